@@ -1,0 +1,13 @@
+# Everything comes from Debian 12's packages; scripts/install-deps names them.
+find_package(Threads REQUIRED)
+set(Boost_USE_STATIC_LIBS ON)
+find_package(Boost 1.81 REQUIRED COMPONENTS filesystem)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(spdlog REQUIRED)
+
+# Asio and Process are compiled once, in src/os/asio_impl.cpp.
+add_library(cxxrun_boost INTERFACE)
+target_link_libraries(cxxrun_boost INTERFACE Boost::headers Boost::filesystem Threads::Threads)
+target_compile_definitions(cxxrun_boost INTERFACE BOOST_ASIO_SEPARATE_COMPILATION
+  BOOST_ASIO_NO_DEPRECATED BOOST_PROCESS_V2_SEPARATE_COMPILATION)

@@ -1,0 +1,25 @@
+# Language level, warnings, sanitizers and ccache; nothing here is exported to users of the library.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+
+find_program(CXXRUN_CCACHE ccache)
+if(CXXRUN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CXXRUN_CCACHE})
+endif()
+
+add_library(cxxrun_options INTERFACE)
+target_compile_options(cxxrun_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+  $<$<BOOL:${CXXRUN_WERROR}>:-Werror>)
+target_include_directories(cxxrun_options INTERFACE ${PROJECT_SOURCE_DIR})
+if(CXXRUN_SANITIZE)
+  list(JOIN CXXRUN_SANITIZE "," sanitizers)
+  target_compile_options(cxxrun_options INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
+  target_link_options(cxxrun_options INTERFACE -fsanitize=${sanitizers})
+else()
+  # Start-up time: shared libstdc++ costs more than a millisecond per process (docs/performance.md).
+  target_link_options(cxxrun_options INTERFACE -static-libstdc++ -static-libgcc)
+endif()

@@ -1,0 +1,53 @@
+// JobTopology: who takes part in the job and where its coordinator is, before anybody has been contacted.
+//
+// Made once, at start, by a pure function from Slurm's variables, from torchrun-style flags, or for
+// --standalone. Everything after it (joining, generations, ranks) is decided by the coordinator.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+
+namespace cxxrun::launcher {
+
+/// The environment as data, so that pure code never calls getenv.
+using Environment = std::map<std::string, std::string>;
+
+/// Where agents meet. Ports are tried in order; the handshake carries the run id, so a foreign
+/// coordinator on one of them is recognised and skipped.
+struct Meeting {
+  enum class Host {
+    me,         ///< this agent hosts (node index 0, --standalone, is_host=true)
+    other,      ///< another agent hosts (node index > 0, is_host=false)
+    find_out,   ///< explicit endpoint without node index: whoever can bind it hosts
+  };
+  Host host = Host::me;
+  std::string address;               ///< name or literal to connect to; "127.0.0.1" for standalone
+  std::vector<std::uint16_t> ports;  ///< tried in this order; {0} = any free port (standalone only)
+  bool loopback_only = false;        ///< listen on 127.0.0.1 alone (standalone)
+  bool operator==(Meeting const&) const = default;
+};
+
+/// Everything known about the job at start.
+struct JobTopology {
+  enum class Source { standalone, flags, slurm };
+  Source source = Source::standalone;
+  std::string run_id;                      ///< shared by all agents of the job; part of every handshake
+  std::uint32_t min_nodes = 1;
+  std::uint32_t max_nodes = 1;
+  std::optional<std::uint32_t> expected_nodes;  ///< nodes of the Slurm step: nobody else can come
+  std::optional<std::uint32_t> node_index;      ///< position in the step or --node-rank; orders group ranks
+  std::vector<std::string> node_names;     ///< by node index when Slurm told us, else empty
+  Meeting meeting;
+  std::string master_addr;                 ///< --master-addr or --local-addr to announce; empty: as reached
+  std::uint16_t master_port = 0;           ///< exact port for the store (--master-port); 0: kernel's choice
+  std::uint32_t tasks_on_node = 1;         ///< agents srun started on this node
+  std::vector<std::string> notes;          ///< lines worth telling the user ("endpoint names a node of the step")
+  bool operator==(JobTopology const&) const = default;
+};
+
+}  // namespace cxxrun::launcher

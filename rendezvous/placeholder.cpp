@@ -1,0 +1,1 @@
+namespace cxxrun { void placeholder_r() {} }

@@ -1,0 +1,38 @@
+// StoreServer: serves the c10d stores of the generations, on a thread of its own.
+//
+// One listener and one KvStore per generation; a storm of connections or requests never delays supervision.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cxxrun/error.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// Where a store listens.
+struct StoreBind {
+  std::uint16_t port = 0;      ///< 0: the kernel chooses
+  bool loopback_only = false;  ///< 127.0.0.1 (and ::1) instead of every address, IPv4 and IPv6
+};
+
+class StoreServer {
+ public:
+  StoreServer();   ///< Starts the thread; signals are blocked in it.
+  ~StoreServer();  ///< Closes every store and joins the thread.
+  StoreServer(StoreServer const&) = delete;
+  StoreServer& operator=(StoreServer const&) = delete;
+
+  /// Binds and listens at once (so the port is known and reachable on return) and serves until `close`.
+  /// Returns the bound port. Errors: in_use naming the port, io. Callable from any thread.
+  Result<std::uint16_t> open(std::uint64_t generation, StoreBind const& where);
+  /// Ends a generation's store: listener and all its connections. Unknown numbers are ignored. Any thread.
+  void close(std::uint64_t generation);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cxxrun::rendezvous

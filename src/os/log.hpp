@@ -1,0 +1,16 @@
+// The launcher's own log: whole lines to stderr, in shells only. spdlog stays behind this header.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace cxxrun {
+
+enum class Level { debug, info, warn, error };
+
+/// Sets the name that prefixes each line ("cxxrun[host]") and the least level shown. Call once, before threads.
+void log_setup(std::string const& who, Level least);
+/// Writes one line. Thread-safe; never throws.
+void log(Level level, std::string_view text) noexcept;
+
+}  // namespace cxxrun
