@@ -1,0 +1,239 @@
+#include "launcher/agent_fsm.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "rendezvous/verdict.hpp"
+
+namespace cxxrun::launcher::agent {
+namespace {
+
+using rendezvous::StopKind;
+
+struct Turn {
+  State& state;
+  std::vector<Action>& actions;
+  std::string& reason;
+  TimePoint now;
+  Policy const& policy;
+
+  void act(Action action) { actions.push_back(std::move(action)); }
+};
+
+bool has_workers(Life life) { return life == Life::running || life == Life::stopping || life == Life::leaving; }
+
+std::uint64_t number_of(State const& state) { return state.generation ? state.generation->number : 0; }
+
+void leave(Turn& turn, int code, std::string line) {
+  turn.state.life = Life::done;
+  turn.state.exit_code = code;
+  turn.act(Exit{code, std::move(line)});
+}
+
+void say_stopped(Turn& turn) {
+  turn.act(Tell{rendezvous::Stopped{number_of(turn.state), turn.state.exits, turn.state.unkillable}});
+}
+
+StopWorkers stop_order(Turn const& turn, Millis grace, int signal = SIGTERM, bool send_signal = true) {
+  return StopWorkers{StopOrder{signal, send_signal, grace, turn.policy.kill_timeout}};
+}
+
+// ---- messages of the coordinator ------------------------------------------------------------------------------
+
+void hear(Turn& turn, rendezvous::Prepare const& message) {
+  State& state = turn.state;
+  bool const free = state.life == Life::waiting || state.life == Life::ready;
+  if (!free || message.generation.number <= number_of(state)) {
+    turn.reason = "ignored: generation " + std::to_string(message.generation.number) + " offered in mid-generation";
+    return;
+  }
+  state.generation = message.generation;
+  state.exits.clear();
+  state.unkillable.clear();
+  state.life = Life::ready;
+  turn.act(Tell{rendezvous::Ack{message.generation.number}});
+}
+
+void hear(Turn& turn, rendezvous::Start const& message) {
+  if (turn.state.life != Life::ready || message.number != number_of(turn.state)) {
+    turn.reason = "ignored: start of generation " + std::to_string(message.number);
+    return;
+  }
+  turn.state.life = Life::running;
+  turn.act(StartWorkers{*turn.state.generation});
+}
+
+void hear(Turn& turn, rendezvous::Stop const& message) {
+  State& state = turn.state;
+  if (message.number != number_of(state)) {
+    turn.reason = "ignored: stop of generation " + std::to_string(message.number);
+    return;
+  }
+  auto const grace = message.kind == StopKind::failure ? turn.policy.restart_timeout : turn.policy.shutdown_timeout;
+  switch (state.life) {
+    case Life::running:
+      state.life = Life::stopping;
+      turn.act(stop_order(turn, grace));
+      turn.reason = "stopping workers: " + message.why;
+      break;
+    case Life::ready:
+    case Life::ended:
+      state.life = Life::waiting;
+      say_stopped(turn);
+      break;
+    case Life::stopping: turn.act(stop_order(turn, grace, SIGTERM, false)); break;
+    case Life::waiting:
+    case Life::leaving:
+    case Life::farewell:
+    case Life::done: break;
+  }
+}
+
+void hear(Turn& turn, rendezvous::Finished const& message) {
+  State& state = turn.state;
+  if (state.life == Life::done) {
+    return;
+  }
+  if (has_workers(state.life)) {
+    bool const fresh = state.life == Life::running;
+    state.life = Life::leaving;
+    state.connected = false;  // nothing more to tell
+    state.exit_code = message.exit_code;
+    state.last_line = message.line;
+    turn.act(stop_order(turn, turn.policy.restart_timeout, SIGTERM, fresh));
+    return;
+  }
+  leave(turn, message.exit_code, message.line);
+}
+
+void hear(Turn& turn, rendezvous::Refused const& message) {
+  hear(turn, rendezvous::Finished{message.exit_code, "refused by the coordinator: " + message.why});
+}
+
+void on(Turn& turn, rendezvous::ToAgent const& message) {
+  std::visit([&](auto const& concrete) { hear(turn, concrete); }, message);
+}
+
+// ---- workers --------------------------------------------------------------------------------------------------
+
+void on(Turn& turn, WorkerEnded const& event) {
+  if (event.number == number_of(turn.state) && has_workers(turn.state.life) && !event.exit.status.ok() &&
+      !event.exit.ours) {
+    turn.act(Tell{rendezvous::WorkerFailed{event.number, event.exit}});
+  }
+}
+
+void on(Turn& turn, GroupEnded const& event) {
+  State& state = turn.state;
+  if (event.number != number_of(state) || !has_workers(state.life)) {
+    return;
+  }
+  state.exits = event.exits;
+  state.unkillable = event.unkillable;
+  bool const all_good = event.unkillable.empty() && std::all_of(event.exits.begin(), event.exits.end(),
+                                                                [](auto const& exit) { return exit.status.ok(); });
+  switch (state.life) {
+    case Life::running:
+      state.life = Life::ended;
+      if (all_good) {
+        turn.act(Tell{rendezvous::Succeeded{event.number}});
+      }
+      break;
+    case Life::stopping:
+      state.life = Life::waiting;
+      say_stopped(turn);
+      break;
+    default:  // leaving
+      if (!state.connected) {
+        leave(turn, state.exit_code, state.last_line);
+        break;
+      }
+      say_stopped(turn);
+      state.life = Life::farewell;
+      state.deadline = turn.now + turn.policy.farewell_timeout;
+      turn.act(ArmTimer{*state.deadline});
+      break;
+  }
+}
+
+// ---- the outside ----------------------------------------------------------------------------------------------
+
+void on(Turn& turn, Disconnected const& event) {
+  State& state = turn.state;
+  if (!state.connected || state.life == Life::done) {
+    return;
+  }
+  state.connected = false;
+  if (state.life == Life::leaving) {
+    return;  // already on its way out, with the code it has
+  }
+  if (state.life == Life::farewell) {
+    leave(turn, state.exit_code, state.last_line);
+    return;
+  }
+  state.exit_code = rendezvous::kExitCoordinatorLost;
+  state.last_line = "coordinator lost: " + event.how + "; the job cannot go on without its first node";
+  if (has_workers(state.life)) {
+    bool const fresh = state.life == Life::running;
+    state.life = Life::leaving;
+    turn.act(stop_order(turn, turn.policy.restart_timeout, SIGTERM, fresh));
+    turn.reason = state.last_line;
+    return;
+  }
+  leave(turn, state.exit_code, state.last_line);
+}
+
+void on(Turn& turn, EndSignal const& event) {
+  State& state = turn.state;
+  if (state.life == Life::leaving || state.life == Life::farewell || state.life == Life::done) {
+    turn.reason = "already ending";
+    return;
+  }
+  turn.reason = "told to end by " + signal_name(event.signal);
+  state.exit_code = 128 + event.signal;
+  turn.act(Tell{rendezvous::Leaving{event.signal}});
+  if (has_workers(state.life)) {
+    bool const fresh = state.life == Life::running;
+    state.life = Life::leaving;
+    turn.act(stop_order(turn, turn.policy.shutdown_timeout, event.signal, event.pass_on && fresh));
+    return;
+  }
+  if (state.life == Life::ended || state.life == Life::ready) {
+    say_stopped(turn);  // the coordinator may have sent stop or start already and waits for this
+  }
+  state.life = Life::farewell;
+  state.deadline = turn.now + turn.policy.farewell_timeout;
+  turn.act(ArmTimer{*state.deadline});
+}
+
+void on(Turn& turn, KillSignal const&) {
+  if (has_workers(turn.state.life)) {
+    if (turn.state.life != Life::leaving) {
+      on(turn, EndSignal{SIGINT, false});
+    }
+    turn.reason = "told to end at once";
+    turn.act(stop_order(turn, Millis{0}, SIGKILL));
+  } else if (turn.state.life != Life::done) {
+    leave(turn, turn.state.exit_code, turn.state.last_line);
+  }
+}
+
+void on(Turn& turn, Tick const&) {
+  State const& state = turn.state;
+  if (state.life == Life::farewell && state.deadline && *state.deadline <= turn.now) {
+    leave(turn, state.exit_code, "no last word from the coordinator");
+  }
+}
+
+}  // namespace
+
+Step step(State state, Event const& event, TimePoint now, Policy const& policy) {
+  Step result;
+  result.next = std::move(state);
+  Turn turn{result.next, result.actions, result.reason, now, policy};
+  std::visit([&](auto const& concrete) { on(turn, concrete); }, event);
+  return result;
+}
+
+}  // namespace cxxrun::launcher::agent

@@ -1,0 +1,104 @@
+// The life of one agent: what it does about messages from the coordinator, ends of workers and signals. Pure.
+//
+// The shell (agent.cpp) makes Events, calls `step`, performs the Actions in order and logs the reason. The table is
+// in docs/agent.md; a test walks every (life, event) pair.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/supervisor.hpp"
+#include "rendezvous/messages.hpp"
+#include "src/core/time.hpp"
+
+namespace cxxrun::launcher::agent {
+
+struct Policy {
+  Millis shutdown_timeout{30'000};
+  Millis restart_timeout{5'000};
+  Millis kill_timeout{60'000};
+  Millis farewell_timeout{5'000};  ///< after its own stop: how long to wait for the coordinator's last word
+};
+
+enum class Life {
+  waiting,   ///< joined (or joining); no workers
+  ready,     ///< has a generation and acknowledged it; no workers yet
+  running,   ///< workers run
+  ended,     ///< all workers have ended by themselves; the coordinator knows
+  stopping,  ///< workers are being stopped on the coordinator's order
+  leaving,   ///< workers are being stopped because this agent ends (signal, coordinator lost)
+  farewell,  ///< told to end; workers are gone; waiting for the coordinator's last word
+  done,
+};
+
+struct State {
+  Life life = Life::waiting;
+  std::optional<rendezvous::Generation> generation;
+  std::vector<rendezvous::WorkerExit> exits;       ///< of the generation, once all have ended
+  std::vector<std::string> unkillable;
+  bool connected = true;
+  int exit_code = 0;      ///< to leave with, once decided
+  std::string last_line;  ///< to print at the end
+  std::optional<TimePoint> deadline;
+};
+
+/// One worker ended.
+struct WorkerEnded {
+  std::uint64_t number;
+  rendezvous::WorkerExit exit;
+};
+/// Every worker and descendant is reaped.
+struct GroupEnded {
+  std::uint64_t number;
+  std::vector<rendezvous::WorkerExit> exits;
+  std::vector<std::string> unkillable;
+};
+/// The connection to the coordinator ended.
+struct Disconnected {
+  std::string how;
+};
+/// A signal that means: end gracefully.
+struct EndSignal {
+  int signal;
+  bool pass_on = true;  ///< false: the workers have had it already
+};
+/// End at once (second Ctrl-C).
+struct KillSignal {};
+struct Tick {};
+using Event = std::variant<rendezvous::ToAgent, WorkerEnded, GroupEnded, Disconnected, EndSignal, KillSignal, Tick>;
+
+struct Tell {
+  rendezvous::ToCoordinator message;
+  bool operator==(Tell const&) const = default;
+};
+struct StartWorkers {
+  rendezvous::Generation generation;
+  bool operator==(StartWorkers const&) const = default;
+};
+struct StopWorkers {
+  StopOrder order;
+  bool operator==(StopWorkers const&) const = default;
+};
+struct ArmTimer {
+  TimePoint at;
+  bool operator==(ArmTimer const&) const = default;
+};
+/// Leave with this code, after printing the line if there is one.
+struct Exit {
+  int code;
+  std::string line;
+  bool operator==(Exit const&) const = default;
+};
+using Action = std::variant<Tell, StartWorkers, StopWorkers, ArmTimer, Exit>;
+
+struct Step {
+  State next;
+  std::vector<Action> actions;
+  std::string reason;
+};
+
+[[nodiscard]] Step step(State state, Event const& event, TimePoint now, Policy const& policy);
+
+}  // namespace cxxrun::launcher::agent

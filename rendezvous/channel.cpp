@@ -1,0 +1,160 @@
+#include "rendezvous/channel.hpp"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <utility>
+
+namespace cxxrun::rendezvous {
+namespace {
+
+constexpr std::size_t kMaxQueue = 8U << 20U;
+
+std::string describe(boost::system::error_code const& error) {
+  if (error == boost::asio::error::eof) {
+    return "end of file";
+  }
+  if (error == boost::asio::error::connection_reset || error == boost::asio::error::broken_pipe) {
+    return "connection reset";
+  }
+  return error.message();
+}
+
+}  // namespace
+
+Channel::Channel(Socket socket) : socket_(std::move(socket)) {
+  boost::system::error_code ignored;
+  socket_.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
+  socket_.non_blocking(true, ignored);
+}
+
+void Channel::start(Handlers handlers) {
+  handlers_ = std::move(handlers);
+  read();
+}
+
+void Channel::read() {
+  socket_.async_read_some(boost::asio::buffer(chunk_),
+                          [self = shared_from_this()](boost::system::error_code const& error, std::size_t bytes) {
+                            if (!self->open_) {
+                              return;
+                            }
+                            if (error) {
+                              self->fail(describe(error));
+                            } else {
+                              self->received(bytes);
+                            }
+                          });
+}
+
+void Channel::received(std::size_t bytes) {
+  reader_.feed(std::string_view(chunk_.data(), bytes));
+  while (open_) {
+    auto next = reader_.next();
+    if (!next) {
+      fail("protocol error: " + next.error().message());
+      return;
+    }
+    if (!next->has_value()) {
+      read();
+      return;
+    }
+    auto const handler = handlers_.frame;  // a copy: the handler may replace or close us
+    handler(*std::move(*next));
+  }
+}
+
+void Channel::send(std::string const& payload) {
+  if (!open_ || closing_) {
+    return;
+  }
+  std::string bytes = wire::frame(payload);
+  if (queue_.empty() && !writing_) {
+    boost::system::error_code error;
+    std::size_t const done = socket_.write_some(boost::asio::buffer(bytes), error);
+    if (!error && done == bytes.size()) {
+      return;  // the usual case: the kernel took it all
+    }
+    bytes.erase(0, error ? 0 : done);
+  }
+  queued_bytes_ += bytes.size();
+  queue_.push_back(std::move(bytes));
+  if (queued_bytes_ > kMaxQueue) {
+    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
+      self->fail("it does not read");
+    });
+    return;
+  }
+  write();
+}
+
+void Channel::write() {
+  if (writing_ || queue_.empty()) {
+    return;
+  }
+  writing_ = true;
+  boost::asio::async_write(socket_, boost::asio::buffer(queue_.front()),
+                           [self = shared_from_this()](boost::system::error_code const& error, std::size_t) {
+                             self->writing_ = false;
+                             if (!self->open_) {
+                               return;
+                             }
+                             if (error) {
+                               self->fail(describe(error));
+                               return;
+                             }
+                             self->queued_bytes_ -= self->queue_.front().size();
+                             self->queue_.pop_front();
+                             if (self->queue_.empty() && self->closing_) {
+                               self->close();
+                             } else {
+                               self->write();
+                             }
+                           });
+}
+
+void Channel::fail(std::string how) {
+  if (!open_) {
+    return;
+  }
+  bool const silent = closing_;
+  auto const closed = handlers_.closed;
+  close();
+  if (!silent && closed) {
+    closed(std::move(how));
+  }
+}
+
+void Channel::close() {
+  if (!open_) {
+    return;
+  }
+  open_ = false;
+  boost::system::error_code ignored;
+  socket_.shutdown(Socket::shutdown_both, ignored);
+  socket_.close(ignored);
+  // The handlers may hold the last reference to whoever is calling: drop them from the event loop.
+  boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->handlers_ = {}; });
+}
+
+void Channel::close_after_flush() {
+  closing_ = true;
+  if (queue_.empty()) {
+    close();
+  }
+}
+
+std::string Channel::local_address() const {
+  boost::system::error_code error;
+  auto const endpoint = socket_.local_endpoint(error);
+  if (error) {
+    return {};
+  }
+  auto const address = endpoint.address();
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6()).to_string();
+  }
+  return address.to_string();
+}
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,58 @@
+// Channel: one connection of the agent protocol. Frames in, frames out, one place to close.
+//
+// Every agent ↔ coordinator connection passes through here, in both directions: this is where authentication and a
+// MAC per frame belong (design: "closed by default"). Shell header: for server.cpp, client.cpp and tests only.
+#pragma once
+
+#include <array>
+#include <boost/asio/ip/tcp.hpp>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "src/wire/frame.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// Not thread-safe: use on the thread of its io_context. Callbacks never run inside a call into the Channel.
+class Channel : public std::enable_shared_from_this<Channel> {
+ public:
+  using Socket = boost::asio::ip::tcp::socket;
+  struct Handlers {
+    std::function<void(std::string payload)> frame;
+    /// Once, unless `close` was called. `how`: "end of file", "connection reset", "protocol error: …".
+    std::function<void(std::string how)> closed;
+  };
+
+  explicit Channel(Socket socket);
+
+  /// Begins to read.
+  void start(Handlers handlers);
+  /// Queues one frame. A peer that does not read loses the connection at 8 MiB of queue.
+  void send(std::string const& payload);
+  /// Closes at once; no callback follows.
+  void close();
+  /// Closes when everything queued is written; no callback follows.
+  void close_after_flush();
+  /// Address of this end of the connection as text, IPv4-mapped addresses as IPv4.
+  [[nodiscard]] std::string local_address() const;
+
+ private:
+  void read();
+  void write();
+  void received(std::size_t bytes);
+  void fail(std::string how);
+
+  Socket socket_;
+  Handlers handlers_;
+  wire::FrameReader reader_;
+  std::array<char, 16384> chunk_{};
+  std::deque<std::string> queue_;
+  std::size_t queued_bytes_ = 0;
+  bool writing_ = false;
+  bool closing_ = false;
+  bool open_ = true;
+};
+
+}  // namespace cxxrun::rendezvous

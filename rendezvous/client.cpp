@@ -1,0 +1,306 @@
+#include "rendezvous/client.hpp"
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <optional>
+#include <utility>
+
+#include "rendezvous/channel.hpp"
+#include "src/os/log.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+using boost::asio::ip::tcp;
+using ErrorCode = boost::system::error_code;
+using boost::asio::steady_timer;
+
+constexpr Millis kConnectDeadline{3000};
+constexpr Millis kHelloDeadline{5000};
+constexpr Millis kFirstPause{2};
+constexpr Millis kLongestPause{500};
+// How long something that answers on the only port, but is not this job's coordinator, may be one that is just leaving.
+constexpr Millis kWrongPeerPatience{10'000};
+constexpr Millis kBeatPeriod{1000};
+constexpr int kBeatsMissedToWarn = 5;
+
+}  // namespace
+
+struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Impl> {
+  Impl(boost::asio::io_context& context, LinkHandlers h)
+      : io(context), handlers(std::move(h)), resolver(context), timer(context), beat_timer(context) {}
+
+  boost::asio::io_context& io;
+  LinkHandlers handlers;
+  CallPlan plan;
+  tcp::resolver resolver;
+  steady_timer timer;
+  steady_timer beat_timer;
+  std::vector<boost::asio::ip::address> addresses;
+  std::size_t attempt = 0;  // index into addresses × ports
+  TimePoint give_up_at;
+  std::optional<TimePoint> wrong_since;
+  std::string last_trouble;
+  Millis pause = kFirstPause;
+  std::shared_ptr<tcp::socket> calling;
+  std::shared_ptr<Channel> channel;
+  std::shared_ptr<Channel> beats;
+  tcp::endpoint reached;
+  std::uint64_t beats_sent = 0;
+  std::uint64_t beats_back = 0;
+  bool joined = false;
+  bool over = false;
+
+  template <class Handler>
+  auto guarded(Handler handler) {
+    return [weak = weak_from_this(), handler = std::move(handler)](auto&&... args) {
+      if (auto const self = weak.lock(); self && !self->over) {
+        handler(*self, std::forward<decltype(args)>(args)...);
+      }
+    };
+  }
+
+  void fail_with(Error error) {
+    stop();
+    handlers.failed(std::move(error));
+  }
+
+  void stop() {
+    over = true;
+    timer.cancel();
+    beat_timer.cancel();
+    resolver.cancel();
+    calling.reset();
+    if (channel) {
+      channel->close_after_flush();
+    }
+    if (beats) {
+      beats->close();
+    }
+  }
+
+  // ---- finding the coordinator -------------------------------------------------------------------------------
+
+  void call() {
+    give_up_at = Clock::now() + plan.patience;
+    ErrorCode error;
+    auto const literal = boost::asio::ip::make_address(plan.address, error);
+    if (!error) {
+      addresses = {literal};
+      try_next();
+      return;
+    }
+    resolve();
+  }
+
+  void resolve() {
+    resolver.async_resolve(plan.address, "", guarded([](Impl& self, ErrorCode const& error, auto results) {
+      if (error == boost::asio::error::host_not_found_try_again && Clock::now() < self.give_up_at) {
+        self.rest([](Impl& again) { again.resolve(); });
+        return;
+      }
+      if (error) {
+        self.fail_with(fail(Errc::not_found, "cannot resolve host " + self.plan.address + ": " + error.message() +
+                                                 "; check --rdzv-endpoint"));
+        return;
+      }
+      for (auto const& entry : results) {
+        auto const address = entry.endpoint().address();
+        if (std::find(self.addresses.begin(), self.addresses.end(), address) == self.addresses.end()) {
+          self.addresses.push_back(address);
+        }
+      }
+      self.try_next();
+    }));
+  }
+
+  template <class Next>
+  void rest(Next next) {
+    timer.expires_after(pause);
+    pause = std::min(pause * 2, kLongestPause);
+    timer.async_wait(guarded([next](Impl& self, ErrorCode const& error) {
+      if (!error) {
+        next(self);
+      }
+    }));
+  }
+
+  void try_next() {
+    if (attempt == addresses.size() * plan.ports.size()) {
+      end_of_round();
+      return;
+    }
+    auto const& address = addresses[attempt / plan.ports.size()];
+    tcp::endpoint const to(address, plan.ports[attempt % plan.ports.size()]);
+    ++attempt;
+    calling = std::make_shared<tcp::socket>(io);
+    timer.expires_after(kConnectDeadline);
+    timer.async_wait(guarded([](Impl& self, ErrorCode const& error) {
+      if (!error && self.calling) {
+        ErrorCode ignored;
+        self.calling->close(ignored);
+      }
+    }));
+    calling->async_connect(to, guarded([to](Impl& self, ErrorCode const& error) {
+      self.timer.cancel();
+      if (error) {
+        self.last_trouble = error == boost::asio::error::operation_aborted ? "no answer" : error.message();
+        self.try_next();
+        return;
+      }
+      self.reached = to;
+      self.greet();
+    }));
+  }
+
+  void end_of_round() {
+    auto const now = Clock::now();
+    std::string const where = plan.address + (plan.ports.size() == 1 ? ":" + std::to_string(plan.ports[0]) : "");
+    if (wrong_since && plan.ports.size() == 1 && now - *wrong_since > std::min(kWrongPeerPatience, plan.patience)) {
+      fail_with(fail(Errc::in_use, where + ": " + last_trouble + "; choose another port with --rdzv-endpoint"));
+    } else if (now > give_up_at) {
+      fail_with(fail(Errc::timeout, "no coordinator at " + where + " within " +
+                                        std::to_string(plan.patience.count() / 1000) + " s (" + last_trouble +
+                                        "); is the agent of the first node running?"));
+    } else {
+      attempt = 0;
+      rest([](Impl& self) { self.try_next(); });
+    }
+  }
+
+  // ---- greeting ----------------------------------------------------------------------------------------------
+
+  void greet() {
+    channel = std::make_shared<Channel>(std::move(*calling));
+    calling.reset();
+    timer.expires_after(kHelloDeadline);
+    timer.async_wait(guarded([](Impl& self, ErrorCode const& error) {
+      if (!error) {
+        self.not_ours("it accepts connections but is no cxxrun coordinator");
+      }
+    }));
+    Channel::Handlers on;
+    on.frame = guarded([](Impl& self, std::string payload) { self.received(std::move(payload)); });
+    on.closed = guarded([](Impl& self, std::string how) { self.closed(std::move(how)); });
+    channel->start(std::move(on));
+    channel->send(encode(Hello{kProtocolVersion, plan.run_id, plan.node.incarnation, Hello::Purpose::agent}));
+  }
+
+  void not_ours(std::string why) {
+    timer.cancel();
+    last_trouble = std::move(why);
+    if (!wrong_since) {
+      wrong_since = Clock::now();
+    }
+    channel->close();
+    channel.reset();
+    try_next();
+  }
+
+  void received(std::string payload) {
+    if (!joined) {
+      reply(payload);
+      return;
+    }
+    auto message = decode_to_agent(payload);
+    if (!message) {
+      log(Level::error, "message from the coordinator not understood: " + message.error().message());
+      closed("protocol error");
+      return;
+    }
+    handlers.message(*std::move(message));
+  }
+
+  void reply(std::string const& payload) {
+    auto decoded = decode_hello_reply(payload);
+    if (!decoded) {
+      not_ours("it answers but is no cxxrun coordinator");
+      return;
+    }
+    if (decoded->why == HelloReply::Why::other_job) {
+      not_ours(decoded->refused);
+      return;
+    }
+    if (decoded->why != HelloReply::Why::accepted) {
+      fail_with(fail(Errc::refused, "refused by the coordinator at " + plan.address + ": " + decoded->refused));
+      return;
+    }
+    timer.cancel();
+    joined = true;
+    channel->send(encode(ToCoordinator(Join{plan.node})));
+    if (plan.beats) {
+      start_beats();
+    }
+    handlers.joined(decoded->coordinator);
+  }
+
+  void closed(std::string how) {
+    if (!joined) {
+      not_ours("it closed the connection before greeting: no cxxrun coordinator");
+      return;
+    }
+    stop();
+    handlers.closed(std::move(how));
+  }
+
+  // ---- heartbeats --------------------------------------------------------------------------------------------
+
+  void start_beats() {
+    auto const socket = std::make_shared<tcp::socket>(io);
+    socket->async_connect(reached, guarded([socket](Impl& self, ErrorCode const& error) {
+      if (error) {
+        return;  // the data connection will tell
+      }
+      self.beats = std::make_shared<Channel>(std::move(*socket));
+      Channel::Handlers on;
+      on.frame = self.guarded([](Impl& again, std::string const&) { again.beats_back = again.beats_sent; });
+      on.closed = self.guarded([](Impl& again, std::string const&) { again.beat_timer.cancel(); });
+      self.beats->start(std::move(on));
+      self.beats->send(encode(
+          Hello{kProtocolVersion, self.plan.run_id, self.plan.node.incarnation, Hello::Purpose::beat}));
+      self.beat();
+    }));
+  }
+
+  void beat() {
+    ++beats_sent;
+    if (beats_sent == beats_back + kBeatsMissedToWarn + 1) {
+      log(Level::warn, "the coordinator has not answered heartbeats for " + std::to_string(kBeatsMissedToWarn) + " s");
+    }
+    beats->send("{\"beat\":" + std::to_string(beats_sent) + "}");
+    beat_timer.expires_after(kBeatPeriod);
+    beat_timer.async_wait(guarded([](Impl& self, ErrorCode const& error) {
+      if (!error) {
+        self.beat();
+      }
+    }));
+  }
+};
+
+CoordinatorLink::CoordinatorLink(boost::asio::io_context& io, LinkHandlers handlers)
+    : impl_(std::make_shared<Impl>(io, std::move(handlers))) {}
+
+CoordinatorLink::~CoordinatorLink() {
+  close();
+}
+
+void CoordinatorLink::call(CallPlan plan) {
+  impl_->plan = std::move(plan);
+  impl_->call();
+}
+
+void CoordinatorLink::send(ToCoordinator const& message) {
+  if (impl_->joined && !impl_->over) {
+    impl_->channel->send(encode(message));
+  }
+}
+
+void CoordinatorLink::close() {
+  if (!impl_->over) {
+    impl_->stop();
+  }
+}
+
+}  // namespace cxxrun::rendezvous

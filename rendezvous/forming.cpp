@@ -1,0 +1,208 @@
+#include "rendezvous/forming.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "rendezvous/cause.hpp"
+#include "rendezvous/seating.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+constexpr std::size_t kSuccessors = 8;
+
+/// How many nodes can be there at best: those of the step that are not known dead.
+std::size_t can_come(State const& state, Policy const& policy) {
+  if (!policy.expected_nodes) {
+    return std::numeric_limits<std::size_t>::max();
+  }
+  std::size_t const dead = state.dead.size();
+  return *policy.expected_nodes > dead ? *policy.expected_nodes - dead : 0;
+}
+
+/// With how many nodes there is nothing to wait for.
+std::size_t target_size(State const& state, Policy const& policy) {
+  std::size_t target = std::min<std::size_t>(policy.max_nodes, can_come(state, policy));
+  if (state.ever_ran) {
+    auto const gone = std::count_if(state.seats.begin(), state.seats.end(), [](Seat const& s) { return s.leaving; });
+    target = std::min(target, state.seats.size() - static_cast<std::size_t>(gone));
+  }
+  return std::max<std::size_t>(target, policy.min_nodes);
+}
+
+std::string of_nodes(std::size_t have, std::size_t want) {
+  return std::to_string(have) + " of " + std::to_string(want) + (want == 1 ? " node" : " nodes");
+}
+
+std::string lost_hosts(State const& state) {
+  std::string hosts;
+  for (auto const& seat : state.seats) {
+    if (seat.now == Seat::Now::lost) {
+      hosts += (hosts.empty() ? "" : ", ") + seat.node.host;
+    }
+  }
+  return hosts;
+}
+
+/// Node indices of the step that nobody has joined with, at most eight of them.
+std::string missing_indices(State const& state, Policy const& policy) {
+  std::string text;
+  int shown = 0;
+  for (std::uint32_t index = 0; policy.expected_nodes && index < *policy.expected_nodes; ++index) {
+    if (!state.index_owner.contains(index)) {
+      if (++shown > 8) {
+        return text + ", …";
+      }
+      text += (text.empty() ? "" : ", ") + std::to_string(index);
+    }
+  }
+  return text;
+}
+
+void give_up(Turn& turn, std::string why) {
+  State const& state = turn.state;
+  if (!state.set_aside.empty()) {
+    conclude(turn, make_verdict(state, turn.policy, End::unkillable, kExitUnkillable,
+                                "unkillable worker on " + state.set_aside));
+    return;
+  }
+  std::string const lost = lost_hosts(state);
+  std::string line = (lost.empty() ? "" : "node lost: " + lost + "; ") + std::move(why);
+  if (turn.policy.min_nodes == turn.policy.max_nodes && state.ever_ran) {
+    line += "; to go on with fewer use --nnodes MIN:" + std::to_string(turn.policy.max_nodes) +
+            " (under Slurm with srun --no-kill)";
+  }
+  conclude(turn, make_verdict(state, turn.policy, End::too_few_nodes, kExitTooFewNodes, line));
+}
+
+void open_generation(Turn& turn) {
+  State& state = turn.state;
+  state.seats = seat_agents(state.present, state.seats, turn.policy.max_nodes);
+  state.seat_of.clear();
+  for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
+    state.seat_of.emplace(state.seats[rank].agent, rank);
+  }
+  state.reports.clear();
+  state.join_deadline.reset();
+  state.window_deadline.reset();
+  state.phase = Phase::opening;
+  turn.act(OpenStore{++state.number});
+}
+
+std::vector<std::string> successors(std::vector<Seat> const& seats) {
+  std::vector<std::string> hosts;
+  for (std::size_t i = 0; i < std::min(seats.size(), kSuccessors); ++i) {
+    hosts.push_back(seats[i].node.host);
+  }
+  return hosts;
+}
+
+}  // namespace
+
+void begin_forming(Turn& turn) {
+  turn.state.phase = Phase::forming;
+  turn.state.answer_deadline.reset();
+  turn.state.window_deadline.reset();
+  turn.state.join_deadline = turn.now + turn.policy.join_timeout;
+  consider_forming(turn);
+}
+
+void consider_forming(Turn& turn) {
+  State& state = turn.state;
+  std::size_t const here = state.present.size();
+  std::size_t const min = turn.policy.min_nodes;
+  bool const fixed = turn.policy.min_nodes == turn.policy.max_nodes;
+  if (can_come(state, turn.policy) < min || (fixed && state.ever_ran && here < min)) {
+    give_up(turn, of_nodes(here, min) + " left and nobody can come");
+    return;
+  }
+  if (here >= target_size(state, turn.policy)) {
+    open_generation(turn);
+    return;
+  }
+  if (here < min) {
+    state.window_deadline.reset();
+    turn.say("waiting for nodes: " + std::to_string(here) + " of at least " + std::to_string(min));
+    return;
+  }
+  if (!state.window_deadline) {
+    state.window_deadline = turn.now + (state.ever_ran ? turn.policy.rejoin_window : turn.policy.join_window);
+    turn.say(of_nodes(here, turn.policy.max_nodes) + ": waiting for more");
+  }
+}
+
+void forming_tick(Turn& turn) {
+  State const& state = turn.state;
+  if (state.window_deadline && *state.window_deadline <= turn.now) {
+    open_generation(turn);
+  } else if (state.join_deadline && *state.join_deadline <= turn.now) {
+    auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(turn.policy.join_timeout).count();
+    std::string const missing = missing_indices(state, turn.policy);
+    give_up(turn, of_nodes(state.present.size(), turn.policy.min_nodes) + " came within " + std::to_string(seconds) +
+                      " s" + (missing.empty() ? "" : "; missing: node " + missing));
+  }
+}
+
+void begin_preparing(Turn& turn, StoreOpened const& store) {
+  State& state = turn.state;
+  RoleTotals const roles = count_roles(state.seats);
+  Generation common;
+  common.number = state.number;
+  common.restarts = state.restarts;
+  common.max_restarts = turn.policy.max_restarts;
+  common.group_size = static_cast<std::uint32_t>(state.seats.size());
+  common.world_size = roles.world;
+  common.master_addr = master_address(state.seats);
+  common.master_port = store.master_port;
+  common.store_port = store.store_port;
+  common.successors = successors(state.seats);
+  for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
+    Seat const& seat = state.seats[rank];
+    Generation own = common;
+    own.group_rank = rank;
+    own.rank_base = seat.rank_base;
+    own.local_size = seat.node.slots;
+    own.role_base = roles.base[rank];
+    own.role_size = roles.size.at(seat.node.role);
+    turn.act(Tell{seat.agent, Prepare{std::move(own)}});
+  }
+  state.phase = Phase::preparing;
+  state.awaited = static_cast<std::uint32_t>(state.seats.size());
+  state.answer_deadline = turn.now + turn.policy.ack_timeout;
+}
+
+void begin_running(Turn& turn) {
+  State& state = turn.state;
+  state.phase = Phase::running;
+  state.ever_ran = true;
+  state.answer_deadline.reset();
+  state.awaited = static_cast<std::uint32_t>(state.seats.size());
+  std::uint32_t world = 0;
+  for (auto& seat : state.seats) {
+    seat.now = Seat::Now::running;
+    world += seat.node.slots;
+    turn.act(Tell{seat.agent, Start{state.number}});
+  }
+  turn.say("generation " + std::to_string(state.number) + " runs: " + std::to_string(state.seats.size()) +
+           (state.seats.size() == 1 ? " node, " : " nodes, ") + std::to_string(world) +
+           (world == 1 ? " worker" : " workers") +
+           (state.restarts == 0 ? "" : ", restarts used: " + std::to_string(state.restarts)));
+}
+
+void conclude(Turn& turn, Verdict verdict) {
+  State& state = turn.state;
+  state.phase = Phase::finished;
+  state.answer_deadline = turn.now + turn.policy.linger;
+  std::string const line = verdict.end == End::success ? "" : std::string(name_of(verdict.end)) + ": " + verdict.summary;
+  for (auto const& [agent, node] : state.present) {
+    turn.act(Tell{agent, Finished{verdict.exit_code, line}});
+  }
+  turn.say(std::string("verdict: ") + name_of(verdict.end));
+  turn.act(Conclude{verdict});
+  state.verdict = std::move(verdict);
+  if (state.present.empty()) {
+    turn.act(Close{});
+  }
+}
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,37 @@
+// Forming: from agents present to a running generation. The half of membership that builds up; membership.cpp is the
+// half that reacts and takes down. Private to the two.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rendezvous/membership.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// One call of `step` in progress: the state it changes and what it collects.
+struct Turn {
+  State& state;
+  std::vector<Action>& actions;
+  std::string& reason;
+  TimePoint now;
+  Policy const& policy;
+
+  void act(Action action) { actions.push_back(std::move(action)); }
+  void say(std::string const& text) { reason += (reason.empty() ? "" : "; ") + text; }
+};
+
+/// Enters phase forming with fresh deadlines and looks whether the generation can be formed at once.
+void begin_forming(Turn& turn);
+/// Forms the generation when everybody who can come has come; arms the window when MIN has.
+void consider_forming(Turn& turn);
+/// The join window or the join timeout may have passed.
+void forming_tick(Turn& turn);
+/// The store is open: tells every member its part.
+void begin_preparing(Turn& turn, StoreOpened const& store);
+/// Every member has acknowledged: tells all to start.
+void begin_running(Turn& turn);
+/// Gives the verdict, tells everybody, waits for them to leave.
+void conclude(Turn& turn, Verdict verdict);
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,403 @@
+#include "rendezvous/membership.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/cause.hpp"
+#include "rendezvous/forming.hpp"
+#include "rendezvous/seating.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+/// Remembers that a node went away in mid-generation.
+void count_loss(State& state, NodeInfo const& node) {
+  ++state.losses[node_key(node)];
+  state.dead.insert(node_key(node));
+}
+
+void drop(State& state, AgentId agent) {
+  auto const it = state.present.find(agent);
+  if (it == state.present.end()) {
+    return;
+  }
+  if (it->second.node_index) {
+    state.index_owner.erase(*it->second.node_index);
+  }
+  state.present.erase(it);
+}
+
+Seat* seat_of(State& state, AgentId agent) {
+  auto const it = state.seat_of.find(agent);
+  return it == state.seat_of.end() ? nullptr : &state.seats[it->second];
+}
+
+/// Everyone has stopped: fix the cause, then form again or conclude.
+void after_stop(Turn& turn) {
+  State& state = turn.state;
+  turn.act(CloseStore{state.number});
+  for (auto& seat : state.seats) {
+    if (seat.leaving && state.present.contains(seat.agent)) {
+      turn.act(Tell{seat.agent, Finished{128 + state.stop.signal, ""}});
+      drop(state, seat.agent);
+    } else if (!seat.unkillable.empty()) {
+      state.set_aside = seat.node.host + ": " + seat.unkillable.front();
+      turn.act(Tell{seat.agent, Refused{kExitUnkillable, "set aside: " + seat.unkillable.front()}});
+      drop(state, seat.agent);
+    }
+  }
+  Ruling ruling = rule(state, turn.policy);
+  turn.say(ruling.line);
+  if (ruling.next == Ruling::Next::conclude) {
+    conclude(turn, std::move(ruling.verdict));
+    return;
+  }
+  if (ruling.next == Ruling::Next::restart) {
+    ++state.restarts;
+    turn.say("restart " + std::to_string(state.restarts) + " of " + std::to_string(turn.policy.max_restarts));
+  }
+  begin_forming(turn);
+}
+
+/// Tells every member to stop. `reason` is the first event; the cause is fixed in after_stop.
+void begin_stopping(Turn& turn, StopReason reason) {
+  State& state = turn.state;
+  state.phase = Phase::stopping;
+  state.stop = std::move(reason);
+  state.scale_out_at.reset();
+  state.awaited = 0;
+  for (auto const& seat : state.seats) {
+    if (!state.present.contains(seat.agent)) {
+      continue;
+    }
+    ++state.awaited;
+    if (!seat.leaving) {
+      turn.act(Tell{seat.agent, Stop{state.number, state.stop.kind, state.stop.why}});
+    }
+  }
+  state.answer_deadline = turn.now + turn.policy.stop_timeout;
+  turn.say(state.stop.why);
+  if (state.awaited == 0) {
+    after_stop(turn);
+  }
+}
+
+void answered(Turn& turn) {
+  if (--turn.state.awaited == 0) {
+    after_stop(turn);
+  }
+}
+
+// ---- events ---------------------------------------------------------------------------------------------------
+
+std::optional<Refused> objection(State const& state, NodeInfo const& node, Policy const& policy) {
+  if (state.phase == Phase::finished) {
+    return Refused{state.verdict->exit_code, "the job is over: " + state.verdict->summary};
+  }
+  if (node.node_index && state.index_owner.contains(*node.node_index)) {
+    return Refused{kExitUsage, "node rank " + std::to_string(*node.node_index) + " is taken by " +
+                                   state.present.at(state.index_owner.at(*node.node_index)).host +
+                                   ": give each agent its own --node-rank"};
+  }
+  auto const lost = state.losses.find(node_key(node));
+  if (lost != state.losses.end() && lost->second >= policy.flap_limit) {
+    return Refused{kExitTooFewNodes, "node " + node.host + " was lost " + std::to_string(lost->second) + " times"};
+  }
+  return std::nullopt;
+}
+
+/// A node may enter a running job when there is a seat, nobody is done yet and the last entry is long enough ago.
+void consider_scale_out(Turn& turn) {
+  State& state = turn.state;
+  bool const ending = std::any_of(state.seats.begin(), state.seats.end(),
+                                  [](Seat const& seat) { return seat.now == Seat::Now::succeeded; });
+  if (state.seats.size() >= turn.policy.max_nodes || state.present.size() <= state.seats.size() || ending) {
+    state.scale_out_at.reset();
+    return;
+  }
+  if (state.last_scale_out && turn.now < *state.last_scale_out + turn.policy.join_spacing) {
+    state.scale_out_at = *state.last_scale_out + turn.policy.join_spacing;
+    return;
+  }
+  state.last_scale_out = turn.now;
+  auto const waiting = state.present.size() - state.seats.size();
+  begin_stopping(turn, {StopKind::resize, 0, std::to_string(waiting) + " more node(s) came: forming again"});
+}
+
+void on(Turn& turn, Opened const&) {
+  if (turn.state.phase == Phase::forming && !turn.state.join_deadline) {
+    begin_forming(turn);
+  }
+}
+
+void on(Turn& turn, Joined const& event) {
+  State& state = turn.state;
+  if (auto refused = objection(state, event.node, turn.policy)) {
+    turn.say("refused " + event.node.host + ": " + refused->why);
+    turn.act(Tell{event.agent, *std::move(refused)});
+    turn.act(HangUp{event.agent});
+    return;
+  }
+  state.present.emplace(event.agent, event.node);
+  state.dead.erase(node_key(event.node));
+  if (event.node.node_index) {
+    state.index_owner[*event.node.node_index] = event.agent;
+  }
+  if (state.phase == Phase::forming) {
+    consider_forming(turn);
+  } else if (state.phase == Phase::running) {
+    consider_scale_out(turn);
+    if (state.phase == Phase::running) {
+      turn.say(event.node.host + " waits as a spare");
+    }
+  }
+}
+
+void lose_seat(Turn& turn, Seat& seat, std::string const& how) {
+  State& state = turn.state;
+  bool const was_done = seat.now == Seat::Now::succeeded;
+  if (!was_done) {
+    seat.now = Seat::Now::lost;
+    if (!seat.leaving) {
+      count_loss(state, seat.node);
+    }
+  }
+  switch (state.phase) {
+    case Phase::opening:
+    case Phase::preparing:
+      turn.act(CloseStore{state.number});
+      begin_forming(turn);
+      break;
+    case Phase::running:
+      if (!was_done) {
+        begin_stopping(turn, {StopKind::failure, 0, "lost " + seat.node.host + " (" + how + ")"});
+      }
+      break;
+    case Phase::stopping: answered(turn); break;
+    case Phase::forming:
+    case Phase::finished: break;
+  }
+}
+
+void on(Turn& turn, Lost const& event) {
+  State& state = turn.state;
+  auto const it = state.present.find(event.agent);
+  if (it == state.present.end()) {
+    return;
+  }
+  NodeInfo const node = it->second;
+  Seat* const seat = state.phase == Phase::forming ? nullptr : seat_of(state, event.agent);
+  bool const awaited_stop = state.phase == Phase::stopping && seat != nullptr && seat->now != Seat::Now::stopped;
+  drop(state, event.agent);
+  if (state.phase == Phase::finished) {
+    if (state.present.empty()) {
+      turn.act(Close{});
+    }
+  } else if (seat == nullptr) {
+    turn.say("lost " + node.host + " (" + event.how + ") while it waited");
+    if (state.phase == Phase::forming) {
+      state.dead.insert(node_key(node));
+      consider_forming(turn);
+    }
+  } else if (state.phase != Phase::stopping || awaited_stop) {
+    lose_seat(turn, *seat, event.how);
+  }
+}
+
+void on(Turn& turn, StoreOpened const& event) {
+  if (turn.state.phase == Phase::opening && event.number == turn.state.number) {
+    begin_preparing(turn, event);
+  }
+}
+
+void on(Turn& turn, StoreFailed const& event) {
+  if (turn.state.phase == Phase::opening && event.number == turn.state.number) {
+    conclude(turn, make_verdict(turn.state, turn.policy, End::system_failure, kExitSystem, event.why));
+  }
+}
+
+void hear(Turn& turn, Seat& seat, Ack const&) {
+  if (turn.state.phase != Phase::preparing || seat.now != Seat::Now::invited) {
+    return;
+  }
+  seat.now = Seat::Now::ready;
+  if (--turn.state.awaited == 0) {
+    begin_running(turn);
+  }
+}
+
+void hear(Turn& turn, Seat& seat, WorkerFailed const& message) {
+  State& state = turn.state;
+  if (state.phase != Phase::running && state.phase != Phase::stopping) {
+    return;
+  }
+  auto const group_rank = state.seat_of.at(seat.agent);
+  state.reports.push_back(Report{group_rank, message.exit});
+  if (state.phase == Phase::running) {
+    begin_stopping(turn, {StopKind::failure, 0,
+                          "rank " + std::to_string(message.exit.rank) + " on " + seat.node.host + ": " +
+                              message.exit.status.describe()});
+  }
+}
+
+void hear(Turn& turn, Seat& seat, Succeeded const&) {
+  State& state = turn.state;
+  if (state.phase != Phase::running || seat.now != Seat::Now::running) {
+    return;
+  }
+  seat.now = Seat::Now::succeeded;
+  if (--state.awaited == 0) {
+    turn.act(CloseStore{state.number});
+    conclude(turn, make_verdict(state, turn.policy, End::success, 0, "all workers finished"));
+  }
+}
+
+void hear(Turn& turn, Seat& seat, Stopped const& message) {
+  if (turn.state.phase != Phase::stopping || seat.now == Seat::Now::stopped) {
+    return;
+  }
+  seat.now = Seat::Now::stopped;
+  seat.exits = message.exits;
+  seat.unkillable = message.unkillable;
+  answered(turn);
+}
+
+/// One agent was told to end. The job goes on without it when it is elastic and neither the coordinator's own host
+/// nor too many leave; else it ends for all.
+void leave(Turn& turn, AgentId agent, int signal) {
+  State& state = turn.state;
+  auto const it = state.present.find(agent);
+  if (it == state.present.end() || state.phase == Phase::finished) {
+    return;
+  }
+  NodeInfo const node = it->second;
+  Seat* const seat = state.phase == Phase::forming ? nullptr : seat_of(state, agent);
+  std::size_t staying = state.present.size() - 1;
+  for (auto const& other : state.seats) {
+    staying -= (other.leaving && other.agent != agent && state.present.contains(other.agent)) ? 1 : 0;
+  }
+  bool const job_ends = node.hosts || (state.ever_ran && staying < turn.policy.min_nodes);
+  auto const why = node.host + " was told to end by " + signal_name(signal);
+  bool const workers_run = state.phase == Phase::running || state.phase == Phase::stopping;
+  if (!workers_run || seat == nullptr) {
+    turn.act(Tell{agent, Finished{128 + signal, ""}});
+    drop(state, agent);
+    if (job_ends) {
+      state.stop = {StopKind::user, signal, why};
+      conclude(turn, make_verdict(state, turn.policy, End::stopped, 128 + signal, why));
+    } else if (seat != nullptr) {
+      seat->leaving = true;
+      lose_seat(turn, *seat, "left");
+    } else if (state.phase == Phase::forming) {
+      consider_forming(turn);
+    }
+    return;
+  }
+  seat->leaving = true;
+  if (state.phase == Phase::running) {
+    begin_stopping(turn, {job_ends ? StopKind::user : StopKind::resize, signal, why});
+  } else if (job_ends) {
+    state.stop = {StopKind::user, signal, why};
+  }
+}
+
+void on(Turn& turn, Said const& event) {
+  if (auto const* leaving = std::get_if<Leaving>(&event.message)) {
+    leave(turn, event.agent, leaving->signal);
+    return;
+  }
+  Seat* const seat = turn.state.phase == Phase::forming ? nullptr : seat_of(turn.state, event.agent);
+  std::visit(
+      [&](auto const& message) {
+        if constexpr (!std::is_same_v<std::decay_t<decltype(message)>, Leaving>) {
+          if (seat == nullptr || message.number != turn.state.number) {
+            turn.say("ignored: message of generation " + std::to_string(message.number) + " during generation " +
+                     std::to_string(turn.state.number));
+          } else {
+            hear(turn, *seat, message);
+          }
+        }
+      },
+      event.message);
+}
+
+/// The members that have not answered in time are treated as lost.
+void drop_silent(Turn& turn) {
+  Phase const phase = turn.state.phase;
+  std::uint64_t const number = turn.state.number;
+  std::vector<AgentId> silent;
+  for (auto const& seat : turn.state.seats) {
+    bool const waits = phase == Phase::preparing ? seat.now == Seat::Now::invited : seat.now != Seat::Now::stopped;
+    if (waits && turn.state.present.contains(seat.agent)) {
+      silent.push_back(seat.agent);
+    }
+  }
+  for (AgentId const agent : silent) {
+    turn.act(HangUp{agent});
+    if (turn.state.phase == phase && turn.state.number == number) {
+      on(turn, Lost{agent, "no answer in time"});
+    } else {
+      drop(turn.state, agent);
+    }
+  }
+}
+
+void on(Turn& turn, Tick const&) {
+  State& state = turn.state;
+  auto const due = [&](std::optional<TimePoint> const& at) { return at && *at <= turn.now; };
+  switch (state.phase) {
+    case Phase::forming: forming_tick(turn); break;
+    case Phase::opening: break;
+    case Phase::preparing:
+    case Phase::stopping:
+      if (due(state.answer_deadline)) {
+        drop_silent(turn);
+      }
+      break;
+    case Phase::running:
+      if (due(state.scale_out_at)) {
+        consider_scale_out(turn);
+      }
+      break;
+    case Phase::finished:
+      if (due(state.answer_deadline)) {
+        turn.act(Close{});
+      }
+      break;
+  }
+}
+
+std::optional<TimePoint> next_deadline(State const& state) {
+  std::optional<TimePoint> least;
+  auto const consider = [&](std::optional<TimePoint> const& at) {
+    if (at && (!least || *at < *least)) {
+      least = at;
+    }
+  };
+  if (state.phase == Phase::forming) {
+    consider(state.join_deadline);
+    consider(state.window_deadline);
+  } else if (state.phase == Phase::running) {
+    consider(state.scale_out_at);
+  } else if (state.phase != Phase::opening) {
+    consider(state.answer_deadline);
+  }
+  return least;
+}
+
+}  // namespace
+
+Step step(State state, Event const& event, TimePoint now, Policy const& policy) {
+  auto const armed_before = next_deadline(state);
+  Step result;
+  result.next = std::move(state);
+  Turn turn{result.next, result.actions, result.reason, now, policy};
+  std::visit([&](auto const& concrete) { on(turn, concrete); }, event);
+  auto const armed = next_deadline(result.next);
+  if (armed && armed != armed_before) {
+    result.actions.emplace_back(ArmTimer{*armed});
+  }
+  return result;
+}
+
+}  // namespace cxxrun::rendezvous

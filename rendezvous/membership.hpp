@@ -1,0 +1,168 @@
+// Membership: who is in which generation, decided in one place. Pure: no clock, socket, process or log.
+//
+// The coordinator's shell (server.cpp) turns connections, frames and timers into Events, calls `step`, performs the
+// Actions in order and logs the reason. States and transitions are the table in docs/membership.md; a test walks
+// every (phase, event) pair of it.
+//
+// Cost: a join, ack, stop or loss is O(log N) of N agents, so that 10,000 joins stay linear. `step` takes the state
+// by value: move it in.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "rendezvous/messages.hpp"
+#include "rendezvous/verdict.hpp"
+#include "src/core/time.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// One connection of one agent; given out by the server in the order of arrival, never reused.
+using AgentId = std::uint64_t;
+
+/// What the user asked for; constant during the job.
+struct Policy {
+  std::uint32_t min_nodes = 1;
+  std::uint32_t max_nodes = 1;
+  std::optional<std::uint32_t> expected_nodes;  ///< nodes of the Slurm step: nobody else can come
+  std::uint32_t max_restarts = 3;
+  Millis join_window{5000};        ///< first generation: wait this long for more once MIN is reached
+  Millis rejoin_window{5000};      ///< later generations, when somebody is missing
+  Millis join_timeout{600'000};    ///< MIN not reached by then: too few nodes
+  Millis ack_timeout{30'000};      ///< a member that does not answer Prepare is dropped
+  Millis stop_timeout{120'000};    ///< a member that does not report Stopped is dropped
+  Millis join_spacing{60'000};     ///< least time between two generations triggered by joins; the first is free
+  Millis linger{5000};             ///< how long the coordinator waits for agents to leave at the end
+  std::uint32_t flap_limit = 3;    ///< a node lost this often is refused
+};
+
+enum class Phase {
+  forming,    ///< collecting agents
+  opening,    ///< members chosen; the store is being opened
+  preparing,  ///< members have been told; waiting for their acks
+  running,    ///< workers run
+  stopping,   ///< members stop their workers; the cause is decided when all have
+  finished,   ///< verdict given; waiting for agents to leave
+};
+
+/// A member of the current generation, at its group rank.
+struct Seat {
+  AgentId agent = 0;
+  NodeInfo node;
+  std::uint32_t rank_base = 0;
+  enum class Now { invited, ready, running, succeeded, stopped, lost } now = Now::invited;
+  bool leaving = false;            ///< told to end by its user
+  std::vector<WorkerExit> exits;   ///< as reported by Stopped
+  std::vector<std::string> unkillable;
+};
+
+/// A worker failure in the order in which the coordinator heard of it.
+struct Report {
+  std::uint32_t group_rank = 0;
+  WorkerExit exit;
+};
+
+/// Why the current generation is being stopped: the first event, not yet the cause.
+struct StopReason {
+  StopKind kind = StopKind::failure;
+  int signal = 0;  ///< of a user's stop
+  std::string why;
+};
+
+struct State {
+  Phase phase = Phase::forming;
+  std::uint64_t number = 0;     ///< last generation number given out
+  std::uint32_t restarts = 0;
+  bool ever_ran = false;
+  std::map<AgentId, NodeInfo> present;     ///< connected and joined, members and spares
+  std::vector<Seat> seats;                 ///< the generation, by group rank
+  std::map<AgentId, std::uint32_t> seat_of;
+  std::uint32_t awaited = 0;               ///< seats whose answer the phase still waits for
+  std::vector<Report> reports;
+  StopReason stop;
+  std::map<std::string, std::uint32_t> losses;  ///< per node key: how often lost
+  std::set<std::string> dead;                   ///< node keys known dead and not back
+  std::map<std::uint32_t, AgentId> index_owner; ///< node index → agent present with it
+  std::string set_aside;                        ///< why a node was excluded for good; "" = none was
+  std::optional<TimePoint> join_deadline;       ///< forming: too few nodes at
+  std::optional<TimePoint> window_deadline;     ///< forming: go with who is there at
+  std::optional<TimePoint> answer_deadline;     ///< preparing, stopping, finished: give up waiting at
+  std::optional<TimePoint> scale_out_at;        ///< running: a join waits for the spacing to pass
+  std::optional<TimePoint> last_scale_out;
+  std::optional<Verdict> verdict;
+};
+
+struct Opened {};  ///< the coordinator has started
+struct Joined {
+  AgentId agent;
+  NodeInfo node;
+};
+/// The connection ended. FIN and RST mean that the process is gone.
+struct Lost {
+  AgentId agent;
+  std::string how;
+};
+struct StoreOpened {
+  std::uint64_t number;
+  std::uint16_t store_port;
+  std::uint16_t master_port;
+};
+struct StoreFailed {
+  std::uint64_t number;
+  std::string why;
+};
+struct Said {
+  AgentId agent;
+  std::variant<Ack, WorkerFailed, Succeeded, Stopped, Leaving> message;
+};
+struct Tick {};
+using Event = std::variant<Opened, Joined, Lost, StoreOpened, StoreFailed, Said, Tick>;
+
+struct Tell {
+  AgentId agent;
+  ToAgent message;
+  bool operator==(Tell const&) const = default;
+};
+struct OpenStore {
+  std::uint64_t number;
+  bool operator==(OpenStore const&) const = default;
+};
+struct CloseStore {
+  std::uint64_t number;
+  bool operator==(CloseStore const&) const = default;
+};
+/// Close the agent's connection once what was told has been written.
+struct HangUp {
+  AgentId agent;
+  bool operator==(HangUp const&) const = default;
+};
+/// The one timer: send Tick at this instant (replaces the previous instant).
+struct ArmTimer {
+  TimePoint at;
+  bool operator==(ArmTimer const&) const = default;
+};
+/// The job is decided; emitted once.
+struct Conclude {
+  Verdict verdict;
+  bool operator==(Conclude const&) const = default;
+};
+/// Nobody is left to talk to: the coordinator may go.
+struct Close {
+  bool operator==(Close const&) const = default;
+};
+using Action = std::variant<Tell, OpenStore, CloseStore, HangUp, ArmTimer, Conclude, Close>;
+
+struct Step {
+  State next;
+  std::vector<Action> actions;
+  std::string reason;  ///< one line for the log; "" = nothing worth a line
+};
+
+[[nodiscard]] Step step(State state, Event const& event, TimePoint now, Policy const& policy);
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,453 @@
+#include "rendezvous/messages.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+#include <utility>
+
+namespace cxxrun::rendezvous {
+namespace {
+
+using Json = nlohmann::json;
+
+// Longest texts that one Stopped message may carry in all, so that it fits a frame (1 MiB) with room to spare.
+constexpr std::size_t kTextBudget = 256U << 10U;
+// Arrays longer than this are not ours.
+constexpr std::size_t kMaxItems = 65536;
+
+// ---- writing --------------------------------------------------------------------------------------------------
+
+std::string dump(Json const& json) {
+  // Workers print what they like: bytes that are not UTF-8 become U+FFFD.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+char const* name_of(StopKind kind) {
+  switch (kind) {
+    case StopKind::failure: return "failure";
+    case StopKind::resize: return "resize";
+    case StopKind::user: return "user";
+  }
+  return "failure";
+}
+
+char const* name_of(ExitStatus::Kind kind) {
+  switch (kind) {
+    case ExitStatus::Kind::exited: return "exited";
+    case ExitStatus::Kind::signalled: return "signalled";
+    case ExitStatus::Kind::not_started: return "not_started";
+  }
+  return "exited";
+}
+
+char const* name_of(HelloReply::Why why) {
+  switch (why) {
+    case HelloReply::Why::accepted: return "accepted";
+    case HelloReply::Why::other_job: return "other_job";
+    case HelloReply::Why::other_version: return "other_version";
+    case HelloReply::Why::job_over: return "job_over";
+  }
+  return "accepted";
+}
+
+std::string take(std::string const& text, std::size_t& budget) {
+  std::size_t const length = std::min(text.size(), budget);
+  budget -= length;
+  return text.substr(text.size() - length);  // the end of a text says more than its start
+}
+
+Json to_json(WorkerExit const& exit, std::size_t& budget) {
+  Json json{{"rank", exit.rank},   {"local_rank", exit.local_rank}, {"pid", exit.pid},
+            {"end", name_of(exit.status.kind)}, {"value", exit.status.value}, {"core", exit.status.core_dumped},
+            {"ours", exit.ours},   {"wall_ms", exit.wall_ms}};
+  if (!exit.status.ok()) {
+    json["stderr"] = take(exit.stderr_tail, budget);
+    json["error_file"] = take(exit.error_file, budget);
+  }
+  return json;
+}
+
+Json to_json(NodeInfo const& node) {
+  Json json{{"incarnation", node.incarnation}, {"host", node.host},   {"slots", node.slots},
+            {"role", node.role},               {"hosts", node.hosts}, {"announce", node.announce}};
+  if (node.node_index) {
+    json["node_index"] = *node.node_index;
+  }
+  return json;
+}
+
+Json to_json(Generation const& g) {
+  return Json{{"number", g.number},         {"restarts", g.restarts},       {"max_restarts", g.max_restarts},
+              {"group_rank", g.group_rank}, {"group_size", g.group_size},   {"rank_base", g.rank_base},
+              {"local_size", g.local_size}, {"world_size", g.world_size},   {"role_base", g.role_base},
+              {"role_size", g.role_size},   {"master_addr", g.master_addr}, {"master_port", g.master_port},
+              {"store_port", g.store_port}, {"successors", g.successors}};
+}
+
+Json to_json(Join const& m) {
+  return Json{{"type", "join"}, {"node", to_json(m.node)}};
+}
+Json to_json(Ack const& m) {
+  return Json{{"type", "ack"}, {"generation", m.number}};
+}
+Json to_json(WorkerFailed const& m) {
+  std::size_t budget = 0;
+  return Json{{"type", "worker_failed"}, {"generation", m.number}, {"exit", to_json(m.exit, budget)}};
+}
+Json to_json(Succeeded const& m) {
+  return Json{{"type", "succeeded"}, {"generation", m.number}};
+}
+Json to_json(Stopped const& m) {
+  std::size_t budget = kTextBudget;
+  Json exits = Json::array();
+  for (bool const ours : {false, true}) {  // failures that need explaining have first claim on the budget
+    for (auto const& exit : m.exits) {
+      if (exit.ours == ours) {
+        exits.push_back(to_json(exit, budget));
+      }
+    }
+  }
+  return Json{{"type", "stopped"}, {"generation", m.number}, {"exits", exits}, {"unkillable", m.unkillable}};
+}
+Json to_json(Leaving const& m) {
+  return Json{{"type", "leaving"}, {"signal", m.signal}};
+}
+Json to_json(Prepare const& m) {
+  return Json{{"type", "generation"}, {"generation", to_json(m.generation)}};
+}
+Json to_json(Start const& m) {
+  return Json{{"type", "start"}, {"generation", m.number}};
+}
+Json to_json(Stop const& m) {
+  return Json{{"type", "stop"}, {"generation", m.number}, {"kind", name_of(m.kind)}, {"why", m.why}};
+}
+Json to_json(Finished const& m) {
+  return Json{{"type", "finished"}, {"exit_code", m.exit_code}, {"line", m.line}};
+}
+Json to_json(Refused const& m) {
+  return Json{{"type", "refused"}, {"exit_code", m.exit_code}, {"why", m.why}};
+}
+
+// ---- reading --------------------------------------------------------------------------------------------------
+
+/// Reads fields of one object; remembers the first that is missing or of the wrong kind.
+class Fields {
+ public:
+  Fields(Json const& json, std::string& problem) : json_(json), problem_(problem) {
+    if (!json.is_object()) {
+      complain("an object");
+    }
+  }
+
+  template <class T>
+  void read(char const* name, T& into) {
+    Json const* const field = find(name);
+    if (field == nullptr || !assign(*field, into)) {
+      complain(name);
+    }
+  }
+
+  template <class T>
+  void read_optional(char const* name, std::optional<T>& into) {
+    if (Json const* const field = find(name)) {
+      T value{};
+      if (assign(*field, value)) {
+        into = value;
+      } else {
+        complain(name);
+      }
+    }
+  }
+
+  void read_text_if_any(char const* name, std::string& into) {
+    if (Json const* const field = find(name); field != nullptr && !assign(*field, into)) {
+      complain(name);
+    }
+  }
+
+  [[nodiscard]] Json const& child(char const* name) {
+    static Json const kNothing;
+    Json const* const field = find(name);
+    if (field == nullptr) {
+      complain(name);
+      return kNothing;
+    }
+    return *field;
+  }
+
+  void complain(char const* what) {
+    if (problem_.empty()) {
+      problem_ = std::string("message lacks ") + what + " or has it in the wrong form";
+    }
+  }
+
+ private:
+  [[nodiscard]] Json const* find(char const* name) const {
+    if (!json_.is_object()) {
+      return nullptr;
+    }
+    auto const it = json_.find(name);
+    return it == json_.end() ? nullptr : &*it;
+  }
+
+  static bool assign(Json const& from, bool& into) {
+    if (!from.is_boolean()) {
+      return false;
+    }
+    into = from.get<bool>();
+    return true;
+  }
+  static bool assign(Json const& from, std::string& into) {
+    if (!from.is_string()) {
+      return false;
+    }
+    into = from.get_ref<std::string const&>();
+    return true;
+  }
+  static bool assign(Json const& from, std::vector<std::string>& into) {
+    if (!from.is_array() || from.size() > kMaxItems) {
+      return false;
+    }
+    into.clear();
+    return std::all_of(from.begin(), from.end(), [&](Json const& item) { return assign(item, into.emplace_back()); });
+  }
+  template <class T>
+    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
+  static bool assign(Json const& from, T& into) {
+    if (from.is_number_unsigned()) {
+      auto const value = from.get<std::uint64_t>();
+      into = static_cast<T>(value);
+      return std::cmp_less_equal(value, std::numeric_limits<T>::max());
+    }
+    if (from.is_number_integer()) {
+      auto const value = from.get<std::int64_t>();
+      into = static_cast<T>(value);
+      return std::in_range<T>(value);
+    }
+    return false;
+  }
+
+  Json const& json_;
+  std::string& problem_;
+};
+
+void read(Json const& json, WorkerExit& exit, std::string& problem) {
+  Fields fields(json, problem);
+  std::string end;
+  fields.read("rank", exit.rank);
+  fields.read("local_rank", exit.local_rank);
+  fields.read("pid", exit.pid);
+  fields.read("end", end);
+  fields.read("value", exit.status.value);
+  fields.read("core", exit.status.core_dumped);
+  fields.read("ours", exit.ours);
+  fields.read("wall_ms", exit.wall_ms);
+  fields.read_text_if_any("stderr", exit.stderr_tail);
+  fields.read_text_if_any("error_file", exit.error_file);
+  for (auto const kind : {ExitStatus::Kind::exited, ExitStatus::Kind::signalled, ExitStatus::Kind::not_started}) {
+    if (end == name_of(kind)) {
+      exit.status.kind = kind;
+      return;
+    }
+  }
+  fields.complain("end");
+}
+
+void read(Json const& json, NodeInfo& node, std::string& problem) {
+  Fields fields(json, problem);
+  fields.read_optional("node_index", node.node_index);
+  fields.read("incarnation", node.incarnation);
+  fields.read("host", node.host);
+  fields.read("slots", node.slots);
+  fields.read("role", node.role);
+  fields.read("hosts", node.hosts);
+  fields.read("announce", node.announce);
+  if (node.slots == 0 || node.slots > kMaxItems) {
+    fields.complain("slots");
+  }
+}
+
+void read(Json const& json, Generation& g, std::string& problem) {
+  Fields fields(json, problem);
+  fields.read("number", g.number);
+  fields.read("restarts", g.restarts);
+  fields.read("max_restarts", g.max_restarts);
+  fields.read("group_rank", g.group_rank);
+  fields.read("group_size", g.group_size);
+  fields.read("rank_base", g.rank_base);
+  fields.read("local_size", g.local_size);
+  fields.read("world_size", g.world_size);
+  fields.read("role_base", g.role_base);
+  fields.read("role_size", g.role_size);
+  fields.read("master_addr", g.master_addr);
+  fields.read("master_port", g.master_port);
+  fields.read("store_port", g.store_port);
+  fields.read("successors", g.successors);
+}
+
+/// Parses the text and hands its type and object to `build`; any complaint becomes the Error.
+template <class Message, class Build>
+Result<Message> decode(std::string_view text, Build build) {
+  Json const json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) {
+    return fail(Errc::protocol, "message is not JSON");
+  }
+  std::string problem;
+  Message message{};
+  {
+    Fields fields(json, problem);
+    build(json, fields, problem, message);
+  }
+  if (!problem.empty()) {
+    return fail(Errc::protocol, std::move(problem));
+  }
+  return message;
+}
+
+}  // namespace
+
+std::string encode(Hello const& hello) {
+  return dump(Json{{"hello", "cxxrun"},
+                   {"version", hello.version},
+                   {"run_id", hello.run_id},
+                   {"nonce", hello.nonce},
+                   {"purpose", hello.purpose == Hello::Purpose::beat ? "beat" : "agent"}});
+}
+
+std::string encode(HelloReply const& reply) {
+  return dump(Json{{"hello", "cxxrun"},
+                   {"version", reply.version},
+                   {"coordinator", reply.coordinator},
+                   {"answer", name_of(reply.why)},
+                   {"refused", reply.refused}});
+}
+
+std::string encode(ToCoordinator const& message) {
+  return std::visit([](auto const& m) { return dump(to_json(m)); }, message);
+}
+
+std::string encode(ToAgent const& message) {
+  return std::visit([](auto const& m) { return dump(to_json(m)); }, message);
+}
+
+Result<Hello> decode_hello(std::string_view text) {
+  return decode<Hello>(text, [](Json const&, Fields& fields, std::string&, Hello& hello) {
+    std::string magic;
+    std::string purpose;
+    fields.read("hello", magic);
+    fields.read("version", hello.version);
+    if (magic != "cxxrun") {
+      fields.complain("hello");
+    }
+    if (hello.version != kProtocolVersion) {
+      return;  // the rest may differ; the caller refuses by version
+    }
+    fields.read("run_id", hello.run_id);
+    fields.read("nonce", hello.nonce);
+    fields.read("purpose", purpose);
+    hello.purpose = purpose == "beat" ? Hello::Purpose::beat : Hello::Purpose::agent;
+  });
+}
+
+Result<HelloReply> decode_hello_reply(std::string_view text) {
+  return decode<HelloReply>(text, [](Json const&, Fields& fields, std::string&, HelloReply& reply) {
+    std::string magic;
+    std::string answer;
+    fields.read("hello", magic);
+    fields.read("version", reply.version);
+    fields.read("coordinator", reply.coordinator);
+    fields.read("answer", answer);
+    fields.read("refused", reply.refused);
+    using Why = HelloReply::Why;
+    for (Why const why : {Why::accepted, Why::other_job, Why::other_version, Why::job_over}) {
+      if (answer == name_of(why)) {
+        reply.why = why;
+        return;
+      }
+    }
+    fields.complain("answer");
+  });
+}
+
+Result<ToCoordinator> decode_to_coordinator(std::string_view text) {
+  return decode<ToCoordinator>(text, [](Json const&, Fields& fields, std::string& problem, ToCoordinator& out) {
+    std::string type;
+    fields.read("type", type);
+    if (type == "join") {
+      Join join;
+      read(fields.child("node"), join.node, problem);
+      out = std::move(join);
+      return;
+    }
+    if (type == "leaving") {
+      Leaving leaving;
+      fields.read("signal", leaving.signal);
+      out = leaving;
+      return;
+    }
+    std::uint64_t number = 0;
+    fields.read("generation", number);
+    if (type == "ack") {
+      out = Ack{number};
+    } else if (type == "succeeded") {
+      out = Succeeded{number};
+    } else if (type == "worker_failed") {
+      WorkerFailed failed{number, {}};
+      read(fields.child("exit"), failed.exit, problem);
+      out = std::move(failed);
+    } else if (type == "stopped") {
+      Stopped stopped{number, {}, {}};
+      Json const& exits = fields.child("exits");
+      if (!exits.is_array() || exits.size() > kMaxItems) {
+        fields.complain("exits");
+      } else {
+        for (auto const& exit : exits) {
+          read(exit, stopped.exits.emplace_back(), problem);
+        }
+      }
+      fields.read("unkillable", stopped.unkillable);
+      out = std::move(stopped);
+    } else {
+      fields.complain("type");
+    }
+  });
+}
+
+Result<ToAgent> decode_to_agent(std::string_view text) {
+  return decode<ToAgent>(text, [](Json const&, Fields& fields, std::string& problem, ToAgent& out) {
+    std::string type;
+    fields.read("type", type);
+    if (type == "generation") {
+      Prepare prepare;
+      read(fields.child("generation"), prepare.generation, problem);
+      out = std::move(prepare);
+    } else if (type == "start") {
+      Start start;
+      fields.read("generation", start.number);
+      out = start;
+    } else if (type == "stop") {
+      Stop stop;
+      std::string kind;
+      fields.read("generation", stop.number);
+      fields.read("kind", kind);
+      fields.read("why", stop.why);
+      stop.kind = kind == "user" ? StopKind::user : kind == "resize" ? StopKind::resize : StopKind::failure;
+      out = std::move(stop);
+    } else if (type == "finished") {
+      Finished finished;
+      fields.read("exit_code", finished.exit_code);
+      fields.read("line", finished.line);
+      out = std::move(finished);
+    } else if (type == "refused") {
+      Refused refused;
+      fields.read("exit_code", refused.exit_code);
+      fields.read("why", refused.why);
+      out = std::move(refused);
+    } else {
+      fields.complain("type");
+    }
+  });
+}
+
+}  // namespace cxxrun::rendezvous

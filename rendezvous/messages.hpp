@@ -1,0 +1,140 @@
+// Messages between agents and the coordinator, as values, and their JSON text.
+//
+// Byte layout: docs/wire_protocol.md. Decoding is total: any text gives a message or an Error, nothing throws,
+// nothing grows beyond the frame that carried it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+#include "rendezvous/generation.hpp"
+#include "rendezvous/worker_exit.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// Version of everything below; a peer of another version is refused by name.
+inline constexpr std::uint32_t kProtocolVersion = 1;
+
+// ---- the handshake ------------------------------------------------------------------------------
+
+/// First frame of a connection, agent to coordinator.
+struct Hello {
+  enum class Purpose { agent, beat };  ///< beat: heartbeats only, so that data never delays them
+  std::uint32_t version = kProtocolVersion;
+  std::string run_id;
+  std::string nonce;  ///< the agent's incarnation: random, new at every start
+  Purpose purpose = Purpose::agent;
+  bool operator==(Hello const&) const = default;
+};
+
+/// The coordinator's answer. `refused` non-empty: the connection closes after this frame.
+struct HelloReply {
+  enum class Why { accepted, other_job, other_version, job_over };
+  std::uint32_t version = kProtocolVersion;
+  std::string coordinator;  ///< the coordinator's nonce: an agent that hosts recognises itself by it
+  Why why = Why::accepted;
+  std::string refused;
+  bool operator==(HelloReply const&) const = default;
+};
+
+// ---- agent to coordinator -----------------------------------------------------------------------
+
+/// What an agent says of itself when it joins.
+struct NodeInfo {
+  std::optional<std::uint32_t> node_index;  ///< position in the Slurm step, or --node-rank
+  std::string incarnation;
+  std::string host;           ///< short name, for people
+  std::uint32_t slots = 1;    ///< workers it will start
+  std::string role = "default";
+  bool hosts = false;         ///< the coordinator runs inside this agent
+  std::string announce;       ///< MASTER_ADDR to announce if this agent hosts; "" = as reached
+  std::string reached_at;     ///< local address of the coordinator's end of the connection; set by the server
+  bool operator==(NodeInfo const&) const = default;
+};
+
+struct Join {
+  NodeInfo node;
+  bool operator==(Join const&) const = default;
+};
+/// "I have generation `number` and am ready to start it."
+struct Ack {
+  std::uint64_t number = 0;
+  bool operator==(Ack const&) const = default;
+};
+/// A worker ended badly; sent at once, without the text that explains it (that follows in Stopped).
+struct WorkerFailed {
+  std::uint64_t number = 0;
+  WorkerExit exit;
+  bool operator==(WorkerFailed const&) const = default;
+};
+/// Every worker of the generation exited 0 on this node.
+struct Succeeded {
+  std::uint64_t number = 0;
+  bool operator==(Succeeded const&) const = default;
+};
+/// Every worker and every descendant of the generation is reaped on this node.
+struct Stopped {
+  std::uint64_t number = 0;
+  std::vector<WorkerExit> exits;
+  std::vector<std::string> unkillable;  ///< lines naming processes that survived SIGKILL
+  bool operator==(Stopped const&) const = default;
+};
+/// The user or Slurm told this agent to end; its workers are being stopped.
+struct Leaving {
+  int signal = 0;
+  bool operator==(Leaving const&) const = default;
+};
+using ToCoordinator = std::variant<Join, Ack, WorkerFailed, Succeeded, Stopped, Leaving>;
+
+// ---- coordinator to agent -----------------------------------------------------------------------
+
+struct Prepare {
+  Generation generation;
+  bool operator==(Prepare const&) const = default;
+};
+struct Start {
+  std::uint64_t number = 0;
+  bool operator==(Start const&) const = default;
+};
+/// Why workers are stopped; decides how long they get.
+enum class StopKind {
+  failure,  ///< a peer failed: survivors sit in a dead collective (--restart-timeout)
+  resize,   ///< a node joined or left in good health (--shutdown-timeout)
+  user,     ///< the job is being ended (--shutdown-timeout)
+};
+struct Stop {
+  std::uint64_t number = 0;
+  StopKind kind = StopKind::failure;
+  std::string why;
+  bool operator==(Stop const&) const = default;
+};
+/// The job is over for this agent: leave with `exit_code`, after printing `line` when it is not empty.
+struct Finished {
+  int exit_code = 0;
+  std::string line;
+  bool operator==(Finished const&) const = default;
+};
+/// This agent is not wanted: leave with `exit_code`.
+struct Refused {
+  int exit_code = 0;
+  std::string why;
+  bool operator==(Refused const&) const = default;
+};
+using ToAgent = std::variant<Prepare, Start, Stop, Finished, Refused>;
+
+[[nodiscard]] std::string encode(Hello const& hello);
+[[nodiscard]] std::string encode(HelloReply const& reply);
+[[nodiscard]] std::string encode(ToCoordinator const& message);  ///< exits' texts are cut to fit one frame
+[[nodiscard]] std::string encode(ToAgent const& message);
+
+Result<Hello> decode_hello(std::string_view text);
+Result<HelloReply> decode_hello_reply(std::string_view text);
+Result<ToCoordinator> decode_to_coordinator(std::string_view text);
+Result<ToAgent> decode_to_agent(std::string_view text);
+
+}  // namespace cxxrun::rendezvous

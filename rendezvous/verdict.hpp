@@ -1,0 +1,51 @@
+// Verdict: how the job ended, decided once, by the coordinator.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rendezvous/worker_exit.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// One worker's failure, with where it happened.
+struct Failure {
+  std::string host;
+  std::uint32_t group_rank = 0;
+  WorkerExit exit;
+  bool operator==(Failure const&) const = default;
+};
+
+/// Names of ends; each has its exit code in docs/exit_codes.md.
+enum class End {
+  success,
+  worker_failed,    ///< a worker failed and no restart was left
+  could_not_start,  ///< a worker's program could not be executed: restarting cannot help
+  too_few_nodes,    ///< fewer than MIN nodes came or remained
+  stopped,          ///< the user or Slurm ended the job
+  unkillable,       ///< a process survived SIGKILL and its node cannot be replaced
+  system_failure,   ///< the coordinator could not do its part (port in use, no descriptors)
+};
+
+[[nodiscard]] char const* name_of(End end);
+
+inline constexpr int kExitUsage = 100;            ///< options or environment; do not retry
+inline constexpr int kExitSystem = 111;           ///< temporary system failure
+inline constexpr int kExitTooFewNodes = 112;
+inline constexpr int kExitCoordinatorLost = 113;
+inline constexpr int kExitUnkillable = 114;
+
+struct Verdict {
+  End end = End::success;
+  int exit_code = 0;
+  std::string summary;                ///< one line: what and where
+  std::uint64_t generation = 0;       ///< last generation that ran
+  std::uint32_t restarts = 0;         ///< consumed
+  std::uint32_t max_restarts = 0;
+  std::vector<Failure> failures;      ///< the cause first, then what followed from it, by group rank and rank
+  std::vector<std::string> lost_nodes;  ///< hosts lost in the last generation
+  bool operator==(Verdict const&) const = default;
+};
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,12 @@
+// Random names: nonces and run ids.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace cxxrun {
+
+/// `digits` hexadecimal digits from the kernel's random source. Never blocks after boot.
+[[nodiscard]] std::string random_hex(std::size_t digits);
+
+}  // namespace cxxrun
