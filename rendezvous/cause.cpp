@@ -107,7 +107,7 @@ Ruling rule(State const& state, Policy const& policy) {
     return Ruling{Ruling::Next::reform, {}, "node lost: " + lost};
   }
   if (failures.empty()) {
-    return Ruling{Ruling::Next::reform, {}, state.stop.why};
+    return Ruling{Ruling::Next::reform, {}, ""};  // nodes came or left in good health: said when it began
   }
   if (state.restarts < policy.max_restarts) {
     return Ruling{Ruling::Next::restart, {}, describe(failures.front())};

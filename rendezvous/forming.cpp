@@ -112,8 +112,12 @@ void consider_forming(Turn& turn) {
   std::size_t const here = state.present.size();
   std::size_t const min = turn.policy.min_nodes;
   bool const fixed = turn.policy.min_nodes == turn.policy.max_nodes;
-  if (can_come(state, turn.policy) < min || (fixed && state.ever_ran && here < min)) {
-    give_up(turn, of_nodes(here, min) + " left and nobody can come");
+  if (can_come(state, turn.policy) < min) {
+    give_up(turn, of_nodes(here, min) + " left and no other can come");
+    return;
+  }
+  if (fixed && state.ever_ran && here < min) {
+    give_up(turn, of_nodes(here, min) + " left and the size is fixed");
     return;
   }
   if (here >= target_size(state, turn.policy)) {

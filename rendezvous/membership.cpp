@@ -39,15 +39,19 @@ void after_stop(Turn& turn) {
   for (auto& seat : state.seats) {
     if (seat.leaving && state.present.contains(seat.agent)) {
       turn.act(Tell{seat.agent, Finished{128 + state.stop.signal, ""}});
+      turn.act(HangUp{seat.agent});
       drop(state, seat.agent);
     } else if (!seat.unkillable.empty()) {
       state.set_aside = seat.node.host + ": " + seat.unkillable.front();
       turn.act(Tell{seat.agent, Refused{kExitUnkillable, "set aside: " + seat.unkillable.front()}});
+      turn.act(HangUp{seat.agent});
       drop(state, seat.agent);
     }
   }
   Ruling ruling = rule(state, turn.policy);
-  turn.say(ruling.line);
+  if (!ruling.line.empty()) {
+    turn.say(ruling.line);
+  }
   if (ruling.next == Ruling::Next::conclude) {
     conclude(turn, std::move(ruling.verdict));
     return;
@@ -281,6 +285,7 @@ void leave(Turn& turn, AgentId agent, int signal) {
   bool const workers_run = state.phase == Phase::running || state.phase == Phase::stopping;
   if (!workers_run || seat == nullptr) {
     turn.act(Tell{agent, Finished{128 + signal, ""}});
+    turn.act(HangUp{agent});
     drop(state, agent);
     if (job_ends) {
       state.stop = {StopKind::user, signal, why};

@@ -1,0 +1,26 @@
+// Golden transcripts: a text file of commands, each followed by the expected answer.
+//
+//     # a comment
+//     command with arguments
+//     ----
+//     expected lines
+//     (blank line)
+//
+// `CXXRUN_REWRITE=1` writes what was seen instead of comparing; review the diff.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace cxxrun::test {
+
+/// Runs every command of the file through `execute` (words of the command in, answer lines out).
+/// Returns "" when all answers are as written, else a readable difference.
+std::string play(std::string const& path,
+                 std::function<std::vector<std::string>(std::vector<std::string> const&)> const& execute);
+
+/// The transcripts under tests/scenario/`folder`, sorted.
+std::vector<std::string> transcripts(std::string const& folder);
+
+}  // namespace cxxrun::test
