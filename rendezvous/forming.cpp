@@ -85,6 +85,7 @@ void open_generation(Turn& turn) {
   state.reports.clear();
   state.join_deadline.reset();
   state.window_deadline.reset();
+  state.awaited = 0;
   state.phase = Phase::opening;
   turn.act(OpenStore{++state.number});
 }

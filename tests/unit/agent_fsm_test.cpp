@@ -1,0 +1,184 @@
+#include "launcher/agent_fsm.hpp"
+
+#include <csignal>
+
+#include "rendezvous/verdict.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;  // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher;
+using namespace cxxrun::launcher::agent;
+using namespace std::chrono_literals;
+namespace rdzv = cxxrun::rendezvous;
+
+namespace {
+
+struct Driver {
+  Policy policy;
+  State state;
+  std::vector<Action> feed(Event const& event, TimePoint now = {}) {
+    Step result = step(std::move(state), event, now, policy);
+    state = std::move(result.next);
+    return std::move(result.actions);
+  }
+};
+
+rdzv::Generation generation(std::uint64_t number) {
+  rdzv::Generation g;
+  g.number = number;
+  g.local_size = 2;
+  return g;
+}
+
+rdzv::WorkerExit bad_exit() {
+  rdzv::WorkerExit exit;
+  exit.status = ExitStatus::exited(3);
+  return exit;
+}
+
+Driver driver_at(Life life) {
+  Driver driver;
+  driver.policy.farewell_timeout = 5s;
+  if (life == Life::waiting) {
+    return driver;
+  }
+  driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(1)}));
+  if (life == Life::ready) {
+    return driver;
+  }
+  if (life == Life::farewell) {
+    driver.feed(EndSignal{SIGTERM});
+    return driver;
+  }
+  driver.feed(rdzv::ToAgent(rdzv::Start{1}));
+  if (life == Life::ended) {
+    driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}});
+  } else if (life == Life::stopping) {
+    driver.feed(rdzv::ToAgent(rdzv::Stop{1, rdzv::StopKind::failure, "a peer died"}));
+  } else if (life == Life::leaving) {
+    driver.feed(EndSignal{SIGTERM});
+  } else if (life == Life::done) {
+    driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}});
+    driver.feed(rdzv::ToAgent(rdzv::Finished{0, ""}));
+  }
+  REQUIRE(driver.state.life == life);
+  return driver;
+}
+
+bool tells_stopped(std::vector<Action> const& actions) {
+  for (auto const& action : actions) {
+    if (auto const* tell = std::get_if<Tell>(&action)) {
+      if (std::holds_alternative<rdzv::Stopped>(tell->message)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("agent: prepare is acknowledged, start starts, success is told, finished ends", "[unit]") {
+  Driver driver;
+  CHECK(driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(1)})) == std::vector<Action>{Tell{rdzv::Ack{1}}});
+  CHECK(driver.feed(rdzv::ToAgent(rdzv::Start{1})) == std::vector<Action>{StartWorkers{generation(1)}});
+  CHECK(driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}}) == std::vector<Action>{Tell{rdzv::Succeeded{1}}});
+  CHECK(driver.feed(rdzv::ToAgent(rdzv::Finished{0, ""})) == std::vector<Action>{Exit{0, ""}});
+}
+
+TEST_CASE("agent: a failed worker is told at once, the stop is waited for", "[unit]") {
+  auto driver = driver_at(Life::running);
+  CHECK(driver.feed(WorkerEnded{1, bad_exit()}) == std::vector<Action>{Tell{rdzv::WorkerFailed{1, bad_exit()}}});
+  CHECK(driver.state.life == Life::running);
+  auto const stop = driver.feed(rdzv::ToAgent(rdzv::Stop{1, rdzv::StopKind::failure, "why"}));
+  CHECK(stop == std::vector<Action>{StopWorkers{StopOrder{SIGTERM, true, 5s, 60s}}});
+  CHECK(tells_stopped(driver.feed(GroupEnded{1, {bad_exit()}, {}})));
+  CHECK(driver.state.life == Life::waiting);
+}
+
+TEST_CASE("agent: a worker that our own stop ended is not told as a failure", "[unit]") {
+  auto driver = driver_at(Life::stopping);
+  auto exit = bad_exit();
+  exit.ours = true;
+  CHECK(driver.feed(WorkerEnded{1, exit}).empty());
+}
+
+TEST_CASE("agent: the user's stop gets the long grace, a peer's failure the short one", "[unit]") {
+  auto driver = driver_at(Life::running);
+  auto const actions = driver.feed(EndSignal{SIGINT});
+  REQUIRE(actions.size() == 2);
+  CHECK(actions[0] == Action{Tell{rdzv::Leaving{SIGINT}}});
+  CHECK(actions[1] == Action{StopWorkers{StopOrder{SIGINT, true, 30s, 60s}}});
+  CHECK(driver.feed(EndSignal{SIGTERM}).empty());
+  CHECK(driver.feed(KillSignal{}) == std::vector<Action>{StopWorkers{StopOrder{SIGKILL, true, 0s, 60s}}});
+}
+
+TEST_CASE("agent: workers that Slurm has signalled are not signalled again", "[unit]") {
+  auto driver = driver_at(Life::running);
+  auto const actions = driver.feed(EndSignal{SIGTERM, false});
+  CHECK(actions.back() == Action{StopWorkers{StopOrder{SIGTERM, false, 30s, 60s}}});
+}
+
+TEST_CASE("agent: the coordinator's loss stops the workers and has a code of its own", "[unit]") {
+  auto driver = driver_at(Life::running);
+  driver.feed(Disconnected{"end of file"});
+  auto const actions = driver.feed(GroupEnded{1, {}, {}});
+  REQUIRE(actions.size() == 1);
+  CHECK(std::get<Exit>(actions[0]).code == rdzv::kExitCoordinatorLost);
+
+  auto idle = driver_at(Life::waiting);
+  CHECK(std::get<Exit>(idle.feed(Disconnected{"reset"}).at(0)).code == rdzv::kExitCoordinatorLost);
+}
+
+TEST_CASE("agent: told to end between ack and start, it still answers for the generation", "[unit]") {
+  auto driver = driver_at(Life::ready);
+  CHECK(tells_stopped(driver.feed(EndSignal{SIGTERM})));
+  CHECK(driver.feed(rdzv::ToAgent(rdzv::Start{1})).empty());
+}
+
+TEST_CASE("agent: without a last word it leaves after the farewell timeout", "[unit]") {
+  auto driver = driver_at(Life::farewell);
+  CHECK(driver.feed(Tick{}, TimePoint{} + 4s).empty());
+  auto const actions = driver.feed(Tick{}, TimePoint{} + 5s);
+  REQUIRE(actions.size() == 1);
+  CHECK(std::get<Exit>(actions[0]).code == 128 + SIGTERM);
+}
+
+TEST_CASE("agent: every event in every life has an answer, and workers never run unseen", "[unit]") {
+  std::vector<Event> const events{rdzv::ToAgent(rdzv::Prepare{generation(1)}),
+                                  rdzv::ToAgent(rdzv::Prepare{generation(2)}),
+                                  rdzv::ToAgent(rdzv::Start{1}),
+                                  rdzv::ToAgent(rdzv::Start{2}),
+                                  rdzv::ToAgent(rdzv::Stop{1, rdzv::StopKind::user, "why"}),
+                                  rdzv::ToAgent(rdzv::Finished{7, "line"}),
+                                  rdzv::ToAgent(rdzv::Refused{100, "why"}),
+                                  WorkerEnded{1, bad_exit()},
+                                  GroupEnded{1, {bad_exit()}, {}},
+                                  GroupEnded{0, {}, {}},
+                                  Disconnected{"reset"},
+                                  EndSignal{SIGTERM},
+                                  KillSignal{},
+                                  Tick{}};
+  for (auto const life : {Life::waiting, Life::ready, Life::running, Life::ended, Life::stopping, Life::leaving,
+                          Life::farewell, Life::done}) {
+    for (auto const& first : events) {
+      for (auto const& second : events) {
+        auto driver = driver_at(life);
+        int exits = 0;
+        bool alive = life == Life::running || life == Life::stopping || life == Life::leaving;
+        for (auto const& event : {first, second}) {
+          if (auto const* ended = std::get_if<GroupEnded>(&event); ended != nullptr && ended->number == 1) {
+            alive = false;
+          }
+          for (auto const& action : driver.feed(event, TimePoint{} + 1h)) {
+            alive = alive || std::holds_alternative<StartWorkers>(action);
+            exits += std::holds_alternative<Exit>(action) ? 1 : 0;
+          }
+        }
+        CHECK(exits <= 1);
+        CHECK((exits == 0 || !alive));
+        CHECK((driver.state.life == Life::done) == (exits == 1 || life == Life::done));
+      }
+    }
+  }
+}

@@ -1,0 +1,208 @@
+#include "rendezvous/membership.hpp"
+
+#include <set>
+
+#include "rendezvous/cause.hpp"
+#include "rendezvous/seating.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;              // NOLINT(google-build-using-namespace)
+using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
+
+namespace {
+
+NodeInfo node(std::string host, std::optional<std::uint32_t> index = {}, bool hosts = false) {
+  NodeInfo info;
+  info.host = std::move(host);
+  info.node_index = index;
+  info.hosts = hosts;
+  info.reached_at = "127.0.0.1";
+  return info;
+}
+
+std::vector<AgentId> order(std::vector<Seat> const& seats) {
+  std::vector<AgentId> agents;
+  for (auto const& seat : seats) {
+    agents.push_back(seat.agent);
+  }
+  return agents;
+}
+
+/// Drives `count` nodes of one worker each to a running generation.
+struct Driver {
+  Policy policy;
+  State state;
+  std::size_t actions = 0;
+  Step feed(Event const& event, TimePoint now = {}) {
+    Step result = step(std::move(state), event, now, policy);
+    state = std::move(result.next);
+    actions += result.actions.size();
+    return result;
+  }
+  void run(std::uint32_t count) {
+    policy.min_nodes = policy.max_nodes = count;
+    feed(Opened{});
+    for (std::uint32_t i = 0; i < count; ++i) {
+      feed(Joined{i + 1, node("n" + std::to_string(i), i, i == 0)});
+    }
+    answer_prepare();
+  }
+  void answer_prepare() {
+    feed(StoreOpened{state.number, 29500, 29500});
+    for (AgentId const agent : order(state.seats)) {
+      feed(Said{agent, Ack{state.number}});
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("seating: node index orders the first generation, then the host, then arrival", "[unit]") {
+  CHECK(order(seat_agents({{1, node("b", 1)}, {2, node("a", 0)}}, {}, 2)) == std::vector<AgentId>{2, 1});
+  CHECK(order(seat_agents({{1, node("x")}, {2, node("y", {}, true)}, {3, node("z")}}, {}, 3)) ==
+        std::vector<AgentId>{2, 1, 3});
+}
+
+TEST_CASE("seating: survivors keep their ranks, newcomers take the holes, the last ones move up", "[unit]") {
+  auto const first = seat_agents({{1, node("a")}, {2, node("b")}, {3, node("c")}}, {}, 3);
+  REQUIRE(order(first) == std::vector<AgentId>{1, 2, 3});
+  CHECK(order(seat_agents({{1, node("a")}, {3, node("c")}, {9, node("d")}}, first, 3)) ==
+        std::vector<AgentId>{1, 9, 3});
+  CHECK(order(seat_agents({{2, node("b")}, {3, node("c")}}, first, 3)) == std::vector<AgentId>{3, 2});
+}
+
+TEST_CASE("seating: the coordinator's own agent is never a spare", "[unit]") {
+  auto const seats = seat_agents({{1, node("a", 0)}, {2, node("b", 1)}, {3, node("c", 2, true)}}, {}, 2);
+  CHECK(order(seats) == std::vector<AgentId>{1, 3});
+}
+
+TEST_CASE("seating: MASTER_ADDR is what the host announces, else how others reached it", "[unit]") {
+  auto host = node("a", 0, true);
+  auto other = node("b", 1);
+  other.reached_at = "10.0.0.1";
+  CHECK(master_address(seat_agents({{1, host}, {2, other}}, {}, 2)) == "10.0.0.1");
+  host.announce = "ib0.a";
+  CHECK(master_address(seat_agents({{1, host}, {2, other}}, {}, 2)) == "ib0.a");
+  CHECK(master_address(seat_agents({{1, node("a", 0, true)}}, {}, 1)) == "127.0.0.1");
+}
+
+TEST_CASE("membership: 10,000 nodes join, run, lose one and are told, in linear work", "[unit]") {
+  Driver driver;
+  driver.run(10'000);
+  REQUIRE(driver.state.phase == Phase::running);
+  // join: nothing to say; then one store, 10,000 prepares and 10,000 starts
+  CHECK(driver.actions < 2 * 10'000 + 20);
+  auto const step = driver.feed(Lost{5000, "reset"});
+  CHECK(step.actions.size() < 10'000 + 5);
+  CHECK(driver.state.phase == Phase::stopping);
+}
+
+TEST_CASE("membership: the restart count never exceeds the budget and the number never repeats", "[unit]") {
+  Driver driver;
+  driver.policy.max_restarts = 2;
+  driver.run(2);
+  std::set<std::uint64_t> numbers;
+  for (int failures = 0; driver.state.phase == Phase::running; ++failures) {
+    REQUIRE(failures <= 2);
+    REQUIRE(numbers.insert(driver.state.number).second);
+    REQUIRE(driver.state.restarts == static_cast<std::uint32_t>(failures));
+    WorkerExit exit;
+    exit.status = ExitStatus::exited(5);
+    driver.feed(Said{1, WorkerFailed{driver.state.number, exit}});
+    driver.feed(Said{1, Stopped{driver.state.number, {exit}, {}}});
+    driver.feed(Said{2, Stopped{driver.state.number, {}, {}}});
+    if (driver.state.phase == Phase::opening) {
+      driver.answer_prepare();
+    }
+  }
+  REQUIRE(driver.state.verdict);
+  CHECK(driver.state.verdict->exit_code == 5);
+  CHECK(numbers.size() == 3);
+}
+
+TEST_CASE("membership: every event in every phase has an answer that keeps the books", "[unit]") {
+  WorkerExit bad;
+  bad.status = ExitStatus::exited(1);
+  std::vector<Event> const events{Opened{},
+                                  Joined{7, node("late")},
+                                  Lost{1, "reset"},
+                                  Lost{2, "reset"},
+                                  Lost{99, "reset"},
+                                  StoreOpened{1, 1, 1},
+                                  StoreFailed{1, "why"},
+                                  Said{1, Ack{1}},
+                                  Said{2, WorkerFailed{1, bad}},
+                                  Said{2, Succeeded{1}},
+                                  Said{1, Stopped{1, {}, {}}},
+                                  Said{2, Stopped{1, {bad}, {"pid 1"}}},
+                                  Said{1, Leaving{15}},
+                                  Said{2, Leaving{15}},
+                                  Said{99, Leaving{15}},
+                                  Said{99, Ack{1}},
+                                  Said{1, Ack{0}},
+                                  Tick{}};
+  // Every sequence of three events from each phase of a two-node job.
+  for (int reached = 0; reached < 5; ++reached) {
+    for (std::size_t path = 0; path < events.size() * events.size() * events.size(); ++path) {
+      Driver driver;
+      driver.policy.min_nodes = 1;
+      driver.policy.max_nodes = 2;
+      driver.feed(Opened{});
+      driver.feed(Joined{1, node("a", 0, true)});
+      if (reached >= 1) {
+        driver.feed(Joined{2, node("b", 1)});
+      }
+      if (reached >= 2) {
+        driver.feed(StoreOpened{1, 1, 1});
+      }
+      if (reached >= 3) {
+        driver.feed(Said{1, Ack{1}});
+        driver.feed(Said{2, Ack{1}});
+      }
+      if (reached >= 4) {
+        driver.feed(Said{2, WorkerFailed{1, bad}});
+      }
+      std::size_t rest = path;
+      auto const late = TimePoint{} + 1h;
+      for (int i = 0; i < 3; ++i) {
+        driver.feed(events[rest % events.size()], late + std::chrono::hours(i));
+        rest /= events.size();
+        auto const& state = driver.state;
+        REQUIRE((state.phase == Phase::finished) == state.verdict.has_value());
+        REQUIRE(state.awaited <= state.seats.size());
+        REQUIRE(state.restarts <= driver.policy.max_restarts);
+      }
+    }
+  }
+}
+
+TEST_CASE("cause: a death by signal is preferred to the error it caused, and a lost node to both", "[unit]") {
+  Driver driver;
+  driver.run(2);
+  WorkerExit victim;
+  victim.status = ExitStatus::exited(1);
+  WorkerExit culprit;
+  culprit.rank = 1;
+  culprit.status = ExitStatus::signalled(9);
+  State state = driver.state;
+  state.reports = {Report{0, victim}, Report{1, culprit}};
+  state.seats[0].exits = {victim};
+  state.seats[1].exits = {culprit};
+  auto const ruling = rule(state, driver.policy);
+  CHECK(ruling.next == Ruling::Next::restart);
+  CHECK(ruling.line == "rank 1 on n1: signal 9 (SIGKILL)");
+
+  state.seats[1].now = Seat::Now::lost;
+  CHECK(rule(state, driver.policy).next == Ruling::Next::reform);
+}
+
+TEST_CASE("cause: a worker that we stopped ourselves is no failure", "[unit]") {
+  Driver driver;
+  driver.run(2);
+  WorkerExit ours;
+  ours.status = ExitStatus::signalled(15);
+  ours.ours = true;
+  driver.state.seats[0].exits = {ours};
+  CHECK(failures_of(driver.state).empty());
+}

@@ -1,0 +1,140 @@
+#include "rendezvous/messages.hpp"
+
+#include "src/wire/frame.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;              // NOLINT(google-build-using-namespace)
+using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+WorkerExit some_exit() {
+  WorkerExit exit;
+  exit.rank = 7;
+  exit.local_rank = 3;
+  exit.pid = 4711;
+  exit.status = ExitStatus::signalled(11);
+  exit.status.core_dumped = true;
+  exit.wall_ms = 1'700'000'000'123;
+  exit.stderr_tail = "last words\n";
+  exit.error_file = R"({"message":"x"})";
+  return exit;
+}
+
+std::vector<ToCoordinator> all_to_coordinator() {
+  NodeInfo node;
+  node.node_index = 3;
+  node.incarnation = "abc";
+  node.host = "node3";
+  node.slots = 8;
+  node.role = "trainer";
+  node.hosts = true;
+  node.announce = "10.0.0.3";
+  WorkerExit brief = some_exit();
+  brief.stderr_tail.clear();
+  brief.error_file.clear();
+  return {Join{node}, Ack{1}, WorkerFailed{2, brief}, Succeeded{3}, Stopped{4, {some_exit()}, {"pid 7 (dd)"}},
+          Leaving{15}};
+}
+
+std::vector<ToAgent> all_to_agent() {
+  Generation g;
+  g.number = 9;
+  g.restarts = 2;
+  g.max_restarts = 3;
+  g.group_rank = 1;
+  g.group_size = 4;
+  g.rank_base = 8;
+  g.local_size = 8;
+  g.world_size = 32;
+  g.role_base = 8;
+  g.role_size = 32;
+  g.master_addr = "10.0.0.1";
+  g.master_port = 29500;
+  g.store_port = 29501;
+  g.successors = {"node0", "node1"};
+  return {Prepare{g}, Start{9}, Stop{9, StopKind::resize, "a node came"}, Finished{137, "line"}, Refused{100, "why"}};
+}
+
+}  // namespace
+
+TEST_CASE("messages: every message survives its text", "[unit]") {
+  for (auto const& message : all_to_coordinator()) {
+    auto const back = decode_to_coordinator(encode(message));
+    REQUIRE(back);
+    CHECK(*back == message);
+  }
+  for (auto const& message : all_to_agent()) {
+    auto const back = decode_to_agent(encode(message));
+    REQUIRE(back);
+    CHECK(*back == message);
+  }
+}
+
+TEST_CASE("messages: hello survives, and one of another version is still recognised", "[unit]") {
+  Hello const hello{kProtocolVersion, "job.0", "nonce", Hello::Purpose::beat};
+  REQUIRE(decode_hello(encode(hello)));
+  CHECK(*decode_hello(encode(hello)) == hello);
+  HelloReply const reply{kProtocolVersion, "nonce", HelloReply::Why::other_job, "this is job a, not b"};
+  CHECK(*decode_hello_reply(encode(reply)) == reply);
+
+  auto const future = decode_hello(R"({"hello":"cxxrun","version":99,"what":"ever"})");
+  REQUIRE(future);
+  CHECK(future->version == 99);
+}
+
+TEST_CASE("messages: every truncation and every flipped byte is an answer, never a throw", "[unit]") {
+  for (auto const& message : all_to_coordinator()) {
+    std::string const text = encode(message);
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      CHECK_FALSE(decode_to_coordinator(text.substr(0, i)));
+      std::string flipped = text;
+      flipped[i] = static_cast<char>(flipped[i] ^ 0x15);
+      (void)decode_to_coordinator(flipped);
+    }
+  }
+  for (auto const& message : all_to_agent()) {
+    std::string const text = encode(message);
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      CHECK_FALSE(decode_to_agent(text.substr(0, i)));
+    }
+  }
+}
+
+TEST_CASE("messages: numbers out of range and wrong kinds are named", "[unit]") {
+  CHECK_FALSE(decode_to_coordinator(R"({"type":"ack","generation":-1})"));
+  CHECK_FALSE(decode_to_coordinator(R"({"type":"ack","generation":"1"})"));
+  CHECK_FALSE(decode_to_coordinator(R"({"type":"nonsense","generation":1})"));
+  auto const bad = decode_to_coordinator(R"({"type":"leaving"})");
+  REQUIRE_FALSE(bad);
+  CHECK(bad.error().message() == "message lacks signal or has it in the wrong form");
+}
+
+TEST_CASE("messages: long and binary last words are cut to fit a frame, failures first", "[unit]") {
+  Stopped stopped;
+  stopped.number = 1;
+  for (std::uint32_t i = 0; i < 128; ++i) {
+    WorkerExit exit = some_exit();
+    exit.local_rank = i;
+    exit.ours = i != 127;
+    exit.stderr_tail = std::string(8192, '\xff');
+    exit.error_file = std::string(65536, 'e');
+    stopped.exits.push_back(exit);
+  }
+  std::string const text = encode(ToCoordinator(stopped));
+  CHECK(text.size() <= wire::kMaxFrame);
+  auto const back = decode_to_coordinator(text);
+  REQUIRE(back);
+  auto const& exits = std::get<Stopped>(*back).exits;
+  REQUIRE(exits.size() == 128);
+  CHECK(exits.front().local_rank == 127);
+  CHECK(exits.front().error_file.size() == 65536);
+}
+
+TEST_CASE("messages: a generation of 10,000 nodes fits in 4 KiB", "[unit]") {
+  Generation g;
+  g.world_size = 80'000;
+  g.group_size = 10'000;
+  g.successors.assign(8, std::string(63, 'n'));
+  CHECK(encode(ToAgent(Prepare{g})).size() < 4096);
+}
