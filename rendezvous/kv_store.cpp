@@ -1,0 +1,227 @@
+#include "rendezvous/kv_store.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <utility>
+#include <variant>
+
+namespace cxxrun::rendezvous {
+namespace {
+
+using namespace cxxrun::wire;  // NOLINT(google-build-using-namespace): the request types
+
+// The number a text starts with, as std::stoll reads it: torch's servers accept "12 apples" as 12.
+std::optional<std::int64_t> leading_number(std::string_view text) {
+  std::size_t const start = text.find_first_not_of(" \t\n\v\f\r");
+  if (start == std::string_view::npos) {
+    return std::nullopt;
+  }
+  text.remove_prefix(start);
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') {
+    text.remove_prefix(1);
+  }
+  std::int64_t number = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} ? std::optional(number) : std::nullopt;
+}
+
+// Wraps around like the machine does; a counter that overflows is no reason to end a job.
+std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+
+// A key as a log line can carry it: short and printable.
+std::string quoted(std::string_view key) {
+  constexpr std::size_t kShown = 80;
+  std::string out = "\"";
+  for (char const c : key.substr(0, kShown)) {
+    out.push_back(c >= ' ' && c <= '~' ? c : '.');
+  }
+  return out + (key.size() > kShown ? "...\"" : "\"");
+}
+
+}  // namespace
+
+// One call per request type; `out` is what apply returns.
+struct KvStore::Apply {
+  KvStore& kv;
+  ConnectionId from;
+  StoreDialect dialect;
+  StoreOutcome out{};
+
+  [[nodiscard]] bool all_present(std::vector<std::string> const& keys) const {
+    return std::all_of(keys.begin(), keys.end(), [&](std::string const& key) { return kv.values_.contains(key); });
+  }
+
+  void operator()(SetRequest&& r) { kv.store(std::move(r.key), std::move(r.value), out.woken); }
+
+  void operator()(CompareSetRequest&& r) {
+    auto const found = kv.values_.find(r.key);
+    if (found == kv.values_.end()) {
+      // A missing key equals an empty expectation only; any other gets its own expectation back, as from torch.
+      out.reply = encode_value_reply(r.expected.empty() ? r.desired : r.expected);
+      if (r.expected.empty()) {
+        kv.store(std::move(r.key), std::move(r.desired), out.woken);
+      }
+      return;
+    }
+    if (found->second == r.expected) {
+      found->second = std::move(r.desired);
+    }
+    out.reply = encode_value_reply(found->second);
+  }
+
+  void operator()(GetRequest&& r) {
+    auto const found = kv.values_.find(r.key);
+    if (found != kv.values_.end()) {
+      out.reply = encode_value_reply(found->second);
+    } else {
+      missing(r.key);
+    }
+  }
+
+  void missing(std::string const& key) {
+    if (dialect == StoreDialect::plain) {
+      out.close_reason = "GET of the missing key " + quoted(key);
+    } else {
+      append_value_reply(out.reply, {});
+    }
+  }
+
+  void operator()(AddRequest&& r) {
+    auto const found = kv.values_.find(r.key);
+    std::int64_t sum = r.delta;
+    if (found != kv.values_.end()) {
+      auto const current = leading_number(found->second);
+      if (!current) {
+        out.close_reason = "ADD to the key " + quoted(r.key) + ", whose value is not a number";
+        return;
+      }
+      sum = wrapping_sum(*current, r.delta);
+      found->second = std::to_string(sum);
+    } else {
+      kv.store(std::move(r.key), std::to_string(sum), out.woken);
+    }
+    out.reply = encode_number_reply(sum);
+  }
+
+  void operator()(CheckRequest&& r) { out.reply.assign(1, all_present(r.keys) ? kStoreReady : kStoreNotReady); }
+
+  void operator()(WaitRequest&& r) {
+    Wait wait;
+    for (std::string& key : r.keys) {
+      if (!kv.values_.contains(key) && kv.waiters_[key].insert(from).second) {
+        wait.missing.push_back(std::move(key));
+      }
+    }
+    if (wait.missing.empty()) {
+      out.reply.assign(1, kStoreStopWaiting);
+      return;
+    }
+    wait.left = wait.missing.size();
+    kv.waits_.insert_or_assign(from, std::move(wait));
+  }
+
+  void operator()(NumKeysRequest&&) { out.reply = encode_number_reply(static_cast<std::int64_t>(kv.values_.size())); }
+
+  void operator()(DeleteRequest&& r) {
+    auto const found = kv.values_.find(r.key);
+    bool const existed = found != kv.values_.end();
+    if (existed) {
+      kv.values_.erase(found);
+    }
+    out.reply = encode_number_reply(existed ? 1 : 0);
+  }
+
+  void operator()(AppendRequest&& r) {
+    auto const found = kv.values_.find(r.key);
+    if (found == kv.values_.end()) {
+      kv.store(std::move(r.key), std::move(r.value), out.woken);
+    } else if (found->second.size() + r.value.size() > kMaxStoreValueBytes) {
+      out.close_reason = "APPEND would make the key " + quoted(r.key) + " longer than " +
+                         std::to_string(kMaxStoreValueBytes) + " bytes";
+    } else {
+      found->second += r.value;
+    }
+  }
+
+  void operator()(MultiGetRequest&& r) {
+    std::uint64_t total = 0;
+    for (std::string const& key : r.keys) {
+      auto const found = kv.values_.find(key);
+      total += sizeof(std::uint64_t) + (found == kv.values_.end() ? 0 : found->second.size());
+    }
+    if (total > kMaxStoreReplyBytes) {
+      out.close_reason = "MULTI_GET asks for more than " + std::to_string(kMaxStoreReplyBytes) + " bytes";
+      return;
+    }
+    out.reply.reserve(total);
+    for (std::string const& key : r.keys) {
+      auto const found = kv.values_.find(key);
+      if (found != kv.values_.end()) {
+        append_value_reply(out.reply, found->second);
+      } else {
+        missing(key);
+      }
+    }
+  }
+
+  void operator()(MultiSetRequest&& r) {
+    for (auto& [key, value] : r.pairs) {
+      kv.store(std::move(key), std::move(value), out.woken);
+    }
+  }
+
+  void operator()(CancelWaitRequest&&) { out.reply.assign(1, kStoreWaitCancelled); }
+
+  void operator()(PingRequest&& r) { out.reply = encode_ping_reply(r.nonce); }
+};
+
+StoreOutcome KvStore::apply(ConnectionId from, StoreDialect dialect, StoreRequest request) {
+  forget(from);
+  Apply call{*this, from, dialect};
+  std::visit(call, std::move(request));
+  if (!call.out.close_reason.empty()) {
+    call.out.reply.clear();
+  }
+  return std::move(call.out);
+}
+
+void KvStore::forget(ConnectionId connection) {
+  auto const wait = waits_.find(connection);
+  if (wait == waits_.end()) {
+    return;
+  }
+  for (std::string const& key : wait->second.missing) {
+    auto const found = waiters_.find(key);
+    if (found == waiters_.end()) {
+      continue;  // created meanwhile
+    }
+    found->second.erase(connection);
+    if (found->second.empty()) {
+      waiters_.erase(found);
+    }
+  }
+  waits_.erase(wait);
+}
+
+void KvStore::store(std::string key, std::string value, std::vector<ConnectionId>& woken) {
+  auto const [entry, created] = values_.insert_or_assign(std::move(key), std::move(value));
+  if (!created || waiters_.empty()) {
+    return;
+  }
+  auto waiters = waiters_.extract(entry->first);
+  if (waiters.empty()) {
+    return;
+  }
+  for (ConnectionId const id : waiters.mapped()) {
+    auto const wait = waits_.find(id);
+    if (--wait->second.left == 0) {
+      waits_.erase(wait);
+      woken.push_back(id);
+    }
+  }
+}
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,28 @@
+// The listening sockets of a store: raw descriptors, close-on-exec from birth (Asio's are not).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+#include "rendezvous/store_server.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// Bound, listening, non-blocking sockets on one port. The caller closes them.
+struct StoreListeners {
+  std::vector<int> sockets;  ///< one dual-stack socket, or one per loopback address
+  std::uint16_t port = 0;
+};
+
+/// Binds and listens. Errors: in_use naming the port, permission, io.
+Result<StoreListeners> listen_for_store(StoreBind const& where);
+
+/// The next waiting connection, non-blocking and close-on-exec; -1 and errno when there is none.
+int accept_for_store(int listener);
+
+/// "10.0.0.3:41234", for log lines.
+std::string peer_of(int socket);
+
+}  // namespace cxxrun::rendezvous
