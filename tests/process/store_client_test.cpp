@@ -1,0 +1,136 @@
+#include <future>
+#include <utility>
+#include <vector>
+
+#include "cxxrun/store.hpp"
+#include "src/wire/store_protocol.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/store_fixture.hpp"
+
+using cxxrun::Errc;
+using cxxrun::Store;
+using cxxrun::test::kGuardMs;
+using cxxrun::test::RawClient;
+using cxxrun::test::StoreFixture;
+using namespace std::string_literals;
+
+namespace {
+
+constexpr Store::Millis kGuard{kGuardMs};
+constexpr Store::Millis kSoon{20};  // for waits that must end without an answer
+
+}  // namespace
+
+TEST_CASE("store_client: each operation does what it says", "[process]") {
+  StoreFixture f;
+  Store store = f.client();
+
+  REQUIRE(store.set("k", "a\0b"s));
+  CHECK(store.get("k").value() == "a\0b"s);
+  CHECK(store.add("n", 5).value() == 5);
+  CHECK(store.add("n", -7).value() == -2);
+  CHECK(store.compare_set("c", "", "new").value() == "new");
+  CHECK(store.compare_set("c", "other", "x").value() == "new");
+  REQUIRE(store.append("k", "!"));
+  CHECK(store.get("k").value() == "a\0b!"s);
+  CHECK(store.check({"k", "n"}).value());
+  CHECK_FALSE(store.check({"k", "missing"}).value());
+  CHECK(store.num_keys().value() == 3);
+  CHECK(store.delete_key("c").value());
+  CHECK_FALSE(store.delete_key("c").value());
+}
+
+TEST_CASE("store_client: several keys travel together and come back in order", "[process]") {
+  StoreFixture f;
+  Store store = f.client();
+
+  REQUIRE(store.multi_set({{"a", "1"}, {"b", ""}, {"c", std::string(200000, 'x')}}));
+  CHECK(store.multi_get({"c", "a", "b"}).value() == std::vector<std::string>{std::string(200000, 'x'), "1", ""});
+  CHECK(store.multi_get({}).value().empty());
+}
+
+TEST_CASE("store_client: keys carry the slash that torch's client puts in front", "[process]") {
+  StoreFixture f;
+  Store store = f.client();
+  REQUIRE(store.set("k", "v"));
+  REQUIRE(store.num_keys().value() == 1);
+  RawClient const torch(f.port);
+  torch.send(cxxrun::wire::encode_request(cxxrun::wire::GetRequest{"/k"}, cxxrun::wire::StoreDialect::plain));
+
+  CHECK(torch.receive(9) == cxxrun::wire::encode_value_reply("v"));
+}
+
+TEST_CASE("store_client: a wait that times out names the keys and leaves the store usable", "[process]") {
+  StoreFixture f;
+  Store store = f.client();
+
+  auto const waited = store.wait({"a", "b", "c", "d"}, kSoon);
+  REQUIRE_FALSE(waited);
+  CHECK(waited.error().code == Errc::timeout);
+  CHECK(waited.error().context.ends_with("not written within 20 ms: \"a\", \"b\", \"c\" and 1 more"));
+  CHECK(store.get("a", kSoon).error().code == Errc::timeout);
+  CHECK(store.multi_get({"a"}, kSoon).error().code == Errc::timeout);
+  REQUIRE(store.set("a", "late"));
+  CHECK(store.get("a").value() == "late");
+}
+
+TEST_CASE("store_client: get waits for another client's set", "[process]") {
+  StoreFixture f;
+  Store writer = f.client();
+  auto got = std::async(std::launch::async, [&f] { return f.client().get("k", kGuard); });
+  REQUIRE(writer.set("k", "v"));
+
+  CHECK(got.get().value() == "v");
+}
+
+TEST_CASE("store_client: a value of many megabytes arrives whole", "[process]") {
+  StoreFixture f;
+  Store store = f.client();
+  std::string const value(20 * 1024 * 1024 + 1, 'v');
+
+  REQUIRE(store.set("big", value));
+  CHECK(store.get("big").value() == value);
+}
+
+TEST_CASE("store_client: a refused request is an error then and ever after", "[process]") {
+  StoreFixture f;
+  Store store = f.client();
+  REQUIRE(store.set("k", "apples"));
+
+  CHECK(store.add("k", 1).error().code == Errc::closed);
+  CHECK(store.check({"k"}).error().code == Errc::closed);
+  CHECK(f.client().get("k").value() == "apples");
+}
+
+TEST_CASE("store_client: the end of the server is an error, not a wait", "[process]") {
+  auto f = std::make_unique<StoreFixture>();
+  Store store = f->client();
+  f.reset();
+
+  CHECK(store.wait({"k"}, kGuard).error().code == Errc::closed);
+}
+
+TEST_CASE("store_client: nobody there is a timeout that names address and reason", "[process]") {
+  std::uint16_t const port = StoreFixture().port;  // free again
+  auto const store = Store::connect({"127.0.0.1", port}, Store::Millis(50));
+
+  REQUIRE_FALSE(store);
+  CHECK(store.error().code == Errc::timeout);
+  CHECK(store.error().message().find("127.0.0.1 port " + std::to_string(port)) != std::string::npos);
+  CHECK(store.error().message().find("refused") != std::string::npos);
+}
+
+TEST_CASE("store_client: a server that starts later is found", "[process]") {
+  cxxrun::rendezvous::StoreServer server;
+  std::uint16_t const port = server.open(1, {0, true}).value();
+  server.close(1);
+  auto store = std::async(std::launch::async, [port] { return Store::connect({"127.0.0.1", port}, kGuard); });
+  REQUIRE(server.open(2, {port, true}));
+
+  CHECK(store.get().value().add("n", 1).value() == 1);
+}
+
+TEST_CASE("store_client: an address without host or port is refused at once", "[process]") {
+  CHECK(Store::connect({"", 29500}).error().code == Errc::usage);
+  CHECK(Store::connect({"127.0.0.1", 0}).error().code == Errc::usage);
+}

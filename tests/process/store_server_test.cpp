@@ -1,0 +1,188 @@
+#include "src/wire/store_protocol.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/store_fixture.hpp"
+
+using namespace cxxrun::wire;
+using namespace std::string_literals;
+using cxxrun::Errc;
+using cxxrun::rendezvous::StoreServer;
+using cxxrun::test::RawClient;
+using cxxrun::test::StoreFixture;
+
+namespace {
+
+std::string plain(StoreRequest const& request) {
+  return encode_request(request, StoreDialect::plain);
+}
+
+// Whether the store answers somebody new.
+bool serves(std::uint16_t port) {
+  RawClient const other(port);
+  other.send(plain(AddRequest{"served", 0}));
+  return other.receive(8).size() == 8;
+}
+
+}  // namespace
+
+TEST_CASE("store_server: plain and greeted clients see each other's keys", "[process]") {
+  StoreFixture f;
+  RawClient const old_one(f.port);
+  RawClient const new_one(f.port);
+  old_one.send(plain(SetRequest{"/k", "v"}) + plain(NumKeysRequest{}));
+  REQUIRE(old_one.receive(8) == encode_number_reply(1));
+
+  new_one.send("\x00\xCE\xF7\x85\x3C\x0D\x2A\x00\x00\x00"s);
+  CHECK(new_one.receive(4) == "\x2A\0\0\0"s);
+  new_one.send(encode_request(GetRequest{"/k"}, StoreDialect::greeted));
+  CHECK(new_one.receive(9) == encode_value_reply("v"));
+}
+
+TEST_CASE("store_server: a half request stops nobody", "[process]") {
+  StoreFixture f;
+  RawClient const half(f.port);
+  half.send("\x00\x02\x00"s);
+
+  CHECK(serves(f.port));
+  half.send("\0\0\0\0\0\0/k\x01\0\0\0\0\0\0\0v"s + plain(NumKeysRequest{}));
+  CHECK(half.receive(8) == encode_number_reply(2));
+}
+
+TEST_CASE("store_server: a huge length closes that connection only", "[process]") {
+  StoreFixture f;
+  RawClient const good(f.port);
+  RawClient const bad(f.port);
+  bad.send("\x00"s + std::string(8, '\xFF'));
+
+  CHECK(bad.closed_by_server());
+  good.send(plain(AddRequest{"n", 1}));
+  CHECK(good.receive(8) == encode_number_reply(1));
+}
+
+TEST_CASE("store_server: an unknown opcode is closed after the replies before it", "[process]") {
+  StoreFixture f;
+  RawClient const c(f.port);
+  c.send(plain(AddRequest{"n", 1}) + "\x0F"s);
+
+  CHECK(c.receive(8) == encode_number_reply(1));
+  CHECK(c.closed_by_server());
+  CHECK(serves(f.port));
+}
+
+TEST_CASE("store_server: who does not take its replies is no longer read, and stops nobody", "[process]") {
+  StoreFixture f;
+  RawClient const slow(f.port, 4096);
+  std::string const value(64 * 1024, 'v');
+  slow.send(plain(SetRequest{"big", value}));
+  std::string const gets = [] {
+    std::string all;
+    for (int i = 0; i < 64; ++i) {
+      all += plain(GetRequest{"big"});
+    }
+    return all;
+  }();
+
+  // A server that kept reading would have to hold 64 KiB for every 12 bytes taken here: 100 GiB in the end.
+  constexpr std::size_t kTooMuch = 16 * 1024 * 1024;
+  std::size_t taken = 0;
+  for (int refused_in_a_row = 0; refused_in_a_row < 50 && taken < kTooMuch;) {
+    std::size_t const n = slow.send_some(gets);
+    taken += n;
+    refused_in_a_row = n == 0 ? refused_in_a_row + 1 : 0;
+    REQUIRE(serves(f.port));
+  }
+  CHECK(taken < kTooMuch);
+  CHECK(slow.receive(8 + value.size()) == encode_value_reply(value));
+  CHECK(serves(f.port));
+}
+
+TEST_CASE("store_server: a slow reader gets every reply once it reads", "[process]") {
+  StoreFixture f;
+  RawClient const slow(f.port, 4096);
+  std::string const value(256 * 1024, 'v');
+  constexpr int kGets = 40;
+  std::string gets;
+  for (int i = 0; i < kGets; ++i) {
+    gets += plain(GetRequest{"big"});
+  }
+  slow.send(plain(SetRequest{"big", value}) + gets + plain(NumKeysRequest{}));
+  REQUIRE(serves(f.port));
+
+  for (int i = 0; i < kGets; ++i) {
+    REQUIRE(slow.receive(8 + value.size()) == encode_value_reply(value));
+  }
+  CHECK(slow.receive(8).size() == 8);
+}
+
+TEST_CASE("store_server: a WAIT is answered when another connection writes the key", "[process]") {
+  StoreFixture f;
+  RawClient const waiter(f.port);
+  RawClient const writer(f.port);
+  waiter.send(plain(AddRequest{"n", 0}) + plain(WaitRequest{{"k"}}));
+  REQUIRE(waiter.receive(8).size() == 8);  // so the WAIT, behind it in the same bytes, has been read too
+  writer.send(plain(SetRequest{"k", "v"}));
+
+  CHECK(waiter.receive(1) == "\0"s);
+}
+
+TEST_CASE("store_server: an abandoned WAIT of a plain client never answers a later request", "[process]") {
+  StoreFixture f;
+  RawClient const c(f.port);
+  RawClient const writer(f.port);
+  c.send(plain(WaitRequest{{"late"}}));
+  c.send(plain(AddRequest{"n", 5}));
+  REQUIRE(c.receive(8) == encode_number_reply(5));
+  writer.send(plain(SetRequest{"late", "v"}) + plain(NumKeysRequest{}));
+  REQUIRE(writer.receive(8).size() == 8);
+
+  c.send(plain(GetRequest{"n"}));
+  CHECK(c.receive(9) == encode_value_reply("5"));
+}
+
+TEST_CASE("store_server: a connection that goes away while it waits harms nobody", "[process]") {
+  StoreFixture f;
+  { RawClient(f.port).send(plain(WaitRequest{{"k"}})); }
+  RawClient const writer(f.port);
+  writer.send(plain(SetRequest{"k", "v"}) + plain(NumKeysRequest{}));
+
+  CHECK(writer.receive(8) == encode_number_reply(1));
+}
+
+TEST_CASE("store_server: generations do not see each other, and closing one leaves the other", "[process]") {
+  StoreServer server;
+  auto const first = server.open(1, {0, true}).value();
+  auto const second = server.open(2, {0, true}).value();
+  RawClient const a(first);
+  RawClient const b(second);
+  a.send(plain(SetRequest{"k", "v"}) + plain(NumKeysRequest{}));
+  b.send(plain(NumKeysRequest{}));
+  CHECK(a.receive(8) == encode_number_reply(1));
+  CHECK(b.receive(8) == encode_number_reply(0));
+
+  server.close(1);
+  CHECK(a.closed_by_server());
+  CHECK_FALSE(RawClient(first).connected());
+  CHECK(serves(second));
+  server.close(1);
+  server.close(77);
+}
+
+TEST_CASE("store_server: a taken port and a generation opened twice are errors by name", "[process]") {
+  StoreServer server;
+  auto const port = server.open(1, {0, true}).value();
+
+  auto const again = server.open(2, {port, true});
+  REQUIRE_FALSE(again);
+  CHECK(again.error().code == Errc::in_use);
+  CHECK(again.error().context.find(std::to_string(port)) != std::string::npos);
+  CHECK(server.open(1, {0, true}).error().code == Errc::usage);
+}
+
+TEST_CASE("store_server: a port is free again as soon as its store is closed", "[process]") {
+  StoreServer server;
+  auto const port = server.open(1, {0, false}).value();
+  REQUIRE(serves(port));
+  server.close(1);
+
+  CHECK(server.open(2, {port, false}).value() == port);
+  CHECK(serves(port));
+}
