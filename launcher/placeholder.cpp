@@ -1,1 +1,0 @@
-namespace cxxrun { void placeholder_l() {} }

@@ -1,0 +1,313 @@
+#include "launcher/log_pump.hpp"
+
+#include <atomic>
+#include <csignal>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/pump_console.hpp"
+
+using cxxrun::launcher::LogPump;
+using cxxrun::test::drain;
+using cxxrun::test::file_text;
+using cxxrun::test::make_pipe;
+using cxxrun::test::TempDir;
+using cxxrun::test::TestConsole;
+using cxxrun::test::write_all;
+
+namespace {
+
+constexpr int kPlenty = 60'000;  ///< ms; a guard against hangs only
+
+/// A pump between two consoles that are read all the time, and a directory for files.
+struct Fixture {
+  TempDir dir;
+  TestConsole out;
+  TestConsole err;
+  std::unique_ptr<LogPump> pump = std::make_unique<LogPump>(out.fd(), err.fd());
+  Fixture() {
+    out.start_reading();
+    err.start_reading();
+    pump->on_error([](std::string const&) { std::abort(); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("log_pump: whole lines go to the right console with their prefix, bytes go to the file", "[process]") {
+  Fixture f;
+  auto out = make_pipe();
+  auto err = make_pipe();
+  auto const a = f.pump->add({out.read.release(), f.dir / "out", true, false, "[n:0] ", false});
+  auto const b = f.pump->add({err.read.release(), f.dir / "err", true, true, "[n:0] ", true});
+
+  write_all(out.write.get(), "one\ntwo\n");
+  write_all(err.write.get(), "bad\nworse");
+  CHECK(drain(*f.pump, a, true).empty());
+  CHECK(drain(*f.pump, b, true) == "bad\nworse");
+  CHECK(f.pump->finish(kPlenty));
+
+  CHECK(f.out.text() == "[n:0] one\n[n:0] two\n");
+  CHECK(f.err.text() == "[n:0] bad\n[n:0] worse\n");
+  CHECK(file_text(f.dir / "out") == "one\ntwo\n");
+  CHECK(file_text(f.dir / "err") == "bad\nworse");
+}
+
+TEST_CASE("log_pump: a stream that ended before its drain still has its tail, twice", "[process]") {
+  Fixture f;
+  auto pipe = make_pipe();
+  auto const id = f.pump->add({pipe.read.release(), f.dir / "f", true, false, "", true});
+  write_all(pipe.write.get(), "last words");
+  pipe.write.reset();
+
+  CHECK(drain(*f.pump, id, false) == "last words");
+  CHECK(drain(*f.pump, id, true) == "last words");
+  CHECK(drain(*f.pump, id, true).empty());
+  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.out.text() == "last words\n");
+}
+
+TEST_CASE("log_pump: a grandchild that keeps the pipe does not keep the stream", "[process]") {
+  std::signal(SIGPIPE, SIG_IGN);
+  Fixture f;
+  auto pipe = make_pipe();
+  auto const id = f.pump->add({pipe.read.release(), f.dir / "f", true, false, "p ", true});
+
+  write_all(pipe.write.get(), "worker");
+  CHECK(drain(*f.pump, id, false) == "worker");
+  write_all(pipe.write.get(), " and grandchild");
+  CHECK(drain(*f.pump, id, true) == "worker and grandchild");
+  CHECK_FALSE(write_all(pipe.write.get(), "late"));
+  CHECK(f.pump->finish(kPlenty));
+
+  CHECK(f.out.text() == "p worker and grandchild\n");
+  CHECK(file_text(f.dir / "f") == "worker and grandchild");
+}
+
+TEST_CASE("log_pump: finish drains what nobody drained", "[process]") {
+  Fixture f;
+  auto pipe = make_pipe();
+  f.pump->add({pipe.read.release(), f.dir / "f", true, false, "p ", false});
+  write_all(pipe.write.get(), "a\nb");
+
+  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.out.text() == "p a\np b\n");
+  CHECK(file_text(f.dir / "f") == "a\nb");
+}
+
+TEST_CASE("log_pump: a 10 MiB line arrives in one piece while others write", "[process]") {
+  Fixture f;
+  std::string const line(std::size_t{10} << 20, 'x');
+  auto big = make_pipe();
+  auto small = make_pipe();
+  auto const a = f.pump->add({big.read.release(), f.dir / "f", true, false, "a ", false});
+  auto const b = f.pump->add({small.read.release(), "", true, false, "b ", false});
+
+  write_all(big.write.get(), std::string_view(line).substr(0, line.size() / 2));
+  write_all(small.write.get(), "between\n");
+  CHECK(drain(*f.pump, b, true).empty());
+  write_all(big.write.get(), std::string_view(line).substr(line.size() / 2));
+  CHECK(drain(*f.pump, a, true).empty());
+  CHECK(f.pump->finish(kPlenty));
+
+  CHECK(f.out.text() == "b between\na " + line + "\n");
+  CHECK(file_text(f.dir / "f") == line);
+}
+
+TEST_CASE("log_pump: all 256 byte values reach file and console unchanged", "[process]") {
+  Fixture f;
+  std::string bytes;
+  for (int value = 0; value < 256; ++value) {
+    bytes.push_back(static_cast<char>(value));
+  }
+  auto pipe = make_pipe();
+  auto const id = f.pump->add({pipe.read.release(), f.dir / "f", true, false, "", true});
+
+  write_all(pipe.write.get(), bytes);
+  CHECK(drain(*f.pump, id, true) == bytes);
+  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.out.text() == bytes + "\n");
+  CHECK(file_text(f.dir / "f") == bytes);
+}
+
+TEST_CASE("log_pump: 32 streams of 1000 ragged lines each are complete, whole and in order", "[process]") {
+  Fixture f;
+  constexpr int kStreams = 32;
+  constexpr int kLines = 1000;
+  std::vector<std::thread> writers;
+  std::vector<std::uint64_t> ids;
+  for (int s = 0; s < kStreams; ++s) {
+    auto pipe = make_pipe();
+    ids.push_back(f.pump->add(
+        {pipe.read.release(), f.dir / std::to_string(s), true, false, "[n:" + std::to_string(s) + "] ", false}));
+    writers.emplace_back([s, fd = std::move(pipe.write)] {
+      std::string text;
+      for (int i = 0; i < kLines; ++i) {
+        text += std::to_string(i) + std::string(static_cast<std::size_t>(i % 97), 'x') + "\n";
+      }
+      auto const step = static_cast<std::size_t>(37 + 11 * s);
+      for (std::size_t at = 0; at < text.size(); at += step) {
+        write_all(fd.get(), std::string_view(text).substr(at, step));
+      }
+    });
+  }
+  for (auto& writer : writers) {
+    writer.join();
+  }
+  for (auto const id : ids) {
+    CHECK(drain(*f.pump, id, true).empty());
+  }
+  CHECK(f.pump->finish(kPlenty));
+
+  std::vector<int> next(kStreams, 0);
+  std::istringstream console(f.out.text());
+  bool whole = true;
+  for (std::string line; std::getline(console, line);) {
+    auto const stream = static_cast<std::size_t>(std::stoi(line.substr(3)));
+    auto const i = next.at(stream)++;
+    whole = whole && line == "[n:" + std::to_string(stream) + "] " + std::to_string(i) +
+                                 std::string(static_cast<std::size_t>(i % 97), 'x');
+  }
+  CHECK(whole);
+  CHECK(next == std::vector<int>(kStreams, kLines));
+}
+
+TEST_CASE("log_pump: a console that nobody reads delays neither files nor drains, and loses nothing", "[process]") {
+  TempDir dir;
+  TestConsole out;
+  TestConsole err;
+  LogPump pump(out.fd(), err.fd());
+  auto noisy = make_pipe();
+  auto quiet = make_pipe();
+  auto const a = pump.add({noisy.read.release(), dir / "noisy", true, false, "", false});
+  auto const b = pump.add({quiet.read.release(), dir / "quiet", false, false, "", true});
+  std::string const flood = std::string((std::size_t{16} << 20) - 1, 'x') + "\n";
+  std::string const lines(flood.size() / 64, '\n');
+  std::atomic<bool> flooded = false;
+  std::thread writer([&] {
+    for (int i = 0; i < 64; ++i) {
+      write_all(noisy.write.get(), lines);
+    }
+    flooded = true;
+  });
+
+  write_all(quiet.write.get(), "heard\n");
+  CHECK(drain(pump, b, true) == "heard\n");
+  CHECK(file_text(dir / "quiet") == "heard\n");
+  CHECK(drain(pump, a, false).empty());
+  CHECK_FALSE(flooded);  // 16 MiB fit neither into the pipes nor into what the pump holds
+
+  out.start_reading();
+  writer.join();
+  CHECK(drain(pump, a, true).empty());
+  CHECK(pump.finish(kPlenty));
+  CHECK(out.text().size() == 64 * lines.size());
+  CHECK(file_text(dir / "noisy").size() == 64 * lines.size());
+}
+
+TEST_CASE("log_pump: finish gives up at its deadline and says that output was dropped", "[process]") {
+  TempDir dir;
+  TestConsole out;
+  LogPump pump(out.fd(), out.fd());
+  auto pipe = make_pipe();
+  auto const id = pump.add({pipe.read.release(), dir / "f", true, false, "", false});
+  std::string const bytes(std::size_t{60'000}, '\n');
+  write_all(pipe.write.get(), bytes);
+  CHECK(drain(pump, id, false).empty());
+  write_all(pipe.write.get(), bytes);
+  CHECK(drain(pump, id, true).empty());
+
+  CHECK_FALSE(pump.finish(50));
+  CHECK(file_text(dir / "f").size() == 2 * bytes.size());
+}
+
+TEST_CASE("log_pump: a console that is gone swallows its part and the files are complete", "[process]") {
+  TempDir dir;
+  TestConsole out;
+  LogPump pump(out.fd(), out.fd());
+  out.close_reader();
+  auto pipe = make_pipe();
+  auto const id = pump.add({pipe.read.release(), dir / "f", true, false, "p ", false});
+  std::string const line(999, 'x');
+  for (int i = 0; i < 10'000; ++i) {
+    write_all(pipe.write.get(), line + "\n");
+  }
+
+  CHECK(drain(pump, id, true).empty());
+  CHECK(pump.finish(kPlenty));
+  CHECK(file_text(dir / "f").size() == 10'000'000);
+}
+
+TEST_CASE("log_pump: a full disk is told once and the console goes on", "[process]") {
+  Fixture f;
+  std::vector<std::string> told;
+  f.pump->on_error([&told](std::string line) { told.push_back(std::move(line)); });
+  auto pipe = make_pipe();
+  auto const id = f.pump->add({pipe.read.release(), "/dev/full", true, false, "p ", false});
+
+  write_all(pipe.write.get(), "a\n");
+  CHECK(drain(*f.pump, id, false).empty());
+  write_all(pipe.write.get(), "b\n");
+  CHECK(drain(*f.pump, id, true).empty());
+  CHECK(f.pump->finish(kPlenty));
+
+  REQUIRE(told.size() == 1);
+  CHECK_THAT(told.front(), Catch::Contains("/dev/full") && Catch::Contains("No space left") &&
+                               Catch::Contains("choose another --log-dir"));
+  CHECK(f.out.text() == "p a\np b\n");
+}
+
+TEST_CASE("log_pump: a file that cannot be opened is told once and the console goes on", "[process]") {
+  Fixture f;
+  std::vector<std::string> told;
+  f.pump->on_error([&told](std::string line) { told.push_back(std::move(line)); });
+  auto pipe = make_pipe();
+  auto const id = f.pump->add({pipe.read.release(), f.dir / "missing/f", true, false, "p ", false});
+
+  write_all(pipe.write.get(), "a\n");
+  CHECK(drain(*f.pump, id, true).empty());
+  CHECK(f.pump->finish(kPlenty));
+  CHECK(told.size() == 1);
+  CHECK(f.out.text() == "p a\n");
+}
+
+TEST_CASE("log_pump: earlier content of a file is kept", "[process]") {
+  Fixture f;
+  std::ofstream(f.dir / "f") << "before\n";
+  auto pipe = make_pipe();
+  f.pump->add({pipe.read.release(), f.dir / "f", false, false, "", false});
+  write_all(pipe.write.get(), "after\n");
+  CHECK(f.pump->finish(kPlenty));
+  CHECK(file_text(f.dir / "f") == "before\nafter\n");
+}
+
+TEST_CASE("log_pump: stdout and stderr that lead to one place keep their order, our own lines included", "[process]") {
+  TestConsole both;
+  both.start_reading();
+  LogPump pump(both.fd(), both.fd());
+  auto out = make_pipe();
+  auto err = make_pipe();
+  auto const a = pump.add({out.read.release(), "", true, false, "o ", false});
+  auto const b = pump.add({err.read.release(), "", true, true, "e ", false});
+  std::string expected;
+  for (int i = 0; i < 100; ++i) {
+    write_all(out.write.get(), "x\n");
+    drain(pump, a, false);
+    write_all(err.write.get(), "y\n");
+    drain(pump, b, false);
+    pump.say("said");
+    expected += "o x\ne y\nsaid\n";
+  }
+  CHECK(pump.finish(kPlenty));
+  CHECK(both.text() == expected);
+}
+
+TEST_CASE("log_pump: the flags of the console's descriptor are left alone", "[process]") {
+  TestConsole out;
+  out.start_reading();
+  int const before = fcntl(out.fd(), F_GETFL);
+  LogPump pump(out.fd(), out.fd());
+  pump.say("hello");
+  CHECK(pump.finish(kPlenty));
+  CHECK(fcntl(out.fd(), F_GETFL) == before);
+  CHECK((before & O_NONBLOCK) == 0);
+}
