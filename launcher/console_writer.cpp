@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "src/os/bounded_thread.hpp"
-#include "src/os/unique_fd.hpp"
+#include "src/os/fd.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -32,7 +32,7 @@ enum class Kind { pipe, terminal, socket, other };
 
 /// A descriptor on the console and how it may be written.
 struct Target {
-  UniqueFd fd;
+  os::UniqueFd fd;
   Kind kind = Kind::other;
   bool may_block = true;  ///< a write waits for the reader: ask poll first
 };
@@ -79,9 +79,9 @@ std::size_t next_piece(std::string_view lines) {
 struct ConsoleWriter::Impl {
   Target target;
   std::function<void()> on_room;
-  UniqueFd abandon{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  ///< readable: stop waiting for the console
+  os::UniqueFd abandon{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  ///< readable: stop waiting for the console
   std::atomic<bool> abandoned = false;
-  std::unique_ptr<BoundedThread> thread;
+  std::unique_ptr<os::BoundedThread> thread;
 
   std::mutex mutex;
   std::condition_variable changed;
@@ -170,7 +170,7 @@ ConsoleWriter::ConsoleWriter(int fd, std::function<void()> on_room) : impl_(std:
   impl_->target = open_target(fd);
   impl_->on_room = std::move(on_room);
   impl_->dead = !impl_->target.fd;
-  impl_->thread = std::make_unique<BoundedThread>("cxxrun-console", [impl = impl_] { impl->run(); });
+  impl_->thread = std::make_unique<os::BoundedThread>("cxxrun-console", [impl = impl_] { impl->run(); });
 }
 
 ConsoleWriter::~ConsoleWriter() {

@@ -20,15 +20,15 @@ Error cannot_write(std::string const& path, int error) {
 
 }  // namespace
 
-Result<UniqueFd> open_log_file(std::string const& path) {
-  UniqueFd file(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_CLOEXEC, 0644));
+Result<os::UniqueFd> open_log_file(std::string const& path) {
+  os::UniqueFd file(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_CLOEXEC, 0644));
   if (!file) {
     return cannot_write(path, errno);
   }
   return file;
 }
 
-Result<void> append_to_log(UniqueFd const& file, std::string const& path, std::string_view bytes) {
+Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes) {
   while (!bytes.empty()) {
     auto const n = write(file.get(), bytes.data(), bytes.size());
     if (n >= 0) {
@@ -41,7 +41,7 @@ Result<void> append_to_log(UniqueFd const& file, std::string const& path, std::s
 }
 
 std::string tail_of_log_file(std::string const& path) {
-  UniqueFd const file(open(path.c_str(), O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+  os::UniqueFd const file(open(path.c_str(), O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
   auto const size = file ? lseek(file.get(), 0, SEEK_END) : -1;
   if (size <= 0) {
     return {};

@@ -5,15 +5,15 @@
 #include <string_view>
 
 #include "cxxrun/error.hpp"
-#include "src/os/unique_fd.hpp"
+#include "src/os/fd.hpp"
 
 namespace cxxrun::launcher {
 
 /// Opens for appending, creating with mode 0644; CLOEXEC. The directory must exist. Also for the supervisor,
 /// whose workers write to the file themselves when nothing of the stream goes to the console.
-[[nodiscard]] Result<UniqueFd> open_log_file(std::string const& path);
+[[nodiscard]] Result<os::UniqueFd> open_log_file(std::string const& path);
 /// Writes everything. Blocks as long as the file system does. The error names `path` and the remedy.
-[[nodiscard]] Result<void> append_to_log(UniqueFd const& file, std::string const& path, std::string_view bytes);
+[[nodiscard]] Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes);
 /// The last lines (as TailBuffer keeps them) of a file; "" when it cannot be read.
 [[nodiscard]] std::string tail_of_log_file(std::string const& path);
 

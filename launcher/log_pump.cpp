@@ -20,7 +20,7 @@
 #include "launcher/log_file.hpp"
 #include "launcher/tail_buffer.hpp"
 #include "src/os/bounded_thread.hpp"
-#include "src/os/unique_fd.hpp"
+#include "src/os/fd.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -38,8 +38,8 @@ struct Console {
 struct Stream {
   explicit Stream(PumpStream p) : plan(std::move(p)), pipe(plan.fd), prefixer(plan.prefix) {}
   PumpStream plan;
-  UniqueFd pipe;
-  UniqueFd file;
+  os::UniqueFd pipe;
+  os::UniqueFd file;
   Console* console = nullptr;
   LinePrefixer prefixer;
   TailBuffer tail;
@@ -51,7 +51,7 @@ using Command = std::function<void(Pump&)>;
 
 /// What the callers' threads put in and the pump's thread takes out.
 struct Mailbox {
-  UniqueFd wake{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  os::UniqueFd wake{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   std::mutex mutex;
   std::vector<Command> commands;
 
@@ -301,7 +301,7 @@ class Pump {
 
   std::shared_ptr<Mailbox> mailbox_;
   std::array<std::shared_ptr<Console>, 2> consoles_;  ///< stdout, stderr; the same one when both lead to one place
-  UniqueFd epoll_{epoll_create1(EPOLL_CLOEXEC)};
+  os::UniqueFd epoll_{epoll_create1(EPOLL_CLOEXEC)};
   std::unordered_map<std::uint64_t, std::unique_ptr<Stream>> streams_;
   std::map<std::uint64_t, std::string> tails_;  ///< of streams that have ended
   std::function<void(std::string)> on_error_;
@@ -314,7 +314,7 @@ class Pump {
 struct LogPump::Impl {
   std::shared_ptr<Mailbox> mailbox = std::make_shared<Mailbox>();
   std::array<std::shared_ptr<Console>, 2> consoles;
-  std::unique_ptr<BoundedThread> thread;
+  std::unique_ptr<os::BoundedThread> thread;
   std::atomic<std::uint64_t> last_id = kWakeId;
   bool complete = true;  ///< after finish: nothing was dropped
 };
@@ -328,7 +328,7 @@ LogPump::LogPump(int console_out, int console_err) : impl_(std::make_unique<Impl
   // One writer for `2>&1`: keeps the order between the two and does not cut into each other's lines.
   err = same_console(console_out, console_err) ? out : std::make_shared<Console>(console_err, wake);
   auto pump = std::make_shared<Pump>(impl_->mailbox, impl_->consoles);
-  impl_->thread = std::make_unique<BoundedThread>("cxxrun-logs", [pump = std::move(pump)] { pump->run(); });
+  impl_->thread = std::make_unique<os::BoundedThread>("cxxrun-logs", [pump = std::move(pump)] { pump->run(); });
 }
 
 LogPump::~LogPump() {
@@ -338,7 +338,7 @@ LogPump::~LogPump() {
 std::uint64_t LogPump::add(PumpStream stream) {
   auto const id = ++impl_->last_id;
   if (!impl_->thread) {
-    UniqueFd const unused(stream.fd);
+    os::UniqueFd const unused(stream.fd);
     return id;
   }
   impl_->mailbox->post([id, plan = std::move(stream)](Pump& pump) { pump.add(id, plan); });

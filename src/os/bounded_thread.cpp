@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-namespace cxxrun {
+namespace cxxrun::os {
 namespace {
 
 /// Outlives whichever of owner and thread goes first.
@@ -62,4 +62,4 @@ bool BoundedThread::join_until(TimePoint deadline) {
   return ended;
 }
 
-}  // namespace cxxrun
+}  // namespace cxxrun::os

@@ -9,7 +9,7 @@
 
 #include "src/core/time.hpp"
 
-namespace cxxrun {
+namespace cxxrun::os {
 
 class BoundedThread {
  public:
@@ -29,4 +29,4 @@ class BoundedThread {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace cxxrun
+}  // namespace cxxrun::os

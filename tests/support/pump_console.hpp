@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 #include "launcher/log_pump.hpp"
-#include "src/os/unique_fd.hpp"
+#include "src/os/fd.hpp"
 
 namespace cxxrun::test {
 
 struct Pipe {
-  UniqueFd read;
-  UniqueFd write;
+  os::UniqueFd read;
+  os::UniqueFd write;
 };
 
 inline Pipe make_pipe() {
@@ -29,7 +29,7 @@ inline Pipe make_pipe() {
   if (pipe2(fds.data(), O_CLOEXEC) != 0) {
     std::abort();
   }
-  return {UniqueFd(fds[0]), UniqueFd(fds[1])};
+  return {os::UniqueFd(fds[0]), os::UniqueFd(fds[1])};
 }
 
 /// Writes everything; false when the reader is gone.

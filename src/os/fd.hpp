@@ -4,17 +4,17 @@
 #include <unistd.h>
 #include <utility>
 
-namespace cxxrun {
+namespace cxxrun::os {
 
-/// Owner of one descriptor; -1 = none. Move-only. Closing never blocks longer than close(2) does.
+/// Move-only owner of a descriptor; -1 = none. Distinct objects may be used from distinct threads.
 class UniqueFd {
  public:
   UniqueFd() = default;
   explicit UniqueFd(int fd) noexcept : fd_(fd) {}
-  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.release()) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {
     if (this != &other) {
-      reset(std::exchange(other.fd_, -1));
+      reset(other.release());
     }
     return *this;
   }
@@ -24,7 +24,7 @@ class UniqueFd {
 
   [[nodiscard]] int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
-  /// Gives the descriptor up without closing it.
+  /// Gives the descriptor away; the caller closes it.
   [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
   void reset(int fd = -1) noexcept {
     if (fd_ >= 0) {
@@ -37,4 +37,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace cxxrun
+}  // namespace cxxrun::os

@@ -1,0 +1,36 @@
+// LogDir: where one agent's logs are: the names (pure) and the directories (shell). Layout in docs/logs.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "cxxrun/error.hpp"
+
+namespace cxxrun::launcher {
+
+/// A run id or host as one component of a path: slashes, control characters and a leading dot become '_', at most
+/// 200 bytes, never empty. Pure.
+[[nodiscard]] std::string path_component(std::string_view name);
+/// `<root>/attempt_<generation>/<local_rank>`. Pure.
+[[nodiscard]] std::string worker_log_dir(std::string const& root, std::uint64_t generation, std::uint32_t local_rank);
+
+struct LogRoot {
+  std::string path;        ///< "" = no files at all
+  bool temporary = false;  ///< to be removed at the end
+  bool operator==(LogRoot const&) const = default;
+};
+
+/// Creates the agent's log directory. `log_dir`: --log-dir; created with its parents when missing. Inside it, the
+/// first free name of `<run_id>_<host>`, `<run_id>_<host>-2`, …, made exclusively: two agents never share one.
+/// "": a private directory under `temporary_base` ($TMPDIR), or under /tmp when that is empty or unusable.
+/// "/dev/null": none. Errors: permission, not_found, io; one line that says what to choose instead.
+[[nodiscard]] Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run_id,
+                                            std::string const& host, std::string const& temporary_base);
+/// Removes a temporary directory with all in it; leaves any other alone.
+void remove_log_root(LogRoot const& root) noexcept;
+/// Creates `attempt_<generation>/<local_rank>` for local ranks 0..count-1. What is there already stays. Does
+/// nothing when `root` is "". Errors as above.
+[[nodiscard]] Result<void> make_worker_dirs(std::string const& root, std::uint64_t generation, std::uint32_t count);
+
+}  // namespace cxxrun::launcher
