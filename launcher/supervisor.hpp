@@ -1,15 +1,18 @@
 // Supervisor: the shell that starts, watches, signals and reaps the workers of one agent.
 //
 // It performs what the pure core in worker_group.hpp decides. All members must be called from the thread that
-// runs the io_context, which must be the process's main thread: PDEATHSIG follows the forking thread.
+// runs the io_context, which must be the process's main thread: PDEATHSIG follows the forking thread. No other part
+// of the process may have children: whatever is a child and no worker counts as a worker's escaped descendant and
+// is reaped, signalled and killed as such. SIGCHLD must be blocked in every thread (run_under_parent sees to it).
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "launcher/stop_order.hpp"
 #include "launcher/worker_plan.hpp"
 #include "rendezvous/worker_exit.hpp"
 
@@ -21,15 +24,6 @@ namespace cxxrun::launcher {
 
 class LogPump;
 
-/// How to stop: the signal, then SIGKILL after `grace`; a process not reaped `kill_timeout` after that is unkillable.
-struct StopOrder {
-  int signal = 15;  ///< SIGTERM, or the user's own signal
-  bool send_signal = true;  ///< false: somebody (Slurm) has signalled the workers already
-  std::chrono::milliseconds grace{5000};
-  std::chrono::milliseconds kill_timeout{60'000};
-  bool operator==(StopOrder const&) const = default;
-};
-
 /// Called on the io_context's thread, never from inside a call into the Supervisor.
 struct SupervisorHandlers {
   /// One worker ended. `exit.stderr_tail` and `error_file` are filled only in `ended`.
@@ -37,28 +31,35 @@ struct SupervisorHandlers {
   /// Every worker and every descendant of the generation is reaped and its output is written.
   /// `unkillable`: lines naming processes that survived SIGKILL (empty in all normal ends).
   std::function<void(std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
-                     std::vector<std::string> unkillable)> ended;
+                     std::vector<std::string> unkillable)>
+      ended;
 };
 
 class Supervisor {
  public:
+  /// `io` and `pump` outlive the Supervisor, and the pump is finished before `io` is destroyed: its thread posts
+  /// there. While a Supervisor exists, io.run() does not return by itself. Throws std::runtime_error when the
+  /// system is out of descriptors.
   Supervisor(boost::asio::io_context& io, LogPump& pump, SupervisorHandlers handlers);
-  ~Supervisor();  ///< SIGKILLs and reaps whatever is left
+  ~Supervisor();  ///< SIGKILLs and reaps whatever is left (blocks, at most 5 s); no handler is called any more
   Supervisor(Supervisor const&) = delete;
   Supervisor& operator=(Supervisor const&) = delete;
 
   /// Starts the workers of a generation, all of them or none running for long: a worker that cannot be started
-  /// is reported by `exited` with ExitStatus::not_started and the others are stopped by the caller's order.
+  /// is reported by `exited` with ExitStatus::not_started (its stderr_tail says why in `ended`) and the others are
+  /// stopped by the caller's order. `workers[i].local_rank` is i. Refused with a line in the log while a generation
+  /// has not ended. Blocks about 0.2 ms per worker.
   void start(std::uint64_t generation, std::vector<WorkerSpec> const& workers);
   /// Begins to stop the running generation; harmless when nothing runs or a stop is under way (a shorter
   /// grace shortens it; grace 0 = kill now).
   void stop(StopOrder const& order);
-  /// Passes a signal on to the workers that catch it (/proc/PID/status SigCgt).
+  /// Passes a signal on to those who catch it (/proc/PID/status SigCgt): the worker itself, else the nearest of its
+  /// descendants in its session that do, so that a shell script around the program is no obstacle.
   void forward(int signal);
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  struct Impl;  // shared: what is posted to the io_context holds it weakly
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace cxxrun::launcher

@@ -1,0 +1,17 @@
+// StopOrder: how the workers of a generation are to be stopped.
+#pragma once
+
+#include <chrono>
+
+namespace cxxrun::launcher {
+
+/// How to stop: the signal, then SIGKILL after `grace`; a process not reaped `kill_timeout` after that is unkillable.
+struct StopOrder {
+  int signal = 15;          ///< SIGTERM, or the user's own signal
+  bool send_signal = true;  ///< false: somebody (Slurm) has signalled the workers already
+  std::chrono::milliseconds grace{5000};
+  std::chrono::milliseconds kill_timeout{60'000};
+  bool operator==(StopOrder const&) const = default;
+};
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,73 @@
+#include "src/os/children.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "src/os/process_info.hpp"
+#include "src/os/signals.hpp"
+
+namespace cxxrun::os {
+namespace {
+
+constexpr timespec kSweepPause{0, 300'000};
+// A listing taken while processes come and go may miss one; several in a row do not.
+constexpr int kEmptyListings = 3;
+
+// Kills every direct child that is not spared; false when there was none.
+bool kill_children(std::vector<pid_t> const& spare) {
+  bool any = false;
+  for (pid_t const child : children_of(getpid())) {
+    if (std::find(spare.begin(), spare.end(), child) == spare.end()) {
+      kill(child, SIGKILL);
+      any = true;
+    }
+  }
+  return any;
+}
+
+}  // namespace
+
+void become_subreaper() {
+  prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
+
+std::optional<Reaped> reap_any() {
+  int status = 0;
+  pid_t pid = 0;
+  do {
+    pid = waitpid(-1, &status, WNOHANG);
+  } while (pid < 0 && errno == EINTR);
+  if (pid <= 0) {
+    return std::nullopt;
+  }
+  return Reaped{pid, ExitStatus::from_wait(status)};
+}
+
+bool has_children() {
+  siginfo_t info{};
+  return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
+bool sweep_descendants(TimePoint deadline, std::vector<pid_t> const& spare) {
+  sigset_t const child = make_sigset({SIGCHLD});
+  block_signals(child);
+  int empty = 0;
+  for (;;) {
+    empty = kill_children(spare) ? 0 : empty + 1;
+    while (reap_any()) {
+    }
+    if (!has_children() || (!spare.empty() && empty >= kEmptyListings)) {
+      return true;
+    }
+    if (Clock::now() >= deadline) {
+      return false;
+    }
+    sigtimedwait(&child, nullptr, &kSweepPause);
+  }
+}
+
+}  // namespace cxxrun::os

@@ -1,0 +1,31 @@
+// The children of this process: reaping, and the sweep that leaves no descendant behind.
+#pragma once
+
+#include <optional>
+#include <sys/types.h>
+#include <vector>
+
+#include "src/core/exit_status.hpp"
+#include "src/core/time.hpp"
+
+namespace cxxrun::os {
+
+/// Makes this process the one that orphans among its descendants are given to (PR_SET_CHILD_SUBREAPER).
+void become_subreaper();
+
+/// One child that was reaped.
+struct Reaped {
+  pid_t pid = 0;
+  ExitStatus status;
+};
+/// Reaps one child that has ended, whichever; nothing when none has. Never blocks.
+[[nodiscard]] std::optional<Reaped> reap_any();
+/// Whether any child is left, zombies included. In a subreaper "no" proves that no descendant is left.
+[[nodiscard]] bool has_children();
+
+/// SIGKILLs and reaps children until none is left or `deadline` has passed; false: some are left. Only direct
+/// children are signalled, so that no reused pid is ever hit: the others become direct children when their parents
+/// die. `spare`: children that are not to be touched. Blocks; reaps everything, so only for a process that ends.
+bool sweep_descendants(TimePoint deadline, std::vector<pid_t> const& spare = {});
+
+}  // namespace cxxrun::os

@@ -1,0 +1,158 @@
+#include "src/os/process_info.hpp"
+
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <dirent.h>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <unistd.h>
+
+namespace cxxrun::os {
+namespace {
+
+std::string read_text(std::string const& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string proc(pid_t pid, std::string_view name) {
+  return "/proc/" + std::to_string(pid) + "/" + std::string(name);
+}
+
+using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
+
+std::vector<pid_t> numbered_entries(std::string const& path) {
+  std::vector<pid_t> numbers;
+  Directory const directory(opendir(path.c_str()), closedir);
+  while (directory) {
+    dirent const* const entry = readdir(directory.get());  // NOLINT(concurrency-mt-unsafe): a stream of our own
+    if (entry == nullptr) {
+      break;
+    }
+    std::string_view const name = static_cast<char const*>(entry->d_name);
+    pid_t number = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), number).ec == std::errc{}) {
+      numbers.push_back(number);
+    }
+  }
+  return numbers;
+}
+
+void append_numbers(std::string const& text, std::vector<pid_t>& to) {
+  char const* at = text.data();
+  char const* const end = at + text.size();
+  while (at != end) {
+    pid_t number = 0;
+    auto const [next, error] = std::from_chars(at, end, number);
+    if (error == std::errc{}) {
+      to.push_back(number);
+    }
+    at = next == end ? end : next + 1;
+  }
+}
+
+// For kernels without CONFIG_PROC_CHILDREN.
+std::vector<pid_t> children_by_scan(pid_t pid) {
+  std::vector<pid_t> children;
+  for (pid_t const candidate : numbered_entries("/proc")) {
+    auto const stat = read_stat(candidate);
+    if (stat && stat->parent == pid) {
+      children.push_back(candidate);
+    }
+  }
+  return children;
+}
+
+}  // namespace
+
+std::optional<ProcessStat> parse_stat(std::string_view text) {
+  auto const open = text.find('(');
+  auto const close = text.rfind(')');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open || text.size() < close + 5) {
+    return std::nullopt;
+  }
+  ProcessStat stat;
+  stat.comm = text.substr(open + 1, close - open - 1);
+  stat.state = text[close + 2];
+  std::string_view const rest = text.substr(close + 4);
+  if (std::from_chars(rest.data(), rest.data() + rest.size(), stat.parent).ec != std::errc{}) {
+    return std::nullopt;
+  }
+  return stat;
+}
+
+bool parse_catches(std::string_view status, int signal) {
+  constexpr std::string_view kKey = "SigCgt:";
+  auto at = status.find(kKey);
+  if (at == std::string_view::npos || signal < 1 || signal > 64) {
+    return false;
+  }
+  at += kKey.size();
+  while (at < status.size() && std::isspace(static_cast<unsigned char>(status[at])) != 0) {
+    ++at;
+  }
+  unsigned long long mask = 0;  // NOLINT(google-runtime-int): 64 bits everywhere
+  std::from_chars(status.data() + at, status.data() + status.size(), mask, 16);
+  return (mask >> (signal - 1) & 1U) != 0;
+}
+
+std::optional<ProcessStat> read_stat(pid_t pid) {
+  return parse_stat(read_text(proc(pid, "stat")));
+}
+
+bool catches_signal(pid_t pid, int signal) {
+  return parse_catches(read_text(proc(pid, "status")), signal);
+}
+
+std::vector<pid_t> children_of(pid_t pid) {
+  static bool const kListed =
+      access("/proc/self/task", F_OK) == 0 &&
+      access(proc(getpid(), "task/" + std::to_string(getpid()) + "/children").c_str(), F_OK) == 0;
+  if (!kListed) {
+    return children_by_scan(pid);
+  }
+  std::vector<pid_t> children;
+  for (pid_t const thread : numbered_entries(proc(pid, "task"))) {
+    append_numbers(read_text(proc(pid, "task/" + std::to_string(thread) + "/children")), children);
+  }
+  return children;
+}
+
+std::optional<pid_t> find_ancestor(std::string_view comm) {
+  for (pid_t pid = getppid(); pid > 0;) {
+    auto const stat = read_stat(pid);
+    if (!stat) {
+      return std::nullopt;
+    }
+    if (stat->comm == comm) {
+      return pid;
+    }
+    pid = stat->parent;
+  }
+  std::array<char, 64> name{};
+  constexpr std::string_view kFirstNamespace = "pid:[4026531836]";  // PROC_PID_INIT_INO
+  bool const inner = readlink("/proc/self/ns/pid", name.data(), name.size() - 1) > 0 && name.data() != kFirstNamespace;
+  return inner ? std::optional<pid_t>(0) : std::nullopt;
+}
+
+std::string describe_stuck(pid_t pid) {
+  std::string line = "pid " + std::to_string(pid);
+  auto const stat = read_stat(pid);
+  if (!stat) {
+    return line + ", gone by now";
+  }
+  line += " (" + stat->comm + "), state " + stat->state;
+  std::string const where = read_text(proc(pid, "wchan"));
+  if (!where.empty() && where != "0") {
+    line += ", waiting in " + where;
+  }
+  std::string const stack = read_text(proc(pid, "stack"));  // readable by root only
+  if (!stack.empty()) {
+    line += ", stack " + stack.substr(0, stack.find('\n'));
+  }
+  return line;
+}
+
+}  // namespace cxxrun::os

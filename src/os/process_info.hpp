@@ -1,0 +1,36 @@
+// What /proc says about processes: parents, children, caught signals, and why one does not die.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+namespace cxxrun::os {
+
+/// Part of /proc/PID/stat.
+struct ProcessStat {
+  std::string comm;  ///< program name, at most 15 bytes
+  char state = '?';  ///< R S D Z T t X
+  pid_t parent = 0;
+  bool operator==(ProcessStat const&) const = default;
+};
+
+/// Decodes /proc/PID/stat; the name may hold spaces and parentheses. Pure and total.
+[[nodiscard]] std::optional<ProcessStat> parse_stat(std::string_view text);
+/// Whether the SigCgt line of /proc/PID/status has `signal`. Pure and total.
+[[nodiscard]] bool parse_catches(std::string_view status, int signal);
+
+[[nodiscard]] std::optional<ProcessStat> read_stat(pid_t pid);
+/// Whether the process has a handler for the signal; false when it is gone.
+[[nodiscard]] bool catches_signal(pid_t pid, int signal);
+/// The children of a process, those of all its threads, zombies included. Empty when it is gone.
+[[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
+/// The nearest ancestor of this process with that name (at most 15 bytes); 0 when the chain leaves our pid
+/// namespace first, which is also how such a sender's signals show; nothing when there is none.
+[[nodiscard]] std::optional<pid_t> find_ancestor(std::string_view comm);
+/// One line about a process that does not die: "pid 7 (python3), state D, waiting in nfs_wait_bit_killable".
+[[nodiscard]] std::string describe_stuck(pid_t pid);
+
+}  // namespace cxxrun::os

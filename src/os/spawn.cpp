@@ -1,0 +1,229 @@
+#include "src/os/spawn.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <signal.h>  // NOLINT(modernize-deprecated-headers)
+#include <string_view>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace cxxrun::os {
+namespace {
+
+constexpr std::size_t kStackBytes = std::size_t{64} * 1024;
+constexpr std::size_t kKernelSigsetBytes = 8;
+
+// Everything the child needs, prepared before it exists: it shares our memory and must not allocate, lock, or call
+// anything a sanitizer intercepts.
+struct ChildPlan {
+  char const* path = nullptr;
+  char* const* argv = nullptr;
+  char* const* environment = nullptr;
+  char const* directory = nullptr;
+  int fds[3] = {-1, -1, -1};  // NOLINT(modernize-avoid-c-arrays): no library call in the child
+  bool set_nofile = false;
+  rlimit nofile{};
+  pid_t parent = 0;
+  volatile int error = 0;
+  volatile SpawnStage stage = SpawnStage::exec;
+};
+
+#define CXXRUN_CHILD_CODE __attribute__((no_sanitize("address", "thread", "undefined")))
+
+CXXRUN_CHILD_CODE [[noreturn]] void give_up(ChildPlan* plan, SpawnStage stage) {
+  plan->stage = stage;
+  plan->error = errno;
+  for (;;) {
+    syscall(SYS_exit, 127);
+  }
+}
+
+// Ignored signals survive an exec, and the launcher ignores SIGPIPE. Zeroes mean SIG_DFL, no flags, empty mask in
+// the kernel's own layout; signals that cannot be set (KILL, STOP) fail harmlessly.
+CXXRUN_CHILD_CODE void reset_dispositions() {
+  unsigned long defaults[8] = {};  // NOLINT(google-runtime-int,modernize-avoid-c-arrays): struct kernel_sigaction
+  for (int signal = 1; signal < 65; ++signal) {
+    syscall(SYS_rt_sigaction, signal, defaults, nullptr, kKernelSigsetBytes);
+  }
+}
+
+CXXRUN_CHILD_CODE void place_descriptor(ChildPlan* plan, int target) {
+  int source = plan->fds[target];
+  if (source < 0) {
+    source =
+        static_cast<int>(syscall(SYS_openat, AT_FDCWD, "/dev/null", (target == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC));
+    if (source < 0) {
+      give_up(plan, SpawnStage::descriptors);
+    }
+  }
+  long const done = source == target ? syscall(SYS_fcntl, target, F_SETFD, 0) : syscall(SYS_dup3, source, target, 0);
+  if (done < 0) {
+    give_up(plan, SpawnStage::descriptors);
+  }
+}
+
+CXXRUN_CHILD_CODE int child_main(void* argument) {
+  auto* plan = static_cast<ChildPlan*>(argument);
+  if (syscall(SYS_setsid) < 0 || syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0) {
+    give_up(plan, SpawnStage::session);
+  }
+  if (syscall(SYS_getppid) != plan->parent) {  // the launcher died before PDEATHSIG was set
+    errno = ESRCH;
+    give_up(plan, SpawnStage::session);
+  }
+  if (plan->directory != nullptr && syscall(SYS_chdir, plan->directory) < 0) {
+    give_up(plan, SpawnStage::directory);
+  }
+  for (int target = 0; target < 3; ++target) {
+    place_descriptor(plan, target);
+  }
+  // A belt: every descriptor of ours is CLOEXEC already, those of a library may not be. ENOSYS before Linux 5.11.
+  syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
+  if (plan->set_nofile) {
+    syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &plan->nofile, nullptr);
+  }
+  reset_dispositions();
+  unsigned long const none = 0;  // NOLINT(google-runtime-int)
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, kKernelSigsetBytes);
+  syscall(SYS_execve, plan->path, plan->argv, plan->environment);
+  give_up(plan, SpawnStage::exec);
+}
+
+std::vector<char*> pointers_to(std::vector<std::string> const& strings) {
+  std::vector<char*> pointers;
+  pointers.reserve(strings.size() + 1);
+  for (auto const& text : strings) {
+    pointers.push_back(
+        const_cast<char*>(text.c_str()));  // NOLINT(cppcoreguidelines-pro-type-const-cast): execve's type
+  }
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+ChildPlan plan_child(SpawnRequest const& request, char* const* argv, char* const* environment) {
+  ChildPlan plan;
+  plan.path = request.path.c_str();
+  plan.argv = argv;
+  plan.environment = environment;
+  plan.directory = request.directory.empty() ? nullptr : request.directory.c_str();
+  plan.fds[0] = request.in;
+  plan.fds[1] = request.out;
+  plan.fds[2] = request.err;
+  plan.parent = getpid();
+  if (request.nofile_soft && getrlimit(RLIMIT_NOFILE, &plan.nofile) == 0) {
+    plan.set_nofile = true;
+    plan.nofile.rlim_cur = std::min<rlim_t>(*request.nofile_soft, plan.nofile.rlim_max);
+  }
+  return plan;
+}
+
+// 0 when `path` is a file we may execute, else why not.
+int executable_error(std::string const& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) {
+    return errno;
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return EACCES;
+  }
+  return faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0 ? 0 : EACCES;
+}
+
+std::string_view search_path(std::vector<std::string> const& environment) {
+  for (std::string_view const entry : environment) {
+    if (entry.starts_with("PATH=")) {
+      return entry.substr(5);
+    }
+  }
+  return "/usr/local/bin:/usr/bin:/bin";
+}
+
+}  // namespace
+
+SpawnResult spawn(SpawnRequest const& request) {
+  auto const argv = pointers_to(request.argv);
+  auto const environment = pointers_to(request.environment);
+  ChildPlan plan = plan_child(request, argv.data(), environment.data());
+  // A stack of its own: the child may run in our memory, but not on the frames we are standing on.
+  void* const stack =
+      mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (stack == MAP_FAILED) {
+    return {0, errno, SpawnStage::fork};
+  }
+  // No handler of ours may run in the child: it would act on our memory.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pid_t const pid = clone(child_main, static_cast<char*>(stack) + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
+  int const fork_error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  munmap(stack, kStackBytes);
+  if (pid < 0) {
+    return {0, fork_error, SpawnStage::fork};
+  }
+  if (plan.error != 0) {
+    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    return {0, plan.error, plan.stage};
+  }
+  return {pid, 0, SpawnStage::exec};
+}
+
+FoundProgram find_program(std::string const& name, std::vector<std::string> const& environment) {
+  if (name.empty()) {
+    return {name, ENOENT};
+  }
+  if (name.find('/') != std::string::npos) {
+    return {name, executable_error(name)};
+  }
+  int error = ENOENT;
+  std::string_view rest = search_path(environment);
+  for (bool more = true; more;) {
+    auto const colon = rest.find(':');
+    std::string path(rest.substr(0, colon));
+    path = (path.empty() ? std::string(".") : path) + "/" + name;  // an empty entry means the working directory
+    int const why = executable_error(path);
+    if (why == 0) {
+      return {path, 0};
+    }
+    error = why == EACCES ? EACCES : error;
+    more = colon != std::string_view::npos;
+    rest.remove_prefix(more ? colon + 1 : rest.size());
+  }
+  return {name, error};
+}
+
+std::string explain_failed_start(std::string const& name, SpawnStage stage, int error) {
+  std::string const start = "cannot start '" + name + "': ";
+  if (stage == SpawnStage::directory) {
+    return start + "cannot enter its working directory: " + std::strerror(error);
+  }
+  if (stage == SpawnStage::fork && error == EAGAIN) {
+    return start + "the limit on processes is reached; raise `ulimit -u` or start fewer workers";
+  }
+  if (error == ENOENT && stage == SpawnStage::exec) {
+    return start + "the interpreter in its first line, or the loader it is linked to, does not exist";
+  }
+  if (error == ENOENT && name.find('/') == std::string::npos) {
+    return start + "no such program in PATH; for a file in the working directory write './" + name + "'";
+  }
+  if (error == ENOEXEC) {
+    return start + "not an executable format; a script must begin with '#!' and its interpreter";
+  }
+  if (error == EACCES) {
+    return start + "not an executable file; try 'chmod +x', or name the interpreter before it";
+  }
+  return start + std::strerror(error);
+}
+
+}  // namespace cxxrun::os

@@ -1,0 +1,118 @@
+#include "src/os/system.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <dirent.h>
+#include <memory>
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+namespace cxxrun::os {
+namespace {
+
+std::optional<std::uint64_t>& saved_nofile_limit() {
+  static std::optional<std::uint64_t> limit;  // one limit per process, so one value per process
+  return limit;
+}
+
+bool all_digits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && text.back() == ' ') {
+    text.remove_suffix(1);
+  }
+  return text;
+}
+
+bool names_gpu(std::string_view entry, std::uint32_t devices) {
+  if (all_digits(entry)) {
+    std::uint32_t index = 0;
+    auto const parsed = std::from_chars(entry.data(), entry.data() + entry.size(), index);
+    return parsed.ec == std::errc{} && index < devices;
+  }
+  return entry.starts_with("GPU-") || entry.starts_with("MIG-");
+}
+
+}  // namespace
+
+std::string short_hostname() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) {
+    return "localhost";
+  }
+  std::string const full = name.data();
+  return full.substr(0, full.find('.'));
+}
+
+std::uint32_t usable_cpus() {
+  for (int limit = 1024; limit <= 1024 * 64; limit *= 4) {
+    std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> const set(CPU_ALLOC(static_cast<std::size_t>(limit)),
+                                                               [](cpu_set_t* s) { CPU_FREE(s); });
+    std::size_t const bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(limit));
+    if (set && sched_getaffinity(0, bytes, set.get()) == 0) {
+      return static_cast<std::uint32_t>(std::max(1, CPU_COUNT_S(bytes, set.get())));
+    }
+  }
+  return 1;
+}
+
+void raise_nofile_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) {
+    return;
+  }
+  std::uint64_t const before = limit.rlim_cur;
+  limit.rlim_cur = limit.rlim_max;
+  if (setrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    saved_nofile_limit() = before;
+  }
+}
+
+std::optional<std::uint64_t> original_nofile_limit() {
+  return saved_nofile_limit();
+}
+
+std::uint32_t count_gpus(std::optional<std::string_view> visible, std::uint32_t devices) {
+  if (!visible || devices == 0) {
+    return devices;
+  }
+  std::uint32_t count = 0;
+  std::string_view rest = *visible;
+  while (!rest.empty()) {
+    auto const comma = rest.find(',');
+    if (!names_gpu(trim(rest.substr(0, comma)), devices)) {
+      break;
+    }
+    ++count;
+    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
+  }
+  return count;
+}
+
+std::uint32_t gpu_devices() {
+  std::uint32_t count = 0;
+  std::unique_ptr<DIR, int (*)(DIR*)> const directory(opendir("/dev"), closedir);
+  while (directory) {
+    dirent const* const entry = readdir(directory.get());  // NOLINT(concurrency-mt-unsafe): a stream of our own
+    if (entry == nullptr) {
+      break;
+    }
+    std::string_view const name = static_cast<char const*>(entry->d_name);
+    // access, not open: opening a GPU that nobody uses initialises it, which takes seconds
+    if (name.starts_with("nvidia") && all_digits(name.substr(6)) &&
+        access(("/dev/" + std::string(name)).c_str(), R_OK | W_OK) == 0) {
+      ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace cxxrun::os

@@ -1,0 +1,27 @@
+// Facts about this machine and this process's limits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace cxxrun::os {
+
+/// The host's name up to the first dot.
+[[nodiscard]] std::string short_hostname();
+/// CPUs this process may run on (sched_getaffinity), at least 1.
+[[nodiscard]] std::uint32_t usable_cpus();
+
+/// Raises the soft limit on descriptors to the hard one. Call once, before threads.
+void raise_nofile_limit();
+/// The soft limit as it was before raise_nofile_limit, for the workers; nothing when it was not raised.
+[[nodiscard]] std::optional<std::uint64_t> original_nofile_limit();
+
+/// GPUs that a process with this CUDA_VISIBLE_DEVICES (nothing = unset) sees on a machine with `devices` of them.
+/// As the CUDA driver counts: up to the first entry that names no device; UUIDs and MIG slices count one. Pure.
+[[nodiscard]] std::uint32_t count_gpus(std::optional<std::string_view> visible, std::uint32_t devices);
+/// /dev/nvidia0, 1, … that this process may open; what a job's device cgroup denies does not count.
+[[nodiscard]] std::uint32_t gpu_devices();
+
+}  // namespace cxxrun::os

@@ -1,0 +1,40 @@
+// The undertaker: two processes per node that bury each other.
+//
+// The process that srun (or a shell) started becomes a small parent; everything else happens in its child, the agent.
+// Both are subreapers. Whichever of the two dies, SIGKILL included, the other kills every descendant, daemonised ones
+// too, and ends. There is no PDEATHSIG between them: the survivor must live to do its work.
+#pragma once
+
+#include <functional>
+#include <sys/types.h>
+
+#include "src/os/fd.hpp"
+#include "src/os/signals.hpp"
+
+namespace cxxrun::os {
+
+/// What the agent is given.
+struct AgentSide {
+  pid_t parent = 0;
+  UniqueFd parent_watch;           ///< pidfd: readable once the parent is dead; then call bury_and_exit
+  sigset_t signals{};              ///< blocked since before the fork: open a SignalFd over it, nothing is lost
+  bool interrupt_ignored = false;  ///< SIGINT was ignored at start (`cxxrun … &` in a script): Ctrl-C is not for us
+};
+
+/// Splits this process. In the child runs `agent_main` and returns its result; in the parent passes signals on until
+/// the agent ends, stops whatever it left, and returns the agent's exit code, or 128 + signal after a line on stderr
+/// that says so. main() returns the value in both. Call it first thing: before any thread exists and before anything
+/// is buffered. Ignores SIGPIPE in both. 111 when the system lacks a process or a pidfd (Linux 5.3).
+[[nodiscard]] int run_under_parent(std::function<int(AgentSide const&)> const& agent_main);
+
+/// For the agent when its parent is gone: kills every descendant (at most 5 s), says so and exits 137.
+[[noreturn]] void bury_and_exit();
+
+/// Whether the parent passes a signal on to the agent. A terminal's Ctrl-C and Ctrl-\ reach the agent by
+/// themselves, being in the same process group, and are not passed on: each counts once. Pure.
+[[nodiscard]] bool passes_on(SignalInfo const& signal);
+
+/// Opens /dev/null for whichever of 0, 1, 2 is closed, so that no descriptor of ours is taken for one of them.
+void ensure_standard_descriptors();
+
+}  // namespace cxxrun::os
