@@ -1,0 +1,24 @@
+// Host lists in Slurm's notation, for example "rack[1-2]node[01-16],login". Pure, total and bounded.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+
+namespace cxxrun {
+
+/// The most hosts of one list; also Slurm's own limit for one range.
+inline constexpr std::size_t kMaxHosts = 65536;
+
+/// The hosts in the order in which Slurm's `scontrol show hostnames` (22.05) prints them: not sorted, duplicates kept.
+/// Zero padding has the width of a range's low end. A text after the last bracket is refused, as in Slurm. Unlike
+/// Slurm, an unclosed bracket and numbers near 2^64 are errors too. Errc::environment; the context says where.
+[[nodiscard]] Result<std::vector<std::string>> expand_hostlist(std::string_view text);
+
+/// Slurm's repeat notation for numbers by node, "2(x3),1" → 2 2 2 1; at most kMaxHosts entries.
+[[nodiscard]] Result<std::vector<unsigned>> expand_counts(std::string_view text);
+
+}  // namespace cxxrun

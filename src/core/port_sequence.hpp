@@ -1,0 +1,16 @@
+// Ports that every agent of a job derives from the same text, so that nobody has to pass one around.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace cxxrun {
+
+/// `count` distinct ports (at most 11,987) in 20000..31986: below Linux's ephemeral range, which starts at 32768, so
+/// that no outgoing connection holds one by chance. The sequence is part of the protocol: agents of different
+/// builds must agree on it (FNV-1a, 64 bits).
+[[nodiscard]] std::vector<std::uint16_t> port_sequence(std::string_view seed, std::size_t count);
+
+}  // namespace cxxrun

@@ -1,0 +1,115 @@
+#include "src/core/text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+
+namespace cxxrun {
+
+namespace {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      std::size_t const substituted = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substituted, row[j] + 1, row[j + 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+Result<std::uint64_t> parse_unsigned(std::string_view text, std::uint64_t least, std::uint64_t most) {
+  std::uint64_t value = 0;
+  char const* const end = text.data() + text.size();
+  auto const [stop, error] = std::from_chars(text.data(), end, value);
+  if (text.empty() || stop != end || error != std::errc{} || value < least || value > most) {
+    return fail(Errc::usage, "a number from " + std::to_string(least) + " to " + std::to_string(most) + " is expected");
+  }
+  return value;
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  auto const first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) {
+    return {};
+  }
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
+}
+
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts;
+  for (auto at = text.find(separator); at != std::string_view::npos; at = text.find(separator)) {
+    parts.emplace_back(text.substr(0, at));
+    text.remove_prefix(at + 1);
+  }
+  parts.emplace_back(text);
+  return parts;
+}
+
+std::string join(std::vector<std::string> const& parts, std::string_view separator) {
+  std::string all;
+  for (auto const& part : parts) {
+    if (&part != &parts.front()) {
+      all += separator;
+    }
+    all += part;
+  }
+  return all;
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return result;
+}
+
+std::string replace_all(std::string_view text, std::string_view from, std::string_view to) {
+  std::string result;
+  for (auto at = text.find(from); at != std::string_view::npos && !from.empty(); at = text.find(from)) {
+    result += text.substr(0, at);
+    result += to;
+    text.remove_prefix(at + from.size());
+  }
+  return result += text;
+}
+
+std::string shell_quote(std::string_view text) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(text);
+  }
+  return "'" + replace_all(text, "'", "'\\''") + "'";
+}
+
+std::string printable(std::string_view text, std::size_t most) {
+  std::string result(text.substr(0, most));
+  for (char& c : result) {
+    c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  }
+  return text.size() > most ? result + "..." : result;
+}
+
+std::optional<std::string> nearest_word(std::string_view word, std::vector<std::string> const& candidates) {
+  std::optional<std::string> best;
+  std::size_t best_distance = 0;
+  for (auto const& candidate : candidates) {
+    std::size_t const distance = edit_distance(word.substr(0, 100), candidate);
+    if (distance * 3 <= std::max(word.size(), candidate.size()) && (!best || distance < best_distance)) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return best;
+}
+
+}  // namespace cxxrun

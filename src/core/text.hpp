@@ -1,0 +1,34 @@
+// Small parsing helpers: integers with a range, splitting, trimming, the nearest word. Pure; never throw.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+
+namespace cxxrun {
+
+/// A decimal number without sign or blanks, within [least, most]. The error says what was expected, but not
+/// where: the caller knows the option or variable.
+[[nodiscard]] Result<std::uint64_t> parse_unsigned(std::string_view text, std::uint64_t least, std::uint64_t most);
+
+[[nodiscard]] std::string_view trim(std::string_view text);
+/// Always one part more than there are separators; "" gives one empty part.
+[[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
+[[nodiscard]] std::string join(std::vector<std::string> const& parts, std::string_view separator);
+[[nodiscard]] std::string lower(std::string_view text);
+[[nodiscard]] std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
+/// The text in single quotes, shell style, when it holds anything that a shell would act on; for lines to copy.
+[[nodiscard]] std::string shell_quote(std::string_view text);
+/// The text with control characters replaced by '?', cut after `most` bytes: safe to put into one line.
+[[nodiscard]] std::string printable(std::string_view text, std::size_t most = 200);
+
+/// The candidate with the least edit distance, if that is at most a third of the longer word.
+[[nodiscard]] std::optional<std::string> nearest_word(std::string_view word,
+                                                      std::vector<std::string> const& candidates);
+
+}  // namespace cxxrun

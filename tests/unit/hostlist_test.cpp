@@ -1,0 +1,66 @@
+#include "src/core/hostlist.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/fixtures.hpp"
+
+using cxxrun::expand_counts;
+using cxxrun::expand_hostlist;
+
+// Recorded from Slurm 22.05; count 0 stands for "must be refused".
+TEST_CASE("hostlist: expands every recorded list as Slurm does", "[unit]") {
+  auto const cases = nlohmann::json::parse(cxxrun::testing::read_data("hostlists.json"));
+  REQUIRE(cases.size() >= 44);
+  for (auto const& one : cases) {
+    CAPTURE(one["expr"]);
+    auto const hosts = expand_hostlist(one["expr"].get<std::string>());
+    REQUIRE(hosts.has_value() == (one["count"] != 0));
+    if (hosts) {
+      CHECK(*hosts == one["hosts"].get<std::vector<std::string>>());
+    }
+  }
+}
+
+TEST_CASE("hostlist: an error quotes the part that is wrong", "[unit]") {
+  auto const message = [](std::string const& text) { return expand_hostlist(text).error().context; };
+
+  CHECK(message("a1,node[1-3") == "host list: 'node[1-3': a bracket is not closed");
+  CHECK(message("node[3-1]") == "host list: '3-1': the range runs backwards");
+  CHECK(message("n[1-2]-ib") == "host list: 'n[1-2]-ib': text after the last bracket");
+  CHECK(message("n[0-65536]") == "host list: '0-65536': more than 65536 hosts");
+  CHECK(message("n[18446744073709551614-18446744073709551615]").ends_with("not a range of numbers"));
+}
+
+TEST_CASE("hostlist: size is bounded however the hosts are spelled", "[unit]") {
+  CHECK(expand_hostlist("n[0-65535]").value().size() == cxxrun::kMaxHosts);
+  CHECK_FALSE(expand_hostlist("n[0-65535],m").has_value());
+  CHECK_FALSE(expand_hostlist("n[0-999]m[0-999]").has_value());
+  CHECK_FALSE(expand_hostlist("a[0-65535]b[0-65535]c[0-65535]d[0-65535]e[0-65535]").has_value());
+  CHECK_FALSE(expand_hostlist("[1][1][1][1][1][1][1][1][1]").has_value());
+  CHECK_FALSE(expand_hostlist(std::string(256, 'n')).has_value());
+  CHECK_FALSE(expand_hostlist(std::string(256, 'n') + "[1-2]").has_value());
+  CHECK_FALSE(expand_hostlist("n[" + std::string(1000, '0') + "1]").has_value());
+}
+
+TEST_CASE("hostlist: every truncation and every flipped byte gives an answer", "[unit]") {
+  std::string const list = "rack[1-2]node[01-03,7],login, gpu[5]";
+  for (std::size_t cut = 0; cut <= list.size(); ++cut) {
+    CHECK(expand_hostlist(list.substr(0, cut)).has_value() + 1 > 0);
+    for (int byte = 0; byte < 256 && cut < list.size(); ++byte) {
+      std::string changed = list;
+      changed[cut] = static_cast<char>(byte);
+      auto const hosts = expand_hostlist(changed);
+      REQUIRE((!hosts || hosts->size() <= cxxrun::kMaxHosts));
+    }
+  }
+}
+
+TEST_CASE("hostlist: repeated counts", "[unit]") {
+  CHECK(expand_counts("3,1(x2)").value() == std::vector<unsigned>{3, 1, 1});
+  CHECK(expand_counts("4").value() == std::vector<unsigned>{4});
+  for (char const* const bad : {"", "x", "1(x)", "1(x0)", "1(2)", "1(x2", "1(x65537)", "1(x65536),1", "-1", "1,,2"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(expand_counts(bad).has_value());
+  }
+}

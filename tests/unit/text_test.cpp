@@ -1,0 +1,52 @@
+#include "src/core/text.hpp"
+
+#include "tests/support/catch.hpp"
+
+using cxxrun::nearest_word;
+using cxxrun::parse_unsigned;
+using cxxrun::split;
+
+TEST_CASE("text: a number is digits only and inside its range", "[unit]") {
+  CHECK(parse_unsigned("0", 0, 9).value() == 0);
+  CHECK(parse_unsigned("007", 0, 9).value() == 7);
+  for (char const* const bad : {"", " 1", "1 ", "+1", "-1", "1.0", "0x1", "10", "99999999999999999999999"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(parse_unsigned(bad, 0, 9).has_value());
+  }
+}
+
+TEST_CASE("text: the error of a number names its range", "[unit]") {
+  CHECK(parse_unsigned("70000", 1, 65535).error().context == "a number from 1 to 65535 is expected");
+}
+
+TEST_CASE("text: splitting keeps empty parts", "[unit]") {
+  CHECK(split("a,,b,", ',') == std::vector<std::string>{"a", "", "b", ""});
+  CHECK(split("", ',') == std::vector<std::string>{""});
+}
+
+TEST_CASE("text: the nearest word is near, or none", "[unit]") {
+  std::vector<std::string> const words{"nnodes", "nproc-per-node", "role"};
+
+  CHECK(nearest_word("nnode", words) == "nnodes");
+  CHECK(nearest_word("nprocs-per-node", words) == "nproc-per-node");
+  CHECK(nearest_word("roel", {"role", "tee"}) == std::nullopt);
+  CHECK(nearest_word("xyzzy", words) == std::nullopt);
+  CHECK(nearest_word("", words) == std::nullopt);
+}
+
+TEST_CASE("text: quoting survives a shell and leaves plain words alone", "[unit]") {
+  CHECK(cxxrun::shell_quote("./train-1.py") == "./train-1.py");
+  CHECK(cxxrun::shell_quote("a b") == "'a b'");
+  CHECK(cxxrun::shell_quote("it's") == "'it'\\''s'");
+  CHECK(cxxrun::shell_quote("") == "''");
+}
+
+TEST_CASE("text: printable text is one line of bounded length", "[unit]") {
+  CHECK(cxxrun::printable("a\nb\x1b[0m") == "a?b?[0m");
+  CHECK(cxxrun::printable("abcdef", 3) == "abc...");
+}
+
+TEST_CASE("text: every occurrence is replaced, also adjacent ones", "[unit]") {
+  CHECK(cxxrun::replace_all("xxax", "x", "yx") == "yxyxayx");
+  CHECK(cxxrun::replace_all("abc", "", "z") == "abc");
+}
