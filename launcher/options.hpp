@@ -50,6 +50,7 @@ struct Options {
   std::string rdzv_endpoint;
   std::optional<std::string> rdzv_id;
   std::map<std::string, std::string> rdzv_conf;
+  std::optional<bool> is_host;  ///< rdzv_conf is_host: overrides every rule about who hosts
   bool standalone = false;
   std::optional<std::uint32_t> node_rank;
   std::optional<std::string> master_addr;
@@ -60,7 +61,7 @@ struct Options {
   std::chrono::milliseconds shutdown_timeout{30'000};
   std::chrono::milliseconds restart_timeout{5'000};
   std::chrono::milliseconds kill_timeout{60'000};
-  std::chrono::milliseconds join_timeout{600'000};  ///< rdzv_conf join_timeout
+  std::chrono::milliseconds join_timeout{600'000};       ///< rdzv_conf join_timeout
   std::optional<std::chrono::milliseconds> join_window;  ///< rdzv_conf last_call_timeout
   std::string role = "default";
   bool agent_store = true;
@@ -79,12 +80,14 @@ struct Options {
   // modes and remarks
   bool dry_run = false;
   std::vector<std::string> notes;  ///< one line each: options accepted without effect, deprecated spellings
+  bool operator==(Options const&) const = default;
 };
 
 /// Parsing ended the program: print `text` (stdout when code is 0, else stderr) and exit with `code`.
 struct EarlyExit {
   int code = 0;
   std::string text;
+  bool operator==(EarlyExit const&) const = default;
 };
 
 /// Parses the command line (without argv[0]) over the environment's PET_* defaults. Pure: reads nothing else.

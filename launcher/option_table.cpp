@@ -1,0 +1,260 @@
+#include "launcher/option_table.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "launcher/option_values.hpp"
+#include "src/core/endpoint.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher {
+
+namespace {
+
+using Text = std::string const&;
+
+Error expected(std::string what) {
+  return fail(Errc::usage, std::move(what));
+}
+
+template <auto Parse, auto Member>
+Result<void> set(Options& options, Text text) {
+  auto parsed = Parse(text);
+  if (!parsed) {
+    return parsed.error();
+  }
+  options.*Member = std::move(*parsed);
+  return {};
+}
+
+template <auto Member>
+Result<void> set_flag(Options& options, Text text) {
+  auto const number = parse_unsigned(text, 0, 1'000'000);
+  if (!number) {
+    return expected("0 or 1 is expected");
+  }
+  options.*Member = *number != 0;
+  return {};
+}
+
+template <std::uint64_t Most>
+Result<std::uint32_t> parse_number(Text text) {
+  auto const number = parse_unsigned(text, 0, Most);
+  return number ? Result<std::uint32_t>(static_cast<std::uint32_t>(*number)) : Result<std::uint32_t>(number.error());
+}
+
+Result<std::uint16_t> parse_port(Text text) {
+  auto const number = parse_unsigned(text, 0, 65535);
+  return number ? Result<std::uint16_t>(static_cast<std::uint16_t>(*number)) : Result<std::uint16_t>(number.error());
+}
+
+Result<std::chrono::milliseconds> parse_grace(Text text) {
+  return parse_seconds(text, true);
+}
+
+Result<std::string> parse_text(Text text) {
+  return text.empty() ? Result<std::string>(expected("a value is expected")) : Result<std::string>(text);
+}
+
+Result<std::string> parse_any(Text text) {
+  return text;
+}
+
+/// The value itself where only the syntax is checked here; "" means "not given", as in torchrun.
+Result<std::string> parse_endpoint_text(Text text) {
+  auto const endpoint = text.empty() ? Result<Endpoint>(Endpoint{}) : parse_endpoint(text);
+  return endpoint ? Result<std::string>(text) : Result<std::string>(endpoint.error());
+}
+
+Result<std::string> parse_host_or_nothing(Text text) {
+  return text.empty() ? Result<std::string>(text) : parse_host(text);
+}
+
+Result<std::string> parse_backend(Text text) {
+  if (text == "static" || text == "c10d") {
+    return text;
+  }
+  return text.starts_with("etcd") ? expected("etcd is not supported and not needed; drop the option")
+                                  : expected("static or c10d is expected; both mean cxxrun's own rendezvous");
+}
+
+Result<bool> parse_on_off(Text text) {
+  return text == "on" || text == "off" ? Result<bool>(text == "on") : Result<bool>(expected("on or off is expected"));
+}
+
+Result<StdinMode> parse_stdin(Text text) {
+  if (text != "null" && text != "rank0") {
+    return expected("null or rank0 is expected");
+  }
+  return text == "null" ? StdinMode::null : StdinMode::rank0;
+}
+
+Result<std::string> parse_level(Text text) {
+  constexpr std::array kLevels = {"debug", "info", "warn", "error"};
+  return std::find(kLevels.begin(), kLevels.end(), text) != kLevels.end()
+             ? Result<std::string>(text)
+             : Result<std::string>(expected("debug, info, warn or error is expected"));
+}
+
+Result<void> note_monitor_interval(Options& options, Text text) {
+  if (auto const seconds = parse_seconds(text, false); !seconds) {
+    return seconds.error();
+  }
+  options.notes.emplace_back("--monitor-interval has no effect: the end of a worker is an event, nothing is polled");
+  return {};
+}
+
+Result<void> note_start_method(Options& options, Text text) {
+  if (text != "spawn" && text != "fork" && text != "forkserver") {
+    return expected("spawn, fork or forkserver is expected");
+  }
+  options.notes.emplace_back("--start-method has no effect: every worker is a new process");
+  return {};
+}
+
+constexpr char const* kNodes = "Nodes and workers (under srun none of these is needed)";
+constexpr char const* kSupervision = "Supervision";
+constexpr char const* kOutput = "Output";
+constexpr char const* kProgram = "Program";
+
+constexpr std::array kRows = {
+    OptionRow{kNodes, "", "--nnodes", "N|MIN:MAX", "nodes of the job [the nodes of the Slurm step, else 1]",
+              set<parse_nnodes, &Options::nnodes>},
+    OptionRow{kNodes, "", "--nproc-per-node", "N|auto|gpu|cpu", "workers per node [visible GPUs, else 1]",
+              set<parse_nproc, &Options::nproc>},
+    OptionRow{kNodes, "", "--standalone", "", "one node, any free port, reachable from this host only",
+              set_flag<&Options::standalone>},
+    OptionRow{kNodes, "", "--rdzv-endpoint", "HOST[:PORT]", "where agents meet; the same on all nodes [port 29400]",
+              set<parse_endpoint_text, &Options::rdzv_endpoint>},
+    OptionRow{kNodes, "", "--rdzv-id", "ID", "name of the job, the same on all nodes [Slurm's, else none]",
+              set<parse_text, &Options::rdzv_id>},
+    OptionRow{kNodes, "", "--rdzv-backend", "static|c10d", "accepted; both mean cxxrun's own rendezvous",
+              set<parse_backend, &Options::rdzv_backend>},
+    OptionRow{kNodes, "", "--rdzv-conf", "KEY=VALUE,...",
+              "join_timeout, last_call_timeout, is_host; others have no effect",
+              set<parse_rdzv_conf, &Options::rdzv_conf>},
+    OptionRow{kNodes, "", "--node-rank", "N", "position of this node; node 0 hosts the rendezvous",
+              set<parse_number<65535>, &Options::node_rank>},
+    OptionRow{kNodes, "", "--master-addr", "HOST", "MASTER_ADDR; without --rdzv-endpoint also where agents meet",
+              set<parse_host, &Options::master_addr>},
+    OptionRow{kNodes, "", "--master-port", "PORT", "MASTER_PORT, exactly [0: any free port]",
+              set<parse_port, &Options::master_port>},
+    OptionRow{kNodes, "", "--local-addr", "HOST", "address of this node as the others reach it",
+              set<parse_host_or_nothing, &Options::local_addr>},
+
+    OptionRow{kSupervision, "", "--max-restarts", "N", "restarts of the whole job after worker failures [3]",
+              set<parse_number<1'000'000>, &Options::max_restarts>},
+    OptionRow{kSupervision, "", "--shutdown-timeout", "SECONDS", "from SIGTERM to SIGKILL when the job is stopped [30]",
+              set<parse_grace, &Options::shutdown_timeout>, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
+    OptionRow{kSupervision, "", "--restart-timeout", "SECONDS", "the same for the survivors of a failure [5]",
+              set<parse_grace, &Options::restart_timeout>},
+    OptionRow{kSupervision, "", "--kill-timeout", "SECONDS", "after SIGKILL, until a process counts as unkillable [60]",
+              set<parse_grace, &Options::kill_timeout>},
+    OptionRow{kSupervision, "", "--role", "NAME", "ROLE_NAME of this node's workers [default]",
+              set<parse_text, &Options::role>},
+    OptionRow{kSupervision, "", "--agent-store", "on|off", "off leaves MASTER_PORT free for rank 0 to bind [on]",
+              set<parse_on_off, &Options::agent_store>},
+    OptionRow{kSupervision, "", "--stdin", "null|rank0", "rank0 gives cxxrun's standard input to rank 0 [null]",
+              set<parse_stdin, &Options::stdin_mode>},
+
+    OptionRow{kOutput, "", "--log-dir", "DIR", "directory of the workers' files; /dev/null: no files [temporary]",
+              set<parse_any, &Options::log_dir>},
+    OptionRow{kOutput, "-r", "--redirects", "SPEC", "to files only: 0 none, 1 stdout, 2 stderr, 3 both, or RANK:N,...",
+              set<parse_streams, &Options::redirects>},
+    OptionRow{kOutput, "-t", "--tee", "SPEC", "to files and to the console", set<parse_streams, &Options::tee>},
+    OptionRow{kOutput, "", "--local-ranks-filter", "RANKS", "local ranks shown on the console, for example 0,3 [all]",
+              set<parse_rank_list, &Options::local_ranks_filter>},
+    OptionRow{kOutput, "", "--log-level", "LEVEL", "cxxrun's own lines: debug, info, warn or error [info]",
+              set<parse_level, &Options::log_level>},
+
+    OptionRow{kProgram, "-m", "--module", "", "program is a Python module (python3 -u -m program)",
+              set_flag<&Options::module>},
+    OptionRow{kProgram, "", "--no-python", "", "execute program directly even if its name ends in .py",
+              set_flag<&Options::no_python>},
+    OptionRow{kProgram, "", "--monitor-interval", "SECONDS", "accepted without effect: nothing is polled",
+              note_monitor_interval},
+    OptionRow{kProgram, "", "--start-method", "METHOD", "accepted without effect: every worker is a new process",
+              note_start_method},
+    OptionRow{kProgram, "", "--dry-run", "", "show what would be started, and end", set_flag<&Options::dry_run>},
+    OptionRow{kProgram, "", "--version", "", "show the version, and end", nullptr},
+    OptionRow{kProgram, "-h", "--help", "", "show this text, and end", nullptr},
+};
+
+constexpr std::array kRefused = {
+    RefusedOption{"--duplicate-stderr-filters", "filter the files of --log-dir afterwards"},
+    RefusedOption{"--duplicate-stdout-filters", "filter the files of --log-dir afterwards"},
+    RefusedOption{"--event-log-handler", "cxxrun's own lines go to standard error; see --log-level"},
+    RefusedOption{"--exit-barrier-timeout", "nodes end together without a barrier"},
+    RefusedOption{"--logs-specs", "the layout of --log-dir is fixed"},
+    RefusedOption{"--numa-binding", "bind with srun --cpu-bind"},
+    RefusedOption{"--run-path", "every worker is a new process; drop it"},
+    RefusedOption{"--signals-to-handle", "TERM, INT, HUP and QUIT stop the job, others are passed on; drop it"},
+    RefusedOption{"--virtual-local-rank", "use srun --gpus-per-task=1, which gives each worker one device"},
+};
+
+std::string bare(std::string_view name) {
+  auto const start = std::min(name.find_first_not_of('-'), name.size());
+  return replace_all(lower(name.substr(start)), "_", "-");
+}
+
+std::string left_column(OptionRow const& row) {
+  std::string left = *row.short_name == '\0' ? "  " : "  " + std::string(row.short_name) + ", ";
+  left += row.name;
+  return *row.value_name == '\0' ? left : left + " " + row.value_name;
+}
+
+}  // namespace
+
+std::span<OptionRow const> option_rows() {
+  return kRows;
+}
+
+std::span<RefusedOption const> refused_options() {
+  return kRefused;
+}
+
+std::string underscored(std::string_view name) {
+  return "--" + replace_all(name.substr(2), "-", "_");
+}
+
+std::string pet_variable(std::string_view name) {
+  std::string variable = "PET_" + replace_all(name.substr(2), "-", "_");
+  for (char& c : variable) {
+    c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  }
+  return variable;
+}
+
+std::string explain_unknown(std::string_view argument) {
+  std::string const given = printable(argument.substr(0, argument.find('=')), 60);
+  for (auto const& refused : kRefused) {
+    if (bare(given) == bare(refused.name)) {
+      return given + " is not supported: " + refused.instead;
+    }
+  }
+  std::vector<std::string> names;
+  for (auto const& row : kRows) {
+    names.push_back(bare(row.name));
+  }
+  auto const nearest = nearest_word(bare(given), names);
+  return "unknown option " + given + (nearest ? "; did you mean --" + *nearest + "?" : "; cxxrun --help lists all");
+}
+
+std::string help_text() {
+  constexpr std::size_t kLeft = 36;
+  std::string text = "usage: cxxrun [options] program [arguments]\n";
+  text += "Starts program on every node of the job, supervises the workers and restarts them together.\n";
+  std::string_view group;
+  for (auto const& row : kRows) {
+    if (group != row.group) {
+      group = row.group;
+      text += "\n" + std::string(group) + "\n";
+    }
+    std::string const left = left_column(row);
+    text += left + std::string(left.size() < kLeft ? kLeft - left.size() : 1, ' ') + row.help + "\n";
+  }
+  text += "\nNames may be written with - or _. PET_NAME in the environment replaces a default, as in torchrun.\n";
+  return text += "${local_rank} in an argument becomes the worker's local rank. Manual: man cxxrun\n";
+}
+
+}  // namespace cxxrun::launcher

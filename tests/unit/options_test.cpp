@@ -1,0 +1,237 @@
+#include "launcher/options.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "launcher/option_table.hpp"
+#include "src/core/text.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
+using Words = std::vector<std::string>;
+
+namespace {
+
+Options parsed(Words const& arguments, Environment const& environment = {}) {
+  auto result = parse_options(arguments, environment);
+  if (auto const* const early = std::get_if<EarlyExit>(&result)) {
+    FAIL(early->text);
+  }
+  return std::get<Options>(result);
+}
+
+EarlyExit early(Words const& arguments, Environment const& environment = {}) {
+  auto result = parse_options(arguments, environment);
+  REQUIRE(std::holds_alternative<EarlyExit>(result));
+  return std::get<EarlyExit>(result);
+}
+
+/// The line of a usage error, without "cxxrun: " and the end of line; everything else about it is checked here.
+std::string mistake(Words const& arguments, Environment const& environment = {}) {
+  EarlyExit const end = early(arguments, environment);
+  CHECK(end.code == 100);
+  CHECK(std::count(end.text.begin(), end.text.end(), '\n') == 1);
+  REQUIRE(end.text.starts_with("cxxrun: "));
+  return end.text.substr(8, end.text.size() - 9);
+}
+
+/// A value that each option accepts and that differs from the default.
+std::string sample(std::string const& name) {
+  std::map<std::string, std::string> const samples = {{"--nnodes", "2:4"},
+                                                      {"--nproc-per-node", "3"},
+                                                      {"--rdzv-endpoint", "h:1"},
+                                                      {"--rdzv-id", "job"},
+                                                      {"--rdzv-backend", "c10d"},
+                                                      {"--rdzv-conf", "rank=1"},
+                                                      {"--node-rank", "1"},
+                                                      {"--master-addr", "h"},
+                                                      {"--master-port", "1"},
+                                                      {"--local-addr", "h"},
+                                                      {"--max-restarts", "9"},
+                                                      {"--shutdown-timeout", "9"},
+                                                      {"--restart-timeout", "9"},
+                                                      {"--kill-timeout", "9"},
+                                                      {"--role", "r"},
+                                                      {"--agent-store", "off"},
+                                                      {"--stdin", "rank0"},
+                                                      {"--log-dir", "d"},
+                                                      {"--redirects", "1:2"},
+                                                      {"--tee", "2"},
+                                                      {"--local-ranks-filter", "1"},
+                                                      {"--log-level", "debug"},
+                                                      {"--monitor-interval", "1"},
+                                                      {"--start-method", "fork"}};
+  return samples.at(name);
+}
+
+}  // namespace
+
+TEST_CASE("options: defaults", "[unit]") {
+  Options const options = parsed({"./train"});
+
+  Options expected;
+  expected.program = "./train";
+  CHECK(options == expected);
+  CHECK(options.max_restarts == 3);
+}
+
+TEST_CASE("options: everything after the program belongs to the program", "[unit]") {
+  Options const options = parsed({"--nnodes", "2", "./train", "--nnodes=", "--", "-m", "--help", "x"});
+
+  CHECK(options.nnodes == NodeRange{2, 2});
+  CHECK(options.program == "./train");
+  CHECK(options.args == Words{"--nnodes=", "--", "-m", "--help", "x"});
+  CHECK_FALSE(options.module);
+}
+
+TEST_CASE("options: -- ends the options", "[unit]") {
+  Options const options = parsed({"--standalone", "--", "--weird", "--", "x"});
+
+  CHECK(options.program == "--weird");
+  CHECK(options.args == Words{"--", "x"});
+}
+
+TEST_CASE("options: a value may be attached, may be a negative word, and the last one wins", "[unit]") {
+  CHECK(parsed({"--nnodes=1:2", "--nnodes", "3", "p"}).nnodes == NodeRange{3, 3});
+  CHECK(parsed({"-r3", "-t", "1", "p"}).redirects.all == 3);
+  CHECK(parsed({"-mr3", "p"}).module);
+  CHECK(parsed({"--rdzv-endpoint=", "--log-dir=", "p"}).program == "p");
+  CHECK(parsed({"--rdzv-id", "a=b", "p"}).rdzv_id == "a=b");
+}
+
+TEST_CASE("options: both spellings, and PET_ variables, mean the same for every option", "[unit]") {
+  for (auto const& row : option_rows()) {
+    if (row.apply == nullptr) {
+      continue;
+    }
+    CAPTURE(row.name);
+    bool const flag = *row.value_name == '\0';
+    std::string const value = flag ? "1" : sample(row.name);
+    auto const words = [&](std::string const& name) { return flag ? Words{name, "p"} : Words{name, value, "p"}; };
+    Options const dashed = parsed(words(row.name));
+
+    CHECK_FALSE(dashed == parsed({"p"}));
+    CHECK(parsed(words(underscored(row.name))) == dashed);
+    CHECK(parsed({"p"}, {{pet_variable(row.name), value}}) == dashed);
+    if (*row.short_name != '\0') {
+      CHECK(parsed(words(row.short_name)) == dashed);
+    }
+  }
+}
+
+TEST_CASE("options: the command line wins over PET_ variables, and empty variables are not there", "[unit]") {
+  CHECK(parsed({"--nnodes", "3", "p"}, {{"PET_NNODES", "x"}}).nnodes == NodeRange{3, 3});
+  CHECK_FALSE(parsed({"p"}, {{"PET_NNODES", ""}}).nnodes.has_value());
+  CHECK_FALSE(parsed({"p"}, {{"PET_STANDALONE", "0"}}).standalone);
+  CHECK(parsed({"p"}, {{"PET_NPROC_PER_NODE", "2"}}).nproc == NprocPerNode{2U});
+}
+
+TEST_CASE("options: variables of torchrun without a flag", "[unit]") {
+  using std::chrono::seconds;
+  Environment const environment = {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "600"},
+                                   {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}};
+
+  CHECK(parsed({"p"}, environment).shutdown_timeout == seconds(600));
+  CHECK(parsed({"--shutdown-timeout", "1", "p"}, environment).shutdown_timeout == seconds(1));
+  CHECK_FALSE(parsed({"p"}, environment).agent_store);
+  CHECK(parsed({"--agent-store", "on", "p"}, environment).agent_store);
+}
+
+TEST_CASE("options: an unknown option names the nearest one", "[unit]") {
+  CHECK(mistake({"--nnode", "2", "p"}) == "unknown option --nnode; did you mean --nnodes?");
+  CHECK(mistake({"--nproc_pre_node=2", "p"}) == "unknown option --nproc_pre_node; did you mean --nproc-per-node?");
+  CHECK(mistake({"-nnodes", "2", "p"}) == "unknown option -nnodes; did you mean --nnodes?");
+  CHECK(mistake({"--xyzzy", "p"}) == "unknown option --xyzzy; cxxrun --help lists all");
+  CHECK(mistake({"-1", "p"}) == "unknown option -1; cxxrun --help lists all");
+}
+
+TEST_CASE("options: a missing value is noticed at the end and before another option", "[unit]") {
+  CHECK(mistake({"--nnodes"}) == "--nnodes needs a value: --nnodes N|MIN:MAX");
+  CHECK(mistake({"p", "-t"}, {{"PET_NNODES", "0"}}).starts_with("PET_NNODES=0: "));
+  CHECK(mistake({"-t"}) == "--tee needs a value: --tee SPEC");
+  CHECK(mistake({"--log_dir", "--standalone", "p"}) ==
+        "--log-dir needs a value: --log-dir DIR ('--standalone' follows)");
+  CHECK(mistake({"--tee", "-r", "3", "p"}) == "--tee needs a value: --tee SPEC ('-r' follows)");
+  CHECK(mistake({"--standalone=1", "p"}) == "--standalone takes no value");
+}
+
+TEST_CASE("options: a bad value names the option, the value and what is expected", "[unit]") {
+  CHECK(mistake({"--nnodes", "3:2", "p"}) == "--nnodes 3:2: MIN is larger than MAX; did you mean 2:3?");
+  CHECK(mistake({"--nproc-per-node", "-1", "p"}) ==
+        "--nproc-per-node -1: auto, gpu, cpu or a number from 1 to 4096 is expected");
+  CHECK(mistake({"--master-port", "70000", "p"}) == "--master-port 70000: a number from 0 to 65535 is expected");
+  CHECK(mistake({"--rdzv-endpoint", ":1", "p"}) == "--rdzv-endpoint :1: ':1': the host is missing; write HOST:PORT");
+  CHECK(mistake({"--rdzv-conf", "is_host", "p"}) == "--rdzv-conf is_host: 'is_host': KEY=VALUE,KEY=VALUE is expected");
+  CHECK(mistake({"--rdzv-backend", "etcd-v2", "p"}) ==
+        "--rdzv-backend etcd-v2: etcd is not supported and not needed; drop the option");
+  CHECK(mistake({"p"}, {{"PET_STANDALONE", "true"}}) == "PET_STANDALONE=true: 0 or 1 is expected");
+  CHECK(mistake({"--nnodes", "", "p"}).starts_with("--nnodes : N or MIN:MAX is expected"));
+}
+
+TEST_CASE("options: torchrun's other options are refused by name", "[unit]") {
+  for (auto const& refused : refused_options()) {
+    CAPTURE(refused.name);
+    std::string const rest = std::string(" is not supported: ") + refused.instead;
+    CHECK(mistake({refused.name, "x", "p"}) == refused.name + rest);
+    CHECK(mistake({underscored(refused.name) + "=x", "p"}) == underscored(refused.name) + rest);
+    CHECK(mistake({"p"}, {{pet_variable(refused.name), "1"}}) ==
+          pet_variable(refused.name) + ": " + refused.name + rest);
+    CHECK(parsed({"p"}, {{pet_variable(refused.name), "0"}}).program == "p");
+  }
+}
+
+TEST_CASE("options: no program is one line and the usage", "[unit]") {
+  for (Words const& words : {Words{}, Words{"--nnodes", "2"}, Words{"--"}, Words{""}}) {
+    EarlyExit const end = early(words);
+    CHECK(end.code == 100);
+    CHECK(end.text.starts_with("cxxrun: no program given\nusage: cxxrun [options] program [arguments]"));
+  }
+}
+
+TEST_CASE("options: -m and --no-python exclude each other", "[unit]") {
+  CHECK(mistake({"-m", "--no-python", "p"}).starts_with("-m and --no-python exclude each other"));
+}
+
+TEST_CASE("options: options without effect say why", "[unit]") {
+  CHECK(parsed({"--monitor-interval", "5", "--start-method", "spawn", "p"}).notes ==
+        Words{"--monitor-interval has no effect: the end of a worker is an event, nothing is polled",
+              "--start-method has no effect: every worker is a new process"});
+}
+
+TEST_CASE("options: help fits two screens and names every option once", "[unit]") {
+  EarlyExit const help = early({"--nnodes", "2", "--help"});
+  auto const lines = cxxrun::split(help.text, '\n');
+
+  CHECK(help.code == 0);
+  CHECK(early({"-h", "p"}) == help);
+  CHECK(lines.size() - 1 <= 48);
+  for (auto const& line : lines) {
+    CHECK(line.size() <= 100);
+  }
+  for (auto const& row : option_rows()) {
+    CAPTURE(row.name);
+    CHECK(std::count_if(lines.begin(), lines.end(), [&](std::string const& line) {
+            return line.find(std::string("  ") + row.name + " ") == 0 ||
+                   line.find(std::string(", ") + row.name + " ") == 4;
+          }) == 1);
+  }
+}
+
+TEST_CASE("options: the version", "[unit]") {
+  CHECK(early({"--version"}).code == 0);
+  CHECK(early({"--version"}).text.starts_with("cxxrun 0."));
+}
+
+TEST_CASE("options: no argument list escapes as an exception", "[unit]") {
+  Words const pieces = {"",   "-",   "--",  "---", "--=",      "-=",   "--nnodes=", "=",
+                        "-r", "-rr", "-h3", "++",  "--nnodes", "\x01", "-\n"};
+  for (auto const& a : pieces) {
+    for (auto const& b : pieces) {
+      for (auto const& c : pieces) {
+        auto const result = parse_options({a, b, c}, {});
+        auto const* const end = std::get_if<EarlyExit>(&result);
+        REQUIRE((end == nullptr || end->code == 100 || end->code == 0));
+      }
+    }
+  }
+}
