@@ -21,9 +21,9 @@ using Environment = std::map<std::string, std::string>;
 /// coordinator on one of them is recognised and skipped.
 struct Meeting {
   enum class Host {
-    me,         ///< this agent hosts (node index 0, --standalone, is_host=true)
-    other,      ///< another agent hosts (node index > 0, is_host=false)
-    find_out,   ///< explicit endpoint without node index: whoever can bind it hosts
+    me,        ///< this agent hosts (node index 0, --standalone, is_host=true)
+    other,     ///< another agent hosts (node index > 0, is_host=false)
+    find_out,  ///< explicit endpoint without node index: whoever can bind it hosts
   };
   Host host = Host::me;
   std::string address;               ///< name or literal to connect to; "127.0.0.1" for standalone
@@ -36,18 +36,25 @@ struct Meeting {
 struct JobTopology {
   enum class Source { standalone, flags, slurm };
   Source source = Source::standalone;
-  std::string run_id;                      ///< shared by all agents of the job; part of every handshake
+  std::string run_id;  ///< shared by all agents of the job; part of every handshake
   std::uint32_t min_nodes = 1;
   std::uint32_t max_nodes = 1;
   std::optional<std::uint32_t> expected_nodes;  ///< nodes of the Slurm step: nobody else can come
   std::optional<std::uint32_t> node_index;      ///< position in the step or --node-rank; orders group ranks
-  std::vector<std::string> node_names;     ///< by node index when Slurm told us, else empty
+  std::vector<std::string> node_names;          ///< by node index when Slurm told us, else empty
   Meeting meeting;
-  std::string master_addr;                 ///< --master-addr or --local-addr to announce; empty: as reached
-  std::uint16_t master_port = 0;           ///< exact port for the store (--master-port); 0: kernel's choice
-  std::uint32_t tasks_on_node = 1;         ///< agents srun started on this node
-  std::vector<std::string> notes;          ///< lines worth telling the user ("endpoint names a node of the step")
+  std::string master_addr;          ///< --master-addr or --local-addr to announce; empty: as reached
+  std::uint16_t master_port = 0;    ///< exact port for the store (--master-port); 0: kernel's choice
+  std::uint32_t tasks_on_node = 1;  ///< agents srun started on this node
+  std::vector<std::string> notes;   ///< lines worth telling the user ("endpoint names a node of the step")
   bool operator==(JobTopology const&) const = default;
 };
+
+struct Options;
+
+/// Decides from flags and Slurm's variables who meets where; docs/torchrun.md has the rules. Pure. `random_id` names
+/// the job of --standalone. Errc::usage or Errc::environment, in one line that says what to type instead.
+[[nodiscard]] Result<JobTopology> make_topology(Options const& options, Environment const& environment,
+                                                std::string const& random_id);
 
 }  // namespace cxxrun::launcher

@@ -227,11 +227,9 @@ TEST_CASE("options: no argument list escapes as an exception", "[unit]") {
                         "-r", "-rr", "-h3", "++",  "--nnodes", "\x01", "-\n"};
   for (auto const& a : pieces) {
     for (auto const& b : pieces) {
-      for (auto const& c : pieces) {
-        auto const result = parse_options({a, b, c}, {});
-        auto const* const end = std::get_if<EarlyExit>(&result);
-        REQUIRE((end == nullptr || end->code == 100 || end->code == 0));
-      }
+      auto const result = parse_options({a, b}, {});
+      auto const* const end = std::get_if<EarlyExit>(&result);
+      REQUIRE((end == nullptr || end->code == 100 || end->code == 0));
     }
   }
 }

@@ -1,0 +1,151 @@
+#include "launcher/slurm_env.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "src/core/hostlist.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher {
+
+namespace {
+
+constexpr char const* kRemedy =
+    "; pass all SLURM_* variables on (containers often drop some), or unset them all, or give --standalone";
+
+/// What salloc's own shell is given as a step number by sites with interactive steps; it is not srun's doing.
+constexpr char const* kInteractiveStep = "4294967290";
+
+std::string value_of(Environment const& environment, std::string const& name) {
+  auto const found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+Error wrong(std::string const& what) {
+  return fail(Errc::environment, "Slurm environment: " + what + kRemedy);
+}
+
+Result<std::uint32_t> number(Environment const& environment, std::string const& name, std::uint64_t most) {
+  std::string const text = value_of(environment, name);
+  auto const value = parse_unsigned(text, 0, most);
+  if (!value) {
+    return wrong(name + "=" + printable(text, 40) + ": " + value.error().context);
+  }
+  return static_cast<std::uint32_t>(*value);
+}
+
+/// An error that lists what is missing, if anything is.
+Result<void> require(Environment const& environment, std::string const& because) {
+  constexpr std::array kNeeded = {
+      "SLURM_JOB_ID",  "SLURM_LOCALID",       "SLURM_NODEID",         "SLURM_PROCID",
+      "SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURM_STEP_TASKS_PER_NODE"};
+  std::vector<std::string> missing;
+  for (std::string const name : kNeeded) {
+    if (value_of(environment, name).empty()) {
+      missing.push_back(name);
+    }
+  }
+  return missing.empty() ? Result<void>() : wrong(because + " is set but " + join(missing, ", ") + " is not");
+}
+
+/// The variable that tells that srun started this process, or "" when nothing does.
+std::string sign_of_step(Environment const& environment) {
+  for (std::string const name :
+       {"SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURM_STEP_TASKS_PER_NODE"}) {
+    if (!value_of(environment, name).empty()) {
+      return name;
+    }
+  }
+  // A batch script has these as well, but then together with a job id.
+  for (std::string const name : {"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"}) {
+    if (!value_of(environment, name).empty() && value_of(environment, "SLURM_JOB_ID").empty()) {
+      return name;
+    }
+  }
+  return "";
+}
+
+SlurmView outside_step(Environment const& environment) {
+  SlurmView view;
+  auto const nodes = parse_unsigned(value_of(environment, "SLURM_JOB_NUM_NODES"), 2, kMaxHosts);
+  if (nodes && !value_of(environment, "SLURM_JOB_ID").empty()) {
+    view.notes.push_back("the Slurm job has " + std::to_string(*nodes) +
+                         " nodes but this runs on one; start cxxrun with srun to use them all");
+  }
+  return view;
+}
+
+/// Fills in what the list of nodes and the counts of tasks say, and checks that they agree.
+Result<void> read_nodes(Environment const& environment, SlurmStep& step) {
+  std::string const list = value_of(environment, "SLURM_STEP_NODELIST");
+  auto names = expand_hostlist(list);
+  if (!names) {
+    return wrong("SLURM_STEP_NODELIST: " + names.error().context);
+  }
+  auto const tasks = expand_counts(value_of(environment, "SLURM_STEP_TASKS_PER_NODE"));
+  if (!tasks) {
+    return wrong("SLURM_STEP_TASKS_PER_NODE: " + tasks.error().context);
+  }
+  auto const nodes = number(environment, "SLURM_STEP_NUM_NODES", kMaxHosts);
+  if (!nodes) {
+    return nodes.error();
+  }
+  if (names->size() != *nodes) {
+    return wrong("SLURM_STEP_NUM_NODES is " + std::to_string(*nodes) + " but SLURM_STEP_NODELIST names " +
+                 std::to_string(names->size()));
+  }
+  if (tasks->size() != *nodes) {
+    return wrong("SLURM_STEP_NUM_NODES is " + std::to_string(*nodes) + " but SLURM_STEP_TASKS_PER_NODE counts " +
+                 std::to_string(tasks->size()));
+  }
+  if (step.node_index >= *nodes) {
+    return wrong("SLURM_NODEID is " + std::to_string(step.node_index) + " but the step has " + std::to_string(*nodes) +
+                 " nodes");
+  }
+  step.tasks_on_node = (*tasks)[step.node_index];
+  step.several_tasks = *std::max_element(tasks->begin(), tasks->end()) > 1;
+  if (step.task_index >= step.tasks_on_node) {
+    return wrong("SLURM_LOCALID is " + std::to_string(step.task_index) + " but this node has " +
+                 std::to_string(step.tasks_on_node) + " tasks");
+  }
+  step.node_names = std::move(*names);
+  return {};
+}
+
+}  // namespace
+
+Result<SlurmView> read_slurm(Environment const& environment) {
+  std::string const sign = sign_of_step(environment);
+  if (sign.empty() || value_of(environment, "SLURM_STEP_ID") == kInteractiveStep) {
+    return outside_step(environment);
+  }
+  if (auto complete = require(environment, sign); !complete) {
+    return complete.error();
+  }
+  SlurmStep step;
+  auto const node = number(environment, "SLURM_NODEID", kMaxHosts);
+  auto const task = number(environment, "SLURM_LOCALID", kMaxHosts);
+  auto const job_id = number(environment, "SLURM_JOB_ID", UINT32_MAX);
+  auto const step_id = number(environment, "SLURM_STEP_ID", UINT32_MAX);
+  for (auto const* const checked : {&node, &task, &job_id, &step_id}) {
+    if (!*checked) {
+      return checked->error();
+    }
+  }
+  step.node_index = *node;
+  step.task_index = *task;
+  step.run_id = std::to_string(*job_id) + "." + std::to_string(*step_id);
+  if (!value_of(environment, "SLURM_RESTART_COUNT").empty()) {
+    auto const restarts = number(environment, "SLURM_RESTART_COUNT", UINT32_MAX);
+    if (!restarts) {
+      return restarts.error();
+    }
+    step.run_id += *restarts == 0 ? "" : "." + std::to_string(*restarts);
+  }
+  if (auto read = read_nodes(environment, step); !read) {
+    return read.error();
+  }
+  return SlurmView{std::move(step), {}};
+}
+
+}  // namespace cxxrun::launcher

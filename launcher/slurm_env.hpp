@@ -1,0 +1,37 @@
+// What Slurm tells a task of a step, read from its environment. Pure.
+//
+// Only variables of the step are used: those of the job still name lost nodes and nodes outside a smaller step.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+#include "launcher/topology.hpp"
+
+namespace cxxrun::launcher {
+
+/// The step this process is a task of.
+struct SlurmStep {
+  std::string run_id;                   ///< "<job>.<step>", and ".<restarts>" once the job was requeued
+  std::vector<std::string> node_names;  ///< of the step, in Slurm's order
+  std::uint32_t node_index = 0;         ///< SLURM_NODEID: this node's position in node_names
+  std::uint32_t task_index = 0;         ///< SLURM_LOCALID: position among the tasks of this node
+  std::uint32_t tasks_on_node = 1;
+  bool several_tasks = false;  ///< some node of the step has more than one task
+  bool operator==(SlurmStep const&) const = default;
+};
+
+struct SlurmView {
+  std::optional<SlurmStep> step;   ///< none outside Slurm and in a batch script or salloc's shell
+  std::vector<std::string> notes;  ///< "run with srun", when the allocation has more nodes than would be used
+  bool operator==(SlurmView const&) const = default;
+};
+
+/// Errc::environment with one line that names the variables when they are half-set, malformed or contradict each
+/// other (a container that passes only some of them on, a variable set by hand).
+[[nodiscard]] Result<SlurmView> read_slurm(Environment const& environment);
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,252 @@
+#include "launcher/topology.hpp"
+
+#include <algorithm>
+
+#include "launcher/options.hpp"
+#include "launcher/slurm_env.hpp"
+#include "src/core/endpoint.hpp"
+#include "src/core/port_sequence.hpp"
+
+namespace cxxrun::launcher {
+
+namespace {
+
+constexpr std::uint16_t kDefaultPort = 29400;  // torchrun's, for --rdzv-endpoint without a port
+constexpr std::size_t kPortsTried = 16;
+
+std::string quoted(std::uint32_t number, char const* noun) {
+  return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
+}
+
+std::string range_text(NodeRange const& range) {
+  return range.min == range.max ? std::to_string(range.min)
+                                : std::to_string(range.min) + ":" + std::to_string(range.max);
+}
+
+/// The derived rendezvous ports, without the one that the store has been promised.
+std::vector<std::uint16_t> derived_ports(std::string const& seed, std::uint16_t master_port) {
+  auto ports = port_sequence(seed, kPortsTried);
+  ports.erase(std::remove(ports.begin(), ports.end(), master_port), ports.end());
+  return ports;
+}
+
+Meeting::Host host_if(bool mine) {
+  return mine ? Meeting::Host::me : Meeting::Host::other;
+}
+
+/// What all three sources of a topology have in common.
+JobTopology common(Options const& options, NodeRange const& range) {
+  JobTopology topology;
+  topology.min_nodes = range.min;
+  topology.max_nodes = range.max;
+  topology.master_addr = options.master_addr.value_or(options.local_addr);
+  topology.master_port = options.master_port.value_or(0);
+  topology.node_index = options.node_rank;
+  return topology;
+}
+
+JobTopology standalone(Options const& options, SlurmView const& slurm, std::string const& random_id) {
+  Options bare = options;
+  if (options.standalone) {  // as in torchrun, --standalone wins over every flag about other nodes
+    bare.master_addr.reset();
+  }
+  JobTopology topology = common(bare, {});
+  topology.source = JobTopology::Source::standalone;
+  topology.run_id = slurm.step && !options.standalone ? slurm.step->run_id : random_id;
+  if (options.rdzv_id && !options.standalone) {
+    topology.run_id = *options.rdzv_id;
+  }
+  topology.node_index = 0;
+  topology.meeting = {Meeting::Host::me, "127.0.0.1", {0}, true};
+  topology.notes = slurm.notes;
+  if (options.standalone && slurm.step && (slurm.step->node_names.size() > 1 || slurm.step->several_tasks)) {
+    topology.notes.emplace_back("--standalone: each task of the Slurm step runs a job of its own; drop it for one job");
+  }
+  return topology;
+}
+
+/// Under Slurm an endpoint is not needed; when given it must belong to the step. `topology` has the node index.
+Result<void> meet_at_endpoint(Endpoint const& endpoint, char const* flag, SlurmStep const& step,
+                              JobTopology& topology) {
+  Meeting& meeting = topology.meeting;
+  if (endpoint.port == std::uint16_t{0}) {
+    return fail(Errc::usage,
+                std::string(flag) + ": port 0 is for one node only; drop the flag, Slurm says where to meet");
+  }
+  if (endpoint.port) {
+    meeting.ports = {*endpoint.port};
+  }
+  if (is_loopback(endpoint.host)) {
+    return fail(Errc::usage, std::string(flag) + " " + endpoint.host + " is this host only, but the Slurm step has " +
+                                 quoted(static_cast<std::uint32_t>(step.node_names.size()), "node") +
+                                 "; drop the flag");
+  }
+  meeting.address = endpoint.host;
+  if (is_ip_literal(endpoint.host)) {
+    meeting.host = Meeting::Host::find_out;
+    return {};
+  }
+  auto const named = std::find_if(step.node_names.begin(), step.node_names.end(),
+                                  [&](std::string const& name) { return same_host_name(name, endpoint.host); });
+  if (named == step.node_names.end()) {
+    return fail(Errc::usage, std::string(flag) + " " + endpoint.host + " is on no node of the Slurm step (" +
+                                 step.node_names.front() +
+                                 (step.node_names.size() > 1 ? " to " + step.node_names.back() : "") +
+                                 "); drop the flag, Slurm says where to meet");
+  }
+  auto const index = static_cast<std::uint32_t>(named - step.node_names.begin());
+  meeting.host = host_if(index == step.node_index && step.task_index == 0);
+  if (index != 0) {
+    topology.notes.push_back(std::string(flag) + ": node " + std::to_string(index) + " (" + *named +
+                             ") hosts the rendezvous");
+  }
+  return {};
+}
+
+Result<NodeRange> slurm_range(Options const& options, std::uint32_t nodes) {
+  NodeRange const range = options.nnodes.value_or(NodeRange{nodes, nodes});
+  if (range.min > nodes) {
+    return fail(Errc::usage, "--nnodes " + range_text(range) + " needs more than the " + quoted(nodes, "node") +
+                                 " of the Slurm step; use srun -N" + std::to_string(range.min) + ", or drop --nnodes");
+  }
+  return range;
+}
+
+Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm) {
+  SlurmStep const& step = *slurm.step;
+  auto const nodes = static_cast<std::uint32_t>(step.node_names.size());
+  auto const range = slurm_range(options, nodes);
+  if (!range) {
+    return range.error();
+  }
+  if (options.node_rank && *options.node_rank != step.node_index) {
+    return fail(Errc::usage, "--node-rank " + std::to_string(*options.node_rank) + " contradicts SLURM_NODEID=" +
+                                 std::to_string(step.node_index) + "; drop --node-rank, Slurm numbers the nodes");
+  }
+  JobTopology topology = common(options, *range);
+  topology.source = JobTopology::Source::slurm;
+  topology.run_id = options.rdzv_id.value_or(step.run_id);
+  topology.expected_nodes = nodes;
+  topology.node_index = step.node_index;
+  topology.node_names = step.node_names;
+  topology.tasks_on_node = step.tasks_on_node;
+  topology.notes = slurm.notes;
+  topology.meeting = {host_if(step.node_index == 0 && step.task_index == 0), step.node_names.front(),
+                      derived_ports(step.run_id, topology.master_port), false};
+  Result<void> met;
+  if (!options.rdzv_endpoint.empty()) {
+    auto const endpoint = parse_endpoint(options.rdzv_endpoint);
+    if (!endpoint) {
+      return endpoint.error();
+    }
+    met = meet_at_endpoint(*endpoint, "--rdzv-endpoint", step, topology);
+  } else if (options.master_addr) {
+    met = meet_at_endpoint({*options.master_addr, std::nullopt}, "--master-addr", step, topology);
+  }
+  if (!met) {
+    return met.error();
+  }
+  if (options.is_host) {
+    topology.meeting.host = host_if(*options.is_host);
+  }
+  return topology;
+}
+
+/// --rdzv-endpoint outside Slurm.
+Result<Meeting> meeting_at_endpoint(Options const& options, NodeRange const& range) {
+  auto const endpoint = parse_endpoint(options.rdzv_endpoint);
+  if (!endpoint) {
+    return endpoint.error();
+  }
+  Meeting meeting;
+  meeting.address = endpoint->host;
+  meeting.ports = {endpoint->port.value_or(kDefaultPort)};
+  meeting.loopback_only = is_loopback(endpoint->host);
+  if (meeting.ports.front() == 0 && range.max > 1) {
+    return fail(Errc::usage, "--rdzv-endpoint " + options.rdzv_endpoint + ": port 0 is for one node only; with " +
+                                 range_text(range) + " nodes all must be given the same port");
+  }
+  if (options.node_rank) {
+    meeting.host = host_if(*options.node_rank == 0);
+  } else {
+    meeting.host = range.max == 1 ? Meeting::Host::me : Meeting::Host::find_out;
+  }
+  return meeting;
+}
+
+/// --master-addr, --master-port and --node-rank: torchrun's static rendezvous.
+Result<Meeting> meeting_at_master(Options const& options, NodeRange const& range, std::string const& run_id) {
+  if (range.max == 1) {
+    return Meeting{Meeting::Host::me, "127.0.0.1", {0}, is_loopback(options.master_addr.value_or("127.0.0.1"))};
+  }
+  if (!options.master_addr) {
+    return fail(
+        Errc::usage,
+        "--nnodes " + range_text(range) +
+            ": where do the nodes meet? Add --rdzv-endpoint HOST:29400, the same on all nodes, or start with srun");
+  }
+  if (!options.node_rank && !options.is_host) {
+    return fail(Errc::usage, "--master-addr with --nnodes " + range_text(range) +
+                                 " needs --node-rank on every node; or use --rdzv-endpoint HOST:PORT, which does not");
+  }
+  std::uint16_t const port = options.master_port.value_or(0);
+  return Meeting{host_if(options.node_rank == 0U), *options.master_addr,
+                 derived_ports(run_id + ":" + std::to_string(port), port), is_loopback(*options.master_addr)};
+}
+
+Result<JobTopology> by_flags(Options const& options, SlurmView const& slurm, NodeRange const& range) {
+  if (options.node_rank && *options.node_rank >= range.max) {
+    return fail(Errc::usage, "--node-rank " + std::to_string(*options.node_rank) + " is not below --nnodes " +
+                                 range_text(range) + "; ranks start at 0");
+  }
+  JobTopology topology = common(options, range);
+  topology.source = JobTopology::Source::flags;
+  topology.run_id = options.rdzv_id.value_or(slurm.step && range.max == 1 ? slurm.step->run_id : "none");
+  topology.notes = slurm.notes;
+  auto meeting = options.rdzv_endpoint.empty() ? meeting_at_master(options, range, topology.run_id)
+                                               : meeting_at_endpoint(options, range);
+  if (!meeting) {
+    return meeting.error();
+  }
+  topology.meeting = std::move(*meeting);
+  if (options.is_host) {
+    topology.meeting.host = host_if(*options.is_host);
+  }
+  return topology;
+}
+
+}  // namespace
+
+Result<JobTopology> make_topology(Options const& options, Environment const& environment,
+                                  std::string const& random_id) {
+  auto const slurm = read_slurm(environment);
+  if (options.standalone && options.nnodes && options.nnodes->min > 1) {
+    return fail(Errc::usage, "--standalone is for one node but --nnodes " + range_text(*options.nnodes) +
+                                 " asks for more; drop one of them");
+  }
+  if (options.standalone) {
+    return standalone(options, slurm ? *slurm : SlurmView{}, random_id);
+  }
+  if (!slurm) {
+    return slurm.error();
+  }
+  NodeRange const range = options.nnodes.value_or(NodeRange{});
+  bool const has_place = !options.rdzv_endpoint.empty() || options.master_addr;
+  auto const& step = slurm->step;
+  // A step of one task with a meeting place given: agents of other steps or jobs may be expected there.
+  bool const shared_step = step && (step->node_names.size() > 1 || step->several_tasks);
+  auto topology = [&]() -> Result<JobTopology> {
+    if (shared_step || (step && !has_place && range.max > 1)) {
+      return in_slurm(options, *slurm);
+    }
+    bool const by_flags_alone = has_place || options.master_port || range.max > 1;
+    return by_flags_alone ? by_flags(options, *slurm, range) : standalone(options, *slurm, random_id);
+  }();
+  if (topology && topology->master_port != 0 && topology->meeting.ports.front() == topology->master_port) {
+    topology->master_port = 0;
+    topology->notes.emplace_back("--master-port is the port of --rdzv-endpoint too; the store gets another one");
+  }
+  return topology;
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,122 @@
+#include "launcher/slurm_env.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/fixtures.hpp"
+
+using cxxrun::launcher::Environment;
+using cxxrun::launcher::read_slurm;
+using cxxrun::launcher::SlurmStep;
+using cxxrun::launcher::SlurmView;
+using cxxrun::testing::recorded_environment;
+using Names = std::vector<std::string>;
+
+namespace {
+
+std::string mistake(Environment const& environment) {
+  auto const view = read_slurm(environment);
+  REQUIRE_FALSE(view.has_value());
+  CHECK(view.error().code == cxxrun::Errc::environment);
+  return view.error().context;
+}
+
+Environment plain_with(std::string const& name, std::string const& value) {
+  Environment environment = recorded_environment("env-plain.txt", "task 1 on node2");
+  environment[name] = value;
+  return environment;
+}
+
+}  // namespace
+
+TEST_CASE("slurm_env: outside Slurm there is no step and nothing to say", "[unit]") {
+  CHECK(read_slurm({{"PATH", "/bin"}}).value() == SlurmView{});
+}
+
+TEST_CASE("slurm_env: a task of a plain step", "[unit]") {
+  auto const view = read_slurm(recorded_environment("env-plain.txt", "task 1 on node2")).value();
+
+  CHECK(view == SlurmView{SlurmStep{"3.0", Names{"node1", "node2"}, 1, 0, 1, false}, {}});
+}
+
+TEST_CASE("slurm_env: every recorded task is understood and agrees with Slurm's own node name", "[unit]") {
+  for (auto const& [file, section] : std::map<std::string, std::string>{{"env-cpt.txt", "task 0 on node1"},
+                                                                        {"env-gpus-per-node.txt", "task 1 on node2"},
+                                                                        {"env-gpus-per-task.txt", "task 0 on node1"},
+                                                                        {"env-gpus-total.txt", "task 1 on node2"},
+                                                                        {"env-gres.txt", "task 0 on node1"},
+                                                                        {"env-n5-uneven.txt", "task 4 on node3"},
+                                                                        {"sbatch-array.txt", "task 1 on node2"},
+                                                                        {"sbatch-gpus-per-node.txt", "task 1 on node2"},
+                                                                        {"sbatch-gpus-per-task.txt", "task 1 on node2"},
+                                                                        {"sbatch-gres.txt", "task 1 on node2"}}) {
+    CAPTURE(file);
+    auto const environment = recorded_environment(file, section);
+    auto const view = read_slurm(environment).value();
+    REQUIRE(view.step.has_value());
+    CHECK(view.step->node_names.at(view.step->node_index) == environment.at("SLURMD_NODENAME"));
+    CHECK(view.notes.empty());
+  }
+}
+
+TEST_CASE("slurm_env: several tasks on a node, also when the counts are uneven", "[unit]") {
+  auto const four = read_slurm(recorded_environment("env-gpus-per-task-4tasks.txt", "task 6 on node2")).value();
+  CHECK(*four.step == SlurmStep{"7.0", Names{"node1", "node2"}, 1, 2, 4, true});
+
+  auto const lone = read_slurm(recorded_environment("env-n5-uneven.txt", "task 4 on node3")).value();
+  CHECK(*lone.step == SlurmStep{"10.0", Names{"node1", "node2", "node3"}, 2, 0, 1, true});
+}
+
+TEST_CASE("slurm_env: a batch script is no task, and is told about srun", "[unit]") {
+  auto const view = read_slurm(recorded_environment("sbatch-nogpu-timelimit.txt", "batch 0 on node1")).value();
+
+  CHECK(view == SlurmView{std::nullopt, Names{"the Slurm job has 2 nodes but this runs on one; start cxxrun with srun "
+                                              "to use them all"}});
+}
+
+TEST_CASE("slurm_env: an interactive step of salloc is no task", "[unit]") {
+  CHECK_FALSE(read_slurm(plain_with("SLURM_STEP_ID", "4294967290")).value().step.has_value());
+  CHECK(read_slurm(plain_with("SLURM_STEP_ID", "4294967290")).value().notes.size() == 1);
+}
+
+TEST_CASE("slurm_env: a smaller step counts its own nodes, not the job's", "[unit]") {
+  Environment environment = plain_with("SLURM_STEP_NODELIST", "node[2,4]");
+  environment["SLURM_JOB_NODELIST"] = "node[1-4]";
+  environment["SLURM_JOB_NUM_NODES"] = "4";
+
+  CHECK(read_slurm(environment).value().step->node_names == Names{"node2", "node4"});
+}
+
+TEST_CASE("slurm_env: a requeued job is another run", "[unit]") {
+  CHECK(read_slurm(plain_with("SLURM_RESTART_COUNT", "2")).value().step->run_id == "3.0.2");
+  CHECK(read_slurm(plain_with("SLURM_RESTART_COUNT", "0")).value().step->run_id == "3.0");
+}
+
+TEST_CASE("slurm_env: each missing variable is named", "[unit]") {
+  Environment const whole = recorded_environment("env-plain.txt", "task 1 on node2");
+  for (char const* const name : {"SLURM_JOB_ID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_PROCID", "SLURM_STEP_NODELIST",
+                                 "SLURM_STEP_NUM_NODES", "SLURM_STEP_TASKS_PER_NODE"}) {
+    CAPTURE(name);
+    Environment environment = whole;
+    environment.erase(name);
+    CHECK(mistake(environment)
+              .starts_with(std::string("Slurm environment: SLURM_STEP_ID is set but ") + name +
+                           " is not; pass all SLURM_* variables on"));
+  }
+  Environment without_step = whole;
+  without_step.erase("SLURM_STEP_ID");
+  CHECK(mistake(without_step).starts_with("Slurm environment: SLURM_STEP_NODELIST is set but SLURM_STEP_ID is not"));
+  CHECK(
+      mistake({{"SLURM_PROCID", "0"}}).starts_with("Slurm environment: SLURM_PROCID is set but SLURM_JOB_ID, SLURM_"));
+}
+
+TEST_CASE("slurm_env: variables that contradict each other are named with their values", "[unit]") {
+  auto const says = [](std::string const& name, std::string const& value, std::string const& what) {
+    CHECK(mistake(plain_with(name, value)).starts_with("Slurm environment: " + what + "; "));
+  };
+
+  says("SLURM_STEP_NUM_NODES", "3", "SLURM_STEP_NUM_NODES is 3 but SLURM_STEP_NODELIST names 2");
+  says("SLURM_STEP_TASKS_PER_NODE", "1(x3)", "SLURM_STEP_NUM_NODES is 2 but SLURM_STEP_TASKS_PER_NODE counts 3");
+  says("SLURM_NODEID", "2", "SLURM_NODEID is 2 but the step has 2 nodes");
+  says("SLURM_LOCALID", "1", "SLURM_LOCALID is 1 but this node has 1 tasks");
+  says("SLURM_JOB_ID", "x", "SLURM_JOB_ID=x: a number from 0 to 4294967295 is expected");
+  says("SLURM_STEP_NODELIST", "n[1", "SLURM_STEP_NODELIST: host list: 'n[1': a bracket is not closed");
+}

@@ -1,0 +1,219 @@
+#include "launcher/topology.hpp"
+
+#include "launcher/options.hpp"
+#include "src/core/port_sequence.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/fixtures.hpp"
+
+using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
+using cxxrun::testing::recorded_environment;
+using Host = Meeting::Host;
+using Source = JobTopology::Source;
+
+namespace {
+
+cxxrun::Result<JobTopology> attempt(std::vector<std::string> words, Environment const& environment) {
+  words.emplace_back("program");
+  return make_topology(std::get<Options>(parse_options(words, {})), environment, "random");
+}
+
+JobTopology made(std::vector<std::string> const& words, Environment const& environment = {}) {
+  auto const topology = attempt(words, environment);
+  if (!topology) {
+    FAIL(topology.error().context);
+  }
+  return *topology;
+}
+
+std::string mistake(std::vector<std::string> const& words, Environment const& environment = {}) {
+  auto const topology = attempt(words, environment);
+  REQUIRE_FALSE(topology.has_value());
+  return topology.error().context;
+}
+
+Environment task(std::string const& section = "task 1 on node2") {
+  return recorded_environment("env-plain.txt", section);
+}
+
+Environment lone_task() {
+  Environment environment = task("task 0 on node1");
+  environment["SLURM_STEP_NODELIST"] = "node1";
+  environment["SLURM_STEP_NUM_NODES"] = "1";
+  environment["SLURM_STEP_TASKS_PER_NODE"] = "1";
+  return environment;
+}
+
+std::vector<std::uint16_t> const kJobPorts = cxxrun::port_sequence("3.0", 16);
+
+}  // namespace
+
+TEST_CASE("topology: no flags and no Slurm is one node that nobody else can reach", "[unit]") {
+  JobTopology expected;
+  expected.run_id = "random";
+  expected.node_index = 0;
+  expected.meeting = Meeting{Host::me, "127.0.0.1", {0}, true};
+
+  CHECK(made({}) == expected);
+  CHECK(made({"--standalone", "--rdzv-endpoint", "h:1", "--rdzv-id", "x"}) == expected);
+  CHECK(made({"--rdzv-id", "mine"}).run_id == "mine");
+}
+
+TEST_CASE("topology: zero flags under srun is the step, met at its first node", "[unit]") {
+  JobTopology expected;
+  expected.source = Source::slurm;
+  expected.run_id = "3.0";
+  expected.min_nodes = expected.max_nodes = 2;
+  expected.expected_nodes = 2;
+  expected.node_index = 1;
+  expected.node_names = {"node1", "node2"};
+  expected.meeting = Meeting{Host::other, "node1", kJobPorts, false};
+
+  CHECK(made({}, task()) == expected);
+  CHECK(made({}, task("task 0 on node1")).meeting.host == Host::me);
+}
+
+TEST_CASE("topology: all tasks of a step agree on everything but who they are", "[unit]") {
+  JobTopology one = made({}, task("task 0 on node1"));
+  one.node_index = 1;
+  one.meeting.host = Host::other;
+
+  CHECK(one == made({}, task()));
+}
+
+TEST_CASE("topology: several tasks on a node have one host among them", "[unit]") {
+  int hosts = 0;
+  for (auto const& section : {"task 0 on node1", "task 3 on node1", "task 4 on node2"}) {
+    auto const topology = made({}, recorded_environment("env-gpus-per-task-4tasks.txt", section));
+    CHECK(topology.tasks_on_node == 4);
+    hosts += topology.meeting.host == Host::me ? 1 : 0;
+  }
+  CHECK(hosts == 1);
+}
+
+TEST_CASE("topology: --nnodes under Slurm may be smaller or elastic, not larger than the step", "[unit]") {
+  auto const elastic = made({"--nnodes", "1:4"}, task());
+
+  CHECK(elastic.min_nodes == 1);
+  CHECK(elastic.max_nodes == 4);
+  CHECK(elastic.expected_nodes == 2U);
+  CHECK(made({"--nnodes", "1"}, task()).source == Source::slurm);
+  CHECK(mistake({"--nnodes", "3"}, task()) ==
+        "--nnodes 3 needs more than the 2 nodes of the Slurm step; use srun -N3, or drop --nnodes");
+  CHECK(mistake({"--nnodes", "2:4"}, lone_task()).starts_with("--nnodes 2:4 needs more than the 1 node of the Slurm"));
+}
+
+TEST_CASE("topology: an endpoint on a node of the step makes that node host", "[unit]") {
+  auto const here = made({"--rdzv-endpoint", "NODE2.cluster:29500"}, task());
+
+  CHECK(here.meeting == Meeting{Host::me, "NODE2.cluster", {29500}, false});
+  CHECK(here.notes.size() == 1);
+  CHECK(made({"--rdzv-endpoint", "node1"}, task()).meeting == Meeting{Host::other, "node1", kJobPorts, false});
+  CHECK(made({"--rdzv-endpoint", "10.77.0.1:29500"}, task()).meeting.host == Host::find_out);
+}
+
+TEST_CASE("topology: an endpoint on no node of the step says: drop the flag", "[unit]") {
+  CHECK(mistake({"--rdzv-endpoint", "login:29400"}, task()) ==
+        "--rdzv-endpoint login is on no node of the Slurm step (node1 to node2); drop the flag, Slurm says where to "
+        "meet");
+  CHECK(mistake({"--rdzv-endpoint", "localhost:29400"}, task()) ==
+        "--rdzv-endpoint localhost is this host only, but the Slurm step has 2 nodes; drop the flag");
+  CHECK(mistake({"--rdzv-endpoint", "node1:0"}, task()).find("port 0 is for one node only") != std::string::npos);
+}
+
+TEST_CASE("topology: torchrun's static flags work under Slurm when they agree with it", "[unit]") {
+  auto const topology = made({"--master-addr", "node1", "--master-port", "29500", "--node-rank", "1"}, task());
+
+  CHECK(topology.meeting == Meeting{Host::other, "node1", kJobPorts, false});
+  CHECK(topology.master_addr == "node1");
+  CHECK(topology.master_port == 29500);
+  CHECK(mistake({"--node-rank", "0"}, task()) ==
+        "--node-rank 0 contradicts SLURM_NODEID=1; drop --node-rank, Slurm numbers the nodes");
+}
+
+TEST_CASE("topology: a step of one task is standalone, under Slurm's name", "[unit]") {
+  auto const topology = made({}, lone_task());
+
+  CHECK(topology.source == Source::standalone);
+  CHECK(topology.run_id == "3.0");
+  CHECK(topology.meeting.loopback_only);
+  CHECK(made({"--rdzv-endpoint", "localhost:0"}, lone_task()).meeting == Meeting{Host::me, "localhost", {0}, true});
+}
+
+TEST_CASE("topology: agents of separate steps may meet at an endpoint", "[unit]") {
+  auto const topology = made({"--nnodes", "2", "--rdzv-endpoint", "other:29400"}, lone_task());
+
+  CHECK(topology.source == Source::flags);
+  CHECK(topology.run_id == "none");
+  CHECK(topology.meeting == Meeting{Host::find_out, "other", {29400}, false});
+}
+
+TEST_CASE("topology: --standalone in a step of several nodes runs, and says what it does", "[unit]") {
+  auto const topology = made({"--standalone"}, task());
+
+  CHECK(topology.run_id == "random");
+  CHECK(topology.max_nodes == 1);
+  CHECK(topology.notes.size() == 1);
+  CHECK(mistake({"--standalone", "--nnodes", "2"}) ==
+        "--standalone is for one node but --nnodes 2 asks for more; drop one of them");
+}
+
+TEST_CASE("topology: a half-set Slurm environment stops everything but --standalone", "[unit]") {
+  Environment broken = task();
+  broken.erase("SLURM_NODEID");
+
+  CHECK(mistake({}, broken).find("SLURM_NODEID is not") != std::string::npos);
+  CHECK(made({"--standalone"}, broken).source == Source::standalone);
+}
+
+TEST_CASE("topology: an endpoint outside Slurm", "[unit]") {
+  auto const at = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--nnodes", "1:2", "--rdzv-endpoint", "head"});
+    return made(words).meeting;
+  };
+
+  CHECK(at({}) == Meeting{Host::find_out, "head", {29400}, false});
+  CHECK(at({"--node-rank", "0"}).host == Host::me);
+  CHECK(at({"--node-rank", "1"}).host == Host::other);
+  CHECK(at({"--rdzv-conf", "is_host=true"}).host == Host::me);
+  CHECK(at({"--node-rank", "0", "--rdzv-conf", "is_host=no"}).host == Host::other);
+  CHECK(made({"--rdzv-endpoint", "head:5"}).meeting == Meeting{Host::me, "head", {5}, false});
+  CHECK(made({"--rdzv-endpoint", "[::1]:0"}).meeting == Meeting{Host::me, "::1", {0}, true});
+  CHECK(mistake({"--nnodes", "2", "--rdzv-endpoint", "head:0"}).find("port 0 is for one node only") !=
+        std::string::npos);
+}
+
+TEST_CASE("topology: static flags meet on derived ports and keep the master port for the store", "[unit]") {
+  std::vector<std::string> const words{"--nnodes", "2", "--master-addr", "head", "--master-port", "29500"};
+  auto with_rank = words;
+  with_rank.insert(with_rank.end(), {"--node-rank", "1"});
+  auto const topology = made(with_rank);
+
+  CHECK(topology.source == Source::flags);
+  CHECK(topology.meeting == Meeting{Host::other, "head", cxxrun::port_sequence("none:29500", 16), false});
+  CHECK(topology.master_addr == "head");
+  CHECK(topology.master_port == 29500);
+  CHECK(mistake(words).starts_with("--master-addr with --nnodes 2 needs --node-rank on every node"));
+  CHECK(mistake({"--nnodes", "2"}).starts_with("--nnodes 2: where do the nodes meet?"));
+  CHECK(mistake({"--nnodes", "2", "--node-rank", "2", "--master-addr", "h"}).starts_with("--node-rank 2 is not below"));
+}
+
+TEST_CASE("topology: the store's port is never tried for the rendezvous", "[unit]") {
+  std::string const first = std::to_string(kJobPorts.front());
+  auto const topology = made({"--master-port", first}, task());
+
+  CHECK(topology.master_port == kJobPorts.front());
+  CHECK(topology.meeting.ports == std::vector<std::uint16_t>(kJobPorts.begin() + 1, kJobPorts.end()));
+
+  auto const both = made({"--nnodes", "2", "--rdzv-endpoint", "h:29500", "--master-port", "29500"});
+  CHECK(both.master_port == 0);
+  CHECK(both.notes.size() == 1);
+}
+
+TEST_CASE("topology: one node with a master port keeps it and stays on loopback", "[unit]") {
+  auto const topology = made({"--master-port", "29501"});
+
+  CHECK(topology.master_port == 29501);
+  CHECK(topology.meeting == Meeting{Host::me, "127.0.0.1", {0}, true});
+  CHECK_FALSE(made({"--master-addr", "node1"}).meeting.loopback_only);
+  CHECK(made({"--local-addr", "10.0.0.7"}).master_addr == "10.0.0.7");
+}
