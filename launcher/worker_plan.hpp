@@ -13,8 +13,8 @@ namespace cxxrun::launcher {
 
 /// Where one stream (stdout or stderr) of one worker goes. Both false: discarded.
 struct StreamPlan {
-  std::string file;      ///< path to append to; "" = no file
-  bool console = true;   ///< whole lines, prefixed, to cxxrun's own stdout or stderr
+  std::string file;     ///< path to append to; "" = no file
+  bool console = true;  ///< whole lines, prefixed, to cxxrun's own stdout or stderr
   bool operator==(StreamPlan const&) const = default;
 };
 
@@ -26,24 +26,23 @@ struct WorkerSpec {
   std::string prefix;                    ///< console prefix, for example "[node1:3] "
   StreamPlan out;
   StreamPlan err;
-  std::string error_file;                ///< TORCHELASTIC_ERROR_FILE; "" = none
-  bool inherit_stdin = false;            ///< --stdin=rank0
+  std::string error_file;      ///< TORCHELASTIC_ERROR_FILE; "" = none
+  bool inherit_stdin = false;  ///< --stdin=rank0
   bool operator==(WorkerSpec const&) const = default;
 };
 
 /// What the plan needs to know about this node, found out once at start.
 struct NodeFacts {
-  std::string host;                ///< short name for prefixes and reports
-  std::uint32_t cpus = 1;          ///< CPUs this process may run on
-  std::uint32_t workers = 1;       ///< resolved --nproc-per-node
-  std::string log_root;            ///< directory of this agent's logs; "" = no files
+  std::string host;           ///< short name for prefixes and reports
+  std::uint32_t cpus = 1;     ///< CPUs this process may run on
+  std::uint32_t workers = 1;  ///< resolved --nproc-per-node
+  std::string log_root;       ///< directory of this agent's logs; "" = no files
   std::string run_id;
   bool operator==(NodeFacts const&) const = default;
 };
 
 /// The workers of this agent in one generation, by local rank.
-[[nodiscard]] std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation,
-                                                   Options const& options, NodeFacts const& facts,
-                                                   Environment const& inherited);
+[[nodiscard]] std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,
+                                                   NodeFacts const& facts, Environment const& inherited);
 
 }  // namespace cxxrun::launcher

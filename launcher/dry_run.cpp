@@ -1,0 +1,143 @@
+#include "launcher/dry_run.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "src/core/endpoint.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher {
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+char const* source_text(JobTopology::Source source) {
+  switch (source) {
+    case JobTopology::Source::standalone: return "standalone";
+    case JobTopology::Source::flags: return "flags";
+    case JobTopology::Source::slurm: return "Slurm step";
+  }
+  return "";
+}
+
+std::string nodes_text(JobTopology const& topology) {
+  std::string text = std::to_string(topology.min_nodes);
+  if (topology.max_nodes != topology.min_nodes) {
+    text += " to " + std::to_string(topology.max_nodes);
+  }
+  if (topology.expected_nodes) {
+    text += " (the step has " + std::to_string(*topology.expected_nodes) + ")";
+  }
+  return text;
+}
+
+std::string ports_text(std::vector<std::uint16_t> const& ports) {
+  if (ports == std::vector<std::uint16_t>{0}) {
+    return "any free port";
+  }
+  std::string text = "port " + std::to_string(ports.front());
+  return ports.size() == 1 ? text : text + " or one of " + std::to_string(ports.size() - 1) + " more";
+}
+
+std::string host_text(JobTopology const& topology) {
+  switch (topology.meeting.host) {
+    case Meeting::Host::me: return "this node";
+    case Meeting::Host::other: return topology.meeting.address;
+    case Meeting::Host::find_out: return "the node that has the address " + topology.meeting.address;
+  }
+  return "";
+}
+
+std::string topology_text(JobTopology const& topology, NodeFacts const& facts) {
+  std::string text = "job          " + topology.run_id + " (" + source_text(topology.source) + ")\n";
+  text += "nodes        " + nodes_text(topology) + "\n";
+  text += "this node    " + facts.host;
+  text += topology.node_index ? ", index " + std::to_string(*topology.node_index) + "\n" : "\n";
+  text += "rendezvous   " + topology.meeting.address + ", " + ports_text(topology.meeting.ports) +
+          (topology.meeting.loopback_only ? ", from this host only\n" : "\n");
+  text += "hosted by    " + host_text(topology) + "\n";
+  text += "workers      " + std::to_string(facts.workers) + " on this node, " + std::to_string(facts.cpus) + " CPUs\n";
+  return text + "logs         " + (facts.log_root.empty() ? "no files" : facts.log_root) + "\n";
+}
+
+/// A first generation with every node of the least size like this one.
+rendezvous::Generation likely_generation(Options const& options, JobTopology const& topology, NodeFacts const& facts) {
+  rendezvous::Generation generation;
+  generation.number = 1;
+  generation.max_restarts = options.max_restarts;
+  generation.group_rank = topology.node_index.value_or(0);
+  generation.group_size = std::max(topology.min_nodes, topology.expected_nodes.value_or(0));
+  generation.group_size = std::min(generation.group_size, topology.max_nodes);
+  generation.local_size = facts.workers;
+  generation.rank_base = generation.role_base = generation.group_rank * facts.workers;
+  generation.world_size = generation.role_size = generation.group_size * facts.workers;
+  generation.master_addr = topology.master_addr.empty() ? topology.meeting.address : topology.master_addr;
+  generation.master_port = topology.master_port;
+  return generation;
+}
+
+/// "NAME=VALUE" of the worker that its parent does not have, with a phrase for ports that are not known yet.
+Words differences(WorkerSpec const& worker, Environment const& inherited) {
+  Words changed;
+  for (auto const& word : worker.environment) {
+    std::string const name = word.substr(0, word.find('='));
+    auto const found = inherited.find(name);
+    if (found == inherited.end() || word != name + "=" + found->second) {
+      bool const open = word == "MASTER_PORT=0" || word == "CXXRUN_STORE_PORT=0";
+      changed.push_back(open ? name + "=(chosen at start)" : printable(word));
+    }
+  }
+  return changed;
+}
+
+std::string command_text(WorkerSpec const& worker) {
+  Words words;
+  for (auto const& word : worker.argv) {
+    words.push_back(printable(shell_quote(word), 4096));
+  }
+  return join(words, " ");
+}
+
+std::string stream_text(StreamPlan const& stream) {
+  if (stream.file.empty()) {
+    return stream.console ? "console" : "discarded";
+  }
+  return stream.file + (stream.console ? " and console" : "");
+}
+
+}  // namespace
+
+std::string dry_run_text(Options const& options, JobTopology const& topology, NodeFacts const& facts,
+                         Environment const& inherited) {
+  auto const workers = plan_workers(likely_generation(options, topology, facts), options, facts, inherited);
+  std::vector<Words> changed;
+  for (auto const& worker : workers) {
+    changed.push_back(differences(worker, inherited));
+  }
+  std::set<std::string> shared;
+  if (!changed.empty()) {
+    std::copy_if(changed.front().begin(), changed.front().end(), std::inserter(shared, shared.end()),
+                 [&changed](std::string const& word) {
+                   return changed.size() > 1 && std::binary_search(changed[1].begin(), changed[1].end(), word);
+                 });
+  }
+  std::string text = topology_text(topology, facts);
+  if (!shared.empty()) {
+    text += "\nset for every worker:\n";
+  }
+  for (auto const& word : shared) {
+    text += "  " + word + "\n";
+  }
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    WorkerSpec const& worker = workers[i];
+    text += "\nrank " + std::to_string(worker.rank) + ": " + command_text(worker) + "\n";
+    text += "  stdout: " + stream_text(worker.out) + ", stderr: " + stream_text(worker.err) + "\n";
+    for (auto const& word : changed[i]) {
+      text += shared.count(word) > 0 ? "" : "  " + word + "\n";
+    }
+  }
+  return text;
+}
+
+}  // namespace cxxrun::launcher

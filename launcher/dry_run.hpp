@@ -1,0 +1,17 @@
+// The text of --dry-run: what would be started here, without contacting anybody. Pure.
+#pragma once
+
+#include <string>
+
+#include "launcher/options.hpp"
+#include "launcher/topology.hpp"
+#include "launcher/worker_plan.hpp"
+
+namespace cxxrun::launcher {
+
+/// Ends with a newline. Ranks are those of a first start with all nodes alike; ports that only a real start decides
+/// are named, not invented. Values of inherited variables are never printed, only of those that cxxrun sets.
+[[nodiscard]] std::string dry_run_text(Options const& options, JobTopology const& topology, NodeFacts const& facts,
+                                       Environment const& inherited);
+
+}  // namespace cxxrun::launcher

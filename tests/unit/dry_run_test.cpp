@@ -1,0 +1,39 @@
+#include "launcher/dry_run.hpp"
+
+#include "tests/support/catch.hpp"
+#include "tests/support/golden.hpp"
+
+using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
+using cxxrun::testing::check_golden;
+using cxxrun::testing::recorded_environment;
+
+namespace {
+
+std::string dry_run(std::vector<std::string> const& words, Environment const& environment, NodeFacts const& facts) {
+  Options const options = std::get<Options>(parse_options(words, {}));
+  return dry_run_text(options, make_topology(options, environment, "random").value(), facts, environment);
+}
+
+}  // namespace
+
+TEST_CASE("dry_run: one standalone worker, as recorded", "[unit]") {
+  NodeFacts const facts{"here", 8, 1, "", "random"};
+
+  check_golden("dry_run_standalone.txt", dry_run({"--dry-run", "train.py", "--name", "a b"}, {{"SECRET", "x"}}, facts));
+}
+
+TEST_CASE("dry_run: the second node of a Slurm step, as recorded", "[unit]") {
+  NodeFacts const facts{"node2", 8, 2, "/logs/3.0_node2", "3.0"};
+
+  check_golden("dry_run_slurm.txt", dry_run({"--dry-run", "-t", "1", "./train"},
+                                            recorded_environment("env-plain.txt", "task 1 on node2"), facts));
+}
+
+TEST_CASE("dry_run: no value of an inherited variable is shown", "[unit]") {
+  std::string const text = dry_run({"--nnodes", "2", "--rdzv-endpoint", "h", "p"},
+                                   {{"TOKEN", "hunter2"}, {"OMP_NUM_THREADS", "9"}}, {"n", 1, 1, "", "none"});
+
+  CHECK(text.find("hunter2") == std::string::npos);
+  CHECK(text.find("OMP_NUM_THREADS") == std::string::npos);
+  CHECK(text.find("hosted by    the node that has the address h\n") != std::string::npos);
+}

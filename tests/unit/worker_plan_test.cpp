@@ -1,0 +1,158 @@
+#include "launcher/worker_plan.hpp"
+
+#include <algorithm>
+
+#include "src/core/text.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/golden.hpp"
+
+using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
+using cxxrun::rendezvous::Generation;
+using Words = std::vector<std::string>;
+
+namespace {
+
+Generation third_generation() {
+  Generation generation;
+  generation.number = 3;
+  generation.restarts = 1;
+  generation.max_restarts = 5;
+  generation.group_rank = 1;
+  generation.group_size = 2;
+  generation.rank_base = 4;
+  generation.local_size = 2;
+  generation.world_size = 6;
+  generation.role_base = 1;
+  generation.role_size = 3;
+  generation.master_addr = "10.0.0.1";
+  generation.master_port = 40001;
+  generation.store_port = 40002;
+  return generation;
+}
+
+NodeFacts const kFacts{"node2", 9, 2, "/logs/42.0_node2", "42.0"};
+
+Options options_for(Words words) {
+  words.emplace_back("./train");
+  return std::get<Options>(parse_options(words, {}));
+}
+
+std::vector<WorkerSpec> planned(Words const& words, Environment const& inherited = {},
+                                NodeFacts const& facts = kFacts) {
+  return plan_workers(third_generation(), options_for(words), facts, inherited);
+}
+
+std::string variable(WorkerSpec const& worker, std::string const& name) {
+  for (auto const& word : worker.environment) {
+    if (word.starts_with(name + "=")) {
+      return word.substr(name.size() + 1);
+    }
+  }
+  return "(unset)";
+}
+
+Words command_of(Words const& words, Environment const& inherited = {}) {
+  Options const options = std::get<Options>(parse_options(words, {}));
+  return plan_workers(third_generation(), options, kFacts, inherited).at(1).argv;
+}
+
+}  // namespace
+
+TEST_CASE("worker_plan: the whole plan of a node, as recorded", "[unit]") {
+  std::string text;
+  for (auto const& worker :
+       planned({"--tee", "0:1,1:2", "-r", "0:2", "--role", "trainer"}, {{"PATH", "/bin"}, {"RANK", "77"}})) {
+    text += "rank " + std::to_string(worker.rank) + " local " + std::to_string(worker.local_rank) + "\n";
+    text += "argv " + cxxrun::join(worker.argv, " ") + "\n";
+    text += "prefix '" + worker.prefix + "'\n";
+    text += "out '" + worker.out.file + "' " + (worker.out.console ? "console" : "-") + "\n";
+    text += "err '" + worker.err.file + "' " + (worker.err.console ? "console" : "-") + "\n";
+    text += cxxrun::join(worker.environment, "\n") + "\n\n";
+  }
+  cxxrun::testing::check_golden("worker_plan.txt", text);
+}
+
+TEST_CASE("worker_plan: a .py program runs unbuffered with $PYTHON_EXEC or python3, all else directly", "[unit]") {
+  CHECK(command_of({"train.py", "x"}) == Words{"python3", "-u", "train.py", "x"});
+  CHECK(command_of({"train.py"}, {{"PYTHON_EXEC", "/opt/py"}}) == Words{"/opt/py", "-u", "train.py"});
+  CHECK(command_of({"--no-python", "train.py"}) == Words{"train.py"});
+  CHECK(command_of({"-m", "pkg.train", "x"}) == Words{"python3", "-u", "-m", "pkg.train", "x"});
+  CHECK(command_of({"./train.pyc"}) == Words{"./train.pyc"});
+}
+
+TEST_CASE("worker_plan: ${local_rank} in arguments is the worker's, anything else stays", "[unit]") {
+  CHECK(command_of({"./train", "a${local_rank}b${local_rank}", "$local_rank", "$$", "${rank}"}) ==
+        Words{"./train", "a1b1", "$local_rank", "$$", "${rank}"});
+}
+
+TEST_CASE("worker_plan: the user's own settings are kept, torchrun's are overwritten", "[unit]") {
+  auto const worker =
+      planned({}, {{"OMP_NUM_THREADS", "7"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}, {"RANK", "9"}})[0];
+
+  CHECK(variable(worker, "OMP_NUM_THREADS") == "7");
+  CHECK(variable(worker, "TORCH_NCCL_ASYNC_ERROR_HANDLING") == "0");
+  CHECK(variable(worker, "NCCL_ASYNC_ERROR_HANDLING") == "1");
+  CHECK(variable(worker, "RANK") == "4");
+}
+
+TEST_CASE("worker_plan: threads are the CPUs shared out, at least one", "[unit]") {
+  NodeFacts crowded = kFacts;
+  crowded.cpus = 1;
+
+  CHECK(variable(planned({})[0], "OMP_NUM_THREADS") == "4");
+  CHECK(variable(planned({}, {}, crowded)[0], "OMP_NUM_THREADS") == "1");
+}
+
+TEST_CASE("worker_plan: without files there is no error file and everything is on the console", "[unit]") {
+  NodeFacts no_files = kFacts;
+  no_files.log_root.clear();
+
+  for (auto const& worker : planned({"-r", "3", "-t", "3", "--local-ranks-filter", "0"}, {}, no_files)) {
+    CHECK(worker.out == StreamPlan{"", true});
+    CHECK(worker.err == StreamPlan{"", true});
+    CHECK(variable(worker, "TORCHELASTIC_ERROR_FILE").empty());
+  }
+}
+
+TEST_CASE("worker_plan: the filter silences consoles, never files", "[unit]") {
+  auto const teed = planned({"--local-ranks-filter", "0", "-t", "3"});
+  CHECK(teed[0].out.console);
+  CHECK(teed[1].out == StreamPlan{"/logs/42.0_node2/attempt_3/1/stdout.log", false});
+
+  auto const plain = planned({"--local-ranks-filter", "0"});
+  CHECK(plain[0].out == StreamPlan{"", true});
+  CHECK(plain[1].out == StreamPlan{"", false});
+
+  CHECK(planned({"-r", "3"})[0].err == StreamPlan{"/logs/42.0_node2/attempt_3/0/stderr.log", false});
+}
+
+TEST_CASE("worker_plan: the prefix follows torchrun's template when there is one", "[unit]") {
+  CHECK(planned({})[1].prefix == "[node2:5] ");
+  CHECK(planned({"--role", "t"},
+                {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "${role_name}${local_rank}/${rank}@${host}:"}})[1]
+            .prefix == "t1/5@node2:");
+}
+
+TEST_CASE("worker_plan: only global rank 0 may have the standard input", "[unit]") {
+  Generation first = third_generation();
+  first.rank_base = 0;
+  auto const workers = plan_workers(first, options_for({"--stdin", "rank0"}), kFacts, {});
+
+  CHECK(workers[0].inherit_stdin);
+  CHECK_FALSE(workers[1].inherit_stdin);
+  CHECK_FALSE(planned({"--stdin", "rank0"})[0].inherit_stdin);
+}
+
+TEST_CASE("worker_plan: --agent-store=off tells the script to bind the port itself", "[unit]") {
+  auto const worker = planned({"--agent-store", "off"})[0];
+
+  CHECK(variable(worker, "TORCHELASTIC_USE_AGENT_STORE") == "False");
+  CHECK(variable(worker, "MASTER_PORT") == "40001");
+  CHECK(variable(worker, "CXXRUN_STORE_PORT") == "40002");
+}
+
+TEST_CASE("worker_plan: the environment is sorted as words, names that extend others included", "[unit]") {
+  auto const words = planned({}, {{"RANK_X", "1"}, {"RANK0", "1"}})[0].environment;
+
+  CHECK(std::is_sorted(words.begin(), words.end()));
+}
