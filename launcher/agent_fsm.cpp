@@ -21,9 +21,13 @@ struct Turn {
   void act(Action action) { actions.push_back(std::move(action)); }
 };
 
-bool has_workers(Life life) { return life == Life::running || life == Life::stopping || life == Life::leaving; }
+bool has_workers(Life life) {
+  return life == Life::running || life == Life::stopping || life == Life::leaving;
+}
 
-std::uint64_t number_of(State const& state) { return state.generation ? state.generation->number : 0; }
+std::uint64_t number_of(State const& state) {
+  return state.generation ? state.generation->number : 0;
+}
 
 void leave(Turn& turn, int code, std::string line) {
   turn.state.life = Life::done;

@@ -36,7 +36,7 @@ enum class Life {
 struct State {
   Life life = Life::waiting;
   std::optional<rendezvous::Generation> generation;
-  std::vector<rendezvous::WorkerExit> exits;       ///< of the generation, once all have ended
+  std::vector<rendezvous::WorkerExit> exits;  ///< of the generation, once all have ended
   std::vector<std::string> unkillable;
   bool connected = true;
   int exit_code = 0;      ///< to leave with, once decided

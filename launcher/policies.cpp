@@ -26,8 +26,7 @@ rendezvous::Policy membership_policy(Options const& options, JobTopology const& 
     policy.join_window = *options.join_window;
     policy.rejoin_window = *options.join_window;
   }
-  policy.stop_timeout =
-      std::max(options.shutdown_timeout, options.restart_timeout) + options.kill_timeout + kStopSlack;
+  policy.stop_timeout = std::max(options.shutdown_timeout, options.restart_timeout) + options.kill_timeout + kStopSlack;
   return policy;
 }
 

@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <ctime>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
+
+#include <nlohmann/json.hpp>
 
 namespace cxxrun::launcher {
 namespace {
@@ -121,10 +122,10 @@ std::string format_report(Verdict const& verdict, std::string const& program, bo
 }
 
 std::string verdict_json(Verdict const& verdict) {
-  Json json{{"verdict", name_of(verdict.end)},   {"exit_code", verdict.exit_code},
-            {"summary", verdict.summary},        {"generation", verdict.generation},
-            {"restarts", verdict.restarts},      {"max_restarts", verdict.max_restarts},
-            {"lost_nodes", verdict.lost_nodes},  {"failures", Json::array()}};
+  Json json{{"verdict", name_of(verdict.end)},  {"exit_code", verdict.exit_code},
+            {"summary", verdict.summary},       {"generation", verdict.generation},
+            {"restarts", verdict.restarts},     {"max_restarts", verdict.max_restarts},
+            {"lost_nodes", verdict.lost_nodes}, {"failures", Json::array()}};
   for (auto const& failure : verdict.failures) {
     json["failures"].push_back(to_json(failure));
   }

@@ -15,8 +15,8 @@ struct Ruling {
     conclude,  ///< the verdict stands
   };
   Next next = Next::reform;
-  Verdict verdict;    ///< meaningful for conclude
-  std::string line;   ///< the cause in one line: "rank 3 on node1: signal 9 (SIGKILL)"
+  Verdict verdict;   ///< meaningful for conclude
+  std::string line;  ///< the cause in one line: "rank 3 on node1: signal 9 (SIGKILL)"
 };
 
 /// Judges the stopped generation in `state` (phase stopping, nothing awaited).

@@ -1,9 +1,10 @@
 #include "rendezvous/channel.hpp"
 
+#include <utility>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
-#include <utility>
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -80,9 +81,7 @@ void Channel::send(std::string const& payload) {
   queued_bytes_ += bytes.size();
   queue_.push_back(std::move(bytes));
   if (queued_bytes_ > kMaxQueue) {
-    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] {
-      self->fail("it does not read");
-    });
+    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->fail("it does not read"); });
     return;
   }
   write();

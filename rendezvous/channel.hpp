@@ -5,11 +5,12 @@
 #pragma once
 
 #include <array>
-#include <boost/asio/ip/tcp.hpp>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+
+#include <boost/asio/ip/tcp.hpp>
 
 #include "src/wire/frame.hpp"
 

@@ -1,11 +1,12 @@
 #include "rendezvous/client.hpp"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <optional>
-#include <utility>
 
 #include "rendezvous/channel.hpp"
 #include "src/os/log.hpp"
@@ -96,24 +97,25 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   }
 
   void resolve() {
-    resolver.async_resolve(plan.address, "", guarded([](Impl& self, ErrorCode const& error, auto results) {
-      if (error == boost::asio::error::host_not_found_try_again && Clock::now() < self.give_up_at) {
-        self.rest([](Impl& again) { again.resolve(); });
-        return;
-      }
-      if (error) {
-        self.fail_with(fail(Errc::not_found, "cannot resolve host " + self.plan.address + ": " + error.message() +
-                                                 "; check --rdzv-endpoint"));
-        return;
-      }
-      for (auto const& entry : results) {
-        auto const address = entry.endpoint().address();
-        if (std::find(self.addresses.begin(), self.addresses.end(), address) == self.addresses.end()) {
-          self.addresses.push_back(address);
-        }
-      }
-      self.try_next();
-    }));
+    resolver.async_resolve(
+        plan.address, "", guarded([](Impl& self, ErrorCode const& error, auto results) {
+          if (error == boost::asio::error::host_not_found_try_again && Clock::now() < self.give_up_at) {
+            self.rest([](Impl& again) { again.resolve(); });
+            return;
+          }
+          if (error) {
+            self.fail_with(fail(Errc::not_found, "cannot resolve host " + self.plan.address + ": " + error.message() +
+                                                     "; check --rdzv-endpoint"));
+            return;
+          }
+          for (auto const& entry : results) {
+            auto const address = entry.endpoint().address();
+            if (std::find(self.addresses.begin(), self.addresses.end(), address) == self.addresses.end()) {
+              self.addresses.push_back(address);
+            }
+          }
+          self.try_next();
+        }));
   }
 
   template <class Next>
@@ -144,15 +146,16 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       }
     }));
     calling->async_connect(to, guarded([to](Impl& self, ErrorCode const& error) {
-      self.timer.cancel();
-      if (error) {
-        self.last_trouble = error == boost::asio::error::operation_aborted ? "no answer" : error.message();
-        self.try_next();
-        return;
-      }
-      self.reached = to;
-      self.greet();
-    }));
+                             self.timer.cancel();
+                             if (error) {
+                               self.last_trouble =
+                                   error == boost::asio::error::operation_aborted ? "no answer" : error.message();
+                               self.try_next();
+                               return;
+                             }
+                             self.reached = to;
+                             self.greet();
+                           }));
   }
 
   void end_of_round() {
@@ -249,19 +252,20 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
 
   void start_beats() {
     auto const socket = std::make_shared<tcp::socket>(io);
-    socket->async_connect(reached, guarded([socket](Impl& self, ErrorCode const& error) {
-      if (error) {
-        return;  // the data connection will tell
-      }
-      self.beats = std::make_shared<Channel>(std::move(*socket));
-      Channel::Handlers on;
-      on.frame = self.guarded([](Impl& again, std::string const&) { again.beats_back = again.beats_sent; });
-      on.closed = self.guarded([](Impl& again, std::string const&) { again.beat_timer.cancel(); });
-      self.beats->start(std::move(on));
-      self.beats->send(encode(
-          Hello{kProtocolVersion, self.plan.run_id, self.plan.node.incarnation, Hello::Purpose::beat}));
-      self.beat();
-    }));
+    socket->async_connect(
+        reached, guarded([socket](Impl& self, ErrorCode const& error) {
+          if (error) {
+            return;  // the data connection will tell
+          }
+          self.beats = std::make_shared<Channel>(std::move(*socket));
+          Channel::Handlers on;
+          on.frame = self.guarded([](Impl& again, std::string const&) { again.beats_back = again.beats_sent; });
+          on.closed = self.guarded([](Impl& again, std::string const&) { again.beat_timer.cancel(); });
+          self.beats->start(std::move(on));
+          self.beats->send(
+              encode(Hello{kProtocolVersion, self.plan.run_id, self.plan.node.incarnation, Hello::Purpose::beat}));
+          self.beat();
+        }));
   }
 
   void beat() {

@@ -23,16 +23,16 @@ struct CallPlan {
   std::string address;               ///< name or literal
   std::vector<std::uint16_t> ports;  ///< tried in order, again and again until `patience` is over
   std::string run_id;
-  NodeInfo node;                     ///< node.incarnation is the nonce of the handshake
+  NodeInfo node;  ///< node.incarnation is the nonce of the handshake
   Millis patience{600'000};
-  bool beats = true;                 ///< keep a second connection for heartbeats
+  bool beats = true;  ///< keep a second connection for heartbeats
 };
 
 struct LinkHandlers {
   std::function<void(std::string coordinator_nonce)> joined;
-  std::function<void(Error)> failed;             ///< could not join; nothing follows
+  std::function<void(Error)> failed;  ///< could not join; nothing follows
   std::function<void(ToAgent)> message;
-  std::function<void(std::string how)> closed;   ///< the connection ended; nothing follows
+  std::function<void(std::string how)> closed;  ///< the connection ended; nothing follows
 };
 
 class CoordinatorLink {

@@ -127,7 +127,9 @@ void consider_forming(Turn& turn) {
   }
   if (here < min) {
     state.window_deadline.reset();
-    turn.say("waiting for nodes: " + std::to_string(here) + " of at least " + std::to_string(min));
+    if (here > 0) {
+      turn.say("waiting for nodes: " + std::to_string(here) + " of at least " + std::to_string(min));
+    }
     return;
   }
   if (!state.window_deadline) {
@@ -198,7 +200,8 @@ void conclude(Turn& turn, Verdict verdict) {
   State& state = turn.state;
   state.phase = Phase::finished;
   state.answer_deadline = turn.now + turn.policy.linger;
-  std::string const line = verdict.end == End::success ? "" : std::string(name_of(verdict.end)) + ": " + verdict.summary;
+  std::string const line =
+      verdict.end == End::success ? "" : std::string(name_of(verdict.end)) + ": " + verdict.summary;
   for (auto const& [agent, node] : state.present) {
     turn.act(Tell{agent, Finished{verdict.exit_code, line}});
   }

@@ -10,19 +10,19 @@ namespace cxxrun::rendezvous {
 /// One agent's part of a generation, as it is told to that agent: its own ranks, never the full member table.
 /// Size on the wire is bounded (a few hundred bytes) whatever the number of nodes.
 struct Generation {
-  std::uint64_t number = 0;        ///< 1, 2, …: never reused, never decreasing
-  std::uint32_t restarts = 0;      ///< restarts consumed so far, the same on every node
+  std::uint64_t number = 0;    ///< 1, 2, …: never reused, never decreasing
+  std::uint32_t restarts = 0;  ///< restarts consumed so far, the same on every node
   std::uint32_t max_restarts = 0;
-  std::uint32_t group_rank = 0;    ///< this agent's position among the members
-  std::uint32_t group_size = 0;    ///< number of members
-  std::uint32_t rank_base = 0;     ///< RANK of this agent's local rank 0
-  std::uint32_t local_size = 0;    ///< workers of this agent
-  std::uint32_t world_size = 0;    ///< workers of all members
-  std::uint32_t role_base = 0;     ///< ROLE_RANK of local rank 0 among agents of the same role
-  std::uint32_t role_size = 0;     ///< ROLE_WORLD_SIZE
-  std::string master_addr;         ///< MASTER_ADDR
-  std::uint16_t master_port = 0;   ///< MASTER_PORT: the generation's store, or a free port with --agent-store=off
-  std::uint16_t store_port = 0;    ///< the generation's store, always
+  std::uint32_t group_rank = 0;         ///< this agent's position among the members
+  std::uint32_t group_size = 0;         ///< number of members
+  std::uint32_t rank_base = 0;          ///< RANK of this agent's local rank 0
+  std::uint32_t local_size = 0;         ///< workers of this agent
+  std::uint32_t world_size = 0;         ///< workers of all members
+  std::uint32_t role_base = 0;          ///< ROLE_RANK of local rank 0 among agents of the same role
+  std::uint32_t role_size = 0;          ///< ROLE_WORLD_SIZE
+  std::string master_addr;              ///< MASTER_ADDR
+  std::uint16_t master_port = 0;        ///< MASTER_PORT: the generation's store, or a free port with --agent-store=off
+  std::uint16_t store_port = 0;         ///< the generation's store, always
   std::vector<std::string> successors;  ///< first 8 members in rank order, "host:standby port": who takes over
   bool operator==(Generation const&) const = default;
 };

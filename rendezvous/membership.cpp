@@ -49,8 +49,8 @@ void after_stop(Turn& turn) {
     }
   }
   Ruling ruling = rule(state, turn.policy);
-  if (!ruling.line.empty()) {
-    turn.say(ruling.line);
+  if (!ruling.line.empty() && ruling.line != state.stop.why) {
+    turn.say("cause: " + ruling.line);  // worth a line only when it is not what the stop began with
   }
   if (ruling.next == Ruling::Next::conclude) {
     conclude(turn, std::move(ruling.verdict));

@@ -31,14 +31,14 @@ struct Policy {
   std::uint32_t max_nodes = 1;
   std::optional<std::uint32_t> expected_nodes;  ///< nodes of the Slurm step: nobody else can come
   std::uint32_t max_restarts = 3;
-  Millis join_window{5000};        ///< first generation: wait this long for more once MIN is reached
-  Millis rejoin_window{5000};      ///< later generations, when somebody is missing
-  Millis join_timeout{600'000};    ///< MIN not reached by then: too few nodes
-  Millis ack_timeout{30'000};      ///< a member that does not answer Prepare is dropped
-  Millis stop_timeout{120'000};    ///< a member that does not report Stopped is dropped
-  Millis join_spacing{60'000};     ///< least time between two generations triggered by joins; the first is free
-  Millis linger{5000};             ///< how long the coordinator waits for agents to leave at the end
-  std::uint32_t flap_limit = 3;    ///< a node lost this often is refused
+  Millis join_window{5000};      ///< first generation: wait this long for more once MIN is reached
+  Millis rejoin_window{5000};    ///< later generations, when somebody is missing
+  Millis join_timeout{600'000};  ///< MIN not reached by then: too few nodes
+  Millis ack_timeout{30'000};    ///< a member that does not answer Prepare is dropped
+  Millis stop_timeout{120'000};  ///< a member that does not report Stopped is dropped
+  Millis join_spacing{60'000};   ///< least time between two generations triggered by joins; the first is free
+  Millis linger{5000};           ///< how long the coordinator waits for agents to leave at the end
+  std::uint32_t flap_limit = 3;  ///< a node lost this often is refused
 };
 
 enum class Phase {
@@ -56,8 +56,8 @@ struct Seat {
   NodeInfo node;
   std::uint32_t rank_base = 0;
   enum class Now { invited, ready, running, succeeded, stopped, lost } now = Now::invited;
-  bool leaving = false;            ///< told to end by its user
-  std::vector<WorkerExit> exits;   ///< as reported by Stopped
+  bool leaving = false;           ///< told to end by its user
+  std::vector<WorkerExit> exits;  ///< as reported by Stopped
   std::vector<std::string> unkillable;
 };
 
@@ -76,23 +76,23 @@ struct StopReason {
 
 struct State {
   Phase phase = Phase::forming;
-  std::uint64_t number = 0;     ///< last generation number given out
+  std::uint64_t number = 0;  ///< last generation number given out
   std::uint32_t restarts = 0;
   bool ever_ran = false;
-  std::map<AgentId, NodeInfo> present;     ///< connected and joined, members and spares
-  std::vector<Seat> seats;                 ///< the generation, by group rank
+  std::map<AgentId, NodeInfo> present;  ///< connected and joined, members and spares
+  std::vector<Seat> seats;              ///< the generation, by group rank
   std::map<AgentId, std::uint32_t> seat_of;
-  std::uint32_t awaited = 0;               ///< seats whose answer the phase still waits for
+  std::uint32_t awaited = 0;  ///< seats whose answer the phase still waits for
   std::vector<Report> reports;
   StopReason stop;
-  std::map<std::string, std::uint32_t> losses;  ///< per node key: how often lost
-  std::set<std::string> dead;                   ///< node keys known dead and not back
-  std::map<std::uint32_t, AgentId> index_owner; ///< node index → agent present with it
-  std::string set_aside;                        ///< why a node was excluded for good; "" = none was
-  std::optional<TimePoint> join_deadline;       ///< forming: too few nodes at
-  std::optional<TimePoint> window_deadline;     ///< forming: go with who is there at
-  std::optional<TimePoint> answer_deadline;     ///< preparing, stopping, finished: give up waiting at
-  std::optional<TimePoint> scale_out_at;        ///< running: a join waits for the spacing to pass
+  std::map<std::string, std::uint32_t> losses;   ///< per node key: how often lost
+  std::set<std::string> dead;                    ///< node keys known dead and not back
+  std::map<std::uint32_t, AgentId> index_owner;  ///< node index → agent present with it
+  std::string set_aside;                         ///< why a node was excluded for good; "" = none was
+  std::optional<TimePoint> join_deadline;        ///< forming: too few nodes at
+  std::optional<TimePoint> window_deadline;      ///< forming: go with who is there at
+  std::optional<TimePoint> answer_deadline;      ///< preparing, stopping, finished: give up waiting at
+  std::optional<TimePoint> scale_out_at;         ///< running: a join waits for the spacing to pass
   std::optional<TimePoint> last_scale_out;
   std::optional<Verdict> verdict;
 };

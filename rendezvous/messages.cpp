@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
+
+#include <nlohmann/json.hpp>
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -58,9 +59,14 @@ std::string take(std::string const& text, std::size_t& budget) {
 }
 
 Json to_json(WorkerExit const& exit, std::size_t& budget) {
-  Json json{{"rank", exit.rank},   {"local_rank", exit.local_rank}, {"pid", exit.pid},
-            {"end", name_of(exit.status.kind)}, {"value", exit.status.value}, {"core", exit.status.core_dumped},
-            {"ours", exit.ours},   {"wall_ms", exit.wall_ms}};
+  Json json{{"rank", exit.rank},
+            {"local_rank", exit.local_rank},
+            {"pid", exit.pid},
+            {"end", name_of(exit.status.kind)},
+            {"value", exit.status.value},
+            {"core", exit.status.core_dumped},
+            {"ours", exit.ours},
+            {"wall_ms", exit.wall_ms}};
   if (!exit.status.ok()) {
     json["stderr"] = take(exit.stderr_tail, budget);
     json["error_file"] = take(exit.error_file, budget);
@@ -69,8 +75,12 @@ Json to_json(WorkerExit const& exit, std::size_t& budget) {
 }
 
 Json to_json(NodeInfo const& node) {
-  Json json{{"incarnation", node.incarnation}, {"host", node.host},   {"slots", node.slots},
-            {"role", node.role},               {"hosts", node.hosts}, {"announce", node.announce}};
+  Json json{{"incarnation", node.incarnation},
+            {"host", node.host},
+            {"slots", node.slots},
+            {"role", node.role},
+            {"hosts", node.hosts},
+            {"announce", node.announce}};
   if (node.node_index) {
     json["node_index"] = *node.node_index;
   }
@@ -213,8 +223,7 @@ class Fields {
     return std::all_of(from.begin(), from.end(), [&](Json const& item) { return assign(item, into.emplace_back()); });
   }
   template <class T>
-    requires(std::is_integral_v<T> && !std::is_same_v<T, bool>)
-  static bool assign(Json const& from, T& into) {
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) static bool assign(Json const& from, T& into) {
     if (from.is_number_unsigned()) {
       auto const value = from.get<std::uint64_t>();
       into = static_cast<T>(value);

@@ -48,12 +48,12 @@ struct HelloReply {
 struct NodeInfo {
   std::optional<std::uint32_t> node_index;  ///< position in the Slurm step, or --node-rank
   std::string incarnation;
-  std::string host;           ///< short name, for people
-  std::uint32_t slots = 1;    ///< workers it will start
+  std::string host;         ///< short name, for people
+  std::uint32_t slots = 1;  ///< workers it will start
   std::string role = "default";
-  bool hosts = false;         ///< the coordinator runs inside this agent
-  std::string announce;       ///< MASTER_ADDR to announce if this agent hosts; "" = as reached
-  std::string reached_at;     ///< local address of the coordinator's end of the connection; set by the server
+  bool hosts = false;      ///< the coordinator runs inside this agent
+  std::string announce;    ///< MASTER_ADDR to announce if this agent hosts; "" = as reached
+  std::string reached_at;  ///< local address of the coordinator's end of the connection; set by the server
   bool operator==(NodeInfo const&) const = default;
 };
 

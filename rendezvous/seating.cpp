@@ -29,9 +29,8 @@ std::vector<AgentId> choose(std::map<AgentId, NodeInfo> const& present, std::vec
       newcomers.push_back(agent);
     }
   }
-  std::sort(newcomers.begin(), newcomers.end(), [&](AgentId a, AgentId b) {
-    return newcomer_order(a, present.at(a)) < newcomer_order(b, present.at(b));
-  });
+  std::sort(newcomers.begin(), newcomers.end(),
+            [&](AgentId a, AgentId b) { return newcomer_order(a, present.at(a)) < newcomer_order(b, present.at(b)); });
   chosen.insert(chosen.end(), newcomers.begin(), newcomers.end());
   if (chosen.size() > max) {
     auto const host =

@@ -19,8 +19,8 @@ namespace cxxrun::rendezvous {
 /// The part of the generation that is told to the member at `group_rank`; numbers, ports and restart counts are the
 /// caller's to fill. O(1) given the totals in `roles`.
 struct RoleTotals {
-  std::map<std::string, std::uint32_t> size;      ///< workers per role
-  std::vector<std::uint32_t> base;                ///< ROLE_RANK of local rank 0, by group rank
+  std::map<std::string, std::uint32_t> size;  ///< workers per role
+  std::vector<std::uint32_t> base;            ///< ROLE_RANK of local rank 0, by group rank
   std::uint32_t world = 0;
 };
 [[nodiscard]] RoleTotals count_roles(std::vector<Seat> const& seats);

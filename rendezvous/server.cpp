@@ -1,12 +1,13 @@
 #include "rendezvous/server.hpp"
 
+#include <deque>
+#include <map>
+#include <utility>
+
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <deque>
-#include <map>
-#include <utility>
 
 #include "rendezvous/channel.hpp"
 #include "src/os/log.hpp"
@@ -40,8 +41,8 @@ std::unique_ptr<tcp::acceptor> listen_on(boost::asio::io_context& io, std::uint1
     acceptor->set_option(boost::asio::ip::v6_only(false), error);
   }
   if (error || loopback_only) {
-    where = loopback_only ? tcp::endpoint(boost::asio::ip::address_v4::loopback(), port)
-                          : tcp::endpoint(tcp::v4(), port);
+    where =
+        loopback_only ? tcp::endpoint(boost::asio::ip::address_v4::loopback(), port) : tcp::endpoint(tcp::v4(), port);
     ErrorCode ignored;
     acceptor->close(ignored);
     acceptor->open(tcp::v4(), error);

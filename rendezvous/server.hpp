@@ -21,11 +21,11 @@ namespace cxxrun::rendezvous {
 
 struct CoordinatorConfig {
   std::string run_id;
-  std::string nonce;                ///< of the agent that hosts
+  std::string nonce;  ///< of the agent that hosts
   Policy policy;
   bool loopback_only = false;
-  bool agent_store = true;          ///< MASTER_PORT is the store; false: a port left free for rank 0
-  std::uint16_t master_port = 0;    ///< exact MASTER_PORT, 0: the kernel's choice
+  bool agent_store = true;        ///< MASTER_PORT is the store; false: a port left free for rank 0
+  std::uint16_t master_port = 0;  ///< exact MASTER_PORT, 0: the kernel's choice
 };
 
 struct CoordinatorHandlers {
@@ -35,8 +35,7 @@ struct CoordinatorHandlers {
 
 class Coordinator {
  public:
-  Coordinator(boost::asio::io_context& io, StoreServer& stores, CoordinatorConfig config,
-              CoordinatorHandlers handlers);
+  Coordinator(boost::asio::io_context& io, StoreServer& stores, CoordinatorConfig config, CoordinatorHandlers handlers);
   ~Coordinator();
   Coordinator(Coordinator const&) = delete;
   Coordinator& operator=(Coordinator const&) = delete;

@@ -30,8 +30,8 @@ enum class End {
 
 [[nodiscard]] char const* name_of(End end);
 
-inline constexpr int kExitUsage = 100;            ///< options or environment; do not retry
-inline constexpr int kExitSystem = 111;           ///< temporary system failure
+inline constexpr int kExitUsage = 100;   ///< options or environment; do not retry
+inline constexpr int kExitSystem = 111;  ///< temporary system failure
 inline constexpr int kExitTooFewNodes = 112;
 inline constexpr int kExitCoordinatorLost = 113;
 inline constexpr int kExitUnkillable = 114;
@@ -39,11 +39,11 @@ inline constexpr int kExitUnkillable = 114;
 struct Verdict {
   End end = End::success;
   int exit_code = 0;
-  std::string summary;                ///< one line: what and where
-  std::uint64_t generation = 0;       ///< last generation that ran
-  std::uint32_t restarts = 0;         ///< consumed
+  std::string summary;           ///< one line: what and where
+  std::uint64_t generation = 0;  ///< last generation that ran
+  std::uint32_t restarts = 0;    ///< consumed
   std::uint32_t max_restarts = 0;
-  std::vector<Failure> failures;      ///< the cause first, then what followed from it, by group rank and rank
+  std::vector<Failure> failures;        ///< the cause first, then what followed from it, by group rank and rank
   std::vector<std::string> lost_nodes;  ///< hosts lost in the last generation
   bool operator==(Verdict const&) const = default;
 };

@@ -1,10 +1,9 @@
 #include "src/os/local_address.hpp"
 
+#include <memory>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <memory>
 
 namespace cxxrun::os {
 namespace {
@@ -27,8 +26,7 @@ Result<bool> is_local_address(std::string const& host) {
   addrinfo* found = nullptr;
   int const rc = getaddrinfo(host.c_str(), nullptr, &hints, &found);
   if (rc != 0) {
-    return fail(Errc::not_found,
-                "cannot resolve host " + host + ": " + gai_strerror(rc) + "; check --rdzv-endpoint");
+    return fail(Errc::not_found, "cannot resolve host " + host + ": " + gai_strerror(rc) + "; check --rdzv-endpoint");
   }
   std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> const owner(found, freeaddrinfo);
   for (auto const* each = found; each != nullptr; each = each->ai_next) {

@@ -1,8 +1,7 @@
 #include "src/os/log.hpp"
 
-#include <unistd.h>
-
 #include <memory>
+#include <unistd.h>
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -30,6 +29,19 @@ spdlog::level::level_enum to_spdlog(Level level) {
 }
 
 }  // namespace
+
+std::optional<Level> log_level(std::string_view name) {
+  if (name == "debug") {
+    return Level::debug;
+  }
+  if (name == "info") {
+    return Level::info;
+  }
+  if (name == "warn") {
+    return Level::warn;
+  }
+  return name == "error" ? std::optional(Level::error) : std::nullopt;
+}
 
 void log_setup(std::string const& who, Level least) {
   spdlog::sink_ptr sink;

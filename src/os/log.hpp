@@ -1,6 +1,7 @@
 // The launcher's own log: whole lines to stderr, in shells only. spdlog stays behind this header.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -8,6 +9,8 @@ namespace cxxrun {
 
 enum class Level { debug, info, warn, error };
 
+/// The level called "debug", "info", "warn" or "error"; nothing for anything else.
+[[nodiscard]] std::optional<Level> log_level(std::string_view name);
 /// Sets the name that prefixes each line ("cxxrun[host]") and the least level shown. Call once, before threads.
 void log_setup(std::string const& who, Level least);
 /// Writes one line. Thread-safe; never throws.

@@ -1,8 +1,7 @@
 #include "src/os/random.hpp"
 
-#include <sys/random.h>
-
 #include <cstdlib>
+#include <sys/random.h>
 
 namespace cxxrun {
 

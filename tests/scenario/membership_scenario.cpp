@@ -142,8 +142,8 @@ class Player {
       lines.push_back("log: " + result.reason);
     }
     static char const* const kPhases[] = {"forming", "opening", "preparing", "running", "stopping", "finished"};
-    lines.push_back(std::string("phase: ") + kPhases[static_cast<int>(state_.phase)] + " gen=" +
-                    std::to_string(state_.number) + " restarts=" + std::to_string(state_.restarts));
+    lines.push_back(std::string("phase: ") + kPhases[static_cast<int>(state_.phase)] +
+                    " gen=" + std::to_string(state_.number) + " restarts=" + std::to_string(state_.restarts));
     return lines;
   }
 
@@ -155,16 +155,18 @@ class Player {
     auto const& g = m.generation;
     return "generation " + std::to_string(g.number) + ": node " + std::to_string(g.group_rank) + " of " +
            std::to_string(g.group_size) + ", ranks " + std::to_string(g.rank_base) + "-" +
-           std::to_string(g.rank_base + g.local_size - 1) + " of " + std::to_string(g.world_size) + ", role ranks from " +
-           std::to_string(g.role_base) + " of " + std::to_string(g.role_size) + ", master " + g.master_addr + ":" +
-           std::to_string(g.master_port) + ", restarts " + std::to_string(g.restarts);
+           std::to_string(g.rank_base + g.local_size - 1) + " of " + std::to_string(g.world_size) +
+           ", role ranks from " + std::to_string(g.role_base) + " of " + std::to_string(g.role_size) + ", master " +
+           g.master_addr + ":" + std::to_string(g.master_port) + ", restarts " + std::to_string(g.restarts);
   }
   static std::string text(rendezvous::Start const& m) { return "start " + std::to_string(m.number); }
   static std::string text(Stop const& m) {
     static char const* const kKinds[] = {"failure", "resize", "user"};
     return "stop " + std::to_string(m.number) + " " + kKinds[static_cast<int>(m.kind)] + " (" + m.why + ")";
   }
-  static std::string text(Finished const& m) { return "finished " + std::to_string(m.exit_code) + " \"" + m.line + "\""; }
+  static std::string text(Finished const& m) {
+    return "finished " + std::to_string(m.exit_code) + " \"" + m.line + "\"";
+  }
   static std::string text(Refused const& m) { return "refused " + std::to_string(m.exit_code) + " \"" + m.why + "\""; }
 
   static void show(Lines& lines, OpenStore const& a) { lines.push_back("open store " + std::to_string(a.number)); }

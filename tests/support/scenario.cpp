@@ -75,7 +75,8 @@ std::string play(std::string const& path,
 
 std::vector<std::string> transcripts(std::string const& folder) {
   std::vector<std::string> paths;
-  for (auto const& entry : std::filesystem::directory_iterator(std::string(CXXRUN_SOURCE_DIR) + "/tests/scenario/" + folder)) {
+  for (auto const& entry :
+       std::filesystem::directory_iterator(std::string(CXXRUN_SOURCE_DIR) + "/tests/scenario/" + folder)) {
     paths.push_back(entry.path().string());
   }
   std::sort(paths.begin(), paths.end());

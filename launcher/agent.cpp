@@ -1,0 +1,335 @@
+#include "launcher/agent.hpp"
+
+#include <deque>
+#include <fstream>
+#include <optional>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "launcher/agent_fsm.hpp"
+#include "launcher/log_pump.hpp"
+#include "launcher/policies.hpp"
+#include "launcher/report.hpp"
+#include "launcher/signal_policy.hpp"
+#include "launcher/supervisor.hpp"
+#include "rendezvous/client.hpp"
+#include "rendezvous/server.hpp"
+#include "rendezvous/store_server.hpp"
+#include "src/os/local_address.hpp"
+#include "src/os/log.hpp"
+#include "src/os/process_info.hpp"
+#include "src/os/signals.hpp"
+#include "src/os/undertaker.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using rendezvous::Verdict;
+
+constexpr int kFlushDeadlineMs = 5000;
+
+class Agent {
+ public:
+  Agent(AgentConfig config, os::AgentSide const& side)
+      : config_(std::move(config)),
+        policy_(agent_policy(config_.options)),
+        parent_watch_(io_, dup(side.parent_watch.get())),
+        signals_(io_) {
+    context_.parent = side.parent;
+    context_.interrupt_ignored = side.interrupt_ignored;
+    if (config_.topology.source == JobTopology::Source::slurm) {
+      context_.slurmstepd = os::find_ancestor("slurmstepd");
+    }
+  }
+
+  int run(os::AgentSide const& side) {
+    auto opened = os::SignalFd::open(side.signals);
+    if (!opened) {
+      return give_up(opened.error());
+    }
+    signal_fd_ = *std::move(opened);
+    signals_.assign(dup(signal_fd_.fd()));
+    await_signals();
+    parent_watch_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code const& error) {
+      if (!error) {
+        remove_log_root(config_.logs);
+        os::bury_and_exit();
+      }
+    });
+    pump_.on_error([](std::string const& line) { log(Level::error, line); });
+    if (auto const hosting = host_if_mine(); !hosting) {
+      return give_up(hosting.error());
+    }
+    call();
+    io_.run();
+    return conclude();
+  }
+
+ private:
+  // ---- the loop: event → step → actions ----------------------------------------------------------------------
+
+  void feed(agent::Event event) {
+    inbox_.push_back(std::move(event));
+    if (stepping_) {
+      return;
+    }
+    stepping_ = true;
+    while (!inbox_.empty()) {
+      agent::Event const next = std::move(inbox_.front());
+      inbox_.pop_front();
+      agent::Step result = agent::step(std::move(state_), next, Clock::now(), policy_);
+      state_ = std::move(result.next);
+      if (!result.reason.empty()) {
+        log(Level::debug, result.reason);
+      }
+      for (auto const& action : result.actions) {
+        std::visit([this](auto const& concrete) { perform(concrete); }, action);
+      }
+    }
+    stepping_ = false;
+  }
+
+  void perform(agent::Tell const& action) { link_->send(action.message); }
+
+  void perform(agent::StartWorkers const& action) {
+    auto const& generation = action.generation;
+    if (!config_.facts.log_root.empty()) {
+      auto const made = make_worker_dirs(config_.facts.log_root, generation.number, generation.local_size);
+      if (!made) {
+        log(Level::error, made.error().message());
+      }
+    }
+    supervisor_->start(generation.number,
+                       plan_workers(generation, config_.options, config_.facts, config_.environment));
+  }
+
+  void perform(agent::StopWorkers const& action) { supervisor_->stop(action.order); }
+
+  void perform(agent::ArmTimer const& action) {
+    timer_.expires_at(action.at);
+    timer_.async_wait([this](error_code const& error) {
+      if (!error) {
+        feed(agent::Tick{});
+      }
+    });
+  }
+
+  void perform(agent::Exit const& action) {
+    exit_ = action;
+    link_->close();
+    leave_if_done();
+  }
+
+  /// The host stays until its coordinator has seen everybody off.
+  void leave_if_done() {
+    if (exit_ && (!coordinator_ || coordinator_closed_)) {
+      timer_.cancel();
+      io_.stop();
+    }
+  }
+
+  // ---- meeting the others ------------------------------------------------------------------------------------
+
+  Result<void> host_if_mine() {
+    auto const& meeting = config_.topology.meeting;
+    bool host = meeting.host == Meeting::Host::me;
+    if (meeting.host == Meeting::Host::find_out) {
+      auto const mine = os::is_local_address(meeting.address);
+      if (!mine) {
+        return mine.error();
+      }
+      host = *mine;
+    }
+    if (!host) {
+      return {};
+    }
+    stores_ = std::make_unique<rendezvous::StoreServer>();
+    rendezvous::CoordinatorConfig conf;
+    conf.run_id = config_.topology.run_id;
+    conf.nonce = config_.nonce;
+    conf.policy = membership_policy(config_.options, config_.topology);
+    conf.loopback_only = meeting.loopback_only;
+    conf.agent_store = config_.options.agent_store;
+    conf.master_port = config_.topology.master_port;
+    rendezvous::CoordinatorHandlers on;
+    on.concluded = [this](Verdict const& verdict) { verdict_ = verdict; };
+    on.closed = [this] {
+      coordinator_closed_ = true;
+      leave_if_done();
+    };
+    coordinator_ = std::make_unique<rendezvous::Coordinator>(io_, *stores_, std::move(conf), std::move(on));
+    auto const port = coordinator_->listen(meeting.ports);
+    if (port) {
+      port_ = *port;
+      return {};
+    }
+    coordinator_.reset();
+    stores_.reset();
+    if (meeting.host == Meeting::Host::find_out && port.error().code == Errc::in_use) {
+      return {};  // an agent on this machine was first, or a stranger: the handshake will tell
+    }
+    return port.error();
+  }
+
+  void call() {
+    auto const& meeting = config_.topology.meeting;
+    rendezvous::CallPlan plan;
+    plan.address = meeting.address;
+    plan.ports = meeting.ports;
+    if (coordinator_) {
+      plan.ports = {port_};
+      if (meeting.host == Meeting::Host::me) {
+        plan.address = "127.0.0.1";
+      }
+    }
+    plan.run_id = config_.topology.run_id;
+    plan.node.node_index = config_.topology.node_index;
+    plan.node.incarnation = config_.nonce;
+    plan.node.host = config_.facts.host;
+    plan.node.slots = config_.facts.workers;
+    plan.node.role = config_.options.role;
+    plan.node.hosts = coordinator_ != nullptr;
+    plan.node.announce = config_.topology.master_addr;
+    plan.patience = config_.options.join_timeout;
+    plan.beats = !meeting.loopback_only;
+    rendezvous::LinkHandlers on;
+    on.joined = [this](std::string const& nonce) { joined(nonce); };
+    on.failed = [this](Error const& error) {
+      failed_ = error;
+      io_.stop();
+    };
+    on.message = [this](rendezvous::ToAgent message) { feed(std::move(message)); };
+    on.closed = [this](std::string how) { feed(agent::Disconnected{std::move(how)}); };
+    link_ = std::make_unique<rendezvous::CoordinatorLink>(io_, std::move(on));
+    if (coordinator_) {
+      coordinator_->open();
+    }
+    link_->call(std::move(plan));
+  }
+
+  /// Who answered at the endpoint may be another: the bind test lies behind address translation.
+  void joined(std::string const& nonce) {
+    if (coordinator_ && nonce != config_.nonce) {
+      log(Level::warn, "the endpoint leads to another agent: it coordinates");
+      coordinator_.reset();
+    }
+  }
+
+  // ---- signals -----------------------------------------------------------------------------------------------
+
+  void await_signals() {
+    signals_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code const& error) {
+      if (error) {
+        return;
+      }
+      while (auto const info = signal_fd_.read()) {
+        obey(*info);
+      }
+      await_signals();
+    });
+  }
+
+  void obey(os::SignalInfo const& info) {
+    auto result = classify(std::move(signal_state_), info, Clock::now(), context_);
+    signal_state_ = std::move(result.next);
+    log(Level::debug, result.reason);
+    switch (result.verdict) {
+      case SignalVerdict::ignore: break;
+      case SignalVerdict::stop: feed(agent::EndSignal{info.signal, true}); break;
+      case SignalVerdict::stop_without_forwarding: feed(agent::EndSignal{info.signal, false}); break;
+      case SignalVerdict::kill_now: feed(agent::KillSignal{}); break;
+      case SignalVerdict::forward_only: supervisor_->forward(info.signal); break;
+    }
+  }
+
+  // ---- the end -----------------------------------------------------------------------------------------------
+
+  int give_up(Error const& error) {
+    log(Level::error, error.message());
+    return error.code == Errc::usage || error.code == Errc::not_found || error.code == Errc::refused
+               ? rendezvous::kExitUsage
+           : error.code == Errc::timeout ? rendezvous::kExitTooFewNodes
+                                         : rendezvous::kExitSystem;
+  }
+
+  int conclude() {
+    pump_.finish(kFlushDeadlineMs);
+    if (failed_) {
+      return give_up(*failed_);
+    }
+    if (verdict_) {
+      auto const report = format_report(*verdict_, config_.options.program, config_.colour);
+      write_all(report);
+      if (!config_.facts.log_root.empty()) {
+        std::ofstream(config_.facts.log_root + "/verdict.json") << verdict_json(*verdict_);
+      }
+    } else if (exit_ && !exit_->line.empty()) {
+      log(Level::error, exit_->line);
+    }
+    return exit_ ? exit_->code : rendezvous::kExitSystem;
+  }
+
+  static void write_all(std::string const& text) {
+    std::size_t done = 0;
+    while (done < text.size()) {
+      ssize_t const n = write(STDERR_FILENO, text.data() + done, text.size() - done);
+      if (n <= 0) {
+        return;
+      }
+      done += static_cast<std::size_t>(n);
+    }
+  }
+
+  AgentConfig config_;
+  agent::Policy policy_;
+  agent::State state_;
+  asio::io_context io_{1};
+  asio::posix::stream_descriptor parent_watch_;
+  asio::posix::stream_descriptor signals_;
+  asio::steady_timer timer_{io_};
+  os::SignalFd signal_fd_;
+  SignalContext context_;
+  SignalState signal_state_;
+  LogPump pump_;
+  std::unique_ptr<rendezvous::StoreServer> stores_;
+  std::unique_ptr<rendezvous::Coordinator> coordinator_;
+  std::unique_ptr<rendezvous::CoordinatorLink> link_;
+  std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers());
+  std::deque<agent::Event> inbox_;
+  bool stepping_ = false;
+  bool coordinator_closed_ = false;
+  std::uint16_t port_ = 0;
+  std::optional<agent::Exit> exit_;
+  std::optional<Verdict> verdict_;
+  std::optional<Error> failed_;
+
+  SupervisorHandlers handlers() {
+    SupervisorHandlers on;
+    on.exited = [this](std::uint64_t number, rendezvous::WorkerExit exit) {
+      feed(agent::WorkerEnded{number, std::move(exit)});
+    };
+    on.ended = [this](std::uint64_t number, std::vector<rendezvous::WorkerExit> exits,
+                      std::vector<std::string> unkillable) {
+      for (auto const& line : unkillable) {
+        log(Level::error, "survived SIGKILL: " + line);
+      }
+      feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable)});
+    };
+    return on;
+  }
+};
+
+}  // namespace
+
+int run_agent(AgentConfig config, os::AgentSide const& side) {
+  Agent agent(std::move(config), side);
+  return agent.run(side);
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,144 @@
+// cxxrun: parse → find out about this node → split into parent and agent → run → exit code.
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "launcher/agent.hpp"
+#include "launcher/dry_run.hpp"
+#include "launcher/log_dir.hpp"
+#include "launcher/option_values.hpp"
+#include "launcher/options.hpp"
+#include "rendezvous/verdict.hpp"
+#include "src/os/log.hpp"
+#include "src/os/random.hpp"
+#include "src/os/system.hpp"
+#include "src/os/undertaker.hpp"
+
+extern char** environ;
+
+namespace {
+
+namespace launcher = cxxrun::launcher;
+namespace os = cxxrun::os;
+namespace rendezvous = cxxrun::rendezvous;
+using cxxrun::Errc;
+using cxxrun::Error;
+using cxxrun::Level;
+using cxxrun::log;
+using cxxrun::log_level;
+using cxxrun::log_setup;
+using cxxrun::random_hex;
+using cxxrun::Result;
+
+launcher::Environment read_environment() {
+  launcher::Environment environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string const text = *entry;
+    auto const equals = text.find('=');
+    if (equals != std::string::npos) {
+      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+  }
+  return environment;
+}
+
+int complain(Error const& error) {
+  std::fprintf(stderr, "cxxrun: %s\n", error.message().c_str());
+  return error.code == Errc::usage || error.code == Errc::environment ? rendezvous::kExitUsage
+                                                                      : rendezvous::kExitSystem;
+}
+
+std::optional<std::string_view> find(launcher::Environment const& environment, char const* name) {
+  auto const it = environment.find(name);
+  return it == environment.end() ? std::nullopt : std::optional<std::string_view>(it->second);
+}
+
+Result<launcher::NodeFacts> find_out(launcher::Options const& options, launcher::JobTopology const& topology,
+                                     launcher::Environment const& environment) {
+  launcher::NodeFacts facts;
+  facts.host = os::short_hostname();
+  if (topology.node_index && *topology.node_index < topology.node_names.size()) {
+    facts.host = topology.node_names[*topology.node_index];
+  }
+  facts.cpus = os::usable_cpus();
+  facts.run_id = topology.run_id;
+  auto const gpus = os::count_gpus(find(environment, "CUDA_VISIBLE_DEVICES"), os::gpu_devices());
+  auto const workers = launcher::resolve_nproc(options.nproc, gpus, facts.cpus, topology.tasks_on_node);
+  if (!workers) {
+    return workers.error();
+  }
+  facts.workers = *workers;
+  return facts;
+}
+
+/// Where this agent's logs go. Without --log-dir a temporary directory, kept only when output was asked into it.
+Result<launcher::LogRoot> open_logs(launcher::Options const& options, launcher::NodeFacts const& facts,
+                                    launcher::Environment const& environment, std::vector<std::string>& notes) {
+  auto root = launcher::make_log_root(options.log_dir, facts.run_id, facts.host,
+                                      std::string(find(environment, "TMPDIR").value_or("/tmp")));
+  if (root && root->temporary &&
+      (options.redirects != launcher::StreamChoice{} || options.tee != launcher::StreamChoice{})) {
+    root->temporary = false;
+    notes.push_back("logs are in " + root->path + "; choose with --log-dir");
+  }
+  return root;
+}
+
+int run(std::vector<std::string> const& arguments) {
+  os::ensure_standard_descriptors();
+  auto const environment = read_environment();
+  auto parsed = launcher::parse_options(arguments, environment);
+  if (auto const* early = std::get_if<launcher::EarlyExit>(&parsed)) {
+    std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
+    return early->code;
+  }
+  launcher::AgentConfig config;
+  config.options = std::move(std::get<launcher::Options>(parsed));
+  auto topology = launcher::make_topology(config.options, environment, random_hex(16));
+  if (!topology) {
+    return complain(topology.error());
+  }
+  config.topology = *std::move(topology);
+  auto facts = find_out(config.options, config.topology, environment);
+  if (!facts) {
+    return complain(facts.error());
+  }
+  config.facts = *std::move(facts);
+  std::vector<std::string> notes = config.options.notes;
+  notes.insert(notes.end(), config.topology.notes.begin(), config.topology.notes.end());
+  if (config.options.dry_run) {
+    std::fputs(launcher::dry_run_text(config.options, config.topology, config.facts, environment).c_str(), stdout);
+    return 0;
+  }
+  auto logs = open_logs(config.options, config.facts, environment, notes);
+  if (!logs) {
+    return complain(logs.error());
+  }
+  config.logs = *std::move(logs);
+  config.facts.log_root = config.logs.path;
+  config.environment = environment;
+  config.nonce = random_hex(16);
+  config.colour = isatty(STDERR_FILENO) != 0;
+  log_setup("cxxrun[" + config.facts.host + "]", log_level(config.options.log_level).value_or(Level::info));
+  for (auto const& note : notes) {
+    log(Level::warn, note);
+  }
+  os::raise_nofile_limit();
+  pid_t const self = getpid();
+  int const code = os::run_under_parent([&](os::AgentSide const& side) { return launcher::run_agent(config, side); });
+  if (getpid() == self) {
+    launcher::remove_log_root(config.logs);
+  }
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return run(std::vector<std::string>(argv + 1, argv + argc));
+}

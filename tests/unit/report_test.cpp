@@ -1,0 +1,84 @@
+#include "launcher/report.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;  // NOLINT(google-build-using-namespace)
+using rendezvous::End;
+using rendezvous::Failure;
+using rendezvous::Verdict;
+
+namespace {
+
+Verdict two_failures() {
+  Verdict verdict;
+  verdict.end = End::worker_failed;
+  verdict.exit_code = 137;
+  verdict.summary = "rank 3 on node1: signal 9 (SIGKILL); no restart left";
+  verdict.generation = 2;
+  verdict.restarts = 1;
+  verdict.max_restarts = 1;
+  Failure cause;
+  cause.host = "node1";
+  cause.group_rank = 1;
+  cause.exit.rank = 3;
+  cause.exit.local_rank = 1;
+  cause.exit.pid = 77;
+  cause.exit.status = ExitStatus::signalled(9);
+  cause.exit.stderr_tail = "step 41\nstep 42\n";
+  Failure other;
+  other.host = "node0";
+  other.exit.status = ExitStatus::exited(1);
+  verdict.failures = {cause, other};
+  return verdict;
+}
+
+}  // namespace
+
+TEST_CASE("report: the cause is told in full, the others in a line each", "[unit]") {
+  std::string const line(72, '=');
+  CHECK(launcher::format_report(two_failures(), "train.py", false) ==
+        line +
+            "\ncxxrun: train.py: worker failed\n"
+            "  rank 3 on node1: signal 9 (SIGKILL); no restart left\n"
+            "  first failure: rank 3 on node1 (node 1, local rank 1, pid 77)\n"
+            "  how:           signal 9 (SIGKILL)\n"
+            "  last lines of its stderr:\n"
+            "    | step 41\n"
+            "    | step 42\n"
+            "  1 more failed after it:\n"
+            "    rank 0 on node0: exit code 1\n"
+            "  restarts used: 1 of 1, last generation 2\n"
+            "  exit code:     137\n" +
+            line + "\n");
+}
+
+TEST_CASE("report: a success has none, and colour is only on request", "[unit]") {
+  CHECK(launcher::format_report(Verdict{}, "x", true).empty());
+  CHECK(launcher::format_report(two_failures(), "x", true).find("\033[") != std::string::npos);
+  CHECK(launcher::format_report(two_failures(), "x", false).find('\033') == std::string::npos);
+}
+
+TEST_CASE("report: a thousand failures are folded", "[unit]") {
+  auto verdict = two_failures();
+  verdict.failures.resize(1001, verdict.failures.back());
+  auto const text = launcher::format_report(verdict, "x", false);
+  CHECK(text.find("1000 more failed after it") != std::string::npos);
+  CHECK(text.find("… and 992 more") != std::string::npos);
+}
+
+TEST_CASE("report: both forms of torch's error file are read, anything else is nothing", "[unit]") {
+  CHECK(launcher::error_file_message(R"({"message":{"message":"ValueError: no\ndata","extraInfo":{}}})") ==
+        "ValueError: no data");
+  CHECK(launcher::error_file_message(R"({"message":"boom","timestamp":1})") == "boom");
+  CHECK(launcher::error_file_message("{").empty());
+  CHECK(launcher::error_file_message("[1]").empty());
+  CHECK(launcher::error_file_message(R"({"message":3})").empty());
+}
+
+TEST_CASE("report: the JSON verdict keeps bytes that are not UTF-8 from breaking it", "[unit]") {
+  auto verdict = two_failures();
+  verdict.failures[0].exit.stderr_tail = "\xff\xfe";
+  auto const json = launcher::verdict_json(verdict);
+  CHECK(json.find("\"exit_code\": 137") != std::string::npos);
+  CHECK(json.find("\"verdict\": \"worker failed\"") != std::string::npos);
+}
