@@ -266,8 +266,8 @@ class Agent {
     if (verdict_) {
       auto const report = format_report(*verdict_, config_.options.program, config_.colour);
       write_all(report);
-      if (!config_.facts.log_root.empty()) {
-        std::ofstream(config_.facts.log_root + "/verdict.json") << verdict_json(*verdict_);
+      if (!config_.logs.path.empty() && !config_.logs.temporary) {
+        std::ofstream(config_.logs.path + "/verdict.json") << verdict_json(*verdict_);
       }
     } else if (exit_ && !exit_->line.empty()) {
       log(Level::error, exit_->line);

@@ -1,0 +1,42 @@
+// Names of the enumerations in the messages' JSON text. Private to messages_write.cpp and messages_read.cpp.
+#pragma once
+
+#include <cstddef>
+
+#include <nlohmann/json.hpp>
+
+#include "rendezvous/messages.hpp"
+
+namespace cxxrun::rendezvous {
+
+using Json = nlohmann::json;
+
+inline char const* name_of(StopKind kind) {
+  switch (kind) {
+    case StopKind::failure: return "failure";
+    case StopKind::resize: return "resize";
+    case StopKind::user: return "user";
+  }
+  return "failure";
+}
+
+inline char const* name_of(ExitStatus::Kind kind) {
+  switch (kind) {
+    case ExitStatus::Kind::exited: return "exited";
+    case ExitStatus::Kind::signalled: return "signalled";
+    case ExitStatus::Kind::not_started: return "not_started";
+  }
+  return "exited";
+}
+
+inline char const* name_of(HelloReply::Why why) {
+  switch (why) {
+    case HelloReply::Why::accepted: return "accepted";
+    case HelloReply::Why::other_job: return "other_job";
+    case HelloReply::Why::other_version: return "other_version";
+    case HelloReply::Why::job_over: return "job_over";
+  }
+  return "accepted";
+}
+
+}  // namespace cxxrun::rendezvous

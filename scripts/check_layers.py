@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Fail when a file sees more than its layer may.
+
+  include/cxxrun  <-  src  <-  rendezvous  <-  launcher        (a file includes its own layer or one further left)
+
+Three rules:
+  1. direction: a layer never includes one to its right;
+  2. purity: only the shells listed here touch clocks, sockets, processes, threads, files, environment or randomness;
+  3. weight: the heavy headers stay in the few files listed here, which keeps the build short.
+A file that becomes a shell is added to the list in review, with its reason. Usage: scripts/check_layers.py [ROOT]
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+RANK = {"include": 0, "src": 1, "rendezvous": 2, "launcher": 3}
+
+# Shells: they await something, make an event, call a pure step and perform its actions.
+SHELLS = {
+    "src/os/": "the only home of system calls",
+    "src/client/": "the workers' blocking store client",
+    "rendezvous/channel": "one framed connection",
+    "rendezvous/client": "an agent's calls to the coordinator",
+    "rendezvous/server": "the coordinator's connections, timer and log",
+    "rendezvous/store_listen": "the stores' listening sockets",
+    "rendezvous/store_server": "the stores' thread and connections",
+    "launcher/agent.": "one node's event loop",
+    "launcher/console_writer": "the console's writing thread",
+    "launcher/descendants": "which processes are ours",
+    "launcher/log_dir": "makes and removes directories",
+    "launcher/log_file": "one log file",
+    "launcher/log_pump": "the workers' output, on its own thread",
+    "launcher/main.cpp": "environment, exit code",
+    "launcher/store_main.cpp": "the same for cxxrun-store",
+    "launcher/supervisor": "starts, watches and reaps workers",
+    "launcher/worker_streams": "pipes and files of one worker",
+}
+
+# Heavy headers, and who may include them.
+HEAVY = {
+    r"boost/(asio|process)": {
+        "src/os/asio_impl.cpp", "rendezvous/channel.hpp", "rendezvous/channel.cpp", "rendezvous/client.cpp",
+        "rendezvous/server.cpp", "rendezvous/store_server.cpp", "launcher/agent.cpp", "launcher/supervisor.cpp"},
+    r"nlohmann/json\.hpp": {"rendezvous/message_json.hpp", "launcher/report.cpp"},
+    r"spdlog/": {"src/os/log.cpp"},
+    r"CLI/": {"launcher/options.cpp"},
+}
+
+# <cerrno>, <csignal>, <sys/wait.h> and <sys/types.h> are vocabulary (numbers, macros): no touch of the outside.
+IMPURE = re.compile(
+    r"#\s*include\s*<(sys/(?!wait\.h|types\.h)|unistd\.h|thread|mutex|random|fstream|filesystem|poll\.h|fcntl\.h"
+    r"|netdb\.h)|(steady|system|high_resolution)_clock::now|Clock::now|\bgetenv\(|\bstd::cerr|\bstd::cout"
+    r"|src/os/log\.hpp")
+
+
+def is_shell(rel):
+    return any(rel.startswith(prefix) for prefix in SHELLS)
+
+
+def violations(root):
+    files = sorted(p for layer in RANK for p in (root / layer).rglob("*") if p.suffix in {".hpp", ".cpp", ".cu"})
+    for path in files:
+        rel = path.relative_to(root).as_posix()
+        layer = rel.split("/")[0]
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            where = f"{rel}:{number}"
+            include = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
+            target = include[1] if include else ""
+            other = target.split("/")[0].replace("cxxrun", "include")
+            if other in RANK and RANK[other] > RANK[layer]:
+                yield f"{where}: {layer}/ may not include {other}/"
+            if not is_shell(rel) and IMPURE.search(line):
+                yield f"{where}: pure file touches the outside world: {line.strip()}"
+            for pattern, allowed in HEAVY.items():
+                if target and re.match(pattern, target) and rel not in allowed:
+                    yield f"{where}: heavy header {target} outside the files that may include it"
+    for prefix in SHELLS:
+        if not any(p.relative_to(root).as_posix().startswith(prefix) for p in files):
+            yield f"scripts/check_layers.py: shell {prefix} does not exist any more"
+
+
+def self_test():
+    """The check must be able to fail: three planted violations are found."""
+    with tempfile.TemporaryDirectory() as tmp:
+        root = pathlib.Path(tmp)
+        for layer in RANK:
+            (root / layer).mkdir()
+        (root / "src/pure.cpp").write_text(
+            '#include "launcher/options.hpp"\nauto t = std::chrono::steady_clock::now();\n#include <CLI/CLI.hpp>\n')
+        return sum(v.startswith("src/pure.cpp") for v in violations(root)) == 3
+
+
+if __name__ == "__main__":
+    if not self_test():
+        sys.exit("check_layers: the self-test found nothing: the check is broken")
+    found = list(violations(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")))
+    for violation in found:
+        print(violation)
+    print(f"layers: {len(found)} violations" if found else "layers: clean")
+    sys.exit(bool(found))
