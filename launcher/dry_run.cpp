@@ -93,6 +93,7 @@ Words differences(WorkerSpec const& worker, Environment const& inherited) {
 
 std::string command_text(WorkerSpec const& worker) {
   Words words;
+  words.reserve(worker.argv.size());
   for (auto const& word : worker.argv) {
     words.push_back(printable(shell_quote(word), 4096));
   }
@@ -112,6 +113,7 @@ std::string dry_run_text(Options const& options, JobTopology const& topology, No
                          Environment const& inherited) {
   auto const workers = plan_workers(likely_generation(options, topology, facts), options, facts, inherited);
   std::vector<Words> changed;
+  changed.reserve(workers.size());
   for (auto const& worker : workers) {
     changed.push_back(differences(worker, inherited));
   }

@@ -233,6 +233,7 @@ std::string explain_unknown(std::string_view argument) {
     }
   }
   std::vector<std::string> names;
+  names.reserve(kRows.size());
   for (auto const& row : kRows) {
     names.push_back(bare(row.name));
   }

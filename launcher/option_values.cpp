@@ -2,6 +2,7 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 
 #include "src/core/text.hpp"
 
@@ -95,6 +96,7 @@ ConfKey const* find_key(std::string const& name) {
 
 std::string key_list() {
   std::vector<std::string> names;
+  names.reserve(kConfKeys.size());
   for (auto const& key : kConfKeys) {
     names.emplace_back(key.name);
   }
@@ -205,7 +207,7 @@ Result<std::chrono::milliseconds> parse_seconds(std::string_view text, bool zero
   char const* const end = text.data() + text.size();
   auto const [stop, error] = std::from_chars(text.data(), end, seconds, std::chars_format::fixed);
   bool const number = !text.empty() && stop == end && error == std::errc{};
-  auto const millis = number && seconds >= 0 && seconds <= kYear ? static_cast<std::int64_t>(seconds * 1000 + 0.5) : -1;
+  auto const millis = number && seconds >= 0 && seconds <= kYear ? std::llround(seconds * 1000) : -1;
   if (millis < 0 || (millis == 0 && !zero_allowed)) {
     return expected(std::string("a number of seconds ") + (zero_allowed ? "(0 or more)" : "above 0") + " is expected");
   }

@@ -42,7 +42,7 @@ struct StreamChoice {
 
 enum class StdinMode { null, rank0 };
 
-struct Options {
+struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per process, grouped by meaning
   // topology
   std::optional<NodeRange> nnodes;  ///< unset: Slurm's nodes, else 1
   NprocPerNode nproc = ProcWord::by_default;

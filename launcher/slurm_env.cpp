@@ -40,7 +40,7 @@ Result<void> require(Environment const& environment, std::string const& because)
       "SLURM_JOB_ID",  "SLURM_LOCALID",       "SLURM_NODEID",         "SLURM_PROCID",
       "SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURM_STEP_TASKS_PER_NODE"};
   std::vector<std::string> missing;
-  for (std::string const name : kNeeded) {
+  for (char const* const name : kNeeded) {
     if (value_of(environment, name).empty()) {
       missing.push_back(name);
     }
@@ -50,14 +50,14 @@ Result<void> require(Environment const& environment, std::string const& because)
 
 /// The variable that tells that srun started this process, or "" when nothing does.
 std::string sign_of_step(Environment const& environment) {
-  for (std::string const name :
+  for (char const* const name :
        {"SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURM_STEP_TASKS_PER_NODE"}) {
     if (!value_of(environment, name).empty()) {
       return name;
     }
   }
   // A batch script has these as well, but then together with a job id.
-  for (std::string const name : {"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"}) {
+  for (char const* const name : {"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"}) {
     if (!value_of(environment, name).empty() && value_of(environment, "SLURM_JOB_ID").empty()) {
       return name;
     }

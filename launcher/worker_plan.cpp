@@ -88,7 +88,7 @@ std::vector<std::string> as_words(Environment const& environment) {
   std::vector<std::string> words;
   words.reserve(environment.size());
   for (auto const& [name, value] : environment) {
-    words.push_back(name + "=" + value);
+    words.push_back(std::string(name).append("=").append(value));
   }
   std::sort(words.begin(), words.end());
   return words;
@@ -125,6 +125,18 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     workers.push_back(std::move(worker));
   }
   return workers;
+}
+
+std::string log_root_path(std::string const& base, std::string const& run_id, std::string const& host) {
+  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  std::string name = run_id.substr(0, 100) + "_" + host.substr(0, 100);
+  for (char& c : name) {
+    c = kPlain.find(c) == std::string_view::npos ? '_' : c;
+  }
+  if (name.front() == '.') {
+    name.front() = '_';
+  }
+  return base + (base.ends_with('/') ? "" : "/") + name;
 }
 
 }  // namespace cxxrun::launcher

@@ -43,7 +43,7 @@ Environment lone_task() {
   return environment;
 }
 
-std::vector<std::uint16_t> const kJobPorts = cxxrun::port_sequence("3.0", 16);
+std::vector<std::uint16_t> const job_ports = cxxrun::port_sequence("3.0", 16);
 
 }  // namespace
 
@@ -66,7 +66,7 @@ TEST_CASE("topology: zero flags under srun is the step, met at its first node", 
   expected.expected_nodes = 2;
   expected.node_index = 1;
   expected.node_names = {"node1", "node2"};
-  expected.meeting = Meeting{Host::other, "node1", kJobPorts, false};
+  expected.meeting = Meeting{Host::other, "node1", job_ports, false};
 
   CHECK(made({}, task()) == expected);
   CHECK(made({}, task("task 0 on node1")).meeting.host == Host::me);
@@ -107,7 +107,7 @@ TEST_CASE("topology: an endpoint on a node of the step makes that node host", "[
 
   CHECK(here.meeting == Meeting{Host::me, "NODE2.cluster", {29500}, false});
   CHECK(here.notes.size() == 1);
-  CHECK(made({"--rdzv-endpoint", "node1"}, task()).meeting == Meeting{Host::other, "node1", kJobPorts, false});
+  CHECK(made({"--rdzv-endpoint", "node1"}, task()).meeting == Meeting{Host::other, "node1", job_ports, false});
   CHECK(made({"--rdzv-endpoint", "10.77.0.1:29500"}, task()).meeting.host == Host::find_out);
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("topology: an endpoint on no node of the step says: drop the flag", "[
 TEST_CASE("topology: torchrun's static flags work under Slurm when they agree with it", "[unit]") {
   auto const topology = made({"--master-addr", "node1", "--master-port", "29500", "--node-rank", "1"}, task());
 
-  CHECK(topology.meeting == Meeting{Host::other, "node1", kJobPorts, false});
+  CHECK(topology.meeting == Meeting{Host::other, "node1", job_ports, false});
   CHECK(topology.master_addr == "node1");
   CHECK(topology.master_port == 29500);
   CHECK(mistake({"--node-rank", "0"}, task()) ==
@@ -198,11 +198,11 @@ TEST_CASE("topology: static flags meet on derived ports and keep the master port
 }
 
 TEST_CASE("topology: the store's port is never tried for the rendezvous", "[unit]") {
-  std::string const first = std::to_string(kJobPorts.front());
+  std::string const first = std::to_string(job_ports.front());
   auto const topology = made({"--master-port", first}, task());
 
-  CHECK(topology.master_port == kJobPorts.front());
-  CHECK(topology.meeting.ports == std::vector<std::uint16_t>(kJobPorts.begin() + 1, kJobPorts.end()));
+  CHECK(topology.master_port == job_ports.front());
+  CHECK(topology.meeting.ports == std::vector<std::uint16_t>(job_ports.begin() + 1, job_ports.end()));
 
   auto const both = made({"--nnodes", "2", "--rdzv-endpoint", "h:29500", "--master-port", "29500"});
   CHECK(both.master_port == 0);

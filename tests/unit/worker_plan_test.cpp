@@ -30,7 +30,7 @@ Generation third_generation() {
   return generation;
 }
 
-NodeFacts const kFacts{"node2", 9, 2, "/logs/42.0_node2", "42.0"};
+NodeFacts const node_facts{"node2", 9, 2, "/logs/42.0_node2", "42.0"};
 
 Options options_for(Words words) {
   words.emplace_back("./train");
@@ -38,7 +38,7 @@ Options options_for(Words words) {
 }
 
 std::vector<WorkerSpec> planned(Words const& words, Environment const& inherited = {},
-                                NodeFacts const& facts = kFacts) {
+                                NodeFacts const& facts = node_facts) {
   return plan_workers(third_generation(), options_for(words), facts, inherited);
 }
 
@@ -53,7 +53,7 @@ std::string variable(WorkerSpec const& worker, std::string const& name) {
 
 Words command_of(Words const& words, Environment const& inherited = {}) {
   Options const options = std::get<Options>(parse_options(words, {}));
-  return plan_workers(third_generation(), options, kFacts, inherited).at(1).argv;
+  return plan_workers(third_generation(), options, node_facts, inherited).at(1).argv;
 }
 
 }  // namespace
@@ -96,7 +96,7 @@ TEST_CASE("worker_plan: the user's own settings are kept, torchrun's are overwri
 }
 
 TEST_CASE("worker_plan: threads are the CPUs shared out, at least one", "[unit]") {
-  NodeFacts crowded = kFacts;
+  NodeFacts crowded = node_facts;
   crowded.cpus = 1;
 
   CHECK(variable(planned({})[0], "OMP_NUM_THREADS") == "4");
@@ -104,7 +104,7 @@ TEST_CASE("worker_plan: threads are the CPUs shared out, at least one", "[unit]"
 }
 
 TEST_CASE("worker_plan: without files there is no error file and everything is on the console", "[unit]") {
-  NodeFacts no_files = kFacts;
+  NodeFacts no_files = node_facts;
   no_files.log_root.clear();
 
   for (auto const& worker : planned({"-r", "3", "-t", "3", "--local-ranks-filter", "0"}, {}, no_files)) {
@@ -136,7 +136,7 @@ TEST_CASE("worker_plan: the prefix follows torchrun's template when there is one
 TEST_CASE("worker_plan: only global rank 0 may have the standard input", "[unit]") {
   Generation first = third_generation();
   first.rank_base = 0;
-  auto const workers = plan_workers(first, options_for({"--stdin", "rank0"}), kFacts, {});
+  auto const workers = plan_workers(first, options_for({"--stdin", "rank0"}), node_facts, {});
 
   CHECK(workers[0].inherit_stdin);
   CHECK_FALSE(workers[1].inherit_stdin);
@@ -155,4 +155,9 @@ TEST_CASE("worker_plan: the environment is sorted as words, names that extend ot
   auto const words = planned({}, {{"RANK_X", "1"}, {"RANK0", "1"}})[0].environment;
 
   CHECK(std::is_sorted(words.begin(), words.end()));
+}
+
+TEST_CASE("worker_plan: a run id cannot lead the logs out of their directory", "[unit]") {
+  CHECK(log_root_path("logs", "42.0", "node2") == "logs/42.0_node2");
+  CHECK(log_root_path("/logs/", "../../etc a", "n") == "/logs/_._.._etc_a_n");
 }
