@@ -119,8 +119,8 @@ std::vector<std::string> numbers_of(std::vector<Range> const& ranges) {
   return numbers;
 }
 
-/// Slurm expands the brackets before the last from right to left, each one outside the next, and the last innermost:
-/// with three brackets the middle one is the slowest.
+/// The last bracket is the fastest, then the first, and so on to the last but one: recorded with up to three brackets
+/// ("r[0-1]c[0-1]n[0-1]" goes on with r1c0n0 after r0c0n1); with more the same rule is assumed.
 std::vector<std::string> expand(Pattern const& pattern) {
   std::size_t const brackets = pattern.ranges.size();
   std::vector<std::size_t> fastest_first;

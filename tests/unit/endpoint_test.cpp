@@ -49,6 +49,7 @@ TEST_CASE("endpoint: short and full names of a host agree, prefixes do not", "[u
   CHECK(cxxrun::same_host_name("node1", "NODE1.cluster.local"));
   CHECK(cxxrun::same_host_name("node1.cluster", "node1"));
   CHECK_FALSE(cxxrun::same_host_name("node1", "node10"));
+  CHECK_FALSE(cxxrun::same_host_name("node10", "node1"));
   CHECK_FALSE(cxxrun::same_host_name("node1.a", "node1.b"));
   CHECK_FALSE(cxxrun::same_host_name("10", "10.0.0.1"));
 }
