@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "src/core/endpoint.hpp"
+#include "launcher/log_dir.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -107,10 +107,22 @@ std::string stream_text(StreamPlan const& stream) {
   return stream.file + (stream.console ? " and console" : "");
 }
 
+/// Nothing is created in a dry run, so the name may turn out to be taken.
+std::string likely_log_root(Options const& options, NodeFacts const& facts) {
+  if (options.log_dir == "/dev/null") {
+    return "";
+  }
+  return options.log_dir.empty()
+             ? "(temporary directory)"
+             : options.log_dir + "/" + path_component(facts.run_id) + "_" + path_component(facts.host);
+}
+
 }  // namespace
 
-std::string dry_run_text(Options const& options, JobTopology const& topology, NodeFacts const& facts,
+std::string dry_run_text(Options const& options, JobTopology const& topology, NodeFacts const& found,
                          Environment const& inherited) {
+  NodeFacts facts = found;
+  facts.log_root = likely_log_root(options, found);
   auto const workers = plan_workers(likely_generation(options, topology, facts), options, facts, inherited);
   std::vector<Words> changed;
   changed.reserve(workers.size());
@@ -125,6 +137,11 @@ std::string dry_run_text(Options const& options, JobTopology const& topology, No
                  });
   }
   std::string text = topology_text(topology, facts);
+  for (auto const* const notes : {&options.notes, &topology.notes}) {
+    for (auto const& note : *notes) {
+      text += "note         " + note + "\n";
+    }
+  }
   if (!shared.empty()) {
     text += "\nset for every worker:\n";
   }

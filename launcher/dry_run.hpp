@@ -11,7 +11,8 @@ namespace cxxrun::launcher {
 
 /// Ends with a newline. Ranks are those of a first start with all nodes alike; ports that only a real start decides
 /// are named, not invented. Values of inherited variables are never printed, only of those that cxxrun sets.
-[[nodiscard]] std::string dry_run_text(Options const& options, JobTopology const& topology, NodeFacts const& facts,
+/// `found.log_root` is not looked at: no directory exists yet.
+[[nodiscard]] std::string dry_run_text(Options const& options, JobTopology const& topology, NodeFacts const& found,
                                        Environment const& inherited);
 
 }  // namespace cxxrun::launcher

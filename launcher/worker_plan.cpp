@@ -127,16 +127,4 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
   return workers;
 }
 
-std::string log_root_path(std::string const& base, std::string const& run_id, std::string const& host) {
-  constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-  std::string name = run_id.substr(0, 100) + "_" + host.substr(0, 100);
-  for (char& c : name) {
-    c = kPlain.find(c) == std::string_view::npos ? '_' : c;
-  }
-  if (name.front() == '.') {
-    name.front() = '_';
-  }
-  return base + (base.ends_with('/') ? "" : "/") + name;
-}
-
 }  // namespace cxxrun::launcher

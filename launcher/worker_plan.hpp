@@ -45,8 +45,4 @@ struct NodeFacts {
 [[nodiscard]] std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,
                                                    NodeFacts const& facts, Environment const& inherited);
 
-/// "<base>/<run id>_<host>", NodeFacts::log_root: one directory per job and agent, found again without a listing.
-/// Characters of the two names that do not belong into a file name become '_'.
-[[nodiscard]] std::string log_root_path(std::string const& base, std::string const& run_id, std::string const& host);
-
 }  // namespace cxxrun::launcher

@@ -19,14 +19,16 @@ std::string dry_run(std::vector<std::string> const& words, Environment const& en
 TEST_CASE("dry_run: one standalone worker, as recorded", "[unit]") {
   NodeFacts const facts{"here", 8, 1, "", "random"};
 
-  check_golden("dry_run_standalone.txt", dry_run({"--dry-run", "train.py", "--name", "a b"}, {{"SECRET", "x"}}, facts));
+  check_golden("dry_run_standalone.txt",
+               dry_run({"--dry-run", "--log-dir", "/dev/null", "train.py", "--name", "a b"}, {{"SECRET", "x"}}, facts));
 }
 
 TEST_CASE("dry_run: the second node of a Slurm step, as recorded", "[unit]") {
-  NodeFacts const facts{"node2", 8, 2, "/logs/3.0_node2", "3.0"};
+  NodeFacts const facts{"node2", 8, 2, "", "3.0"};
 
-  check_golden("dry_run_slurm.txt", dry_run({"--dry-run", "-t", "1", "./train"},
-                                            recorded_environment("env-plain.txt", "task 1 on node2"), facts));
+  check_golden("dry_run_slurm.txt",
+               dry_run({"--dry-run", "-t", "1", "--monitor-interval", "1", "--log-dir", "/logs", "./train"},
+                       recorded_environment("env-plain.txt", "task 1 on node2"), facts));
 }
 
 TEST_CASE("dry_run: no value of an inherited variable is shown", "[unit]") {
