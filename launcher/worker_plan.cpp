@@ -59,7 +59,6 @@ void set_defaults(Environment& environment, NodeFacts const& facts) {
   std::uint32_t const threads = std::max(1U, facts.cpus / std::max(1U, facts.workers));
   environment.emplace("OMP_NUM_THREADS", std::to_string(threads));
   environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-  environment.emplace("NCCL_ASYNC_ERROR_HANDLING", "1");  // the name before PyTorch 2.2
   environment.emplace("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
 }
 

@@ -91,7 +91,6 @@ TEST_CASE("worker_plan: the user's own settings are kept, torchrun's are overwri
 
   CHECK(variable(worker, "OMP_NUM_THREADS") == "7");
   CHECK(variable(worker, "TORCH_NCCL_ASYNC_ERROR_HANDLING") == "0");
-  CHECK(variable(worker, "NCCL_ASYNC_ERROR_HANDLING") == "1");
   CHECK(variable(worker, "RANK") == "4");
 }
 
