@@ -1,6 +1,19 @@
-# Installed: the programs, the library for workers, its headers.
+# Installed: the programs, the library for workers, its headers, CMake and pkg-config files, manual page, completion.
+include(CMakePackageConfigHelpers)
+install(TARGETS cxxrun_program cxxrun_store_program)
 install(TARGETS cxxrun EXPORT cxxrunTargets)
 install(DIRECTORY include/cxxrun DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/cxxrun)
+install(EXPORT cxxrunTargets NAMESPACE cxxrun:: DESTINATION ${config_dir})
+configure_package_config_file(cmake/cxxrunConfig.cmake.in ${PROJECT_BINARY_DIR}/cxxrunConfig.cmake
+  INSTALL_DESTINATION ${config_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/cxxrunConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/cxxrunConfig.cmake ${PROJECT_BINARY_DIR}/cxxrunConfigVersion.cmake
+  DESTINATION ${config_dir})
+configure_file(cmake/cxxrun.pc.in ${PROJECT_BINARY_DIR}/cxxrun.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/cxxrun.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
 install(FILES docs/cxxrun.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES scripts/completion/cxxrun.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
   RENAME cxxrun)
