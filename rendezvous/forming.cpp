@@ -24,7 +24,8 @@ std::size_t can_come(State const& state, Policy const& policy) {
 std::size_t target_size(State const& state, Policy const& policy) {
   std::size_t target = std::min<std::size_t>(policy.max_nodes, can_come(state, policy));
   if (state.ever_ran) {
-    auto const gone = std::count_if(state.seats.begin(), state.seats.end(), [](Seat const& s) { return s.leaving; });
+    auto const gone =
+        std::count_if(state.seats.begin(), state.seats.end(), [](Seat const& s) { return s.leaving != 0; });
     target = std::min(target, state.seats.size() - static_cast<std::size_t>(gone));
   }
   return std::max<std::size_t>(target, policy.min_nodes);

@@ -37,8 +37,8 @@ void after_stop(Turn& turn) {
   State& state = turn.state;
   turn.act(CloseStore{state.number});
   for (auto& seat : state.seats) {
-    if (seat.leaving && state.present.contains(seat.agent)) {
-      turn.act(Tell{seat.agent, Finished{128 + state.stop.signal, ""}});
+    if (seat.leaving != 0 && state.present.contains(seat.agent)) {
+      turn.act(Tell{seat.agent, Finished{128 + seat.leaving, ""}});
       turn.act(HangUp{seat.agent});
       drop(state, seat.agent);
     } else if (!seat.unkillable.empty()) {
@@ -75,7 +75,7 @@ void begin_stopping(Turn& turn, StopReason reason) {
       continue;
     }
     ++state.awaited;
-    if (!seat.leaving) {
+    if (seat.leaving == 0) {
       turn.act(Tell{seat.agent, Stop{state.number, state.stop.kind, state.stop.why}});
     }
   }
@@ -162,7 +162,7 @@ void lose_seat(Turn& turn, Seat& seat, std::string const& how) {
   bool const was_done = seat.now == Seat::Now::succeeded;
   if (!was_done) {
     seat.now = Seat::Now::lost;
-    if (!seat.leaving) {
+    if (seat.leaving == 0) {
       count_loss(state, seat.node);
     }
   }
@@ -278,7 +278,7 @@ void leave(Turn& turn, AgentId agent, int signal) {
   Seat* const seat = state.phase == Phase::forming ? nullptr : seat_of(state, agent);
   std::size_t staying = state.present.size() - 1;
   for (auto const& other : state.seats) {
-    staying -= (other.leaving && other.agent != agent && state.present.contains(other.agent)) ? 1 : 0;
+    staying -= (other.leaving != 0 && other.agent != agent && state.present.contains(other.agent)) ? 1 : 0;
   }
   bool const job_ends = node.hosts || (state.ever_ran && staying < turn.policy.min_nodes);
   auto const why = node.host + " was told to end by " + signal_name(signal);
@@ -291,14 +291,14 @@ void leave(Turn& turn, AgentId agent, int signal) {
       state.stop = {StopKind::user, signal, why};
       conclude(turn, make_verdict(state, turn.policy, End::stopped, 128 + signal, why));
     } else if (seat != nullptr) {
-      seat->leaving = true;
+      seat->leaving = signal;
       lose_seat(turn, *seat, "left");
     } else if (state.phase == Phase::forming) {
       consider_forming(turn);
     }
     return;
   }
-  seat->leaving = true;
+  seat->leaving = signal;
   if (state.phase == Phase::running) {
     begin_stopping(turn, {job_ends ? StopKind::user : StopKind::resize, signal, why});
   } else if (job_ends) {
@@ -326,24 +326,26 @@ void on(Turn& turn, Said const& event) {
       event.message);
 }
 
-/// The members that have not answered in time are treated as lost.
+/// The members that have not answered in time are treated as lost, all of them before anything follows from it.
 void drop_silent(Turn& turn) {
-  Phase const phase = turn.state.phase;
-  std::uint64_t const number = turn.state.number;
-  std::vector<AgentId> silent;
-  for (auto const& seat : turn.state.seats) {
+  State& state = turn.state;
+  Phase const phase = state.phase;
+  for (auto& seat : state.seats) {
     bool const waits = phase == Phase::preparing ? seat.now == Seat::Now::invited : seat.now != Seat::Now::stopped;
-    if (waits && turn.state.present.contains(seat.agent)) {
-      silent.push_back(seat.agent);
+    if (waits && state.present.contains(seat.agent)) {
+      turn.say("no answer from " + seat.node.host);
+      turn.act(HangUp{seat.agent});
+      drop(state, seat.agent);
+      count_loss(state, seat.node);
+      seat.now = Seat::Now::lost;
+      --state.awaited;
     }
   }
-  for (AgentId const agent : silent) {
-    turn.act(HangUp{agent});
-    if (turn.state.phase == phase && turn.state.number == number) {
-      on(turn, Lost{agent, "no answer in time"});
-    } else {
-      drop(turn.state, agent);
-    }
+  if (phase == Phase::preparing) {
+    turn.act(CloseStore{state.number});
+    begin_forming(turn);
+  } else {
+    after_stop(turn);
   }
 }
 

@@ -56,7 +56,7 @@ struct Seat {
   NodeInfo node;
   std::uint32_t rank_base = 0;
   enum class Now { invited, ready, running, succeeded, stopped, lost } now = Now::invited;
-  bool leaving = false;           ///< told to end by its user
+  int leaving = 0;                ///< the signal by which its user told it to end; 0 = stays
   std::vector<WorkerExit> exits;  ///< as reported by Stopped
   std::vector<std::string> unkillable;
 };
