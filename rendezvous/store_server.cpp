@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <future>
 #include <map>
 #include <pthread.h>
@@ -33,9 +34,9 @@ using boost::system::error_code;
 using Descriptor = asio::posix::stream_descriptor;
 using wire::StoreDecoder;
 
-constexpr std::size_t kReadBytes = 64 * 1024;                 // the buffer all connections share
-constexpr std::size_t kOutputCap = 1024 * 1024;               // unsent replies above which a connection is not read
-constexpr std::size_t kKeptOutput = 64 * 1024;                // capacity a drained output buffer may keep
+constexpr std::size_t kReadBytes = 64UL * 1024;               // the buffer all connections share
+constexpr std::size_t kOutputCap = 1024UL * 1024;             // unsent replies above which a connection is not read
+constexpr std::size_t kKeptOutput = 64UL * 1024;              // capacity a drained output buffer may keep
 constexpr int kAcceptsPerTurn = 64;                           // a connection storm does not starve those already in
 constexpr auto kAcceptPause = std::chrono::milliseconds(50);  // after accept ran out of descriptors
 constexpr int kLoggedClosings = 16;                           // per store; a hostile client must not flood the log
@@ -332,13 +333,17 @@ struct StoreServer::Impl {
 StoreServer::StoreServer() : impl_(std::make_unique<Impl>()) {}
 
 StoreServer::~StoreServer() {
-  impl_->on_thread([this] {
-    while (!impl_->stores.empty()) {
-      impl_->close(impl_->stores.begin()->first);
-    }
-    impl_->work.reset();
-  });
-  impl_->thread.join();
+  try {
+    impl_->on_thread([this] {
+      while (!impl_->stores.empty()) {
+        impl_->close(impl_->stores.begin()->first);
+      }
+      impl_->work.reset();
+    });
+    impl_->thread.join();
+  } catch (...) {
+    std::abort();  // no memory left even to say goodbye
+  }
 }
 
 Result<std::uint16_t> StoreServer::open(std::uint64_t generation, StoreBind const& where) {

@@ -23,6 +23,8 @@ class StoreServer {
   ~StoreServer();  ///< Closes every store and joins the thread.
   StoreServer(StoreServer const&) = delete;
   StoreServer& operator=(StoreServer const&) = delete;
+  StoreServer(StoreServer&&) = delete;
+  StoreServer& operator=(StoreServer&&) = delete;
 
   /// Binds and listens at once (so the port is known and reachable on return) and serves until `close`.
   /// Returns the bound port. Errors: in_use naming the port, io. Callable from any thread.

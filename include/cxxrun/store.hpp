@@ -48,6 +48,8 @@ class Store {
   /// Errors: timeout (naming the last reason), protocol (something else listens there), usage (no host or port).
   static Result<Store> connect(StoreAddress const& address, Millis timeout = kDefaultTimeout);
 
+  Store(Store const&) = delete;
+  Store& operator=(Store const&) = delete;
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
   ~Store();

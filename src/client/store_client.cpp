@@ -2,9 +2,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <optional>
 #include <poll.h>
 #include <random>
@@ -13,6 +10,7 @@
 #include <unistd.h>
 
 #include "cxxrun/store.hpp"
+#include "src/client/dial.hpp"
 #include "src/core/time.hpp"
 #include "src/wire/store_protocol.hpp"
 
@@ -24,7 +22,7 @@ using namespace cxxrun::wire;  // NOLINT(google-build-using-namespace): the requ
 constexpr Millis kFirstPause{20};
 constexpr Millis kLongestPause{1000};
 constexpr Millis kCancelGrace{5000};  // how long the server may take to confirm a CANCEL_WAIT
-constexpr std::size_t kReadBytes = 64 * 1024;
+constexpr std::size_t kReadBytes = 64UL * 1024;
 
 std::string name_of(StoreAddress const& address) {
   return "store at " + address.host + " port " + std::to_string(address.port);
@@ -45,96 +43,7 @@ std::vector<std::string> shared_keys(std::vector<std::string> const& keys) {
 
 TimePoint deadline_after(Millis timeout) {
   TimePoint const now = Clock::now();
-  return timeout > TimePoint::max() - now ? TimePoint::max() : now + timeout;
-}
-
-// A descriptor that closes itself.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  Fd(Fd const&) = delete;
-  Fd& operator=(Fd const&) = delete;
-  ~Fd() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-    }
-  }
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
-
-// Waits for the socket; false when the deadline came first.
-bool ready(int fd, short events, TimePoint deadline) {
-  for (;;) {
-    auto const left = std::chrono::ceil<Millis>(deadline - Clock::now()).count();
-    pollfd entry{fd, events, 0};
-    constexpr std::int64_t kLongestPoll = 3'600'000;
-    int const n = ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, kLongestPoll)));
-    if (n > 0) {
-      return true;
-    }
-    if (left <= 0 && n == 0) {
-      return false;
-    }
-  }
-}
-
-// One attempt at one address.
-Result<Fd> connect_to(addrinfo const& address, TimePoint deadline) {
-  Fd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (fd.get() < 0) {
-    return fail(Errc::io, "cannot make a socket", errno);
-  }
-  int const on = 1;
-  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) {
-    return fail(Errc::closed, "cannot connect", errno);
-  }
-  if (!ready(fd.get(), POLLOUT, deadline)) {
-    return fail(Errc::timeout, "no answer to the connection attempt");
-  }
-  int error = 0;
-  socklen_t length = sizeof error;
-  ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  if (error != 0) {
-    return fail(Errc::closed, "cannot connect", error);
-  }
-  return fd;
-}
-
-// One attempt at every address of the host. Each gets its share of the time, so that one that swallows packets
-// does not use up what the others need.
-Result<Fd> connect_to_any(StoreAddress const& address, TimePoint deadline) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  int const error = ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
-  if (error != 0) {
-    return fail(Errc::not_found, "cannot resolve the name: " + std::string(::gai_strerror(error)));
-  }
-  std::unique_ptr<addrinfo, void (*)(addrinfo*)> const owner(found, ::freeaddrinfo);
-  int left = 0;
-  for (addrinfo const* a = found; a != nullptr; a = a->ai_next) {
-    ++left;
-  }
-  Result<Fd> result = fail(Errc::not_found, "the name has no address");
-  for (addrinfo const* a = found; a != nullptr; a = a->ai_next, --left) {
-    TimePoint const now = Clock::now();
-    result = connect_to(*a, now + (deadline - now) / left);
-    if (result) {
-      break;
-    }
-  }
-  return result;
+  return timeout > std::chrono::duration_cast<Millis>(TimePoint::max() - now) ? TimePoint::max() : now + timeout;
 }
 
 }  // namespace
@@ -142,14 +51,14 @@ Result<Fd> connect_to_any(StoreAddress const& address, TimePoint deadline) {
 struct Store::Impl {
   StoreAddress address;
   Millis timeout;
-  Fd fd{};
+  OwnedFd fd{};
   std::string_view unread{};      // received, not yet used; points into the buffer
   std::optional<Error> broken{};  // why this connection cannot be used any more
   std::array<char, kReadBytes> buffer{};
 
   Error breaks(Errc code, std::string const& why, int os_errno = 0) {
     broken = fail(code, name_of(address) + ": " + why, os_errno);
-    fd = Fd();
+    fd = OwnedFd();
     return *broken;
   }
 
@@ -162,7 +71,7 @@ struct Store::Impl {
       if (n >= 0) {
         bytes.remove_prefix(static_cast<std::size_t>(n));
       } else if (errno == EAGAIN) {
-        if (!ready(fd.get(), POLLOUT, deadline)) {
+        if (!socket_ready(fd.get(), POLLOUT, deadline)) {
           return breaks(Errc::timeout, "does not take a request");
         }
       } else if (errno != EINTR) {
@@ -195,7 +104,7 @@ struct Store::Impl {
   // Waits for the server to send something, and takes what there is.
   Result<void> fill(TimePoint deadline) {
     while (unread.empty()) {
-      if (!ready(fd.get(), POLLIN, deadline)) {
+      if (!socket_ready(fd.get(), POLLIN, deadline)) {
         return fail(Errc::timeout, name_of(address) + " did not answer in time");
       }
       ssize_t const n = ::recv(fd.get(), buffer.data(), buffer.size(), 0);
@@ -326,7 +235,7 @@ Result<Store> Store::connect(StoreAddress const& address, Millis timeout) {
   Millis pause = kFirstPause;
   for (;;) {
     auto impl = std::make_unique<Impl>(Impl{address, timeout});
-    auto fd = connect_to_any(address, deadline);
+    auto fd = dial(address, deadline);
     Result<void> greeted = fd ? Result<void>() : fd.error();
     if (fd) {
       impl->fd = std::move(*fd);

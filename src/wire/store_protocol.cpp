@@ -196,7 +196,7 @@ void StoreDecoder::take_count() {
 void StoreDecoder::take_length() {
   string_length_ = gathered();
   scratch_used_ = 0;
-  bool const is_key = strings_.size() % shape_of(op_).strings == 0;
+  bool const is_key = strings_.size() % std::max<std::size_t>(shape_of(op_).strings, 1) == 0;
   std::uint64_t const most = is_key ? kMaxStoreKeyBytes : kMaxStoreValueBytes;
   if (string_length_ > most) {
     breaks(std::string(name_of(op_)) + " with a " + (is_key ? "key" : "value") + " of " +

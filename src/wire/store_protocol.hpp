@@ -14,15 +14,15 @@
 namespace cxxrun::wire {
 
 /// Longest key, in bytes. The libuv server of PyTorch has the same bound.
-inline constexpr std::uint64_t kMaxStoreKeyBytes = 8 * 1024;
+inline constexpr std::uint64_t kMaxStoreKeyBytes = 8ULL * 1024;
 /// Longest value, in bytes; also what a key may grow to by APPEND.
-inline constexpr std::uint64_t kMaxStoreValueBytes = 64 * 1024 * 1024;
+inline constexpr std::uint64_t kMaxStoreValueBytes = 64ULL * 1024 * 1024;
 /// Most keys in one CHECK, WAIT, MULTI_GET or MULTI_SET.
 inline constexpr std::uint64_t kMaxStoreKeys = 131072;
 /// Sum of the lengths in one request: what a connection can make the decoder hold.
-inline constexpr std::uint64_t kMaxStoreRequestBytes = 128 * 1024 * 1024;
+inline constexpr std::uint64_t kMaxStoreRequestBytes = 128ULL * 1024 * 1024;
 /// Longest reply, in bytes; only MULTI_GET can reach it.
-inline constexpr std::uint64_t kMaxStoreReplyBytes = 256 * 1024 * 1024;
+inline constexpr std::uint64_t kMaxStoreReplyBytes = 256ULL * 1024 * 1024;
 
 /// Which numbering of opcodes a connection uses. Its first bytes decide; it never changes afterwards.
 enum class StoreDialect {
