@@ -30,8 +30,8 @@ bool socket_ready(int fd, short events, TimePoint deadline) {
 namespace {
 
 // One attempt at one address.
-Result<OwnedFd> connect_to(addrinfo const& address, TimePoint deadline) {
-  OwnedFd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Result<os::UniqueFd> connect_to(addrinfo const& address, TimePoint deadline) {
+  os::UniqueFd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd.get() < 0) {
     return fail(Errc::io, "cannot make a socket", errno);
   }
@@ -56,7 +56,7 @@ Result<OwnedFd> connect_to(addrinfo const& address, TimePoint deadline) {
 
 // Each address gets its share of the time, so that one that swallows packets
 // does not use up what the others need.
-Result<OwnedFd> dial(StoreAddress const& address, TimePoint deadline) {
+Result<os::UniqueFd> dial(StoreAddress const& address, TimePoint deadline) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
@@ -70,7 +70,7 @@ Result<OwnedFd> dial(StoreAddress const& address, TimePoint deadline) {
   for (addrinfo const* a = found; a != nullptr; a = a->ai_next) {
     ++left;
   }
-  Result<OwnedFd> result = fail(Errc::not_found, "the name has no address");
+  Result<os::UniqueFd> result = fail(Errc::not_found, "the name has no address");
   for (addrinfo const* a = found; a != nullptr; a = a->ai_next, --left) {
     TimePoint const now = Clock::now();
     result = connect_to(*a, now + (deadline - now) / left);

@@ -51,14 +51,14 @@ TimePoint deadline_after(Millis timeout) {
 struct Store::Impl {
   StoreAddress address;
   Millis timeout;
-  OwnedFd fd{};
+  os::UniqueFd fd{};
   std::string_view unread{};      // received, not yet used; points into the buffer
   std::optional<Error> broken{};  // why this connection cannot be used any more
   std::array<char, kReadBytes> buffer{};
 
   Error breaks(Errc code, std::string const& why, int os_errno = 0) {
     broken = fail(code, name_of(address) + ": " + why, os_errno);
-    fd = OwnedFd();
+    fd.reset();
     return *broken;
   }
 
