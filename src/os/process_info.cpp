@@ -107,10 +107,9 @@ bool catches_signal(pid_t pid, int signal) {
 }
 
 std::vector<pid_t> children_of(pid_t pid) {
-  static bool const kListed =
-      access("/proc/self/task", F_OK) == 0 &&
-      access(proc(getpid(), "task/" + std::to_string(getpid()) + "/children").c_str(), F_OK) == 0;
-  if (!kListed) {
+  static bool const listed_by_kernel =
+      access(("/proc/self/task/" + std::to_string(getpid()) + "/children").c_str(), F_OK) == 0;
+  if (!listed_by_kernel) {
     return children_by_scan(pid);
   }
   std::vector<pid_t> children;

@@ -39,7 +39,7 @@ struct ChildPlan {
 
 #define CXXRUN_CHILD_CODE __attribute__((no_sanitize("address", "thread", "undefined")))
 
-CXXRUN_CHILD_CODE [[noreturn]] void give_up(ChildPlan* plan, SpawnStage stage) {
+[[noreturn]] CXXRUN_CHILD_CODE void give_up(ChildPlan* plan, SpawnStage stage) {
   plan->stage = stage;
   plan->error = errno;
   for (;;) {
@@ -97,6 +97,18 @@ CXXRUN_CHILD_CODE int child_main(void* argument) {
   syscall(SYS_execve, plan->path, plan->argv, plan->environment);
   give_up(plan, SpawnStage::exec);
 }
+
+#if defined(__SANITIZE_THREAD__)
+// ThreadSanitizer's clone takes the child for a process with memory of its own and spoils ours.
+extern "C" int __clone(int (*)(void*), void*, int, void*, ...);  // NOLINT: glibc's own name
+int vfork_on(void* stack_top, int flags, ChildPlan* plan) {
+  return __clone(child_main, stack_top, flags, plan);
+}
+#else
+int vfork_on(void* stack_top, int flags, ChildPlan* plan) {
+  return clone(child_main, stack_top, flags, plan);
+}
+#endif
 
 std::vector<char*> pointers_to(std::vector<std::string> const& strings) {
   std::vector<char*> pointers;
@@ -164,7 +176,7 @@ SpawnResult spawn(SpawnRequest const& request) {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  pid_t const pid = clone(child_main, static_cast<char*>(stack) + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
+  pid_t const pid = vfork_on(static_cast<char*>(stack) + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
   int const fork_error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   munmap(stack, kStackBytes);
@@ -191,7 +203,11 @@ FoundProgram find_program(std::string const& name, std::vector<std::string> cons
   for (bool more = true; more;) {
     auto const colon = rest.find(':');
     std::string path(rest.substr(0, colon));
-    path = (path.empty() ? std::string(".") : path) + "/" + name;  // an empty entry means the working directory
+    if (path.empty()) {
+      path = ".";  // an empty entry means the working directory
+    }
+    path += '/';
+    path += name;
     int const why = executable_error(path);
     if (why == 0) {
       return {path, 0};
