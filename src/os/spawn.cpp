@@ -202,10 +202,8 @@ FoundProgram find_program(std::string const& name, std::vector<std::string> cons
   std::string_view rest = search_path(environment);
   for (bool more = true; more;) {
     auto const colon = rest.find(':');
-    std::string path(rest.substr(0, colon));
-    if (path.empty()) {
-      path = ".";  // an empty entry means the working directory
-    }
+    auto const entry = rest.substr(0, colon);
+    std::string path(entry.empty() ? std::string_view(".") : entry);  // an empty entry is the working directory
     path += '/';
     path += name;
     int const why = executable_error(path);
