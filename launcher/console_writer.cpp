@@ -72,12 +72,13 @@ std::size_t next_piece(std::string_view lines) {
   if (auto const* end = static_cast<char const*>(memrchr(lines.data(), '\n', PIPE_BUF)); end != nullptr) {
     return static_cast<std::size_t>(end - lines.data()) + 1;
   }
-  auto const line_end = lines.find('\n');
-  return std::min(line_end == std::string_view::npos ? lines.size() : line_end + 1, kPiece);
+  auto const line_end = lines.substr(0, kPiece).find('\n');
+  return line_end == std::string_view::npos ? std::min(lines.size(), kPiece) : line_end + 1;
 }
 
 struct ConsoleWriter::Impl {
-  Target target;
+  Target target;          ///< the thread's, once it runs
+  bool terminal = false;  ///< as it was at the start
   std::function<void()> on_room;
   os::UniqueFd abandon{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  ///< readable: stop waiting for the console
   std::atomic<bool> abandoned = false;
@@ -169,12 +170,17 @@ bool ConsoleWriter::Impl::wait_for_room() const {
 ConsoleWriter::ConsoleWriter(int fd, std::function<void()> on_room) : impl_(std::make_shared<Impl>()) {
   impl_->target = open_target(fd);
   impl_->on_room = std::move(on_room);
+  impl_->terminal = impl_->target.kind == Kind::terminal;
   impl_->dead = !impl_->target.fd;
   impl_->thread = std::make_unique<os::BoundedThread>("cxxrun-console", [impl = impl_] { impl->run(); });
 }
 
 ConsoleWriter::~ConsoleWriter() {
   finish(Clock::now());
+}
+
+bool ConsoleWriter::is_terminal() const {
+  return impl_->terminal;
 }
 
 void ConsoleWriter::push(std::string& lines) {

@@ -34,6 +34,7 @@ class ConsoleWriter {
   ConsoleWriter(ConsoleWriter const&) = delete;
   ConsoleWriter& operator=(ConsoleWriter const&) = delete;
 
+  [[nodiscard]] bool is_terminal() const;
   /// Takes whole lines; `lines` is left empty. Never blocks. A console that is gone (EPIPE, hang-up, disk full)
   /// swallows everything.
   void push(std::string& lines);

@@ -11,10 +11,14 @@ constexpr std::size_t kUsualLine = std::size_t{64} << 10;
 
 }  // namespace
 
-LinePrefixer::LinePrefixer(std::string prefix, std::size_t longest_line)
-    : prefix_(std::move(prefix)), longest_line_(longest_line) {}
+LinePrefixer::LinePrefixer(std::string prefix, std::size_t longest_line, Return meaning)
+    : prefix_(std::move(prefix)), longest_line_(longest_line), meaning_(meaning) {}
 
 void LinePrefixer::feed(std::string_view chunk, std::string& out) {
+  if (meaning_ == Return::redraws) {
+    feed_terminal(chunk, out);
+    return;
+  }
   // memrchr, since the library's rfind goes byte by byte.
   auto const* newline = static_cast<char const*>(memrchr(chunk.data(), '\n', chunk.size()));
   if (newline == nullptr) {
@@ -35,6 +39,26 @@ void LinePrefixer::feed(std::string_view chunk, std::string& out) {
     append_lines(chunk.substr(0, last + 1), out);
   }
   keep(chunk.substr(last + 1), out);
+}
+
+void LinePrefixer::feed_terminal(std::string_view chunk, std::string& out) {
+  // A return at the very end waits for its successor: "\r\n" ends a line and redraws nothing.
+  auto at = kept_.size() - (kept_.ends_with('\r') ? 1 : 0);
+  std::string const text = std::exchange(kept_, {}).append(chunk);
+  std::size_t begin = 0;
+  for (;;) {
+    at = text.find_first_of("\r\n", at);
+    if (at == std::string::npos || (text[at] == '\r' && at + 1 == text.size())) {
+      break;
+    }
+    bool const ends_line = text[at] == '\n' || text[at + 1] == '\n';
+    auto const end = at + (text[at] == '\r' && ends_line ? 2 : 1);
+    if (ends_line || at > begin) {
+      out.append(prefix_).append(text, begin, end - begin);
+    }
+    begin = at = end;
+  }
+  keep(std::string_view(text).substr(begin), out);
 }
 
 void LinePrefixer::flush(std::string& out) {

@@ -36,11 +36,15 @@ struct Console {
 };
 
 struct Stream {
-  explicit Stream(PumpStream p) : plan(std::move(p)), pipe(plan.fd), prefixer(plan.prefix) {}
+  Stream(PumpStream p, Console* c)
+      : plan(std::move(p)),
+        pipe(plan.fd),
+        console(c),
+        prefixer(plan.prefix, kLongestLine, c != nullptr && c->writer.is_terminal() ? Return::redraws : Return::byte) {}
   PumpStream plan;
   os::UniqueFd pipe;
   os::UniqueFd file;
-  Console* console = nullptr;
+  Console* console;  ///< nullptr: not shown
   LinePrefixer prefixer;
   TailBuffer tail;
   bool paused = false;  ///< not in epoll, because its console is full
@@ -116,13 +120,11 @@ class Pump {
   void set_error_handler(std::function<void(std::string)> handler) { on_error_ = std::move(handler); }
 
   void add(std::uint64_t id, PumpStream plan) {
-    auto stream = std::make_unique<Stream>(std::move(plan));
+    auto* const console = plan.console ? consoles_[plan.to_stderr ? 1 : 0].get() : nullptr;
+    auto stream = std::make_unique<Stream>(std::move(plan), console);
     auto& s = *stream;
     int const flags = fcntl(s.pipe.get(), F_GETFL);
     fcntl(s.pipe.get(), F_SETFL, flags | O_NONBLOCK);
-    if (s.plan.console) {
-      s.console = consoles_[s.plan.to_stderr ? 1 : 0].get();
-    }
     if (!s.plan.file.empty()) {
       if (auto file = open_log_file(s.plan.file)) {
         s.file = std::move(file).value();

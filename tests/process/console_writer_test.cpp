@@ -1,6 +1,7 @@
 #include "launcher/console_writer.hpp"
 
 #include <limits.h>
+#include <semaphore>
 #include <sys/socket.h>
 
 #include "tests/support/catch.hpp"
@@ -22,6 +23,27 @@ std::string lines(std::size_t bytes) {
   return std::string(bytes - 1, 'x') + "\n";
 }
 
+/// A console that nobody reads, with a writer whose thread is stuck in the first MiB.
+struct UnreadConsole {
+  TestConsole console;
+  std::counting_semaphore<> room{0};
+  ConsoleWriter writer{console.fd(), [this] { room.release(); }};
+
+  UnreadConsole() {
+    push(kConsoleFull);
+    wait_until_taken();
+  }
+  void push(std::size_t bytes) {
+    auto text = lines(bytes);
+    writer.push(text);
+  }
+  void wait_until_taken() {
+    while (writer.full()) {
+      room.acquire();
+    }
+  }
+};
+
 }  // namespace
 
 TEST_CASE("console_writer: a piece holds as many whole lines as a pipe takes atomically", "[unit]") {
@@ -37,46 +59,27 @@ TEST_CASE("console_writer: a piece of a longer line never reaches into the next 
 }
 
 TEST_CASE("console_writer: it is full until its reader has taken the first part", "[process]") {
-  TestConsole console;
-  std::promise<void> room;
-  ConsoleWriter writer(console.fd(), [&room] { room.set_value(); });
-  // The first push may be taken by the thread at once and fill the pipe; what follows stays.
-  auto first = lines(kConsoleFull);
-  writer.push(first);
-  auto second = lines(kConsoleFull);
-  writer.push(second);
-  CHECK(writer.full());
+  UnreadConsole c;
+  c.push(kConsoleFull);
+  CHECK(c.writer.full());
 
-  console.start_reading();
-  CHECK(room.get_future().wait_for(kPlenty) == std::future_status::ready);
-  CHECK(writer.finish(Clock::now() + kPlenty));
-  CHECK(console.text().size() == 2 * kConsoleFull);
+  c.console.start_reading();
+  CHECK(c.room.try_acquire_for(kPlenty));
+  CHECK(c.writer.finish(Clock::now() + kPlenty));
+  CHECK(c.console.text().size() == 2 * kConsoleFull);
 }
 
 TEST_CASE("console_writer: what exceeds its memory is counted on the console and reported", "[process]") {
-  TestConsole console;
-  ConsoleWriter writer(console.fd(), [] {});
-  auto push = [&writer](std::size_t bytes) {
-    auto text = lines(bytes);
-    writer.push(text);
-  };
-  auto wait_until_taken = [&writer] {
-    while (writer.full()) {
-      std::this_thread::yield();
-    }
-  };
-  push(kConsoleFull);  // more than the pipe holds: the thread takes it and stays with it
-  wait_until_taken();
-  push(kConsoleMost);
-  push(1000);
-  push(2000);
-  console.start_reading();
-  wait_until_taken();
-  push(4);
+  UnreadConsole c;
+  c.push(kConsoleMost);
+  c.push(1000);
+  c.push(2000);
+  c.console.start_reading();
+  c.wait_until_taken();
+  c.push(4);
 
-  CHECK_FALSE(writer.finish(Clock::now() + kPlenty));
-  auto const text = console.text();
-  auto const end = text.substr(kConsoleFull + kConsoleMost);
+  CHECK_FALSE(c.writer.finish(Clock::now() + kPlenty));
+  auto const end = c.console.text().substr(kConsoleFull + kConsoleMost);
   CHECK_THAT(end, Catch::StartsWith("cxxrun: 3000 bytes of output are missing here") && Catch::EndsWith("\nxxx\n"));
 }
 
@@ -115,5 +118,33 @@ TEST_CASE("console_writer: a descriptor that is not open swallows everything", "
   writer.push(text);
   CHECK(text.empty());
   CHECK_FALSE(writer.full());
+  CHECK(writer.finish(Clock::now() + kPlenty));
+}
+
+TEST_CASE("console_writer: a terminal is told apart and gets its bytes", "[process]") {
+  cxxrun::os::UniqueFd const master(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE(grantpt(master.get()) == 0);
+  REQUIRE(unlockpt(master.get()) == 0);
+  cxxrun::os::UniqueFd const terminal(open(ptsname(master.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  REQUIRE(terminal);
+  ConsoleWriter writer(terminal.get(), [] {});
+  CHECK(writer.is_terminal());
+  CHECK_FALSE(ConsoleWriter(make_pipe().write.get(), [] {}).is_terminal());
+
+  // More than a terminal holds, so that it has to be waited for.
+  std::string text;
+  for (int i = 0; i < 2000; ++i) {
+    text += lines(80);
+  }
+  auto const bytes = text.size() + 2000;  // each newline is shown as two characters
+  writer.push(text);
+  std::string buffer(65536, '\0');
+  std::size_t got = 0;
+  while (got < bytes) {
+    auto const n = read(master.get(), buffer.data(), buffer.size());
+    REQUIRE(n > 0);
+    got += static_cast<std::size_t>(n);
+  }
+  CHECK(got == bytes);
   CHECK(writer.finish(Clock::now() + kPlenty));
 }

@@ -3,6 +3,7 @@
 #include "tests/support/catch.hpp"
 
 using cxxrun::launcher::LinePrefixer;
+using cxxrun::launcher::Return;
 
 namespace {
 
@@ -72,4 +73,23 @@ TEST_CASE("line_prefixer: a line that never ends is cut into prefixed pieces of 
   CHECK(out == "p abcd\np efgh\n");
   prefixer.feed("kl\nabcd\n", out);
   CHECK(out == "p abcd\np efgh\np ijkl\np abcd\n");
+}
+
+TEST_CASE("line_prefixer: on a terminal a progress bar is shown at each return, whatever the chunks", "[unit]") {
+  std::string const bytes = "\r 10%\r 20%\r\nnext\r\n\r 30%\nlast\r";
+  std::string const expected = "p  10%\rp  20%\r\np next\r\np  30%\np last\r\n";
+
+  for (std::size_t size = 1; size <= bytes.size(); ++size) {
+    LinePrefixer prefixer("p ", 100, Return::redraws);
+    std::string out;
+    for (std::size_t at = 0; at < bytes.size(); at += size) {
+      prefixer.feed(std::string_view(bytes).substr(at, size), out);
+    }
+    prefixer.flush(out);
+    CHECK(out == expected);
+  }
+}
+
+TEST_CASE("line_prefixer: elsewhere a progress bar stays one line", "[unit]") {
+  CHECK(in_chunks("\r 10%\r 20%\n", 3, "p ") == "p \r 10%\r 20%\n");
 }
