@@ -77,10 +77,12 @@ TEST_CASE("console_writer: what exceeds its memory is counted on the console and
   c.console.start_reading();
   c.wait_until_taken();
   c.push(4);
+  c.push(4);
 
   CHECK_FALSE(c.writer.finish(Clock::now() + kPlenty));
   auto const end = c.console.text().substr(kConsoleFull + kConsoleMost);
-  CHECK_THAT(end, Catch::StartsWith("cxxrun: 3000 bytes of output are missing here") && Catch::EndsWith("\nxxx\n"));
+  CHECK_THAT(end,
+             Catch::StartsWith("cxxrun: 3000 bytes of output are missing here") && Catch::EndsWith("\nxxx\nxxx\n"));
 }
 
 TEST_CASE("console_writer: a socket is written without signals and without changing its flags", "[process]") {
