@@ -1,5 +1,6 @@
 #include "launcher/supervisor.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <deque>
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/process/v2/process.hpp>
 
 #include "launcher/descendants.hpp"
 #include "launcher/log_pump.hpp"
@@ -31,8 +33,39 @@ namespace asio = boost::asio;
 constexpr std::size_t kErrorFileBytes = std::size_t{64} * 1024;
 constexpr std::chrono::seconds kLastSweep{5};
 
+// A worker's process, adopted from our own spawn. Boost.Process terminates, and waits for, whatever it still holds
+// when it is destroyed; nothing here may block, so it lets go first.
+class WorkerProcess {
+ public:
+  WorkerProcess() = default;
+  WorkerProcess(asio::io_context& io, pid_t pid) : process_(std::in_place, io.get_executor(), pid) {}
+  WorkerProcess(WorkerProcess&&) = default;
+  WorkerProcess& operator=(WorkerProcess&&) = delete;
+  WorkerProcess(WorkerProcess const&) = delete;
+  WorkerProcess& operator=(WorkerProcess const&) = delete;
+  ~WorkerProcess() {
+    if (process_) {
+      process_->detach();
+    }
+  }
+
+  // Takes the exit of a process that has ended. Its native code is the status word: exit_code() would make 9 of
+  // both "exit 9" and "killed by signal 9".
+  std::optional<ExitStatus> reap() {
+    boost::system::error_code error;
+    if (process_->running(error) || error) {
+      return std::nullopt;
+    }
+    return ExitStatus::from_wait(process_->native_exit_code());
+  }
+
+ private:
+  std::optional<boost::process::v2::process> process_;
+};
+
 // What the shell keeps of one worker; its life is in GroupState.
 struct Member {
+  std::optional<WorkerProcess> process;
   rendezvous::WorkerExit exit;
   std::string error_file;
   std::vector<PumpStream> pending;  // opened, not yet with the pump: added once every worker is started
@@ -90,14 +123,23 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void reap() {
-    while (auto const child = os::reap_any()) {
-      descendants.reaped(child->pid);
-      for (auto const& worker : state.workers) {
-        if (worker.pid == child->pid && worker.life == GroupWorker::Life::alive) {
-          happen(Exited{worker.local_rank, child->status});
-          break;
+    while (auto const pid = os::peek_ended()) {
+      auto const worker = std::find_if(state.workers.begin(), state.workers.end(), [&](GroupWorker const& each) {
+        return each.pid == *pid && each.life == GroupWorker::Life::alive;
+      });
+      if (worker == state.workers.end()) {
+        if (auto const stranger = os::reap_any()) {
+          descendants.reaped(stranger->pid);
         }
+        continue;
       }
+      auto const local_rank = worker->local_rank;
+      auto const status = members[local_rank].process->reap();
+      if (!status) {
+        return;  // it is not reapable after all: the next SIGCHLD or timer asks again
+      }
+      descendants.reaped(*pid);
+      happen(Exited{local_rank, *status});
     }
   }
 
@@ -270,6 +312,7 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
       start_failed(member, os::explain_failed_start(name, started.stage, started.error), started.error);
       return;
     }
+    member.process.emplace(io, started.pid);
     take_streams(member, std::move(*out), std::move(*err));
     happen(Started{local_rank, started.pid});
   }

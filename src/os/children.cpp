@@ -47,6 +47,12 @@ std::optional<Reaped> reap_any() {
   return Reaped{pid, ExitStatus::from_wait(status)};
 }
 
+std::optional<pid_t> peek_ended() {
+  siginfo_t info{};
+  bool const any = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0;
+  return any ? std::optional(info.si_pid) : std::nullopt;
+}
+
 bool has_children() {
   siginfo_t info{};
   return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
