@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cerrno>
 #include <fcntl.h>
+#include <poll.h>
 #include <map>
 #include <mutex>
 #include <sys/epoll.h>
@@ -27,6 +28,8 @@ namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 constexpr std::uint64_t kWakeId = 0;
+constexpr std::size_t kWorthWaking = std::size_t{64} << 10;
+constexpr timespec kGather{0, 1'000'000};
 
 /// One end of the stream's console and what was made for it since the last push.
 struct Console {
@@ -114,6 +117,10 @@ class Pump {
         }
       }
       push_staged();
+      if (carried_ > 0 && carried_ < kWorthWaking) {
+        let_lines_gather();
+      }
+      carried_ = 0;
     }
   }
 
@@ -172,6 +179,13 @@ class Pump {
     if (on_error_) {
       mailbox_->call_back([&] { on_error_(error.message()); });
     }
+  }
+
+  /// Writers of single lines cost a wake-up per line, and fight us for the pipe's lock, unless the next look comes
+  /// a little later. The first line after a silence was carried at once; commands end the wait.
+  void let_lines_gather() const {
+    pollfd wake{mailbox_->wake.get(), POLLIN, 0};
+    ppoll(&wake, 1, &kGather, nullptr);
   }
 
   void on_wake() {
@@ -236,6 +250,7 @@ class Pump {
       n = read(s.pipe.get(), buffer_.data(), std::min(most, buffer_.size()));
     } while (n < 0 && errno == EINTR);
     if (n > 0) {
+      carried_ += static_cast<std::size_t>(n);
       carry(s, std::string_view(buffer_).substr(0, static_cast<std::size_t>(n)));
     } else if (n < 0 && errno != EAGAIN) {
       return 0;
@@ -308,6 +323,7 @@ class Pump {
   std::map<std::uint64_t, std::string> tails_;  ///< of streams that have ended
   std::function<void(std::string)> on_error_;
   std::string buffer_;
+  std::size_t carried_ = 0;  ///< bytes since the last wait
   bool finished_ = false;
 };
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "tests/support/pump_console.hpp"
@@ -67,16 +68,34 @@ void reap(std::vector<pid_t> const& pids) {
   }
 }
 
-template <class Body>
-double mb_per_s(Style const& style, Body const& body) {
-  auto const from = std::chrono::steady_clock::now();
-  body();
-  std::chrono::duration<double> const took = std::chrono::steady_clock::now() - from;
-  return static_cast<double>(style.total) * kWriters / 1e6 / took.count();
+struct Cost {
+  double mb_per_s;
+  double cpu_s;  ///< of writers, pump and cats together: steadier than the rate on a busy machine
+};
+
+double cpu_seconds() {
+  double sum = 0;
+  for (int const who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    getrusage(who, &usage);
+    for (auto const& part : {usage.ru_utime, usage.ru_stime}) {
+      sum += static_cast<double>(part.tv_sec) + static_cast<double>(part.tv_usec) / 1e6;
+    }
+  }
+  return sum;
 }
 
-double cats(Style const& style, TempDir const& dir) {
-  return mb_per_s(style, [&] {
+template <class Body>
+Cost cost_of(Style const& style, Body const& body) {
+  auto const from = std::chrono::steady_clock::now();
+  double const cpu = cpu_seconds();
+  body();
+  std::chrono::duration<double> const took = std::chrono::steady_clock::now() - from;
+  return {static_cast<double>(style.total) * kWriters / 1e6 / took.count(), cpu_seconds() - cpu};
+}
+
+Cost cats(Style const& style, TempDir const& dir) {
+  return cost_of(style, [&] {
     std::vector<pid_t> pids;
     for (int i = 0; i < kWriters; ++i) {
       auto pipe = make_pipe();
@@ -87,8 +106,8 @@ double cats(Style const& style, TempDir const& dir) {
   });
 }
 
-double pump(Style const& style, TempDir const& dir, Sink sink) {
-  return mb_per_s(style, [&] {
+Cost pump(Style const& style, TempDir const& dir, Sink sink) {
+  return cost_of(style, [&] {
     auto console = make_pipe();
     os::UniqueFd const null(open("/dev/null", O_WRONLY | O_CLOEXEC));
     int const to = sink == Sink::pipe_console ? console.write.get() : null.get();
@@ -122,16 +141,21 @@ double median(std::vector<double> values) {
 void measure(Style const& style, int rounds) {
   std::array<std::vector<double>, 4> rates;
   std::array<std::vector<double>, 4> ratios;
+  std::array<std::vector<double>, 4> cpus;
   for (int round = 0; round < rounds; ++round) {
+    Cost cat{};
     for (std::size_t variant = 0; variant < rates.size(); ++variant) {
       TempDir const dir;
-      rates[variant].push_back(variant == 0 ? cats(style, dir) : pump(style, dir, static_cast<Sink>(variant - 1)));
-      ratios[variant].push_back(rates[variant].back() / rates[0].back());
+      auto const cost = variant == 0 ? cats(style, dir) : pump(style, dir, static_cast<Sink>(variant - 1));
+      cat = variant == 0 ? cost : cat;
+      rates[variant].push_back(cost.mb_per_s);
+      ratios[variant].push_back(cost.mb_per_s / cat.mb_per_s);
+      cpus[variant].push_back(cost.cpu_s / cat.cpu_s);
     }
   }
-  std::printf("%-28s", style.name);
+  std::printf("| %-27s |", style.name);
   for (std::size_t variant = 0; variant < rates.size(); ++variant) {
-    std::printf(" %10.0f %5.2f", median(rates[variant]), median(ratios[variant]));
+    std::printf(" %4.0f %4.2f %4.2f |", median(rates[variant]), median(ratios[variant]), median(cpus[variant]));
   }
   std::printf("\n");
   std::fflush(stdout);
@@ -145,8 +169,9 @@ int main(int argc, char** argv) {
   std::array<Style, 3> const styles{{{"64 B lines, one write each", 64, 64, 32 * kMiB},
                                      {"64 B lines, 64 KiB writes", 64, 65536, 256 * kMiB},
                                      {"4 KiB lines, 64 KiB writes", 4096, 65536, 256 * kMiB}}};
-  std::printf("MB/s and ratio to cat, %d rounds, medians\n%-28s %16s %16s %16s %16s\n", rounds, "4 writers",
-              "4 x cat > file", "file", "file+/dev/null", "file+console|cat");
+  std::printf("MB/s, rate / rate of cat, CPU time / CPU time of cat; medians of %d rounds\n\n", rounds);
+  std::printf("| %-27s | %-14s | %-14s | %-14s | %-14s |\n|---|---|---|---|---|\n", "4 writers", "4 x cat > file",
+              "file", "file+/dev/null", "file+console");
   for (auto const& style : styles) {
     measure(style, rounds);
   }
