@@ -1,0 +1,272 @@
+"""What the tests of whole jobs share: starting agents, waiting for what workers tell, finding what is left over.
+
+A test gets a directory of its own. Workers tell what they do by appending lines "GENERATION RANK WORD…" to the file
+`events` there and wait at gates (FIFOs), so that nothing depends on how fast the machine is. Every process of a
+test carries a marker in its environment; whoever still carries it at the end is a leftover and fails the test."""
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+CXXRUN = ""
+GUARD = 90  # seconds; against hanging only
+MARKER = "CXXRUN_TEST_MARKER"
+
+PROLOGUE = """#!/bin/sh
+note() { echo "$CXXRUN_GENERATION $RANK $*" >> "$DIR/events"; }
+gate() { : < "$DIR/$1"; }
+"""
+
+PYTHON_PROLOGUE = """import os, signal, sys, time
+DIR, RANK, GENERATION = os.environ["DIR"], os.environ["RANK"], os.environ["CXXRUN_GENERATION"]
+def note(*words):
+    with open(DIR + "/events", "a") as f:
+        f.write(" ".join([GENERATION, RANK, *map(str, words)]) + "\\n")
+def gate(name):
+    open(DIR + "/" + name).close()
+"""
+
+
+class Hang(AssertionError):
+    pass
+
+
+def wait_until(condition, what, guard=GUARD):
+    """Polls until condition() is true and returns what it returned."""
+    deadline = time.monotonic() + guard
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > deadline:
+            raise Hang(f"not within {guard} s: {what}")
+        time.sleep(0.005)
+
+
+def read(path):
+    try:
+        with open(path, errors="replace") as f:
+            return f.read()
+    except FileNotFoundError:
+        return ""
+
+
+def free_port():
+    """A port that nobody listens on, outside the range from which the kernel hands out ports."""
+    while True:
+        port = random.randint(20000, 32000)
+        with socket.socket() as s:
+            try:
+                s.bind(("0.0.0.0", port))
+                return port
+            except OSError:
+                continue
+
+
+def children(pid):
+    return [int(word) for word in read(f"/proc/{pid}/task/{pid}/children").split()]
+
+
+def alive(pid):
+    """Whether the process runs; a zombie does not."""
+    stat = read(f"/proc/{pid}/stat")
+    return bool(stat) and stat.rsplit(")", 1)[1].split()[0] not in "ZX"
+
+
+def processes_with(marker):
+    """Process ids that have the marker in their environment, whoever their parent is now."""
+    wanted = f"{MARKER}={marker}".encode()
+    found = []
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/environ", "rb") as f:
+                if wanted in f.read().split(b"\0") and alive(entry):
+                    found.append(int(entry))
+        except OSError:
+            continue
+    return found
+
+
+class Agent:
+    """One started cxxrun: its first process (the parent) and, through it, the agent proper."""
+
+    def __init__(self, arguments, env, base, **more):
+        self.files = (base + ".out", base + ".err")
+        more.setdefault("stdin", subprocess.DEVNULL)
+        with open(self.files[0], "w") as out, open(self.files[1], "w") as err:
+            more.setdefault("stdout", out)
+            more.setdefault("stderr", err)
+            self.process = subprocess.Popen([CXXRUN, *arguments], env=env, **more)
+        self.pid = self.process.pid
+
+    @property
+    def stdout(self):
+        return read(self.files[0])
+
+    @property
+    def stderr(self):
+        return read(self.files[1])
+
+    def agent_pid(self):
+        return wait_until(lambda: children(self.pid), "the agent process is forked")[0]
+
+    def wait(self, guard=GUARD):
+        try:
+            return self.process.wait(guard)
+        except subprocess.TimeoutExpired:
+            raise Hang(f"cxxrun still runs after {guard} s; its stderr:\n{self.stderr}") from None
+
+    def says(self, text):
+        wait_until(lambda: text in self.stderr or self.process.poll() is not None, f"'{text}' on stderr")
+        assert text in self.stderr, f"cxxrun ended without saying '{text}':\n{self.stderr}"
+
+
+class JobCase(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="cxxrun-job-test-")
+        self.marker = os.path.basename(self.dir)
+        self.agents = []
+        self.gates = []
+        self.port = free_port()
+
+    def tearDown(self):
+        for agent in self.agents:
+            if agent.process.poll() is None:
+                agent.process.send_signal(signal.SIGCONT)
+                agent.process.kill()
+                agent.process.wait()
+        for fd in self.gates:
+            os.close(fd)
+        try:
+            wait_until(lambda: not processes_with(self.marker), "nothing is left over", 10)
+        except Hang:
+            left = {pid: read(f"/proc/{pid}/cmdline").replace("\0", " ") for pid in processes_with(self.marker)}
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            self.fail(f"left over: {left}")
+        finally:
+            shutil.rmtree(self.dir, ignore_errors=True)
+
+    # ---- workers
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def worker(self, body, name="worker"):
+        """A shell script with `note WORD…` and `gate NAME`; returns its path."""
+        with open(self.path(name), "w") as f:
+            f.write(PROLOGUE + body + "\n")
+        os.chmod(self.path(name), 0o755)
+        return self.path(name)
+
+    def python_worker(self, body, name="worker.py"):
+        """The same in Python; returns what to put behind the options (not run through cxxrun's .py rule)."""
+        with open(self.path(name), "w") as f:
+            f.write(PYTHON_PROLOGUE + body + "\n")
+        return ["/usr/bin/python3", self.path(name)]
+
+    def make_gate(self, name):
+        os.mkfifo(self.path(name))
+
+    def open_gate(self, name):
+        """Lets through everybody who waits at the gate, and everybody who comes later."""
+        self.gates.append(os.open(self.path(name), os.O_RDWR))  # whoever waits in open(2) is let through
+        with open(self.path(name + ".open"), "w"):
+            pass
+        os.rename(self.path(name + ".open"), self.path(name))
+
+    def events(self, word=None, generation=None):
+        """(generation, rank, words…) of the whole lines so far."""
+        lines = read(self.path("events"))
+        lines = lines[: lines.rfind("\n") + 1].splitlines()
+        events = [(int(g), int(r), *words) for g, r, *words in (line.split(" ") for line in lines)]
+        return [e for e in events
+                if (word is None or e[2] == word) and (generation is None or e[0] == generation)]
+
+    def await_events(self, count, word, generation=None):
+        def seen():
+            found = self.events(word, generation)
+            return found if len(found) >= count else None
+        try:
+            return wait_until(seen, f"{count} × '{word}' of generation {generation}")
+        except Hang as hang:
+            texts = "\n".join(agent.stderr for agent in self.agents)
+            raise Hang(f"{hang}\nevents: {self.events()}\nstderr:\n{texts}") from None
+
+    # ---- agents
+
+    def environment(self, extra=None):
+        env = {name: value for name, value in os.environ.items()
+               if not name.startswith(("SLURM_", "PET_", "TORCH", "CXXRUN_", "OMP_", "MASTER_"))}
+        env.update({MARKER: self.marker, "DIR": self.dir, "TMPDIR": self.dir})
+        env.update(extra or {})
+        return {name: value for name, value in env.items() if value is not None}
+
+    def start(self, *arguments, env=None, **more):
+        agent = Agent(arguments, self.environment(env), self.path(f"agent{len(self.agents)}"), **more)
+        self.agents.append(agent)
+        return agent
+
+    def start_node(self, *arguments, nnodes="2", **more):
+        """One agent of a job of several on this machine."""
+        return self.start("--nnodes", nnodes, "--rdzv-endpoint", f"127.0.0.1:{self.port}", *arguments, **more)
+
+    def start_two(self, *arguments, nnodes="2", **more):
+        """Two agents, the first of which hosts the coordinator."""
+        first = self.start_node(*arguments, nnodes=nnodes, **more)
+        first.says("waiting for nodes" if nnodes == "2" else "waiting for more")
+        return first, self.start_node(*arguments, nnodes=nnodes, **more)
+
+    def run_job(self, *arguments, **more):
+        agent = self.start(*arguments, **more)
+        agent.code = agent.wait()
+        return agent
+
+    def assert_codes(self, codes, *agents):
+        found = [agent.wait() for agent in agents]
+        self.assertEqual(found, list(codes), "\n".join(agent.stderr for agent in agents))
+
+
+def count_reports(*agents):
+    """How many full reports were printed (each stands between two rules)."""
+    return sum(agent.stderr.splitlines().count("=" * 72) for agent in agents) / 2
+
+
+class _Result(unittest.TextTestResult):
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self.passed = 0
+
+    def startTest(self, test):
+        super().startTest(test)
+        self.began = time.monotonic()
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.passed += 1
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        if os.environ.get("CXXRUN_TEST_TIMES"):
+            print(f"{time.monotonic() - self.began:6.2f} s  {test.id()}", flush=True)
+
+
+def main():
+    """SCRIPT CXXRUN [unittest arguments, for example -k NAME]; prints 'N passed, N failed, N skipped'."""
+    global CXXRUN
+    CXXRUN = os.path.abspath(sys.argv.pop(1))
+    runner = unittest.TextTestRunner(resultclass=_Result, stream=sys.stdout)
+    result = unittest.main(testRunner=runner, exit=False).result
+    failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
+    print(f"{result.passed} passed, {failed} failed, {len(result.skipped)} skipped")
+    sys.exit(1 if failed or not result.passed else 0)
