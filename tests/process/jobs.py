@@ -53,7 +53,7 @@ def read(path):
     try:
         with open(path, errors="replace") as f:
             return f.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return ""
 
 
