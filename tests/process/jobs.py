@@ -15,7 +15,7 @@ import time
 import unittest
 
 CXXRUN = ""
-GUARD = 90  # seconds; against hanging only
+GUARD = 45  # seconds; against hanging only
 MARKER = "CXXRUN_TEST_MARKER"
 
 PROLOGUE = """#!/bin/sh
