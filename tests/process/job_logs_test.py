@@ -1,0 +1,226 @@
+"""Where the output of whole jobs goes: files, console, trouble with either. Usage: job_logs_test.py CXXRUN"""
+import glob
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import jobs
+from jobs import JobCase, read
+
+HOST = socket.gethostname().split(".")[0]
+LINES = 25_000
+
+
+class Files(JobCase):
+    def setUp(self):
+        super().setUp()
+        self.logs = self.path("logs")
+
+    def run_logged(self, program, *arguments, workers=2):
+        return self.run_job("--standalone", "--log-dir", self.logs, "--nproc-per-node", str(workers), *arguments, program)
+
+    def found(self):
+        """{path below the run's directory: text} of the workers' files."""
+        [root] = glob.glob(f"{self.logs}/*_{HOST}*")
+        return {name[len(root) + 1:]: read(name) for name in glob.glob(f"{root}/attempt_*/*/*.log")}
+
+    def test_redirected_streams_go_to_files_named_by_generation_and_local_rank_only(self):
+        program = self.worker('echo "out $RANK"; echo "err $RANK" >&2; test $CXXRUN_GENERATION = 2')
+        job = self.run_logged(program, "-r", "3")
+        self.assertEqual(job.code, 0, job.stderr)
+        files = self.found()
+        for generation in (1, 2):
+            for rank in (0, 1):
+                for name, text in (("stdout", f"out {rank}\n"), ("stderr", f"err {rank}\n")):
+                    file = f"attempt_{generation}/{rank}/{name}.log"
+                    # In generation 1 the failure of one worker may come before the other has spoken.
+                    self.assertIn(files.get(file), (text,) if generation == 2 else (text, "", None), file)
+        self.assertEqual(job.stdout, "")
+        self.assertNotIn("err ", job.stderr)
+
+    def test_teed_streams_go_to_files_and_to_the_console_with_host_and_rank(self):
+        job = self.run_logged(self.worker('echo "out $RANK"; echo "err $RANK" >&2'), "-t", "3")
+        self.assertEqual(sorted(job.stdout.splitlines()), [f"[{HOST}:0] out 0", f"[{HOST}:1] out 1"])
+        self.assertEqual(sorted(line for line in job.stderr.splitlines() if line.startswith("[")),
+                         [f"[{HOST}:0] err 0", f"[{HOST}:1] err 1"])
+        self.assertEqual(self.found(), {"attempt_1/0/stdout.log": "out 0\n", "attempt_1/0/stderr.log": "err 0\n",
+                                        "attempt_1/1/stdout.log": "out 1\n", "attempt_1/1/stderr.log": "err 1\n"})
+
+    def test_streams_are_chosen_by_local_rank(self):
+        job = self.run_logged(self.worker('echo "out $RANK"; echo "err $RANK" >&2'), "-r", "0:1,1:2")
+        self.assertEqual(job.stdout, f"[{HOST}:1] out 1\n")
+        self.assertIn(f"[{HOST}:0] err 0", job.stderr)
+        self.assertNotIn("err 1", job.stderr)
+        self.assertEqual(self.found(), {"attempt_1/0/stdout.log": "out 0\n", "attempt_1/1/stderr.log": "err 1\n"})
+
+    def test_the_filter_silences_the_other_local_ranks_on_the_console_but_not_in_files(self):
+        job = self.run_logged(self.worker('echo "out $RANK"'), "-t", "3", "--local-ranks-filter", "1", workers=3)
+        self.assertEqual(job.stdout, f"[{HOST}:1] out 1\n")
+        self.assertEqual([self.found()[f"attempt_1/{rank}/stdout.log"] for rank in range(3)],
+                         ["out 0\n", "out 1\n", "out 2\n"])
+
+    def test_two_agents_with_one_log_directory_do_not_share_a_file(self):
+        program = self.worker('echo "rank $RANK"')
+        agents = self.start_two("--log-dir", self.logs, "--rdzv-id", "run7", "-r", "3", program)
+        self.assert_codes([0, 0], *agents)
+        texts = [read(name) for name in glob.glob(f"{self.logs}/run7_{HOST}*/attempt_1/0/stdout.log")]
+        self.assertEqual(sorted(texts), ["rank 0\n", "rank 1\n"])
+
+    def test_a_second_run_deletes_nothing_of_the_first(self):
+        for text in ("first", "second"):
+            job = self.run_job("--standalone", "--rdzv-id", "same", "--log-dir", self.logs, "-r", "3",
+                               self.worker(f"echo {text}"))
+            self.assertEqual(job.code, 0, job.stderr)
+        texts = [read(name) for name in glob.glob(f"{self.logs}/*/attempt_1/0/stdout.log")]
+        self.assertEqual(sorted(texts), ["first\n", "second\n"])
+
+    def test_the_verdict_is_in_the_log_directory_as_json(self):
+        self.make_gate("never")
+        job = self.run_logged(self.worker("test $RANK = 0 || { echo broken >&2; exit 9; }\ngate never"),
+                              "--max-restarts", "0")
+        self.assertEqual(job.code, 9)
+        [file] = glob.glob(f"{self.logs}/*/verdict.json")
+        verdict = json.loads(read(file))
+        self.assertEqual((verdict["verdict"], verdict["exit_code"], verdict["generation"]), ("worker failed", 9, 1))
+        self.assertEqual([(f["rank"], f["exit_code"], f["stderr"].strip()) for f in verdict["failures"]],
+                         [(1, 9, "broken")])
+
+
+class Console(JobCase):
+    def check_flood(self, lines):
+        """Every line of every rank is there, whole and in order."""
+        seen = {}
+        for line in lines:
+            prefix, rank, number, filler = line.split(" ")
+            self.assertEqual((prefix, filler), (f"[{HOST}:{rank}]", "x" * 60))
+            seen.setdefault(int(rank), []).append(int(number))
+        self.assertEqual(sorted(seen), [0, 1, 2, 3])
+        for rank in seen:
+            self.assertEqual(seen[rank], list(range(LINES)))
+
+    FLOOD = "for i in range(%d): sys.stdout.write(f'{RANK} {i} ' + 'x' * 60 + '\\n')" % LINES
+
+    def test_100000_lines_of_four_workers_arrive_whole_on_console_and_in_files(self):
+        job = self.run_job("--standalone", "--nproc-per-node", "4", "-t", "1", "--log-dir", self.path("logs"),
+                           *self.python_worker(self.FLOOD))
+        self.assertEqual(job.code, 0, job.stderr)
+        self.check_flood(job.stdout.splitlines())
+        for rank in range(4):
+            [file] = glob.glob(self.path(f"logs/*/attempt_1/{rank}/stdout.log"))
+            self.assertEqual(read(file), "".join(f"{rank} {i} {'x' * 60}\n" for i in range(LINES)))
+
+    def test_100000_lines_arrive_whole_without_files(self):
+        job = self.run_job("--standalone", "--nproc-per-node", "4", "--log-dir", "/dev/null",
+                           *self.python_worker(self.FLOOD))
+        self.assertEqual(job.code, 0, job.stderr)
+        self.check_flood(job.stdout.splitlines())
+
+    def test_a_last_line_without_newline_arrives_before_the_others_next_line(self):
+        job = self.run_job("--standalone", "--nproc-per-node", "2", self.worker('printf "last of $RANK"'))
+        self.assertEqual(sorted(job.stdout.splitlines()), [f"[{HOST}:0] last of 0", f"[{HOST}:1] last of 1"])
+
+    def test_the_words_of_a_worker_that_is_killed_arrive(self):
+        job = self.run_job("--standalone", "--max-restarts=0", self.worker('echo before; printf "cut off"; kill -9 $$'))
+        self.assertEqual(job.code, 137)
+        self.assertEqual(job.stdout, f"[{HOST}:0] before\n[{HOST}:0] cut off\n")
+
+    def test_a_grandchild_that_keeps_the_pipe_does_not_keep_the_job(self):
+        program = self.worker("(trap '' TERM HUP; note child; sleep 1000) &\necho parent")
+        job = self.run_job("--standalone", program)
+        self.assertEqual(job.code, 0, job.stderr)
+        self.assertEqual(job.stdout, f"[{HOST}:0] parent\n")
+
+    def test_a_failure_is_acted_upon_while_nobody_reads_the_console(self):
+        # Rank 0 floods the console until its write blocks; rank 1 fails when the test lets it.
+        self.make_gate("go")
+        self.make_gate("end")
+        program = self.python_worker(f"""
+note("start")
+if GENERATION == "1" and RANK == "0":
+    for i in range(100):
+        sys.stdout.write("flood " * 20000 + "\\n")
+        sys.stdout.flush()
+        note("wrote", i)
+    gate("never")
+gate("go" if GENERATION == "1" else "end")
+sys.exit(GENERATION == "1")""")
+        self.make_gate("never")
+        job = self.start("--standalone", "--nproc-per-node", "2", *program, stdout=subprocess.PIPE)
+        self.addCleanup(job.process.stdout.close)
+        self.await_events(2, "start", 1)
+        self.await_events(1, "wrote", 1)
+        self.open_gate("go")
+        self.await_events(2, "start", 2)  # with the console still unread
+        self.open_gate("end")
+        self.assertIn(b"flood", job.process.stdout.read())
+        self.assert_codes([0], job)
+
+    def test_a_console_that_is_gone_does_not_end_the_job(self):
+        self.make_gate("go")
+        job = self.start("--standalone", self.worker('note start; gate go; echo "into the void"; echo more'),
+                         stdout=subprocess.PIPE)
+        self.await_events(1, "start")
+        job.process.stdout.close()
+        self.open_gate("go")
+        self.assert_codes([0], job)
+
+
+class Trouble(JobCase):
+    def assert_refused(self, *arguments, names, **more):
+        job = self.run_job("--standalone", *arguments, self.worker("note ran"), **more)
+        self.assertEqual(job.code, 111, job.stderr)
+        self.assertEqual(len(job.stderr.splitlines()), 1, job.stderr)
+        for text in names:
+            self.assertIn(text, job.stderr)
+        self.assertEqual(self.events(), [])
+
+    def test_a_log_directory_that_is_a_file_is_named_before_anything_starts(self):
+        with open(self.path("file"), "w"):
+            pass
+        self.assert_refused("--log-dir", self.path("file"), names=(self.path("file"), "--log-dir"))
+        self.assert_refused("--log-dir", self.path("file/below"), names=(self.path("file/below"), "--log-dir"))
+
+    def test_a_log_directory_that_may_not_be_written_is_named_before_anything_starts(self):
+        where = "/proc/nowhere"  # root may write everywhere else
+        self.assert_refused("--log-dir", where, names=(where, "--log-dir"))
+
+    def test_without_a_temporary_directory_there_is_still_tmp(self):
+        job = self.run_job("--standalone", self.worker('note "$TORCHELASTIC_ERROR_FILE"'),
+                           env={"TMPDIR": self.path("missing")})
+        self.assertEqual(job.code, 0, job.stderr)
+        file = self.events()[0][2]
+        self.assertTrue(file.startswith("/tmp/cxxrun-"), file)
+        self.assertFalse(os.path.exists(file.rsplit("/", 3)[0]))
+
+    def mount_tiny(self):
+        os.mkdir(self.path("tiny"))
+        mounted = os.geteuid() == 0 and subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=24", "tmpfs", self.path("tiny")], capture_output=True).returncode == 0
+        if not mounted:
+            self.skipTest("mounting a small file system needs root")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.path("tiny")])
+        return self.path("tiny")
+
+    def test_a_full_disk_at_run_time_is_said_once_and_the_job_goes_on(self):
+        tiny = self.mount_tiny()
+        program = self.python_worker("for i in range(5000): print(i, 'x' * 60)\nnote('done')")
+        job = self.run_job("--standalone", "-t", "1", "--log-dir", tiny, *program)
+        self.assertEqual(job.code, 0, job.stderr)
+        self.assertEqual(len(self.events("done")), 1)
+        self.assertEqual(len(job.stdout.splitlines()), 5000)
+        said = [line for line in job.stderr.splitlines() if tiny in line]
+        self.assertEqual(len(said), 1, job.stderr)
+        self.assertIn("No space left", said[0])
+
+    def test_a_full_disk_at_the_start_is_one_line_and_code_111(self):
+        tiny = self.mount_tiny()
+        with self.assertRaises(OSError):
+            for number in range(100):
+                os.mkdir(f"{tiny}/{number}")
+        self.assert_refused("--log-dir", f"{tiny}/logs", names=(f"{tiny}/logs", "--log-dir"))
+
+
+if __name__ == "__main__":
+    sys.exit(jobs.main())
