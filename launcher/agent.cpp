@@ -122,6 +122,9 @@ class Agent {
 
   void perform(agent::Exit const& action) {
     exit_ = action;
+    if (!state_.joined) {
+      coordinator_.reset();  // nobody can have joined one that its own agent has not
+    }
     link_->close();
     leave_if_done();
   }
@@ -215,7 +218,7 @@ class Agent {
 
   /// Who answered at the endpoint may be another: the bind test lies behind address translation.
   void joined(std::string const& nonce) {
-    joined_ = true;
+    feed(agent::Joined{});
     if (coordinator_ && nonce != config_.nonce) {
       log(Level::warn, "the endpoint leads to another agent: it coordinates");
       coordinator_.reset();
@@ -242,18 +245,10 @@ class Agent {
     log(Level::debug, result.reason);
     switch (result.verdict) {
       case SignalVerdict::ignore: break;
-      case SignalVerdict::stop: end(info.signal, true); break;
-      case SignalVerdict::stop_without_forwarding: end(info.signal, false); break;
+      case SignalVerdict::stop: feed(agent::EndSignal{info.signal, true}); break;
+      case SignalVerdict::stop_without_forwarding: feed(agent::EndSignal{info.signal, false}); break;
       case SignalVerdict::kill_now: feed(agent::KillSignal{}); break;
       case SignalVerdict::forward_only: supervisor_->forward(info.signal); break;
-    }
-  }
-
-  void end(int signal, bool pass_on) {
-    if (joined_ || coordinator_) {
-      feed(agent::EndSignal{signal, pass_on});
-    } else {  // nobody knows us yet, so nobody has a last word for us
-      perform(agent::Exit{128 + signal, ""});
     }
   }
 
@@ -312,7 +307,6 @@ class Agent {
   std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers());
   std::deque<agent::Event> inbox_;
   bool stepping_ = false;
-  bool joined_ = false;
   bool coordinator_closed_ = false;
   std::uint16_t port_ = 0;
   std::optional<agent::Exit> exit_;

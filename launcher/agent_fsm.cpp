@@ -188,8 +188,16 @@ void on(Turn& turn, Disconnected const& event) {
   leave(turn, state.exit_code, state.last_line);
 }
 
+void on(Turn& turn, Joined const&) {
+  turn.state.joined = true;
+}
+
 void on(Turn& turn, EndSignal const& event) {
   State& state = turn.state;
+  if (!state.joined && state.life != Life::done) {
+    leave(turn, 128 + event.signal, "");  // nobody knows us yet, so nobody has a last word for us
+    return;
+  }
   if (state.life == Life::leaving || state.life == Life::farewell || state.life == Life::done) {
     turn.reason = "already ending";
     return;

@@ -38,12 +38,15 @@ struct State {
   std::optional<rendezvous::Generation> generation;
   std::vector<rendezvous::WorkerExit> exits;  ///< of the generation, once all have ended
   std::vector<std::string> unkillable;
+  bool joined = false;    ///< the coordinator knows us
   bool connected = true;
   int exit_code = 0;      ///< to leave with, once decided
   std::string last_line;  ///< to print at the end
   std::optional<TimePoint> deadline;
 };
 
+/// The coordinator has accepted us.
+struct Joined {};
 /// One worker ended.
 struct WorkerEnded {
   std::uint64_t number;
@@ -67,7 +70,7 @@ struct EndSignal {
 /// End at once (second Ctrl-C).
 struct KillSignal {};
 struct Tick {};
-using Event = std::variant<rendezvous::ToAgent, WorkerEnded, GroupEnded, Disconnected, EndSignal, KillSignal, Tick>;
+using Event = std::variant<Joined, rendezvous::ToAgent, WorkerEnded, GroupEnded, Disconnected, EndSignal, KillSignal, Tick>;
 
 struct Tell {
   rendezvous::ToCoordinator message;

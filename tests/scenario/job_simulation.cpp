@@ -87,6 +87,7 @@ class Simulation {
     node.info.slots = pick(1, 3);
     node.info.hosts = node.id == 1;
     node.outbox.emplace_back(rdzv::Join{node.info});
+    node.state.joined = true;
     nodes_.push_back(node);
   }
 

@@ -14,6 +14,7 @@ namespace rdzv = cxxrun::rendezvous;
 namespace {
 
 struct Driver {
+  Driver() { feed(Joined{}); }
   Policy policy;
   State state;
   std::vector<Action> feed(Event const& event, TimePoint now = {}) {
@@ -136,6 +137,12 @@ TEST_CASE("agent: told to end between ack and start, it still answers for the ge
   CHECK(driver.feed(rdzv::ToAgent(rdzv::Start{1})).empty());
 }
 
+TEST_CASE("agent: told to end before anybody knows it, it leaves at once", "[unit]") {
+  Driver driver;
+  driver.state.joined = false;
+  CHECK(driver.feed(EndSignal{SIGTERM}) == std::vector<Action>{Exit{128 + SIGTERM, ""}});
+}
+
 TEST_CASE("agent: without a last word it leaves after the farewell timeout", "[unit]") {
   auto driver = driver_at(Life::farewell);
   CHECK(driver.feed(Tick{}, TimePoint{} + 4s).empty());
@@ -145,7 +152,8 @@ TEST_CASE("agent: without a last word it leaves after the farewell timeout", "[u
 }
 
 TEST_CASE("agent: every event in every life has an answer, and workers never run unseen", "[unit]") {
-  std::vector<Event> const events{rdzv::ToAgent(rdzv::Prepare{generation(1)}),
+  std::vector<Event> const events{Joined{},
+                                  rdzv::ToAgent(rdzv::Prepare{generation(1)}),
                                   rdzv::ToAgent(rdzv::Prepare{generation(2)}),
                                   rdzv::ToAgent(rdzv::Start{1}),
                                   rdzv::ToAgent(rdzv::Start{2}),
