@@ -1,6 +1,7 @@
 #include "launcher/agent.hpp"
 
 #include <deque>
+#include <fcntl.h>
 #include <fstream>
 #include <optional>
 #include <unistd.h>
@@ -39,7 +40,7 @@ class Agent {
   Agent(AgentConfig config, os::AgentSide const& side)
       : config_(std::move(config)),
         policy_(agent_policy(config_.options)),
-        parent_watch_(io_, dup(side.parent_watch.get())),
+        parent_watch_(io_, fcntl(side.parent_watch.get(), F_DUPFD_CLOEXEC, 3)),
         signals_(io_) {
     context_.parent = side.parent;
     context_.interrupt_ignored = side.interrupt_ignored;
@@ -54,7 +55,7 @@ class Agent {
       return give_up(opened.error());
     }
     signal_fd_ = *std::move(opened);
-    signals_.assign(dup(signal_fd_.fd()));
+    signals_.assign(fcntl(signal_fd_.fd(), F_DUPFD_CLOEXEC, 3));
     await_signals();
     parent_watch_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code const& error) {
       if (!error) {

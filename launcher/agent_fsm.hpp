@@ -38,7 +38,7 @@ struct State {
   std::optional<rendezvous::Generation> generation;
   std::vector<rendezvous::WorkerExit> exits;  ///< of the generation, once all have ended
   std::vector<std::string> unkillable;
-  bool joined = false;    ///< the coordinator knows us
+  bool joined = false;  ///< the coordinator knows us
   bool connected = true;
   int exit_code = 0;      ///< to leave with, once decided
   std::string last_line;  ///< to print at the end
@@ -70,7 +70,8 @@ struct EndSignal {
 /// End at once (second Ctrl-C).
 struct KillSignal {};
 struct Tick {};
-using Event = std::variant<Joined, rendezvous::ToAgent, WorkerEnded, GroupEnded, Disconnected, EndSignal, KillSignal, Tick>;
+using Event =
+    std::variant<Joined, rendezvous::ToAgent, WorkerEnded, GroupEnded, Disconnected, EndSignal, KillSignal, Tick>;
 
 struct Tell {
   rendezvous::ToCoordinator message;

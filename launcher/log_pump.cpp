@@ -5,9 +5,9 @@
 #include <atomic>
 #include <cerrno>
 #include <fcntl.h>
-#include <poll.h>
 #include <map>
 #include <mutex>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>

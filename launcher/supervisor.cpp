@@ -13,11 +13,11 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <boost/process/v2/process.hpp>
 
 #include "launcher/descendants.hpp"
 #include "launcher/log_pump.hpp"
 #include "launcher/worker_group.hpp"
+#include "launcher/worker_process.hpp"
 #include "launcher/worker_streams.hpp"
 #include "src/os/children.hpp"
 #include "src/os/log.hpp"
@@ -32,36 +32,6 @@ namespace asio = boost::asio;
 
 constexpr std::size_t kErrorFileBytes = std::size_t{64} * 1024;
 constexpr std::chrono::seconds kLastSweep{5};
-
-// A worker's process, adopted from our own spawn. Boost.Process terminates, and waits for, whatever it still holds
-// when it is destroyed; nothing here may block, so it lets go first.
-class WorkerProcess {
- public:
-  WorkerProcess() = default;
-  WorkerProcess(asio::io_context& io, pid_t pid) : process_(std::in_place, io.get_executor(), pid) {}
-  WorkerProcess(WorkerProcess&&) = default;
-  WorkerProcess& operator=(WorkerProcess&&) = delete;
-  WorkerProcess(WorkerProcess const&) = delete;
-  WorkerProcess& operator=(WorkerProcess const&) = delete;
-  ~WorkerProcess() {
-    if (process_) {
-      process_->detach();
-    }
-  }
-
-  // Takes the exit of a process that has ended. Its native code is the status word: exit_code() would make 9 of
-  // both "exit 9" and "killed by signal 9".
-  std::optional<ExitStatus> reap() {
-    boost::system::error_code error;
-    if (process_->running(error) || error) {
-      return std::nullopt;
-    }
-    return ExitStatus::from_wait(process_->native_exit_code());
-  }
-
- private:
-  std::optional<boost::process::v2::process> process_;
-};
 
 // What the shell keeps of one worker; its life is in GroupState.
 struct Member {

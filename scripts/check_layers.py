@@ -34,6 +34,7 @@ SHELLS = {
     "launcher/main.cpp": "environment, exit code",
     "launcher/store_main.cpp": "the same for cxxrun-store",
     "launcher/supervisor": "starts, watches and reaps workers",
+    "launcher/worker_process": "one worker's process handle",
     "launcher/worker_streams": "pipes and files of one worker",
 }
 
@@ -41,7 +42,8 @@ SHELLS = {
 HEAVY = {
     r"boost/(asio|process)": {
         "src/os/asio_impl.cpp", "rendezvous/channel.hpp", "rendezvous/channel.cpp", "rendezvous/client.cpp",
-        "rendezvous/server.cpp", "rendezvous/store_server.cpp", "launcher/agent.cpp", "launcher/supervisor.cpp"},
+        "rendezvous/server.cpp", "rendezvous/store_server.cpp", "launcher/agent.cpp", "launcher/supervisor.cpp",
+        "launcher/worker_process.hpp"},
     r"nlohmann/json\.hpp": {"rendezvous/message_json.hpp", "launcher/report.cpp"},
     r"spdlog/": {"src/os/log.cpp"},
     r"CLI/": {"launcher/options.cpp"},

@@ -1,0 +1,110 @@
+#include "rendezvous/stopping.hpp"
+
+#include <utility>
+
+#include "rendezvous/cause.hpp"
+#include "rendezvous/seating.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+/// Everyone has stopped: fix the cause, then form again or conclude.
+void after_stop(Turn& turn) {
+  State& state = turn.state;
+  turn.act(CloseStore{state.number});
+  for (auto& seat : state.seats) {
+    if (seat.leaving != 0 && state.present.contains(seat.agent)) {
+      turn.act(Tell{seat.agent, Finished{128 + seat.leaving, ""}});
+      turn.act(HangUp{seat.agent});
+      drop(state, seat.agent);
+    } else if (!seat.unkillable.empty()) {
+      state.set_aside = seat.node.host + ": " + seat.unkillable.front();
+      turn.act(Tell{seat.agent, Refused{kExitUnkillable, "set aside: " + seat.unkillable.front()}});
+      turn.act(HangUp{seat.agent});
+      drop(state, seat.agent);
+    }
+  }
+  Ruling ruling = rule(state, turn.policy);
+  if (!ruling.line.empty() && ruling.line != state.stop.why) {
+    turn.say("cause: " + ruling.line);  // worth a line only when it is not what the stop began with
+  }
+  if (ruling.next == Ruling::Next::conclude) {
+    conclude(turn, std::move(ruling.verdict));
+    return;
+  }
+  if (ruling.next == Ruling::Next::restart) {
+    ++state.restarts;
+    turn.say("restart " + std::to_string(state.restarts) + " of " + std::to_string(turn.policy.max_restarts));
+  }
+  begin_forming(turn);
+}
+
+}  // namespace
+
+void count_loss(State& state, NodeInfo const& node) {
+  ++state.losses[node_key(node)];
+  state.dead.insert(node_key(node));
+}
+
+void drop(State& state, AgentId agent) {
+  auto const it = state.present.find(agent);
+  if (it == state.present.end()) {
+    return;
+  }
+  if (it->second.node_index) {
+    state.index_owner.erase(*it->second.node_index);
+  }
+  state.present.erase(it);
+}
+
+void begin_stopping(Turn& turn, StopReason reason) {
+  State& state = turn.state;
+  state.phase = Phase::stopping;
+  state.stop = std::move(reason);
+  state.scale_out_at.reset();
+  state.awaited = 0;
+  for (auto const& seat : state.seats) {
+    if (!state.present.contains(seat.agent)) {
+      continue;
+    }
+    ++state.awaited;
+    if (seat.leaving == 0) {
+      turn.act(Tell{seat.agent, Stop{state.number, state.stop.kind, state.stop.why}});
+    }
+  }
+  state.answer_deadline = turn.now + turn.policy.stop_timeout;
+  turn.say(state.stop.why);
+  if (state.awaited == 0) {
+    after_stop(turn);
+  }
+}
+
+void answered(Turn& turn) {
+  if (--turn.state.awaited == 0) {
+    after_stop(turn);
+  }
+}
+
+void drop_silent(Turn& turn) {
+  State& state = turn.state;
+  Phase const phase = state.phase;
+  for (auto& seat : state.seats) {
+    bool const waits = phase == Phase::preparing ? seat.now == Seat::Now::invited : seat.now != Seat::Now::stopped;
+    if (waits && state.present.contains(seat.agent)) {
+      turn.say("no answer from " + seat.node.host);
+      turn.act(HangUp{seat.agent});
+      drop(state, seat.agent);
+      count_loss(state, seat.node);
+      seat.now = Seat::Now::lost;
+      --state.awaited;
+    }
+  }
+  if (phase == Phase::preparing) {
+    turn.act(CloseStore{state.number});
+    begin_forming(turn);
+  } else {
+    after_stop(turn);
+  }
+}
+
+}  // namespace cxxrun::rendezvous
