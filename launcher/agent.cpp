@@ -63,12 +63,14 @@ class Agent {
         os::bury_and_exit();
       }
     });
+    log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody
     pump_.on_error([](std::string const& line) { log(Level::error, line); });
-    if (auto const hosting = host_if_mine(); !hosting) {
-      return give_up(hosting.error());
+    if (auto const hosting = host_if_mine(); hosting) {
+      call();
+      io_.run();
+    } else {
+      failed_ = hosting.error();
     }
-    call();
-    io_.run();
     return conclude();
   }
 
@@ -264,31 +266,21 @@ class Agent {
   }
 
   int conclude() {
-    pump_.finish(kFlushDeadlineMs);
-    if (failed_) {
-      return give_up(*failed_);
-    }
     if (verdict_) {
-      auto const report = format_report(*verdict_, config_.options.program, config_.colour);
-      write_all(report);
+      if (auto report = format_report(*verdict_, config_.options.program, config_.colour); !report.empty()) {
+        report.pop_back();  // say() adds the newline
+        pump_.say(std::move(report));
+      }
       if (!config_.logs.path.empty() && !config_.logs.temporary) {
         std::ofstream(config_.logs.path + "/verdict.json") << verdict_json(*verdict_);
       }
     } else if (exit_ && !exit_->line.empty()) {
       log(Level::error, exit_->line);
     }
-    return exit_ ? exit_->code : rendezvous::kExitSystem;
-  }
-
-  static void write_all(std::string const& text) {
-    std::size_t done = 0;
-    while (done < text.size()) {
-      ssize_t const n = write(STDERR_FILENO, text.data() + done, text.size() - done);
-      if (n <= 0) {
-        return;
-      }
-      done += static_cast<std::size_t>(n);
-    }
+    int const code = failed_ ? give_up(*failed_) : exit_ ? exit_->code : rendezvous::kExitSystem;
+    log_through({});
+    pump_.finish(kFlushDeadlineMs);
+    return code;
   }
 
   AgentConfig config_;

@@ -32,6 +32,7 @@ namespace asio = boost::asio;
 
 constexpr std::size_t kErrorFileBytes = std::size_t{64} * 1024;
 constexpr std::chrono::seconds kLastSweep{5};
+constexpr std::chrono::seconds kDrainDeadline{5};  // only a log's file system that hangs takes longer
 
 // What the shell keeps of one worker; its life is in GroupState.
 struct Member {
@@ -45,6 +46,7 @@ struct Member {
 
 // What is being collected between the last exit and `ended`.
 struct Ending {
+  std::uint64_t number = 0;  // counts endings: a drain that comes after its ending was cut short is nobody's
   std::size_t drains = 0;
   std::vector<std::string> unkillable;
 };
@@ -171,7 +173,16 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void perform(ReportEnded const&) {
-    timer.cancel();
+    ++ending.number;
+    timer.expires_after(kDrainDeadline);
+    timer.async_wait([weak = weak_from_this(), number = ending.number](boost::system::error_code const& error) {
+      auto const self = weak.lock();
+      if (!error && self && self->ending.number == number && self->ending.drains > 0) {
+        log(Level::warn, "the last lines of a worker are missing: its log file takes too long");
+        self->ending.drains = 1;
+        self->drained();
+      }
+    });
     ending.drains = 1;  // our own hold, so that the count reaches zero once
     for (auto& member : members) {
       take_over_unkillable(member);
@@ -192,16 +203,18 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
 
   // The callback comes on the pump's thread, which must not own us even for a moment: it only posts.
   void drain(std::uint64_t stream, std::uint32_t local_rank, bool keep) {
-    pump.drain(stream, true, [&context = io, weak = weak_from_this(), local_rank, keep](std::string tail) {
-      asio::post(context, [weak, local_rank, keep, tail = std::move(tail)] {
-        if (auto const self = weak.lock()) {
-          if (keep) {
-            self->members[local_rank].exit.stderr_tail = tail;
-          }
-          self->drained();
-        }
-      });
-    });
+    pump.drain(stream, true,
+               [&context = io, weak = weak_from_this(), number = ending.number, local_rank, keep](std::string tail) {
+                 asio::post(context, [weak, number, local_rank, keep, tail = std::move(tail)] {
+                   if (auto const self = weak.lock();
+                       self && self->ending.number == number && self->ending.drains > 0) {
+                     if (keep) {
+                       self->members[local_rank].exit.stderr_tail = tail;
+                     }
+                     self->drained();
+                   }
+                 });
+               });
   }
 
   void drained() {
@@ -216,10 +229,11 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
       }
       exits.push_back(std::move(member.exit));
     }
+    timer.cancel();
     members.clear();
     active = false;
     asio::post(io, [weak = weak_from_this(), number = generation, exits = std::move(exits),
-                    unkillable = std::exchange(ending, {}).unkillable] {
+                    unkillable = std::exchange(ending.unkillable, {})] {
       if (auto const self = weak.lock(); self && self->handlers.ended) {
         self->handlers.ended(number, exits, unkillable);
       }

@@ -1,17 +1,63 @@
 #include "src/os/log.hpp"
 
 #include <memory>
+#include <mutex>
 #include <unistd.h>
+#include <utility>
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/ansicolor_sink.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #pragma GCC diagnostic pop
 
 namespace cxxrun {
 namespace {
+
+/// stderr, until log_through says otherwise.
+class Outlet final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  explicit Outlet(spdlog::sink_ptr direct) : direct_(std::move(direct)) {}
+
+  void set_writer(std::function<void(std::string)> writer) {
+    std::lock_guard<std::mutex> const lock(mutex_);
+    writer_ = std::move(writer);
+  }
+
+ private:
+  void sink_it_(spdlog::details::log_msg const& message) override {
+    if (!writer_) {
+      direct_->log(message);
+      return;
+    }
+    spdlog::memory_buf_t line;
+    formatter_->format(message, line);
+    std::string text(line.data(), line.size());
+    while (text.ends_with('\n')) {
+      text.pop_back();
+    }
+    writer_(std::move(text));
+  }
+  void flush_() override { direct_->flush(); }
+  void set_pattern_(std::string const& pattern) override {
+    set_formatter_(std::make_unique<spdlog::pattern_formatter>(pattern));
+  }
+  void set_formatter_(std::unique_ptr<spdlog::formatter> formatter) override {
+    direct_->set_formatter(formatter->clone());
+    formatter_ = std::move(formatter);
+  }
+
+  spdlog::sink_ptr direct_;
+  std::function<void(std::string)> writer_;
+};
+
+std::shared_ptr<Outlet>& outlet() {
+  static std::shared_ptr<Outlet> instance;
+  return instance;
+}
 
 std::shared_ptr<spdlog::logger>& logger() {
   static std::shared_ptr<spdlog::logger> instance;
@@ -50,9 +96,16 @@ void log_setup(std::string const& who, Level least) {
   } else {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   }
-  logger() = std::make_shared<spdlog::logger>(who, std::move(sink));
+  outlet() = std::make_shared<Outlet>(std::move(sink));
+  logger() = std::make_shared<spdlog::logger>(who, outlet());
   logger()->set_pattern("%H:%M:%S.%e %n: %^%l%$: %v");
   logger()->set_level(to_spdlog(least));
+}
+
+void log_through(std::function<void(std::string line)> writer) {
+  if (outlet()) {
+    outlet()->set_writer(std::move(writer));
+  }
 }
 
 void log(Level level, std::string_view text) noexcept {
