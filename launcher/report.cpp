@@ -104,6 +104,9 @@ std::string format_report(Verdict const& verdict, std::string const& program, bo
   if (verdict.end == End::success) {
     return {};
   }
+  if (verdict.end == End::system_failure && verdict.failures.empty()) {
+    return "cxxrun: " + verdict.summary + "\n";
+  }
   std::string const bold = colour ? "\033[1;31m" : "";
   std::string const plain = colour ? "\033[0m" : "";
   std::string const rule(72, '=');

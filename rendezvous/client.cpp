@@ -161,7 +161,8 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   void end_of_round() {
     auto const now = Clock::now();
     std::string const where = plan.address + (plan.ports.size() == 1 ? ":" + std::to_string(plan.ports[0]) : "");
-    if (wrong_since && plan.ports.size() == 1 && now - *wrong_since > std::min(kWrongPeerPatience, plan.patience)) {
+    bool const wrong_for_long = wrong_since && (now - *wrong_since > kWrongPeerPatience || now > give_up_at);
+    if (wrong_for_long && plan.ports.size() == 1) {
       fail_with(fail(Errc::in_use, where + ": " + last_trouble + "; choose another port with --rdzv-endpoint"));
     } else if (now > give_up_at) {
       fail_with(fail(Errc::timeout, "no coordinator at " + where + " within " +

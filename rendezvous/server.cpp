@@ -129,7 +129,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     where.port = config.agent_store ? config.master_port : std::uint16_t{0};
     auto const port = stores.open(action.number, where);
     if (!port) {
-      feed(StoreFailed{action.number, port.error().message()});
+      feed(StoreFailed{action.number, (where.port != 0 ? "--master-port: " : "") + port.error().message()});
       return;
     }
     std::uint16_t master = *port;
@@ -331,7 +331,8 @@ Result<std::uint16_t> Coordinator::listen(std::vector<std::uint16_t> const& port
     }
     tried += (tried.empty() ? "" : ", ") + std::to_string(port);
   }
-  return fail(Errc::in_use, "cannot listen on port " + tried, error.value());
+  return fail(Errc::in_use, "cannot listen on port " + tried + " (choose another one with --rdzv-endpoint HOST:PORT)",
+              error.value());
 }
 
 void Coordinator::open() {

@@ -58,6 +58,13 @@ TEST_CASE("report: a success has none, and colour is only on request", "[unit]")
   CHECK(launcher::format_report(two_failures(), "x", false).find('\033') == std::string::npos);
 }
 
+TEST_CASE("report: what went wrong before any worker ran is one line", "[unit]") {
+  Verdict verdict;
+  verdict.end = rendezvous::End::system_failure;
+  verdict.summary = "--master-port: store port 29500 is taken";
+  CHECK(launcher::format_report(verdict, "x", true) == "cxxrun: --master-port: store port 29500 is taken\n");
+}
+
 TEST_CASE("report: a thousand failures are folded", "[unit]") {
   auto verdict = two_failures();
   verdict.failures.resize(1001, verdict.failures.back());
