@@ -41,8 +41,8 @@ class OneNode(JobCase):
                 "GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "ROLE_NAME": "actor", "ROLE_RANK": str(rank),
                 "ROLE_WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "TORCHELASTIC_RESTART_COUNT": "0",
                 "TORCHELASTIC_MAX_RESTARTS": "7", "TORCHELASTIC_USE_AGENT_STORE": "True",
-                "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "NCCL_ASYNC_ERROR_HANDLING": "1", "CXXRUN_GENERATION": "1",
-                "CXXRUN_HOST": HOST, "CXXRUN_STORE_ADDR": "127.0.0.1"}
+                "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", "CXXRUN_GENERATION": "1", "CXXRUN_HOST": HOST,
+                "CXXRUN_STORE_ADDR": "127.0.0.1"}
             self.assertEqual({name: env.get(name) for name in expected}, expected)
             self.assertGreater(int(env["MASTER_PORT"]), 0)
             self.assertEqual(env["CXXRUN_STORE_PORT"], env["MASTER_PORT"])

@@ -1,0 +1,147 @@
+"""What a worker finds when it starts: standard input, descriptors, arguments, ports. Usage: job_worker_test.py CXXRUN"""
+import os
+import resource
+import sys
+
+import jobs
+from jobs import JobCase
+
+
+class Worker(JobCase):
+    def run_ok(self, *arguments, **more):
+        job = self.run_job("--standalone", *arguments, **more)
+        self.assertEqual(job.code, 0, job.stderr)
+        return job
+
+    def words(self):
+        """What each rank noted, by rank."""
+        return {rank: words for _, rank, *words in self.events()}
+
+    def test_stdin_is_the_null_device(self):
+        job = self.start("--standalone", self.worker('note "$(readlink /proc/self/fd/0)"'), stdin=-1)
+        job.process.stdin.write(b"typed\n")
+        job.process.stdin.close()
+        self.assert_codes([0], job)
+        self.assertEqual(self.words(), {0: ["/dev/null"]})
+
+    def test_stdin_rank0_gives_it_to_rank_0_only(self):
+        job = self.start("--standalone", "--stdin", "rank0", "--nproc-per-node", "2",
+                         self.worker('read -r line; note "$line"'), stdin=-1)
+        job.process.stdin.write(b"typed\n")
+        job.process.stdin.close()
+        self.assert_codes([0], job)
+        self.assertEqual(self.words(), {0: ["typed"], 1: [""]})
+
+    def test_no_descriptor_but_the_three_standard_ones_is_open(self):
+        # os.listdir's own descriptor is the 3rd; a leaked one would push it up or be listed
+        program = self.python_worker("note(*sorted(map(int, os.listdir('/proc/self/fd'))))")
+        os.mkdir(self.path("logs"))
+        for arguments in ((), ("-t", "3", "--log-dir", self.path("logs")), ("-r", "3", "--log-dir", self.path("logs")),
+                          ("--stdin", "rank0")):
+            self.run_ok("--nproc-per-node", "3", *arguments, *program)
+            self.assertEqual(self.words(), {rank: ["0", "1", "2", "3"] for rank in range(3)}, arguments)
+            os.unlink(self.path("events"))
+
+    def test_descriptors_that_the_caller_left_open_are_not_passed_on(self):
+        with open("/dev/null") as extra:
+            job = self.start("--standalone", *self.python_worker("note(*sorted(map(int, os.listdir('/proc/self/fd'))))"),
+                             pass_fds=[extra.fileno()])
+            self.assert_codes([0], job)
+        self.assertEqual(self.words(), {0: ["0", "1", "2", "3"]})
+
+    def test_no_signal_is_blocked_or_ignored(self):
+        program = self.worker("note $(grep -E '^Sig(Blk|Ign):' /proc/self/status | cut -f 2)")
+        self.run_ok(program)
+        self.assertEqual(self.words(), {0: ["0" * 16, "0" * 16]})
+
+    def test_the_limit_of_open_files_is_the_callers(self):
+        program = self.worker('note "$(ulimit -n)"')
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        self.run_ok(program, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (300, hard)))
+        self.assertEqual(self.words(), {0: ["300"]})
+
+    def test_each_worker_leads_a_session_of_its_own(self):
+        self.run_ok("--nproc-per-node", "2", *self.python_worker("note(os.getpid() == os.getsid(0) == os.getpgid(0))"))
+        self.assertEqual(self.words(), {0: ["True"], 1: ["True"]})
+
+    def test_workers_start_in_the_directory_of_the_caller(self):
+        self.run_ok(self.worker('note "$(pwd -P)"'), cwd=self.dir)
+        self.assertEqual(self.words(), {0: [os.path.realpath(self.dir)]})
+
+    def test_local_rank_is_replaced_in_arguments(self):
+        self.run_ok("--nproc-per-node", "2", self.worker('note "$@"'), "--device=${local_rank}", "a${local_rank}b${local_rank}")
+        self.assertEqual(self.words(), {rank: [f"--device={rank}", f"a{rank}b{rank}"] for rank in (0, 1)})
+
+    def script(self):
+        """A Python program that notes how it is run."""
+        with open(self.path("script.py"), "w") as f:
+            f.write(jobs.PYTHON_PROLOGUE + "note(sys.executable, sys.stdout.write_through, *sys.argv[1:])\n")
+        return self.path("script.py")
+
+    def test_a_py_file_is_run_by_python_unbuffered(self):
+        self.run_ok(self.script(), "x", env={"PYTHON_EXEC": "/usr/bin/python3"})
+        self.assertEqual(self.words(), {0: ["/usr/bin/python3", "True", "x"]})
+
+    def test_a_py_file_is_run_by_the_python3_of_the_path(self):
+        os.mkdir(self.path("bin"))
+        os.symlink("/usr/bin/python3", self.path("bin/python3"))
+        self.run_ok(self.script(), env={"PATH": self.path("bin") + ":" + os.environ["PATH"]})
+        self.assertEqual(self.words(), {0: [self.path("bin/python3"), "True"]})
+
+    def test_a_module_is_run_by_python(self):
+        self.script()
+        self.run_ok("-m", "script", "x", env={"PYTHON_EXEC": "/usr/bin/python3", "PYTHONPATH": self.dir})
+        self.assertEqual(self.words(), {0: ["/usr/bin/python3", "True", "x"]})
+
+    def test_no_python_executes_a_py_file_itself(self):
+        program = self.worker('note shell "$@"', name="shell.py")
+        self.run_ok("--no-python", program, "x")
+        self.assertEqual(self.words(), {0: ["shell", "x"]})
+
+    def test_agent_store_off_leaves_master_port_free_for_rank_0(self):
+        body = """
+import socket
+if RANK == "0":
+    server = socket.create_server(("", int(os.environ["MASTER_PORT"])))
+note(os.environ["TORCHELASTIC_USE_AGENT_STORE"], os.environ["MASTER_PORT"])"""
+        for env, flag in (({}, ["--agent-store=off"]), ({"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}, [])):
+            self.run_ok("--nproc-per-node", "2", *flag, *self.python_worker(body), env=env)
+            self.assertEqual({words[0] for words in self.words().values()}, {"False"})
+            os.unlink(self.path("events"))
+        self.run_ok("--agent-store=off", "--master-port", str(self.port), *self.python_worker(body))
+        self.assertEqual(self.words(), {0: ["False", str(self.port)]})
+
+    def test_the_store_listens_before_the_first_worker_starts(self):
+        body = """
+import socket
+socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])), 10).close()
+note("connected")"""
+        self.run_ok("--nproc-per-node", "4", *self.python_worker(body))
+        self.assertEqual(len(self.events("connected")), 4)
+
+    def test_a_fixed_master_port_is_used_in_every_generation(self):
+        program = self.worker('note "$MASTER_PORT"; test $CXXRUN_GENERATION = 3')
+        job = self.run_job("--master-port", str(self.port), program)
+        self.assertEqual(job.code, 0, job.stderr)
+        self.assertEqual(self.events(), [(g, 0, str(self.port)) for g in (1, 2, 3)])
+
+    def test_dry_run_starts_nothing(self):
+        job = self.run_ok("--dry-run", "--nproc-per-node", "2", "--log-dir", self.path("logs"), self.worker("note ran"))
+        self.assertEqual(self.events(), [])
+        self.assertIn(self.path("worker"), job.stdout)
+        self.assertFalse(os.path.exists(self.path("logs")))
+
+    def test_help_and_version_end_with_0_on_stdout(self):
+        for flag in ("--help", "-h", "--version"):
+            job = self.run_ok(flag)
+            self.assertEqual((job.stderr, job.stdout.split()[0]), ("", "usage:" if "h" in flag else "cxxrun"))
+
+    def test_closed_standard_descriptors_do_no_harm(self):
+        job = self.start("--standalone", *self.python_worker("note(*sorted(map(int, os.listdir('/proc/self/fd'))))"),
+                         preexec_fn=lambda: [os.close(fd) for fd in (0, 1, 2)])
+        self.assert_codes([0], job)
+        self.assertEqual(self.words(), {0: ["0", "1", "2", "3"]})
+
+
+if __name__ == "__main__":
+    sys.exit(jobs.main())
