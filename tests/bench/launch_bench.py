@@ -8,7 +8,6 @@ import argparse
 import ctypes
 import os
 import platform
-import shutil
 import signal
 import socket
 import statistics
@@ -20,7 +19,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PYTHON = "/usr/bin/python3"
 HOLD_S = 120  # a worker's bound: nothing started here outlives a killed benchmark for longer
-WAIT_S = 90  # for anything that is expected to happen
+WAIT_S = 30  # for anything that is expected to happen
+PEER_WAIT_S = 120  # sixteen imports of torch on a busy machine
 SWEEP_S = 10
 
 # torchrun of torch 1.13 cannot parse its own --redirects on Python 3.11: iterating a Flag no longer yields members
@@ -90,13 +90,14 @@ def sweep():
 
 
 class Job:
-    """One run of one contender in a scratch directory of its own."""
+    """One run of one contender in a directory of its own below `scratch`. The directory stays until all is measured:
+    ext4 avoids inodes freed in the last seconds, so removing it would slow down the next run's files."""
 
-    def __init__(self, helpers):
-        self.helpers = helpers
+    def __init__(self, helpers, scratch, patience_s):
+        self.helpers, self.scratch, self.patience_s = helpers, scratch, patience_s
 
     def __enter__(self):
-        self.directory = tempfile.mkdtemp(prefix="launch_bench.")
+        self.directory = tempfile.mkdtemp(dir=self.scratch)
         self.stamps = os.path.join(self.directory, "stamps")
         self.output = os.path.join(self.directory, "output")
         open(self.stamps, "w").close()
@@ -104,7 +105,6 @@ class Job:
 
     def __exit__(self, *_):
         sweep()
-        shutil.rmtree(self.directory, ignore_errors=True)
 
     def helper(self, name):
         return os.path.join(self.helpers, "bench_" + name)
@@ -113,6 +113,7 @@ class Job:
         return [self.helper("stamp_worker"), self.stamps, str(seconds)]
 
     def start(self, count, command):
+        self.agents = count
         environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         environment.update(TMPDIR=self.directory, OMP_NUM_THREADS="1")
         starter = self.helper("start_together")
@@ -129,17 +130,20 @@ class Job:
         return sorted((*map(int, fields[1:]),) for fields in lines if fields[0] == kind and int(fields[1]) > after)
 
     def wait(self, find, what):
-        """Until find() gives something true; looks again only when a stamp was added."""
-        end, seen = time.monotonic() + WAIT_S, -1
+        """Until find() gives something true; looks again only when a stamp was added, and not when all have ended."""
+        end, seen = time.monotonic() + self.patience_s, -1
         while time.monotonic() < end:
             size = os.stat(self.stamps).st_size
             if size != seen:
-                seen, found = size, find()
+                seen, all_ended = size, len(self.events("end")) == self.agents  # before find: its stamps are older
+                found = find()
                 if found:
                     return found
+                if all_ended:
+                    break
             time.sleep(0.002)
         with open(self.output, errors="replace") as file:
-            raise Missed(f"no {what} within {WAIT_S} s; last output: {file.read()[-600:]!r}")
+            raise Missed(f"no {what}; last output: {file.read()[-600:]!r}")
 
     def full_generation(self, world, after=0):
         """The first starts after `after` that make all ranks of `world`, in order of time; or None."""
@@ -275,7 +279,7 @@ def gauge():
     return (time.perf_counter() - start) * 1e3
 
 
-def measure(arguments, cxxrun, peer):
+def measure(arguments, scratch, cxxrun, peer):
     samples, gauges, missed = {}, [], 0
     for name in arguments.cases:
         contenders = [cxxrun] + ([ForkLoop] if name == "launch" else []) + ([peer] if peer else [])
@@ -283,7 +287,8 @@ def measure(arguments, cxxrun, peer):
             gauges.append(gauge())
             for contender in contenders:
                 try:
-                    with Job(arguments.helpers) as job:
+                    patience_s = PEER_WAIT_S if contender is peer else WAIT_S
+                    with Job(arguments.helpers, scratch, patience_s) as job:
                         figures = CASES[name](job, contender, (repeat + 0.5) / arguments.reps)
                 except Missed as why:
                     missed += 1
@@ -319,7 +324,7 @@ def verdict(values, loop, target):
 
 def report(arguments, samples, gauges, peer):
     print(f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {os_name()}, Linux {platform.release()}; "
-          f"{arguments.reps} repeats; min / median / max.\n")
+          f"{arguments.reps} repeats{', SCHED_RR' if arguments.realtime else ''}; min / median / max.\n")
     print("| figure | target | cxxrun | fork loop | torchrun | torchrun ÷ cxxrun | |")
     print("|---|---|---|---|---|---|---|")
     for figure, (case, text, unit, target) in FIGURES.items():
@@ -349,6 +354,9 @@ def parse():
     parser.add_argument("--reps", type=int, default=15)
     parser.add_argument("--cases", default=",".join(CASES), help="of " + ",".join(CASES))
     parser.add_argument("--no-peer", action="store_true", help="without torchrun")
+    parser.add_argument("--scratch", help="where logs and stamps go while measuring [TMPDIR or /tmp]")
+    parser.add_argument("--realtime", action="store_true",
+                        help="run everything with SCHED_RR, above whatever else the machine does (needs CAP_SYS_NICE)")
     parser.add_argument("--smoke", action="store_true", help="one repeat without torchrun: do figures come out?")
     arguments = parser.parse_args()
     arguments.cases = arguments.cases.split(",")
@@ -370,9 +378,12 @@ def main():
     arguments = parse()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     become_subreaper()
+    if arguments.realtime:
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     cxxrun = Launcher("cxxrun", [os.path.abspath(arguments.cxxrun)], "-", {})
     peer = None if arguments.no_peer else torchrun()
-    samples, gauges, missed = measure(arguments, cxxrun, peer)
+    with tempfile.TemporaryDirectory(prefix="launch_bench.", dir=arguments.scratch) as scratch:
+        samples, gauges, missed = measure(arguments, scratch, cxxrun, peer)
     report(arguments, samples, gauges, peer)
     wanted = {figure for figure, (case, *_) in FIGURES.items() if case in arguments.cases}
     taken = {figure for figure, name in samples if name == "cxxrun"}
