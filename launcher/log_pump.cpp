@@ -95,7 +95,7 @@ void widen_pipe(int fd, std::size_t streams) {
 class Pump {
  public:
   Pump(std::shared_ptr<Mailbox> mailbox, std::array<std::shared_ptr<Console>, 2> consoles)
-      : mailbox_(std::move(mailbox)), consoles_(std::move(consoles)), buffer_(kReadBytes, '\0') {
+      : mailbox_(std::move(mailbox)), consoles_(std::move(consoles)), buffer_(std::make_unique_for_overwrite<char[]>(kReadBytes)) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = kWakeId;
@@ -238,7 +238,7 @@ class Pump {
     }
     if (s.console != nullptr && s.console->writer.full()) {
       pause(s);
-    } else if (read_once(s, buffer_.size()) == 0) {
+    } else if (read_once(s, kReadBytes) == 0) {
       end(id);
     }
   }
@@ -247,11 +247,11 @@ class Pump {
   ssize_t read_once(Stream& s, std::size_t most) {
     ssize_t n = -1;
     do {
-      n = read(s.pipe.get(), buffer_.data(), std::min(most, buffer_.size()));
+      n = read(s.pipe.get(), buffer_.get(), std::min(most, kReadBytes));
     } while (n < 0 && errno == EINTR);
     if (n > 0) {
       carried_ += static_cast<std::size_t>(n);
-      carry(s, std::string_view(buffer_).substr(0, static_cast<std::size_t>(n)));
+      carry(s, std::string_view(buffer_.get(), static_cast<std::size_t>(n)));
     } else if (n < 0 && errno != EAGAIN) {
       return 0;
     }
@@ -322,7 +322,7 @@ class Pump {
   std::unordered_map<std::uint64_t, std::unique_ptr<Stream>> streams_;
   std::map<std::uint64_t, std::string> tails_;  ///< of streams that have ended
   std::function<void(std::string)> on_error_;
-  std::string buffer_;
+  std::unique_ptr<char[]> buffer_;  // not filled: its pages are touched only as far as workers write
   std::size_t carried_ = 0;  ///< bytes since the last wait
   bool finished_ = false;
 };

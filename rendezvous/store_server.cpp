@@ -67,7 +67,7 @@ using ListenerPtr = std::shared_ptr<Listener>;
 // What all stores of a server share; used by its thread only.
 struct Reactor {
   asio::io_context io{1};
-  std::array<char, kReadBytes> buffer{};
+  std::array<char, kReadBytes> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): pages touched when used
 };
 
 // One generation: listeners, keys, connections.
