@@ -5,20 +5,26 @@
 #pragma once
 
 #include <optional>
-#include <utility>
+#include <sys/types.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/process/v2/process.hpp>
 
 #include "src/core/exit_status.hpp"
+#include "src/os/children.hpp"
 
 namespace cxxrun::launcher {
 
 /// A worker, from its start until its exit is taken. Not thread-safe.
 class WorkerProcess {
  public:
-  WorkerProcess() = default;
-  WorkerProcess(boost::asio::io_context& io, pid_t pid) : process_(std::in_place, io.get_executor(), pid) {}
+  WorkerProcess(boost::asio::io_context& io, pid_t pid) : pid_(pid) {
+    try {
+      process_.emplace(io.get_executor(), pid);
+    } catch (boost::system::system_error const&) {
+      // no descriptor is left for its pidfd; the worker runs all the same, and its exit is taken by pid
+    }
+  }
   WorkerProcess(WorkerProcess&&) = default;
   WorkerProcess& operator=(WorkerProcess&&) = delete;
   WorkerProcess(WorkerProcess const&) = delete;
@@ -29,9 +35,12 @@ class WorkerProcess {
     }
   }
 
-  /// Takes the exit of a process that has ended. Its native code is the status word: exit_code() would make 9 of
-  /// both "exit 9" and "killed by signal 9".
+  /// Takes the exit of a process that has ended; never blocks. Its native code is the status word: exit_code() would
+  /// make 9 of both "exit 9" and "killed by signal 9".
   std::optional<ExitStatus> reap() {
+    if (!process_) {
+      return os::reap(pid_);
+    }
     boost::system::error_code error;
     if (process_->running(error) || error) {
       return std::nullopt;
@@ -40,6 +49,7 @@ class WorkerProcess {
   }
 
  private:
+  pid_t pid_;
   std::optional<boost::process::v2::process> process_;
 };
 

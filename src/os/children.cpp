@@ -29,6 +29,18 @@ bool kill_children(std::vector<pid_t> const& spare) {
   return any;
 }
 
+std::optional<Reaped> wait_without_blocking(pid_t which) {
+  int status = 0;
+  pid_t pid = 0;
+  do {
+    pid = waitpid(which, &status, WNOHANG);
+  } while (pid < 0 && errno == EINTR);
+  if (pid <= 0) {
+    return std::nullopt;
+  }
+  return Reaped{pid, ExitStatus::from_wait(status)};
+}
+
 }  // namespace
 
 void become_subreaper() {
@@ -36,15 +48,12 @@ void become_subreaper() {
 }
 
 std::optional<Reaped> reap_any() {
-  int status = 0;
-  pid_t pid = 0;
-  do {
-    pid = waitpid(-1, &status, WNOHANG);
-  } while (pid < 0 && errno == EINTR);
-  if (pid <= 0) {
-    return std::nullopt;
-  }
-  return Reaped{pid, ExitStatus::from_wait(status)};
+  return wait_without_blocking(-1);
+}
+
+std::optional<ExitStatus> reap(pid_t pid) {
+  auto const reaped = wait_without_blocking(pid);
+  return reaped ? std::optional(reaped->status) : std::nullopt;
 }
 
 std::optional<pid_t> peek_ended() {

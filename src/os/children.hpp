@@ -20,6 +20,8 @@ struct Reaped {
 };
 /// Reaps one child that has ended, whichever; nothing when none has. Never blocks.
 [[nodiscard]] std::optional<Reaped> reap_any();
+/// Takes the exit of that child if it has ended. Never blocks.
+[[nodiscard]] std::optional<ExitStatus> reap(pid_t pid);
 /// A child that has ended and waits to be reaped, whichever; nothing when none does. Takes nothing, never blocks.
 [[nodiscard]] std::optional<pid_t> peek_ended();
 /// Whether any child is left, zombies included. In a subreaper "no" proves that no descendant is left.

@@ -1,11 +1,13 @@
 #include "launcher/supervisor.hpp"
 
 #include <csignal>
+#include <fcntl.h>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <boost/asio/io_context.hpp>
@@ -359,6 +361,31 @@ TEST_CASE("supervisor: a dead worker that a debugger holds is named and does not
   CHECK(end.exits[0].ours);
   bench.start({bench.shell("exit 4")}, 2);
   CHECK(bench.run_to_the_end().exits[0].status == ExitStatus::exited(4));
+}
+
+TEST_CASE("supervisor: running out of descriptors fails a start, never the launcher", "[process]") {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  rlimit const few{200, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  for (std::size_t left = 0; left <= 8; ++left) {
+    Bench bench;
+    auto spec = bench.shell("exit 6");
+    spec.out.file = bench.directory.file("stdout.log");
+    spec.inherit_stdin = true;
+    std::vector<os::UniqueFd> hoard;
+    do {
+      hoard.emplace_back(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    } while (hoard.back());
+    hoard.resize(hoard.size() - 1 - left);
+    bench.start({spec});
+    hoard.clear();
+
+    INFO(left << " descriptors left");
+    auto const status = bench.run_to_the_end().exits[0].status;
+    CHECK((status == ExitStatus::exited(6) || status == ExitStatus::not_started(EMFILE)));
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
 }
 
 TEST_CASE("supervisor: its destruction leaves nobody", "[process]") {
