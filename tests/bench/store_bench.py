@@ -94,7 +94,7 @@ def compare_times(load, servers, options):
     print(f"\n{'pattern':<12}{'conns':>6}{'torch ms':>10}{'cxxrun ms':>10}{'ratio':>7}")
     for pattern in ("barrier", "storm"):
         for connections in map(int, filter(None, options.crowds.split(","))):
-            theirs, ours = interleaved(load, servers, options.repeat, pattern, connections, 5)
+            theirs, ours = interleaved(load, servers, options.repeat, pattern, connections, 15)
             times = [median(r, "median_ms") for r in (theirs, ours)]
             print(f"{pattern:<12}{connections:>6}{times[0]:>10.2f}{times[1]:>10.2f}{times[0] / times[1]:>7.2f}",
                   flush=True)

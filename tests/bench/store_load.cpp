@@ -65,6 +65,8 @@ class Link {
   ~Link() { ::close(fd_); }
   Link(Link const&) = delete;
   Link& operator=(Link const&) = delete;
+  Link(Link&&) = delete;
+  Link& operator=(Link&&) = delete;
 
   void watch(int epoll, std::size_t index) const {
     epoll_event event{};
@@ -277,6 +279,7 @@ int run_barrier(std::uint16_t port, int connections, int rounds) {
   int const epoll = watch_all(links);
   std::string const run = "/barrier/" + std::to_string(::getpid()) + "/";
   std::vector<double> times;
+  times.reserve(static_cast<std::size_t>(rounds));
   for (int i = 0; i < rounds; ++i) {
     times.push_back(barrier(links, epoll, run + std::to_string(i)));
   }
@@ -288,6 +291,7 @@ int run_barrier(std::uint16_t port, int connections, int rounds) {
 int run_storm(std::uint16_t port, int connections, int rounds) {
   Step const hello{bytes_of(AddRequest{"/storm", 1}), 8};
   std::vector<double> times;
+  times.reserve(static_cast<std::size_t>(rounds));
   for (int i = 0; i < rounds; ++i) {
     auto const begin = BenchClock::now();
     Links const links = connect_all(port, connections);

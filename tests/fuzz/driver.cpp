@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <vector>
 
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size);
 std::vector<std::string> fuzz_seeds();
 
@@ -110,8 +111,8 @@ int run_for(std::uint64_t seed, double seconds) {
 }  // namespace
 
 // AddressSanitizer asks for its options by this name; with these it aborts, and the input is saved.
-extern "C" char const* __asan_default_options();   // NOLINT(bugprone-reserved-identifier)
-extern "C" char const* __asan_default_options() {  // NOLINT(bugprone-reserved-identifier)
+extern "C" char const* __asan_default_options();   // NOLINT: the sanitizer's name
+extern "C" char const* __asan_default_options() {  // NOLINT: the sanitizer's name
   return "abort_on_error=1";
 }
 

@@ -86,6 +86,7 @@ void check_store(Transcript const& all) {
 }  // namespace
 
 // The first byte says how many of the next ones are the cutting pattern.
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
   std::string_view bytes(reinterpret_cast<char const*>(data), size);
   std::size_t const cuts_size = bytes.empty() ? 0 : 1 + static_cast<std::uint8_t>(bytes[0]) % 8;

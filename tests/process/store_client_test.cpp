@@ -86,7 +86,7 @@ TEST_CASE("store_client: get waits for another client's set", "[process]") {
 TEST_CASE("store_client: a value of many megabytes arrives whole", "[process]") {
   StoreFixture f;
   Store store = f.client();
-  std::string const value(20 * 1024 * 1024 + 1, 'v');
+  std::string const value(20UL * 1024 * 1024 + 1, 'v');
 
   REQUIRE(store.set("big", value));
   CHECK(store.get("big").value() == value);

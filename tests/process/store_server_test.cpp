@@ -71,7 +71,7 @@ TEST_CASE("store_server: an unknown opcode is closed after the replies before it
 TEST_CASE("store_server: who does not take its replies is no longer read, and stops nobody", "[process]") {
   StoreFixture f;
   RawClient const slow(f.port, 4096);
-  std::string const value(64 * 1024, 'v');
+  std::string const value(64UL * 1024, 'v');
   slow.send(plain(SetRequest{"big", value}));
   std::string const gets = [] {
     std::string all;
@@ -82,7 +82,7 @@ TEST_CASE("store_server: who does not take its replies is no longer read, and st
   }();
 
   // A server that kept reading would have to hold 64 KiB for every 12 bytes taken here: 100 GiB in the end.
-  constexpr std::size_t kTooMuch = 16 * 1024 * 1024;
+  constexpr std::size_t kTooMuch = 16UL * 1024 * 1024;
   std::size_t taken = 0;
   for (int refused_in_a_row = 0; refused_in_a_row < 50 && taken < kTooMuch;) {
     std::size_t const n = slow.send_some(gets);
@@ -98,7 +98,7 @@ TEST_CASE("store_server: who does not take its replies is no longer read, and st
 TEST_CASE("store_server: a slow reader gets every reply once it reads", "[process]") {
   StoreFixture f;
   RawClient const slow(f.port, 4096);
-  std::string const value(256 * 1024, 'v');
+  std::string const value(256UL * 1024, 'v');
   constexpr int kGets = 40;
   std::string gets;
   for (int i = 0; i < kGets; ++i) {

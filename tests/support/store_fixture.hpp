@@ -46,6 +46,8 @@ class RawClient {
   ~RawClient() { ::close(fd_); }
   RawClient(RawClient const&) = delete;
   RawClient& operator=(RawClient const&) = delete;
+  RawClient(RawClient&&) = delete;
+  RawClient& operator=(RawClient&&) = delete;
 
   [[nodiscard]] bool connected() const { return connected_; }
 

@@ -10,10 +10,10 @@ using namespace std::string_literals;
 
 namespace {
 
-const std::string kStop(1, kStoreStopWaiting);
-const std::string kReady(1, kStoreReady);
-const std::string kNotReady(1, kStoreNotReady);
-const std::string kCancelled(1, kStoreWaitCancelled);
+const std::string stop(1, kStoreStopWaiting);
+const std::string ready(1, kStoreReady);
+const std::string not_ready(1, kStoreNotReady);
+const std::string cancelled(1, kStoreWaitCancelled);
 
 // A store and the shortest way to talk to it; connection 1 unless said otherwise.
 struct Bench {
@@ -105,9 +105,9 @@ TEST_CASE("kv_store: CHECK is ready only when every key exists, and for no key a
   Bench b;
   b.plain(SetRequest{"a", ""});
 
-  CHECK(b.reply(CheckRequest{{}}) == kReady);
-  CHECK(b.reply(CheckRequest{{"a"}}) == kReady);
-  CHECK(b.reply(CheckRequest{{"a", "b"}}) == kNotReady);
+  CHECK(b.reply(CheckRequest{{}}) == ready);
+  CHECK(b.reply(CheckRequest{{"a"}}) == ready);
+  CHECK(b.reply(CheckRequest{{"a", "b"}}) == not_ready);
 }
 
 TEST_CASE("kv_store: DELETE_KEY counts what it deleted and NUMKEYS what is left", "[unit]") {
@@ -152,15 +152,15 @@ TEST_CASE("kv_store: PING and CANCEL_WAIT are answered whatever goes on", "[unit
   Bench b;
 
   CHECK(b.greeted(PingRequest{77}).reply == encode_ping_reply(77));
-  CHECK(b.greeted(CancelWaitRequest{}).reply == kCancelled);
+  CHECK(b.greeted(CancelWaitRequest{}).reply == cancelled);
 }
 
 TEST_CASE("kv_store: WAIT is answered at once when all keys exist, and for no key at all", "[unit]") {
   Bench b;
   b.plain(SetRequest{"a", "1"});
 
-  CHECK(b.reply(WaitRequest{{"a", "a"}}) == kStop);
-  CHECK(b.reply(WaitRequest{{}}) == kStop);
+  CHECK(b.reply(WaitRequest{{"a", "a"}}) == stop);
+  CHECK(b.reply(WaitRequest{{}}) == stop);
   CHECK(b.kv.waiting() == 0);
 }
 
@@ -174,14 +174,14 @@ TEST_CASE("kv_store: every request that creates a key wakes its waiters, once", 
   CHECK(b.reply(WaitRequest{{"k"}}, 2).empty());
 
   CHECK(b.woken(creation) == Ids{2, 3});
-  CHECK(b.woken(creation) == Ids{});
+  CHECK(b.woken(creation).empty());
 }
 
 TEST_CASE("kv_store: a COMPARE_SET that stores nothing wakes nobody", "[unit]") {
   Bench b;
   b.plain(WaitRequest{{"k"}}, 2);
 
-  CHECK(b.woken(CompareSetRequest{"k", "x", "v"}) == Ids{});
+  CHECK(b.woken(CompareSetRequest{"k", "x", "v"}).empty());
   CHECK(b.kv.waiting() == 1);
 }
 
@@ -189,7 +189,7 @@ TEST_CASE("kv_store: a WAIT for several keys ends with the last of them, named t
   Bench b;
   b.plain(WaitRequest{{"a", "b", "a"}}, 2);
 
-  CHECK(b.woken(SetRequest{"a", ""}) == Ids{});
+  CHECK(b.woken(SetRequest{"a", ""}).empty());
   CHECK(b.woken(SetRequest{"b", ""}) == Ids{2});
 }
 
@@ -199,7 +199,7 @@ TEST_CASE("kv_store: a key deleted again still counts for a WAIT that saw it", "
   b.plain(SetRequest{"a", ""}, 9);
   b.plain(DeleteRequest{"a"}, 9);
 
-  CHECK(b.woken(SetRequest{"a", ""}) == Ids{});
+  CHECK(b.woken(SetRequest{"a", ""}).empty());
   CHECK(b.woken(SetRequest{"b", ""}) == Ids{2});
 }
 
@@ -208,15 +208,15 @@ TEST_CASE("kv_store: a new request ends the connection's abandoned WAIT without 
   b.plain(WaitRequest{{"late"}}, 2);
 
   CHECK(b.reply(AddRequest{"n", 1}, 2) == encode_number_reply(1));
-  CHECK(b.woken(SetRequest{"late", ""}) == Ids{});
+  CHECK(b.woken(SetRequest{"late", ""}).empty());
 }
 
 TEST_CASE("kv_store: CANCEL_WAIT ends the WAIT and says so", "[unit]") {
   Bench b;
   b.greeted(WaitRequest{{"late"}}, 2);
 
-  CHECK(b.greeted(CancelWaitRequest{}, 2).reply == kCancelled);
-  CHECK(b.woken(SetRequest{"late", ""}) == Ids{});
+  CHECK(b.greeted(CancelWaitRequest{}, 2).reply == cancelled);
+  CHECK(b.woken(SetRequest{"late", ""}).empty());
 }
 
 TEST_CASE("kv_store: a later WAIT replaces the earlier one of the same connection", "[unit]") {
@@ -224,7 +224,7 @@ TEST_CASE("kv_store: a later WAIT replaces the earlier one of the same connectio
   b.plain(WaitRequest{{"a", "b"}}, 2);
   b.plain(WaitRequest{{"b"}}, 2);
 
-  CHECK(b.woken(SetRequest{"a", ""}) == Ids{});
+  CHECK(b.woken(SetRequest{"a", ""}).empty());
   CHECK(b.woken(SetRequest{"b", ""}) == Ids{2});
 }
 
