@@ -6,7 +6,7 @@ from jobs import JobCase, count_reports
 
 
 class Elastic(JobCase):
-    """Generations run until the gate of the last one is opened; --rdzv-conf last_call_timeout keeps windows short."""
+    """Every generation runs until the gate is opened."""
 
     def setUp(self):
         super().setUp()
@@ -14,10 +14,11 @@ class Elastic(JobCase):
         self.program = self.worker('note start "$WORLD_SIZE" "$GROUP_RANK" "$TORCHELASTIC_RESTART_COUNT" "$NODE"\ngate go')
         self.nodes = 0
 
-    def join(self, nnodes, *arguments):
-        """Starts one more agent, named by the variable NODE of its workers."""
+    def join(self, nnodes, *arguments, window=60):
+        """Starts one more agent, named by the variable NODE of its workers. With MIN reached and MAX not, the job
+        forms after `window` seconds."""
         self.nodes += 1
-        return self.start_node("--rdzv-conf", "last_call_timeout=1", *arguments, self.program, nnodes=nnodes,
+        return self.start_node("--rdzv-conf", f"last_call_timeout={window}", *arguments, self.program, nnodes=nnodes,
                                env={"NODE": chr(ord("a") + self.nodes - 1)})
 
     def formed(self, generation, world):
@@ -27,7 +28,7 @@ class Elastic(JobCase):
         return {int(event[4]): event[6] for event in events}
 
     def test_a_late_joiner_makes_a_second_generation_of_two_nodes(self):
-        first = self.join("1:2")
+        first = self.join("1:2", window=1)
         self.assertEqual(self.formed(1, 1), {0: "a"})
         second = self.join("1:2")
         self.assertEqual(self.formed(2, 2), {0: "a", 1: "b"})
@@ -93,7 +94,7 @@ class Elastic(JobCase):
         self.assertEqual({event[0] for event in self.events()}, {1})
 
     def test_an_agent_that_comes_after_the_end_is_not_left_hanging(self):
-        first = self.join("1:2")
+        first = self.join("1:2", window=1)
         self.open_gate("go")
         self.assert_codes([0], first)
         late = self.start_node("--rdzv-conf", "last_call_timeout=1,is_host=0,join_timeout=1", self.program, nnodes="1:2")

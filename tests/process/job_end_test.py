@@ -59,13 +59,23 @@ class Killed(JobCase):
             wait_until(lambda: not [n for n in os.listdir(self.dir) if n.startswith("cxxrun-")], "no log directory")
             os.unlink(self.path("events"))
 
+    def await_world(self, size):
+        """Waits for the first generation of `size` workers; its number and {rank: process id}.
+
+        It need not be the first one: when the second agent is slow, the first begins without it."""
+        def seen():
+            found = [event for event in self.events("worker") if event[4] == str(size)]
+            return found if len(found) >= size else None
+        found = wait_until(seen, f"{size} workers in a world of {size}")
+        return found[0][0], {rank: int(pid) for _, rank, _, pid, _ in found}
+
     def lose_one(self, nnodes, victim, choose):
         """Starts two agents and kills one of the two processes of the first (0) or second (1)."""
-        program = self.worker(with_daemon('note worker $$\ntest "$WORLD_SIZE" = 2 || gate never'))
+        program = self.worker(with_daemon("note worker $$ $WORLD_SIZE\ngate go"))
         agents = self.start_two("--nproc-per-node", "2", "--restart-timeout", "1", "--rdzv-conf", "last_call_timeout=1",
                                 program, nnodes=nnodes)
-        workers = self.pids("worker", 4)
-        daemons = self.pids("daemon", 4)
+        self.generation, workers = self.await_world(4)
+        daemons = self.pids("daemon", 4, self.generation)
         ranks = (0, 1) if victim == 0 else (2, 3)
         os.kill(choose(agents[victim]), signal.SIGKILL)
         self.assert_gone_in_time([pids[rank] for pids in (workers, daemons) for rank in ranks])
@@ -82,18 +92,22 @@ class Killed(JobCase):
 
     def test_an_elastic_job_goes_on_alone_when_the_other_agent_is_killed(self):
         first, second = self.lose_one("1:2", 1, lambda agent: agent.agent_pid())
+        alone = self.await_events(2, "worker", self.generation + 1)
+        self.assertEqual(sorted((rank, size) for _, rank, _, _, size in alone), [(0, "2"), (1, "2")])
+        self.open_gate("go")
         self.assert_codes([0], first)
-        self.assertEqual(sorted(rank for _, rank, *_ in self.events("worker", 2)), [0, 1])
         self.assertIn("lost ", first.stderr)
         self.assertEqual(second.wait(), 128 + signal.SIGKILL)
 
     def test_the_loss_of_a_node_uses_up_no_restart(self):
-        program = self.worker('note worker $$ "$TORCHELASTIC_RESTART_COUNT"\ntest $CXXRUN_GENERATION = 2 || gate never')
+        program = self.worker('note worker $$ $WORLD_SIZE\nnote restarts "$TORCHELASTIC_RESTART_COUNT"\ngate go')
         first, second = self.start_two("--rdzv-conf", "last_call_timeout=1", "--max-restarts", "0", program, nnodes="1:2")
-        self.await_events(2, "worker", 1)
+        generation, _ = self.await_world(2)
         second.process.kill()
+        alone = self.await_events(1, "restarts", generation + 1)
+        self.assertEqual([event[3] for event in alone], ["0"])
+        self.open_gate("go")
         self.assert_codes([0], first)
-        self.assertEqual([event[4] for event in self.events("worker", 2)], ["0"])
 
     def test_without_its_coordinator_an_agent_ends_with_113(self):
         for choose in (lambda agent: agent.pid, lambda agent: agent.agent_pid()):
@@ -161,12 +175,15 @@ gate("go")
             os.unlink(self.path("events"))
 
     def test_term_to_one_agent_of_an_elastic_job_leaves_the_others_running(self):
-        program = self.worker("note ready $WORLD_SIZE\ntest $CXXRUN_GENERATION = 2 || gate never")
-        first, second = self.start_two("--rdzv-conf", "last_call_timeout=1", program, nnodes="1:2")
-        self.await_events(2, "ready", 1)
+        self.make_gate("go")
+        first, second = self.start_two("--rdzv-conf", "last_call_timeout=1", self.worker("note ready $WORLD_SIZE\ngate go"),
+                                       nnodes="1:2")
+        pair = wait_until(lambda: [e for e in self.events("ready") if e[3] == "2"], "a generation of both")
         second.process.terminate()
+        alone = self.await_events(1, "ready", pair[0][0] + 1)
+        self.assertEqual([event[3] for event in alone], ["1"])
+        self.open_gate("go")
         self.assert_codes([0, 143], first, second)
-        self.assertEqual([event[3] for event in self.events("ready", 2)], ["1"])
 
     def test_term_while_waiting_for_nodes_ends_the_agent_with_143(self):
         job = self.start_node(self.worker("true"))
