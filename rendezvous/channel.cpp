@@ -1,5 +1,7 @@
 #include "rendezvous/channel.hpp"
 
+#include <fcntl.h>
+
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
@@ -27,6 +29,7 @@ Channel::Channel(Socket socket) : socket_(std::move(socket)) {
   boost::system::error_code ignored;
   socket_.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
   socket_.non_blocking(true, ignored);
+  fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);  // Asio leaves it to us; workers get nothing of ours
 }
 
 void Channel::start(Handlers handlers) {

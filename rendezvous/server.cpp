@@ -1,5 +1,7 @@
 #include "rendezvous/server.hpp"
 
+#include <fcntl.h>
+
 #include <deque>
 #include <map>
 #include <utility>
@@ -48,6 +50,7 @@ std::unique_ptr<tcp::acceptor> listen_on(boost::asio::io_context& io, std::uint1
     acceptor->open(tcp::v4(), error);
   }
   if (!error) {
+    fcntl(acceptor->native_handle(), F_SETFD, FD_CLOEXEC);
     acceptor->set_option(tcp::acceptor::reuse_address(true), error);
   }
   if (!error) {
