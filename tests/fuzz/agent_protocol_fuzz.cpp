@@ -1,0 +1,90 @@
+// Fuzzes what strangers can send to a coordinator or put into the environment: frames, messages, host lists. Whatever
+// the bytes are, there is an answer; and a message that is understood survives being written and read again.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rendezvous/messages.hpp"
+#include "src/core/hostlist.hpp"
+#include "src/wire/frame.hpp"
+
+namespace {
+
+using namespace cxxrun;              // NOLINT(google-build-using-namespace)
+using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
+
+void require(bool holds, char const* what) {
+  if (!holds) {
+    std::fprintf(stderr, "agent_protocol_fuzz: %s\n", what);
+    std::abort();
+  }
+}
+
+template <class Message, class Decode>
+void check(std::string_view text, Decode decode) {
+  auto const first = decode(text);
+  if (!first) {
+    require(!first.error().context.empty(), "an error says nothing");
+    return;
+  }
+  std::string const written = encode(Message(*first));
+  require(written.size() <= wire::kMaxFrame, "a message does not fit a frame");
+  auto const second = decode(std::string_view(written));
+  require(static_cast<bool>(second), "a message does not survive");
+  require(encode(Message(*second)) == written, "a message changes when written again");
+}
+
+void check_message(std::string_view text) {
+  check<ToCoordinator>(text, decode_to_coordinator);
+  check<ToAgent>(text, decode_to_agent);
+  check<Hello>(text, decode_hello);
+  check<HelloReply>(text, decode_hello_reply);
+}
+
+void check_frames(std::string_view bytes) {
+  wire::FrameReader reader;
+  std::size_t used = 0;
+  reader.feed(bytes);
+  for (auto next = reader.next(); next && next->has_value(); next = reader.next()) {
+    used += 4 + (*next)->size();
+    check_message(**next);
+  }
+  require(used <= bytes.size(), "more came out than went in");
+}
+
+}  // namespace
+
+std::vector<std::string> fuzz_seeds() {
+  WorkerExit exit;
+  exit.status = ExitStatus::signalled(9);
+  exit.stderr_tail = "last words";
+  std::vector<std::string> seeds;
+  for (auto const& message : std::vector<ToCoordinator>{Join{}, Ack{1}, WorkerFailed{1, exit}, Succeeded{2},
+                                                        Stopped{3, {exit}, {"pid 7"}}, Leaving{15}}) {
+    seeds.push_back(encode(message));
+    seeds.push_back(wire::frame(encode(message)));
+  }
+  for (auto const& message :
+       std::vector<ToAgent>{Prepare{}, Start{1}, Stop{1, StopKind::user, "why"}, Finished{3, "line"}, Refused{1, "x"}}) {
+    seeds.push_back(encode(message));
+  }
+  seeds.push_back(encode(Hello{}));
+  seeds.push_back(encode(HelloReply{}));
+  seeds.emplace_back("node[1-3,07],gpu[01-16]x[1-2],login");
+  seeds.emplace_back("3,1(x2)");
+  return seeds;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+  std::string_view const bytes(reinterpret_cast<char const*>(data), size);
+  check_message(bytes);
+  check_frames(bytes);
+  if (auto const hosts = expand_hostlist(bytes)) {
+    require(hosts->size() <= 65536, "a host list is longer than its bound");
+  }
+  (void)expand_counts(bytes);
+  return 0;
+}
