@@ -123,6 +123,7 @@ int run_under_parent(std::function<int(AgentSide const&)> const& agent_main) {
   block_signals(side.signals);
   block_signals(make_sigset({SIGCHLD}));
   std::signal(SIGPIPE, SIG_IGN);  // NOLINT(cert-err33-c)
+  std::signal(SIGCHLD, SIG_DFL);  // NOLINT(cert-err33-c): inherited as ignored, exit statuses would be lost
   become_subreaper();
   // Children of a shell that executed us in its place are not ours to kill.
   std::vector<pid_t> const spare = children_of(getpid());

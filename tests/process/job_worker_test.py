@@ -1,6 +1,7 @@
 """What a worker finds when it starts: standard input, descriptors, arguments, ports. Usage: job_worker_test.py CXXRUN"""
 import os
 import resource
+import signal
 import sys
 
 import jobs
@@ -53,6 +54,11 @@ class Worker(JobCase):
         program = self.worker("note $(grep -E '^Sig(Blk|Ign):' /proc/self/status | cut -f 2)")
         self.run_ok(program)
         self.assertEqual(self.words(), {0: ["0" * 16, "0" * 16]})
+
+    def test_a_caller_that_ignores_its_children_changes_nothing(self):
+        job = self.run_job("--standalone", "--max-restarts=0", "sh", "-c", "exit 5",
+                           preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(job.code, 5, job.stderr)
 
     def test_the_limit_of_open_files_is_the_callers(self):
         program = self.worker('note "$(ulimit -n)"')
