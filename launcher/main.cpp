@@ -1,5 +1,6 @@
 // cxxrun: parse → find out about this node → split into parent and agent → run → exit code.
 #include <cstdio>
+#include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -89,6 +90,16 @@ Result<launcher::LogRoot> open_logs(launcher::Options const& options, launcher::
   return root;
 }
 
+/// What throws is a thread, timer or descriptor that the system refuses. Workers that run are the parent's to end.
+int agent_or_refusal(launcher::AgentConfig const& config, os::AgentSide const& side) {
+  try {
+    return launcher::run_agent(config, side);
+  } catch (std::exception const& error) {
+    log(Level::error, std::string("the system refused: ") + error.what() + "; see the limits with: ulimit -a");
+    return rendezvous::kExitSystem;
+  }
+}
+
 int run(std::vector<std::string> const& arguments) {
   os::ensure_standard_descriptors();
   auto const environment = read_environment();
@@ -130,7 +141,7 @@ int run(std::vector<std::string> const& arguments) {
   }
   os::raise_nofile_limit();
   pid_t const self = getpid();
-  int const code = os::run_under_parent([&](os::AgentSide const& side) { return launcher::run_agent(config, side); });
+  int const code = os::run_under_parent([&](os::AgentSide const& side) { return agent_or_refusal(config, side); });
   if (getpid() == self) {
     launcher::remove_log_root(config.logs);
   }

@@ -10,6 +10,19 @@
 namespace cxxrun {
 namespace {
 
+/// Of a worker that was not started: 111 when the system lacked something, 127 and 126 as shells have it.
+int start_error_code(int error) {
+  switch (error) {
+    case EAGAIN:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM: return 111;
+    case ENOENT:
+    case ENOTDIR: return 127;
+    default: return 126;
+  }
+}
+
 constexpr std::array<std::pair<int, char const*>, 31> kSignals{{
     {SIGHUP, "HUP"},       {SIGINT, "INT"},   {SIGQUIT, "QUIT"},   {SIGILL, "ILL"},   {SIGTRAP, "TRAP"},
     {SIGABRT, "ABRT"},     {SIGBUS, "BUS"},   {SIGFPE, "FPE"},     {SIGKILL, "KILL"}, {SIGUSR1, "USR1"},
@@ -33,7 +46,7 @@ int ExitStatus::shell_code() const {
   switch (kind) {
     case Kind::exited: return value;
     case Kind::signalled: return 128 + value;
-    case Kind::not_started: return value == ENOENT || value == ENOTDIR ? 127 : 126;
+    case Kind::not_started: return start_error_code(value);
   }
   return 126;
 }

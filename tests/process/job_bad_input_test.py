@@ -1,5 +1,6 @@
 """What cannot be meant as given: one line that says what to do, and its code. Usage: job_bad_input_test.py CXXRUN"""
 import os
+import resource
 import socket
 import sys
 
@@ -13,12 +14,12 @@ PATIENCE = 20  # seconds, within which each of these has ended although nobody h
 
 
 class BadInput(JobCase):
-    def check(self, code, names, *arguments, env=None, program=True):
+    def check(self, code, names, *arguments, env=None, program=True, **more):
         """Runs cxxrun to its end: `code` and one line, which holds each of `names` (how to call it may follow), and
         no worker ran."""
         command = [*arguments, self.worker("note ran")] if program else list(arguments)
         with self.subTest(" ".join(arguments), env=env):
-            job = self.start(*command, env=env)
+            job = self.start(*command, env=env, **more)
             self.assertEqual(job.wait(PATIENCE), code, job.stderr)
             said = [line for line in job.stderr.splitlines() if line.strip() and ": info: " not in line]
             self.assertGreaterEqual(len(said), 1)
@@ -138,6 +139,14 @@ class BadInput(JobCase):
     def test_a_master_port_in_use(self):
         with socket.create_server(("0.0.0.0", self.port)):
             self.check(SYSTEM, [str(self.port), "--master-port"], "--master-port", str(self.port))
+
+    def test_limits_of_the_system(self):
+        few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))
+        self.check(SYSTEM, ["ulimit -a"], "--standalone", preexec_fn=few)
+        some = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+        job = self.run_job("--standalone", "--nproc-per-node", "100", "true", preexec_fn=some)
+        self.assertEqual(job.code, SYSTEM, job.stderr)
+        self.assertIn("Too many open files", job.stderr)
 
     def test_a_module_with_no_python(self):
         self.check(USAGE, ["--no-python"], "--standalone", "--no-python", "-m", "json.tool", program=False)

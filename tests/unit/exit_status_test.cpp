@@ -11,6 +11,7 @@ TEST_CASE("exit_status: the shell code is the code, or 128 plus the signal", "[u
   CHECK(ExitStatus::signalled(9).shell_code() == 137);
   CHECK(ExitStatus::not_started(ENOENT).shell_code() == 127);
   CHECK(ExitStatus::not_started(EACCES).shell_code() == 126);
+  CHECK(ExitStatus::not_started(EMFILE).shell_code() == 111);
 }
 
 TEST_CASE("exit_status: a wait status of 9 is exit code 0 killed by signal 9, not exit code 9", "[unit]") {
