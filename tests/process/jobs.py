@@ -134,6 +134,7 @@ class JobCase(unittest.TestCase):
 
     def setUp(self):
         self.dir = tempfile.mkdtemp(prefix="cxxrun-job-test-")
+        self.addCleanup(shutil.rmtree, self.dir)  # the last one: file systems that tests mount are gone by then
         self.marker = os.path.basename(self.dir)
         self.agents = []
         self.gates = []
@@ -154,8 +155,6 @@ class JobCase(unittest.TestCase):
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
             self.fail(f"left over: {left}")
-        finally:
-            shutil.rmtree(self.dir, ignore_errors=True)
 
     # ---- workers
 
