@@ -1,6 +1,7 @@
 #include "launcher/supervisor.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <deque>
 #include <fcntl.h>
@@ -281,6 +282,11 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
     auto found = os::find_program(name, spec.environment);
     if (found.error != 0) {
       start_failed(member, os::explain_failed_start(name, os::SpawnStage::find, found.error), found.error);
+      return;
+    }
+    if (!spec.script.empty() && access(spec.script.c_str(), R_OK) != 0) {  // else the interpreter's own code comes out
+      int const why = errno;
+      start_failed(member, fail(Errc::not_found, "cannot read the script '" + spec.script + "'", why).message(), why);
       return;
     }
     os::SpawnRequest const request{std::move(found.path),

@@ -106,6 +106,9 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     worker.rank = generation.rank_base + local_rank;
     worker.local_rank = local_rank;
     worker.argv = command(options, local_rank, inherited);
+    if (!options.module && worker.argv.front() != options.program) {
+      worker.script = options.program;
+    }
     worker.prefix = console_prefix(options, facts, inherited, worker.rank, local_rank);
     std::string const directory =
         facts.log_root.empty()

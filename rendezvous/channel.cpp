@@ -1,7 +1,6 @@
 #include "rendezvous/channel.hpp"
 
 #include <fcntl.h>
-
 #include <utility>
 
 #include <boost/asio/buffer.hpp>

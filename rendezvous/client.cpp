@@ -186,7 +186,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       }
     }));
     Channel::Handlers on;
-    on.frame = guarded([](Impl& self, std::string payload) { self.received(std::move(payload)); });
+    on.frame = guarded([](Impl& self, std::string const& payload) { self.received(payload); });
     on.closed = guarded([](Impl& self, std::string how) { self.closed(std::move(how)); });
     channel->start(std::move(on));
     channel->send(encode(Hello{kProtocolVersion, plan.run_id, plan.node.incarnation, Hello::Purpose::agent}));
@@ -203,7 +203,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     try_next();
   }
 
-  void received(std::string payload) {
+  void received(std::string const& payload) {
     if (!joined) {
       reply(payload);
       return;

@@ -35,6 +35,10 @@ std::string of_nodes(std::size_t have, std::size_t want) {
   return std::to_string(have) + " of " + std::to_string(want) + (want == 1 ? " node" : " nodes");
 }
 
+std::string seconds(Millis duration) {
+  return std::to_string(duration.count() / 1000) + " s";
+}
+
 std::string lost_hosts(State const& state) {
   std::string hosts;
   for (auto const& seat : state.seats) {
@@ -129,7 +133,8 @@ void consider_forming(Turn& turn) {
   if (here < min) {
     state.window_deadline.reset();
     if (here > 0) {
-      turn.say("waiting for nodes: " + std::to_string(here) + " of at least " + std::to_string(min));
+      turn.say("waiting for nodes: " + std::to_string(here) + " of at least " + std::to_string(min) + ", for at most " +
+               seconds(turn.policy.join_timeout));
     }
     return;
   }
@@ -144,10 +149,9 @@ void forming_tick(Turn& turn) {
   if (state.window_deadline && *state.window_deadline <= turn.now) {
     open_generation(turn);
   } else if (state.join_deadline && *state.join_deadline <= turn.now) {
-    auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(turn.policy.join_timeout).count();
     std::string const missing = missing_indices(state, turn.policy);
-    give_up(turn, of_nodes(state.present.size(), turn.policy.min_nodes) + " came within " + std::to_string(seconds) +
-                      " s" + (missing.empty() ? "" : "; missing: node " + missing));
+    give_up(turn, of_nodes(state.present.size(), turn.policy.min_nodes) + " came within " +
+                      seconds(turn.policy.join_timeout) + (missing.empty() ? "" : "; missing: node " + missing));
   }
 }
 

@@ -47,11 +47,11 @@ class Fields {
   }
 
   [[nodiscard]] Json const& child(char const* name) {
-    static Json const kNothing;
+    static Json const nothing;
     Json const* const field = find(name);
     if (field == nullptr) {
       complain(name);
-      return kNothing;
+      return nothing;
     }
     return *field;
   }

@@ -1,8 +1,7 @@
 #include "rendezvous/server.hpp"
 
-#include <fcntl.h>
-
 #include <deque>
+#include <fcntl.h>
 #include <map>
 #include <utility>
 
@@ -205,9 +204,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       }
     });
     Channel::Handlers on;
-    on.frame = [weak = weak_from_this(), id](std::string payload) {
+    on.frame = [weak = weak_from_this(), id](std::string const& payload) {
       if (auto const self = weak.lock()) {
-        self->received(id, std::move(payload));
+        self->received(id, payload);
       }
     };
     on.closed = [weak = weak_from_this(), id](std::string how) {
@@ -239,7 +238,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  void received(AgentId id, std::string payload) {
+  void received(AgentId id, std::string const& payload) {
     auto const it = peers.find(id);
     if (it == peers.end()) {
       return;

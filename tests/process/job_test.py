@@ -256,6 +256,12 @@ class ExitCodes(JobCase):
         self.assertIn(self.path("nothing"), job.stderr)
         self.assertIn("restarts used: 0 of 3", job.stderr)
 
+    def test_a_script_that_is_not_there_is_127_without_a_restart(self):
+        job = self.run_job("--standalone", self.path("nothing.py"))
+        self.assertEqual(job.code, 127)
+        self.assertIn("cannot read the script '%s'" % self.path("nothing.py"), job.stderr)
+        self.assertIn("restarts used: 0 of 3", job.stderr)
+
     def test_a_program_that_cannot_be_executed_is_126_without_a_restart(self):
         with open(self.path("data"), "w") as f:
             f.write("no program")

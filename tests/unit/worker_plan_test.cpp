@@ -155,3 +155,13 @@ TEST_CASE("worker_plan: the environment is sorted as words, names that extend ot
 
   CHECK(std::is_sorted(words.begin(), words.end()));
 }
+
+TEST_CASE("worker_plan: a script is named for the start to look for, a program or module is not", "[unit]") {
+  auto const script_of = [](Words const& words) {
+    return plan_workers(third_generation(), std::get<Options>(parse_options(words, {})), node_facts, {})[0].script;
+  };
+  CHECK(script_of({"train.py", "x"}) == "train.py");
+  CHECK(script_of({"-m", "train.py"}).empty());
+  CHECK(script_of({"--no-python", "train.py"}).empty());
+  CHECK(script_of({"./train"}).empty());
+}
