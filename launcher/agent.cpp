@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <optional>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -20,6 +21,7 @@
 #include "rendezvous/client.hpp"
 #include "rendezvous/server.hpp"
 #include "rendezvous/store_server.hpp"
+#include "src/os/bounded_thread.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
@@ -66,6 +68,7 @@ class Agent {
     log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody
     pump_.on_error([](std::string const& line) { log(Level::error, line); });
     if (auto const hosting = host_if_mine(); hosting) {
+      begin_directories();
       call();
       io_.run();
     } else {
@@ -137,6 +140,22 @@ class Agent {
     if (exit_ && (!coordinator_ || coordinator_closed_)) {
       timer_.cancel();
       io_.stop();
+    }
+  }
+
+  /// The host is in generation 1. A dozen directories cost a disk more than the whole rendezvous takes: they are made
+  /// meanwhile. Whoever starts the workers makes what is missing and says what cannot be made.
+  void begin_directories() {
+    if (!coordinator_ || config_.facts.log_root.empty()) {
+      return;
+    }
+    try {
+      directories_ = std::make_unique<os::BoundedThread>(
+          "cxxrun-dirs", [root = config_.facts.log_root, count = config_.facts.workers] {
+            (void)make_worker_dirs(root, rendezvous::kFirstGeneration, count).has_value();
+          });
+    } catch (std::system_error const&) {
+      directories_.reset();  // without a thread to spare they are made later
     }
   }
 
@@ -294,6 +313,7 @@ class Agent {
   SignalContext context_;
   SignalState signal_state_;
   LogPump pump_;
+  std::unique_ptr<os::BoundedThread> directories_;
   std::unique_ptr<rendezvous::StoreServer> stores_;
   std::unique_ptr<rendezvous::Coordinator> coordinator_;
   std::unique_ptr<rendezvous::CoordinatorLink> link_;

@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <system_error>
 #include <utility>
 
 #include "src/os/bounded_thread.hpp"
@@ -172,7 +173,6 @@ ConsoleWriter::ConsoleWriter(int fd, std::function<void()> on_room) : impl_(std:
   impl_->on_room = std::move(on_room);
   impl_->terminal = impl_->target.kind == Kind::terminal;
   impl_->dead = !impl_->target.fd;
-  impl_->thread = std::make_unique<os::BoundedThread>("cxxrun-console", [impl = impl_] { impl->run(); });
 }
 
 ConsoleWriter::~ConsoleWriter() {
@@ -181,6 +181,16 @@ ConsoleWriter::~ConsoleWriter() {
 
 bool ConsoleWriter::is_terminal() const {
   return impl_->terminal;
+}
+
+/// With the first line, not at the launcher's start: there every thread delays the workers.
+bool ConsoleWriter::start_thread() {
+  try {
+    impl_->thread = std::make_unique<os::BoundedThread>("cxxrun-console", [impl = impl_] { impl->run(); });
+  } catch (std::system_error const&) {
+    impl_->lost = true;  // no thread to be had; the next line tries again
+  }
+  return impl_->thread != nullptr;
 }
 
 void ConsoleWriter::push(std::string& lines) {
@@ -202,6 +212,10 @@ void ConsoleWriter::push(std::string& lines) {
     impl_->queue.append("cxxrun: ")
         .append(std::to_string(std::exchange(impl_->dropped, 0)))
         .append(" bytes of output are missing here: nobody read the console while workers ended\n");
+  }
+  if (!impl_->thread && !start_thread()) {
+    lines.clear();
+    return;
   }
   bool const idle = impl_->queue.empty();
   if (idle) {

@@ -44,6 +44,8 @@ class ConsoleWriter {
 
  private:
   struct Impl;
+  bool start_thread();
+
   std::shared_ptr<Impl> impl_;  // shared with the thread, which may have to be left behind
 };
 

@@ -68,7 +68,8 @@ Result<launcher::NodeFacts> find_out(launcher::Options const& options, launcher:
   }
   facts.cpus = os::usable_cpus();
   facts.run_id = topology.run_id;
-  auto const gpus = os::count_gpus(find(environment, "CUDA_VISIBLE_DEVICES"), os::gpu_devices());
+  bool const counted = std::holds_alternative<std::uint32_t>(options.nproc);  // then nobody asks for GPUs
+  auto const gpus = counted ? 0U : os::count_gpus(find(environment, "CUDA_VISIBLE_DEVICES"), os::gpu_devices());
   auto const workers = launcher::resolve_nproc(options.nproc, gpus, facts.cpus, topology.tasks_on_node);
   if (!workers) {
     return workers.error();

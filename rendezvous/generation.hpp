@@ -7,6 +7,9 @@
 
 namespace cxxrun::rendezvous {
 
+/// Number of the first generation of a job.
+inline constexpr std::uint64_t kFirstGeneration = 1;
+
 /// One agent's part of a generation, as it is told to that agent: its own ranks, never the full member table.
 /// Size on the wire is bounded (a few hundred bytes) whatever the number of nodes.
 struct Generation {
