@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "launcher/log_dir.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -111,9 +112,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     }
     worker.prefix = console_prefix(options, facts, inherited, worker.rank, local_rank);
     std::string const directory =
-        facts.log_root.empty()
-            ? ""
-            : facts.log_root + "/attempt_" + std::to_string(generation.number) + "/" + std::to_string(local_rank) + "/";
+        facts.log_root.empty() ? "" : worker_log_dir(facts.log_root, generation.number, local_rank) + "/";
     auto const file = [&directory](char const* name) { return directory.empty() ? "" : directory + name; };
     worker.out = stream(options, local_rank, kStdout, file("stdout.log"));
     worker.err = stream(options, local_rank, kStderr, file("stderr.log"));
