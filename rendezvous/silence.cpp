@@ -1,0 +1,47 @@
+#include "rendezvous/silence.hpp"
+
+#include <utility>
+
+namespace cxxrun::rendezvous {
+
+SilenceState heard(SilenceState state, PeerId peer, TimePoint now, SilencePolicy const& policy) {
+  if (policy.timeout <= Millis{0}) {
+    return state;
+  }
+  state.heard[peer] = now;
+  if (!state.due) {
+    state.due = now + policy.period();
+  }
+  return state;
+}
+
+SilenceState forget(SilenceState state, PeerId peer) {
+  state.heard.erase(peer);
+  if (state.heard.empty()) {
+    state.due.reset();
+  }
+  return state;
+}
+
+SilenceTick tick(SilenceState state, TimePoint now, SilencePolicy const& policy) {
+  SilenceTick result;
+  result.stalled = state.due && now - *state.due > policy.period();
+  for (auto it = state.heard.begin(); it != state.heard.end();) {
+    if (result.stalled) {
+      it->second = now;
+    } else if (now - it->second > policy.timeout) {
+      result.lost.push_back(it->first);
+      it = state.heard.erase(it);
+      continue;
+    }
+    ++it;
+  }
+  state.due.reset();
+  if (!state.heard.empty()) {
+    state.due = now + policy.period();
+  }
+  result.next = std::move(state);
+  return result;
+}
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,44 @@
+// Silence: who has not been heard of for too long. Pure.
+//
+// FIN and RST are events of their own: the process is gone. This is for the rest: power lost, link cut, host frozen.
+// The shell says who was heard (`heard`), asks at `due` (`tick`) and treats those named as lost.
+//
+// A caller that comes late to its own tick was itself suspended (SIGSTOP, scontrol suspend, a laptop's lid): what it
+// has not heard proves nothing, and every peer gets a fresh timeout. Cost: `heard` O(log N), `tick` O(N).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "src/core/time.hpp"
+
+namespace cxxrun::rendezvous {
+
+using PeerId = std::uint64_t;
+
+struct SilencePolicy {
+  Millis timeout{5000};  ///< silent for longer than this: lost; 0: nobody is ever judged
+  /// How often each side speaks and looks. A peer is missed for four beats before it is judged.
+  [[nodiscard]] Millis period() const { return timeout / 5; }
+};
+
+struct SilenceState {
+  std::map<PeerId, TimePoint> heard;  ///< peers under watch, and when each was last heard
+  std::optional<TimePoint> due;       ///< when `tick` is to be called; unset: nobody is under watch
+};
+
+struct SilenceTick {
+  SilenceState next;
+  std::vector<PeerId> lost;  ///< no longer under watch
+  bool stalled = false;      ///< the tick came so late that nobody was judged
+};
+
+/// A sign of life. The first one of a peer puts it under watch.
+[[nodiscard]] SilenceState heard(SilenceState state, PeerId peer, TimePoint now, SilencePolicy const& policy);
+/// The peer is gone for another reason.
+[[nodiscard]] SilenceState forget(SilenceState state, PeerId peer);
+[[nodiscard]] SilenceTick tick(SilenceState state, TimePoint now, SilencePolicy const& policy);
+
+}  // namespace cxxrun::rendezvous

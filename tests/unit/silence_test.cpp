@@ -1,0 +1,72 @@
+#include "rendezvous/silence.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;
+using namespace cxxrun::rendezvous;
+
+namespace {
+
+constexpr TimePoint kStart{std::chrono::hours(1)};
+SilencePolicy const kPolicy{Millis(5000)};
+
+/// Ticks at every due instant up to `until`; the peers in `beating` are heard just before each tick.
+std::vector<PeerId> lost_until(SilenceState& state, TimePoint until, std::vector<PeerId> const& beating) {
+  std::vector<PeerId> lost;
+  while (state.due && *state.due <= until) {
+    TimePoint const now = *state.due;
+    for (PeerId const peer : beating) {
+      state = heard(std::move(state), peer, now, kPolicy);
+    }
+    auto result = tick(std::move(state), now, kPolicy);
+    REQUIRE_FALSE(result.stalled);
+    state = std::move(result.next);
+    lost.insert(lost.end(), result.lost.begin(), result.lost.end());
+  }
+  return lost;
+}
+
+}  // namespace
+
+TEST_CASE("silence: only who is silent for longer than the timeout is lost, and once", "[unit]") {
+  SilenceState state = heard({}, 1, kStart, kPolicy);
+  state = heard(std::move(state), 2, kStart, kPolicy);
+  CHECK(lost_until(state, kStart + Millis(5000), {1}).empty());
+  CHECK(lost_until(state, kStart + Millis(6000), {1}) == std::vector<PeerId>{2});
+  CHECK(lost_until(state, kStart + Millis(60'000), {1}).empty());
+  CHECK(state.heard.size() == 1);
+}
+
+TEST_CASE("silence: a cut shorter than the timeout changes nothing", "[unit]") {
+  SilenceState state = heard({}, 1, kStart, kPolicy);
+  CHECK(lost_until(state, kStart + Millis(4900), {}).empty());
+  state = heard(std::move(state), 1, kStart + Millis(4900), kPolicy);
+  CHECK(lost_until(state, kStart + Millis(9900), {}).empty());
+}
+
+TEST_CASE("silence: whoever was itself suspended judges nobody and gives everybody a fresh timeout", "[unit]") {
+  SilenceState state = heard({}, 1, kStart, kPolicy);
+  state = heard(std::move(state), 2, kStart, kPolicy);
+  TimePoint const back = kStart + std::chrono::hours(24);
+  auto result = tick(std::move(state), back, kPolicy);
+  CHECK(result.stalled);
+  CHECK(result.lost.empty());
+  CHECK(lost_until(result.next, back + Millis(5000), {1}).empty());
+  CHECK(lost_until(result.next, back + Millis(6000), {1}) == std::vector<PeerId>{2});
+}
+
+TEST_CASE("silence: who left is not lost as well, and without peers there is no timer", "[unit]") {
+  SilenceState state = heard({}, 1, kStart, kPolicy);
+  REQUIRE(state.due == kStart + kPolicy.period());
+  state = forget(std::move(state), 1);
+  CHECK_FALSE(state.due);
+  auto const result = tick(std::move(state), kStart + Millis(9000), kPolicy);
+  CHECK(result.lost.empty());
+  CHECK_FALSE(result.next.due);
+}
+
+TEST_CASE("silence: timeout 0 judges nobody", "[unit]") {
+  SilenceState const state = heard({}, 1, kStart, SilencePolicy{Millis{0}});
+  CHECK(state.heard.empty());
+  CHECK_FALSE(state.due);
+}
