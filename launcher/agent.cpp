@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fstream>
 #include <optional>
-#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -13,16 +12,13 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "launcher/agent_fsm.hpp"
+#include "launcher/hosting.hpp"
 #include "launcher/log_pump.hpp"
 #include "launcher/policies.hpp"
 #include "launcher/report.hpp"
 #include "launcher/signal_policy.hpp"
 #include "launcher/supervisor.hpp"
 #include "rendezvous/client.hpp"
-#include "rendezvous/server.hpp"
-#include "rendezvous/store_server.hpp"
-#include "src/os/bounded_thread.hpp"
-#include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/signals.hpp"
@@ -67,12 +63,11 @@ class Agent {
     });
     log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody
     pump_.on_error([](std::string const& line) { log(Level::error, line); });
-    if (auto const hosting = host_if_mine(); hosting) {
-      begin_directories();
+    if (auto const hosted = hosting_.begin(); hosted) {
       call();
       io_.run();
     } else {
-      failed_ = hosting.error();
+      failed_ = hosted.error();
     }
     return conclude();
   }
@@ -129,7 +124,7 @@ class Agent {
   void perform(agent::Exit const& action) {
     exit_ = action;
     if (!state_.joined) {
-      coordinator_.reset();  // nobody can have joined one that its own agent has not
+      hosting_.abandon();  // nobody can have joined a coordinator that its own agent has not
     }
     link_->close();
     leave_if_done();
@@ -137,92 +132,15 @@ class Agent {
 
   /// The host stays until its coordinator has seen everybody off.
   void leave_if_done() {
-    if (exit_ && (!coordinator_ || coordinator_closed_)) {
+    if (exit_ && hosting_.done()) {
       timer_.cancel();
       io_.stop();
     }
   }
 
-  /// The host is in generation 1. A dozen directories cost a disk more than the whole rendezvous takes: they are made
-  /// meanwhile. Whoever starts the workers makes what is missing and says what cannot be made.
-  void begin_directories() {
-    if (!coordinator_ || config_.facts.log_root.empty()) {
-      return;
-    }
-    try {
-      directories_ = std::make_unique<os::BoundedThread>(
-          "cxxrun-dirs", [root = config_.facts.log_root, count = config_.facts.workers] {
-            (void)make_worker_dirs(root, rendezvous::kFirstGeneration, count).has_value();
-          });
-    } catch (std::system_error const&) {
-      directories_.reset();  // without a thread to spare they are made later
-    }
-  }
-
   // ---- meeting the others ------------------------------------------------------------------------------------
 
-  Result<void> host_if_mine() {
-    auto const& meeting = config_.topology.meeting;
-    bool host = meeting.host == Meeting::Host::me;
-    if (meeting.host == Meeting::Host::find_out) {
-      auto const mine = os::is_local_address(meeting.address);
-      if (!mine) {
-        return mine.error();
-      }
-      host = *mine;
-    }
-    if (!host) {
-      return {};
-    }
-    stores_ = std::make_unique<rendezvous::StoreServer>();
-    rendezvous::CoordinatorConfig conf;
-    conf.run_id = config_.topology.run_id;
-    conf.nonce = config_.nonce;
-    conf.policy = membership_policy(config_.options, config_.topology);
-    conf.loopback_only = meeting.loopback_only;
-    conf.agent_store = config_.options.agent_store;
-    conf.master_port = config_.topology.master_port;
-    rendezvous::CoordinatorHandlers on;
-    on.concluded = [this](Verdict const& verdict) { verdict_ = verdict; };
-    on.closed = [this] {
-      coordinator_closed_ = true;
-      leave_if_done();
-    };
-    coordinator_ = std::make_unique<rendezvous::Coordinator>(io_, *stores_, std::move(conf), std::move(on));
-    auto const port = coordinator_->listen(meeting.ports);
-    if (port) {
-      port_ = *port;
-      return {};
-    }
-    coordinator_.reset();
-    stores_.reset();
-    if (meeting.host == Meeting::Host::find_out && port.error().code == Errc::in_use) {
-      return {};  // an agent on this machine was first, or a stranger: the handshake will tell
-    }
-    return port.error();
-  }
-
   void call() {
-    auto const& meeting = config_.topology.meeting;
-    rendezvous::CallPlan plan;
-    plan.address = meeting.address;
-    plan.ports = meeting.ports;
-    if (coordinator_) {
-      plan.ports = {port_};
-      if (meeting.host == Meeting::Host::me) {
-        plan.address = "127.0.0.1";
-      }
-    }
-    plan.run_id = config_.topology.run_id;
-    plan.node.node_index = config_.topology.node_index;
-    plan.node.incarnation = config_.nonce;
-    plan.node.host = config_.facts.host;
-    plan.node.slots = config_.facts.workers;
-    plan.node.role = config_.options.role;
-    plan.node.hosts = coordinator_ != nullptr;
-    plan.node.announce = config_.topology.master_addr;
-    plan.patience = config_.options.join_timeout;
-    plan.beats = !meeting.loopback_only;
     rendezvous::LinkHandlers on;
     on.joined = [this](std::string const& nonce) { joined(nonce); };
     on.failed = [this](Error const& error) {
@@ -232,18 +150,16 @@ class Agent {
     on.message = [this](rendezvous::ToAgent message) { feed(std::move(message)); };
     on.closed = [this](std::string how) { feed(agent::Disconnected{std::move(how)}); };
     link_ = std::make_unique<rendezvous::CoordinatorLink>(io_, std::move(on));
-    if (coordinator_) {
-      coordinator_->open();
-    }
-    link_->call(std::move(plan));
+    hosting_.open();
+    link_->call(call_plan(config_.options, config_.topology, config_.facts, config_.nonce, hosting_.port()));
   }
 
   /// Who answered at the endpoint may be another: the bind test lies behind address translation.
   void joined(std::string const& nonce) {
     feed(agent::Joined{});
-    if (coordinator_ && nonce != config_.nonce) {
+    if (hosting_.active() && nonce != config_.nonce) {
       log(Level::warn, "the endpoint leads to another agent: it coordinates");
-      coordinator_.reset();
+      hosting_.abandon();
     }
   }
 
@@ -313,18 +229,21 @@ class Agent {
   SignalContext context_;
   SignalState signal_state_;
   LogPump pump_;
-  std::unique_ptr<os::BoundedThread> directories_;
-  std::unique_ptr<rendezvous::StoreServer> stores_;
-  std::unique_ptr<rendezvous::Coordinator> coordinator_;
+  Hosting hosting_{io_, config_, coordinator_handlers()};
   std::unique_ptr<rendezvous::CoordinatorLink> link_;
   std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers());
   std::deque<agent::Event> inbox_;
   bool stepping_ = false;
-  bool coordinator_closed_ = false;
-  std::uint16_t port_ = 0;
   std::optional<agent::Exit> exit_;
   std::optional<Verdict> verdict_;
   std::optional<Error> failed_;
+
+  rendezvous::CoordinatorHandlers coordinator_handlers() {
+    rendezvous::CoordinatorHandlers on;
+    on.concluded = [this](Verdict const& verdict) { verdict_ = verdict; };
+    on.closed = [this] { leave_if_done(); };
+    return on;
+  }
 
   SupervisorHandlers handlers() {
     SupervisorHandlers on;

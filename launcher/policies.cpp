@@ -30,6 +30,25 @@ rendezvous::Policy membership_policy(Options const& options, JobTopology const& 
   return policy;
 }
 
+rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topology, NodeFacts const& facts,
+                               std::string const& nonce, std::optional<std::uint16_t> hosted) {
+  auto const& meeting = topology.meeting;
+  rendezvous::CallPlan plan;
+  plan.address = hosted && meeting.host == Meeting::Host::me ? "127.0.0.1" : meeting.address;
+  plan.ports = hosted ? std::vector{*hosted} : meeting.ports;
+  plan.run_id = topology.run_id;
+  plan.node.node_index = topology.node_index;
+  plan.node.incarnation = nonce;
+  plan.node.host = facts.host;
+  plan.node.slots = facts.workers;
+  plan.node.role = options.role;
+  plan.node.hosts = hosted.has_value();
+  plan.node.announce = topology.master_addr;
+  plan.patience = options.join_timeout;
+  plan.beats = !meeting.loopback_only;
+  return plan;
+}
+
 agent::Policy agent_policy(Options const& options) {
   agent::Policy policy;
   policy.shutdown_timeout = options.shutdown_timeout;

@@ -1,14 +1,24 @@
 // Policies: what the options mean for the coordinator and for the agent. Pure.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string>
+
 #include "launcher/agent_fsm.hpp"
 #include "launcher/options.hpp"
 #include "launcher/topology.hpp"
+#include "launcher/worker_plan.hpp"
+#include "rendezvous/client.hpp"
 #include "rendezvous/membership.hpp"
 
 namespace cxxrun::launcher {
 
 [[nodiscard]] rendezvous::Policy membership_policy(Options const& options, JobTopology const& topology);
+/// Where and as whom the agent calls. `hosted`: the port of the coordinator inside this agent, when it hosts.
+[[nodiscard]] rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topology,
+                                             NodeFacts const& facts, std::string const& nonce,
+                                             std::optional<std::uint16_t> hosted);
 [[nodiscard]] agent::Policy agent_policy(Options const& options);
 
 }  // namespace cxxrun::launcher

@@ -28,6 +28,7 @@ SHELLS = {
     "launcher/agent.": "one node's event loop",
     "launcher/console_writer": "the console's writing thread",
     "launcher/descendants": "which processes are ours",
+    "launcher/hosting": "the coordinator and the stores inside the first node's agent",
     "launcher/log_dir": "makes and removes directories",
     "launcher/log_file": "one log file",
     "launcher/log_pump": "the workers' output, on its own thread",

@@ -1,0 +1,89 @@
+#include "launcher/hosting.hpp"
+
+#include <system_error>
+#include <utility>
+
+#include "launcher/log_dir.hpp"
+#include "launcher/policies.hpp"
+#include "rendezvous/store_server.hpp"
+#include "src/os/bounded_thread.hpp"
+#include "src/os/local_address.hpp"
+
+namespace cxxrun::launcher {
+
+Hosting::Hosting(boost::asio::io_context& io, AgentConfig const& config, rendezvous::CoordinatorHandlers handlers)
+    : io_(io), config_(config), handlers_(std::move(handlers)) {}
+
+Hosting::~Hosting() = default;
+
+Result<bool> Hosting::is_mine() const {
+  auto const& meeting = config_.topology.meeting;
+  return meeting.host == Meeting::Host::find_out ? os::is_local_address(meeting.address)
+                                                 : Result<bool>(meeting.host == Meeting::Host::me);
+}
+
+Result<void> Hosting::begin() {
+  auto const mine = is_mine();
+  if (!mine) {
+    return mine.error();
+  }
+  if (!*mine) {
+    return {};
+  }
+  auto const& meeting = config_.topology.meeting;
+  rendezvous::CoordinatorConfig conf;
+  conf.run_id = config_.topology.run_id;
+  conf.nonce = config_.nonce;
+  conf.policy = membership_policy(config_.options, config_.topology);
+  conf.loopback_only = meeting.loopback_only;
+  conf.agent_store = config_.options.agent_store;
+  conf.master_port = config_.topology.master_port;
+  rendezvous::CoordinatorHandlers on;
+  on.concluded = handlers_.concluded;
+  on.closed = [this] {
+    closed_ = true;
+    handlers_.closed();
+  };
+  stores_ = std::make_unique<rendezvous::StoreServer>();
+  coordinator_ = std::make_unique<rendezvous::Coordinator>(io_, *stores_, std::move(conf), std::move(on));
+  auto const port = coordinator_->listen(meeting.ports);
+  if (port) {
+    port_ = *port;
+    begin_directories();
+    return {};
+  }
+  coordinator_.reset();
+  stores_.reset();
+  if (meeting.host == Meeting::Host::find_out && port.error().code == Errc::in_use) {
+    return {};  // an agent on this machine was first, or a stranger: the handshake will tell
+  }
+  return port.error();
+}
+
+/// The host is in generation 1. A dozen directories cost a disk more than the whole rendezvous takes: they are made
+/// meanwhile. Whoever starts the workers makes what is missing and says what cannot be made.
+void Hosting::begin_directories() {
+  if (config_.facts.log_root.empty()) {
+    return;
+  }
+  try {
+    directories_ = std::make_unique<os::BoundedThread>(
+        "cxxrun-dirs", [root = config_.facts.log_root, count = config_.facts.workers] {
+          (void)make_worker_dirs(root, rendezvous::kFirstGeneration, count).has_value();
+        });
+  } catch (std::system_error const&) {
+    directories_.reset();  // without a thread to spare they are made later
+  }
+}
+
+void Hosting::open() {
+  if (coordinator_) {
+    coordinator_->open();
+  }
+}
+
+void Hosting::abandon() {
+  coordinator_.reset();
+}
+
+}  // namespace cxxrun::launcher
