@@ -1,0 +1,197 @@
+"""The process that a test cluster hangs on: it holds the network, starts and kills the machines, and cleans up.
+
+Its own network namespace is the switch: a bridge and one cable per machine. Every machine is a process that is PID 1
+of a set of namespaces and dies with the keeper. The keeper ends, and removes everything, when it is told to, at
+SIGTERM, or when its lifeline (stdin, a pipe that only the owner holds open) ends, so also after the owner's SIGKILL.
+
+Usage: keeper.py DIRECTORY    (internal; Cluster in cluster.py starts it and speaks JSON lines with it)"""
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+
+import machine
+import namespaces as ns
+
+BOOT_GUARD = 30  # seconds
+
+
+def ip(*lines):
+    subprocess.run(["ip", "-batch", "-"], input="\n".join(lines) + "\n", text=True, check=True, capture_output=True)
+
+
+class Keeper:
+    def __init__(self, base):
+        self.base = base
+        self.machines = {}  # name -> PID
+        self.freezer = base + "/freezer"
+        self.own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        with open(base + "/plan.json") as f:
+            self.plan = json.load(f)
+
+    # ---- the switch
+
+    def make_switch(self):
+        ns.unshare(ns.NEWNET | ns.NEWNS)
+        ns.mount("none", "/", flags=ns.RECURSIVE | ns.PRIVATE)
+        ip("link set lo up", "link add switch type bridge forward_delay 0", "link set switch up")
+        os.mkdir(self.freezer)
+        try:
+            ns.mount("freezer", self.freezer, "cgroup", data="freezer")
+        except OSError:
+            os.rmdir(self.freezer)  # whoever needs it has asked namespaces.missing() before
+            return
+        for group in os.listdir(self.freezer):  # of clusters whose keeper could not clean up
+            if group.startswith("cxxrun-slurm-"):
+                cluster = os.path.join(os.path.dirname(self.base), group.rsplit(".", 1)[0])
+                if not os.path.exists(cluster):
+                    self.remove_group(os.path.join(self.freezer, group))
+
+    def plug(self, name):
+        port = "to-" + name
+        subprocess.run(["ip", "link", "del", port], capture_output=True)  # the old cable, if the kernel still has it
+        ip(f"link add {port} type veth peer name eth0 netns {self.machines[name]}", f"link set {port} master switch up")
+
+    def cut(self, name):
+        ip(f"link set to-{name} down")
+
+    def drop(self, name):
+        subprocess.run(["bridge", "link", "set", "dev", "to-" + name, "state", "0"], check=True)
+
+    def heal(self, name):
+        ip(f"link set to-{name} up")
+        subprocess.run(["bridge", "link", "set", "dev", "to-" + name, "state", "3"], check=True)
+
+    # ---- machines
+
+    def group(self, name):
+        return f"{self.freezer}/{os.path.basename(self.base)}.{name}"
+
+    def remove_group(self, path):
+        for folder, _, _ in os.walk(path, topdown=False):
+            os.rmdir(folder)
+
+    def boot(self, names):
+        """Starts them side by side; an error names the machine and why."""
+        talks = {}
+        for name in names:
+            group = None
+            if self.plan["proctrack"] == "cgroup" and name != machine.LOGIN:
+                group = self.group(name)
+                os.makedirs(group, exist_ok=True)
+            here, there = socket.socketpair()
+            ns.unshare(ns.NEWPID)  # of the next child
+            pid = os.fork()
+            if pid == 0:
+                machine.become(name, self.base, self.plan, group, there)  # does not return
+            ns.setns(self.own_pids, ns.NEWPID)
+            there.close()
+            self.machines[name] = pid
+            talks[name] = here
+        for name, talk in talks.items():
+            self.expect(name, talk, "unplugged")
+            self.plug(name)
+            talk.sendall(b"plugged")
+        for name, talk in talks.items():
+            self.expect(name, talk, "booted")
+            talk.close()
+        return self.machines
+
+    def expect(self, name, talk, word):
+        talk.settimeout(BOOT_GUARD)
+        try:
+            heard = talk.recv(65536).decode()
+        except TimeoutError:
+            heard = f"not {word} within {BOOT_GUARD} s"
+        if heard != word:
+            raise RuntimeError(f"{name} does not boot: {heard or 'it ended'}")
+
+    def kill(self, names):
+        pids = [self.machines.pop(name) for name in names if name in self.machines]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        for pid in pids:
+            os.waitpid(pid, 0)  # returns when everything in its PID namespace is gone
+        for name in names:
+            self.remove_group(self.group(name))
+
+    # ---- requests
+
+    def perform(self, request):
+        verb, names = request["verb"], request.get("names", [])
+        if verb == "boot":
+            return self.boot(names)
+        if verb == "kill":
+            return self.kill(names)
+        if verb == "pids":
+            return self.machines
+        for name in names:
+            {"cut": self.cut, "drop": self.drop, "heal": self.heal}[verb](name)
+        return None
+
+    def answer(self, connection):
+        """Returns whether that was the last request."""
+        with connection, connection.makefile("rw") as lines:
+            request = json.loads(lines.readline() or '{"verb": "pids"}')
+            last = request["verb"] == "down"
+            try:
+                reply = {"value": self.clean_up() if last else self.perform(request)}
+            except Exception as error:
+                traceback.print_exc()
+                reply = {"error": str(error)}
+            try:
+                lines.write(json.dumps(reply) + "\n")
+                lines.flush()
+            except OSError:
+                pass  # whoever asked has gone
+        return last
+
+    def serve(self):
+        """Until told to end or until the owner is gone."""
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(self.base + "/keeper.socket")
+        listener.listen(8)
+        self.make_switch()
+        selector = selectors.DefaultSelector()
+        selector.register(listener, selectors.EVENT_READ)
+        if not self.plan["detached"]:
+            selector.register(0, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fd == 0:
+                    return
+                if self.answer(listener.accept()[0]):
+                    return
+
+    def clean_up(self):
+        self.kill(list(self.machines))
+        if os.path.ismount(self.freezer):
+            ns.unmount(self.freezer)
+        if not os.path.ismount(self.freezer):
+            shutil.rmtree(self.base, ignore_errors=True)
+
+
+def terminated(number, frame):
+    raise SystemExit(128 + number)
+
+
+def main():
+    base = sys.argv[1]
+    signal.signal(signal.SIGTERM, terminated)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    keeper = Keeper(base)
+    try:
+        keeper.serve()
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        keeper.clean_up()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""What the tests on a real Slurm share: a cluster per test module, commands on its login node, jobs, leftovers.
+
+A test gets a directory that all nodes see, and tells and waits through it as in tests/process/jobs.py. Every *_test.py
+is run as SCRIPT CXXRUN [unittest arguments]; the exit code is 77 when no cluster can run here, with the reason."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "process"))
+
+import cluster as clusters
+import jobs
+from cluster import LOGIN, PATH, Cluster, why_not
+from jobs import Hang, children, processes_with, read, wait_until
+
+GUARD = 60  # seconds; against hanging only
+OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY")
+
+_current = None  # the module's cluster
+
+
+def use_cluster(nodes=4, proctrack="linuxproc", gpus=4, config=None):
+    """For setUpModule: starts the cluster of this module, which is removed after its last test."""
+    global _current
+    _current = start_cluster(unittest.addModuleCleanup, nodes=nodes, proctrack=proctrack, gpus=gpus, config=config)
+    return _current
+
+
+def start_cluster(add_cleanup, **options):
+    reason = why_not(options.get("proctrack", "linuxproc"))
+    if reason:
+        raise unittest.SkipTest(f"no Slurm cluster here: {reason}")
+    started = Cluster(visible=[os.path.dirname(jobs.CXXRUN)] if jobs.CXXRUN else [], **options)
+    add_cleanup(started.down)
+    started.up()
+    os.makedirs(started.base + "/tests", mode=0o755)
+    if jobs.CXXRUN:  # a copy, because every user may read it there
+        shutil.copytree(os.path.dirname(jobs.CXXRUN), started.base + "/bin")
+    return started
+
+
+class Running:
+    """A started command on the login node; out and err are what it has written so far."""
+
+    def __init__(self, cluster, argv, base, **more):
+        self.files = (base + ".out", base + ".err")
+        self.name = " ".join(argv[:3])
+        with open(self.files[0], "w") as out, open(self.files[1], "w") as err:
+            self.process = cluster.popen(LOGIN, argv, stdout=out, stderr=err, **more)
+
+    @property
+    def out(self):
+        return read(self.files[0])
+
+    @property
+    def err(self):
+        return read(self.files[1])
+
+    stderr = err  # as tests/process/jobs.py calls it
+
+    @property
+    def pid(self):
+        """Of the command itself."""
+        return wait_until(lambda: children(self.process.pid), f"{self.name} is started")[0]
+
+    def kill(self, number=signal.SIGTERM):
+        os.kill(self.pid, number)
+
+    def wait(self, guard=GUARD):
+        """The exit code, 128 + N after signal N."""
+        try:
+            code = self.process.wait(guard)
+        except subprocess.TimeoutExpired:
+            raise Hang(f"{self.name} still runs after {guard} s:\n{self.out}\n{self.err}") from None
+        return 128 - code if code < 0 else code
+
+    def says(self, text, guard=GUARD):
+        wait_until(lambda: text in self.out + self.err or self.process.poll() is not None, f"'{text}'", guard)
+        assert text in self.out + self.err, f"{self.name} ended without saying '{text}':\n{self.out}\n{self.err}"
+
+
+class SlurmCase(jobs.JobCase):
+    cluster_options = None  # a class may have a cluster of its own: options of Cluster
+
+    @classmethod
+    def setUpClass(cls):
+        cls.own_cluster = None
+        if cls.cluster_options is not None:
+            cls.own_cluster = start_cluster(cls.addClassCleanup, **cls.cluster_options)
+
+    @property
+    def cluster(self):
+        return self.own_cluster or _current
+
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="test-", dir=self.cluster.base + "/tests")
+        os.chmod(self.dir, 0o777)
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.marker = os.path.basename(self.cluster.base) + "/" + os.path.basename(self.dir)
+        self.agents = []
+        self.gates = []
+        self.scripts = 0
+
+    def tearDown(self):
+        """Ends what the test left running, makes the cluster whole, then looks for leftovers."""
+        for running in self.agents:
+            if running.process.poll() is None:
+                running.process.kill()
+                running.process.wait()
+        for fd in self.gates:
+            os.close(fd)
+        self.end_jobs()
+        self.cluster.mend()
+        self.assert_nothing_left()
+        self.cluster.await_nodes(guard=90)
+
+    def end_jobs(self):
+        def none():
+            return not self.login("squeue", "-h", "-o", "%A").out.split()
+        try:
+            wait_until(none, "no job is left", 3)
+        except Hang:
+            for job in set(self.login("squeue", "-h", "-o", "%A").out.split()):
+                self.scancel("--full", "--signal=KILL", job)
+                self.scancel(job)
+            if not self.cluster.ill:
+                wait_until(none, "cancelled jobs are gone", 90)
+
+    def assert_nothing_left(self, guard=10):
+        """No process of this test, on any node."""
+        try:
+            wait_until(lambda: not processes_with(self.marker), "nothing is left over", guard)
+        except Hang:
+            left = {pid: read(f"/proc/{pid}/cmdline").replace("\0", " ") for pid in processes_with(self.marker)}
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+            self.fail(f"left over: {left}")
+
+    # ---- commands
+
+    def environment(self, extra=None):
+        env = {"PATH": f"{self.cluster.base}/bin:{PATH}", "HOME": self.dir, "LANG": "C.UTF-8", "DIR": self.dir,
+               jobs.MARKER: self.marker, **(extra or {})}
+        return {name: value for name, value in env.items() if value is not None}
+
+    def login(self, *argv, env=None, guard=GUARD, user=None):
+        """Runs a command on the login node, in the directory of the test."""
+        return self.cluster.run(LOGIN, list(argv), guard=guard, cwd=self.dir, env=self.environment(env), user=user)
+
+    def on(self, node, *argv, guard=GUARD):
+        return self.cluster.run(node, list(argv), guard=guard, cwd=self.dir, env=self.environment())
+
+    def srun(self, *arguments, **more):
+        return self.login("srun", *arguments, **more)
+
+    def salloc(self, *arguments, **more):
+        return self.login("salloc", "-Q", *arguments, **more)
+
+    def scontrol(self, *arguments):
+        return self.login("scontrol", *arguments)
+
+    def scancel(self, *arguments):
+        return self.login("scancel", *arguments)
+
+    def start(self, *argv, env=None, user=None):
+        """Starts a command on the login node."""
+        running = Running(self.cluster, list(argv), self.path(f"command{len(self.agents)}"), cwd=self.dir,
+                          env=self.environment(env), user=user)
+        self.agents.append(running)
+        return running
+
+    def start_srun(self, *arguments, **more):
+        return self.start("srun", *arguments, **more)
+
+    # ---- batch jobs
+
+    def script(self, text):
+        self.scripts += 1
+        path = self.path(f"script{self.scripts}.sh")
+        with open(path, "w") as f:
+            f.write(text if text.startswith("#!") else "#!/bin/bash\n" + text)
+        os.chmod(path, 0o755)
+        return path
+
+    def sbatch(self, text, *arguments, env=None, user=None):
+        """Submits a script; returns the job id. Its output goes to output(id); of an array, to output("ID_INDEX")."""
+        array = any(word.startswith(("--array", "-a")) for word in arguments)
+        done = self.login("sbatch", "--parsable", "--output=slurm-%A_%a.out" if array else "--output=slurm-%j.out",
+                          *arguments, self.script(text), env=env, user=user)
+        self.assertEqual(done.code, 0, done)
+        return done.out.strip()
+
+    def output(self, job):
+        return read(self.path(f"slurm-{job}.out"))
+
+    def job(self, job):
+        """The fields that scontrol shows of a job."""
+        words = self.scontrol("show", "job", "-o", job).out.split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    def wait_job(self, job, *states, guard=GUARD):
+        """Until the job is in one of the states (none given: until it is over); returns the state."""
+        state = None
+
+        def reached():
+            nonlocal state
+            state = self.job(job).get("JobState")
+            return state in (states or OVER) or state in OVER
+        try:
+            wait_until(reached, f"job {job} is {states or 'over'}", guard)
+        except Hang as hang:
+            raise Hang(f"{hang}; it is {state} and wrote:\n{self.output(job)}") from None
+        self.assertIn(state, states or OVER, f"job {job} wrote:\n{self.output(job)}")
+        return state
+
+    # ---- what becomes documentation
+
+    def row(self, area, typed, happened):
+        """A line of docs/slurm_tested.md (see table.py)."""
+        table = os.environ.get("CXXRUN_SLURM_TABLE")
+        if table:
+            with open(table, "a") as f:
+                f.write(json.dumps({"area": area, "typed": typed, "happened": happened, "test": self.id()}) + "\n")
+
+
+def main():
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        sys.exit(f"usage: {sys.argv[0]} CXXRUN [unittest arguments]")
+    reason = why_not()
+    if reason:
+        print(f"skipped: no Slurm cluster here: {reason}")
+        sys.exit(77)
+    jobs.CXXRUN = os.path.abspath(sys.argv.pop(1))
+    runner = unittest.TextTestRunner(resultclass=jobs._Result, stream=sys.stdout)
+    result = unittest.main(testRunner=runner, exit=False).result
+    failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
+    for _, why in result.skipped:
+        print(f"skipped: {why}")
+    print(f"{result.passed} passed, {failed} failed, {len(result.skipped)} skipped")
+    sys.exit(1 if failed else 0 if result.passed else 77)
