@@ -35,6 +35,7 @@ Result<void> Hosting::begin() {
   conf.run_id = config_.topology.run_id;
   conf.nonce = config_.nonce;
   conf.policy = membership_policy(config_.options, config_.topology);
+  conf.silence.timeout = config_.options.heartbeat_timeout;
   conf.loopback_only = meeting.loopback_only;
   conf.agent_store = config_.options.agent_store;
   conf.master_port = config_.topology.master_port;

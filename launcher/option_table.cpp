@@ -150,6 +150,8 @@ constexpr std::array kRows = {
               set<parse_grace, &Options::restart_timeout>},
     OptionRow{kSupervision, "", "--kill-timeout", "SECONDS", "after SIGKILL, until a process counts as unkillable [60]",
               set<parse_grace, &Options::kill_timeout>},
+    OptionRow{kSupervision, "", "--heartbeat-timeout", "SECONDS", "until a silent node counts as lost; 0: never [5]",
+              set<parse_grace, &Options::heartbeat_timeout>},
     OptionRow{kSupervision, "", "--role", "NAME", "ROLE_NAME of this node's workers [default]",
               set<parse_text, &Options::role>},
     OptionRow{kSupervision, "", "--agent-store", "on|off", "off leaves MASTER_PORT free for rank 0 to bind [on]",

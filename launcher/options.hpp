@@ -61,6 +61,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::chrono::milliseconds shutdown_timeout{30'000};
   std::chrono::milliseconds restart_timeout{5'000};
   std::chrono::milliseconds kill_timeout{60'000};
+  std::chrono::milliseconds heartbeat_timeout{5'000};
   std::chrono::milliseconds join_timeout{600'000};       ///< rdzv_conf join_timeout
   std::optional<std::chrono::milliseconds> join_window;  ///< rdzv_conf last_call_timeout
   std::string role = "default";

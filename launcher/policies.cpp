@@ -45,7 +45,8 @@ rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topolo
   plan.node.hosts = hosted.has_value();
   plan.node.announce = topology.master_addr;
   plan.patience = options.join_timeout;
-  plan.beats = !meeting.loopback_only;
+  bool const with_itself = topology.max_nodes == 1 || (hosted && meeting.host == Meeting::Host::me);
+  plan.silence.timeout = with_itself ? Millis{0} : options.heartbeat_timeout;
   return plan;
 }
 

@@ -9,6 +9,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "rendezvous/channel.hpp"
+#include "rendezvous/silence_watch.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -24,8 +25,7 @@ constexpr Millis kFirstPause{2};
 constexpr Millis kLongestPause{500};
 // How long something that answers on the only port, but is not this job's coordinator, may be one that is just leaving.
 constexpr Millis kWrongPeerPatience{10'000};
-constexpr Millis kBeatPeriod{1000};
-constexpr int kBeatsMissedToWarn = 5;
+constexpr PeerId kCoordinator = 0;
 
 }  // namespace
 
@@ -49,8 +49,8 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   std::shared_ptr<Channel> channel;
   std::shared_ptr<Channel> beats;
   tcp::endpoint reached;
+  std::unique_ptr<SilenceWatch> watch;
   std::uint64_t beats_sent = 0;
-  std::uint64_t beats_back = 0;
   bool joined = false;
   bool over = false;
 
@@ -234,7 +234,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     timer.cancel();
     joined = true;
     channel->send(encode(ToCoordinator(Join{plan.node})));
-    if (plan.beats) {
+    if (plan.silence.timeout > Millis{0}) {
       start_beats();
     }
     handlers.joined(decoded->coordinator);
@@ -252,16 +252,28 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   // ---- heartbeats --------------------------------------------------------------------------------------------
 
   void start_beats() {
+    watch = std::make_unique<SilenceWatch>(
+        io, plan.silence, guarded([](Impl& self, PeerId) {
+          self.closed("silent for " + std::to_string(self.plan.silence.timeout.count() / 1000) + " s");
+        }));
+    connect_beats();
+  }
+
+  void connect_beats() {
     auto const socket = std::make_shared<tcp::socket>(io);
     socket->async_connect(
         reached, guarded([socket](Impl& self, ErrorCode const& error) {
           if (error) {
-            return;  // the data connection will tell
+            self.connect_beats_later();
+            return;
           }
           self.beats = std::make_shared<Channel>(std::move(*socket));
           Channel::Handlers on;
-          on.frame = self.guarded([](Impl& again, std::string const&) { again.beats_back = again.beats_sent; });
-          on.closed = self.guarded([](Impl& again, std::string const&) { again.beat_timer.cancel(); });
+          on.frame = self.guarded([](Impl& again, std::string const&) { again.watch->heard(kCoordinator); });
+          on.closed = self.guarded([](Impl& again, std::string const&) {
+            again.watch->forget(kCoordinator);
+            again.connect_beats_later();
+          });
           self.beats->start(std::move(on));
           self.beats->send(
               encode(Hello{kProtocolVersion, self.plan.run_id, self.plan.node.incarnation, Hello::Purpose::beat}));
@@ -269,13 +281,19 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
         }));
   }
 
+  /// Without the second connection nobody is judged by silence; the first one tells about the rest.
+  void connect_beats_later() {
+    beat_timer.expires_after(plan.silence.period());
+    beat_timer.async_wait(guarded([](Impl& self, ErrorCode const& error) {
+      if (!error) {
+        self.connect_beats();
+      }
+    }));
+  }
+
   void beat() {
-    ++beats_sent;
-    if (beats_sent == beats_back + kBeatsMissedToWarn + 1) {
-      log(Level::warn, "the coordinator has not answered heartbeats for " + std::to_string(kBeatsMissedToWarn) + " s");
-    }
-    beats->send("{\"beat\":" + std::to_string(beats_sent) + "}");
-    beat_timer.expires_after(kBeatPeriod);
+    beats->send("{\"beat\":" + std::to_string(++beats_sent) + "}");
+    beat_timer.expires_after(plan.silence.period());
     beat_timer.async_wait(guarded([](Impl& self, ErrorCode const& error) {
       if (!error) {
         self.beat();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rendezvous/messages.hpp"
+#include "rendezvous/silence.hpp"
 #include "src/core/time.hpp"
 
 namespace boost::asio {
@@ -25,7 +26,7 @@ struct CallPlan {
   std::string run_id;
   NodeInfo node;  ///< node.incarnation is the nonce of the handshake
   Millis patience{600'000};
-  bool beats = true;  ///< keep a second connection for heartbeats
+  SilencePolicy silence;  ///< heartbeats on a second connection; timeout 0: none
 };
 
 struct LinkHandlers {

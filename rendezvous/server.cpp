@@ -11,6 +11,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "rendezvous/channel.hpp"
+#include "rendezvous/silence_watch.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -75,7 +76,12 @@ struct Peer {
 
 struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   Impl(boost::asio::io_context& context, StoreServer& store_server, CoordinatorConfig conf, CoordinatorHandlers h)
-      : io(context), stores(store_server), config(std::move(conf)), handlers(std::move(h)), timer(context) {}
+      : io(context),
+        stores(store_server),
+        config(std::move(conf)),
+        handlers(std::move(h)),
+        timer(context),
+        watch(context, config.silence, [this](PeerId id) { silent(id); }) {}
 
   boost::asio::io_context& io;
   StoreServer& stores;
@@ -86,6 +92,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   boost::asio::steady_timer accept_pause{io};
   std::unique_ptr<tcp::acceptor> acceptor;
   std::map<AgentId, std::shared_ptr<Peer>> peers;
+  SilenceWatch watch;
+  std::map<std::string, AgentId> members;  // by nonce: whose heartbeats these are
   AgentId last_id = 0;
   std::deque<Event> inbox;
   bool stepping = false;
@@ -122,7 +130,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void perform(HangUp const& action) {
     if (auto const it = peers.find(action.agent); it != peers.end()) {
       it->second->channel->close_after_flush();
-      peers.erase(it);
+      erase(it);
     }
   }
   void perform(OpenStore const& action) {
@@ -217,11 +225,19 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     peer->channel->start(std::move(on));
   }
 
+  void erase(std::map<AgentId, std::shared_ptr<Peer>>::iterator it) {
+    it->second->deadline.cancel();
+    if (it->second->at == Peer::At::member) {
+      watch.forget(it->first);
+      members.erase(it->second->hello.nonce);
+    }
+    peers.erase(it);
+  }
+
   void forget(AgentId id) {
     if (auto const it = peers.find(id); it != peers.end()) {
-      it->second->deadline.cancel();
       it->second->channel->close_after_flush();
-      peers.erase(it);
+      erase(it);
     }
   }
 
@@ -231,10 +247,23 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       return;
     }
     bool const member = it->second->at == Peer::At::member;
-    it->second->deadline.cancel();
-    peers.erase(it);
+    erase(it);
     if (member) {
       feed(Lost{id, std::move(how)});
+    }
+  }
+
+  void silent(AgentId id) {
+    if (auto const it = peers.find(id); it != peers.end()) {
+      it->second->channel->close();
+      lost(id, "silent for " + std::to_string(config.silence.timeout.count() / 1000) + " s");
+    }
+  }
+
+  void beat(Peer& peer, std::string const& payload) {
+    peer.channel->send(payload);
+    if (auto const member = members.find(peer.hello.nonce); member != members.end()) {
+      watch.heard(member->second);
     }
   }
 
@@ -248,7 +277,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       case Peer::At::hello: hello(id, *peer, payload); break;
       case Peer::At::join: join(id, *peer, payload); break;
       case Peer::At::member: message(id, payload); break;
-      case Peer::At::beat: peer->channel->send(payload); break;
+      case Peer::At::beat: beat(*peer, payload); break;
     }
   }
 
@@ -292,6 +321,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
     peer.at = Peer::At::member;
     peer.deadline.cancel();
+    members[peer.hello.nonce] = id;
     join->node.reached_at = peer.channel->local_address();
     feed(Joined{id, std::move(join->node)});
   }

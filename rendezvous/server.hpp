@@ -11,6 +11,7 @@
 
 #include "cxxrun/error.hpp"
 #include "rendezvous/membership.hpp"
+#include "rendezvous/silence.hpp"
 #include "rendezvous/store_server.hpp"
 
 namespace boost::asio {
@@ -23,6 +24,7 @@ struct CoordinatorConfig {
   std::string run_id;
   std::string nonce;  ///< of the agent that hosts
   Policy policy;
+  SilencePolicy silence;  ///< when an agent that sends no heartbeats any more counts as lost
   bool loopback_only = false;
   bool agent_store = true;        ///< MASTER_PORT is the store; false: a port left free for rank 0
   std::uint16_t master_port = 0;  ///< exact MASTER_PORT, 0: the kernel's choice

@@ -23,6 +23,7 @@ SHELLS = {
     "rendezvous/channel": "one framed connection",
     "rendezvous/client": "an agent's calls to the coordinator",
     "rendezvous/server": "the coordinator's connections, timer and log",
+    "rendezvous/silence_watch": "the timer of who is silent",
     "rendezvous/store_listen": "the stores' listening sockets",
     "rendezvous/store_server": "the stores' thread and connections",
     "launcher/agent.": "one node's event loop",
@@ -43,7 +44,7 @@ SHELLS = {
 HEAVY = {
     r"boost/(asio|process)": {
         "src/os/asio_impl.cpp", "rendezvous/channel.hpp", "rendezvous/channel.cpp", "rendezvous/client.cpp",
-        "rendezvous/server.cpp", "rendezvous/store_server.cpp", "launcher/agent.cpp", "launcher/supervisor.cpp",
+        "rendezvous/server.cpp", "rendezvous/silence_watch.cpp", "rendezvous/store_server.cpp", "launcher/agent.cpp", "launcher/supervisor.cpp",
         "launcher/worker_process.hpp"},
     r"nlohmann/json\.hpp": {"rendezvous/message_json.hpp", "launcher/report.cpp"},
     r"spdlog/": {"src/os/log.cpp"},

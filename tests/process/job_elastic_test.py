@@ -1,4 +1,6 @@
-"""Jobs of --nnodes MIN:MAX: late joiners, spares, takeover. Usage: job_elastic_test.py CXXRUN"""
+"""Jobs of --nnodes MIN:MAX: late joiners, spares, takeover, silence. Usage: job_elastic_test.py CXXRUN"""
+import os
+import signal
 import sys
 
 import jobs
@@ -48,6 +50,37 @@ class Elastic(JobCase):
         self.assertEqual(self.formed(2, 3), places)
         self.open_gate("go")
         self.assert_codes([0, 0, 0], first, third, spare)
+
+    def two_with_heartbeats(self):
+        first = self.join("1:2", "--heartbeat-timeout", "2", window=1)
+        self.formed(1, 1)
+        second = self.join("1:2", "--heartbeat-timeout", "2", window=1)
+        self.formed(2, 2)
+        return first, second
+
+    def test_a_node_that_falls_silent_is_lost_and_cannot_come_back(self):
+        first, second = self.two_with_heartbeats()
+        frozen = second.agent_pid()
+        os.kill(frozen, signal.SIGSTOP)
+        self.addCleanup(lambda: os.path.exists(f"/proc/{frozen}") and os.kill(frozen, signal.SIGCONT))
+        self.assertEqual(self.formed(3, 1), {0: "a"})
+        first.says("(silent for 2 s)")
+        os.kill(frozen, signal.SIGCONT)
+        self.assert_codes([113], second)
+        self.open_gate("go")
+        self.assert_codes([0], first)
+
+    def test_an_agent_notices_that_the_coordinator_is_silent(self):
+        first, second = self.two_with_heartbeats()
+        frozen = first.agent_pid()
+        os.kill(frozen, signal.SIGSTOP)
+        self.addCleanup(lambda: os.path.exists(f"/proc/{frozen}") and os.kill(frozen, signal.SIGCONT))
+        self.assert_codes([113], second)
+        second.says("silent for 2 s")
+        os.kill(frozen, signal.SIGCONT)
+        self.assertEqual(self.formed(3, 1), {0: "a"})
+        self.open_gate("go")
+        self.assert_codes([0], first)
 
     def two_and_a_spare(self, *arguments):
         first = self.join("2", *arguments)

@@ -50,6 +50,7 @@ std::string sample(std::string const& name) {
                                                       {"--max-restarts", "9"},
                                                       {"--shutdown-timeout", "9"},
                                                       {"--restart-timeout", "9"},
+                                                      {"--heartbeat-timeout", "2.5"},
                                                       {"--kill-timeout", "9"},
                                                       {"--role", "r"},
                                                       {"--agent-store", "off"},
