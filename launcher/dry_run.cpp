@@ -22,6 +22,10 @@ char const* source_text(JobTopology::Source source) {
 }
 
 std::string nodes_text(JobTopology const& topology) {
+  if (topology.task) {
+    return std::to_string(topology.task->nodes) + " with " + std::to_string(topology.max_nodes) +
+           " tasks of srun's, each with a cxxrun of its own and one worker";
+  }
   std::string text = std::to_string(topology.min_nodes);
   if (topology.max_nodes != topology.min_nodes) {
     text += " to " + std::to_string(topology.max_nodes);
@@ -53,7 +57,9 @@ std::string topology_text(JobTopology const& topology, NodeFacts const& facts) {
   std::string text = "job          " + topology.run_id + " (" + source_text(topology.source) + ")\n";
   text += "nodes        " + nodes_text(topology) + "\n";
   text += "this node    " + facts.host;
-  text += topology.node_index ? ", index " + std::to_string(*topology.node_index) + "\n" : "\n";
+  text += topology.task         ? ", task " + std::to_string(topology.task->process) + "\n"
+          : topology.node_index ? ", index " + std::to_string(*topology.node_index) + "\n"
+                                : "\n";
   text += "rendezvous   " + topology.meeting.address + ", " + ports_text(topology.meeting.ports) +
           (topology.meeting.loopback_only ? ", from this host only\n" : "\n");
   text += "hosted by    " + host_text(topology) + "\n";
@@ -114,7 +120,7 @@ std::string likely_log_root(Options const& options, NodeFacts const& facts) {
   }
   return options.log_dir.empty()
              ? "(temporary directory)"
-             : options.log_dir + "/" + path_component(facts.run_id) + "_" + path_component(facts.host);
+             : options.log_dir + "/" + path_component(facts.run_id) + "_" + path_component(log_place(facts));
 }
 
 }  // namespace
@@ -137,7 +143,7 @@ std::string dry_run_text(Options const& options, JobTopology const& topology, No
                  });
   }
   std::string text = topology_text(topology, facts);
-  for (auto const* const notes : {&options.notes, &topology.notes}) {
+  for (auto const* const notes : {&options.notes, &topology.notes, &topology.remarks}) {
     for (auto const& note : *notes) {
       text += "note         " + note + "\n";
     }

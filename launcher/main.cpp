@@ -14,6 +14,7 @@
 #include "launcher/log_dir.hpp"
 #include "launcher/option_values.hpp"
 #include "launcher/options.hpp"
+#include "launcher/visible_devices.hpp"
 #include "rendezvous/verdict.hpp"
 #include "src/os/log.hpp"
 #include "src/os/random.hpp"
@@ -62,15 +63,16 @@ std::optional<std::string_view> find(launcher::Environment const& environment, c
 Result<launcher::NodeFacts> find_out(launcher::Options const& options, launcher::JobTopology const& topology,
                                      launcher::Environment const& environment) {
   launcher::NodeFacts facts;
-  facts.host = os::short_hostname();
-  if (topology.node_index && *topology.node_index < topology.node_names.size()) {
-    facts.host = topology.node_names[*topology.node_index];
-  }
+  facts.host = topology.host.empty() ? os::short_hostname() : topology.host;
+  facts.task = topology.task;
   facts.cpus = os::usable_cpus();
   facts.run_id = topology.run_id;
   bool const counted = std::holds_alternative<std::uint32_t>(options.nproc);  // then nobody asks for GPUs
-  auto const gpus = counted ? 0U : os::count_gpus(find(environment, "CUDA_VISIBLE_DEVICES"), os::gpu_devices());
-  auto const workers = launcher::resolve_nproc(options.nproc, gpus, facts.cpus, topology.tasks_on_node);
+  auto const from_slurm = launcher::slurm_devices(environment);
+  auto const gpus = counted      ? 0U
+                    : from_slurm ? *from_slurm
+                                 : os::count_gpus(find(environment, "CUDA_VISIBLE_DEVICES"), os::gpu_devices());
+  auto const workers = launcher::resolve_nproc(options.nproc, gpus, facts.cpus, topology.task.has_value());
   if (!workers) {
     return workers.error();
   }
@@ -81,7 +83,7 @@ Result<launcher::NodeFacts> find_out(launcher::Options const& options, launcher:
 /// Where this agent's logs go. Without --log-dir a temporary directory, kept only when output was asked into it.
 Result<launcher::LogRoot> open_logs(launcher::Options const& options, launcher::NodeFacts const& facts,
                                     launcher::Environment const& environment, std::vector<std::string>& notes) {
-  auto root = launcher::make_log_root(options.log_dir, facts.run_id, facts.host,
+  auto root = launcher::make_log_root(options.log_dir, facts.run_id, launcher::log_place(facts),
                                       std::string(find(environment, "TMPDIR").value_or("/tmp")));
   if (root && root->temporary &&
       (options.redirects != launcher::StreamChoice{} || options.tee != launcher::StreamChoice{})) {
@@ -136,9 +138,13 @@ int run(std::vector<std::string> const& arguments) {
   config.environment = environment;
   config.nonce = random_hex(16);
   config.colour = isatty(STDERR_FILENO) != 0;
-  log_setup("cxxrun[" + config.facts.host + "]", log_level(config.options.log_level).value_or(Level::info));
+  auto const task = config.facts.task ? ":" + std::to_string(config.facts.task->process) : "";
+  log_setup("cxxrun[" + config.facts.host + task + "]", log_level(config.options.log_level).value_or(Level::info));
   for (auto const& note : notes) {
     log(Level::warn, note);
+  }
+  for (auto const& remark : config.topology.remarks) {
+    log(Level::info, remark);
   }
   os::raise_nofile_limit();
   pid_t const self = getpid();

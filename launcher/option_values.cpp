@@ -245,10 +245,9 @@ Result<void> apply_rdzv_conf(Options& options) {
   return {};
 }
 
-Result<std::uint32_t> resolve_nproc(NprocPerNode const& nproc, unsigned gpus, unsigned cpus,
-                                    std::uint32_t tasks_on_node) {
+Result<std::uint32_t> resolve_nproc(NprocPerNode const& nproc, unsigned gpus, unsigned cpus, bool one_per_task) {
   auto const* const word = std::get_if<ProcWord>(&nproc);
-  if (word != nullptr && *word == ProcWord::by_default && tasks_on_node > 1) {
+  if (word != nullptr && *word == ProcWord::by_default && one_per_task) {
     return std::uint32_t{1};
   }
   auto count =
@@ -257,11 +256,11 @@ Result<std::uint32_t> resolve_nproc(NprocPerNode const& nproc, unsigned gpus, un
     return expected("--nproc-per-node: " + std::to_string(*count) + " workers; the limit is " +
                     std::to_string(kMaxWorkers));
   }
-  if (count && *count != 1 && tasks_on_node > 1) {
-    return fail(Errc::environment, "srun started " + std::to_string(tasks_on_node) +
-                                       " tasks on this node and --nproc-per-node asks each for " +
+  if (count && *count != 1 && one_per_task) {
+    return fail(Errc::environment, "srun started several tasks on a node and --nproc-per-node asks each for " +
                                        std::to_string(*count) +
-                                       " workers; use srun --ntasks-per-node=1, or drop --nproc-per-node");
+                                       " workers; use srun --ntasks-per-node=1, or drop --nproc-per-node for one "
+                                       "worker per task");
   }
   return count;
 }

@@ -31,9 +31,9 @@ namespace cxxrun::launcher {
 /// saying why they have no effect, and an error that lists the keys for any other.
 [[nodiscard]] Result<void> apply_rdzv_conf(Options& options);
 
-/// The workers of one agent. `gpus` and `cpus` are what this process sees; `tasks_on_node` is how many agents srun
-/// started here: with several, each carries one worker and an explicit number other than 1 is refused.
+/// The workers of one agent. `gpus` and `cpus` are what this process sees. `one_per_task`: srun started several tasks
+/// on some node, so each carries one worker, and an explicit number other than 1 is refused.
 [[nodiscard]] Result<std::uint32_t> resolve_nproc(NprocPerNode const& nproc, unsigned gpus, unsigned cpus,
-                                                  std::uint32_t tasks_on_node);
+                                                  bool one_per_task);
 
 }  // namespace cxxrun::launcher

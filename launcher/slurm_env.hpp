@@ -21,6 +21,8 @@ struct SlurmStep {
   std::uint32_t task_index = 0;         ///< SLURM_LOCALID: position among the tasks of this node
   std::uint32_t tasks_on_node = 1;
   bool several_tasks = false;  ///< some node of the step has more than one task
+  std::uint32_t process = 0;   ///< SLURM_PROCID: position among the tasks of the step
+  std::uint32_t tasks = 1;     ///< of the step
   bool operator==(SlurmStep const&) const = default;
 };
 

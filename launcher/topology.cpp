@@ -4,6 +4,7 @@
 
 #include "launcher/options.hpp"
 #include "launcher/slurm_env.hpp"
+#include "launcher/visible_devices.hpp"
 #include "src/core/endpoint.hpp"
 #include "src/core/port_sequence.hpp"
 
@@ -76,12 +77,18 @@ Result<void> meet_at_endpoint(Endpoint const& endpoint, char const* flag, SlurmS
   if (endpoint.port) {
     meeting.ports = {*endpoint.port};
   }
+  if (is_loopback(endpoint.host) && step.node_names.size() == 1) {
+    meeting.address = endpoint.host;
+    meeting.loopback_only = true;
+    return {};
+  }
   if (is_loopback(endpoint.host)) {
     return fail(Errc::usage, std::string(flag) + " " + endpoint.host + " is this host only, but the Slurm step has " +
                                  quoted(static_cast<std::uint32_t>(step.node_names.size()), "node") +
                                  "; drop the flag");
   }
   meeting.address = endpoint.host;
+  meeting.loopback_only = false;
   if (is_ip_literal(endpoint.host)) {
     meeting.host = Meeting::Host::find_out;
     return {};
@@ -112,27 +119,81 @@ Result<NodeRange> slurm_range(Options const& options, std::uint32_t nodes) {
   return range;
 }
 
-Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm) {
-  SlurmStep const& step = *slurm.step;
+/// With several tasks on a node every task is an agent, and all of them are needed: a fixed size.
+Result<NodeRange> task_range(Options const& options, SlurmStep const& step) {
   auto const nodes = static_cast<std::uint32_t>(step.node_names.size());
-  auto const range = slurm_range(options, nodes);
+  std::string const tasks =
+      "several tasks on a node of the Slurm step (" + quoted(step.tasks, "task") + ", " + quoted(nodes, "node") + ")";
+  NodeRange const all{step.tasks, step.tasks};
+  if (!options.nnodes || *options.nnodes == all || *options.nnodes == NodeRange{nodes, nodes}) {
+    return all;
+  }
+  if (options.nnodes->min != options.nnodes->max) {
+    return fail(Errc::usage, "--nnodes " + range_text(*options.nnodes) + " with " + tasks +
+                                 ": only whole nodes can come and go; use srun --ntasks-per-node=1");
+  }
+  return fail(Errc::usage,
+              "--nnodes " + range_text(*options.nnodes) + " with " + tasks + ": every task takes part; drop --nnodes");
+}
+
+/// torchrun's --node-rank may be given when it says what Slurm says.
+Result<void> check_node_rank(Options const& options, SlurmStep const& step) {
+  bool const agrees = !options.node_rank || *options.node_rank == step.node_index ||
+                      (step.several_tasks && *options.node_rank == step.process);
+  return agrees ? Result<void>()
+                : fail(Errc::usage, "--node-rank " + std::to_string(*options.node_rank) +
+                                        " contradicts SLURM_NODEID=" + std::to_string(step.node_index) +
+                                        "; drop --node-rank, Slurm numbers the nodes");
+}
+
+/// Task 0 of node 0 hosts, with one task per node and with several: it always exists, and its node is the first of the
+/// step's list, so that every task knows where it is. Process 0 may be on any node (srun -m arbitrary).
+void place(Options const& options, SlurmStep const& step, Environment const& environment, JobTopology& topology) {
+  auto const nodes = static_cast<std::uint32_t>(step.node_names.size());
+  bool const hosts = step.node_index == 0 && step.task_index == 0;
+  topology.expected_nodes = step.several_tasks ? step.tasks : nodes;
+  topology.node_index = step.several_tasks ? step.process : step.node_index;
+  topology.host = step.node_names[step.node_index];
+  topology.node_names = step.node_names;
+  topology.meeting = {host_if(hosts), step.node_names.front(), derived_ports(step.run_id, topology.master_port), false};
+  if (!step.several_tasks) {
+    return;
+  }
+  bool const own = has_own_devices(environment, step.tasks_on_node);
+  topology.task = TaskPlace{step.process, step.task_index, step.tasks_on_node, step.node_index, nodes, own};
+  if (own && hosts) {
+    topology.remarks.emplace_back(
+        "each task sees GPUs of its own: LOCAL_RANK is 0 and LOCAL_WORLD_SIZE 1 in every worker, as for the visible "
+        "devices");
+  }
+  if (nodes == 1 && options.local_addr.empty()) {
+    topology.meeting.address = "127.0.0.1";
+    topology.meeting.loopback_only = true;
+  }
+}
+
+Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Environment const& environment) {
+  SlurmStep const& step = *slurm.step;
+  auto const range = step.several_tasks ? task_range(options, step)
+                                        : slurm_range(options, static_cast<std::uint32_t>(step.node_names.size()));
   if (!range) {
     return range.error();
   }
-  if (options.node_rank && *options.node_rank != step.node_index) {
-    return fail(Errc::usage, "--node-rank " + std::to_string(*options.node_rank) + " contradicts SLURM_NODEID=" +
-                                 std::to_string(step.node_index) + "; drop --node-rank, Slurm numbers the nodes");
+  if (auto const agreed = check_node_rank(options, step); !agreed) {
+    return agreed.error();
+  }
+  auto const distribution = environment.find("SLURM_DISTRIBUTION");
+  if (step.several_tasks && !options.agent_store && distribution != environment.end() &&
+      distribution->second.starts_with("arbitrary")) {
+    return fail(Errc::usage,
+                "srun -m arbitrary without the agent's store: rank 0 may be on another node than MASTER_ADDR; drop "
+                "--agent-store off (TORCH_DISABLE_SHARE_RDZV_TCP_STORE), or -m arbitrary");
   }
   JobTopology topology = common(options, *range);
   topology.source = JobTopology::Source::slurm;
   topology.run_id = options.rdzv_id.value_or(step.run_id);
-  topology.expected_nodes = nodes;
-  topology.node_index = step.node_index;
-  topology.node_names = step.node_names;
-  topology.tasks_on_node = step.tasks_on_node;
   topology.notes = slurm.notes;
-  topology.meeting = {host_if(step.node_index == 0 && step.task_index == 0), step.node_names.front(),
-                      derived_ports(step.run_id, topology.master_port), false};
+  place(options, step, environment, topology);
   Result<void> met;
   if (!options.rdzv_endpoint.empty()) {
     auto const endpoint = parse_endpoint(options.rdzv_endpoint);
@@ -237,7 +298,7 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
   bool const shared_step = step && (step->node_names.size() > 1 || step->several_tasks);
   auto topology = [&]() -> Result<JobTopology> {
     if (shared_step || (step && !has_place && range.max > 1)) {
-      return in_slurm(options, *slurm);
+      return in_slurm(options, *slurm, environment);
     }
     bool const by_flags_alone = has_place || options.master_port || range.max > 1;
     return by_flags_alone ? by_flags(options, *slurm, range) : standalone(options, *slurm, random_id);

@@ -32,7 +32,18 @@ struct Meeting {
   bool operator==(Meeting const&) const = default;
 };
 
-/// Everything known about the job at start.
+/// Where a task stands when srun started several on a node: each is an agent with one worker.
+struct TaskPlace {
+  std::uint32_t process = 0;  ///< SLURM_PROCID
+  std::uint32_t local = 0;    ///< SLURM_LOCALID
+  std::uint32_t tasks_on_node = 1;
+  std::uint32_t node = 0;  ///< SLURM_NODEID
+  std::uint32_t nodes = 1;
+  bool own_devices = false;  ///< sees GPUs that the other tasks of the node do not see
+  bool operator==(TaskPlace const&) const = default;
+};
+
+/// Everything known about the job at start. "Nodes" are agents here: with `task` set, one per task.
 struct JobTopology {
   enum class Source { standalone, flags, slurm };
   Source source = Source::standalone;
@@ -41,12 +52,14 @@ struct JobTopology {
   std::uint32_t max_nodes = 1;
   std::optional<std::uint32_t> expected_nodes;  ///< nodes of the Slurm step: nobody else can come
   std::optional<std::uint32_t> node_index;      ///< position in the step or --node-rank; orders group ranks
-  std::vector<std::string> node_names;          ///< by node index when Slurm told us, else empty
+  std::optional<TaskPlace> task;                ///< set: one agent per task, with one worker each
+  std::string host;                             ///< this node's name when Slurm told us, else empty
+  std::vector<std::string> node_names;          ///< of the step, in Slurm's order, else empty
   Meeting meeting;
-  std::string master_addr;          ///< --master-addr or --local-addr to announce; empty: as reached
-  std::uint16_t master_port = 0;    ///< exact port for the store (--master-port); 0: kernel's choice
-  std::uint32_t tasks_on_node = 1;  ///< agents srun started on this node
-  std::vector<std::string> notes;   ///< lines worth telling the user ("endpoint names a node of the step")
+  std::string master_addr;           ///< --master-addr or --local-addr to announce; empty: as reached
+  std::uint16_t master_port = 0;     ///< exact port for the store (--master-port); 0: kernel's choice
+  std::vector<std::string> notes;    ///< lines worth telling the user ("endpoint names a node of the step")
+  std::vector<std::string> remarks;  ///< the same of ordinary things; said once for the job
   bool operator==(JobTopology const&) const = default;
 };
 

@@ -84,6 +84,18 @@ void set_shared(Environment& environment, rendezvous::Generation const& generati
   environment["CXXRUN_STORE_PORT"] = std::to_string(generation.store_port);
 }
 
+/// Where every device of the node is visible to its tasks, each counts itself among them; where a task sees devices of
+/// its own it is a group of one, as the generation has it.
+std::uint32_t first_local_rank(Environment& environment, NodeFacts const& facts) {
+  if (!facts.task || facts.task->own_devices) {
+    return 0;
+  }
+  environment["LOCAL_WORLD_SIZE"] = std::to_string(facts.task->tasks_on_node);
+  environment["GROUP_RANK"] = std::to_string(facts.task->node);
+  environment["GROUP_WORLD_SIZE"] = std::to_string(facts.task->nodes);
+  return facts.task->local;
+}
+
 std::vector<std::string> as_words(Environment const& environment) {
   std::vector<std::string> words;
   words.reserve(environment.size());
@@ -96,23 +108,30 @@ std::vector<std::string> as_words(Environment const& environment) {
 
 }  // namespace
 
+std::string log_place(NodeFacts const& facts) {
+  constexpr std::size_t kRoom = 28;  // names of log directories are cut, and never at the number
+  return facts.task ? facts.host.substr(0, kRoom) + "_task" + std::to_string(facts.task->process) : facts.host;
+}
+
 std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,
                                      NodeFacts const& facts, Environment const& inherited) {
   Environment environment = inherited;
   set_defaults(environment, facts);
   set_shared(environment, generation, options, facts);
+  std::uint32_t const first = first_local_rank(environment, facts);
   std::vector<WorkerSpec> workers;
-  for (std::uint32_t local_rank = 0; local_rank < generation.local_size; ++local_rank) {
+  for (std::uint32_t index = 0; index < generation.local_size; ++index) {
+    std::uint32_t const local_rank = first + index;
     WorkerSpec worker;
-    worker.rank = generation.rank_base + local_rank;
-    worker.local_rank = local_rank;
+    worker.rank = generation.rank_base + index;
+    worker.local_rank = index;
     worker.argv = command(options, local_rank, inherited);
     if (!options.module && worker.argv.front() != options.program) {
       worker.script = options.program;
     }
     worker.prefix = console_prefix(options, facts, inherited, worker.rank, local_rank);
     std::string const directory =
-        facts.log_root.empty() ? "" : worker_log_dir(facts.log_root, generation.number, local_rank) + "/";
+        facts.log_root.empty() ? "" : worker_log_dir(facts.log_root, generation.number, index) + "/";
     auto const file = [&directory](char const* name) { return directory.empty() ? "" : directory + name; };
     worker.out = stream(options, local_rank, kStdout, file("stdout.log"));
     worker.err = stream(options, local_rank, kStderr, file("stderr.log"));
@@ -120,7 +139,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     worker.inherit_stdin = options.stdin_mode == StdinMode::rank0 && worker.rank == 0;
     environment["RANK"] = std::to_string(worker.rank);
     environment["LOCAL_RANK"] = std::to_string(local_rank);
-    environment["ROLE_RANK"] = std::to_string(generation.role_base + local_rank);
+    environment["ROLE_RANK"] = std::to_string(generation.role_base + index);
     environment["TORCHELASTIC_ERROR_FILE"] = worker.error_file;
     worker.environment = as_words(environment);
     workers.push_back(std::move(worker));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ struct StreamPlan {
 
 struct WorkerSpec {
   std::uint32_t rank = 0;
-  std::uint32_t local_rank = 0;
-  std::vector<std::string> argv;         ///< argv[0] is searched in PATH when it has no slash
+  std::uint32_t local_rank = 0;   ///< within this agent; LOCAL_RANK may count all tasks of the node
+  std::vector<std::string> argv;  ///< argv[0] is searched in PATH when it has no slash
   std::string script;  ///< file that argv[0], an interpreter, is to run: looked for before the start; "" = none
   std::vector<std::string> environment;  ///< complete, "K=V", sorted
   std::string prefix;                    ///< console prefix, for example "[node1:3] "
@@ -39,8 +40,12 @@ struct NodeFacts {
   std::uint32_t workers = 1;  ///< resolved --nproc-per-node
   std::string log_root;       ///< directory of this agent's logs; "" = no files
   std::string run_id;
+  std::optional<TaskPlace> task{};  ///< one worker per task of srun's
   bool operator==(NodeFacts const&) const = default;
 };
+
+/// What tells this agent's logs from those of other agents of the job: the host and, with several tasks there, which.
+[[nodiscard]] std::string log_place(NodeFacts const& facts);
 
 /// The workers of this agent in one generation, by local rank.
 [[nodiscard]] std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,

@@ -100,23 +100,24 @@ TEST_CASE("option_values: seconds have a range and no unit", "[unit]") {
 }
 
 TEST_CASE("option_values: workers by default are the visible GPUs, else one", "[unit]") {
-  CHECK(resolve_nproc(ProcWord::by_default, 4, 8, 1).value() == 4);
-  CHECK(resolve_nproc(ProcWord::by_default, 0, 8, 1).value() == 1);
-  CHECK(resolve_nproc(ProcWord::by_default, 4, 8, 4).value() == 1);
-  CHECK(resolve_nproc(ProcWord::automatic, 4, 8, 1).value() == 4);
-  CHECK(resolve_nproc(ProcWord::automatic, 0, 8, 1).value() == 8);
-  CHECK(resolve_nproc(ProcWord::cpu, 4, 8, 1).value() == 8);
-  CHECK(resolve_nproc(6U, 4, 8, 1).value() == 6);
+  CHECK(resolve_nproc(ProcWord::by_default, 4, 8, false).value() == 4);
+  CHECK(resolve_nproc(ProcWord::by_default, 0, 8, false).value() == 1);
+  CHECK(resolve_nproc(ProcWord::by_default, 4, 8, true).value() == 1);
+  CHECK(resolve_nproc(ProcWord::automatic, 4, 8, false).value() == 4);
+  CHECK(resolve_nproc(ProcWord::automatic, 0, 8, false).value() == 8);
+  CHECK(resolve_nproc(ProcWord::cpu, 4, 8, false).value() == 8);
+  CHECK(resolve_nproc(6U, 4, 8, false).value() == 6);
 }
 
 TEST_CASE("option_values: gpu without GPUs is an error, not one worker", "[unit]") {
-  CHECK(resolve_nproc(ProcWord::gpu, 0, 8, 1).error().context.starts_with("--nproc-per-node gpu: no GPU is visible"));
+  CHECK(
+      resolve_nproc(ProcWord::gpu, 0, 8, false).error().context.starts_with("--nproc-per-node gpu: no GPU is visible"));
 }
 
 TEST_CASE("option_values: several tasks with several workers each are refused in one line", "[unit]") {
-  CHECK(resolve_nproc(1U, 4, 8, 4).value() == 1);
-  CHECK(resolve_nproc(4U, 4, 8, 4).error().context ==
-        "srun started 4 tasks on this node and --nproc-per-node asks each for 4 workers; use srun --ntasks-per-node=1, "
-        "or "
-        "drop --nproc-per-node");
+  CHECK(resolve_nproc(1U, 4, 8, true).value() == 1);
+  CHECK(resolve_nproc(ProcWord::gpu, 1, 8, true).value() == 1);
+  CHECK(resolve_nproc(4U, 4, 8, true).error().context ==
+        "srun started several tasks on a node and --nproc-per-node asks each for 4 workers; use srun "
+        "--ntasks-per-node=1, or drop --nproc-per-node for one worker per task");
 }

@@ -34,7 +34,7 @@ TEST_CASE("slurm_env: outside Slurm there is no step and nothing to say", "[unit
 TEST_CASE("slurm_env: a task of a plain step", "[unit]") {
   auto const view = read_slurm(recorded_environment("env-plain.txt", "task 1 on node2")).value();
 
-  CHECK(view == SlurmView{SlurmStep{"3.0", Names{"node1", "node2"}, 1, 0, 1, false}, {}});
+  CHECK(view == SlurmView{SlurmStep{"3.0", Names{"node1", "node2"}, 1, 0, 1, false, 1, 2}, {}});
 }
 
 TEST_CASE("slurm_env: every recorded task is understood and agrees with Slurm's own node name", "[unit]") {
@@ -59,10 +59,10 @@ TEST_CASE("slurm_env: every recorded task is understood and agrees with Slurm's 
 
 TEST_CASE("slurm_env: several tasks on a node, also when the counts are uneven", "[unit]") {
   auto const four = read_slurm(recorded_environment("env-gpus-per-task-4tasks.txt", "task 6 on node2")).value();
-  CHECK(*four.step == SlurmStep{"7.0", Names{"node1", "node2"}, 1, 2, 4, true});
+  CHECK(*four.step == SlurmStep{"7.0", Names{"node1", "node2"}, 1, 2, 4, true, 6, 8});
 
   auto const lone = read_slurm(recorded_environment("env-n5-uneven.txt", "task 4 on node3")).value();
-  CHECK(*lone.step == SlurmStep{"10.0", Names{"node1", "node2", "node3"}, 2, 0, 1, true});
+  CHECK(*lone.step == SlurmStep{"10.0", Names{"node1", "node2", "node3"}, 2, 0, 1, true, 4, 5});
 }
 
 TEST_CASE("slurm_env: a batch script is no task, and is told about srun", "[unit]") {
@@ -79,6 +79,7 @@ TEST_CASE("slurm_env: an interactive step of salloc is no task", "[unit]") {
 
 TEST_CASE("slurm_env: a smaller step counts its own nodes, not the job's", "[unit]") {
   Environment environment = plain_with("SLURM_STEP_NODELIST", "node[2,4]");
+  environment["SLURMD_NODENAME"] = "node4";
   environment["SLURM_JOB_NODELIST"] = "node[1-4]";
   environment["SLURM_JOB_NUM_NODES"] = "4";
 

@@ -40,6 +40,7 @@ Environment lone_task() {
   environment["SLURM_STEP_NODELIST"] = "node1";
   environment["SLURM_STEP_NUM_NODES"] = "1";
   environment["SLURM_STEP_TASKS_PER_NODE"] = "1";
+  environment["SLURM_STEP_NUM_TASKS"] = "1";
   return environment;
 }
 
@@ -65,6 +66,7 @@ TEST_CASE("topology: zero flags under srun is the step, met at its first node", 
   expected.min_nodes = expected.max_nodes = 2;
   expected.expected_nodes = 2;
   expected.node_index = 1;
+  expected.host = "node2";
   expected.node_names = {"node1", "node2"};
   expected.meeting = Meeting{Host::other, "node1", job_ports, false};
 
@@ -75,6 +77,7 @@ TEST_CASE("topology: zero flags under srun is the step, met at its first node", 
 TEST_CASE("topology: all tasks of a step agree on everything but who they are", "[unit]") {
   JobTopology one = made({}, task("task 0 on node1"));
   one.node_index = 1;
+  one.host = "node2";
   one.meeting.host = Host::other;
 
   CHECK(one == made({}, task()));
@@ -84,10 +87,85 @@ TEST_CASE("topology: several tasks on a node have one host among them", "[unit]"
   int hosts = 0;
   for (auto const& section : {"task 0 on node1", "task 3 on node1", "task 4 on node2"}) {
     auto const topology = made({}, recorded_environment("env-gpus-per-task-4tasks.txt", section));
-    CHECK(topology.tasks_on_node == 4);
+    CHECK(topology.task->tasks_on_node == 4);
+    CHECK(topology.meeting.address == "node1");
     hosts += topology.meeting.host == Host::me ? 1 : 0;
   }
   CHECK(hosts == 1);
+}
+
+TEST_CASE("topology: each of several tasks is an agent, in the order of SLURM_PROCID", "[unit]") {
+  auto const topology = made({}, recorded_environment("env-gpus-per-task-4tasks.txt", "task 6 on node2"));
+
+  CHECK(topology.min_nodes == 8);
+  CHECK(topology.max_nodes == 8);
+  CHECK(topology.expected_nodes == 8U);
+  CHECK(topology.node_index == 6U);
+  CHECK(topology.host == "node2");
+  CHECK(topology.task == TaskPlace{6, 2, 4, 1, 2, true});
+}
+
+TEST_CASE("topology: the lone task of a node of an uneven step is an agent with one worker, too", "[unit]") {
+  auto const lone = made({}, recorded_environment("env-n5-uneven.txt", "task 4 on node3"));
+
+  CHECK(lone.max_nodes == 5);
+  CHECK(lone.node_index == 4U);
+  CHECK(lone.task == TaskPlace{4, 0, 1, 2, 3, false});
+}
+
+TEST_CASE("topology: --nnodes with several tasks is their number or the nodes', nothing else", "[unit]") {
+  auto const eight = recorded_environment("env-gpus-per-task-4tasks.txt", "task 6 on node2");
+
+  CHECK(made({"--nnodes", "2"}, eight).min_nodes == 8);
+  CHECK(made({"--nnodes", "8"}, eight).min_nodes == 8);
+  CHECK(mistake({"--nnodes", "1:2"}, eight) ==
+        "--nnodes 1:2 with several tasks on a node of the Slurm step (8 tasks, 2 nodes): only whole nodes can come and "
+        "go; use srun --ntasks-per-node=1");
+  CHECK(mistake({"--nnodes", "3"}, eight).ends_with("(8 tasks, 2 nodes): every task takes part; drop --nnodes"));
+}
+
+TEST_CASE("topology: --node-rank with several tasks may be that of the node or of the task", "[unit]") {
+  auto const eight = recorded_environment("env-gpus-per-task-4tasks.txt", "task 6 on node2");
+
+  CHECK(made({"--node-rank", "1"}, eight).node_index == 6U);
+  CHECK(made({"--node-rank", "6"}, eight).node_index == 6U);
+  CHECK(mistake({"--node-rank", "2"}, eight).starts_with("--node-rank 2 contradicts SLURM_NODEID=1"));
+}
+
+TEST_CASE("topology: task 0 of node 0 hosts, wherever process 0 is", "[unit]") {
+  std::map<std::string, Host> const hosts{{"task 0 on node2", Host::other},
+                                          {"task 1 on node1", Host::me},
+                                          {"task 2 on node1", Host::other},
+                                          {"task 3 on node3", Host::other}};
+  for (auto const& [section, host] : hosts) {
+    CAPTURE(section);
+    auto const topology = made({}, recorded_environment("arbitrary.txt", section));
+    CHECK(topology.meeting.host == host);
+    CHECK(topology.meeting.address == "node1");
+  }
+  CHECK(
+      mistake({"--agent-store", "off"}, recorded_environment("arbitrary.txt", "task 3 on node3"))
+          .starts_with("srun -m arbitrary without the agent's store: rank 0 may be on another node than MASTER_ADDR"));
+}
+
+TEST_CASE("topology: that tasks see GPUs of their own is said once, by the task that hosts", "[unit]") {
+  std::string const file = "env-gpus-per-task-4tasks.txt";
+
+  CHECK(made({}, recorded_environment(file, "task 0 on node1")).remarks.size() == 1);
+  CHECK(made({}, recorded_environment(file, "task 1 on node1")).remarks.empty());
+  CHECK(made({}, recorded_environment(file, "task 4 on node2")).remarks.empty());
+  CHECK(made({}, recorded_environment("env-n5-uneven.txt", "task 0 on node1")).remarks.empty());
+}
+
+TEST_CASE("topology: several tasks on a single node meet on loopback, unless told otherwise", "[unit]") {
+  auto const step = recorded_environment("gpu-bind.txt", "none 1");
+
+  CHECK(made({}, step).meeting.host == Host::other);
+  CHECK(made({}, step).meeting.address == "127.0.0.1");
+  CHECK(made({}, step).meeting.loopback_only);
+  CHECK(made({"--rdzv-endpoint", "localhost:29500"}, step).meeting == Meeting{Host::other, "localhost", {29500}, true});
+  CHECK_FALSE(made({"--rdzv-endpoint", "node1:29500"}, step).meeting.loopback_only);
+  CHECK_FALSE(made({"--local-addr", "10.0.0.1"}, step).meeting.loopback_only);
 }
 
 TEST_CASE("topology: --nnodes under Slurm may be smaller or elastic, not larger than the step", "[unit]") {

@@ -132,6 +132,50 @@ TEST_CASE("worker_plan: the prefix follows torchrun's template when there is one
             .prefix == "t1/5@node2:");
 }
 
+TEST_CASE("worker_plan: a task that sees all devices counts itself among the tasks of its node", "[unit]") {
+  NodeFacts facts = node_facts;
+  facts.task = TaskPlace{6, 2, 4, 1, 2, false};
+  Generation generation = third_generation();
+  generation.group_rank = generation.rank_base = 6;
+  generation.local_size = 1;
+  generation.group_size = generation.world_size = 8;
+  auto const worker = plan_workers(generation, options_for({"x${local_rank}"}), facts, {}).at(0);
+
+  CHECK(variable(worker, "RANK") == "6");
+  CHECK(variable(worker, "LOCAL_RANK") == "2");
+  CHECK(variable(worker, "LOCAL_WORLD_SIZE") == "4");
+  CHECK(variable(worker, "GROUP_RANK") == "1");
+  CHECK(variable(worker, "GROUP_WORLD_SIZE") == "2");
+  CHECK(worker.local_rank == 0);
+  CHECK(worker.error_file == "/logs/42.0_node2/attempt_3/0/error.json");
+}
+
+TEST_CASE("worker_plan: a task that sees devices of its own is local rank 0 of 1", "[unit]") {
+  NodeFacts facts = node_facts;
+  facts.task = TaskPlace{5, 1, 4, 1, 2, true};
+  Generation generation = third_generation();
+  generation.group_rank = generation.rank_base = 5;
+  generation.local_size = 1;
+  generation.group_size = 8;
+  auto const worker = plan_workers(generation, options_for({}), facts, {}).at(0);
+
+  CHECK(variable(worker, "LOCAL_RANK") == "0");
+  CHECK(variable(worker, "LOCAL_WORLD_SIZE") == "1");
+  CHECK(variable(worker, "GROUP_RANK") == "5");
+  CHECK(variable(worker, "GROUP_WORLD_SIZE") == "8");
+}
+
+TEST_CASE("worker_plan: the logs of several tasks on a node have names of their own, however long the host's",
+          "[unit]") {
+  NodeFacts facts = node_facts;
+  CHECK(log_place(facts) == "node2");
+  facts.task = TaskPlace{1234, 2, 4, 1, 2, false};
+  CHECK(log_place(facts) == "node2_task1234");
+  facts.host = std::string(64, 'n');
+  CHECK(log_place(facts).size() < 40);
+  CHECK(log_place(facts).ends_with("_task1234"));
+}
+
 TEST_CASE("worker_plan: only global rank 0 may have the standard input", "[unit]") {
   Generation first = third_generation();
   first.rank_base = 0;
