@@ -130,6 +130,16 @@ Result<NodeRange> parse_nnodes(std::string_view text) {
   return NodeRange{static_cast<std::uint32_t>(*min), static_cast<std::uint32_t>(*max)};
 }
 
+namespace {
+
+/// The number at the end of a request for GPUs as Slurm hands it on: "4", "a100:4", "gpu:a100:4".
+Result<std::uint64_t> count_of_request(std::string_view text) {
+  auto const colon = text.rfind(':');
+  return parse_unsigned(colon == std::string_view::npos ? text : text.substr(colon + 1), 1, kMaxWorkers);
+}
+
+}  // namespace
+
 Result<NprocPerNode> parse_nproc(std::string_view text) {
   if (text == "auto") {
     return NprocPerNode{ProcWord::automatic};
@@ -137,11 +147,19 @@ Result<NprocPerNode> parse_nproc(std::string_view text) {
   if (text == "gpu" || text == "cpu") {
     return NprocPerNode{text == "gpu" ? ProcWord::gpu : ProcWord::cpu};
   }
-  auto const number = parse_unsigned(text, 1, kMaxWorkers);
-  if (!number) {
-    return expected("auto, gpu, cpu or a number from 1 to " + std::to_string(kMaxWorkers) + " is expected");
+  if (text.empty()) {
+    return expected(
+        "the value is empty, perhaps a variable that is not set (Slurm sets SLURM_GPUS_PER_NODE for --gpus-per-node "
+        "alone); drop the option to have one worker per GPU that is visible");
   }
-  return NprocPerNode{static_cast<std::uint32_t>(*number)};
+  std::uint64_t sum = 0;
+  for (auto const& item : split(text, ',')) {  // SLURM_GPUS_PER_NODE may be "a100:2,v100:2"
+    auto const number = count_of_request(item);
+    if (!number || (sum += *number) > kMaxWorkers || item.starts_with(':')) {
+      return expected("auto, gpu, cpu or a number from 1 to " + std::to_string(kMaxWorkers) + " is expected");
+    }
+  }
+  return NprocPerNode{static_cast<std::uint32_t>(sum)};
 }
 
 Result<StreamChoice> parse_streams(std::string_view text) {

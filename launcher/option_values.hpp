@@ -14,7 +14,8 @@ namespace cxxrun::launcher {
 
 /// N or MIN:MAX with 1 <= MIN <= MAX <= 65536.
 [[nodiscard]] Result<NodeRange> parse_nnodes(std::string_view text);
-/// A number from 1 to 4096, or auto, gpu or cpu.
+/// A number from 1 to 4096, or auto, gpu or cpu. A request for GPUs as Slurm hands it on ("a100:4", "gpu:2,gpu:2") is
+/// its number.
 [[nodiscard]] Result<NprocPerNode> parse_nproc(std::string_view text);
 /// 0..3 for every local rank, or RANK:0..3,RANK:0..3; ranks of any number of digits. "" = 0.
 [[nodiscard]] Result<StreamChoice> parse_streams(std::string_view text);

@@ -79,8 +79,8 @@ Result<Pattern> parse_pattern(std::string_view part) {
     pattern.ranges.push_back(std::move(*ranges));
     rest.remove_prefix(close + 1);
   }
-  if (!pattern.ranges.empty() && !rest.empty()) {
-    return invalid(part, "text after the last bracket");
+  if (!pattern.ranges.empty() && rest.find(']') != std::string_view::npos) {
+    return invalid(part, "a bracket is closed twice");
   }
   pattern.texts.emplace_back(rest);
   return pattern;

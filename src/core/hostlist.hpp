@@ -14,8 +14,9 @@ namespace cxxrun {
 inline constexpr std::size_t kMaxHosts = 65536;
 
 /// The hosts in the order in which Slurm's `scontrol show hostnames` (22.05) prints them: not sorted, duplicates kept.
-/// Zero padding has the width of a range's low end. A text after the last bracket is refused, as in Slurm. Unlike
-/// Slurm, an unclosed bracket and numbers near 2^64 are errors too. Errc::environment; the context says where.
+/// Zero padding has the width of a range's low end. A text after the last bracket ("node[1-2]-ib") is accepted, as in
+/// Slurm 23 and later. Unlike Slurm, an unclosed bracket and numbers near 2^64 are errors. Errc::environment; the
+/// context says where.
 [[nodiscard]] Result<std::vector<std::string>> expand_hostlist(std::string_view text);
 
 /// Slurm's repeat notation for numbers by node, "2(x3),1" → 2 2 2 1; at most kMaxHosts entries.

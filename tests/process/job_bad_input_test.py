@@ -93,7 +93,11 @@ class BadInput(JobCase):
         for name in step:
             if name != "SLURM_STEP_ID":
                 self.check(USAGE, [name, "SLURM_"], env=dict(step, **{name: None}))
-        for name, value in (("SLURM_NODEID", "2"), ("SLURM_NODEID", "x"), ("SLURM_STEP_NODELIST", "n[1-"),
+        for name, value in (("SLURM_NODEID", "2"), ("SLURM_NODEID", "x"), ("SLURM_NODEID", "-1"),
+                            ("SLURM_NODEID", "(null)"), ("SLURM_PROCID", "2"), ("SLURM_STEP_NODELIST", "n[1-"),
+                            ("SLURM_STEP_NODELIST", "(null)"), ("SLURM_STEP_NODELIST", "n[1-99999999]"),
+                            ("SLURM_STEP_NODELIST", "n[" + "1" * 100000 + "]"), ("SLURMD_NODENAME", "m"),
+                            ("SLURM_STEP_NUM_TASKS", "3"), ("SLURM_RESTART_COUNT", "once"), ("SLURM_HET_SIZE", "2"),
                             ("SLURM_STEP_NUM_NODES", "3"), ("SLURM_STEP_TASKS_PER_NODE", "1(x")):
             self.check(USAGE, [name], env=dict(step, **{name: value}))
 

@@ -20,10 +20,19 @@ TEST_CASE("option_values: nproc is a word or a positive number", "[unit]") {
   CHECK(parse_nproc("auto").value() == NprocPerNode{ProcWord::automatic});
   CHECK(parse_nproc("gpu").value() == NprocPerNode{ProcWord::gpu});
   CHECK(parse_nproc("cpu").value() == NprocPerNode{ProcWord::cpu});
-  for (char const* const bad : {"", "0", "-1", "xpu", "GPU", "4097"}) {
+  for (char const* const bad : {"0", "-1", "xpu", "GPU", "4097", "a100", "a100:", ":4", "4,", "4096,1", "a100:x"}) {
     CAPTURE(bad);
     CHECK(parse_nproc(bad).error().context == "auto, gpu, cpu or a number from 1 to 4096 is expected");
   }
+}
+
+TEST_CASE("option_values: nproc may be what Slurm says of GPUs", "[unit]") {
+  CHECK(parse_nproc("a100:4").value() == NprocPerNode{4U});
+  CHECK(parse_nproc("gpu:4").value() == NprocPerNode{4U});
+  CHECK(parse_nproc("gpu:a100:4").value() == NprocPerNode{4U});
+  CHECK(parse_nproc("a100:2,v100:1").value() == NprocPerNode{3U});
+  CHECK(parse_nproc("").error().context.find("SLURM_GPUS_PER_NODE") != std::string::npos);
+  CHECK(parse_nproc("").error().context.find("drop the option") != std::string::npos);
 }
 
 TEST_CASE("option_values: streams for all ranks, or by rank with any number of digits", "[unit]") {

@@ -109,6 +109,67 @@ TEST_CASE("slurm_env: each missing variable is named", "[unit]") {
       mistake({{"SLURM_PROCID", "0"}}).starts_with("Slurm environment: SLURM_PROCID is set but SLURM_JOB_ID, SLURM_"));
 }
 
+TEST_CASE("slurm_env: the tasks of an array have names of their own", "[unit]") {
+  Environment first = plain_with("SLURM_ARRAY_JOB_ID", "15");
+  first["SLURM_ARRAY_TASK_ID"] = "0";
+  first["SLURM_JOB_ID"] = "16";
+
+  CHECK(read_slurm(first).value().step->run_id == "16.0");
+  CHECK(read_slurm(recorded_environment("sbatch-array.txt", "task 1 on node2")).value().step->run_id.ends_with(".0"));
+}
+
+TEST_CASE("slurm_env: heterogeneous jobs are refused, parts alone can be asked for", "[unit]") {
+  Environment environment = recorded_environment("het.txt", "task 1 on node3");
+  std::string const line = mistake(environment);
+
+  CHECK(line.starts_with("heterogeneous Slurm job (SLURM_HET_SIZE=2): not supported; submit a job without ':'"));
+  CHECK(line.find("srun --het-group=N env -u SLURM_HET_SIZE -u SLURM_PACK_SIZE cxxrun") != std::string::npos);
+  environment.erase("SLURM_HET_SIZE");
+  CHECK(mistake(environment).starts_with("heterogeneous Slurm job (SLURM_PACK_SIZE=2)"));
+  environment.erase("SLURM_PACK_SIZE");
+  CHECK(read_slurm(environment).value().step->node_names == Names{"node2", "node3"});
+}
+
+TEST_CASE("slurm_env: the steps that Slurm makes for itself are no tasks of srun's", "[unit]") {
+  CHECK_FALSE(read_slurm(plain_with("SLURM_STEP_ID", "4294967291")).value().step.has_value());
+  CHECK(read_slurm(plain_with("SLURM_STEP_ID", "4294967289")).value().step.has_value());
+}
+
+TEST_CASE("slurm_env: (null) is no value", "[unit]") {
+  for (char const* const name : {"SLURM_STEP_NODELIST", "SLURM_NODEID", "SLURM_STEP_TASKS_PER_NODE"}) {
+    CHECK(mistake(plain_with(name, "(null)"))
+              .starts_with(std::string("Slurm environment: ") + name + " is (null), so Slurm had no value for it; "));
+  }
+}
+
+TEST_CASE("slurm_env: a list that does not fit this node is noticed", "[unit]") {
+  CHECK(mistake(plain_with("SLURM_STEP_NODELIST", "node[3-4]"))
+            .starts_with("Slurm environment: SLURMD_NODENAME is node2, which SLURM_STEP_NODELIST does not name; "));
+  CHECK(mistake(plain_with("SLURM_STEP_NODELIST", "node2,node1"))
+            .starts_with("Slurm environment: SLURMD_NODENAME is node2 but node 1 of SLURM_STEP_NODELIST (SLURM_NODEID) "
+                         "is node1; "));
+}
+
+TEST_CASE("slurm_env: hostile values give one short line, at once", "[unit]") {
+  std::string names = "a";
+  for (int i = 0; names.size() < (1U << 20U); ++i) {
+    names += ",rack" + std::to_string(i) + "node" + std::to_string(i);
+  }
+  std::string const ranges = "n[" + names.substr(1) + "]";
+  for (auto const& list :
+       {names, ranges, std::string(1U << 20U, 'x'), std::string(1U << 20U, '['), std::string(1U << 20U, ','),
+        "n[1" + std::string(1U << 20U, '1') + "]", std::string("node[1-99999999]"), std::string("node[0-65535][0-9]"),
+        std::string("\n\033[31m"), std::string("node[-1]")}) {
+    std::string const line = mistake(plain_with("SLURM_STEP_NODELIST", list));
+    CAPTURE(line);
+    CHECK(line.size() < 400);
+    CHECK(line.find('\n') == std::string::npos);
+    CHECK(line.find("SLURM_STEP_NODELIST") != std::string::npos);
+  }
+  CHECK(mistake(plain_with("SLURM_STEP_TASKS_PER_NODE", "4000000000(x2)")).find("SLURM_STEP_TASKS_PER_NODE") !=
+        std::string::npos);
+}
+
 TEST_CASE("slurm_env: variables that contradict each other are named with their values", "[unit]") {
   auto const says = [](std::string const& name, std::string const& value, std::string const& what) {
     CHECK(mistake(plain_with(name, value)).starts_with("Slurm environment: " + what + "; "));
@@ -118,6 +179,14 @@ TEST_CASE("slurm_env: variables that contradict each other are named with their 
   says("SLURM_STEP_TASKS_PER_NODE", "1(x3)", "SLURM_STEP_NUM_NODES is 2 but SLURM_STEP_TASKS_PER_NODE counts 3");
   says("SLURM_NODEID", "2", "SLURM_NODEID is 2 but the step has 2 nodes");
   says("SLURM_LOCALID", "1", "SLURM_LOCALID is 1 but this node has 1 tasks");
+  says("SLURM_STEP_NUM_TASKS", "3", "SLURM_STEP_NUM_TASKS is 3 but SLURM_STEP_TASKS_PER_NODE adds up to 2");
+  says("SLURM_STEP_TASKS_PER_NODE", "2,1", "SLURM_STEP_NUM_TASKS is 2 but SLURM_STEP_TASKS_PER_NODE adds up to 3");
+  says("SLURM_STEP_TASKS_PER_NODE", "65536(x2)",
+       "SLURM_STEP_NUM_TASKS is 2 but SLURM_STEP_TASKS_PER_NODE adds up to 131072");
+  says("SLURM_PROCID", "2", "SLURM_PROCID is 2 but the step has 2 tasks");
+  says("SLURM_PROCID", "-1", "SLURM_PROCID=-1: a number from 0 to 1000000 is expected");
+  says("SLURM_NODEID", "-1", "SLURM_NODEID=-1: a number from 0 to 65536 is expected");
+  says("SLURM_RESTART_COUNT", "1x", "SLURM_RESTART_COUNT=1x: a number from 0 to 4294967295 is expected");
   says("SLURM_JOB_ID", "x", "SLURM_JOB_ID=x: a number from 0 to 4294967295 is expected");
   says("SLURM_STEP_NODELIST", "n[1", "SLURM_STEP_NODELIST: host list: 'n[1': a bracket is not closed");
 }

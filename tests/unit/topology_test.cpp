@@ -189,6 +189,29 @@ TEST_CASE("topology: an endpoint on a node of the step makes that node host", "[
   CHECK(made({"--rdzv-endpoint", "10.77.0.1:29500"}, task()).meeting.host == Host::find_out);
 }
 
+TEST_CASE("topology: the batch host without a port is the first node, short or with its domain", "[unit]") {
+  for (char const* const batch_host : {"node1", "node1.cluster.local", "NODE1"}) {
+    CAPTURE(batch_host);
+    std::vector<std::string> const words{"--nproc_per_node=4", "--nnodes=2", "--rdzv_id=3", "--rdzv_backend=c10d",
+                                         std::string("--rdzv_endpoint=") + batch_host};
+    JobTopology const second = made(words, task());
+    CHECK(second.run_id == "3");
+    CHECK(second.meeting == Meeting{Host::other, batch_host, job_ports, false});
+    CHECK(made(words, task("task 0 on node1")).meeting.host == Host::me);
+  }
+  CHECK(made({"--rdzv_endpoint="}, task()).meeting.address == "node1");
+}
+
+TEST_CASE("topology: an endpoint with its domain may name a node that has one, too", "[unit]") {
+  Environment environment = task();
+  environment["SLURM_STEP_NODELIST"] = "node[1-2].cluster.local";
+  environment["SLURMD_NODENAME"] = "node2.cluster.local";
+
+  CHECK(made({"--rdzv-endpoint", "node1"}, environment).meeting.host == Host::other);
+  CHECK(made({"--rdzv-endpoint", "node2.cluster.local"}, environment).meeting.host == Host::me);
+  CHECK_FALSE(attempt({"--rdzv-endpoint", "node1.elsewhere"}, environment).has_value());
+}
+
 TEST_CASE("topology: an endpoint on no node of the step says: drop the flag", "[unit]") {
   CHECK(mistake({"--rdzv-endpoint", "login:29400"}, task()) ==
         "--rdzv-endpoint login is on no node of the Slurm step (node1 to node2); drop the flag, Slurm says where to "
