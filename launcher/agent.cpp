@@ -12,6 +12,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "launcher/agent_fsm.hpp"
+#include "launcher/health_check.hpp"
 #include "launcher/hosting.hpp"
 #include "launcher/log_pump.hpp"
 #include "launcher/policies.hpp"
@@ -100,14 +101,25 @@ class Agent {
 
   void perform(agent::StartWorkers const& action) {
     auto const& generation = action.generation;
+    make_directories(generation);
+    supervisor_->start(generation.number,
+                       plan_workers(generation, config_.options, config_.facts, config_.environment));
+  }
+
+  void perform(agent::RunCheck const& action) {
+    auto const& generation = action.generation;
+    make_directories(generation);
+    supervisor_->start(generation.number,
+                       {plan_check(generation, config_.options, config_.facts, config_.environment)});
+  }
+
+  void make_directories(rendezvous::Generation const& generation) const {
     if (!config_.facts.log_root.empty()) {
       auto const made = make_worker_dirs(config_.facts.log_root, generation.number, generation.local_size);
       if (!made) {
         log(Level::error, made.error().message());
       }
     }
-    supervisor_->start(generation.number,
-                       plan_workers(generation, config_.options, config_.facts, config_.environment));
   }
 
   void perform(agent::StopWorkers const& action) { supervisor_->stop(action.order); }

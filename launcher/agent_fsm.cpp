@@ -4,6 +4,7 @@
 #include <csignal>
 #include <utility>
 
+#include "launcher/health_check.hpp"
 #include "rendezvous/verdict.hpp"
 
 namespace cxxrun::launcher::agent {
@@ -21,8 +22,9 @@ struct Turn {
   void act(Action action) { actions.push_back(std::move(action)); }
 };
 
-bool has_workers(Life life) {
-  return life == Life::running || life == Life::stopping || life == Life::leaving;
+/// Processes of ours run, be it workers or the health check: nobody leaves before they are gone.
+bool has_processes(Life life) {
+  return life == Life::running || life == Life::checking || life == Life::stopping || life == Life::leaving;
 }
 
 std::uint64_t number_of(State const& state) {
@@ -39,15 +41,32 @@ void say_stopped(Turn& turn) {
   turn.act(Tell{rendezvous::Stopped{number_of(turn.state), turn.state.exits, turn.state.unkillable}});
 }
 
+/// Told all there is to tell: waits for the coordinator's last word.
+void say_farewell(Turn& turn) {
+  turn.state.life = Life::farewell;
+  turn.state.deadline = turn.now + turn.policy.farewell_timeout;
+  turn.act(ArmTimer{*turn.state.deadline});
+}
+
 StopWorkers stop_order(Turn const& turn, Millis grace, int signal = SIGTERM, bool send_signal = true) {
   return StopWorkers{StopOrder{signal, send_signal, grace, turn.policy.kill_timeout}};
+}
+
+/// Stops what runs because this agent ends. A health check has nothing to save: it is killed.
+void stop_to_leave(Turn& turn, Millis grace, int signal = SIGTERM, bool send_signal = true) {
+  Life const before = std::exchange(turn.state.life, Life::leaving);
+  if (before == Life::checking) {
+    turn.act(stop_order(turn, Millis{0}, SIGKILL));
+  } else {
+    turn.act(stop_order(turn, grace, signal, send_signal && before == Life::running));
+  }
 }
 
 // ---- messages of the coordinator ------------------------------------------------------------------------------
 
 void hear(Turn& turn, rendezvous::Prepare const& message) {
   State& state = turn.state;
-  bool const free = state.life == Life::waiting || state.life == Life::ready;
+  bool const free = state.life == Life::waiting || state.life == Life::ready || state.life == Life::checking;
   if (!free || message.generation.number <= number_of(state)) {
     turn.reason = "ignored: generation " + std::to_string(message.generation.number) + " offered in mid-generation";
     return;
@@ -55,8 +74,21 @@ void hear(Turn& turn, rendezvous::Prepare const& message) {
   state.generation = message.generation;
   state.exits.clear();
   state.unkillable.clear();
-  state.life = Life::ready;
-  turn.act(Tell{rendezvous::Ack{message.generation.number}});
+  if (state.life == Life::checking) {
+    return;  // the check that runs is of this node, not of a generation: its result will do
+  }
+  bool const checked = state.checked_at && turn.now < *state.checked_at + turn.policy.check_holds;
+  if (!turn.policy.health_check || checked) {
+    state.life = Life::ready;
+    turn.act(Tell{rendezvous::Ack{message.generation.number}});
+  } else {
+    state.life = Life::checking;
+    state.check = message.generation.number;
+    state.check_overdue = false;
+    state.deadline = turn.now + turn.policy.check_timeout;
+    turn.act(RunCheck{message.generation});
+    turn.act(ArmTimer{*state.deadline});
+  }
 }
 
 void hear(Turn& turn, rendezvous::Start const& message) {
@@ -65,6 +97,7 @@ void hear(Turn& turn, rendezvous::Start const& message) {
     return;
   }
   turn.state.life = Life::running;
+  turn.state.checked_at.reset();
   turn.act(StartWorkers{*turn.state.generation});
 }
 
@@ -80,6 +113,10 @@ void hear(Turn& turn, rendezvous::Stop const& message) {
       state.life = Life::stopping;
       turn.act(stop_order(turn, grace));
       turn.reason = "stopping workers: " + message.why;
+      break;
+    case Life::checking:
+      state.life = Life::stopping;
+      turn.act(stop_order(turn, Millis{0}, SIGKILL));
       break;
     case Life::ready:
     case Life::ended:
@@ -99,13 +136,11 @@ void hear(Turn& turn, rendezvous::Finished const& message) {
   if (state.life == Life::done) {
     return;
   }
-  if (has_workers(state.life)) {
-    bool const fresh = state.life == Life::running;
-    state.life = Life::leaving;
+  if (has_processes(state.life)) {
     state.connected = false;  // nothing more to tell
     state.exit_code = message.exit_code;
     state.last_line = message.line;
-    turn.act(stop_order(turn, turn.policy.restart_timeout, SIGTERM, fresh));
+    stop_to_leave(turn, turn.policy.restart_timeout);
     return;
   }
   leave(turn, message.exit_code, message.line);
@@ -122,42 +157,70 @@ void on(Turn& turn, rendezvous::ToAgent const& message) {
 // ---- workers --------------------------------------------------------------------------------------------------
 
 void on(Turn& turn, WorkerEnded const& event) {
-  if (event.number == number_of(turn.state) && has_workers(turn.state.life) && !event.exit.status.ok() &&
-      !event.exit.ours) {
+  if (event.number == number_of(turn.state) && has_processes(turn.state.life) && !turn.state.check &&
+      !event.exit.status.ok() && !event.exit.ours) {
     turn.act(Tell{rendezvous::WorkerFailed{event.number, event.exit}});
   }
 }
 
+/// What was being stopped is gone.
+void stopped(Turn& turn) {
+  State& state = turn.state;
+  if (state.life == Life::stopping) {
+    state.life = Life::waiting;
+    say_stopped(turn);
+  } else if (!state.connected) {
+    leave(turn, state.exit_code, state.last_line);
+  } else {
+    say_stopped(turn);
+    say_farewell(turn);
+  }
+}
+
+void check_ended(Turn& turn, GroupEnded const& event) {
+  State& state = turn.state;
+  state.check.reset();
+  if (state.life != Life::checking) {  // it was killed
+    stopped(turn);
+    return;
+  }
+  auto const limit = state.check_overdue ? std::optional(turn.policy.check_timeout) : std::nullopt;
+  std::string why = explain_check(event.exits, event.unkillable, limit);
+  if (why.empty()) {
+    state.life = Life::ready;
+    state.checked_at = turn.now;
+    turn.act(Tell{rendezvous::Ack{number_of(state)}});
+    return;
+  }
+  turn.act(Tell{rendezvous::Unfit{number_of(state), why}});
+  state.exit_code = rendezvous::kExitTooFewNodes;
+  state.last_line = why;
+  turn.reason = std::move(why);
+  say_farewell(turn);
+}
+
 void on(Turn& turn, GroupEnded const& event) {
   State& state = turn.state;
-  if (event.number != number_of(state) || !has_workers(state.life)) {
+  if (state.check) {
+    if (*state.check == event.number) {
+      check_ended(turn, event);
+    }
+    return;
+  }
+  if (event.number != number_of(state) || !has_processes(state.life)) {
     return;
   }
   state.exits = event.exits;
   state.unkillable = event.unkillable;
   bool const all_good = event.unkillable.empty() && std::all_of(event.exits.begin(), event.exits.end(),
                                                                 [](auto const& exit) { return exit.status.ok(); });
-  switch (state.life) {
-    case Life::running:
-      state.life = Life::ended;
-      if (all_good) {
-        turn.act(Tell{rendezvous::Succeeded{event.number}});
-      }
-      break;
-    case Life::stopping:
-      state.life = Life::waiting;
-      say_stopped(turn);
-      break;
-    default:  // leaving
-      if (!state.connected) {
-        leave(turn, state.exit_code, state.last_line);
-        break;
-      }
-      say_stopped(turn);
-      state.life = Life::farewell;
-      state.deadline = turn.now + turn.policy.farewell_timeout;
-      turn.act(ArmTimer{*state.deadline});
-      break;
+  if (state.life != Life::running) {
+    stopped(turn);
+    return;
+  }
+  state.life = Life::ended;
+  if (all_good) {
+    turn.act(Tell{rendezvous::Succeeded{event.number}});
   }
 }
 
@@ -178,10 +241,8 @@ void on(Turn& turn, Disconnected const& event) {
   }
   state.exit_code = rendezvous::kExitCoordinatorLost;
   state.last_line = "coordinator lost: " + event.how + "; the job cannot go on without its first node";
-  if (has_workers(state.life)) {
-    bool const fresh = state.life == Life::running;
-    state.life = Life::leaving;
-    turn.act(stop_order(turn, turn.policy.restart_timeout, SIGTERM, fresh));
+  if (has_processes(state.life)) {
+    stop_to_leave(turn, turn.policy.restart_timeout);
     turn.reason = state.last_line;
     return;
   }
@@ -205,22 +266,18 @@ void on(Turn& turn, EndSignal const& event) {
   turn.reason = "told to end by " + signal_name(event.signal);
   state.exit_code = 128 + event.signal;
   turn.act(Tell{rendezvous::Leaving{event.signal}});
-  if (has_workers(state.life)) {
-    bool const fresh = state.life == Life::running;
-    state.life = Life::leaving;
-    turn.act(stop_order(turn, turn.policy.shutdown_timeout, event.signal, event.pass_on && fresh));
+  if (has_processes(state.life)) {
+    stop_to_leave(turn, turn.policy.shutdown_timeout, event.signal, event.pass_on);
     return;
   }
   if (state.life == Life::ended || state.life == Life::ready) {
     say_stopped(turn);  // the coordinator may have sent stop or start already and waits for this
   }
-  state.life = Life::farewell;
-  state.deadline = turn.now + turn.policy.farewell_timeout;
-  turn.act(ArmTimer{*state.deadline});
+  say_farewell(turn);
 }
 
 void on(Turn& turn, KillSignal const&) {
-  if (has_workers(turn.state.life)) {
+  if (has_processes(turn.state.life)) {
     if (turn.state.life != Life::leaving) {
       on(turn, EndSignal{SIGINT, false});
     }
@@ -232,9 +289,13 @@ void on(Turn& turn, KillSignal const&) {
 }
 
 void on(Turn& turn, Tick const&) {
-  State const& state = turn.state;
-  if (state.life == Life::farewell && state.deadline && *state.deadline <= turn.now) {
+  State& state = turn.state;
+  bool const due = state.deadline && *state.deadline <= turn.now;
+  if (due && state.life == Life::farewell) {
     leave(turn, state.exit_code, "no last word from the coordinator");
+  } else if (due && state.life == Life::checking && !state.check_overdue) {
+    state.check_overdue = true;
+    turn.act(stop_order(turn, Millis{0}, SIGKILL));
   }
 }
 

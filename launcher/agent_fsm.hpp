@@ -20,10 +20,14 @@ struct Policy {
   Millis restart_timeout{5'000};
   Millis kill_timeout{60'000};
   Millis farewell_timeout{5'000};  ///< after its own stop: how long to wait for the coordinator's last word
+  bool health_check = false;       ///< this node is checked before it takes part in a generation
+  Millis check_timeout{60'000};    ///< a check that runs longer has failed
+  Millis check_holds{60'000};      ///< a passed check counts this long, and never beyond the start of workers
 };
 
 enum class Life {
   waiting,   ///< joined (or joining); no workers
+  checking,  ///< has a generation; the health check runs
   ready,     ///< has a generation and acknowledged it; no workers yet
   running,   ///< workers run
   ended,     ///< all workers have ended by themselves; the coordinator knows
@@ -43,6 +47,9 @@ struct State {
   int exit_code = 0;      ///< to leave with, once decided
   std::string last_line;  ///< to print at the end
   std::optional<TimePoint> deadline;
+  std::optional<std::uint64_t> check;   ///< what runs is the health check, started for this generation
+  bool check_overdue = false;           ///< it is being killed because it took too long
+  std::optional<TimePoint> checked_at;  ///< when a check passed; nothing once workers have run since
 };
 
 /// The coordinator has accepted us.
@@ -52,7 +59,7 @@ struct WorkerEnded {
   std::uint64_t number;
   rendezvous::WorkerExit exit;
 };
-/// Every worker and descendant is reaped.
+/// Every worker and descendant is reaped; or the health check and its descendants.
 struct GroupEnded {
   std::uint64_t number;
   std::vector<rendezvous::WorkerExit> exits;
@@ -81,6 +88,11 @@ struct StartWorkers {
   rendezvous::Generation generation;
   bool operator==(StartWorkers const&) const = default;
 };
+/// Run the health check. It is stopped, and its end reported, like that of workers.
+struct RunCheck {
+  rendezvous::Generation generation;
+  bool operator==(RunCheck const&) const = default;
+};
 struct StopWorkers {
   StopOrder order;
   bool operator==(StopWorkers const&) const = default;
@@ -95,7 +107,7 @@ struct Exit {
   std::string line;
   bool operator==(Exit const&) const = default;
 };
-using Action = std::variant<Tell, StartWorkers, StopWorkers, ArmTimer, Exit>;
+using Action = std::variant<Tell, StartWorkers, RunCheck, StopWorkers, ArmTimer, Exit>;
 
 struct Step {
   State next;

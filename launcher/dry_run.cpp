@@ -53,7 +53,7 @@ std::string host_text(JobTopology const& topology) {
   return "";
 }
 
-std::string topology_text(JobTopology const& topology, NodeFacts const& facts) {
+std::string topology_text(Options const& options, JobTopology const& topology, NodeFacts const& facts) {
   std::string text = "job          " + topology.run_id + " (" + source_text(topology.source) + ")\n";
   text += "nodes        " + nodes_text(topology) + "\n";
   text += "this node    " + facts.host;
@@ -64,6 +64,10 @@ std::string topology_text(JobTopology const& topology, NodeFacts const& facts) {
           (topology.meeting.loopback_only ? ", from this host only\n" : "\n");
   text += "hosted by    " + host_text(topology) + "\n";
   text += "workers      " + std::to_string(facts.workers) + " on this node, " + std::to_string(facts.cpus) + " CPUs\n";
+  if (!options.health_check.empty()) {
+    text +=
+        "health check " + printable(options.health_check) + " (" + seconds_text(options.health_check_timeout) + ")\n";
+  }
   return text + "logs         " + (facts.log_root.empty() ? "no files" : facts.log_root) + "\n";
 }
 
@@ -142,7 +146,7 @@ std::string dry_run_text(Options const& options, JobTopology const& topology, No
                    return changed.size() > 1 && std::binary_search(changed[1].begin(), changed[1].end(), word);
                  });
   }
-  std::string text = topology_text(topology, facts);
+  std::string text = topology_text(options, topology, facts);
   for (auto const* const notes : {&options.notes, &topology.notes, &topology.remarks}) {
     for (auto const& note : *notes) {
       text += "note         " + note + "\n";

@@ -74,8 +74,12 @@ std::string path_component(std::string_view name) {
   return safe;
 }
 
+std::string attempt_dir(std::string const& root, std::uint64_t generation) {
+  return root + "/attempt_" + std::to_string(generation);
+}
+
 std::string worker_log_dir(std::string const& root, std::uint64_t generation, std::uint32_t local_rank) {
-  return root + "/attempt_" + std::to_string(generation) + "/" + std::to_string(local_rank);
+  return attempt_dir(root, generation) + "/" + std::to_string(local_rank);
 }
 
 Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run_id, std::string const& host,
@@ -118,7 +122,7 @@ Result<void> make_worker_dirs(std::string const& root, std::uint64_t generation,
   if (root.empty()) {
     return {};
   }
-  auto const attempt = root + "/attempt_" + std::to_string(generation);
+  auto const attempt = attempt_dir(root, generation);
   if (mkdir(attempt.c_str(), 0777) != 0 && errno != EEXIST) {
     return cannot_make(attempt, errno);
   }

@@ -12,6 +12,8 @@ namespace cxxrun::launcher {
 /// A run id or host as one component of a path: slashes, control characters and a leading dot become '_', at most
 /// 200 bytes, never empty. Pure.
 [[nodiscard]] std::string path_component(std::string_view name);
+/// `<root>/attempt_<generation>`. Pure.
+[[nodiscard]] std::string attempt_dir(std::string const& root, std::uint64_t generation);
 /// `<root>/attempt_<generation>/<local_rank>`. Pure.
 [[nodiscard]] std::string worker_log_dir(std::string const& root, std::uint64_t generation, std::uint32_t local_rank);
 

@@ -95,7 +95,9 @@ void widen_pipe(int fd, std::size_t streams) {
 class Pump {
  public:
   Pump(std::shared_ptr<Mailbox> mailbox, std::array<std::shared_ptr<Console>, 2> consoles)
-      : mailbox_(std::move(mailbox)), consoles_(std::move(consoles)), buffer_(std::make_unique_for_overwrite<char[]>(kReadBytes)) {
+      : mailbox_(std::move(mailbox)),
+        consoles_(std::move(consoles)),
+        buffer_(std::make_unique_for_overwrite<char[]>(kReadBytes)) {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.u64 = kWakeId;
@@ -323,7 +325,7 @@ class Pump {
   std::map<std::uint64_t, std::string> tails_;  ///< of streams that have ended
   std::function<void(std::string)> on_error_;
   std::unique_ptr<char[]> buffer_;  // not filled: its pages are touched only as far as workers write
-  std::size_t carried_ = 0;  ///< bytes since the last wait
+  std::size_t carried_ = 0;         ///< bytes since the last wait
   bool finished_ = false;
 };
 

@@ -52,6 +52,10 @@ Result<std::chrono::milliseconds> parse_grace(Text text) {
   return parse_seconds(text, true);
 }
 
+Result<std::chrono::milliseconds> parse_delay(Text text) {
+  return parse_seconds(text, false);
+}
+
 Result<std::string> parse_text(Text text) {
   return text.empty() ? Result<std::string>(expected("a value is expected")) : Result<std::string>(text);
 }
@@ -152,6 +156,11 @@ constexpr std::array kRows = {
               set<parse_grace, &Options::kill_timeout>},
     OptionRow{kSupervision, "", "--heartbeat-timeout", "SECONDS", "until a silent node counts as lost; 0: never [5]",
               set<parse_grace, &Options::heartbeat_timeout>},
+    OptionRow{kSupervision, "", "--health-check", "CMD",
+              "run on every node before each generation; failing sets it aside",
+              set<parse_any, &Options::health_check>},
+    OptionRow{kSupervision, "", "--health-check-timeout", "SECONDS", "a check that runs longer has failed [60]",
+              set<parse_delay, &Options::health_check_timeout>},
     OptionRow{kSupervision, "", "--role", "NAME", "ROLE_NAME of this node's workers [default]",
               set<parse_text, &Options::role>},
     OptionRow{kSupervision, "", "--agent-store", "on|off", "off leaves MASTER_PORT free for rank 0 to bind [on]",

@@ -64,6 +64,8 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::chrono::milliseconds heartbeat_timeout{5'000};
   std::chrono::milliseconds join_timeout{600'000};       ///< rdzv_conf join_timeout
   std::optional<std::chrono::milliseconds> join_window;  ///< rdzv_conf last_call_timeout
+  std::string health_check;                              ///< command for /bin/sh -c; "" = none
+  std::chrono::milliseconds health_check_timeout{60'000};
   std::string role = "default";
   bool agent_store = true;
   StdinMode stdin_mode = StdinMode::null;

@@ -27,6 +27,9 @@ rendezvous::Policy membership_policy(Options const& options, JobTopology const& 
     policy.rejoin_window = *options.join_window;
   }
   policy.stop_timeout = std::max(options.shutdown_timeout, options.restart_timeout) + options.kill_timeout + kStopSlack;
+  if (!options.health_check.empty()) {  // a member that hangs in its check answers when the check is killed
+    policy.ack_timeout += options.health_check_timeout + options.kill_timeout;
+  }
   return policy;
 }
 
@@ -55,6 +58,8 @@ agent::Policy agent_policy(Options const& options) {
   policy.shutdown_timeout = options.shutdown_timeout;
   policy.restart_timeout = options.restart_timeout;
   policy.kill_timeout = options.kill_timeout;
+  policy.health_check = !options.health_check.empty();
+  policy.check_timeout = options.health_check_timeout;
   return policy;
 }
 

@@ -116,6 +116,9 @@ std::string format_report(Verdict const& verdict, std::string const& program, bo
     write_cause(out, verdict.failures.front());
     write_others(out, verdict.failures);
   }
+  for (auto const& node : verdict.set_aside) {
+    out += "  set aside:     " + node + "\n";
+  }
   if (verdict.generation > 0) {
     out += "  restarts used: " + std::to_string(verdict.restarts) + " of " + std::to_string(verdict.max_restarts) +
            ", last generation " + std::to_string(verdict.generation) + "\n";
@@ -125,10 +128,10 @@ std::string format_report(Verdict const& verdict, std::string const& program, bo
 }
 
 std::string verdict_json(Verdict const& verdict) {
-  Json json{{"verdict", name_of(verdict.end)},  {"exit_code", verdict.exit_code},
-            {"summary", verdict.summary},       {"generation", verdict.generation},
-            {"restarts", verdict.restarts},     {"max_restarts", verdict.max_restarts},
-            {"lost_nodes", verdict.lost_nodes}, {"failures", Json::array()}};
+  Json json{
+      {"verdict", name_of(verdict.end)},  {"exit_code", verdict.exit_code}, {"summary", verdict.summary},
+      {"generation", verdict.generation}, {"restarts", verdict.restarts},   {"max_restarts", verdict.max_restarts},
+      {"lost_nodes", verdict.lost_nodes}, {"failures", Json::array()},      {"set_aside", verdict.set_aside}};
   for (auto const& failure : verdict.failures) {
     json["failures"].push_back(to_json(failure));
   }

@@ -96,6 +96,8 @@ std::uint32_t first_local_rank(Environment& environment, NodeFacts const& facts)
   return facts.task->local;
 }
 
+}  // namespace
+
 std::vector<std::string> as_words(Environment const& environment) {
   std::vector<std::string> words;
   words.reserve(environment.size());
@@ -105,8 +107,6 @@ std::vector<std::string> as_words(Environment const& environment) {
   std::sort(words.begin(), words.end());
   return words;
 }
-
-}  // namespace
 
 std::string log_place(NodeFacts const& facts) {
   constexpr std::size_t kRoom = 28;  // names of log directories are cut, and never at the number

@@ -41,6 +41,9 @@ Verdict make_verdict(State const& state, Policy const& policy, End end, int code
       verdict.lost_nodes.push_back(seat.node.host);
     }
   }
+  for (auto const& [key, line] : state.unfit) {
+    verdict.set_aside.push_back(line);
+  }
   return verdict;
 }
 

@@ -5,6 +5,7 @@
 
 #include "rendezvous/cause.hpp"
 #include "rendezvous/seating.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -35,10 +36,6 @@ std::string of_nodes(std::size_t have, std::size_t want) {
   return std::to_string(have) + " of " + std::to_string(want) + (want == 1 ? " node" : " nodes");
 }
 
-std::string seconds(Millis duration) {
-  return std::to_string(duration.count() / 1000) + " s";
-}
-
 std::string lost_hosts(State const& state) {
   std::string hosts;
   for (auto const& seat : state.seats) {
@@ -47,6 +44,20 @@ std::string lost_hosts(State const& state) {
     }
   }
   return hosts;
+}
+
+/// "; set aside: node3: why; node7: why", at most eight of them; "" when every health check passed.
+std::string unfit_nodes(State const& state) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  std::size_t shown = 0;
+  for (auto const& [key, line] : state.unfit) {
+    if (++shown > kMost) {
+      return text + "; and " + std::to_string(state.unfit.size() - kMost) + " more";
+    }
+    text += (shown == 1 ? "; set aside: " : "; ") + line;
+  }
+  return text;
 }
 
 /// Node indices of the step that nobody has joined with, at most eight of them.
@@ -72,7 +83,7 @@ void give_up(Turn& turn, std::string why) {
     return;
   }
   std::string const lost = lost_hosts(state);
-  std::string line = (lost.empty() ? "" : "node lost: " + lost + "; ") + std::move(why);
+  std::string line = (lost.empty() ? "" : "node lost: " + lost + "; ") + std::move(why) + unfit_nodes(state);
   if (turn.policy.min_nodes == turn.policy.max_nodes && state.ever_ran) {
     line += "; to go on with fewer use --nnodes MIN:" + std::to_string(turn.policy.max_nodes) +
             " (under Slurm with srun --no-kill)";
@@ -126,6 +137,10 @@ void consider_forming(Turn& turn) {
     give_up(turn, of_nodes(here, min) + " left and the size is fixed");
     return;
   }
+  if (here < min && !state.unfit.empty() && !turn.policy.expected_nodes && (fixed || here == 0)) {
+    give_up(turn, of_nodes(here, min) + " left");  // nobody is known who could come
+    return;
+  }
   if (here >= target_size(state, turn.policy)) {
     open_generation(turn);
     return;
@@ -134,7 +149,7 @@ void consider_forming(Turn& turn) {
     state.window_deadline.reset();
     if (here > 0) {
       turn.say("waiting for nodes: " + std::to_string(here) + " of at least " + std::to_string(min) + ", for at most " +
-               seconds(turn.policy.join_timeout));
+               seconds_text(turn.policy.join_timeout));
     }
     return;
   }
@@ -151,7 +166,7 @@ void forming_tick(Turn& turn) {
   } else if (state.join_deadline && *state.join_deadline <= turn.now) {
     std::string const missing = missing_indices(state, turn.policy);
     give_up(turn, of_nodes(state.present.size(), turn.policy.min_nodes) + " came within " +
-                      seconds(turn.policy.join_timeout) + (missing.empty() ? "" : "; missing: node " + missing));
+                      seconds_text(turn.policy.join_timeout) + (missing.empty() ? "" : "; missing: node " + missing));
   }
 }
 

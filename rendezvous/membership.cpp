@@ -31,6 +31,9 @@ std::optional<Refused> objection(State const& state, NodeInfo const& node, Polic
   if (lost != state.losses.end() && lost->second >= policy.flap_limit) {
     return Refused{kExitTooFewNodes, "node " + node.host + " was lost " + std::to_string(lost->second) + " times"};
   }
+  if (auto const unfit = state.unfit.find(node_key(node)); unfit != state.unfit.end()) {
+    return Refused{kExitTooFewNodes, "this node was set aside: " + unfit->second};
+  }
   return std::nullopt;
 }
 
@@ -230,15 +233,48 @@ void leave(Turn& turn, AgentId agent, int signal) {
   }
 }
 
+/// A node's health check failed: it takes no part in the job any more, and the others form without it. The check may
+/// belong to an earlier generation than the current one; no workers run on a node that checks.
+void set_aside(Turn& turn, AgentId agent, std::string const& why) {
+  State& state = turn.state;
+  auto const it = state.present.find(agent);
+  if (it == state.present.end() || state.phase == Phase::finished) {
+    return;
+  }
+  NodeInfo const node = it->second;
+  bool const seated = state.phase != Phase::forming && seat_of(state, agent) != nullptr;
+  if (seated && (state.phase == Phase::running || state.phase == Phase::stopping)) {
+    turn.say("ignored: a failed health check of " + node.host + ", whose workers run");
+    return;
+  }
+  turn.say("set aside " + node.host + ": " + why);
+  state.unfit.emplace(node_key(node), node.host + ": " + why);
+  state.dead.insert(node_key(node));
+  turn.act(Tell{agent, Refused{kExitTooFewNodes, "set aside: " + why}});
+  turn.act(HangUp{agent});
+  drop(state, agent);
+  if (seated) {
+    turn.act(CloseStore{state.number});
+    begin_forming(turn);
+  } else if (state.phase == Phase::forming) {
+    consider_forming(turn);
+  }
+}
+
 void on(Turn& turn, Said const& event) {
   if (auto const* leaving = std::get_if<Leaving>(&event.message)) {
     leave(turn, event.agent, leaving->signal);
     return;
   }
+  if (auto const* unfit = std::get_if<Unfit>(&event.message)) {
+    set_aside(turn, event.agent, unfit->why);
+    return;
+  }
   Seat* const seat = turn.state.phase == Phase::forming ? nullptr : seat_of(turn.state, event.agent);
   std::visit(
       [&](auto const& message) {
-        if constexpr (!std::is_same_v<std::decay_t<decltype(message)>, Leaving>) {
+        using Message = std::decay_t<decltype(message)>;
+        if constexpr (!std::is_same_v<Message, Leaving> && !std::is_same_v<Message, Unfit>) {
           if (seat == nullptr || message.number != turn.state.number) {
             turn.say("ignored: message of generation " + std::to_string(message.number) + " during generation " +
                      std::to_string(turn.state.number));

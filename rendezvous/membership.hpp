@@ -89,6 +89,7 @@ struct State {
   std::set<std::string> dead;                    ///< node keys known dead and not back
   std::map<std::uint32_t, AgentId> index_owner;  ///< node index → agent present with it
   std::string set_aside;                         ///< why a node was excluded for good; "" = none was
+  std::map<std::string, std::string> unfit;      ///< node key → "host: why" of nodes whose health check failed
   std::optional<TimePoint> join_deadline;        ///< forming: too few nodes at
   std::optional<TimePoint> window_deadline;      ///< forming: go with who is there at
   std::optional<TimePoint> answer_deadline;      ///< preparing, stopping, finished: give up waiting at
@@ -118,7 +119,7 @@ struct StoreFailed {
 };
 struct Said {
   AgentId agent;
-  std::variant<Ack, WorkerFailed, Succeeded, Stopped, Leaving> message;
+  std::variant<Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit> message;
 };
 struct Tick {};
 using Event = std::variant<Opened, Joined, Lost, StoreOpened, StoreFailed, Said, Tick>;

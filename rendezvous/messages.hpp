@@ -89,7 +89,13 @@ struct Leaving {
   int signal = 0;
   bool operator==(Leaving const&) const = default;
 };
-using ToCoordinator = std::variant<Join, Ack, WorkerFailed, Succeeded, Stopped, Leaving>;
+/// The health check failed: this node takes no part in generation `number` nor in a later one. Sent instead of Ack.
+struct Unfit {
+  std::uint64_t number = 0;
+  std::string why;
+  bool operator==(Unfit const&) const = default;
+};
+using ToCoordinator = std::variant<Join, Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit>;
 
 // ---- coordinator to agent -----------------------------------------------------------------------
 

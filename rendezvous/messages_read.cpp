@@ -247,6 +247,10 @@ Result<ToCoordinator> decode_to_coordinator(std::string_view text) {
       out = Ack{number};
     } else if (type == "succeeded") {
       out = Succeeded{number};
+    } else if (type == "unfit") {
+      Unfit unfit{number, {}};
+      fields.read("why", unfit.why);
+      out = std::move(unfit);
     } else if (type == "worker_failed") {
       WorkerFailed failed{number, {}};
       read(fields.child("exit"), failed.exit, problem);

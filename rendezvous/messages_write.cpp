@@ -84,6 +84,9 @@ Json to_json(Stopped const& m) {
 Json to_json(Leaving const& m) {
   return Json{{"type", "leaving"}, {"signal", m.signal}};
 }
+Json to_json(Unfit const& m) {
+  return Json{{"type", "unfit"}, {"generation", m.number}, {"why", m.why}};
+}
 Json to_json(Prepare const& m) {
   return Json{{"type", "generation"}, {"generation", to_json(m.generation)}};
 }

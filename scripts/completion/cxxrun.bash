@@ -4,7 +4,8 @@ _cxxrun() {
   local flags="--standalone --module --no-python --dry-run --version --help"
   local valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --rdzv-backend --rdzv-conf --node-rank --master-addr
     --master-port --local-addr --max-restarts --shutdown-timeout --restart-timeout --kill-timeout --heartbeat-timeout
-    --role --agent-store --stdin --log-dir --redirects --tee --local-ranks-filter --log-level --monitor-interval --start-method"
+    --health-check --health-check-timeout --role --agent-store
+    --stdin --log-dir --redirects --tee --local-ranks-filter --log-level --monitor-interval --start-method"
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]//_/-}

@@ -99,6 +99,16 @@ std::string printable(std::string_view text, std::size_t most) {
   return text.size() > most ? result + "..." : result;
 }
 
+std::string seconds_text(Millis duration) {
+  std::string text = std::to_string(duration.count() / 1000);
+  if (auto const rest = duration.count() % 1000; rest > 0) {
+    std::string decimals = std::to_string(1000 + rest).substr(1);
+    decimals.erase(decimals.find_last_not_of('0') + 1);
+    text += "." + decimals;
+  }
+  return text + " s";
+}
+
 std::optional<std::string> nearest_word(std::string_view word, std::vector<std::string> const& candidates) {
   std::optional<std::string> best;
   std::size_t best_distance = 0;

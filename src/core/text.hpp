@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
+#include "src/core/time.hpp"
 
 namespace cxxrun {
 
@@ -26,6 +27,9 @@ namespace cxxrun {
 [[nodiscard]] std::string shell_quote(std::string_view text);
 /// The text with control characters replaced by '?', cut after `most` bytes: safe to put into one line.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t most = 200);
+
+/// "60 s", "0.5 s": whole seconds without decimals, else three of them less trailing zeros.
+[[nodiscard]] std::string seconds_text(Millis duration);
 
 /// The candidate with the least edit distance, if that is at most a third of the longer word.
 [[nodiscard]] std::optional<std::string> nearest_word(std::string_view word,

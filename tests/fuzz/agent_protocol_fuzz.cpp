@@ -62,13 +62,14 @@ std::vector<std::string> fuzz_seeds() {
   exit.status = ExitStatus::signalled(9);
   exit.stderr_tail = "last words";
   std::vector<std::string> seeds;
-  for (auto const& message : std::vector<ToCoordinator>{Join{}, Ack{1}, WorkerFailed{1, exit}, Succeeded{2},
-                                                        Stopped{3, {exit}, {"pid 7"}}, Leaving{15}}) {
+  for (auto const& message :
+       std::vector<ToCoordinator>{Join{}, Ack{1}, WorkerFailed{1, exit}, Succeeded{2}, Stopped{3, {exit}, {"pid 7"}},
+                                  Leaving{15}, Unfit{1, "no GPU"}}) {
     seeds.push_back(encode(message));
     seeds.push_back(wire::frame(encode(message)));
   }
-  for (auto const& message :
-       std::vector<ToAgent>{Prepare{}, Start{1}, Stop{1, StopKind::user, "why"}, Finished{3, "line"}, Refused{1, "x"}}) {
+  for (auto const& message : std::vector<ToAgent>{Prepare{}, Start{1}, Stop{1, StopKind::user, "why"},
+                                                  Finished{3, "line"}, Refused{1, "x"}}) {
     seeds.push_back(encode(message));
   }
   seeds.push_back(encode(Hello{}));

@@ -27,6 +27,7 @@ struct Node {
   std::deque<rdzv::ToAgent> inbox;
   std::deque<rdzv::ToCoordinator> outbox;
   std::optional<rdzv::Generation> running;  // workers of this generation run
+  std::optional<std::uint64_t> checking;    // the health check before this generation runs
   bool stopping = false;
   std::optional<TimePoint> timer;
   std::optional<int> exit_code;
@@ -38,6 +39,8 @@ class Simulation {
     policy_.min_nodes = pick(1, 3);
     policy_.max_nodes = policy_.min_nodes + pick(0, 2);
     policy_.max_restarts = pick(0, 3);
+    agent_policy_.health_check = chance(50);
+    policy_.ack_timeout += agent_policy_.check_timeout + agent_policy_.kill_timeout;
     trouble_ = static_cast<int>(pick(0, 8));
     for (std::uint32_t i = 0; i < policy_.max_nodes; ++i) {
       add_node();
@@ -69,7 +72,8 @@ class Simulation {
     for (auto const& node : nodes_) {
       text += "; " + node.info.host + (node.alive ? " alive, life " : " gone, life ") +
               std::to_string(static_cast<int>(node.state.life)) + (node.connected ? "" : ", hung up") +
-              (node.known ? "" : ", dropped") + (node.running ? ", workers run" : "");
+              (node.known ? "" : ", dropped") + (node.running ? ", workers run" : "") +
+              (node.checking ? ", checks" : "");
     }
     return text;
   }
@@ -100,6 +104,9 @@ class Simulation {
       return "closed without a verdict";
     }
     seen_[rdzv::name_of(state_.verdict->end)]++;
+    if (!state_.unfit.empty() && state_.verdict->end == rdzv::End::success) {
+      seen_["success without an unfit node"]++;
+    }
     for (auto const& node : nodes_) {
       if (node.exit_code && *node.exit_code != state_.verdict->exit_code && node.exit_code != 128 + 15 &&
           node.exit_code != rdzv::kExitCoordinatorLost && node.exit_code != rdzv::kExitTooFewNodes) {
@@ -182,9 +189,28 @@ class Simulation {
         feed(i, agent::Disconnected{"end of file"});
       });
     }
+    if (node.alive && node.checking) {
+      moves.emplace_back([this, i] { check_ends(i); });
+    }
     if (node.alive && node.running) {
       moves.emplace_back([this, i] { workers_move(i); });
     }
+  }
+
+  void check_ends(std::size_t i) {
+    Node& node = nodes_[i];
+    rdzv::WorkerExit exit;
+    if (node.stopping) {
+      exit.status = ExitStatus::signalled(9);
+    } else if (trouble_ > 0 && chance(20)) {
+      --trouble_;
+      exit.status = ExitStatus::exited(3);
+    }
+    auto const number = *node.checking;
+    node.checking.reset();
+    node.stopping = false;
+    feed(i, agent::WorkerEnded{number, exit});
+    feed(i, agent::GroupEnded{number, {exit}, {}});
   }
 
   void workers_move(std::size_t i) {
@@ -214,6 +240,7 @@ class Simulation {
         if (node.alive && !node.info.hosts) {  // its undertaker kills the workers; its kernel closes the connection
           node.alive = node.connected = false;
           node.running.reset();
+          node.checking.reset();
           while (!node.outbox.empty() && chance(50)) {
             node.outbox.pop_back();
           }
@@ -329,11 +356,18 @@ class Simulation {
     nodes_[i].running = action.generation;
     nodes_[i].stopping = false;
   }
+  void perform(std::size_t i, agent::RunCheck const& action) {
+    if (nodes_[i].running || nodes_[i].checking) {
+      problem_ = "a check beside other processes of the job";
+    }
+    nodes_[i].checking = action.generation.number;
+    nodes_[i].stopping = false;
+  }
   void perform(std::size_t i, agent::StopWorkers const&) { nodes_[i].stopping = true; }
   void perform(std::size_t i, agent::ArmTimer const& action) { nodes_[i].timer = action.at; }
   void perform(std::size_t i, agent::Exit const& action) {
-    if (nodes_[i].running) {
-      problem_ = "an agent left while its workers ran";
+    if (nodes_[i].running || nodes_[i].checking) {
+      problem_ = "an agent left while its workers or its check ran";
     }
     nodes_[i].exit_code = action.code;
     nodes_[i].connected = false;
@@ -377,4 +411,5 @@ TEST_CASE("simulation: every job under random trouble ends, and nothing of two g
   CHECK(ends["worker failed"] > 100);
   CHECK(ends["stopped"] > 100);
   CHECK(ends["too few nodes"] > 100);
+  CHECK(ends["success without an unfit node"] > 20);
 }

@@ -106,7 +106,7 @@ class Player {
     return exit;
   }
 
-  std::variant<Ack, WorkerFailed, Succeeded, Stopped, Leaving> message(Words const& words) {
+  std::variant<Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit> message(Words const& words) {
     if (words[0] == "ack") {
       return Ack{number(words)};
     }
@@ -115,6 +115,9 @@ class Player {
     }
     if (words[0] == "leaving") {
       return Leaving{std::stoi(words[2])};
+    }
+    if (words[0] == "unfit") {
+      return Unfit{number(words), "health check: exit code 3: no GPU"};
     }
     if (words[0] == "failed") {
       return WorkerFailed{number(words), exit_of(words[1], words[2])};

@@ -43,6 +43,11 @@ Driver driver_at(Life life) {
   if (life == Life::waiting) {
     return driver;
   }
+  if (life == Life::checking) {
+    driver.policy.health_check = true;
+    driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(1)}));
+    return driver;
+  }
   driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(1)}));
   if (life == Life::ready) {
     return driver;
@@ -143,6 +148,63 @@ TEST_CASE("agent: told to end before anybody knows it, it leaves at once", "[uni
   CHECK(driver.feed(EndSignal{SIGTERM}) == std::vector<Action>{Exit{128 + SIGTERM, ""}});
 }
 
+TEST_CASE("agent: a node is checked before it acknowledges, and again once workers have run", "[unit]") {
+  Driver driver;
+  driver.policy.health_check = true;
+  auto const actions = driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(1)}));
+  CHECK(actions == std::vector<Action>{RunCheck{generation(1)}, ArmTimer{TimePoint{} + 60s}});
+  CHECK(driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(2)})).empty());  // the running check will do
+  CHECK(driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}}) == std::vector<Action>{Tell{rdzv::Ack{2}}});
+  CHECK(driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(3)}), TimePoint{} + 59s) ==
+        std::vector<Action>{Tell{rdzv::Ack{3}}});
+  driver.feed(rdzv::ToAgent(rdzv::Start{3}));
+  driver.feed(rdzv::ToAgent(rdzv::Stop{3, rdzv::StopKind::failure, "why"}));
+  driver.feed(GroupEnded{3, {bad_exit()}, {}});
+  auto const again = driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(4)}));
+  CHECK(again.front() == Action{RunCheck{generation(4)}});
+}
+
+TEST_CASE("agent: a passed check counts for a minute", "[unit]") {
+  auto driver = driver_at(Life::checking);
+  driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}});
+  auto const actions = driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(2)}), TimePoint{} + 60s);
+  CHECK(actions.front() == Action{RunCheck{generation(2)}});
+}
+
+TEST_CASE("agent: a failed check is told instead of the ack, and nothing starts here any more", "[unit]") {
+  auto driver = driver_at(Life::checking);
+  auto exit = bad_exit();
+  exit.stderr_tail = "GPU 3 fell off the bus\n\n";
+  CHECK(driver.feed(WorkerEnded{1, exit}).empty());
+  auto const actions = driver.feed(GroupEnded{1, {exit}, {}});
+  CHECK(actions.front() == Action{Tell{rdzv::Unfit{1, "health check: exit code 3: GPU 3 fell off the bus"}}});
+  CHECK(driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(2)})).empty());
+  CHECK(driver.feed(rdzv::ToAgent(rdzv::Refused{112, "why"})) ==
+        std::vector<Action>{Exit{112, "refused by the coordinator: why"}});
+}
+
+TEST_CASE("agent: a check that takes too long is killed, and has failed whatever its code", "[unit]") {
+  auto driver = driver_at(Life::checking);
+  CHECK(driver.feed(Tick{}, TimePoint{} + 59s).empty());
+  CHECK(driver.feed(Tick{}, TimePoint{} + 60s) == std::vector<Action>{StopWorkers{StopOrder{SIGKILL, true, 0s, 60s}}});
+  CHECK(driver.feed(Tick{}, TimePoint{} + 61s).empty());
+  auto const actions = driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}});
+  CHECK(actions.front() == Action{Tell{rdzv::Unfit{1, "health check: still ran after 60 s"}}});
+}
+
+TEST_CASE("agent: told to end while it checks, it kills the check and then says so", "[unit]") {
+  auto driver = driver_at(Life::checking);
+  CHECK(driver.feed(EndSignal{SIGTERM}) ==
+        std::vector<Action>{Tell{rdzv::Leaving{SIGTERM}}, StopWorkers{StopOrder{SIGKILL, true, 0s, 60s}}});
+  auto const actions = driver.feed(GroupEnded{1, {bad_exit()}, {}});
+  CHECK(actions.front() == Action{Tell{rdzv::Stopped{1, {}, {}}}});
+  CHECK(driver.state.life == Life::farewell);
+
+  auto over = driver_at(Life::checking);
+  CHECK(over.feed(rdzv::ToAgent(rdzv::Finished{112, "line"})).size() == 1);
+  CHECK(over.feed(GroupEnded{1, {bad_exit()}, {}}) == std::vector<Action>{Exit{112, "line"}});
+}
+
 TEST_CASE("agent: without a last word it leaves after the farewell timeout", "[unit]") {
   auto driver = driver_at(Life::farewell);
   CHECK(driver.feed(Tick{}, TimePoint{} + 4s).empty());
@@ -167,19 +229,19 @@ TEST_CASE("agent: every event in every life has an answer, and workers never run
                                   EndSignal{SIGTERM},
                                   KillSignal{},
                                   Tick{}};
-  for (auto const life : {Life::waiting, Life::ready, Life::running, Life::ended, Life::stopping, Life::leaving,
-                          Life::farewell, Life::done}) {
+  for (auto const life : {Life::waiting, Life::checking, Life::ready, Life::running, Life::ended, Life::stopping,
+                          Life::leaving, Life::farewell, Life::done}) {
     for (auto const& first : events) {
       for (auto const& second : events) {
         auto driver = driver_at(life);
         int exits = 0;
-        bool alive = life == Life::running || life == Life::stopping || life == Life::leaving;
+        bool alive = life == Life::running || life == Life::checking || life == Life::stopping || life == Life::leaving;
         for (auto const& event : {first, second}) {
           if (auto const* ended = std::get_if<GroupEnded>(&event); ended != nullptr && ended->number == 1) {
             alive = false;
           }
           for (auto const& action : driver.feed(event, TimePoint{} + 1h)) {
-            alive = alive || std::holds_alternative<StartWorkers>(action);
+            alive = alive || std::holds_alternative<StartWorkers>(action) || std::holds_alternative<RunCheck>(action);
             exits += std::holds_alternative<Exit>(action) ? 1 : 0;
           }
         }

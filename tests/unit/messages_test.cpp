@@ -33,8 +33,13 @@ std::vector<ToCoordinator> all_to_coordinator() {
   WorkerExit brief = some_exit();
   brief.stderr_tail.clear();
   brief.error_file.clear();
-  return {Join{node}, Ack{1}, WorkerFailed{2, brief}, Succeeded{3}, Stopped{4, {some_exit()}, {"pid 7 (dd)"}},
-          Leaving{15}};
+  return {Join{node},
+          Ack{1},
+          WorkerFailed{2, brief},
+          Succeeded{3},
+          Stopped{4, {some_exit()}, {"pid 7 (dd)"}},
+          Leaving{15},
+          Unfit{5, "health check: exit code 3"}};
 }
 
 std::vector<ToAgent> all_to_agent() {

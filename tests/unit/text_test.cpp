@@ -46,6 +46,13 @@ TEST_CASE("text: printable text is one line of bounded length", "[unit]") {
   CHECK(cxxrun::printable("abcdef", 3) == "abc...");
 }
 
+TEST_CASE("text: seconds are shown without needless decimals", "[unit]") {
+  using cxxrun::Millis;
+  CHECK(cxxrun::seconds_text(Millis{60'000}) == "60 s");
+  CHECK(cxxrun::seconds_text(Millis{1'050}) == "1.05 s");
+  CHECK(cxxrun::seconds_text(Millis{5}) == "0.005 s");
+}
+
 TEST_CASE("text: every occurrence is replaced, also adjacent ones", "[unit]") {
   CHECK(cxxrun::replace_all("xxax", "x", "yx") == "yxyxayx");
   CHECK(cxxrun::replace_all("abc", "", "z") == "abc");
