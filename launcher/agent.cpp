@@ -154,7 +154,7 @@ class Agent {
 
   void call() {
     rendezvous::LinkHandlers on;
-    on.joined = [this](std::string const& nonce) { joined(nonce); };
+    on.joined = [this](rendezvous::HelloReply const& reply) { joined(reply); };
     on.failed = [this](Error const& error) {
       failed_ = error;
       io_.stop();
@@ -167,9 +167,9 @@ class Agent {
   }
 
   /// Who answered at the endpoint may be another: the bind test lies behind address translation.
-  void joined(std::string const& nonce) {
+  void joined(rendezvous::HelloReply const& reply) {
     feed(agent::Joined{});
-    if (hosting_.active() && nonce != config_.nonce) {
+    if (hosting_.active() && reply.coordinator != config_.nonce) {
       log(Level::warn, "the endpoint leads to another agent: it coordinates");
       hosting_.abandon();
     }
@@ -252,7 +252,7 @@ class Agent {
 
   rendezvous::CoordinatorHandlers coordinator_handlers() {
     rendezvous::CoordinatorHandlers on;
-    on.concluded = [this](Verdict const& verdict) { verdict_ = verdict; };
+    on.concluded = [this](std::string const& /*run_id*/, Verdict const& verdict) { verdict_ = verdict; };
     on.closed = [this] { leave_if_done(); };
     return on;
   }

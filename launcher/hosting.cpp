@@ -32,13 +32,8 @@ Result<void> Hosting::begin() {
   }
   auto const& meeting = config_.topology.meeting;
   rendezvous::CoordinatorConfig conf;
-  conf.run_id = config_.topology.run_id;
   conf.nonce = config_.nonce;
-  conf.policy = membership_policy(config_.options, config_.topology);
-  conf.silence.timeout = config_.options.heartbeat_timeout;
   conf.loopback_only = meeting.loopback_only;
-  conf.agent_store = config_.options.agent_store;
-  conf.master_port = config_.topology.master_port;
   rendezvous::CoordinatorHandlers on;
   on.concluded = handlers_.concluded;
   on.closed = [this] {
@@ -79,7 +74,7 @@ void Hosting::begin_directories() {
 
 void Hosting::open() {
   if (coordinator_) {
-    coordinator_->open();
+    coordinator_->open_run(config_.topology.run_id, terms_of(config_.options, config_.topology));
   }
 }
 

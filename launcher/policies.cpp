@@ -12,32 +12,35 @@ constexpr Millis kStopSlack{10'000};
 
 }  // namespace
 
-rendezvous::Policy membership_policy(Options const& options, JobTopology const& topology) {
-  rendezvous::Policy policy;
-  policy.min_nodes = topology.min_nodes;
-  policy.max_nodes = topology.max_nodes;
-  policy.expected_nodes = topology.expected_nodes;
-  policy.max_restarts = options.max_restarts;
-  policy.join_timeout = options.join_timeout;
+rendezvous::Terms terms_of(Options const& options, JobTopology const& topology) {
+  rendezvous::Terms terms;
+  terms.min_nodes = topology.min_nodes;
+  terms.max_nodes = topology.max_nodes;
+  terms.expected_nodes = topology.expected_nodes;
+  terms.max_restarts = options.max_restarts;
+  terms.join_timeout = options.join_timeout;
   if (topology.source == JobTopology::Source::slurm) {
-    policy.join_window = kSlurmJoinWindow;
+    terms.join_window = kSlurmJoinWindow;
   }
   if (options.join_window) {
-    policy.join_window = *options.join_window;
-    policy.rejoin_window = *options.join_window;
+    terms.join_window = *options.join_window;
+    terms.rejoin_window = *options.join_window;
   }
-  policy.stop_timeout = std::max(options.shutdown_timeout, options.restart_timeout) + options.kill_timeout + kStopSlack;
+  terms.stop_timeout = std::max(options.shutdown_timeout, options.restart_timeout) + options.kill_timeout + kStopSlack;
   if (!options.health_check.empty()) {  // a member that hangs in its check answers when the check is killed
-    policy.ack_timeout += options.health_check_timeout + options.kill_timeout;
+    terms.ack_timeout += options.health_check_timeout + options.kill_timeout;
   }
-  return policy;
+  terms.heartbeat_timeout = options.heartbeat_timeout;
+  terms.agent_store = options.agent_store;
+  terms.master_port = topology.master_port;
+  return terms;
 }
 
 rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topology, NodeFacts const& facts,
                                std::string const& nonce, std::optional<std::uint16_t> hosted) {
   auto const& meeting = topology.meeting;
   rendezvous::CallPlan plan;
-  plan.address = hosted && meeting.host == Meeting::Host::me ? "127.0.0.1" : meeting.address;
+  plan.addresses = {hosted && meeting.host == Meeting::Host::me ? "127.0.0.1" : meeting.address};
   plan.ports = hosted ? std::vector{*hosted} : meeting.ports;
   plan.run_id = topology.run_id;
   plan.node.node_index = topology.node_index;
@@ -47,6 +50,7 @@ rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topolo
   plan.node.role = options.role;
   plan.node.hosts = hosted.has_value();
   plan.node.announce = topology.master_addr;
+  plan.terms = terms_of(options, topology);
   plan.patience = options.join_timeout;
   bool const with_itself = topology.max_nodes == 1 || (hosted && meeting.host == Meeting::Host::me);
   plan.silence.timeout = with_itself ? Millis{0} : options.heartbeat_timeout;

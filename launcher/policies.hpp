@@ -14,7 +14,8 @@
 
 namespace cxxrun::launcher {
 
-[[nodiscard]] rendezvous::Policy membership_policy(Options const& options, JobTopology const& topology);
+/// What this agent brings to its run.
+[[nodiscard]] rendezvous::Terms terms_of(Options const& options, JobTopology const& topology);
 /// Where and as whom the agent calls. `hosted`: the port of the coordinator inside this agent, when it hosts.
 [[nodiscard]] rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topology,
                                              NodeFacts const& facts, std::string const& nonce,

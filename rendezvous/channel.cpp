@@ -22,6 +22,13 @@ std::string describe(boost::system::error_code const& error) {
   return error.message();
 }
 
+std::string text_of(boost::asio::ip::address const& address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6()).to_string();
+  }
+  return address.to_string();
+}
+
 }  // namespace
 
 Channel::Channel(Socket socket) : socket_(std::move(socket)) {
@@ -148,14 +155,13 @@ void Channel::close_after_flush() {
 std::string Channel::local_address() const {
   boost::system::error_code error;
   auto const endpoint = socket_.local_endpoint(error);
-  if (error) {
-    return {};
-  }
-  auto const address = endpoint.address();
-  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
-    return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6()).to_string();
-  }
-  return address.to_string();
+  return error ? std::string() : text_of(endpoint.address());
+}
+
+std::string Channel::remote_address() const {
+  boost::system::error_code error;
+  auto const endpoint = socket_.remote_endpoint(error);
+  return error ? std::string() : text_of(endpoint.address());
 }
 
 }  // namespace cxxrun::rendezvous

@@ -38,6 +38,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void close_after_flush();
   /// Address of this end of the connection as text, IPv4-mapped addresses as IPv4.
   [[nodiscard]] std::string local_address() const;
+  /// The same of the peer's end.
+  [[nodiscard]] std::string remote_address() const;
 
  private:
   void read();

@@ -86,36 +86,49 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
 
   void call() {
     give_up_at = Clock::now() + plan.patience;
-    ErrorCode error;
-    auto const literal = boost::asio::ip::make_address(plan.address, error);
-    if (!error) {
-      addresses = {literal};
-      try_next();
-      return;
-    }
-    resolve();
+    resolve(0);
   }
 
-  void resolve() {
+  /// Collects the addresses of every name, in order; one that does not resolve matters when nothing else does.
+  void resolve(std::size_t index) {
+    if (index == plan.addresses.size()) {
+      if (addresses.empty()) {
+        fail_with(fail(Errc::not_found, last_trouble));
+      } else {
+        try_next();
+      }
+      return;
+    }
+    std::string const& name = plan.addresses[index];
+    ErrorCode error;
+    auto const literal = boost::asio::ip::make_address(name, error);
+    if (!error) {
+      add(literal);
+      resolve(index + 1);
+      return;
+    }
     resolver.async_resolve(
-        plan.address, "", guarded([](Impl& self, ErrorCode const& error, auto results) {
-          if (error == boost::asio::error::host_not_found_try_again && Clock::now() < self.give_up_at) {
-            self.rest([](Impl& again) { again.resolve(); });
+        name, "", guarded([index](Impl& self, ErrorCode const& failed, auto results) {
+          if (failed == boost::asio::error::host_not_found_try_again && Clock::now() < self.give_up_at) {
+            self.rest([index](Impl& again) { again.resolve(index); });
             return;
           }
-          if (error) {
-            self.fail_with(fail(Errc::not_found, "cannot resolve host " + self.plan.address + ": " + error.message() +
-                                                     "; check --rdzv-endpoint"));
-            return;
-          }
-          for (auto const& entry : results) {
-            auto const address = entry.endpoint().address();
-            if (std::find(self.addresses.begin(), self.addresses.end(), address) == self.addresses.end()) {
-              self.addresses.push_back(address);
+          if (failed) {
+            self.last_trouble = "cannot resolve host " + self.plan.addresses[index] + ": " + failed.message() +
+                                "; check --rdzv-endpoint";
+          } else {
+            for (auto const& entry : results) {
+              self.add(entry.endpoint().address());
             }
           }
-          self.try_next();
+          self.resolve(index + 1);
         }));
+  }
+
+  void add(boost::asio::ip::address const& address) {
+    if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) {
+      addresses.push_back(address);
+    }
   }
 
   template <class Next>
@@ -160,7 +173,8 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
 
   void end_of_round() {
     auto const now = Clock::now();
-    std::string const where = plan.address + (plan.ports.size() == 1 ? ":" + std::to_string(plan.ports[0]) : "");
+    std::string const where =
+        plan.addresses.front() + (plan.ports.size() == 1 ? ":" + std::to_string(plan.ports[0]) : "");
     bool const wrong_for_long = wrong_since && (now - *wrong_since > kWrongPeerPatience || now > give_up_at);
     if (wrong_for_long && plan.ports.size() == 1) {
       fail_with(fail(Errc::in_use, where + ": " + last_trouble + "; choose another port with --rdzv-endpoint"));
@@ -189,7 +203,11 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     on.frame = guarded([](Impl& self, std::string const& payload) { self.received(payload); });
     on.closed = guarded([](Impl& self, std::string how) { self.closed(std::move(how)); });
     channel->start(std::move(on));
-    channel->send(encode(Hello{kProtocolVersion, plan.run_id, plan.node.incarnation, Hello::Purpose::agent}));
+    channel->send(encode(hello(Hello::Purpose::agent)));
+  }
+
+  [[nodiscard]] Hello hello(Hello::Purpose purpose) const {
+    return Hello{kProtocolVersion, plan.run_id, plan.node.incarnation, purpose, plan.asks};
   }
 
   void not_ours(std::string why) {
@@ -227,17 +245,23 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       not_ours(decoded->refused);
       return;
     }
+    if (!plan.coordinator.empty() && decoded->coordinator != plan.coordinator) {
+      not_ours("another coordinator answers there");
+      return;
+    }
     if (decoded->why != HelloReply::Why::accepted) {
-      fail_with(fail(Errc::refused, "refused by the coordinator at " + plan.address + ": " + decoded->refused));
+      fail_with(
+          fail(Errc::refused, "refused by the coordinator at " + plan.addresses.front() + ": " + decoded->refused));
       return;
     }
     timer.cancel();
     joined = true;
-    channel->send(encode(ToCoordinator(Join{plan.node})));
+    plan.run_id = decoded->run_id;
+    channel->send(encode(ToCoordinator(Join{plan.node, plan.terms})));
     if (plan.silence.timeout > Millis{0}) {
       start_beats();
     }
-    handlers.joined(decoded->coordinator);
+    handlers.joined(*decoded);
   }
 
   void closed(std::string how) {
@@ -261,24 +285,23 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
 
   void connect_beats() {
     auto const socket = std::make_shared<tcp::socket>(io);
-    socket->async_connect(
-        reached, guarded([socket](Impl& self, ErrorCode const& error) {
-          if (error) {
-            self.connect_beats_later();
-            return;
-          }
-          self.beats = std::make_shared<Channel>(std::move(*socket));
-          Channel::Handlers on;
-          on.frame = self.guarded([](Impl& again, std::string const&) { again.watch->heard(kCoordinator); });
-          on.closed = self.guarded([](Impl& again, std::string const&) {
-            again.watch->forget(kCoordinator);
-            again.connect_beats_later();
-          });
-          self.beats->start(std::move(on));
-          self.beats->send(
-              encode(Hello{kProtocolVersion, self.plan.run_id, self.plan.node.incarnation, Hello::Purpose::beat}));
-          self.beat();
-        }));
+    socket->async_connect(reached, guarded([socket](Impl& self, ErrorCode const& error) {
+                            if (error) {
+                              self.connect_beats_later();
+                              return;
+                            }
+                            self.beats = std::make_shared<Channel>(std::move(*socket));
+                            Channel::Handlers on;
+                            on.frame =
+                                self.guarded([](Impl& again, std::string const&) { again.watch->heard(kCoordinator); });
+                            on.closed = self.guarded([](Impl& again, std::string const&) {
+                              again.watch->forget(kCoordinator);
+                              again.connect_beats_later();
+                            });
+                            self.beats->start(std::move(on));
+                            self.beats->send(encode(self.hello(Hello::Purpose::beat)));
+                            self.beat();
+                          }));
   }
 
   /// Without the second connection nobody is judged by silence; the first one tells about the rest.

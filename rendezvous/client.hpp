@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,16 +22,19 @@ namespace cxxrun::rendezvous {
 
 /// Where and as whom to call.
 struct CallPlan {
-  std::string address;               ///< name or literal
-  std::vector<std::uint16_t> ports;  ///< tried in order, again and again until `patience` is over
+  std::vector<std::string> addresses;  ///< names or literals of one host
+  std::vector<std::uint16_t> ports;    ///< tried in order, again and again until `patience` is over
+  std::string coordinator;             ///< only the one of this nonce is meant; "" = whoever has the run
   std::string run_id;
+  Hello::Asks asks = Hello::Asks::meet;
   NodeInfo node;  ///< node.incarnation is the nonce of the handshake
+  std::optional<Terms> terms;
   Millis patience{600'000};
   SilencePolicy silence;  ///< heartbeats on a second connection; timeout 0: none
 };
 
 struct LinkHandlers {
-  std::function<void(std::string coordinator_nonce)> joined;
+  std::function<void(HelloReply const&)> joined;
   std::function<void(Error)> failed;  ///< could not join; nothing follows
   std::function<void(ToAgent)> message;
   std::function<void(std::string how)> closed;  ///< the connection ended; nothing follows

@@ -12,13 +12,14 @@ namespace {
 
 constexpr std::size_t kSuccessors = 8;
 
-/// How many nodes can be there at best: those of the step that are not known dead.
+/// How many nodes can be there at best: those of the step that are not known dead, and those that were added.
 std::size_t can_come(State const& state, Policy const& policy) {
   if (!policy.expected_nodes) {
     return std::numeric_limits<std::size_t>::max();
   }
   std::size_t const dead = state.dead.size();
-  return *policy.expected_nodes > dead ? *policy.expected_nodes - dead : 0;
+  std::size_t const added = state.present.size() - state.index_owner.size();
+  return (*policy.expected_nodes > dead ? *policy.expected_nodes - dead : 0) + added;
 }
 
 /// With how many nodes there is nothing to wait for.
@@ -170,6 +171,18 @@ void forming_tick(Turn& turn) {
   }
 }
 
+void end_if_abandoned(Turn& turn) {
+  State const& state = turn.state;
+  if (!turn.policy.ends_when_empty || !state.present.empty() || state.phase == Phase::finished) {
+    return;
+  }
+  if (state.stop.kind == StopKind::user) {
+    conclude(turn, make_verdict(state, turn.policy, End::stopped, 128 + state.stop.signal, state.stop.why));
+  } else {
+    give_up(turn, "nobody is left");
+  }
+}
+
 void begin_preparing(Turn& turn, StoreOpened const& store) {
   State& state = turn.state;
   RoleTotals const roles = count_roles(state.seats);
@@ -179,7 +192,7 @@ void begin_preparing(Turn& turn, StoreOpened const& store) {
   common.max_restarts = turn.policy.max_restarts;
   common.group_size = static_cast<std::uint32_t>(state.seats.size());
   common.world_size = roles.world;
-  common.master_addr = master_address(state.seats);
+  common.master_addr = master_address(state.seats, turn.policy.agent_store);
   common.master_port = store.master_port;
   common.store_port = store.store_port;
   common.successors = successors(state.seats);

@@ -31,6 +31,8 @@ void forming_tick(Turn& turn);
 void begin_preparing(Turn& turn, StoreOpened const& store);
 /// Every member has acknowledged: tells all to start.
 void begin_running(Turn& turn);
+/// Ends a run that everybody has left, when the policy says so.
+void end_if_abandoned(Turn& turn);
 /// Gives the verdict, tells everybody, waits for them to leave.
 void conclude(Turn& turn, Verdict verdict);
 

@@ -70,8 +70,8 @@ void on(Turn& turn, Joined const& event) {
     return;
   }
   state.present.emplace(event.agent, event.node);
-  state.dead.erase(node_key(event.node));
   if (event.node.node_index) {
+    state.dead.erase(*event.node.node_index);
     state.index_owner[*event.node.node_index] = event.agent;
   }
   if (state.phase == Phase::forming) {
@@ -127,12 +127,13 @@ void on(Turn& turn, Lost const& event) {
   } else if (seat == nullptr) {
     turn.say("lost " + node.host + " (" + event.how + ") while it waited");
     if (state.phase == Phase::forming) {
-      state.dead.insert(node_key(node));
+      mark_dead(state, node);
       consider_forming(turn);
     }
   } else if (state.phase != Phase::stopping || awaited_stop) {
     lose_seat(turn, *seat, event.how);
   }
+  end_if_abandoned(turn);
 }
 
 void on(Turn& turn, StoreOpened const& event) {
@@ -223,6 +224,10 @@ void leave(Turn& turn, AgentId agent, int signal) {
     } else if (state.phase == Phase::forming) {
       consider_forming(turn);
     }
+    if (state.present.empty()) {
+      state.stop = {StopKind::user, signal, why};
+    }
+    end_if_abandoned(turn);
     return;
   }
   seat->leaving = signal;
@@ -249,7 +254,7 @@ void set_aside(Turn& turn, AgentId agent, std::string const& why) {
   }
   turn.say("set aside " + node.host + ": " + why);
   state.unfit.emplace(node_key(node), node.host + ": " + why);
-  state.dead.insert(node_key(node));
+  mark_dead(state, node);
   turn.act(Tell{agent, Refused{kExitTooFewNodes, "set aside: " + why}});
   turn.act(HangUp{agent});
   drop(state, agent);
@@ -286,6 +291,20 @@ void on(Turn& turn, Said const& event) {
       event.message);
 }
 
+/// The coordinator goes, so the run ends for everybody: gracefully while workers run.
+void on(Turn& turn, Quit const& event) {
+  State& state = turn.state;
+  auto const why = "the coordinator was told to end by " + signal_name(event.signal);
+  if (state.phase == Phase::running) {
+    begin_stopping(turn, {StopKind::user, event.signal, why});
+  } else if (state.phase == Phase::stopping) {
+    state.stop = {StopKind::user, event.signal, why};
+  } else if (state.phase != Phase::finished) {
+    state.stop = {StopKind::user, event.signal, why};
+    conclude(turn, make_verdict(state, turn.policy, End::stopped, 128 + event.signal, why));
+  }
+}
+
 void on(Turn& turn, Tick const&) {
   State& state = turn.state;
   auto const due = [&](std::optional<TimePoint> const& at) { return at && *at <= turn.now; };
@@ -296,6 +315,7 @@ void on(Turn& turn, Tick const&) {
     case Phase::stopping:
       if (due(state.answer_deadline)) {
         drop_silent(turn);
+        end_if_abandoned(turn);
       }
       break;
     case Phase::running:

@@ -25,20 +25,12 @@ namespace cxxrun::rendezvous {
 /// One connection of one agent; given out by the server in the order of arrival, never reused.
 using AgentId = std::uint64_t;
 
-/// What the user asked for; constant during the job.
-struct Policy {
-  std::uint32_t min_nodes = 1;
-  std::uint32_t max_nodes = 1;
-  std::optional<std::uint32_t> expected_nodes;  ///< nodes of the Slurm step: nobody else can come
-  std::uint32_t max_restarts = 3;
-  Millis join_window{5000};      ///< first generation: wait this long for more once MIN is reached
-  Millis rejoin_window{5000};    ///< later generations, when somebody is missing
-  Millis join_timeout{600'000};  ///< MIN not reached by then: too few nodes
-  Millis ack_timeout{30'000};    ///< a member that does not answer Prepare is dropped
-  Millis stop_timeout{120'000};  ///< a member that does not report Stopped is dropped
+/// What the user asked for and what is ours to set; constant during the run.
+struct Policy : Terms {
   Millis join_spacing{60'000};   ///< least time between two generations triggered by joins; the first is free
   Millis linger{5000};           ///< how long the coordinator waits for agents to leave at the end
   std::uint32_t flap_limit = 3;  ///< a node lost this often is refused
+  bool ends_when_empty = false;  ///< no agent hosts: a run that everybody has left is over, nobody knows of it
 };
 
 enum class Phase {
@@ -86,7 +78,7 @@ struct State {
   std::vector<Report> reports;
   StopReason stop;
   std::map<std::string, std::uint32_t> losses;   ///< per node key: how often lost
-  std::set<std::string> dead;                    ///< node keys known dead and not back
+  std::set<std::uint32_t> dead;                  ///< indices of nodes of the step known dead and not back
   std::map<std::uint32_t, AgentId> index_owner;  ///< node index → agent present with it
   std::string set_aside;                         ///< why a node was excluded for good; "" = none was
   std::map<std::string, std::string> unfit;      ///< node key → "host: why" of nodes whose health check failed
@@ -121,8 +113,12 @@ struct Said {
   AgentId agent;
   std::variant<Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit> message;
 };
+/// The coordinator's own process was told to end by this signal.
+struct Quit {
+  int signal = 0;
+};
 struct Tick {};
-using Event = std::variant<Opened, Joined, Lost, StoreOpened, StoreFailed, Said, Tick>;
+using Event = std::variant<Opened, Joined, Lost, StoreOpened, StoreFailed, Said, Quit, Tick>;
 
 struct Tell {
   AgentId agent;

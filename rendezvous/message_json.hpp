@@ -34,9 +34,18 @@ inline char const* name_of(HelloReply::Why why) {
     case HelloReply::Why::accepted: return "accepted";
     case HelloReply::Why::other_job: return "other_job";
     case HelloReply::Why::other_version: return "other_version";
-    case HelloReply::Why::job_over: return "job_over";
   }
   return "accepted";
+}
+
+inline char const* name_of(Hello::Asks asks) {
+  switch (asks) {
+    case Hello::Asks::meet: return "meet";
+    case Hello::Asks::open: return "open";
+    case Hello::Asks::reopen: return "reopen";
+    case Hello::Asks::enter: return "enter";
+  }
+  return "meet";
 }
 
 }  // namespace cxxrun::rendezvous

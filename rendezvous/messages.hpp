@@ -14,29 +14,39 @@
 #include "cxxrun/error.hpp"
 #include "rendezvous/generation.hpp"
 #include "rendezvous/worker_exit.hpp"
+#include "src/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 
 /// Version of everything below; a peer of another version is refused by name.
-inline constexpr std::uint32_t kProtocolVersion = 1;
+inline constexpr std::uint32_t kProtocolVersion = 2;
 
 // ---- the handshake ------------------------------------------------------------------------------
 
 /// First frame of a connection, agent to coordinator.
 struct Hello {
   enum class Purpose { agent, beat };  ///< beat: heartbeats only, so that data never delays them
+  /// Which run the agent wants; run_table.hpp decides.
+  enum class Asks {
+    meet,    ///< the run of this id, which the agent that hosts has opened
+    open,    ///< the run of this id, opened now if there is none: an id used once, like Slurm's job and step
+    reopen,  ///< the same, but once its run is over the id names a new one (--rdzv-id)
+    enter,   ///< to be one more node of a run that is under way: of this id, or the only one when it is ""
+  };
   std::uint32_t version = kProtocolVersion;
   std::string run_id;
   std::string nonce;  ///< the agent's incarnation: random, new at every start
   Purpose purpose = Purpose::agent;
+  Asks asks = Asks::meet;
   bool operator==(Hello const&) const = default;
 };
 
 /// The coordinator's answer. `refused` non-empty: the connection closes after this frame.
 struct HelloReply {
-  enum class Why { accepted, other_job, other_version, job_over };
+  enum class Why { accepted, other_job, other_version };
   std::uint32_t version = kProtocolVersion;
   std::string coordinator;  ///< the coordinator's nonce: an agent that hosts recognises itself by it
+  std::string run_id;       ///< of the run the agent would be in
   Why why = Why::accepted;
   std::string refused;
   bool operator==(HelloReply const&) const = default;
@@ -53,12 +63,32 @@ struct NodeInfo {
   std::string role = "default";
   bool hosts = false;      ///< the coordinator runs inside this agent
   std::string announce;    ///< MASTER_ADDR to announce if this agent hosts; "" = as reached
-  std::string reached_at;  ///< local address of the coordinator's end of the connection; set by the server
+  std::string reached_at;  ///< address of the coordinator's end of the connection; set by the server
+  std::string calls_from;  ///< address of the agent's end; set by the server
   bool operator==(NodeInfo const&) const = default;
+};
+
+/// What the user asked for, the same for every agent of a run. The agents bring it: a coordinator that serves a whole
+/// job knows nothing of it before the first one joins.
+struct Terms {
+  std::uint32_t min_nodes = 1;
+  std::uint32_t max_nodes = 1;
+  std::optional<std::uint32_t> expected_nodes;  ///< nodes of the Slurm step: who comes without being added by hand
+  std::uint32_t max_restarts = 3;
+  Millis join_window{5000};        ///< first generation: wait this long for more once MIN is reached
+  Millis rejoin_window{5000};      ///< later generations, when somebody is missing
+  Millis join_timeout{600'000};    ///< MIN not reached by then: too few nodes
+  Millis ack_timeout{30'000};      ///< a member that does not answer Prepare is dropped
+  Millis heartbeat_timeout{5000};  ///< a member silent for longer is lost; 0: never
+  Millis stop_timeout{120'000};    ///< a member that does not report Stopped is dropped
+  bool agent_store = true;         ///< MASTER_PORT is the store; false: a port left free for rank 0
+  std::uint16_t master_port = 0;   ///< exact MASTER_PORT, 0: the kernel's choice
+  bool operator==(Terms const&) const = default;
 };
 
 struct Join {
   NodeInfo node;
+  std::optional<Terms> terms;  ///< none: those of the run, whatever they are (--join)
   bool operator==(Join const&) const = default;
 };
 /// "I have generation `number` and am ready to start it."

@@ -10,6 +10,8 @@ namespace {
 
 // Arrays longer than this are not ours.
 constexpr std::size_t kMaxItems = 65536;
+// Longer waits than three years are not meant; the bound keeps sums with a time point from overflowing.
+constexpr std::int64_t kMaxWaitMs = 100'000'000'000;
 
 /// Reads fields of one object; remembers the first that is missing or of the wrong kind.
 class Fields {
@@ -147,6 +149,36 @@ void read(Json const& json, NodeInfo& node, std::string& problem) {
   }
 }
 
+void read(Json const& json, Terms& terms, std::string& problem) {
+  Fields fields(json, problem);
+  auto const wait = [&](char const* name, Millis& into) {
+    std::int64_t ms = 0;
+    fields.read(name, ms);
+    if (ms < 0 || ms > kMaxWaitMs) {
+      fields.complain(name);
+    }
+    into = Millis(ms);
+  };
+  fields.read("min_nodes", terms.min_nodes);
+  fields.read("max_nodes", terms.max_nodes);
+  fields.read_optional("expected_nodes", terms.expected_nodes);
+  fields.read("max_restarts", terms.max_restarts);
+  wait("join_window_ms", terms.join_window);
+  wait("rejoin_window_ms", terms.rejoin_window);
+  wait("join_timeout_ms", terms.join_timeout);
+  wait("ack_timeout_ms", terms.ack_timeout);
+  wait("heartbeat_timeout_ms", terms.heartbeat_timeout);
+  wait("stop_timeout_ms", terms.stop_timeout);
+  fields.read("agent_store", terms.agent_store);
+  fields.read("master_port", terms.master_port);
+  if (terms.min_nodes == 0 || terms.max_nodes < terms.min_nodes || terms.max_nodes > kMaxItems) {
+    fields.complain("max_nodes");
+  }
+  if (terms.expected_nodes && (*terms.expected_nodes == 0 || *terms.expected_nodes > kMaxItems)) {
+    fields.complain("expected_nodes");
+  }
+}
+
 void read(Json const& json, Generation& g, std::string& problem) {
   Fields fields(json, problem);
   fields.read("number", g.number);
@@ -190,6 +222,7 @@ Result<Hello> decode_hello(std::string_view text) {
   return decode<Hello>(text, [](Json const&, Fields& fields, std::string&, Hello& hello) {
     std::string magic;
     std::string purpose;
+    std::string asks;
     fields.read("hello", magic);
     fields.read("version", hello.version);
     if (magic != "cxxrun") {
@@ -201,7 +234,16 @@ Result<Hello> decode_hello(std::string_view text) {
     fields.read("run_id", hello.run_id);
     fields.read("nonce", hello.nonce);
     fields.read("purpose", purpose);
+    fields.read("asks", asks);
     hello.purpose = purpose == "beat" ? Hello::Purpose::beat : Hello::Purpose::agent;
+    using Asks = Hello::Asks;
+    for (Asks const each : {Asks::meet, Asks::open, Asks::reopen, Asks::enter}) {
+      if (asks == name_of(each)) {
+        hello.asks = each;
+        return;
+      }
+    }
+    fields.complain("asks");
   });
 }
 
@@ -212,10 +254,11 @@ Result<HelloReply> decode_hello_reply(std::string_view text) {
     fields.read("hello", magic);
     fields.read("version", reply.version);
     fields.read("coordinator", reply.coordinator);
+    fields.read_text_if_any("run_id", reply.run_id);  // version 1 has none
     fields.read("answer", answer);
     fields.read("refused", reply.refused);
     using Why = HelloReply::Why;
-    for (Why const why : {Why::accepted, Why::other_job, Why::other_version, Why::job_over}) {
+    for (Why const why : {Why::accepted, Why::other_job, Why::other_version}) {
       if (answer == name_of(why)) {
         reply.why = why;
         return;
@@ -226,12 +269,15 @@ Result<HelloReply> decode_hello_reply(std::string_view text) {
 }
 
 Result<ToCoordinator> decode_to_coordinator(std::string_view text) {
-  return decode<ToCoordinator>(text, [](Json const&, Fields& fields, std::string& problem, ToCoordinator& out) {
+  return decode<ToCoordinator>(text, [](Json const& json, Fields& fields, std::string& problem, ToCoordinator& out) {
     std::string type;
     fields.read("type", type);
     if (type == "join") {
       Join join;
       read(fields.child("node"), join.node, problem);
+      if (json.is_object() && json.contains("terms")) {
+        read(fields.child("terms"), join.terms.emplace(), problem);
+      }
       out = std::move(join);
       return;
     }

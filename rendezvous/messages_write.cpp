@@ -56,8 +56,30 @@ Json to_json(Generation const& g) {
               {"store_port", g.store_port}, {"successors", g.successors}};
 }
 
+Json to_json(Terms const& t) {
+  Json json{{"min_nodes", t.min_nodes},
+            {"max_nodes", t.max_nodes},
+            {"max_restarts", t.max_restarts},
+            {"join_window_ms", t.join_window.count()},
+            {"rejoin_window_ms", t.rejoin_window.count()},
+            {"join_timeout_ms", t.join_timeout.count()},
+            {"ack_timeout_ms", t.ack_timeout.count()},
+            {"heartbeat_timeout_ms", t.heartbeat_timeout.count()},
+            {"stop_timeout_ms", t.stop_timeout.count()},
+            {"agent_store", t.agent_store},
+            {"master_port", t.master_port}};
+  if (t.expected_nodes) {
+    json["expected_nodes"] = *t.expected_nodes;
+  }
+  return json;
+}
+
 Json to_json(Join const& m) {
-  return Json{{"type", "join"}, {"node", to_json(m.node)}};
+  Json json{{"type", "join"}, {"node", to_json(m.node)}};
+  if (m.terms) {
+    json["terms"] = to_json(*m.terms);
+  }
+  return json;
 }
 Json to_json(Ack const& m) {
   return Json{{"type", "ack"}, {"generation", m.number}};
@@ -110,13 +132,15 @@ std::string encode(Hello const& hello) {
                    {"version", hello.version},
                    {"run_id", hello.run_id},
                    {"nonce", hello.nonce},
-                   {"purpose", hello.purpose == Hello::Purpose::beat ? "beat" : "agent"}});
+                   {"purpose", hello.purpose == Hello::Purpose::beat ? "beat" : "agent"},
+                   {"asks", name_of(hello.asks)}});
 }
 
 std::string encode(HelloReply const& reply) {
   return dump(Json{{"hello", "cxxrun"},
                    {"version", reply.version},
                    {"coordinator", reply.coordinator},
+                   {"run_id", reply.run_id},
                    {"answer", name_of(reply.why)},
                    {"refused", reply.refused}});
 }

@@ -43,6 +43,11 @@ std::vector<AgentId> choose(std::map<AgentId, NodeInfo> const& present, std::vec
   return chosen;
 }
 
+/// Nobody on another machine can use it.
+bool is_local(std::string const& address) {
+  return address.empty() || address.starts_with("127.") || address == "::1";
+}
+
 }  // namespace
 
 std::vector<Seat> seat_agents(std::map<AgentId, NodeInfo> const& present, std::vector<Seat> const& previous,
@@ -87,7 +92,14 @@ RoleTotals count_roles(std::vector<Seat> const& seats) {
   return totals;
 }
 
-std::string master_address(std::vector<Seat> const& seats) {
+std::string master_address(std::vector<Seat> const& seats, bool agent_store) {
+  bool const hosted = std::any_of(seats.begin(), seats.end(), [](Seat const& seat) { return seat.node.hosts; });
+  if (!hosted && !agent_store && !seats.empty()) {
+    auto const& first = seats.front().node;
+    if (!first.announce.empty() || !is_local(first.calls_from)) {
+      return first.announce.empty() ? first.calls_from : first.announce;
+    }
+  }
   std::string loopback = "127.0.0.1";
   std::string reached;
   for (auto const& seat : seats) {
@@ -95,11 +107,10 @@ std::string master_address(std::vector<Seat> const& seats) {
       return seat.node.announce;
     }
     auto const& address = seat.node.reached_at;
-    bool const local = address.empty() || address.starts_with("127.") || address == "::1";
-    if (reached.empty() && !local) {
+    if (reached.empty() && !is_local(address)) {
       reached = address;
     }
-    if (seat.node.hosts && local && !address.empty()) {
+    if (seat.node.hosts && is_local(address) && !address.empty()) {
       loopback = address;
     }
   }

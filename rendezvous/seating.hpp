@@ -26,8 +26,9 @@ struct RoleTotals {
 [[nodiscard]] RoleTotals count_roles(std::vector<Seat> const& seats);
 
 /// MASTER_ADDR: what the host announces, else the first address by which a member from another machine reached the
-/// coordinator, else the loopback address everybody used.
-[[nodiscard]] std::string master_address(std::vector<Seat> const& seats);
+/// coordinator, else the loopback address everybody used. When no member hosts and rank 0 is to listen itself
+/// (`agent_store` false): what its agent announces, else the address it calls from.
+[[nodiscard]] std::string master_address(std::vector<Seat> const& seats, bool agent_store);
 
 /// Identity of a node across restarts of its agent: its index when it has one, else its host name.
 [[nodiscard]] std::string node_key(NodeInfo const& node);

@@ -1,17 +1,17 @@
 #include "rendezvous/server.hpp"
 
-#include <deque>
 #include <fcntl.h>
+#include <iterator>
 #include <map>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "rendezvous/channel.hpp"
-#include "rendezvous/silence_watch.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -22,16 +22,6 @@ using ErrorCode = boost::system::error_code;
 
 constexpr auto kHelloDeadline = std::chrono::seconds(10);
 constexpr int kBacklog = 4096;
-
-/// A port that is free now, for --agent-store=off: rank 0 will bind it. Somebody else may be faster; with
-/// --master-port the user chooses.
-std::uint16_t free_port(boost::asio::io_context& io) {
-  ErrorCode error;
-  tcp::acceptor probe(io);
-  probe.open(tcp::v4(), error);
-  probe.bind(tcp::endpoint(tcp::v4(), 0), error);
-  return error ? std::uint16_t{0} : probe.local_endpoint(error).port();
-}
 
 /// A listening socket on every address (IPv6 and IPv4 in one where the machine has IPv6), or nothing and the error.
 std::unique_ptr<tcp::acceptor> listen_on(boost::asio::io_context& io, std::uint16_t port, bool loopback_only,
@@ -71,103 +61,99 @@ struct Peer {
   std::shared_ptr<Channel> channel;
   boost::asio::steady_timer deadline;  ///< for hello and join
   Hello hello;
+  RunKey run = 0;  ///< once a member
   enum class At { hello, join, member, beat } at = At::hello;
 };
 
 struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   Impl(boost::asio::io_context& context, StoreServer& store_server, CoordinatorConfig conf, CoordinatorHandlers h)
-      : io(context),
-        stores(store_server),
-        config(std::move(conf)),
-        handlers(std::move(h)),
-        timer(context),
-        watch(context, config.silence, [this](PeerId id) { silent(id); }) {}
+      : io(context), stores(store_server), config(std::move(conf)), handlers(std::move(h)) {
+    table.serves_all = config.serves_all;
+    table.only_id = config.only_id;
+  }
 
   boost::asio::io_context& io;
   StoreServer& stores;
   CoordinatorConfig config;
   CoordinatorHandlers handlers;
-  State state;
-  boost::asio::steady_timer timer;
+  RunTable table;
+  std::map<RunKey, std::shared_ptr<Run>> runs;
   boost::asio::steady_timer accept_pause{io};
   std::unique_ptr<tcp::acceptor> acceptor;
   std::map<AgentId, std::shared_ptr<Peer>> peers;
-  SilenceWatch watch;
   std::map<std::string, AgentId> members;  // by nonce: whose heartbeats these are
   AgentId last_id = 0;
-  std::deque<Event> inbox;
-  bool stepping = false;
   bool shut = false;
 
-  // ---- the loop: event → step → actions ----------------------------------------------------------------------
+  // ---- runs --------------------------------------------------------------------------------------------------
 
-  void feed(Event event) {
-    inbox.push_back(std::move(event));
-    if (stepping) {
-      return;
-    }
-    stepping = true;
-    while (!inbox.empty() && !shut) {
-      Event const next = std::move(inbox.front());
-      inbox.pop_front();
-      Step result = step(std::move(state), next, Clock::now(), config.policy);
-      state = std::move(result.next);
-      if (!result.reason.empty()) {
-        log(Level::info, result.reason);
+  RunKey open_run(std::string const& id, Terms const& terms) {
+    RunEntry const& entry = rendezvous::open_run(table, id, terms);
+    RunConfig run;
+    run.key = entry.key;
+    run.label = config.serves_all ? id : "";
+    static_cast<Terms&>(run.policy) = terms;
+    run.policy.ends_when_empty = config.serves_all;
+    run.number = entry.number;
+    run.restarts = entry.restarts;
+    run.loopback_only = config.loopback_only;
+    run.store_ports = config.store_ports;
+    RunKey const key = run.key;
+    RunHandlers on;
+    on.tell = [this](AgentId agent, ToAgent const& message) {
+      if (auto const it = peers.find(agent); it != peers.end()) {
+        it->second->channel->send(encode(message));
       }
-      for (auto& action : result.actions) {
-        std::visit([this](auto& concrete) { perform(concrete); }, action);
-      }
-    }
-    stepping = false;
+    };
+    on.hang_up = [this](AgentId agent) { forget(agent); };
+    on.progressed = [this, key](std::uint64_t number, std::uint32_t restarts) {
+      note_progress(table, key, number, restarts);
+    };
+    on.concluded = [this, key, id](Verdict const& verdict) {
+      note_verdict(table, key, verdict);
+      handlers.concluded(id, verdict);
+    };
+    on.closed = [this, key] { closed(key); };
+    auto const made = std::make_shared<Run>(io, stores, std::move(run), std::move(on));
+    runs.emplace(key, made);
+    made->feed(Opened{});
+    return key;
   }
 
-  void perform(Tell const& action) {
-    if (auto const it = peers.find(action.agent); it != peers.end()) {
-      it->second->channel->send(encode(action.message));
-    }
-  }
-  void perform(HangUp const& action) {
-    if (auto const it = peers.find(action.agent); it != peers.end()) {
-      it->second->channel->close_after_flush();
-      erase(it);
-    }
-  }
-  void perform(OpenStore const& action) {
-    StoreBind where;
-    where.loopback_only = config.loopback_only;
-    where.port = config.agent_store ? config.master_port : std::uint16_t{0};
-    auto const port = stores.open(action.number, where);
-    if (!port) {
-      feed(StoreFailed{action.number, (where.port != 0 ? "--master-port: " : "") + port.error().message()});
-      return;
-    }
-    std::uint16_t master = *port;
-    if (!config.agent_store) {
-      master = config.master_port != 0 ? config.master_port : free_port(io);
-    }
-    feed(StoreOpened{action.number, *port, master});
-  }
-  void perform(CloseStore const& action) { stores.close(action.number); }
-  void perform(ArmTimer const& action) {
-    timer.expires_at(action.at);
-    timer.async_wait([weak = weak_from_this()](ErrorCode const& error) {
-      if (auto const self = weak.lock(); self && !error) {
-        self->feed(Tick{});
-      }
-    });
-  }
-  void perform(Conclude const& action) { handlers.concluded(action.verdict); }
-  void perform(Close const&) {
-    if (!shut) {
+  /// Nobody of the run is left. It is on the call stack: it goes when that has unwound.
+  void closed(RunKey key) {
+    auto const it = runs.find(key);
+    boost::asio::post(io, [run = it->second] {});
+    runs.erase(it);
+    if (!config.serves_all) {
       shutdown();
-      handlers.closed();
+    }
+    for (auto peer = peers.begin(); peer != peers.end();) {
+      auto const next = std::next(peer);
+      if (peer->second->run == key) {
+        forget(peer->first);
+      }
+      peer = next;
+    }
+    handlers.closed();
+  }
+
+  void feed(RunKey key, Event event) {
+    if (auto const it = runs.find(key); it != runs.end()) {
+      auto const run = it->second;
+      run->feed(std::move(event));
+    }
+  }
+
+  void quit(int signal) {
+    auto const all = runs;
+    for (auto const& [key, run] : all) {
+      run->feed(Quit{signal});
     }
   }
 
   void shutdown() {
     shut = true;
-    timer.cancel();
     accept_pause.cancel();
     acceptor.reset();
     for (auto const& [id, peer] : peers) {
@@ -228,7 +214,6 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void erase(std::map<AgentId, std::shared_ptr<Peer>>::iterator it) {
     it->second->deadline.cancel();
     if (it->second->at == Peer::At::member) {
-      watch.forget(it->first);
       members.erase(it->second->hello.nonce);
     }
     peers.erase(it);
@@ -246,24 +231,19 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (it == peers.end()) {
       return;
     }
-    bool const member = it->second->at == Peer::At::member;
+    RunKey const run = it->second->run;
     erase(it);
-    if (member) {
-      feed(Lost{id, std::move(how)});
-    }
-  }
-
-  void silent(AgentId id) {
-    if (auto const it = peers.find(id); it != peers.end()) {
-      it->second->channel->close();
-      lost(id, "silent for " + std::to_string(config.silence.timeout.count() / 1000) + " s");
-    }
+    feed(run, Lost{id, std::move(how)});
   }
 
   void beat(Peer& peer, std::string const& payload) {
     peer.channel->send(payload);
-    if (auto const member = members.find(peer.hello.nonce); member != members.end()) {
-      watch.heard(member->second);
+    auto const member = members.find(peer.hello.nonce);
+    if (member == members.end()) {
+      return;
+    }
+    if (auto const run = runs.find(peers.at(member->second)->run); run != runs.end()) {
+      run->second->heard(member->second);
     }
   }
 
@@ -276,7 +256,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     switch (peer->at) {
       case Peer::At::hello: hello(id, *peer, payload); break;
       case Peer::At::join: join(id, *peer, payload); break;
-      case Peer::At::member: message(id, payload); break;
+      case Peer::At::member: message(id, peer->run, payload); break;
       case Peer::At::beat: beat(*peer, payload); break;
     }
   }
@@ -291,14 +271,19 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     peer.hello = *std::move(decoded);
     HelloReply reply;
     reply.coordinator = config.nonce;
+    reply.run_id = peer.hello.run_id;
+    Place const where = place(table, peer.hello);
     if (peer.hello.version != kProtocolVersion) {
       reply.why = HelloReply::Why::other_version;
       reply.refused = "this coordinator speaks protocol version " + std::to_string(kProtocolVersion) +
                       ", the agent version " + std::to_string(peer.hello.version);
-    } else if (peer.hello.run_id != config.run_id) {
+    } else if (auto const* other = std::get_if<Elsewhere>(&where)) {
       reply.why = HelloReply::Why::other_job;
-      reply.refused = "this is job " + config.run_id + ", not " + peer.hello.run_id;
+      reply.refused = other->why;
+    } else if (auto const* belongs = std::get_if<Belongs>(&where)) {
+      reply.run_id = find_run(table, belongs->run)->id;
     }
+    peer.hello.run_id = reply.run_id;
     peer.channel->send(encode(reply));
     if (reply.why != HelloReply::Why::accepted) {
       forget(id);
@@ -319,25 +304,35 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       forget(id);
       return;
     }
+    Place const where = admit(table, peer.hello, join->terms);
+    if (auto const* away = std::get_if<TurnedAway>(&where)) {
+      log(Level::info, "refused " + join->node.host + ": " + away->why);
+      peer.channel->send(encode(ToAgent(Refused{away->exit_code, away->why})));
+      forget(id);
+      return;
+    }
+    auto const* belongs = std::get_if<Belongs>(&where);
+    peer.run = belongs != nullptr ? belongs->run : open_run(peer.hello.run_id, *join->terms);
     peer.at = Peer::At::member;
     peer.deadline.cancel();
     members[peer.hello.nonce] = id;
     join->node.reached_at = peer.channel->local_address();
-    feed(Joined{id, std::move(join->node)});
+    join->node.calls_from = peer.channel->remote_address();
+    feed(peer.run, Joined{id, std::move(join->node)});
   }
 
-  void message(AgentId id, std::string const& payload) {
+  void message(AgentId id, RunKey run, std::string const& payload) {
     auto decoded = decode_to_coordinator(payload);
     if (!decoded) {
       log(Level::error, "message from an agent not understood: " + decoded.error().message());
       forget(id);
-      feed(Lost{id, "protocol error"});
+      feed(run, Lost{id, "protocol error"});
       return;
     }
     std::visit(
         [&](auto& concrete) {
           if constexpr (!std::is_same_v<std::decay_t<decltype(concrete)>, Join>) {
-            feed(Said{id, std::move(concrete)});
+            feed(run, Said{id, std::move(concrete)});
           }
         },
         *decoded);
@@ -367,8 +362,16 @@ Result<std::uint16_t> Coordinator::listen(std::vector<std::uint16_t> const& port
               error.value());
 }
 
-void Coordinator::open() {
-  impl_->feed(Opened{});
+void Coordinator::open_run(std::string const& run_id, Terms const& terms) {
+  impl_->open_run(run_id, terms);
+}
+
+void Coordinator::quit(int signal) {
+  impl_->quit(signal);
+}
+
+bool Coordinator::idle() const {
+  return impl_->runs.empty();
 }
 
 }  // namespace cxxrun::rendezvous

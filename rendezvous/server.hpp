@@ -1,6 +1,7 @@
-// Coordinator: the shell around membership. Listens, greets, turns frames and timers into events, performs actions.
+// Coordinator: listens, greets agents, and brings each to the run it belongs to.
 //
-// Runs on the thread of the io_context given to it. It decides nothing: membership.hpp does.
+// Runs on the thread of the io_context given to it. It decides nothing: run_table.hpp says who belongs where,
+// membership.hpp (behind run.hpp) what a run does.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,7 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
-#include "rendezvous/membership.hpp"
-#include "rendezvous/silence.hpp"
+#include "rendezvous/run.hpp"
 #include "rendezvous/store_server.hpp"
 
 namespace boost::asio {
@@ -21,18 +21,16 @@ class io_context;
 namespace cxxrun::rendezvous {
 
 struct CoordinatorConfig {
-  std::string run_id;
-  std::string nonce;  ///< of the agent that hosts
-  Policy policy;
-  SilencePolicy silence;  ///< when an agent that sends no heartbeats any more counts as lost
+  std::string nonce;  ///< tells this coordinator from every other
   bool loopback_only = false;
-  bool agent_store = true;        ///< MASTER_PORT is the store; false: a port left free for rank 0
-  std::uint16_t master_port = 0;  ///< exact MASTER_PORT, 0: the kernel's choice
+  bool serves_all = false;  ///< agents open runs, several if need be; false: the one run of `open_run`
+  std::string only_id;      ///< with serves_all: of this run id alone; "" = any
+  PortRange store_ports;
 };
 
 struct CoordinatorHandlers {
-  std::function<void(Verdict const&)> concluded;  ///< once
-  std::function<void()> closed;                   ///< once, after `concluded`: nobody is left
+  std::function<void(std::string const& run_id, Verdict const&)> concluded;  ///< once per run
+  std::function<void()> closed;  ///< once per run, after `concluded`: nobody of it is left
 };
 
 class Coordinator {
@@ -44,8 +42,12 @@ class Coordinator {
 
   /// Listens on the first of `ports` that is free (0: any) and returns it. Errors: in_use naming the ports.
   Result<std::uint16_t> listen(std::vector<std::uint16_t> const& ports);
-  /// Starts the clocks of the first generation.
-  void open();
+  /// Opens a run before anybody has called, and starts its clocks.
+  void open_run(std::string const& run_id, Terms const& terms);
+  /// Ends every run, as when its user had told it to end with `signal`; `closed` follows for each.
+  void quit(int signal);
+  /// Whether no run is left.
+  [[nodiscard]] bool idle() const;
 
  private:
   struct Impl;

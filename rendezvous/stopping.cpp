@@ -43,7 +43,13 @@ void after_stop(Turn& turn) {
 
 void count_loss(State& state, NodeInfo const& node) {
   ++state.losses[node_key(node)];
-  state.dead.insert(node_key(node));
+  mark_dead(state, node);
+}
+
+void mark_dead(State& state, NodeInfo const& node) {
+  if (node.node_index) {
+    state.dead.insert(*node.node_index);
+  }
 }
 
 void drop(State& state, AgentId agent) {

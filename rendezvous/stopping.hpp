@@ -10,6 +10,8 @@ namespace cxxrun::rendezvous {
 void drop(State& state, AgentId agent);
 /// Remembers that a node went away in mid-generation.
 void count_loss(State& state, NodeInfo const& node);
+/// Remembers that a node of the step is gone until it joins again.
+void mark_dead(State& state, NodeInfo const& node);
 /// Tells every member to stop. `reason` is the first event; the cause is fixed when all have answered.
 void begin_stopping(Turn& turn, StopReason reason);
 /// One awaited member has stopped or is gone; after the last one the cause is fixed and what follows begins.

@@ -63,8 +63,8 @@ std::vector<std::string> fuzz_seeds() {
   exit.stderr_tail = "last words";
   std::vector<std::string> seeds;
   for (auto const& message :
-       std::vector<ToCoordinator>{Join{}, Ack{1}, WorkerFailed{1, exit}, Succeeded{2}, Stopped{3, {exit}, {"pid 7"}},
-                                  Leaving{15}, Unfit{1, "no GPU"}}) {
+       std::vector<ToCoordinator>{Join{}, Join{{}, Terms{}}, Ack{1}, WorkerFailed{1, exit}, Succeeded{2},
+                                  Stopped{3, {exit}, {"pid 7"}}, Leaving{15}, Unfit{1, "no GPU"}}) {
     seeds.push_back(encode(message));
     seeds.push_back(wire::frame(encode(message)));
   }

@@ -111,8 +111,8 @@ class BadInput(JobCase):
         first.says("waiting for nodes")
         self.check(SYSTEM, [str(self.port), "--rdzv-endpoint"], "--nnodes", "2", "--node-rank", "0", "--rdzv-endpoint",
                    f"127.0.0.1:{self.port}")
-        second = self.start_node("--node-rank", "1", program, nnodes="2:3")
-        third = self.start_node("--node-rank", "1", program, nnodes="2:3")
+        second = self.start_node("--node-rank", "1", program, nnodes="2")
+        third = self.start_node("--node-rank", "1", program, nnodes="2")
         refused = wait_until(lambda: [agent for agent in (second, third) if agent.process.poll() is not None],
                              "one of the two is refused")[0]
         self.assertEqual(refused.process.poll(), USAGE, refused.stderr)

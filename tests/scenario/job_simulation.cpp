@@ -90,7 +90,7 @@ class Simulation {
     node.info.host = "n" + std::to_string(node.id);
     node.info.slots = pick(1, 3);
     node.info.hosts = node.id == 1;
-    node.outbox.emplace_back(rdzv::Join{node.info});
+    node.outbox.emplace_back(rdzv::Join{node.info, {}});
     node.state.joined = true;
     nodes_.push_back(node);
   }

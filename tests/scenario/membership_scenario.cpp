@@ -42,6 +42,9 @@ class Player {
     if (verb == "open") {
       return feed(Opened{});
     }
+    if (verb == "quit") {
+      return feed(Quit{15});
+    }
     if (verb == "join") {
       return join(words);
     }
@@ -63,6 +66,7 @@ class Player {
     policy_.min_nodes = static_cast<std::uint32_t>(std::stoul(value(words, "min", "1")));
     policy_.max_nodes = static_cast<std::uint32_t>(std::stoul(value(words, "max", "1")));
     policy_.max_restarts = static_cast<std::uint32_t>(std::stoul(value(words, "restarts", "3")));
+    policy_.ends_when_empty = has(words, "unhosted");
     if (auto const expected = value(words, "expected", ""); !expected.empty()) {
       policy_.expected_nodes = static_cast<std::uint32_t>(std::stoul(expected));
     }

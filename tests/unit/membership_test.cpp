@@ -81,10 +81,10 @@ TEST_CASE("seating: MASTER_ADDR is what the host announces, else how others reac
   auto host = node("a", 0, true);
   auto other = node("b", 1);
   other.reached_at = "10.0.0.1";
-  CHECK(master_address(seat_agents({{1, host}, {2, other}}, {}, 2)) == "10.0.0.1");
+  CHECK(master_address(seat_agents({{1, host}, {2, other}}, {}, 2), true) == "10.0.0.1");
   host.announce = "ib0.a";
-  CHECK(master_address(seat_agents({{1, host}, {2, other}}, {}, 2)) == "ib0.a");
-  CHECK(master_address(seat_agents({{1, node("a", 0, true)}}, {}, 1)) == "127.0.0.1");
+  CHECK(master_address(seat_agents({{1, host}, {2, other}}, {}, 2), true) == "ib0.a");
+  CHECK(master_address(seat_agents({{1, node("a", 0, true)}}, {}, 1), true) == "127.0.0.1");
 }
 
 TEST_CASE("membership: 10,000 nodes join, run, lose one and are told, in linear work", "[unit]") {
@@ -143,6 +143,7 @@ TEST_CASE("membership: every event in every phase has an answer that keeps the b
                                   Said{2, Unfit{0, "why"}},
                                   Said{99, Ack{1}},
                                   Said{1, Ack{0}},
+                                  Quit{15},
                                   Tick{}};
   // Every sequence of three events from each phase of a two-node job.
   for (int reached = 0; reached < 5; ++reached) {
@@ -177,6 +178,20 @@ TEST_CASE("membership: every event in every phase has an answer that keeps the b
       }
     }
   }
+}
+
+TEST_CASE("seating: with no host among the members, a store of rank 0 is announced where rank 0 is", "[unit]") {
+  NodeInfo first = node("a", 0);
+  NodeInfo second = node("b", 1);
+  first.reached_at = second.reached_at = "10.0.0.9";
+  first.calls_from = "10.0.0.1";
+  auto const seats = [&] { return seat_agents({{1, first}, {2, second}}, {}, 2); };
+  CHECK(master_address(seats(), true) == "10.0.0.9");
+  CHECK(master_address(seats(), false) == "10.0.0.1");
+  first.calls_from = "127.0.0.1";  // rank 0 is beside the coordinator
+  CHECK(master_address(seats(), false) == "10.0.0.9");
+  first.announce = "ib0.a";
+  CHECK(master_address(seats(), false) == "ib0.a");
 }
 
 TEST_CASE("cause: a death by signal is preferred to the error it caused, and a lost node to both", "[unit]") {

@@ -33,7 +33,16 @@ std::vector<ToCoordinator> all_to_coordinator() {
   WorkerExit brief = some_exit();
   brief.stderr_tail.clear();
   brief.error_file.clear();
-  return {Join{node},
+  Terms terms;
+  terms.min_nodes = 2;
+  terms.max_nodes = 4;
+  terms.expected_nodes = 3;
+  terms.ack_timeout = Millis{90'000};
+  terms.heartbeat_timeout = Millis{0};
+  terms.agent_store = false;
+  terms.master_port = 29500;
+  return {Join{node, terms},
+          Join{node, {}},
           Ack{1},
           WorkerFailed{2, brief},
           Succeeded{3},
@@ -77,10 +86,10 @@ TEST_CASE("messages: every message survives its text", "[unit]") {
 }
 
 TEST_CASE("messages: hello survives, and one of another version is still recognised", "[unit]") {
-  Hello const hello{kProtocolVersion, "job.0", "nonce", Hello::Purpose::beat};
+  Hello const hello{kProtocolVersion, "job.0", "nonce", Hello::Purpose::beat, Hello::Asks::reopen};
   REQUIRE(decode_hello(encode(hello)));
   CHECK(*decode_hello(encode(hello)) == hello);
-  HelloReply const reply{kProtocolVersion, "nonce", HelloReply::Why::other_job, "this is job a, not b"};
+  HelloReply const reply{kProtocolVersion, "nonce", "job.0", HelloReply::Why::other_job, "this is job a, not b"};
   CHECK(*decode_hello_reply(encode(reply)) == reply);
 
   auto const future = decode_hello(R"({"hello":"cxxrun","version":99,"what":"ever"})");

@@ -1,0 +1,63 @@
+// Run: the shell around the membership of one run. Turns messages, losses and its timer into events, performs actions.
+//
+// Runs on the thread of the io_context given to it. It decides nothing: membership.hpp does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "rendezvous/membership.hpp"
+#include "rendezvous/run_table.hpp"
+#include "rendezvous/store_server.hpp"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace cxxrun::rendezvous {
+
+/// Ports from which stores are taken, both included; 0 to 0: the kernel chooses.
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+  bool operator==(PortRange const&) const = default;
+};
+
+struct RunConfig {
+  RunKey key = 0;
+  std::string label;  ///< starts each log line; "" = none
+  Policy policy;
+  std::uint64_t number = 0;    ///< generation numbers go on from here
+  std::uint32_t restarts = 0;  ///< consumed before this run
+  bool loopback_only = false;
+  PortRange store_ports;
+};
+
+/// Called from within `feed`; none may destroy the Run.
+struct RunHandlers {
+  std::function<void(AgentId, ToAgent const&)> tell;
+  std::function<void(AgentId)> hang_up;  ///< once what was told has been written
+  std::function<void(std::uint64_t number, std::uint32_t restarts)> progressed;
+  std::function<void(Verdict const&)> concluded;  ///< once
+  std::function<void()> closed;                   ///< once, after `concluded`: nobody is left, no handler follows
+};
+
+class Run {
+ public:
+  Run(boost::asio::io_context& io, StoreServer& stores, RunConfig config, RunHandlers handlers);
+  ~Run();  ///< Closes its store; no handler runs.
+  Run(Run const&) = delete;
+  Run& operator=(Run const&) = delete;
+
+  void feed(Event event);
+  /// A heartbeat of the agent. Whoever has sent one and falls silent is lost after Terms::heartbeat_timeout.
+  void heard(AgentId agent);
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,134 @@
+// Plays the transcripts in tests/scenario/runs against the table of a coordinator's runs.
+#include <string>
+#include <vector>
+
+#include "rendezvous/run_table.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/scenario.hpp"
+
+namespace {
+
+using namespace cxxrun;              // NOLINT(google-build-using-namespace)
+using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
+using Lines = std::vector<std::string>;
+using Words = std::vector<std::string>;
+
+std::string value(Words const& words, std::string const& key, std::string const& otherwise) {
+  for (auto const& word : words) {
+    if (word.starts_with(key + "=")) {
+      return word.substr(key.size() + 1);
+    }
+  }
+  return otherwise;
+}
+
+std::uint32_t number(Words const& words, std::string const& key, std::string const& otherwise) {
+  return static_cast<std::uint32_t>(std::stoul(value(words, key, otherwise)));
+}
+
+/// "hello open 12.0", "join enter any": any = "".
+Hello hello_of(Words const& words) {
+  Hello hello;
+  using Asks = Hello::Asks;
+  hello.asks = words[1] == "open"     ? Asks::open
+               : words[1] == "reopen" ? Asks::reopen
+               : words[1] == "enter"  ? Asks::enter
+                                      : Asks::meet;
+  hello.run_id = words[2] == "any" ? "" : words[2];
+  return hello;
+}
+
+std::optional<Terms> terms_of(Words const& words) {
+  if (hello_of(words).asks == Hello::Asks::enter || value(words, "terms", "") == "none") {
+    return std::nullopt;
+  }
+  Terms terms;
+  terms.min_nodes = number(words, "min", "2");
+  terms.max_nodes = number(words, "max", "2");
+  terms.max_restarts = number(words, "restarts", "3");
+  terms.agent_store = value(words, "store", "on") == "on";
+  terms.master_port = static_cast<std::uint16_t>(number(words, "port", "0"));
+  return terms;
+}
+
+class Player {
+ public:
+  Lines operator()(Words const& words) {
+    std::string const& verb = words[0];
+    if (verb == "table") {
+      table_.serves_all = words[1] == "all";
+      table_.only_id = value(words, "only", "");
+      return {};
+    }
+    if (verb == "host") {
+      return open(words[1], Terms{});
+    }
+    if (verb == "hello") {
+      return std::visit([&](auto const& where) { return show(where, words); }, place(table_, hello_of(words)));
+    }
+    if (verb == "join") {
+      Place const where = admit(table_, hello_of(words), terms_of(words));
+      return std::holds_alternative<Opens>(where)
+                 ? open(hello_of(words).run_id, *terms_of(words))
+                 : std::visit([&](auto const& concrete) { return show(concrete, words); }, where);
+    }
+    auto const run = static_cast<RunKey>(std::stoul(words[1]));
+    if (verb == "reached") {
+      note_progress(table_, run, number(words, "generation", "1"), number(words, "restarts", "0"));
+      return {};
+    }
+    REQUIRE(verb == "verdict");
+    Verdict verdict;
+    verdict.end = words[2] == "success" ? End::success : words[2] == "failed" ? End::worker_failed : End::too_few_nodes;
+    verdict.exit_code = verdict.end == End::success ? 0 : verdict.end == End::worker_failed ? 7 : 112;
+    verdict.summary = words[2];
+    verdict.restarts = find_run(table_, run)->restarts;
+    note_verdict(table_, run, verdict);
+    return {};
+  }
+
+ private:
+  Lines open(std::string const& id, Terms const& terms) {
+    auto const& entry = open_run(table_, id, terms);
+    return {"opens run " + std::to_string(entry.key) + " (" + entry.id + "): generations after " +
+            std::to_string(entry.number) + ", restarts " + std::to_string(entry.restarts)};
+  }
+
+  Lines show(Belongs const& where, Words const& /*words*/) const {
+    return {"belongs to run " + std::to_string(where.run) + " (" + find_run(table_, where.run)->id + ")"};
+  }
+  static Lines show(Opens const& /*where*/, Words const& words) { return {"would open " + words[2]}; }
+  static Lines show(Elsewhere const& where, Words const& /*words*/) { return {"elsewhere: " + where.why}; }
+  static Lines show(TurnedAway const& where, Words const& /*words*/) {
+    return {"turned away with " + std::to_string(where.exit_code) + ": " + where.why};
+  }
+
+  RunTable table_;
+};
+
+}  // namespace
+
+TEST_CASE("run table: every transcript plays as written", "[scenario]") {
+  auto const paths = cxxrun::test::transcripts("runs");
+  REQUIRE_FALSE(paths.empty());
+  for (auto const& path : paths) {
+    Player player;
+    CHECK(cxxrun::test::play(path, [&](Words const& words) { return player(words); }) == "");
+  }
+}
+
+TEST_CASE("run table: a thousand runs one after another are not all remembered, and no active one is forgotten",
+          "[scenario]") {
+  RunTable table;
+  table.serves_all = true;
+  RunKey const first = open_run(table, "first", Terms{}).key;
+  for (int i = 0; i < 1000; ++i) {
+    RunKey const run = open_run(table, "run" + std::to_string(i), Terms{}).key;
+    note_progress(table, run, table.number + 1, 0);
+    note_verdict(table, run, Verdict{});
+  }
+
+  CHECK(table.runs.size() <= 300);
+  CHECK(find_run(table, first) != nullptr);
+  CHECK(open_run(table, "last", Terms{}).number == 1000);
+}
