@@ -239,8 +239,8 @@ class Cluster:
         if user:
             entry = pwd.getpwnam(user)
             drop = [f"--reuid={entry.pw_uid}", f"--regid={entry.pw_gid}", "--clear-groups"]
-        return ["nsenter", "-t", str(self.pids[machine]), "-n", "-u", "-i", "-m", "-p", "--wdns=" + cwd, "--",
-                "setpriv", "--pdeathsig", "KILL", *drop, *argv]
+        return ["/usr/bin/nsenter", "-t", str(self.pids[machine]), "-n", "-u", "-i", "-m", "-p", "--wdns=" + cwd, "--",
+                "/usr/bin/setpriv", "--pdeathsig", "KILL", *drop, *argv]
 
     def popen(self, machine, argv, cwd="/", user=None, env=None, **more):
         """A Popen whose child is the command; killing it kills the command."""

@@ -5,8 +5,10 @@ import socket
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import cluster as clusters
+import namespaces
 import slurm_case
 from cluster import LOGIN, Cluster, ClusterError
 from slurm_case import SlurmCase, wait_until
@@ -159,6 +161,28 @@ class OtherCluster(unittest.TestCase):
         self.assertEqual(verb("revive", "node2", base=base).returncode, 0)
         self.assertEqual(verb("down", base=base).returncode, 0)
         self.assert_gone(base)
+
+
+class WhyNot(unittest.TestCase):
+    """What is missing is named, in one line."""
+
+    def test_here_nothing_is_missing(self):
+        self.assertIsNone(clusters.why_not())
+
+    def test_root(self):
+        with mock.patch("os.geteuid", return_value=1000):
+            self.assertEqual(clusters.why_not(), "not root")
+
+    def test_packages(self):
+        with mock.patch.dict(clusters.PACKAGES, {"no-such-program": "some-package"}):
+            self.assertEqual(clusters.why_not(), "packages missing: some-package (scripts/install-deps --tests)")
+
+    def test_namespaces(self):
+        def unshare(flags):
+            if flags & namespaces.NEWNET:
+                raise PermissionError("not permitted")
+        with mock.patch("namespaces.unshare", unshare), mock.patch("namespaces.mount"):
+            self.assertEqual(clusters.why_not(), "this machine does not let us make a network namespace (not permitted)")
 
 
 class Cgroup(SlurmCase):

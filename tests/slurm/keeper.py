@@ -5,6 +5,7 @@ of a set of namespaces and dies with the keeper. The keeper ends, and removes ev
 SIGTERM, or when its lifeline (stdin, a pipe that only the owner holds open) ends, so also after the owner's SIGKILL.
 
 Usage: keeper.py DIRECTORY    (internal; Cluster in cluster.py starts it and speaks JSON lines with it)"""
+import contextlib
 import json
 import os
 import selectors
@@ -13,7 +14,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import traceback
 
 import machine
@@ -51,7 +51,8 @@ class Keeper:
             if group.startswith("cxxrun-slurm-"):
                 cluster = os.path.join(os.path.dirname(self.base), group.rsplit(".", 1)[0])
                 if not os.path.exists(cluster):
-                    self.remove_group(os.path.join(self.freezer, group))
+                    with contextlib.suppress(OSError):  # a process of it may still be dying
+                        self.remove_group(os.path.join(self.freezer, group))
 
     def plug(self, name):
         port = "to-" + name

@@ -82,7 +82,8 @@ def connect(name):
 def start_daemons(name, base):
     folder = f"{base}/{name}"
     start(["munged", "-F", f"--key-file={base}/etc/munge.key", f"--log-file={folder}/munge/log",
-           f"--seed-file={folder}/munge/seed"], lambda: os.path.exists("/run/munge/munge.socket.2"), folder + "/munge/log")
+           f"--seed-file={folder}/munge/seed"],
+          lambda: os.path.exists("/run/munge/munge.socket.2"), folder + "/munge/log")
     if name == LOGIN:
         start(["slurmctld", "-D"], lambda: listens(name, 6817), folder + "/slurmctld.log")
     else:

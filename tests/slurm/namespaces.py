@@ -1,6 +1,7 @@
 """System calls that Python 3.11 does not have, and whether they are allowed here."""
 import ctypes
 import os
+import shutil
 import subprocess
 import tempfile
 
@@ -95,5 +96,5 @@ def missing(freezer):
     with os.fdopen(reading, "rb") as pipe:
         text = pipe.read().decode()
     os.waitpid(pid, 0)
-    os.rmdir(place)
+    shutil.rmtree(place)
     return text or None
