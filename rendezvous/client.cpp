@@ -110,6 +110,11 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     resolver.async_resolve(
         name, "", guarded([index](Impl& self, ErrorCode const& failed, auto results) {
           if (failed == boost::asio::error::host_not_found_try_again && Clock::now() < self.give_up_at) {
+            if (self.last_trouble.empty()) {
+              self.last_trouble = "cannot resolve host " + self.plan.addresses[index] + " yet";
+              log(Level::warn,
+                  self.last_trouble + "; trying for " + std::to_string(self.plan.patience.count() / 1000) + " s");
+            }
             self.rest([index](Impl& again) { again.resolve(index); });
             return;
           }
