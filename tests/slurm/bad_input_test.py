@@ -26,7 +26,7 @@ WRONG = {
 }
 
 WRONG_FLAGS = {
-    "--rdzv-endpoint login:29400": "--rdzv-endpoint login is on no node of the Slurm step (node1 to node2); drop the flag",
+    "--rdzv-endpoint login:29400": "--rdzv-endpoint login is on no node of the Slurm step (node1 to node2); drop",
     "--rdzv-endpoint nosuchhost": "--rdzv-endpoint nosuchhost is on no node of the Slurm step",
     "--rdzv-endpoint localhost:29400": "is this host only, but the Slurm step has 2 nodes; drop the flag",
     "--nnodes 3": "--nnodes 3 needs more than the 2 nodes of the Slurm step; use srun -N3, or drop --nnodes",

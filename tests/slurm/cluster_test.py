@@ -182,7 +182,8 @@ class WhyNot(unittest.TestCase):
             if flags & namespaces.NEWNET:
                 raise PermissionError("not permitted")
         with mock.patch("namespaces.unshare", unshare), mock.patch("namespaces.mount"):
-            self.assertEqual(clusters.why_not(), "this machine does not let us make a network namespace (not permitted)")
+            self.assertEqual(clusters.why_not(),
+                             "this machine does not let us make a network namespace (not permitted)")
 
 
 class Cgroup(SlurmCase):
