@@ -93,6 +93,15 @@ Result<StdinMode> parse_stdin(Text text) {
   return text == "null" ? StdinMode::null : StdinMode::rank0;
 }
 
+Result<SlurmEnv> parse_slurm_env(Text text) {
+  if (text == "per-worker") {
+    return SlurmEnv::per_worker;
+  }
+  return text == "keep"    ? Result<SlurmEnv>(SlurmEnv::keep)
+         : text == "clear" ? Result<SlurmEnv>(SlurmEnv::clear)
+                           : Result<SlurmEnv>(expected("per-worker, keep or clear is expected"));
+}
+
 Result<std::string> parse_level(Text text) {
   constexpr std::array kLevels = {"debug", "info", "warn", "error"};
   return std::find(kLevels.begin(), kLevels.end(), text) != kLevels.end()
@@ -167,6 +176,8 @@ constexpr std::array kRows = {
               set<parse_on_off, &Options::agent_store>},
     OptionRow{kSupervision, "", "--stdin", "null|rank0", "rank0 gives cxxrun's standard input to rank 0 [null]",
               set<parse_stdin, &Options::stdin_mode>},
+    OptionRow{kSupervision, "", "--slurm-env", "MODE", "SLURM_* of workers: per-worker, keep or clear [per-worker]",
+              set<parse_slurm_env, &Options::slurm_env>},
 
     OptionRow{kOutput, "", "--log-dir", "DIR", "directory of the workers' files; /dev/null: no files [temporary]",
               set<parse_any, &Options::log_dir>},

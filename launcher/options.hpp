@@ -42,6 +42,9 @@ struct StreamChoice {
 
 enum class StdinMode { null, rank0 };
 
+/// --slurm-env: what workers find in SLURM_*: their own numbers, those of the task that carries them, or nothing.
+enum class SlurmEnv { per_worker, keep, clear };
+
 struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per process, grouped by meaning
   // topology
   std::optional<NodeRange> nnodes;  ///< unset: Slurm's nodes, else 1
@@ -69,6 +72,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::string role = "default";
   bool agent_store = true;
   StdinMode stdin_mode = StdinMode::null;
+  SlurmEnv slurm_env = SlurmEnv::per_worker;
   // logs
   std::string log_dir;  ///< "" = temporary, removed at the end; "/dev/null" = no files at all
   StreamChoice redirects;

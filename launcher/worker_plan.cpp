@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "launcher/log_dir.hpp"
+#include "launcher/slurm_worker_env.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -96,6 +97,16 @@ std::uint32_t first_local_rank(Environment& environment, NodeFacts const& facts)
   return facts.task->local;
 }
 
+void change(EnvironmentChanges const& changes, Environment& environment) {
+  for (auto const& [name, value] : changes) {
+    if (value) {
+      environment[name] = *value;
+    } else {
+      environment.erase(name);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> as_words(Environment const& environment) {
@@ -137,6 +148,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     worker.err = stream(options, local_rank, kStderr, file("stderr.log"));
     worker.error_file = file("error.json");
     worker.inherit_stdin = options.stdin_mode == StdinMode::rank0 && worker.rank == 0;
+    change(slurm_changes(options.slurm_env, generation, index, facts.task.has_value(), inherited), environment);
     environment["RANK"] = std::to_string(worker.rank);
     environment["LOCAL_RANK"] = std::to_string(local_rank);
     environment["ROLE_RANK"] = std::to_string(generation.role_base + index);

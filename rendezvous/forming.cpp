@@ -196,6 +196,7 @@ void begin_preparing(Turn& turn, StoreOpened const& store) {
   common.master_port = store.master_port;
   common.store_port = store.store_port;
   common.successors = successors(state.seats);
+  name_members(state.seats, common);
   for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
     Seat const& seat = state.seats[rank];
     Generation own = common;

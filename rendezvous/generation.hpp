@@ -1,6 +1,7 @@
 // Generation: one numbered, agreed set of agents with the ranks of their workers. The unit of restart.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -10,8 +11,12 @@ namespace cxxrun::rendezvous {
 /// Number of the first generation of a job.
 inline constexpr std::uint64_t kFirstGeneration = 1;
 
+/// The longest `hosts` and `local_sizes` of a generation.
+inline constexpr std::size_t kMaxHostsText = 4096;
+inline constexpr std::size_t kMaxSizesText = 1024;
+
 /// One agent's part of a generation, as it is told to that agent: its own ranks, never the full member table.
-/// Size on the wire is bounded (a few hundred bytes) whatever the number of nodes.
+/// Size on the wire is bounded (at most 6 KiB, as a rule a few hundred bytes) whatever the number of nodes.
 struct Generation {
   std::uint64_t number = 0;    ///< 1, 2, …: never reused, never decreasing
   std::uint32_t restarts = 0;  ///< restarts consumed so far, the same on every node
@@ -27,6 +32,8 @@ struct Generation {
   std::uint16_t master_port = 0;        ///< MASTER_PORT: the generation's store, or a free port with --agent-store=off
   std::uint16_t store_port = 0;         ///< the generation's store, always
   std::vector<std::string> successors;  ///< first 8 members in rank order, "host:standby port": who takes over
+  std::string hosts;                    ///< the members' hosts by group rank, as a host list; "" = too long a list
+  std::string local_sizes;              ///< their local sizes, "4(x2),2"; "" = too long a list
   bool operator==(Generation const&) const = default;
 };
 

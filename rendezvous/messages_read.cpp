@@ -195,6 +195,14 @@ void read(Json const& json, Generation& g, std::string& problem) {
   fields.read("master_port", g.master_port);
   fields.read("store_port", g.store_port);
   fields.read("successors", g.successors);
+  fields.read_text_if_any("hosts", g.hosts);
+  fields.read_text_if_any("local_sizes", g.local_sizes);
+  if (g.hosts.size() > kMaxHostsText) {
+    fields.complain("hosts");
+  }
+  if (g.local_sizes.size() > kMaxSizesText) {
+    fields.complain("local_sizes");
+  }
 }
 
 /// Parses the text and hands its type and object to `build`; any complaint becomes the Error.

@@ -49,11 +49,12 @@ Json to_json(NodeInfo const& node) {
 }
 
 Json to_json(Generation const& g) {
-  return Json{{"number", g.number},         {"restarts", g.restarts},       {"max_restarts", g.max_restarts},
-              {"group_rank", g.group_rank}, {"group_size", g.group_size},   {"rank_base", g.rank_base},
-              {"local_size", g.local_size}, {"world_size", g.world_size},   {"role_base", g.role_base},
-              {"role_size", g.role_size},   {"master_addr", g.master_addr}, {"master_port", g.master_port},
-              {"store_port", g.store_port}, {"successors", g.successors}};
+  return Json{{"number", g.number},          {"restarts", g.restarts},       {"max_restarts", g.max_restarts},
+              {"group_rank", g.group_rank},  {"group_size", g.group_size},   {"rank_base", g.rank_base},
+              {"local_size", g.local_size},  {"world_size", g.world_size},   {"role_base", g.role_base},
+              {"role_size", g.role_size},    {"master_addr", g.master_addr}, {"master_port", g.master_port},
+              {"store_port", g.store_port},  {"successors", g.successors},   {"hosts", g.hosts},
+              {"local_sizes", g.local_sizes}};
 }
 
 Json to_json(Terms const& t) {

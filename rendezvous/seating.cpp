@@ -5,6 +5,8 @@
 #include <set>
 #include <tuple>
 
+#include "src/core/hostlist.hpp"
+
 namespace cxxrun::rendezvous {
 namespace {
 
@@ -115,6 +117,25 @@ std::string master_address(std::vector<Seat> const& seats, bool agent_store) {
     }
   }
   return reached.empty() ? loopback : reached;
+}
+
+void name_members(std::vector<Seat> const& seats, Generation& generation) {
+  std::vector<std::string> hosts;
+  std::vector<unsigned> sizes;
+  hosts.reserve(seats.size());
+  sizes.reserve(seats.size());
+  for (auto const& seat : seats) {
+    hosts.push_back(seat.node.host);
+    sizes.push_back(seat.node.slots);
+  }
+  generation.hosts = compress_hostlist(hosts);
+  generation.local_sizes = compress_counts(sizes);
+  if (generation.hosts.size() > kMaxHostsText) {
+    generation.hosts.clear();
+  }
+  if (generation.local_sizes.size() > kMaxSizesText) {
+    generation.local_sizes.clear();
+  }
 }
 
 std::string node_key(NodeInfo const& node) {

@@ -30,6 +30,9 @@ struct RoleTotals {
 /// (`agent_store` false): what its agent announces, else the address it calls from.
 [[nodiscard]] std::string master_address(std::vector<Seat> const& seats, bool agent_store);
 
+/// Fills in `hosts` and `local_sizes`, or leaves empty what would be longer than its bound.
+void name_members(std::vector<Seat> const& seats, Generation& generation);
+
 /// Identity of a node across restarts of its agent: its index when it has one, else its host name.
 [[nodiscard]] std::string node_key(NodeInfo const& node);
 

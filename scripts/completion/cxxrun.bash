@@ -5,7 +5,7 @@ _cxxrun() {
   local valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --rdzv-backend --rdzv-conf --node-rank --master-addr
     --master-port --local-addr --max-restarts --shutdown-timeout --restart-timeout --kill-timeout --heartbeat-timeout
     --health-check --health-check-timeout --role --agent-store
-    --stdin --log-dir --redirects --tee --local-ranks-filter --log-level --monitor-interval --start-method"
+    --stdin --slurm-env --log-dir --redirects --tee --local-ranks-filter --log-level --monitor-interval --start-method"
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=${COMP_WORDS[i]//_/-}
@@ -26,6 +26,7 @@ _cxxrun() {
     --rdzv-backend) COMPREPLY=($(compgen -W "static c10d" -- "$cur")) ;;
     --agent-store) COMPREPLY=($(compgen -W "on off" -- "$cur")) ;;
     --stdin) COMPREPLY=($(compgen -W "null rank0" -- "$cur")) ;;
+    --slurm-env) COMPREPLY=($(compgen -W "per-worker keep clear" -- "$cur")) ;;
     --log-level) COMPREPLY=($(compgen -W "debug info warn error" -- "$cur")) ;;
     --start-method) COMPREPLY=($(compgen -W "spawn fork forkserver" -- "$cur")) ;;
     --redirects | --tee | -r | -t) COMPREPLY=($(compgen -W "0 1 2 3" -- "$cur")) ;;

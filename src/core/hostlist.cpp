@@ -108,12 +108,16 @@ Result<std::size_t> count_hosts(Pattern const& pattern, std::string_view part) {
   return static_cast<std::size_t>(count);
 }
 
+std::string padded(std::uint64_t number, std::size_t width) {
+  std::string const digits = std::to_string(number);
+  return std::string(width > digits.size() ? width - digits.size() : 0, '0') + digits;
+}
+
 std::vector<std::string> numbers_of(std::vector<Range> const& ranges) {
   std::vector<std::string> numbers;
   for (auto const& range : ranges) {
     for (auto n = range.low; n <= range.high; ++n) {
-      std::string const digits = std::to_string(n);
-      numbers.push_back(std::string(range.width > digits.size() ? range.width - digits.size() : 0, '0') + digits);
+      numbers.push_back(padded(n, range.width));
     }
   }
   return numbers;
@@ -170,7 +174,81 @@ std::vector<std::string_view> cut(std::string_view text) {
   return parts;
 }
 
+bool can_be_listed(std::string_view name) {
+  return !name.empty() && name.size() <= kMaxName && name.find_first_of(",[] \t\n") == std::string_view::npos;
+}
+
+/// The part of a list whose names differ in the number at their end alone; without ranges just a name.
+struct Stem {
+  std::string_view text;
+  std::vector<Range> ranges;
+};
+
+void add_name(std::vector<Stem>& stems, std::string_view name) {
+  std::size_t at = name.size();
+  while (at > 0 && name.size() - at < kMaxDigits && name[at - 1] >= '0' && name[at - 1] <= '9') {
+    --at;
+  }
+  std::string_view const text = name.substr(0, at);
+  std::string_view const digits = name.substr(at);
+  if (digits.empty()) {
+    stems.push_back({text, {}});
+    return;
+  }
+  if (stems.empty() || stems.back().text != text || stems.back().ranges.empty()) {
+    stems.push_back({text, {}});
+  }
+  auto& ranges = stems.back().ranges;
+  if (!ranges.empty() && digits == padded(ranges.back().high + 1, ranges.back().width)) {
+    ++ranges.back().high;
+    return;
+  }
+  std::uint64_t const number = parse_unsigned(digits, 0, UINT64_MAX).value();
+  ranges.push_back({number, number, digits.size()});
+}
+
+std::string text_of(Stem const& stem) {
+  std::vector<std::string> items;
+  items.reserve(stem.ranges.size());
+  for (auto const& range : stem.ranges) {
+    std::string const low = padded(range.low, range.width);
+    items.push_back(range.size() == 1 ? low : low + "-" + padded(range.high, range.width));
+  }
+  bool const one = stem.ranges.empty() || (stem.ranges.size() == 1 && stem.ranges.front().size() == 1);
+  return std::string(stem.text) + (one ? join(items, ",") : "[" + join(items, ",") + "]");
+}
+
 }  // namespace
+
+std::string compress_hostlist(std::vector<std::string> const& names) {
+  if (names.size() > kMaxHosts || !std::all_of(names.begin(), names.end(), can_be_listed)) {
+    return "";
+  }
+  std::vector<Stem> stems;
+  for (auto const& name : names) {
+    add_name(stems, name);
+  }
+  std::vector<std::string> parts;
+  parts.reserve(stems.size());
+  for (auto const& stem : stems) {
+    parts.push_back(text_of(stem));
+  }
+  return join(parts, ",");
+}
+
+std::string compress_counts(std::vector<unsigned> const& counts) {
+  std::vector<std::string> items;
+  for (auto at = counts.begin(); at != counts.end();) {
+    auto const end = std::find_if(at, counts.end(), [at](unsigned count) { return count != *at; });
+    std::string item = std::to_string(*at);
+    if (end - at > 1) {
+      item += "(x" + std::to_string(end - at) + ")";
+    }
+    items.push_back(std::move(item));
+    at = end;
+  }
+  return join(items, ",");
+}
 
 Result<std::vector<std::string>> expand_hostlist(std::string_view text) {
   std::vector<std::string> hosts;

@@ -19,7 +19,15 @@ inline constexpr std::size_t kMaxHosts = 65536;
 /// context says where.
 [[nodiscard]] Result<std::vector<std::string>> expand_hostlist(std::string_view text);
 
+/// The inverse: names in this order as a host list that every release of Slurm reads, "node[1-3,07],login". Brackets
+/// hold the digits at the end of a name. "" when a name has a comma, bracket or blank in it, is empty or longer than
+/// 255 bytes, and when there are more than kMaxHosts.
+[[nodiscard]] std::string compress_hostlist(std::vector<std::string> const& names);
+
 /// Slurm's repeat notation for numbers by node, "2(x3),1" → 2 2 2 1; at most kMaxHosts entries.
 [[nodiscard]] Result<std::vector<unsigned>> expand_counts(std::string_view text);
+
+/// The inverse: 2 2 2 1 → "2(x3),1".
+[[nodiscard]] std::string compress_counts(std::vector<unsigned> const& counts);
 
 }  // namespace cxxrun

@@ -66,8 +66,8 @@ class BadInput(JobCase):
                 self.check(USAGE, [option], "--standalone", f"{option}={value}")
 
     def test_words_that_are_not_among_the_choices(self):
-        for option in ("--log-level", "--stdin", "--agent-store", "--rdzv-backend", "--start-method", "-r", "-t",
-                       "--local-ranks-filter"):
+        for option in ("--log-level", "--stdin", "--slurm-env", "--agent-store", "--rdzv-backend", "--start-method",
+                       "-r", "-t", "--local-ranks-filter"):
             self.check(USAGE, [option], "--standalone", option, "nonsense")
 
     def test_rdzv_conf(self):

@@ -1,10 +1,15 @@
 #include "src/core/hostlist.hpp"
 
+#include <random>
+
+#include <climits>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
 
+using cxxrun::compress_counts;
+using cxxrun::compress_hostlist;
 using cxxrun::expand_counts;
 using cxxrun::expand_hostlist;
 
@@ -64,6 +69,62 @@ TEST_CASE("hostlist: every truncation and every flipped byte gives an answer", "
       REQUIRE((!hosts || hosts->size() <= cxxrun::kMaxHosts));
     }
   }
+}
+
+TEST_CASE("hostlist: names become a list that every Slurm reads", "[unit]") {
+  using Names = std::vector<std::string>;
+
+  CHECK(compress_hostlist({}).empty());
+  CHECK(compress_hostlist({"login"}) == "login");
+  CHECK(compress_hostlist({"node7"}) == "node7");
+  CHECK(compress_hostlist({"node1", "node2", "node3", "node07"}) == "node[1-3,07]");
+  CHECK(compress_hostlist({"n08", "n09", "n10", "n100"}) == "n[08-10,100]");
+  CHECK(compress_hostlist({"n9", "n10", "n011"}) == "n[9-10,011]");
+  CHECK(compress_hostlist({"n3", "n1", "n1", "n2"}) == "n[3,1,1-2]");
+  CHECK(compress_hostlist({"a1", "b1", "b2", "a2", "1", "2"}) == "a1,b[1-2],a2,[1-2]");
+  CHECK(compress_hostlist({"r1n1-ib", "r1n2-ib"}) == "r1n1-ib,r1n2-ib");
+  for (auto const& bad : {Names{""}, Names{"a,b"}, Names{"a", "b[1]"}, Names{"a b"}, Names{std::string(256, 'n')}}) {
+    CHECK(compress_hostlist(bad).empty());
+  }
+  CHECK(compress_hostlist(Names(cxxrun::kMaxHosts + 1, "n")).empty());
+}
+
+TEST_CASE("hostlist: a compressed list expands to the same names in the same order", "[unit]") {
+  std::mt19937 random(7);
+  auto const below = [&random](unsigned limit) { return static_cast<unsigned>(random() % limit); };
+  std::vector<std::string> const stems{"node", "n", "rack1node", "", "ip-10-0-", "N", "x9y", "123456789012345678901"};
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<std::string> names;
+    while (names.size() < 1 + below(12) || names.empty()) {
+      std::string const& stem = stems[below(static_cast<unsigned>(stems.size()))];
+      unsigned number = below(120);
+      std::size_t const width = 1 + below(4);
+      for (unsigned run = below(5); run != UINT_MAX; --run) {
+        std::string const digits = std::to_string(number++);
+        names.push_back(stem + std::string(width > digits.size() ? width - digits.size() : 0, '0') + digits);
+      }
+      names.push_back("login" + std::string(below(2), 'x'));
+    }
+    CAPTURE(compress_hostlist(names));
+    REQUIRE(expand_hostlist(compress_hostlist(names)).value() == names);
+  }
+}
+
+TEST_CASE("hostlist: what was recorded survives being compressed and expanded", "[unit]") {
+  for (auto const& one : nlohmann::json::parse(cxxrun::testing::read_data("hostlists.json"))) {
+    auto const hosts = one["count"] == 0 ? std::vector<std::string>{} : one["hosts"].get<std::vector<std::string>>();
+    if (!compress_hostlist(hosts).empty()) {
+      CHECK(expand_hostlist(compress_hostlist(hosts)).value() == hosts);
+    }
+  }
+}
+
+TEST_CASE("hostlist: counts by node become runs", "[unit]") {
+  CHECK(compress_counts({}).empty());
+  CHECK(compress_counts({4}) == "4");
+  CHECK(compress_counts({4, 4, 2}) == "4(x2),2");
+  CHECK(compress_counts({3, 1, 1}) == "3,1(x2)");
+  CHECK(compress_counts(std::vector<unsigned>(10'000, 8)) == "8(x10000)");
 }
 
 TEST_CASE("hostlist: repeated counts", "[unit]") {

@@ -87,6 +87,42 @@ TEST_CASE("seating: MASTER_ADDR is what the host announces, else how others reac
   CHECK(master_address(seat_agents({{1, node("a", 0, true)}}, {}, 1), true) == "127.0.0.1");
 }
 
+TEST_CASE("seating: members are named in the order of their group ranks, wherever they come from", "[unit]") {
+  auto big = node("node2", 1);
+  big.slots = 4;
+  auto const first = seat_agents({{1, node("node1", 0)}, {2, big}, {3, node("node3", 2)}}, {}, 3);
+  Generation generation;
+  name_members(first, generation);
+  CHECK(generation.hosts == "node[1-3]");
+  CHECK(generation.local_sizes == "1,4,1");
+  name_members(seat_agents({{2, big}, {3, node("node3", 2)}, {9, node("gpu17.other")}}, first, 3), generation);
+  CHECK(generation.hosts == "gpu17.other,node[2-3]");
+  CHECK(generation.local_sizes == "1,4,1");
+}
+
+TEST_CASE("seating: 10,000 members in order are a short text, lists beyond the bounds are left out", "[unit]") {
+  std::vector<Seat> seats(10'000);
+  for (std::size_t i = 0; i < seats.size(); ++i) {
+    seats[i].node = node("node" + std::to_string(10'001 + i));
+    seats[i].node.slots = 8;
+  }
+  Generation generation;
+  name_members(seats, generation);
+  CHECK(generation.hosts == "node[10001-20000]");
+  CHECK(generation.local_sizes == "8(x10000)");
+
+  for (std::size_t i = 0; i < seats.size(); i += 2) {
+    std::swap(seats[i].node.host, seats[i + 1].node.host);
+    seats[i].node.slots = 4;
+  }
+  name_members(seats, generation);
+  CHECK(generation.hosts.empty());
+  CHECK(generation.local_sizes.empty());
+  seats[0].node.host = "a,b";
+  name_members({seats[0]}, generation);
+  CHECK(generation.hosts.empty());
+}
+
 TEST_CASE("membership: 10,000 nodes join, run, lose one and are told, in linear work", "[unit]") {
   Driver driver;
   driver.run(10'000);

@@ -67,6 +67,8 @@ std::vector<ToAgent> all_to_agent() {
   g.master_port = 29500;
   g.store_port = 29501;
   g.successors = {"node0", "node1"};
+  g.hosts = "node[0-3]";
+  g.local_sizes = "8(x4)";
   return {Prepare{g}, Start{9}, Stop{9, StopKind::resize, "a node came"}, Finished{137, "line"}, Refused{100, "why"}};
 }
 
@@ -145,10 +147,27 @@ TEST_CASE("messages: long and binary last words are cut to fit a frame, failures
   CHECK(exits.front().error_file.size() == 65536);
 }
 
-TEST_CASE("messages: a generation of 10,000 nodes fits in 4 KiB", "[unit]") {
+TEST_CASE("messages: a generation fits in 6 KiB, whatever its members are called", "[unit]") {
   Generation g;
   g.world_size = 80'000;
   g.group_size = 10'000;
   g.successors.assign(8, std::string(63, 'n'));
-  CHECK(encode(ToAgent(Prepare{g})).size() < 4096);
+  g.hosts.assign(kMaxHostsText, 'n');
+  g.local_sizes.assign(kMaxSizesText, '1');
+  CHECK(encode(ToAgent(Prepare{g})).size() < std::size_t{6 * 1024});
+  CHECK(decode_to_agent(encode(ToAgent(Prepare{g}))).has_value());
+}
+
+TEST_CASE("messages: lists of members beyond their bounds are refused, missing ones are not", "[unit]") {
+  Generation g;
+  g.hosts.assign(kMaxHostsText + 1, 'n');
+  CHECK(decode_to_agent(encode(ToAgent(Prepare{g}))).error().message() ==
+        "message lacks hosts or has it in the wrong form");
+  g.hosts.clear();
+  g.local_sizes.assign(kMaxSizesText + 1, '1');
+  CHECK_FALSE(decode_to_agent(encode(ToAgent(Prepare{g}))).has_value());
+  g.local_sizes.clear();
+  std::string text = encode(ToAgent(Prepare{g}));
+  text.erase(text.find("\"hosts\":\"\","), std::string("\"hosts\":\"\",").size());
+  CHECK(decode_to_agent(text).has_value());
 }

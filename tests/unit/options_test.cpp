@@ -61,6 +61,7 @@ std::string sample(std::string const& name) {
                                                       {"--redirects", "1:2"},
                                                       {"--tee", "2"},
                                                       {"--local-ranks-filter", "1"},
+                                                      {"--slurm-env", "keep"},
                                                       {"--log-level", "debug"},
                                                       {"--monitor-interval", "1"},
                                                       {"--start-method", "fork"}};
