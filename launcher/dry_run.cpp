@@ -4,6 +4,7 @@
 #include <set>
 
 #include "launcher/log_dir.hpp"
+#include "src/core/hostlist.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -53,6 +54,22 @@ std::string host_text(JobTopology const& topology) {
   return "";
 }
 
+/// "" where cxxrun was not started by Slurm.
+std::string slurm_text(Options const& options, JobTopology const& topology, Environment const& inherited) {
+  if (!inherited.contains("SLURM_PROCID")) {
+    return "";
+  }
+  std::string const copies = "; the originals are CXXRUN_SLURM_*";
+  switch (options.slurm_env) {
+    case SlurmEnv::keep: return "as srun set them for this task";
+    case SlurmEnv::clear: return "none for workers" + copies;
+    case SlurmEnv::per_worker:
+      return topology.task ? "as srun set them for this task, which is the worker's"
+                           : "each worker's own, as if srun had started it" + copies;
+  }
+  return "";
+}
+
 std::string topology_text(Options const& options, JobTopology const& topology, NodeFacts const& facts) {
   std::string text = "job          " + topology.run_id + " (" + source_text(topology.source) + ")\n";
   text += "nodes        " + nodes_text(topology) + "\n";
@@ -84,6 +101,11 @@ rendezvous::Generation likely_generation(Options const& options, JobTopology con
   generation.world_size = generation.role_size = generation.group_size * facts.workers;
   generation.master_addr = topology.master_addr.empty() ? topology.meeting.address : topology.master_addr;
   generation.master_port = topology.master_port;
+  if (!topology.task && topology.node_names.size() >= generation.group_size) {
+    auto const first = topology.node_names.begin();
+    generation.hosts = compress_hostlist({first, first + generation.group_size});
+  }
+  generation.local_sizes = compress_counts(std::vector<unsigned>(generation.group_size, facts.workers));
   return generation;
 }
 
@@ -92,6 +114,9 @@ Words differences(WorkerSpec const& worker, Environment const& inherited) {
   Words changed;
   for (auto const& word : worker.environment) {
     std::string const name = word.substr(0, word.find('='));
+    if (name.starts_with("CXXRUN_SLURM")) {
+      continue;  // copies of what is inherited
+    }
     auto const found = inherited.find(name);
     if (found == inherited.end() || word != name + "=" + found->second) {
       bool const open = word == "MASTER_PORT=0" || word == "CXXRUN_STORE_PORT=0";
@@ -147,6 +172,9 @@ std::string dry_run_text(Options const& options, JobTopology const& topology, No
                  });
   }
   std::string text = topology_text(options, topology, facts);
+  if (auto const slurm = slurm_text(options, topology, inherited); !slurm.empty()) {
+    text += "SLURM_*      " + slurm + "\n";
+  }
   for (auto const* const notes : {&options.notes, &topology.notes, &topology.remarks}) {
     for (auto const& note : *notes) {
       text += "note         " + note + "\n";

@@ -31,6 +31,29 @@ TEST_CASE("dry_run: the second node of a Slurm step, as recorded", "[unit]") {
                        recorded_environment("env-plain.txt", "task 1 on node2"), facts));
 }
 
+TEST_CASE("dry_run: one of several tasks on a node, as recorded", "[unit]") {
+  auto const environment = recorded_environment("env-n5-uneven.txt", "task 2 on node1");
+  NodeFacts facts{"node1", 8, 1, "", "10.0"};
+  facts.task = make_topology(std::get<Options>(parse_options({"./train"}, {})), environment, "random").value().task;
+
+  check_golden("dry_run_tasks.txt",
+               dry_run({"--dry-run", "--log-dir", "/logs", "-r", "3", "./train"}, environment, facts));
+}
+
+TEST_CASE("dry_run: --slurm-env is told, and not the values of what is copied", "[unit]") {
+  auto const environment = recorded_environment("env-plain.txt", "task 1 on node2");
+  NodeFacts const facts{"node2", 8, 2, "", "3.0"};
+  auto const text = [&](char const* mode) {
+    return dry_run({"--dry-run", "--slurm-env", mode, "./train"}, environment, facts);
+  };
+
+  CHECK(text("per-worker").find("\n  SLURM_STEP_NODELIST=") == std::string::npos);  // the same as inherited
+  CHECK(text("per-worker").find("\n  SLURM_PROCID=3\n") != std::string::npos);
+  CHECK(text("keep").find("\nSLURM_*      as srun set them for this task\n") != std::string::npos);
+  CHECK(text("clear").find("\nSLURM_*      none for workers; the originals are CXXRUN_SLURM_*\n") != std::string::npos);
+  CHECK(text("clear").find("CXXRUN_SLURM_JOB_USER") == std::string::npos);
+}
+
 TEST_CASE("dry_run: no value of an inherited variable is shown", "[unit]") {
   std::string const text = dry_run({"--nnodes", "2", "--rdzv-endpoint", "h", "p"},
                                    {{"TOKEN", "hunter2"}, {"OMP_NUM_THREADS", "9"}}, {"n", 1, 1, "", "none"});
