@@ -1,0 +1,7 @@
+#!/bin/bash
+#SBATCH --job-name=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-node=2
+
+srun -l cxxrun train.py 20 --save-every 2

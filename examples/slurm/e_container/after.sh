@@ -1,0 +1,8 @@
+#!/bin/bash
+#SBATCH --job-name=train
+#SBATCH --nodes=2
+#SBATCH --ntasks-per-node=1
+#SBATCH --gpus-per-task=2
+
+srun cxxrun --nproc-per-node=$SLURM_GPUS_PER_TASK \
+    apptainer exec --nv image.sif python3 train.py --local-rank='${local_rank}'
