@@ -15,6 +15,7 @@
 #include "launcher/health_check.hpp"
 #include "launcher/hosting.hpp"
 #include "launcher/log_pump.hpp"
+#include "launcher/machine.hpp"
 #include "launcher/policies.hpp"
 #include "launcher/report.hpp"
 #include "launcher/signal_policy.hpp"
@@ -34,11 +35,17 @@ using rendezvous::Verdict;
 
 constexpr int kFlushDeadlineMs = 5000;
 
+std::optional<std::string> value_of(Environment const& environment, std::string const& name) {
+  auto const found = environment.find(name);
+  return found == environment.end() ? std::nullopt : std::optional(found->second);
+}
+
 class Agent {
  public:
   Agent(AgentConfig config, os::AgentSide const& side)
       : config_(std::move(config)),
         policy_(agent_policy(config_.options)),
+        cpus_(config_.cpus.mode, config_.facts.workers, value_of(config_.environment, "CUDA_VISIBLE_DEVICES")),
         parent_watch_(io_, fcntl(side.parent_watch.get(), F_DUPFD_CLOEXEC, 3)),
         signals_(io_) {
     context_.parent = side.parent;
@@ -65,6 +72,7 @@ class Agent {
     log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody
     pump_.on_error([](std::string const& line) { log(Level::error, line); });
     if (auto const hosted = hosting_.begin(); hosted) {
+      cpus_.begin();
       call();
       io_.run();
     } else {
@@ -102,8 +110,21 @@ class Agent {
   void perform(agent::StartWorkers const& action) {
     auto const& generation = action.generation;
     make_directories(generation);
+    choose_cpus();
     supervisor_->start(generation.number,
                        plan_workers(generation, config_.options, config_.facts, config_.environment));
+  }
+
+  /// Once, before the first workers: the same for every generation.
+  void choose_cpus() {
+    if (std::exchange(cpus_chosen_, true)) {
+      return;
+    }
+    auto plan = cpus_.take();
+    if (!plan.note.empty()) {
+      log(config_.cpus.asked ? Level::warn : Level::debug, plan.note);
+    }
+    config_.facts.cpu_sets = std::move(plan.sets);
   }
 
   void perform(agent::RunCheck const& action) {
@@ -232,6 +253,7 @@ class Agent {
 
   AgentConfig config_;
   agent::Policy policy_;
+  CpuFinder cpus_;
   agent::State state_;
   asio::io_context io_{1};
   asio::posix::stream_descriptor parent_watch_;
@@ -246,6 +268,7 @@ class Agent {
   std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers());
   std::deque<agent::Event> inbox_;
   bool stepping_ = false;
+  bool cpus_chosen_ = false;
   std::optional<agent::Exit> exit_;
   std::optional<Verdict> verdict_;
   std::optional<Error> failed_;

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "launcher/cpu_plan.hpp"
 #include "launcher/log_dir.hpp"
 #include "launcher/options.hpp"
 #include "launcher/topology.hpp"
@@ -21,6 +22,7 @@ struct AgentConfig {
   Options options;
   JobTopology topology;
   NodeFacts facts;
+  CpuChoice cpus;
   LogRoot logs;             ///< removed by whoever ends last, when it is temporary
   Environment environment;  ///< what workers inherit
   std::string nonce;        ///< this agent's incarnation

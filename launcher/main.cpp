@@ -12,6 +12,7 @@
 #include "launcher/agent.hpp"
 #include "launcher/dry_run.hpp"
 #include "launcher/log_dir.hpp"
+#include "launcher/machine.hpp"
 #include "launcher/option_values.hpp"
 #include "launcher/options.hpp"
 #include "launcher/visible_devices.hpp"
@@ -103,6 +104,19 @@ int agent_or_refusal(launcher::AgentConfig const& config, os::AgentSide const& s
   }
 }
 
+int show_dry_run(launcher::AgentConfig config, launcher::Environment const& environment) {
+  auto const visible = find(environment, "CUDA_VISIBLE_DEVICES");
+  launcher::CpuFinder cpus(config.cpus.mode, config.facts.workers,
+                           visible ? std::optional<std::string>(*visible) : std::nullopt);
+  auto plan = cpus.take();
+  config.facts.cpu_sets = std::move(plan.sets);
+  if (!config.cpus.note.empty() || !plan.note.empty()) {
+    config.topology.notes.push_back(config.cpus.note + plan.note);
+  }
+  std::fputs(launcher::dry_run_text(config.options, config.topology, config.facts, environment).c_str(), stdout);
+  return 0;
+}
+
 int run(std::vector<std::string> const& arguments) {
   os::ensure_standard_descriptors();
   auto const environment = read_environment();
@@ -125,9 +139,12 @@ int run(std::vector<std::string> const& arguments) {
   config.facts = *std::move(facts);
   std::vector<std::string> notes = config.options.notes;
   notes.insert(notes.end(), config.topology.notes.begin(), config.topology.notes.end());
+  config.cpus = launcher::choose_cpu_mode(config.options, environment, config.facts.workers);
+  if (!config.cpus.note.empty()) {
+    notes.push_back(config.cpus.note);
+  }
   if (config.options.dry_run) {
-    std::fputs(launcher::dry_run_text(config.options, config.topology, config.facts, environment).c_str(), stdout);
-    return 0;
+    return show_dry_run(std::move(config), environment);
   }
   auto logs = open_logs(config.options, config.facts, environment, notes);
   if (!logs) {

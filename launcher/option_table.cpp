@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "launcher/cpu_plan.hpp"
 #include "launcher/option_values.hpp"
 #include "src/core/endpoint.hpp"
 #include "src/core/text.hpp"
@@ -86,6 +87,22 @@ Result<bool> parse_on_off(Text text) {
   return text == "on" || text == "off" ? Result<bool>(text == "on") : Result<bool>(expected("on or off is expected"));
 }
 
+Result<CpuMode> parse_cpu_bind(Text text) {
+  if (text != "share" && text != "none") {
+    return expected("share or none is expected");
+  }
+  return text == "share" ? CpuMode::share : CpuMode::none;
+}
+
+Result<CpuMode> parse_numa_binding(Text text) {
+  for (auto const mode : {CpuMode::node, CpuMode::socket, CpuMode::exclusive, CpuMode::core_complex}) {
+    if (text == name_of(mode)) {
+      return mode;
+    }
+  }
+  return expected("node, socket, exclusive or core-complex is expected");
+}
+
 Result<StdinMode> parse_stdin(Text text) {
   if (text != "null" && text != "rank0") {
     return expected("null or rank0 is expected");
@@ -154,6 +171,10 @@ constexpr std::array kRows = {
               set<parse_port, &Options::master_port>},
     OptionRow{kNodes, "", "--local-addr", "HOST", "address of this node as the others reach it",
               set<parse_host_or_nothing, &Options::local_addr>},
+    OptionRow{kNodes, "", "--cpu-bind", "share|none", "divide the node's CPUs among its workers [share under Slurm]",
+              set<parse_cpu_bind, &Options::cpu_bind>},
+    OptionRow{kNodes, "", "--numa-binding", "MODE", "CPUs near each GPU: node, socket, exclusive or core-complex",
+              set<parse_numa_binding, &Options::numa_binding>},
 
     OptionRow{kSupervision, "", "--max-restarts", "N", "restarts of the whole job after worker failures [3]",
               set<parse_number<1'000'000>, &Options::max_restarts>},
@@ -208,7 +229,6 @@ constexpr std::array kRefused = {
     RefusedOption{"--event-log-handler", "cxxrun's own lines go to standard error; see --log-level"},
     RefusedOption{"--exit-barrier-timeout", "nodes end together without a barrier"},
     RefusedOption{"--logs-specs", "the layout of --log-dir is fixed"},
-    RefusedOption{"--numa-binding", "bind with srun --cpu-bind"},
     RefusedOption{"--run-path", "every worker is a new process; drop it"},
     RefusedOption{"--signals-to-handle", "TERM, INT, HUP and QUIT stop the job, others are passed on; drop it"},
     RefusedOption{"--virtual-local-rank", "use srun --gpus-per-task=1, which gives each worker one device"},

@@ -179,6 +179,9 @@ Result<void> check(Options& options) {
   if (options.module && options.no_python) {
     return fail(Errc::usage, "-m and --no-python exclude each other: a module needs Python; drop one of them");
   }
+  if (options.numa_binding != CpuMode::none && options.cpu_bind) {
+    return fail(Errc::usage, "--numa-binding and --cpu-bind exclude each other: drop one of them");
+  }
   if (options.program.empty()) {
     return fail(Errc::usage,
                 "no program given\nusage: cxxrun [options] program [arguments]   (cxxrun --help lists the options)");

@@ -45,6 +45,9 @@ enum class StdinMode { null, rank0 };
 /// --slurm-env: what workers find in SLURM_*: their own numbers, those of the task that carries them, or nothing.
 enum class SlurmEnv { per_worker, keep, clear };
 
+/// How workers are bound to CPUs: --cpu-bind (none, share) or --numa-binding (the others). docs/binding.md
+enum class CpuMode { none, share, node, socket, exclusive, core_complex };
+
 struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per process, grouped by meaning
   // topology
   std::optional<NodeRange> nnodes;  ///< unset: Slurm's nodes, else 1
@@ -59,6 +62,8 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::optional<std::string> master_addr;
   std::optional<std::uint16_t> master_port;
   std::string local_addr;
+  CpuMode numa_binding = CpuMode::none;
+  std::optional<CpuMode> cpu_bind;  ///< unset: share under Slurm, else none
   // supervision
   std::uint32_t max_restarts = 3;
   std::chrono::milliseconds shutdown_timeout{30'000};

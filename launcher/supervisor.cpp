@@ -296,6 +296,7 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
                                    spec.inherit_stdin ? STDIN_FILENO : -1,
                                    spec.out_is_err ? err->worker_end.get() : out->worker_end.get(),
                                    err->worker_end.get(),
+                                   spec.cpus,
                                    os::original_nofile_limit()};
     auto const started = os::spawn(request);
     if (!started.ok()) {

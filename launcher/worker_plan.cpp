@@ -58,7 +58,10 @@ StreamPlan stream(Options const& options, std::uint32_t local_rank, int bit, std
 }
 
 void set_defaults(Environment& environment, NodeFacts const& facts) {
-  std::uint32_t const threads = std::max(1U, facts.cpus / std::max(1U, facts.workers));
+  std::size_t threads = std::max(1U, facts.cpus / std::max(1U, facts.workers));
+  for (auto const& cpus : facts.cpu_sets) {
+    threads = std::min(threads, cpus.size());
+  }
   environment.emplace("OMP_NUM_THREADS", std::to_string(threads));
   environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   environment.emplace("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
@@ -147,6 +150,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     worker.out = stream(options, local_rank, kStdout, file("stdout.log"));
     worker.err = stream(options, local_rank, kStderr, file("stderr.log"));
     worker.error_file = file("error.json");
+    worker.cpus = index < facts.cpu_sets.size() ? facts.cpu_sets[index] : CpuSet{};
     worker.inherit_stdin = options.stdin_mode == StdinMode::rank0 && worker.rank == 0;
     change(slurm_changes(options.slurm_env, generation, index, facts.task.has_value(), inherited), environment);
     environment["RANK"] = std::to_string(worker.rank);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/cpu_cores.hpp"
 #include "launcher/options.hpp"
 #include "launcher/topology.hpp"
 #include "rendezvous/generation.hpp"
@@ -30,6 +31,7 @@ struct WorkerSpec {
   StreamPlan err;
   std::string error_file;      ///< TORCHELASTIC_ERROR_FILE; "" = none
   bool inherit_stdin = false;  ///< --stdin=rank0
+  CpuSet cpus;                 ///< CPUs it may run on; empty = those of cxxrun
   bool out_is_err = false;     ///< stdout is the stream that `err` describes; `out` counts for nothing
   bool operator==(WorkerSpec const&) const = default;
 };
@@ -42,6 +44,7 @@ struct NodeFacts {
   std::string log_root;       ///< directory of this agent's logs; "" = no files
   std::string run_id;
   std::optional<TaskPlace> task{};  ///< one worker per task of srun's
+  std::vector<CpuSet> cpu_sets = {};  ///< by local rank; empty: workers are not bound
   bool operator==(NodeFacts const&) const = default;
 };
 

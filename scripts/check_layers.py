@@ -34,6 +34,7 @@ SHELLS = {
     "launcher/log_dir": "makes and removes directories",
     "launcher/log_file": "one log file",
     "launcher/log_pump": "the workers' output, on its own thread",
+    "launcher/machine.": "CPUs, GPUs and where they are; a thread to find out",
     "launcher/main.cpp": "environment, exit code",
     "launcher/store_main.cpp": "the same for cxxrun-store",
     "launcher/supervisor": "starts, watches and reaps workers",
@@ -51,6 +52,7 @@ HEAVY = {
     r"nlohmann/json\.hpp": {"rendezvous/message_json.hpp", "launcher/report.cpp"},
     r"spdlog/": {"src/os/log.cpp"},
     r"CLI/": {"launcher/options.cpp"},
+    r"hwloc": {"launcher/machine.cpp"},
 }
 
 # <cerrno>, <csignal>, <sys/wait.h> and <sys/types.h> are vocabulary (numbers, macros): no touch of the outside.

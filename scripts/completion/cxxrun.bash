@@ -3,8 +3,8 @@ _cxxrun() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} word i
   local flags="--standalone --module --no-python --dry-run --version --help"
   local valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --rdzv-backend --rdzv-conf --node-rank --master-addr
-    --master-port --local-addr --max-restarts --shutdown-timeout --restart-timeout --kill-timeout --heartbeat-timeout
-    --health-check --health-check-timeout --role --agent-store
+    --master-port --local-addr --cpu-bind --numa-binding --max-restarts --shutdown-timeout --restart-timeout
+    --kill-timeout --heartbeat-timeout --health-check --health-check-timeout --role --agent-store
     --stdin --slurm-env --log-dir --redirects --tee --local-ranks-filter --log-level --monitor-interval --start-method"
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
@@ -25,6 +25,8 @@ _cxxrun() {
     --nproc-per-node) COMPREPLY=($(compgen -W "auto gpu cpu" -- "$cur")) ;;
     --rdzv-backend) COMPREPLY=($(compgen -W "static c10d" -- "$cur")) ;;
     --agent-store) COMPREPLY=($(compgen -W "on off" -- "$cur")) ;;
+    --cpu-bind) COMPREPLY=($(compgen -W "share none" -- "$cur")) ;;
+    --numa-binding) COMPREPLY=($(compgen -W "node socket exclusive core-complex" -- "$cur")) ;;
     --stdin) COMPREPLY=($(compgen -W "null rank0" -- "$cur")) ;;
     --slurm-env) COMPREPLY=($(compgen -W "per-worker keep clear" -- "$cur")) ;;
     --log-level) COMPREPLY=($(compgen -W "debug info warn error" -- "$cur")) ;;

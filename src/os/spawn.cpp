@@ -29,7 +29,9 @@ struct ChildPlan {
   char* const* argv = nullptr;
   char* const* environment = nullptr;
   char const* directory = nullptr;
-  int fds[3] = {-1, -1, -1};  // NOLINT(modernize-avoid-c-arrays): no library call in the child
+  int fds[3] = {-1, -1, -1};            // NOLINT(modernize-avoid-c-arrays): no library call in the child
+  unsigned long const* cpus = nullptr;  // NOLINT(google-runtime-int): the kernel's words of a CPU mask
+  std::size_t cpu_bytes = 0;            // 0: leave the CPUs alone
   bool set_nofile = false;
   rlimit nofile{};
   pid_t parent = 0;
@@ -88,6 +90,9 @@ CXXRUN_CHILD_CODE int child_main(void* argument) {
   }
   // A belt: every descriptor of ours is CLOEXEC already, those of a library may not be. ENOSYS before Linux 5.11.
   syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
+  if (plan->cpu_bytes > 0 && syscall(SYS_sched_setaffinity, 0, plan->cpu_bytes, plan->cpus) < 0) {
+    give_up(plan, SpawnStage::cpus);
+  }
   if (plan->set_nofile) {
     syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &plan->nofile, nullptr);
   }
@@ -119,6 +124,18 @@ std::vector<char*> pointers_to(std::vector<std::string> const& strings) {
   }
   pointers.push_back(nullptr);
   return pointers;
+}
+
+using CpuMask = std::vector<unsigned long>;  // NOLINT(google-runtime-int): the kernel's own layout
+
+CpuMask mask_of(std::vector<std::uint32_t> const& cpus) {
+  constexpr std::size_t kBits = sizeof(CpuMask::value_type) * 8;
+  CpuMask mask;
+  for (auto const cpu : cpus) {
+    mask.resize(std::max<std::size_t>(mask.size(), cpu / kBits + 1));
+    mask[cpu / kBits] |= CpuMask::value_type{1} << (cpu % kBits);
+  }
+  return mask;
 }
 
 ChildPlan plan_child(SpawnRequest const& request, char* const* argv, char* const* environment) {
@@ -165,6 +182,9 @@ SpawnResult spawn(SpawnRequest const& request) {
   auto const argv = pointers_to(request.argv);
   auto const environment = pointers_to(request.environment);
   ChildPlan plan = plan_child(request, argv.data(), environment.data());
+  auto const mask = mask_of(request.cpus);
+  plan.cpus = mask.data();
+  plan.cpu_bytes = mask.size() * sizeof(CpuMask::value_type);
   // A stack of its own: the child may run in our memory, but not on the frames we are standing on.
   void* const stack =
       mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
@@ -221,6 +241,9 @@ std::string explain_failed_start(std::string const& name, SpawnStage stage, int 
   std::string const start = "cannot start '" + name + "': ";
   if (stage == SpawnStage::directory) {
     return start + "cannot enter its working directory: " + std::strerror(error);
+  }
+  if (stage == SpawnStage::cpus) {
+    return start + "cannot bind it to its CPUs: " + std::strerror(error) + "; --cpu-bind none leaves them alone";
   }
   if (stage == SpawnStage::fork && error == EAGAIN) {
     return start + "the limit on processes is reached; raise `ulimit -u` or start fewer workers";

@@ -19,11 +19,12 @@ struct SpawnRequest {
   int in = -1;                           ///< descriptors to become 0, 1, 2: above 2, or already in place;
   int out = -1;                          ///<   -1 = /dev/null
   int err = -1;
+  std::vector<std::uint32_t> cpus;           ///< CPUs to bind it to; empty = inherit
   std::optional<std::uint64_t> nofile_soft;  ///< soft RLIMIT_NOFILE to set; nothing = inherit
 };
 
 /// The step at which a start failed.
-enum class SpawnStage { find, fork, session, directory, descriptors, exec };
+enum class SpawnStage { find, fork, session, directory, descriptors, cpus, exec };
 
 /// A pid, or the errno of the step that failed (then no process and no zombie is left).
 struct SpawnResult {

@@ -52,16 +52,26 @@ std::string short_hostname() {
   return full.substr(0, full.find('.'));
 }
 
-std::uint32_t usable_cpus() {
+std::vector<std::uint32_t> allowed_cpus() {
   for (int limit = 1024; limit <= 1024 * 64; limit *= 4) {
     std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> const set(CPU_ALLOC(static_cast<std::size_t>(limit)),
                                                                [](cpu_set_t* s) { CPU_FREE(s); });
     std::size_t const bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(limit));
     if (set && sched_getaffinity(0, bytes, set.get()) == 0) {
-      return static_cast<std::uint32_t>(std::max(1, CPU_COUNT_S(bytes, set.get())));
+      std::vector<std::uint32_t> cpus;
+      for (std::size_t cpu = 0; cpu < bytes * 8; ++cpu) {
+        if (CPU_ISSET_S(cpu, bytes, set.get())) {
+          cpus.push_back(static_cast<std::uint32_t>(cpu));
+        }
+      }
+      return cpus;
     }
   }
-  return 1;
+  return {};
+}
+
+std::uint32_t usable_cpus() {
+  return std::max(1U, static_cast<std::uint32_t>(allowed_cpus().size()));
 }
 
 void raise_nofile_limit() {

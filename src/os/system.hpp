@@ -5,12 +5,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace cxxrun::os {
 
 /// The host's name up to the first dot.
 [[nodiscard]] std::string short_hostname();
-/// CPUs this process may run on (sched_getaffinity), at least 1.
+/// CPUs this process may run on (sched_getaffinity), ascending; empty when the kernel does not say.
+[[nodiscard]] std::vector<std::uint32_t> allowed_cpus();
+/// Their number, at least 1.
 [[nodiscard]] std::uint32_t usable_cpus();
 
 /// Raises the soft limit on descriptors to the hard one. Call once, before threads.

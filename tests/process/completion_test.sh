@@ -13,7 +13,7 @@ expect() {  # expect "OFFERS" WORD...: the offers, sorted
   [[ $got == "$want" ]] || { echo "cxxrun $*: offered '$got', want '$want'"; failed=1; }
 }
 
-expect "--nnodes --no-python --node-rank --nproc-per-node" --n
+expect "--nnodes --no-python --node-rank --nproc-per-node --numa-binding" --n
 expect "auto" --nproc-per-node a
 expect "auto" --nproc_per_node a
 expect "auto" --nproc-per-node = a

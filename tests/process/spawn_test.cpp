@@ -9,6 +9,7 @@
 #include "src/core/exit_status.hpp"
 #include "src/os/children.hpp"
 #include "src/os/signals.hpp"
+#include "src/os/system.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_bench.hpp"
 
@@ -177,4 +178,21 @@ TEST_CASE("children: a sweep kills daemons in sessions of their own, and spares 
   CHECK(os::sweep_descendants(Clock::now() + kGuard));
   CHECK_FALSE(os::has_children());
   fifo.wait_until_all_are_dead();
+}
+
+TEST_CASE("spawn: a child runs on the CPUs it is given, and one that cannot is a failed start", "[process]") {
+  auto const allowed = os::allowed_cpus();
+  REQUIRE_FALSE(allowed.empty());
+  os::SpawnRequest request;
+  request.path = "/bin/grep";
+  request.argv = {"grep", "Cpus_allowed_list", "/proc/self/status"};
+  request.cpus = {allowed.back()};
+  CHECK(output_of(request) == "Cpus_allowed_list:\t" + std::to_string(allowed.back()) + "\n");
+
+  request.cpus = {60'000};
+  auto const started = os::spawn(request);
+  CHECK(started.error == EINVAL);
+  CHECK(started.stage == os::SpawnStage::cpus);
+  CHECK(os::explain_failed_start("p", started.stage, started.error) ==
+        "cannot start 'p': cannot bind it to its CPUs: Invalid argument; --cpu-bind none leaves them alone");
 }

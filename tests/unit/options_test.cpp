@@ -38,6 +38,8 @@ std::string mistake(Words const& arguments, Environment const& environment = {})
 /// A value that each option accepts and that differs from the default.
 std::string sample(std::string const& name) {
   std::map<std::string, std::string> const samples = {{"--nnodes", "2:4"},
+                                                      {"--cpu-bind", "share"},
+                                                      {"--numa-binding", "core-complex"},
                                                       {"--health-check", "true"},
                                                       {"--health-check-timeout", "9"},
                                                       {"--nproc-per-node", "3"},

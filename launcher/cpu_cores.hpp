@@ -1,0 +1,52 @@
+// Machine, Core, CpuSet: the CPUs of a node as values, in the order in which they are neighbours. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace cxxrun::launcher {
+
+/// CPU numbers of the operating system, ascending.
+using CpuSet = std::vector<std::uint32_t>;
+
+/// One CPU (a hardware thread) and what it belongs to. `numa` is the operating system's number, as sysfs names it for
+/// a PCI device; the others only have to tell one package, cache or core of the machine from another.
+struct Pu {
+  std::uint32_t id = 0;
+  std::uint32_t package = 0;
+  std::uint32_t numa = 0;
+  std::uint32_t l3 = 0;
+  std::uint32_t core = 0;
+};
+
+struct Machine {
+  std::vector<Pu> pus;  ///< in any order
+};
+
+/// The allowed CPUs of one core, with where the core is.
+struct Core {
+  std::uint32_t package = 0;
+  std::uint32_t numa = 0;
+  std::uint32_t l3 = 0;
+  CpuSet cpus;
+};
+using Cores = std::span<Core const>;
+
+/// A member that says where a core is: package, numa or l3.
+using CoreField = std::uint32_t Core::*;
+
+/// The cores of which at least one CPU is allowed. Neighbours are beside each other: package, NUMA node, cache, core.
+/// A NUMA node that spans packages stays in one piece.
+[[nodiscard]] std::vector<Core> allowed_cores(Machine const& machine, CpuSet const& allowed);
+/// The pieces of `cores` with the same package, NUMA node or cache.
+[[nodiscard]] std::vector<Cores> groups_of(Cores cores, CoreField level);
+[[nodiscard]] CpuSet cpus_of(Cores cores);
+/// How many of `cores` each of `parts` (at least 1) gets: as equal as possible, the first ones one more.
+[[nodiscard]] std::vector<std::size_t> even_parts(std::size_t cores, std::size_t parts);
+/// "0-3,8".
+[[nodiscard]] std::string cpu_list(CpuSet const& cpus);
+
+}  // namespace cxxrun::launcher
