@@ -20,7 +20,7 @@ class Binding(JobCase):
     def setUp(self):
         super().setUp()
         self.program = self.worker(
-            "note cpus $(grep Cpus_allowed_list /proc/self/status | cut -f 2) $OMP_NUM_THREADS $(nproc)")
+            "note cpus $(grep Cpus_allowed_list /proc/self/status | cut -f 2) $OMP_NUM_THREADS $(env -u OMP_NUM_THREADS nproc)")
 
     def cpus(self, agent):
         """The CPUs of each worker, by rank."""

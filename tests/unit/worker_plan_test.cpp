@@ -209,3 +209,15 @@ TEST_CASE("worker_plan: a script is named for the start to look for, a program o
   CHECK(script_of({"--no-python", "train.py"}).empty());
   CHECK(script_of({"./train"}).empty());
 }
+
+TEST_CASE("worker_plan: bound workers get their CPUs, and OMP_NUM_THREADS fits the smallest share", "[unit]") {
+  NodeFacts facts = node_facts;
+  facts.cpu_sets = {{0, 1, 2, 8, 9, 10}, {3, 4, 5}};
+  auto const workers = planned({}, {}, facts);
+
+  CHECK(workers[0].cpus == CpuSet{0, 1, 2, 8, 9, 10});
+  CHECK(workers[1].cpus == CpuSet{3, 4, 5});
+  CHECK(variable(workers[0], "OMP_NUM_THREADS") == "3");  // 9 CPUs of 2 workers would be 4
+  CHECK(variable(planned({}, {{"OMP_NUM_THREADS", "7"}}, facts)[0], "OMP_NUM_THREADS") == "7");
+  CHECK(planned({})[0].cpus.empty());
+}
