@@ -127,6 +127,27 @@ class Ends(ContainerCase):
                     and any("apptainer" in argv(child) for child in jobs.children(pid)))
 
 
+class AgentInside(ContainerCase):
+    def in_container(self, options, *flags):
+        """A job whose cxxrun is itself in the container, with a worker that tells its place."""
+        show = self.worker('echo "rank $RANK of $WORLD_SIZE"', "show")
+        words = " ".join(["apptainer exec", options, "image.sif", self.cluster.base + "/bin/cxxrun", *flags, show])
+        text = script("e_container", "after.sh")
+        return self.submit("e_container", text[:text.index("srun")] + f"srun {words}\n", programs=APPTAINER)
+
+    def test_a_container_that_keeps_the_environment_is_no_different_from_none(self):
+        output = self.finish(self.in_container(""))
+        self.assertEqual(sorted(re.findall(r"rank \d of \d", output)), [f"rank {rank} of 4" for rank in range(4)])
+        self.row("containers", "srun apptainer exec IMAGE cxxrun ./train", "one job over all nodes")
+
+    def test_where_slurms_variables_are_dropped_nnodes_keeps_each_node_from_training_alone(self):
+        output = self.finish(self.in_container("--cleanenv", "--nnodes 2"), "FAILED")
+        self.assertNotIn("rank", output)
+        self.assertIn("cxxrun: --nnodes 2", output)
+        self.row("containers", "srun apptainer exec --cleanenv IMAGE cxxrun --nnodes 2 ./train",
+                 "exit 100; without --nnodes each node would be a job of its own")
+
+
 class Signals(ContainerCase):
     """As on most clusters: Slurm signals only the task, cxxrun the workers. (linuxproc signals every process, those in
     containers too, and apptainer passes on what it got: there each signal comes twice, with or without cxxrun.)"""
