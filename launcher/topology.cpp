@@ -172,6 +172,17 @@ void place(Options const& options, SlurmStep const& step, Environment const& env
   }
 }
 
+/// srun does not tell its tasks whether it was given --no-kill, only when the variable for it was set.
+void remark_on_loss(Environment const& environment, JobTopology& topology) {
+  auto const kept = environment.find("SLURM_NO_KILL");
+  if (topology.min_nodes < topology.max_nodes && topology.meeting.host == Meeting::Host::me &&
+      (kept == environment.end() || kept->second != "set")) {
+    topology.remarks.emplace_back(
+        "when a node is lost Slurm kills the whole step, unless both srun and sbatch have --no-kill; then an elastic "
+        "job goes on (export SLURM_NO_KILL=set before srun says the same, and silences this line)");
+  }
+}
+
 Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Environment const& environment) {
   SlurmStep const& step = *slurm.step;
   auto const range = step.several_tasks ? task_range(options, step)
@@ -194,6 +205,7 @@ Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Env
   topology.run_id = options.rdzv_id.value_or(step.run_id);
   topology.notes = slurm.notes;
   place(options, step, environment, topology);
+  remark_on_loss(environment, topology);
   Result<void> met;
   if (!options.rdzv_endpoint.empty()) {
     auto const endpoint = parse_endpoint(options.rdzv_endpoint);

@@ -36,10 +36,8 @@ Verdict make_verdict(State const& state, Policy const& policy, End end, int code
   verdict.restarts = state.restarts;
   verdict.max_restarts = policy.max_restarts;
   verdict.failures = failures_of(state);
-  for (auto const& seat : state.seats) {
-    if (seat.now == Seat::Now::lost) {
-      verdict.lost_nodes.push_back(seat.node.host);
-    }
+  for (auto const& [key, host] : state.gone) {
+    verdict.lost_nodes.push_back(host);
   }
   for (auto const& [key, line] : state.unfit) {
     verdict.set_aside.push_back(line);

@@ -239,7 +239,10 @@ void conclude(Turn& turn, Verdict verdict) {
   for (auto const& [agent, node] : state.present) {
     turn.act(Tell{agent, Finished{verdict.exit_code, line}});
   }
-  turn.say(std::string("verdict: ") + name_of(verdict.end));
+  turn.say(std::string("verdict: ") + name_of(verdict.end) +
+           (verdict.end == End::success && !verdict.lost_nodes.empty()
+                ? "; lost on the way: " + join(verdict.lost_nodes, ", ")
+                : ""));
   turn.act(Conclude{verdict});
   state.verdict = std::move(verdict);
   if (state.present.empty()) {

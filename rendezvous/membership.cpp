@@ -70,6 +70,7 @@ void on(Turn& turn, Joined const& event) {
     return;
   }
   state.present.emplace(event.agent, event.node);
+  state.gone.erase(node_key(event.node));
   if (event.node.node_index) {
     state.dead.erase(*event.node.node_index);
     state.index_owner[*event.node.node_index] = event.agent;

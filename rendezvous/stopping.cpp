@@ -43,6 +43,7 @@ void after_stop(Turn& turn) {
 
 void count_loss(State& state, NodeInfo const& node) {
   ++state.losses[node_key(node)];
+  state.gone[node_key(node)] = node.host;
   mark_dead(state, node);
 }
 

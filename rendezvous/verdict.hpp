@@ -44,7 +44,7 @@ struct Verdict {
   std::uint32_t restarts = 0;    ///< consumed
   std::uint32_t max_restarts = 0;
   std::vector<Failure> failures;        ///< the cause first, then what followed from it, by group rank and rank
-  std::vector<std::string> lost_nodes;  ///< hosts lost in the last generation
+  std::vector<std::string> lost_nodes;  ///< hosts lost during the job and not back, sorted by node
   std::vector<std::string> set_aside;   ///< "host: why" of nodes whose health check failed
   bool operator==(Verdict const&) const = default;
 };
