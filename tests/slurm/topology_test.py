@@ -125,6 +125,14 @@ class OneTaskPerNode(Topology):
                 self.assertEqual(len(self.events("told")) - before, 8, done)
                 self.row("zero flags", f"srun -N2 --ntasks-per-node=1 {request} cxxrun ./train", "4 workers per node")
 
+    def test_nodes_with_different_numbers_of_gpus(self):
+        workers = self.workers("-N2", "--ntasks-per-node=1", "--gpus=3", "cxxrun", self.teller())
+        self.assertEqual(self.column(workers, "CXXRUN_HOST", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "SLURM_TASKS_PER_NODE",
+                                     "SLURM_NTASKS_PER_NODE"),
+                         [("node1", "0", "2", "2,1", "unset"), ("node1", "1", "2", "2,1", "unset"),
+                          ("node2", "0", "1", "2,1", "unset")])
+        self.row("zero flags", "srun -N2 --ntasks-per-node=1 --gpus=3 cxxrun ./train", "2 workers and 1")
+
     def test_a_program_that_reads_slurm_alone_finds_its_own_numbers(self):
         workers = self.workers("-N2", "--ntasks-per-node=1", "-c4", "cxxrun", "--nproc-per-node", "2", self.teller())
         for worker in workers:
