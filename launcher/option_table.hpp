@@ -42,7 +42,7 @@ struct RefusedOption {
 /// The line for an argument that no row knows: refused by name, or unknown with the nearest spelling.
 [[nodiscard]] std::string explain_unknown(std::string_view argument);
 
-/// The text of --help: grouped, at most 48 lines of at most 100 columns.
+/// The text of --help: grouped, at most 64 lines of at most 100 columns.
 [[nodiscard]] std::string help_text();
 
 }  // namespace cxxrun::launcher

@@ -1,6 +1,7 @@
 #include "rendezvous/forming.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "rendezvous/cause.hpp"
@@ -148,7 +149,7 @@ void consider_forming(Turn& turn) {
   }
   if (here < min) {
     state.window_deadline.reset();
-    if (here > 0) {
+    if (std::has_single_bit(here)) {  // a line for each of a thousand would tell less
       turn.say("waiting for nodes: " + std::to_string(here) + " of at least " + std::to_string(min) + ", for at most " +
                seconds_text(turn.policy.join_timeout));
     }

@@ -204,13 +204,13 @@ TEST_CASE("options: options without effect say why", "[unit]") {
               "--start-method has no effect: every worker is a new process"});
 }
 
-TEST_CASE("options: help fits two screens and names every option once", "[unit]") {
+TEST_CASE("options: help stays short and names every option once", "[unit]") {
   EarlyExit const help = early({"--nnodes", "2", "--help"});
   auto const lines = cxxrun::split(help.text, '\n');
 
   CHECK(help.code == 0);
   CHECK(early({"-h", "p"}) == help);
-  CHECK(lines.size() - 1 <= 48);
+  CHECK(lines.size() - 1 <= 64);
   for (auto const& line : lines) {
     CHECK(line.size() <= 100);
   }

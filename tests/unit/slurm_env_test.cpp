@@ -178,7 +178,7 @@ TEST_CASE("slurm_env: variables that contradict each other are named with their 
   says("SLURM_STEP_NUM_NODES", "3", "SLURM_STEP_NUM_NODES is 3 but SLURM_STEP_NODELIST names 2");
   says("SLURM_STEP_TASKS_PER_NODE", "1(x3)", "SLURM_STEP_NUM_NODES is 2 but SLURM_STEP_TASKS_PER_NODE counts 3");
   says("SLURM_NODEID", "2", "SLURM_NODEID is 2 but the step has 2 nodes");
-  says("SLURM_LOCALID", "1", "SLURM_LOCALID is 1 but this node has 1 tasks");
+  says("SLURM_LOCALID", "1", "SLURM_LOCALID is 1 but this node has 1 task");
   says("SLURM_STEP_NUM_TASKS", "3", "SLURM_STEP_NUM_TASKS is 3 but SLURM_STEP_TASKS_PER_NODE adds up to 2");
   says("SLURM_STEP_TASKS_PER_NODE", "2,1", "SLURM_STEP_NUM_TASKS is 2 but SLURM_STEP_TASKS_PER_NODE adds up to 3");
   says("SLURM_STEP_TASKS_PER_NODE", "65536(x2)",
