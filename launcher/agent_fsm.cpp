@@ -126,6 +126,7 @@ void hear(Turn& turn, rendezvous::Stop const& message) {
     case Life::stopping: turn.act(stop_order(turn, grace, SIGTERM, false)); break;
     case Life::waiting:
     case Life::leaving:
+    case Life::aside:
     case Life::farewell:
     case Life::done: break;
   }
@@ -193,10 +194,8 @@ void check_ended(Turn& turn, GroupEnded const& event) {
     return;
   }
   turn.act(Tell{rendezvous::Unfit{number_of(state), why}});
-  state.exit_code = rendezvous::kExitTooFewNodes;
-  state.last_line = why;
+  state.life = Life::aside;
   turn.reason = std::move(why);
-  say_farewell(turn);
 }
 
 void on(Turn& turn, GroupEnded const& event) {

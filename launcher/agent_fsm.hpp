@@ -33,6 +33,7 @@ enum class Life {
   ended,     ///< all workers have ended by themselves; the coordinator knows
   stopping,  ///< workers are being stopped on the coordinator's order
   leaving,   ///< workers are being stopped because this agent ends (signal, coordinator lost)
+  aside,     ///< the health check failed: no workers any more; waits for the end of the job
   farewell,  ///< told to end; workers are gone; waiting for the coordinator's last word
   done,
 };

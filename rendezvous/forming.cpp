@@ -237,8 +237,10 @@ void conclude(Turn& turn, Verdict verdict) {
   state.answer_deadline = turn.now + turn.policy.linger;
   std::string const line =
       verdict.end == End::success ? "" : std::string(name_of(verdict.end)) + ": " + verdict.summary;
-  for (auto const& [agent, node] : state.present) {
-    turn.act(Tell{agent, Finished{verdict.exit_code, line}});
+  for (auto const* const agents : {&state.present, &state.aside}) {
+    for (auto const& [agent, node] : *agents) {
+      turn.act(Tell{agent, Finished{verdict.exit_code, line}});
+    }
   }
   turn.say(std::string("verdict: ") + name_of(verdict.end) +
            (verdict.end == End::success && !verdict.lost_nodes.empty()
@@ -246,7 +248,11 @@ void conclude(Turn& turn, Verdict verdict) {
                 : ""));
   turn.act(Conclude{verdict});
   state.verdict = std::move(verdict);
-  if (state.present.empty()) {
+  close_if_alone(turn);
+}
+
+void close_if_alone(Turn& turn) {
+  if (turn.state.present.empty() && turn.state.aside.empty()) {
     turn.act(Close{});
   }
 }

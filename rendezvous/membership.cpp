@@ -115,6 +115,9 @@ void on(Turn& turn, Lost const& event) {
   State& state = turn.state;
   auto const it = state.present.find(event.agent);
   if (it == state.present.end()) {
+    if (state.aside.erase(event.agent) > 0 && state.phase == Phase::finished) {
+      close_if_alone(turn);
+    }
     return;
   }
   NodeInfo const node = it->second;
@@ -122,9 +125,7 @@ void on(Turn& turn, Lost const& event) {
   bool const awaited_stop = state.phase == Phase::stopping && seat != nullptr && seat->now != Seat::Now::stopped;
   drop(state, event.agent);
   if (state.phase == Phase::finished) {
-    if (state.present.empty()) {
-      turn.act(Close{});
-    }
+    close_if_alone(turn);
   } else if (seat == nullptr) {
     turn.say("lost " + node.host + " (" + event.how + ") while it waited");
     if (state.phase == Phase::forming) {
@@ -195,10 +196,28 @@ void hear(Turn& turn, Seat& seat, Stopped const& message) {
   answered(turn);
 }
 
+/// A node that was set aside is told to end: nobody misses it, but the coordinator's host takes the job with it.
+void leave_aside(Turn& turn, AgentId agent, int signal) {
+  State& state = turn.state;
+  NodeInfo const node = state.aside.at(agent);
+  turn.act(Tell{agent, Finished{128 + signal, ""}});
+  turn.act(HangUp{agent});
+  state.aside.erase(agent);
+  if (node.hosts) {
+    auto const why = node.host + " was told to end by " + signal_name(signal);
+    state.stop = {StopKind::user, signal, why};
+    conclude(turn, make_verdict(state, turn.policy, End::stopped, 128 + signal, why));
+  }
+}
+
 /// One agent was told to end. The job goes on without it when it is elastic and neither the coordinator's own host
 /// nor too many leave; else it ends for all.
 void leave(Turn& turn, AgentId agent, int signal) {
   State& state = turn.state;
+  if (state.phase != Phase::finished && state.aside.contains(agent)) {
+    leave_aside(turn, agent, signal);
+    return;
+  }
   auto const it = state.present.find(agent);
   if (it == state.present.end() || state.phase == Phase::finished) {
     return;
@@ -256,8 +275,7 @@ void set_aside(Turn& turn, AgentId agent, std::string const& why) {
   turn.say("set aside " + node.host + ": " + why);
   state.unfit.emplace(node_key(node), node.host + ": " + why);
   mark_dead(state, node);
-  turn.act(Tell{agent, Refused{kExitTooFewNodes, "set aside: " + why}});
-  turn.act(HangUp{agent});
+  state.aside.emplace(agent, node);  // it leaves with the others: Slurm may end a step when a task leaves early
   drop(state, agent);
   if (seated) {
     turn.act(CloseStore{state.number});

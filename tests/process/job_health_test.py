@@ -42,9 +42,10 @@ class Health(JobCase):
     def test_a_node_that_fails_is_set_aside_and_the_other_one_goes_on(self):
         first, second = self.two('test $NODE = a || { echo "GPU 3 is gone"; exit 9; }', "--log-dir", self.path("logs"),
                                  "--rdzv-conf", "last_call_timeout=1")
-        self.assert_codes([0, 112], first, second)
+        self.assert_codes([0, 0], first, second)
+        self.assertIn("set aside", first.stderr)
         self.assertIn("health check: exit code 9: GPU 3 is gone", first.stderr)
-        self.assertIn("health check: exit code 9: GPU 3 is gone", second.stderr)
+        self.assertIn(":health] GPU 3 is gone", second.stderr)
         self.assertEqual([event[3] for event in self.events("start")], ["1"])
         self.assertEqual(len(self.events("check")), 2)  # the passed check of the first attempt counts
         [file] = glob.glob(self.path("logs/*/verdict.json"))
@@ -52,8 +53,35 @@ class Health(JobCase):
 
     def test_the_host_of_the_rendezvous_may_be_the_one_set_aside(self):
         first, second = self.two("test $NODE = b", "--rdzv-conf", "last_call_timeout=1")
-        self.assert_codes([112, 0], first, second)
+        self.assert_codes([0, 0], first, second)
         self.assertEqual([event[3] for event in self.events("start")], ["1"])
+
+    def test_a_node_set_aside_stays_until_the_end_and_leaves_with_the_code_of_the_job(self):
+        self.make_gate("go")
+        self.program = self.worker("note start\ngate go\nexit 7")
+        first, second = self.two("test $NODE = a", "--rdzv-conf", "last_call_timeout=1", "--max-restarts", "0")
+        self.await_events(1, "start")
+        self.assertIsNone(second.process.poll())
+        self.open_gate("go")
+        self.assert_codes([7, 7], first, second)
+
+    def test_a_node_set_aside_that_is_told_to_end_disturbs_nobody_unless_it_hosts(self):
+        self.make_gate("go")
+        self.program = self.worker("note start\ngate go")
+        first, second = self.two("test $NODE = a", "--rdzv-conf", "last_call_timeout=1")
+        self.await_events(1, "start")
+        second.process.terminate()
+        self.assertEqual(second.wait(), 143, second.stderr)
+        self.open_gate("go")
+        self.assert_codes([0], first)
+
+    def test_the_host_that_was_set_aside_ends_the_job_when_it_is_told_to_end(self):
+        self.make_gate("go")
+        self.program = self.worker("note start\ngate go")
+        first, second = self.two("test $NODE = b", "--rdzv-conf", "last_call_timeout=1")
+        self.await_events(1, "start")
+        first.process.terminate()
+        self.assert_codes([143, 143], first, second)
 
     def test_a_fixed_size_that_loses_a_node_to_its_check_ends_at_once(self):
         first, second = self.two("test $NODE = a", nnodes="2")

@@ -48,6 +48,11 @@ Driver driver_at(Life life) {
     driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(1)}));
     return driver;
   }
+  if (life == Life::aside) {
+    driver = driver_at(Life::checking);
+    driver.feed(GroupEnded{1, {bad_exit()}, {}});
+    return driver;
+  }
   driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(1)}));
   if (life == Life::ready) {
     return driver;
@@ -179,8 +184,8 @@ TEST_CASE("agent: a failed check is told instead of the ack, and nothing starts 
   auto const actions = driver.feed(GroupEnded{1, {exit}, {}});
   CHECK(actions.front() == Action{Tell{rdzv::Unfit{1, "health check: exit code 3: GPU 3 fell off the bus"}}});
   CHECK(driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(2)})).empty());
-  CHECK(driver.feed(rdzv::ToAgent(rdzv::Refused{112, "why"})) ==
-        std::vector<Action>{Exit{112, "refused by the coordinator: why"}});
+  CHECK(driver.feed(Tick{}, TimePoint{} + 24h).empty());  // it stays until the job ends
+  CHECK(driver.feed(rdzv::ToAgent(rdzv::Finished{0, ""})) == std::vector<Action>{Exit{0, ""}});
 }
 
 TEST_CASE("agent: a check that takes too long is killed, and has failed whatever its code", "[unit]") {
@@ -229,8 +234,8 @@ TEST_CASE("agent: every event in every life has an answer, and workers never run
                                   EndSignal{SIGTERM},
                                   KillSignal{},
                                   Tick{}};
-  for (auto const life : {Life::waiting, Life::checking, Life::ready, Life::running, Life::ended, Life::stopping,
-                          Life::leaving, Life::farewell, Life::done}) {
+  for (auto const life : {Life::waiting, Life::checking, Life::aside, Life::ready, Life::running, Life::ended,
+                          Life::stopping, Life::leaving, Life::farewell, Life::done}) {
     for (auto const& first : events) {
       for (auto const& second : events) {
         auto driver = driver_at(life);
