@@ -7,13 +7,13 @@ namespace cxxrun::launcher {
 namespace {
 
 std::string last_line(std::string const& text) {
-  auto const lines = split(text, '\n');
-  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
-    if (!trim(*line).empty()) {
-      return printable(trim(*line));
+  std::string last;
+  for (auto const& line : split(text, '\n')) {
+    if (!trim(line).empty()) {
+      last = trim(line);
     }
   }
-  return {};
+  return printable(last);
 }
 
 }  // namespace
