@@ -1,6 +1,6 @@
 # Installed: the programs, the library for workers, its headers, CMake and pkg-config files, manual page, completion.
 include(CMakePackageConfigHelpers)
-install(TARGETS cxxrun_program cxxrun_store_program)
+install(TARGETS cxxrun_program cxxrun_rendezvous_program cxxrun_store_program)
 install(TARGETS cxxrun EXPORT cxxrunTargets)
 install(DIRECTORY include/cxxrun DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
@@ -14,6 +14,6 @@ install(FILES ${PROJECT_BINARY_DIR}/cxxrunConfig.cmake ${PROJECT_BINARY_DIR}/cxx
 configure_file(cmake/cxxrun.pc.in ${PROJECT_BINARY_DIR}/cxxrun.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/cxxrun.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(FILES docs/cxxrun.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES docs/cxxrun.1 docs/cxxrun-rendezvous.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES scripts/completion/cxxrun.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
   RENAME cxxrun)

@@ -3,12 +3,14 @@
 #include <deque>
 #include <fcntl.h>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <unistd.h>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "launcher/agent_fsm.hpp"
@@ -71,12 +73,14 @@ class Agent {
     });
     log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody
     pump_.on_error([](std::string const& line) { log(Level::error, line); });
-    if (auto const hosted = hosting_.begin(); hosted) {
-      cpus_.begin();
-      call();
-      io_.run();
+    cpus_.begin();
+    if (config_.topology.discovered) {
+      call_discovered();
     } else {
-      failed_ = hosted.error();
+      meet();
+    }
+    if (!failed_) {
+      io_.run();
     }
     return conclude();
   }
@@ -173,22 +177,52 @@ class Agent {
 
   // ---- meeting the others ------------------------------------------------------------------------------------
 
-  void call() {
+  void meet() {
+    if (auto const hosted = hosting_.begin(); !hosted) {
+      failed_ = hosted.error();
+      io_.stop();
+      return;
+    }
+    hosting_.open();
+    call(call_plan(config_.options, config_.topology, config_.facts, config_.nonce, hosting_.port()),
+         [this](Error const& error) {
+           failed_ = error;
+           io_.stop();
+         });
+  }
+
+  /// The job's own coordinator, unless it is gone.
+  void call_discovered() {
+    call(discovered_plan(config_.options, config_.topology, config_.facts, config_.nonce), [this](Error const& error) {
+      bool const gone = error.code == Errc::timeout || error.code == Errc::in_use || error.code == Errc::not_found;
+      std::string const& path = config_.topology.discovered->path;
+      if (!gone || config_.topology.source == JobTopology::Source::join) {
+        failed_ = gone ? fail(Errc::closed, error.message() + ", says " + path + ": the job is over or its host gone")
+                       : error;
+        io_.stop();
+        return;
+      }
+      log(Level::warn, path + " is ignored: " + error.message());
+      asio::post(io_, [this] { meet(); });  // not from within the link that is to go
+    });
+  }
+
+  void call(rendezvous::CallPlan plan, std::function<void(Error const&)> failed) {
     rendezvous::LinkHandlers on;
     on.joined = [this](rendezvous::HelloReply const& reply) { joined(reply); };
-    on.failed = [this](Error const& error) {
-      failed_ = error;
-      io_.stop();
-    };
+    on.failed = std::move(failed);
     on.message = [this](rendezvous::ToAgent message) { feed(std::move(message)); };
     on.closed = [this](std::string how) { feed(agent::Disconnected{std::move(how)}); };
     link_ = std::make_unique<rendezvous::CoordinatorLink>(io_, std::move(on));
-    hosting_.open();
-    link_->call(call_plan(config_.options, config_.topology, config_.facts, config_.nonce, hosting_.port()));
+    link_->call(std::move(plan));
   }
 
   /// Who answered at the endpoint may be another: the bind test lies behind address translation.
   void joined(rendezvous::HelloReply const& reply) {
+    config_.facts.run_id = reply.run_id;  // who joins a job by its number learns it here
+    if (config_.topology.source == JobTopology::Source::join) {
+      log(Level::info, "joined " + reply.run_id + " on " + config_.topology.discovered->host);
+    }
     feed(agent::Joined{});
     if (hosting_.active() && reply.coordinator != config_.nonce) {
       log(Level::warn, "the endpoint leads to another agent: it coordinates");
@@ -230,6 +264,7 @@ class Agent {
     return error.code == Errc::usage || error.code == Errc::not_found || error.code == Errc::refused
                ? rendezvous::kExitUsage
            : error.code == Errc::timeout ? rendezvous::kExitTooFewNodes
+           : error.code == Errc::closed  ? rendezvous::kExitCoordinatorLost
                                          : rendezvous::kExitSystem;
   }
 

@@ -18,6 +18,7 @@ char const* source_text(JobTopology::Source source) {
     case JobTopology::Source::standalone: return "standalone";
     case JobTopology::Source::flags: return "flags";
     case JobTopology::Source::slurm: return "Slurm step";
+    case JobTopology::Source::join: return "joined";
   }
   return "";
 }
@@ -77,6 +78,11 @@ std::string topology_text(Options const& options, JobTopology const& topology, N
   text += topology.task         ? ", task " + std::to_string(topology.task->process) + "\n"
           : topology.node_index ? ", index " + std::to_string(*topology.node_index) + "\n"
                                 : "\n";
+  if (topology.discovered) {
+    text += "rendezvous   " + topology.discovered->addresses.front() + ", port " +
+            std::to_string(topology.discovered->port) + ", found in " + topology.discovered->path + "\n";
+    text += topology.source == JobTopology::Source::join ? "" : "otherwise\n";
+  }
   text += "rendezvous   " + topology.meeting.address + ", " + ports_text(topology.meeting.ports) +
           (topology.meeting.loopback_only ? ", from this host only\n" : "\n");
   text += "hosted by    " + host_text(topology) + "\n";

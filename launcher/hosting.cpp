@@ -3,18 +3,29 @@
 #include <system_error>
 #include <utility>
 
+#include "launcher/discovery_file.hpp"
 #include "launcher/log_dir.hpp"
 #include "launcher/policies.hpp"
 #include "rendezvous/store_server.hpp"
 #include "src/os/bounded_thread.hpp"
 #include "src/os/local_address.hpp"
+#include "src/os/log.hpp"
 
 namespace cxxrun::launcher {
+namespace {
+
+constexpr Millis kFileDeadline{2000};  // for a file system that hangs
+
+}  // namespace
 
 Hosting::Hosting(boost::asio::io_context& io, AgentConfig const& config, rendezvous::CoordinatorHandlers handlers)
     : io_(io), config_(config), handlers_(std::move(handlers)) {}
 
-Hosting::~Hosting() = default;
+Hosting::~Hosting() {
+  if (announcing_ && announcing_->join_until(Clock::now() + kFileDeadline)) {
+    remove_discovery(announced_, config_.nonce);
+  }
+}
 
 Result<bool> Hosting::is_mine() const {
   auto const& meeting = config_.topology.meeting;
@@ -46,6 +57,7 @@ Result<void> Hosting::begin() {
   if (port) {
     port_ = *port;
     begin_directories();
+    announce();
     return {};
   }
   coordinator_.reset();
@@ -69,6 +81,29 @@ void Hosting::begin_directories() {
         });
   } catch (std::system_error const&) {
     directories_.reset();  // without a thread to spare they are made later
+  }
+}
+
+/// Written beside everything else: a home directory may be slow, and nobody who starts with us needs it.
+void Hosting::announce() {
+  if (config_.topology.announce_as.empty()) {
+    return;
+  }
+  auto self =
+      describe_self(config_.environment, config_.topology.announce_as, config_.facts.host, port_, config_.nonce);
+  self.run_id = config_.topology.run_id;
+  if (self.path.empty()) {
+    return;
+  }
+  announced_ = self.path;
+  try {
+    announcing_ = std::make_unique<os::BoundedThread>("cxxrun-file", [self] {
+      if (auto const written = write_discovery(self); !written) {
+        log(Level::warn, "no node can be added with --join: " + written.error().message());
+      }
+    });
+  } catch (std::system_error const& error) {
+    log(Level::warn, std::string("no node can be added with --join: ") + error.what());
   }
 }
 

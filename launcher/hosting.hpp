@@ -1,5 +1,5 @@
-// Hosting: what the agent of the first node does besides its own part: the coordinator, the stores, and the log
-// directories of the first generation. Does nothing on any other node.
+// Hosting: what the agent of the first node does besides its own part: the coordinator, the stores, the log directories
+// of the first generation, and the discovery file of a run that nodes may be added to. Does nothing on any other node.
 //
 // Runs on the thread of the io_context given to it; `begin` may block while a name is resolved.
 #pragma once
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "launcher/agent.hpp"
 #include "rendezvous/server.hpp"
@@ -41,11 +42,14 @@ class Hosting {
  private:
   [[nodiscard]] Result<bool> is_mine() const;
   void begin_directories();
+  void announce();
 
   boost::asio::io_context& io_;
   AgentConfig const& config_;
   rendezvous::CoordinatorHandlers handlers_;
   std::unique_ptr<os::BoundedThread> directories_;
+  std::unique_ptr<os::BoundedThread> announcing_;
+  std::string announced_;  ///< path of the discovery file, "" = none
   std::unique_ptr<rendezvous::StoreServer> stores_;
   std::unique_ptr<rendezvous::Coordinator> coordinator_;
   std::uint16_t port_ = 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/agent.hpp"
+#include "launcher/discovery_file.hpp"
 #include "launcher/dry_run.hpp"
 #include "launcher/log_dir.hpp"
 #include "launcher/machine.hpp"
@@ -53,6 +54,7 @@ launcher::Environment read_environment() {
 int complain(Error const& error) {
   std::fprintf(stderr, "cxxrun: %s\n", error.message().c_str());
   return error.code == Errc::usage || error.code == Errc::environment ? rendezvous::kExitUsage
+         : error.code == Errc::closed                                 ? rendezvous::kExitCoordinatorLost
                                                                       : rendezvous::kExitSystem;
 }
 
@@ -117,6 +119,33 @@ int show_dry_run(launcher::AgentConfig config, launcher::Environment const& envi
   return 0;
 }
 
+/// The file that leads to the coordinator: of the job to --join, or of the step's own job. One that is of no use to a
+/// step is a line in `trouble`.
+Result<std::optional<launcher::Discovery>> discover(launcher::Options const& options,
+                                                    launcher::Environment const& environment,
+                                                    std::vector<std::string>& trouble) {
+  auto const dir = launcher::discovery_dir(environment);
+  if (options.join) {
+    auto const target = launcher::parse_join_target(*options.join);
+    auto chosen =
+        launcher::choose_discovery(launcher::list_discoveries(dir, *target, environment, trouble), *target, dir);
+    if (!chosen) {
+      return fail(chosen.error().code, chosen.error().context + (trouble.empty() ? "" : "; " + trouble.front()));
+    }
+    return std::optional<launcher::Discovery>(*std::move(chosen));
+  }
+  auto const name = launcher::discovery_name(environment);
+  if (dir.empty() || name.empty() || !find(environment, "SLURM_STEP_ID") || options.standalone) {
+    return std::optional<launcher::Discovery>();
+  }
+  auto found = launcher::read_discovery(dir + "/" + name);
+  if (!found) {
+    trouble.push_back(found.error().message() + "; it is ignored");
+    return std::optional<launcher::Discovery>();
+  }
+  return launcher::of_this_run_of_the_job(*std::move(found), environment);
+}
+
 int run(std::vector<std::string> const& arguments) {
   os::ensure_standard_descriptors();
   auto const environment = read_environment();
@@ -127,7 +156,12 @@ int run(std::vector<std::string> const& arguments) {
   }
   launcher::AgentConfig config;
   config.options = std::move(std::get<launcher::Options>(parsed));
-  auto topology = launcher::make_topology(config.options, environment, random_hex(16));
+  std::vector<std::string> trouble;
+  auto const discovery = discover(config.options, environment, trouble);
+  if (!discovery) {
+    return complain(discovery.error());
+  }
+  auto topology = launcher::make_topology(config.options, environment, random_hex(16), *discovery);
   if (!topology) {
     return complain(topology.error());
   }
@@ -138,6 +172,7 @@ int run(std::vector<std::string> const& arguments) {
   }
   config.facts = *std::move(facts);
   std::vector<std::string> notes = config.options.notes;
+  notes.insert(notes.end(), trouble.begin(), trouble.end());
   notes.insert(notes.end(), config.topology.notes.begin(), config.topology.notes.end());
   config.cpus = launcher::choose_cpu_mode(config.options, environment, config.facts.workers);
   if (!config.cpus.note.empty()) {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "launcher/cpu_plan.hpp"
+#include "launcher/discovery.hpp"
 #include "launcher/option_values.hpp"
 #include "src/core/endpoint.hpp"
 #include "src/core/text.hpp"
@@ -83,6 +84,11 @@ Result<std::string> parse_backend(Text text) {
                                   : expected("static or c10d is expected; both mean cxxrun's own rendezvous");
 }
 
+Result<std::string> parse_join(Text text) {
+  auto const target = parse_join_target(text);
+  return target ? Result<std::string>(text) : Result<std::string>(target.error());
+}
+
 Result<bool> parse_on_off(Text text) {
   return text == "on" || text == "off" ? Result<bool>(text == "on") : Result<bool>(expected("on or off is expected"));
 }
@@ -158,6 +164,8 @@ constexpr std::array kRows = {
               set<parse_endpoint_text, &Options::rdzv_endpoint>},
     OptionRow{kNodes, "", "--rdzv-id", "ID", "name of the job, the same on all nodes [Slurm's, else none]",
               set<parse_text, &Options::rdzv_id>},
+    OptionRow{kNodes, "", "--join", "JOBID[.STEP]", "enter that running job as one more node",
+              set<parse_join, &Options::join>},
     OptionRow{kNodes, "", "--rdzv-backend", "static|c10d", "accepted; both mean cxxrun's own rendezvous",
               set<parse_backend, &Options::rdzv_backend>},
     OptionRow{kNodes, "", "--rdzv-conf", "KEY=VALUE,...",

@@ -56,7 +56,8 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::string rdzv_endpoint;
   std::optional<std::string> rdzv_id;
   std::map<std::string, std::string> rdzv_conf;
-  std::optional<bool> is_host;  ///< rdzv_conf is_host: overrides every rule about who hosts
+  std::optional<std::string> join;  ///< JOBID or JOBID.STEP, checked
+  std::optional<bool> is_host;      ///< rdzv_conf is_host: overrides every rule about who hosts
   bool standalone = false;
   std::optional<std::uint32_t> node_rank;
   std::optional<std::string> master_addr;

@@ -5,10 +5,14 @@
 namespace cxxrun::launcher {
 namespace {
 
+using Asks = rendezvous::Hello::Asks;
+
 // Under Slurm containers start unevenly; elsewhere late nodes simply enter the running job.
 constexpr Millis kSlurmJoinWindow{60'000};
 // Beyond the longest stop: an agent that has not reported by then is not going to.
 constexpr Millis kStopSlack{10'000};
+// Whoever wrote a discovery file listens already.
+constexpr Millis kDiscoveryPatience{5'000};
 
 }  // namespace
 
@@ -43,6 +47,9 @@ rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topolo
   plan.addresses = {hosted && meeting.host == Meeting::Host::me ? "127.0.0.1" : meeting.address};
   plan.ports = hosted ? std::vector{*hosted} : meeting.ports;
   plan.run_id = topology.run_id;
+  bool const agreed_port = plan.ports.size() == 1;  // derived ports may lead to other jobs: nothing is opened there
+  bool const used_once = !options.rdzv_id && topology.source == JobTopology::Source::slurm;
+  plan.asks = !agreed_port ? Asks::meet : used_once ? Asks::open : Asks::reopen;
   plan.node.node_index = topology.node_index;
   plan.node.incarnation = nonce;
   plan.node.host = facts.host;
@@ -54,6 +61,24 @@ rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topolo
   plan.patience = options.join_timeout;
   bool const with_itself = topology.max_nodes == 1 || (hosted && meeting.host == Meeting::Host::me);
   plan.silence.timeout = with_itself ? Millis{0} : options.heartbeat_timeout;
+  return plan;
+}
+
+rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& topology, NodeFacts const& facts,
+                                     std::string const& nonce) {
+  auto plan = call_plan(options, topology, facts, nonce, std::nullopt);
+  auto const& discovery = *topology.discovered;
+  plan.addresses = discovery.addresses;
+  plan.ports = {discovery.port};
+  plan.coordinator = discovery.nonce;
+  plan.patience = kDiscoveryPatience;
+  plan.asks = options.rdzv_id ? Asks::reopen : Asks::open;
+  plan.silence.timeout = options.heartbeat_timeout;
+  if (topology.source == JobTopology::Source::join) {
+    plan.run_id = discovery.run_id;
+    plan.asks = Asks::enter;
+    plan.terms.reset();
+  }
   return plan;
 }
 

@@ -20,6 +20,9 @@ namespace cxxrun::launcher {
 [[nodiscard]] rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topology,
                                              NodeFacts const& facts, std::string const& nonce,
                                              std::optional<std::uint16_t> hosted);
+/// The same for the coordinator that `topology.discovered` says, which may be gone.
+[[nodiscard]] rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& topology,
+                                                   NodeFacts const& facts, std::string const& nonce);
 [[nodiscard]] agent::Policy agent_policy(Options const& options);
 
 }  // namespace cxxrun::launcher

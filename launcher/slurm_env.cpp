@@ -20,11 +20,6 @@ constexpr std::uint32_t kFirstSpecialStep = 4294967290;
 
 constexpr std::uint64_t kMaxTasks = 1'000'000;
 
-std::string value_of(Environment const& environment, std::string const& name) {
-  auto const found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 Error wrong(std::string const& what) {
   return fail(Errc::environment, "Slurm environment: " + what + kRemedy);
 }

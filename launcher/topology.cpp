@@ -219,10 +219,56 @@ Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Env
   if (!met) {
     return met.error();
   }
+  bool const may_be_taken = options.rdzv_id && topology.meeting.ports.size() == 1;  // by cxxrun-rendezvous
+  if (topology.meeting.host == Meeting::Host::me && may_be_taken) {
+    topology.meeting.host = Meeting::Host::find_out;
+  }
   if (options.is_host) {
     topology.meeting.host = host_if(*options.is_host);
   }
+  if (topology.min_nodes < topology.max_nodes) {
+    topology.announce_as = discovery_name(environment, value_of(environment, "SLURM_STEP_ID"));
+  }
   return topology;
+}
+
+/// Whether the agents of a step are told to meet elsewhere: at cxxrun-rendezvous, or at the agents of another step.
+bool meets_outside(Options const& options, SlurmStep const& step) {
+  auto const endpoint = parse_endpoint(options.rdzv_endpoint);
+  bool const somewhere = endpoint && endpoint->port.value_or(0) != 0 && !is_ip_literal(endpoint->host) &&
+                         !is_loopback(endpoint->host) && options.rdzv_id && !step.several_tasks;
+  return somewhere && std::none_of(step.node_names.begin(), step.node_names.end(),
+                                   [&](std::string const& name) { return same_host_name(name, endpoint->host); });
+}
+
+/// --join: the job says everything but what this node is.
+Result<JobTopology> joining(Options const& options, SlurmView const& slurm, Discovery const& discovery) {
+  std::string const contradicts = options.nnodes                   ? "--nnodes"
+                                  : options.node_rank              ? "--node-rank"
+                                  : options.rdzv_id                ? "--rdzv-id"
+                                  : !options.rdzv_endpoint.empty() ? "--rdzv-endpoint"
+                                  : options.standalone             ? "--standalone"
+                                  : options.is_host                ? "--rdzv-conf is_host"
+                                                                   : "";
+  if (!contradicts.empty()) {
+    return fail(Errc::usage, contradicts + " with --join: the job that is joined says that; drop it");
+  }
+  if (slurm.step && slurm.step->several_tasks) {
+    return fail(Errc::usage, "--join with several tasks on a node: use srun --ntasks-per-node=1");
+  }
+  JobTopology topology = common(options, {});
+  topology.source = JobTopology::Source::join;
+  topology.run_id = discovery.run_id.empty() ? discovery.job : discovery.run_id;
+  topology.discovered = discovery;
+  topology.host = slurm.step ? slurm.step->node_names[slurm.step->node_index] : "";
+  topology.meeting = {Meeting::Host::other, discovery.addresses.front(), {discovery.port}, false};
+  return topology;
+}
+
+/// The job's own rendezvous is where its steps meet, unless another port is asked for.
+bool may_use(Discovery const& discovery, Options const& options) {
+  auto const endpoint = parse_endpoint(options.rdzv_endpoint);
+  return !endpoint || endpoint->port.value_or(discovery.port) == discovery.port;
 }
 
 /// --rdzv-endpoint outside Slurm.
@@ -242,7 +288,8 @@ Result<Meeting> meeting_at_endpoint(Options const& options, NodeRange const& ran
   if (options.node_rank) {
     meeting.host = host_if(*options.node_rank == 0);
   } else {
-    meeting.host = range.max == 1 ? Meeting::Host::me : Meeting::Host::find_out;
+    bool const may_be_taken = options.rdzv_id && meeting.ports.front() != 0;  // by cxxrun-rendezvous
+    meeting.host = range.max == 1 && !may_be_taken ? Meeting::Host::me : Meeting::Host::find_out;
   }
   return meeting;
 }
@@ -290,9 +337,12 @@ Result<JobTopology> by_flags(Options const& options, SlurmView const& slurm, Nod
 
 }  // namespace
 
-Result<JobTopology> make_topology(Options const& options, Environment const& environment,
-                                  std::string const& random_id) {
+Result<JobTopology> make_topology(Options const& options, Environment const& environment, std::string const& random_id,
+                                  std::optional<Discovery> const& discovery) {
   auto const slurm = read_slurm(environment);
+  if (options.join && discovery) {
+    return joining(options, slurm ? *slurm : SlurmView{}, *discovery);
+  }
   if (options.standalone && options.nnodes && options.nnodes->min > 1) {
     return fail(Errc::usage, "--standalone is for one node but --nnodes " + range_text(*options.nnodes) +
                                  " asks for more; drop one of them");
@@ -303,18 +353,23 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
   if (!slurm) {
     return slurm.error();
   }
-  NodeRange const range = options.nnodes.value_or(NodeRange{});
   bool const has_place = !options.rdzv_endpoint.empty() || options.master_addr;
   auto const& step = slurm->step;
+  bool const outside = step && meets_outside(options, *step);
+  auto const here = outside ? static_cast<std::uint32_t>(step->node_names.size()) : 1U;
+  NodeRange const range = options.nnodes.value_or(NodeRange{here, here});
   // A step of one task with a meeting place given: agents of other steps or jobs may be expected there.
   bool const shared_step = step && (step->node_names.size() > 1 || step->several_tasks);
   auto topology = [&]() -> Result<JobTopology> {
-    if (shared_step || (step && !has_place && range.max > 1)) {
+    if ((shared_step && !outside) || (step && !has_place && (range.max > 1 || discovery))) {
       return in_slurm(options, *slurm, environment);
     }
     bool const by_flags_alone = has_place || options.master_port || range.max > 1;
     return by_flags_alone ? by_flags(options, *slurm, range) : standalone(options, *slurm, random_id);
   }();
+  if (topology && step && discovery && may_use(*discovery, options)) {
+    topology->discovered = discovery;
+  }
   if (topology && topology->master_port != 0 && topology->meeting.ports.front() == topology->master_port) {
     topology->master_port = 0;
     topology->notes.emplace_back("--master-port is the port of --rdzv-endpoint too; the store gets another one");

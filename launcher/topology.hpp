@@ -5,17 +5,15 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cxxrun/error.hpp"
+#include "launcher/discovery.hpp"
+#include "launcher/environment.hpp"
 
 namespace cxxrun::launcher {
-
-/// The environment as data, so that pure code never calls getenv.
-using Environment = std::map<std::string, std::string>;
 
 /// Where agents meet. Ports are tried in order; the handshake carries the run id, so a foreign
 /// coordinator on one of them is recognised and skipped.
@@ -45,17 +43,19 @@ struct TaskPlace {
 
 /// Everything known about the job at start. "Nodes" are agents here: with `task` set, one per task.
 struct JobTopology {
-  enum class Source { standalone, flags, slurm };
+  enum class Source { standalone, flags, slurm, join };
   Source source = Source::standalone;
   std::string run_id;  ///< shared by all agents of the job; part of every handshake
   std::uint32_t min_nodes = 1;
   std::uint32_t max_nodes = 1;
-  std::optional<std::uint32_t> expected_nodes;  ///< nodes of the Slurm step: nobody else can come
+  std::optional<std::uint32_t> expected_nodes;  ///< nodes of the Slurm step: who comes without being added by hand
   std::optional<std::uint32_t> node_index;      ///< position in the step or --node-rank; orders group ranks
   std::optional<TaskPlace> task;                ///< set: one agent per task, with one worker each
   std::string host;                             ///< this node's name when Slurm told us, else empty
   std::vector<std::string> node_names;          ///< of the step, in Slurm's order, else empty
+  std::optional<Discovery> discovered;  ///< a coordinator of the job; called first, `meeting` if it does not answer
   Meeting meeting;
+  std::string announce_as;           ///< discovery file to write when this agent hosts; empty: none
   std::string master_addr;           ///< --master-addr or --local-addr to announce; empty: as reached
   std::uint16_t master_port = 0;     ///< exact port for the store (--master-port); 0: kernel's choice
   std::vector<std::string> notes;    ///< lines worth telling the user ("endpoint names a node of the step")
@@ -66,8 +66,10 @@ struct JobTopology {
 struct Options;
 
 /// Decides from flags and Slurm's variables who meets where; docs/torchrun.md has the rules. Pure. `random_id` names
-/// the job of --standalone. Errc::usage or Errc::environment, in one line that says what to type instead.
+/// the job of --standalone. `discovery`: what the file of the step's own job says, or that of the job to --join.
+/// Errc::usage or Errc::environment, in one line that says what to type instead.
 [[nodiscard]] Result<JobTopology> make_topology(Options const& options, Environment const& environment,
-                                                std::string const& random_id);
+                                                std::string const& random_id,
+                                                std::optional<Discovery> const& discovery = {});
 
 }  // namespace cxxrun::launcher

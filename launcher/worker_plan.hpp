@@ -43,7 +43,7 @@ struct NodeFacts {
   std::uint32_t workers = 1;  ///< resolved --nproc-per-node
   std::string log_root;       ///< directory of this agent's logs; "" = no files
   std::string run_id;
-  std::optional<TaskPlace> task{};  ///< one worker per task of srun's
+  std::optional<TaskPlace> task{};    ///< one worker per task of srun's
   std::vector<CpuSet> cpu_sets = {};  ///< by local rank; empty: workers are not bound
   bool operator==(NodeFacts const&) const = default;
 };

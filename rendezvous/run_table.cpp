@@ -113,18 +113,25 @@ Place place(RunTable const& table, Hello const& hello) {
   return elsewhere(table, hello.run_id);
 }
 
-Place admit(RunTable const& table, Hello const& hello, std::optional<Terms> const& terms) {
+Place admit(RunTable const& table, Hello const& hello, Join const& join) {
   Place where = place(table, hello);
   if (auto const* other = std::get_if<Elsewhere>(&where)) {
     return TurnedAway{kExitUsage, other->why};
   }
-  if (std::holds_alternative<Opens>(where) && !terms) {
+  if (std::holds_alternative<Opens>(where) && !join.terms) {
     return TurnedAway{kExitUsage, hello.run_id + " cannot begin with an agent that brings no terms"};
   }
-  if (auto const* belongs = std::get_if<Belongs>(&where); belongs != nullptr && terms) {
-    if (auto line = disagreement(find_run(table, belongs->run)->terms, *terms); !line.empty()) {
-      return TurnedAway{kExitUsage, std::move(line)};
-    }
+  auto const* belongs = std::get_if<Belongs>(&where);
+  if (belongs == nullptr || !join.terms) {
+    return where;
+  }
+  auto const& run = *find_run(table, belongs->run);
+  if (auto line = disagreement(run.terms, *join.terms); !line.empty()) {
+    return TurnedAway{kExitUsage, std::move(line)};
+  }
+  if (run.terms.max_nodes == 1 && !table.serves_all && !join.node.hosts) {
+    return TurnedAway{kExitSystem, "another job " + run.id +
+                                       " of one node has this port; choose another one with --rdzv-endpoint HOST:PORT"};
   }
   return where;
 }

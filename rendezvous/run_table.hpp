@@ -66,8 +66,8 @@ using Place = std::variant<Belongs, Opens, Elsewhere, TurnedAway>;
 [[nodiscard]] Place place(RunTable const& table, Hello const& hello);
 
 /// The same for an agent that joins: one that wants other terms than its run has, or opens one without any, is turned
-/// away. Never Elsewhere.
-[[nodiscard]] Place admit(RunTable const& table, Hello const& hello, std::optional<Terms> const& terms);
+/// away; so is one that wanted a run of one node and found its port taken by another. Never Elsewhere.
+[[nodiscard]] Place admit(RunTable const& table, Hello const& hello, Join const& join);
 
 /// Opens a run and returns its entry. It goes on with the generation numbers of all runs before it, so that a number
 /// never comes back; and with the restart count of the last one when that ended without success and nobody else

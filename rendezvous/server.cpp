@@ -146,6 +146,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void quit(int signal) {
+    table.serves_all = false;
     auto const all = runs;
     for (auto const& [key, run] : all) {
       run->feed(Quit{signal});
@@ -304,7 +305,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       forget(id);
       return;
     }
-    Place const where = admit(table, peer.hello, join->terms);
+    Place const where = admit(table, peer.hello, *join);
     if (auto const* away = std::get_if<TurnedAway>(&where)) {
       log(Level::info, "refused " + join->node.host + ": " + away->why);
       peer.channel->send(encode(ToAgent(Refused{away->exit_code, away->why})));

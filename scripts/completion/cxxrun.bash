@@ -2,8 +2,8 @@
 _cxxrun() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} word i
   local flags="--standalone --module --no-python --dry-run --version --help"
-  local valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --rdzv-backend --rdzv-conf --node-rank --master-addr
-    --master-port --local-addr --cpu-bind --numa-binding --max-restarts --shutdown-timeout --restart-timeout
+  local valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank
+    --master-addr --master-port --local-addr --cpu-bind --numa-binding --max-restarts --shutdown-timeout --restart-timeout
     --kill-timeout --heartbeat-timeout --health-check --health-check-timeout --role --agent-store
     --stdin --slurm-env --log-dir --redirects --tee --local-ranks-filter --log-level --monitor-interval --start-method"
   COMPREPLY=()

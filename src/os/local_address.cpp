@@ -1,7 +1,12 @@
 #include "src/os/local_address.hpp"
 
+#include <arpa/inet.h>
+#include <array>
+#include <ifaddrs.h>
 #include <memory>
+#include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -35,6 +40,38 @@ Result<bool> is_local_address(std::string const& host) {
     }
   }
   return false;
+}
+
+std::vector<std::string> own_addresses(std::size_t most) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) {
+    return {};
+  }
+  std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> const owner(list, freeifaddrs);
+  std::vector<std::string> found;
+  for (int const family : {AF_INET, AF_INET6}) {
+    for (ifaddrs const* each = list; each != nullptr && found.size() < most; each = each->ifa_next) {
+      constexpr unsigned kUp = IFF_UP;
+      constexpr unsigned kLoopback = IFF_LOOPBACK;
+      if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family || (each->ifa_flags & kUp) == 0 ||
+          (each->ifa_flags & kLoopback) != 0) {
+        continue;
+      }
+      void const* bytes = &reinterpret_cast<sockaddr_in const*>(each->ifa_addr)->sin_addr;
+      if (family == AF_INET6) {
+        auto const& v6 = reinterpret_cast<sockaddr_in6 const*>(each->ifa_addr)->sin6_addr;
+        if (IN6_IS_ADDR_LINKLOCAL(&v6)) {
+          continue;
+        }
+        bytes = &v6;
+      }
+      std::array<char, INET6_ADDRSTRLEN> text{};
+      if (inet_ntop(family, bytes, text.data(), text.size()) != nullptr) {
+        found.emplace_back(text.data());
+      }
+    }
+  }
+  return found;
 }
 
 }  // namespace cxxrun::os

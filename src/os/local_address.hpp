@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cxxrun/error.hpp"
 
@@ -11,5 +12,8 @@ namespace cxxrun::os {
 /// second interfaces and /etc/hosts make that wrong. Resolves names, which may block for as long as the system's
 /// resolver does. Errc::not_found, naming the host, when it has no address at all.
 Result<bool> is_local_address(std::string const& host);
+
+/// Addresses of this machine's interfaces that are up, IPv4 before IPv6, at most `most`: no loopback, no link-local.
+[[nodiscard]] std::vector<std::string> own_addresses(std::size_t most);
 
 }  // namespace cxxrun::os

@@ -67,7 +67,9 @@ class Player {
       return std::visit([&](auto const& where) { return show(where, words); }, place(table_, hello_of(words)));
     }
     if (verb == "join") {
-      Place const where = admit(table_, hello_of(words), terms_of(words));
+      Join joined{{}, terms_of(words)};
+      joined.node.hosts = words.back() == "hosts";
+      Place const where = admit(table_, hello_of(words), joined);
       return std::holds_alternative<Opens>(where)
                  ? open(hello_of(words).run_id, *terms_of(words))
                  : std::visit([&](auto const& concrete) { return show(concrete, words); }, where);

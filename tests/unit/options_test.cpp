@@ -45,6 +45,7 @@ std::string sample(std::string const& name) {
                                                       {"--nproc-per-node", "3"},
                                                       {"--rdzv-endpoint", "h:1"},
                                                       {"--rdzv-id", "job"},
+                                                      {"--join", "12.0"},
                                                       {"--rdzv-backend", "c10d"},
                                                       {"--rdzv-conf", "rank=1"},
                                                       {"--node-rank", "1"},

@@ -318,3 +318,86 @@ TEST_CASE("topology: one node with a master port keeps it and stays on loopback"
   CHECK_FALSE(made({"--master-addr", "node1"}).meeting.loopback_only);
   CHECK(made({"--local-addr", "10.0.0.7"}).master_addr == "10.0.0.7");
 }
+
+namespace {
+
+Discovery found() {
+  Discovery discovery;
+  discovery.job = "3";
+  discovery.addresses = {"node1"};
+  discovery.port = 20500;
+  discovery.nonce = "abc";
+  discovery.path = "/d/lab-3";
+  return discovery;
+}
+
+cxxrun::Result<JobTopology> with_discovery(std::vector<std::string> words, Environment const& environment) {
+  words.emplace_back("program");
+  return make_topology(std::get<Options>(parse_options(words, {})), environment, "random", found());
+}
+
+}  // namespace
+
+TEST_CASE("topology: a step of a job with a rendezvous of its own meets there, else as ever", "[unit]") {
+  JobTopology expected = made({}, task());
+  expected.discovered = found();
+  CHECK(*with_discovery({}, task()) == expected);
+
+  auto const alone = with_discovery({}, lone_task());
+  REQUIRE(alone);
+  CHECK(alone->source == Source::slurm);
+  CHECK(alone->discovered.has_value());
+  CHECK(with_discovery({"--rdzv-endpoint", "node1:20500"}, task())->discovered.has_value());
+  CHECK(with_discovery({"--rdzv-endpoint", "node1"}, task())->discovered.has_value());
+  CHECK_FALSE(with_discovery({"--rdzv-endpoint", "node1:29400"}, task())->discovered.has_value());
+  CHECK_FALSE(with_discovery({"--standalone"}, task())->discovered.has_value());
+  CHECK_FALSE(with_discovery({}, {})->discovered.has_value());
+}
+
+TEST_CASE("topology: --join is one more node without a place of its own, whatever the step is that it runs in",
+          "[unit]") {
+  Environment half = task();
+  half.erase("SLURM_NODEID");
+  for (auto const& environment : {Environment{}, task(), lone_task(), half}) {
+    auto const joined = with_discovery({"--join", "3"}, environment);
+    REQUIRE(joined);
+    CHECK(joined->source == Source::join);
+    CHECK(joined->discovered == found());
+    CHECK_FALSE(joined->node_index.has_value());
+    CHECK_FALSE(joined->expected_nodes.has_value());
+    CHECK(joined->meeting.host == Host::other);
+  }
+  for (auto const& words : std::vector<std::vector<std::string>>{{"--nnodes", "2"},
+                                                                 {"--node-rank", "1"},
+                                                                 {"--rdzv-id", "x"},
+                                                                 {"--rdzv-endpoint", "h:1"},
+                                                                 {"--standalone"},
+                                                                 {"--rdzv-conf", "is_host=1"}}) {
+    auto all = words;
+    all.insert(all.end(), {"--join", "3"});
+    auto const refused = with_discovery(all, {});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().context.find(words.front()) != std::string::npos);
+    CHECK(refused.error().context.find("--join") != std::string::npos);
+  }
+}
+
+TEST_CASE("topology: a step with --rdzv-id may meet outside itself, at a host and port", "[unit]") {
+  auto const outside = made({"--rdzv-id", "x", "--rdzv-endpoint", "login:29400"}, task());
+  CHECK(outside.source == Source::flags);
+  CHECK(outside.run_id == "x");
+  CHECK(outside.min_nodes == 2);
+  CHECK(outside.max_nodes == 2);
+  CHECK(outside.meeting == Meeting{Host::find_out, "login", {29400}, false});
+  CHECK_FALSE(outside.node_index.has_value());
+  CHECK(made({"--rdzv-id", "x", "--nnodes", "4:8", "--rdzv-endpoint", "login:29400"}, task()).min_nodes == 4);
+  CHECK(mistake({"--rdzv-endpoint", "login:29400"}, task()).find("on no node of the Slurm step") != std::string::npos);
+  CHECK(mistake({"--rdzv-id", "x", "--rdzv-endpoint", "login"}, task()).find("on no node") != std::string::npos);
+}
+
+TEST_CASE("topology: only a step of elastic size says where it can be found", "[unit]") {
+  CHECK(made({}, task()).announce_as.empty());
+  CHECK(made({"--nnodes", "1:2"}, task()).announce_as == "lab-3.0");
+  CHECK(made({"--nnodes", "1:4"}, task()).announce_as == "lab-3.0");
+  CHECK(made({"--nnodes", "1:2", "--rdzv-endpoint", "h"}).announce_as.empty());
+}

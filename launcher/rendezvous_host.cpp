@@ -1,0 +1,149 @@
+#include "launcher/rendezvous_host.hpp"
+
+#include <csignal>
+#include <cstdio>
+#include <fcntl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include "launcher/report.hpp"
+#include "src/core/exit_status.hpp"
+#include "src/os/fd.hpp"
+#include "src/os/log.hpp"
+#include "src/os/signals.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+namespace asio = boost::asio;
+using asio::posix::stream_descriptor;
+using boost::system::error_code;
+
+/// A descriptor that becomes readable when the parent ends; none for a child of init, which does not.
+os::UniqueFd watch_parent() {
+  pid_t const parent = getppid();
+  return os::UniqueFd(parent > 1 ? static_cast<int>(syscall(SYS_pidfd_open, parent, 0)) : -1);
+}
+
+bool ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/// What ends us. A signal that is ignored stays so: Ctrl-C in a terminal is not for what a script has in the
+/// background.
+sigset_t ending_signals() {
+  sigset_t set = os::make_sigset({SIGTERM});
+  for (int const signal : {SIGINT, SIGHUP}) {
+    if (!ignored(signal)) {
+      sigaddset(&set, signal);
+    }
+  }
+  return set;
+}
+
+class RendezvousHost {
+ public:
+  explicit RendezvousHost(RendezvousConfig config)
+      : config_(std::move(config)), coordinator_(io_, stores_, config_.coordinator, handlers()) {}
+
+  Result<void> run() {
+    std::signal(SIGPIPE, SIG_IGN);
+    auto opened = os::SignalFd::open(ending_signals());
+    if (!opened) {
+      return opened.error();
+    }
+    signal_fd_ = *std::move(opened);
+    signals_.assign(fcntl(signal_fd_.fd(), F_DUPFD_CLOEXEC, 3));
+    await_signals();
+    await_parent();
+    auto const port = coordinator_.listen(config_.ports);
+    if (!port) {
+      return port.error();
+    }
+    if (auto const told = config_.listening(*port); !told) {
+      return told.error();
+    }
+    io_.run();
+    return {};
+  }
+
+ private:
+  rendezvous::CoordinatorHandlers handlers() {
+    rendezvous::CoordinatorHandlers on;
+    on.concluded = [this](std::string const& run_id, rendezvous::Verdict const& verdict) {
+      if (auto report = format_report(verdict, run_id, colour_); !report.empty()) {
+        std::fputs(report.c_str(), stderr);
+      }
+    };
+    on.closed = [this] { leave_if_idle(); };
+    return on;
+  }
+
+  void await_signals() {
+    signals_.async_wait(stream_descriptor::wait_read, [this](error_code const& error) {
+      if (error) {
+        return;
+      }
+      while (auto const info = signal_fd_.read()) {
+        end(info->signal, "told to end by " + signal_name(info->signal));
+      }
+      await_signals();
+    });
+  }
+
+  void await_parent() {
+    pid_t const parent = getppid();
+    parent_.assign(watch_parent().release());
+    if (getppid() != parent) {
+      end(SIGTERM, "whoever started this has ended");  // before it could be watched
+      return;
+    }
+    if (parent_.is_open()) {
+      parent_.async_wait(stream_descriptor::wait_read, [this](error_code const& error) {
+        if (!error) {
+          end(SIGTERM, "whoever started this has ended");
+        }
+      });
+    }
+  }
+
+  void end(int signal, std::string const& why) {
+    log(Level::info, why);
+    if (std::exchange(ending_, true)) {
+      io_.stop();
+      return;
+    }
+    coordinator_.quit(signal);  // no run is opened any more
+    leave_if_idle();
+  }
+
+  void leave_if_idle() {
+    if (ending_ && coordinator_.idle()) {
+      io_.stop();
+    }
+  }
+
+  RendezvousConfig config_;
+  bool const colour_ = isatty(STDERR_FILENO) != 0;
+  bool ending_ = false;
+  asio::io_context io_{1};
+  stream_descriptor signals_{io_};
+  stream_descriptor parent_{io_};
+  os::SignalFd signal_fd_;
+  rendezvous::StoreServer stores_;
+  rendezvous::Coordinator coordinator_;
+};
+
+}  // namespace
+
+Result<void> host_rendezvous(RendezvousConfig config) {
+  RendezvousHost host(std::move(config));
+  return host.run();
+}
+
+}  // namespace cxxrun::launcher

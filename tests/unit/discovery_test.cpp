@@ -1,0 +1,113 @@
+#include "launcher/discovery.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;            // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
+
+namespace {
+
+Discovery some(std::string const& run_id = "") {
+  Discovery discovery;
+  discovery.job = "12";
+  discovery.restarts = 1;
+  discovery.run_id = run_id;
+  discovery.addresses = {"node1", "10.0.0.1"};
+  discovery.port = 20123;
+  discovery.nonce = "abc";
+  discovery.host = "node1";
+  discovery.pid = 4711;
+  discovery.path = "/d/lab-12";
+  return discovery;
+}
+
+Environment const kJob{{"SLURM_JOB_ID", "12"}, {"SLURM_CLUSTER_NAME", "lab"}, {"HOME", "/home/u"}};
+
+}  // namespace
+
+TEST_CASE("discovery: what is written is what is read", "[unit]") {
+  for (auto const& discovery : {some(), some("12.0.1")}) {
+    auto const back = parse_discovery(discovery_text(discovery), "/d/lab-12");
+    REQUIRE(back);
+    CHECK(*back == discovery);
+  }
+}
+
+TEST_CASE("discovery: anything else is refused by its name", "[unit]") {
+  std::string const good = discovery_text(some());
+  for (std::size_t length = 0; length + 2 < good.size(); ++length) {
+    CHECK_FALSE(parse_discovery(good.substr(0, length), "p"));
+  }
+  std::vector<std::string> const bad{
+      "", "[]", "null", "{}", "{\"cxxrun_rendezvous\":2}", std::string(20000, ' ') + good, std::string(1000, '[')};
+  for (auto const& text : bad) {
+    auto const refused = parse_discovery(text, "/d/lab-12");
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().context.starts_with("/d/lab-12 is no discovery file of cxxrun ("));
+  }
+  for (auto const& [from, to] : std::vector<std::pair<std::string, std::string>>{
+           {"20123", "70000"}, {"20123", "0"}, {"20123", "-1"}, {"4711", "\"x\""}, {"\"node1\",", "7,"}}) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    CHECK_FALSE(parse_discovery(text, "p"));
+  }
+}
+
+TEST_CASE("discovery: the file of a job is named after cluster, job and step", "[unit]") {
+  CHECK(discovery_dir(kJob) == "/home/u/.cxxrun/rendezvous");
+  CHECK(discovery_dir({{"HOME", "/home/u"}, {"CXXRUN_DISCOVERY_DIR", "/d"}}) == "/d");
+  CHECK(discovery_dir({}).empty());
+  CHECK(discovery_name(kJob) == "lab-12");
+  CHECK(discovery_name(kJob, "3") == "lab-12.3");
+  CHECK(discovery_name({{"SLURM_JOB_ID", "12"}}) == "slurm-12");
+  CHECK(discovery_name({{"SLURM_JOB_ID", "12"}, {"SLURM_CLUSTER_NAME", "../x"}}) == ".._x-12");
+  CHECK(discovery_name({{"SLURM_JOB_ID", "../12"}}).empty());
+  CHECK(discovery_name({}).empty());
+}
+
+TEST_CASE("discovery: a target is a job or one of its steps", "[unit]") {
+  CHECK(*parse_join_target("12") == JoinTarget{"12", ""});
+  CHECK(*parse_join_target("12.0") == JoinTarget{"12", "0"});
+  for (char const* const wrong : {"", "x", "12_4", "12.0.1", "12.", ".1", "12+1", "-1"}) {
+    CHECK_FALSE(parse_join_target(wrong));
+  }
+}
+
+TEST_CASE("discovery: only files of that job, and of that step when one is named, lead to it", "[unit]") {
+  JoinTarget const job{"12", ""};
+  JoinTarget const step{"12", "1"};
+  for (char const* const name : {"lab-12", "lab-12.0", "lab-12.1"}) {
+    CHECK(may_lead_to(name, job, kJob));
+  }
+  for (char const* const name : {"lab-1", "lab-120", "other-12", ".lab-12.abc", "12", "lab-", ""}) {
+    CHECK_FALSE(may_lead_to(name, job, kJob));
+  }
+  CHECK(may_lead_to("lab-12", step, kJob));
+  CHECK(may_lead_to("lab-12.1", step, kJob));
+  CHECK_FALSE(may_lead_to("lab-12.0", step, kJob));
+  CHECK(may_lead_to("any-12", job, {}));
+}
+
+TEST_CASE("discovery: the rendezvous of a job goes before those of its steps, and one of several is not guessed",
+          "[unit]") {
+  JoinTarget const job{"12", ""};
+  CHECK(choose_discovery({some("12.0"), some()}, job, "/d")->run_id.empty());
+  CHECK(choose_discovery({some("12.0")}, job, "/d")->run_id == "12.0");
+  CHECK(choose_discovery({some()}, {"12", "3"}, "/d")->run_id == "12.3.1");
+
+  auto const several = choose_discovery({some("12.0"), some("12.1")}, job, "/d");
+  REQUIRE_FALSE(several);
+  CHECK(several.error().context == "--join 12: it could be 12.0 or 12.1; say which with --join JOBID.STEP");
+  auto const none = choose_discovery({}, job, "/d");
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == Errc::closed);
+  CHECK(none.error().context.find("looked in /d") != std::string::npos);
+}
+
+TEST_CASE("discovery: a file from before the job was requeued is not used", "[unit]") {
+  Environment requeued = kJob;
+  CHECK_FALSE(of_this_run_of_the_job(some(), requeued));
+  requeued["SLURM_RESTART_COUNT"] = "1";
+  CHECK(of_this_run_of_the_job(some(), requeued));
+  CHECK_FALSE(of_this_run_of_the_job(std::nullopt, requeued));
+}
