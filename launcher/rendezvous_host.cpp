@@ -1,5 +1,6 @@
 #include "launcher/rendezvous_host.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
@@ -9,6 +10,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 
 #include "launcher/report.hpp"
 #include "src/core/exit_status.hpp"
@@ -22,12 +24,6 @@ namespace {
 namespace asio = boost::asio;
 using asio::posix::stream_descriptor;
 using boost::system::error_code;
-
-/// A descriptor that becomes readable when the parent ends; none for a child of init, which does not.
-os::UniqueFd watch_parent() {
-  pid_t const parent = getppid();
-  return os::UniqueFd(parent > 1 ? static_cast<int>(syscall(SYS_pidfd_open, parent, 0)) : -1);
-}
 
 bool ignored(int signal) {
   struct sigaction action {};
@@ -60,7 +56,7 @@ class RendezvousHost {
     signal_fd_ = *std::move(opened);
     signals_.assign(fcntl(signal_fd_.fd(), F_DUPFD_CLOEXEC, 3));
     await_signals();
-    await_parent();
+    await_owner();
     auto const port = coordinator_.listen(config_.ports);
     if (!port) {
       return port.error();
@@ -96,21 +92,24 @@ class RendezvousHost {
     });
   }
 
-  void await_parent() {
-    pid_t const parent = getppid();
-    parent_.assign(watch_parent().release());
-    if (getppid() != parent) {
-      end(SIGTERM, "whoever started this has ended");  // before it could be watched
+  void await_owner() {
+    if (config_.owner <= 1) {  // init does not end
       return;
     }
-    if (parent_.is_open()) {
-      parent_.async_wait(stream_descriptor::wait_read, [this](error_code const& error) {
+    int const watch = static_cast<int>(syscall(SYS_pidfd_open, config_.owner, 0));
+    if (watch < 0 && errno == ESRCH) {
+      asio::post(io_, [this] { owner_ended(); });
+    } else if (watch >= 0) {
+      owner_.assign(watch);
+      owner_.async_wait(stream_descriptor::wait_read, [this](error_code const& error) {
         if (!error) {
-          end(SIGTERM, "whoever started this has ended");
+          owner_ended();
         }
       });
     }
   }
+
+  void owner_ended() { end(SIGTERM, "whoever started this has ended"); }
 
   void end(int signal, std::string const& why) {
     log(Level::info, why);
@@ -133,7 +132,7 @@ class RendezvousHost {
   bool ending_ = false;
   asio::io_context io_{1};
   stream_descriptor signals_{io_};
-  stream_descriptor parent_{io_};
+  stream_descriptor owner_{io_};
   os::SignalFd signal_fd_;
   rendezvous::StoreServer stores_;
   rendezvous::Coordinator coordinator_;

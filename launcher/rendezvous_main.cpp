@@ -1,9 +1,15 @@
 // cxxrun-rendezvous: the coordinator and the stores of a whole job as a program of its own, for the job script.
+#include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <fcntl.h>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 #include "launcher/discovery_file.hpp"
@@ -11,6 +17,7 @@
 #include "rendezvous/verdict.hpp"
 #include "src/core/endpoint.hpp"
 #include "src/core/port_sequence.hpp"
+#include "src/os/fd.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
@@ -33,7 +40,7 @@ constexpr char kUsage[] =
     "\n"
     "Hosts the coordinator and the stores for every run of cxxrun in a job. In a Slurm batch script:\n"
     "\n"
-    "    cxxrun-rendezvous &\n"
+    "    cxxrun-rendezvous --background\n"
     "    srun cxxrun train.py\n"
     "\n"
     "Each step of the job finds it by itself, through a file in ~/.cxxrun/rendezvous (or $CXXRUN_DISCOVERY_DIR).\n"
@@ -44,6 +51,7 @@ constexpr char kUsage[] =
     "  --port-range FIRST-LAST   take the ports, also those of the stores, from here only\n"
     "  --rdzv-id ID              serve runs of this id alone\n"
     "  --loopback                listen on 127.0.0.1 only\n"
+    "  --background              return once it listens and the steps can find it; it ends with whoever started it\n"
     "  --log-level LEVEL         debug, info, warn or error [info]\n"
     "  --version, --help\n"
     "\n"
@@ -55,6 +63,7 @@ struct Arguments {
   cxxrun::rendezvous::PortRange range;
   std::string id;
   bool loopback = false;
+  bool background = false;
   cxxrun::Level level = cxxrun::Level::info;
   bool help = false;
   bool version = false;
@@ -109,6 +118,8 @@ Arguments parse(std::vector<std::string_view> const& words) {
       arguments.problem = set(arguments, name, equals == std::string_view::npos ? words[++i] : word.substr(equals + 1));
     } else if (name == "--loopback") {
       arguments.loopback = true;
+    } else if (name == "--background") {
+      arguments.background = true;
     } else if (name == "--help" || name == "-h") {
       arguments.help = true;
     } else if (name == "--version") {
@@ -165,7 +176,8 @@ int complain(Error const& error) {
   return error.code == Errc::usage ? cxxrun::rendezvous::kExitUsage : cxxrun::rendezvous::kExitSystem;
 }
 
-int serve(Arguments const& arguments) {
+/// `announce` is given "HOST:PORT" once everybody can come.
+int serve(Arguments const& arguments, pid_t owner, std::function<void(std::string const&)> const& announce) {
   auto const environment = read_environment();
   std::string host = launcher::value_of(environment, "SLURMD_NODENAME");
   host = arguments.loopback ? "127.0.0.1" : host.empty() ? cxxrun::os::short_hostname() : host;
@@ -173,6 +185,7 @@ int serve(Arguments const& arguments) {
   std::string const name = launcher::discovery_name(environment);
   launcher::Discovery self;
   launcher::RendezvousConfig config;
+  config.owner = owner;
   config.ports = ports_to_try(arguments, environment);
   config.coordinator.nonce = nonce;
   config.coordinator.loopback_only = arguments.loopback;
@@ -191,8 +204,7 @@ int serve(Arguments const& arguments) {
         return written.error();
       }
     }
-    std::printf("%s\n", cxxrun::endpoint_text(host, port).c_str());
-    std::fflush(stdout);
+    announce(cxxrun::endpoint_text(host, port));
     return {};
   };
   auto const served = launcher::host_rendezvous(std::move(config));
@@ -200,6 +212,49 @@ int serve(Arguments const& arguments) {
     launcher::remove_discovery(self.path, nonce);
   }
   return served ? 0 : complain(served.error());
+}
+
+void print(std::string const& endpoint) {
+  std::printf("%s\n", endpoint.c_str());
+  std::fflush(stdout);
+}
+
+/// The work is a child's, of which only the first line is waited for; without one its exit code is ours. The child
+/// lets go of standard output, so that $(cxxrun-rendezvous --background) ends too.
+int serve_in_background(Arguments const& arguments) {
+  pid_t const owner = getppid();
+  std::array<int, 2> line{};
+  if (pipe2(line.data(), O_CLOEXEC) != 0) {
+    return complain(fail(Errc::io, "cannot make a pipe", errno));
+  }
+  cxxrun::os::UniqueFd reading(line[0]);
+  cxxrun::os::UniqueFd writing(line[1]);
+  pid_t const child = fork();
+  if (child < 0) {
+    return complain(fail(Errc::io, "cannot make a process", errno));
+  }
+  if (child == 0) {
+    reading.reset();
+    return serve(arguments, owner, [&](std::string const& endpoint) {
+      print(endpoint);
+      cxxrun::os::UniqueFd const nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
+      dup2(nowhere.get(), STDOUT_FILENO);
+      (void)write(writing.get(), "", 1);
+    });
+  }
+  writing.reset();
+  char ready = 0;
+  ssize_t got = 0;
+  do {
+    got = read(reading.get(), &ready, 1);
+  } while (got < 0 && errno == EINTR);
+  if (got == 1) {
+    return 0;
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 }  // namespace
@@ -220,5 +275,5 @@ int main(int argc, char* argv[]) {
   }
   cxxrun::log_setup("cxxrun-rendezvous", arguments.level);
   cxxrun::os::raise_nofile_limit();
-  return serve(arguments);
+  return arguments.background ? serve_in_background(arguments) : serve(arguments, getppid(), print);
 }

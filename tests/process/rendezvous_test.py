@@ -166,6 +166,23 @@ class End(Rendezvous):
                 os.remove(self.path(name))
 
 
+    def test_in_the_background_it_returns_once_it_can_be_found_and_ends_with_the_script(self):
+        env = self.environment(InSlurm.job)
+        script = subprocess.Popen(["/bin/bash", "-c", 'where=$("$0" --background); echo "$? $where"; '
+                                   'ls "$HOME/.cxxrun/rendezvous"; read -r line', program()],
+                                  env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(script.wait)
+        where = script.stdout.readline()
+        self.assertRegex(where, r"^0 localhost:\d+\n$")
+        self.assertEqual(script.stdout.readline(), "lab-12\n")
+        pid = json.loads(read(self.file()))["pid"]
+        self.assert_codes([0], self.start(self.worker("note start"), env=step(0)))
+        second = subprocess.run([program(), "--background"], env=env, capture_output=True, text=True)
+        self.assertEqual((second.returncode, second.stdout), (USAGE, ""), second.stderr)
+        script.communicate("end\n")
+        wait_until(lambda: not alive(pid) and not os.path.exists(self.file()), "it has ended")
+
+
 class InSlurm(Rendezvous):
     job = {"SLURM_JOB_ID": "12", "SLURM_CLUSTER_NAME": "lab", "SLURMD_NODENAME": "localhost"}
 
