@@ -1,5 +1,6 @@
 #include "launcher/agent.hpp"
 
+#include <csignal>
 #include <deque>
 #include <fcntl.h>
 #include <fstream>
@@ -14,6 +15,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "launcher/agent_fsm.hpp"
+#include "launcher/end_watch.hpp"
 #include "launcher/health_check.hpp"
 #include "launcher/hosting.hpp"
 #include "launcher/log_pump.hpp"
@@ -46,13 +48,13 @@ class Agent {
  public:
   Agent(AgentConfig config, os::AgentSide const& side)
       : config_(std::move(config)),
-        policy_(agent_policy(config_.options)),
+        policy_(agent_policy(config_.options, read_slurm_conf(config_.environment))),
         cpus_(config_.cpus.mode, config_.facts.workers, value_of(config_.environment, "CUDA_VISIBLE_DEVICES")),
         parent_watch_(io_, fcntl(side.parent_watch.get(), F_DUPFD_CLOEXEC, 3)),
         signals_(io_) {
     context_.parent = side.parent;
     context_.interrupt_ignored = side.interrupt_ignored;
-    if (config_.topology.source == JobTopology::Source::slurm) {
+    if (config_.environment.contains("SLURM_JOB_ID")) {
       context_.slurmstepd = os::find_ancestor("slurmstepd");
     }
   }
@@ -74,6 +76,7 @@ class Agent {
     log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody
     pump_.on_error([](std::string const& line) { log(Level::error, line); });
     cpus_.begin();
+    end_watch_.begin();
     if (config_.topology.discovered) {
       call_discovered();
     } else {
@@ -117,6 +120,7 @@ class Agent {
     choose_cpus();
     supervisor_->start(generation.number,
                        plan_workers(generation, config_.options, config_.facts, config_.environment));
+    end_watch_.workers_run();
   }
 
   /// Once, before the first workers: the same for every generation.
@@ -147,7 +151,10 @@ class Agent {
     }
   }
 
-  void perform(agent::StopWorkers const& action) { supervisor_->stop(action.order); }
+  void perform(agent::StopWorkers const& action) {
+    end_watch_.workers_end();
+    supervisor_->stop(action.order);
+  }
 
   void perform(agent::ArmTimer const& action) {
     timer_.expires_at(action.at);
@@ -171,6 +178,7 @@ class Agent {
   void leave_if_done() {
     if (exit_ && hosting_.done()) {
       timer_.cancel();
+      end_watch_.cancel();
       io_.stop();
     }
   }
@@ -301,6 +309,7 @@ class Agent {
   Hosting hosting_{io_, config_, coordinator_handlers()};
   std::unique_ptr<rendezvous::CoordinatorLink> link_;
   std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers());
+  EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
   std::deque<agent::Event> inbox_;
   bool stepping_ = false;
   bool cpus_chosen_ = false;
@@ -315,6 +324,13 @@ class Agent {
     return on;
   }
 
+  EndWatch::Handlers end_handlers() {
+    EndWatch::Handlers on;
+    on.pass = [this](int signal, std::set<pid_t>& served) { return supervisor_->forward(signal, served); };
+    on.end = [this] { feed(agent::EndSignal{SIGTERM, true}); };
+    return on;
+  }
+
   SupervisorHandlers handlers() {
     SupervisorHandlers on;
     on.exited = [this](std::uint64_t number, rendezvous::WorkerExit exit) {
@@ -325,6 +341,7 @@ class Agent {
       for (auto const& line : unkillable) {
         log(Level::error, "survived SIGKILL: " + line);
       }
+      end_watch_.workers_end();
       feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable)});
     };
     return on;

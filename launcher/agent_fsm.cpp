@@ -48,6 +48,15 @@ void say_farewell(Turn& turn) {
   turn.act(ArmTimer{*turn.state.deadline});
 }
 
+Millis grace_for(StopKind kind, Policy const& policy) {
+  switch (kind) {
+    case StopKind::failure: return policy.restart_timeout;
+    case StopKind::resize: return policy.shutdown_timeout;
+    case StopKind::user: return policy.end_timeout;
+  }
+  return policy.restart_timeout;
+}
+
 StopWorkers stop_order(Turn const& turn, Millis grace, int signal = SIGTERM, bool send_signal = true) {
   return StopWorkers{StopOrder{signal, send_signal, grace, turn.policy.kill_timeout}};
 }
@@ -55,10 +64,23 @@ StopWorkers stop_order(Turn const& turn, Millis grace, int signal = SIGTERM, boo
 /// Stops what runs because this agent ends. A health check has nothing to save: it is killed.
 void stop_to_leave(Turn& turn, Millis grace, int signal = SIGTERM, bool send_signal = true) {
   Life const before = std::exchange(turn.state.life, Life::leaving);
+  bool const unsignalled = before == Life::running || turn.state.owed_at;
+  turn.state.owed_at.reset();
   if (before == Life::checking) {
     turn.act(stop_order(turn, Millis{0}, SIGKILL));
   } else {
-    turn.act(stop_order(turn, grace, signal, send_signal && before == Life::running));
+    turn.act(stop_order(turn, grace, signal, send_signal && unsignalled));
+  }
+}
+
+/// Another node was told to end. When that was Slurm, which signals the workers of every node itself, its signal comes
+/// here too, only later: ours would be a second one.
+void stop_for_all(Turn& turn, StopKind kind, Millis grace) {
+  bool const wait = kind == StopKind::user && turn.policy.slurm_signals_all;
+  turn.act(stop_order(turn, grace, SIGTERM, !wait));
+  if (wait) {
+    turn.state.owed_at = turn.now + turn.policy.slurm_patience;
+    turn.act(ArmTimer{*turn.state.owed_at});
   }
 }
 
@@ -107,11 +129,11 @@ void hear(Turn& turn, rendezvous::Stop const& message) {
     turn.reason = "ignored: stop of generation " + std::to_string(message.number);
     return;
   }
-  auto const grace = message.kind == StopKind::failure ? turn.policy.restart_timeout : turn.policy.shutdown_timeout;
+  auto const grace = grace_for(message.kind, turn.policy);
   switch (state.life) {
     case Life::running:
       state.life = Life::stopping;
-      turn.act(stop_order(turn, grace));
+      stop_for_all(turn, message.kind, grace);
       turn.reason = "stopping workers: " + message.why;
       break;
     case Life::checking:
@@ -209,6 +231,7 @@ void on(Turn& turn, GroupEnded const& event) {
   if (event.number != number_of(state) || !has_processes(state.life)) {
     return;
   }
+  state.owed_at.reset();
   state.exits = event.exits;
   state.unkillable = event.unkillable;
   bool const all_good = event.unkillable.empty() && std::all_of(event.exits.begin(), event.exits.end(),
@@ -266,7 +289,7 @@ void on(Turn& turn, EndSignal const& event) {
   state.exit_code = 128 + event.signal;
   turn.act(Tell{rendezvous::Leaving{event.signal}});
   if (has_processes(state.life)) {
-    stop_to_leave(turn, turn.policy.shutdown_timeout, event.signal, event.pass_on);
+    stop_to_leave(turn, turn.policy.end_timeout, event.signal, event.pass_on);
     return;
   }
   if (state.life == Life::ended || state.life == Life::ready) {
@@ -289,6 +312,11 @@ void on(Turn& turn, KillSignal const&) {
 
 void on(Turn& turn, Tick const&) {
   State& state = turn.state;
+  if (state.owed_at && *state.owed_at <= turn.now && has_processes(state.life)) {
+    state.owed_at.reset();
+    turn.reason = "no signal from Slurm came, sending SIGTERM";
+    turn.act(stop_order(turn, turn.policy.end_timeout));
+  }
   bool const due = state.deadline && *state.deadline <= turn.now;
   if (due && state.life == Life::farewell) {
     leave(turn, state.exit_code, "no last word from the coordinator");

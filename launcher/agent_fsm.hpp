@@ -17,12 +17,15 @@ namespace cxxrun::launcher::agent {
 
 struct Policy {
   Millis shutdown_timeout{30'000};
+  Millis end_timeout{30'000};  ///< the same when the whole job ends: under Slurm within its KillWait
   Millis restart_timeout{5'000};
   Millis kill_timeout{60'000};
   Millis farewell_timeout{5'000};  ///< after its own stop: how long to wait for the coordinator's last word
   bool health_check = false;       ///< this node is checked before it takes part in a generation
   Millis check_timeout{60'000};    ///< a check that runs longer has failed
   Millis check_holds{60'000};      ///< a passed check counts this long, and never beyond the start of workers
+  bool slurm_signals_all = false;  ///< Slurm signals every worker itself (proctrack/linuxproc)
+  Millis slurm_patience{1000};     ///< then: how much later than on another node its signal may come here
 };
 
 enum class Life {
@@ -51,6 +54,7 @@ struct State {
   std::optional<std::uint64_t> check;   ///< what runs is the health check, started for this generation
   bool check_overdue = false;           ///< it is being killed because it took too long
   std::optional<TimePoint> checked_at;  ///< when a check passed; nothing once workers have run since
+  std::optional<TimePoint> owed_at;     ///< workers are being stopped but not signalled: do so unless Slurm did by then
 };
 
 /// The coordinator has accepted us.

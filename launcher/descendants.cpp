@@ -64,19 +64,20 @@ std::vector<std::string> Descendants::abandon_all() {
   return lines;
 }
 
-void forward_signal(pid_t pid, pid_t session, int signal) {
+bool forward_signal(pid_t pid, pid_t session, int signal) {
   // The pidfd first, then the checks, then the signal by pidfd: a pid reused in between is not hit.
   os::UniqueFd const process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   if (!process || getsid(pid) != session) {
-    return;
+    return false;
   }
   if (os::catches_signal(pid, signal)) {
-    syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
-    return;
+    return syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
   }
+  bool reached = false;
   for (pid_t const child : os::children_of(pid)) {
-    forward_signal(child, session, signal);
+    reached = forward_signal(child, session, signal) || reached;
   }
+  return reached;
 }
 
 }  // namespace cxxrun::launcher

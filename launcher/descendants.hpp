@@ -33,7 +33,8 @@ class Descendants {
   std::set<pid_t> abandoned_;  // survived SIGKILL in an earlier generation
 };
 
-/// Passes a signal to `pid` if it catches it, else to the nearest descendants in the session `session` that do.
-void forward_signal(pid_t pid, pid_t session, int signal);
+/// Passes a signal to `pid` if it catches it, else to the nearest descendants in the session `session` that do; whether
+/// anybody did.
+bool forward_signal(pid_t pid, pid_t session, int signal);
 
 }  // namespace cxxrun::launcher

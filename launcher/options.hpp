@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
+#include "launcher/deadlines.hpp"
 #include "launcher/topology.hpp"
 
 namespace cxxrun::launcher {
@@ -75,6 +76,8 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::optional<std::chrono::milliseconds> join_window;  ///< rdzv_conf last_call_timeout
   std::string health_check;                              ///< command for /bin/sh -c; "" = none
   std::chrono::milliseconds health_check_timeout{60'000};
+  std::optional<CheckpointSignal> checkpoint_signal;
+  std::chrono::milliseconds time_limit{0};  ///< 0 = none
   std::string role = "default";
   bool agent_store = true;
   StdinMode stdin_mode = StdinMode::null;

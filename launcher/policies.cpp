@@ -13,6 +13,7 @@ constexpr Millis kSlurmJoinWindow{60'000};
 constexpr Millis kStopSlack{10'000};
 // Whoever wrote a discovery file listens already.
 constexpr Millis kDiscoveryPatience{5'000};
+constexpr Millis kLeastMargin{2'000};
 
 }  // namespace
 
@@ -82,13 +83,20 @@ rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& 
   return plan;
 }
 
-agent::Policy agent_policy(Options const& options) {
+Millis end_timeout(Millis shutdown_timeout, Millis kill_wait) {
+  auto const margin = std::max(kLeastMargin, kill_wait / 10);
+  return std::min(shutdown_timeout, std::max(kill_wait - margin, kill_wait / 2));
+}
+
+agent::Policy agent_policy(Options const& options, std::optional<SlurmConf> const& slurm) {
   agent::Policy policy;
   policy.shutdown_timeout = options.shutdown_timeout;
   policy.restart_timeout = options.restart_timeout;
   policy.kill_timeout = options.kill_timeout;
   policy.health_check = !options.health_check.empty();
   policy.check_timeout = options.health_check_timeout;
+  policy.end_timeout = slurm ? end_timeout(options.shutdown_timeout, slurm->kill_wait) : options.shutdown_timeout;
+  policy.slurm_signals_all = slurm && slurm->signals_all;
   return policy;
 }
 

@@ -7,6 +7,7 @@
 
 #include "launcher/agent_fsm.hpp"
 #include "launcher/options.hpp"
+#include "launcher/slurm_conf.hpp"
 #include "launcher/topology.hpp"
 #include "launcher/worker_plan.hpp"
 #include "rendezvous/client.hpp"
@@ -23,6 +24,10 @@ namespace cxxrun::launcher {
 /// The same for the coordinator that `topology.discovered` says, which may be gone.
 [[nodiscard]] rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& topology,
                                                    NodeFacts const& facts, std::string const& nonce);
-[[nodiscard]] agent::Policy agent_policy(Options const& options);
+/// `slurm`: nothing when this is no job of Slurm's.
+[[nodiscard]] agent::Policy agent_policy(Options const& options, std::optional<SlurmConf> const& slurm = std::nullopt);
+/// How long workers may take when the job ends: what the user gives, but no longer than Slurm leaves. Between our
+/// SIGKILL and Slurm's there is time to reap, to report and to ask for a requeue: a tenth of KillWait, at least 2 s.
+[[nodiscard]] Millis end_timeout(Millis shutdown_timeout, Millis kill_wait);
 
 }  // namespace cxxrun::launcher

@@ -388,9 +388,19 @@ void Supervisor::stop(StopOrder const& order) {
 }
 
 void Supervisor::forward(int signal) {
+  std::set<pid_t> served;
+  forward(signal, served);
+}
+
+std::size_t Supervisor::forward(int signal, std::set<pid_t>& served) {
+  std::size_t missing = 0;
   for (pid_t const worker : impl_->live_workers()) {
-    forward_signal(worker, worker, signal);
+    if (!served.contains(worker) && forward_signal(worker, worker, signal)) {
+      served.insert(worker);
+    }
+    missing += served.contains(worker) ? 0U : 1U;
   }
+  return missing;
 }
 
 }  // namespace cxxrun::launcher

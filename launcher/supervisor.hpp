@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "launcher/stop_order.hpp"
@@ -56,6 +58,8 @@ class Supervisor {
   /// Passes a signal on to those who catch it (/proc/PID/status SigCgt): the worker itself, else the nearest of its
   /// descendants in its session that do, so that a shell script around the program is no obstacle.
   void forward(int signal);
+  /// The same for the workers that are not in `served`, and puts those who got it there; returns how many have not.
+  std::size_t forward(int signal, std::set<pid_t>& served);
 
  private:
   struct Impl;  // shared: what is posted to the io_context holds it weakly

@@ -169,8 +169,14 @@ struct Transition {
     arm(now + order.grace);
   }
 
-  // Asked again: only a shorter patience is news.
+  // Asked again: news are a signal after a silent order, and a shorter patience.
   void hurry(StopOrder const& order) {
+    if (order.send_signal && state.silent) {
+      state.silent = false;
+      state.signal = order.signal;
+      signal_workers(order.signal, true);
+      actions.emplace_back(SignalDescendants{order.signal});
+    }
     TimePoint const wanted = now + order.grace;
     state.kill_timeout = std::min(state.kill_timeout, order.kill_timeout);
     if (order.grace <= Millis{0}) {

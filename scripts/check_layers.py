@@ -32,6 +32,7 @@ SHELLS = {
     "launcher/descendants": "which processes are ours",
     "launcher/discovery_file": "reads and writes the discovery files",
     "launcher/hosting": "the coordinator and the stores inside the first node's agent",
+    "launcher/end_watch": "the timer of the job's end, slurm.conf",
     "launcher/log_dir": "makes and removes directories",
     "launcher/log_file": "one log file",
     "launcher/log_pump": "the workers' output, on its own thread",
@@ -50,7 +51,7 @@ HEAVY = {
     r"boost/(asio|process)": {
         "src/os/asio_impl.cpp", "rendezvous/channel.hpp", "rendezvous/channel.cpp", "rendezvous/client.cpp",
         "rendezvous/run.cpp", "rendezvous/server.cpp", "rendezvous/silence_watch.cpp", "rendezvous/store_server.cpp",
-        "launcher/agent.cpp", "launcher/rendezvous_host.cpp", "launcher/supervisor.cpp",
+        "launcher/agent.cpp", "launcher/end_watch.cpp", "launcher/rendezvous_host.cpp", "launcher/supervisor.cpp",
         "launcher/worker_process.hpp"},
     r"nlohmann/json\.hpp": {"rendezvous/message_json.hpp", "launcher/discovery.cpp", "launcher/report.cpp"},
     r"spdlog/": {"src/os/log.cpp"},

@@ -130,6 +130,56 @@ TEST_CASE("agent: workers that Slurm has signalled are not signalled again", "[u
   CHECK(actions.back() == Action{StopWorkers{StopOrder{SIGTERM, false, 30s, 60s}}});
 }
 
+namespace {
+
+/// Whether the actions order a stop, and whether with a signal from us.
+std::optional<bool> signals(std::vector<Action> const& actions) {
+  for (auto const& action : actions) {
+    if (auto const* stop = std::get_if<StopWorkers>(&action)) {
+      return stop->order.send_signal;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Another node was told to end, in a job whose every process Slurm signals itself.
+Driver driver_that_waits_for_slurm() {
+  Driver driver = driver_at(Life::running);
+  driver.policy.slurm_signals_all = true;
+  auto const actions = driver.feed(rdzv::ToAgent(rdzv::Stop{1, rdzv::StopKind::user, "node2 was told to end"}));
+  CHECK(signals(actions) == false);
+  CHECK(std::find(actions.begin(), actions.end(), Action(ArmTimer{TimePoint{} + 1s})) != actions.end());
+  return driver;
+}
+
+}  // namespace
+
+TEST_CASE("agent: when Slurm signals every node itself, the news of it from another node is not a second signal",
+          "[unit]") {
+  Driver driver = driver_that_waits_for_slurm();
+  CHECK(signals(driver.feed(EndSignal{SIGTERM, false})) == false);
+  CHECK_FALSE(signals(driver.feed(Tick{}, TimePoint{} + 2s)));
+}
+
+TEST_CASE("agent: a signal that Slurm does not send after all is ours to send", "[unit]") {
+  Driver silent = driver_that_waits_for_slurm();
+  CHECK_FALSE(signals(silent.feed(Tick{}, TimePoint{} + 999ms)));
+  CHECK(signals(silent.feed(Tick{}, TimePoint{} + 1s)) == true);
+  CHECK_FALSE(signals(silent.feed(Tick{}, TimePoint{} + 2s)));
+  Driver told = driver_that_waits_for_slurm();
+  CHECK(signals(told.feed(EndSignal{SIGTERM, true})) == true);
+}
+
+TEST_CASE("agent: the end of the job has a grace of its own, a resize does not", "[unit]") {
+  for (auto const& [kind, grace] : {std::pair(rdzv::StopKind::user, 7s), std::pair(rdzv::StopKind::resize, 30s)}) {
+    Driver driver = driver_at(Life::running);
+    driver.policy.end_timeout = 7s;
+    auto const actions = driver.feed(rdzv::ToAgent(rdzv::Stop{1, kind, ""}));
+    REQUIRE_FALSE(actions.empty());
+    CHECK(std::get<StopWorkers>(actions.front()).order.grace == grace);
+  }
+}
+
 TEST_CASE("agent: the coordinator's loss stops the workers and has a code of its own", "[unit]") {
   auto driver = driver_at(Life::running);
   driver.feed(Disconnected{"end of file"});

@@ -57,6 +57,8 @@ std::string sample(std::string const& name) {
                                                       {"--restart-timeout", "9"},
                                                       {"--heartbeat-timeout", "2.5"},
                                                       {"--kill-timeout", "9"},
+                                                      {"--checkpoint-signal", "USR1@9"},
+                                                      {"--time-limit", "9"},
                                                       {"--role", "r"},
                                                       {"--agent-store", "off"},
                                                       {"--stdin", "rank0"},

@@ -157,6 +157,15 @@ TEST_CASE("worker_group: only a shorter grace is news", "[unit]") {
   CHECK(step(stopping, StopOrdered{order(5s)}, kT0).actions == Actions{ArmTimer{kT0 + 5s}});
 }
 
+TEST_CASE("worker_group: a signal that a silent order left out can be ordered later, once", "[unit]") {
+  auto silent = order(30s);
+  silent.send_signal = false;
+  auto const silently = step(two_running(), StopOrdered{silent}, kT0).next;
+  auto const signalled = step(silently, StopOrdered{order(30s)}, kT0);
+  CHECK(signalled.actions == Actions{SignalGroup{0, SIGTERM}, SignalGroup{1, SIGTERM}, SignalDescendants{SIGTERM}});
+  CHECK(step(signalled.next, StopOrdered{order(30s)}, kT0).actions.empty());
+}
+
 TEST_CASE("worker_group: an exit is ours when our stop explains it", "[unit]") {
   auto exit_after = [](std::vector<GroupEvent> const& events, ExitStatus status) {
     auto state = two_running();

@@ -1,0 +1,165 @@
+#include "launcher/deadlines.hpp"
+
+#include <csignal>
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;            // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
+namespace countdown = cxxrun::launcher::countdown;
+
+namespace {
+
+constexpr TimePoint kT0{};
+constexpr std::int64_t kUnix = 1'800'000'000;
+
+EndPlan plan_with(Millis left, bool ours = false) {
+  EndPlan plan;
+  plan.end = kT0 + left;
+  plan.ours = ours;
+  plan.checkpoint = CheckpointSignal{SIGUSR1, 120s};
+  return plan;
+}
+
+struct Driver {
+  EndPlan plan;
+  countdown::State state{};
+  std::vector<countdown::Action> feed(countdown::Event const& event, Millis at) {
+    auto result = countdown::step(std::move(state), event, kT0 + at, plan);
+    state = std::move(result.next);
+    return std::move(result.actions);
+  }
+};
+
+template <class Action>
+bool has(std::vector<countdown::Action> const& actions, Action const& wanted) {
+  return std::find(actions.begin(), actions.end(), countdown::Action(wanted)) != actions.end();
+}
+
+bool passes(std::vector<countdown::Action> const& actions) {
+  return has(actions, countdown::Pass{SIGUSR1});
+}
+
+bool says(std::vector<countdown::Action> const& actions, std::string const& part) {
+  return std::any_of(actions.begin(), actions.end(), [&](auto const& action) {
+    auto const* line = std::get_if<countdown::Say>(&action);
+    return line != nullptr && line->line.find(part) != std::string::npos;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("deadlines: --time-limit has Slurm's forms", "[unit]") {
+  std::vector<std::pair<char const*, Millis>> const forms = {
+      {"90", 90min}, {"1:30", 90s},       {"2:00:05", 7205s}, {"1-2", 26h},      {"1-2:30", 26h + 30min},
+      {"0", 0ms},    {"1-2:3:4", 93784s}, {"UNLIMITED", 0ms}, {"infinite", 0ms}, {"0:00", 0ms}};
+  for (auto const& [text, expected] : forms) {
+    auto const limit = parse_time_limit(text);
+    REQUIRE(limit);
+    CHECK(*limit == expected);
+  }
+  for (char const* const text :
+       {"", "-", "1-", "-1", "1:", ":1", "1:2:3:4", "1-2:3:4:5", "1h", "1.5", "99999999999", "1-2-3", " 5", "4000-1"}) {
+    CHECK_FALSE(parse_time_limit(text));
+  }
+}
+
+TEST_CASE("deadlines: a checkpoint signal is one that can be caught, and a time", "[unit]") {
+  CHECK(*parse_checkpoint_signal("USR1@120") == CheckpointSignal{SIGUSR1, 120s});
+  CHECK(*parse_checkpoint_signal("SIGUSR2@1") == CheckpointSignal{SIGUSR2, 1s});
+  for (char const* const text : {"USR1", "@120", "USR1@", "USR1@0", "USR1@-1", "NONE@5", "KILL@5", "STOP@5", "USR1@1.5",
+                                 "USR1@99999999999", "USR1@5@6"}) {
+    CHECK_FALSE(parse_checkpoint_signal(text));
+  }
+}
+
+TEST_CASE("deadlines: Slurm's end wins over --time-limit, which counts from the start", "[unit]") {
+  auto const both = plan_end(std::nullopt, 10min, std::to_string(kUnix + 300), kUnix, kT0);
+  CHECK(both.end == kT0 + 300s);
+  CHECK_FALSE(both.ours);
+  CHECK(both.notes.size() == 1);
+  auto const own = plan_end(std::nullopt, 10min, "", kUnix, kT0);
+  CHECK(own.end == kT0 + 10min);
+  CHECK(own.ours);
+  CHECK(own.notes.empty());
+}
+
+TEST_CASE("deadlines: an end of Slurm's that is none has no effect, and a line when it looks wrong", "[unit]") {
+  for (auto const& [text, notes] : std::vector<std::pair<std::string, std::size_t>>{
+           {"Unknown", 1}, {"-5", 1}, {"12", 1}, {"99999999999999999999", 1}, {"4294967294", 0}, {"", 0}}) {
+    auto const plan = plan_end(std::nullopt, 0ms, text, kUnix, kT0);
+    CHECK_FALSE(plan.end);
+    CHECK(plan.notes.size() == notes);
+  }
+}
+
+TEST_CASE("deadlines: a checkpoint signal without an end names the option that is missing", "[unit]") {
+  auto const plan = plan_end(CheckpointSignal{SIGUSR1, 9s}, 0ms, "", kUnix, kT0);
+  REQUIRE(plan.notes.size() == 1);
+  CHECK(plan.notes.front().find("--time-limit") != std::string::npos);
+}
+
+TEST_CASE("deadlines: the signal goes once to each generation, when it is due", "[unit]") {
+  Driver driver{plan_with(600s)};
+  CHECK(has(driver.feed(countdown::WorkersRun{}, 0s), countdown::WakeAt{kT0 + 480s}));
+  CHECK_FALSE(passes(driver.feed(countdown::Tick{}, 479s)));
+  CHECK(passes(driver.feed(countdown::Tick{}, 480s)));
+  CHECK(driver.feed(countdown::Passed{0}, 480s).empty());
+  CHECK_FALSE(passes(driver.feed(countdown::Tick{}, 490s)));
+  driver.feed(countdown::WorkersEnd{}, 495s);
+  auto const again = driver.feed(countdown::WorkersRun{}, 500s);  // a restart: they have work to save as well
+  CHECK(passes(again));
+  CHECK_FALSE(says(again, "SIGUSR1"));
+}
+
+TEST_CASE("deadlines: with less time left than asked for the signal goes as soon as workers run", "[unit]") {
+  Driver driver{plan_with(60s)};
+  CHECK(driver.feed(countdown::Tick{}, 1s).empty());
+  auto const actions = driver.feed(countdown::WorkersRun{}, 2s);
+  CHECK(passes(actions));
+  CHECK(says(actions, "only 58 s are left"));
+}
+
+TEST_CASE("deadlines: workers without a handler are looked at six times more, then named", "[unit]") {
+  Driver driver{plan_with(600s)};
+  driver.feed(countdown::WorkersRun{}, 0s);
+  REQUIRE(passes(driver.feed(countdown::Tick{}, 480s)));
+  Millis at = 480s;
+  for (Millis const wait : {1s, 2s, 5s, 10s, 20s, 40s}) {
+    REQUIRE(has(driver.feed(countdown::Passed{2}, at), countdown::WakeAt{kT0 + at + wait}));
+    at += wait;
+    CHECK(passes(driver.feed(countdown::Tick{}, at)));
+  }
+  CHECK(says(driver.feed(countdown::Passed{2}, at), "2 of the workers here do not catch SIGUSR1"));
+  CHECK(driver.feed(countdown::Tick{}, at + 1s).empty());
+}
+
+TEST_CASE("deadlines: workers that are being stopped get no signal", "[unit]") {
+  Driver driver{plan_with(600s)};
+  driver.feed(countdown::WorkersRun{}, 0s);
+  driver.feed(countdown::WorkersEnd{}, 470s);
+  CHECK(driver.feed(countdown::Tick{}, 480s).empty());
+  driver.feed(countdown::WorkersRun{}, 481s);
+  driver.feed(countdown::WorkersEnd{}, 481s);
+  CHECK(driver.feed(countdown::Passed{1}, 481s).empty());
+}
+
+TEST_CASE("deadlines: after the signal the alarm is set by the answer alone", "[unit]") {
+  Driver driver{plan_with(60s, true)};
+  auto const actions = driver.feed(countdown::WorkersRun{}, 1s);
+  REQUIRE(passes(actions));
+  CHECK(std::holds_alternative<countdown::Pass>(actions.back()));
+  CHECK(driver.feed(countdown::Passed{1}, 1s) == std::vector<countdown::Action>{countdown::WakeAt{kT0 + 2s}});
+  CHECK(driver.feed(countdown::Passed{0}, 2s) == std::vector<countdown::Action>{countdown::WakeAt{kT0 + 60s}});
+}
+
+TEST_CASE("deadlines: only a limit of our own ends the job, once, with or without workers", "[unit]") {
+  Driver own{plan_with(600s, true)};
+  own.plan.checkpoint.reset();
+  CHECK(has(own.feed(countdown::Tick{}, 0s), countdown::WakeAt{kT0 + 600s}));
+  CHECK(has(own.feed(countdown::Tick{}, 600s), countdown::EndJob{}));
+  CHECK(own.feed(countdown::Tick{}, 601s).empty());
+  Driver slurms{plan_with(600s)};
+  CHECK_FALSE(has(slurms.feed(countdown::Tick{}, 601s), countdown::EndJob{}));
+}
