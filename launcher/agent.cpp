@@ -22,6 +22,7 @@
 #include "launcher/machine.hpp"
 #include "launcher/policies.hpp"
 #include "launcher/report.hpp"
+#include "launcher/requeue_job.hpp"
 #include "launcher/signal_policy.hpp"
 #include "launcher/supervisor.hpp"
 #include "rendezvous/client.hpp"
@@ -191,6 +192,9 @@ class Agent {
       io_.stop();
       return;
     }
+    if (hosting_.active()) {
+      requeue_.begin();
+    }
     hosting_.open();
     call(call_plan(config_.options, config_.topology, config_.facts, config_.nonce, hosting_.port()),
          [this](Error const& error) {
@@ -230,6 +234,10 @@ class Agent {
     config_.facts.run_id = reply.run_id;  // who joins a job by its number learns it here
     if (config_.topology.source == JobTopology::Source::join) {
       log(Level::info, "joined " + reply.run_id + " on " + config_.topology.discovered->host);
+    }
+    if (config_.options.requeue && config_.topology.discovered && !hosting_.active()) {
+      log(Level::warn,
+          "--requeue has no effect here: cxxrun-rendezvous coordinates, and no agent knows how the job ends");
     }
     feed(agent::Joined{});
     if (hosting_.active() && reply.coordinator != config_.nonce) {
@@ -288,7 +296,10 @@ class Agent {
     } else if (exit_ && !exit_->line.empty()) {
       log(Level::error, exit_->line);
     }
-    int const code = failed_ ? give_up(*failed_) : exit_ ? exit_->code : rendezvous::kExitSystem;
+    int code = failed_ ? give_up(*failed_) : exit_ ? exit_->code : rendezvous::kExitSystem;
+    if (verdict_ && hosting_.active()) {
+      code = requeue_.conclude(*verdict_, end_watch_.checkpoint_passed(), end_watch_.limit_reached(), code);
+    }
     log_through({});
     pump_.finish(kFlushDeadlineMs);
     return code;
@@ -310,6 +321,7 @@ class Agent {
   std::unique_ptr<rendezvous::CoordinatorLink> link_;
   std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers());
   EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
+  RequeueJob requeue_{config_.options, config_.environment};
   std::deque<agent::Event> inbox_;
   bool stepping_ = false;
   bool cpus_chosen_ = false;

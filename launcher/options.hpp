@@ -78,6 +78,9 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::chrono::milliseconds health_check_timeout{60'000};
   std::optional<CheckpointSignal> checkpoint_signal;
   std::chrono::milliseconds time_limit{0};  ///< 0 = none
+  bool requeue = false;
+  std::uint32_t max_requeues = 3;  ///< in a row without progress
+  std::string progress_path;
   std::string role = "default";
   bool agent_store = true;
   StdinMode stdin_mode = StdinMode::null;

@@ -35,6 +35,7 @@ inline constexpr int kExitSystem = 111;  ///< temporary system failure
 inline constexpr int kExitTooFewNodes = 112;
 inline constexpr int kExitCoordinatorLost = 113;
 inline constexpr int kExitUnkillable = 114;
+inline constexpr int kExitNoProgress = 115;  ///< --requeue gave up: do not run it again as it is
 
 struct Verdict {
   End end = End::success;

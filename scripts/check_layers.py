@@ -41,6 +41,8 @@ SHELLS = {
     "launcher/rendezvous_host": "the event loop of cxxrun-rendezvous",
     "launcher/rendezvous_main.cpp": "environment, exit code of cxxrun-rendezvous",
     "launcher/store_main.cpp": "the same for cxxrun-store",
+    "launcher/requeue_job": "asks Slurm at the end, keeps the history",
+    "launcher/slurm_control": "runs scontrol",
     "launcher/supervisor": "starts, watches and reaps workers",
     "launcher/worker_process": "one worker's process handle",
     "launcher/worker_streams": "pipes and files of one worker",

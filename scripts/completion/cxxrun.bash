@@ -1,11 +1,11 @@
 # Completion of cxxrun's options for bash; after the program, files and the program's own arguments.
 _cxxrun() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} word i
-  local flags="--standalone --module --no-python --dry-run --version --help"
+  local flags="--standalone --requeue --module --no-python --dry-run --version --help"
   local valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank
     --master-addr --master-port --local-addr --cpu-bind --numa-binding --max-restarts --shutdown-timeout --restart-timeout
     --kill-timeout --heartbeat-timeout --health-check --health-check-timeout --checkpoint-signal
-    --time-limit --role --agent-store
+    --time-limit --max-requeues --progress-path --role --agent-store
     --stdin --slurm-env --log-dir --redirects --tee --local-ranks-filter --log-level --monitor-interval --start-method"
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do

@@ -46,7 +46,7 @@ TEST_CASE("option names: the man page explains exactly the options of the table"
   }
 
   CHECK(names_in(tags) == table_names());
-  CHECK(lines.size() <= 200);
+  CHECK(lines.size() <= 260);
 }
 
 TEST_CASE("option names: the completion offers exactly the options of the table", "[unit]") {

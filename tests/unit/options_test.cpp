@@ -59,6 +59,8 @@ std::string sample(std::string const& name) {
                                                       {"--kill-timeout", "9"},
                                                       {"--checkpoint-signal", "USR1@9"},
                                                       {"--time-limit", "9"},
+                                                      {"--max-requeues", "9"},
+                                                      {"--progress-path", "p"},
                                                       {"--role", "r"},
                                                       {"--agent-store", "off"},
                                                       {"--stdin", "rank0"},

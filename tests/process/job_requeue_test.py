@@ -1,0 +1,147 @@
+"""Asking Slurm for a requeue, with a stand-in for scontrol. Usage: job_requeue_test.py CXXRUN"""
+import os
+import signal
+
+import jobs
+from jobs import JobCase, read
+
+RUNNING = "JobState=RUNNING Reason=None Requeue=1 Restarts={restarts} BatchFlag=1"
+TIME_LIMIT = "JobState=COMPLETING Reason=TimeLimit Requeue=1 Restarts={restarts} BatchFlag=1"
+CANCELLED = "JobState=COMPLETING Reason=None Requeue=1 Restarts={restarts} BatchFlag=1"
+
+STAND_IN = """#!/bin/sh
+echo "$*" >> "$DIR/asked"
+case $1 in
+  show) cat "$DIR/shown" ;;
+  requeue) [ ! -e "$DIR/refusal" ] || { cat "$DIR/refusal"; exit 1; } ;;
+esac
+"""
+
+
+class Requeue(JobCase):
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path("bin"))
+        self.stand_in(STAND_IN)
+        self.job_env = {"PATH": self.path("bin") + ":/usr/bin:/bin", "HOME": self.dir, "SLURM_JOB_ID": "7",
+                        "SLURM_CLUSTER_NAME": "lab"}
+        self.make_gate("never")
+        self.waiting = self.worker("note up\ngate never")
+
+    def stand_in(self, text):
+        with open(self.path("bin/scontrol"), "w") as f:
+            f.write(text)
+        os.chmod(self.path("bin/scontrol"), 0o755)
+
+    def run_until_stopped(self, state, *options, restarts=0, program=None, number=signal.SIGTERM, env=None):
+        with open(self.path("shown"), "w") as f:
+            f.write("JobId=7 JobName=a b " + state.format(restarts=restarts) + " Command=x\n")
+        seen = len(self.events("up"))
+        count = {"SLURM_RESTART_COUNT": str(restarts)} if restarts else {}
+        job = self.start("--standalone", "--requeue", *options, program or self.waiting,
+                         env={**self.job_env, **count, **(env or {})})
+        self.await_events(seen + 1, "up")
+        if number:
+            os.kill(job.pid, number)
+        job.code = job.wait()
+        return job
+
+    def asked(self):
+        return read(self.path("asked")).splitlines()
+
+    def test_a_job_at_its_time_limit_is_requeued_once(self):
+        job = self.run_until_stopped(TIME_LIMIT)
+        self.assertEqual(job.code, 143)
+        self.assertEqual(self.asked(), ["show job -o 7", "requeue 7"])
+        self.assertIn("requeue of job 7: the time limit is reached", job.stderr)
+        self.assertEqual(read(self.path(".cxxrun/requeue/lab-7")), "run 0 stopped progress\n")
+
+    def test_a_cancelled_job_is_not(self):
+        job = self.run_until_stopped(CANCELLED)
+        self.assertEqual(self.asked(), ["show job -o 7"])
+        self.assertEqual(job.stderr.count("not requeued: the job was cancelled"), 1)
+        self.assertEqual(job.code, 143)
+
+    def test_ctrl_c_and_ordinary_failures_do_not_even_ask(self):
+        self.run_until_stopped(TIME_LIMIT, number=signal.SIGINT)
+        failing = self.worker("note up; exit 3", "failing")
+        self.assertEqual(self.run_until_stopped(RUNNING, "--max-restarts", "0", program=failing, number=0).code, 3)
+        self.assertEqual(self.asked(), [])
+
+    def test_a_worker_that_fails_after_the_checkpoint_signal_is_a_reason(self):
+        program = self.worker("trap 'exit 3' USR1\nnote up\nsleep 100 & wait", "checkpointing")
+        job = self.run_until_stopped(RUNNING, "--max-restarts", "0", "--time-limit", "10", "--checkpoint-signal", "USR1@700",
+                                     program=program, number=0)
+        self.assertEqual(self.asked(), ["show job -o 7", "requeue 7"])
+        self.assertEqual(job.code, 3)
+
+    def test_success_forgets_the_history(self):
+        self.run_until_stopped(TIME_LIMIT)
+        fine = self.worker("note up", "fine")
+        self.assertEqual(self.run_until_stopped(RUNNING, restarts=1, program=fine, number=0).code, 0)
+        self.assertFalse(os.path.exists(self.path(".cxxrun/requeue/lab-7")))
+
+    def test_no_progress_in_too_many_runs_ends_in_115(self):
+        progress = ("--progress-path", self.path("checkpoints"))
+        codes = [self.run_until_stopped(TIME_LIMIT, "--max-requeues", "1", *progress, restarts=n).code for n in (0, 1)]
+        self.assertEqual(codes, [143, 115])
+        self.assertEqual([line for line in self.asked() if line.startswith("requeue")], ["requeue 7"])
+        saving = self.worker("mkdir -p $DIR/checkpoints; : > $DIR/checkpoints/$$\nnote up\ngate never", "saving")
+        job = self.run_until_stopped(TIME_LIMIT, "--max-requeues", "1", *progress, restarts=2, program=saving)
+        self.assertEqual(job.code, 143)
+        self.assertEqual(self.asked()[-1], "requeue 7")
+
+    def test_the_history_lies_in_the_log_directory_when_there_is_one(self):
+        self.run_until_stopped(TIME_LIMIT, "--log-dir", self.path("logs"))
+        self.assertEqual(read(self.path("logs/requeue-lab-7")), "run 0 stopped progress\n")
+
+    def test_garbage_in_the_history_is_ignored_with_a_line(self):
+        os.makedirs(self.path(".cxxrun/requeue"))
+        with open(self.path(".cxxrun/requeue/lab-7"), "wb") as f:
+            f.write(os.urandom(300_000))
+        job = self.run_until_stopped(TIME_LIMIT)
+        self.assertIn("ignored what is no history", job.stderr)
+        self.assertEqual(self.asked()[-1], "requeue 7")
+
+    def test_a_task_of_an_array_is_called_by_its_index(self):
+        self.run_until_stopped(TIME_LIMIT, env={"SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2"})
+        self.assertEqual(self.asked(), ["show job -o 7_2", "requeue 7_2"])
+
+    def test_a_job_that_slurmctld_does_not_show_for_a_moment_is_asked_for_again(self):
+        self.stand_in(STAND_IN.replace("show) ", 'show) [ "$(wc -l < "$DIR/asked")" -gt 2 ] || exit 1; '))
+        self.run_until_stopped(TIME_LIMIT)
+        self.assertEqual(self.asked(), ["show job -o 7"] * 3 + ["requeue 7"])
+
+    def test_slurms_refusal_is_shown_in_one_line(self):
+        with open(self.path("refusal"), "w") as f:
+            f.write("Requested operation is presently disabled for job 7\nmore\n")
+        job = self.run_until_stopped(TIME_LIMIT)
+        self.assertIn("not requeued: scontrol: Requested operation is presently disabled for job 7\n", job.stderr)
+
+    def test_without_an_answer_there_is_no_requeue(self):
+        for text, line in (("#!/bin/sh\nsleep 1000\n", "slurmctld did not answer in time"),
+                           ("#!/bin/sh\necho 'Unable to contact slurm controller'; exit 1\n", "Unable to contact"),
+                           ("#!/bin/sh\nyes | head -c 10000000\n", "did not show one job"),
+                           (None, "there is no scontrol in PATH")):
+            self.stand_in(text) if text else os.unlink(self.path("bin/scontrol"))
+            env = {} if text else {"PATH": self.path("bin") + ":" + self.without_slurm()}
+            job = self.run_until_stopped(TIME_LIMIT, env=env)
+            self.assertEqual(job.stderr.count("not requeued: "), 1)
+            self.assertIn(line, job.stderr)
+            self.assertEqual(job.code, 143)
+
+    def without_slurm(self):
+        """A directory with what the workers need and no scontrol, where Slurm is installed too."""
+        os.makedirs(self.path("few"))
+        for name in ("sh", "sleep", "mkdir"):
+            os.symlink("/bin/" + name, self.path("few/" + name))
+        return self.path("few")
+
+    def test_outside_slurm_one_line_says_that_it_has_no_effect(self):
+        job = self.run_until_stopped(TIME_LIMIT, env={"SLURM_JOB_ID": None})
+        self.assertIn("--requeue has no effect outside a Slurm job", job.stderr)
+        self.assertEqual(self.asked(), [])
+
+
+if __name__ == "__main__":
+    jobs.main()

@@ -1,0 +1,56 @@
+"""--requeue on a real Slurm: what takes a minute. Usage: requeue_slow_test.py CXXRUN"""
+import slurm_case
+from requeue_test import RequeueCase
+
+
+class TimeLimit(RequeueCase):
+    cluster_options = {"nodes": 2, "proctrack": "cgroup", "gpus": 0}
+
+    def test_a_job_at_its_time_limit_is_requeued_once(self):
+        job = self.submit("-N2", "--ntasks-per-node=1", "-t", "1")
+        self.await_run(0)
+        self.await_run(1, guard=150)  # the limit is noticed up to 30 s late
+        self.assertEqual(self.job(job)["Restarts"], "1")
+        self.assertIn(f"requeue of job {job}: the time limit is reached", self.output(job))
+        self.row("requeue", "--requeue; time limit", "requeued once")
+
+
+class Preemption(RequeueCase):
+    cluster_options = {"nodes": 2, "proctrack": "linuxproc", "gpus": 0, "config": {
+        "PreemptType": "preempt/partition_prio", "PreemptMode": "REQUEUE",
+        "PartitionName": "low Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE\n"
+                         "PartitionName=cheap Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=CANCEL\n"
+                         "PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=9 PreemptMode=OFF"}}
+
+    def preempted(self, partition):
+        job = self.submit("-N2", "--ntasks-per-node=1", "--exclusive", "-p", partition)
+        self.await_run(0)
+        urgent = self.sbatch("sleep 2", "-N2", "--exclusive", "-p", "high")
+        self.wait_job(urgent)
+        self.await_run(1, guard=120)
+        self.assertEqual(self.job(job)["Restarts"], "1")
+        return self.output(job)
+
+    def test_a_job_that_slurm_requeues_itself_is_not_requeued_twice(self):
+        self.assertIn("not requeued: Slurm has requeued the job itself", self.preempted("low"))
+        self.row("requeue", "--requeue; preempted, PreemptMode=REQUEUE", "Slurm requeues, cxxrun does not ask again")
+
+    def test_a_job_that_is_preempted_for_good_is_requeued(self):
+        self.assertIn(": preempted", self.preempted("cheap"))
+        self.row("requeue", "--requeue; preempted, PreemptMode=CANCEL", "requeued once")
+
+
+class NodeFailure(RequeueCase):
+    cluster_options = {"nodes": 3, "proctrack": "linuxproc", "gpus": 0}
+
+    def test_a_dead_node_leads_to_one_requeue_whoever_asks_first(self):
+        job = self.submit("-N2", "--ntasks-per-node=1")
+        self.await_run(0)
+        self.assertEqual(self.job(job)["NodeList"], "node[1-2]")
+        self.cluster.kill("node2", fin=True)
+        self.await_run(1, guard=150)
+        self.assertEqual(self.job(job)["Restarts"], "1")
+
+
+if __name__ == "__main__":
+    slurm_case.main()

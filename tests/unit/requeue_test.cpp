@@ -1,0 +1,154 @@
+#include "launcher/requeue.hpp"
+
+#include <csignal>
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun::launcher::requeue;  // NOLINT(google-build-using-namespace)
+using cxxrun::Errc;
+using cxxrun::fail;
+using cxxrun::Result;
+using cxxrun::rendezvous::End;
+using cxxrun::rendezvous::Verdict;
+
+namespace {
+
+// As slurmctld 22.05 shows it, with the fields that a user chooses made as confusing as they can be.
+std::string shown(std::string const& state, std::string const& more = "Requeue=1 Restarts=0 BatchFlag=1") {
+  return "JobId=16 ArrayJobId=15 ArrayTaskId=1 JobName=my Job.sh UserId=root(0) GroupId=root(0) Priority=4294901745 "
+         "QOS=(null) JobState=" +
+         state + " Dependency=(null) " + more +
+         " Reboot=0 ExitCode=0:15 TimeLimit=00:10:00 StartTime=2026-11-21T00:23:28 Command=/w/a JobState=x Reason=y "
+         "Power= \n";
+}
+
+constexpr char const* kTimeLimit = "COMPLETING Reason=TimeLimit";
+constexpr char const* kCancelled = "COMPLETING Reason=None";
+constexpr char const* kRunning = "RUNNING Reason=None";
+
+Decision decided(Ended how, std::string const& text, History history = {}, std::uint32_t restarts = 0) {
+  return decide({how, restarts, std::nullopt}, parse_job_state(text), 3, std::move(history));
+}
+
+Verdict verdict(End end, int code) {
+  Verdict made;
+  made.end = end;
+  made.exit_code = code;
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("requeue: scontrol's line is read, whatever the job is called", "[unit]") {
+  auto const job = parse_job_state(shown("COMPLETING Reason=TimeLimit", "Requeue=0 Restarts=2 BatchFlag=0"));
+  REQUIRE(job);
+  CHECK(*job == JobState{"COMPLETING", "TimeLimit", 2, false, false, false, false});
+  CHECK(parse_job_state(shown(kRunning, "Requeue=1 Restarts=0 BatchFlag=2 PreemptTime=None HetJobId=7"))->het);
+  CHECK_FALSE(parse_job_state(shown(kRunning, "Restarts=0 PreemptTime=None"))->preempted);
+  CHECK(parse_job_state(shown(kCancelled, "Restarts=0 PreemptTime=2026-11-21T00:21:47"))->preempted);
+}
+
+TEST_CASE("requeue: what is not one job is no answer", "[unit]") {
+  std::string const whole_array = shown(kRunning) + shown(kRunning);
+  for (std::string const& text : {std::string(), std::string("slurm_load_jobs error: Invalid job id specified"),
+                                  std::string("JobId=1"), std::string("JobId=1 JobState= Reason=x Restarts=0"),
+                                  std::string("JobId=1 JobState=RUNNING Reason=None Restarts=x"), whole_array}) {
+    CHECK_FALSE(parse_job_state(text));
+  }
+}
+
+TEST_CASE("requeue: the end of a job as Slurm's doing is told from the user's", "[unit]") {
+  CHECK(decided(Ended::stopped, shown(kTimeLimit)).requeue);
+  CHECK(decided(Ended::stopped, shown(kCancelled, "Restarts=0 PreemptTime=2026-11-21T00:21:47")).requeue);
+  CHECK_FALSE(decided(Ended::stopped, shown(kCancelled)).requeue);
+  CHECK_FALSE(decided(Ended::stopped, shown("CANCELLED Reason=None")).requeue);
+  CHECK_FALSE(decided(Ended::stopped, shown(kRunning)).requeue);  // somebody's kill -TERM
+  CHECK(decided(Ended::limit, shown(kRunning)).requeue);
+  CHECK(decided(Ended::nodes_lost, shown(kRunning)).requeue);
+  CHECK_FALSE(decided(Ended::nodes_lost, shown(kCancelled)).requeue);
+  CHECK(decided(Ended::checkpointed, shown(kRunning)).requeue);
+  CHECK_FALSE(decided(Ended::checkpointed, shown(kCancelled)).requeue);
+  CHECK_FALSE(decided(Ended::nodes_lost, shown("FAILED Reason=None")).requeue);
+}
+
+TEST_CASE("requeue: what Slurm has queued again itself, or never will, is left alone", "[unit]") {
+  for (auto const& [text, part] : std::vector<std::pair<std::string, std::string>>{
+           {shown(kCancelled, "Requeue=1 Restarts=1 BatchFlag=1"), "Slurm has requeued"},
+           {shown("PENDING Reason=BeginTime"), "Slurm has requeued"},
+           {shown(kTimeLimit, "Requeue=0 Restarts=0 BatchFlag=1"), "--requeue"},
+           {shown(kTimeLimit, "Requeue=1 Restarts=0 BatchFlag=0"), "sbatch"},
+           {shown(kTimeLimit, "Requeue=1 Restarts=0 BatchFlag=1 HetJobId=15"), "heterogeneous"}}) {
+    auto const decision = decided(Ended::stopped, text);
+    CHECK_FALSE(decision.requeue);
+    CHECK(decision.line.find(part) != std::string::npos);
+    CHECK_FALSE(decision.exit_code);
+  }
+  CHECK(decided(Ended::stopped, shown(kTimeLimit, "Restarts=1"), {}, 1).requeue);
+}
+
+TEST_CASE("requeue: no answer, no requeue, and the line says why", "[unit]") {
+  auto const decision = decide({Ended::stopped, 0, true}, Result<JobState>(fail(Errc::timeout, "no answer")), 3, {});
+  CHECK_FALSE(decision.requeue);
+  CHECK(decision.line == "not requeued: no answer");
+  CHECK_FALSE(decision.exit_code);
+}
+
+TEST_CASE("requeue: runs in a row without progress end in a code of their own", "[unit]") {
+  History history;
+  for (std::uint32_t run = 0; run < 3; ++run) {
+    auto const decision = decided(Ended::nodes_lost, shown(kRunning, "Restarts=" + std::to_string(run)), history, run);
+    CHECK(decision.requeue);
+    history = parse_history(format_history(decision.history));
+  }
+  auto const last = decided(Ended::nodes_lost, shown(kRunning, "Restarts=3"), history, 3);
+  CHECK_FALSE(last.requeue);
+  CHECK(last.exit_code == 115);
+  CHECK(last.line.find("no progress in 4 runs") != std::string::npos);
+  history.runs.back().progress = true;
+  CHECK(decided(Ended::nodes_lost, shown(kRunning, "Restarts=3"), history, 3).requeue);
+}
+
+TEST_CASE("requeue: without a path, lasting until Slurm's end is progress and losing nodes is not", "[unit]") {
+  CHECK(decided(Ended::stopped, shown(kTimeLimit)).history.runs.back().progress);
+  CHECK(decided(Ended::checkpointed, shown(kRunning)).history.runs.back().progress);
+  CHECK_FALSE(decided(Ended::nodes_lost, shown(kRunning)).history.runs.back().progress);
+  auto const told = decide({Ended::stopped, 0, false}, parse_job_state(shown(kTimeLimit)), 3, {});
+  CHECK_FALSE(told.history.runs.back().progress);
+}
+
+TEST_CASE("requeue: the history of another job with the same number is forgotten", "[unit]") {
+  History const old{{{0, "nodes-lost", false}, {1, "nodes-lost", false}, {2, "nodes-lost", false}}, false};
+  auto const decision = decided(Ended::nodes_lost, shown(kRunning), old, 0);
+  CHECK(decision.requeue);
+  CHECK(decision.history.runs.size() == 1);
+}
+
+TEST_CASE("requeue: garbage in the history is ignored and told, and the history stays small", "[unit]") {
+  auto const history = parse_history("run 0 stopped progress\nrun x stopped none\n\nnonsense\nrun 1 nodes-lost none\n");
+  CHECK(history.garbage);
+  CHECK(history.runs == std::vector<Run>{{0, "stopped", true}, {1, "nodes-lost", false}});
+  std::string many;
+  for (int i = 0; i < 1000; ++i) {
+    many += "run " + std::to_string(i) + " stopped none\n";
+  }
+  CHECK(parse_history(many).runs.size() == kMostRuns);
+  CHECK(parse_history(many).runs.back().restarts == 999);
+}
+
+TEST_CASE("requeue: only ends that are not the job's own doing are a reason to ask", "[unit]") {
+  CHECK(how_it_ended(verdict(End::stopped, 128 + SIGTERM), false, false) == Ended::stopped);
+  CHECK(how_it_ended(verdict(End::stopped, 128 + SIGTERM), false, true) == Ended::limit);
+  CHECK(how_it_ended(verdict(End::stopped, 128 + SIGINT), true, true) == Ended::otherwise);
+  CHECK(how_it_ended(verdict(End::worker_failed, 3), false, false) == Ended::otherwise);
+  CHECK(how_it_ended(verdict(End::worker_failed, 3), true, false) == Ended::checkpointed);
+  CHECK(how_it_ended(verdict(End::could_not_start, 127), true, false) == Ended::otherwise);
+  CHECK(how_it_ended(verdict(End::too_few_nodes, 112), false, false) == Ended::nodes_lost);
+  CHECK_FALSE(may_run_again(Ended::success));
+  CHECK_FALSE(may_run_again(Ended::otherwise));
+}
+
+TEST_CASE("requeue: a task of an array is called by its index, not by a number that may mean all tasks", "[unit]") {
+  CHECK(job_name({{"SLURM_JOB_ID", "15"}}) == "15");
+  CHECK(job_name({{"SLURM_JOB_ID", "15"}, {"SLURM_ARRAY_JOB_ID", "15"}, {"SLURM_ARRAY_TASK_ID", "2"}}) == "15_2");
+  CHECK(job_name({}).empty());
+}
