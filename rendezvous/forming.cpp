@@ -251,8 +251,21 @@ void conclude(Turn& turn, Verdict verdict) {
   close_if_alone(turn);
 }
 
+namespace {
+
+/// Nodes of the step that have not come yet would look for a coordinator that is gone, for as long as join_timeout.
+/// Whoever was told to end by a signal was told on every node.
+bool others_will_come(State const& state, Policy const& policy) {
+  End const end = state.verdict->end;
+  return policy.expected_nodes && state.came.size() < *policy.expected_nodes && !policy.ends_when_empty &&
+         end != End::stopped && end != End::too_few_nodes;
+}
+
+}  // namespace
+
 void close_if_alone(Turn& turn) {
-  if (turn.state.present.empty() && turn.state.aside.empty()) {
+  State const& state = turn.state;
+  if (state.present.empty() && state.aside.empty() && !others_will_come(state, turn.policy)) {
     turn.act(Close{});
   }
 }

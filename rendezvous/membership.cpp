@@ -63,10 +63,16 @@ void on(Turn& turn, Opened const&) {
 
 void on(Turn& turn, Joined const& event) {
   State& state = turn.state;
+  if (event.node.node_index) {
+    state.came.insert(*event.node.node_index);
+  }
   if (auto refused = objection(state, event.node, turn.policy)) {
     turn.say("refused " + event.node.host + ": " + refused->why);
     turn.act(Tell{event.agent, *std::move(refused)});
     turn.act(HangUp{event.agent});
+    if (state.phase == Phase::finished) {
+      close_if_alone(turn);
+    }
     return;
   }
   state.present.emplace(event.agent, event.node);

@@ -78,6 +78,7 @@ struct State {
   std::vector<Report> reports;
   StopReason stop;
   std::map<std::string, std::uint32_t> losses;   ///< per node key: how often lost
+  std::set<std::uint32_t> came;                  ///< indices of nodes that have ever joined
   std::map<std::string, std::string> gone;       ///< node key → host of nodes lost and not back
   std::set<std::uint32_t> dead;                  ///< indices of nodes of the step known dead and not back
   std::map<std::uint32_t, AgentId> index_owner;  ///< node index → agent present with it
