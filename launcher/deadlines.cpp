@@ -182,9 +182,9 @@ struct Turn {
 
 }  // namespace
 
-Step step(State state, Event const& event, TimePoint now, EndPlan const& plan) {
+Step step(State const& state, Event const& event, TimePoint now, EndPlan const& plan) {
   Step result;
-  result.next = std::move(state);
+  result.next = state;
   Turn turn{result.next, result.actions, now, plan};
   std::visit([&turn](auto const& concrete) { turn.on(concrete); }, event);
   if (plan.end) {

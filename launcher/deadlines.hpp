@@ -89,7 +89,7 @@ struct Step {
 };
 /// A worker that is still importing has no handler yet and would die of the signal: it is looked at again after 1, 2,
 /// 5, 10, 20 and 40 s, then given up with one line.
-[[nodiscard]] Step step(State state, Event const& event, TimePoint now, EndPlan const& plan);
+[[nodiscard]] Step step(State const& state, Event const& event, TimePoint now, EndPlan const& plan);
 
 }  // namespace countdown
 }  // namespace cxxrun::launcher

@@ -47,8 +47,8 @@ struct EndWatch::Impl {
       : plan(std::move(end_plan)), handlers(std::move(callbacks)), timer(io) {}
 
   void happen(countdown::Event const& event) {
-    auto result = countdown::step(std::move(state), event, Clock::now(), plan);
-    state = std::move(result.next);
+    auto result = countdown::step(state, event, Clock::now(), plan);
+    state = result.next;
     for (auto const& action : result.actions) {
       std::visit([this](auto const& what) { perform(what); }, action);
     }

@@ -109,9 +109,9 @@ Ended how_it_ended(rendezvous::Verdict const& verdict, bool checkpoint_passed, b
     case End::unkillable: return Ended::unkillable;
     case End::worker_failed: return checkpoint_passed ? Ended::checkpointed : Ended::otherwise;
     case End::could_not_start:
-    case End::system_failure: return Ended::otherwise;
-    default: return Ended::otherwise;
+    case End::system_failure: break;
   }
+  return Ended::otherwise;
 }
 
 char const* name_of(Ended how) {

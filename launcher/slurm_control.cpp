@@ -65,7 +65,8 @@ Result<std::string> scontrol(std::vector<std::string> const& arguments, Environm
   request.argv = {"scontrol"};
   request.argv.insert(request.argv.end(), arguments.begin(), arguments.end());
   for (auto const& [name, value] : environment) {
-    request.environment.push_back(name + "=" + value);
+    request.environment.push_back(name);
+    request.environment.back().append("=").append(value);
   }
   auto found = os::find_program("scontrol", request.environment);
   if (found.error != 0) {

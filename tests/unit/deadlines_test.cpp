@@ -26,8 +26,8 @@ struct Driver {
   EndPlan plan;
   countdown::State state{};
   std::vector<countdown::Action> feed(countdown::Event const& event, Millis at) {
-    auto result = countdown::step(std::move(state), event, kT0 + at, plan);
-    state = std::move(result.next);
+    auto result = countdown::step(state, event, kT0 + at, plan);
+    state = result.next;
     return std::move(result.actions);
   }
 };
