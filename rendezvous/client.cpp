@@ -262,6 +262,9 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     timer.cancel();
     joined = true;
     plan.run_id = decoded->run_id;
+    if (!plan.terms) {
+      plan.silence.timeout = decoded->heartbeat_timeout;  // the run's, which we could not know
+    }
     channel->send(encode(ToCoordinator(Join{plan.node, plan.terms})));
     if (plan.silence.timeout > Millis{0}) {
       start_beats();

@@ -289,6 +289,7 @@ void set_aside(Turn& turn, AgentId agent, std::string const& why) {
   } else if (state.phase == Phase::forming) {
     consider_forming(turn);
   }
+  end_if_abandoned(turn);
 }
 
 void on(Turn& turn, Said const& event) {

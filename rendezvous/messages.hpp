@@ -45,8 +45,9 @@ struct Hello {
 struct HelloReply {
   enum class Why { accepted, other_job, other_version };
   std::uint32_t version = kProtocolVersion;
-  std::string coordinator;  ///< the coordinator's nonce: an agent that hosts recognises itself by it
-  std::string run_id;       ///< of the run the agent would be in
+  std::string coordinator;      ///< the coordinator's nonce: an agent that hosts recognises itself by it
+  std::string run_id;           ///< of the run the agent would be in
+  Millis heartbeat_timeout{0};  ///< of that run, for an agent that brings no terms
   Why why = Why::accepted;
   std::string refused;
   bool operator==(HelloReply const&) const = default;

@@ -149,16 +149,18 @@ void read(Json const& json, NodeInfo& node, std::string& problem) {
   }
 }
 
+void read_wait(Fields& fields, char const* name, Millis& into) {
+  std::int64_t ms = 0;
+  fields.read(name, ms);
+  if (ms < 0 || ms > kMaxWaitMs) {
+    fields.complain(name);
+  }
+  into = Millis(ms);
+}
+
 void read(Json const& json, Terms& terms, std::string& problem) {
   Fields fields(json, problem);
-  auto const wait = [&](char const* name, Millis& into) {
-    std::int64_t ms = 0;
-    fields.read(name, ms);
-    if (ms < 0 || ms > kMaxWaitMs) {
-      fields.complain(name);
-    }
-    into = Millis(ms);
-  };
+  auto const wait = [&](char const* name, Millis& into) { read_wait(fields, name, into); };
   fields.read("min_nodes", terms.min_nodes);
   fields.read("max_nodes", terms.max_nodes);
   fields.read_optional("expected_nodes", terms.expected_nodes);
@@ -262,7 +264,10 @@ Result<HelloReply> decode_hello_reply(std::string_view text) {
     fields.read("hello", magic);
     fields.read("version", reply.version);
     fields.read("coordinator", reply.coordinator);
-    fields.read_text_if_any("run_id", reply.run_id);  // version 1 has none
+    if (reply.version == kProtocolVersion) {
+      fields.read("run_id", reply.run_id);
+      read_wait(fields, "heartbeat_timeout_ms", reply.heartbeat_timeout);
+    }
     fields.read("answer", answer);
     fields.read("refused", reply.refused);
     using Why = HelloReply::Why;

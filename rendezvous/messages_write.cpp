@@ -142,6 +142,7 @@ std::string encode(HelloReply const& reply) {
                    {"version", reply.version},
                    {"coordinator", reply.coordinator},
                    {"run_id", reply.run_id},
+                   {"heartbeat_timeout_ms", reply.heartbeat_timeout.count()},
                    {"answer", name_of(reply.why)},
                    {"refused", reply.refused}});
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/text.hpp"
+
 namespace cxxrun::rendezvous {
 namespace {
 
@@ -82,6 +84,9 @@ std::string disagreement(Terms const& run, Terms const& agent) {
   }
   if (run.max_restarts != agent.max_restarts) {
     return line("--max-restarts", std::to_string(run.max_restarts), std::to_string(agent.max_restarts));
+  }
+  if (run.heartbeat_timeout != agent.heartbeat_timeout) {
+    return line("--heartbeat-timeout", seconds_text(run.heartbeat_timeout), seconds_text(agent.heartbeat_timeout));
   }
   if (run.agent_store != agent.agent_store) {
     return line("--agent-store", run.agent_store ? "on" : "off", agent.agent_store ? "on" : "off");

@@ -283,6 +283,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       reply.refused = other->why;
     } else if (auto const* belongs = std::get_if<Belongs>(&where)) {
       reply.run_id = find_run(table, belongs->run)->id;
+      reply.heartbeat_timeout = find_run(table, belongs->run)->terms.heartbeat_timeout;
     }
     peer.hello.run_id = reply.run_id;
     peer.channel->send(encode(reply));

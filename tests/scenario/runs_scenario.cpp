@@ -46,6 +46,7 @@ std::optional<Terms> terms_of(Words const& words) {
   terms.min_nodes = number(words, "min", "2");
   terms.max_nodes = number(words, "max", "2");
   terms.max_restarts = number(words, "restarts", "3");
+  terms.heartbeat_timeout = Millis{number(words, "heartbeat", "5000")};
   terms.agent_store = value(words, "store", "on") == "on";
   terms.master_port = static_cast<std::uint16_t>(number(words, "port", "0"));
   return terms;

@@ -91,7 +91,8 @@ TEST_CASE("messages: hello survives, and one of another version is still recogni
   Hello const hello{kProtocolVersion, "job.0", "nonce", Hello::Purpose::beat, Hello::Asks::reopen};
   REQUIRE(decode_hello(encode(hello)));
   CHECK(*decode_hello(encode(hello)) == hello);
-  HelloReply const reply{kProtocolVersion, "nonce", "job.0", HelloReply::Why::other_job, "this is job a, not b"};
+  HelloReply const reply{kProtocolVersion,      "nonce", "job.0", Millis{7000}, HelloReply::Why::other_job,
+                         "this is job a, not b"};
   CHECK(*decode_hello_reply(encode(reply)) == reply);
 
   auto const future = decode_hello(R"({"hello":"cxxrun","version":99,"what":"ever"})");
