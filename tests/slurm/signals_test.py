@@ -85,9 +85,10 @@ class Signals:
         self.row("signals", "scancel JOB", "every worker gets SIGTERM once; logs complete; exit code 143")
 
     def test_a_job_of_one_node_is_signalled_once_too(self):
-        job = self.submit("trap : TERM\n" + self.command(nodes=1), nodes=1)
+        job = self.submit("trap : TERM\n" + self.command(nodes=1, options="--log-level debug"), nodes=1)
         self.scancel(job)
         self.ended_within(job, KILL_WAIT)
+        self.assertIn(self.reason, self.output(job))  # two signals that come together are one for the worker
         self.assertEqual(self.heard(), {rank: ["SIGTERM"] for rank in range(PER_NODE)})
 
     def test_a_deaf_daemon_does_not_outlast_kill_wait(self):
@@ -181,11 +182,13 @@ sys.exit(3)
 class UnderLinuxproc(Signals, SlurmCase):
     """Slurm signals every descendant of the task itself."""
     cluster_options = {"nodes": NODES, "proctrack": "linuxproc", "gpus": 0}
+    reason = "debug: SIGTERM from Slurm to every process"
 
 
 class UnderCgroup(Signals, SlurmCase):
     """Slurm signals the task alone."""
     cluster_options = {"nodes": NODES, "proctrack": "cgroup", "gpus": 0}
+    reason = "debug: SIGTERM\n"
 
 
 if __name__ == "__main__":
