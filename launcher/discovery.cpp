@@ -105,7 +105,7 @@ std::uint32_t restart_count(Environment const& environment) {
 }
 
 std::string discovery_dir(Environment const& environment) {
-  if (auto const given = value_of(environment, "CXXRUN_DISCOVERY_DIR"); !given.empty()) {
+  if (auto given = value_of(environment, "CXXRUN_DISCOVERY_DIR"); !given.empty()) {
     return given;
   }
   auto const home = value_of(environment, "HOME");
