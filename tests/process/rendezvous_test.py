@@ -23,13 +23,23 @@ def step(number, job=12, **more):
 
 
 class Rendezvous(JobCase):
+    def setUp(self):
+        super().setUp()
+        self.started = []
+
+    def tearDown(self):
+        for process in self.started:
+            process.kill()
+            process.wait()
+        super().tearDown()
+
     def start_rendezvous(self, *arguments, env=None):
         """Returns the process, with .endpoint and .err once it listens."""
         out, err = self.path("rendezvous.out"), self.path("rendezvous.err")
         with open(out, "w") as o, open(err, "w") as e:
             process = subprocess.Popen([program(), *arguments], env=self.environment(env), stdout=o, stderr=e,
                                        stdin=subprocess.DEVNULL)
-        self.addCleanup(lambda: (process.kill(), process.wait()))
+        self.started.append(process)
         wait_until(lambda: read(out).endswith("\n") or process.poll() is not None, "it says where it listens")
         process.endpoint = read(out).strip()
         process.port = process.endpoint.rsplit(":", 1)[-1]
