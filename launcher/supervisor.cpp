@@ -19,12 +19,11 @@
 #include "launcher/log_pump.hpp"
 #include "launcher/worker_group.hpp"
 #include "launcher/worker_process.hpp"
+#include "launcher/worker_start.hpp"
 #include "launcher/worker_streams.hpp"
 #include "src/os/children.hpp"
 #include "src/os/log.hpp"
 #include "src/os/signals.hpp"
-#include "src/os/spawn.hpp"
-#include "src/os/system.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -267,60 +266,15 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void start_one(WorkerSpec const& spec, Member& member, int capacity_bytes) {
-    std::uint32_t const local_rank = member.exit.local_rank;
-    std::string const name = spec.argv.empty() ? "" : spec.argv.front();
-    if (!spec.error_file.empty()) {
-      unlink(spec.error_file.c_str());  // of an earlier run in the same directory
-    }
-    auto out = open_stream(spec.out, false, spec.prefix, capacity_bytes);
-    auto err = open_stream(spec.err, true, spec.prefix, capacity_bytes);
-    if (!out || !err) {
-      auto const& error = !out ? out.error() : err.error();
-      start_failed(member, error.message(), error.os_errno);
-      return;
-    }
-    auto found = os::find_program(name, spec.environment);
-    if (found.error != 0) {
-      start_failed(member, os::explain_failed_start(name, os::SpawnStage::find, found.error), found.error);
-      return;
-    }
-    if (!spec.script.empty() && access(spec.script.c_str(), R_OK) != 0) {  // else the interpreter's own code comes out
-      int const why = errno;
-      start_failed(member, fail(Errc::not_found, "cannot read the script '" + spec.script + "'", why).message(), why);
-      return;
-    }
-    os::SpawnRequest const request{std::move(found.path),
-                                   spec.argv,
-                                   spec.environment,
-                                   "",
-                                   spec.inherit_stdin ? STDIN_FILENO : -1,
-                                   spec.out_is_err ? err->worker_end.get() : out->worker_end.get(),
-                                   err->worker_end.get(),
-                                   spec.cpus,
-                                   os::original_nofile_limit()};
-    auto const started = os::spawn(request);
-    if (!started.ok()) {
-      start_failed(member, os::explain_failed_start(name, started.stage, started.error), started.error);
+    auto started = start_worker(spec, capacity_bytes);
+    if (started.pid == 0) {
+      member.exit.stderr_tail = std::move(started.why);
+      happen(StartFailed{member.exit.local_rank, started.error});
       return;
     }
     member.process.emplace(io, started.pid);
-    take_streams(member, std::move(*out), std::move(*err));
-    happen(Started{local_rank, started.pid});
-  }
-
-  void start_failed(Member& member, std::string why, int error) {
-    member.exit.stderr_tail = std::move(why);
-    happen(StartFailed{member.exit.local_rank, error});
-  }
-
-  // Closes the worker's ends: the worker has its own copies, and the pump is to see the end of file.
-  static void take_streams(Member& member, OpenStream out, OpenStream err) {
-    for (auto* const opened : {&out, &err}) {
-      if (opened->pump_end) {
-        opened->pump.fd = opened->pump_end.release();
-        member.pending.push_back(std::move(opened->pump));
-      }
-    }
+    member.pending = std::move(started.streams);
+    happen(Started{member.exit.local_rank, started.pid});
   }
 
   void hand_to_pump(Member& member) {

@@ -45,6 +45,7 @@ SHELLS = {
     "launcher/slurm_control": "runs scontrol",
     "launcher/supervisor": "starts, watches and reaps workers",
     "launcher/worker_process": "one worker's process handle",
+    "launcher/worker_start": "starts one worker",
     "launcher/worker_streams": "pipes and files of one worker",
 }
 
