@@ -16,9 +16,11 @@
 #include "launcher/machine.hpp"
 #include "launcher/option_values.hpp"
 #include "launcher/options.hpp"
+#include "launcher/slurm_env.hpp"
 #include "launcher/visible_devices.hpp"
 #include "rendezvous/verdict.hpp"
 #include "src/os/log.hpp"
+#include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
 #include "src/os/system.hpp"
 #include "src/os/undertaker.hpp"
@@ -156,6 +158,9 @@ int run(std::vector<std::string> const& arguments) {
   }
   launcher::AgentConfig config;
   config.options = std::move(std::get<launcher::Options>(parsed));
+  if (launcher::lost_its_slurm(config.options, environment) && os::find_ancestor("slurmstepd")) {
+    return complain(launcher::explain_lost_slurm());
+  }
   std::vector<std::string> trouble;
   auto const discovery = discover(config.options, environment, trouble);
   if (!discovery) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 
+#include "launcher/options.hpp"
 #include "src/core/endpoint.hpp"
 #include "src/core/hostlist.hpp"
 #include "src/core/text.hpp"
@@ -173,6 +174,18 @@ Result<void> read_nodes(Environment const& environment, SlurmStep& step) {
 }
 
 }  // namespace
+
+bool lost_its_slurm(Options const& options, Environment const& environment) {
+  bool const described = options.standalone || options.nnodes || options.node_rank || options.master_addr ||
+                         options.join || !options.rdzv_endpoint.empty();
+  return !described && value_of(environment, "SLURM_JOB_ID").empty();
+}
+
+Error explain_lost_slurm() {
+  return fail(Errc::environment,
+              "Slurm started this, but none of its SLURM_* variables came through (a container may drop them), so that "
+              "nothing tells of other nodes; pass them on, or give --standalone for a job on this node alone");
+}
 
 Result<SlurmView> read_slurm(Environment const& environment) {
   std::string const sign = sign_of_step(environment);

@@ -13,6 +13,8 @@
 
 namespace cxxrun::launcher {
 
+struct Options;
+
 /// The step this process is a task of.
 struct SlurmStep {
   std::string run_id;                   ///< "<job>.<step>", and ".<restarts>" once the job was requeued
@@ -35,5 +37,11 @@ struct SlurmView {
 /// Errc::environment with one line that names the variables when they are half-set, malformed or contradict each
 /// other (a container that passes only some of them on, a variable set by hand).
 [[nodiscard]] Result<SlurmView> read_slurm(Environment const& environment);
+
+/// Whether all of Slurm's variables were lost on the way to this process: slurmd started it, but it knows of no job.
+/// Nothing then tells it of other nodes, so each would run a job of its own. A job the user describes needs none.
+[[nodiscard]] bool lost_its_slurm(Options const& options, Environment const& environment);
+/// Refuses such a start (Errc::environment).
+[[nodiscard]] Error explain_lost_slurm();
 
 }  // namespace cxxrun::launcher

@@ -140,12 +140,13 @@ class AgentInside(ContainerCase):
         self.assertEqual(sorted(re.findall(r"rank \d of \d", output)), [f"rank {rank} of 4" for rank in range(4)])
         self.row("containers", "srun apptainer exec IMAGE cxxrun ./train", "one job over all nodes")
 
-    def test_where_slurms_variables_are_dropped_nnodes_keeps_each_node_from_training_alone(self):
-        output = self.finish(self.in_container("--cleanenv", "--nnodes 2"), "FAILED")
-        self.assertNotIn("rank", output)
-        self.assertIn("cxxrun: --nnodes 2", output)
-        self.row("containers", "srun apptainer exec --cleanenv IMAGE cxxrun --nnodes 2 ./train",
-                 "exit 100; without --nnodes each node would be a job of its own")
+    def test_where_slurms_variables_are_dropped_no_node_trains_alone(self):
+        for flags, line in ((["--nnodes 2"], "cxxrun: --nnodes 2"), ([], "none of its SLURM_* variables came through")):
+            output = self.finish(self.in_container("--cleanenv", *flags), "FAILED")
+            self.assertNotIn("rank", output)
+            self.assertIn(line, output)
+        self.row("containers", "srun apptainer exec --cleanenv IMAGE cxxrun ./train",
+                 "exit 100: none of its SLURM_* variables came through; no node trains alone")
 
 
 class Signals(ContainerCase):

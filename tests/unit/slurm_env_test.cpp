@@ -1,9 +1,13 @@
 #include "launcher/slurm_env.hpp"
 
+#include "launcher/options.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
 
 using cxxrun::launcher::Environment;
+using cxxrun::launcher::lost_its_slurm;
+using cxxrun::launcher::NodeRange;
+using cxxrun::launcher::Options;
 using cxxrun::launcher::read_slurm;
 using cxxrun::launcher::SlurmStep;
 using cxxrun::launcher::SlurmView;
@@ -189,4 +193,16 @@ TEST_CASE("slurm_env: variables that contradict each other are named with their 
   says("SLURM_RESTART_COUNT", "1x", "SLURM_RESTART_COUNT=1x: a number from 0 to 4294967295 is expected");
   says("SLURM_JOB_ID", "x", "SLURM_JOB_ID=x: a number from 0 to 4294967295 is expected");
   says("SLURM_STEP_NODELIST", "n[1", "SLURM_STEP_NODELIST: host list: 'n[1': a bracket is not closed");
+}
+
+TEST_CASE("slurm_env: a start without any variable is the user's only when the user describes the job", "[unit]") {
+  Options alone;
+  alone.standalone = true;
+  Options several;
+  several.nnodes = NodeRange{2, 2};
+
+  CHECK(lost_its_slurm({}, {{"PATH", "/bin"}}));
+  CHECK_FALSE(lost_its_slurm({}, {{"SLURM_JOB_ID", "7"}}));
+  CHECK_FALSE(lost_its_slurm(alone, {}));
+  CHECK_FALSE(lost_its_slurm(several, {}));
 }
