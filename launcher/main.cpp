@@ -148,6 +148,54 @@ Result<std::optional<launcher::Discovery>> discover(launcher::Options const& opt
   return launcher::of_this_run_of_the_job(*std::move(found), environment);
 }
 
+/// Everything that is found out before anything is started. What is worth telling is in `notes`.
+Result<launcher::AgentConfig> prepare(launcher::Options options, launcher::Environment const& environment,
+                                      std::vector<std::string>& notes) {
+  launcher::AgentConfig config;
+  config.options = std::move(options);
+  // 0 stands for an ancestor outside this namespace, which may be anything.
+  if (launcher::lost_its_slurm(config.options, environment) && os::find_ancestor("slurmstepd").value_or(0) > 0) {
+    return launcher::explain_lost_slurm();
+  }
+  std::vector<std::string> trouble;
+  auto const discovery = discover(config.options, environment, trouble);
+  if (!discovery) {
+    return discovery.error();
+  }
+  auto topology = launcher::make_topology(config.options, environment, random_hex(16), *discovery);
+  if (!topology) {
+    return topology.error();
+  }
+  config.topology = *std::move(topology);
+  auto facts = find_out(config.options, config.topology, environment);
+  if (!facts) {
+    return facts.error();
+  }
+  config.facts = *std::move(facts);
+  config.cpus = launcher::choose_cpu_mode(config.options, environment, config.facts.workers);
+  config.environment = environment;
+  config.nonce = random_hex(16);
+  config.colour = isatty(STDERR_FILENO) != 0;
+  notes = config.options.notes;
+  notes.insert(notes.end(), trouble.begin(), trouble.end());
+  notes.insert(notes.end(), config.topology.notes.begin(), config.topology.notes.end());
+  if (!config.cpus.note.empty()) {
+    notes.push_back(config.cpus.note);
+  }
+  return config;
+}
+
+void tell(launcher::AgentConfig const& config, std::vector<std::string> const& notes) {
+  auto const task = config.facts.task ? ":" + std::to_string(config.facts.task->process) : "";
+  log_setup("cxxrun[" + config.facts.host + task + "]", log_level(config.options.log_level).value_or(Level::info));
+  for (auto const& note : notes) {
+    log(Level::warn, note);
+  }
+  for (auto const& remark : config.topology.remarks) {
+    log(Level::info, remark);
+  }
+}
+
 int run(std::vector<std::string> const& arguments) {
   os::ensure_standard_descriptors();
   auto const environment = read_environment();
@@ -156,33 +204,12 @@ int run(std::vector<std::string> const& arguments) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
     return early->code;
   }
-  launcher::AgentConfig config;
-  config.options = std::move(std::get<launcher::Options>(parsed));
-  if (launcher::lost_its_slurm(config.options, environment) && os::find_ancestor("slurmstepd")) {
-    return complain(launcher::explain_lost_slurm());
+  std::vector<std::string> notes;
+  auto prepared = prepare(std::move(std::get<launcher::Options>(parsed)), environment, notes);
+  if (!prepared) {
+    return complain(prepared.error());
   }
-  std::vector<std::string> trouble;
-  auto const discovery = discover(config.options, environment, trouble);
-  if (!discovery) {
-    return complain(discovery.error());
-  }
-  auto topology = launcher::make_topology(config.options, environment, random_hex(16), *discovery);
-  if (!topology) {
-    return complain(topology.error());
-  }
-  config.topology = *std::move(topology);
-  auto facts = find_out(config.options, config.topology, environment);
-  if (!facts) {
-    return complain(facts.error());
-  }
-  config.facts = *std::move(facts);
-  std::vector<std::string> notes = config.options.notes;
-  notes.insert(notes.end(), trouble.begin(), trouble.end());
-  notes.insert(notes.end(), config.topology.notes.begin(), config.topology.notes.end());
-  config.cpus = launcher::choose_cpu_mode(config.options, environment, config.facts.workers);
-  if (!config.cpus.note.empty()) {
-    notes.push_back(config.cpus.note);
-  }
+  launcher::AgentConfig config = *std::move(prepared);
   if (config.options.dry_run) {
     return show_dry_run(std::move(config), environment);
   }
@@ -192,17 +219,7 @@ int run(std::vector<std::string> const& arguments) {
   }
   config.logs = *std::move(logs);
   config.facts.log_root = config.logs.path;
-  config.environment = environment;
-  config.nonce = random_hex(16);
-  config.colour = isatty(STDERR_FILENO) != 0;
-  auto const task = config.facts.task ? ":" + std::to_string(config.facts.task->process) : "";
-  log_setup("cxxrun[" + config.facts.host + task + "]", log_level(config.options.log_level).value_or(Level::info));
-  for (auto const& note : notes) {
-    log(Level::warn, note);
-  }
-  for (auto const& remark : config.topology.remarks) {
-    log(Level::info, remark);
-  }
+  tell(config, notes);
   os::raise_nofile_limit();
   pid_t const self = getpid();
   int const code = os::run_under_parent([&](os::AgentSide const& side) { return agent_or_refusal(config, side); });

@@ -2,6 +2,7 @@
 import os
 import signal
 import socket
+import subprocess
 import sys
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -79,6 +80,14 @@ class OneNode(JobCase):
         self.assertEqual(job.code, 0, job.stderr)
         self.assertEqual([event[2] for event in self.events()],
                          ["arg:--nproc-per-node", "arg:9", "arg:--", "arg:-x", "arg:0"])
+
+    def test_a_job_in_a_pid_namespace_of_its_own_is_no_jobs_of_slurms(self):
+        """There the ancestors are not known."""
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        done = subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", jobs.CXXRUN, "true"],
+                              env=self.environment(), capture_output=True, text=True, timeout=jobs.GUARD)
+        self.assertEqual((done.returncode, done.stderr.count("Slurm")), (0, 0), done.stderr)
 
     def test_fifty_jobs_at_once_finish_and_never_meet(self):
         program = self.worker('echo "$TORCHELASTIC_RUN_ID $MASTER_PORT $RANK" >> "$DIR/seen"')
