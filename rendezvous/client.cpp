@@ -304,6 +304,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
                                 self.guarded([](Impl& again, std::string const&) { again.watch->heard(kCoordinator); });
                             on.closed = self.guarded([](Impl& again, std::string const&) {
                               again.watch->forget(kCoordinator);
+                              again.beats.reset();
                               again.connect_beats_later();
                             });
                             self.beats->start(std::move(on));
@@ -323,6 +324,9 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   }
 
   void beat() {
+    if (!beats) {
+      return;  // a timer that had expired when the connection ended
+    }
     beats->send("{\"beat\":" + std::to_string(++beats_sent) + "}");
     beat_timer.expires_after(plan.silence.period());
     beat_timer.async_wait(guarded([](Impl& self, ErrorCode const& error) {

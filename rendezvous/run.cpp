@@ -168,4 +168,8 @@ void Run::heard(AgentId agent) {
   impl_->watch.heard(agent);
 }
 
+void Run::unwatch(AgentId agent) {
+  impl_->watch.forget(agent);
+}
+
 }  // namespace cxxrun::rendezvous

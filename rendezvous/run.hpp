@@ -54,6 +54,8 @@ class Run {
   void feed(Event event);
   /// A heartbeat of the agent. Whoever has sent one and falls silent is lost after Terms::heartbeat_timeout.
   void heard(AgentId agent);
+  /// Its heartbeats have ended in order: it is not judged before it has sent one again.
+  void unwatch(AgentId agent);
 
  private:
   struct Impl;

@@ -1,17 +1,16 @@
 #include "rendezvous/server.hpp"
 
-#include <fcntl.h>
 #include <iterator>
 #include <map>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include "rendezvous/channel.hpp"
+#include "rendezvous/listener.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -21,36 +20,6 @@ using boost::asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
 constexpr auto kHelloDeadline = std::chrono::seconds(10);
-constexpr int kBacklog = 4096;
-
-/// A listening socket on every address (IPv6 and IPv4 in one where the machine has IPv6), or nothing and the error.
-std::unique_ptr<tcp::acceptor> listen_on(boost::asio::io_context& io, std::uint16_t port, bool loopback_only,
-                                         ErrorCode& error) {
-  auto acceptor = std::make_unique<tcp::acceptor>(io);
-  tcp::endpoint where(tcp::v6(), port);
-  acceptor->open(tcp::v6(), error);
-  if (!error) {
-    acceptor->set_option(boost::asio::ip::v6_only(false), error);
-  }
-  if (error || loopback_only) {
-    where =
-        loopback_only ? tcp::endpoint(boost::asio::ip::address_v4::loopback(), port) : tcp::endpoint(tcp::v4(), port);
-    ErrorCode ignored;
-    acceptor->close(ignored);
-    acceptor->open(tcp::v4(), error);
-  }
-  if (!error) {
-    fcntl(acceptor->native_handle(), F_SETFD, FD_CLOEXEC);
-    acceptor->set_option(tcp::acceptor::reuse_address(true), error);
-  }
-  if (!error) {
-    acceptor->bind(where, error);
-  }
-  if (!error) {
-    acceptor->listen(kBacklog, error);
-  }
-  return error ? nullptr : std::move(acceptor);
-}
 
 }  // namespace
 
@@ -81,6 +50,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   boost::asio::steady_timer accept_pause{io};
   std::unique_ptr<tcp::acceptor> acceptor;
   std::map<AgentId, std::shared_ptr<Peer>> peers;
+  std::map<std::string, AgentId> beats;    // by nonce: connections that carry a member's heartbeats
   std::map<std::string, AgentId> members;  // by nonce: whose heartbeats these are
   AgentId last_id = 0;
   bool shut = false;
@@ -195,7 +165,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     peer->deadline.expires_after(kHelloDeadline);
     peer->deadline.async_wait([weak = weak_from_this(), id](ErrorCode const& error) {
       if (auto const self = weak.lock(); self && !error) {
-        self->forget(id);
+        self->forget_unless_known(id);
       }
     });
     Channel::Handlers on;
@@ -213,11 +183,34 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void erase(std::map<AgentId, std::shared_ptr<Peer>>::iterator it) {
-    it->second->deadline.cancel();
-    if (it->second->at == Peer::At::member) {
-      members.erase(it->second->hello.nonce);
-    }
+    auto const peer = it->second;
+    AgentId const id = it->first;
+    peer->deadline.cancel();
     peers.erase(it);
+    auto const drop = [&](std::map<std::string, AgentId>& of) {
+      auto const own = of.find(peer->hello.nonce);
+      bool const found = own != of.end() && own->second == id;
+      if (found) {
+        of.erase(own);
+      }
+      return found;
+    };
+    drop(beats);
+    if (auto const second = beats.find(peer->hello.nonce); drop(members) && second != beats.end()) {
+      forget(second->second);  // nobody hears the heartbeats of who is gone
+    }
+  }
+
+  /// A timer that has expired cannot be recalled: its caller may have joined since.
+  void forget_unless_known(AgentId id) {
+    auto const it = peers.find(id);
+    if (it == peers.end() || it->second->at == Peer::At::member) {
+      return;
+    }
+    auto const heard = beats.find(it->second->hello.nonce);
+    if (it->second->at != Peer::At::beat || heard == beats.end() || heard->second != id) {
+      forget(id);
+    }
   }
 
   void forget(AgentId id) {
@@ -232,17 +225,33 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (it == peers.end()) {
       return;
     }
+    if (it->second->at == Peer::At::beat) {
+      no_beats(it->second->hello.nonce);
+    }
     RunKey const run = it->second->run;
     erase(it);
     feed(run, Lost{id, std::move(how)});
   }
 
-  void beat(Peer& peer, std::string const& payload) {
-    peer.channel->send(payload);
-    auto const member = members.find(peer.hello.nonce);
+  /// Without its second connection nobody is judged by silence; the first one tells about the rest.
+  void no_beats(std::string const& nonce) {
+    auto const member = members.find(nonce);
     if (member == members.end()) {
       return;
     }
+    if (auto const run = runs.find(peers.at(member->second)->run); run != runs.end()) {
+      run->second->unwatch(member->second);
+    }
+  }
+
+  void beat(AgentId id, Peer& peer, std::string const& payload) {
+    auto const member = members.find(peer.hello.nonce);
+    peer.channel->send(payload);
+    if (member == members.end()) {
+      return;  // it has not joined yet; the deadline runs
+    }
+    peer.deadline.cancel();
+    beats[peer.hello.nonce] = id;
     if (auto const run = runs.find(peers.at(member->second)->run); run != runs.end()) {
       run->second->heard(member->second);
     }
@@ -258,7 +267,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       case Peer::At::hello: hello(id, *peer, payload); break;
       case Peer::At::join: join(id, *peer, payload); break;
       case Peer::At::member: message(id, peer->run, payload); break;
-      case Peer::At::beat: beat(*peer, payload); break;
+      case Peer::At::beat: beat(id, *peer, payload); break;
     }
   }
 
@@ -291,11 +300,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       forget(id);
       return;
     }
-    bool const beats = peer.hello.purpose == Hello::Purpose::beat;
-    peer.at = beats ? Peer::At::beat : Peer::At::join;
-    if (beats) {
-      peer.deadline.cancel();
-    }
+    peer.at = peer.hello.purpose == Hello::Purpose::beat ? Peer::At::beat : Peer::At::join;
   }
 
   void join(AgentId id, Peer& peer, std::string const& payload) {

@@ -7,6 +7,7 @@
 // has not heard proves nothing, and every peer gets a fresh timeout. Cost: `heard` O(log N), `tick` O(N).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -21,7 +22,7 @@ using PeerId = std::uint64_t;
 struct SilencePolicy {
   Millis timeout{5000};  ///< silent for longer than this: lost; 0: nobody is ever judged
   /// How often each side speaks and looks. A peer is missed for four beats before it is judged.
-  [[nodiscard]] Millis period() const { return timeout / 5; }
+  [[nodiscard]] Millis period() const { return std::max(timeout / 5, Millis{20}); }
 };
 
 struct SilenceState {

@@ -22,6 +22,7 @@ SHELLS = {
     "src/client/": "the workers' blocking store client",
     "rendezvous/channel": "one framed connection",
     "rendezvous/client": "an agent's calls to the coordinator",
+    "rendezvous/listener": "the coordinator's listening socket",
     "rendezvous/run.": "one run's timer and log",
     "rendezvous/server": "the coordinator's connections, timer and log",
     "rendezvous/silence_watch": "the timer of who is silent",
@@ -53,7 +54,8 @@ SHELLS = {
 HEAVY = {
     r"boost/(asio|process)": {
         "src/os/asio_impl.cpp", "rendezvous/channel.hpp", "rendezvous/channel.cpp", "rendezvous/client.cpp",
-        "rendezvous/run.cpp", "rendezvous/server.cpp", "rendezvous/silence_watch.cpp", "rendezvous/store_server.cpp",
+        "rendezvous/listener.hpp", "rendezvous/listener.cpp", "rendezvous/run.cpp",
+        "rendezvous/server.cpp", "rendezvous/silence_watch.cpp", "rendezvous/store_server.cpp",
         "launcher/agent.cpp", "launcher/end_watch.cpp", "launcher/rendezvous_host.cpp", "launcher/supervisor.cpp",
         "launcher/worker_process.hpp"},
     r"nlohmann/json\.hpp": {"rendezvous/message_json.hpp", "launcher/discovery.cpp", "launcher/report.cpp"},
