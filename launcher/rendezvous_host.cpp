@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
+#include <optional>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
@@ -14,6 +15,7 @@
 
 #include "launcher/report.hpp"
 #include "src/core/exit_status.hpp"
+#include "src/core/time.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/log.hpp"
 #include "src/os/signals.hpp"
@@ -22,6 +24,8 @@ namespace cxxrun::launcher {
 namespace {
 
 namespace asio = boost::asio;
+
+constexpr Millis kSameEnd{1000};
 using asio::posix::stream_descriptor;
 using boost::system::error_code;
 
@@ -109,14 +113,20 @@ class RendezvousHost {
     }
   }
 
-  void owner_ended() { end(SIGTERM, "whoever started this has ended"); }
+  void owner_ended() { end(SIGTERM, "whoever started this has ended", false); }
 
-  void end(int signal, std::string const& why) {
+  /// Slurm's time limit sends two signals, and a script that is told to end passes its own on: within a second all of
+  /// them are one. `may_hurry`: a later one ends this at once.
+  void end(int signal, std::string const& why, bool may_hurry = true) {
     log(Level::info, why);
-    if (std::exchange(ending_, true)) {
-      io_.stop();
+    auto const now = Clock::now();
+    if (ending_) {
+      if (may_hurry && now - *ending_ > kSameEnd) {
+        io_.stop();
+      }
       return;
     }
+    ending_ = now;
     coordinator_.quit(signal);  // no run is opened any more
     leave_if_idle();
   }
@@ -129,7 +139,7 @@ class RendezvousHost {
 
   RendezvousConfig config_;
   bool const colour_ = isatty(STDERR_FILENO) != 0;
-  bool ending_ = false;
+  std::optional<TimePoint> ending_;
   asio::io_context io_{1};
   stream_descriptor signals_{io_};
   stream_descriptor owner_{io_};

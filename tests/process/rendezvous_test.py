@@ -149,14 +149,25 @@ class End(Rendezvous):
         self.assertEqual(len(self.events("term")), 1)
         self.assertIn("the coordinator was told to end by SIGTERM", agent.stderr)
 
-    def test_a_second_signal_does_not_wait(self):
+    def test_signals_of_one_moment_are_one(self):
+        """Slurm's time limit sends two; a script that is told to end passes its own on."""
+        rendezvous = self.start_rendezvous("--port", "0")
+        program = self.worker('trap "note term" TERM; note start; while :; do sleep 0.05; done')
+        agent = self.start_agent(rendezvous, "--shutdown-timeout", "2", program)
+        self.await_events(1, "start")
+        rendezvous.terminate()
+        rendezvous.terminate()
+        self.assertEqual(agent.wait(), 143, agent.stderr)
+        self.assertEqual(rendezvous.wait(jobs.GUARD), 0)
+
+    def test_a_later_signal_does_not_wait(self):
         rendezvous = self.start_rendezvous("--port", "0")
         program = self.worker('trap "note term" TERM; note start; while :; do sleep 0.05; done')
         agent = self.start_agent(rendezvous, "--shutdown-timeout", "40", "--restart-timeout", "1", program)
         self.await_events(1, "start")
         rendezvous.terminate()
         self.await_events(1, "term")
-        rendezvous.terminate()
+        jobs.wait_until(lambda: rendezvous.poll() is not None or rendezvous.terminate(), "the rendezvous has ended")
         self.assertEqual(rendezvous.wait(jobs.GUARD), 0)
         self.assertEqual(agent.wait(), LOST, agent.stderr)
 
