@@ -37,6 +37,11 @@ bool is_one_of(std::string const& word, std::initializer_list<char const*> words
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
+/// A job that was suspended for another one and went on keeps its PreemptTime. Slurm's times compare as text.
+bool is_preempted(Facts const& facts, JobState const& job) {
+  return !job.preempted_at.empty() && job.preempted_at >= facts.recent;
+}
+
 /// Why Slurm's own state of the job forbids a requeue; "" when it does not.
 std::string objection(Facts const& facts, JobState const& job) {
   if (job.het) {
@@ -51,7 +56,7 @@ std::string objection(Facts const& facts, JobState const& job) {
   if (!job.requeue) {
     return "Slurm refuses for this job (sbatch --no-requeue, or JobRequeue=0); submit it with --requeue";
   }
-  bool const by_slurm = job.reason == "TimeLimit" || job.preempted ||
+  bool const by_slurm = job.reason == "TimeLimit" || is_preempted(facts, job) ||
                         is_one_of(job.state, {"TIMEOUT", "PREEMPTED", "NODE_FAIL", "DEADLINE"});
   if (job.state == "RUNNING") {
     return facts.how == Ended::stopped ? "the job was told to end, but not by Slurm, for which it is running" : "";
@@ -63,7 +68,7 @@ std::string objection(Facts const& facts, JobState const& job) {
 }
 
 std::string because(Facts const& facts, JobState const& job) {
-  if (job.preempted) {
+  if (is_preempted(facts, job)) {
     return "preempted";
   }
   if (job.reason == "TimeLimit" || facts.how == Ended::limit) {
@@ -153,7 +158,7 @@ Result<JobState> parse_job_state(std::string_view text) {
   job.restarts = static_cast<std::uint32_t>(*restarts);
   job.requeue = field(text, "Requeue") != "0";
   job.batch = field(text, "BatchFlag") != "0";
-  job.preempted = preempted != "None" && preempted != "Unknown";
+  job.preempted_at = preempted == "None" || preempted == "Unknown" ? "" : preempted;
   job.het = field(text, "HetJobId").has_value();
   return job;
 }
@@ -213,6 +218,16 @@ Decision decide(Facts const& facts, Result<JobState> const& job, std::uint32_t m
   decision.line = because(facts, *job);
   if (without > 0) {
     decision.line += ", " + std::to_string(without) + " of at most " + std::to_string(most) + " without progress";
+  }
+  return decision;
+}
+
+Decision without_history(Decision decision, Facts const& facts, std::uint32_t most) {
+  if (decision.requeue && facts.restarts >= most) {
+    decision.requeue = false;
+    decision.line = std::string(kNotRequeued) + "its history cannot be kept, and it has run " +
+                    std::to_string(facts.restarts + 1) + " times (--max-requeues " + std::to_string(most) + ")";
+    decision.exit_code = rendezvous::kExitNoProgress;
   }
   return decision;
 }

@@ -41,10 +41,10 @@ struct JobState {
   std::string state;   ///< RUNNING, COMPLETING, CANCELLED, …
   std::string reason;  ///< None, TimeLimit, …
   std::uint32_t restarts = 0;
-  bool requeue = true;     ///< false: sbatch --no-requeue, or JobRequeue=0
-  bool batch = true;       ///< false: started by srun or salloc, which cannot be queued again
-  bool preempted = false;  ///< PreemptTime is set
-  bool het = false;        ///< part of a heterogeneous job
+  bool requeue = true;       ///< false: sbatch --no-requeue, or JobRequeue=0
+  bool batch = true;         ///< false: started by srun or salloc, which cannot be queued again
+  std::string preempted_at;  ///< PreemptTime, as Slurm writes it; "" = never
+  bool het = false;          ///< part of a heterogeneous job
   bool operator==(JobState const&) const = default;
 };
 /// Errc::protocol when the text is not one job, or lacks its state.
@@ -72,6 +72,7 @@ struct Facts {
   Ended how = Ended::otherwise;
   std::uint32_t restarts = 0;    ///< SLURM_RESTART_COUNT
   std::optional<bool> progress;  ///< whether --progress-path changed; nothing without the option
+  std::string recent{};  ///< as Slurm writes times: a preemption before this was another one, which the job survived
 };
 struct Decision {
   bool requeue = false;
@@ -81,5 +82,7 @@ struct Decision {
 };
 /// `most`: --max-requeues, the requeues in a row without progress.
 [[nodiscard]] Decision decide(Facts const& facts, Result<JobState> const& job, std::uint32_t most, History history);
+/// The same when the history could not be kept: then Slurm's own count of runs is the limit.
+[[nodiscard]] Decision without_history(Decision decision, Facts const& facts, std::uint32_t most);
 
 }  // namespace cxxrun::launcher::requeue

@@ -1,8 +1,10 @@
 #include "launcher/requeue_job.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
+#include <ctime>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
@@ -25,6 +27,7 @@ constexpr Millis kPatience{5000};  // for the state, and for the requeue
 // In the moment in which it preempts a job slurmctld does not show it: scontrol says nothing and exits with 1.
 constexpr int kMostQuestions = 4;
 constexpr Millis kBetweenQuestions{250};
+constexpr std::chrono::seconds kRecent{600};
 constexpr std::size_t kHistoryBytes = std::size_t{64} * 1024;
 constexpr std::uint64_t kMostEntries = 10'000;
 
@@ -58,12 +61,27 @@ Result<void> write_whole(std::string const& path, std::string const& text) {
   return {};
 }
 
-void keep(std::string const& path, requeue::History const& history) {
+bool keep(std::string const& path, requeue::History const& history) {
+  if (path.empty()) {
+    log(Level::warn, "the history of requeues is not kept: there is no HOME; give --log-dir");
+    return false;
+  }
   std::error_code ignored;  // what matters is seen from the file
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   if (auto const written = write_whole(path, requeue::format_history(history)); !written) {
     log(Level::warn, "the history of requeues is not kept: " + written.error().message());
+    return false;
   }
+  return true;
+}
+
+/// Some minutes ago, as Slurm writes times: in the local zone.
+std::string recently() {
+  std::time_t const then = std::time(nullptr) - kRecent.count();
+  std::tm local{};
+  std::array<char, 32> text{};
+  localtime_r(&then, &local);
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &local)};
 }
 
 requeue::History recall(std::string const& path) {
@@ -113,7 +131,8 @@ std::string RequeueJob::history_path() const {
   if (!options_.log_dir.empty() && options_.log_dir != "/dev/null") {
     return options_.log_dir + "/requeue-" + name;
   }
-  return value_of(environment_, "HOME") + "/.cxxrun/requeue/" + name;
+  auto const home = value_of(environment_, "HOME");
+  return home.empty() ? "" : home + "/.cxxrun/requeue/" + name;
 }
 
 void RequeueJob::begin() {
@@ -142,8 +161,11 @@ int RequeueJob::conclude(rendezvous::Verdict const& verdict, bool checkpoint_pas
     facts.progress = look_at(options_.progress_path) != before_;
   }
   auto const job = requeue::job_name(environment_);
-  auto const decision = requeue::decide(facts, ask(job, environment_), options_.max_requeues, recall(history_path()));
-  keep(history_path(), decision.history);  // before the requeue, which ends us
+  facts.recent = recently();
+  auto decision = requeue::decide(facts, ask(job, environment_), options_.max_requeues, recall(history_path()));
+  if (!keep(history_path(), decision.history)) {  // before the requeue, which ends us
+    decision = requeue::without_history(std::move(decision), facts, options_.max_requeues);
+  }
   if (!decision.requeue) {
     log(Level::warn, decision.line);
     return decision.exit_code.value_or(code);

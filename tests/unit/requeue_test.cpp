@@ -42,10 +42,11 @@ Verdict verdict(End end, int code) {
 TEST_CASE("requeue: scontrol's line is read, whatever the job is called", "[unit]") {
   auto const job = parse_job_state(shown("COMPLETING Reason=TimeLimit", "Requeue=0 Restarts=2 BatchFlag=0"));
   REQUIRE(job);
-  CHECK(*job == JobState{"COMPLETING", "TimeLimit", 2, false, false, false, false});
+  CHECK(*job == JobState{"COMPLETING", "TimeLimit", 2, false, false, "", false});
   CHECK(parse_job_state(shown(kRunning, "Requeue=1 Restarts=0 BatchFlag=2 PreemptTime=None HetJobId=7"))->het);
-  CHECK_FALSE(parse_job_state(shown(kRunning, "Restarts=0 PreemptTime=None"))->preempted);
-  CHECK(parse_job_state(shown(kCancelled, "Restarts=0 PreemptTime=2026-11-21T00:21:47"))->preempted);
+  CHECK(parse_job_state(shown(kRunning, "Restarts=0 PreemptTime=None"))->preempted_at.empty());
+  CHECK(parse_job_state(shown(kCancelled, "Restarts=0 PreemptTime=2026-11-21T00:21:47"))->preempted_at ==
+        "2026-11-21T00:21:47");
 }
 
 TEST_CASE("requeue: what is not one job is no answer", "[unit]") {
@@ -69,6 +70,21 @@ TEST_CASE("requeue: the end of a job as Slurm's doing is told from the user's", 
   CHECK(decided(Ended::checkpointed, shown(kRunning)).requeue);
   CHECK_FALSE(decided(Ended::checkpointed, shown(kCancelled)).requeue);
   CHECK_FALSE(decided(Ended::nodes_lost, shown("FAILED Reason=None")).requeue);
+}
+
+TEST_CASE("requeue: a preemption that the job survived is none", "[unit]") {
+  auto const job = parse_job_state(shown(kCancelled, "Restarts=0 PreemptTime=2026-11-21T00:21:47"));
+  REQUIRE(job);
+  CHECK(decide({Ended::stopped, 0, std::nullopt, "2026-11-21T00:12:00"}, job, 3, {}).requeue);
+  CHECK_FALSE(decide({Ended::stopped, 0, std::nullopt, "2026-11-21T00:22:00"}, job, 3, {}).requeue);
+}
+
+TEST_CASE("requeue: without a history Slurm's own count of runs is the limit", "[unit]") {
+  auto const third = decided(Ended::nodes_lost, shown(kRunning, "Restarts=2"), {}, 2);
+  CHECK(without_history(third, {Ended::nodes_lost, 2, std::nullopt}, 3).requeue);
+  auto const over = without_history(third, {Ended::nodes_lost, 3, std::nullopt}, 3);
+  CHECK_FALSE(over.requeue);
+  CHECK(over.exit_code == 115);
 }
 
 TEST_CASE("requeue: what Slurm has queued again itself, or never will, is left alone", "[unit]") {
