@@ -152,7 +152,8 @@ Result<Discovery> choose_discovery(std::vector<Discovery> const& found, JoinTarg
                                    std::string const& dir) {
   std::string const asked = "--join " + text_of(target) + ": ";
   std::vector<Discovery> candidates;
-  for (bool const of_whole_job : {true, false}) {
+  bool const step_given = !target.step.empty();  // then its own file first: the job's may be a leftover
+  for (bool const of_whole_job : {!step_given, step_given}) {
     std::copy_if(found.begin(), found.end(), std::back_inserter(candidates),
                  [&](Discovery const& each) { return each.run_id.empty() == of_whole_job; });
     if (!candidates.empty()) {

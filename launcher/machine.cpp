@@ -22,7 +22,7 @@
 namespace cxxrun::launcher {
 namespace {
 
-constexpr std::chrono::seconds kPatience{5};
+constexpr std::chrono::seconds kPatience{1};
 constexpr char const* kLibrary = "libhwloc.so.15";
 constexpr char const* kMissing = "libhwloc.so.15 is not installed here";
 
