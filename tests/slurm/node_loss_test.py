@@ -93,7 +93,7 @@ class NodeLoss(SlurmCase):
         job.says("coordinator lost: end of file")
         wait_until(lambda: not self.workers_on("node2") and not self.workers_on("node3"), "no worker is left")
         self.row("node loss", "srun --no-kill -N3 cxxrun --nnodes 1:3 ./train; node1, which coordinates, is killed",
-                 "`coordinator lost` on the others, exit code 113, no worker left")
+                 "`coordinator lost` on the others, no worker left")
 
     def test_a_node_that_is_cut_off_ends_its_own_workers(self):
         job = self.step("--nnodes", "1:3")
@@ -105,7 +105,7 @@ class NodeLoss(SlurmCase):
         self.cluster.heal("node2")
         job.wait()
         self.row("node loss", "srun --no-kill -N3 cxxrun --nnodes 1:3 ./train; node2's link is cut",
-                 "node2 ends its own workers (`coordinator lost: silent for 5 s`), the two others go on")
+                 "node2 ends its own workers, the two others go on")
 
     def test_a_short_cut_changes_nothing(self):
         job = self.step("--nnodes", "1:3", "--heartbeat-timeout", "30")

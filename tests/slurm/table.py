@@ -47,7 +47,7 @@ def page(rows, version):
     for row in rows:
         areas.setdefault(row["area"], []).append(line(row))
     parts = [HEAD.format(version=version)]
-    for area, lines in sorted(areas.items()):
+    for area, lines in sorted(areas.items(), key=lambda item: item[0].strip("-").lower()):
         parts.append(f"## {area[0].upper()}{area[1:]}\n\n| what you type | what happened |\n|---|---|\n"
                      + "\n".join(dict.fromkeys(lines)) + "\n")
     return "\n".join(parts)
