@@ -1,4 +1,5 @@
 """cxxrun-rendezvous in job scripts and --join, on a real Slurm. Usage: rendezvous_test.py CXXRUN"""
+import glob
 import os
 import sys
 
@@ -130,8 +131,7 @@ class Join(SlurmCase):
     def test_a_second_job_joins_one_that_hosts_itself(self):
         job = self.sbatch(f"{STEP} cxxrun --nnodes 1:2 {self.program}", "-N1")
         self.await_events(1, "start", 1)
-        wait_until(lambda: any(name.endswith(f"-{job}.0") for name in os.listdir(self.path(".cxxrun/rendezvous"))),
-                   "the step says where it is")
+        wait_until(lambda: glob.glob(self.path(f".cxxrun/rendezvous/*-{job}.0")), "the step says where it is")
         other = self.sbatch(f"{STEP} cxxrun --join {job} {self.program}", "-N1")
         self.check(job, other)
         self.assertEqual(os.listdir(self.path(".cxxrun/rendezvous")), [])
