@@ -1,5 +1,7 @@
 """--requeue on a real Slurm: what takes a minute. Usage: requeue_slow_test.py CXXRUN"""
 import slurm_case
+from cluster import LOGIN
+from jobs import read, wait_until
 from requeue_test import RequeueCase
 
 
@@ -50,6 +52,23 @@ class NodeFailure(RequeueCase):
         self.cluster.kill("node2", fin=True)
         self.await_run(1, guard=150)
         self.assertEqual(self.job(job)["Restarts"], "1")
+
+
+class NoAnswer(RequeueCase):
+    cluster_options = {"nodes": 2, "proctrack": "linuxproc", "gpus": 0}
+
+    def test_without_an_answer_of_slurmctld_there_is_no_requeue(self):
+        """The job is over late: slurmd tells slurmctld again only after a while."""
+        job = self.submit("-N2", "--ntasks-per-node=1", options=f"--requeue --time-limit 0:03 2>{self.path('said')}")
+        self.await_run(0)
+        self.on(LOGIN, "pkill", "-STOP", "-x", "slurmctld")
+        try:
+            wait_until(lambda: "not requeued" in read(self.path("said")), "cxxrun has given up to ask")
+        finally:
+            self.on(LOGIN, "pkill", "-CONT", "-x", "slurmctld")
+        self.wait_job(job, guard=150)
+        self.assertEqual(self.job(job)["Restarts"], "0")
+        self.row("requeue", "--requeue; slurmctld does not answer", "not requeued, one line")
 
 
 if __name__ == "__main__":
