@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import traceback
 
 import machine
@@ -67,7 +68,12 @@ class Keeper:
 
     def heal(self, name):
         ip(f"link set to-{name} up")
-        subprocess.run(["bridge", "link", "set", "dev", "to-" + name, "state", "3"], check=True)
+        deadline = time.monotonic() + 5
+        # A port just cut has its carrier back only after a moment; until then its state cannot be set.
+        while subprocess.run(["bridge", "link", "set", "dev", "to-" + name, "state", "3"]).returncode != 0:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the switch does not let {name} in again")
+            time.sleep(0.02)
 
     # ---- machines
 

@@ -54,10 +54,10 @@ class NodeLoss(SlurmCase):
         job = self.step("--nnodes", "1:3")
         self.cluster.kill("node2", fin=fin)
         self.assertEqual(self.hosts(2, 2), ["node1", "node3"])
-        self.assertIn("lost node2 " + words, job.err)
+        job.says("lost node2 " + words)
         self.open_gate("go")
         self.assertEqual(job.wait(), 0, job.err)
-        self.assertIn("verdict: success; lost on the way: node2", job.err)
+        job.says("verdict: success; lost on the way: node2")
         self.assertEqual(self.verdict()["lost_nodes"], ["node2"])
         self.row("node loss", f"srun --no-kill -N3 cxxrun --nnodes 1:3 ./train; node2 {what}",
                  f"lost node2 {words}: the others form generation 2 and finish; exit code 0, the verdict names node2")
