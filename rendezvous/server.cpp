@@ -1,8 +1,8 @@
 #include "rendezvous/server.hpp"
 
-#include <iterator>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
@@ -30,7 +30,8 @@ struct Peer {
   std::shared_ptr<Channel> channel;
   boost::asio::steady_timer deadline;  ///< for hello and join
   Hello hello;
-  RunKey run = 0;  ///< once a member
+  RunKey run = 0;     ///< once a member
+  AgentId other = 0;  ///< of a member its connection for heartbeats, of that one its member; 0: none yet
   enum class At { hello, join, member, beat } at = At::hello;
 };
 
@@ -50,7 +51,6 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   boost::asio::steady_timer accept_pause{io};
   std::unique_ptr<tcp::acceptor> acceptor;
   std::map<AgentId, std::shared_ptr<Peer>> peers;
-  std::map<std::string, AgentId> beats;    // by nonce: connections that carry a member's heartbeats
   std::map<std::string, AgentId> members;  // by nonce: whose heartbeats these are
   AgentId last_id = 0;
   bool shut = false;
@@ -98,12 +98,14 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (!config.serves_all) {
       shutdown();
     }
-    for (auto peer = peers.begin(); peer != peers.end();) {
-      auto const next = std::next(peer);
-      if (peer->second->run == key) {
-        forget(peer->first);
+    std::vector<AgentId> left;
+    for (auto const& [id, peer] : peers) {
+      if (peer->run == key) {
+        left.push_back(id);
       }
-      peer = next;
+    }
+    for (AgentId const id : left) {  // with a member goes its connection for heartbeats, which is a peer too
+      forget(id);
     }
     handlers.closed();
   }
@@ -187,28 +189,22 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     AgentId const id = it->first;
     peer->deadline.cancel();
     peers.erase(it);
-    auto const drop = [&](std::map<std::string, AgentId>& of) {
-      auto const own = of.find(peer->hello.nonce);
-      bool const found = own != of.end() && own->second == id;
-      if (found) {
-        of.erase(own);
+    auto const named = members.find(peer->hello.nonce);
+    if (named != members.end() && named->second == id) {
+      members.erase(named);
+    }
+    if (peer->other != 0) {
+      peers.at(peer->other)->other = 0;
+      if (peer->at == Peer::At::member) {
+        forget(peer->other);  // nobody hears the heartbeats of who is gone
       }
-      return found;
-    };
-    drop(beats);
-    if (auto const second = beats.find(peer->hello.nonce); drop(members) && second != beats.end()) {
-      forget(second->second);  // nobody hears the heartbeats of who is gone
     }
   }
 
   /// A timer that has expired cannot be recalled: its caller may have joined since.
   void forget_unless_known(AgentId id) {
     auto const it = peers.find(id);
-    if (it == peers.end() || it->second->at == Peer::At::member) {
-      return;
-    }
-    auto const heard = beats.find(it->second->hello.nonce);
-    if (it->second->at != Peer::At::beat || heard == beats.end() || heard->second != id) {
+    if (it != peers.end() && it->second->at != Peer::At::member && it->second->other == 0) {
       forget(id);
     }
   }
@@ -225,36 +221,44 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (it == peers.end()) {
       return;
     }
-    if (it->second->at == Peer::At::beat) {
-      no_beats(it->second->hello.nonce);
+    if (it->second->at == Peer::At::beat && it->second->other != 0) {
+      // Without its second connection nobody is judged by silence; the first one tells about the rest.
+      with_run_of(it->second->other, [](Run& run, AgentId member) { run.unwatch(member); });
     }
     RunKey const run = it->second->run;
     erase(it);
     feed(run, Lost{id, std::move(how)});
   }
 
-  /// Without its second connection nobody is judged by silence; the first one tells about the rest.
-  void no_beats(std::string const& nonce) {
-    auto const member = members.find(nonce);
-    if (member == members.end()) {
-      return;
-    }
-    if (auto const run = runs.find(peers.at(member->second)->run); run != runs.end()) {
-      run->second->unwatch(member->second);
+  template <class Does>
+  void with_run_of(AgentId member, Does does) {
+    if (auto const run = runs.find(peers.at(member)->run); run != runs.end()) {
+      does(*run->second, member);
     }
   }
 
   void beat(AgentId id, Peer& peer, std::string const& payload) {
-    auto const member = members.find(peer.hello.nonce);
     peer.channel->send(payload);
-    if (member == members.end()) {
-      return;  // it has not joined yet; the deadline runs
+    if (peer.other == 0 && !pair(id, peer)) {
+      return;  // its agent has not joined yet; the deadline runs
     }
+    with_run_of(peer.other, [](Run& run, AgentId member) { run.heard(member); });
+  }
+
+  /// The connection of an agent's heartbeats finds its member; one that it replaces goes.
+  bool pair(AgentId id, Peer& peer) {
+    auto const named = members.find(peer.hello.nonce);
+    if (named == members.end()) {
+      return false;
+    }
+    auto const member = peers.at(named->second);
+    if (AgentId const before = std::exchange(member->other, id); before != 0) {
+      peers.at(before)->other = 0;
+      forget(before);
+    }
+    peer.other = named->second;
     peer.deadline.cancel();
-    beats[peer.hello.nonce] = id;
-    if (auto const run = runs.find(peers.at(member->second)->run); run != runs.end()) {
-      run->second->heard(member->second);
-    }
+    return true;
   }
 
   void received(AgentId id, std::string const& payload) {

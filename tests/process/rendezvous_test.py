@@ -160,6 +160,19 @@ class End(Rendezvous):
         self.assertEqual(agent.wait(), 143, agent.stderr)
         self.assertEqual(rendezvous.wait(jobs.GUARD), 0)
 
+    def test_an_agent_that_does_not_leave_is_left_behind(self):
+        """Its run is closed with it, and with its second connection, for heartbeats."""
+        rendezvous = self.start_rendezvous("--port", "0")
+        agents = [self.start_agent(rendezvous, "--nnodes", "3", "--heartbeat-timeout", "60", "true") for _ in range(2)]
+        jobs.wait_until(lambda: "2 of at least 3" in self.said, "both agents have joined")
+        frozen = agents[1].agent_pid()
+        os.kill(frozen, signal.SIGSTOP)
+        self.addCleanup(lambda: os.path.exists(f"/proc/{frozen}") and os.kill(frozen, signal.SIGCONT))
+        self.end(rendezvous)
+        self.assertEqual(agents[0].wait(), 143, agents[0].stderr)
+        os.kill(frozen, signal.SIGCONT)
+        self.assertNotEqual(agents[1].wait(), 0)
+
     def test_a_later_signal_does_not_wait(self):
         rendezvous = self.start_rendezvous("--port", "0")
         program = self.worker('trap "note term" TERM; note start; while :; do sleep 0.05; done')
