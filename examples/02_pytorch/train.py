@@ -34,8 +34,9 @@ def batch(step, rank):
     return x, x.sum(dim=1, keepdim=True)
 
 
-def mean_over_ranks(value):
-    total = value.detach().clone()
+def mean_over_ranks(value, total):
+    # One tensor for the whole run: gloo in torch 1.13 hangs at the end if its thread is the last to hold one.
+    total.copy_(value.detach())
     dist.all_reduce(total)
     return total.item() / dist.get_world_size()
 
@@ -58,6 +59,7 @@ def main():
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     done = load(arguments.checkpoint, model, optimizer)
     model = DistributedDataParallel(model)
+    total = torch.zeros((), device=device)
     if rank == 0 and done:
         print(f"goes on after step {done}", flush=True)
 
@@ -67,7 +69,7 @@ def main():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        mean = mean_over_ranks(loss)
+        mean = mean_over_ranks(loss, total)
         if rank == 0:
             print(f"step {step}: loss {mean:.4f} over {dist.get_world_size()} ranks", flush=True)
             save(arguments.checkpoint, model.module, optimizer, step)
