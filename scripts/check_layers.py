@@ -19,7 +19,8 @@ RANK = {"include": 0, "src": 1, "rendezvous": 2, "launcher": 3}
 # Shells: they await something, make an event, call a pure step and perform its actions.
 SHELLS = {
     "src/os/": "the only home of system calls",
-    "src/client/": "the workers' blocking store client",
+    "src/client/": "what workers call: store client, communicator",
+    "src/host/": "the host backend: shared memory, sockets, threads",
     "rendezvous/channel": "one framed connection",
     "rendezvous/client": "an agent's calls to the coordinator",
     "rendezvous/listener": "the coordinator's listening socket",

@@ -1,0 +1,43 @@
+// Arena: memory that collectives can use where it is.
+//
+// Made by Communicator::arena(). Ranks of a node see each other's arenas, so a sum over buffers in them reads and
+// writes each element once and copies nothing. Pages are zero until written.
+//
+// An Arena hands out its memory front to back and takes nothing back; allocate once, before training. The memory
+// lives until the Arena (all copies of the handle) and the Communicator are gone.
+// Threads: allocate() from one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace cxxrun {
+
+class Arena {
+ public:
+  /// Offsets are multiples of this: a cache line pair, and enough for every element type.
+  static constexpr std::size_t kAlignment = 128;
+
+  Arena() = default;  ///< of size 0
+  /// `memory` must live as long as `owner` does.
+  Arena(std::span<std::byte> memory, std::shared_ptr<void const> owner);
+
+  [[nodiscard]] std::size_t size() const { return memory_.size(); }
+  [[nodiscard]] std::size_t used() const { return used_; }
+
+  /// The next `bytes` bytes. Failure (usage) when fewer are left: it says how many were asked for, used and there.
+  [[nodiscard]] std::span<std::byte> allocate_bytes(std::size_t bytes);
+
+  template <class T>
+  [[nodiscard]] std::span<T> allocate(std::size_t count) {
+    return {reinterpret_cast<T*>(allocate_bytes(count * sizeof(T)).data()), count};
+  }
+
+ private:
+  std::span<std::byte> memory_;
+  std::shared_ptr<void const> owner_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace cxxrun

@@ -1,0 +1,82 @@
+// Checkpoint: a directory of checkpoints of which the newest whole one is always found.
+//
+//   cxxrun::Checkpoint checkpoint({.directory = "ckpt", .model = "gpt-4x128"}, env.generation);
+//   if (auto saved = checkpoint.latest()) { step = saved->step; … saved->blob("weights") … }
+//   if (comm.rank() == 0) checkpoint.save(step, {{"weights", bytes_of(weights)}, …});
+//
+// A file is written under another name, forced to disk, renamed, and its directory forced to disk: whenever a process
+// or node dies, the last complete checkpoint is there. Every blob has a checksum; latest() passes over files that are
+// torn or damaged and says so through `skipped`. docs/checkpoint_format.md has the bytes.
+//
+// One process writes (usually rank 0), any number read. Generations guard against a writer that lives on after its
+// node was given up: who belongs to an older generation than the directory has seen is refused.
+//
+// Blocking: save() and latest() as long as the disk takes. Threads: one at a time; save_async() works on a thread of
+// its own. Errors: Failure; io for the disk (full, not writable: with the path and the remedy), refused for an older
+// generation, usage for a checkpoint of another model.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cxxrun/failure.hpp"
+
+namespace cxxrun {
+
+class Checkpoint {
+ public:
+  struct Options {
+    std::string directory;  ///< made when it does not exist (its parent must)
+    std::string model;      ///< names what is saved; a checkpoint of another name is refused
+    int keep = 3;           ///< whole checkpoints that stay; older ones are removed after a save; at least 1
+  };
+  struct Blob {
+    std::string name;
+    std::span<std::byte const> bytes;
+  };
+  struct Loaded {
+    std::uint64_t step = 0;
+    std::uint64_t generation = 0;
+    std::string path;
+    std::vector<std::pair<std::string, std::vector<std::byte>>> blobs;
+    std::vector<std::string> skipped;  ///< newer files that were damaged, one line each
+    /// Failure (not_found) when there is none of that name.
+    [[nodiscard]] std::span<std::byte const> blob(std::string_view name) const;
+  };
+
+  Checkpoint(Options options, std::uint64_t generation);
+  ~Checkpoint();  ///< waits for a save in flight
+  Checkpoint(Checkpoint&&) noexcept;
+
+  /// Returns when the checkpoint of `step` is on disk and found by latest(). One of the same step is replaced.
+  void save(std::uint64_t step, std::vector<Blob> const& blobs);
+
+  /// Copies the blobs and returns; a thread writes them. Waits for the save before it, if that still runs; throws
+  /// what that one failed with.
+  void save_async(std::uint64_t step, std::vector<Blob> const& blobs);
+  /// Blocks until no save is in flight; throws what the last one failed with.
+  void wait();
+  /// The newest step that this object has saved, once its rename is on disk.
+  [[nodiscard]] std::optional<std::uint64_t> saved_step() const;
+
+  /// The whole checkpoint with the highest step, or nothing.
+  [[nodiscard]] std::optional<Loaded> latest() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The bytes of a vector or span of trivially copyable values, for Blob.
+template <class Values>
+[[nodiscard]] std::span<std::byte const> bytes_of(Values const& values) {
+  return std::as_bytes(std::span(values));
+}
+
+}  // namespace cxxrun

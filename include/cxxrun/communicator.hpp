@@ -1,0 +1,137 @@
+// Communicator: the collectives of one generation's workers.
+//
+//   auto comm = cxxrun::Communicator::init();          // under cxxrun, torchrun, srun with the variables set, or alone
+//   auto arena = comm.arena(64 << 20);
+//   auto values = arena.allocate<float>(1000);
+//   comm.all_reduce(values);                           // sum over all ranks, in place, without a copy
+//
+// Every rank makes the same calls in the same order, with the same counts, types and operations. A rank that does
+// otherwise is noticed: all ranks get a Failure that names it, never a wrong sum. Results are the same bits on every
+// rank and from run to run with the same placement of ranks on nodes.
+//
+// Inside a node ranks share memory, between nodes they use TCP; buffers from an arena() are used where they are,
+// others are copied piecewise through shared memory. `in` and `out` may be the same buffer; otherwise they must not
+// overlap. All pointers are to host memory and need the alignment of their type.
+//
+// Blocking: every call blocks until it is done on this rank, at most op_timeout. Errors: PeerFailure when a peer died,
+// left or is late; Failure for what a person has to mend. After either the Communicator is finished (failure.hpp).
+//
+// Threads: one thread at a time. start_all_reduce() goes on in the background on a thread of the Communicator; calls
+// made meanwhile are carried out after it. A forked child must not use it. Destroying it while others still call
+// makes them throw PeerFailure (left); end with barrier() if that could happen.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "cxxrun/arena.hpp"
+#include "cxxrun/dtype.hpp"
+#include "cxxrun/failure.hpp"
+#include "cxxrun/worker_env.hpp"
+
+namespace cxxrun {
+
+/// What f32 elements are turned into on their way between nodes. The sum is calculated in f32 either way; inside a
+/// node nothing is converted. Ignored for other types, for min and max, and where all ranks share one node.
+enum class Wire : std::uint8_t { same = 0, bf16 = 1, f16 = 2 };
+
+/// A collective in the background. Movable; destroying it does not wait.
+class Work {
+ public:
+  Work();  ///< done
+  Work(Work&&) noexcept;
+  Work& operator=(Work&&) noexcept;
+  ~Work();
+  [[nodiscard]] bool done() const;  ///< finished or failed; never blocks, never throws
+  void wait();                      ///< blocks until done; throws what the call failed with
+
+ private:
+  friend class Communicator;
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+class Communicator {
+ public:
+  struct Options {
+    /// How long one collective waits for a peer. Longer than anything one rank does alone between two collectives,
+    /// such as writing a checkpoint. CXXRUN_OP_TIMEOUT (seconds) overrides it.
+    std::chrono::milliseconds op_timeout = std::chrono::minutes(5);
+    /// How long init() waits for all ranks to come.
+    std::chrono::milliseconds init_timeout = std::chrono::minutes(5);
+  };
+
+  /// Meets the other ranks in the store that the environment names; blocks until all are there and connected.
+  /// Alone (world of one) it needs nothing. Without a launcher's store (plain srun or mpirun with RANK, WORLD_SIZE,
+  /// LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT set) rank 0 hosts it.
+  /// Failure: environment, usage (two processes with one rank, world sizes that differ, another version), timeout
+  /// (naming who did not come), refused, io.
+  static Communicator init(Options const& options);
+  static Communicator init() { return init(Options{}); }
+  static Communicator init(WorkerEnv const& env, Options const& options);
+
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  ~Communicator();
+
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int world_size() const;
+  [[nodiscard]] int local_rank() const;  ///< as the environment says
+  [[nodiscard]] std::uint64_t generation() const;
+  [[nodiscard]] std::string const& host(int rank) const;
+  /// One line for a log: "rank 3 of 8 on node2: host backend, 2 nodes, 4 ranks share memory here".
+  [[nodiscard]] std::string describe() const;
+
+  /// out[i] = op over all ranks of in[i]; `count` elements in each buffer.
+  void all_reduce(void const* in, void* out, std::size_t count, DType type, ReduceOp op = ReduceOp::sum);
+  /// out = this rank's part of the reduction: `count` elements out, world_size * count in, rank r's part at r * count.
+  void reduce_scatter(void const* in, void* out, std::size_t count, DType type, ReduceOp op = ReduceOp::sum);
+  /// out[r * count …] = rank r's in; `count` elements in, world_size * count out.
+  void all_gather(void const* in, void* out, std::size_t count, DType type);
+  /// Every rank's buffer becomes that of `root`.
+  void broadcast(void* data, std::size_t count, DType type, int root = 0);
+  /// Rank r's part of `in` goes to rank r, which finds it at (my rank) * count of `out`; world_size * count in each.
+  /// Here `in` and `out` must be distinct.
+  void all_to_all(void const* in, void* out, std::size_t count, DType type);
+  /// Returns when every rank has called it.
+  void barrier();
+
+  /// Like all_reduce, in the background. Both buffers must stay until the Work is done. `scale` multiplies the result
+  /// (floating point types only), at no cost: 1.0f / world_size() makes it a mean.
+  [[nodiscard]] Work start_all_reduce(void const* in, void* out, std::size_t count, DType type,
+                                      ReduceOp op = ReduceOp::sum, Wire wire = Wire::same, float scale = 1.0F);
+
+  template <class T>
+  void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::sum) {
+    all_reduce(data.data(), data.data(), data.size(), dtype_of<T>, op);
+  }
+  template <class T>
+  void broadcast(std::span<T> data, int root = 0) {
+    broadcast(data.data(), data.size(), dtype_of<T>, root);
+  }
+  /// One value of every rank, by rank.
+  template <class T>
+  requires std::is_trivially_copyable_v<T>
+  [[nodiscard]] std::vector<T> all_gather_value(T const& mine) {
+    std::vector<T> all(static_cast<std::size_t>(world_size()));
+    all_gather(&mine, all.data(), sizeof(T), DType::u8);
+    return all;
+  }
+
+  /// Shared memory for buffers, `bytes` on every rank of the node; every rank calls it with the same size.
+  /// Failure: io (no memory). Released with the last of the Arena and the Communicator.
+  [[nodiscard]] Arena arena(std::size_t bytes);
+
+ private:
+  struct Impl;
+  explicit Communicator(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cxxrun

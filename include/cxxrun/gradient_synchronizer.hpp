@@ -1,0 +1,131 @@
+// GradientSynchronizer: averages gradients over all ranks while backward still runs.
+//
+//   cxxrun::GradientSynchronizer sync(comm, {{"embed", 65536}, {"w1", 4096}, …});   // in forward order
+//   for (…) {
+//     backward: write into sync.gradient<float>(i), then sync.mark_ready(i)      // any order, any thread
+//     sync.wait();                                                             // gradients are means over all ranks
+//     now optimizer step with sync.gradient<float>(i)
+//   }
+//
+// Gradients live in buckets: gradient(i) is a view into one, nothing is copied. A bucket whose last gradient is ready
+// is all-reduced in the background; buckets are launched in a fixed order, the same on every rank. The first holds
+// about 1 MiB so that it can start early, the others about 25 MiB. After the first step the order in which rank 0's
+// gradients became ready decides the layout, and the views move: take gradient(i) again in every step.
+//
+// A step ends with wait(). Between the first mark_ready and wait() make no other calls on the Communicator.
+//
+// Threads: mark_ready() from any thread, for different gradients at once, without a lock in the way; everything else
+// from one thread. mark_ready() does not block and does not allocate.
+// Errors: PeerFailure from wait() and the other blocking calls. Failure names the parameter: marked twice, never
+// marked, or different on another rank (found at construction).
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cxxrun/communicator.hpp"
+
+namespace cxxrun {
+
+/// One gradient: as many elements as its parameter.
+struct Parameter {
+  std::string name;  ///< for messages; unique
+  std::size_t count = 0;
+  DType type = DType::f32;  ///< f32, f64, f16 or bf16
+};
+
+/// A buffer of the caller's, for broadcast().
+struct Tensor {
+  void* data = nullptr;
+  std::size_t count = 0;
+  DType type = DType::f32;
+};
+
+/// When things happened in the last step, from its first mark_ready.
+struct SyncStats {
+  struct Bucket {
+    std::size_t bytes = 0;
+    std::chrono::nanoseconds ready{};     ///< its last gradient was marked
+    std::chrono::nanoseconds launched{};  ///< its all-reduce was queued: not before that of the bucket in front
+    std::chrono::nanoseconds done{};
+  };
+  std::vector<Bucket> buckets;         ///< in launch order
+  std::chrono::nanoseconds exposed{};  ///< how long wait() blocked: what was not hidden behind backward
+  std::uint64_t steps = 0;             ///< completed waits
+};
+
+class GradientSynchronizer {
+ public:
+  struct Options {
+    std::size_t first_bucket_bytes = std::size_t{1} << 20;
+    std::size_t bucket_bytes = std::size_t{25} << 20;
+    Wire wire = Wire::same;  ///< format of f32 gradients between nodes
+    bool average =
+        true;  ///< false: wait() leaves the sum, and the caller applies scale(), for example in its optimizer
+    bool find_unused = false;   ///< gradients not marked by wait() count as zero instead of being an error
+    bool rebuild_order = true;  ///< lay buckets out anew after the first step
+  };
+
+  /// Every rank gives the same parameters in the same order. Blocks until all have compared them. `comm` must outlive
+  /// this object. Failure (usage): the first parameter whose name, count or type another rank has otherwise.
+  GradientSynchronizer(Communicator& comm, std::vector<Parameter> parameters, Options options);
+  GradientSynchronizer(Communicator& comm, std::vector<Parameter> parameters);
+  ~GradientSynchronizer();
+  GradientSynchronizer(GradientSynchronizer&&) noexcept;
+
+  [[nodiscard]] std::size_t size() const;                ///< number of parameters
+  [[nodiscard]] void* gradient_data(std::size_t index);  ///< aligned to Arena::kAlignment; valid until wait() returns
+  template <class T>
+  [[nodiscard]] std::span<T> gradient(std::size_t index) {
+    return {static_cast<T*>(gradient_data(index)), count(index)};
+  }
+  [[nodiscard]] std::size_t count(std::size_t index) const;
+
+  /// The gradient is complete on this rank. Once per gradient and step; inside no_sync() it does nothing.
+  void mark_ready(std::size_t index);
+
+  /// Blocks until every bucket has been reduced, then ends the step. Gradients hold the result until they are written
+  /// again; their owner zeroes or overwrites them.
+  void wait();
+
+  /// For batches of different sizes: gradients are means over this rank's `samples` of the step, and the result is
+  /// the mean over all samples of all ranks. Set it before the step's first mark_ready; it holds for that step.
+  /// 0 is allowed (this rank contributes nothing) as long as some rank has samples.
+  void set_weight(double samples);
+  /// What the sums of the last step have to be multiplied with to be means; 1 when they already are.
+  [[nodiscard]] double scale() const;
+  /// With find_unused: whether any rank marked the gradient in the last step. Else true.
+  [[nodiscard]] bool used(std::size_t index) const;
+
+  /// While it lives, gradients accumulate locally: mark_ready() and wait() do nothing.
+  class NoSync {
+   public:
+    explicit NoSync(GradientSynchronizer& sync);
+    ~NoSync();
+    NoSync(NoSync const&) = delete;
+    NoSync& operator=(NoSync const&) = delete;
+
+   private:
+    GradientSynchronizer& sync_;
+  };
+  [[nodiscard]] NoSync no_sync();
+
+  /// Parameters, optimizer state: every rank's tensors become those of `root`. Same counts and types everywhere.
+  void broadcast(std::span<Tensor const> tensors, int root = 0);
+
+  /// The Euclidean norm of all gradients together, after wait(): the same bits on every rank.
+  [[nodiscard]] double gradient_norm();
+
+  [[nodiscard]] SyncStats const& stats() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace cxxrun

@@ -1,0 +1,45 @@
+// Call: one collective as one rank asked for it. What travels from the public API to a backend. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "cxxrun/communicator.hpp"
+
+namespace cxxrun::comm {
+
+/// The numbers travel between processes: append only.
+enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, all_to_all, barrier, allocate };
+
+/// `count` is in elements and means the smaller buffer: all_reduce and broadcast: either; reduce_scatter: out;
+/// all_gather: in; all_to_all: one rank's part; barrier: 0; allocate: bytes.
+struct Call {
+  Kind kind = Kind::barrier;
+  DType type = DType::u8;
+  ReduceOp op = ReduceOp::sum;
+  Wire wire = Wire::same;
+  int root = 0;
+  std::size_t count = 0;
+  float scale = 1.0F;
+  void const* in = nullptr;  ///< these two are each rank's own and never compared
+  void* out = nullptr;
+};
+
+/// Bytes of the in and out buffers of a call in a world of `world` ranks.
+[[nodiscard]] std::size_t in_bytes(Call const& call, int world);
+[[nodiscard]] std::size_t out_bytes(Call const& call, int world);
+
+/// "all_reduce of 25 f32, sum": for messages.
+[[nodiscard]] std::string describe(Call const& call);
+
+/// Whether two ranks' calls can be one collective; if not, the sentence for the Failure: what each rank called.
+[[nodiscard]] std::optional<std::string> disagreement(int rank_a, Call const& a, int rank_b, Call const& b);
+
+/// Refuses what no rank may ask for: sum of a scale on integers, a root outside the world, sizes that overflow.
+/// The sentence, or nothing.
+[[nodiscard]] std::optional<std::string> refusal(Call const& call, int world);
+
+}  // namespace cxxrun::comm

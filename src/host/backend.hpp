@@ -1,0 +1,24 @@
+// Backend: what carries out calls. The host backend is in this folder; a backend for GPUs implements the same. Shell.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "src/comm/call.hpp"
+
+namespace cxxrun::host {
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  /// Blocks until the call is done on this rank. One thread at a time (not always the same one), the same order on
+  /// every rank. The call has passed comm::refusal(). Throws PeerFailure or Failure; from then on it throws the same.
+  virtual void run(comm::Call const& call) = 0;
+  /// Collective: every rank asks for the same number of bytes. Memory at `kAlignment` that run() uses in place.
+  virtual std::byte* allocate(std::size_t bytes) = 0;
+  /// "host backend, 2 nodes, 4 ranks share memory here".
+  [[nodiscard]] virtual std::string describe() const = 0;
+};
+
+}  // namespace cxxrun::host

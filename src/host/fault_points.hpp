@@ -1,0 +1,20 @@
+// Fault points: places where a test makes this process die, stop or exit. Shell.
+//
+// CXXRUN_FAULT="rank=1,call=3,at=reduce,do=kill" (do: kill, stop, exit) acts once, in that rank, at that point of its
+// call with that number (calls count from 1). Unset, a point costs one load.
+#pragma once
+
+#include <cstdint>
+
+namespace cxxrun::host {
+
+/// The points of one call, in order.
+enum class FaultPoint : std::uint8_t { enter, copy_in, reduce, rail, rail_middle, meet, copy_out, leave };
+
+/// Reads CXXRUN_FAULT for this rank; a text that is not understood throws Failure (environment).
+void arm_faults(int rank);
+/// The number of the call that follows.
+void count_call();
+void fault_point(FaultPoint point);
+
+}  // namespace cxxrun::host

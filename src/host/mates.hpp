@@ -1,0 +1,25 @@
+// Mates: the other processes of this node, as seen by whoever waits for something else (a rail, for example).
+#pragma once
+
+#include <chrono>
+
+namespace cxxrun::host {
+
+/// How long one call may wait. `began` is for PeerFailure::after.
+struct Patience {
+  std::chrono::steady_clock::time_point began;
+  std::chrono::steady_clock::time_point until;
+};
+
+class Mates {
+ public:
+  virtual ~Mates() = default;
+  /// Throws the node's PeerFailure or Failure when a mate has died or has told the others that the call failed.
+  /// Cheap; whoever waits calls it at least every millisecond.
+  virtual void check(Patience const& patience) = 0;
+  /// Shown to the mates: this process is held up by `rank` of another node (-1: no more). A mate whose patience
+  /// ends while it waits for this process then names `rank`.
+  virtual void held_up_by(int rank) = 0;
+};
+
+}  // namespace cxxrun::host
