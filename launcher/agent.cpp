@@ -40,17 +40,12 @@ using rendezvous::Verdict;
 
 constexpr int kFlushDeadlineMs = 5000;
 
-std::optional<std::string> value_of(Environment const& environment, std::string const& name) {
-  auto const found = environment.find(name);
-  return found == environment.end() ? std::nullopt : std::optional(found->second);
-}
-
 class Agent {
  public:
   Agent(AgentConfig config, os::AgentSide const& side)
       : config_(std::move(config)),
         policy_(agent_policy(config_.options, read_slurm_conf(config_.environment))),
-        cpus_(config_.cpus.mode, config_.facts.workers, value_of(config_.environment, "CUDA_VISIBLE_DEVICES")),
+        cpus_(config_.cpus.mode, config_.facts.workers, find_value(config_.environment, "CUDA_VISIBLE_DEVICES")),
         parent_watch_(io_, fcntl(side.parent_watch.get(), F_DUPFD_CLOEXEC, 3)),
         signals_(io_) {
     context_.parent = side.parent;

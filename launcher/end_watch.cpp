@@ -16,11 +16,6 @@ namespace {
 constexpr std::size_t kConfBytes = std::size_t{1024} * 1024;
 constexpr std::chrono::seconds kNearly{10};
 
-std::string value_of(Environment const& environment, char const* name) {
-  auto const found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 std::int64_t unix_now() {
   using std::chrono::system_clock;
   return std::chrono::duration_cast<std::chrono::seconds>(system_clock::now().time_since_epoch()).count();

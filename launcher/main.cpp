@@ -41,18 +41,6 @@ using cxxrun::log_setup;
 using cxxrun::random_hex;
 using cxxrun::Result;
 
-launcher::Environment read_environment() {
-  launcher::Environment environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    std::string const text = *entry;
-    auto const equals = text.find('=');
-    if (equals != std::string::npos) {
-      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-  }
-  return environment;
-}
-
 int complain(Error const& error) {
   std::fprintf(stderr, "cxxrun: %s\n", error.message().c_str());
   return error.code == Errc::usage || error.code == Errc::environment ? rendezvous::kExitUsage
@@ -198,7 +186,7 @@ void tell(launcher::AgentConfig const& config, std::vector<std::string> const& n
 
 int run(std::vector<std::string> const& arguments) {
   os::ensure_standard_descriptors();
-  auto const environment = read_environment();
+  auto const environment = os::read_environment();
   auto parsed = launcher::parse_options(arguments, environment);
   if (auto const* early = std::get_if<launcher::EarlyExit>(&parsed)) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);

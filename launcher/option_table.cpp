@@ -45,11 +45,6 @@ Result<std::uint32_t> parse_number(Text text) {
   return number ? Result<std::uint32_t>(static_cast<std::uint32_t>(*number)) : Result<std::uint32_t>(number.error());
 }
 
-Result<std::uint16_t> parse_port(Text text) {
-  auto const number = parse_unsigned(text, 0, 65535);
-  return number ? Result<std::uint16_t>(static_cast<std::uint16_t>(*number)) : Result<std::uint16_t>(number.error());
-}
-
 Result<std::chrono::milliseconds> parse_grace(Text text) {
   return parse_seconds(text, true);
 }

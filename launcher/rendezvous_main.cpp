@@ -1,7 +1,6 @@
 // cxxrun-rendezvous: the coordinator and the stores of a whole job as a program of its own, for the job script.
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <fcntl.h>
 #include <functional>
@@ -33,8 +32,6 @@ using cxxrun::Errc;
 using cxxrun::Error;
 using cxxrun::Result;
 
-constexpr std::uint16_t kDefaultPort = 29400;  // that of --rdzv-endpoint HOST
-constexpr std::size_t kPortsTried = 16;
 constexpr char kUsage[] =
     "usage: cxxrun-rendezvous [options]\n"
     "\n"
@@ -70,23 +67,17 @@ struct Arguments {
   std::string problem;
 };
 
-std::optional<std::uint16_t> parse_port(std::string_view text) {
-  std::uint16_t port = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  bool const whole = !text.empty() && error == std::errc{} && end == text.data() + text.size();
-  return whole ? std::optional(port) : std::nullopt;
-}
-
 std::string set(Arguments& arguments, std::string_view name, std::string_view value) {
   auto const quoted = " not \"" + std::string(value) + "\"";
   if (name == "--port") {
-    arguments.port = parse_port(value);
-    return arguments.port ? "" : "--port needs a number from 0 to 65535," + quoted;
+    auto const port = cxxrun::parse_port(value);
+    arguments.port = port ? std::optional(*port) : std::nullopt;
+    return port ? "" : "--port needs a number from 0 to 65535," + quoted;
   }
   if (name == "--port-range") {
     auto const dash = value.find('-');
-    auto const first = parse_port(value.substr(0, dash));
-    auto const last = dash == std::string_view::npos ? first : parse_port(value.substr(dash + 1));
+    auto const first = cxxrun::parse_port(value.substr(0, dash));
+    auto const last = dash == std::string_view::npos ? first : cxxrun::parse_port(value.substr(dash + 1));
     if (!first || !last || *first == 0 || *last < *first) {
       return "--port-range needs FIRST-LAST, for example 20000-20100," + quoted;
     }
@@ -131,18 +122,6 @@ Arguments parse(std::vector<std::string_view> const& words) {
   return arguments;
 }
 
-launcher::Environment read_environment() {
-  launcher::Environment environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    std::string const text = *entry;
-    auto const equals = text.find('=');
-    if (equals != std::string::npos) {
-      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
-    }
-  }
-  return environment;
-}
-
 std::vector<std::uint16_t> ports_to_try(Arguments const& arguments, launcher::Environment const& environment) {
   if (arguments.port) {
     return {*arguments.port};
@@ -155,7 +134,8 @@ std::vector<std::uint16_t> ports_to_try(Arguments const& arguments, launcher::En
     return ports;
   }
   auto const name = launcher::discovery_name(environment);
-  return name.empty() ? std::vector{kDefaultPort} : cxxrun::port_sequence(name + ".rendezvous", kPortsTried);
+  return name.empty() ? std::vector{cxxrun::kDefaultPort}
+                      : cxxrun::port_sequence(name + ".rendezvous", cxxrun::kPortsTried);
 }
 
 /// Another one in this job would take the steps of the first.
@@ -178,7 +158,7 @@ int complain(Error const& error) {
 
 /// `announce` is given "HOST:PORT" once everybody can come.
 int serve(Arguments const& arguments, pid_t owner, std::function<void(std::string const&)> const& announce) {
-  auto const environment = read_environment();
+  auto const environment = cxxrun::os::read_environment();
   std::string host = launcher::value_of(environment, "SLURMD_NODENAME");
   host = arguments.loopback ? "127.0.0.1" : host.empty() ? cxxrun::os::short_hostname() : host;
   std::string const nonce = cxxrun::random_hex(16);

@@ -13,11 +13,6 @@ using rendezvous::End;
 
 constexpr std::string_view kNotRequeued = "not requeued: ";
 
-std::string value_of(std::map<std::string, std::string> const& environment, char const* name) {
-  auto const found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
-
 /// The value behind " KEY=", up to the next blank. A job's name and command may hold blanks and anything else, but the
 /// fields asked for are matched with the blank before them, first one first.
 std::optional<std::string> field(std::string_view line, std::string const& key) {
@@ -136,7 +131,7 @@ bool may_run_again(Ended how) {
   return how != Ended::success && how != Ended::otherwise;
 }
 
-std::string job_name(std::map<std::string, std::string> const& environment) {
+std::string job_name(Environment const& environment) {
   auto const array = value_of(environment, "SLURM_ARRAY_JOB_ID");
   auto const task = value_of(environment, "SLURM_ARRAY_TASK_ID");
   return array.empty() || task.empty() ? value_of(environment, "SLURM_JOB_ID") : array + "_" + task;

@@ -6,13 +6,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "cxxrun/error.hpp"
+#include "launcher/environment.hpp"
 #include "rendezvous/verdict.hpp"
 
 namespace cxxrun::launcher::requeue {
@@ -34,7 +34,7 @@ enum class Ended {
 
 /// The job's name for scontrol: "ARRAYJOB_TASK" for a task of an array (the id of an array's last task means the whole
 /// array), else SLURM_JOB_ID. "" outside Slurm.
-[[nodiscard]] std::string job_name(std::map<std::string, std::string> const& environment);
+[[nodiscard]] std::string job_name(Environment const& environment);
 
 /// Some fields of one line of `scontrol show job -o`.
 struct JobState {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "launcher/discovery.hpp"
 #include "launcher/log_dir.hpp"
 #include "launcher/requeue.hpp"
 #include "launcher/slurm_control.hpp"
@@ -30,11 +31,6 @@ constexpr Millis kBetweenQuestions{250};
 constexpr std::chrono::seconds kRecent{600};
 constexpr std::size_t kHistoryBytes = std::size_t{64} * 1024;
 constexpr std::uint64_t kMostEntries = 10'000;
-
-std::string value_of(Environment const& environment, char const* name) {
-  auto const found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
 
 void add(Footprint& seen, std::string const& path) {
   struct stat info {};
@@ -155,8 +151,7 @@ int RequeueJob::conclude(rendezvous::Verdict const& verdict, bool checkpoint_pas
   if (!requeue::may_run_again(facts.how)) {
     return code;
   }
-  auto const restarts = parse_unsigned(value_of(environment_, "SLURM_RESTART_COUNT"), 0, UINT32_MAX);
-  facts.restarts = restarts ? static_cast<std::uint32_t>(*restarts) : 0;
+  facts.restarts = restart_count(environment_);
   if (!options_.progress_path.empty()) {
     facts.progress = look_at(options_.progress_path) != before_;
   }

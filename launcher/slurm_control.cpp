@@ -64,10 +64,7 @@ Result<std::string> scontrol(std::vector<std::string> const& arguments, Environm
   os::SpawnRequest request;
   request.argv = {"scontrol"};
   request.argv.insert(request.argv.end(), arguments.begin(), arguments.end());
-  for (auto const& [name, value] : environment) {
-    request.environment.push_back(name);
-    request.environment.back().append("=").append(value);
-  }
+  request.environment = as_words(environment);
   auto found = os::find_program("scontrol", request.environment);
   if (found.error != 0) {
     return fail(Errc::not_found, "there is no scontrol in PATH here (a container often has none)");

@@ -31,9 +31,8 @@ std::string ranks_of_this_node(Generation const& generation) {
 /// The CPUs of the task, shared out. SLURM_TRES_PER_TASK (since Slurm 23.11) says the same again, and srun refuses to
 /// start when the two disagree.
 void share_cpus(Generation const& generation, Environment const& inherited, EnvironmentChanges& changes) {
-  auto const found = inherited.find("SLURM_CPUS_PER_TASK");
-  auto const cpus = found == inherited.end() ? Result<std::uint64_t>(0) : parse_unsigned(found->second, 1, UINT32_MAX);
-  if (cpus && *cpus > 0 && generation.local_size > 1) {
+  auto const cpus = parse_unsigned(value_of(inherited, "SLURM_CPUS_PER_TASK"), 1, UINT32_MAX);
+  if (cpus && generation.local_size > 1) {
     changes["SLURM_CPUS_PER_TASK"] = std::to_string(std::max<std::uint64_t>(1, *cpus / generation.local_size));
     changes["SLURM_TRES_PER_TASK"] = std::nullopt;
   }

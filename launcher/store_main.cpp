@@ -1,16 +1,16 @@
 // cxxrun-store: one c10d key-value store as a program of its own.
-#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <sys/resource.h>
 #include <vector>
 
 #include "rendezvous/store_server.hpp"
+#include "src/core/endpoint.hpp"
 #include "src/os/log.hpp"
+#include "src/os/system.hpp"
 
 namespace {
 
@@ -36,13 +36,6 @@ struct Arguments {
   std::string problem;
 };
 
-std::optional<std::uint16_t> parse_port(std::string_view text) {
-  std::uint16_t port = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  bool const whole = error == std::errc{} && end == text.data() + text.size();
-  return whole ? std::optional(port) : std::nullopt;
-}
-
 Arguments parse(std::vector<std::string_view> const& words) {
   Arguments arguments;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -56,8 +49,9 @@ Arguments parse(std::vector<std::string_view> const& words) {
     } else if (word == "--port" || word.starts_with("--port=")) {
       bool const joined = word != "--port";
       std::string_view const text = joined ? word.substr(7) : ++i < words.size() ? words[i] : std::string_view{};
-      arguments.port = parse_port(text);
-      if (!arguments.port) {
+      if (auto const port = cxxrun::parse_port(text)) {
+        arguments.port = *port;
+      } else {
         arguments.problem = "--port needs a number from 0 to 65535, not \"" + std::string(text) + "\"";
       }
     } else {
@@ -71,14 +65,6 @@ Arguments parse(std::vector<std::string_view> const& words) {
 }
 
 // Each client costs a descriptor; the soft limit of 1024 is for programs that use select.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    limit.rlim_cur = limit.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
-  }
-}
-
 // Returns when SIGTERM or SIGINT, blocked in every thread, is pending.
 void wait_for_end(sigset_t const& ends) {
   int signal = 0;
@@ -92,7 +78,7 @@ int serve(Arguments const& arguments) {
   ::sigaddset(&ends, SIGTERM);
   ::sigaddset(&ends, SIGINT);
   ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
-  raise_descriptor_limit();
+  cxxrun::os::raise_nofile_limit();
 
   cxxrun::rendezvous::StoreServer server;
   auto const port = server.open(0, {*arguments.port, arguments.loopback});

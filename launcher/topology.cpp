@@ -12,9 +12,6 @@ namespace cxxrun::launcher {
 
 namespace {
 
-constexpr std::uint16_t kDefaultPort = 29400;  // torchrun's, for --rdzv-endpoint without a port
-constexpr std::size_t kPortsTried = 16;
-
 std::string quoted(std::uint32_t number, char const* noun) {
   return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
 }
@@ -174,9 +171,8 @@ void place(Options const& options, SlurmStep const& step, Environment const& env
 
 /// srun does not tell its tasks whether it was given --no-kill, only when the variable for it was set.
 void remark_on_loss(Environment const& environment, JobTopology& topology) {
-  auto const kept = environment.find("SLURM_NO_KILL");
   if (topology.min_nodes < topology.max_nodes && topology.meeting.host == Meeting::Host::me &&
-      (kept == environment.end() || kept->second != "set")) {
+      value_of(environment, "SLURM_NO_KILL") != "set") {
     topology.remarks.emplace_back(
         "when a node is lost Slurm kills the whole step, unless both srun and sbatch have --no-kill; then an elastic "
         "job goes on (export SLURM_NO_KILL=set before srun says the same, and silences this line)");
@@ -193,9 +189,8 @@ Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Env
   if (auto const agreed = check_node_rank(options, step); !agreed) {
     return agreed.error();
   }
-  auto const distribution = environment.find("SLURM_DISTRIBUTION");
-  if (step.several_tasks && !options.agent_store && distribution != environment.end() &&
-      distribution->second.starts_with("arbitrary")) {
+  if (step.several_tasks && !options.agent_store &&
+      value_of(environment, "SLURM_DISTRIBUTION").starts_with("arbitrary")) {
     return fail(Errc::usage,
                 "srun -m arbitrary without the agent's store: rank 0 may be on another node than MASTER_ADDR; drop "
                 "--agent-store off (TORCH_DISABLE_SHARE_RDZV_TCP_STORE), or -m arbitrary");

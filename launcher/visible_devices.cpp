@@ -11,11 +11,6 @@ namespace {
 
 constexpr std::uint64_t kMaxDevices = 4096;
 
-std::string const* find(Environment const& environment, char const* name) {
-  auto const found = environment.find(name);
-  return found == environment.end() ? nullptr : &found->second;
-}
-
 bool names_device(std::string_view entry) {
   return (!entry.empty() && entry.front() >= '0' && entry.front() <= '9') || entry.starts_with("GPU-") ||
          entry.starts_with("MIG-");
@@ -33,8 +28,8 @@ bool bound_to_tasks(std::string_view binding) {
 std::optional<std::uint32_t> named_devices(Environment const& environment) {
   for (char const* const name :
        {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"}) {
-    auto const* const list = find(environment, name);
-    if (list == nullptr) {
+    auto const list = find_value(environment, name);
+    if (!list) {
       continue;
     }
     std::uint32_t count = 0;
@@ -50,8 +45,8 @@ std::optional<std::uint32_t> named_devices(Environment const& environment) {
 }
 
 std::optional<std::uint32_t> slurm_devices(Environment const& environment) {
-  auto const* const allotted = find(environment, "SLURM_GPUS_ON_NODE");
-  if (allotted == nullptr || find(environment, "SLURMD_NODENAME") == nullptr) {
+  auto const allotted = find_value(environment, "SLURM_GPUS_ON_NODE");
+  if (!allotted || !find_value(environment, "SLURMD_NODENAME")) {
     return std::nullopt;
   }
   if (auto const named = named_devices(environment)) {
@@ -68,7 +63,7 @@ bool has_own_devices(Environment const& environment, std::uint32_t tasks_on_node
   }
   // What slurmd did comes before what the job script was asked for.
   for (char const* const name : {"SLURMD_TRES_BIND", "SLURM_TRES_BIND", "SLURM_GPU_BIND"}) {
-    if (auto const* const binding = find(environment, name)) {
+    if (auto const binding = find_value(environment, name)) {
       return bound_to_tasks(*binding) || *named < tasks_on_node;
     }
   }

@@ -112,16 +112,6 @@ void change(EnvironmentChanges const& changes, Environment& environment) {
 
 }  // namespace
 
-std::vector<std::string> as_words(Environment const& environment) {
-  std::vector<std::string> words;
-  words.reserve(environment.size());
-  for (auto const& [name, value] : environment) {
-    words.push_back(std::string(name).append("=").append(value));
-  }
-  std::sort(words.begin(), words.end());
-  return words;
-}
-
 std::string log_place(NodeFacts const& facts) {
   constexpr std::size_t kRoom = 28;  // names of log directories are cut, and never at the number
   return facts.task ? facts.host.substr(0, kRoom) + "_task" + std::to_string(facts.task->process) : facts.host;

@@ -50,8 +50,6 @@ struct NodeFacts {
 
 /// What tells this agent's logs from those of other agents of the job: the host and, with several tasks there, which.
 [[nodiscard]] std::string log_place(NodeFacts const& facts);
-/// "K=V" words, sorted, as execve takes them.
-[[nodiscard]] std::vector<std::string> as_words(Environment const& environment);
 
 /// The workers of this agent in one generation, by local rank.
 [[nodiscard]] std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,

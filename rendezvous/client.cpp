@@ -10,6 +10,7 @@
 
 #include "rendezvous/channel.hpp"
 #include "rendezvous/silence_watch.hpp"
+#include "src/core/text.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -112,8 +113,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
           if (failed == boost::asio::error::host_not_found_try_again && Clock::now() < self.give_up_at) {
             if (self.last_trouble.empty()) {
               self.last_trouble = "cannot resolve host " + self.plan.addresses[index] + " yet";
-              log(Level::warn,
-                  self.last_trouble + "; trying for " + std::to_string(self.plan.patience.count() / 1000) + " s");
+              log(Level::warn, self.last_trouble + "; trying for " + seconds_text(self.plan.patience));
             }
             self.rest([index](Impl& again) { again.resolve(index); });
             return;
@@ -184,9 +184,8 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     if (wrong_for_long && plan.ports.size() == 1) {
       fail_with(fail(Errc::in_use, where + ": " + last_trouble + "; choose another port with --rdzv-endpoint"));
     } else if (now > give_up_at) {
-      fail_with(fail(Errc::timeout, "no coordinator at " + where + " within " +
-                                        std::to_string(plan.patience.count() / 1000) + " s (" + last_trouble +
-                                        "); is the agent of the first node running?"));
+      fail_with(fail(Errc::timeout, "no coordinator at " + where + " within " + seconds_text(plan.patience) + " (" +
+                                        last_trouble + "); is the agent of the first node running?"));
     } else {
       attempt = 0;
       rest([](Impl& self) { self.try_next(); });
@@ -284,10 +283,9 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   // ---- heartbeats --------------------------------------------------------------------------------------------
 
   void start_beats() {
-    watch = std::make_unique<SilenceWatch>(
-        io, plan.silence, guarded([](Impl& self, PeerId) {
-          self.closed("silent for " + std::to_string(self.plan.silence.timeout.count() / 1000) + " s");
-        }));
+    watch = std::make_unique<SilenceWatch>(io, plan.silence, guarded([](Impl& self, PeerId) {
+                                             self.closed("silent for " + seconds_text(self.plan.silence.timeout));
+                                           }));
     connect_beats();
   }
 

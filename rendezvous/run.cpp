@@ -8,6 +8,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "rendezvous/silence_watch.hpp"
+#include "src/core/text.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -53,7 +54,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
 
   void silent(AgentId agent) {
     handlers.hang_up(agent);
-    feed(Lost{agent, "silent for " + std::to_string(config.policy.heartbeat_timeout.count() / 1000) + " s"});
+    feed(Lost{agent, "silent for " + seconds_text(config.policy.heartbeat_timeout)});
   }
 
   void feed(Event event) {

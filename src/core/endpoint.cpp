@@ -30,6 +30,11 @@ Error bad(std::string_view text, std::string const& why) {
 
 }  // namespace
 
+Result<std::uint16_t> parse_port(std::string_view text) {
+  auto const number = parse_unsigned(text, 0, 65535);
+  return number ? Result<std::uint16_t>(static_cast<std::uint16_t>(*number)) : Result<std::uint16_t>(number.error());
+}
+
 Result<Endpoint> parse_endpoint(std::string_view text) {
   bool const bracketed = text.starts_with('[');
   auto const close = text.find(']');

@@ -20,6 +20,8 @@ struct Endpoint {
 [[nodiscard]] Result<Endpoint> parse_endpoint(std::string_view text);
 /// A host alone, no port; brackets around an IPv6 literal are allowed and dropped.
 [[nodiscard]] Result<std::string> parse_host(std::string_view text);
+/// 0 (any port) to 65535.
+[[nodiscard]] Result<std::uint16_t> parse_port(std::string_view text);
 /// "host:port", with brackets around an IPv6 literal.
 [[nodiscard]] std::string endpoint_text(std::string_view host, std::uint16_t port);
 

@@ -8,6 +8,11 @@
 
 namespace cxxrun {
 
+/// Where a coordinator listens unless told otherwise: torchrun's port, for --rdzv-endpoint without one.
+inline constexpr std::uint16_t kDefaultPort = 29400;
+/// How many ports of a sequence are tried before giving up.
+inline constexpr std::size_t kPortsTried = 16;
+
 /// `count` distinct ports (at most 11,987) in 20000..31986: below Linux's ephemeral range, which starts at 32768, so
 /// that no outgoing connection holds one by chance. The sequence is part of the protocol: agents of different
 /// builds must agree on it (FNV-1a, 64 bits).

@@ -10,6 +10,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "src/core/text.hpp"
+
 namespace cxxrun::os {
 namespace {
 
@@ -22,16 +24,6 @@ bool all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && text.front() == ' ') {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && text.back() == ' ') {
-    text.remove_suffix(1);
-  }
-  return text;
-}
-
 bool names_gpu(std::string_view entry, std::uint32_t devices) {
   if (all_digits(entry)) {
     std::uint32_t index = 0;
@@ -42,6 +34,17 @@ bool names_gpu(std::string_view entry, std::uint32_t devices) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> read_environment() {
+  std::map<std::string, std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string const text = *entry;
+    if (auto const equals = text.find('='); equals != std::string::npos) {
+      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+    }
+  }
+  return environment;
+}
 
 std::string short_hostname() {
   std::array<char, 256> name{};

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace cxxrun::os {
+
+/// The environment of this process; of a variable that is there twice the first counts, as for getenv.
+[[nodiscard]] std::map<std::string, std::string> read_environment();
 
 /// The host's name up to the first dot.
 [[nodiscard]] std::string short_hostname();
