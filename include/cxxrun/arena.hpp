@@ -3,12 +3,14 @@
 // Made by Communicator::arena(). Ranks of a node see each other's arenas, so a sum over buffers in them reads and
 // writes each element once and copies nothing. Pages are zero until written.
 //
-// An Arena hands out its memory front to back and takes nothing back; allocate once, before training. The memory
-// lives until the Arena (all copies of the handle) and the Communicator are gone.
+// An Arena hands out its memory front to back and takes nothing back; allocate once, before training. Copies are
+// handles of the same memory: what one hands out, no other does. The memory lives until all copies and the
+// Communicator are gone.
 // Threads: allocate() from one thread at a time.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -24,20 +26,22 @@ class Arena {
   Arena(std::span<std::byte> memory, std::shared_ptr<void const> owner);
 
   [[nodiscard]] std::size_t size() const { return memory_.size(); }
-  [[nodiscard]] std::size_t used() const { return used_; }
+  [[nodiscard]] std::size_t used() const { return used_ ? *used_ : 0; }
 
   /// The next `bytes` bytes. Failure (usage) when fewer are left: it says how many were asked for, used and there.
   [[nodiscard]] std::span<std::byte> allocate_bytes(std::size_t bytes);
 
   template <class T>
   [[nodiscard]] std::span<T> allocate(std::size_t count) {
-    return {reinterpret_cast<T*>(allocate_bytes(count * sizeof(T)).data()), count};
+    // A product that overflows must not become a small buffer: what is asked for then is more than there can be.
+    std::size_t const bytes = count > SIZE_MAX / sizeof(T) ? SIZE_MAX : count * sizeof(T);
+    return {reinterpret_cast<T*>(allocate_bytes(bytes).data()), count};
   }
 
  private:
   std::span<std::byte> memory_;
   std::shared_ptr<void const> owner_;
-  std::size_t used_ = 0;
+  std::shared_ptr<std::size_t> used_;
 };
 
 }  // namespace cxxrun

@@ -1,0 +1,165 @@
+#include "src/comm/call.hpp"
+
+#include <array>
+#include <bit>
+#include <charconv>
+#include <string_view>
+
+namespace cxxrun::comm {
+namespace {
+
+constexpr std::array<std::string_view, 7> kKinds{"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                                 "all_to_all", "barrier",        "arena"};
+constexpr std::array<std::string_view, 3> kWires{"same", "bf16", "f16"};
+constexpr std::size_t kTypes = 7;
+constexpr std::size_t kOps = 3;
+
+template <class E>
+bool within(E value, std::size_t count) {
+  return static_cast<std::size_t>(value) < count;
+}
+
+template <class E, std::size_t N>
+std::string name_in(std::array<std::string_view, N> const& names, E value) {
+  auto const number = static_cast<std::size_t>(value);
+  return number < N ? std::string(names[number]) : "number " + std::to_string(number);
+}
+
+bool reduces(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce_scatter;
+}
+bool has_elements(Kind kind) {
+  return kind != Kind::barrier && kind != Kind::allocate;
+}
+bool floating(DType type) {
+  return type == DType::f32 || type == DType::f64 || type == DType::f16 || type == DType::bf16;
+}
+bool in_has_every_rank(Kind kind) {
+  return kind == Kind::reduce_scatter || kind == Kind::all_to_all;
+}
+bool out_has_every_rank(Kind kind) {
+  return kind == Kind::all_gather || kind == Kind::all_to_all;
+}
+
+std::size_t bytes_of(Call const& call, bool every_rank, int world) {
+  return has_elements(call.kind) ? call.count * size_of(call.type) * (every_rank ? static_cast<std::size_t>(world) : 1)
+                                 : 0;
+}
+
+/// Shortest text that reads back as the same float: two scales that differ never look alike.
+std::string text_of(float value) {
+  std::array<char, 32> buffer{};
+  return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
+}
+
+bool same_bits(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
+}
+
+/// The first thing that two calls differ in, or nothing.
+std::string_view difference(Call const& a, Call const& b) {
+  if (a.kind != b.kind) {
+    return "the operation";
+  }
+  if (a.kind != Kind::barrier && a.kind != Kind::allocate && a.type != b.type) {
+    return "the type";
+  }
+  if (reduces(a.kind) && a.op != b.op) {
+    return "how to reduce";
+  }
+  if (a.kind != Kind::barrier && a.count != b.count) {
+    return a.kind == Kind::allocate ? "the size" : "the count";
+  }
+  if (a.kind == Kind::broadcast && a.root != b.root) {
+    return "the root";
+  }
+  if (reduces(a.kind) && a.wire != b.wire) {
+    return "the wire format";
+  }
+  return reduces(a.kind) && !same_bits(a.scale, b.scale) ? "the scale" : "";
+}
+
+/// A value that no enumerator has: cast from a number.
+std::optional<std::string> unknown_value(Call const& call) {
+  if (!within(call.kind, kKinds.size())) {
+    return "there is no operation number " + std::to_string(static_cast<int>(call.kind));
+  }
+  if (!within(call.type, kTypes)) {
+    return name_in(kKinds, call.kind) + " of elements of type number " + std::to_string(static_cast<int>(call.type)) +
+           ": the types are f32, f64, f16, bf16, i32, i64, u8";
+  }
+  if (!within(call.op, kOps)) {
+    return name_in(kKinds, call.kind) + " with operation number " + std::to_string(static_cast<int>(call.op)) +
+           ": the operations are sum, min, max";
+  }
+  if (!within(call.wire, kWires.size())) {
+    return name_in(kKinds, call.kind) + " with wire format number " + std::to_string(static_cast<int>(call.wire)) +
+           ": the formats are same, bf16, f16";
+  }
+  return std::nullopt;
+}
+
+bool too_large(Call const& call, int world) {
+  bool const every_rank = in_has_every_rank(call.kind) || out_has_every_rank(call.kind);
+  std::size_t const unit =
+      has_elements(call.kind) ? size_of(call.type) * (every_rank ? static_cast<std::size_t>(world) : 1) : 1;
+  return call.count > static_cast<std::size_t>(PTRDIFF_MAX) / unit;
+}
+
+}  // namespace
+
+std::size_t in_bytes(Call const& call, int world) {
+  return bytes_of(call, in_has_every_rank(call.kind), world);
+}
+
+std::size_t out_bytes(Call const& call, int world) {
+  return bytes_of(call, out_has_every_rank(call.kind), world);
+}
+
+std::string describe(Call const& call) {
+  std::string text = name_in(kKinds, call.kind);
+  if (call.kind == Kind::barrier) {
+    return text;
+  }
+  text += " of " + std::to_string(call.count) + " ";
+  if (call.kind == Kind::allocate) {
+    return text + "bytes";
+  }
+  text += name_of(call.type);
+  if (call.kind == Kind::broadcast) {
+    text += " from rank " + std::to_string(call.root);
+  }
+  if (reduces(call.kind)) {
+    text += ", " + std::string(name_of(call.op));
+    text += call.wire == Wire::same ? "" : ", wire " + name_in(kWires, call.wire);
+    text += call.scale == 1.0F ? "" : ", scale " + text_of(call.scale);
+  }
+  return text;
+}
+
+std::optional<std::string> disagreement(int rank_a, Call const& a, int rank_b, Call const& b) {
+  auto const what = difference(a, b);
+  if (what.empty()) {
+    return std::nullopt;
+  }
+  return "ranks disagree about " + std::string(what) + ": rank " + std::to_string(rank_a) + " called " + describe(a) +
+         "; rank " + std::to_string(rank_b) + " called " + describe(b);
+}
+
+std::optional<std::string> refusal(Call const& call, int world) {
+  if (auto unknown = unknown_value(call)) {
+    return unknown;
+  }
+  if (too_large(call, world)) {
+    return describe(call) + " over " + std::to_string(world) + " ranks is more than memory can be addressed";
+  }
+  if (call.kind == Kind::broadcast && (call.root < 0 || call.root >= world)) {
+    return describe(call) + ": the ranks are 0 to " + std::to_string(world - 1);
+  }
+  if (reduces(call.kind) && !floating(call.type) && call.scale != 1.0F) {
+    return describe(call) + ": only floating point types can be scaled; divide the result instead";
+  }
+  return std::nullopt;
+}
+
+}  // namespace cxxrun::comm

@@ -1,0 +1,50 @@
+#include "cxxrun/dtype.hpp"
+
+#include <array>
+
+#include "src/comm/half.hpp"
+
+namespace cxxrun {
+namespace {
+
+struct Described {
+  std::string_view name;
+  std::size_t size;
+};
+constexpr std::array<Described, 7> kTypes{
+    {{"f32", 4}, {"f64", 8}, {"f16", 2}, {"bf16", 2}, {"i32", 4}, {"i64", 8}, {"u8", 1}}};
+constexpr std::array<std::string_view, 3> kOps{"sum", "min", "max"};
+
+// A number that no enumerator has comes from a cast or from another version; comm::refusal() names it.
+constexpr Described kUnknown{"unknown", 1};
+
+}  // namespace
+
+std::size_t size_of(DType type) {
+  auto const number = static_cast<std::size_t>(type);
+  return (number < kTypes.size() ? kTypes[number] : kUnknown).size;
+}
+
+std::string_view name_of(DType type) {
+  auto const number = static_cast<std::size_t>(type);
+  return (number < kTypes.size() ? kTypes[number] : kUnknown).name;
+}
+
+std::string_view name_of(ReduceOp op) {
+  auto const number = static_cast<std::size_t>(op);
+  return number < kOps.size() ? kOps[number] : kUnknown.name;
+}
+
+float16::float16(float value) : bits(comm::f16_of_float(value)) {}
+
+float16::operator float() const {
+  return comm::float_of_f16(bits);
+}
+
+bfloat16::bfloat16(float value) : bits(comm::bf16_of_float(value)) {}
+
+bfloat16::operator float() const {
+  return comm::float_of_bf16(bits);
+}
+
+}  // namespace cxxrun
