@@ -41,7 +41,12 @@ namespace cxxrun {
 /// node nothing is converted. Ignored for other types, for min and max, and where all ranks share one node.
 enum class Wire : std::uint8_t { same = 0, bf16 = 1, f16 = 2 };
 
-/// A collective in the background. Movable; destroying it does not wait.
+namespace client {
+class Engine;
+}
+
+/// A collective in the background: a number in the Communicator's queue, so making one allocates nothing. Movable;
+/// destroying it does not wait. Any thread may ask; distinct Works may be asked at once.
 class Work {
  public:
   Work();  ///< done
@@ -53,8 +58,9 @@ class Work {
 
  private:
   friend class Communicator;
-  struct Impl;
-  std::shared_ptr<Impl> impl_;
+  Work(std::shared_ptr<client::Engine> engine, std::uint64_t ticket);
+  std::shared_ptr<client::Engine> engine_;
+  std::uint64_t ticket_ = 0;
 };
 
 class Communicator {

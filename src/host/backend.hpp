@@ -19,6 +19,9 @@ class Backend {
   virtual std::byte* allocate(std::size_t bytes) = 0;
   /// "host backend, 2 nodes, 4 ranks share memory here".
   [[nodiscard]] virtual std::string describe() const = 0;
+  /// Tells the peers that this rank makes no more calls: one that still calls gets PeerFailure (left). Allocated
+  /// memory stays until destruction, which leaves too. Called at most once, with no call under way.
+  virtual void leave() noexcept {}
 };
 
 }  // namespace cxxrun::host

@@ -1,0 +1,133 @@
+#include "cxxrun/communicator.hpp"
+
+#include <utility>
+
+#include "src/client/engine.hpp"
+#include "src/client/solo_backend.hpp"
+#include "src/comm/call.hpp"
+#include "src/host/fault_points.hpp"
+
+namespace cxxrun {
+
+Work::Work() = default;
+Work::Work(std::shared_ptr<client::Engine> engine, std::uint64_t ticket)
+    : engine_(std::move(engine)), ticket_(ticket) {}
+Work::Work(Work&&) noexcept = default;
+Work& Work::operator=(Work&&) noexcept = default;
+Work::~Work() = default;
+
+bool Work::done() const {
+  return engine_ == nullptr || engine_->done(ticket_);
+}
+
+void Work::wait() {
+  if (engine_ != nullptr) {
+    engine_->wait(ticket_);
+  }
+}
+
+struct Communicator::Impl {
+  WorkerEnv env;
+  std::vector<std::string> hosts;
+  std::shared_ptr<client::Engine> engine;
+
+  // What no rank may ask for ends the Communicator: the others must not wait for this rank's next call.
+  void check(comm::Call const& call) const {
+    if (auto const why = comm::refusal(call, env.world_size)) {
+      engine->refuse(Failure(fail(Errc::usage, "rank " + std::to_string(env.rank) + " on " +
+                                                   hosts[static_cast<std::size_t>(env.rank)] + ": " + *why)));
+    }
+  }
+  void run(comm::Call const& call) const {
+    check(call);
+    engine->run(call);
+  }
+};
+
+Communicator::Communicator(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  if (this != &other) {
+    Communicator const before(std::move(impl_));
+    impl_ = std::move(other.impl_);
+  }
+  return *this;
+}
+Communicator::~Communicator() {
+  if (impl_ != nullptr) {
+    impl_->engine->close();  // Works and Arenas may live on
+  }
+}
+
+Communicator Communicator::init(Options const& options) {
+  return init(or_throw(WorkerEnv::from_environment()), options);
+}
+
+Communicator Communicator::init(WorkerEnv const& env, Options const& /*options*/) {
+  host::arm_faults(env.rank);
+  auto impl = std::make_unique<Impl>();
+  impl->env = env;
+  impl->hosts.resize(static_cast<std::size_t>(env.world_size), "localhost");
+  impl->engine = std::make_shared<client::Engine>(client::make_solo_backend());
+  return Communicator(std::move(impl));
+}
+
+int Communicator::rank() const {
+  return impl_->env.rank;
+}
+int Communicator::world_size() const {
+  return impl_->env.world_size;
+}
+int Communicator::local_rank() const {
+  return impl_->env.local_rank;
+}
+std::uint64_t Communicator::generation() const {
+  return impl_->env.generation;
+}
+std::string const& Communicator::host(int rank) const {
+  return impl_->hosts.at(static_cast<std::size_t>(rank));
+}
+std::string Communicator::describe() const {
+  return "rank " + std::to_string(rank()) + " of " + std::to_string(world_size()) + " on " + host(rank()) + ": " +
+         impl_->engine->describe();
+}
+
+void Communicator::all_reduce(void const* in, void* out, std::size_t count, DType type, ReduceOp op) {
+  impl_->run({.kind = comm::Kind::all_reduce, .type = type, .op = op, .count = count, .in = in, .out = out});
+}
+void Communicator::reduce_scatter(void const* in, void* out, std::size_t count, DType type, ReduceOp op) {
+  impl_->run({.kind = comm::Kind::reduce_scatter, .type = type, .op = op, .count = count, .in = in, .out = out});
+}
+void Communicator::all_gather(void const* in, void* out, std::size_t count, DType type) {
+  impl_->run({.kind = comm::Kind::all_gather, .type = type, .count = count, .in = in, .out = out});
+}
+void Communicator::broadcast(void* data, std::size_t count, DType type, int root) {
+  impl_->run({.kind = comm::Kind::broadcast, .type = type, .root = root, .count = count, .in = data, .out = data});
+}
+void Communicator::all_to_all(void const* in, void* out, std::size_t count, DType type) {
+  impl_->run({.kind = comm::Kind::all_to_all, .type = type, .count = count, .in = in, .out = out});
+}
+void Communicator::barrier() {
+  impl_->run({.kind = comm::Kind::barrier});
+}
+
+Work Communicator::start_all_reduce(void const* in, void* out, std::size_t count, DType type, ReduceOp op, Wire wire,
+                                    float scale) {
+  comm::Call const call{.kind = comm::Kind::all_reduce,
+                        .type = type,
+                        .op = op,
+                        .wire = wire,
+                        .count = count,
+                        .scale = scale,
+                        .in = in,
+                        .out = out};
+  impl_->check(call);
+  return {impl_->engine, impl_->engine->submit(call)};
+}
+
+Arena Communicator::arena(std::size_t bytes) {
+  impl_->check({.kind = comm::Kind::allocate, .count = bytes});
+  return {{impl_->engine->allocate(bytes), bytes}, impl_->engine};
+}
+
+}  // namespace cxxrun

@@ -1,0 +1,176 @@
+#include "src/client/engine.hpp"
+
+#include <csignal>
+#include <utility>
+
+namespace cxxrun::client {
+
+Engine::Engine(std::unique_ptr<host::Backend> backend) : backend_(std::move(backend)) {}
+
+Engine::~Engine() {
+  close();
+}
+
+void Engine::run(comm::Call const& call) {
+  wait(asked_);
+  throw_if_failed(asked_ + 1);
+  std::uint64_t const ticket = ++asked_;
+  try {
+    backend_->run(call);
+  } catch (...) {
+    note_failure(ticket);
+  }
+  submitted_.store(ticket, std::memory_order_relaxed);
+  completed_.store(ticket, std::memory_order_release);
+  throw_if_failed(ticket);
+}
+
+std::byte* Engine::allocate(std::size_t bytes) {
+  wait(asked_);
+  throw_if_failed(asked_ + 1);
+  try {
+    return backend_->allocate(bytes);
+  } catch (...) {
+    note_failure(asked_ + 1);
+  }
+  throw_if_failed(asked_ + 1);
+  return nullptr;
+}
+
+std::uint64_t Engine::submit(comm::Call const& call) {
+  throw_if_failed(asked_ + 1);
+  if (asked_ >= kSlots) {
+    wait_until(asked_ + 1 - kSlots);
+  }
+  if (!thread_.joinable()) {
+    start_thread();
+  }
+  std::uint64_t const ticket = ++asked_;
+  slots_[ticket % kSlots] = call;
+  // Either the thread sees the new number before it sleeps, or this sees that it sleeps: both sides write, then read.
+  submitted_.store(ticket, std::memory_order_seq_cst);
+  if (asleep_.load(std::memory_order_seq_cst)) {
+    { std::lock_guard const lock(mutex_); }
+    work_there_.notify_one();
+  }
+  return ticket;
+}
+
+bool Engine::done(std::uint64_t ticket) const noexcept {
+  return completed_.load(std::memory_order_acquire) >= ticket || failed_.load(std::memory_order_acquire) <= ticket;
+}
+
+void Engine::wait(std::uint64_t ticket) {
+  wait_until(ticket);
+  throw_if_failed(ticket);
+}
+
+void Engine::wait_until(std::uint64_t completed) {
+  if (completed_.load(std::memory_order_acquire) >= completed) {
+    return;
+  }
+  std::unique_lock lock(mutex_);
+  waiting_.fetch_add(1, std::memory_order_seq_cst);
+  work_done_.wait(lock, [&] { return completed_.load(std::memory_order_seq_cst) >= completed; });
+  waiting_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// A thread of the library must not run the program's signal handlers.
+void Engine::start_thread() {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { work(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Engine::work() {
+  std::uint64_t next = completed_.load(std::memory_order_acquire) + 1;
+  for (;;) {
+    if (submitted_.load(std::memory_order_acquire) < next) {
+      std::unique_lock lock(mutex_);
+      asleep_.store(true, std::memory_order_seq_cst);
+      work_there_.wait(lock, [&] { return stop_ || submitted_.load(std::memory_order_seq_cst) >= next; });
+      asleep_.store(false, std::memory_order_relaxed);
+      next = completed_.load(std::memory_order_acquire) + 1;  // blocking calls may have been made meanwhile
+      if (submitted_.load(std::memory_order_acquire) < next) {
+        if (stop_) {
+          return;
+        }
+        continue;
+      }
+    }
+    if (failed_.load(std::memory_order_relaxed) > next) {
+      try {
+        backend_->run(slots_[next % kSlots]);
+      } catch (...) {
+        note_failure(next);
+      }
+    }
+    completed_.store(next, std::memory_order_seq_cst);
+    ++next;
+    if (waiting_.load(std::memory_order_seq_cst) > 0) {
+      { std::lock_guard const lock(mutex_); }
+      work_done_.notify_all();
+    }
+  }
+}
+
+void Engine::note_failure(std::uint64_t ticket) noexcept {
+  try {
+    throw;
+  } catch (PeerFailure const& failure) {
+    keep(ticket, failure);
+  } catch (Failure const& failure) {
+    keep(ticket, failure);
+  } catch (...) {
+    keep(ticket, std::current_exception());
+  }
+}
+
+void Engine::keep(std::uint64_t ticket, Reason reason) noexcept {
+  reason_.emplace(std::move(reason));
+  failed_.store(ticket, std::memory_order_release);
+}
+
+// Throws a copy: threads that throw at the same time share nothing.
+void Engine::throw_if_failed(std::uint64_t ticket) const {
+  if (failed_.load(std::memory_order_acquire) > ticket) {
+    return;
+  }
+  if (auto const* const peer = std::get_if<PeerFailure>(&*reason_)) {
+    throw PeerFailure(*peer);
+  }
+  if (auto const* const failure = std::get_if<Failure>(&*reason_)) {
+    throw Failure(*failure);
+  }
+  std::rethrow_exception(std::get<std::exception_ptr>(*reason_));
+}
+
+void Engine::refuse(Failure const& failure) {
+  wait(asked_);
+  throw_if_failed(asked_ + 1);
+  keep(asked_ + 1, failure);
+  leave();
+}
+
+void Engine::close() noexcept {
+  if (thread_.joinable()) {
+    {
+      std::lock_guard const lock(mutex_);
+      stop_ = true;
+    }
+    work_there_.notify_one();
+    thread_.join();
+  }
+  leave();
+}
+
+void Engine::leave() noexcept {
+  if (!std::exchange(left_, true)) {
+    backend_->leave();
+  }
+}
+
+}  // namespace cxxrun::client

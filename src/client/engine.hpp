@@ -1,0 +1,83 @@
+// Engine: carries out a Communicator's calls in order, on the caller's thread or on one of its own. Shell.
+//
+// A blocking call runs on the thread that makes it once nothing is under way: no thread is woken for it. submit()
+// hands to a thread that is started at its first use and sleeps between calls; it allocates nothing. Calls are
+// numbered (tickets), and since they are done in order, one number says which are done.
+//
+// The first exception of the backend is kept: whatever was asked for after it, and every later call, throws it again.
+//
+// Threads: run(), submit() and allocate() by one thread at a time; done() and wait() by any.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+
+#include "cxxrun/failure.hpp"
+#include "src/comm/call.hpp"
+#include "src/host/backend.hpp"
+
+namespace cxxrun::client {
+
+class Engine {
+ public:
+  explicit Engine(std::unique_ptr<host::Backend> backend);
+  ~Engine();
+  Engine(Engine const&) = delete;
+  Engine& operator=(Engine const&) = delete;
+
+  /// Returns when the call, and all before it, are done; throws what one of them failed with.
+  void run(comm::Call const& call);
+  /// The call's ticket. Blocks only while kSlots calls wait. Throws what an earlier call failed with.
+  [[nodiscard]] std::uint64_t submit(comm::Call const& call);
+  [[nodiscard]] std::byte* allocate(std::size_t bytes);
+
+  [[nodiscard]] bool done(std::uint64_t ticket) const noexcept;
+  void wait(std::uint64_t ticket);
+
+  /// Ends everything with `failure`, as if a call had failed with it, and leaves the peers. Not while calls run.
+  void refuse(Failure const& failure);
+  /// Waits for what has been submitted, then leaves the peers. Allocated memory stays until the Engine is gone.
+  void close() noexcept;
+  [[nodiscard]] std::string describe() const { return backend_->describe(); }
+
+ private:
+  static constexpr std::size_t kSlots = 256;
+  using Reason = std::variant<Failure, PeerFailure, std::exception_ptr>;
+
+  void work();
+  void start_thread();
+  void wait_until(std::uint64_t completed);
+  void note_failure(std::uint64_t ticket) noexcept;  // in a catch block
+  void keep(std::uint64_t ticket, Reason reason) noexcept;
+  void throw_if_failed(std::uint64_t ticket) const;
+  void leave() noexcept;
+
+  std::unique_ptr<host::Backend> backend_;
+  std::array<comm::Call, kSlots> slots_{};
+  std::uint64_t asked_ = 0;                        // tickets given; by whoever calls
+  std::atomic<std::uint64_t> submitted_{0};        // the last one that the thread may take
+  std::atomic<std::uint64_t> completed_{0};        // all up to this one are done or failed
+  std::atomic<std::uint64_t> failed_{UINT64_MAX};  // the first one that failed; reason_ is set before it
+  std::optional<Reason> reason_;
+  bool left_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable work_there_;
+  std::condition_variable work_done_;
+  std::atomic<bool> asleep_{false};  // the thread waits for work_there_
+  std::atomic<int> waiting_{0};      // threads that wait for work_done_
+  bool stop_ = false;                // guarded by mutex_
+  std::thread thread_;
+};
+
+}  // namespace cxxrun::client

@@ -1,0 +1,66 @@
+#include "src/client/solo_backend.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <sys/mman.h>
+#include <utility>
+#include <vector>
+
+#include "cxxrun/arena.hpp"
+#include "cxxrun/failure.hpp"
+#include "src/comm/reduce.hpp"
+#include "src/host/fault_points.hpp"
+
+namespace cxxrun::client {
+namespace {
+
+class SoloBackend final : public host::Backend {
+ public:
+  SoloBackend() = default;
+  SoloBackend(SoloBackend const&) = delete;
+  SoloBackend& operator=(SoloBackend const&) = delete;
+  ~SoloBackend() override {
+    for (auto const& [memory, bytes] : maps_) {
+      ::munmap(memory, bytes);
+    }
+  }
+
+  void run(comm::Call const& call) override {
+    host::count_call();
+    host::fault_point(host::FaultPoint::enter);
+    if (call.scale != 1.0F) {
+      std::array<void const*, 1> const in{call.in};
+      std::array<void*, 1> const out{call.out};
+      comm::reduce(call.type, call.op, in, out, call.count, call.scale);
+    } else if (std::size_t const bytes = comm::out_bytes(call, 1); bytes > 0 && call.in != call.out) {
+      std::memcpy(call.out, call.in, bytes);
+    }
+    host::fault_point(host::FaultPoint::leave);
+  }
+
+  std::byte* allocate(std::size_t bytes) override {
+    if (bytes == 0) {
+      return nullptr;
+    }
+    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+      throw Failure(fail(Errc::io, "no memory for an arena of " + std::to_string(bytes) + " bytes", errno));
+    }
+    maps_.emplace_back(memory, bytes);
+    return static_cast<std::byte*>(memory);
+  }
+
+  [[nodiscard]] std::string describe() const override { return "alone"; }
+
+ private:
+  std::vector<std::pair<void*, std::size_t>> maps_;
+};
+
+}  // namespace
+
+std::unique_ptr<host::Backend> make_solo_backend() {
+  return std::make_unique<SoloBackend>();
+}
+
+}  // namespace cxxrun::client
