@@ -5,12 +5,17 @@
 // Saved in a checkpoint, it goes on mid-epoch with any other number of ranks. Nothing of size n is kept: the order is
 // a keyed permutation (a Feistel network over the index bits, walked until it falls into the range).
 //
-//   for (auto batch = sampler.next(rank, world, 32); !batch.empty(); batch = sampler.next(rank, world, 32)) …
+//   for (; !sampler.done(); …) { auto batch = sampler.next(rank, world, 32); … }
 //   sampler.next_epoch();
+//
+// The loop ends at done(), which is the same on every rank, and not at an empty batch: in the last step of an uneven
+// epoch some ranks may have none while others do, and take part in the step's collectives with weight 0.
+// docs/sampler.md tells how to resume.
 //
 // Pure and deterministic on every machine. Thread-safety: one thread at a time.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -30,33 +35,38 @@ class ElasticSampler {
   struct State {
     std::uint64_t seed = 0;
     std::uint64_t epoch = 0;
-    std::uint64_t consumed = 0;  ///< positions of this epoch handed out, over all ranks
+    std::uint64_t consumed = 0;  ///< positions of this epoch handed out (or dropped), over all ranks
     bool operator==(State const&) const = default;
   };
 
   /// `size` samples; 0 is an empty epoch.
   ElasticSampler(std::uint64_t size, std::uint64_t seed, Tail tail = Tail::uneven);
 
-  /// The sample at a position of the current epoch; position < size().
+  /// The sample at a position of the current epoch. Failure (usage) unless position < size().
   [[nodiscard]] std::uint64_t at(std::uint64_t position) const;
 
   /// The samples of one rank in the next step, at most `per_rank`, and moves on by a whole step of all ranks. Every
-  /// rank calls it once per step with the same `world` and `per_rank`. At the end of the epoch it is empty on every
-  /// rank; with Tail::uneven it can be empty earlier only on some: see done().
+  /// rank calls it once per step with the same `world` and `per_rank`. After the end of the epoch it is empty on every
+  /// rank. Before, it can be empty with Tail::uneven in the last step, on the highest ranks only; and with Tail::drop
+  /// on every rank, when the epoch begins (or goes on) with less than one whole step.
   /// Failure (usage): world < 1, rank not in it, per_rank 0.
   [[nodiscard]] std::vector<std::uint64_t> next(int rank, int world, std::size_t per_rank);
 
-  [[nodiscard]] bool done() const;  ///< nothing of this epoch is left (with Tail::drop: no whole step may be left)
+  /// Nothing of this epoch is left; with Tail::drop already when less than another step of the last size is.
+  [[nodiscard]] bool done() const;
   void next_epoch();
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] State const& state() const { return state_; }
-  /// Failure (usage): consumed is more than size.
+  /// Goes on from there, with the state's seed. Failure (usage): consumed is more than size.
   void restore(State const& state);
+
+  using Keys = std::array<std::uint64_t, 6>;
 
  private:
   std::uint64_t size_;
   State state_;
+  Keys keys_;  ///< of this epoch's order
   Tail tail_;
 };
 
