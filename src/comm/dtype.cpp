@@ -35,16 +35,16 @@ std::string_view name_of(ReduceOp op) {
   return number < kOps.size() ? kOps[number] : kUnknown.name;
 }
 
-float16::float16(float value) : bits(comm::f16_of_float(value)) {}
+float16::float16(float value) : bits(comm::f16_of_float<comm::Lanes<1>>(value)) {}
 
 float16::operator float() const {
-  return comm::float_of_f16(bits);
+  return comm::float_of_f16<comm::Lanes<1>>(bits);
 }
 
-bfloat16::bfloat16(float value) : bits(comm::bf16_of_float(value)) {}
+bfloat16::bfloat16(float value) : bits(comm::bf16_of_float<comm::Lanes<1>>(value)) {}
 
 bfloat16::operator float() const {
-  return comm::float_of_bf16(bits);
+  return comm::float_of_bf16<comm::Lanes<1>>(bits);
 }
 
 }  // namespace cxxrun
