@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <charconv>
+#include <cstdint>
 #include <string_view>
 
 namespace cxxrun::comm {
@@ -106,6 +107,29 @@ bool too_large(Call const& call, int world) {
   return call.count > static_cast<std::size_t>(PTRDIFF_MAX) / unit;
 }
 
+/// Buffers that no rank can have: missing, or in the way of each other. What overlaps would become a wrong sum.
+/// reduce_scatter and all_gather are left to the backend, because in may be a part of out there and the other way
+/// round.
+std::optional<std::string> bad_buffers(Call const& call, int world) {
+  bool const only_out = call.kind == Kind::broadcast;
+  if (!has_elements(call.kind) || call.count == 0) {
+    return std::nullopt;
+  }
+  if (call.out == nullptr || (call.in == nullptr && !only_out)) {
+    return describe(call) + ": a buffer is null";
+  }
+  auto const in = reinterpret_cast<std::uintptr_t>(call.in);
+  auto const out = reinterpret_cast<std::uintptr_t>(call.out);
+  bool const overlap = in < out + out_bytes(call, world) && out < in + in_bytes(call, world);
+  if (call.kind == Kind::all_to_all && overlap) {
+    return describe(call) + ": in and out overlap; it needs two buffers";
+  }
+  if (call.kind == Kind::all_reduce && overlap && in != out) {
+    return describe(call) + ": in and out overlap; pass one buffer as both, or two that do not overlap";
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::size_t in_bytes(Call const& call, int world) {
@@ -159,7 +183,7 @@ std::optional<std::string> refusal(Call const& call, int world) {
   if (reduces(call.kind) && !floating(call.type) && call.scale != 1.0F) {
     return describe(call) + ": only floating point types can be scaled; divide the result instead";
   }
-  return std::nullopt;
+  return bad_buffers(call, world);
 }
 
 }  // namespace cxxrun::comm
