@@ -1,0 +1,141 @@
+#include "src/host/host_backend.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <sys/mman.h>
+#include <sys/sysinfo.h>
+#include <utility>
+
+#include "src/host/fault_points.hpp"
+#include "src/host/node_group.hpp"
+#include "src/host/shared_collectives.hpp"
+
+namespace cxxrun::host {
+namespace {
+
+using comm::Call;
+using comm::Kind;
+using std::chrono::steady_clock;
+
+Patience patience_of(std::chrono::milliseconds time) {
+  auto const now = steady_clock::now();
+  return {now, now + time};
+}
+
+/// A file in memory may be made longer than that, and its user is killed later.
+std::size_t machine_memory() {
+  struct sysinfo machine {};
+  sysinfo(&machine);
+  return (std::size_t{machine.totalram} + machine.totalswap) * machine.mem_unit;
+}
+
+NodeConfig node_config(HostConfig const& config) {
+  NodeConfig node;
+  node.ranks = config.map.nodes[static_cast<std::size_t>(config.map.node)];
+  node.hosts = config.hosts;
+  node.index = config.map.index;
+  node.generation = config.generation;
+  node.nonce = config.nonce;
+  node.enough_cpus = config.enough_cpus;
+  return node;
+}
+
+class HostBackend final : public Backend {
+ public:
+  HostBackend(HostConfig config, os::UniqueFd segment, Patience const& patience)
+      : config_(std::move(config)),
+        group_(node_config(config_), std::move(segment), patience),
+        exchange_(group_),
+        shared_(exchange_) {}
+
+  void run(Call const& call) override {
+    guarded([&](Patience const& patience) { shared_.run(call, patience); });
+  }
+
+  std::byte* allocate(std::size_t bytes) override {
+    std::byte* memory = nullptr;
+    guarded([&](Patience const& patience) { memory = share(bytes, patience); });
+    return memory;
+  }
+
+  [[nodiscard]] std::string describe() const override;
+
+ private:
+  template <class Body>
+  void guarded(Body const& body);
+  std::byte* share(std::size_t bytes, Patience const& patience);
+
+  HostConfig config_;
+  NodeGroup group_;
+  NodeExchange exchange_;
+  SharedCollectives shared_;
+  std::exception_ptr failed_;
+};
+
+/// One call. What it fails with becomes the node's failure, unless there is one, and this backend's for ever.
+template <class Body>
+void HostBackend::guarded(Body const& body) {
+  if (failed_) {
+    std::rethrow_exception(failed_);
+  }
+  auto const patience = patience_of(config_.op_timeout);
+  count_call();
+  try {
+    try {
+      if (group_.failed()) {
+        group_.throw_alarm(patience);
+      }
+      body(patience);
+      fault_point(FaultPoint::leave);
+      return;
+    } catch (...) {
+      group_.raise(std::current_exception());
+      group_.throw_alarm(patience);
+    }
+  } catch (...) {
+    failed_ = std::current_exception();
+    throw;
+  }
+}
+
+/// Grows the segment by `bytes` for each rank. All tell how it went before any of them uses the memory.
+std::byte* HostBackend::share(std::size_t bytes, Patience const& patience) {
+  exchange_.enter({.kind = Kind::allocate, .count = bytes}, {}, patience);
+  auto const ranks = static_cast<std::size_t>(group_.size());
+  std::uint64_t const offset = group_.segment().end();
+  std::size_t const each = bytes < machine_memory() ? bytes + (kPage - bytes % kPage) % kPage : machine_memory();
+  int error = each >= machine_memory() / ranks ? ENOMEM : 0;
+  if (error == 0 && each > 0) {
+    error = group_.segment().grow(offset + each * ranks);
+    error = error == 0 ? group_.segment().map(each * ranks) : error;
+  }
+  group_.publish({.kind = Kind::allocate, .count = bytes, .error = static_cast<std::uint32_t>(error)}, patience);
+  for (int j = 0; j < group_.size(); ++j) {
+    if (auto const theirs = group_.published(j).error; theirs != 0) {
+      int const rank = group_.rank(j);
+      throw Failure(fail(Errc::io,
+                         "rank " + std::to_string(rank) + " on " + config_.hosts[static_cast<std::size_t>(rank)] +
+                             " cannot share an arena of " + std::to_string(bytes) + " bytes; ask for less",
+                         static_cast<int>(theirs)));
+    }
+  }
+  return group_.segment().at(offset + each * static_cast<std::size_t>(group_.index()), bytes);
+}
+
+std::string HostBackend::describe() const {
+  int const nodes = config_.map.node_count();
+  return "host backend, " + std::to_string(nodes) + (nodes == 1 ? " node, " : " nodes, ") +
+         std::to_string(group_.size()) + (group_.size() == 1 ? " rank" : " ranks share memory") + " here";
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_host_backend(HostConfig config, os::UniqueFd segment, RailListener /*listener*/,
+                                           std::chrono::milliseconds init_timeout) {
+  if (config.map.node_count() > 1) {
+    throw Failure(fail(Errc::usage, "ranks on several nodes are not supported yet"));
+  }
+  return std::make_unique<HostBackend>(std::move(config), std::move(segment), patience_of(init_timeout));
+}
+
+}  // namespace cxxrun::host
