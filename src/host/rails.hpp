@@ -10,6 +10,7 @@
 // the destructor may follow.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -37,6 +38,8 @@ struct RailConfig {
   std::vector<RailPeer> peers;  ///< by node, this rank included
   std::uint64_t generation = 0;
   std::uint64_t nonce = 0;  ///< of this communicator, the same on all ranks: strangers are turned away by it
+  /// A host that acknowledges nothing for so long is lost; at least 4 s where nothing is sent.
+  std::chrono::milliseconds silence = std::chrono::seconds(15);
 };
 
 class Rails {

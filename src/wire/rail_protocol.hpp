@@ -1,0 +1,78 @@
+// What ranks of different nodes say to each other: greeting, call header, farewell. Pure.
+//
+// Two connections per pair: on `data` both greet, then every call is a header and as many bytes as that announces; on
+// `control` both greet, then at most one farewell follows. A farewell needs a connection of its own because data may be
+// in the middle of a gigabyte when the reason is known.
+// Numbers are in the byte order of the hosts: the magic of a host with another order is not recognised.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cxxrun/failure.hpp"
+#include "src/comm/call.hpp"
+
+namespace cxxrun::wire {
+
+inline constexpr std::uint64_t kRailMagic = 0x6c69617278786301;
+inline constexpr std::uint32_t kRailVersion = 1;
+
+enum class RailChannel : std::uint32_t { data = 0, control = 1 };
+inline constexpr int kRailChannels = 2;
+
+/// Both sides' first bytes; the answer has `from` and `to` the other way round. Fields never move: a later version
+/// must be able to say that it is one.
+struct RailGreeting {
+  std::uint64_t magic = kRailMagic;
+  std::uint32_t version = kRailVersion;
+  RailChannel channel = RailChannel::data;
+  std::int32_t from = 0;  ///< ranks
+  std::int32_t to = 0;
+  std::uint64_t generation = 0;
+  std::uint64_t nonce = 0;
+};
+static_assert(sizeof(RailGreeting) == 40);
+
+/// In front of what one rank sends to another in one call.
+struct RailHeader {
+  std::uint64_t number = 0;  ///< of the call on this rail, from 1
+  std::uint64_t bytes = 0;   ///< that follow
+  std::uint64_t count = 0;   ///< of the Call, as the rest
+  float scale = 1.0F;
+  std::int32_t root = 0;
+  comm::Kind kind = comm::Kind::barrier;
+  DType type = DType::u8;
+  ReduceOp op = ReduceOp::sum;
+  Wire wire = Wire::same;
+  std::uint32_t unused = 0;
+};
+static_assert(sizeof(RailHeader) == 40);
+
+[[nodiscard]] RailHeader header_of(comm::Call const& call, std::uint64_t number, std::size_t bytes);
+[[nodiscard]] comm::Call call_of(RailHeader const& header);
+
+/// The last word of a rank: why it goes.
+struct Farewell {
+  enum class What : std::uint8_t { left, peer_failure, failure };
+  What what = What::left;
+  PeerFailure::Why why = PeerFailure::Why::died;  ///< peer_failure: of whom, where and why
+  int rank = 0;
+  std::string host;
+  Error error;  ///< failure: what was thrown
+  bool operator==(Farewell const&) const = default;
+};
+
+/// No farewell is longer; long texts are cut.
+inline constexpr std::size_t kMaxFarewell = 4096;
+
+/// With its length in front.
+[[nodiscard]] std::string encode_farewell(Farewell const& farewell);
+
+/// The farewell at the beginning of `bytes`, once it is complete.
+/// Errors: protocol.
+[[nodiscard]] Result<std::optional<Farewell>> decode_farewell(std::string_view bytes);
+
+}  // namespace cxxrun::wire
