@@ -75,6 +75,7 @@ std::vector<RankEnd> run_ranks(int world, std::function<std::string(int rank)> c
   }
   std::vector<RankEnd> ends(children.size());
   auto const until = std::chrono::steady_clock::now() + guard;
+  bool killed = false;
   for (bool open = true; open;) {
     open = false;
     std::vector<pollfd> watched;
@@ -83,10 +84,14 @@ std::vector<RankEnd> run_ranks(int world, std::function<std::string(int rank)> c
       open = open || child.open;
     }
     auto const left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    if (open && (left.count() <= 0 || poll(watched.data(), watched.size(), static_cast<int>(left.count())) == 0)) {
+    if (open && !killed && left.count() <= 0) {
+      killed = true;
       for (pid_t const pid : pids) {
         kill(pid, SIGKILL);
       }
+    }
+    if (open) {
+      poll(watched.data(), watched.size(), killed ? -1 : static_cast<int>(left.count()));
     }
     for (std::size_t i = 0; i < children.size(); ++i) {
       if (children[i].open && watched[i].revents != 0) {
