@@ -1,7 +1,8 @@
 // How fast reductions and wire formats are beside memcpy, on one CPU: bytes read and written per second.
 //
-//   reduce_bench [SECONDS per line, 0.3]
+//   reduce_bench [SECONDS per line, 0.3] [portable]
 //
+// With "portable" what CPUs without AVX2 execute.
 // "near" is in the second-level cache (three buffers of 128 KiB), "far" is in memory (of 32 MiB).
 #include <algorithm>
 #include <array>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "src/comm/kernels.hpp"
 #include "src/comm/reduce.hpp"
 
 namespace {
@@ -28,6 +30,7 @@ constexpr std::size_t kMostInputs = 8;
 
 double seconds_per_line = 0.3;
 std::vector<std::vector<std::byte>> buffers;
+cxxrun::comm::Kernels const* table = &cxxrun::comm::kernels();
 
 /// GB/s of the fastest run: on a shared machine the one that was disturbed least.
 double measure(std::size_t bytes_moved, std::function<void()> const& run) {
@@ -61,8 +64,8 @@ void reduction(DType type, ReduceOp op, std::size_t inputs, std::size_t outputs,
       for (std::size_t j = 0; j < kMostInputs; ++j) {
         in[j] = out[j] = buffers[j].data();
       }
-      cxxrun::comm::reduce(type, op, std::span(in).first(inputs), std::span(out).first(outputs),
-                           bytes / cxxrun::size_of(type), scale);
+      table->reduce[static_cast<std::size_t>(type)][static_cast<std::size_t>(op)](
+          {in.data(), inputs, out.data(), outputs, bytes / cxxrun::size_of(type), scale});
     };
   };
   line(name, make, [=](std::size_t bytes) { return bytes * (inputs + outputs); });
@@ -73,19 +76,23 @@ float* floats(std::size_t buffer) {
 }
 
 void wire(Wire format, std::string const& name) {
-  using namespace cxxrun::comm;  // NOLINT(google-build-using-namespace)
-  std::size_t const size = wire_size(format);
+  auto const number = static_cast<std::size_t>(format);
+  std::size_t const size = cxxrun::comm::wire_size(format);
   auto const moved = [=](std::size_t bytes) { return bytes / 4 * (4 + size); };
   auto const moved_twice = [=](std::size_t bytes) { return bytes / 4 * (8 + size); };
   line(
       "f32 to " + name,
-      [=](std::size_t bytes) { return [=] { encode(format, floats(0), buffers[1].data(), bytes / 4); }; }, moved);
+      [=](std::size_t bytes) { return [=] { table->encode[number](floats(0), buffers[1].data(), bytes / 4); }; },
+      moved);
   line(
       name + " to f32",
-      [=](std::size_t bytes) { return [=] { decode(format, buffers[1].data(), floats(2), bytes / 4); }; }, moved);
+      [=](std::size_t bytes) { return [=] { table->decode[number](buffers[1].data(), floats(2), bytes / 4); }; },
+      moved);
   line(
       "f32 += " + name,
-      [=](std::size_t bytes) { return [=] { accumulate_encoded(format, floats(0), buffers[1].data(), bytes / 4); }; },
+      [=](std::size_t bytes) {
+        return [=] { table->accumulate_encoded[number](buffers[1].data(), floats(0), bytes / 4); };
+      },
       moved_twice);
 }
 
@@ -93,6 +100,9 @@ void wire(Wire format, std::string const& name) {
 
 int main(int argc, char** argv) {
   seconds_per_line = argc > 1 ? std::strtod(argv[1], nullptr) : seconds_per_line;
+  if (argc > 2 && std::string(argv[2]) == "portable") {
+    table = &cxxrun::comm::portable_kernels();
+  }
   buffers.assign(kMostInputs, std::vector<std::byte>(kFar));
   std::printf("%-34s %8s %8s   GB/s read and written\n", "", "near", "far");
   line(
