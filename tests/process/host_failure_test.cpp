@@ -1,0 +1,311 @@
+// What every survivor of a node throws when a mate dies, stops, leaves or calls something else.
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <set>
+#include <string>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <vector>
+
+#include "cxxrun/failure.hpp"
+#include "src/host/fault_points.hpp"
+#include "src/host/node_layout.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/node_world.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace cxxrun {
+namespace {
+
+using comm::Call;
+using comm::Kind;
+using test::NodeWorld;
+
+constexpr int kVictim = 1;
+constexpr int kRanks = 3;
+constexpr std::size_t kCount = 3 * host::kPieceBytes / sizeof(float) + 5;  // three windows and a bit
+
+/// Memory that the test and its ranks share.
+struct Board {
+  std::array<std::atomic<pid_t>, 256> pids{};
+  std::atomic<int> flag{0};
+  static Board& make() {
+    void* const page = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return *new (page) Board;
+  }
+};
+
+std::string said_by(std::exception_ptr const& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (PeerFailure const& failure) {
+    constexpr std::array kWhys{"died", "left", "timeout", "lost"};
+    return std::string(kWhys.at(static_cast<std::size_t>(failure.why()))) + " " + std::to_string(failure.rank()) +
+           " on " + failure.host() + ", generation " + std::to_string(failure.generation());
+  } catch (Failure const& failure) {
+    return std::string("failure: ") + failure.what();
+  }
+}
+
+/// Runs `body`; what it threw, or "". A second call on the same backend must throw the same.
+template <class Body>
+std::string thrown_by(host::Backend& backend, Body const& body) {
+  try {
+    body();
+    return "";
+  } catch (...) {
+    auto const said = said_by(std::current_exception());
+    try {
+      backend.run({.kind = Kind::barrier});
+      return said + ", but the next call went well";
+    } catch (...) {
+      auto const again = said_by(std::current_exception());
+      return again == said ? said : said + ", then " + again;
+    }
+  }
+}
+
+/// The buffers are large enough for every kind.
+void call_often(host::Backend& backend, Kind kind, std::size_t count, int times, int ranks = kRanks) {
+  std::vector<float> in(count * static_cast<std::size_t>(ranks));
+  std::vector<float> out(in.size());
+  for (int i = 0; i < times; ++i) {
+    backend.run({.kind = kind, .type = DType::f32, .count = count, .in = in.data(), .out = out.data()});
+  }
+}
+
+struct Scene {
+  Kind kind = Kind::all_reduce;
+  std::string at;
+  std::string how;
+  std::size_t count = kCount;
+};
+
+/// Worlds of kRanks ranks, all at once; in each, the victim acts in its third call. What each rank said, by world.
+std::vector<std::vector<test::RankEnd>> play(std::vector<Scene> const& scenes, std::chrono::milliseconds op_timeout) {
+  std::vector<NodeWorld> nodes(scenes.size());
+  for (auto& node : nodes) {
+    node.ranks = kRanks;
+    node.enough_cpus = false;
+    node.op_timeout = op_timeout;
+  }
+  Board& board = Board::make();
+  auto const ends = test::run_ranks(kRanks * static_cast<int>(scenes.size()), [&](int number) {
+    auto const world = static_cast<std::size_t>(number / kRanks);
+    int const rank = number % kRanks;
+    auto const& scene = scenes[world];
+    setenv("CXXRUN_FAULT", ("rank=1,call=3,at=" + scene.at + ",do=" + scene.how).c_str(), 1);
+    host::arm_faults(rank);
+    board.pids[static_cast<std::size_t>(number)] = getpid();
+    auto const backend = nodes[world].join(rank);
+    auto said = thrown_by(*backend, [&] { call_often(*backend, scene.kind, scene.count, 5); });
+    if (scene.how == "stop" && rank != kVictim) {
+      kill(board.pids[world * kRanks + kVictim], SIGKILL);
+    }
+    return said;
+  });
+  std::vector<std::vector<test::RankEnd>> by_world;
+  for (std::size_t i = 0; i < scenes.size(); ++i) {
+    auto const first = ends.begin() + static_cast<std::ptrdiff_t>(i) * kRanks;
+    by_world.emplace_back(first, first + kRanks);
+  }
+  return by_world;
+}
+
+void require_survivors_say(std::vector<Scene> const& scenes, std::chrono::milliseconds op_timeout,
+                           std::string const& what) {
+  auto const worlds = play(scenes, op_timeout);
+  for (std::size_t i = 0; i < scenes.size(); ++i) {
+    INFO(scenes[i].how << " at " << scenes[i].at << " of " << comm::describe({.kind = scenes[i].kind}) << " of "
+                       << scenes[i].count);
+    CHECK(worlds[i][kVictim].status != 0);  // the point was reached
+    CHECK(worlds[i][0].said == what);
+    CHECK(worlds[i][2].said == what);
+  }
+}
+
+std::vector<Scene> scenes_of(std::string const& how) {
+  std::vector<Scene> scenes;
+  for (char const* const at : {"enter", "copy_in", "reduce", "meet", "copy_out", "leave"}) {
+    scenes.push_back({Kind::all_reduce, at, how, kCount});
+  }
+  for (char const* const at : {"enter", "copy_in", "reduce", "meet", "leave"}) {
+    scenes.push_back({Kind::reduce_scatter, at, how, kCount});
+  }
+  for (Kind const kind : {Kind::all_gather, Kind::all_to_all}) {
+    for (char const* const at : {"enter", "copy_in", "meet", "copy_out", "leave"}) {
+      scenes.push_back({kind, at, how, kCount});
+    }
+  }
+  for (char const* const at : {"enter", "meet", "copy_out", "leave"}) {
+    scenes.push_back({Kind::broadcast, at, how, kCount});
+  }
+  for (Kind const kind : {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::broadcast, Kind::all_to_all,
+                          Kind::barrier}) {  // those that travel in the slot
+    scenes.push_back({kind, "enter", how, 3});
+    scenes.push_back({kind, "leave", how, 3});
+  }
+  return scenes;
+}
+
+}  // namespace
+
+TEST_CASE("a mate that is killed at any point of any call is named by every survivor") {
+  require_survivors_say(scenes_of("kill"), std::chrono::minutes(2), "died 1 on here, generation 7");
+}
+
+TEST_CASE("a mate that exits at any point of any call is named by every survivor") {
+  require_survivors_say(scenes_of("exit"), std::chrono::minutes(2), "died 1 on here, generation 7");
+}
+
+TEST_CASE("a mate that stops at any point of any call is named when the patience of the others ends") {
+  require_survivors_say(scenes_of("stop"), std::chrono::seconds(4), "timeout 1 on here, generation 7");
+}
+
+TEST_CASE("a death while nobody waits is thrown by the next call") {
+  NodeWorld node{.ranks = 3};
+  Board& board = Board::make();
+  auto const ends = test::run_ranks(
+      3,
+      [&](int rank) {
+        auto const backend = node.join(rank);
+        board.flag.fetch_add(1);
+        if (rank == 2) {
+          pause();
+        }
+        while (board.flag.load() < 4) {
+          usleep(100);
+        }
+        return thrown_by(*backend, [&] { call_often(*backend, Kind::all_reduce, 1, 1); });
+      },
+      [&](std::vector<pid_t> const& pids) {
+        while (board.flag.load() < 3) {
+          usleep(100);
+        }
+        kill(pids[2], SIGKILL);
+        board.flag.fetch_add(1);
+      });
+  CHECK(ends[0].said == "died 2 on here, generation 7");
+  CHECK(ends[1].said == "died 2 on here, generation 7");
+}
+
+TEST_CASE("of two deaths all survivors name the same") {
+  for (int round = 0; round < 10; ++round) {
+    NodeWorld node{.ranks = 5, .enough_cpus = false};
+    Board& board = Board::make();
+    auto const ends = test::run_ranks(
+        5,
+        [&](int rank) {
+          auto const backend = node.join(rank);
+          board.flag.fetch_add(1);
+          return thrown_by(*backend, [&] { call_often(*backend, Kind::all_reduce, 100'000, 1'000'000, 1); });
+        },
+        [&](std::vector<pid_t> const& pids) {
+          while (board.flag.load() < 5) {
+            usleep(100);
+          }
+          kill(pids[3], SIGKILL);
+          kill(pids[1], SIGKILL);
+        });
+    std::set<std::string> const said{ends[0].said, ends[2].said, ends[4].said};
+    CHECK(said.size() == 1);
+    CHECK((said.count("died 1 on here, generation 7") + said.count("died 3 on here, generation 7")) == 1);
+  }
+}
+
+TEST_CASE("a rank that leaves while the others call is named; one that leaves after the last call is not missed") {
+  NodeWorld node{.ranks = 3};
+  auto const ends = test::run_ranks(3, [&](int rank) {
+    auto backend = node.join(rank);
+    call_often(*backend, Kind::all_reduce, 10, 20);
+    backend->run({.kind = Kind::barrier});
+    if (rank == 1) {
+      backend.reset();
+      return std::string();
+    }
+    return thrown_by(*backend, [&] { backend->run({.kind = Kind::barrier}); });
+  });
+  CHECK(ends[0].said == "left 1 on here, generation 7");
+  CHECK(ends[1].said == "");
+  CHECK(ends[2].said == "left 1 on here, generation 7");
+}
+
+TEST_CASE("calls that differ fail alike on every rank") {
+  std::vector<float> data(200'000);
+  Call const call{.kind = Kind::all_reduce, .type = DType::f32, .count = 100, .in = data.data(), .out = data.data()};
+  std::vector<std::pair<Call, std::string>> cases(6, {call, ""});
+  cases[0].first.count = 200'000;
+  cases[0].second =
+      "ranks disagree about the count: rank 0 called all_reduce of 100 f32, sum; "
+      "rank 2 called all_reduce of 200000 f32, sum";
+  cases[1].first.type = DType::i32;
+  cases[1].second =
+      "ranks disagree about the type: rank 0 called all_reduce of 100 f32, sum; "
+      "rank 2 called all_reduce of 100 i32, sum";
+  cases[2].first.op = ReduceOp::max;
+  cases[2].second =
+      "ranks disagree about how to reduce: rank 0 called all_reduce of 100 f32, sum; "
+      "rank 2 called all_reduce of 100 f32, max";
+  cases[3].first.kind = Kind::broadcast;
+  cases[3].second =
+      "ranks disagree about the operation: rank 0 called all_reduce of 100 f32, sum; "
+      "rank 2 called broadcast of 100 f32 from rank 0";
+  cases[4].first.kind = Kind::barrier;
+  cases[4].second =
+      "ranks disagree about the operation: rank 0 called all_reduce of 100 f32, sum; rank 2 called barrier";
+  cases[5].first.scale = 0.5F;
+  cases[5].second =
+      "ranks disagree about the scale: rank 0 called all_reduce of 100 f32, sum; "
+      "rank 2 called all_reduce of 100 f32, sum, scale 0.5";
+  for (auto const& [other, what] : cases) {
+    NodeWorld node{.ranks = 4, .enough_cpus = false};
+    for (auto const& end : test::run_ranks(4, [&, &other = other](int rank) {
+           auto const backend = node.join(rank);
+           return thrown_by(*backend, [&] { backend->run(rank == 2 ? other : call); });
+         })) {
+      CHECK(end.said == "failure: " + what);
+    }
+  }
+}
+
+TEST_CASE("an arena that differs or that no machine has fails alike on every rank") {
+  for (bool const huge : {false, true}) {
+    NodeWorld node{.ranks = 2};
+    for (auto const& end : test::run_ranks(2, [&](int rank) {
+           auto const backend = node.join(rank);
+           return thrown_by(*backend, [&] {
+             std::ignore = backend->allocate(huge ? std::size_t{1} << 60 : static_cast<std::size_t>(rank + 1));
+           });
+         })) {
+      CHECK(end.said == (huge ? "failure: rank 0 on here cannot share an arena of 1152921504606846976 bytes; ask for "
+                                "less: Cannot allocate memory"
+                              : "failure: ranks disagree about the size: rank 0 called arena of 1 bytes; rank 1 "
+                                "called arena of 2 bytes"));
+    }
+  }
+}
+
+TEST_CASE("two processes that are one rank, and strangers, are turned away") {
+  NodeWorld node{.ranks = 2};
+  auto const ends = test::run_ranks(3, [&](int number) {
+    try {
+      auto const backend = node.join(number % 2);
+      backend->run({.kind = Kind::barrier});
+      return std::string("in");
+    } catch (Failure const& failure) {
+      return std::string(failure.what());
+    }
+  });
+  int in = 0;
+  int refused = 0;
+  for (auto const& end : ends) {
+    in += end.said == "in" ? 1 : 0;
+    refused += end.said.find("two processes are rank 0: pids ") == 0 ? 1 : 0;
+  }
+  CHECK(in == 2);
+  CHECK(refused == 1);
+}
+
+}  // namespace cxxrun
