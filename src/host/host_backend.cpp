@@ -6,6 +6,7 @@
 #include <sys/sysinfo.h>
 #include <utility>
 
+#include "src/host/cluster_collectives.hpp"
 #include "src/host/fault_points.hpp"
 #include "src/host/node_group.hpp"
 #include "src/host/shared_collectives.hpp"
@@ -16,6 +17,8 @@ namespace {
 using comm::Call;
 using comm::Kind;
 using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kMostGrace{1000};
 
 Patience patience_of(std::chrono::milliseconds time) {
   auto const now = steady_clock::now();
@@ -29,6 +32,12 @@ std::size_t machine_memory() {
   return (std::size_t{machine.totalram} + machine.totalswap) * machine.mem_unit;
 }
 
+/// How much longer a rail waits than the ranks of a node do for each other: a stuck rank is named by its own node.
+std::chrono::milliseconds grace_of(HostConfig const& config) {
+  return config.map.node_count() == 1 ? std::chrono::milliseconds(0)
+                                      : std::min<std::chrono::milliseconds>(config.op_timeout / 8, kMostGrace);
+}
+
 NodeConfig node_config(HostConfig const& config) {
   NodeConfig node;
   node.ranks = config.map.nodes[static_cast<std::size_t>(config.map.node)];
@@ -37,19 +46,44 @@ NodeConfig node_config(HostConfig const& config) {
   node.generation = config.generation;
   node.nonce = config.nonce;
   node.enough_cpus = config.enough_cpus;
+  node.grace = 2 * grace_of(config);
   return node;
+}
+
+/// Rank by rank, those this rank's rail leads to.
+RailConfig rail_config(HostConfig const& config) {
+  RailConfig rail;
+  rail.node = config.map.node;
+  rail.generation = config.generation;
+  rail.nonce = config.nonce;
+  for (int node = 0; node < config.map.node_count(); ++node) {
+    int const rank = config.map.partner(node, config.map.index);
+    auto const i = static_cast<std::size_t>(rank);
+    rail.peers.push_back({rank, config.hosts[i], config.addresses[i]});
+  }
+  return rail;
 }
 
 class HostBackend final : public Backend {
  public:
-  HostBackend(HostConfig config, os::UniqueFd segment, Patience const& patience)
+  HostBackend(HostConfig config, os::UniqueFd segment, RailListener listener, Patience const& patience)
       : config_(std::move(config)),
         group_(node_config(config_), std::move(segment), patience),
         exchange_(group_),
-        shared_(exchange_) {}
+        shared_(exchange_) {
+    if (config_.map.node_count() > 1) {
+      connect(std::move(listener), patience);
+    }
+  }
 
   void run(Call const& call) override {
-    guarded([&](Patience const& patience) { shared_.run(call, patience); });
+    guarded([&](Patience const& patience) {
+      if (cluster_ != nullptr) {
+        cluster_->run(call, patience);
+      } else {
+        shared_.run(call, patience);
+      }
+    });
   }
 
   std::byte* allocate(std::size_t bytes) override {
@@ -64,11 +98,14 @@ class HostBackend final : public Backend {
   template <class Body>
   void guarded(Body const& body);
   std::byte* share(std::size_t bytes, Patience const& patience);
+  void connect(RailListener listener, Patience const& patience);
 
   HostConfig config_;
   NodeGroup group_;
   NodeExchange exchange_;
   SharedCollectives shared_;
+  std::unique_ptr<Rails> rails_;
+  std::unique_ptr<ClusterCollectives> cluster_;
   std::exception_ptr failed_;
 };
 
@@ -94,8 +131,32 @@ void HostBackend::guarded(Body const& body) {
     }
   } catch (...) {
     failed_ = std::current_exception();
+    if (rails_ != nullptr) {
+      rails_->fail(failed_);
+    }
     throw;
   }
+}
+
+/// Returns when all rails of the node are connected; if one cannot be, all throw why.
+void HostBackend::connect(RailListener listener, Patience const& patience) {
+  try {
+    if (config_.map.on_rail()) {
+      rails_ = std::make_unique<Rails>(rail_config(config_), std::move(listener.fd), group_, patience);
+    }
+    group_.meet(patience);
+  } catch (...) {
+    group_.raise(std::current_exception());
+    try {
+      group_.throw_alarm(patience);
+    } catch (...) {
+      if (rails_ != nullptr) {
+        rails_->fail(std::current_exception());
+      }
+      throw;
+    }
+  }
+  cluster_ = std::make_unique<ClusterCollectives>(exchange_, config_.map, rails_.get(), grace_of(config_));
 }
 
 /// Grows the segment by `bytes` for each rank. All tell how it went before any of them uses the memory.
@@ -119,6 +180,9 @@ std::byte* HostBackend::share(std::size_t bytes, Patience const& patience) {
                          static_cast<int>(theirs)));
     }
   }
+  if (cluster_ != nullptr) {
+    cluster_->agree({.kind = Kind::allocate, .count = bytes}, patience);
+  }
   return group_.segment().at(offset + each * static_cast<std::size_t>(group_.index()), bytes);
 }
 
@@ -130,12 +194,10 @@ std::string HostBackend::describe() const {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_host_backend(HostConfig config, os::UniqueFd segment, RailListener /*listener*/,
+std::unique_ptr<Backend> make_host_backend(HostConfig config, os::UniqueFd segment, RailListener listener,
                                            std::chrono::milliseconds init_timeout) {
-  if (config.map.node_count() > 1) {
-    throw Failure(fail(Errc::usage, "ranks on several nodes are not supported yet"));
-  }
-  return std::make_unique<HostBackend>(std::move(config), std::move(segment), patience_of(init_timeout));
+  return std::make_unique<HostBackend>(std::move(config), std::move(segment), std::move(listener),
+                                       patience_of(init_timeout));
 }
 
 }  // namespace cxxrun::host

@@ -110,7 +110,14 @@ template <class Part, class First, class Take>
 void NodeExchange::show(Shown<Part> const& shown, bool meet_last, Patience const& patience, First const& first,
                         Take const& take) {
   bool const alone = group_.size() == 1;
-  bool const copies = !alone && !shown.direct;
+  auto const shows = [&](int j) {
+    std::size_t p = 0;
+    while (p < shown.parts && shown.part(j, p).bytes == 0) {
+      ++p;
+    }
+    return p < shown.parts;
+  };
+  bool const copies = !alone && !shown.direct && shows(group_.index());
   std::size_t window = window_bytes(shown.parts);
   next_piece();
   if (copies) {
@@ -120,7 +127,9 @@ void NodeExchange::show(Shown<Part> const& shown, bool meet_last, Patience const
   bool any_staged = false;
   bool any_direct = false;
   for (int j = 0; j < group_.size() && !alone; ++j) {
-    (direct(j, shown.which) != nullptr ? any_direct : any_staged) = true;
+    bool const is_direct = direct(j, shown.which) != nullptr;
+    any_direct = any_direct || (is_direct && shows(j));
+    any_staged = any_staged || (!is_direct && shows(j));
   }
   std::size_t const staged_window = window;
   window = any_staged ? window : std::max<std::size_t>(shown.longest, 1);

@@ -2,6 +2,7 @@
 
 #include <new>
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <utility>
 
@@ -33,6 +34,7 @@ NodeGroup::NodeGroup(NodeConfig config, os::UniqueFd segment, Patience const& pa
     alone_header_ = std::make_unique<Header>();
     header_ = alone_header_.get();
     slots_ = {alone_.get()};
+    segment_ = std::make_unique<SegmentMap>(os::UniqueFd(memfd_create("cxxrun", MFD_CLOEXEC)));
     return;
   }
   segment_ = std::make_unique<SegmentMap>(std::move(segment));

@@ -4,43 +4,13 @@
 
 #include "src/comm/node_map.hpp"
 #include "src/comm/reduce.hpp"
+#include "src/host/buffers.hpp"
 
 namespace cxxrun::host {
 namespace {
 
 using comm::Call;
 using comm::Kind;
-
-std::byte const* in_of(Call const& call) {
-  return static_cast<std::byte const*>(call.in);
-}
-std::byte* out_of(Call const& call) {
-  return static_cast<std::byte*>(call.out);
-}
-
-void copy_bytes(std::byte* to, std::byte const* from, std::size_t bytes) {
-  if (bytes > 0 && to != from) {
-    std::memcpy(to, from, bytes);
-  }
-}
-
-void copy_bytes(std::byte* to, std::span<std::byte const> from) {
-  copy_bytes(to, from.data(), from.size());
-}
-
-/// Whether mates may read `in` while this rank writes `out`: they must not overlap, or this rank's part of the larger
-/// one is the smaller one, which nobody else touches.
-bool may_read_in_place(void const* in, std::size_t in_bytes, void const* out, std::size_t out_bytes,
-                       std::size_t my_part) {
-  auto const a = reinterpret_cast<std::uintptr_t>(in);
-  auto const b = reinterpret_cast<std::uintptr_t>(out);
-  return a + in_bytes <= b || b + out_bytes <= a || (in_bytes > out_bytes ? a + my_part == b : b + my_part == a);
-}
-
-/// Elements of a cache line pair: ranks do not write to each other's lines.
-std::size_t grain(DType type) {
-  return kLine / size_of(type);
-}
 
 }  // namespace
 

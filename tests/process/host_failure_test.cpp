@@ -85,11 +85,9 @@ struct Scene {
 
 /// Worlds of kRanks ranks, all at once; in each, the victim acts in its third call. What each rank said, by world.
 std::vector<std::vector<test::RankEnd>> play(std::vector<Scene> const& scenes, std::chrono::milliseconds op_timeout) {
-  std::vector<NodeWorld> nodes(scenes.size());
-  for (auto& node : nodes) {
-    node.ranks = kRanks;
-    node.enough_cpus = false;
-    node.op_timeout = op_timeout;
+  std::vector<NodeWorld> nodes;
+  for (std::size_t i = 0; i < scenes.size(); ++i) {
+    nodes.emplace_back(std::vector{kRanks}, false, op_timeout);
   }
   Board& board = Board::make();
   auto const ends = test::run_ranks(kRanks * static_cast<int>(scenes.size()), [&](int number) {
@@ -165,7 +163,7 @@ TEST_CASE("a mate that stops at any point of any call is named when the patience
 }
 
 TEST_CASE("a death while nobody waits is thrown by the next call") {
-  NodeWorld node{.ranks = 3};
+  NodeWorld node({3});
   Board& board = Board::make();
   auto const ends = test::run_ranks(
       3,
@@ -193,7 +191,7 @@ TEST_CASE("a death while nobody waits is thrown by the next call") {
 
 TEST_CASE("of two deaths all survivors name the same") {
   for (int round = 0; round < 10; ++round) {
-    NodeWorld node{.ranks = 5, .enough_cpus = false};
+    NodeWorld node({5});
     Board& board = Board::make();
     auto const ends = test::run_ranks(
         5,
@@ -216,7 +214,7 @@ TEST_CASE("of two deaths all survivors name the same") {
 }
 
 TEST_CASE("a rank that leaves while the others call is named; one that leaves after the last call is not missed") {
-  NodeWorld node{.ranks = 3};
+  NodeWorld node({3});
   auto const ends = test::run_ranks(3, [&](int rank) {
     auto backend = node.join(rank);
     call_often(*backend, Kind::all_reduce, 10, 20);
@@ -260,7 +258,7 @@ TEST_CASE("calls that differ fail alike on every rank") {
       "ranks disagree about the scale: rank 0 called all_reduce of 100 f32, sum; "
       "rank 2 called all_reduce of 100 f32, sum, scale 0.5";
   for (auto const& [other, what] : cases) {
-    NodeWorld node{.ranks = 4, .enough_cpus = false};
+    NodeWorld node({4});
     for (auto const& end : test::run_ranks(4, [&, &other = other](int rank) {
            auto const backend = node.join(rank);
            return thrown_by(*backend, [&] { backend->run(rank == 2 ? other : call); });
@@ -272,7 +270,7 @@ TEST_CASE("calls that differ fail alike on every rank") {
 
 TEST_CASE("an arena that differs or that no machine has fails alike on every rank") {
   for (bool const huge : {false, true}) {
-    NodeWorld node{.ranks = 2};
+    NodeWorld node({2});
     for (auto const& end : test::run_ranks(2, [&](int rank) {
            auto const backend = node.join(rank);
            return thrown_by(*backend, [&] {
@@ -288,7 +286,7 @@ TEST_CASE("an arena that differs or that no machine has fails alike on every ran
 }
 
 TEST_CASE("two processes that are one rank, and strangers, are turned away") {
-  NodeWorld node{.ranks = 2};
+  NodeWorld node({2});
   auto const ends = test::run_ranks(3, [&](int number) {
     try {
       auto const backend = node.join(number % 2);

@@ -12,7 +12,7 @@ using comm::Call;
 using comm::Kind;
 
 constexpr std::size_t kPeriod = 13;
-constexpr std::size_t kRepeats = 512;
+constexpr std::size_t kRepeats = 64;
 
 template <class T>
 void append(std::vector<std::byte>& to, double value) {

@@ -1,0 +1,96 @@
+// ClusterCollectives: the collectives of a world of several nodes. Shell.
+//
+// Each rail carries its part of what passes between the nodes; before and after it, the ranks of a node exchange in the
+// memory they share (NodeExchange). all_reduce: rank i of a node reduces slice i of the node's buffers into its own
+// out; rail i reduces that slice over the nodes; everybody takes the slices from their carriers.
+//
+// Nodes may have different numbers of ranks. A rank beyond the rails has a carrier, the rank of its node whose index
+// is its own modulo the number of rails; carriers take their ranks in rounds, and all nodes make the same rounds.
+//
+// Every rail takes part in every call, whatever its slice is (small ones: the first rail only, which takes part in
+// all): so nodes that call different things notice.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "src/comm/node_map.hpp"
+#include "src/host/node_exchange.hpp"
+#include "src/host/rails.hpp"
+
+namespace cxxrun::host {
+
+class ClusterCollectives {
+ public:
+  /// `rails` is null for a rank beyond the rails. All outlive this object. `grace` is how much longer than the call's
+  /// patience a rail waits, so that a stuck rank is named by its own node.
+  ClusterCollectives(NodeExchange& exchange, comm::NodeMap const& map, Rails* rails, std::chrono::milliseconds grace);
+
+  /// Any kind but allocate.
+  void run(comm::Call const& call, Patience const& patience);
+  /// Returns when all nodes have come here with the same call, which every rank of this node has entered.
+  void agree(comm::Call const& call, Patience const& patience);
+
+ private:
+  using First = std::function<void()>;
+  struct Scratch {
+    std::vector<std::byte> memory;
+    std::byte* at_least(std::size_t bytes);
+  };
+
+  void all_reduce_small(comm::Call const& call, std::size_t bytes, Patience const& patience);
+  void broadcast_small(comm::Call const& call, std::size_t bytes, Patience const& patience);
+  void all_reduce(comm::Call const& call, Patience const& patience);
+  void reduce_slices(comm::Call const& call, Patience const& patience);
+  void take_slices(comm::Call const& call, Patience const& patience);
+  void broadcast(comm::Call const& call, Patience const& patience);
+  void all_gather(comm::Call const& call, Patience const& patience);
+  void gather_node(comm::Call const& call, Patience const& patience);
+  void take_other_nodes(comm::Call const& call, Patience const& patience);
+
+  struct Chunk {
+    std::size_t part = 0;   ///< bytes of one rank's part
+    std::size_t first = 0;  ///< of the chunk in each part
+    std::size_t bytes = 0;
+    int round = 0;
+    bool begins = false;  ///< the call
+  };
+  void reduce_scatter(comm::Call const& call, Patience const& patience);
+  void reduce_parts(comm::Call const& call, Chunk const& chunk, Patience const& patience);
+  void scatter_parts(comm::Call const& call, Chunk const& chunk, Patience const& patience);
+  void hand_over(comm::Call const& call, Chunk const& chunk, Patience const& patience);
+  void all_to_all(comm::Call const& call, Patience const& patience);
+  void pack_blocks(comm::Call const& call, Chunk const& chunk, Patience const& patience);
+  void exchange_blocks(comm::Call const& call, Chunk const& chunk, Patience const& patience);
+  void unpack_blocks(comm::Call const& call, Chunk const& chunk, Patience const& patience);
+
+  [[nodiscard]] int nodes() const { return map_.node_count(); }
+  [[nodiscard]] int size_of_node(int node) const;
+  /// The rank that `rail` carries in `round` on `node`, or -1.
+  [[nodiscard]] int carried(int node, int rail, int round) const;
+  [[nodiscard]] ByteRange slice(comm::Call const& call, int rail) const;
+  [[nodiscard]] std::size_t longest_slice(comm::Call const& call) const;
+  [[nodiscard]] Patience on_rail(Patience const& patience) const;
+  [[nodiscard]] std::byte* blocks_for(Scratch& scratch, int node, std::size_t bytes) const;
+  void meet_or_enter(comm::Call const& call, Chunk const& chunk, NodeExchange::Offered const& offered,
+                     Patience const& patience);
+
+  NodeExchange& exchange_;
+  NodeGroup& group_;
+  comm::NodeMap const& map_;
+  Rails* rails_;
+  std::chrono::milliseconds grace_;
+  int rounds_ = 1;        ///< of the node with the most ranks
+  int largest_node_ = 1;  ///< ranks
+  Scratch send_;
+  Scratch receive_;
+  std::vector<void const*> inputs_;
+  std::vector<std::byte const*> parts_;
+  std::vector<std::span<std::byte const>> sends_;
+  std::vector<std::span<std::byte>> receives_;
+};
+
+}  // namespace cxxrun::host
