@@ -1,0 +1,30 @@
+// What a rank finds out about itself before it meets the others. Shell: environment, /proc, interfaces.
+#pragma once
+
+#include <string>
+
+#include "cxxrun/error.hpp"
+#include "cxxrun/worker_env.hpp"
+#include "src/comm/join_record.hpp"
+
+namespace cxxrun::client {
+
+/// CXXRUN_HOST, else the host's name.
+[[nodiscard]] std::string own_host_name();
+
+/// Equal for processes that can share memory: boot, network namespace and host name; CXXRUN_HOST_ID instead if set.
+[[nodiscard]] std::string own_host_key();
+
+/// The address other nodes should use: of the interface CXXRUN_SOCKET_IFNAME, else the one from which this process
+/// reaches the store; where that is loopback and the environment speaks of other nodes, the first of another interface.
+/// A literal address. Errors: environment, naming the variable and the interfaces there are.
+[[nodiscard]] Result<std::string> own_address(WorkerEnv const& env);
+
+/// A record with everything but rail and segment.
+[[nodiscard]] comm::JoinRecord own_record(WorkerEnv const& env);
+
+/// The variable as seconds; `fallback` when it is not set. Errors: environment.
+[[nodiscard]] Result<std::chrono::milliseconds> seconds_from_environment(char const* name,
+                                                                         std::chrono::milliseconds fallback);
+
+}  // namespace cxxrun::client

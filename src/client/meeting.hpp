@@ -1,0 +1,77 @@
+// Meeting: the ranks of one world find each other in the store. Shell; docs/communicator.md has the keys.
+//
+// Rank 0 opens a meeting: it writes its record under the key `first`. The others compare theirs with it, write theirs
+// below rank 0's nonce, and wait; when all are there rank 0 writes the roster, and that is the end. Whoever finds
+// something wrong writes it to `refused`, which everybody who waits looks at several times a second: all ranks throw
+// the same.
+//
+// A launcher's store may outlive a restart, with the keys of processes that are gone. Rank 0 then opens a meeting anew
+// and the old one is left alone; a rank that meets an obstacle in a meeting that was there before it first waits a
+// while for that.
+//
+// Blocking until the deadline. Errors: Failure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cxxrun/failure.hpp"
+#include "cxxrun/store.hpp"
+#include "cxxrun/worker_env.hpp"
+#include "src/comm/join_record.hpp"
+#include "src/core/time.hpp"
+
+namespace cxxrun::client {
+
+struct MeetingConfig {
+  std::string prefix;   ///< of all keys: this run, generation and Communicator
+  bool fresh = true;    ///< the store began with this generation: what stands there is not from before
+  bool serves = false;  ///< this process hosts the store: on failure it waits for the others to have read why
+  std::string store;    ///< "store at HOST port N", for messages
+  Millis timeout{};     ///< for messages
+  TimePoint deadline;
+};
+
+class Meeting {
+ public:
+  Meeting(Store store, MeetingConfig config, comm::JoinRecord mine);
+
+  /// Everybody's records, by rank.
+  [[nodiscard]] std::vector<comm::JoinRecord> meet();
+  /// For a rank that cannot take part: the others learn why, then this throws it.
+  [[noreturn]] void refuse(Error const& error);
+
+ private:
+  using Roster = std::vector<comm::JoinRecord>;
+
+  template <class T>
+  [[nodiscard]] T need(Result<T> result) const;  // or throws, saying which rank could not go on
+  void need(Result<void> const& result) const;
+  [[nodiscard]] std::string key(std::string const& name) const;
+  [[nodiscard]] std::string session_key(std::string const& name) const;
+  [[nodiscard]] std::string claim_key(int rank) const;
+  [[nodiscard]] TimePoint next_look();
+
+  void open();
+  [[nodiscard]] Roster collect();
+  void find_first();
+  [[nodiscard]] std::optional<Error> enter();
+  [[nodiscard]] bool await_another_meeting(TimePoint until);
+  [[nodiscard]] std::optional<Roster> await_roster();
+  [[nodiscard]] bool moved();
+  void look_for_refusal();
+  [[noreturn]] void give_up();
+  [[noreturn]] void end_with(Error const& error);
+  void await_told();
+
+  Store store_;
+  MeetingConfig config_;
+  comm::JoinRecord mine_;
+  std::string my_text_;
+  comm::JoinRecord first_;
+  std::string first_text_;  // empty: no meeting found yet
+  Millis slice_;
+};
+
+}  // namespace cxxrun::client

@@ -1,0 +1,226 @@
+#include "src/comm/join_record.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <limits>
+
+namespace cxxrun::comm {
+namespace {
+
+constexpr std::string_view kMagic = "cxxrun-join";
+
+// Fields are written as length, colon, bytes: host names and keys may hold anything.
+void put(std::string& to, std::string_view field) {
+  to += std::to_string(field.size()) + ":";
+  to += field;
+}
+template <class Number>
+void put_number(std::string& to, Number number) {
+  put(to, std::to_string(number));
+}
+
+// Takes fields off the front; after the first mistake everything is empty and ok() is false.
+class Fields {
+ public:
+  explicit Fields(std::string_view text) : rest_(text) {}
+
+  std::string_view text() {
+    std::size_t size = 0;
+    auto const [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), size);
+    auto const digits = static_cast<std::size_t>(end - rest_.data());
+    if (error != std::errc{} || digits == rest_.size() || *end != ':' || size > rest_.size() - digits - 1) {
+      return spoil();
+    }
+    std::string_view const field = rest_.substr(digits + 1, size);
+    rest_.remove_prefix(digits + 1 + size);
+    return field;
+  }
+  template <class Number>
+  Number number(Number least = std::numeric_limits<Number>::min(), Number most = std::numeric_limits<Number>::max()) {
+    std::string_view const field = text();
+    Number n{};
+    auto const [end, error] = std::from_chars(field.data(), field.data() + field.size(), n);
+    if (error != std::errc{} || end != field.data() + field.size() || n < least || n > most) {
+      spoil();
+      return least;
+    }
+    return n;
+  }
+  [[nodiscard]] bool ok() const { return ok_; }
+  [[nodiscard]] bool at_end() const { return ok_ && rest_.empty(); }
+
+ private:
+  std::string_view spoil() {
+    ok_ = false;
+    rest_ = {};
+    return {};
+  }
+  std::string_view rest_;
+  bool ok_ = true;
+};
+
+int digit_value(char c) {
+  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 0;
+}
+
+}  // namespace
+
+std::string encode(JoinRecord const& record) {
+  std::string text;
+  put(text, kMagic);
+  put_number(text, record.protocol);
+  put(text, record.library);
+  put_number(text, record.rank);
+  put(text, record.host);
+  put_number(text, record.pid);
+  put_number(text, record.nonce);
+  put_number(text, record.world);
+  put_number(text, record.local_rank);
+  put(text, record.host_key);
+  put(text, record.cpus);
+  put(text, record.rail.host);
+  put_number(text, record.rail.port);
+  put(text, record.segment);
+  put_number(text, record.segment_of_agent ? 1 : 0);
+  return text;
+}
+
+std::optional<JoinRecord> decode_record(std::string_view text) {
+  Fields fields(text);
+  JoinRecord record;
+  bool const ours = fields.text() == kMagic;
+  record.protocol = fields.number<int>(0);
+  record.library = fields.text();
+  record.rank = fields.number<int>(0);
+  record.host = fields.text();
+  record.pid = fields.number<int>();
+  if (!ours || !fields.ok()) {
+    return std::nullopt;
+  }
+  if (record.protocol != kProtocol) {
+    return record;
+  }
+  record.nonce = fields.number<std::uint64_t>();
+  record.world = fields.number<int>(1);
+  record.local_rank = fields.number<int>(0);
+  record.host_key = fields.text();
+  record.cpus = fields.text();
+  record.rail.host = fields.text();
+  record.rail.port = fields.number<std::uint16_t>();
+  record.segment = fields.text();
+  record.segment_of_agent = fields.number<int>(0, 1) == 1;
+  return fields.at_end() ? std::optional(record) : std::nullopt;
+}
+
+std::string encode(std::vector<JoinRecord> const& roster) {
+  std::string text;
+  for (JoinRecord const& record : roster) {
+    put(text, encode(record));
+  }
+  return text;
+}
+
+std::optional<std::vector<JoinRecord>> decode_roster(std::string_view text) {
+  std::vector<JoinRecord> roster;
+  Fields fields(text);
+  while (!fields.at_end()) {
+    auto record = decode_record(fields.text());
+    if (!fields.ok() || !record || record->rank != static_cast<int>(roster.size())) {
+      return std::nullopt;
+    }
+    roster.push_back(*std::move(record));
+  }
+  if (roster.empty() || roster.front().world != static_cast<int>(roster.size())) {
+    return std::nullopt;
+  }
+  return roster;
+}
+
+std::string encode(Error const& error) {
+  return std::to_string(static_cast<int>(error.code)) + ":" + std::to_string(error.os_errno) + ":" + error.context;
+}
+
+Error decode_error(std::string_view text) {
+  Error error{Errc::refused, std::string(text), 0};
+  int code = 0;
+  int os_errno = 0;
+  char const* const last = text.data() + text.size();
+  auto const [after_code, wrong_code] = std::from_chars(text.data(), last, code);
+  if (wrong_code != std::errc{} || after_code == last || *after_code != ':' || code < 0 ||
+      code > static_cast<int>(Errc::io)) {
+    return error;
+  }
+  auto const [after_errno, wrong_errno] = std::from_chars(after_code + 1, last, os_errno);
+  if (wrong_errno != std::errc{} || after_errno == last || *after_errno != ':') {
+    return error;
+  }
+  return {static_cast<Errc>(code), std::string(after_errno + 1, last), os_errno};
+}
+
+std::string describe(JoinRecord const& record) {
+  return "rank " + std::to_string(record.rank) + " on " + record.host + " (pid " + std::to_string(record.pid) + ")";
+}
+
+Error in_context(JoinRecord const& mine, Error error) {
+  error.context = describe(mine) + ": " + error.context;
+  return error;
+}
+
+std::optional<std::string> disagreement(JoinRecord const& mine, JoinRecord const& first) {
+  if (mine.protocol != first.protocol || mine.library != first.library) {
+    auto const version = [](JoinRecord const& r) {
+      return "libcxxrun " + r.library + " (protocol " + std::to_string(r.protocol) + ")";
+    };
+    return describe(mine) + " is built with " + version(mine) + ", but " + describe(first) + " with " + version(first) +
+           "; start the same build on every node";
+  }
+  if (mine.world != first.world) {
+    return describe(mine) + " has WORLD_SIZE " + std::to_string(mine.world) + ", but " + describe(first) + " has " +
+           std::to_string(first.world) + "; give all workers of a job the same";
+  }
+  return std::nullopt;
+}
+
+std::string name_ranks(std::vector<int> const& ranks) {
+  constexpr std::size_t kShown = 8;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  std::size_t const shown = std::min(ranks.size(), kShown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    bool const last = i + 1 == ranks.size();
+    text += (i == 0 ? "" : last ? " and " : ", ") + std::to_string(ranks[i]);
+  }
+  return ranks.size() > shown ? text + " and " + std::to_string(ranks.size() - shown) + " more" : text;
+}
+
+std::string cpu_bits(std::vector<int> const& cpus) {
+  std::string text;
+  for (int const cpu : cpus) {
+    auto const at = static_cast<std::size_t>(cpu) / 4;
+    text.resize(std::max(text.size(), at + 1), '0');
+    text[at] = "0123456789abcdef"[digit_value(text[at]) | 1 << (cpu % 4)];
+  }
+  return text;
+}
+
+bool enough_cpus(std::vector<JoinRecord> const& roster, std::vector<int> const& ranks) {
+  std::vector<unsigned> together;
+  for (int const rank : ranks) {
+    std::string const& cpus = roster[static_cast<std::size_t>(rank)].cpus;
+    together.resize(std::max(together.size(), cpus.size()));
+    for (std::size_t i = 0; i < cpus.size(); ++i) {
+      together[i] |= static_cast<unsigned>(digit_value(cpus[i]));
+    }
+  }
+  int count = 0;
+  for (unsigned const digit : together) {
+    count += std::popcount(digit);
+  }
+  return count >= static_cast<int>(ranks.size());
+}
+
+std::uint64_t segment_key(std::uint64_t nonce, int leader) {
+  return nonce + 0x9e37'79b9'7f4a'7c15U * static_cast<std::uint64_t>(leader);
+}
+
+}  // namespace cxxrun::comm
