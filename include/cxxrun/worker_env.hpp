@@ -34,9 +34,11 @@ struct WorkerEnv {
   std::string run_id;
 
   /// CXXRUN_STORE_ADDR and CXXRUN_STORE_PORT, else MASTER_ADDR and MASTER_PORT: the store of this generation.
-  /// Nothing in a world of one without a launcher. Under a launcher that leaves MASTER_PORT to rank 0
-  /// (TORCHELASTIC_USE_AGENT_STORE=False), nobody listens there until rank 0 does.
+  /// Nothing in a world of one without a launcher.
   std::optional<StoreAddress> store;
+  /// Nobody listens there until rank 0 does (Communicator::init sees to it): MASTER_PORT under a launcher that leaves
+  /// it to rank 0, or under none. So without CXXRUN_STORE_ADDR, unless TORCHELASTIC_USE_AGENT_STORE is True.
+  bool store_unserved = false;
 
   bool operator==(WorkerEnv const&) const = default;
 

@@ -3,9 +3,8 @@
 #include <utility>
 
 #include "src/client/engine.hpp"
-#include "src/client/solo_backend.hpp"
+#include "src/client/join.hpp"
 #include "src/comm/call.hpp"
-#include "src/host/fault_points.hpp"
 
 namespace cxxrun {
 
@@ -63,12 +62,12 @@ Communicator Communicator::init(Options const& options) {
   return init(or_throw(WorkerEnv::from_environment()), options);
 }
 
-Communicator Communicator::init(WorkerEnv const& env, Options const& /*options*/) {
-  host::arm_faults(env.rank);
+Communicator Communicator::init(WorkerEnv const& env, Options const& options) {
+  client::Joined joined = client::join(env, options.op_timeout, options.init_timeout);
   auto impl = std::make_unique<Impl>();
   impl->env = env;
-  impl->hosts.resize(static_cast<std::size_t>(env.world_size), "localhost");
-  impl->engine = std::make_shared<client::Engine>(client::make_solo_backend());
+  impl->hosts = std::move(joined.hosts);
+  impl->engine = std::make_shared<client::Engine>(std::move(joined.backend));
   return Communicator(std::move(impl));
 }
 

@@ -11,18 +11,16 @@ Engine::~Engine() {
   close();
 }
 
+// Without a ticket: the thread has done everything it was given, and sleeps or is about to.
 void Engine::run(comm::Call const& call) {
   wait(asked_);
   throw_if_failed(asked_ + 1);
-  std::uint64_t const ticket = ++asked_;
   try {
     backend_->run(call);
   } catch (...) {
-    note_failure(ticket);
+    note_failure(asked_ + 1);
   }
-  submitted_.store(ticket, std::memory_order_relaxed);
-  completed_.store(ticket, std::memory_order_release);
-  throw_if_failed(ticket);
+  throw_if_failed(asked_ + 1);
 }
 
 std::byte* Engine::allocate(std::size_t bytes) {
@@ -86,21 +84,7 @@ void Engine::start_thread() {
 }
 
 void Engine::work() {
-  std::uint64_t next = completed_.load(std::memory_order_acquire) + 1;
-  for (;;) {
-    if (submitted_.load(std::memory_order_acquire) < next) {
-      std::unique_lock lock(mutex_);
-      asleep_.store(true, std::memory_order_seq_cst);
-      work_there_.wait(lock, [&] { return stop_ || submitted_.load(std::memory_order_seq_cst) >= next; });
-      asleep_.store(false, std::memory_order_relaxed);
-      next = completed_.load(std::memory_order_acquire) + 1;  // blocking calls may have been made meanwhile
-      if (submitted_.load(std::memory_order_acquire) < next) {
-        if (stop_) {
-          return;
-        }
-        continue;
-      }
-    }
+  for (std::uint64_t next = 1; await_call(next); ++next) {
     if (failed_.load(std::memory_order_relaxed) > next) {
       try {
         backend_->run(slots_[next % kSlots]);
@@ -109,12 +93,23 @@ void Engine::work() {
       }
     }
     completed_.store(next, std::memory_order_seq_cst);
-    ++next;
     if (waiting_.load(std::memory_order_seq_cst) > 0) {
       { std::lock_guard const lock(mutex_); }
       work_done_.notify_all();
     }
   }
+}
+
+/// Sleeps until there is that call; false: there will be none.
+bool Engine::await_call(std::uint64_t next) {
+  if (submitted_.load(std::memory_order_acquire) >= next) {
+    return true;
+  }
+  std::unique_lock lock(mutex_);
+  asleep_.store(true, std::memory_order_seq_cst);
+  work_there_.wait(lock, [&] { return stop_ || submitted_.load(std::memory_order_seq_cst) >= next; });
+  asleep_.store(false, std::memory_order_relaxed);
+  return submitted_.load(std::memory_order_acquire) >= next;
 }
 
 void Engine::note_failure(std::uint64_t ticket) noexcept {

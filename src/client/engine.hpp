@@ -55,6 +55,7 @@ class Engine {
   using Reason = std::variant<Failure, PeerFailure, std::exception_ptr>;
 
   void work();
+  [[nodiscard]] bool await_call(std::uint64_t next);
   void start_thread();
   void wait_until(std::uint64_t completed);
   void note_failure(std::uint64_t ticket) noexcept;  // in a catch block
@@ -64,7 +65,7 @@ class Engine {
 
   std::unique_ptr<host::Backend> backend_;
   std::array<comm::Call, kSlots> slots_{};
-  std::uint64_t asked_ = 0;                        // tickets given; by whoever calls
+  std::uint64_t asked_ = 0;                        // tickets given; by whoever calls; the queue's calls only
   std::atomic<std::uint64_t> submitted_{0};        // the last one that the thread may take
   std::atomic<std::uint64_t> completed_{0};        // all up to this one are done or failed
   std::atomic<std::uint64_t> failed_{UINT64_MAX};  // the first one that failed; reason_ is set before it

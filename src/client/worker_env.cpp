@@ -100,6 +100,7 @@ Result<WorkerEnv> WorkerEnv::from(std::function<char const*(char const*)> const&
       me.store = read_store(env);
     }
   }
+  me.store_unserved = me.store && !env.has("CXXRUN_STORE_ADDR") && env.text("TORCHELASTIC_USE_AGENT_STORE") != "True";
   me.generation = env.optional<std::uint64_t>("CXXRUN_GENERATION", 0, 0, std::numeric_limits<std::uint64_t>::max());
   me.restart_count = env.optional("TORCHELASTIC_RESTART_COUNT", 0, 0, kMost);
   me.run_id = env.text("TORCHELASTIC_RUN_ID");

@@ -71,6 +71,19 @@ TEST_CASE("worker_env: torchrun's variables are enough", "[unit]") {
   CHECK(env.store == StoreAddress{"10.0.0.1", 29500});
 }
 
+TEST_CASE("worker_env: a store that no launcher serves is rank 0's to host", "[unit]") {
+  Variables torch = without("CXXRUN_STORE_ADDR");
+  torch.erase("CXXRUN_STORE_PORT");
+  CHECK(read(torch).value().store_unserved);
+  torch["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+  CHECK(read(torch).value().store_unserved);
+  torch["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  CHECK_FALSE(read(torch).value().store_unserved);
+
+  CHECK_FALSE(read(with("TORCHELASTIC_USE_AGENT_STORE", "False")).value().store_unserved);
+  CHECK_FALSE(read({}).value().store_unserved);
+}
+
 TEST_CASE("worker_env: each missing variable is named", "[unit]") {
   std::string const name = GENERATE("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   auto const env = read(without(name));

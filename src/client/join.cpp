@@ -1,0 +1,174 @@
+#include "src/client/join.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "cxxrun/failure.hpp"
+#include "src/client/local_facts.hpp"
+#include "src/client/meeting.hpp"
+#include "src/client/solo_backend.hpp"
+#include "src/comm/join_record.hpp"
+#include "src/host/fault_points.hpp"
+#include "src/host/host_backend.hpp"
+#include "src/host/segment.hpp"
+
+namespace cxxrun::client {
+namespace {
+
+using comm::JoinRecord;
+using Roster = std::vector<JoinRecord>;
+
+/// The keys of one Communicator. The ordinal tells those apart that a process makes one after another: every rank
+/// makes them in the same order. Several agents of one job count restarts each for itself, unless cxxrun numbers
+/// generations.
+std::string next_prefix(WorkerEnv const& env) {
+  bool const one_count = env.generation > 0 || env.group_world_size == 1;
+  std::string const run = "cxxrun/" + env.run_id + "/" + std::to_string(env.generation) + "/" +
+                          (one_count ? std::to_string(env.restart_count) : "-");
+  static std::mutex mutex;
+  static std::map<std::string, int> made;
+  std::lock_guard const lock(mutex);
+  return run + "/" + std::to_string(made[run]++);
+}
+
+// A deadline that can be calculated with.
+TimePoint deadline_after(Millis timeout) {
+  constexpr Millis kLongest = std::chrono::hours(24 * 365);
+  return Clock::now() + std::min(timeout, kLongest);
+}
+Millis left_until(TimePoint deadline) {
+  return std::max(Millis(1), std::chrono::ceil<Millis>(deadline - Clock::now()));
+}
+
+/// What this rank settles before it tells the others of itself.
+struct Openings {
+  JoinRecord record;
+  Millis op_timeout;
+  host::RailListener rail;
+  std::optional<host::SegmentServer> segment;
+};
+
+// Everything that can be wrong with this rank alone, and that the others should hear of.
+void settle(WorkerEnv const& env, Openings& mine) {
+  host::arm_faults(env.rank);
+  mine.op_timeout = or_throw(seconds_from_environment("CXXRUN_OP_TIMEOUT", mine.op_timeout));
+  if (env.world_size == 1) {
+    return;
+  }
+  mine.rail = host::listen_for_rails(or_throw(own_address(env)));
+  mine.record.rail = mine.rail.address;
+  char const* const agent = std::getenv("CXXRUN_SEGMENT");
+  mine.record.segment_of_agent = agent != nullptr && *agent != '\0';
+  if (mine.record.segment_of_agent) {
+    mine.record.segment = agent;
+  } else {
+    mine.segment.emplace(or_throw(host::SegmentServer::open()));
+    mine.record.segment = mine.segment->name();
+  }
+}
+
+Roster meet(WorkerEnv const& env, Openings& mine, std::optional<Error> const& obstacle, MeetingConfig config) {
+  auto store = Store::connect(*env.store, config.timeout);
+  if (!store) {
+    throw Failure(obstacle ? *obstacle : in_context(mine.record, store.error()));
+  }
+  Meeting meeting(*std::move(store), std::move(config), mine.record);
+  if (obstacle) {
+    meeting.refuse(*obstacle);
+  }
+  return meeting.meet();
+}
+
+/// The memory that this node shares; the node's first rank hands it out, or the agent does.
+os::UniqueFd fetch_segment(WorkerEnv const& env, Openings& mine, Roster const& roster, comm::NodeMap const& map,
+                           TimePoint deadline) {
+  auto const& ranks = map.nodes[static_cast<std::size_t>(map.node)];
+  JoinRecord const& leader = roster[static_cast<std::size_t>(ranks.front())];
+  std::uint64_t const key = comm::segment_key(roster.front().nonce, leader.rank);
+  auto const began = Clock::now();
+  if (leader.rank != env.rank || leader.segment_of_agent) {
+    auto segment = host::fetch_segment(leader.segment, key, env.rank, deadline);
+    if (!segment && segment.error().code == Errc::closed && !leader.segment_of_agent) {
+      throw PeerFailure(PeerFailure::Why::died, leader.rank, leader.host, env.generation,
+                        std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began));
+    }
+    if (!segment) {
+      throw Failure(in_context(mine.record, segment.error()));
+    }
+    return *std::move(segment);
+  }
+  auto segment = host::make_segment();
+  auto const served = segment ? mine.segment->serve(segment->get(), key, {ranks.begin() + 1, ranks.end()}, deadline)
+                              : Result<void>(segment.error());
+  if (!served) {
+    throw Failure(in_context(mine.record, served.error()));
+  }
+  return *std::move(segment);
+}
+
+Joined connect(WorkerEnv const& env, Openings& mine, Roster const& roster, TimePoint deadline) {
+  Joined joined;
+  std::vector<std::string> keys;
+  host::HostConfig setup;
+  for (JoinRecord const& record : roster) {
+    joined.hosts.push_back(record.host);
+    keys.push_back(record.host_key);
+    setup.addresses.push_back(record.rail);
+  }
+  setup.map = comm::make_node_map(env.rank, keys);
+  setup.hosts = joined.hosts;
+  setup.generation = env.generation;
+  setup.nonce = roster.front().nonce;
+  setup.enough_cpus = enough_cpus(roster, setup.map.nodes[static_cast<std::size_t>(setup.map.node)]);
+  setup.op_timeout = mine.op_timeout;
+  os::UniqueFd segment;
+  if (setup.map.node_size() > 1) {
+    segment = fetch_segment(env, mine, roster, setup.map, deadline);
+  }
+  if (setup.map.node_count() == 1 || !setup.map.on_rail()) {
+    mine.rail = {};
+  }
+  if (setup.map.node_count() == 1) {
+    setup.addresses.clear();
+  }
+  joined.backend =
+      host::make_host_backend(std::move(setup), std::move(segment), std::move(mine.rail), left_until(deadline));
+  return joined;
+}
+
+}  // namespace
+
+Joined join(WorkerEnv const& env, Millis op_timeout, Millis init_timeout) {
+  TimePoint const deadline = deadline_after(init_timeout);
+  Openings mine{own_record(env), op_timeout, {}, {}};
+  std::optional<Error> obstacle;
+  try {
+    settle(env, mine);
+  } catch (Failure const& failure) {
+    obstacle = in_context(mine.record, failure.error());
+  }
+  if (!env.store && env.world_size > 1 && !obstacle) {
+    obstacle = in_context(mine.record, fail(Errc::environment,
+                                            "MASTER_ADDR and MASTER_PORT are not set: no store is "
+                                            "named in which to meet the others"));
+  }
+  if (obstacle && (!env.store || env.world_size == 1)) {
+    throw Failure(*obstacle);
+  }
+  if (env.world_size == 1) {
+    return {make_solo_backend(), {mine.record.host}};
+  }
+  MeetingConfig config;
+  config.prefix = next_prefix(env);
+  config.store = "store at " + env.store->host + " port " + std::to_string(env.store->port);
+  config.timeout = init_timeout;
+  config.deadline = deadline;
+  config.fresh = env.generation > 0 || env.store_unserved;
+  return connect(env, mine, meet(env, mine, obstacle, std::move(config)), deadline);
+}
+
+}  // namespace cxxrun::client

@@ -1,0 +1,25 @@
+// join: from an environment to a connected backend. Shell.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cxxrun/worker_env.hpp"
+#include "src/host/backend.hpp"
+
+namespace cxxrun::client {
+
+struct Joined {
+  std::unique_ptr<host::Backend> backend;
+  std::vector<std::string> hosts;  ///< by rank
+};
+
+/// Meets the other ranks, fetches the memory that the node shares and connects the rails; alone it does nothing of
+/// that. Blocks until everybody is there, at most about `init_timeout`. Throws Failure, and PeerFailure for a rank that
+/// has come and died on the way.
+[[nodiscard]] Joined join(WorkerEnv const& env, std::chrono::milliseconds op_timeout,
+                          std::chrono::milliseconds init_timeout);
+
+}  // namespace cxxrun::client
