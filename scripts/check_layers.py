@@ -20,6 +20,10 @@ RANK = {"include": 0, "src": 1, "rendezvous": 2, "launcher": 3}
 SHELLS = {
     "src/os/": "the only home of system calls",
     "src/client/": "what workers call: store client, communicator",
+    "src/checkpoint/checkpoint.": "the saving thread, the run's id",
+    "src/checkpoint/file_io.": "reads and writes of whole checkpoints",
+    "src/checkpoint/files.": "a checkpoint directory",
+    "src/checkpoint/load.": "reads checkpoint files",
     "src/host/": "the host backend: shared memory, sockets, threads",
     "rendezvous/channel": "one framed connection",
     "rendezvous/client": "an agent's calls to the coordinator",

@@ -9,7 +9,8 @@
 // torn or damaged and says so through `skipped`. docs/checkpoint_format.md has the bytes.
 //
 // One process writes (usually rank 0), any number read. Generations guard against a writer that lives on after its
-// node was given up: who belongs to an older generation than the directory has seen is refused.
+// node was given up: making a Checkpoint raises the directory's generation, and who belongs to an older one is refused
+// from then on, also in the middle of a save. A new run of the job, whose generations begin anew, takes it over.
 //
 // Blocking: save() and latest() as long as the disk takes. Threads: one at a time; save_async() works on a thread of
 // its own. Errors: Failure; io for the disk (full, not writable: with the path and the remedy), refused for an older
@@ -35,6 +36,7 @@ class Checkpoint {
     std::string directory;  ///< made when it does not exist (its parent must)
     std::string model;      ///< names what is saved; a checkpoint of another name is refused
     int keep = 3;           ///< whole checkpoints that stay; older ones are removed after a save; at least 1
+    std::string run = {};   ///< WorkerEnv::run_id; empty: TORCHELASTIC_RUN_ID of the environment
   };
   struct Blob {
     std::string name;
@@ -50,22 +52,25 @@ class Checkpoint {
     [[nodiscard]] std::span<std::byte const> blob(std::string_view name) const;
   };
 
+  /// Failure as above; in_use when another process holds the directory's lock for a minute.
   Checkpoint(Options options, std::uint64_t generation);
   ~Checkpoint();  ///< waits for a save in flight
   Checkpoint(Checkpoint&&) noexcept;
 
-  /// Returns when the checkpoint of `step` is on disk and found by latest(). One of the same step is replaced.
+  /// Returns when the checkpoint of `step` is on disk. One of the same step is replaced. latest() finds the highest
+  /// step: to begin anew, take an empty directory. Names are at most 255 bytes without control characters.
   void save(std::uint64_t step, std::vector<Blob> const& blobs);
 
-  /// Copies the blobs and returns; a thread writes them. Waits for the save before it, if that still runs; throws
-  /// what that one failed with.
+  /// Copies the blobs into a buffer that is kept, and returns; a thread writes them. Waits for the save before it, if
+  /// that still runs; throws what that one failed with (and saves nothing: call it again). save() does the same.
   void save_async(std::uint64_t step, std::vector<Blob> const& blobs);
   /// Blocks until no save is in flight; throws what the last one failed with.
   void wait();
-  /// The newest step that this object has saved, once its rename is on disk.
+  /// The highest step that this object has saved, once its rename is on disk. May be called from any thread.
   [[nodiscard]] std::optional<std::uint64_t> saved_step() const;
 
-  /// The whole checkpoint with the highest step, or nothing.
+  /// The whole checkpoint with the highest step, or nothing. A file that is there and may not be read, or is of a
+  /// later format, is a Failure and not passed over.
   [[nodiscard]] std::optional<Loaded> latest() const;
 
  private:

@@ -1,0 +1,15 @@
+// CRC-32C (Castagnoli, reflected, as in iSCSI, leveldb and ext4). Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace cxxrun::checkpoint {
+
+/// The checksum of what was checksummed before (`crc`, 0 at the start) followed by `bytes`.
+[[nodiscard]] std::uint32_t crc32c(std::span<std::byte const> bytes, std::uint32_t crc = 0);
+/// The same without the processor's instruction; crc32c() takes it where there is none.
+[[nodiscard]] std::uint32_t crc32c_portable(std::span<std::byte const> bytes, std::uint32_t crc = 0);
+
+}  // namespace cxxrun::checkpoint

@@ -1,0 +1,73 @@
+#include "src/checkpoint/file_io.hpp"
+
+#include <cerrno>
+#include <unistd.h>
+
+namespace cxxrun::checkpoint {
+
+bool write_at(int fd, std::span<std::byte const> bytes, std::uint64_t offset) {
+  while (!bytes.empty()) {
+    ssize_t const n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (n == 0) {
+      errno = ENOSPC;
+    }
+    if (n <= 0 && errno != EINTR) {
+      return false;
+    }
+    auto const written = n > 0 ? static_cast<std::size_t>(n) : 0;
+    bytes = bytes.subspan(written);
+    offset += written;
+  }
+  return true;
+}
+
+std::optional<std::size_t> read_at(int fd, std::span<std::byte> bytes, std::uint64_t offset) {
+  std::size_t have = 0;
+  while (have < bytes.size()) {
+    ssize_t const n = ::pread(fd, bytes.data() + have, bytes.size() - have, static_cast<off_t>(offset + have));
+    if (n == 0) {
+      break;
+    }
+    if (n < 0 && errno != EINTR) {
+      return std::nullopt;
+    }
+    have += n > 0 ? static_cast<std::size_t>(n) : 0;
+  }
+  return have;
+}
+
+bool force_to_disk(int fd) {
+  while (::fsync(fd) != 0) {
+    if (errno != EINTR) {
+      return errno == EINVAL;  // a file system that has no such thing, for directories
+    }
+  }
+  return true;
+}
+
+Failure disk_failure(std::string const& what, int os_errno) {
+  switch (os_errno) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return Failure(fail(Errc::io,
+                          what + " does not fit: free some space or name another directory; the checkpoints "
+                                 "before it are as they were",
+                          os_errno));
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return Failure(fail(Errc::permission,
+                          what + " cannot be used: let this user read and write there, or name another "
+                                 "directory",
+                          os_errno));
+    case EMFILE:
+    case ENFILE:
+      return Failure(fail(Errc::io, what + " cannot be opened: raise the limit of open files (ulimit -n)", os_errno));
+    default:
+      return Failure(
+          fail(Errc::io, what + ": the disk failed; look at the kernel's log, or name another directory", os_errno));
+  }
+}
+
+}  // namespace cxxrun::checkpoint

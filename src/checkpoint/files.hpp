@@ -1,0 +1,80 @@
+// A checkpoint directory on disk: opening, locking, writing and reading whole files. Shell.
+//
+// Who changes what the directory lists holds its lock; who writes a temporary file holds that file's own lock, so that
+// it is known to be alive wherever it runs, and nothing has to be known of its pid. All locks are flock()s, which the
+// kernel gives up when their holder dies.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cxxrun/checkpoint.hpp"
+#include "src/checkpoint/claim.hpp"
+#include "src/checkpoint/format.hpp"
+#include "src/os/fd.hpp"
+
+namespace cxxrun::checkpoint {
+
+/// Holds the lock until it is destroyed.
+class Lock {
+ public:
+  explicit Lock(os::UniqueFd fd) : fd_(std::move(fd)) {}
+  Lock(Lock&&) noexcept = default;
+  ~Lock();
+
+ private:
+  os::UniqueFd fd_;
+};
+
+/// Every function throws Failure, with the path and the remedy.
+class Directory {
+ public:
+  /// Makes the directory if its parent exists.
+  explicit Directory(std::string path);
+
+  /// Failure (in_use) naming the holder, when it is not to be had in time: holders have only short work to do.
+  [[nodiscard]] Lock lock(std::chrono::milliseconds patience = std::chrono::seconds(60)) const;
+
+  /// These five need the lock.
+  void admit(Claim const& mine, When when) const;  ///< throws, or the directory is ours
+  [[nodiscard]] os::UniqueFd make_temporary(std::uint64_t step, std::string& name) const;
+  /// Renames, closes `file`, and forces the directory to disk.
+  void publish(os::UniqueFd& file, std::string const& temporary, std::uint64_t step) const;
+  /// Removes whole checkpoints but `keep` of the highest steps and that of `step`, damaged ones older than all that
+  /// stay, and what dead writers left. What cannot be removed stays until the next time.
+  void prune(std::uint64_t step, int keep) const;
+  /// The last part of prune() alone.
+  void remove_stale() const;
+
+  void remove(std::string const& name) const noexcept;
+  /// Fills a temporary with blobs, checksums and header, and forces it to disk.
+  void write(os::UniqueFd const& file, std::string const& name, Header header,
+             std::vector<Checkpoint::Blob> const& blobs) const;
+
+  [[nodiscard]] std::vector<std::uint64_t> steps() const;  ///< by name, highest first
+  /// The header of a file of the right size; the blobs are not looked at. Nothing: the file has gone. Errors as of
+  /// decode(), io when the disk fails.
+  [[nodiscard]] std::optional<Result<Header>> header(std::uint64_t step) const;
+  /// The same with everything in it, all checksums right.
+  [[nodiscard]] std::optional<Result<Checkpoint::Loaded>> load(std::uint64_t step, std::string const& model) const;
+
+  [[nodiscard]] std::string path_of(std::string const& name) const { return path_ + "/" + name; }
+  [[nodiscard]] std::string const& path() const { return path_; }
+
+ private:
+  [[nodiscard]] std::vector<std::string> names() const;
+
+  std::string path_;
+  os::UniqueFd fd_;
+};
+
+/// Failure (usage) when the file is of another model.
+void require_model(std::string const& path, Header const& header, std::string const& model);
+
+}  // namespace cxxrun::checkpoint

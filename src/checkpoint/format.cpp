@@ -1,0 +1,225 @@
+#include "src/checkpoint/format.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <set>
+
+#include "src/checkpoint/crc32c.hpp"
+
+namespace cxxrun::checkpoint {
+namespace {
+
+// The first byte is no text, the last ones do not survive a transfer that means well with line ends.
+constexpr std::string_view kMagic =
+    "\x89"
+    "cxxr\r\n\n";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::size_t kFixedBytes = 40;  // up to the model's name
+constexpr std::size_t kCrcBytes = 4;
+constexpr std::size_t kEntryBytes = 16;  // and the name
+constexpr std::size_t kStepDigits = 20;
+constexpr std::uint64_t kMostFileBytes = std::numeric_limits<std::int64_t>::max();
+
+class Writer {
+ public:
+  template <class Number>
+  void number(Number value) {
+    for (std::size_t i = 0; i < sizeof(Number); ++i) {
+      bytes.push_back(static_cast<std::byte>((value >> (8 * i)) & 0xffU));
+    }
+  }
+  void text(std::string_view value) {
+    auto const from = std::as_bytes(std::span(value));
+    bytes.insert(bytes.end(), from.begin(), from.end());
+  }
+  std::vector<std::byte> bytes;
+};
+
+// Reading past the end gives zeros and empty texts and is remembered.
+class Reader {
+ public:
+  explicit Reader(std::span<std::byte const> bytes) : rest(bytes) {}
+  template <class Number>
+  Number number() {
+    Number value = 0;
+    auto const from = take(sizeof(Number));
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      value |= static_cast<Number>(static_cast<Number>(from[i]) << (8 * i));
+    }
+    return value;
+  }
+  std::string text(std::size_t size) {
+    auto const from = take(size);
+    return {reinterpret_cast<char const*>(from.data()), from.size()};
+  }
+  std::span<std::byte const> take(std::size_t size) {
+    if (size > rest.size()) {
+      failed = true;
+      return {};
+    }
+    auto const taken = rest.first(size);
+    rest = rest.subspan(size);
+    return taken;
+  }
+  std::span<std::byte const> rest;
+  bool failed = false;
+};
+
+Error damaged(std::string why) {
+  return fail(Errc::protocol, std::move(why));
+}
+
+bool bad_text(std::string_view text) {
+  return text.size() > kMostNameBytes || std::any_of(text.begin(), text.end(), [](char c) {
+           return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+         });
+}
+
+}  // namespace
+
+std::optional<std::string> refusal(Header const& header) {
+  std::string const limits = " is longer than " + std::to_string(kMostNameBytes) + " bytes or has control characters";
+  if (bad_text(header.model)) {
+    return "the name of the model" + limits;
+  }
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < header.blobs.size(); ++i) {
+    std::string const& name = header.blobs[i].name;
+    if (bad_text(name)) {
+      return "the name of blob " + std::to_string(i) + limits;
+    }
+    if (!names.insert(name).second) {
+      return "two blobs are called \"" + name + "\"";
+    }
+  }
+  if (header_bytes(header) > kMostHeaderBytes) {
+    return std::to_string(header.blobs.size()) + " blobs are too many: put several tensors into one";
+  }
+  if (!file_bytes(header)) {
+    return std::string("the blobs are larger than any file");
+  }
+  return std::nullopt;
+}
+
+std::size_t header_bytes(Header const& header) {
+  std::size_t bytes = kFixedBytes + header.model.size() + kCrcBytes;
+  for (Entry const& entry : header.blobs) {
+    bytes += kEntryBytes + entry.name.size();
+  }
+  return bytes;
+}
+
+std::optional<std::uint64_t> file_bytes(Header const& header) {
+  std::uint64_t bytes = header_bytes(header);
+  for (Entry const& entry : header.blobs) {
+    if (entry.size > kMostFileBytes - bytes) {
+      return std::nullopt;
+    }
+    bytes += entry.size;
+  }
+  return bytes;
+}
+
+std::vector<std::byte> encode(Header const& header) {
+  Writer to;
+  to.text(kMagic);
+  to.number(kVersion);
+  to.number(static_cast<std::uint32_t>(header_bytes(header)));
+  to.number(header.step);
+  to.number(header.generation);
+  to.number(static_cast<std::uint32_t>(header.blobs.size()));
+  to.number(static_cast<std::uint32_t>(header.model.size()));
+  to.text(header.model);
+  for (Entry const& entry : header.blobs) {
+    to.number(entry.size);
+    to.number(entry.crc);
+    to.number(static_cast<std::uint32_t>(entry.name.size()));
+    to.text(entry.name);
+  }
+  to.number(crc32c(to.bytes));
+  return std::move(to.bytes);
+}
+
+Result<std::size_t> decode_preamble(std::span<std::byte const> bytes) {
+  Reader from(bytes);
+  if (from.text(kMagic.size()) != kMagic) {
+    return damaged("does not begin like a checkpoint");
+  }
+  (void)from.number<std::uint32_t>();  // the version: judged when the checksum has been
+  std::size_t const size = from.number<std::uint32_t>();
+  if (from.failed || size < kFixedBytes + kCrcBytes || size > kMostHeaderBytes) {
+    return damaged("its header is damaged");
+  }
+  return size;
+}
+
+Result<Header> decode(std::span<std::byte const> bytes, std::uint64_t size) {
+  auto const length = decode_preamble(bytes);
+  if (!length) {
+    return length.error();
+  }
+  if (bytes.size() != *length) {
+    return damaged("it ends in its header");
+  }
+  Reader crc(bytes.last(kCrcBytes));
+  bytes = bytes.first(bytes.size() - kCrcBytes);
+  if (crc.number<std::uint32_t>() != crc32c(bytes)) {
+    return damaged("its header is damaged");
+  }
+  Reader from(bytes.subspan(kMagic.size()));
+  if (auto const version = from.number<std::uint32_t>(); version != kVersion) {
+    return fail(Errc::usage, "is of format " + std::to_string(version) + ", and this cxxrun reads format " +
+                                 std::to_string(kVersion) + " only: use the release that wrote it");
+  }
+  (void)from.number<std::uint32_t>();
+  Header header;
+  header.step = from.number<std::uint64_t>();
+  header.generation = from.number<std::uint64_t>();
+  std::size_t const count = from.number<std::uint32_t>();
+  header.model = from.text(from.number<std::uint32_t>());
+  for (std::size_t i = 0; i < count && !from.failed; ++i) {
+    Entry entry;
+    entry.size = from.number<std::uint64_t>();
+    entry.crc = from.number<std::uint32_t>();
+    entry.name = from.text(from.number<std::uint32_t>());
+    header.blobs.push_back(std::move(entry));
+  }
+  if (from.failed || !from.rest.empty() || refusal(header)) {  // the checksum is right: not written by this library
+    return damaged("its header makes no sense");
+  }
+  std::uint64_t const expected = *file_bytes(header);
+  if (size != expected) {
+    return damaged("it has " + std::to_string(size) + " bytes, and should have " + std::to_string(expected));
+  }
+  return header;
+}
+
+std::string file_name(std::uint64_t step) {
+  std::string const digits = std::to_string(step);
+  return "step_" + std::string(kStepDigits - digits.size(), '0') + digits + ".ckpt";
+}
+
+std::optional<std::uint64_t> step_of(std::string_view name) {
+  constexpr std::string_view kBefore = "step_";
+  if (name.size() < kBefore.size() + kStepDigits) {
+    return std::nullopt;
+  }
+  char const* const first = name.data() + kBefore.size();
+  std::uint64_t step = 0;
+  auto const [end, error] = std::from_chars(first, first + kStepDigits, step);
+  bool const number = error == std::errc{} && end == first + kStepDigits;
+  return number && name == file_name(step) ? std::optional(step) : std::nullopt;
+}
+
+std::string temporary_name(std::uint64_t step, unsigned number) {
+  return file_name(step) + ".tmp" + std::to_string(number);
+}
+
+bool is_temporary(std::string_view name) {
+  auto const at = name.find(".tmp");
+  return at != std::string_view::npos && step_of(name.substr(0, at)) &&
+         name.find_first_not_of("0123456789", at + 4) == std::string_view::npos && name.size() > at + 4;
+}
+
+}  // namespace cxxrun::checkpoint

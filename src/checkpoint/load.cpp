@@ -1,0 +1,148 @@
+// Reading: what is whole, what is damaged and why.
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <new>
+#include <sys/stat.h>
+
+#include "src/checkpoint/crc32c.hpp"
+#include "src/checkpoint/file_io.hpp"
+#include "src/checkpoint/files.hpp"
+
+namespace cxxrun::checkpoint {
+namespace {
+
+struct Opened {
+  os::UniqueFd fd;
+  Header header;
+};
+
+Error damaged(std::string why, int os_errno = 0) {
+  return fail(Errc::protocol, std::move(why), os_errno);
+}
+
+// A file that cannot be opened for want of permission or descriptors is not damaged: passing over it would throw away
+// the newest state.
+Result<Opened> open_checked(os::UniqueFd fd, std::uint64_t step) {
+  struct stat facts {};
+  if (::fstat(fd.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
+    return damaged("is not a file");
+  }
+  auto const size = static_cast<std::uint64_t>(facts.st_size);
+  std::vector<std::byte> head(kPreambleBytes);
+  auto const begun = read_at(fd.get(), head, 0);
+  if (!begun) {
+    return damaged("cannot be read", errno);
+  }
+  head.resize(*begun);
+  auto const length = decode_preamble(head);
+  if (!length) {
+    return length.error();
+  }
+  head.resize(std::min<std::uint64_t>(*length, size));
+  auto const have = read_at(fd.get(), head, 0);
+  if (!have) {
+    return damaged("cannot be read", errno);
+  }
+  head.resize(*have);
+  auto header = decode(head, size);
+  if (!header) {
+    return header.error();
+  }
+  if (header->step != step) {
+    return damaged("is of step " + std::to_string(header->step));
+  }
+  return Opened{std::move(fd), *std::move(header)};
+}
+
+Result<std::vector<std::byte>> read_blob(int fd, Entry const& entry, std::uint64_t at) {
+  std::vector<std::byte> bytes;
+  bytes.reserve(static_cast<std::size_t>(entry.size));
+  std::vector<std::byte> chunk;
+  std::uint32_t crc = 0;
+  while (bytes.size() < entry.size) {
+    chunk.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kChunkBytes, entry.size - bytes.size())));
+    auto const have = read_at(fd, chunk, at + bytes.size());
+    if (!have || *have < chunk.size()) {
+      return damaged("blob \"" + entry.name + "\" cannot be read", have ? 0 : errno);
+    }
+    crc = crc32c(chunk, crc);
+    bytes.insert(bytes.end(), chunk.begin(), chunk.end());
+  }
+  if (crc != entry.crc) {
+    return damaged("blob \"" + entry.name + "\" is damaged");
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void require_model(std::string const& path, Header const& header, std::string const& model) {
+  if (header.model != model) {
+    throw Failure(fail(Errc::usage, path + " is a checkpoint of model \"" + header.model + "\", not of \"" + model +
+                                        "\": name another directory"));
+  }
+}
+
+namespace {
+
+std::optional<Result<Opened>> open_step(int directory, std::uint64_t step, std::string const& path) {
+  os::UniqueFd fd(::openat(directory, file_name(step).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!fd && errno == ENOENT) {
+    return std::nullopt;
+  }
+  if (!fd && (errno == EIO || errno == ENXIO || errno == ELOOP)) {
+    return Result<Opened>(damaged("cannot be read", errno));
+  }
+  if (!fd) {
+    throw disk_failure(path, errno);
+  }
+  auto opened = open_checked(std::move(fd), step);
+  if (!opened && opened.error().code == Errc::usage) {
+    throw Failure(fail(Errc::usage, path + " " + opened.error().context));
+  }
+  return opened;
+}
+
+}  // namespace
+
+std::optional<Result<Header>> Directory::header(std::uint64_t step) const {
+  auto opened = open_step(fd_.get(), step, path_of(file_name(step)));
+  if (!opened) {
+    return std::nullopt;
+  }
+  return *opened ? Result<Header>(std::move((*opened)->header)) : Result<Header>(opened->error());
+}
+
+std::optional<Result<Checkpoint::Loaded>> Directory::load(std::uint64_t step, std::string const& model) const {
+  Checkpoint::Loaded loaded;
+  loaded.path = path_of(file_name(step));
+  auto opened = open_step(fd_.get(), step, loaded.path);
+  if (!opened) {
+    return std::nullopt;
+  }
+  if (!*opened) {
+    return Result<Checkpoint::Loaded>(opened->error());
+  }
+  Header const& header = (*opened)->header;
+  require_model(loaded.path, header, model);
+  loaded.step = header.step;
+  loaded.generation = header.generation;
+  std::uint64_t at = header_bytes(header);
+  try {
+    for (Entry const& entry : header.blobs) {
+      auto blob = read_blob((*opened)->fd.get(), entry, at);
+      if (!blob) {
+        return Result<Checkpoint::Loaded>(blob.error());
+      }
+      loaded.blobs.emplace_back(entry.name, *std::move(blob));
+      at += entry.size;
+    }
+  } catch (std::bad_alloc const&) {
+    throw Failure(fail(Errc::io, loaded.path + " has " + std::to_string(*file_bytes(header)) +
+                                     " bytes, and there is not that much memory: load it where there is"));
+  }
+  return Result<Checkpoint::Loaded>(std::move(loaded));
+}
+
+}  // namespace cxxrun::checkpoint
