@@ -7,7 +7,7 @@
 namespace train {
 
 struct Adam {
-  float rate = 3e-3F;
+  float rate = 6e-3F;
   float first = 0.9F;          ///< how slowly the mean of gradients moves
   float second = 0.99F;        ///< … and that of their squares
   std::uint64_t warm_up = 20;  ///< steps in which the rate grows to its full value

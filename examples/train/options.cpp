@@ -19,7 +19,7 @@ struct Name {
 constexpr Name kNames[] = {
     {"--steps", "N", "steps altogether, those before a restart included (400)"},
     {"--batch", "N", "samples per rank and step (8)"},
-    {"--lr", "X", "learning rate (0.003)"},
+    {"--lr", "X", "learning rate (0.006)"},
     {"--seed", "N", "of the initial parameters and the order of samples (1)"},
     {"--checkpoint-dir", "DIR", "saves there, and goes on from the latest checkpoint in it"},
     {"--save-every", "N", "steps between two checkpoints (20)"},

@@ -13,7 +13,7 @@ namespace train {
 struct Options {
   std::uint64_t steps = 400;
   std::size_t batch = 8;  ///< samples per rank and step
-  float rate = 3e-3F;
+  float rate = 6e-3F;
   std::uint64_t seed = 1;
   std::uint64_t save_every = 20;
   std::string checkpoint_directory;  ///< empty: nothing is saved
