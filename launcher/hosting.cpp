@@ -6,10 +6,10 @@
 #include "launcher/discovery_file.hpp"
 #include "launcher/log_dir.hpp"
 #include "launcher/policies.hpp"
-#include "rendezvous/store_server.hpp"
 #include "src/os/bounded_thread.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
+#include "src/store/store_server.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -51,7 +51,7 @@ Result<void> Hosting::begin() {
     closed_ = true;
     handlers_.closed();
   };
-  stores_ = std::make_unique<rendezvous::StoreServer>();
+  stores_ = std::make_unique<store::StoreServer>([](auto const& line) { log(Level::warn, line); });
   coordinator_ = std::make_unique<rendezvous::Coordinator>(io_, *stores_, std::move(conf), std::move(on));
   auto const port = coordinator_->listen(meeting.ports);
   if (port) {

@@ -50,7 +50,7 @@ class Hosting {
   std::unique_ptr<os::BoundedThread> directories_;
   std::unique_ptr<os::BoundedThread> announcing_;
   std::string announced_;  ///< path of the discovery file, "" = none
-  std::unique_ptr<rendezvous::StoreServer> stores_;
+  std::unique_ptr<store::StoreServer> stores_;
   std::unique_ptr<rendezvous::Coordinator> coordinator_;
   std::uint16_t port_ = 0;
   bool closed_ = false;

@@ -144,7 +144,7 @@ class RendezvousHost {
   stream_descriptor signals_{io_};
   stream_descriptor owner_{io_};
   os::SignalFd signal_fd_;
-  rendezvous::StoreServer stores_;
+  store::StoreServer stores_{[](std::string const& line) { log(Level::warn, line); }};
   rendezvous::Coordinator coordinator_;
 };
 

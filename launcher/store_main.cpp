@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/store_server.hpp"
 #include "src/core/endpoint.hpp"
 #include "src/os/log.hpp"
 #include "src/os/system.hpp"
+#include "src/store/store_server.hpp"
 
 namespace {
 
@@ -80,7 +80,7 @@ int serve(Arguments const& arguments) {
   ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   cxxrun::os::raise_nofile_limit();
 
-  cxxrun::rendezvous::StoreServer server;
+  cxxrun::store::StoreServer server([](auto const& line) { cxxrun::log(cxxrun::Level::warn, line); });
   auto const port = server.open(0, {*arguments.port, arguments.loopback});
   if (!port) {
     std::fprintf(stderr, "cxxrun-store: %s\n", port.error().message().c_str());

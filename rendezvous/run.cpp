@@ -30,7 +30,7 @@ std::uint16_t free_port(boost::asio::io_context& io) {
 }  // namespace
 
 struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
-  Impl(boost::asio::io_context& context, StoreServer& store_server, RunConfig conf, RunHandlers h)
+  Impl(boost::asio::io_context& context, store::StoreServer& store_server, RunConfig conf, RunHandlers h)
       : io(context),
         stores(store_server),
         config(std::move(conf)),
@@ -42,7 +42,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
   }
 
   boost::asio::io_context& io;
-  StoreServer& stores;
+  store::StoreServer& stores;
   RunConfig config;
   RunHandlers handlers;
   State state;
@@ -154,7 +154,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
   }
 };
 
-Run::Run(boost::asio::io_context& io, StoreServer& stores, RunConfig config, RunHandlers handlers)
+Run::Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig config, RunHandlers handlers)
     : impl_(std::make_shared<Impl>(io, stores, std::move(config), std::move(handlers))) {}
 
 Run::~Run() {

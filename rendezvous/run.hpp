@@ -10,7 +10,7 @@
 
 #include "rendezvous/membership.hpp"
 #include "rendezvous/run_table.hpp"
-#include "rendezvous/store_server.hpp"
+#include "src/store/store_server.hpp"
 
 namespace boost::asio {
 class io_context;
@@ -46,7 +46,7 @@ struct RunHandlers {
 
 class Run {
  public:
-  Run(boost::asio::io_context& io, StoreServer& stores, RunConfig config, RunHandlers handlers);
+  Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig config, RunHandlers handlers);
   ~Run();  ///< Closes its store; no handler runs.
   Run(Run const&) = delete;
   Run& operator=(Run const&) = delete;

@@ -36,14 +36,15 @@ struct Peer {
 };
 
 struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
-  Impl(boost::asio::io_context& context, StoreServer& store_server, CoordinatorConfig conf, CoordinatorHandlers h)
+  Impl(boost::asio::io_context& context, store::StoreServer& store_server, CoordinatorConfig conf,
+       CoordinatorHandlers h)
       : io(context), stores(store_server), config(std::move(conf)), handlers(std::move(h)) {
     table.serves_all = config.serves_all;
     table.only_id = config.only_id;
   }
 
   boost::asio::io_context& io;
-  StoreServer& stores;
+  store::StoreServer& stores;
   CoordinatorConfig config;
   CoordinatorHandlers handlers;
   RunTable table;
@@ -350,7 +351,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 };
 
-Coordinator::Coordinator(boost::asio::io_context& io, StoreServer& stores, CoordinatorConfig config,
+Coordinator::Coordinator(boost::asio::io_context& io, store::StoreServer& stores, CoordinatorConfig config,
                          CoordinatorHandlers handlers)
     : impl_(std::make_shared<Impl>(io, stores, std::move(config), std::move(handlers))) {}
 

@@ -12,7 +12,7 @@
 
 #include "cxxrun/error.hpp"
 #include "rendezvous/run.hpp"
-#include "rendezvous/store_server.hpp"
+#include "src/store/store_server.hpp"
 
 namespace boost::asio {
 class io_context;
@@ -35,7 +35,8 @@ struct CoordinatorHandlers {
 
 class Coordinator {
  public:
-  Coordinator(boost::asio::io_context& io, StoreServer& stores, CoordinatorConfig config, CoordinatorHandlers handlers);
+  Coordinator(boost::asio::io_context& io, store::StoreServer& stores, CoordinatorConfig config,
+              CoordinatorHandlers handlers);
   ~Coordinator();
   Coordinator(Coordinator const&) = delete;
   Coordinator& operator=(Coordinator const&) = delete;

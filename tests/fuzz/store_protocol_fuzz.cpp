@@ -7,14 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/kv_store.hpp"
+#include "src/store/kv_store.hpp"
 #include "src/wire/store_protocol.hpp"
 
 namespace {
 
 using namespace cxxrun::wire;
-using cxxrun::rendezvous::ConnectionId;
-using cxxrun::rendezvous::KvStore;
+using cxxrun::store::ConnectionId;
+using cxxrun::store::KvStore;
 
 void require(bool holds, char const* what) {
   if (!holds) {

@@ -5,7 +5,7 @@
 using namespace cxxrun::wire;
 using namespace std::string_literals;
 using cxxrun::Errc;
-using cxxrun::rendezvous::StoreServer;
+using cxxrun::store::StoreServer;
 using cxxrun::test::RawClient;
 using cxxrun::test::StoreFixture;
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "cxxrun/store.hpp"
-#include "rendezvous/store_server.hpp"
+#include "src/store/store_server.hpp"
 
 namespace cxxrun::test {
 
@@ -21,7 +21,7 @@ inline constexpr int kGuardMs = 30000;
 
 /// A server with one store, generation 1.
 struct StoreFixture {
-  rendezvous::StoreServer server;
+  store::StoreServer server;
   std::uint16_t port = server.open(1, {0, true}).value();
 
   [[nodiscard]] Store client(Store::Millis timeout = Store::Millis(kGuardMs)) const {

@@ -1,11 +1,11 @@
-#include "rendezvous/kv_store.hpp"
+#include "src/store/kv_store.hpp"
 
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun::wire;
-using cxxrun::rendezvous::ConnectionId;
-using cxxrun::rendezvous::KvStore;
-using cxxrun::rendezvous::StoreOutcome;
+using cxxrun::store::ConnectionId;
+using cxxrun::store::KvStore;
+using cxxrun::store::StoreOutcome;
 using namespace std::string_literals;
 
 namespace {

@@ -1,4 +1,4 @@
-// The listening sockets of a store: raw descriptors, close-on-exec from birth (Asio's are not).
+// The listening sockets of a store: raw descriptors, close-on-exec from birth.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
-#include "rendezvous/store_server.hpp"
+#include "src/store/store_server.hpp"
 
-namespace cxxrun::rendezvous {
+namespace cxxrun::store {
 
 /// Bound, listening, non-blocking sockets on one port. The caller closes them.
 struct StoreListeners {
@@ -25,4 +25,4 @@ int accept_for_store(int listener);
 /// "10.0.0.3:41234", for log lines.
 std::string peer_of(int socket);
 
-}  // namespace cxxrun::rendezvous
+}  // namespace cxxrun::store

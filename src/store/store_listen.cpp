@@ -1,4 +1,4 @@
-#include "rendezvous/store_listen.hpp"
+#include "src/store/store_listen.hpp"
 
 #include <arpa/inet.h>
 #include <array>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace cxxrun::rendezvous {
+namespace cxxrun::store {
 namespace {
 
 constexpr int kBacklog = 4096;      // the kernel lowers it to net.core.somaxconn
@@ -138,4 +138,4 @@ std::string peer_of(int socket) {
   return std::string(host.data()) + " port " + port.data();
 }
 
-}  // namespace cxxrun::rendezvous
+}  // namespace cxxrun::store

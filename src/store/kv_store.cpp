@@ -1,4 +1,4 @@
-#include "rendezvous/kv_store.hpp"
+#include "src/store/kv_store.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-namespace cxxrun::rendezvous {
+namespace cxxrun::store {
 namespace {
 
 using namespace cxxrun::wire;  // NOLINT(google-build-using-namespace): the request types
@@ -224,4 +224,4 @@ void KvStore::store(std::string key, std::string value, std::vector<ConnectionId
   }
 }
 
-}  // namespace cxxrun::rendezvous
+}  // namespace cxxrun::store

@@ -14,7 +14,7 @@
 
 #include "src/wire/store_protocol.hpp"
 
-namespace cxxrun::rendezvous {
+namespace cxxrun::store {
 
 /// Names one connection for as long as it lives; never used twice by one store.
 using ConnectionId = std::uint64_t;
@@ -63,4 +63,4 @@ class KvStore {
   std::unordered_map<ConnectionId, Wait> waits_;
 };
 
-}  // namespace cxxrun::rendezvous
+}  // namespace cxxrun::store

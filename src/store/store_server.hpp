@@ -4,12 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "cxxrun/error.hpp"
 
-namespace cxxrun::rendezvous {
+namespace cxxrun::store {
 
 /// Where a store listens.
 struct StoreBind {
@@ -19,8 +20,12 @@ struct StoreBind {
 
 class StoreServer {
  public:
-  StoreServer();   ///< Starts the thread; signals are blocked in it.
-  ~StoreServer();  ///< Closes every store and joins the thread.
+  /// Hears of connections that are closed for what they sent, and of a lack of descriptors; on the store's thread.
+  using Warn = std::function<void(std::string const& line)>;
+
+  explicit StoreServer(
+      Warn warn = {});  ///< Starts the thread; signals are blocked in it. std::system_error without one.
+  ~StoreServer();       ///< Closes every store and joins the thread.
   StoreServer(StoreServer const&) = delete;
   StoreServer& operator=(StoreServer const&) = delete;
   StoreServer(StoreServer&&) = delete;
@@ -37,4 +42,4 @@ class StoreServer {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace cxxrun::rendezvous
+}  // namespace cxxrun::store

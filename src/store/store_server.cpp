@@ -1,6 +1,5 @@
-// A shell: moves bytes between sockets and KvStore, on one thread. Asio is the reactor; reading, writing and
-// accepting are plain non-blocking calls, because Asio's accept does not set close-on-exec.
-#include "rendezvous/store_server.hpp"
+// A shell: moves bytes between sockets and KvStore, on one thread.
+#include "src/store/store_server.hpp"
 
 #include <array>
 #include <cerrno>
@@ -9,6 +8,7 @@
 #include <future>
 #include <map>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -16,22 +16,13 @@
 #include <utility>
 #include <vector>
 
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
+#include "src/store/kv_store.hpp"
+#include "src/store/poller.hpp"
+#include "src/store/store_listen.hpp"
 
-#include "rendezvous/kv_store.hpp"
-#include "rendezvous/store_listen.hpp"
-#include "src/os/log.hpp"
-
-namespace cxxrun::rendezvous {
+namespace cxxrun::store {
 namespace {
 
-namespace asio = boost::asio;
-using boost::system::error_code;
-using Descriptor = asio::posix::stream_descriptor;
 using wire::StoreDecoder;
 
 constexpr std::size_t kReadBytes = 64UL * 1024;               // the buffer all connections share
@@ -41,32 +32,63 @@ constexpr int kAcceptsPerTurn = 64;                           // a connection st
 constexpr auto kAcceptPause = std::chrono::milliseconds(50);  // after accept ran out of descriptors
 constexpr int kLoggedClosings = 16;                           // per store; a hostile client must not flood the log
 
-struct Connection {
-  Connection(asio::io_context& io, int fd, ConnectionId name) : id(name), socket(io, fd) {}
+class GenerationStore;
 
+// A socket and what is waited for on it. Closed once: by close(), or with its owner.
+struct Socket : Watched {
+  explicit Socket(int descriptor) : fd(descriptor) {}
+
+  [[nodiscard]] bool open() const { return fd.get() >= 0; }
+  [[nodiscard]] bool watch(Poller& poller, std::uint32_t wanted, std::shared_ptr<Watched> self) {
+    events = wanted;
+    id = poller.watch(fd.get(), wanted, std::move(self));
+    return id != 0;
+  }
+  void want(Poller& poller, std::uint32_t wanted) {
+    if (open() && std::exchange(events, wanted) != wanted) {
+      poller.change(fd.get(), id, wanted);
+    }
+  }
+  void close(Poller& poller) {
+    if (open()) {
+      poller.forget(fd.get(), id);
+      fd.reset();
+    }
+  }
+
+  os::UniqueFd fd;
+  Poller::Id id = 0;
+  std::uint32_t events = 0;
+};
+
+struct Connection final : Socket, std::enable_shared_from_this<Connection> {
+  Connection(GenerationStore& owner, int descriptor, ConnectionId connection_name)
+      : Socket(descriptor), store(owner), name(connection_name) {}
+
+  void ready(std::uint32_t events_now) override;
   [[nodiscard]] std::size_t unsent() const { return out.size() - sent; }
 
-  ConnectionId id;
-  Descriptor socket;
+  GenerationStore& store;
+  ConnectionId name;
   StoreDecoder decoder;
   std::string out;  // replies; the first `sent` bytes are gone already
   std::size_t sent = 0;
-  std::string held;      // read but not decoded, because too much output is waiting
-  bool reading = false;  // a wait for input is pending
-  bool writing = false;  // a wait for room in the socket is pending
+  std::string held;       // read but not decoded, because too much output is waiting
+  bool resuming = false;  // `held` is about to be decoded
 };
 using ConnectionPtr = std::shared_ptr<Connection>;
 
-struct Listener {
-  Listener(asio::io_context& io, int fd) : socket(io, fd), pause(io) {}
-  Descriptor socket;
-  asio::steady_timer pause;  // runs while no descriptor is left for another connection
+struct Listener final : Socket {
+  Listener(GenerationStore& owner, int descriptor) : Socket(descriptor), store(owner) {}
+  void ready(std::uint32_t events_now) override;
+  GenerationStore& store;
 };
 using ListenerPtr = std::shared_ptr<Listener>;
 
 // What all stores of a server share; used by its thread only.
 struct Reactor {
-  asio::io_context io{1};
+  Poller poller;
+  StoreServer::Warn warn;
   std::array<char, kReadBytes> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): pages touched when used
 };
 
@@ -75,89 +97,93 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
  public:
   explicit GenerationStore(Reactor& reactor) : reactor_(reactor) {}
 
-  void start(std::vector<int> const& listeners) {
+  ~GenerationStore() { stop(); }
+  GenerationStore(GenerationStore const&) = delete;
+  GenerationStore& operator=(GenerationStore const&) = delete;
+  GenerationStore(GenerationStore&&) = delete;
+  GenerationStore& operator=(GenerationStore&&) = delete;
+
+  /// False and errno: the kernel watches no more sockets.
+  bool start(std::vector<int> const& listeners) {
+    bool watched = true;
     for (int const fd : listeners) {
-      listeners_.push_back(std::make_shared<Listener>(reactor_.io, fd));
-      arm_accept(listeners_.back());
+      listeners_.push_back(std::make_shared<Listener>(*this, fd));
+      watched = watched && listeners_.back()->watch(reactor_.poller, EPOLLIN, listeners_.back());
     }
+    return watched;
   }
 
   void stop() {
     for (ListenerPtr const& listener : listeners_) {
-      listener->pause.cancel();
-      close(listener->socket);
+      listener->close(reactor_.poller);
     }
-    for (auto const& [id, connection] : connections_) {
-      close(connection->socket);
+    for (auto const& [name, connection] : connections_) {
+      connection->close(reactor_.poller);
     }
+    listeners_.clear();
     connections_.clear();
   }
 
- private:
-  static void close(Descriptor& socket) {
-    error_code ignored;
-    socket.close(ignored);
-  }
-
-  void arm_accept(ListenerPtr const& listener) {
-    listener->socket.async_wait(Descriptor::wait_read, [self = shared_from_this(), listener](error_code ec) {
-      if (!ec && listener->socket.is_open()) {
-        self->accept_some(listener);
-      }
-    });
-  }
-
-  void accept_some(ListenerPtr const& listener) {
+  void accept_some(Listener& listener) {
     for (int n = 0; n < kAcceptsPerTurn; ++n) {
-      int const fd = accept_for_store(listener->socket.native_handle());
+      int const fd = accept_for_store(listener.fd.get());
       if (fd >= 0) {
         admit(fd);
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         pause_accepting(listener, errno);
         return;
       } else if (errno != EINTR && errno != ECONNABORTED) {
-        break;
+        return;
       }
     }
-    arm_accept(listener);
   }
 
-  // The waiting connections stay in the kernel's queue; being told of them again at once would only spin.
-  void pause_accepting(ListenerPtr const& listener, int why) {
-    if (!std::exchange(out_of_descriptors_, true)) {
-      log(Level::warn, fail(Errc::io, "store cannot accept a connection; it keeps trying", why).message());
+  void on_ready(ConnectionPtr const& c, std::uint32_t events) {
+    if ((events & EPOLLOUT) != 0) {
+      send(c);
     }
-    listener->pause.expires_after(kAcceptPause);
-    listener->pause.async_wait([self = shared_from_this(), listener](error_code ec) {
-      if (!ec && listener->socket.is_open()) {
-        self->accept_some(listener);
+    if (!c->open()) {
+      return;
+    }
+    if ((c->events & EPOLLIN) == 0) {
+      if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
+        drop(c);
+        return;
+      }
+      go_on(c);
+    } else if ((events & ~EPOLLOUT) != 0U) {
+      on_readable(c);
+    }
+  }
+
+ private:
+  // The waiting connections stay in the kernel's queue; being told of them again at once would only spin.
+  void pause_accepting(Listener& listener, int why) {
+    if (!std::exchange(out_of_descriptors_, true)) {
+      warn(fail(Errc::io, "store cannot accept a connection; it keeps trying", why).message());
+    }
+    listener.want(reactor_.poller, 0);
+    reactor_.poller.at(Clock::now() + kAcceptPause, [weak = weak_from_this()] {
+      if (auto const self = weak.lock()) {
+        for (ListenerPtr const& each : self->listeners_) {
+          each->want(self->reactor_.poller, EPOLLIN);
+        }
       }
     });
   }
 
   void admit(int fd) {
-    auto connection = std::make_shared<Connection>(reactor_.io, fd, next_id_++);
-    connections_.emplace(connection->id, connection);
-    arm_read(connection);
-  }
-
-  void arm_read(ConnectionPtr const& c) {
-    c->reading = true;
-    c->socket.async_wait(Descriptor::wait_read, [this, c](error_code ec) {
-      c->reading = false;
-      if (!ec && c->socket.is_open()) {  // closed: `this` may be gone
-        on_readable(c);
-      }
-    });
+    auto connection = std::make_shared<Connection>(*this, fd, next_name_++);
+    if (connection->watch(reactor_.poller, EPOLLIN, connection)) {
+      connections_.emplace(connection->name, std::move(connection));
+    }
   }
 
   void on_readable(ConnectionPtr const& c) {
-    ssize_t const n = ::recv(c->socket.native_handle(), reactor_.buffer.data(), reactor_.buffer.size(), MSG_DONTWAIT);
+    ssize_t const n = ::recv(c->fd.get(), reactor_.buffer.data(), reactor_.buffer.size(), MSG_DONTWAIT);
     if (n > 0) {
       serve(c, {reactor_.buffer.data(), static_cast<std::size_t>(n)});
-    } else if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-      arm_read(c);
-    } else {
+    } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
       drop(c);
     }
   }
@@ -172,7 +198,7 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
     }
     woken.clear();
     woken_ = std::move(woken);  // for its capacity
-    if (!c->socket.is_open()) {
+    if (!c->open()) {
       return;
     }
     if (!keep) {
@@ -194,14 +220,14 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
         complain(c, c.decoder.error());
         return false;
       }
-      StoreOutcome outcome = kv_.apply(c.id, c.decoder.dialect(), std::move(request));
+      StoreOutcome outcome = kv_.apply(c.name, c.decoder.dialect(), std::move(request));
       if (c.out.empty()) {
         c.out = std::move(outcome.reply);
       } else {
         c.out += outcome.reply;
       }
-      for (ConnectionId const id : outcome.woken) {
-        ConnectionPtr const& other = connections_.at(id);
+      for (ConnectionId const name : outcome.woken) {
+        ConnectionPtr const& other = connections_.at(name);
         other->out.push_back(wire::kStoreStopWaiting);
         woken.push_back(other);
       }
@@ -216,20 +242,20 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
 
   // One attempt; what the socket does not take now waits for room.
   void send(ConnectionPtr const& c) {
-    if (c->writing || c->unsent() == 0 || !c->socket.is_open()) {
+    if (c->unsent() == 0 || !c->open()) {
       return;
     }
-    ssize_t const n =
-        ::send(c->socket.native_handle(), c->out.data() + c->sent, c->unsent(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t const n = ::send(c->fd.get(), c->out.data() + c->sent, c->unsent(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
       drop(c);
       return;
     }
     c->sent += n > 0 ? static_cast<std::size_t>(n) : 0;
     if (c->unsent() > 0) {
-      arm_write(c);
+      c->want(reactor_.poller, c->events | EPOLLOUT);
       return;
     }
+    c->want(reactor_.poller, c->events & ~static_cast<std::uint32_t>(EPOLLOUT));
     c->sent = 0;
     if (c->out.capacity() > kKeptOutput) {
       c->out = {};
@@ -238,30 +264,17 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
     }
   }
 
-  void arm_write(ConnectionPtr const& c) {
-    c->writing = true;
-    c->socket.async_wait(Descriptor::wait_write, [this, c](error_code ec) {
-      c->writing = false;
-      if (!ec && c->socket.is_open()) {  // closed: `this` may be gone
-        send(c);
-        go_on(c);
-      }
-    });
-  }
-
   // Reads on, unless the client does not take its replies.
   void go_on(ConnectionPtr const& c) {
-    if (c->reading || !c->socket.is_open() || c->unsent() > kOutputCap) {
+    bool const read = c->unsent() <= kOutputCap && c->held.empty();
+    c->want(reactor_.poller, (c->events & EPOLLOUT) | (read ? static_cast<std::uint32_t>(EPOLLIN) : 0U));
+    if (c->held.empty() || c->unsent() > kOutputCap || std::exchange(c->resuming, true)) {
       return;
     }
-    if (c->held.empty()) {
-      arm_read(c);
-      return;
-    }
-    c->reading = true;  // posted, not called: others get their turn
-    asio::post(reactor_.io, [self = shared_from_this(), c] {
-      c->reading = false;
-      if (c->socket.is_open()) {
+    reactor_.poller.soon([weak = weak_from_this(), c] {  // not now: others get their turn
+      c->resuming = false;
+      auto const self = weak.lock();
+      if (self && c->open()) {
         std::string const held = std::exchange(c->held, {});
         self->serve(c, held);
       }
@@ -269,15 +282,21 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
   }
 
   void drop(ConnectionPtr const& c) {
-    kv_.forget(c->id);
-    close(c->socket);
-    connections_.erase(c->id);
+    kv_.forget(c->name);
+    c->close(reactor_.poller);
+    connections_.erase(c->name);
     out_of_descriptors_ = false;
   }
 
   void complain(Connection& c, std::string const& why) {
     if (closings_++ < kLoggedClosings) {
-      log(Level::warn, "store closes the connection of " + peer_of(c.socket.native_handle()) + ": " + why);
+      warn("store closes the connection of " + peer_of(c.fd.get()) + ": " + why);
+    }
+  }
+
+  void warn(std::string const& line) const {
+    if (reactor_.warn) {
+      reactor_.warn(line);
     }
   }
 
@@ -286,10 +305,18 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
   std::vector<ListenerPtr> listeners_;
   std::unordered_map<ConnectionId, ConnectionPtr> connections_;
   std::vector<ConnectionPtr> woken_;
-  ConnectionId next_id_ = 1;
+  ConnectionId next_name_ = 1;
   int closings_ = 0;
   bool out_of_descriptors_ = false;
 };
+
+void Connection::ready(std::uint32_t events_now) {
+  store.on_ready(shared_from_this(), events_now);
+}
+
+void Listener::ready(std::uint32_t /*events*/) {
+  store.accept_some(*this);
+}
 
 // Starts a thread in which every signal is blocked, so that none is delivered there.
 template <class Body>
@@ -309,37 +336,31 @@ std::thread start_quiet_thread(Body body) {
 struct StoreServer::Impl {
   Reactor reactor;
   std::map<std::uint64_t, std::shared_ptr<GenerationStore>> stores;  // touched by the thread only
-  asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(reactor.io);
-  std::thread thread = start_quiet_thread([this] { reactor.io.run(); });
+  std::thread thread;
 
   // Runs `task` on the store's thread and waits for its answer.
   template <class Task>
   auto on_thread(Task task) {
-    std::packaged_task<std::invoke_result_t<Task>()> packaged(std::move(task));
-    auto answer = packaged.get_future();
-    asio::post(reactor.io, [packaged = std::move(packaged)]() mutable { packaged(); });
+    auto const packaged = std::make_shared<std::packaged_task<std::invoke_result_t<Task>()>>(std::move(task));
+    auto answer = packaged->get_future();
+    reactor.poller.post([packaged] { (*packaged)(); });
     return answer.get();
-  }
-
-  void close(std::uint64_t generation) {
-    auto const found = stores.find(generation);
-    if (found != stores.end()) {
-      found->second->stop();
-      stores.erase(found);
-    }
   }
 };
 
-StoreServer::StoreServer() : impl_(std::make_unique<Impl>()) {}
+StoreServer::StoreServer(Warn warn) : impl_(std::make_unique<Impl>()) {
+  impl_->reactor.warn = std::move(warn);
+  impl_->thread = start_quiet_thread([this_impl = impl_.get()] { this_impl->reactor.poller.run(); });
+}
 
 StoreServer::~StoreServer() {
   try {
-    impl_->on_thread([this] {
-      while (!impl_->stores.empty()) {
-        impl_->close(impl_->stores.begin()->first);
-      }
-      impl_->work.reset();
-    });
+    if (impl_->reactor.poller.error() == 0) {
+      impl_->on_thread([this] {
+        impl_->stores.clear();
+        impl_->reactor.poller.stop();
+      });
+    }
     impl_->thread.join();
   } catch (...) {
     std::abort();  // no memory left even to say goodbye
@@ -347,6 +368,9 @@ StoreServer::~StoreServer() {
 }
 
 Result<std::uint16_t> StoreServer::open(std::uint64_t generation, StoreBind const& where) {
+  if (int const error = impl_->reactor.poller.error(); error != 0) {
+    return fail(Errc::io, "store cannot begin", error);
+  }
   return impl_->on_thread([&]() -> Result<std::uint16_t> {
     if (impl_->stores.contains(generation)) {
       return fail(Errc::usage, "generation " + std::to_string(generation) + " already has a store");
@@ -356,14 +380,18 @@ Result<std::uint16_t> StoreServer::open(std::uint64_t generation, StoreBind cons
       return listeners.error();
     }
     auto store = std::make_shared<GenerationStore>(impl_->reactor);
-    store->start(listeners->sockets);
+    if (!store->start(listeners->sockets)) {
+      return fail(Errc::io, "store cannot watch its port", errno);
+    }
     impl_->stores.emplace(generation, std::move(store));
     return listeners->port;
   });
 }
 
 void StoreServer::close(std::uint64_t generation) {
-  impl_->on_thread([this, generation] { impl_->close(generation); });
+  if (impl_->reactor.poller.error() == 0) {
+    impl_->on_thread([this, generation] { impl_->stores.erase(generation); });
+  }
 }
 
-}  // namespace cxxrun::rendezvous
+}  // namespace cxxrun::store
