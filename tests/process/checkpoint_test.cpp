@@ -257,6 +257,45 @@ TEST_CASE("checkpoint: a generation that comes while an older one writes stops i
   CHECK(files_in(scratch.path) == std::set<std::string>{"generation", "lock"});
 }
 
+TEST_CASE("checkpoint: a save under way when a newer generation comes is refused", "[process]") {
+  Scratch const scratch;
+  Checkpoint::Options const options{.directory = scratch.path, .model = "m", .run = "a"};
+  auto const writer = [&](int) {
+    Checkpoint old(options, 6);
+    auto const error = error_of([&] {
+      for (std::uint64_t step = 1;; ++step) {
+        save(old, step, 2'000'000);
+      }
+    });
+    return error.message();
+  };
+  cxxrun::checkpoint::Directory const directory(scratch.path);
+  std::uint64_t highest = 0;
+  auto const ends = cxxrun::test::run_ranks(1, writer, [&](std::vector<pid_t> const& pids) {
+    for (bool caught = false; !caught;) {  // stopped in the middle of a write, without the lock
+      kill(pids[0], SIGSTOP);
+      int status = 0;
+      waitpid(pids[0], &status, WUNTRACED);
+      if (!WIFSTOPPED(status)) {
+        return;
+      }
+      auto const names = files_in(scratch.path);
+      caught = std::any_of(names.begin(), names.end(), cxxrun::checkpoint::is_temporary) &&
+               error_of([&] { (void)directory.lock(std::chrono::milliseconds(0)); }).context.empty();
+      if (caught) {
+        auto const steps = directory.steps();
+        highest = steps.empty() ? 0 : steps[0];
+        Checkpoint const fresh(options, 7);
+      }
+      kill(pids[0], SIGCONT);
+      usleep(1000);
+    }
+  });
+  CHECK(contains(ends[0].said, "generation 7 of run a owns the directory"));
+  auto const steps = directory.steps();
+  CHECK((steps.empty() ? 0 : steps[0]) == highest);
+}
+
 TEST_CASE("checkpoint: a new run begins its generations anew and takes the directory over", "[process]") {
   Scratch const scratch;
   Checkpoint before({.directory = scratch.path, .model = "m", .run = "7.0"}, 9);
