@@ -1,0 +1,180 @@
+// Measures the host backend within one node, and what it is compared with. One figure per line, in microseconds.
+//
+//   all_reduce_bench arena|private RANKS BYTES REPETITIONS   one all_reduce of f32
+//   all_reduce_bench memcpy RANKS BYTES REPETITIONS          every process copies BYTES, all at once
+//   all_reduce_bench kill RANKS BYTES REPETITIONS            SIGKILL of a rank that holds BYTES resident, while the
+//                                                            ranks reduce: until the last survivor has thrown
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include "cxxrun/failure.hpp"
+#include "tests/support/node_world.hpp"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using cxxrun::comm::Call;
+using cxxrun::comm::Kind;
+using cxxrun::test::NodeWorld;
+
+struct Task {
+  std::string what;
+  int ranks = 2;
+  std::size_t bytes = 0;
+  int repetitions = 0;
+};
+
+struct Board {
+  std::atomic<int> ready{0};
+  std::array<std::atomic<std::int64_t>, 64> thrown_at{};
+  static Board& make() {
+    void* const page = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return *new (page) Board;
+  }
+};
+
+std::int64_t now() {
+  return Clock::now().time_since_epoch().count();
+}
+double microseconds(std::int64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) / 1000;
+}
+
+bool enough_cpus(int ranks) {
+  return sysconf(_SC_NPROCESSORS_ONLN) >= ranks;
+}
+
+/// Rank 0 prints how long each round took it; rounds begin together.
+void measure(cxxrun::host::Backend& backend, Task const& task, int rank) {
+  std::size_t const count = std::max<std::size_t>(task.bytes / sizeof(float), 1);
+  std::vector<float> from(task.what == "arena" ? 0 : count, 1.0F);
+  std::vector<float> to(task.what == "memcpy" ? count : 0, 1.0F);
+  float* const data =
+      task.what == "arena" ? reinterpret_cast<float*>(backend.allocate(count * sizeof(float))) : from.data();
+  std::fill(data, data + count, 1.0F);
+  Call const reduce{.kind = Kind::all_reduce, .type = cxxrun::DType::f32, .count = count, .in = data, .out = data};
+  // What is short is measured many at a time: a barrier takes as long.
+  int const batch = count * sizeof(float) <= 4096 ? 200 : 1;
+  for (int i = -3; i < task.repetitions; ++i) {
+    backend.run({.kind = Kind::barrier});
+    auto const begin = now();
+    for (int k = 0; k < batch; ++k) {
+      if (task.what == "memcpy") {
+        std::memcpy(to.data(), from.data(), count * sizeof(float));
+      } else {
+        backend.run(reduce);
+      }
+    }
+    if (task.what == "memcpy") {
+      backend.run({.kind = Kind::barrier});
+    }
+    if (i >= 0 && rank == 0) {
+      std::printf("%.2f\n", microseconds(now() - begin) / batch);
+    }
+  }
+  std::fflush(stdout);
+  backend.run({.kind = Kind::barrier});
+}
+
+int in_one_world(Task const& task) {
+  NodeWorld world({task.ranks}, enough_cpus(task.ranks));
+  for (int rank = 0; rank < task.ranks; ++rank) {
+    if (fork() == 0) {
+      measure(*world.join(rank), task, rank);
+      _exit(0);
+    }
+  }
+  int failed = 0;
+  for (int status = 0; wait(&status) > 0;) {
+    failed |= status;
+  }
+  return failed == 0 ? 0 : 1;
+}
+
+/// The victim is the last rank. Everybody reduces 1 MiB again and again until it is killed.
+[[noreturn]] void be_killed_or_throw(NodeWorld& world, Task const& task, Board& board, int rank) {
+  std::vector<char> resident;
+  if (rank == task.ranks - 1) {
+    resident.assign(task.bytes, 'x');
+  }
+  std::vector<float> data(std::size_t{1} << 18);
+  try {
+    auto const backend = world.join(rank);
+    for (int i = 0;; ++i) {
+      backend->run({.kind = Kind::all_reduce,
+                    .type = cxxrun::DType::f32,
+                    .count = data.size(),
+                    .in = data.data(),
+                    .out = data.data()});
+      board.ready += i == 3 ? 1 : 0;
+    }
+  } catch (cxxrun::PeerFailure const& failure) {
+    bool const right = failure.rank() == task.ranks - 1 && failure.why() == cxxrun::PeerFailure::Why::died;
+    board.thrown_at[static_cast<std::size_t>(rank)] = right ? now() : -1;
+  }
+  _exit(0);
+}
+
+int kill_one(Task const& task) {
+  NodeWorld world({task.ranks}, enough_cpus(task.ranks));
+  Board& board = Board::make();
+  std::vector<pid_t> pids;
+  for (int rank = 0; rank < task.ranks; ++rank) {
+    pids.push_back(fork());
+    if (pids.back() == 0) {
+      be_killed_or_throw(world, task, board, rank);
+    }
+  }
+  while (board.ready < task.ranks) {
+    usleep(1000);
+  }
+  usleep(static_cast<useconds_t>(rand() % 3000));  // at any moment of a call
+  auto const begin = now();
+  kill(pids.back(), SIGKILL);
+  for (pid_t const pid : pids) {
+    waitpid(pid, nullptr, 0);
+  }
+  std::int64_t last = 0;
+  for (int rank = 0; rank + 1 < task.ranks; ++rank) {
+    auto const at = board.thrown_at[static_cast<std::size_t>(rank)].load();
+    if (at <= 0) {
+      std::fprintf(stderr, "rank %d did not throw what it should\n", rank);
+      return 1;
+    }
+    last = std::max(last, at);
+  }
+  std::printf("%.2f\n", microseconds(last - begin));
+  std::fflush(stdout);
+  munmap(&board, sizeof board);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5) {
+    std::fprintf(stderr, "usage: all_reduce_bench arena|private|memcpy|kill RANKS BYTES REPETITIONS\n");
+    return 2;
+  }
+  Task const task{argv[1], std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10), std::atoi(argv[4])};
+  if (task.what != "kill") {
+    return in_one_world(task);
+  }
+  for (int i = 0; i < task.repetitions; ++i) {
+    if (kill_one(task) != 0) {
+      return 1;
+    }
+  }
+  return 0;
+}
