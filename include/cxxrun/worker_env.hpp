@@ -46,7 +46,8 @@ struct WorkerEnv {
   ///
   /// With none of RANK, WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE set: a world of one. With some of them: RANK,
   /// WORLD_SIZE, LOCAL_RANK and LOCAL_WORLD_SIZE must be there and agree, the others default to one node, no
-  /// restarts and no name. Errors: environment, naming the variable and what it holds.
+  /// restarts and no name. The two LOCAL_ ones may be left to what srun, Open MPI or MPICH set in a step whose ranks
+  /// are these. Errors: environment, naming the variable and what it holds.
   [[nodiscard]] static Result<WorkerEnv> from_environment();
 
   /// The same with a look-up function of the caller's (null: not set), for tests.

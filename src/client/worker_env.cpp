@@ -1,5 +1,6 @@
 #include "cxxrun/worker_env.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <limits>
@@ -28,6 +29,14 @@ class Reader {
       return least;
     }
     return number(name, least, most);
+  }
+
+  /// Another program's variable: what is not a number is none, and no complaint.
+  [[nodiscard]] std::optional<int> peek(char const* name) const {
+    std::string_view const value = text(name);
+    int n = 0;
+    auto const [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
+    return error == std::errc{} && end == value.data() + value.size() ? std::optional(n) : std::nullopt;
   }
 
   template <class Number>
@@ -63,6 +72,74 @@ class Reader {
 
 constexpr int kMost = std::numeric_limits<int>::max();
 
+// How many tasks the node `index` has, of a list like "4(x2),2".
+std::optional<int> tasks_of_node(std::string_view list, int index) {
+  while (!list.empty() && index >= 0) {
+    std::string_view const item = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), item.size() + 1));
+    int tasks = 0;
+    int nodes = 1;
+    auto const* const end = item.data() + item.size();
+    auto at = std::from_chars(item.data(), end, tasks);
+    if (at.ec == std::errc{} && end - at.ptr > 3 && at.ptr[0] == '(' && at.ptr[1] == 'x') {
+      at = std::from_chars(at.ptr + 2, end, nodes);
+      at.ptr += at.ptr != end && *at.ptr == ')' ? 1 : 0;
+    }
+    if (at.ec != std::errc{} || at.ptr != end || nodes < 1) {
+      return std::nullopt;
+    }
+    if (index < nodes) {
+      return tasks;
+    }
+    index -= nodes;
+  }
+  return std::nullopt;
+}
+
+struct Place {
+  std::optional<int> rank;
+  std::optional<int> size;
+};
+
+// Where srun or mpirun put this process on its node, when it is their numbers that RANK and WORLD_SIZE repeat. In a
+// batch script Slurm's variables are there too, and mean the script: so the step's own count is asked for.
+Place place_on_node(Reader const& env, int rank, int world) {
+  auto const numbered = [&](char const* its_rank, char const* its_world) {
+    return env.peek(its_rank) == rank && env.peek(its_world) == world;
+  };
+  if (world == 1) {
+    return {0, 1};
+  }
+  if (numbered("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")) {
+    return {env.peek("OMPI_COMM_WORLD_LOCAL_RANK"), env.peek("OMPI_COMM_WORLD_LOCAL_SIZE")};
+  }
+  if (numbered("PMI_RANK", "PMI_SIZE") && env.has("MPI_LOCALRANKID")) {  // MPICH and its descendants
+    return {env.peek("MPI_LOCALRANKID"), env.peek("MPI_LOCALNRANKS")};
+  }
+  if (numbered("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")) {
+    return {env.peek("SLURM_LOCALID"),
+            tasks_of_node(env.text("SLURM_STEP_TASKS_PER_NODE"), env.peek("SLURM_NODEID").value_or(-1))};
+  }
+  return {};
+}
+
+void read_place(Reader& env, WorkerEnv& me) {
+  Place const place = place_on_node(env, me.rank, me.world_size);
+  bool const named = env.has("RANK") && env.has("WORLD_SIZE");
+  if (named && !env.has("LOCAL_RANK") && !place.rank) {
+    env.complain(
+        "LOCAL_RANK is not set, but RANK is; set it to $SLURM_LOCALID under srun, to $OMPI_COMM_WORLD_LOCAL_RANK "
+        "under mpirun, or start the program with cxxrun");
+  }
+  if (named && !env.has("LOCAL_WORLD_SIZE") && !place.size) {
+    env.complain(
+        "LOCAL_WORLD_SIZE is not set, but RANK is; set it to the number of ranks on this node, or start the "
+        "program with cxxrun");
+  }
+  me.local_world_size = env.optional("LOCAL_WORLD_SIZE", place.size.value_or(1), 1, me.world_size);
+  me.local_rank = env.optional("LOCAL_RANK", place.rank.value_or(0), 0, me.local_world_size - 1);
+}
+
 std::optional<StoreAddress> read_store(Reader& env) {
   bool const own = env.has("CXXRUN_STORE_ADDR") || env.has("CXXRUN_STORE_PORT");
   char const* const host = own ? "CXXRUN_STORE_ADDR" : "MASTER_ADDR";
@@ -86,8 +163,7 @@ Result<WorkerEnv> WorkerEnv::from(std::function<char const*(char const*)> const&
   if (env.has("RANK") || env.has("WORLD_SIZE") || env.has("LOCAL_RANK") || env.has("LOCAL_WORLD_SIZE")) {
     me.world_size = env.required("WORLD_SIZE", 1, kMost);
     me.rank = env.required("RANK", 0, me.world_size - 1);
-    me.local_world_size = env.required("LOCAL_WORLD_SIZE", 1, me.world_size);
-    me.local_rank = env.required("LOCAL_RANK", 0, me.local_world_size - 1);
+    read_place(env, me);
     me.group_world_size = env.optional("GROUP_WORLD_SIZE", 1, 1, me.world_size);
     me.group_rank = env.optional("GROUP_RANK", 0, 0, me.group_world_size - 1);
     if (me.world_size > 1 && !env.error()) {

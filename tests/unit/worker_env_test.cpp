@@ -93,6 +93,75 @@ TEST_CASE("worker_env: each missing variable is named", "[unit]") {
   CHECK(env.error().context.starts_with(name + " is not set"));
 }
 
+TEST_CASE("worker_env: of the four numbers any part is an error that names what is missing", "[unit]") {
+  char const* const names[] = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+  for (unsigned subset = 1; subset < 15; ++subset) {
+    Variables variables = full();
+    std::string missing;
+    for (unsigned i = 0; i < 4; ++i) {
+      if ((subset >> i & 1U) == 0) {
+        variables.erase(names[i]);
+        missing += names[i];
+      }
+    }
+    CAPTURE(missing);
+    auto const env = read(variables);
+
+    REQUIRE_FALSE(env);
+    std::string const named = env.error().context.substr(0, env.error().context.find(' '));
+    CHECK(missing.find(named) != std::string::npos);
+    CHECK(env.error().context.starts_with(named + " is not set, but "));
+    CHECK(env.error().context.find('\n') == std::string::npos);
+  }
+}
+
+TEST_CASE("worker_env: by hand under srun or mpirun their numbers stand for LOCAL_RANK and LOCAL_WORLD_SIZE",
+          "[unit]") {
+  Variables const by_hand{{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "1"}};
+  Variables const slurm{{"SLURM_PROCID", "5"},
+                        {"SLURM_STEP_NUM_TASKS", "8"},
+                        {"SLURM_LOCALID", "1"},
+                        {"SLURM_NODEID", "2"},
+                        {"SLURM_STEP_TASKS_PER_NODE", "2(x2),3,1"}};
+  Variables const open_mpi{{"OMPI_COMM_WORLD_RANK", "5"},
+                           {"OMPI_COMM_WORLD_SIZE", "8"},
+                           {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}};
+  Variables const mpich{{"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "3"}};
+  for (auto const& launcher : {slurm, open_mpi, mpich}) {
+    Variables both = by_hand;
+    both.insert(launcher.begin(), launcher.end());
+
+    auto const env = read(both);
+    REQUIRE(env);
+    CHECK(env->local_rank == 1);
+    CHECK(env->local_world_size == 3);
+
+    both["LOCAL_RANK"] = "0";
+    CHECK(read(both).value().local_rank == 0);
+    both.erase("LOCAL_RANK");
+    both["RANK"] = "4";  // not the launcher's number: it does not know where this rank is
+    CHECK(read(both).error().context.starts_with("LOCAL_RANK is not set, but RANK is; set it to $SLURM_LOCALID"));
+  }
+  Variables damaged = by_hand;
+  damaged.insert(slurm.begin(), slurm.end());
+  for (char const* const list : {"", "2(x2", "2(x0),3", "2,x", "2(x2)", "a"}) {
+    damaged["SLURM_STEP_TASKS_PER_NODE"] = list;
+    CHECK(read(damaged).error().context.starts_with("LOCAL_WORLD_SIZE is not set"));
+  }
+}
+
+TEST_CASE("worker_env: Slurm's numbers of a batch script are not those of the processes it starts", "[unit]") {
+  Variables variables{{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "n1"}, {"MASTER_PORT", "1"}};
+  variables.insert({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}, {"SLURM_NODEID", "0"}, {"SLURM_NTASKS", "2"}});
+
+  CHECK(read(variables).error().context.starts_with("LOCAL_RANK is not set"));
+}
+
+TEST_CASE("worker_env: RANK and WORLD_SIZE of one need no place", "[unit]") {
+  CHECK(read({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).value() == WorkerEnv{});
+}
+
 TEST_CASE("worker_env: an empty variable is a missing one", "[unit]") {
   CHECK(read(with("RANK", "")).error().context.starts_with("RANK is not set"));
 }

@@ -1,0 +1,75 @@
+#include "src/client/host_store.hpp"
+
+#include <array>
+#include <unistd.h>
+
+#include "src/store/store_listen.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace std::chrono_literals;
+using cxxrun::Errc;
+using cxxrun::Store;
+using cxxrun::StoreAddress;
+using cxxrun::client::host_store;
+
+namespace {
+
+/// A port that was free a moment ago.
+std::uint16_t free_port() {
+  auto const listeners = cxxrun::store::listen_for_store({0, true}).value();
+  for (int const fd : listeners.sockets) {
+    close(fd);
+  }
+  return listeners.port;
+}
+
+}  // namespace
+
+TEST_CASE("host_store: the others may come first, and rank 0 may ask twice", "[process]") {
+  StoreAddress const address{"localhost", free_port()};
+  std::array<int, 2> gate{};
+  REQUIRE(pipe(gate.data()) == 0);
+  auto const ends = cxxrun::test::run_ranks(3, [&](int rank) -> std::string {
+    char byte = 0;
+    if (rank != 0) {  // nobody listens yet
+      if (Store::connect(address, 1ms) || write(gate[1], &byte, 1) != 1) {
+        return "too early";
+      }
+    } else {
+      for (int i = 0; i < 2; ++i) {
+        if (read(gate[0], &byte, 1) != 1 || !host_store(address)) {
+          return "not hosted";
+        }
+      }
+    }
+    auto store = Store::connect(address, 60s);
+    if (!store || !store->add("here", 1)) {
+      return "no store";
+    }
+    if (rank == 0) {  // with this process the store ends
+      return store->wait({"read 1", "read 2"}, 60s) && store->get("here").value() == "3" ? "yes" : "no";
+    }
+    return store->set("read " + std::to_string(rank), "") ? "yes" : "no";
+  });
+  close(gate[0]);
+  close(gate[1]);
+
+  for (auto const& end : ends) {
+    CHECK(end.said == "yes");
+  }
+}
+
+TEST_CASE("host_store: a taken port is named with what to change", "[process]") {
+  auto const taken = cxxrun::store::listen_for_store({0, true}).value();
+  auto const hosted = host_store({"127.0.0.1", taken.port});
+  for (int const fd : taken.sockets) {
+    close(fd);
+  }
+
+  REQUIRE_FALSE(hosted);
+  CHECK(hosted.error().code == Errc::in_use);
+  CHECK(hosted.error().context == "rank 0 is to host the store, but port " + std::to_string(taken.port) +
+                                      " is taken by another program on this machine; choose another MASTER_PORT on "
+                                      "all ranks");
+}
