@@ -25,6 +25,7 @@
 #include "launcher/requeue_job.hpp"
 #include "launcher/signal_policy.hpp"
 #include "launcher/supervisor.hpp"
+#include "launcher/worker_memory.hpp"
 #include "rendezvous/client.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
@@ -114,6 +115,7 @@ class Agent {
     auto const& generation = action.generation;
     make_directories(generation);
     choose_cpus();
+    config_.facts.segment = memory_.begin();
     supervisor_->start(generation.number,
                        plan_workers(generation, config_.options, config_.facts, config_.environment));
     end_watch_.workers_run();
@@ -315,6 +317,7 @@ class Agent {
   Hosting hosting_{io_, config_, coordinator_handlers()};
   std::unique_ptr<rendezvous::CoordinatorLink> link_;
   std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers());
+  WorkerMemory memory_{io_};
   EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
   RequeueJob requeue_{config_.options, config_.environment};
   std::deque<agent::Event> inbox_;
@@ -349,6 +352,7 @@ class Agent {
         log(Level::error, "survived SIGKILL: " + line);
       }
       end_watch_.workers_end();
+      memory_.end();
       feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable)});
     };
     return on;

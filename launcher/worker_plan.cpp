@@ -86,6 +86,11 @@ void set_shared(Environment& environment, rendezvous::Generation const& generati
   environment["CXXRUN_RUN_ID"] = facts.run_id;
   environment["CXXRUN_STORE_ADDR"] = generation.master_addr;
   environment["CXXRUN_STORE_PORT"] = std::to_string(generation.store_port);
+  if (facts.segment.empty()) {
+    environment.erase("CXXRUN_SEGMENT");  // that of a cxxrun around this one
+  } else {
+    environment["CXXRUN_SEGMENT"] = facts.segment;
+  }
 }
 
 /// Where every device of the node is visible to its tasks, each counts itself among them; where a task sees devices of

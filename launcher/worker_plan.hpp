@@ -45,6 +45,7 @@ struct NodeFacts {
   std::string run_id;
   std::optional<TaskPlace> task{};    ///< one worker per task of srun's
   std::vector<CpuSet> cpu_sets = {};  ///< by local rank; empty: workers are not bound
+  std::string segment = {};           ///< CXXRUN_SEGMENT of this generation: where shared memory comes from; "" = unset
   bool operator==(NodeFacts const&) const = default;
 };
 

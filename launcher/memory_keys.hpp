@@ -1,0 +1,33 @@
+// MemoryKeys: which keys have memory on this node, in one generation. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <set>
+#include <string>
+
+namespace cxxrun::launcher {
+
+/// The first request for a key makes its memory; later ones get the same. Only the newest are kept: whoever comes for
+/// one that was given up is refused, and never gets another one than its mates have.
+class MemoryKeys {
+ public:
+  static constexpr std::size_t kKept = 16;
+  static constexpr std::size_t kRemembered = 65536;
+
+  struct Answer {
+    enum class What : std::uint8_t { make, have, refuse } what = What::refuse;
+    std::optional<std::uint64_t> drop;  ///< with make: the oldest, whose memory is given up
+    std::string why;                    ///< with refuse
+    bool operator==(Answer const&) const = default;
+  };
+  [[nodiscard]] Answer ask(std::uint64_t key);
+
+ private:
+  std::deque<std::uint64_t> kept_;  // oldest first
+  std::set<std::uint64_t> dropped_;
+};
+
+}  // namespace cxxrun::launcher
