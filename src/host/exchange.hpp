@@ -35,7 +35,7 @@ struct Plan {
   std::byte const* own = nullptr;  ///< this rank's contribution to its own part
   std::byte* reduced = nullptr;    ///< where that part's reduction goes
   std::size_t part = 0;            ///< its size
-  bool round = false;              ///< the reduction is rounded to the wire format, as those who get it see it
+  bool round = false;              ///< the reduction is the `result` of all flows: rounded as those who get it see it
   int relayed_from = -1;           ///< results to send are what comes from this node
   int distance = 0;                ///< how many nodes stand between this one and the source of the data
 };
@@ -64,7 +64,7 @@ class Exchange {
   void grant();
   bool send_some(Link& link);
   std::span<std::byte const> next_to_send(Link& link, std::size_t limit);
-  std::span<std::byte const> staged(Link& link, std::byte const* from, std::size_t size);
+  std::span<std::byte const> staged(Link& link, std::byte const* from, std::size_t count);
   bool receive_some(Link& link);
   void take_header(Link& link) const;
   [[nodiscard]] std::span<std::byte> room(Link& link);
@@ -101,7 +101,7 @@ class Exchange {
   int held_by_ = -1;
   std::vector<pollfd> watched_;
   std::vector<void const*> inputs_;
-  Scratch rounded_;
+  Scratch encoded_;  ///< this rank's results as they travel
 };
 
 }  // namespace cxxrun::host

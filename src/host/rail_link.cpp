@@ -58,10 +58,21 @@ PeerFailure failure_of(Link const& link, PeerFailure::Why why, std::uint64_t gen
           std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - patience.began)};
 }
 
-PeerFailure::Why why_of(int error) {
-  bool const silent = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN ||
-                      error == EHOSTDOWN || error == ENETRESET;
-  return silent ? PeerFailure::Why::lost : PeerFailure::Why::died;
+PeerFailure::Why why_of(int error, int rank) {
+  switch (error) {
+    case EPIPE:
+    case ECONNRESET:
+    case ECONNABORTED:
+    case ECONNREFUSED: return PeerFailure::Why::died;
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case ENETRESET:
+    case ENOTCONN: return PeerFailure::Why::lost;
+    default: throw Failure(fail(Errc::io, "cannot send to or receive from rank " + std::to_string(rank), error));
+  }
 }
 
 void listen_to(Link& link, std::uint64_t generation, Patience const& patience) {
@@ -75,7 +86,7 @@ void listen_to(Link& link, std::uint64_t generation, Patience const& patience) {
       continue;
     }
     if (n <= 0) {
-      link.ended = n == 0 ? PeerFailure::Why::died : why_of(errno);
+      link.ended = n == 0 ? PeerFailure::Why::died : why_of(errno, link.rank);
       link.end_seen = Clock::now();
       return;
     }

@@ -74,8 +74,8 @@ void listen_to(Link& link, std::uint64_t generation, Patience const& patience);
 [[nodiscard]] PeerFailure failure_of(Link const& link, PeerFailure::Why why, std::uint64_t generation,
                                      Patience const& patience);
 
-/// What a failed send or receive says about the peer.
-[[nodiscard]] PeerFailure::Why why_of(int error);
+/// What a failed send to or receive from `rank` says about it. Throws Failure for what is not about the peer (memory).
+[[nodiscard]] PeerFailure::Why why_of(int error, int rank);
 
 /// Tells all peers and closes; waits at most a moment for sockets that take nothing.
 void say_farewell(Links& links, wire::Farewell const& farewell) noexcept;

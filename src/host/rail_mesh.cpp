@@ -168,6 +168,13 @@ class Meeting {
     dial.pause = std::min(dial.pause * 3 / 2 + Millis(1), kLongestPause);
   }
 
+  void prepare(int fd, RailChannel channel) const {
+    send_at_once(fd);
+    if (channel == RailChannel::control) {
+      notice_silence(fd, config_.silence);
+    }
+  }
+
   void start(Dial& dial) {
     auto fd = begin_connect(peer(dial.node).address);
     if (!fd) {
@@ -185,7 +192,7 @@ class Meeting {
       if (error != 0) {
         return retry(dial, fail(Errc::closed, "cannot connect", error).message());
       }
-      prepare(dial.fd.get(), config_.silence);
+      prepare(dial.fd.get(), dial.channel);
       if (!greet(dial.fd.get(), greeting(dial.node, dial.channel))) {
         return retry(dial, "the connection broke at once");
       }
@@ -253,7 +260,7 @@ class Meeting {
       versions_differ(*from, theirs.version);
     }
     if (answered && static_cast<std::uint32_t>(theirs.channel) < wire::kRailChannels) {
-      prepare(guest.fd.get(), config_.silence);
+      prepare(guest.fd.get(), theirs.channel);
       socket_of(links_[static_cast<std::size_t>(node)], theirs.channel) = std::move(guest.fd);
     }
     return true;

@@ -49,9 +49,12 @@ Result<os::UniqueFd> begin_connect(StoreAddress const& address) {
   return fd;
 }
 
-// Unacknowledged data fails after TCP_USER_TIMEOUT, an idle connection after three keepalive probes.
-void prepare(int fd, std::chrono::milliseconds silence) {
+void send_at_once(int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+}
+
+// Keepalive probes are sent where nothing else is; TCP_USER_TIMEOUT is for a farewell that is not acknowledged.
+void notice_silence(int fd, std::chrono::milliseconds silence) {
   constexpr int kProbes = 3;
   auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(silence / (kProbes + 1)).count();
   int const pause = static_cast<int>(std::max<std::int64_t>(seconds, 1));

@@ -12,7 +12,11 @@ namespace cxxrun::host {
 /// Starts to connect to a literal address; poll(2) says when it is done.
 [[nodiscard]] Result<os::UniqueFd> begin_connect(StoreAddress const& address);
 
-/// No delays, and an error when the other host has been silent for `silence`.
-void prepare(int fd, std::chrono::milliseconds silence);
+/// No waiting for more to send.
+void send_at_once(int fd);
+
+/// An error (ETIMEDOUT) when the other host has answered nothing for `silence`. Only for connections on which little
+/// is sent: Linux counts a peer that does not read as silent, and a rank may be busy for minutes before it reads.
+void notice_silence(int fd, std::chrono::milliseconds silence);
 
 }  // namespace cxxrun::host

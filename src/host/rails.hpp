@@ -4,7 +4,7 @@
 // Each message starts with a header (call number, what is called, bytes): a peer in another call is noticed, named
 // and never added up. When a call fails, fail() tells the peers why before the connections close, so that every
 // survivor names the same culprit. A peer that dies closes its connections (FIN or RST); one that is there but late
-// is named when the patience ends; a host without power is noticed by TCP_USER_TIMEOUT and keepalive (lost).
+// is named when the patience ends; a host without power is noticed by keepalive (lost).
 //
 // Blocking; one thread at a time. Errors: PeerFailure, Failure (a peer in another call). After one, only fail() and
 // the destructor may follow.
@@ -38,7 +38,7 @@ struct RailConfig {
   std::vector<RailPeer> peers;  ///< by node, this rank included
   std::uint64_t generation = 0;
   std::uint64_t nonce = 0;  ///< of this communicator, the same on all ranks: strangers are turned away by it
-  /// A host that acknowledges nothing for so long is lost; at least 4 s where nothing is sent.
+  /// A host that answers nothing for so long is lost; at least 4 s.
   std::chrono::milliseconds silence = std::chrono::seconds(15);
 };
 

@@ -61,6 +61,9 @@ inline std::vector<RankEnd> run_rail(int nodes, std::function<std::string(int no
         listeners.clear();
         host::Rails rails(config, std::move(mine), mates, patience());
         try {
+          std::vector<std::span<std::byte const>> const sends(config.peers.size());
+          std::vector<std::span<std::byte>> const receives(config.peers.size());
+          rails.exchange(comm::Call{}, sends, receives, patience());  // all are connected now
           return body(node, rails);
         } catch (std::exception const& error) {
           rails.fail(std::current_exception());

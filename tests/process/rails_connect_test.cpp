@@ -1,0 +1,201 @@
+#include <cstring>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "src/host/rail_socket.hpp"
+#include "src/wire/rail_protocol.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/rail.hpp"
+
+using namespace cxxrun;
+using std::chrono::milliseconds;
+
+namespace {
+
+std::string connect(int node, std::vector<host::RailListener>& listeners, host::Patience const& patience,
+                    int* held = nullptr) {
+  test::NoMates mates;
+  os::UniqueFd mine = std::move(listeners[static_cast<std::size_t>(node)].fd);
+  auto const config = test::rail_config(node, listeners);
+  listeners.clear();
+  try {
+    host::Rails rails(config, std::move(mine), mates, patience);
+    float value = static_cast<float>(node);
+    comm::Call call;
+    call.kind = comm::Kind::all_reduce;
+    call.type = DType::f32;
+    call.count = 1;
+    rails.all_reduce(call, reinterpret_cast<std::byte*>(&value), 1, patience);
+    if (held != nullptr) {
+      *held = mates.held_by;
+    }
+    return std::to_string(value);
+  } catch (Failure const& error) {
+    return error.error().context;
+  } catch (PeerFailure const& error) {
+    return error.what();
+  }
+}
+
+wire::RailGreeting greeting(int from, int to) {
+  wire::RailGreeting greeting;
+  greeting.from = test::rank_of(from);
+  greeting.to = test::rank_of(to);
+  greeting.generation = 7;
+  greeting.nonce = 0x1234'5678'9abc'def0;
+  return greeting;
+}
+
+void wait_for(int fd, short events) {
+  pollfd entry{fd, events, 0};
+  REQUIRE(::poll(&entry, 1, 20'000) == 1);
+}
+
+os::UniqueFd stranger(host::RailListener const& listener, std::string const& words) {
+  auto fd = or_throw(host::begin_connect(listener.address));
+  wait_for(fd.get(), POLLOUT);
+  REQUIRE(::send(fd.get(), words.data(), words.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(words.size()));
+  return fd;
+}
+
+template <class T>
+std::string bytes_of_value(T const& value) {
+  return {reinterpret_cast<char const*>(&value), sizeof value};
+}
+
+wire::RailGreeting read_greeting(int fd) {
+  wire::RailGreeting theirs;
+  std::size_t got = 0;
+  while (got < sizeof theirs) {
+    wait_for(fd, POLLIN);
+    auto const n = ::recv(fd, reinterpret_cast<char*>(&theirs) + got, sizeof theirs - got, 0);
+    REQUIRE(n > 0);
+    got += static_cast<std::size_t>(n);
+  }
+  return theirs;
+}
+
+}  // namespace
+
+TEST_CASE("strangers at the door hold nobody up") {
+  auto listeners = test::loopback_listeners(3);
+  auto other_job = greeting(0, 1);
+  other_job.nonce ^= 1;
+  auto other_generation = greeting(0, 1);
+  other_generation.generation = 6;
+  auto higher_node = greeting(2, 1);
+  std::vector<os::UniqueFd> strangers;
+  for (auto const& listener : listeners) {  // they come first and stay connected
+    for (std::string const& words :
+         {std::string(), std::string("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: x\r\n\r\n"),
+          std::string(40, '\0'), bytes_of_value(greeting(0, 1)).substr(0, 39), bytes_of_value(other_job),
+          bytes_of_value(other_generation), bytes_of_value(higher_node)}) {
+      strangers.push_back(stranger(listener, words));
+    }
+  }
+  auto const ends = test::run_ranks(3, [&](int node) { return connect(node, listeners, test::patience()); });
+  for (auto const& end : ends) {
+    CHECK(end.said == "3.000000");
+  }
+}
+
+TEST_CASE("a peer of another version is named by whoever is connected to") {
+  auto listeners = test::loopback_listeners(2);
+  auto later = greeting(0, 1);
+  later.version = 99;
+  auto const guest = stranger(listeners[1], bytes_of_value(later));
+  auto const ends =
+      test::run_ranks(2, [&](int node) { return node == 0 ? "" : connect(node, listeners, test::patience()); });
+  CHECK(ends[1].said ==
+        "rank 10 on node0 speaks version 99 of the protocol between nodes, rank 11 on node1 version 1: "
+        "build all ranks with the same version of cxxrun");
+  CHECK(read_greeting(guest.get()).version == wire::kRailVersion);
+}
+
+TEST_CASE("a peer of another version is named by whoever connects") {
+  auto listeners = test::loopback_listeners(2);
+  auto const ends = test::run_ranks(
+      2, [&](int node) { return node == 1 ? "" : connect(node, listeners, test::patience()); },
+      [&](auto const&) {
+        wait_for(listeners[1].fd.get(), POLLIN);
+        os::UniqueFd const fd(::accept(listeners[1].fd.get(), nullptr, nullptr));
+        CHECK(read_greeting(fd.get()).version == wire::kRailVersion);
+        auto later = greeting(1, 0);
+        later.version = 99;
+        auto const words = bytes_of_value(later);
+        ::send(fd.get(), words.data(), words.size(), MSG_NOSIGNAL);
+        pollfd closed{fd.get(), POLLIN, 0};
+        ::poll(&closed, 1, 20'000);
+      });
+  CHECK(ends[0].said.find("rank 11 on node1 speaks version 99") == 0);
+}
+
+TEST_CASE("a peer that never comes is named by all, with the reason") {
+  int const missing = GENERATE(0, 1, 2);
+  bool const listens = GENERATE(true, false);
+  CAPTURE(missing, listens);
+  auto listeners = test::loopback_listeners(3);
+  if (!listens) {
+    listeners[static_cast<std::size_t>(missing)].fd.reset();
+  }
+  auto const ends = test::run_ranks(
+      3, [&](int node) { return node == missing ? "" : connect(node, listeners, test::patience(milliseconds(300))); });
+  for (int node = 0; node < 3; ++node) {
+    if (node != missing) {
+      auto const& said = ends[static_cast<std::size_t>(node)].said;
+      CAPTURE(said);
+      CHECK(said.find("could not connect to all nodes within 300 ms: rank " + std::to_string(10 + missing) +
+                      " on node" + std::to_string(missing)) != std::string::npos);
+    }
+  }
+  if (missing == 2 && !listens) {
+    CHECK(ends[0].said.find("Connection refused") != std::string::npos);
+  }
+}
+
+TEST_CASE("a peer may start to listen after the others have tried") {
+  auto listeners = test::loopback_listeners(2);
+  auto const port = listeners[1].address.port;
+  listeners[1].fd.reset();
+  int tried[2];
+  REQUIRE(::pipe(tried) == 0);
+  struct Watch : test::NoMates {
+    int fd = -1;
+    int looks = 0;
+    void check(host::Patience const& /*patience*/) override {
+      if (++looks == 20) {  // the first attempt was refused long ago: on loopback at once
+        char const c = 0;
+        static_cast<void>(!::write(fd, &c, 1));
+      }
+    }
+  };
+  auto const ends = test::run_ranks(2, [&](int node) -> std::string {
+    if (node == 1) {
+      char c = 0;
+      static_cast<void>(!::read(tried[0], &c, 1));
+      listeners[1].fd.reset(::socket(AF_INET, SOCK_STREAM, 0));
+      int const on = 1;
+      ::setsockopt(listeners[1].fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+      sockaddr_in address{};
+      address.sin_family = AF_INET;
+      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      address.sin_port = htons(port);
+      if (::bind(listeners[1].fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 ||
+          ::listen(listeners[1].fd.get(), 5) != 0) {
+        return "cannot listen again";
+      }
+      return connect(node, listeners, test::patience());
+    }
+    Watch mates;
+    mates.fd = tried[1];
+    auto const config = test::rail_config(node, listeners);
+    host::Rails const rails(config, std::move(listeners[0].fd), mates, test::patience());
+    return "connected";
+  });
+  CHECK(ends[0].said == "connected");
+}
+
+TEST_CASE("an address that is none is refused by name") {
+  REQUIRE_THROWS_WITH(host::listen_for_rails("localhost"), Catch::Contains("\"localhost\" is not an IPv4 or IPv6"));
+}

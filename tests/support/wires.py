@@ -1,0 +1,87 @@
+"""Network namespaces joined by veth pairs: hosts on wires of a chosen speed that can be cut. Needs root.
+
+A namespace lives as long as the process that holds it, and that ends with this one: nothing stays behind."""
+import os
+import shutil
+import subprocess
+
+
+def missing():
+    """Why there can be none here, or None."""
+    if os.geteuid() != 0:
+        return "needs root for network namespaces"
+    for program in ("ip", "tc", "unshare", "nsenter"):
+        if shutil.which(program) is None:
+            return f"needs the program {program}"
+    probe = subprocess.run(["unshare", "--net", "ip", "link", "add", "x0", "type", "veth", "peer", "name", "x1"],
+                           capture_output=True, text=True)
+    return None if probe.returncode == 0 else f"cannot make a network namespace: {probe.stderr.strip()}"
+
+
+class Host:
+    def __init__(self, address):
+        self.address = address
+        # Ends when its standard input closes, which the kernel does whatever happens to this process.
+        self.holder = subprocess.Popen(["unshare", "--net", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.holder.stdin.write(b"\n")
+        self.holder.stdin.flush()
+        self.holder.stdout.read(1)  # it is in its namespace now
+        self.net = f"/proc/{self.holder.pid}/ns/net"
+        self.run("ip", "link", "set", "lo", "up")
+
+    def run(self, *command):
+        subprocess.run(["nsenter", f"--net={self.net}", *command], check=True, capture_output=True, text=True)
+
+    @property
+    def word(self):
+        """What rails_load takes."""
+        return f"{self.net}={self.address}"
+
+    def close(self):
+        self.holder.communicate()
+
+
+class Wires:
+    """`count` hosts on a switch, or two on one wire; `rate` in the words of tc, such as "1gbit"."""
+
+    def __init__(self, count, rate=None, switch=True):
+        self.hosts = [Host(f"10.77.0.{i + 1}") for i in range(count)]
+        self.switch = Host("") if switch else None
+        if self.switch:
+            self.switch.run("ip", "link", "add", "br0", "type", "bridge")
+            self.switch.run("ip", "link", "set", "br0", "up")
+        for i, host in enumerate(self.hosts):
+            other = self.switch or self.hosts[1]
+            if not self.switch and i == 1:
+                break
+            name = f"port{i}" if self.switch else "eth0"
+            host.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", name, "netns",
+                     str(other.holder.pid))
+            if self.switch:
+                self.switch.run("ip", "link", "set", name, "master", "br0")
+                self.switch.run("ip", "link", "set", name, "up")
+                if rate:
+                    self._shape(self.switch, name, rate)
+        for host in self.hosts:
+            host.run("ip", "address", "add", f"{host.address}/24", "dev", "eth0")
+            host.run("ip", "link", "set", "eth0", "up")
+            if rate:
+                self._shape(host, "eth0", rate)
+
+    @staticmethod
+    def _shape(host, device, rate):
+        host.run("tc", "qdisc", "add", "dev", device, "root", "tbf", "rate", rate, "burst", "256kb", "limit", "2mb")
+
+    def cut(self, i):
+        """Pulls the plug in the wall: both ends see nothing but silence."""
+        self.switch.run("ip", "link", "set", f"port{i}", "nomaster")
+
+    def close(self):
+        for host in self.hosts + ([self.switch] if self.switch else []):
+            host.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
