@@ -108,7 +108,7 @@ TEST_CASE("wire: tables decode to the same bits, NaNs too", "[unit]") {
       decoded.emplace_back(0x10000);
       table->decode[wire](encoded.data(), decoded.back().data(), 0x10000);
     }
-    CHECK(bits_of(decoded.front()) == bits_of(decoded.back()));
+    CHECK((bits_of(decoded.front()) == bits_of(decoded.back())));
   }
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("wire: f32 itself goes through unchanged", "[unit]") {
   CHECK(std::memcmp(bytes.data(), values.data(), 4004) == 0);
   std::vector<float> back(1001);
   decode(Wire::same, bytes.data(), back.data(), 1001);
-  CHECK(bits_of(back) == bits_of(values));
+  CHECK((bits_of(back) == bits_of(values)));
   std::vector<float> sum(1001, 1.0F);
   std::vector<float> const twos(1001, 2.0F);
   std::memcpy(bytes.data(), twos.data(), 4004);
@@ -144,8 +144,8 @@ TEST_CASE("wire: a program that flushes subnormals to zero gets the same bits", 
       table->decode[wire](encoded.data(), flushed.data(), 0x10000);
       table->encode[wire](values.data(), rounded_flushed.data(), 0x10000);
       _mm_setcsr(before);
-      CHECK(bits_of(flushed) == bits_of(decoded));
-      CHECK(rounded_flushed == rounded);
+      CHECK((bits_of(flushed) == bits_of(decoded)));
+      CHECK((rounded_flushed == rounded));
     }
   }
 }
