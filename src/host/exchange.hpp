@@ -66,7 +66,7 @@ class Exchange {
   std::span<std::byte const> next_to_send(Link& link, std::size_t limit);
   std::span<std::byte const> staged(Link& link, std::byte const* from, std::size_t count);
   bool receive_some(Link& link);
-  void take_header(Link& link) const;
+  void take_header(Link const& link) const;
   [[nodiscard]] std::span<std::byte> room(Link& link);
   void took(Link& link, std::size_t bytes);
   void reduce_ready();

@@ -77,24 +77,25 @@ bool Exchange::send_some(Link& link) {
   return true;
 }
 
-void Exchange::take_header(Link& link) const {
+void Exchange::take_header(Link const& link) const {
   wire::RailHeader header;
   std::memcpy(&header, link.header_in.data(), sizeof header);
   comm::Call const theirs = wire::call_of(header);
   if (auto sentence = comm::disagreement(rank_, plan_->call, link.rank, theirs)) {
     throw Failure(fail(Errc::usage, *sentence));
   }
-  std::string const they = "rank " + std::to_string(link.rank) + " on " + link.host;
+  if (header.number == number_ && header.bytes == total_in(link)) {
+    return;
+  }
+  std::string text = "rank " + std::to_string(link.rank) + " on " + link.host;
   if (header.number != number_) {
-    throw Failure(fail(Errc::usage, they + " is in call " + std::to_string(header.number) + ", rank " +
-                                        std::to_string(rank_) + " in call " + std::to_string(number_) + ": " +
-                                        comm::describe(theirs)));
+    text += " is in call " + std::to_string(header.number) + ", rank " + std::to_string(rank_) + " in call " +
+            std::to_string(number_) + ": " + comm::describe(theirs);
+  } else {
+    text += " sends " + std::to_string(header.bytes) + " bytes in " + comm::describe(theirs) + ", rank " +
+            std::to_string(rank_) + " expects " + std::to_string(total_in(link));
   }
-  if (header.bytes != total_in(link)) {
-    throw Failure(fail(Errc::usage, they + " sends " + std::to_string(header.bytes) + " bytes in " +
-                                        comm::describe(theirs) + ", rank " + std::to_string(rank_) + " expects " +
-                                        std::to_string(total_in(link))));
-  }
+  throw Failure(fail(Errc::usage, text));
 }
 
 std::span<std::byte> Exchange::room(Link& link) {

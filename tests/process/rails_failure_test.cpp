@@ -40,6 +40,7 @@ std::string report(std::function<void()> const& calls) {
 std::string report(host::Rails& rails, std::function<void()> const& calls) {
   return report([&] {
     try {
+      test::meet(rails);
       calls();
     } catch (...) {
       rails.fail(std::current_exception());
@@ -165,7 +166,10 @@ TEST_CASE("sizes that differ although the calls agree are a Failure") {
     std::size_t const mine = node == 0 ? 60 : 50;
     std::vector<std::span<std::byte const>> const sends(2, {data.data(), mine});
     std::vector<std::span<std::byte>> const receives(2, {data.data(), 60});
-    return report(rails, [&] { rails.exchange(sum_of(1), sends, receives, test::patience()); });
+    return report(rails, [&] {
+      rails.exchange(sum_of(1), sends, receives, test::patience());
+      rails.exchange(sum_of(1), sends, receives, test::patience());  // node 1 got what it expected
+    });
   });
   for (auto const& end : ends) {
     CHECK(end.said == "rank 11 on node1 sends 50 bytes in all_reduce of 1 f32, sum, rank 10 expects 60");
@@ -202,6 +206,9 @@ TEST_CASE("what a rank's call failed with is what its peers throw") {
   bool const somebody_else = GENERATE(true, false);
   auto const ends = test::run_rail(3, [&](int node, host::Rails& rails) -> std::string {
     float value = 1;
+    if (node == 1) {
+      test::meet(rails);
+    }
     if (node == 1 && somebody_else) {
       rails.fail(
           std::make_exception_ptr(PeerFailure(PeerFailure::Why::died, 42, "node1", 7, std::chrono::microseconds(1))));

@@ -183,3 +183,53 @@ TEST_CASE("a broadcast brings the root's bytes to every node, from any root") {
     return wrong;
   }));
 }
+
+TEST_CASE("every node has the same bits, and the next run has them too") {
+  int const nodes = GENERATE(2, 3, 5);
+  auto const wire = GENERATE(Wire::same, Wire::bf16, Wire::f16);
+  CAPTURE(nodes, static_cast<int>(wire));
+  auto const run = [&] {
+    return test::run_rail(nodes, [&](int node, host::Rails& rails) {
+      constexpr std::size_t kCount = 300'007;
+      std::vector<float> data(kCount);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        data[i] = 1.0F / static_cast<float>(i % 1013 + 1) - 0.1F * static_cast<float>(node);
+      }
+      Call call = call_of(Kind::all_reduce, DType::f32, kCount, ReduceOp::sum, wire);
+      call.scale = 1.0F / static_cast<float>(nodes);
+      rails.all_reduce(call, bytes(data), kCount, test::patience());
+      return std::string(reinterpret_cast<char const*>(data.data()), kCount * sizeof(float));
+    });
+  };
+  auto const first = run();
+  auto const second = run();
+  for (auto const& ends : {first, second}) {
+    for (auto const& end : ends) {
+      CHECK((end.status == 0 && end.said == first.front().said));
+    }
+  }
+}
+
+TEST_CASE("sums of 16-bit types are rounded once, and scaled before that") {
+  check_all_said(test::run_rail(3, [](int node, host::Rails& rails) {
+    std::vector<bfloat16> data(5, bfloat16(node == 0 ? 256.0F : 1.0F));  // 257 is no bf16, 258 is
+    Call call = call_of(Kind::all_reduce, DType::bf16, data.size());
+    rails.all_reduce(call, bytes(data), data.size(), test::patience());
+    std::string wrong = data[4] == bfloat16(258.0F) ? "" : "rounded in between; ";
+    std::vector<float16> small(5, float16(40'000.0F));  // the sum overflows, the mean does not
+    call.type = DType::f16;
+    call.scale = 0.25F;
+    rails.all_reduce(call, bytes(small), small.size(), test::patience());
+    return wrong + (small[0] == float16(30'000.0F) ? "" : "scaled too late");
+  }));
+}
+
+TEST_CASE("with a wire format the sum is of f32 and what arrives is what the owner keeps") {
+  check_all_said(test::run_rail(2, [](int node, host::Rails& rails) {
+    // 1 + 2^-10 needs more than bf16 has: each contribution and each result is rounded to it.
+    std::vector<float> data(1000, node == 0 ? 256.0F : 1.0F);
+    rails.all_reduce(call_of(Kind::all_reduce, DType::f32, data.size(), ReduceOp::sum, Wire::bf16), bytes(data),
+                     data.size(), test::patience());
+    return compare<float>("wire", data, [](std::size_t) { return 256; });
+  }));
+}

@@ -48,6 +48,14 @@ inline std::vector<host::RailListener> loopback_listeners(int nodes) {
   return listeners;
 }
 
+/// Returns when all nodes are connected: one that fails at once would make the others' constructors throw.
+inline void meet(host::Rails& rails) {
+  constexpr std::size_t kMostNodes = 8;
+  std::vector<std::span<std::byte const>> const sends(kMostNodes);
+  std::vector<std::span<std::byte>> const receives(kMostNodes);
+  rails.exchange(comm::Call{}, sends, receives, patience());
+}
+
 /// `body(node, rails)` on every node, connected. What a body throws is told to the peers and is what the rank said.
 inline std::vector<RankEnd> run_rail(int nodes, std::function<std::string(int node, host::Rails& rails)> const& body,
                                      std::function<void(std::vector<pid_t> const&)> const& meanwhile = {}) {
@@ -61,9 +69,6 @@ inline std::vector<RankEnd> run_rail(int nodes, std::function<std::string(int no
         listeners.clear();
         host::Rails rails(config, std::move(mine), mates, patience());
         try {
-          std::vector<std::span<std::byte const>> const sends(config.peers.size());
-          std::vector<std::span<std::byte>> const receives(config.peers.size());
-          rails.exchange(comm::Call{}, sends, receives, patience());  // all are connected now
           return body(node, rails);
         } catch (std::exception const& error) {
           rails.fail(std::current_exception());
