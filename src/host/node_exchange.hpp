@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
 #include <span>
 #include <vector>
 
 #include "src/comm/call.hpp"
+#include "src/host/buffers.hpp"
 #include "src/host/fault_points.hpp"
 #include "src/host/node_group.hpp"
 
@@ -101,7 +101,7 @@ void NodeExchange::copy_in(Shown<Part> const& shown, std::size_t at, std::size_t
   for (std::size_t p = 0; p < shown.parts; ++p) {
     auto const range = window_of(shown.part(group_.index(), p), at, window);
     if (range.bytes > 0) {
-      std::memcpy(to + p * window, static_cast<std::byte const*>(shown.mine) + range.offset, range.bytes);
+      stream_bytes(to + p * window, static_cast<std::byte const*>(shown.mine) + range.offset, range.bytes);
     }
   }
 }

@@ -1,7 +1,5 @@
 #include "src/host/shared_collectives.hpp"
 
-#include <cstring>
-
 #include "src/comm/node_map.hpp"
 #include "src/comm/reduce.hpp"
 #include "src/host/buffers.hpp"
@@ -69,7 +67,7 @@ void SharedCollectives::all_reduce(Call const& call, Patience const& patience) {
     exchange_.next_piece();
     if (copies_in) {
       fault_point(FaultPoint::copy_in);
-      std::memcpy(group_.staging(group_.index(), exchange_.piece()), in_of(call) + at, std::min(window, bytes - at));
+      stream_bytes(group_.staging(group_.index(), exchange_.piece()), in_of(call) + at, std::min(window, bytes - at));
     }
   };
   copy_in(0);
