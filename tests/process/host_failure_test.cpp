@@ -3,6 +3,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <numeric>
 #include <set>
 #include <string>
 #include <sys/mman.h>
@@ -30,6 +31,7 @@ constexpr std::size_t kCount = 3 * host::kPieceBytes / sizeof(float) + 5;  // th
 /// Memory that the test and its ranks share.
 struct Board {
   std::array<std::atomic<pid_t>, 256> pids{};
+  std::array<std::atomic<int>, 256> thrown{};
   std::atomic<int> flag{0};
   static Board& make() {
     void* const page = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -83,44 +85,49 @@ struct Scene {
   std::size_t count = kCount;
 };
 
-/// Worlds of kRanks ranks, all at once; in each, the victim acts in its third call. What each rank said, by world.
-std::vector<std::vector<test::RankEnd>> play(std::vector<Scene> const& scenes, std::chrono::milliseconds op_timeout) {
+/// Worlds of such nodes, all at once; in each, the victim acts in its third call. What each rank said, by world.
+std::vector<std::vector<test::RankEnd>> play(std::vector<int> const& sizes, std::vector<Scene> const& scenes,
+                                             std::chrono::milliseconds op_timeout) {
+  int const ranks = std::accumulate(sizes.begin(), sizes.end(), 0);
   std::vector<NodeWorld> nodes;
   for (std::size_t i = 0; i < scenes.size(); ++i) {
-    nodes.emplace_back(std::vector{kRanks}, false, op_timeout);
+    nodes.emplace_back(sizes, false, op_timeout);
   }
   Board& board = Board::make();
-  auto const ends = test::run_ranks(kRanks * static_cast<int>(scenes.size()), [&](int number) {
-    auto const world = static_cast<std::size_t>(number / kRanks);
-    int const rank = number % kRanks;
+  auto const ends = test::run_ranks(ranks * static_cast<int>(scenes.size()), [&](int number) {
+    auto const world = static_cast<std::size_t>(number / ranks);
+    int const rank = number % ranks;
     auto const& scene = scenes[world];
     setenv("CXXRUN_FAULT", ("rank=1,call=3,at=" + scene.at + ",do=" + scene.how).c_str(), 1);
     host::arm_faults(rank);
     board.pids[static_cast<std::size_t>(number)] = getpid();
     auto const backend = nodes[world].join(rank);
-    auto said = thrown_by(*backend, [&] { call_often(*backend, scene.kind, scene.count, 5); });
-    if (scene.how == "stop" && rank != kVictim) {
-      kill(board.pids[world * kRanks + kVictim], SIGKILL);
+    auto said = thrown_by(*backend, [&] { call_often(*backend, scene.kind, scene.count, 5, ranks); });
+    if (scene.how == "stop" && rank != kVictim && ++board.thrown[world] == ranks - 1) {
+      kill(board.pids[world * static_cast<std::size_t>(ranks) + kVictim], SIGKILL);
     }
     return said;
   });
   std::vector<std::vector<test::RankEnd>> by_world;
   for (std::size_t i = 0; i < scenes.size(); ++i) {
-    auto const first = ends.begin() + static_cast<std::ptrdiff_t>(i) * kRanks;
-    by_world.emplace_back(first, first + kRanks);
+    auto const first = ends.begin() + static_cast<std::ptrdiff_t>(i) * ranks;
+    by_world.emplace_back(first, first + ranks);
   }
   return by_world;
 }
 
-void require_survivors_say(std::vector<Scene> const& scenes, std::chrono::milliseconds op_timeout,
-                           std::string const& what) {
-  auto const worlds = play(scenes, op_timeout);
+void require_survivors_say(std::vector<int> const& sizes, std::vector<Scene> const& scenes,
+                           std::chrono::milliseconds op_timeout, std::string const& what) {
+  auto const worlds = play(sizes, scenes, op_timeout);
   for (std::size_t i = 0; i < scenes.size(); ++i) {
     INFO(scenes[i].how << " at " << scenes[i].at << " of " << comm::describe({.kind = scenes[i].kind}) << " of "
                        << scenes[i].count);
     CHECK(worlds[i][kVictim].status != 0);  // the point was reached
-    CHECK(worlds[i][0].said == what);
-    CHECK(worlds[i][2].said == what);
+    for (std::size_t rank = 0; rank < worlds[i].size(); ++rank) {
+      if (rank != kVictim) {
+        CHECK(worlds[i][rank].said == what);
+      }
+    }
   }
 }
 
@@ -151,15 +158,52 @@ std::vector<Scene> scenes_of(std::string const& how) {
 }  // namespace
 
 TEST_CASE("a mate that is killed at any point of any call is named by every survivor") {
-  require_survivors_say(scenes_of("kill"), std::chrono::minutes(2), "died 1 on here, generation 7");
+  require_survivors_say({kRanks}, scenes_of("kill"), std::chrono::minutes(2), "died 1 on here, generation 7");
 }
 
 TEST_CASE("a mate that exits at any point of any call is named by every survivor") {
-  require_survivors_say(scenes_of("exit"), std::chrono::minutes(2), "died 1 on here, generation 7");
+  require_survivors_say({kRanks}, scenes_of("exit"), std::chrono::minutes(2), "died 1 on here, generation 7");
 }
 
 TEST_CASE("a mate that stops at any point of any call is named when the patience of the others ends") {
-  require_survivors_say(scenes_of("stop"), std::chrono::seconds(4), "timeout 1 on here, generation 7");
+  require_survivors_say({kRanks}, scenes_of("stop"), std::chrono::seconds(4), "timeout 1 on here, generation 7");
+}
+
+TEST_CASE("a death and a stop between nodes are named by every survivor of all nodes") {
+  std::vector<Scene> scenes;
+  for (Kind const kind :
+       {Kind::all_reduce, Kind::reduce_scatter, Kind::all_gather, Kind::broadcast, Kind::all_to_all}) {
+    for (char const* const at : {"enter", "rail", "rail_middle", "meet", "leave"}) {
+      scenes.push_back({kind, at, "kill", kCount});
+    }
+  }
+  scenes.push_back({Kind::all_reduce, "enter", "kill", 3});
+  scenes.push_back({Kind::barrier, "enter", "kill", 0});
+  require_survivors_say({2, 2}, scenes, std::chrono::minutes(2), "died 1 on node0, generation 7");
+  require_survivors_say({1, 1, 1}, scenes, std::chrono::minutes(2), "died 1 on node1, generation 7");
+  for (auto& scene : scenes) {
+    scene.how = "stop";
+  }
+  require_survivors_say({2, 2}, scenes, std::chrono::seconds(5), "timeout 1 on node0, generation 7");
+}
+
+TEST_CASE("calls that differ between nodes fail on every rank") {
+  std::vector<float> data(200'000);
+  Call const call{.kind = Kind::all_reduce, .type = DType::f32, .count = 100, .in = data.data(), .out = data.data()};
+  std::vector<Call> others(4, call);
+  others[0].count = 200'000;
+  others[1].type = DType::i32;
+  others[2].kind = Kind::barrier;
+  others[3].kind = Kind::broadcast;
+  for (auto const& other : others) {
+    NodeWorld node({2, 2});
+    for (auto const& end : test::run_ranks(4, [&](int rank) {
+           auto const backend = node.join(rank);
+           return thrown_by(*backend, [&] { backend->run(rank >= 2 ? other : call); });
+         })) {
+      CHECK(end.said.find("failure: ranks disagree about the ") == 0);
+    }
+  }
 }
 
 TEST_CASE("a death while nobody waits is thrown by the next call") {
