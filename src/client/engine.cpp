@@ -1,7 +1,8 @@
 #include "src/client/engine.hpp"
 
-#include <csignal>
 #include <utility>
+
+#include "src/client/quiet_thread.hpp"
 
 namespace cxxrun::client {
 
@@ -41,7 +42,7 @@ std::uint64_t Engine::submit(comm::Call const& call) {
     wait_until(asked_ + 1 - kSlots);
   }
   if (!thread_.joinable()) {
-    start_thread();
+    thread_ = start_quiet_thread([this] { work(); });
   }
   std::uint64_t const ticket = ++asked_;
   slots_[ticket % kSlots] = call;
@@ -71,16 +72,6 @@ void Engine::wait_until(std::uint64_t completed) {
   waiting_.fetch_add(1, std::memory_order_seq_cst);
   work_done_.wait(lock, [&] { return completed_.load(std::memory_order_seq_cst) >= completed; });
   waiting_.fetch_sub(1, std::memory_order_relaxed);
-}
-
-// A thread of the library must not run the program's signal handlers.
-void Engine::start_thread() {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread([this] { work(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Engine::work() {

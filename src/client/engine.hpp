@@ -56,7 +56,6 @@ class Engine {
 
   void work();
   [[nodiscard]] bool await_call(std::uint64_t next);
-  void start_thread();
   void wait_until(std::uint64_t completed);
   void note_failure(std::uint64_t ticket) noexcept;  // in a catch block
   void keep(std::uint64_t ticket, Reason reason) noexcept;

@@ -2,14 +2,19 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fcntl.h>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <sys/eventfd.h>
+#include <thread>
 #include <utility>
 
 #include "cxxrun/failure.hpp"
+#include "src/client/host_store.hpp"
 #include "src/client/local_facts.hpp"
 #include "src/client/meeting.hpp"
+#include "src/client/quiet_thread.hpp"
 #include "src/client/solo_backend.hpp"
 #include "src/comm/join_record.hpp"
 #include "src/host/fault_points.hpp"
@@ -72,6 +77,11 @@ void settle(WorkerEnv const& env, Openings& mine) {
 }
 
 Roster meet(WorkerEnv const& env, Openings& mine, std::optional<Error> const& obstacle, MeetingConfig config) {
+  if (config.serves) {
+    if (auto const hosted = host_store(*env.store); !hosted) {
+      throw Failure(in_context(mine.record, hosted.error()));
+    }
+  }
   auto store = Store::connect(*env.store, config.timeout);
   if (!store) {
     throw Failure(obstacle ? *obstacle : in_context(mine.record, store.error()));
@@ -83,60 +93,80 @@ Roster meet(WorkerEnv const& env, Openings& mine, std::optional<Error> const& ob
   return meeting.meet();
 }
 
-/// The memory that this node shares; the node's first rank hands it out, or the agent does.
-os::UniqueFd fetch_segment(WorkerEnv const& env, Openings& mine, Roster const& roster, comm::NodeMap const& map,
+/// The memory that this node shares, from the agent or from the node's first rank.
+os::UniqueFd fetch_segment(WorkerEnv const& env, JoinRecord const& mine, JoinRecord const& leader, std::uint64_t key,
                            TimePoint deadline) {
-  auto const& ranks = map.nodes[static_cast<std::size_t>(map.node)];
-  JoinRecord const& leader = roster[static_cast<std::size_t>(ranks.front())];
-  std::uint64_t const key = comm::segment_key(roster.front().nonce, leader.rank);
   auto const began = Clock::now();
-  if (leader.rank != env.rank || leader.segment_of_agent) {
-    auto segment = host::fetch_segment(leader.segment, key, env.rank, deadline);
-    if (!segment && segment.error().code == Errc::closed && !leader.segment_of_agent) {
-      throw PeerFailure(PeerFailure::Why::died, leader.rank, leader.host, env.generation,
-                        std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began));
-    }
-    if (!segment) {
-      throw Failure(in_context(mine.record, segment.error()));
-    }
-    return *std::move(segment);
+  auto segment = host::fetch_segment(leader.segment, key, env.rank, deadline);
+  if (!segment && segment.error().code == Errc::closed && !leader.segment_of_agent) {
+    throw PeerFailure(PeerFailure::Why::died, leader.rank, leader.host, env.generation,
+                      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began));
   }
-  auto segment = host::make_segment();
-  auto const served = segment ? mine.segment->serve(segment->get(), key, {ranks.begin() + 1, ranks.end()}, deadline)
-                              : Result<void>(segment.error());
-  if (!served) {
-    throw Failure(in_context(mine.record, served.error()));
+  if (!segment) {
+    throw Failure(in_context(mine, segment.error()));
   }
   return *std::move(segment);
 }
 
-Joined connect(WorkerEnv const& env, Openings& mine, Roster const& roster, TimePoint deadline) {
-  Joined joined;
+/// Hands the node's memory to the mates while this rank meets them in it: who does not come is named there.
+class Handing {
+ public:
+  Handing(host::SegmentServer& server, int segment, std::uint64_t key, std::vector<int> mates, TimePoint deadline)
+      : stop_(::eventfd(0, EFD_CLOEXEC)) {
+    thread_ = start_quiet_thread([this, &server, segment, key, mates = std::move(mates), deadline] {
+      static_cast<void>(server.serve(segment, key, mates, deadline, stop_.get()));
+    });
+  }
+  ~Handing() {
+    static_cast<void>(::eventfd_write(stop_.get(), 1));
+    thread_.join();
+  }
+  Handing(Handing const&) = delete;
+  Handing& operator=(Handing const&) = delete;
+
+ private:
+  os::UniqueFd stop_;
+  std::thread thread_;
+};
+
+host::HostConfig host_config(WorkerEnv const& env, Openings const& mine, Roster const& roster) {
+  host::HostConfig config;
   std::vector<std::string> keys;
-  host::HostConfig setup;
   for (JoinRecord const& record : roster) {
-    joined.hosts.push_back(record.host);
+    config.hosts.push_back(record.host);
+    config.addresses.push_back(record.rail);
     keys.push_back(record.host_key);
-    setup.addresses.push_back(record.rail);
   }
-  setup.map = comm::make_node_map(env.rank, keys);
-  setup.hosts = joined.hosts;
-  setup.generation = env.generation;
-  setup.nonce = roster.front().nonce;
-  setup.enough_cpus = enough_cpus(roster, setup.map.nodes[static_cast<std::size_t>(setup.map.node)]);
-  setup.op_timeout = mine.op_timeout;
+  config.map = comm::make_node_map(env.rank, keys);
+  config.generation = env.generation;
+  config.nonce = roster.front().nonce;
+  config.enough_cpus = enough_cpus(roster, config.map.nodes[static_cast<std::size_t>(config.map.node)]);
+  config.op_timeout = mine.op_timeout;
+  return config;
+}
+
+Joined connect(WorkerEnv const& env, Openings& mine, Roster const& roster, TimePoint deadline) {
+  host::HostConfig config = host_config(env, mine, roster);
+  Joined joined{{}, config.hosts};
+  std::vector<int> mates = config.map.nodes[static_cast<std::size_t>(config.map.node)];
+  JoinRecord const& leader = roster[static_cast<std::size_t>(mates.front())];
+  std::uint64_t const key = comm::segment_key(config.nonce, leader.rank);
   os::UniqueFd segment;
-  if (setup.map.node_size() > 1) {
-    segment = fetch_segment(env, mine, roster, setup.map, deadline);
+  os::UniqueFd handed;
+  std::optional<Handing> handing;
+  if (mates.size() > 1 && (leader.rank != env.rank || leader.segment_of_agent)) {
+    segment = fetch_segment(env, mine.record, leader, key, deadline);
+  } else if (mates.size() > 1) {
+    mates.erase(mates.begin());
+    segment = or_throw(host::make_segment());
+    handed.reset(::fcntl(segment.get(), F_DUPFD_CLOEXEC, 0));
+    handing.emplace(*mine.segment, handed.get(), key, std::move(mates), deadline);
   }
-  if (setup.map.node_count() == 1 || !setup.map.on_rail()) {
+  if (config.map.node_count() == 1 || !config.map.on_rail()) {
     mine.rail = {};
   }
-  if (setup.map.node_count() == 1) {
-    setup.addresses.clear();
-  }
   joined.backend =
-      host::make_host_backend(std::move(setup), std::move(segment), std::move(mine.rail), left_until(deadline));
+      host::make_host_backend(std::move(config), std::move(segment), std::move(mine.rail), left_until(deadline));
   return joined;
 }
 
@@ -167,6 +197,7 @@ Joined join(WorkerEnv const& env, Millis op_timeout, Millis init_timeout) {
   config.store = "store at " + env.store->host + " port " + std::to_string(env.store->port);
   config.timeout = init_timeout;
   config.deadline = deadline;
+  config.serves = env.store_unserved && env.rank == 0;
   config.fresh = env.generation > 0 || env.store_unserved;
   return connect(env, mine, meet(env, mine, obstacle, std::move(config)), deadline);
 }

@@ -94,6 +94,12 @@ class HostBackend final : public Backend {
 
   [[nodiscard]] std::string describe() const override;
 
+  void leave() noexcept override {
+    cluster_.reset();
+    rails_.reset();
+    group_.leave();
+  }
+
  private:
   template <class Body>
   void guarded(Body const& body);

@@ -47,6 +47,10 @@ NodeGroup::NodeGroup(NodeConfig config, os::UniqueFd segment, Patience const& pa
 }
 
 NodeGroup::~NodeGroup() {
+  leave();
+}
+
+void NodeGroup::leave() noexcept {
   slot(index()).left.store(1);
   ring();
   lifeline_.reset();
@@ -211,7 +215,8 @@ void NodeGroup::give_up(Patience const& patience, bool held_up_too) {
     if (arrived(i)) {
       continue;
     }
-    int const by = slot(i).held_up_by.load();
+    bool const came = slot(i).pid.load() != 0;  // else its slot is still all zeros
+    int const by = came ? slot(i).held_up_by.load() : -1;
     if (by < 0 || by >= static_cast<int>(config_.hosts.size())) {
       raise(peer_failure(PeerFailure::Why::timeout, rank(i)));
       throw_alarm(patience);

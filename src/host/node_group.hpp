@@ -59,6 +59,9 @@ class NodeGroup : public Mates {
 
   void meet(Patience const& patience);
 
+  /// Shows the mates that this rank makes no more calls; the memory stays mapped. The destructor does it too.
+  void leave() noexcept;
+
   void check(Patience const& patience) override;
   void held_up_by(int rank) override;
 

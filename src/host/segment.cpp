@@ -33,15 +33,17 @@ std::string list(std::vector<int> const& ranks) {
 // The connections of a server, as long as somebody has still to come.
 class Serving {
  public:
-  Serving(int listener, int segment, std::uint64_t key, std::vector<int>& ranks)
-      : listener_(listener), segment_(segment), key_(key), ranks_(ranks) {}
+  Serving(int listener, int segment, std::uint64_t key, std::vector<int>& ranks, int stop)
+      : listener_(listener), segment_(segment), key_(key), ranks_(ranks), stop_(stop) {}
 
   /// One turn; false: the time is up.
   Result<bool> turn(TimePoint deadline) {
     std::vector<pollfd> watched{{paused_ ? -1 : listener_, POLLIN, 0}};
+    watched.reserve(connections_.size() + 2);
     for (auto const& connection : connections_) {
       watched.push_back({connection.get(), POLLIN, 0});
     }
+    watched.push_back({stop_, POLLIN, 0});
     int const left = milliseconds_to(deadline);
     int const n = poll(watched.data(), watched.size(), paused_ ? std::min(left, kPauseMs) : left);
     if (n < 0 && errno != EINTR) {
@@ -56,7 +58,9 @@ class Serving {
         connections_.erase(connections_.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }
-    if (watched[0].revents != 0) {
+    if (watched.back().revents != 0) {
+      ranks_.clear();
+    } else if (watched[0].revents != 0) {
       accept_all();
     }
     return true;
@@ -96,6 +100,7 @@ class Serving {
   int segment_;
   std::uint64_t key_;
   std::vector<int>& ranks_;
+  int stop_;
   std::vector<os::UniqueFd> connections_;
   bool paused_ = false;
 };
@@ -150,8 +155,9 @@ Result<SegmentServer> SegmentServer::open() {
   return SegmentServer(*std::move(socket));
 }
 
-Result<void> SegmentServer::serve(int segment, std::uint64_t key, std::vector<int> ranks, TimePoint deadline) {
-  Serving serving(socket_.fd.get(), segment, key, ranks);
+Result<void> SegmentServer::serve(int segment, std::uint64_t key, std::vector<int> ranks, TimePoint deadline,
+                                  int stop) {
+  Serving serving(socket_.fd.get(), segment, key, ranks, stop);
   while (!ranks.empty()) {
     auto const more = serving.turn(deadline);
     if (!more) {

@@ -33,9 +33,11 @@ class SegmentServer {
 
   [[nodiscard]] std::string const& name() const { return socket_.name; }
 
-  /// Blocks until each of `ranks` has been handed `segment`. Strangers, other keys and other ranks are turned away and
-  /// end nothing. Errors: timeout, naming the ranks that did not come; io.
-  [[nodiscard]] Result<void> serve(int segment, std::uint64_t key, std::vector<int> ranks, TimePoint deadline);
+  /// Blocks until each of `ranks` has been handed `segment`, or until `stop` (a descriptor, -1: none) can be read.
+  /// Strangers, other keys and other ranks are turned away and end nothing. Errors: timeout, naming the ranks that did
+  /// not come; io.
+  [[nodiscard]] Result<void> serve(int segment, std::uint64_t key, std::vector<int> ranks, TimePoint deadline,
+                                   int stop = -1);
 
  private:
   explicit SegmentServer(SegmentSocket socket) : socket_(std::move(socket)) {}

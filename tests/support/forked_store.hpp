@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "cxxrun/store.hpp"
-#include "rendezvous/store_server.hpp"
+#include "src/store/store_server.hpp"
 
 namespace cxxrun::test {
 
@@ -21,7 +21,7 @@ class ForkedStore {
     }
     if (pid_ == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      rendezvous::StoreServer server;
+      store::StoreServer server;
       std::uint16_t const port = server.open(1, {0, true}).value();
       static_cast<void>(!write(ends[1], &port, sizeof port));
       for (;;) {
