@@ -23,6 +23,7 @@
 #include "launcher/worker_streams.hpp"
 #include "src/os/children.hpp"
 #include "src/os/log.hpp"
+#include "src/os/process_info.hpp"
 #include "src/os/signals.hpp"
 
 namespace cxxrun::launcher {
@@ -42,6 +43,8 @@ struct Member {
   std::vector<PumpStream> pending;  // opened, not yet with the pump: added once every worker is started
   std::vector<std::uint64_t> streams;
   std::optional<std::uint64_t> stderr_stream;
+  bool killed = false;            // by us
+  bool died_before_kill = false;  // see Exited
 };
 
 // What is being collected between the last exit and `ended`.
@@ -111,7 +114,7 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
         return;  // it is not reapable after all: the next SIGCHLD or timer asks again
       }
       descendants.reaped(*pid);
-      happen(Exited{local_rank, *status});
+      happen(Exited{local_rank, *status, members[local_rank].died_before_kill});
     }
   }
 
@@ -140,7 +143,14 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
 
   // -- actions -------------------------------------------------------------------------------------------------
 
-  void perform(SignalGroup const& what) { descendants.signal_worker(state.workers[what.local_rank].pid, what.signal); }
+  void perform(SignalGroup const& what) {
+    auto& member = members[what.local_rank];
+    pid_t const pid = state.workers[what.local_rank].pid;
+    if (what.signal == SIGKILL && !std::exchange(member.killed, true)) {
+      member.died_before_kill = os::is_dying(pid);
+    }
+    descendants.signal_worker(pid, what.signal);
+  }
   void perform(SignalDescendants const& what) { descendants.signal_strangers(live_workers(), what.signal); }
   void perform(ReportUnkillable const&) { ending.unkillable = descendants.abandon_all(); }
 

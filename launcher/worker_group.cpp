@@ -129,7 +129,8 @@ struct Transition {
   }
 
   // After an order any exit code is explained by it, but only the signals that were sent: a worker that dies of
-  // SIGSEGV or of the OOM killer while stopping died of that.
+  // SIGSEGV or of the OOM killer while stopping died of that. Who is killed with much memory takes long to die: our
+  // SIGKILL may come after another's, and explains nothing then.
   void on(Exited const& event) {
     auto* const dead = worker(event.local_rank, Life::alive);
     if (dead == nullptr) {
@@ -137,7 +138,9 @@ struct Transition {
       return;
     }
     bool const killed = event.status.kind == ExitStatus::Kind::signalled;
-    record_end(*dead, event.status, state.stop_ordered && (!killed || (dead->sent & bit(event.status.value)) != 0));
+    bool const sent = killed && (dead->sent & bit(event.status.value)) != 0;
+    bool const too_late = killed && event.status.value == SIGKILL && event.died_before_kill;
+    record_end(*dead, event.status, state.stop_ordered && (!killed || (sent && !too_late)));
   }
 
   void on(StopOrdered const& event) {

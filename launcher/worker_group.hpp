@@ -69,6 +69,7 @@ struct StartFailed {
 struct Exited {
   std::uint32_t local_rank = 0;
   ExitStatus status;
+  bool died_before_kill = false;  ///< it was dying already when we first sent it SIGKILL
 };
 struct StopOrdered {
   StopOrder order;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <csignal>
 #include <dirent.h>
 #include <fstream>
 #include <iterator>
@@ -80,16 +81,26 @@ std::optional<ProcessStat> parse_stat(std::string_view text) {
   if (std::from_chars(rest.data(), rest.data() + rest.size(), stat.parent).ec != std::errc{}) {
     return std::nullopt;
   }
+  std::size_t at = 0;
+  for (int field = 0; field < 5 && at != std::string_view::npos;
+       ++field) {  // pgrp, session, terminal, its group, flags
+    at = rest.find(' ', at + 1);
+  }
+  if (at != std::string_view::npos) {
+    std::from_chars(rest.data() + at + 1, rest.data() + rest.size(), stat.flags);
+  }
   return stat;
 }
 
-bool parse_catches(std::string_view status, int signal) {
-  constexpr std::string_view kKey = "SigCgt:";
-  auto at = status.find(kKey);
+namespace {
+
+// Whether the mask behind `key` has the signal's bit.
+bool has_signal(std::string_view status, std::string_view key, int signal) {
+  auto at = status.find(key);
   if (at == std::string_view::npos || signal < 1 || signal > 64) {
     return false;
   }
-  at += kKey.size();
+  at += key.size();
   while (at < status.size() && std::isspace(static_cast<unsigned char>(status[at])) != 0) {
     ++at;
   }
@@ -98,8 +109,24 @@ bool parse_catches(std::string_view status, int signal) {
   return (mask >> (signal - 1) & 1U) != 0;
 }
 
+}  // namespace
+
+bool parse_catches(std::string_view status, int signal) {
+  return has_signal(status, "SigCgt:", signal);
+}
+
 std::optional<ProcessStat> read_stat(pid_t pid) {
   return parse_stat(read_text(proc(pid, "stat")));
+}
+
+bool is_dying(pid_t pid) {
+  constexpr unsigned kExiting = 0x4;  // PF_EXITING
+  auto const stat = read_stat(pid);
+  if (stat && (stat->flags & kExiting) != 0) {
+    return true;
+  }
+  auto const status = read_text(proc(pid, "status"));
+  return has_signal(status, "SigPnd:", SIGKILL) || has_signal(status, "ShdPnd:", SIGKILL);
 }
 
 bool catches_signal(pid_t pid, int signal) {

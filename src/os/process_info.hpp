@@ -14,6 +14,7 @@ struct ProcessStat {
   std::string comm;  ///< program name, at most 15 bytes
   char state = '?';  ///< R S D Z T t X
   pid_t parent = 0;
+  unsigned flags = 0;  ///< the kernel's PF_*
   bool operator==(ProcessStat const&) const = default;
 };
 
@@ -23,6 +24,9 @@ struct ProcessStat {
 [[nodiscard]] bool parse_catches(std::string_view status, int signal);
 
 [[nodiscard]] std::optional<ProcessStat> read_stat(pid_t pid);
+/// Whether the process is on its way out, or is to be by a SIGKILL that it has not taken yet; false when it is gone.
+/// Freeing much memory takes the kernel seconds, in which the process is still there.
+[[nodiscard]] bool is_dying(pid_t pid);
 /// Whether the process has a handler for the signal; false when it is gone.
 [[nodiscard]] bool catches_signal(pid_t pid, int signal);
 /// The children of a process, those of all its threads, zombies included. Empty when it is gone.

@@ -246,6 +246,34 @@ class Cause(JobCase):
         self.assert_codes([137], job)
         self.assertIn(f"first failure: rank 1 on {HOST}", job.stderr)
 
+    def kill_a_big_worker(self, *options):
+        """Rank 1 holds 1 GiB, which the kernel takes long to free; rank 0 kills it and fails at once, before it is gone."""
+        program = self.python_worker(
+            "if RANK == '1':\n"
+            "    memory = bytearray(1 << 30)\n"
+            "    memory[::4096] = b'x' * (len(memory) // 4096)\n"
+            "    note('ready', os.getpid())\n"
+            "    signal.pause()\n"
+            "gate('go')\n"
+            "os.kill(int(open(DIR + '/victim').read()), signal.SIGKILL)\n"
+            "os._exit(1)\n")
+        self.make_gate("go")
+        job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", *options, *program)
+        (_, _, _, pid), = self.await_events(1, "ready")
+        with open(self.path("victim"), "w") as f:
+            f.write(pid)
+        self.open_gate("go")
+        self.assert_codes([137], job)
+        self.assertIn(f"first failure: rank 1 on {HOST}", job.stderr)
+        self.assertIn("signal 9 (SIGKILL)", job.stderr)
+        return job
+
+    def test_a_peer_that_is_still_dying_when_others_fail_of_it_is_blamed(self):
+        self.assertIn(f"1 more failed after it:\n    rank 0 on {HOST}: exit code 1", self.kill_a_big_worker().stderr)
+
+    def test_even_when_dying_takes_longer_than_the_survivors_are_given(self):
+        self.kill_a_big_worker("--restart-timeout", "0")
+
 
 class ExitCodes(JobCase):
     def test_every_exit_code_of_a_worker_comes_out(self):

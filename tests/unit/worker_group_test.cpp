@@ -188,6 +188,14 @@ TEST_CASE("worker_group: an exit is ours when our stop explains it", "[unit]") {
   CHECK_FALSE(exit_after({kill}, ExitStatus::signalled(SIGTERM)));
 }
 
+TEST_CASE("worker_group: a SIGKILL that came after another's does not make the death ours", "[unit]") {
+  auto const killed = step(two_running(), StopOrdered{order(0s)}, kT0).next;
+  auto const ours = [&](ExitStatus status) { return step(killed, Exited{1, status, true}, kT0).next.workers[1].ours; };
+
+  CHECK_FALSE(ours(ExitStatus::signalled(SIGKILL)));
+  CHECK(ours(ExitStatus::exited(1)));
+}
+
 TEST_CASE("worker_group: an exit before the order stays as it was", "[unit]") {
   auto state = step(two_running(), Exited{1, ExitStatus::exited(1)}, kT0).next;
   state = step(std::move(state), StopOrdered{order(5s)}, kT0).next;
