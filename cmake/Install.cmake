@@ -11,6 +11,9 @@ configure_package_config_file(cmake/cxxrunConfig.cmake.in ${PROJECT_BINARY_DIR}/
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/cxxrunConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/cxxrunConfig.cmake ${PROJECT_BINARY_DIR}/cxxrunConfigVersion.cmake
   DESTINATION ${config_dir})
+# From where the file lies, so that what `cmake --install --prefix` was told, or a later move, needs no other file.
+file(RELATIVE_PATH CXXRUN_PREFIX_FROM_PC /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+string(REGEX REPLACE "/$" "" CXXRUN_PREFIX_FROM_PC "${CXXRUN_PREFIX_FROM_PC}")
 configure_file(cmake/cxxrun.pc.in ${PROJECT_BINARY_DIR}/cxxrun.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/cxxrun.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
