@@ -1,0 +1,125 @@
+#include "src/gradient/agreement.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace cxxrun::gradient {
+namespace {
+
+constexpr std::uint64_t kBasis = 0xcbf29ce484222325ULL;  // FNV-1a
+constexpr std::uint64_t kPrime = 0x100000001b3ULL;
+constexpr std::size_t kLongestName = 80;
+
+bool is_floating(DType type) {
+  return type == DType::f32 || type == DType::f64 || type == DType::f16 || type == DType::bf16;
+}
+
+std::string yes(bool value) {
+  return value ? "yes" : "no";
+}
+
+char const* name_of(Wire wire) {
+  switch (wire) {
+    case Wire::bf16: return "bf16";
+    case Wire::f16: return "f16";
+    default: return "same";
+  }
+}
+
+}  // namespace
+
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = kBasis;
+  for (char const c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * kPrime;
+  }
+  return hash;
+}
+
+std::vector<std::uint64_t> hashes_of(std::span<std::string const> items) {
+  std::vector<std::uint64_t> hashes(items.size());
+  std::transform(items.begin(), items.end(), hashes.begin(), [](std::string const& item) { return hash_of(item); });
+  return hashes;
+}
+
+std::uint64_t hash_of(std::span<std::uint64_t const> hashes) {
+  std::uint64_t hash = (kBasis ^ hashes.size()) * kPrime;
+  for (auto const one : hashes) {
+    // Multiplication carries upwards only: without the shift the upper bits of `one` would hardly count.
+    hash = (hash ^ one) * kPrime;
+    hash ^= hash >> 32U;
+  }
+  return hash;
+}
+
+std::optional<std::size_t> first_difference(std::span<std::uint64_t const> a, std::span<std::uint64_t const> b) {
+  auto const at = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  if (at.first == a.end() && at.second == b.end()) {
+    return std::nullopt;
+  }
+  return static_cast<std::size_t>(at.first - a.begin());
+}
+
+std::string quoted(std::string_view name) {
+  std::string text = "\"";
+  for (char const c : name.substr(0, kLongestName)) {
+    text += static_cast<unsigned char>(c) >= ' ' && c != '\x7f' ? c : '?';
+  }
+  return text + (name.size() > kLongestName ? "…\"" : "\"");
+}
+
+std::vector<std::string> items_of(std::span<Parameter const> parameters, GradientSynchronizer::Options const& options) {
+  std::vector<std::string> items{"the options first_bucket_bytes " + std::to_string(options.first_bucket_bytes) +
+                                 ", bucket_bytes " + std::to_string(options.bucket_bytes) + ", wire " +
+                                 name_of(options.wire) + ", average " + yes(options.average) + ", find_unused " +
+                                 yes(options.find_unused) + ", rebuild_order " + yes(options.rebuild_order)};
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    auto const& [name, count, type] = parameters[i];
+    auto const shown = quoted(name);
+    // Names that look alike when shown must still count as different.
+    auto const rest = shown == "\"" + name + "\"" ? "" : " (name " + std::to_string(hash_of(name)) + ")";
+    items.push_back("parameter " + std::to_string(i) + " " + shown + rest + " of " + std::to_string(count) + " " +
+                    std::string(cxxrun::name_of(type)));
+  }
+  return items;
+}
+
+std::vector<std::string> items_of(std::span<Tensor const> tensors, int root) {
+  std::vector<std::string> items{"a broadcast from rank " + std::to_string(root)};
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    items.push_back("tensor " + std::to_string(i) + " of " + std::to_string(tensors[i].count) + " " +
+                    std::string(cxxrun::name_of(tensors[i].type)));
+  }
+  return items;
+}
+
+std::optional<std::string> refusal(std::span<Parameter const> parameters) {
+  std::set<std::string_view> names;
+  std::size_t total = 0;
+  for (auto const& [name, count, type] : parameters) {
+    if (!is_floating(type)) {
+      return "parameter " + quoted(name) + " is of type " + std::string(cxxrun::name_of(type)) +
+             ": gradients are f32, f64, f16 or bf16";
+    }
+    if (!names.insert(name).second) {
+      return "two parameters are named " + quoted(name) + ": messages need unique names";
+    }
+    std::size_t const most = static_cast<std::size_t>(PTRDIFF_MAX) - total;
+    if (most < 2 * Arena::kAlignment || count > (most - 2 * Arena::kAlignment) / size_of(type)) {
+      return "parameter " + quoted(name) + " of " + std::to_string(count) + " " + std::string(cxxrun::name_of(type)) +
+             " is more than memory can be addressed";
+    }
+    total += count * size_of(type) + Arena::kAlignment;
+  }
+  return std::nullopt;
+}
+
+std::string names_of(std::span<Parameter const> parameters, std::span<std::uint32_t const> which, std::size_t total) {
+  std::string text;
+  for (std::size_t i = 0; i < which.size(); ++i) {
+    text += (i > 0 ? ", " : "") + quoted(parameters[which[i]].name);
+  }
+  return text + (total > which.size() ? " and " + std::to_string(total - which.size()) + " more" : "");
+}
+
+}  // namespace cxxrun::gradient

@@ -1,0 +1,77 @@
+// Buckets: where each gradient lives in the arena, and in which order buckets are all-reduced. Pure.
+//
+// Gradients fill buckets of their own element type in a given order: at first the reverse of the parameters', which is
+// about the order in which backward finishes them; later the order that was observed. A bucket that the next gradient
+// would overfill is closed, so a gradient larger than a bucket has one of its own. Buckets are launched in the order in
+// which their last gradient comes.
+//
+// Every gradient starts at a multiple of Arena::kAlignment; the bytes up to the next one are zero and are summed with
+// the rest, which leaves them zero. How many bytes all gradients take together does not depend on the order.
+//
+// Behind the gradients of the last bucket are the control values (control.hpp), in the bucket's own type when that can
+// hold them; otherwise a bucket of f64 without gradients follows for them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cxxrun/gradient_synchronizer.hpp"
+
+namespace cxxrun::gradient {
+
+struct BucketLimits {
+  std::size_t first_bytes = 0;  ///< of the first bucket of each type
+  std::size_t bytes = 0;        ///< of the others
+  bool operator==(BucketLimits const&) const = default;
+};
+
+/// What the control values need.
+struct ControlNeeds {
+  std::size_t slots = 0;
+  bool f32 = false;  ///< elements of an f32 bucket arrive as they are, and are precise enough
+};
+
+struct Bucket {
+  DType type = DType::f32;
+  std::size_t offset = 0;         ///< from the start of the arena, in bytes
+  std::size_t bytes = 0;          ///< gradients and padding
+  std::size_t control_slots = 0;  ///< elements behind them; only the last bucket has any
+  std::uint32_t gradients = 0;    ///< how many
+  bool operator==(Bucket const&) const = default;
+};
+
+/// Where one gradient is.
+struct Place {
+  std::uint32_t bucket = 0;
+  std::size_t offset = 0;  ///< from the start of the arena, in bytes
+  std::size_t bytes = 0;
+  bool operator==(Place const&) const = default;
+};
+
+struct Layout {
+  std::vector<Place> places;    ///< by parameter
+  std::vector<Bucket> buckets;  ///< in launch order; never empty
+  bool operator==(Layout const&) const = default;
+};
+
+/// Elements that one all-reduce of the bucket covers, control values included.
+[[nodiscard]] std::size_t elements_of(Bucket const& bucket);
+/// Where the control values begin, from the start of the arena in bytes.
+[[nodiscard]] std::size_t control_offset(Layout const& layout);
+
+/// Bytes that every layout of these parameters fits into.
+[[nodiscard]] std::size_t arena_bytes(std::span<Parameter const> parameters, ControlNeeds const& control);
+
+/// The last parameter first.
+[[nodiscard]] std::vector<std::uint32_t> reverse_order(std::size_t parameters);
+/// `seen`, then those of `before` that are not in it, in that order. Entries of `seen` are distinct.
+[[nodiscard]] std::vector<std::uint32_t> completed_order(std::span<std::uint32_t const> seen,
+                                                         std::span<std::uint32_t const> before);
+
+/// `order` names every parameter once: the one expected to be ready first comes first.
+[[nodiscard]] Layout make_layout(std::span<Parameter const> parameters, std::span<std::uint32_t const> order,
+                                 BucketLimits const& limits, ControlNeeds const& control);
+
+}  // namespace cxxrun::gradient
