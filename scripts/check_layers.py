@@ -24,6 +24,7 @@ SHELLS = {
     "src/checkpoint/file_io.": "reads and writes of whole checkpoints",
     "src/checkpoint/files.": "a checkpoint directory",
     "src/checkpoint/load.": "reads checkpoint files",
+    "src/gradient/step": "when buckets were ready, launched and done",
     "src/host/": "the host backend: shared memory, sockets, threads",
     "src/store/poller": "the stores' event loop",
     "src/store/store_listen": "the stores' listening sockets",

@@ -10,14 +10,17 @@
 // Gradients live in buckets: gradient(i) is a view into one, nothing is copied. A bucket whose last gradient is ready
 // is all-reduced in the background; buckets are launched in a fixed order, the same on every rank. The first holds
 // about 1 MiB so that it can start early, the others about 25 MiB. After the first step the order in which rank 0's
-// gradients became ready decides the layout, and the views move: take gradient(i) again in every step.
+// gradients became ready decides the layout, and the views move: take gradient(i) again in every step. (Once, this
+// takes as much memory again as the gradients have.)
 //
 // A step ends with wait(). Between the first mark_ready and wait() make no other calls on the Communicator.
 //
 // Threads: mark_ready() from any thread, for different gradients at once, without a lock in the way; everything else
 // from one thread. mark_ready() does not block and does not allocate.
 // Errors: PeerFailure from wait() and the other blocking calls. Failure names the parameter: marked twice, never
-// marked, or different on another rank (found at construction).
+// marked, or different on another rank (found at construction); all ranks throw the same, from the wait() of that step.
+// (A second mark that comes when the last bucket is already under way is thrown on its rank only; the others find that
+// it left.) After either, every later wait() throws the same again, and the gradients mean nothing.
 #pragma once
 
 #include <chrono>
@@ -52,7 +55,7 @@ struct SyncStats {
     std::size_t bytes = 0;
     std::chrono::nanoseconds ready{};     ///< its last gradient was marked
     std::chrono::nanoseconds launched{};  ///< its all-reduce was queued: not before that of the bucket in front
-    std::chrono::nanoseconds done{};
+    std::chrono::nanoseconds done{};      ///< seen to be done: at a later launch, or in wait()
   };
   std::vector<Bucket> buckets;         ///< in launch order
   std::chrono::nanoseconds exposed{};  ///< how long wait() blocked: what was not hidden behind backward
@@ -67,8 +70,10 @@ class GradientSynchronizer {
     Wire wire = Wire::same;  ///< format of f32 gradients between nodes
     bool average =
         true;  ///< false: wait() leaves the sum, and the caller applies scale(), for example in its optimizer
-    bool find_unused = false;   ///< gradients not marked by wait() count as zero instead of being an error
-    bool rebuild_order = true;  ///< lay buckets out anew after the first step
+    /// Gradients not marked by wait() count as zero instead of being an error; those marked inside no_sync() before
+    /// count as they are.
+    bool find_unused = false;
+    bool rebuild_order = true;  ///< lay buckets out anew after the first step; not in a world of one
   };
 
   /// Every rank gives the same parameters in the same order. Blocks until all have compared them. `comm` must outlive
@@ -90,12 +95,14 @@ class GradientSynchronizer {
   void mark_ready(std::size_t index);
 
   /// Blocks until every bucket has been reduced, then ends the step. Gradients hold the result until they are written
-  /// again; their owner zeroes or overwrites them.
+  /// again; their owner zeroes or overwrites them. All mark_ready() calls of the step have returned before.
   void wait();
 
   /// For batches of different sizes: gradients are means over this rank's `samples` of the step, and the result is
   /// the mean over all samples of all ranks. Set it before the step's first mark_ready; it holds for that step.
-  /// 0 is allowed (this rank contributes nothing) as long as some rank has samples.
+  /// 0 is allowed (this rank contributes nothing and need not mark) as long as some rank has samples. All ranks call it
+  /// in a step, or none. Only ratios matter, and gradients are multiplied with it before they are summed up: with f16,
+  /// whose range is small, give fractions of the usual number.
   void set_weight(double samples);
   /// What the sums of the last step have to be multiplied with to be means; 1 when they already are.
   [[nodiscard]] double scale() const;
@@ -116,9 +123,11 @@ class GradientSynchronizer {
   [[nodiscard]] NoSync no_sync();
 
   /// Parameters, optimizer state: every rank's tensors become those of `root`. Same counts and types everywhere.
+  /// Between steps. Failure (usage) naming the first tensor that differs.
   void broadcast(std::span<Tensor const> tensors, int root = 0);
 
-  /// The Euclidean norm of all gradients together, after wait(): the same bits on every rank.
+  /// The Euclidean norm of all gradients together, after wait(): the same bits on every rank. With average off it is
+  /// that of the sums. Collective.
   [[nodiscard]] double gradient_norm();
 
   [[nodiscard]] SyncStats const& stats() const;

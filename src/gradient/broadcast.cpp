@@ -1,0 +1,87 @@
+#include "src/gradient/broadcast.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/gradient/agreement.hpp"
+#include "src/gradient/compare.hpp"
+
+namespace cxxrun::gradient {
+namespace {
+
+constexpr std::size_t kLarge = std::size_t{256} << 10;  // bytes: worth a call of its own
+constexpr std::size_t kParcel = std::size_t{4} << 20;
+
+std::size_t bytes_of(Tensor const& tensor) {
+  return tensor.count * size_of(tensor.type);
+}
+
+/// Small tensors one behind the other, until a parcel is full.
+class Parcel {
+ public:
+  Parcel(Communicator& comm, int root, std::size_t bytes) : comm_(comm), root_(root), data_(bytes) {}
+
+  void add(Tensor const& tensor) {
+    if (used_ + bytes_of(tensor) > data_.size()) {
+      send();
+    }
+    tensors_.push_back(tensor);
+    used_ += bytes_of(tensor);
+  }
+  void send() {
+    if (comm_.rank() == root_) {
+      each([](std::byte* parcel, Tensor const& tensor) { std::memcpy(parcel, tensor.data, bytes_of(tensor)); });
+    }
+    comm_.broadcast(data_.data(), used_, DType::u8, root_);
+    if (comm_.rank() != root_) {
+      each([](std::byte const* parcel, Tensor const& tensor) { std::memcpy(tensor.data, parcel, bytes_of(tensor)); });
+    }
+    tensors_.clear();
+    used_ = 0;
+  }
+
+ private:
+  template <class Copy>
+  void each(Copy copy) {
+    std::byte* at = data_.data();
+    for (auto const& tensor : tensors_) {
+      if (tensor.count > 0) {
+        copy(at, tensor);
+        at += bytes_of(tensor);
+      }
+    }
+  }
+
+  Communicator& comm_;
+  int root_;
+  std::vector<std::byte> data_;
+  std::vector<Tensor> tensors_;
+  std::size_t used_ = 0;
+};
+
+}  // namespace
+
+void broadcast_tensors(Communicator& comm, std::span<Tensor const> tensors, int root) {
+  require_same(comm, items_of(tensors, root), "every rank must broadcast the same tensors from the same root");
+  if (root < 0 || root >= comm.world_size()) {
+    throw Failure(fail(Errc::usage, "broadcast from rank " + std::to_string(root) + ": the ranks are 0 to " +
+                                        std::to_string(comm.world_size() - 1)));
+  }
+  std::size_t small = 0;
+  for (auto const& tensor : tensors) {
+    small += bytes_of(tensor) < kLarge ? bytes_of(tensor) : 0;
+  }
+  Parcel parcel(comm, root, std::min(small, kParcel));
+  for (auto const& tensor : tensors) {
+    if (bytes_of(tensor) < kLarge) {
+      parcel.add(tensor);
+    } else {
+      comm.broadcast(tensor.data, tensor.count, tensor.type, root);
+    }
+  }
+  if (small > 0) {
+    parcel.send();
+  }
+}
+
+}  // namespace cxxrun::gradient

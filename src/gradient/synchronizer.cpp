@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "cxxrun/gradient_synchronizer.hpp"
+#include "src/comm/node_map.hpp"
+#include "src/gradient/agreement.hpp"
+#include "src/gradient/broadcast.hpp"
+#include "src/gradient/elements.hpp"
+#include "src/gradient/synchronizer_impl.hpp"
+
+namespace cxxrun {
+
+using namespace cxxrun::gradient;  // NOLINT(google-build-using-namespace): the parts of this class
+
+GradientSynchronizer::Impl::Impl(Communicator& communicator, std::vector<Parameter> given, Options const& chosen)
+    : comm(communicator),
+      options(chosen),
+      parameters(std::move(given)),
+      alone(comm.world_size() == 1),
+      call_scale(chosen.average ? 1.0F / static_cast<float>(comm.world_size()) : 1.0F),
+      order(reverse_order(parameters.size())),
+      rebuild_due(chosen.rebuild_order && !alone),
+      tracker(parameters.size()),
+      scale(chosen.average ? 1.0 : 1.0 / comm.world_size()) {
+  require_same(comm, items_of(parameters, options),
+               "every rank must give the same parameters in the same order, and the same options");
+  if (auto const why = refusal(parameters)) {
+    throw Failure(fail(Errc::usage, *why));
+  }
+  bool const wide =
+      std::any_of(parameters.begin(), parameters.end(), [](auto const& p) { return p.type == DType::f64; });
+  control_needs = {Control::kSlots + (options.find_unused ? parameters.size() : 0),
+                   !wide && options.wire == Wire::same};
+  if (options.find_unused) {
+    touched.resize(parameters.size());
+  }
+  used.assign(parameters.size(), 1);
+  memory_bytes = arena_bytes(parameters, control_needs);
+  arena = comm.arena(memory_bytes);
+  memory = arena.allocate_bytes(memory_bytes).data();
+  use_layout(make_layout(parameters, order, {options.first_bucket_bytes, options.bucket_bytes}, control_needs));
+  tracker.record(rebuild_due);
+  begin_step();
+}
+
+Parameter const& GradientSynchronizer::Impl::parameter(std::size_t index) const {
+  if (index >= parameters.size()) {
+    throw Failure(fail(Errc::usage, here() + ": there is no parameter " + std::to_string(index) + ": there are " +
+                                        std::to_string(parameters.size()) + ", counted from 0"));
+  }
+  return parameters[index];
+}
+
+void GradientSynchronizer::Impl::require_between_steps(char const* what) const {
+  if (failed) {
+    std::rethrow_exception(failed);
+  }
+  if (started.load(std::memory_order_relaxed) != 0) {
+    throw Failure(fail(Errc::usage, here() + ": " + what + " between the first mark_ready() of a step and its wait()"));
+  }
+}
+
+void GradientSynchronizer::Impl::use_layout(Layout next) {
+  layout = std::move(next);
+  tracker.use(layout);
+  works = std::vector<Work>(layout.buckets.size());
+  times.resize(layout.buckets.size());
+  stats.buckets.reserve(layout.buckets.size());
+}
+
+/// All ranks lay their gradients out as rank 0 saw them become ready. Values move with their gradients.
+void GradientSynchronizer::Impl::rebuild() {
+  order = completed_order(tracker.seen(), order);
+  comm.broadcast(order.data(), order.size() * sizeof(std::uint32_t), DType::u8);
+  tracker.record(false);
+  auto next = make_layout(parameters, order, {options.first_bucket_bytes, options.bucket_bytes}, control_needs);
+  if (next == layout) {
+    return;
+  }
+  std::vector<std::byte> const before(memory, memory + memory_bytes);
+  std::memset(memory, 0, memory_bytes);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (layout.places[i].bytes > 0) {
+      std::memcpy(memory + next.places[i].offset, before.data() + layout.places[i].offset, layout.places[i].bytes);
+    }
+  }
+  use_layout(std::move(next));
+}
+
+void GradientSynchronizer::Impl::set_weight(double samples) {
+  require_between_steps("set_weight()");
+  if (!std::isfinite(samples) || samples < 0) {
+    throw Failure(fail(
+        Errc::usage, here() + ": a weight of " + std::to_string(samples) + ": it is the number of samples, 0 or more"));
+  }
+  weight = samples;
+}
+
+double GradientSynchronizer::Impl::norm() {
+  require_between_steps("gradient_norm()");
+  double sum = 0;
+  for (auto const& [type, offset, bytes, slots, gradients] : layout.buckets) {
+    auto const size = size_of(type);
+    auto const mine = comm::part_of(bytes / size, comm.rank(), comm.world_size(), Arena::kAlignment / size);
+    sum += sum_of_squares(type, memory + offset + mine.first * size, mine.count);
+  }
+  if (!alone) {
+    comm.all_reduce(std::span(&sum, 1));
+  }
+  return std::sqrt(sum);
+}
+
+void GradientSynchronizer::Impl::enter_no_sync() {
+  require_between_steps("no_sync()");
+  no_sync.fetch_add(1, std::memory_order_relaxed);
+}
+
+GradientSynchronizer::GradientSynchronizer(Communicator& comm, std::vector<Parameter> parameters, Options options)
+    : impl_(std::make_unique<Impl>(comm, std::move(parameters), options)) {}
+GradientSynchronizer::GradientSynchronizer(Communicator& comm, std::vector<Parameter> parameters)
+    : GradientSynchronizer(comm, std::move(parameters), Options{}) {}
+GradientSynchronizer::~GradientSynchronizer() = default;
+GradientSynchronizer::GradientSynchronizer(GradientSynchronizer&&) noexcept = default;
+
+std::size_t GradientSynchronizer::size() const {
+  return impl_->parameters.size();
+}
+void* GradientSynchronizer::gradient_data(std::size_t index) {
+  static_cast<void>(impl_->parameter(index));
+  return impl_->memory + impl_->layout.places[index].offset;
+}
+std::size_t GradientSynchronizer::count(std::size_t index) const {
+  return impl_->parameter(index).count;
+}
+void GradientSynchronizer::mark_ready(std::size_t index) {
+  impl_->mark_ready(index);
+}
+void GradientSynchronizer::wait() {
+  impl_->wait();
+}
+void GradientSynchronizer::set_weight(double samples) {
+  impl_->set_weight(samples);
+}
+double GradientSynchronizer::scale() const {
+  return impl_->scale;
+}
+bool GradientSynchronizer::used(std::size_t index) const {
+  static_cast<void>(impl_->parameter(index));
+  return impl_->used[index] != 0;
+}
+GradientSynchronizer::NoSync::NoSync(GradientSynchronizer& sync) : sync_(sync) {
+  sync_.impl_->enter_no_sync();
+}
+GradientSynchronizer::NoSync::~NoSync() {
+  sync_.impl_->no_sync.fetch_sub(1, std::memory_order_relaxed);
+}
+GradientSynchronizer::NoSync GradientSynchronizer::no_sync() {
+  return NoSync(*this);
+}
+void GradientSynchronizer::broadcast(std::span<Tensor const> tensors, int root) {
+  impl_->require_between_steps("broadcast()");
+  broadcast_tensors(impl_->comm, tensors, root);
+}
+double GradientSynchronizer::gradient_norm() {
+  return impl_->norm();
+}
+SyncStats const& GradientSynchronizer::stats() const {
+  return impl_->stats;
+}
+
+}  // namespace cxxrun

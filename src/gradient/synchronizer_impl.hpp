@@ -1,0 +1,94 @@
+// The insides of a GradientSynchronizer. synchronizer.cpp has what happens between steps, step.cpp a step. Shell.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cxxrun/gradient_synchronizer.hpp"
+#include "src/core/time.hpp"
+#include "src/gradient/buckets.hpp"
+#include "src/gradient/compare.hpp"
+#include "src/gradient/control.hpp"
+#include "src/gradient/ready.hpp"
+
+namespace cxxrun {
+
+struct GradientSynchronizer::Impl {
+  static constexpr std::uint32_t kNobody = UINT32_MAX;
+  /// When things happened to one bucket.
+  struct Times {
+    TimePoint ready;
+    TimePoint launched;
+    TimePoint done;
+  };
+
+  Impl(Communicator& communicator, std::vector<Parameter> given, Options const& chosen);
+
+  void mark_ready(std::size_t index);
+  void wait();
+  void set_weight(double samples);
+  [[nodiscard]] double norm();
+  void enter_no_sync();
+  void require_between_steps(char const* what) const;
+  [[nodiscard]] Parameter const& parameter(std::size_t index) const;
+
+  // The parts of a step.
+  void start_clock();
+  void finish_gradient(std::size_t index);
+  void launch(std::size_t bucket) noexcept;
+  void write_control();
+  void note_done(std::size_t bucket, TimePoint now) { times[bucket].done = now; }
+  void note_missing();
+  [[nodiscard]] std::string twice_text() const;
+  void wait_for_buckets();
+  void require_success(gradient::Control const& total);
+  void apply_weights(gradient::Control const& total);
+  void rebuild();
+  void use_layout(gradient::Layout next);
+  void begin_step();
+  void keep_stats();
+
+  [[nodiscard]] std::string step_text() const { return " in step " + std::to_string(stats.steps + 1); }
+  [[nodiscard]] std::string here() const { return gradient::name_of_rank(comm, comm.rank()); }
+  [[nodiscard]] gradient::ControlSlots control() const {
+    return {layout.buckets.back().type, memory + gradient::control_offset(layout)};
+  }
+
+  Communicator& comm;
+  Options options;
+  std::vector<Parameter> parameters;
+  bool alone;
+  float call_scale;  // of every all-reduce, weights or not: ranks that differ there must still make the same calls
+  gradient::ControlNeeds control_needs;
+  Arena arena{};
+  std::byte* memory = nullptr;
+  std::size_t memory_bytes = 0;
+  std::vector<std::uint32_t> order;
+  gradient::Layout layout{};
+  bool rebuild_due;
+
+  gradient::ReadyTracker tracker;
+  std::vector<Work> works{};
+  std::size_t known_done = 0;  // works before this one are done and their times noted
+  std::vector<Times> times{};
+  std::exception_ptr launch_error{};          // set by whoever launches; wait() throws it
+  std::exception_ptr failed{};                // what wait() threw: thrown for ever
+  std::atomic<std::int64_t> started{0};       // when the step's first gradient was marked; 0: none yet
+  std::atomic<std::uint32_t> twice{kNobody};  // a parameter that was marked again
+  bool error_told = false;                    // the control values said that this step went wrong here
+  std::string error{};                        // why
+  std::atomic<int> no_sync{0};
+  std::vector<std::uint8_t> touched{};  // with find_unused: marked inside no_sync()
+
+  std::optional<double> weight{};
+  double scale;
+  std::vector<std::uint8_t> used{};
+  SyncStats stats{};
+};
+
+}  // namespace cxxrun

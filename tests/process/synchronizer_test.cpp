@@ -1,0 +1,420 @@
+// GradientSynchronizer: results.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/sync_world.hpp"
+
+using namespace cxxrun;        // NOLINT(google-build-using-namespace)
+using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+/// Fills and marks everything in this order. The mean over ranks has the factor (world + 1).
+template <class T>
+void backward(GradientSynchronizer& sync, std::size_t step, int rank, std::vector<std::uint32_t> const& order) {
+  for (auto const i : order) {
+    fill<T>(sync, step, i, 2 * (rank + 1));
+    sync.mark_ready(i);
+  }
+}
+
+std::vector<std::uint32_t> shuffled(std::size_t number, unsigned seed) {
+  std::vector<std::uint32_t> order(number);
+  for (std::uint32_t i = 0; i < number; ++i) {
+    order[i] = i;
+  }
+  std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+  return order;
+}
+
+/// Some steps whose marks come in another order on every rank and in every step.
+template <class T>
+std::string means(SyncWorld const& world, int rank, GradientSynchronizer::Options const& options) {
+  auto comm = world.join(rank);
+  GradientSynchronizer sync(comm, mixed_parameters(dtype_of<T>), options);
+  for (std::size_t step = 0; step < 4; ++step) {
+    backward<T>(sync, step, rank,
+                shuffled(sync.size(), static_cast<unsigned>(step * 10) + static_cast<unsigned>(rank)));
+    sync.wait();
+    if (auto const text = wrong<T>(sync, step, world.ranks + 1); !text.empty()) {
+      return text;
+    }
+  }
+  comm.barrier();
+  return "right";
+}
+
+std::uint64_t bits(double value) {
+  std::uint64_t same = 0;
+  std::memcpy(&same, &value, sizeof same);
+  return same;
+}
+
+}  // namespace
+
+TEST_CASE("synchronizer: gradients become means, in every type, whatever the order of marks", "[process]") {
+  for (int const ranks : {1, 2, 3, 4}) {
+    SyncWorld const world{ranks};
+    INFO(ranks << " ranks");
+    CHECK(world.run([&](int rank) { return means<float>(world, rank, small_buckets()); }) == "right");
+    CHECK(world.run([&](int rank) { return means<double>(world, rank, small_buckets()); }) == "right");
+    CHECK(world.run([&](int rank) { return means<float16>(world, rank, small_buckets()); }) == "right");
+    CHECK(world.run([&](int rank) { return means<bfloat16>(world, rank, small_buckets()); }) == "right");
+    CHECK(world.run([&](int rank) { return means<float>(world, rank, {}); }) == "right");
+  }
+}
+
+TEST_CASE("synchronizer: the same between nodes, whatever the wire format", "[process]") {
+  for (auto const* const nodes : {"ab", "aabb", "abc"}) {
+    SyncWorld const world{static_cast<int>(std::strlen(nodes)), nodes};
+    for (auto const wire : {Wire::same, Wire::bf16, Wire::f16}) {
+      auto options = small_buckets();
+      options.wire = wire;
+      options.find_unused = wire == Wire::f16;
+      INFO(nodes);
+      CHECK(world.run([&](int rank) { return means<float>(world, rank, options); }) == "right");
+    }
+    CHECK(world.run([&](int rank) { return means<bfloat16>(world, rank, small_buckets()); }) == "right");
+  }
+}
+
+TEST_CASE("synchronizer: types may be mixed", "[process]") {
+  SyncWorld const world{2};
+  CHECK(world.run([&](int rank) -> std::string {
+    auto comm = world.join(rank);
+    GradientSynchronizer sync(comm, {{"a", 100, DType::f32}, {"b", 100, DType::bf16}, {"c", 100, DType::f64}}, {});
+    for (std::size_t step = 0; step < 3; ++step) {
+      fill<double>(sync, step, 2, 2 * rank);
+      sync.mark_ready(2);
+      fill<float>(sync, step, 0, 2 * rank);
+      sync.mark_ready(0);
+      fill<bfloat16>(sync, step, 1, 2 * rank);
+      sync.mark_ready(1);
+      sync.wait();
+      auto const text =
+          wrong<float>(sync, step, 0, 1) + wrong<bfloat16>(sync, step, 1, 1) + wrong<double>(sync, step, 2, 1);
+      if (!text.empty()) {
+        return text;
+      }
+    }
+    return "right";
+  }) == "right");
+}
+
+TEST_CASE("synchronizer: several threads may mark at once", "[process]") {
+  SyncWorld const world{2};
+  CHECK(world.run([&](int rank) -> std::string {
+    auto comm = world.join(rank);
+    GradientSynchronizer sync(comm, std::vector<Parameter>(mixed_parameters()), small_buckets());
+    for (std::size_t step = 0; step < 50; ++step) {
+      auto const order = shuffled(sync.size(), static_cast<unsigned>(2 * step) + static_cast<unsigned>(rank));
+      std::vector<std::thread> threads;
+      for (std::size_t t = 0; t < 3; ++t) {
+        threads.emplace_back([&, t] {
+          for (std::size_t k = t; k < order.size(); k += 3) {
+            fill<float>(sync, step, order[k], 2 * (rank + 1));
+            sync.mark_ready(order[k]);
+          }
+        });
+      }
+      for (auto& thread : threads) {
+        thread.join();
+      }
+      sync.wait();
+      if (auto const text = wrong<float>(sync, step, 3); !text.empty()) {
+        return text;
+      }
+    }
+    return "right";
+  }) == "right");
+}
+
+TEST_CASE("synchronizer: with average off the sum stays, and scale() makes it a mean", "[process]") {
+  SyncWorld const world{3};
+  CHECK(world.run([&](int rank) {
+    auto comm = world.join(rank);
+    auto options = small_buckets();
+    options.average = false;
+    GradientSynchronizer sync(comm, mixed_parameters(), options);
+    backward<float>(sync, 0, rank, shuffled(sync.size(), 1));
+    sync.wait();
+    auto const uniform = wrong<float>(sync, 0, 12) + std::to_string(sync.scale());
+    sync.set_weight(rank + 2);  // 2 * 2 + 3 * 4 + 4 * 6
+    backward<float>(sync, 1, rank, shuffled(sync.size(), 1));
+    sync.wait();
+    return uniform + " " + wrong<float>(sync, 1, 40) + std::to_string(9 * sync.scale());
+  }) == "0.333333 1.000000");
+}
+
+TEST_CASE("synchronizer: weights make it the mean over all samples", "[process]") {
+  for (int const ranks : {1, 2, 4}) {
+    SyncWorld const world{ranks};
+    INFO(ranks << " ranks");
+    CHECK(world.run([&](int rank) -> std::string {
+      auto comm = world.join(rank);
+      GradientSynchronizer sync(comm, mixed_parameters(), small_buckets());
+      int const weights[] = {ranks == 1 ? 8 : 3, 5, 0, 8};  // 8 or 16 samples
+      int const mean[] = {0, 2 * 8, 3 * 2 + 5 * 4, 0, (3 * 2 + 5 * 4 + 8 * 8) / 2};
+      for (std::size_t step = 0; step < 3; ++step) {
+        sync.set_weight(weights[rank]);
+        for (auto const i : shuffled(sync.size(), 5)) {
+          fill<float>(sync, step, i, 8 * 2 * (rank + 1));
+          sync.mark_ready(i);
+        }
+        sync.wait();
+        if (auto const text = wrong<float>(sync, step, mean[ranks]); ranks > 1 && !text.empty()) {
+          return text;
+        }
+        backward<float>(sync, step, rank, shuffled(sync.size(), 6));  // the next step has no weights again
+        sync.wait();
+        if (auto const text = wrong<float>(sync, step, ranks + 1); !text.empty()) {
+          return text;
+        }
+      }
+      return "right";
+    }) == "right");
+  }
+}
+
+TEST_CASE("synchronizer: weights whose reciprocals are no floats are right to the last places", "[process]") {
+  SyncWorld const world{3};
+  CHECK(world.run([&](int rank) -> std::string {
+    auto comm = world.join(rank);
+    GradientSynchronizer sync(comm, {{"w", 1000}}, {});
+    double const weights[] = {7, 0.5, 100};
+    sync.set_weight(weights[rank]);
+    auto const mine = sync.gradient<float>(0);
+    for (std::size_t k = 0; k < mine.size(); ++k) {
+      mine[k] = std::sin(static_cast<float>(k) + static_cast<float>(rank));
+    }
+    sync.mark_ready(0);
+    sync.wait();
+    for (std::size_t k = 0; k < mine.size(); ++k) {
+      double sum = 0;
+      double size = 0;
+      for (int r = 0; r < 3; ++r) {
+        auto const part = weights[r] * static_cast<double>(std::sin(static_cast<float>(k) + static_cast<float>(r)));
+        sum += part;
+        size += std::abs(part);
+      }
+      if (std::abs(static_cast<double>(sync.gradient<float>(0)[k]) - sum / 107.5) > 4e-7 * size / 107.5) {
+        return "element " + std::to_string(k) + " is off";
+      }
+    }
+    return "right";
+  }) == "right");
+}
+
+TEST_CASE("synchronizer: a rank without samples need not mark, and what it holds does not count", "[process]") {
+  SyncWorld const world{2};
+  CHECK(world
+            .run([&](int rank) {
+              auto comm = world.join(rank);
+              GradientSynchronizer sync(comm, mixed_parameters(), small_buckets());
+              sync.set_weight(rank == 0 ? 0 : 4);
+              for (std::size_t i = 0; i < sync.size(); ++i) {
+                if (rank == 0) {
+                  std::ranges::fill(sync.gradient<float>(i), std::nanf(""));
+                } else {
+                  fill<float>(sync, 0, i, 6);
+                  sync.mark_ready(i);
+                }
+              }
+              sync.wait();
+              return wrong<float>(sync, 0, 6);
+            })
+            .empty());
+}
+
+TEST_CASE("synchronizer: inside no_sync gradients accumulate on each rank", "[process]") {
+  SyncWorld const world{2};
+  CHECK(world.run([&](int rank) {
+    auto comm = world.join(rank);
+    GradientSynchronizer sync(comm, mixed_parameters(), small_buckets());
+    std::string text;
+    for (std::size_t step = 0; step < 3; ++step) {
+      {
+        auto const outer = sync.no_sync();
+        {
+          auto const inner = sync.no_sync();
+          backward<float>(sync, step, rank, shuffled(sync.size(), 1));
+          sync.wait();
+        }
+        sync.wait();
+        text += wrong<float>(sync, step, 2 * (rank + 1));
+      }
+      for (std::size_t i = 0; i < sync.size(); ++i) {
+        for (auto& value : sync.gradient<float>(i)) {
+          value *= 2;  // the second micro-batch has the same gradients
+        }
+        sync.mark_ready(i);
+      }
+      sync.wait();
+      text += wrong<float>(sync, step, 6);
+    }
+    return text + std::to_string(sync.stats().steps);
+  }) == "3");
+}
+
+TEST_CASE("synchronizer: unused gradients count as zero, and all ranks know who was used", "[process]") {
+  for (int const ranks : {1, 2}) {
+    SyncWorld const world{ranks};
+    CHECK(world.run([&](int rank) {
+      auto comm = world.join(rank);
+      auto options = small_buckets();
+      options.find_unused = true;
+      GradientSynchronizer sync(comm, mixed_parameters(), options);
+      std::string text;
+      for (std::size_t step = 0; step < 3; ++step) {
+        for (std::size_t i = 0; i < sync.size(); ++i) {
+          fill<float>(sync, step, i, 2);
+          if (i != 3 && (i != 4 || rank == 0)) {  // 3: nobody; 4: only rank 0
+            sync.mark_ready(i);
+          }
+        }
+        sync.wait();
+        for (std::size_t i = 0; i < sync.size(); ++i) {
+          text += wrong<float>(sync, step, i, i == 3 ? 0 : i == 4 ? 2 / ranks : 2);
+        }
+        text += std::string(sync.used(2) ? "2" : "") + (sync.used(3) ? "3" : "") + (sync.used(4) ? "4" : "") + " ";
+      }
+      return text;
+    }) == "24 24 24 ");
+  }
+}
+
+TEST_CASE("synchronizer: what was accumulated inside no_sync is not lost when the last batch does not use it",
+          "[process]") {
+  SyncWorld const world{2};
+  CHECK(world.run([&](int rank) {
+    auto comm = world.join(rank);
+    GradientSynchronizer sync(comm, {{"a", 10}, {"b", 10}}, {.find_unused = true});
+    {
+      auto const local = sync.no_sync();
+      fill<float>(sync, 0, 0, 2 * rank);
+      sync.mark_ready(0);
+    }
+    fill<float>(sync, 0, 1, 2 * rank);
+    sync.mark_ready(1);
+    sync.wait();
+    return wrong<float>(sync, 0, 1) + (sync.used(0) ? "used" : "unused");
+  }) == "used");
+}
+
+TEST_CASE("synchronizer: the order that rank 0 saw becomes everybody's, and values move with it", "[process]") {
+  SyncWorld const world{2};
+  CHECK(world.run([&](int rank) -> std::string {
+    auto comm = world.join(rank);
+    GradientSynchronizer sync(comm, mixed_parameters(), small_buckets());
+    auto const forward = [&](std::size_t step) {
+      for (std::uint32_t i = 0; i < sync.size(); ++i) {
+        fill<float>(sync, step, i, 2 * (rank + 1));
+        sync.mark_ready(i);
+      }
+      sync.wait();
+    };
+    auto const* const before = sync.gradient_data(0);
+    forward(0);
+    if (auto const text = wrong<float>(sync, 0, 3); !text.empty() || sync.gradient_data(0) >= sync.gradient_data(9)) {
+      return "after the move " + text;
+    }
+    auto const* const after = sync.gradient_data(0);
+    forward(1);
+    auto const& buckets = sync.stats().buckets;
+    bool const early = buckets.front().launched <= buckets.back().ready;  // the first did not wait for the last mark
+    return wrong<float>(sync, 1, 3) + (before != after && after == sync.gradient_data(0) && early ? "moved once" : "");
+  }) == "moved once");
+}
+
+TEST_CASE("synchronizer: padding stays zero and the norm is that of the gradients", "[process]") {
+  for (int const ranks : {1, 2, 3}) {
+    SyncWorld const world{ranks};
+    auto const said = world.run([&](int rank) {
+      auto comm = world.join(rank);
+      GradientSynchronizer sync(comm, mixed_parameters(), small_buckets());
+      std::string text;
+      for (std::size_t step = 0; step < 2; ++step) {
+        backward<float>(sync, step, rank, shuffled(sync.size(), 1));
+        sync.wait();
+        double squares = 0;
+        for (std::size_t i = 0; i < sync.size(); ++i) {
+          for (float const value : sync.gradient<float>(i)) {
+            squares += static_cast<double>(value) * static_cast<double>(value);
+          }
+        }
+        double const norm = sync.gradient_norm();
+        text += norm == std::sqrt(squares) ? std::to_string(bits(norm)) + " " : "wrong";
+      }
+      return text;
+    });
+    INFO(said);
+    CHECK(said.find("wrong") == std::string::npos);
+    CHECK(said.find('[') == std::string::npos);  // the same bits on all ranks
+  }
+}
+
+TEST_CASE("synchronizer: broadcast makes every rank's tensors those of the root", "[process]") {
+  SyncWorld const world{3};
+  CHECK(world.run([&](int rank) -> std::string {
+    auto comm = world.join(rank);
+    GradientSynchronizer sync(comm, {{"w", 1}}, {});
+    std::vector<std::vector<std::uint8_t>> data;
+    std::vector<Tensor> tensors;
+    for (std::size_t const count : {3, 0, 100'000, 300'000, 1, 5'000'000, 200'000}) {
+      data.emplace_back(count, static_cast<std::uint8_t>(rank + static_cast<int>(tensors.size())));
+      tensors.push_back({data.back().data(), count, DType::u8});
+    }
+    std::vector<double> state(60'000, rank);
+    for (int copies = 0; copies < 12; ++copies) {  // more than one parcel
+      tensors.push_back({state.data() + 5000 * copies, 5000, DType::f64});
+    }
+    sync.broadcast(tensors, 2);
+    for (std::size_t t = 0; t < data.size(); ++t) {
+      if (std::ranges::any_of(data[t], [&](auto value) { return value != 2 + t; })) {
+        return "tensor " + std::to_string(t);
+      }
+    }
+    return std::ranges::all_of(state, [](auto value) { return value == 2; }) ? "right" : "state";
+  }) == "right");
+}
+
+TEST_CASE("synchronizer: stats tell buckets in launch order, each ready, launched and done in turn", "[process]") {
+  for (int const ranks : {1, 2}) {
+    SyncWorld const world{ranks};
+    CHECK(world.run([&](int rank) -> std::string {
+      auto comm = world.join(rank);
+      GradientSynchronizer sync(comm, mixed_parameters(), small_buckets());
+      for (std::size_t step = 0; step < 3; ++step) {
+        backward<float>(sync, step, rank, shuffled(sync.size(), 1));
+        sync.wait();
+      }
+      auto const& stats = sync.stats();
+      std::size_t bytes = 0;
+      std::chrono::nanoseconds before{};
+      for (auto const& bucket : stats.buckets) {
+        bytes += bucket.bytes;
+        if (bucket.launched < before || bucket.ready > bucket.launched || bucket.done < bucket.launched) {
+          return "out of turn";
+        }
+        before = bucket.launched;
+      }
+      bool const sane = stats.steps == 3 && stats.buckets.size() > 3 && stats.exposed.count() > 0;
+      return sane && bytes >= 8485 * sizeof(float) ? "sane" : "bytes " + std::to_string(bytes);
+    }) == "sane");
+  }
+}
+
+TEST_CASE("synchronizer: without parameters a step is still a step", "[process]") {
+  SyncWorld const world{2};
+  CHECK(world.run([&](int rank) {
+    auto comm = world.join(rank);
+    GradientSynchronizer sync(comm, {}, {});
+    sync.wait();
+    sync.wait();
+    return std::to_string(sync.stats().steps) + " " + std::to_string(sync.gradient_norm());
+  }) == "2 0.000000");
+}
