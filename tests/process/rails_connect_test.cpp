@@ -78,26 +78,54 @@ wire::RailGreeting read_greeting(int fd) {
 
 }  // namespace
 
-TEST_CASE("strangers at the door hold nobody up") {
-  auto listeners = test::loopback_listeners(3);
-  auto other_job = greeting(0, 1);
-  other_job.nonce ^= 1;
-  auto other_generation = greeting(0, 1);
-  other_generation.generation = 6;
-  auto higher_node = greeting(2, 1);
+TEST_CASE("strangers at the door hold nobody up and are nobody's peer") {
+  int const nodes = GENERATE(2, 3);
+  auto listeners = test::loopback_listeners(nodes);
   std::vector<os::UniqueFd> strangers;
-  for (auto const& listener : listeners) {  // they come first and stay connected
-    for (std::string const& words :
-         {std::string(), std::string("GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: x\r\n\r\n"),
-          std::string(40, '\0'), bytes_of_value(greeting(0, 1)).substr(0, 39), bytes_of_value(other_job),
-          bytes_of_value(other_generation), bytes_of_value(higher_node)}) {
-      strangers.push_back(stranger(listener, words));
+  for (int node = 0; node < nodes; ++node) {  // they come first and stay connected
+    std::vector<std::string> words{"", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: x\r\n\r\n",
+                                   std::string(40, '\0'), bytes_of_value(greeting(0, node)).substr(0, 39)};
+    for (auto const channel : {wire::RailChannel::data, wire::RailChannel::control}) {
+      auto other_job = greeting(0, node);
+      other_job.channel = channel;
+      auto other_generation = other_job;
+      auto to_another = other_job;
+      auto higher_node = greeting(2, node);
+      other_job.nonce ^= 1U;
+      other_generation.generation = 6;
+      to_another.to = 99;
+      higher_node.channel = channel;
+      for (auto const& wrong : {other_job, other_generation, to_another, higher_node}) {
+        words.push_back(bytes_of_value(wrong));
+      }
+    }
+    for (auto const& text : words) {
+      strangers.push_back(stranger(listeners[static_cast<std::size_t>(node)], text));
     }
   }
-  auto const ends = test::run_ranks(3, [&](int node) { return connect(node, listeners, test::patience()); });
+  auto const ends = test::run_ranks(nodes, [&](int node) { return connect(node, listeners, test::patience()); });
   for (auto const& end : ends) {
-    CHECK(end.said == "3.000000");
+    CHECK(end.said == std::to_string(nodes == 2 ? 1.0F : 3.0F));
   }
+}
+
+TEST_CASE("a stranger that speaks the protocol does not stand in for a peer") {
+  int const wrong = GENERATE(range(0, 4));
+  CAPTURE(wrong);
+  auto listeners = test::loopback_listeners(2);
+  std::vector<os::UniqueFd> strangers;
+  for (auto const channel : {wire::RailChannel::data, wire::RailChannel::control}) {
+    auto words = greeting(0, 1);
+    words.channel = channel;
+    words.nonce ^= wrong == 0 ? 1U : 0U;
+    words.generation += wrong == 1 ? 1 : 0;
+    words.to += wrong == 2 ? 1 : 0;
+    words.from += wrong == 3 ? 1 : 0;
+    strangers.push_back(stranger(listeners[1], bytes_of_value(words)));
+  }
+  auto const ends = test::run_ranks(
+      2, [&](int node) { return node == 0 ? "" : connect(node, listeners, test::patience(milliseconds(100))); });
+  CHECK(ends[1].said.find("rank 10 on node0 has not connected") != std::string::npos);
 }
 
 TEST_CASE("a peer of another version is named by whoever is connected to") {
