@@ -20,6 +20,7 @@
 #include "src/host/fault_points.hpp"
 #include "src/host/host_backend.hpp"
 #include "src/host/segment.hpp"
+#include "src/host/segment_socket.hpp"
 
 namespace cxxrun::client {
 namespace {
@@ -66,8 +67,11 @@ void settle(WorkerEnv const& env, Openings& mine) {
   }
   mine.rail = host::listen_for_rails(or_throw(own_address(env)));
   mine.record.rail = mine.rail.address;
+  // From within another network namespace the agent's socket cannot be reached.
   char const* const agent = std::getenv("CXXRUN_SEGMENT");
-  mine.record.segment_of_agent = agent != nullptr && *agent != '\0';
+  constexpr int kLocalMs = 1000;
+  mine.record.segment_of_agent =
+      agent != nullptr && *agent != '\0' && host::connect_for_segment(agent, kLocalMs).has_value();
   if (mine.record.segment_of_agent) {
     mine.record.segment = agent;
   } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
@@ -24,8 +25,10 @@ struct Fault {
   FaultPoint at = FaultPoint::enter;
   std::string how;
 };
-std::optional<Fault> armed;
-std::uint64_t calls = 0;
+Fault fault_set;
+// Communicators of one process count and look at once, each on its own thread.
+std::atomic<bool> armed{false};  // fault_set was written before
+std::atomic<std::uint64_t> calls{0};
 
 [[noreturn]] void refuse(std::string const& text) {
   throw Failure(fail(Errc::environment, "CXXRUN_FAULT is \"" + text +
@@ -45,7 +48,7 @@ std::uint64_t number(std::string_view value, std::string const& whole) {
 }  // namespace
 
 void arm_faults(int rank) {
-  armed.reset();
+  armed = false;
   calls = 0;
   char const* const set = std::getenv("CXXRUN_FAULT");
   std::string const whole = set == nullptr ? "" : set;
@@ -78,20 +81,21 @@ void arm_faults(int rank) {
     refuse(whole);
   }
   if (*whose == static_cast<std::uint64_t>(rank)) {
-    armed = fault;
+    fault_set = fault;
+    armed = true;
   }
 }
 
 void count_call() {
-  ++calls;
+  calls.fetch_add(1, std::memory_order_relaxed);
 }
 
 void fault_point(FaultPoint point) {
-  if (!armed || armed->at != point || armed->call != calls) {
+  if (!armed.load(std::memory_order_acquire) || fault_set.at != point ||
+      fault_set.call != calls.load(std::memory_order_relaxed) || !armed.exchange(false)) {
     return;
   }
-  std::string const how = armed->how;
-  armed.reset();
+  std::string const how = fault_set.how;
   if (how == "exit") {
     _exit(kExitCode);
   }
