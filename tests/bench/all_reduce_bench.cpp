@@ -109,8 +109,8 @@ int in_one_world(Task const& task) {
     resident.assign(task.bytes, 'x');
   }
   std::vector<float> data(std::size_t{1} << 18);
+  auto const backend = world.join(rank);
   try {
-    auto const backend = world.join(rank);
     for (int i = 0;; ++i) {
       backend->run({.kind = Kind::all_reduce,
                     .type = cxxrun::DType::f32,

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/host/node_layout.hpp"
+#include "src/host/node_exchange.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/closed_form.hpp"
 #include "tests/support/node_world.hpp"
@@ -119,6 +119,29 @@ TEST_CASE("nodes of different sizes") {
   try_world({2, 3}, {DType::f32});
   try_world({1, 2, 5}, {DType::f32});
   try_world({2, 2, 2, 2}, {DType::bf16});
+}
+
+TEST_CASE("buffers beyond 4 GiB of the shared memory, which nobody writes to, and copies of an arena's end") {
+  NodeWorld node({2});
+  require_all_returned(test::run_ranks(2, [&](int rank) -> std::string {
+    auto const backend = node.join(rank);
+    std::size_t const most = std::size_t{3} << 30;
+    std::byte* const arena = backend->allocate(most);
+    constexpr std::size_t kBytes = std::size_t{1} << 20;
+    std::byte* const end = arena + most - kBytes;
+    Call const call{.kind = Kind::all_reduce, .type = DType::f32, .count = kBytes / sizeof(float)};
+    return test::attempt(*backend, call, rank, 2, end, end);
+  }));
+}
+
+TEST_CASE("windows of more elements than 32 bits count") {
+  constexpr std::size_t kHuge = std::size_t{5} << 32;
+  auto const middle = host::window_of({kHuge, kHuge + 3}, kHuge - 1, host::kPieceBytes);
+  CHECK(middle.offset == 2 * kHuge - 1);
+  CHECK(middle.bytes == 4);
+  CHECK(host::window_of({kHuge, kHuge}, 2 * kHuge, 128).bytes == 0);
+  CHECK(host::window_bytes(4) == host::kPieceBytes / 4);
+  CHECK(host::window_bytes(host::kPieceBytes) == 8);
 }
 
 TEST_CASE("scale and wire formats") {
