@@ -150,6 +150,7 @@ class OneNode(TrainCase):
                          self.path("text"), max_restarts=0)
         self.assert_codes([1], job)
         self.assertIn("char-gpt", job.stderr)
+        self.assertNotRegex(job.stderr, r"train: rank 0 .*(left|died)")  # the other rank has been told the cause
 
     def test_a_rank_whose_peer_dies_says_so_and_exits_with_75(self):
         env = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
