@@ -25,6 +25,15 @@ class TrainCase(JobCase):
         return self.start("--standalone", "--nproc-per-node", str(workers), "--max-restarts", str(max_restarts),
                           TRAIN, *options, env=env)
 
+    def train_pair(self, *options, max_restarts=3):
+        """Two agents with two workers each that take each other for another host's, and so use TCP."""
+        def node(host):
+            return self.start_node("--nproc-per-node", "2", "--max-restarts", str(max_restarts), TRAIN, *options,
+                                   env={"CXXRUN_HOST_ID": host})
+        first = node("a")
+        first.says("waiting for nodes")
+        return first, node("b")
+
     def trained(self, workers, *options, **more):
         """The last line of a job that ends well."""
         job = self.train(workers, *options, **more)

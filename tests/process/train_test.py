@@ -167,19 +167,12 @@ class OneNode(TrainCase):
 
 
 class TwoNodes(TrainCase):
-    def start_pair(self, *options, per_node="2"):
-        """Two agents whose workers take each other for another host's, and so use TCP."""
-        first = self.start_node("--nproc-per-node", per_node, train_jobs.TRAIN, *options, env={"CXXRUN_HOST_ID": "a"})
-        first.says("waiting for nodes")
-        return first, self.start_node("--nproc-per-node", per_node, train_jobs.TRAIN, *options,
-                                      env={"CXXRUN_HOST_ID": "b"})
-
     def test_a_kill_on_the_second_node_changes_nothing(self):
         options = ("--steps", "120", "--save-every", "10", *SMALL)
-        whole = self.start_pair(*options)
+        whole = self.train_pair(*options)
         self.assert_codes([0, 0], *whole)
         self.port = free_port()
-        disturbed = self.start_pair(*options, "--checkpoint-dir", self.path("saved"), "--curve",
+        disturbed = self.train_pair(*options, "--checkpoint-dir", self.path("saved"), "--curve",
                                     self.path("curve.csv"))
         self.await_step(50, disturbed[0])
         self.assertTrue(self.kill(3))
