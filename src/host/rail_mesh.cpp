@@ -92,7 +92,8 @@ class Meeting {
   }
 
   void run() {
-    while (!complete()) {
+    for (auto missing = first_missing(); missing != links_.end(); missing = first_missing()) {
+      mates_.held_up_by(peer(missing->node).rank);
       TimePoint const now = Clock::now();
       if (now >= patience_.until) {
         give_up();
@@ -108,6 +109,7 @@ class Meeting {
       }
       wait();
     }
+    mates_.held_up_by(-1);
   }
 
  private:
@@ -122,9 +124,9 @@ class Meeting {
     mine.nonce = config_.nonce;
     return mine;
   }
-  [[nodiscard]] bool complete() const {
-    return std::all_of(links_.begin(), links_.end(),
-                       [&](Link const& link) { return link.node == config_.node || (link.data && link.control); });
+  [[nodiscard]] Links::const_iterator first_missing() const {
+    return std::find_if(links_.cbegin(), links_.cend(),
+                        [&](Link const& link) { return link.node != config_.node && (!link.data || !link.control); });
   }
   static std::string name(RailPeer const& who) { return "rank " + std::to_string(who.rank) + " on " + who.host; }
 
