@@ -165,7 +165,16 @@ bool NodeGroup::came_soon() const {
       }
       pause_cpu();
     }
-  } while (steady_clock::now() < until && !is_raised(header().alarm));
+  } while (steady_clock::now() < until && !is_raised(header().alarm) && !anyone_died());
+  return false;
+}
+
+bool NodeGroup::anyone_died() const {
+  for (int i = 0; i < size(); ++i) {
+    if (i != index() && Lifeline::died(slot(i).lifeline)) {
+      return true;
+    }
+  }
   return false;
 }
 

@@ -83,6 +83,7 @@ class NodeGroup : public Mates {
   [[nodiscard]] bool arrived(int index) const;
   [[nodiscard]] bool all_arrived() const;
   [[nodiscard]] bool came_soon() const;
+  [[nodiscard]] bool anyone_died() const;
   void sleep_until_rung(Patience const& patience);
   void look_around(Patience const& patience);
   void give_up(Patience const& patience, bool held_up_too);
