@@ -13,8 +13,11 @@
 // others are copied piecewise through shared memory. `in` and `out` may be the same buffer; otherwise they must not
 // overlap. All pointers are to host memory and need the alignment of their type.
 //
-// Blocking: every call blocks until it is done on this rank, at most op_timeout. Errors: PeerFailure when a peer died,
-// left or is late; Failure for what a person has to mend. After either the Communicator is finished (failure.hpp).
+// Blocking: every call blocks until it is done on this rank, at most op_timeout from when its turn comes (calls made
+// before are done first), and with several nodes about 2 s longer, in which the nodes find out whose failure it is.
+// Errors: PeerFailure when a peer died, left or is late; Failure for what a person has to mend. After either the
+// Communicator is finished (failure.hpp). A call that no rank may make (root outside the world, null buffers) is a
+// Failure on its own rank, and the others get PeerFailure (left).
 //
 // Threads: one thread at a time. start_all_reduce() goes on in the background on a thread of the Communicator; calls
 // made meanwhile are carried out after it. A forked child must not use it. Destroying it while others still call
@@ -109,7 +112,8 @@ class Communicator {
   void barrier();
 
   /// Like all_reduce, in the background. Both buffers must stay until the Work is done. `scale` multiplies the result
-  /// (floating point types only), at no cost: 1.0f / world_size() makes it a mean.
+  /// (floating point types only), at no cost: 1.0f / world_size() makes it a mean, for f64 too only as precise as that
+  /// float.
   [[nodiscard]] Work start_all_reduce(void const* in, void* out, std::size_t count, DType type,
                                       ReduceOp op = ReduceOp::sum, Wire wire = Wire::same, float scale = 1.0F);
 

@@ -21,7 +21,7 @@ enum class ReduceOp : std::uint8_t { sum = 0, min = 1, max = 2 };
 
 /// Bytes per element.
 [[nodiscard]] std::size_t size_of(DType type);
-/// "f32", "bf16", …; "dtype 17" style text is never needed: every enumerator has a name.
+/// "f32", "bf16", …, for messages.
 [[nodiscard]] std::string_view name_of(DType type);
 [[nodiscard]] std::string_view name_of(ReduceOp op);
 

@@ -1,8 +1,9 @@
-// Errors as values: what every fallible cxxrun function returns.
+// Errors as values: what WorkerEnv, Store and the launcher return when they can fail.
 //
-// cxxrun does not throw across its API. A function that can fail returns Result<T>; the caller looks
-// before it takes. Result offers only members that std::expected (C++23) has under the same names, so
-// that the alias can be swapped when the oldest supported compiler has it.
+// Such a function returns Result<T>; the caller looks before it takes. The gradient runtime (Communicator and what is
+// built on it, Arena, Checkpoint, ElasticSampler) throws instead: the same Error, in a Failure (failure.hpp,
+// docs/decisions/0007-the-runtime-throws.md). Result offers only members that std::expected (C++23) has under the same
+// names, so that the alias can be swapped when the oldest supported compiler has it.
 //
 // Thread-safety: plain values; distinct objects may be used from distinct threads.
 #pragma once

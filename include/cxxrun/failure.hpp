@@ -34,7 +34,7 @@ class PeerFailure : public std::runtime_error {
  public:
   enum class Why : std::uint8_t {
     died,     ///< its process ended, by a signal or by itself, without leaving the Communicator
-    left,     ///< it destroyed its Communicator while others still called
+    left,     ///< it destroyed its Communicator, or its own call was refused, while others still called
     timeout,  ///< it is there and did not arrive within op_timeout
     lost,     ///< its connection broke or went silent: host or network
   };
@@ -42,7 +42,9 @@ class PeerFailure : public std::runtime_error {
   PeerFailure(Why why, int rank, std::string host, std::uint64_t generation, std::chrono::microseconds after);
 
   [[nodiscard]] Why why() const noexcept { return why_; }
-  [[nodiscard]] int rank() const noexcept { return rank_; }  ///< whose failure it is, the same in every survivor
+  /// Whose failure it is. The same in every survivor, except in a timeout of a call that nodes began more than a
+  /// second apart: a farther node may name the rank that it waited for itself (docs/host_backend.md).
+  [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] std::string const& host() const noexcept { return host_; }
   [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
   [[nodiscard]] std::chrono::microseconds after() const noexcept { return after_; }

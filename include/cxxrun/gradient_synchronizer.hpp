@@ -16,11 +16,13 @@
 // A step ends with wait(). Between the first mark_ready and wait() make no other calls on the Communicator.
 //
 // Threads: mark_ready() from any thread, for different gradients at once, without a lock in the way; everything else
-// from one thread. mark_ready() does not block and does not allocate.
+// from one thread. mark_ready() allocates nothing, with one exception: the first bucket that any step launches starts
+// the Communicator's thread. It blocks only while more than 256 buckets wait to be reduced.
 // Errors: PeerFailure from wait() and the other blocking calls. Failure names the parameter: marked twice, never
 // marked, or different on another rank (found at construction); all ranks throw the same, from the wait() of that step.
 // (A second mark that comes when the last bucket is already under way is thrown on its rank only; the others find that
-// it left.) After either, every later wait() throws the same again, and the gradients mean nothing.
+// it left.) After either, every later wait() throws the same again, except inside no_sync(), and the gradients mean
+// nothing.
 #pragma once
 
 #include <chrono>
@@ -73,7 +75,9 @@ class GradientSynchronizer {
     /// Gradients not marked by wait() count as zero instead of being an error; those marked inside no_sync() before
     /// count as they are.
     bool find_unused = false;
-    bool rebuild_order = true;  ///< lay buckets out anew after the first step; not in a world of one
+    /// Lay buckets out anew after the first step; not in a world of one. The layout then depends on that step, and
+    /// with it the last bits of sums: false where a run that was restarted has to end with the same bits.
+    bool rebuild_order = true;
   };
 
   /// Every rank gives the same parameters in the same order. Blocks until all have compared them. `comm` must outlive
@@ -91,11 +95,12 @@ class GradientSynchronizer {
   }
   [[nodiscard]] std::size_t count(std::size_t index) const;
 
-  /// The gradient is complete on this rank. Once per gradient and step; inside no_sync() it does nothing.
+  /// The gradient is complete on this rank. Once per gradient and step; inside no_sync() it starts nothing.
   void mark_ready(std::size_t index);
 
-  /// Blocks until every bucket has been reduced, then ends the step. Gradients hold the result until they are written
-  /// again; their owner zeroes or overwrites them. All mark_ready() calls of the step have returned before.
+  /// Blocks until every bucket has been reduced, then ends the step; inside no_sync() it returns at once. Gradients
+  /// hold the result until they are written again; their owner zeroes or overwrites them. All mark_ready() calls of the
+  /// step have returned before.
   void wait();
 
   /// For batches of different sizes: gradients are means over this rank's `samples` of the step, and the result is
@@ -109,7 +114,8 @@ class GradientSynchronizer {
   /// With find_unused: whether any rank marked the gradient in the last step. Else true.
   [[nodiscard]] bool used(std::size_t index) const;
 
-  /// While it lives, gradients accumulate locally: mark_ready() and wait() do nothing.
+  /// While it lives, gradients accumulate locally: mark_ready() at most notes that the gradient is used (find_unused),
+  /// and wait() does nothing, nor does it throw. Take and give it back between steps.
   class NoSync {
    public:
     explicit NoSync(GradientSynchronizer& sync);
