@@ -12,7 +12,8 @@
 namespace cxxrun::host {
 namespace {
 
-constexpr std::size_t kMostConnections = 64;  // that have not asked yet; the oldest goes when there are more
+constexpr std::size_t kMostConnections = 64;  // that have not asked yet; the others stay in the queue
+constexpr Millis kTimeToAsk{2000};            // after that a connection gives its place to one in the queue
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
 constexpr int kPauseMs = 20;  // after accept ran out of descriptors
 
@@ -38,14 +39,17 @@ class Serving {
 
   /// One turn; false: the time is up.
   Result<bool> turn(TimePoint deadline) {
-    std::vector<pollfd> watched{{paused_ ? -1 : listener_, POLLIN, 0}};
+    bool const full = connections_.size() == kMostConnections;
+    bool const closed = paused_ || (full && connections_.front().until > Clock::now());
+    std::vector<pollfd> watched{{closed ? -1 : listener_, POLLIN, 0}};
     watched.reserve(connections_.size() + 2);
     for (auto const& connection : connections_) {
-      watched.push_back({connection.get(), POLLIN, 0});
+      watched.push_back({connection.fd.get(), POLLIN, 0});
     }
     watched.push_back({stop_, POLLIN, 0});
     int const left = milliseconds_to(deadline);
-    int const n = poll(watched.data(), watched.size(), paused_ ? std::min(left, kPauseMs) : left);
+    int const until_open = paused_ ? kPauseMs : closed ? milliseconds_to(connections_.front().until) : left;
+    int const n = poll(watched.data(), watched.size(), std::min(left, until_open));
     if (n < 0 && errno != EINTR) {
       return fail(Errc::io, "cannot wait for the ranks of this node", errno);
     }
@@ -54,14 +58,14 @@ class Serving {
       return left > 0;
     }
     for (std::size_t i = connections_.size(); i-- > 0;) {  // backwards: removing one moves those behind it
-      if (watched[i + 1].revents != 0 && hear(connections_[i].get())) {
+      if (watched[i + 1].revents != 0 && hear(connections_[i].fd.get())) {
         connections_.erase(connections_.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }
     if (watched.back().revents != 0) {
       ranks_.clear();
     } else if (watched[0].revents != 0) {
-      accept_all();
+      accept_some();
     }
     return true;
   }
@@ -86,22 +90,33 @@ class Serving {
     return true;
   }
 
-  void accept_all() {
-    while (auto connection = accept_same_user(listener_)) {
-      if (connections_.size() == kMostConnections) {
-        connections_.erase(connections_.begin());
-      }
-      connections_.push_back(std::move(connection));
+  // Who is in the queue may have asked already: only one that had the time to and said nothing is put out for it.
+  void accept_some() {
+    auto const now = Clock::now();
+    if (connections_.size() == kMostConnections && connections_.front().until <= now) {
+      connections_.erase(connections_.begin());
     }
-    paused_ = errno != EAGAIN;
+    while (connections_.size() < kMostConnections) {
+      auto fd = accept_same_user(listener_);
+      if (!fd) {
+        paused_ = errno != EAGAIN;
+        return;
+      }
+      connections_.push_back({std::move(fd), now + kTimeToAsk});
+    }
   }
+
+  struct Connection {
+    os::UniqueFd fd;
+    TimePoint until;
+  };
 
   int listener_;
   int segment_;
   std::uint64_t key_;
   std::vector<int>& ranks_;
   int stop_;
-  std::vector<os::UniqueFd> connections_;
+  std::vector<Connection> connections_;  // the oldest first
   bool paused_ = false;
 };
 

@@ -115,6 +115,27 @@ TEST_CASE("segment: who does not come is named", "[process]") {
   CHECK(served.error().context == "ranks 1, 3 did not fetch the memory that this node shares");
 }
 
+TEST_CASE("segment: a node of many ranks may ask all at once, before anybody serves", "[process]") {
+  constexpr int kRanks = 100;
+  auto server = SegmentServer::open().value();
+  UniqueFd const segment = make_segment().value();
+  std::vector<UniqueFd> asking;
+  std::vector<int> ranks;
+  for (int rank = 1; rank <= kRanks; ++rank) {
+    asking.push_back(cxxrun::host::connect_for_segment(server.name(), 60'000).value());
+    REQUIRE(cxxrun::host::send_request(asking.back().get(), {kKey, rank}));
+    ranks.push_back(rank);
+  }
+
+  auto const served = server.serve(segment.get(), kKey, ranks, Clock::now() + 20s);
+
+  INFO((served ? "" : served.error().message()));
+  CHECK(served);
+  for (UniqueFd const& each : asking) {
+    CHECK(cxxrun::host::receive_segment(each.get()));
+  }
+}
+
 TEST_CASE("segment: strangers, half requests and silence end nothing", "[process]") {
   auto server = SegmentServer::open().value();
   UniqueFd const segment = make_segment().value();
