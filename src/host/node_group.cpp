@@ -2,9 +2,10 @@
 
 #include <new>
 #include <sched.h>
-#include <sys/mman.h>
 #include <unistd.h>
 #include <utility>
+
+#include "src/host/segment.hpp"
 
 namespace cxxrun::host {
 namespace {
@@ -34,7 +35,7 @@ NodeGroup::NodeGroup(NodeConfig config, os::UniqueFd segment, Patience const& pa
     alone_header_ = std::make_unique<Header>();
     header_ = alone_header_.get();
     slots_ = {alone_.get()};
-    segment_ = std::make_unique<SegmentMap>(os::UniqueFd(memfd_create("cxxrun", MFD_CLOEXEC)));
+    segment_ = std::make_unique<SegmentMap>(or_throw(make_segment()));
     return;
   }
   segment_ = std::make_unique<SegmentMap>(std::move(segment));
