@@ -174,6 +174,8 @@ class Meeting {
     send_at_once(fd);
     if (channel == RailChannel::control) {
       notice_silence(fd, config_.silence);
+    } else {
+      keep_alive(fd);
     }
   }
 

@@ -53,6 +53,14 @@ void send_at_once(int fd) {
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 }
 
+// No limit on what is not acknowledged: a peer that computes for long takes nothing and lives.
+void keep_alive(int fd) {
+  constexpr int kIdle = 60;  // seconds
+  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kIdle);
+  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, kIdle);
+}
+
 // Keepalive probes are sent where nothing else is; TCP_USER_TIMEOUT is for a farewell that is not acknowledged.
 void notice_silence(int fd, std::chrono::milliseconds silence) {
   constexpr int kProbes = 3;

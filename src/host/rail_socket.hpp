@@ -15,6 +15,9 @@ namespace cxxrun::host {
 /// No waiting for more to send.
 void send_at_once(int fd);
 
+/// For a connection that may be idle for long: what stands between the hosts must not forget it.
+void keep_alive(int fd);
+
 /// An error (ETIMEDOUT) when the other host has answered nothing for `silence`. Only for connections on which little
 /// is sent: Linux counts a peer that does not read as silent, and a rank may be busy for minutes before it reads.
 void notice_silence(int fd, std::chrono::milliseconds silence);

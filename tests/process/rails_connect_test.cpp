@@ -78,6 +78,28 @@ wire::RailGreeting read_greeting(int fd) {
 
 }  // namespace
 
+TEST_CASE("connections between nodes that are idle for long are kept alive") {
+  auto const ends = test::run_rail(2, [](int, host::Rails& rails) {
+    test::meet(rails);
+    std::string said;
+    for (int fd = 0; fd < 256; ++fd) {
+      sockaddr_storage peer{};
+      socklen_t length = sizeof peer;
+      int on = 0;
+      socklen_t size = sizeof on;
+      if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && peer.ss_family == AF_INET) {
+        ::getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &size);
+        said += on != 0 ? "kept " : "forgotten ";
+      }
+    }
+    test::meet(rails);
+    return said;
+  });
+  for (auto const& end : ends) {
+    CHECK(end.said == "kept kept ");
+  }
+}
+
 TEST_CASE("strangers at the door hold nobody up and are nobody's peer") {
   int const nodes = GENERATE(2, 3);
   auto listeners = test::loopback_listeners(nodes);
