@@ -70,9 +70,10 @@ class Communicator {
  public:
   struct Options {
     /// How long one collective waits for a peer. Longer than anything one rank does alone between two collectives,
-    /// such as writing a checkpoint. CXXRUN_OP_TIMEOUT (seconds) overrides it.
+    /// such as writing a checkpoint. CXXRUN_OP_TIMEOUT (seconds) overrides it. At least 1 ms; more than a year, such as
+    /// milliseconds::max(), is a year.
     std::chrono::milliseconds op_timeout = std::chrono::minutes(5);
-    /// How long init() waits for all ranks to come.
+    /// How long init() waits for all ranks to come; in the same bounds.
     std::chrono::milliseconds init_timeout = std::chrono::minutes(5);
   };
 

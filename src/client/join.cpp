@@ -41,11 +41,19 @@ std::string next_prefix(WorkerEnv const& env) {
   return run + "/" + std::to_string(made[run]++);
 }
 
-// A deadline that can be calculated with.
-TimePoint deadline_after(Millis timeout) {
-  constexpr Millis kLongest = std::chrono::hours(24 * 365);
-  return Clock::now() + std::min(timeout, kLongest);
+/// A refusal of nonsense is told to the others for so long.
+constexpr Millis kSayWhy{2000};
+/// As good as for ever, and a deadline can still be calculated with it.
+constexpr Millis kLongest = std::chrono::hours(24 * 365);
+
+void check_timeout(char const* name, Millis timeout) {
+  if (timeout < Millis(1)) {
+    throw Failure(
+        fail(Errc::usage, std::string("Options::") + name + " is " + std::to_string(timeout.count()) +
+                              " ms; give at least 1 ms, or std::chrono::milliseconds::max() to wait for ever"));
+  }
 }
+
 Millis left_until(TimePoint deadline) {
   return std::max(Millis(1), std::chrono::ceil<Millis>(deadline - Clock::now()));
 }
@@ -59,9 +67,11 @@ struct Openings {
 };
 
 // Everything that can be wrong with this rank alone, and that the others should hear of.
-void settle(WorkerEnv const& env, Openings& mine) {
+void settle(WorkerEnv const& env, Millis init_timeout, Openings& mine) {
+  check_timeout("init_timeout", init_timeout);
+  check_timeout("op_timeout", mine.op_timeout);
   host::arm_faults(env.rank);
-  mine.op_timeout = or_throw(seconds_from_environment("CXXRUN_OP_TIMEOUT", mine.op_timeout));
+  mine.op_timeout = std::min(kLongest, or_throw(seconds_from_environment("CXXRUN_OP_TIMEOUT", mine.op_timeout)));
   if (env.world_size == 1) {
     return;
   }
@@ -177,11 +187,12 @@ Joined connect(WorkerEnv const& env, Openings& mine, Roster const& roster, TimeP
 }  // namespace
 
 Joined join(WorkerEnv const& env, Millis op_timeout, Millis init_timeout) {
-  TimePoint const deadline = deadline_after(init_timeout);
+  Millis const patience = init_timeout < Millis(1) ? kSayWhy : std::min(init_timeout, kLongest);
+  TimePoint const deadline = Clock::now() + patience;
   Openings mine{own_record(env), op_timeout, {}, {}};
   std::optional<Error> obstacle;
   try {
-    settle(env, mine);
+    settle(env, init_timeout, mine);
   } catch (Failure const& failure) {
     obstacle = in_context(mine.record, failure.error());
   }
@@ -199,7 +210,7 @@ Joined join(WorkerEnv const& env, Millis op_timeout, Millis init_timeout) {
   MeetingConfig config;
   config.prefix = next_prefix(env);
   config.store = "store at " + env.store->host + " port " + std::to_string(env.store->port);
-  config.timeout = init_timeout;
+  config.timeout = patience;
   config.deadline = deadline;
   config.serves = env.store_unserved && env.rank == 0;
   config.fresh = env.generation > 0 || env.store_unserved;

@@ -20,9 +20,12 @@ using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kMostGrace{1000};
 
+/// As good as for ever, and a deadline can still be calculated with it.
+constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
+
 Patience patience_of(std::chrono::milliseconds time) {
   auto const now = steady_clock::now();
-  return {now, now + time};
+  return {now, now + std::min(time, kLongest)};
 }
 
 /// A file in memory may be made longer than that, and its user is killed later.

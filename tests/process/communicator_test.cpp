@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <tuple>
 
 #include "src/comm/join_record.hpp"
 #include "tests/support/catch.hpp"
@@ -368,6 +369,38 @@ TEST_CASE("communicator: CXXRUN_OP_TIMEOUT bounds a call and names who is late")
       return std::string("nothing");
     });
     CHECK(ends[0].said == "2 1");
+  }
+}
+
+TEST_CASE("communicator: a timeout that is none is refused, told to all, and the longest is for ever") {
+  using std::chrono::milliseconds;
+  for (auto const& [op, init_time, says] :
+       {std::tuple(milliseconds(0), milliseconds(kGuard), "Options::op_timeout is 0 ms; give at least 1 ms"),
+        std::tuple(milliseconds(kGuard), milliseconds(-5), "Options::init_timeout is -5 ms; give at least 1 ms")}) {
+    for (int const broken : {0, 1}) {
+      ForkedStore const store;
+      auto const ends = run_ranks(2, [&](int rank) {
+        setenv("CXXRUN_HOST", "host_a", 1);
+        auto const options =
+            rank == broken ? Communicator::Options{op, init_time} : Communicator::Options{kGuard, kGuard};
+        Communicator::init(env_of(store, rank, 2), options);
+        return std::string("met");
+      });
+      for (auto const& end : ends) {
+        INFO(end.said);
+        CHECK(has(end.said, "exception: rank " + std::to_string(broken) + " on host_a (pid "));
+        CHECK(has(end.said, says));
+      }
+    }
+  }
+  for (char const* const hosts : {"aa", "ab"}) {
+    ForkedStore const store;
+    check_all_returned(run_ranks(2, [&](int rank) {
+      setenv("CXXRUN_HOST_ID", std::string(1, hosts[rank]).c_str(), 1);
+      auto comm = Communicator::init(env_of(store, rank, 2), {milliseconds::max(), milliseconds::max()});
+      comm.barrier();
+      return std::string();
+    }));
   }
 }
 
