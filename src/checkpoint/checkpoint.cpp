@@ -1,13 +1,13 @@
 #include "cxxrun/checkpoint.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <thread>
 
 #include "src/checkpoint/files.hpp"
+#include "src/os/quiet_thread.hpp"
 
 namespace cxxrun {
 
@@ -149,23 +149,13 @@ void Checkpoint::save_async(std::uint64_t step, std::vector<Blob> const& blobs) 
   impl_->wait();
   auto header = header_of(step, impl_->claim.generation, impl_->options.model, blobs);
   auto copies = impl_->copy(blobs);
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals stay with the threads of the program
-  try {
-    impl_->thread = std::thread([impl = impl_.get(), head = std::move(header), from = std::move(copies)] {
-      try {
-        impl->write(head, from);
-      } catch (...) {
-        impl->failed = std::current_exception();
-      }
-    });
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  impl_->thread = os::start_quiet_thread([impl = impl_.get(), head = std::move(header), from = std::move(copies)] {
+    try {
+      impl->write(head, from);
+    } catch (...) {
+      impl->failed = std::current_exception();
+    }
+  });
 }
 
 void Checkpoint::wait() {

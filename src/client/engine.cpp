@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "src/client/quiet_thread.hpp"
+#include "src/os/quiet_thread.hpp"
 
 namespace cxxrun::client {
 
@@ -42,7 +42,7 @@ std::uint64_t Engine::submit(comm::Call const& call) {
     wait_until(asked_ + 1 - kSlots);
   }
   if (!thread_.joinable()) {
-    thread_ = start_quiet_thread([this] { work(); });
+    thread_ = os::start_quiet_thread([this] { work(); });
   }
   std::uint64_t const ticket = ++asked_;
   slots_[ticket % kSlots] = call;

@@ -14,13 +14,13 @@
 #include "src/client/host_store.hpp"
 #include "src/client/local_facts.hpp"
 #include "src/client/meeting.hpp"
-#include "src/client/quiet_thread.hpp"
 #include "src/client/solo_backend.hpp"
 #include "src/comm/join_record.hpp"
 #include "src/host/fault_points.hpp"
 #include "src/host/host_backend.hpp"
 #include "src/host/segment.hpp"
 #include "src/host/segment_socket.hpp"
+#include "src/os/quiet_thread.hpp"
 
 namespace cxxrun::client {
 namespace {
@@ -127,7 +127,7 @@ class Handing {
  public:
   Handing(host::SegmentServer& server, int segment, std::uint64_t key, std::vector<int> mates, TimePoint deadline)
       : stop_(::eventfd(0, EFD_CLOEXEC)) {
-    thread_ = start_quiet_thread([this, &server, segment, key, mates = std::move(mates), deadline] {
+    thread_ = os::start_quiet_thread([this, &server, segment, key, mates = std::move(mates), deadline] {
       static_cast<void>(server.serve(segment, key, mates, deadline, stop_.get()));
     });
   }

@@ -1,9 +1,10 @@
 #include "src/host/lifeline.hpp"
 
-#include <csignal>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
+
+#include "src/os/quiet_thread.hpp"
 
 namespace cxxrun::host {
 namespace {
@@ -14,12 +15,7 @@ constexpr std::chrono::milliseconds kSoon{1};
 }  // namespace
 
 Lifeline::Lifeline(FutexWord& mine) : mine_(mine) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
-  thread_ = std::thread([this] { live(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = os::start_quiet_thread([this] { live(); });
   while (owned_.load(std::memory_order_acquire) == 0) {
     futex_wait(owned_, 0, kSlice);
   }

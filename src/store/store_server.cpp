@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <future>
 #include <map>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/os/quiet_thread.hpp"
 #include "src/store/kv_store.hpp"
 #include "src/store/poller.hpp"
 #include "src/store/store_listen.hpp"
@@ -318,19 +318,6 @@ void Listener::ready(std::uint32_t /*events*/) {
   store.accept_some(*this);
 }
 
-// Starts a thread in which every signal is blocked, so that none is delivered there.
-template <class Body>
-std::thread start_quiet_thread(Body body) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  ::pthread_setname_np(thread.native_handle(), "cxxrun-store");
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
-}
-
 }  // namespace
 
 struct StoreServer::Impl {
@@ -350,7 +337,8 @@ struct StoreServer::Impl {
 
 StoreServer::StoreServer(Warn warn) : impl_(std::make_unique<Impl>()) {
   impl_->reactor.warn = std::move(warn);
-  impl_->thread = start_quiet_thread([this_impl = impl_.get()] { this_impl->reactor.poller.run(); });
+  impl_->thread = os::start_quiet_thread([this_impl = impl_.get()] { this_impl->reactor.poller.run(); });
+  ::pthread_setname_np(impl_->thread.native_handle(), "cxxrun-store");
 }
 
 StoreServer::~StoreServer() {

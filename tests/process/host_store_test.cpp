@@ -1,6 +1,8 @@
 #include "src/client/host_store.hpp"
 
 #include <array>
+#include <csignal>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "src/store/store_listen.hpp"
@@ -58,6 +60,21 @@ TEST_CASE("host_store: the others may come first, and rank 0 may ask twice", "[p
   for (auto const& end : ends) {
     CHECK(end.said == "yes");
   }
+}
+
+TEST_CASE("host_store: where no thread can be started it says so, and signals still come", "[process]") {
+  auto const ends = cxxrun::test::run_ranks(1, [](int) -> std::string {
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, std::size_t{1} << 60);  // no machine has that much
+    pthread_setattr_default_np(&attributes);
+    auto const hosted = cxxrun::client::host_store({"127.0.0.1", 0});
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    return (hosted ? std::string("hosted") : hosted.error().context) +
+           (sigismember(&blocked, SIGTERM) != 0 ? ", blocked" : ", open");
+  });
+  CHECK(ends[0].said == "rank 0 is to host the store, but there is no thread for it, open");
 }
 
 TEST_CASE("host_store: a taken port is named with what to change", "[process]") {

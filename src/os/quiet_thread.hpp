@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-namespace cxxrun::client {
+namespace cxxrun::os {
 
 template <class Body>
 [[nodiscard]] std::thread start_quiet_thread(Body&& body) {
@@ -23,4 +23,4 @@ template <class Body>
   }
 }
 
-}  // namespace cxxrun::client
+}  // namespace cxxrun::os
