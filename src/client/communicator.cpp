@@ -67,7 +67,7 @@ Communicator Communicator::init(WorkerEnv const& env, Options const& options) {
   auto impl = std::make_unique<Impl>();
   impl->env = env;
   impl->hosts = std::move(joined.hosts);
-  impl->engine = std::make_shared<client::Engine>(std::move(joined.backend));
+  impl->engine = client::Engine::shared(std::move(joined.backend));
   return Communicator(std::move(impl));
 }
 

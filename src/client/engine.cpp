@@ -1,12 +1,29 @@
 #include "src/client/engine.hpp"
 
+#include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include "src/os/quiet_thread.hpp"
 
 namespace cxxrun::client {
 
-Engine::Engine(std::unique_ptr<host::Backend> backend) : backend_(std::move(backend)) {}
+Engine::Engine(std::unique_ptr<host::Backend> backend) : pid_(::getpid()), backend_(std::move(backend)) {}
+
+std::shared_ptr<Engine> Engine::shared(std::unique_ptr<host::Backend> backend) {
+  return {new Engine(std::move(backend)), [](Engine* engine) {
+            std::unique_ptr<Engine> owner(engine);
+            if (engine->is_inherited()) {
+              // Even a destructor of a member may wait, for the thread that sleeps on it in the parent.
+              static auto* const kept = new std::vector<std::unique_ptr<Engine>>;  // NOLINT: never destroyed
+              kept->push_back(std::move(owner));
+            }
+          }};
+}
+
+bool Engine::is_inherited() const noexcept {
+  return ::getpid() != pid_;
+}
 
 Engine::~Engine() {
   close();
@@ -142,6 +159,9 @@ void Engine::refuse(Failure const& failure) {
 }
 
 void Engine::close() noexcept {
+  if (is_inherited()) {
+    return;
+  }
   if (thread_.joinable()) {
     {
       std::lock_guard const lock(mutex_);

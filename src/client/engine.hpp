@@ -32,6 +32,9 @@ class Engine {
  public:
   explicit Engine(std::unique_ptr<host::Backend> backend);
   ~Engine();
+  /// One that stays in memory, untouched, where its last owner goes in a forked child: the thread, the peers and the
+  /// shared memory are the parent's.
+  static std::shared_ptr<Engine> shared(std::unique_ptr<host::Backend> backend);
   Engine(Engine const&) = delete;
   Engine& operator=(Engine const&) = delete;
 
@@ -47,6 +50,7 @@ class Engine {
   /// Ends everything with `failure`, as if a call had failed with it, and leaves the peers. Not while calls run.
   void refuse(Failure const& failure);
   /// Waits for what has been submitted, then leaves the peers. Allocated memory stays until the Engine is gone.
+  /// Nothing in a forked child.
   void close() noexcept;
   [[nodiscard]] std::string describe() const { return backend_->describe(); }
 
@@ -61,7 +65,9 @@ class Engine {
   void keep(std::uint64_t ticket, Reason reason) noexcept;
   void throw_if_failed(std::uint64_t ticket) const;
   void leave() noexcept;
+  [[nodiscard]] bool is_inherited() const noexcept;
 
+  int pid_;
   std::unique_ptr<host::Backend> backend_;
   std::array<comm::Call, kSlots> slots_{};
   std::uint64_t asked_ = 0;                        // tickets given; by whoever calls; the queue's calls only

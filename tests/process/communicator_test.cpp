@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <numeric>
+#include <optional>
 #include <string>
+#include <sys/wait.h>
 #include <tuple>
+#include <unistd.h>
 
 #include "src/comm/join_record.hpp"
 #include "tests/support/catch.hpp"
@@ -217,6 +221,32 @@ TEST_CASE("communicator: a Work and an Arena may outlive it") {
     expect(values[99] == 4, "the arena's memory");
     return std::string();
   }));
+}
+
+TEST_CASE("communicator: a forked child that ends, destructors and all, takes nothing from its parent") {
+  static std::optional<Communicator> global;  // exit() destroys it
+  std::fflush(stdout);                        // and writes what the test program has not yet
+  for (char const* const nodes : {"aa", "ab"}) {
+    ForkedStore const store;
+    check_all_returned(run_ranks(2, [&](int rank) {
+      global.emplace(init(store, rank, nodes));
+      std::vector<float> values(1000, 1.0F);
+      global->start_all_reduce(values.data(), values.data(), values.size(), DType::f32).wait();
+      if (pid_t const child = fork(); child == 0) {
+        std::exit(0);
+      } else {
+        int status = -1;
+        expect(waitpid(child, &status, 0) == child && status == 0, "the child's end");
+      }
+      global->all_reduce(std::span(values));
+      expect(values[999] == 4, "the sum after it");
+      global->start_all_reduce(values.data(), values.data(), values.size(), DType::f32).wait();
+      expect(values[999] == 8, "the sum in the background");
+      global->barrier();
+      global.reset();
+      return std::string();
+    }));
+  }
 }
 
 TEST_CASE("communicator: ranks that call different things all learn it, at once and ever after") {
