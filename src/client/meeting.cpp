@@ -9,8 +9,9 @@ namespace {
 
 constexpr Millis kFirstSlice{20};
 constexpr Millis kLongestSlice{500};
-/// How long what an earlier meeting left behind may be in the way of one that is about to open.
-constexpr Millis kGrace{10'000};
+/// Where an earlier meeting may have left something in the way, a rank says so that much before its time is up: in
+/// time to be heard by the others.
+constexpr Millis kTimeToTell{2000};
 /// How long a rank that serves the store waits for the others to read why there will be no world.
 constexpr Millis kLinger{2000};
 /// How long a rank that cannot take part looks for the meeting in which to say so.
@@ -60,7 +61,8 @@ std::vector<comm::JoinRecord> Meeting::meet() {
     open();
     return collect();
   }
-  TimePoint const patience = config_.fresh ? Clock::now() : std::min(config_.deadline, Clock::now() + kGrace);
+  TimePoint const patience =
+      config_.fresh ? Clock::now() : config_.deadline - std::min(kTimeToTell, config_.timeout / 4);
   for (;;) {
     find_first();
     if (auto const obstacle = enter()) {

@@ -6,8 +6,8 @@
 // the same.
 //
 // A launcher's store may outlive a restart, with the keys of processes that are gone. Rank 0 then opens a meeting anew
-// and the old one is left alone; a rank that meets an obstacle in a meeting that was there before it first waits a
-// while for that.
+// and the old one is left alone; a rank that meets an obstacle in a meeting that was there before it waits for
+// that until its time is nearly up.
 //
 // Blocking until the deadline. Errors: Failure.
 #pragma once

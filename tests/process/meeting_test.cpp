@@ -165,6 +165,17 @@ TEST_CASE("what an earlier meeting left in a store that lives on is not taken fo
   }
 }
 
+TEST_CASE("in a store that lives on, what is really in the way is told to all before their time is up") {
+  ForkedStore const store;
+  auto how = config(Millis(4000));
+  how.fresh = false;
+  auto const ends = run_ranks(3, [&](int rank) { return meet(store, record_of(rank, rank == 1 ? 4 : 3), how); });
+  for (auto const& end : ends) {
+    INFO(end.said);
+    CHECK(has(end.said, " has WORLD_SIZE 4, but rank 0 on "));
+  }
+}
+
 TEST_CASE("in a store that lives on, two processes with rank 0 still notice each other") {
   ForkedStore const store;
   auto how = config();
