@@ -31,6 +31,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "cxxrun/communicator.hpp"
@@ -89,9 +90,10 @@ class GradientSynchronizer {
 
   [[nodiscard]] std::size_t size() const;                ///< number of parameters
   [[nodiscard]] void* gradient_data(std::size_t index);  ///< aligned to Arena::kAlignment; valid until wait() returns
+  /// Failure (usage) when T is not the parameter's type.
   template <class T>
   [[nodiscard]] std::span<T> gradient(std::size_t index) {
-    return {static_cast<T*>(gradient_data(index)), count(index)};
+    return {static_cast<T*>(typed_data(index, dtype_of<std::remove_const_t<T>>)), count(index)};
   }
   [[nodiscard]] std::size_t count(std::size_t index) const;
 
@@ -140,6 +142,7 @@ class GradientSynchronizer {
 
  private:
   struct Impl;
+  [[nodiscard]] void* typed_data(std::size_t index, DType type);
   std::unique_ptr<Impl> impl_;
 };
 

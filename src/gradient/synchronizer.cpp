@@ -131,6 +131,15 @@ void* GradientSynchronizer::gradient_data(std::size_t index) {
   static_cast<void>(impl_->parameter(index));
   return impl_->memory + impl_->layout.places[index].offset;
 }
+void* GradientSynchronizer::typed_data(std::size_t index, DType type) {
+  Parameter const& parameter = impl_->parameter(index);
+  if (type != parameter.type) {
+    throw Failure(fail(Errc::usage, impl_->here() + ": gradient " + quoted(parameter.name) + " is " +
+                                        std::string(name_of(parameter.type)) + ", not " + std::string(name_of(type)) +
+                                        "; take it as gradient() of its own type"));
+  }
+  return gradient_data(index);
+}
 std::size_t GradientSynchronizer::count(std::size_t index) const {
   return impl_->parameter(index).count;
 }
