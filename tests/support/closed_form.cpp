@@ -98,6 +98,9 @@ Sequence expected(Call const& call, int rank, int world, int j) {
 std::string attempt(host::Backend& backend, Call call, int rank, int world, std::byte* in, std::byte* out) {
   std::size_t const part = call.count * size_of(call.type);
   fill(call.type, {1, static_cast<double>(rank), 0}, in, comm::in_bytes(call, world));
+  if (in != out) {
+    std::memset(out, 0xA5, comm::out_bytes(call, world));  // what an earlier call has left is right as well
+  }
   call.in = in;
   call.out = out;
   backend.run(call);
@@ -107,6 +110,11 @@ std::string attempt(host::Backend& backend, Call call, int rank, int world, std:
       return "rank " + std::to_string(rank) + " of " + std::to_string(world) + ", " + comm::describe(call) +
              ": element " + std::to_string((at + wrong) / size_of(call.type)) + " is wrong";
     }
+  }
+  std::size_t const given = in != out ? comm::in_bytes(call, world) : 0;
+  if (std::size_t const wrong = mismatch(call.type, {1, static_cast<double>(rank), 0}, in, given); wrong != given) {
+    return "rank " + std::to_string(rank) + " of " + std::to_string(world) + ", " + comm::describe(call) +
+           ": element " + std::to_string(wrong / size_of(call.type)) + " of in was written to";
   }
   return "";
 }

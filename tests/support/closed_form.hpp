@@ -9,7 +9,8 @@
 
 namespace cxxrun::test {
 
-/// Fills `in`, runs the call on both buffers, and compares all of `out`. "" or what is wrong, with rank and element.
+/// Fills `in`, runs the call on both buffers, and compares all of `out`; `in` must stay as it is. "" or what is wrong,
+/// with rank and element.
 std::string attempt(host::Backend& backend, comm::Call call, int rank, int world, std::byte* in, std::byte* out);
 
 }  // namespace cxxrun::test
