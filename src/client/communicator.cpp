@@ -32,7 +32,7 @@ struct Communicator::Impl {
 
   // What no rank may ask for ends the Communicator: the others must not wait for this rank's next call.
   void check(comm::Call const& call) const {
-    if (auto const why = comm::refusal(call, env.world_size)) {
+    if (auto const why = comm::refusal(call, env.rank, env.world_size)) {
       engine->refuse(Failure(fail(Errc::usage, "rank " + std::to_string(env.rank) + " on " +
                                                    hosts[static_cast<std::size_t>(env.rank)] + ": " + *why)));
     }

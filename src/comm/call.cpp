@@ -108,9 +108,7 @@ bool too_large(Call const& call, int world) {
 }
 
 /// Buffers that no rank can have: missing, or in the way of each other. What overlaps would become a wrong sum.
-/// reduce_scatter and all_gather are left to the backend, because in may be a part of out there and the other way
-/// round.
-std::optional<std::string> bad_buffers(Call const& call, int world) {
+std::optional<std::string> bad_buffers(Call const& call, int rank, int world) {
   bool const only_out = call.kind == Kind::broadcast;
   if (!has_elements(call.kind) || call.count == 0) {
     return std::nullopt;
@@ -126,6 +124,13 @@ std::optional<std::string> bad_buffers(Call const& call, int world) {
   }
   if (call.kind == Kind::all_reduce && overlap && in != out) {
     return describe(call) + ": in and out overlap; pass one buffer as both, or two that do not overlap";
+  }
+  std::size_t const mine = static_cast<std::size_t>(rank) * call.count * size_of(call.type);
+  if (call.kind == Kind::all_gather && overlap && in != out && in != out + mine) {
+    return describe(call) + ": in and out overlap; in may be out, or this rank's part of it, or lie elsewhere";
+  }
+  if (call.kind == Kind::reduce_scatter && overlap && in != out && out != in + mine) {
+    return describe(call) + ": in and out overlap; out may be in, or this rank's part of it, or lie elsewhere";
   }
   return std::nullopt;
 }
@@ -170,7 +175,7 @@ std::optional<std::string> disagreement(int rank_a, Call const& a, int rank_b, C
          "; rank " + std::to_string(rank_b) + " called " + describe(b);
 }
 
-std::optional<std::string> refusal(Call const& call, int world) {
+std::optional<std::string> refusal(Call const& call, int rank, int world) {
   if (auto unknown = unknown_value(call)) {
     return unknown;
   }
@@ -183,7 +188,7 @@ std::optional<std::string> refusal(Call const& call, int world) {
   if (reduces(call.kind) && !floating(call.type) && call.scale != 1.0F) {
     return describe(call) + ": only floating point types can be scaled; divide the result instead";
   }
-  return bad_buffers(call, world);
+  return bad_buffers(call, rank, world);
 }
 
 }  // namespace cxxrun::comm

@@ -38,8 +38,8 @@ struct Call {
 /// Whether two ranks' calls can be one collective; if not, the sentence for the Failure: what each rank called.
 [[nodiscard]] std::optional<std::string> disagreement(int rank_a, Call const& a, int rank_b, Call const& b);
 
-/// Refuses what no rank may ask for: a scale on integers, a root outside the world, sizes that overflow, numbers that
-/// are no type or operation, buffers that are null or overlap in part. The sentence, or nothing.
-[[nodiscard]] std::optional<std::string> refusal(Call const& call, int world);
+/// Refuses what `rank` may not ask for: a scale on integers, a root outside the world, sizes that overflow, numbers
+/// that are no type or operation, buffers that are null or overlap in part. The sentence, or nothing.
+[[nodiscard]] std::optional<std::string> refusal(Call const& call, int rank, int world);
 
 }  // namespace cxxrun::comm

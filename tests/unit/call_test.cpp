@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "tests/support/catch.hpp"
 
@@ -14,6 +15,7 @@ using namespace cxxrun::comm;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
+constexpr int kRank = 2;
 constexpr int kWorld = 4;
 std::array<std::byte, 4096> memory;
 
@@ -118,62 +120,91 @@ TEST_CASE("call: what a kind of call does not use is not compared", "[unit]") {
 TEST_CASE("call: what can be asked for is not refused", "[unit]") {
   for (auto const kind : kKinds) {
     for (std::size_t const count : {0U, 1U, 25U}) {
-      CHECK_FALSE(refusal(call_of(kind, DType::f16, count), kWorld));
+      CHECK_FALSE(refusal(call_of(kind, DType::f16, count), kRank, kWorld));
     }
   }
   auto nothing = call_of(Kind::all_reduce, DType::f32, 0);
   nothing.in = nothing.out = nullptr;
-  CHECK_FALSE(refusal(nothing, kWorld));
+  CHECK_FALSE(refusal(nothing, kRank, kWorld));
   for (auto const type : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
-    CHECK_FALSE(refusal(with(call_of(Kind::all_reduce, type), &Call::scale, 0.5F), kWorld));
+    CHECK_FALSE(refusal(with(call_of(Kind::all_reduce, type), &Call::scale, 0.5F), kRank, kWorld));
   }
 }
 
 TEST_CASE("call: a scale on integers is refused", "[unit]") {
   for (auto const type : {DType::i32, DType::i64, DType::u8}) {
     for (auto const kind : {Kind::all_reduce, Kind::reduce_scatter}) {
-      CHECK(mentions(refusal(with(call_of(kind, type), &Call::scale, 0.5F), kWorld), "only floating point types"));
+      CHECK(
+          mentions(refusal(with(call_of(kind, type), &Call::scale, 0.5F), kRank, kWorld), "only floating point types"));
     }
   }
 }
 
 TEST_CASE("call: a root outside the world is refused", "[unit]") {
   for (int const root : {-1, kWorld}) {
-    CHECK(mentions(refusal(with(call_of(Kind::broadcast), &Call::root, root), kWorld), "the ranks are 0 to 3"));
+    CHECK(mentions(refusal(with(call_of(Kind::broadcast), &Call::root, root), kRank, kWorld), "the ranks are 0 to 3"));
   }
-  CHECK_FALSE(refusal(with(call_of(Kind::broadcast), &Call::root, kWorld - 1), kWorld));
+  CHECK_FALSE(refusal(with(call_of(Kind::broadcast), &Call::root, kWorld - 1), kRank, kWorld));
 }
 
 TEST_CASE("call: sizes that overflow are refused, whatever they wrap around to", "[unit]") {
   for (auto const kind : kKinds) {
     if (kind != Kind::barrier) {
-      CHECK(mentions(refusal(call_of(kind, DType::f64, SIZE_MAX), kWorld), "more than memory"));
+      CHECK(mentions(refusal(call_of(kind, DType::f64, SIZE_MAX), kRank, kWorld), "more than memory"));
     }
   }
   constexpr std::size_t kQuarter = SIZE_MAX / 4 + 1;  // times four ranks, times f32: zero
-  CHECK(mentions(refusal(call_of(Kind::all_gather, DType::u8, kQuarter), kWorld), "over 4 ranks is more than memory"));
-  CHECK(mentions(refusal(call_of(Kind::all_reduce, DType::f32, kQuarter), kWorld), "more than memory"));
+  CHECK(mentions(refusal(call_of(Kind::all_gather, DType::u8, kQuarter), kRank, kWorld),
+                 "over 4 ranks is more than memory"));
+  CHECK(mentions(refusal(call_of(Kind::all_reduce, DType::f32, kQuarter), kRank, kWorld), "more than memory"));
   constexpr std::size_t kHuge = 3'000'000'000;  // more elements than 32 bits count: fine
-  CHECK_FALSE(refusal(with<void*>(call_of(Kind::broadcast, DType::f64, kHuge), &Call::out, memory.data()), kWorld));
+  CHECK_FALSE(
+      refusal(with<void*>(call_of(Kind::broadcast, DType::f64, kHuge), &Call::out, memory.data()), kRank, kWorld));
 }
 
 TEST_CASE("call: numbers that mean nothing are refused", "[unit]") {
-  CHECK(mentions(refusal(call_of(static_cast<Kind>(7)), kWorld), "no operation number 7"));
-  CHECK(mentions(refusal(call_of(Kind::all_gather, static_cast<DType>(7)), kWorld), "type number 7"));
-  CHECK(mentions(refusal(with(call_of(Kind::all_reduce), &Call::op, static_cast<ReduceOp>(3)), kWorld), "number 3"));
-  CHECK(mentions(refusal(with(call_of(Kind::all_reduce), &Call::wire, static_cast<Wire>(3)), kWorld), "number 3"));
+  CHECK(mentions(refusal(call_of(static_cast<Kind>(7)), kRank, kWorld), "no operation number 7"));
+  CHECK(mentions(refusal(call_of(Kind::all_gather, static_cast<DType>(7)), kRank, kWorld), "type number 7"));
+  CHECK(mentions(refusal(with(call_of(Kind::all_reduce), &Call::op, static_cast<ReduceOp>(3)), kRank, kWorld),
+                 "number 3"));
+  CHECK(
+      mentions(refusal(with(call_of(Kind::all_reduce), &Call::wire, static_cast<Wire>(3)), kRank, kWorld), "number 3"));
 }
 
 TEST_CASE("call: null and overlapping buffers are refused", "[unit]") {
   auto const sum = call_of(Kind::all_reduce);
-  CHECK(mentions(refusal(with<void*>(sum, &Call::out, nullptr), kWorld), "a buffer is null"));
-  CHECK(mentions(refusal(with<void const*>(sum, &Call::in, nullptr), kWorld), "a buffer is null"));
-  CHECK_FALSE(refusal(with<void const*>(call_of(Kind::broadcast), &Call::in, nullptr), kWorld));
-  CHECK_FALSE(refusal(with<void*>(sum, &Call::out, memory.data()), kWorld));        // in place
-  CHECK_FALSE(refusal(with<void*>(sum, &Call::out, memory.data() + 100), kWorld));  // right behind it
-  CHECK(mentions(refusal(with<void*>(sum, &Call::out, memory.data() + 96), kWorld), "overlap"));
+  CHECK(mentions(refusal(with<void*>(sum, &Call::out, nullptr), kRank, kWorld), "a buffer is null"));
+  CHECK(mentions(refusal(with<void const*>(sum, &Call::in, nullptr), kRank, kWorld), "a buffer is null"));
+  CHECK_FALSE(refusal(with<void const*>(call_of(Kind::broadcast), &Call::in, nullptr), kRank, kWorld));
+  CHECK_FALSE(refusal(with<void*>(sum, &Call::out, memory.data()), kRank, kWorld));        // in place
+  CHECK_FALSE(refusal(with<void*>(sum, &Call::out, memory.data() + 100), kRank, kWorld));  // right behind it
+  CHECK(mentions(refusal(with<void*>(sum, &Call::out, memory.data() + 96), kRank, kWorld), "overlap"));
   auto const swap = call_of(Kind::all_to_all);
-  CHECK(mentions(refusal(with<void*>(swap, &Call::out, memory.data()), kWorld), "two buffers"));
-  CHECK(mentions(refusal(with<void*>(swap, &Call::out, memory.data() + 396), kWorld), "two buffers"));
-  CHECK_FALSE(refusal(with<void*>(swap, &Call::out, memory.data() + 400), kWorld));
+  CHECK(mentions(refusal(with<void*>(swap, &Call::out, memory.data()), kRank, kWorld), "two buffers"));
+  CHECK(mentions(refusal(with<void*>(swap, &Call::out, memory.data() + 396), kRank, kWorld), "two buffers"));
+  CHECK_FALSE(refusal(with<void*>(swap, &Call::out, memory.data() + 400), kRank, kWorld));
+}
+
+TEST_CASE("call: the smaller buffer of reduce_scatter and all_gather begins with the larger, or is the rank's own part",
+          "[unit]") {
+  constexpr std::ptrdiff_t kPart = 100;
+  constexpr std::ptrdiff_t kFree = kWorld * kPart;
+  std::vector<std::byte> bytes(2 * kFree);
+  std::byte* const larger = bytes.data() + kPart;
+  for (std::ptrdiff_t at = -kPart; at <= kFree; at += 4) {
+    auto scatter = call_of(Kind::reduce_scatter);
+    scatter.in = larger;
+    scatter.out = larger + at;
+    auto gather = call_of(Kind::all_gather);
+    gather.in = larger + at;
+    gather.out = larger;
+    bool const fine = at == -kPart || at == 0 || at == kRank * kPart || at == kFree;
+    INFO("at byte " << at);
+    CHECK(refusal(scatter, kRank, kWorld).has_value() == !fine);
+    CHECK(refusal(gather, kRank, kWorld).has_value() == !fine);
+    if (!fine) {
+      CHECK(mentions(refusal(scatter, kRank, kWorld), "out may be in, or this rank's part of it"));
+      CHECK(mentions(refusal(gather, kRank, kWorld), "in may be out, or this rank's part of it"));
+    }
+  }
 }
