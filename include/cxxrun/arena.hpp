@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace cxxrun {
 
@@ -22,8 +23,8 @@ class Arena {
   static constexpr std::size_t kAlignment = 128;
 
   Arena() = default;  ///< of size 0
-  /// `memory` must live as long as `owner` does.
-  Arena(std::span<std::byte> memory, std::shared_ptr<void const> owner);
+  /// `memory` must live as long as `owner` does. `holder` ("rank 3 on node2") is for messages.
+  Arena(std::span<std::byte> memory, std::shared_ptr<void const> owner, std::string holder = {});
 
   [[nodiscard]] std::size_t size() const { return memory_.size(); }
   [[nodiscard]] std::size_t used() const { return used_ ? *used_ : 0; }
@@ -42,6 +43,7 @@ class Arena {
   std::span<std::byte> memory_;
   std::shared_ptr<void const> owner_;
   std::shared_ptr<std::size_t> used_;
+  std::string holder_;
 };
 
 }  // namespace cxxrun

@@ -2,7 +2,8 @@
 //
 // WorkerEnv and Store return Result. Everything above them (Communicator, GradientSynchronizer, Checkpoint) throws:
 // a collective is called deep inside a training step, and there is nothing sensible to do right there
-// (docs/decisions/0007-the-runtime-throws.md). Every exception names the rank, the host and the thing.
+// (docs/decisions/0007-the-runtime-throws.md). Every exception names the thing, and the rank and host where they
+// matter: a full disk has only a host, and the arguments of an ElasticSampler or a file's contents have neither.
 //
 // PeerFailure means that this process is healthy and another one is not: load the last checkpoint in a new
 // generation. Failure means that something has to be changed by a person. After either, the Communicator that threw

@@ -1,9 +1,25 @@
 #include "src/checkpoint/file_io.hpp"
 
 #include <cerrno>
+#include <cstdlib>
 #include <unistd.h>
 
+#include <climits>
+
 namespace cxxrun::checkpoint {
+namespace {
+
+std::string own_host() {
+  char const* const set = std::getenv("CXXRUN_HOST");  // NOLINT(concurrency-mt-unsafe)
+  if (set != nullptr && *set != '\0') {
+    return set;
+  }
+  char name[HOST_NAME_MAX + 1] = {};
+  (void)::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
 
 bool write_at(int fd, std::span<std::byte const> bytes, std::uint64_t offset) {
   while (!bytes.empty()) {
@@ -45,7 +61,8 @@ bool force_to_disk(int fd) {
   return true;
 }
 
-Failure disk_failure(std::string const& what, int os_errno) {
+Failure disk_failure(std::string const& file, int os_errno) {
+  std::string const what = "on " + own_host() + ": " + file;
   switch (os_errno) {
     case ENOSPC:
     case EDQUOT:

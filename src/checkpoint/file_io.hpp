@@ -21,7 +21,7 @@ constexpr std::size_t kChunkBytes = 1U << 20U;
 /// fsync of a file or directory; false and errno.
 [[nodiscard]] bool force_to_disk(int fd);
 
-/// "WHAT: REMEDY: text of errno".
-[[nodiscard]] Failure disk_failure(std::string const& what, int os_errno);
+/// "on HOST: FILE: REMEDY: text of errno".
+[[nodiscard]] Failure disk_failure(std::string const& file, int os_errno);
 
 }  // namespace cxxrun::checkpoint

@@ -4,6 +4,7 @@
 
 #include "src/client/engine.hpp"
 #include "src/client/join.hpp"
+#include "src/client/local_facts.hpp"
 #include "src/comm/call.hpp"
 
 namespace cxxrun {
@@ -30,11 +31,13 @@ struct Communicator::Impl {
   std::vector<std::string> hosts;
   std::shared_ptr<client::Engine> engine;
 
+  [[nodiscard]] std::string here() const {
+    return "rank " + std::to_string(env.rank) + " on " + hosts[static_cast<std::size_t>(env.rank)];
+  }
   // What no rank may ask for ends the Communicator: the others must not wait for this rank's next call.
   void check(comm::Call const& call) const {
     if (auto const why = comm::refusal(call, env.rank, env.world_size)) {
-      engine->refuse(Failure(fail(Errc::usage, "rank " + std::to_string(env.rank) + " on " +
-                                                   hosts[static_cast<std::size_t>(env.rank)] + ": " + *why)));
+      engine->refuse(Failure(fail(Errc::usage, here() + ": " + *why)));
     }
   }
   void run(comm::Call const& call) const {
@@ -59,7 +62,11 @@ Communicator::~Communicator() {
 }
 
 Communicator Communicator::init(Options const& options) {
-  return init(or_throw(WorkerEnv::from_environment()), options);
+  auto const env = WorkerEnv::from_environment();
+  if (!env) {
+    throw Failure(client::from_here(env.error()));
+  }
+  return init(*env, options);
 }
 
 Communicator Communicator::init(WorkerEnv const& env, Options const& options) {
@@ -126,7 +133,7 @@ Work Communicator::start_all_reduce(void const* in, void* out, std::size_t count
 
 Arena Communicator::arena(std::size_t bytes) {
   impl_->check({.kind = comm::Kind::allocate, .count = bytes});
-  return {{impl_->engine->allocate(bytes), bytes}, impl_->engine};
+  return {{impl_->engine->allocate(bytes), bytes}, impl_->engine, impl_->here()};
 }
 
 }  // namespace cxxrun

@@ -205,7 +205,7 @@ Joined join(WorkerEnv const& env, Millis op_timeout, Millis init_timeout) {
     throw Failure(*obstacle);
   }
   if (env.world_size == 1) {
-    return {make_solo_backend(), {mine.record.host}};
+    return {make_solo_backend("rank 0 on " + mine.record.host), {mine.record.host}};
   }
   MeetingConfig config;
   config.prefix = next_prefix(env);

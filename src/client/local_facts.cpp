@@ -148,6 +148,13 @@ std::string own_host_name() {
   return name.data();
 }
 
+Error from_here(Error error) {
+  std::string const rank = variable("RANK");
+  bool const number = !rank.empty() && rank.find_first_not_of("0123456789") == std::string::npos;
+  error.context = (number ? "rank " + rank + " " : "") + "on " + own_host_name() + ": " + error.context;
+  return error;
+}
+
 std::string own_host_key() {
   if (auto given = variable("CXXRUN_HOST_ID"); !given.empty()) {
     return given;

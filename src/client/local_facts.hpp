@@ -12,6 +12,9 @@ namespace cxxrun::client {
 /// CXXRUN_HOST, else the host's name.
 [[nodiscard]] std::string own_host_name();
 
+/// `error` of a process that does not know yet who it is: with its host, and RANK if that is a number.
+[[nodiscard]] Error from_here(Error error);
+
 /// Equal for processes that can share memory: boot, network namespace and host name; CXXRUN_HOST_ID instead if set.
 [[nodiscard]] std::string own_host_key();
 

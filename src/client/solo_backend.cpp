@@ -17,7 +17,7 @@ namespace {
 
 class SoloBackend final : public host::Backend {
  public:
-  SoloBackend() = default;
+  explicit SoloBackend(std::string holder) : holder_(std::move(holder)) {}
   SoloBackend(SoloBackend const&) = delete;
   SoloBackend& operator=(SoloBackend const&) = delete;
   ~SoloBackend() override {
@@ -45,7 +45,8 @@ class SoloBackend final : public host::Backend {
     }
     void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
-      throw Failure(fail(Errc::io, "no memory for an arena of " + std::to_string(bytes) + " bytes", errno));
+      throw Failure(fail(
+          Errc::io, holder_ + ": no memory for an arena of " + std::to_string(bytes) + " bytes; ask for less", errno));
     }
     maps_.emplace_back(memory, bytes);
     return static_cast<std::byte*>(memory);
@@ -54,13 +55,14 @@ class SoloBackend final : public host::Backend {
   [[nodiscard]] std::string describe() const override { return "alone"; }
 
  private:
+  std::string holder_;
   std::vector<std::pair<void*, std::size_t>> maps_;
 };
 
 }  // namespace
 
-std::unique_ptr<host::Backend> make_solo_backend() {
-  return std::make_unique<SoloBackend>();
+std::unique_ptr<host::Backend> make_solo_backend(std::string holder) {
+  return std::make_unique<SoloBackend>(std::move(holder));
 }
 
 }  // namespace cxxrun::client

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "src/host/backend.hpp"
 
 namespace cxxrun::client {
 
-[[nodiscard]] std::unique_ptr<host::Backend> make_solo_backend();
+/// `holder`: "rank 0 on node1", for messages.
+[[nodiscard]] std::unique_ptr<host::Backend> make_solo_backend(std::string holder);
 
 }  // namespace cxxrun::client

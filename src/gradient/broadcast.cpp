@@ -64,8 +64,8 @@ class Parcel {
 void broadcast_tensors(Communicator& comm, std::span<Tensor const> tensors, int root) {
   require_same(comm, items_of(tensors, root), "every rank must broadcast the same tensors from the same root");
   if (root < 0 || root >= comm.world_size()) {
-    throw Failure(fail(Errc::usage, "broadcast from rank " + std::to_string(root) + ": the ranks are 0 to " +
-                                        std::to_string(comm.world_size() - 1)));
+    throw Failure(fail(Errc::usage, name_of_rank(comm, comm.rank()) + ": broadcast from rank " + std::to_string(root) +
+                                        ": the ranks are 0 to " + std::to_string(comm.world_size() - 1)));
   }
   std::size_t small = 0;
   for (auto const& tensor : tensors) {

@@ -453,9 +453,12 @@ TEST_CASE("checkpoint: a full disk loses nothing that is there", "[process]") {
     Checkpoint checkpoint({.directory = scratch.path, .model = "m"}, 1);
     save(checkpoint, 1, 50'000);
     auto const before = files_in(scratch.path);
+    setenv("CXXRUN_HOST", "node7", 1);
     auto const error = error_of([&] { save(checkpoint, 2, 100'000); });
+    unsetenv("CXXRUN_HOST");
     CHECK(error.code == Errc::io);
     CHECK(error.os_errno == ENOSPC);
+    CHECK(error.context.find("on node7: checkpoint ") == 0);
     CHECK(contains(error.context, " of 800097 bytes does not fit: free some space"));
     CHECK(files_in(scratch.path) == before);
     CHECK(checkpoint.saved_step() == 1);

@@ -491,6 +491,7 @@ TEST_CASE("communicator: an arena that is exhausted or too large says so") {
       expect(false, "no room left");
     } catch (Failure const& failure) {
       expect(failure.error().code == Errc::usage, failure.what());
+      expect(has(failure.what(), "rank " + std::to_string(rank) + " on host_a: arena exhausted"), failure.what());
     }
     comm.barrier();  // that was no call: nothing has ended
     try {
@@ -499,6 +500,28 @@ TEST_CASE("communicator: an arena that is exhausted or too large says so") {
     } catch (Failure const& failure) {
       expect(failure.error().code == Errc::io, failure.what());
     }
+    return std::string();
+  }));
+}
+
+TEST_CASE("communicator: alone, an arena too large and a half-set environment name rank and host") {
+  check_all_returned(run_ranks(1, [](int) {
+    setenv("CXXRUN_HOST", "node7", 1);
+    auto const refused = [](auto const& body, std::string const& says) {
+      try {
+        body();
+        expect(false, says.c_str());
+      } catch (Failure const& failure) {
+        expect(has(failure.what(), says), failure.what());
+      }
+    };
+    refused([] { static_cast<void>(Communicator::init(WorkerEnv{}, {}).arena(std::size_t{1} << 60)); },
+            "rank 0 on node7: no memory for an arena");
+    setenv("RANK", "3", 1);
+    refused([] { Communicator::init(); }, "rank 3 on node7: WORLD_SIZE is not set");
+    unsetenv("RANK");
+    setenv("WORLD_SIZE", "2", 1);
+    refused([] { Communicator::init(); }, "on node7: RANK is not set");
     return std::string();
   }));
 }

@@ -183,7 +183,7 @@ TEST_CASE("synchronizer: what makes no sense is refused where it is said", "[pro
   CHECK(refused([&] { static_cast<void>(sync.gradient<double>(0)); }) ==
         "rank 0: gradient \"embed\" is f32, not f64; take it as gradient() of its own type");
   CHECK(sync.gradient<float const>(0).size() == sync.count(0));
-  CHECK(refused([&] { sync.broadcast({}, 1); }) == "broadcast from rank 1: the ranks are 0 to 0");
+  CHECK(refused([&] { sync.broadcast({}, 1); }) == "rank 0: broadcast from rank 1: the ranks are 0 to 0");
   sync.mark_ready(0);
   for (auto const& text :
        {refused([&] { sync.set_weight(1); }), refused([&] { static_cast<void>(sync.no_sync()); }),
