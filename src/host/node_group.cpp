@@ -202,9 +202,16 @@ void NodeGroup::check(Patience const& patience) {
   }
 }
 
-/// Throws if there is a reason not to wait any longer for who is missing.
+/// Throws if there is a reason not to wait any longer for who is missing. Who died may have arrived before, and was
+/// the last: then this step is done, and the next one throws. So first the look for trouble, then for who is missing.
 void NodeGroup::look_around(Patience const& patience) {
-  check(patience);
+  bool const trouble = is_raised(header().alarm) || anyone_died();
+  if (all_arrived()) {
+    return;
+  }
+  if (trouble) {
+    check(patience);
+  }
   for (int i = 0; i < size(); ++i) {
     if (slot(i).left.load() != 0 && !arrived(i)) {
       raise(peer_failure(PeerFailure::Why::left, rank(i)));
