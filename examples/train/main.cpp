@@ -87,6 +87,7 @@ void run(Options const& options, WorkerEnv const& env) {
   });
   trainer.share();
 
+  bool const saves = !options.checkpoint_directory.empty();
   while (trainer.state().step < options.steps) {
     std::uint64_t const samples = trainer.step();
     auto const& state = trainer.state();
@@ -94,8 +95,8 @@ void run(Options const& options, WorkerEnv const& env) {
     if (curve) {
       curve->add(state.step, state.loss, comm.world_size(), env.restart_count);
     }
-    if (checkpoint && (state.step % options.save_every == 0 || state.step == options.steps)) {
-      checkpoint->save_async(state.step, trainer.blobs());
+    if (saves && (state.step % options.save_every == 0 || state.step == options.steps)) {
+      on_rank_0(comm, [&] { checkpoint->save_async(state.step, trainer.blobs()); });  // throws what the last one met
     }
   }
   on_rank_0(comm, [&] {

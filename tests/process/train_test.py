@@ -1,4 +1,5 @@
 """The trainer under the real program. Usage: train_test.py CXXRUN TRAIN"""
+import errno
 import os
 import random
 import signal
@@ -151,6 +152,28 @@ class OneNode(TrainCase):
         self.assert_codes([1], job)
         self.assertIn("char-gpt", job.stderr)
         self.assertNotRegex(job.stderr, r"train: rank 0 .*(left|died)")  # the other rank has been told the cause
+
+    def test_a_disk_that_fills_in_the_middle_is_told_by_every_rank(self):
+        os.mkdir(self.path("small"))
+        mounted = os.geteuid() == 0 and subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", self.path("small")], capture_output=True).returncode == 0
+        if not mounted:
+            self.skipTest("mounting a small file system needs root")
+        self.addCleanup(subprocess.run, ["umount", "-l", self.path("small")])
+        saved = self.path("small/saved")
+        job = self.train(2, "--steps", "1000000", *SMALL, "--checkpoint-dir", saved, "--save-every", "5",
+                         max_restarts=0)
+        wait_until(lambda: job.process.poll() is not None or
+                   os.path.isdir(saved) and any(name.startswith("step") for name in os.listdir(saved)), "a checkpoint")
+        with open(self.path("small/filler"), "wb", buffering=0) as filler:
+            try:
+                while job.process.poll() is None:  # what a checkpoint that goes leaves free is taken too
+                    filler.write(bytes(4096))
+            except OSError as full:
+                self.assertEqual(full.errno, errno.ENOSPC)
+        self.assert_codes([1], job)
+        self.assertRegex(job.stderr, r"train: .* does not fit: free some space")
+        self.assertNotRegex(job.stderr, r"train: rank 0 .*(left|died)")
 
     def test_a_rank_whose_peer_dies_says_so_and_exits_with_75(self):
         env = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
