@@ -22,6 +22,7 @@ using namespace cxxrun::wire;  // NOLINT(google-build-using-namespace): the requ
 constexpr Millis kFirstPause{20};
 constexpr Millis kLongestPause{1000};
 constexpr Millis kCancelGrace{5000};  // how long the server may take to confirm a CANCEL_WAIT
+constexpr Millis kProbe{2000};        // for an old store to answer
 constexpr std::size_t kReadBytes = 64UL * 1024;
 
 std::string name_of(StoreAddress const& address) {
@@ -218,6 +219,16 @@ struct Store::Impl {
     }
     return {};
   }
+
+  // On a new connection: whether the store there is one from before the greeting, which it answers by closing.
+  bool is_ungreeted(TimePoint deadline) {
+    constexpr std::int64_t kMostKeys = 1LL << 32;  // words of another protocol make a larger number
+    if (!send(encode_request(NumKeysRequest{}, StoreDialect::plain), deadline)) {
+      return false;
+    }
+    auto const keys = expect_number<std::int64_t>(deadline);
+    return keys && *keys >= 0 && *keys < kMostKeys;
+  }
 };
 
 Store::Store(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -246,6 +257,18 @@ Result<Store> Store::connect(StoreAddress const& address, Millis timeout) {
     }
     if (greeted.error().code == Errc::protocol) {
       return greeted.error();
+    }
+    if (fd && greeted.error().code == Errc::closed) {  // it ends or begins just now, or takes the greeting for an error
+      TimePoint const soon = std::min(deadline, deadline_after(kProbe));
+      impl = std::make_unique<Impl>(Impl{address, timeout});
+      if (auto again = dial(address, soon)) {
+        impl->fd = std::move(*again);
+        if (impl->is_ungreeted(soon)) {
+          return impl->breaks(Errc::protocol,
+                              "speaks the protocol of PyTorch 2.0 and older, which cannot be used; start with torchrun "
+                              "--rdzv-backend c10d, where rank 0 hosts the store, or with cxxrun");
+        }
+      }
     }
     if (Clock::now() + pause >= deadline) {
       return fail(Errc::timeout,

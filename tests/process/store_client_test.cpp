@@ -1,4 +1,5 @@
 #include <future>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -133,4 +134,46 @@ TEST_CASE("store_client: a server that starts later is found", "[process]") {
 TEST_CASE("store_client: an address without host or port is refused at once", "[process]") {
   CHECK(Store::connect({"", 29500}).error().code == Errc::usage);
   CHECK(Store::connect({"127.0.0.1", 0}).error().code == Errc::usage);
+}
+
+TEST_CASE("store_client: a store from before the greeting is named at once", "[process]") {
+  struct Fake {  // closes what begins with a greeting, and answers NUM_KEYS of the oldest dialect with `keys`
+    explicit Fake(std::string answer) : listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+      sockaddr_in address{};
+      address.sin_family = AF_INET;
+      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      socklen_t size = sizeof address;
+      REQUIRE(::bind(listener, reinterpret_cast<sockaddr*>(&address), size) == 0);
+      REQUIRE(::listen(listener, 8) == 0);
+      REQUIRE(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) == 0);
+      port = ntohs(address.sin_port);
+      thread = std::thread([this, answer = std::move(answer)] {
+        for (int peer = 0; (peer = ::accept(listener, nullptr, nullptr)) >= 0; ::close(peer)) {
+          char op = 0;
+          if (::recv(peer, &op, 1, 0) == 1 && op == 6) {
+            static_cast<void>(::send(peer, answer.data(), answer.size(), MSG_NOSIGNAL));
+          }
+        }
+      });
+    }
+    ~Fake() {
+      ::shutdown(listener, SHUT_RDWR);
+      thread.join();
+      ::close(listener);
+    }
+    Fake(Fake const&) = delete;
+    Fake& operator=(Fake const&) = delete;
+    int listener;
+    std::uint16_t port = 0;
+    std::thread thread;
+  };
+  Fake const old("\1\0\0\0\0\0\0\0"s);
+  auto const refused = Store::connect({"127.0.0.1", old.port}, kGuard);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::protocol);
+  CHECK(refused.error().context.find("port " + std::to_string(old.port) +
+                                     ": speaks the protocol of PyTorch 2.0 and older") != std::string::npos);
+
+  Fake const other("HTTP/1.1 400 Bad Request");
+  CHECK(Store::connect({"127.0.0.1", other.port}, kSoon).error().code == Errc::timeout);
 }
