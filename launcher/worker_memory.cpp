@@ -98,6 +98,7 @@ struct WorkerMemory::Generation : std::enable_shared_from_this<WorkerMemory::Gen
     drop(connection);
   }
 
+  // NOLINTNEXTLINE(performance-unnecessary-value-param)
   void drop(Connection connection) {  // by value: the list's own must not go while it is used
     error_code ignored;
     connection->close(ignored);

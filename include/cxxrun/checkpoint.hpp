@@ -56,6 +56,8 @@ class Checkpoint {
   /// Failure as above; in_use when another process holds the directory's lock for a minute.
   Checkpoint(Options options, std::uint64_t generation);
   ~Checkpoint();  ///< waits for a save in flight
+  Checkpoint(Checkpoint const&) = delete;
+  Checkpoint& operator=(Checkpoint const&) = delete;
   Checkpoint(Checkpoint&&) noexcept;
 
   /// Returns when the checkpoint of `step` is on disk. One of the same step is replaced. latest() finds the highest

@@ -53,6 +53,8 @@ class Engine;
 class Work {
  public:
   Work();  ///< done
+  Work(Work const&) = delete;
+  Work& operator=(Work const&) = delete;
   Work(Work&&) noexcept;
   Work& operator=(Work&&) noexcept;
   ~Work();
@@ -86,6 +88,8 @@ class Communicator {
   static Communicator init() { return init(Options{}); }
   static Communicator init(WorkerEnv const& env, Options const& options);
 
+  Communicator(Communicator const&) = delete;
+  Communicator& operator=(Communicator const&) = delete;
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace cxxrun {
 
@@ -25,7 +26,8 @@ enum class ReduceOp : std::uint8_t { sum = 0, min = 1, max = 2 };
 [[nodiscard]] std::string_view name_of(DType type);
 [[nodiscard]] std::string_view name_of(ReduceOp op);
 
-struct float16 {
+// Named like the types of the language.
+struct float16 {  // NOLINT(readability-identifier-naming)
   std::uint16_t bits = 0;
   float16() = default;
   explicit float16(float value);                    ///< rounds to nearest even
@@ -33,7 +35,7 @@ struct float16 {
   bool operator==(float16 const&) const = default;  ///< of the bits: NaN equals itself, 0 is not -0
 };
 
-struct bfloat16 {
+struct bfloat16 {  // NOLINT(readability-identifier-naming)
   std::uint16_t bits = 0;
   bfloat16() = default;
   explicit bfloat16(float value);                    ///< rounds to nearest even
@@ -41,38 +43,30 @@ struct bfloat16 {
   bool operator==(bfloat16 const&) const = default;  ///< of the bits
 };
 
-/// The DType of a C++ type; no other type has one.
+namespace detail {
 template <class T>
-struct DTypeOf;
-template <>
-struct DTypeOf<float> {
-  static constexpr DType value = DType::f32;
-};
-template <>
-struct DTypeOf<double> {
-  static constexpr DType value = DType::f64;
-};
-template <>
-struct DTypeOf<float16> {
-  static constexpr DType value = DType::f16;
-};
-template <>
-struct DTypeOf<bfloat16> {
-  static constexpr DType value = DType::bf16;
-};
-template <>
-struct DTypeOf<std::int32_t> {
-  static constexpr DType value = DType::i32;
-};
-template <>
-struct DTypeOf<std::int64_t> {
-  static constexpr DType value = DType::i64;
-};
-template <>
-struct DTypeOf<std::uint8_t> {
-  static constexpr DType value = DType::u8;
-};
+consteval DType dtype_of_type() {
+  if constexpr (std::is_same_v<T, float>) {
+    return DType::f32;
+  } else if constexpr (std::is_same_v<T, double>) {
+    return DType::f64;
+  } else if constexpr (std::is_same_v<T, float16>) {
+    return DType::f16;
+  } else if constexpr (std::is_same_v<T, bfloat16>) {
+    return DType::bf16;
+  } else if constexpr (std::is_same_v<T, std::int32_t>) {
+    return DType::i32;
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {
+    return DType::i64;
+  } else {
+    static_assert(std::is_same_v<T, std::uint8_t>, "no DType stands for this type");
+    return DType::u8;
+  }
+}
+}  // namespace detail
+
+/// The DType of a C++ type; other types do not compile.
 template <class T>
-inline constexpr DType dtype_of = DTypeOf<T>::value;
+inline constexpr DType dtype_of = detail::dtype_of_type<T>();  // NOLINT(readability-identifier-naming): like a function
 
 }  // namespace cxxrun

@@ -86,6 +86,8 @@ class GradientSynchronizer {
   GradientSynchronizer(Communicator& comm, std::vector<Parameter> parameters, Options options);
   GradientSynchronizer(Communicator& comm, std::vector<Parameter> parameters);
   ~GradientSynchronizer();
+  GradientSynchronizer(GradientSynchronizer const&) = delete;
+  GradientSynchronizer& operator=(GradientSynchronizer const&) = delete;
   GradientSynchronizer(GradientSynchronizer&&) noexcept;
 
   [[nodiscard]] std::size_t size() const;                ///< number of parameters

@@ -25,6 +25,8 @@ namespace cxxrun::checkpoint {
 class Lock {
  public:
   explicit Lock(os::UniqueFd fd) : fd_(std::move(fd)) {}
+  Lock(Lock const&) = delete;
+  Lock& operator=(Lock const&) = delete;
   Lock(Lock&&) noexcept = default;
   ~Lock();
 

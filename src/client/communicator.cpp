@@ -117,6 +117,7 @@ void Communicator::barrier() {
   impl_->run({.kind = comm::Kind::barrier});
 }
 
+// NOLINTNEXTLINE(readability-function-size): the parameters of a collective
 Work Communicator::start_all_reduce(void const* in, void* out, std::size_t count, DType type, ReduceOp op, Wire wire,
                                     float scale) {
   comm::Call const call{.kind = comm::Kind::all_reduce,

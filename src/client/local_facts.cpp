@@ -80,7 +80,7 @@ Result<std::string> address_of_interface(std::string const& wanted) {
     if (name == wanted) {
       return address;
     }
-    names += (names.empty() ? "" : ", ") + name + " (" + address + ")";
+    names.append(names.empty() ? "" : ", ").append(name).append(" (").append(address).append(")");
   }
   return fail(Errc::environment, "CXXRUN_SOCKET_IFNAME is \"" + wanted +
                                      "\", but no interface of that name is up with an address here; there are " +

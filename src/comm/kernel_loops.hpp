@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 
 #include "src/comm/half.hpp"
@@ -216,7 +217,7 @@ struct DecodeStep {
     if constexpr (kAdd) {
       auto const added = floats;
       floats.load(reinterpret_cast<std::byte const*>(to + i));
-      for (std::size_t k = 0; k < sizeof(floats.values) / sizeof(floats.values[0]); ++k) {
+      for (std::size_t k = 0; k < std::size(floats.values); ++k) {
         floats.values[k] = Sum::of(floats.values[k], added.values[k]);
       }
     }

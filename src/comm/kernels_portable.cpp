@@ -9,7 +9,7 @@ struct Portable {
 constexpr Kernels kPortable = loops::table<Portable, loops::F16, loops::Bf16<Lanes>>();
 
 bool has_avx2() {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(__clang__)  // clang 14 does not know the name of f16c
   return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("f16c") != 0;
 #else
   return false;

@@ -2,7 +2,8 @@
 //
 // Every buffer that goes to a peer is cut into blocks. Turns go block by block, and within a block step by step: in
 // step s node n sends to n + s and receives from n - s. Each step is a permutation of the nodes, so every link is
-// busy in both directions and nobody is flooded. Why not a ring: docs/decisions/0008-pairwise-exchange-between-nodes.md.
+// busy in both directions and nobody is flooded. Why not a ring:
+// docs/decisions/0008-pairwise-exchange-between-nodes.md.
 #pragma once
 
 #include <cstddef>

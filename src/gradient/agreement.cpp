@@ -78,8 +78,9 @@ std::vector<std::string> items_of(std::span<Parameter const> parameters, Gradien
     auto const shown = quoted(name);
     // Names that look alike when shown must still count as different.
     auto const rest = shown == "\"" + name + "\"" ? "" : " (name " + std::to_string(hash_of(name)) + ")";
-    items.push_back("parameter " + std::to_string(i) + " " + shown + rest + " of " + std::to_string(count) + " " +
-                    std::string(cxxrun::name_of(type)));
+    items.push_back("parameter " + std::to_string(i));
+    items.back().append(" ").append(shown).append(rest).append(" of ").append(std::to_string(count));
+    items.back().append(" ").append(cxxrun::name_of(type));
   }
   return items;
 }

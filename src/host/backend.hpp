@@ -11,6 +11,9 @@ namespace cxxrun::host {
 
 class Backend {
  public:
+  Backend() = default;
+  Backend(Backend const&) = delete;
+  Backend& operator=(Backend const&) = delete;
   virtual ~Backend() = default;
   /// Blocks until the call is done on this rank. One thread at a time (not always the same one), the same order on
   /// every rank. The call has passed comm::refusal(). Throws PeerFailure or Failure; from then on it throws the same.

@@ -1,6 +1,8 @@
 // reduce_scatter and all_to_all over several nodes: every rank gets something else, so what the rails carry is
 // gathered in memory of this rank first, chunk by chunk. Chunks are cut alike on all nodes.
 #include <algorithm>
+#include <initializer_list>
+#include <numeric>
 
 #include "src/comm/reduce.hpp"
 #include "src/host/buffers.hpp"
@@ -16,6 +18,11 @@ constexpr std::size_t kScratchBytes = std::size_t{16} << 20;
 /// Bytes of each of `blocks` blocks that fit the memory together.
 std::size_t chunk_bytes(std::size_t blocks) {
   return std::max(kScratchBytes / blocks / kLine * kLine, kLine);
+}
+
+std::size_t product(std::initializer_list<int> factors) {
+  return std::accumulate(factors.begin(), factors.end(), std::size_t{1},
+                         [](std::size_t so_far, int factor) { return so_far * static_cast<std::size_t>(factor); });
 }
 
 }  // namespace
@@ -107,7 +114,7 @@ void ClusterCollectives::hand_over(Call const& call, Chunk const& chunk, Patienc
 // all ranks of the other node: to each node, by round and by index there.
 
 void ClusterCollectives::all_to_all(Call const& call, Patience const& patience) {
-  auto const blocks = static_cast<std::size_t>(nodes() * rounds_ * largest_node_);
+  auto const blocks = product({nodes(), rounds_, largest_node_});
   std::size_t const most = chunk_bytes(blocks);
   Chunk chunk{.part = call.count * size_of(call.type), .begins = true};
   for (; chunk.first < chunk.part; chunk.first += chunk.bytes) {
@@ -125,7 +132,7 @@ void ClusterCollectives::all_to_all(Call const& call, Patience const& patience) 
 }
 
 std::byte* ClusterCollectives::blocks_for(Scratch& scratch, int node, std::size_t bytes) const {
-  return scratch.memory.data() + static_cast<std::size_t>(node * rounds_ * largest_node_) * bytes;
+  return scratch.memory.data() + product({node, rounds_, largest_node_}) * bytes;
 }
 
 void ClusterCollectives::pack_blocks(Call const& call, Chunk const& chunk, Patience const& patience) {
@@ -136,7 +143,7 @@ void ClusterCollectives::pack_blocks(Call const& call, Chunk const& chunk, Patie
   auto const pack = [&](std::size_t at, auto const& view, int node, int round) {
     int const source = map_.index + round * map_.rails;
     for (int y = 0; source < group_.size() && node != map_.node && y < size_of_node(node); ++y) {
-      auto const block = static_cast<std::size_t>(round * size_of_node(node) + y);
+      auto const block = product({round, size_of_node(node)}) + static_cast<std::size_t>(y);
       copy_bytes(blocks_for(send_, node, chunk.bytes) + block * chunk.bytes + at,
                  view(source, static_cast<std::size_t>(map_.partner(node, y))));
     }
@@ -161,8 +168,8 @@ void ClusterCollectives::exchange_blocks(Call const& call, Chunk const& chunk, P
   auto const carries = [&](int node) { return (size_of_node(node) - map_.index + map_.rails - 1) / map_.rails; };
   for (int node = 0; node < nodes(); ++node) {
     auto const i = static_cast<std::size_t>(node);
-    auto const sent = static_cast<std::size_t>(carries(map_.node) * size_of_node(node));
-    auto const received = static_cast<std::size_t>(carries(node) * group_.size());
+    auto const sent = product({carries(map_.node), size_of_node(node)});
+    auto const received = product({carries(node), group_.size()});
     sends_[i] = {blocks_for(send_, node, chunk.bytes), sent * chunk.bytes};
     receives_[i] = {blocks_for(receive_, node, chunk.bytes), received * chunk.bytes};
   }
@@ -180,7 +187,7 @@ void ClusterCollectives::unpack_blocks(Call const& call, Chunk const& chunk, Pat
     if (source_of(j, p) < 0) {
       return ByteRange{};
     }
-    auto const begin = static_cast<std::size_t>(static_cast<int>(p / mates / rounds) * rounds_ * largest_node_);
+    auto const begin = product({static_cast<int>(p / mates / rounds), rounds_, largest_node_});
     return ByteRange{(begin + p % (mates * rounds)) * chunk.bytes, chunk.bytes};
   };
   std::size_t const parts = map_.nodes.size() * rounds * mates;

@@ -13,6 +13,9 @@ struct Patience {
 
 class Mates {
  public:
+  Mates() = default;
+  Mates(Mates const&) = delete;
+  Mates& operator=(Mates const&) = delete;
   virtual ~Mates() = default;
   /// Throws the node's PeerFailure or Failure when a mate has died or has told the others that the call failed.
   /// Cheap; whoever waits calls it at least every millisecond.

@@ -21,6 +21,9 @@ namespace cxxrun::store {
 /// Something with a descriptor.
 class Watched {
  public:
+  Watched() = default;
+  Watched(Watched const&) = delete;
+  Watched& operator=(Watched const&) = delete;
   virtual ~Watched() = default;
   /// `events`: EPOLLIN and so on. Errors and hang-ups come unasked.
   virtual void ready(std::uint32_t events) = 0;
