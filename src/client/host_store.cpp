@@ -23,7 +23,8 @@ Hosted& hosted() {
   return *it;
 }
 
-bool is_loopback(std::string const& host) {
+// Not every address that leads to this machine only: at 127.0.0.2 a store that listens at 127.0.0.1 is not found.
+bool is_where_loopback_listens(std::string const& host) {
   return host == "localhost" || host == "127.0.0.1" || host == "::1";
 }
 
@@ -51,7 +52,7 @@ Result<void> host_store(StoreAddress const& address) {
   } catch (std::system_error const& error) {
     return explain(fail(Errc::io, "there is no thread for it", error.code().value()), address.port);
   }
-  auto const port = here.server->open(address.port, {address.port, is_loopback(address.host)});
+  auto const port = here.server->open(address.port, {address.port, is_where_loopback_listens(address.host)});
   if (!port) {
     return explain(port.error(), address.port);
   }

@@ -62,6 +62,20 @@ TEST_CASE("host_store: the others may come first, and rank 0 may ask twice", "[p
   }
 }
 
+TEST_CASE("host_store: it is found at any address of this machine that the ranks were given", "[process]") {
+  for (char const* const host : {"127.0.0.1", "127.0.0.2", "localhost"}) {
+    StoreAddress const address{host, free_port()};
+    auto const ends = cxxrun::test::run_ranks(1, [&](int) -> std::string {
+      if (auto const hosted = host_store(address); !hosted) {
+        return hosted.error().message();
+      }
+      auto const store = Store::connect(address, 10s);
+      return store ? "found" : store.error().message();
+    });
+    CHECK(ends[0].said == "found");
+  }
+}
+
 TEST_CASE("host_store: where no thread can be started it says so, and signals still come", "[process]") {
   auto const ends = cxxrun::test::run_ranks(1, [](int) -> std::string {
     pthread_attr_t attributes;
