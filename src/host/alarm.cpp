@@ -19,7 +19,7 @@ std::string take(std::array<char, N> const& from) {
 
 }  // namespace
 
-FailureFacts facts_of(std::exception_ptr const& why) {
+FailureFacts facts_of(std::exception_ptr const& why, std::string const& who) {
   try {
     std::rethrow_exception(why);
   } catch (PeerFailure const& failure) {
@@ -27,7 +27,9 @@ FailureFacts facts_of(std::exception_ptr const& why) {
   } catch (Failure const& failure) {
     return {false, {}, 0, "", failure.error()};
   } catch (std::exception const& other) {
-    return {false, {}, 0, "", fail(Errc::io, std::string("the collective was interrupted: ") + other.what())};
+    return {false, {}, 0, "", fail(Errc::io, who + ": the collective was interrupted: " + other.what())};
+  } catch (...) {
+    return {false, {}, 0, "", fail(Errc::io, who + ": the collective was interrupted")};
   }
 }
 

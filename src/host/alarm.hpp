@@ -19,8 +19,8 @@ struct FailureFacts {
   std::string host;
   Error error;
 };
-/// Anything else than a PeerFailure or Failure becomes Errc::io.
-[[nodiscard]] FailureFacts facts_of(std::exception_ptr const& why);
+/// Anything else than a PeerFailure or Failure becomes Errc::io of `who` ("rank 3 on node2").
+[[nodiscard]] FailureFacts facts_of(std::exception_ptr const& why, std::string const& who);
 [[noreturn]] void throw_failure(FailureFacts const& facts, std::uint64_t generation,
                                 std::chrono::steady_clock::time_point began);
 

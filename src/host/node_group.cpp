@@ -254,16 +254,18 @@ FailureFacts NodeGroup::peer_failure(PeerFailure::Why why, int rank) const {
   return {true, why, rank, config_.hosts[static_cast<std::size_t>(rank)], {}};
 }
 
+std::string NodeGroup::name_of(int index) const {
+  return "rank " + std::to_string(rank(index)) + " on " + config_.hosts[static_cast<std::size_t>(rank(index))];
+}
+
 FailureFacts NodeGroup::nonsense(int index) const {
   return {.peer = false,
           .host = {},
-          .error = fail(Errc::protocol, "rank " + std::to_string(rank(index)) + " on " +
-                                            config_.hosts[static_cast<std::size_t>(rank(index))] +
-                                            " published a buffer outside the memory shared with it")};
+          .error = fail(Errc::protocol, name_of(index) + " published a buffer outside the memory shared with it")};
 }
 
 void NodeGroup::raise(std::exception_ptr const& why) noexcept {
-  raise(facts_of(why));
+  raise(facts_of(why, name_of(index())));
 }
 
 void NodeGroup::raise(FailureFacts const& facts) noexcept {

@@ -46,6 +46,7 @@ class NodeGroup : public Mates {
   [[nodiscard]] int size() const { return layout_.size; }
   [[nodiscard]] int index() const { return config_.index; }
   [[nodiscard]] int rank(int index) const { return config_.ranks[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] std::string name_of(int index) const;  ///< "rank 3 on node2"
   [[nodiscard]] SegmentMap& segment() { return *segment_; }
 
   /// Where this rank's data of the next publication goes: kInlineBytes.

@@ -4,31 +4,25 @@
 
 #include "src/comm/node_map.hpp"
 #include "src/comm/reduce.hpp"
+#include "src/host/alarm.hpp"
 #include "src/host/exchange.hpp"
 #include "src/host/rail_mesh.hpp"
 
 namespace cxxrun::host {
 namespace {
 
-constexpr std::size_t kLine = 64;                           // parts begin at cache lines
+constexpr std::size_t kCacheLine = 64;                      // parts begin at cache lines
 constexpr std::size_t kStarBytes = std::size_t{64} << 10U;  // a broadcast up to this size goes to everybody at once
 
-wire::Farewell farewell_for(std::exception_ptr const& why) {
+wire::Farewell farewell_for(std::exception_ptr const& why, RailPeer const& me) {
   wire::Farewell farewell;
-  farewell.what = wire::Farewell::What::failure;
-  try {
-    std::rethrow_exception(why);
-  } catch (PeerFailure const& error) {
-    farewell.what = wire::Farewell::What::peer_failure;
-    farewell.why = error.why();
-    farewell.rank = error.rank();
-    farewell.host = error.host();
-  } catch (Failure const& error) {
-    farewell.error = error.error();
-  } catch (std::exception const& error) {
-    farewell.error = fail(Errc::io, error.what());
-  } catch (...) {
-    farewell.error = fail(Errc::io, "a peer failed for a reason that it could not tell");
+  auto const facts = facts_of(why, "rank " + std::to_string(me.rank) + " on " + me.host);
+  farewell.what = facts.peer ? wire::Farewell::What::peer_failure : wire::Farewell::What::failure;
+  farewell.error = facts.error;
+  if (facts.peer) {
+    farewell.why = facts.why;
+    farewell.rank = facts.rank;
+    farewell.host = facts.host;
   }
   return farewell;
 }
@@ -98,7 +92,7 @@ void Rails::all_reduce(comm::Call const& call, std::byte* data, std::size_t coun
   self.begin_reduction(call);
   std::size_t const element = size_of(call.type);
   auto const part = [&](std::size_t node) {
-    auto const range = comm::part_of(count, static_cast<int>(node), self.nodes(), kLine / element);
+    auto const range = comm::part_of(count, static_cast<int>(node), self.nodes(), kCacheLine / element);
     return std::span(data + range.first * element, range.count * element);
   };
   auto const mine = part(static_cast<std::size_t>(self.config.node));
@@ -159,7 +153,7 @@ void Rails::broadcast(comm::Call const& call, std::span<std::byte> data, int roo
 
 void Rails::fail(std::exception_ptr const& why) noexcept {
   try {
-    say_farewell(impl_->links, farewell_for(why));
+    say_farewell(impl_->links, farewell_for(why, impl_->config.peers[static_cast<std::size_t>(impl_->config.node)]));
   } catch (...) {  // no memory: the closing itself has to tell
     for (Link& link : impl_->links) {
       link.control.reset();

@@ -203,25 +203,31 @@ TEST_CASE("nobody fails when all leave after the same call") {
 }
 
 TEST_CASE("what a rank's call failed with is what its peers throw") {
-  bool const somebody_else = GENERATE(true, false);
+  struct Case {
+    std::exception_ptr thrown;
+    char const* said;
+  };
+  auto const wrong = GENERATE(
+      Case{std::make_exception_ptr(PeerFailure(PeerFailure::Why::died, 42, "node1", 7, std::chrono::microseconds(1))),
+           "died 42 node1"},
+      Case{std::make_exception_ptr(Failure(fail(Errc::usage, "rank 42 called something else"))),
+           "rank 42 called something else"},
+      Case{std::make_exception_ptr(std::bad_alloc()),
+           "rank 11 on node1: the collective was interrupted: std::bad_alloc"},
+      Case{std::make_exception_ptr(7), "rank 11 on node1: the collective was interrupted"});
   auto const ends = test::run_rail(3, [&](int node, host::Rails& rails) -> std::string {
     float value = 1;
     if (node == 1) {
       test::meet(rails);
     }
-    if (node == 1 && somebody_else) {
-      rails.fail(
-          std::make_exception_ptr(PeerFailure(PeerFailure::Why::died, 42, "node1", 7, std::chrono::microseconds(1))));
-      return "";
-    }
     if (node == 1) {
-      rails.fail(std::make_exception_ptr(Failure(fail(Errc::usage, "rank 42 called something else"))));
+      rails.fail(wrong.thrown);
       return "";
     }
     return report(rails,
                   [&] { rails.all_reduce(sum_of(1), reinterpret_cast<std::byte*>(&value), 1, test::patience()); });
   });
   for (std::size_t const node : {0, 2}) {
-    CHECK(ends[node].said == (somebody_else ? "died 42 node1" : "rank 42 called something else"));
+    CHECK(ends[node].said == wrong.said);
   }
 }
