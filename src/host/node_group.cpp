@@ -41,8 +41,14 @@ NodeGroup::NodeGroup(NodeConfig config, os::UniqueFd segment, Patience const& pa
   segment_ = std::make_unique<SegmentMap>(std::move(segment));
   map_segment();
   take_place();
-  lifeline_ = std::make_unique<Lifeline>(slot(index()).lifeline);
-  meet(patience);
+  try {
+    lifeline_ = std::make_unique<Lifeline>(slot(index()).lifeline);
+    meet(patience);
+  } catch (...) {  // the place is taken and nobody else can have it: the mates must not wait
+    raise(std::current_exception());
+    leave();
+    throw_alarm(patience);
+  }
   int const next = (index() + 1) % size();
   lifeline_->guard(slot(next).lifeline, [this, next] { raise(peer_failure(PeerFailure::Why::died, rank(next))); });
 }

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <numeric>
+#include <pthread.h>
 #include <set>
 #include <string>
 #include <sys/mman.h>
@@ -330,6 +331,27 @@ TEST_CASE("an arena that differs or that no machine has fails alike on every ran
                               : "failure: ranks disagree about the size: rank 0 called arena of 1 bytes; rank 1 "
                                 "called arena of 2 bytes"));
     }
+  }
+}
+
+TEST_CASE("a rank that can have no thread tells its mates, who do not wait for it") {
+  NodeWorld node({3});
+  auto const ends = test::run_ranks(3, [&](int rank) {
+    if (rank == kVictim) {
+      pthread_attr_t attributes;
+      pthread_attr_init(&attributes);
+      pthread_attr_setstacksize(&attributes, std::size_t{1} << 50);  // no address space has that
+      pthread_setattr_default_np(&attributes);
+    }
+    try {
+      auto const backend = node.join(rank);
+      return std::string("in");
+    } catch (...) {
+      return said_by(std::current_exception());
+    }
+  });
+  for (auto const& end : ends) {
+    CHECK(end.said.find("failure: rank 1 on here: the collective was interrupted: ") == 0);
   }
 }
 
