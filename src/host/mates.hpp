@@ -23,6 +23,9 @@ class Mates {
   /// Shown to the mates: this process is held up by `rank` of another node (-1: no more). A mate whose patience
   /// ends while it waits for this process then names `rank`.
   virtual void held_up_by(int rank) = 0;
+  /// How much longer than `until` to wait in this call: as long as this process was stopped itself (SIGSTOP, scontrol
+  /// suspend), and perhaps the others with it. As of the last check().
+  [[nodiscard]] virtual std::chrono::steady_clock::duration stopped() const { return {}; }
 };
 
 }  // namespace cxxrun::host

@@ -15,6 +15,7 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kSlice{1};    ///< how long a sleeper sleeps without looking around
 constexpr std::chrono::microseconds kSpin{50};    ///< about what falling asleep and being woken costs
 constexpr std::chrono::seconds kWritingTakes{1};  ///< a mate that was stopped while it wrote the alarm
+constexpr std::chrono::seconds kStopped{1};       ///< no scheduler takes that long between two looks at the clock
 constexpr int kLooks = 32;                        ///< between two readings of the clock
 constexpr int kYields = 4;
 
@@ -135,6 +136,9 @@ void NodeGroup::meet(Patience const& patience) {
     ring();
     return;
   }
+  if (!all_arrived()) {
+    look_at_clock(patience);
+  }
   while (!all_arrived() && !came_soon()) {
     sleep_until_rung(patience);
   }
@@ -185,6 +189,20 @@ bool NodeGroup::anyone_died() const {
   return false;
 }
 
+/// Whoever looks that late was stopped, or was busy itself: that nobody came meanwhile proves nothing. Without this
+/// every rank of a job that is stopped for longer than op_timeout would blame another when it goes on.
+void NodeGroup::look_at_clock(Patience const& patience) {
+  if (patience.began != began_) {
+    began_ = looked_ = patience.began;
+    stopped_ = {};
+  }
+  auto const now = steady_clock::now();
+  if (now - looked_ > kStopped) {
+    stopped_ += now - looked_;
+  }
+  looked_ = now;
+}
+
 void NodeGroup::sleep_until_rung(Patience const& patience) {
   std::uint32_t const bell = header().bell.load();
   header().sleepers.fetch_add(1);
@@ -198,6 +216,7 @@ void NodeGroup::sleep_until_rung(Patience const& patience) {
 }
 
 void NodeGroup::check(Patience const& patience) {
+  look_at_clock(patience);
   for (int i = 0; i < size(); ++i) {
     if (i != index() && Lifeline::died(slot(i).lifeline)) {
       raise(peer_failure(PeerFailure::Why::died, rank(i)));
@@ -224,9 +243,10 @@ void NodeGroup::look_around(Patience const& patience) {
       throw_alarm(patience);
     }
   }
-  auto const now = steady_clock::now();
-  if (now >= patience.until) {
-    give_up(patience, now >= patience.until + config_.grace);
+  look_at_clock(patience);
+  auto const until = patience.until + stopped_;
+  if (looked_ >= until) {
+    give_up(patience, looked_ >= until + config_.grace);
   }
 }
 

@@ -95,10 +95,10 @@ class Meeting {
     for (auto missing = first_missing(); missing != links_.end(); missing = first_missing()) {
       mates_.held_up_by(peer(missing->node).rank);
       TimePoint const now = Clock::now();
-      if (now >= patience_.until) {
+      mates_.check(patience_);
+      if (now >= patience_.until + mates_.stopped()) {
         give_up();
       }
-      mates_.check(patience_);
       for (Dial& dial : dials_) {
         if (!dial.done && !dial.fd && now >= dial.next) {
           start(dial);

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <sys/mman.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -174,6 +175,48 @@ TEST_CASE("a mate that stops is named when the patience of the others ends") {
     }
   }
   require_survivors_say({kRanks}, scenes, std::chrono::seconds(5), "timeout 1 on here, generation 7");
+}
+
+TEST_CASE("ranks that are all stopped for longer than their patience go on when they are continued") {
+  constexpr std::chrono::milliseconds kPatience{3000};
+  std::vector<NodeWorld> worlds;
+  worlds.emplace_back(std::vector{2}, false, kPatience);
+  worlds.emplace_back(std::vector{1, 1}, false, kPatience);
+  Board& board = Board::make();
+  auto const ends = test::run_ranks(
+      4,
+      [&](int number) {
+        int const rank = number % 2;
+        auto const backend = worlds[static_cast<std::size_t>(number / 2)].join(rank);
+        call_often(*backend, Kind::all_reduce, 1, 1, 2);
+        board.flag.fetch_add(1);
+        while (rank == 1 && board.flag.load() < 5) {
+          usleep(100);
+        }
+        return thrown_by(*backend, [&] { call_often(*backend, Kind::all_reduce, kCount, 2, 2); });
+      },
+      [&](std::vector<pid_t> const& pids) {
+        while (board.flag.load() < 4) {
+          usleep(100);
+        }
+        usleep(50'000);  // into the call, most likely: if not, this tests nothing, and fails nothing
+        for (pid_t const pid : pids) {
+          kill(pid, SIGSTOP);
+        }
+        std::this_thread::sleep_for(kPatience + std::chrono::milliseconds(200));
+        for (std::size_t const first : {0, 2}) {
+          kill(pids[first], SIGCONT);
+        }
+        usleep(50'000);  // those who wait find that their time is over
+        board.flag.fetch_add(1);
+        for (pid_t const pid : pids) {
+          kill(pid, SIGCONT);
+        }
+      });
+  for (auto const& end : ends) {
+    CHECK(end.said == "");
+    CHECK(end.status == 0);
+  }
 }
 
 TEST_CASE("a death and a stop between nodes are named by every survivor of all nodes") {
