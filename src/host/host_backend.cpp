@@ -185,7 +185,8 @@ std::byte* HostBackend::share(std::size_t bytes, Patience const& patience) {
       int const rank = group_.rank(j);
       throw Failure(fail(Errc::io,
                          "rank " + std::to_string(rank) + " on " + config_.hosts[static_cast<std::size_t>(rank)] +
-                             " cannot share an arena of " + std::to_string(bytes) + " bytes; ask for less",
+                             " cannot share an arena of " + std::to_string(bytes) + " bytes; ask for less" +
+                             (theirs == EFBIG ? ", or raise the limit of file sizes (ulimit -f)" : ""),
                          static_cast<int>(theirs)));
     }
   }

@@ -1,5 +1,6 @@
 #include "src/host/node_group.hpp"
 
+#include <cerrno>
 #include <new>
 #include <sched.h>
 #include <unistd.h>
@@ -70,7 +71,10 @@ void NodeGroup::map_segment() {
     error = segment_->map(layout_.arenas());
   }
   if (error != 0) {
-    throw Failure(fail(Errc::io, "cannot map the memory that the ranks of this node share", error));
+    throw Failure(fail(Errc::io,
+                       name_of(index()) + " cannot map the memory that the ranks of this node share" +
+                           (error == EFBIG ? "; raise the limit of file sizes (ulimit -f)" : ""),
+                       error));
   }
   // A new file is full of zeros, which is what every member of Header and Slot begins with, or takes for "nothing".
   header_ = std::launder(reinterpret_cast<Header*>(segment_->at(0, sizeof(Header))));

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 namespace cxxrun::host {
@@ -17,6 +18,10 @@ SegmentMap::~SegmentMap() {
 int SegmentMap::grow(std::uint64_t bytes) {
   if (bytes > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max())) {
     return EFBIG;
+  }
+  rlimit most{};
+  if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY && bytes > most.rlim_cur) {
+    return EFBIG;  // the kernel would send SIGXFSZ, which kills
   }
   // Not ftruncate, which would make the file shorter again when another process has grown it meanwhile.
   char const zero = 0;

@@ -21,7 +21,7 @@ class SegmentMap {
   SegmentMap(SegmentMap const&) = delete;
   SegmentMap& operator=(SegmentMap const&) = delete;
 
-  /// Makes the file at least `bytes` long; any number of processes may do so at once.
+  /// Makes the file at least `bytes` long; any number of processes may do so at once. EFBIG: RLIMIT_FSIZE forbids it.
   [[nodiscard]] int grow(std::uint64_t bytes);
   /// Maps the next `bytes` behind what is mapped; the file must be that long.
   [[nodiscard]] int map(std::size_t bytes);

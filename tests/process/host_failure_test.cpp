@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -373,6 +374,33 @@ TEST_CASE("an arena that differs or that no machine has fails alike on every ran
                                 "less: Cannot allocate memory"
                               : "failure: ranks disagree about the size: rank 0 called arena of 1 bytes; rank 1 "
                                 "called arena of 2 bytes"));
+    }
+  }
+}
+
+TEST_CASE("a limit of file sizes is refused, and kills nobody") {
+  for (bool const at_once : {true, false}) {
+    NodeWorld node({2});
+    for (auto const& end : test::run_ranks(2, [&](int rank) {
+           constexpr rlim_t kMost = rlim_t{32} << 20;
+           rlimit const limit{at_once ? 4096 : kMost, RLIM_INFINITY};
+           setrlimit(RLIMIT_FSIZE, &limit);
+           try {
+             auto const backend = node.join(rank);
+             return thrown_by(*backend, [&] { std::ignore = backend->allocate(kMost / 2); });
+           } catch (...) {
+             return "join " + said_by(std::current_exception());
+           }
+         })) {
+      CHECK(end.status == 0);
+      if (at_once) {
+        CHECK(end.said.find(" on here cannot map the memory that the ranks of this node share; raise the limit of file "
+                            "sizes (ulimit -f): File too large") != std::string::npos);
+      } else {
+        CHECK(end.said ==
+              "failure: rank 0 on here cannot share an arena of 16777216 bytes; ask for less, or raise the "
+              "limit of file sizes (ulimit -f): File too large");
+      }
     }
   }
 }
