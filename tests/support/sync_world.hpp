@@ -1,8 +1,10 @@
 // Ranks that train together in a test: they meet, and fill gradients whose mean has a closed form.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -93,6 +95,24 @@ std::string wrong(GradientSynchronizer& sync, std::size_t step, int factor) {
     first = wrong<T>(sync, step, i, factor);
   }
   return first;
+}
+
+/// Fills and marks everything in this order. The mean over ranks has the factor (world + 1).
+template <class T>
+void backward(GradientSynchronizer& sync, std::size_t step, int rank, std::vector<std::uint32_t> const& order) {
+  for (auto const i : order) {
+    fill<T>(sync, step, i, 2 * (rank + 1));
+    sync.mark_ready(i);
+  }
+}
+
+inline std::vector<std::uint32_t> shuffled(std::size_t number, unsigned seed) {
+  std::vector<std::uint32_t> order(number);
+  for (std::uint32_t i = 0; i < number; ++i) {
+    order[i] = i;
+  }
+  std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+  return order;
 }
 
 }  // namespace cxxrun::test

@@ -1,0 +1,56 @@
+// Communicators of forked ranks that meet in a store of the test.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cxxrun/communicator.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/forked_store.hpp"
+#include "tests/support/ranks.hpp"
+
+namespace cxxrun::test {
+
+inline constexpr std::chrono::seconds kGuard{60};
+
+inline WorkerEnv env_of(ForkedStore const& store, int rank, int world) {
+  WorkerEnv env;
+  env.rank = env.local_rank = rank;
+  env.world_size = env.local_world_size = world;
+  env.generation = 1;
+  env.store = store.address();
+  return env;
+}
+
+/// Which ranks share a node: "aab" puts ranks 0 and 1 on one and rank 2 on another.
+inline Communicator init(ForkedStore const& store, int rank, std::string const& nodes,
+                         Communicator::Options options = {}) {
+  options.init_timeout = std::min<std::chrono::milliseconds>(options.init_timeout, kGuard);
+  std::string const node(1, nodes[static_cast<std::size_t>(rank)]);
+  setenv("CXXRUN_HOST_ID", node.c_str(), 1);
+  setenv("CXXRUN_HOST", ("host_" + node).c_str(), 1);
+  return Communicator::init(env_of(store, rank, static_cast<int>(nodes.size())), options);
+}
+
+inline bool has(std::string const& text, std::string const& part) {
+  return text.find(part) != std::string::npos;
+}
+
+inline void expect(bool right, char const* what) {
+  if (!right) {
+    throw std::runtime_error(std::string("wrong: ") + what);
+  }
+}
+
+inline void check_all_returned(std::vector<RankEnd> const& ends) {
+  for (auto const& end : ends) {
+    INFO(end.said);
+    CHECK(end.returned());
+  }
+}
+
+}  // namespace cxxrun::test
