@@ -84,8 +84,7 @@ class Runtime(SlurmCase):
             self.assertTrue(self.connections(ranks[mine]) & {(there, here) for here, there in
                                                              self.connections(ranks[peer])}, (mine, peer))
 
-        step.kill(2)
-        step.kill(2)  # srun: twice within a second ends the step
+        step.kill(15)  # srun passes it on to the tasks
         self.assertNotEqual(step.wait(), 0)
 
     def connections(self, pid):
