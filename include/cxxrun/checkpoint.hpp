@@ -59,6 +59,7 @@ class Checkpoint {
   Checkpoint(Checkpoint const&) = delete;
   Checkpoint& operator=(Checkpoint const&) = delete;
   Checkpoint(Checkpoint&&) noexcept;
+  Checkpoint& operator=(Checkpoint&&) = delete;
 
   /// Returns when the checkpoint of `step` is on disk. One of the same step is replaced. latest() finds the highest
   /// step: to begin anew, take an empty directory. Names are at most 255 bytes without control characters.

@@ -89,6 +89,7 @@ class GradientSynchronizer {
   GradientSynchronizer(GradientSynchronizer const&) = delete;
   GradientSynchronizer& operator=(GradientSynchronizer const&) = delete;
   GradientSynchronizer(GradientSynchronizer&&) noexcept;
+  GradientSynchronizer& operator=(GradientSynchronizer&&) = delete;
 
   [[nodiscard]] std::size_t size() const;                ///< number of parameters
   [[nodiscard]] void* gradient_data(std::size_t index);  ///< aligned to Arena::kAlignment; valid until wait() returns

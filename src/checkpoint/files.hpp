@@ -28,6 +28,7 @@ class Lock {
   Lock(Lock const&) = delete;
   Lock& operator=(Lock const&) = delete;
   Lock(Lock&&) noexcept = default;
+  Lock& operator=(Lock&&) = delete;
   ~Lock();
 
  private:

@@ -19,6 +19,7 @@
 
 namespace cxxrun::gradient {
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): cache lines of their own
 class ReadyTracker {
  public:
   explicit ReadyTracker(std::size_t parameters);
