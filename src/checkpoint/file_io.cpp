@@ -1,26 +1,11 @@
 #include "src/checkpoint/file_io.hpp"
 
 #include <cerrno>
-#include <cstdlib>
 #include <unistd.h>
 
-#include <climits>
+#include "src/os/system.hpp"
 
 namespace cxxrun::checkpoint {
-namespace {
-
-std::string own_host() {
-  char const* const set = std::getenv("CXXRUN_HOST");  // NOLINT(concurrency-mt-unsafe)
-  if (set != nullptr && *set != '\0') {
-    return set;
-  }
-  char name[HOST_NAME_MAX + 1] = {};
-  (void)::gethostname(name, sizeof name - 1);
-  return name;
-}
-
-}  // namespace
-
 bool write_at(int fd, std::span<std::byte const> bytes, std::uint64_t offset) {
   while (!bytes.empty()) {
     ssize_t const n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -62,7 +47,7 @@ bool force_to_disk(int fd) {
 }
 
 Failure disk_failure(std::string const& file, int os_errno) {
-  std::string const what = "on " + own_host() + ": " + file;
+  std::string const what = "on " + os::worker_host_name() + ": " + file;
   switch (os_errno) {
     case ENOSPC:
     case EDQUOT:

@@ -17,6 +17,7 @@
 
 #include "src/checkpoint/crc32c.hpp"
 #include "src/checkpoint/file_io.hpp"
+#include "src/os/system.hpp"
 
 namespace cxxrun::checkpoint {
 namespace {
@@ -54,9 +55,7 @@ os::UniqueFd open_directory(std::string const& path) {
 
 // "pid 7 on node1", for whoever waits; on a full disk they will have to guess.
 void sign(int fd) {
-  char host[HOST_NAME_MAX + 1] = {};
-  (void)::gethostname(host, sizeof host - 1);
-  std::string const text = "pid " + std::to_string(::getpid()) + " on " + host;
+  std::string const text = "pid " + std::to_string(::getpid()) + " on " + os::host_name();
   if (::ftruncate(fd, 0) == 0) {
     (void)!::pwrite(fd, text.data(), text.size(), 0);
   }

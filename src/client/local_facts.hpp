@@ -9,9 +9,6 @@
 
 namespace cxxrun::client {
 
-/// CXXRUN_HOST, else the host's name.
-[[nodiscard]] std::string own_host_name();
-
 /// `error` of a process that does not know yet who it is: with its host, and RANK if that is a number.
 [[nodiscard]] Error from_here(Error error);
 

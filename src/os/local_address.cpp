@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <utility>
 
 namespace cxxrun::os {
 namespace {
@@ -42,33 +43,48 @@ Result<bool> is_local_address(std::string const& host) {
   return false;
 }
 
-std::vector<std::string> own_addresses(std::size_t most) {
+std::string address_text(sockaddr const* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address != nullptr && address->sa_family == AF_INET) {
+    inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in const*>(address)->sin_addr, text.data(), text.size());
+  } else if (address != nullptr && address->sa_family == AF_INET6) {
+    in6_addr const& v6 = reinterpret_cast<sockaddr_in6 const*>(address)->sin6_addr;
+    if (IN6_IS_ADDR_V4MAPPED(&v6)) {
+      inet_ntop(AF_INET, &v6.s6_addr[12], text.data(), text.size());
+    } else if (!IN6_IS_ADDR_LINKLOCAL(&v6)) {
+      inet_ntop(AF_INET6, &v6, text.data(), text.size());
+    }
+  }
+  return text.data();
+}
+
+std::vector<InterfaceAddress> interface_addresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) {
     return {};
   }
   std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> const owner(list, freeifaddrs);
-  std::vector<std::string> found;
+  std::vector<InterfaceAddress> found;
   for (int const family : {AF_INET, AF_INET6}) {
-    for (ifaddrs const* each = list; each != nullptr && found.size() < most; each = each->ifa_next) {
+    for (ifaddrs const* each = list; each != nullptr; each = each->ifa_next) {
       constexpr unsigned kUp = IFF_UP;
       constexpr unsigned kLoopback = IFF_LOOPBACK;
-      if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family || (each->ifa_flags & kUp) == 0 ||
-          (each->ifa_flags & kLoopback) != 0) {
+      if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family || (each->ifa_flags & kUp) == 0) {
         continue;
       }
-      void const* bytes = &reinterpret_cast<sockaddr_in const*>(each->ifa_addr)->sin_addr;
-      if (family == AF_INET6) {
-        auto const& v6 = reinterpret_cast<sockaddr_in6 const*>(each->ifa_addr)->sin6_addr;
-        if (IN6_IS_ADDR_LINKLOCAL(&v6)) {
-          continue;
-        }
-        bytes = &v6;
+      if (auto address = address_text(each->ifa_addr); !address.empty()) {
+        found.push_back({each->ifa_name, std::move(address), (each->ifa_flags & kLoopback) != 0});
       }
-      std::array<char, INET6_ADDRSTRLEN> text{};
-      if (inet_ntop(family, bytes, text.data(), text.size()) != nullptr) {
-        found.emplace_back(text.data());
-      }
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> own_addresses(std::size_t most) {
+  std::vector<std::string> found;
+  for (auto& [name, address, loopback] : interface_addresses()) {
+    if (!loopback && found.size() < most) {
+      found.push_back(std::move(address));
     }
   }
   return found;

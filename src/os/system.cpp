@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cstdlib>
 #include <dirent.h>
 #include <memory>
 #include <sched.h>
@@ -46,12 +47,18 @@ std::map<std::string, std::string> read_environment() {
   return environment;
 }
 
-std::string short_hostname() {
+std::string host_name() {
   std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) {
-    return "localhost";
-  }
-  std::string const full = name.data();
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+std::string worker_host_name() {
+  char const* const set = std::getenv("CXXRUN_HOST");
+  return set != nullptr && *set != '\0' ? set : host_name();
+}
+
+std::string short_hostname() {
+  std::string const full = host_name();
   return full.substr(0, full.find('.'));
 }
 

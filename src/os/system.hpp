@@ -13,6 +13,10 @@ namespace cxxrun::os {
 /// The environment of this process; of a variable that is there twice the first counts, as for getenv.
 [[nodiscard]] std::map<std::string, std::string> read_environment();
 
+/// The host's name as the kernel has it.
+[[nodiscard]] std::string host_name();
+/// The host as a worker names it in messages: CXXRUN_HOST, which cxxrun gives its workers, else host_name().
+[[nodiscard]] std::string worker_host_name();
 /// The host's name up to the first dot.
 [[nodiscard]] std::string short_hostname();
 /// CPUs this process may run on (sched_getaffinity), ascending; empty when the kernel does not say.
