@@ -149,6 +149,10 @@ class Agent {
     }
   }
 
+  /// The election's actions: none is asked for yet.
+  template <class Other>
+  void perform(Other const& /*action*/) {}
+
   void perform(agent::StopWorkers const& action) {
     end_watch_.workers_end();
     supervisor_->stop(action.order);
@@ -220,8 +224,8 @@ class Agent {
     rendezvous::LinkHandlers on;
     on.joined = [this](rendezvous::HelloReply const& reply) { joined(reply); };
     on.failed = std::move(failed);
-    on.message = [this](rendezvous::ToAgent message) { feed(std::move(message)); };
-    on.closed = [this](std::string how) { feed(agent::Disconnected{std::move(how)}); };
+    on.message = [this](rendezvous::ToAgent message) { feed(agent::FromLink{agent::kFirstLink, std::move(message)}); };
+    on.closed = [this](std::string how) { feed(agent::LinkDown{agent::kFirstLink, std::move(how)}); };
     link_ = std::make_unique<rendezvous::CoordinatorLink>(io_, std::move(on));
     link_->call(std::move(plan));
   }
@@ -236,7 +240,7 @@ class Agent {
       log(Level::warn,
           "--requeue has no effect here: cxxrun-rendezvous coordinates, and no agent knows how the job ends");
     }
-    feed(agent::Joined{});
+    feed(agent::LinkUp{agent::kFirstLink, reply.coordinator});
     if (hosting_.active() && reply.coordinator != config_.nonce) {
       log(Level::warn, "the endpoint leads to another agent: it coordinates");
       hosting_.abandon();

@@ -102,7 +102,7 @@ void hear(Turn& turn, rendezvous::Prepare const& message) {
   bool const checked = state.checked_at && turn.now < *state.checked_at + turn.policy.check_holds;
   if (!turn.policy.health_check || checked) {
     state.life = Life::ready;
-    turn.act(Tell{rendezvous::Ack{message.generation.number}});
+    turn.act(Tell{rendezvous::Ack{message.generation.number, message.sent, 0}});
   } else {
     state.life = Life::checking;
     state.check = message.generation.number;
@@ -173,8 +173,14 @@ void hear(Turn& turn, rendezvous::Refused const& message) {
   hear(turn, rendezvous::Finished{message.exit_code, "refused by the coordinator: " + message.why});
 }
 
-void on(Turn& turn, rendezvous::ToAgent const& message) {
-  std::visit([&](auto const& concrete) { hear(turn, concrete); }, message);
+/// A message of the election.
+template <class Other>
+void hear(Turn& turn, Other const& /*message*/) {
+  turn.reason = "ignored: nobody is elected here yet";
+}
+
+void on(Turn& turn, FromLink const& event) {
+  std::visit([&](auto const& concrete) { hear(turn, concrete); }, event.message);
 }
 
 // ---- workers --------------------------------------------------------------------------------------------------
@@ -212,7 +218,7 @@ void check_ended(Turn& turn, GroupEnded const& event) {
   if (why.empty()) {
     state.life = Life::ready;
     state.checked_at = turn.now;
-    turn.act(Tell{rendezvous::Ack{number_of(state)}});
+    turn.act(Tell{rendezvous::Ack{number_of(state), 0, 0}});
     return;
   }
   turn.act(Tell{rendezvous::Unfit{number_of(state), why}});
@@ -248,7 +254,7 @@ void on(Turn& turn, GroupEnded const& event) {
 
 // ---- the outside ----------------------------------------------------------------------------------------------
 
-void on(Turn& turn, Disconnected const& event) {
+void on(Turn& turn, LinkDown const& event) {
   State& state = turn.state;
   if (!state.connected || state.life == Life::done) {
     return;
@@ -271,9 +277,13 @@ void on(Turn& turn, Disconnected const& event) {
   leave(turn, state.exit_code, state.last_line);
 }
 
-void on(Turn& turn, Joined const&) {
+void on(Turn& turn, LinkUp const&) {
   turn.state.joined = true;
 }
+
+void on(Turn& /*turn*/, LinkFailed const& /*event*/) {}
+void on(Turn& /*turn*/, BeatAnswered const& /*event*/) {}
+void on(Turn& /*turn*/, StoodDown const& /*event*/) {}
 
 void on(Turn& turn, EndSignal const& event) {
   State& state = turn.state;

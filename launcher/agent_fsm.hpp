@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/supervisor.hpp"
+#include "rendezvous/membership.hpp"
 #include "rendezvous/messages.hpp"
 #include "src/core/time.hpp"
 
@@ -57,8 +58,39 @@ struct State {
   std::optional<TimePoint> owed_at;     ///< workers are being stopped but not signalled: do so unless Slurm did by then
 };
 
-/// The coordinator has accepted us.
-struct Joined {};
+/// One connection to a coordinator, or to an agent that may become one. The first is 1; never reused.
+using LinkId = std::uint64_t;
+inline constexpr LinkId kFirstLink = 1;
+
+/// The other end has accepted us: as one who joins (first link, and after Rejoin), or as one who follows.
+struct LinkUp {
+  LinkId link = kFirstLink;
+  std::string coordinator;  ///< its incarnation
+};
+/// The connection ended.
+struct LinkDown {
+  LinkId link = kFirstLink;
+  std::string how;
+  bool fin = false;  ///< in order: the other process closed it or is dead
+};
+/// There was nobody to connect to. Of a link that was dialled to follow.
+struct LinkFailed {
+  LinkId link = kFirstLink;
+  std::string why;
+  bool refused = false;  ///< nobody listens there; false: no answer
+};
+struct FromLink {
+  LinkId link = kFirstLink;
+  rendezvous::ToAgent message;
+};
+struct BeatAnswered {
+  LinkId link = kFirstLink;
+  rendezvous::BeatAck ack;
+};
+/// The coordinator inside this agent has lost its authority, or its candidacy came to nothing.
+struct StoodDown {
+  std::string why;
+};
 /// One worker ended.
 struct WorkerEnded {
   std::uint64_t number;
@@ -70,10 +102,6 @@ struct GroupEnded {
   std::vector<rendezvous::WorkerExit> exits;
   std::vector<std::string> unkillable;
 };
-/// The connection to the coordinator ended.
-struct Disconnected {
-  std::string how;
-};
 /// A signal that means: end gracefully.
 struct EndSignal {
   int signal;
@@ -82,9 +110,66 @@ struct EndSignal {
 /// End at once (second Ctrl-C).
 struct KillSignal {};
 struct Tick {};
-using Event =
-    std::variant<Joined, rendezvous::ToAgent, WorkerEnded, GroupEnded, Disconnected, EndSignal, KillSignal, Tick>;
+using Event = std::variant<LinkUp, LinkDown, LinkFailed, FromLink, BeatAnswered, StoodDown, WorkerEnded, GroupEnded,
+                           EndSignal, KillSignal, Tick>;
 
+/// Call this agent to follow it: LinkUp or LinkFailed comes. A new link id each time.
+struct Dial {
+  LinkId link = kFirstLink;
+  rendezvous::Successor to;
+  bool operator==(Dial const&) const = default;
+};
+struct HangUp {
+  LinkId link = kFirstLink;
+  bool operator==(HangUp const&) const = default;
+};
+struct TellLink {
+  LinkId link = kFirstLink;
+  rendezvous::ToCoordinator message;
+  bool operator==(TellLink const&) const = default;
+};
+/// On the link's connection for beats, which is opened with the first one.
+struct TellBeat {
+  LinkId link = kFirstLink;
+  rendezvous::Beat beat;
+  bool operator==(TellBeat const&) const = default;
+};
+/// The coordinator inside this agent stands for election.
+struct Stand {
+  rendezvous::Stand candidacy;
+  bool operator==(Stand const&) const = default;
+};
+/// It stops to.
+struct Withdraw {
+  std::string why;
+  bool operator==(Withdraw const&) const = default;
+};
+/// Join as somebody new, with a new incarnation, whoever coordinates; the answer is LinkUp of this link.
+struct Rejoin {
+  LinkId link = kFirstLink;
+  rendezvous::Successor to;  ///< who told us so; address "" = as at the start
+  bool operator==(Rejoin const&) const = default;
+};
+/// Workers may run until then; the parent enforces it too. Nothing: no lease is needed (no workers, no heartbeats).
+struct HoldLease {
+  std::optional<TimePoint> until;
+  bool operator==(HoldLease const&) const = default;
+};
+/// What the parent is to say when this agent is dead and everything it started is reaped, and to whom.
+struct WriteWill {
+  rendezvous::Gone gone;
+  std::vector<rendezvous::Successor> heirs;  ///< the coordinator and those who may succeed it; empty: nothing to say
+  bool operator==(WriteWill const&) const = default;
+};
+/// SIGSTOP to every worker and descendant; SIGCONT.
+struct Freeze {
+  bool operator==(Freeze const&) const = default;
+};
+struct Thaw {
+  bool operator==(Thaw const&) const = default;
+};
+
+/// To whoever coordinates.
 struct Tell {
   rendezvous::ToCoordinator message;
   bool operator==(Tell const&) const = default;
@@ -112,7 +197,8 @@ struct Exit {
   std::string line;
   bool operator==(Exit const&) const = default;
 };
-using Action = std::variant<Tell, StartWorkers, RunCheck, StopWorkers, ArmTimer, Exit>;
+using Action = std::variant<Tell, TellLink, TellBeat, Dial, HangUp, Rejoin, Stand, Withdraw, HoldLease, WriteWill,
+                            StartWorkers, RunCheck, StopWorkers, Freeze, Thaw, ArmTimer, Exit>;
 
 struct Step {
   State next;

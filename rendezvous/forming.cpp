@@ -11,8 +11,6 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-constexpr std::size_t kSuccessors = 8;
-
 /// How many nodes can be there at best: those of the step that are not known dead, and those that were added.
 std::size_t can_come(State const& state, Policy const& policy) {
   if (!policy.expected_nodes) {
@@ -108,12 +106,15 @@ void open_generation(Turn& turn) {
   turn.act(OpenStore{++state.number});
 }
 
-std::vector<std::string> successors(std::vector<Seat> const& seats) {
-  std::vector<std::string> hosts;
-  for (std::size_t i = 0; i < std::min(seats.size(), kSuccessors); ++i) {
-    hosts.push_back(seats[i].node.host);
+std::vector<Successor> successors(std::vector<Seat> const& seats) {
+  std::vector<Successor> heirs;
+  for (std::uint32_t rank = 0; rank < seats.size() && heirs.size() < kMaxSuccessors; ++rank) {
+    NodeInfo const& node = seats[rank].node;
+    if (node.standby_port != 0) {
+      heirs.push_back(Successor{rank, node.host, node.calls_from, node.standby_port});
+    }
   }
-  return hosts;
+  return heirs;
 }
 
 }  // namespace
@@ -206,7 +207,7 @@ void begin_preparing(Turn& turn, StoreOpened const& store) {
     own.local_size = seat.node.slots;
     own.role_base = roles.base[rank];
     own.role_size = roles.size.at(seat.node.role);
-    turn.act(Tell{seat.agent, Prepare{std::move(own)}});
+    turn.act(Tell{seat.agent, Prepare{std::move(own), 0}});
   }
   state.phase = Phase::preparing;
   state.awaited = static_cast<std::uint32_t>(state.seats.size());
@@ -223,7 +224,7 @@ void begin_running(Turn& turn) {
   for (auto& seat : state.seats) {
     seat.now = Seat::Now::running;
     world += seat.node.slots;
-    turn.act(Tell{seat.agent, Start{state.number}});
+    turn.act(Tell{seat.agent, Start{state.number, 0, Millis{0}}});
   }
   turn.say("generation " + std::to_string(state.number) + " runs: " + std::to_string(state.seats.size()) +
            (state.seats.size() == 1 ? " node, " : " nodes, ") + std::to_string(world) +

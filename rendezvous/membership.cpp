@@ -112,6 +112,11 @@ void lose_seat(Turn& turn, Seat& seat, std::string const& how) {
       }
       break;
     case Phase::stopping: answered(turn); break;
+    case Phase::standby:
+    case Phase::electing:
+    case Phase::proposing:
+    case Phase::gated:
+    case Phase::deposed:
     case Phase::forming:
     case Phase::finished: break;
   }
@@ -200,6 +205,14 @@ void hear(Turn& turn, Seat& seat, Stopped const& message) {
   seat.exits = message.exits;
   seat.unkillable = message.unkillable;
   answered(turn);
+}
+
+/// An answer to an election that nobody holds.
+void hear(Turn& turn, Seat& /*seat*/, Vote const& /*message*/) {
+  turn.say("ignored: a vote");
+}
+void hear(Turn& turn, Seat& /*seat*/, Accepted const& /*message*/) {
+  turn.say("ignored: an acceptance");
 }
 
 /// A node that was set aside is told to end: nobody misses it, but the coordinator's host takes the job with it.
@@ -305,7 +318,11 @@ void on(Turn& turn, Said const& event) {
   std::visit(
       [&](auto const& message) {
         using Message = std::decay_t<decltype(message)>;
-        if constexpr (!std::is_same_v<Message, Leaving> && !std::is_same_v<Message, Unfit>) {
+        if constexpr (std::is_same_v<Message, Vote> || std::is_same_v<Message, Accepted>) {
+          if (seat != nullptr) {
+            hear(turn, *seat, message);
+          }
+        } else if constexpr (!std::is_same_v<Message, Leaving> && !std::is_same_v<Message, Unfit>) {
           if (seat == nullptr || message.number != turn.state.number) {
             turn.say("ignored: message of generation " + std::to_string(message.number) + " during generation " +
                      std::to_string(turn.state.number));
@@ -316,6 +333,9 @@ void on(Turn& turn, Said const& event) {
       },
       event.message);
 }
+
+template <class Other>
+void on(Turn& /*turn*/, Other const& /*event*/) {}
 
 /// The coordinator goes, so the run ends for everybody: gracefully while workers run.
 void on(Turn& turn, Quit const& event) {
@@ -336,6 +356,11 @@ void on(Turn& turn, Tick const&) {
   auto const due = [&](std::optional<TimePoint> const& at) { return at && *at <= turn.now; };
   switch (state.phase) {
     case Phase::forming: forming_tick(turn); break;
+    case Phase::standby:
+    case Phase::electing:
+    case Phase::proposing:
+    case Phase::gated:
+    case Phase::deposed:
     case Phase::opening: break;
     case Phase::preparing:
     case Phase::stopping:

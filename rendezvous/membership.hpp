@@ -16,14 +16,15 @@
 #include <variant>
 #include <vector>
 
+#include "rendezvous/mandate.hpp"
 #include "rendezvous/messages.hpp"
+#include "rendezvous/silence.hpp"
 #include "rendezvous/verdict.hpp"
 #include "src/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 
-/// One connection of one agent; given out by the server in the order of arrival, never reused.
-using AgentId = std::uint64_t;
+// AgentId (mandate.hpp): one connection of one agent; given out by the server in the order of arrival, never reused.
 
 /// What the user asked for and what is ours to set; constant during the run.
 struct Policy : Terms {
@@ -34,12 +35,17 @@ struct Policy : Terms {
 };
 
 enum class Phase {
+  standby,    ///< another agent coordinates; survivors of its loss may call here already
+  electing,   ///< this agent stands for coordinator: waiting for promises
   forming,    ///< collecting agents
   opening,    ///< members chosen; the store is being opened
   preparing,  ///< members have been told; waiting for their acks
+  proposing,  ///< all are ready: the decree is being voted on by the members of the generation before
+  gated,      ///< decided; waiting until no older worker can be alive, and for authority over the new generation
   running,    ///< workers run
   stopping,   ///< members stop their workers; the cause is decided when all have
   finished,   ///< verdict given; waiting for agents to leave
+  deposed,    ///< authority lost to another coordinator or to a cut: decides nothing any more
 };
 
 /// A member of the current generation, at its group rank.
@@ -91,9 +97,49 @@ struct State {
   std::optional<TimePoint> scale_out_at;         ///< running: a join waits for the spacing to pass
   std::optional<TimePoint> last_scale_out;
   std::optional<Verdict> verdict;
+  Mandate mandate;
+  SilenceState silence;  ///< agents whose beats are watched
 };
 
 struct Opened {};  ///< the coordinator has started
+/// The coordinator's own agent stands for election: it has lost the one that was. In phase standby, or again in
+/// electing with a higher ballot.
+struct Stand {
+  Decree decided;  ///< the last one it knows
+  Ballot ballot;
+  std::uint64_t seen = 0;          ///< highest generation number it has heard of
+  std::uint32_t restarts = 0;      ///< consumed
+  std::vector<std::string> hosts;  ///< of the members by group rank, for people; may be empty
+  bool operator==(Stand const&) const = default;
+};
+/// The coordinator's own agent gives its candidacy up, or follows another.
+struct Withdraw {
+  std::string why;
+};
+/// An agent that has lost its coordinator presents itself here. Again when what it knows has changed.
+struct Followed {
+  AgentId agent;
+  Elector elector;
+};
+/// A beat of the agent came. The first one puts it under watch.
+struct Beaten {
+  AgentId agent;
+  Beat beat;
+};
+/// Its connection for beats has ended in order: it is not judged before it has sent one again.
+struct BeatsEnded {
+  AgentId agent;
+};
+/// The parent of a dead agent has had the last word.
+struct Buried {
+  Gone gone;
+};
+/// The fence file after `after` holds this now; ours if we were first. Nothing: it could not be read or made.
+struct Fenced {
+  std::uint64_t after = 0;
+  std::optional<AcceptedDecree> holds;
+  std::string why;
+};
 struct Joined {
   AgentId agent;
   NodeInfo node;
@@ -114,19 +160,36 @@ struct StoreFailed {
 };
 struct Said {
   AgentId agent;
-  std::variant<Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit> message;
+  std::variant<Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit, Vote, Accepted> message;
 };
 /// The coordinator's own process was told to end by this signal.
 struct Quit {
   int signal = 0;
 };
 struct Tick {};
-using Event = std::variant<Opened, Joined, Lost, StoreOpened, StoreFailed, Said, Quit, Tick>;
+using Event = std::variant<Opened, Joined, Lost, StoreOpened, StoreFailed, Said, Quit, Tick, Stand, Withdraw, Followed,
+                           Beaten, BeatsEnded, Buried, Fenced>;
 
 struct Tell {
   AgentId agent;
   ToAgent message;
   bool operator==(Tell const&) const = default;
+};
+/// On the agent's connection for beats.
+struct TellBeat {
+  AgentId agent;
+  BeatAck ack;
+  bool operator==(TellBeat const&) const = default;
+};
+/// Claim the fence file for the decision after `value.decree.after`; Fenced follows.
+struct ClaimFence {
+  AcceptedDecree value;
+  bool operator==(ClaimFence const&) const = default;
+};
+/// This coordinator decides nothing any more; its own agent has to look for another. Close follows.
+struct StoodDown {
+  std::string why;
+  bool operator==(StoodDown const&) const = default;
 };
 struct OpenStore {
   std::uint64_t number;
@@ -155,7 +218,8 @@ struct Conclude {
 struct Close {
   bool operator==(Close const&) const = default;
 };
-using Action = std::variant<Tell, OpenStore, CloseStore, HangUp, ArmTimer, Conclude, Close>;
+using Action =
+    std::variant<Tell, TellBeat, OpenStore, CloseStore, HangUp, ArmTimer, ClaimFence, StoodDown, Conclude, Close>;
 
 struct Step {
   State next;

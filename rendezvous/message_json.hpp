@@ -44,8 +44,27 @@ inline char const* name_of(Hello::Asks asks) {
     case Hello::Asks::open: return "open";
     case Hello::Asks::reopen: return "reopen";
     case Hello::Asks::enter: return "enter";
+    case Hello::Asks::follow: return "follow";
   }
   return "meet";
+}
+
+inline char const* name_of(Hello::Purpose purpose) {
+  switch (purpose) {
+    case Hello::Purpose::agent: return "agent";
+    case Hello::Purpose::beat: return "beat";
+    case Hello::Purpose::will: return "will";
+  }
+  return "agent";
+}
+
+inline char const* name_of(Tie tie) {
+  switch (tie) {
+    case Tie::rank: return "rank";
+    case Tie::fence: return "fence";
+    case Tie::none: return "none";
+  }
+  return "rank";
 }
 
 }  // namespace cxxrun::rendezvous

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
+#include "rendezvous/decree.hpp"
 #include "rendezvous/generation.hpp"
 #include "rendezvous/worker_exit.hpp"
 #include "src/core/time.hpp"
@@ -19,19 +20,24 @@
 namespace cxxrun::rendezvous {
 
 /// Version of everything below; a peer of another version is refused by name.
-inline constexpr std::uint32_t kProtocolVersion = 2;
+inline constexpr std::uint32_t kProtocolVersion = 3;
 
 // ---- the handshake ------------------------------------------------------------------------------
 
 /// First frame of a connection, agent to coordinator.
 struct Hello {
-  enum class Purpose { agent, beat };  ///< beat: heartbeats only, so that data never delays them
+  enum class Purpose {
+    agent,
+    beat,  ///< heartbeats only, so that data never delays them
+    will,  ///< the last word of an agent's parent: the agent is dead and so is everything it started; Gone follows
+  };
   /// Which run the agent wants; run_table.hpp decides.
   enum class Asks {
     meet,    ///< the run of this id, which the agent that hosts has opened
     open,    ///< the run of this id, opened now if there is none: an id used once, like Slurm's job and step
     reopen,  ///< the same, but once its run is over the id names a new one (--rdzv-id)
     enter,   ///< to be one more node of a run that is under way: of this id, or the only one when it is ""
+    follow,  ///< whoever is to coordinate this run from now on: said to a standby port, followed by Elector
   };
   std::uint32_t version = kProtocolVersion;
   std::string run_id;
@@ -62,10 +68,11 @@ struct NodeInfo {
   std::string host;         ///< short name, for people
   std::uint32_t slots = 1;  ///< workers it will start
   std::string role = "default";
-  bool hosts = false;      ///< the coordinator runs inside this agent
-  std::string announce;    ///< MASTER_ADDR to announce if this agent hosts; "" = as reached
-  std::string reached_at;  ///< address of the coordinator's end of the connection; set by the server
-  std::string calls_from;  ///< address of the agent's end; set by the server
+  bool hosts = false;              ///< the coordinator runs inside this agent
+  std::string announce;            ///< MASTER_ADDR to announce if this agent hosts; "" = as reached
+  std::string reached_at;          ///< address of the coordinator's end of the connection; set by the server
+  std::string calls_from;          ///< address of the agent's end; set by the server
+  std::uint16_t standby_port = 0;  ///< where the agent listens in case it has to take over; 0: it cannot
   bool operator==(NodeInfo const&) const = default;
 };
 
@@ -84,6 +91,9 @@ struct Terms {
   Millis stop_timeout{120'000};    ///< a member that does not report Stopped is dropped
   bool agent_store = true;         ///< MASTER_PORT is the store; false: a port left free for rank 0
   std::uint16_t master_port = 0;   ///< exact MASTER_PORT, 0: the kernel's choice
+  Tie tie = Tie::rank;             ///< --quorum, --fence
+  bool scale_out_now = true;       ///< --scale-out=now; false: nodes that come wait for the next restart
+  Millis restart_window{0};        ///< --restart-window: max_restarts within this time; 0: within the job's life
   bool operator==(Terms const&) const = default;
 };
 
@@ -92,10 +102,48 @@ struct Join {
   std::optional<Terms> terms;  ///< none: those of the run, whatever they are (--join)
   bool operator==(Join const&) const = default;
 };
+/// Time of the sender's own clock, in microseconds. Others send it back; they never compare it with theirs.
+using OwnTime = std::int64_t;
+
 /// "I have generation `number` and am ready to start it."
 struct Ack {
   std::uint64_t number = 0;
+  OwnTime echo = 0;  ///< of Prepare::sent
+  OwnTime sent = 0;
   bool operator==(Ack const&) const = default;
+};
+/// First message to whoever may take over, instead of Join: what this agent knows. Sent again when that has changed.
+struct Elector {
+  NodeInfo node;
+  Decree decided;                              ///< the last one this agent knows to be decided
+  std::optional<std::uint32_t> rank;           ///< its group rank there; nothing: a spare or newcomer, without a vote
+  std::uint64_t prepared = 0;                  ///< a later generation that it is ready for, 0 = none
+  std::optional<std::uint32_t> prepared_rank;  ///< its group rank there
+  std::uint64_t seen = 0;                      ///< highest generation number it has ever heard of
+  bool workers = false;                        ///< workers of `decided` run or may run here
+  bool operator==(Elector const&) const = default;
+};
+/// Answer to VoteRequest.
+struct Vote {
+  std::uint64_t after = 0;
+  Ballot ballot;                           ///< that was asked for
+  Ballot promised;                         ///< equal to `ballot`: yes; higher: no
+  std::optional<AcceptedDecree> accepted;  ///< what this voter has accepted in this instance
+  Millis silent_for{0};                    ///< since the last word of the old coordinator; 0 when unsure
+  bool operator==(Vote const&) const = default;
+};
+/// Answer to Propose.
+struct Accepted {
+  std::uint64_t after = 0;
+  Ballot ballot;    ///< that was proposed
+  Ballot promised;  ///< equal to `ballot`: accepted; higher: not
+  bool operator==(Accepted const&) const = default;
+};
+/// The agent at this seat is dead, and everything it started too. From its parent, on a connection of its own.
+struct Gone {
+  std::uint64_t number = 0;
+  std::uint32_t group_rank = 0;
+  bool operator==(Gone const&) const = default;
 };
 /// A worker ended badly; sent at once, without the text that explains it (that follows in Stopped).
 struct WorkerFailed {
@@ -126,17 +174,46 @@ struct Unfit {
   std::string why;
   bool operator==(Unfit const&) const = default;
 };
-using ToCoordinator = std::variant<Join, Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit>;
+using ToCoordinator =
+    std::variant<Join, Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit, Elector, Vote, Accepted, Gone>;
 
 // ---- coordinator to agent -----------------------------------------------------------------------
 
 struct Prepare {
   Generation generation;
+  OwnTime sent = 0;
   bool operator==(Prepare const&) const = default;
 };
+/// The generation is decided and every older worker is dead: run.
 struct Start {
   std::uint64_t number = 0;
+  OwnTime echo = 0;  ///< of Ack::sent
+  Millis left{0};    ///< of the coordinator's authority: the first lease; 0 with --quorum=none or without heartbeats
   bool operator==(Start const&) const = default;
+};
+/// A candidate asks the members of the last generation it knows for their promise.
+struct VoteRequest {
+  std::uint64_t after = 0;
+  Ballot ballot;
+  bool operator==(VoteRequest const&) const = default;
+};
+/// "Accept this", to the members of generation `decree.after`.
+struct Propose {
+  Ballot ballot;
+  Decree decree;
+  bool operator==(Propose const&) const = default;
+};
+/// This is decided. To spares, so that they know whom to follow; and to whoever knows of an older one only.
+struct Decided {
+  Decree decree;
+  std::vector<Successor> successors;
+  bool operator==(Decided const&) const = default;
+};
+/// You were given up, or follow a generation that is over: you may join as somebody new.
+struct Dropped {
+  std::uint64_t number = 0;  ///< of the generation that runs now
+  std::string why;
+  bool operator==(Dropped const&) const = default;
 };
 /// Why workers are stopped; decides how long they get.
 enum class StopKind {
@@ -162,7 +239,30 @@ struct Refused {
   std::string why;
   bool operator==(Refused const&) const = default;
 };
-using ToAgent = std::variant<Prepare, Start, Stop, Finished, Refused>;
+using ToAgent = std::variant<Prepare, Start, Stop, Finished, Refused, VoteRequest, Propose, Decided, Dropped>;
+
+// ---- heartbeats, on their own connection ----------------------------------------------------------
+
+/// A member's sign of life.
+struct Beat {
+  OwnTime sent = 0;
+  OwnTime echo = 0;          ///< newest BeatAck::sent of this coordinator; 0: none yet, or promised to somebody else
+  std::uint64_t number = 0;  ///< generation whose seat it holds; 0: none
+  bool operator==(Beat const&) const = default;
+};
+/// The coordinator's answer to one beat.
+struct BeatAck {
+  OwnTime echo = 0;  ///< of Beat::sent
+  OwnTime sent = 0;
+  Millis left{0};            ///< of the coordinator's authority over `number`
+  std::uint64_t number = 0;  ///< generation that this lease is for; 0: none runs
+  bool operator==(BeatAck const&) const = default;
+};
+
+[[nodiscard]] std::string encode(Beat const& beat);
+[[nodiscard]] std::string encode(BeatAck const& ack);
+Result<Beat> decode_beat(std::string_view text);
+Result<BeatAck> decode_beat_ack(std::string_view text);
 
 [[nodiscard]] std::string encode(Hello const& hello);
 [[nodiscard]] std::string encode(HelloReply const& reply);

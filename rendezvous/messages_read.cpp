@@ -64,15 +64,6 @@ class Fields {
     }
   }
 
- private:
-  [[nodiscard]] Json const* find(char const* name) const {
-    if (!json_.is_object()) {
-      return nullptr;
-    }
-    auto const it = json_.find(name);
-    return it == json_.end() ? nullptr : &*it;
-  }
-
   static bool assign(Json const& from, bool& into) {
     if (!from.is_boolean()) {
       return false;
@@ -107,6 +98,15 @@ class Fields {
       return std::in_range<T>(value);
     }
     return false;
+  }
+
+ private:
+  [[nodiscard]] Json const* find(char const* name) const {
+    if (!json_.is_object()) {
+      return nullptr;
+    }
+    auto const it = json_.find(name);
+    return it == json_.end() ? nullptr : &*it;
   }
 
   Json const& json_;
@@ -144,6 +144,7 @@ void read(Json const& json, NodeInfo& node, std::string& problem) {
   fields.read("role", node.role);
   fields.read("hosts", node.hosts);
   fields.read("announce", node.announce);
+  fields.read("standby_port", node.standby_port);
   if (node.slots == 0 || node.slots > kMaxItems) {
     fields.complain("slots");
   }
@@ -156,6 +157,56 @@ void read_wait(Fields& fields, char const* name, Millis& into) {
     fields.complain(name);
   }
   into = Millis(ms);
+}
+
+void read_tie(Fields& fields, Tie& into) {
+  std::string tie;
+  fields.read("tie", tie);
+  for (Tie const each : {Tie::rank, Tie::fence, Tie::none}) {
+    if (tie == name_of(each)) {
+      into = each;
+      return;
+    }
+  }
+  fields.complain("tie");
+}
+
+void read_ballot(Fields& fields, char const* name, Ballot& into) {
+  Json const& pair = fields.child(name);
+  if (!pair.is_array() || pair.size() != 2 || !Fields::assign(pair[0], into.round) ||
+      !Fields::assign(pair[1], into.rank)) {
+    fields.complain(name);
+  }
+}
+
+void read(Json const& json, Decree& decree, std::string& problem) {
+  Fields fields(json, problem);
+  fields.read("after", decree.after);
+  fields.read("number", decree.number);
+  fields.read("size", decree.size);
+  fields.read("coordinator", decree.coordinator);
+  fields.read("restarts", decree.restarts);
+  fields.read("members", decree.members);
+  read_tie(fields, decree.tie);
+  if (decree.size > kMaxItems) {
+    fields.complain("size");
+  }
+}
+
+void read(Json const& json, std::vector<Successor>& successors, std::string& problem) {
+  if (!json.is_array() || json.size() > kMaxSuccessors) {
+    Fields(json, problem).complain("successors");
+    return;
+  }
+  successors.clear();
+  for (auto const& item : json) {
+    Fields fields(item, problem);
+    auto& each = successors.emplace_back();
+    fields.read("rank", each.rank);
+    fields.read("host", each.host);
+    fields.read("address", each.address);
+    fields.read("port", each.port);
+  }
 }
 
 void read(Json const& json, Terms& terms, std::string& problem) {
@@ -173,6 +224,9 @@ void read(Json const& json, Terms& terms, std::string& problem) {
   wait("stop_timeout_ms", terms.stop_timeout);
   fields.read("agent_store", terms.agent_store);
   fields.read("master_port", terms.master_port);
+  fields.read("scale_out_now", terms.scale_out_now);
+  wait("restart_window_ms", terms.restart_window);
+  read_tie(fields, terms.tie);
   if (terms.min_nodes == 0 || terms.max_nodes < terms.min_nodes || terms.max_nodes > kMaxItems) {
     fields.complain("max_nodes");
   }
@@ -196,7 +250,10 @@ void read(Json const& json, Generation& g, std::string& problem) {
   fields.read("master_addr", g.master_addr);
   fields.read("master_port", g.master_port);
   fields.read("store_port", g.store_port);
-  fields.read("successors", g.successors);
+  fields.read("survives", g.survives);
+  fields.read("coordinator", g.coordinator);
+  read(fields.child("decree"), g.decree, problem);
+  read(fields.child("successors"), g.successors, problem);
   fields.read_text_if_any("hosts", g.hosts);
   fields.read_text_if_any("local_sizes", g.local_sizes);
   if (g.hosts.size() > kMaxHostsText) {
@@ -204,6 +261,39 @@ void read(Json const& json, Generation& g, std::string& problem) {
   }
   if (g.local_sizes.size() > kMaxSizesText) {
     fields.complain("local_sizes");
+  }
+}
+
+void read_election(Json const& json, std::string const& type, std::string& problem, ToCoordinator& out) {
+  Fields fields(json, problem);
+  if (type == "elector") {
+    Elector elector;
+    read(fields.child("node"), elector.node, problem);
+    read(fields.child("decided"), elector.decided, problem);
+    fields.read_optional("rank", elector.rank);
+    fields.read("prepared", elector.prepared);
+    fields.read_optional("prepared_rank", elector.prepared_rank);
+    fields.read("seen", elector.seen);
+    fields.read("workers", elector.workers);
+    out = std::move(elector);
+  } else if (type == "vote") {
+    Vote vote;
+    fields.read("after", vote.after);
+    read_ballot(fields, "ballot", vote.ballot);
+    read_ballot(fields, "promised", vote.promised);
+    read_wait(fields, "silent_for_ms", vote.silent_for);
+    if (json.is_object() && json.contains("accepted_decree")) {
+      auto& accepted = vote.accepted.emplace();
+      read_ballot(fields, "accepted_ballot", accepted.ballot);
+      read(fields.child("accepted_decree"), accepted.decree, problem);
+    }
+    out = std::move(vote);
+  } else {
+    Accepted accepted;
+    fields.read("after", accepted.after);
+    read_ballot(fields, "ballot", accepted.ballot);
+    read_ballot(fields, "promised", accepted.promised);
+    out = accepted;
   }
 }
 
@@ -245,9 +335,12 @@ Result<Hello> decode_hello(std::string_view text) {
     fields.read("nonce", hello.nonce);
     fields.read("purpose", purpose);
     fields.read("asks", asks);
-    hello.purpose = purpose == "beat" ? Hello::Purpose::beat : Hello::Purpose::agent;
+    hello.purpose = Hello::Purpose::agent;
+    for (auto const each : {Hello::Purpose::beat, Hello::Purpose::will}) {
+      hello.purpose = purpose == name_of(each) ? each : hello.purpose;
+    }
     using Asks = Hello::Asks;
-    for (Asks const each : {Asks::meet, Asks::open, Asks::reopen, Asks::enter}) {
+    for (Asks const each : {Asks::meet, Asks::open, Asks::reopen, Asks::enter, Asks::follow}) {
       if (asks == name_of(each)) {
         hello.asks = each;
         return;
@@ -281,6 +374,23 @@ Result<HelloReply> decode_hello_reply(std::string_view text) {
   });
 }
 
+Result<Beat> decode_beat(std::string_view text) {
+  return decode<Beat>(text, [](Json const&, Fields& fields, std::string&, Beat& beat) {
+    fields.read("sent", beat.sent);
+    fields.read("echo", beat.echo);
+    fields.read("generation", beat.number);
+  });
+}
+
+Result<BeatAck> decode_beat_ack(std::string_view text) {
+  return decode<BeatAck>(text, [](Json const&, Fields& fields, std::string&, BeatAck& ack) {
+    fields.read("echo", ack.echo);
+    fields.read("sent", ack.sent);
+    read_wait(fields, "left_ms", ack.left);
+    fields.read("generation", ack.number);
+  });
+}
+
 Result<ToCoordinator> decode_to_coordinator(std::string_view text) {
   return decode<ToCoordinator>(text, [](Json const& json, Fields& fields, std::string& problem, ToCoordinator& out) {
     std::string type;
@@ -300,10 +410,21 @@ Result<ToCoordinator> decode_to_coordinator(std::string_view text) {
       out = leaving;
       return;
     }
+    if (type == "elector" || type == "vote" || type == "accepted") {
+      read_election(json, type, problem, out);
+      return;
+    }
     std::uint64_t number = 0;
     fields.read("generation", number);
     if (type == "ack") {
-      out = Ack{number};
+      Ack ack{number};
+      fields.read("echo", ack.echo);
+      fields.read("sent", ack.sent);
+      out = ack;
+    } else if (type == "gone") {
+      Gone gone{number};
+      fields.read("group_rank", gone.group_rank);
+      out = gone;
     } else if (type == "succeeded") {
       out = Succeeded{number};
     } else if (type == "unfit") {
@@ -339,11 +460,34 @@ Result<ToAgent> decode_to_agent(std::string_view text) {
     if (type == "generation") {
       Prepare prepare;
       read(fields.child("generation"), prepare.generation, problem);
+      fields.read("sent", prepare.sent);
       out = std::move(prepare);
     } else if (type == "start") {
       Start start;
       fields.read("generation", start.number);
+      fields.read("echo", start.echo);
+      read_wait(fields, "left_ms", start.left);
       out = start;
+    } else if (type == "vote?") {
+      VoteRequest request;
+      fields.read("after", request.after);
+      read_ballot(fields, "ballot", request.ballot);
+      out = request;
+    } else if (type == "propose") {
+      Propose propose;
+      read_ballot(fields, "ballot", propose.ballot);
+      read(fields.child("decree"), propose.decree, problem);
+      out = propose;
+    } else if (type == "decided") {
+      Decided decided;
+      read(fields.child("decree"), decided.decree, problem);
+      read(fields.child("successors"), decided.successors, problem);
+      out = std::move(decided);
+    } else if (type == "dropped") {
+      Dropped dropped;
+      fields.read("generation", dropped.number);
+      fields.read("why", dropped.why);
+      out = std::move(dropped);
     } else if (type == "stop") {
       Stop stop;
       std::string kind;

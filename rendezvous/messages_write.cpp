@@ -41,20 +41,51 @@ Json to_json(NodeInfo const& node) {
             {"slots", node.slots},
             {"role", node.role},
             {"hosts", node.hosts},
-            {"announce", node.announce}};
+            {"announce", node.announce},
+            {"standby_port", node.standby_port}};
   if (node.node_index) {
     json["node_index"] = *node.node_index;
   }
   return json;
 }
 
+Json to_json(Ballot const& ballot) {
+  return Json::array({ballot.round, ballot.rank});
+}
+
+Json to_json(Decree const& d) {
+  return Json{{"after", d.after},     {"number", d.number},           {"size", d.size},       {"restarts", d.restarts},
+              {"members", d.members}, {"coordinator", d.coordinator}, {"tie", name_of(d.tie)}};
+}
+
+Json to_json(std::vector<Successor> const& successors) {
+  Json list = Json::array();
+  for (auto const& each : successors) {
+    list.push_back(Json{{"rank", each.rank}, {"host", each.host}, {"address", each.address}, {"port", each.port}});
+  }
+  return list;
+}
+
 Json to_json(Generation const& g) {
-  return Json{{"number", g.number},          {"restarts", g.restarts},       {"max_restarts", g.max_restarts},
-              {"group_rank", g.group_rank},  {"group_size", g.group_size},   {"rank_base", g.rank_base},
-              {"local_size", g.local_size},  {"world_size", g.world_size},   {"role_base", g.role_base},
-              {"role_size", g.role_size},    {"master_addr", g.master_addr}, {"master_port", g.master_port},
-              {"store_port", g.store_port},  {"successors", g.successors},   {"hosts", g.hosts},
-              {"local_sizes", g.local_sizes}};
+  return Json{{"number", g.number},
+              {"restarts", g.restarts},
+              {"max_restarts", g.max_restarts},
+              {"group_rank", g.group_rank},
+              {"group_size", g.group_size},
+              {"rank_base", g.rank_base},
+              {"local_size", g.local_size},
+              {"world_size", g.world_size},
+              {"role_base", g.role_base},
+              {"role_size", g.role_size},
+              {"master_addr", g.master_addr},
+              {"master_port", g.master_port},
+              {"store_port", g.store_port},
+              {"hosts", g.hosts},
+              {"local_sizes", g.local_sizes},
+              {"survives", g.survives},
+              {"coordinator", g.coordinator},
+              {"decree", to_json(g.decree)},
+              {"successors", to_json(g.successors)}};
 }
 
 Json to_json(Terms const& t) {
@@ -68,7 +99,10 @@ Json to_json(Terms const& t) {
             {"heartbeat_timeout_ms", t.heartbeat_timeout.count()},
             {"stop_timeout_ms", t.stop_timeout.count()},
             {"agent_store", t.agent_store},
-            {"master_port", t.master_port}};
+            {"master_port", t.master_port},
+            {"tie", name_of(t.tie)},
+            {"scale_out_now", t.scale_out_now},
+            {"restart_window_ms", t.restart_window.count()}};
   if (t.expected_nodes) {
     json["expected_nodes"] = *t.expected_nodes;
   }
@@ -83,7 +117,37 @@ Json to_json(Join const& m) {
   return json;
 }
 Json to_json(Ack const& m) {
-  return Json{{"type", "ack"}, {"generation", m.number}};
+  return Json{{"type", "ack"}, {"generation", m.number}, {"echo", m.echo}, {"sent", m.sent}};
+}
+Json to_json(Elector const& m) {
+  Json json{{"type", "elector"},      {"node", to_json(m.node)}, {"decided", to_json(m.decided)},
+            {"prepared", m.prepared}, {"seen", m.seen},          {"workers", m.workers}};
+  if (m.rank) {
+    json["rank"] = *m.rank;
+  }
+  if (m.prepared_rank) {
+    json["prepared_rank"] = *m.prepared_rank;
+  }
+  return json;
+}
+Json to_json(Vote const& m) {
+  Json json{{"type", "vote"},
+            {"after", m.after},
+            {"ballot", to_json(m.ballot)},
+            {"promised", to_json(m.promised)},
+            {"silent_for_ms", m.silent_for.count()}};
+  if (m.accepted) {
+    json["accepted_ballot"] = to_json(m.accepted->ballot);
+    json["accepted_decree"] = to_json(m.accepted->decree);
+  }
+  return json;
+}
+Json to_json(Accepted const& m) {
+  return Json{
+      {"type", "accepted"}, {"after", m.after}, {"ballot", to_json(m.ballot)}, {"promised", to_json(m.promised)}};
+}
+Json to_json(Gone const& m) {
+  return Json{{"type", "gone"}, {"generation", m.number}, {"group_rank", m.group_rank}};
 }
 Json to_json(WorkerFailed const& m) {
   std::size_t budget = 0;
@@ -111,10 +175,22 @@ Json to_json(Unfit const& m) {
   return Json{{"type", "unfit"}, {"generation", m.number}, {"why", m.why}};
 }
 Json to_json(Prepare const& m) {
-  return Json{{"type", "generation"}, {"generation", to_json(m.generation)}};
+  return Json{{"type", "generation"}, {"generation", to_json(m.generation)}, {"sent", m.sent}};
 }
 Json to_json(Start const& m) {
-  return Json{{"type", "start"}, {"generation", m.number}};
+  return Json{{"type", "start"}, {"generation", m.number}, {"echo", m.echo}, {"left_ms", m.left.count()}};
+}
+Json to_json(VoteRequest const& m) {
+  return Json{{"type", "vote?"}, {"after", m.after}, {"ballot", to_json(m.ballot)}};
+}
+Json to_json(Propose const& m) {
+  return Json{{"type", "propose"}, {"ballot", to_json(m.ballot)}, {"decree", to_json(m.decree)}};
+}
+Json to_json(Decided const& m) {
+  return Json{{"type", "decided"}, {"decree", to_json(m.decree)}, {"successors", to_json(m.successors)}};
+}
+Json to_json(Dropped const& m) {
+  return Json{{"type", "dropped"}, {"generation", m.number}, {"why", m.why}};
 }
 Json to_json(Stop const& m) {
   return Json{{"type", "stop"}, {"generation", m.number}, {"kind", name_of(m.kind)}, {"why", m.why}};
@@ -133,7 +209,7 @@ std::string encode(Hello const& hello) {
                    {"version", hello.version},
                    {"run_id", hello.run_id},
                    {"nonce", hello.nonce},
-                   {"purpose", hello.purpose == Hello::Purpose::beat ? "beat" : "agent"},
+                   {"purpose", name_of(hello.purpose)},
                    {"asks", name_of(hello.asks)}});
 }
 
@@ -145,6 +221,14 @@ std::string encode(HelloReply const& reply) {
                    {"heartbeat_timeout_ms", reply.heartbeat_timeout.count()},
                    {"answer", name_of(reply.why)},
                    {"refused", reply.refused}});
+}
+
+std::string encode(Beat const& beat) {
+  return dump(Json{{"sent", beat.sent}, {"echo", beat.echo}, {"generation", beat.number}});
+}
+
+std::string encode(BeatAck const& ack) {
+  return dump(Json{{"echo", ack.echo}, {"sent", ack.sent}, {"left_ms", ack.left.count()}, {"generation", ack.number}});
 }
 
 std::string encode(ToCoordinator const& message) {

@@ -89,6 +89,10 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
     handlers.hang_up(action.agent);
   }
 
+  /// The election's actions: none is asked for yet.
+  template <class Other>
+  void perform(Other const& /*action*/) {}
+
   void perform(OpenStore const& action) {
     auto const& policy = config.policy;
     std::uint16_t const wanted = policy.agent_store ? policy.master_port : std::uint16_t{0};

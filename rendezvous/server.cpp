@@ -343,7 +343,12 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
     std::visit(
         [&](auto& concrete) {
-          if constexpr (!std::is_same_v<std::decay_t<decltype(concrete)>, Join>) {
+          using Message = std::decay_t<decltype(concrete)>;
+          if constexpr (std::is_same_v<Message, Elector>) {
+            feed(run, Followed{id, std::move(concrete)});
+          } else if constexpr (std::is_same_v<Message, Gone>) {
+            feed(run, Buried{concrete});
+          } else if constexpr (!std::is_same_v<Message, Join>) {
             feed(run, Said{id, std::move(concrete)});
           }
         },

@@ -180,13 +180,13 @@ class Simulation {
       moves.emplace_back([this, i] {
         auto const message = nodes_[i].inbox.front();
         nodes_[i].inbox.pop_front();
-        feed(i, message);
+        feed(i, agent::FromLink{agent::kFirstLink, message});
       });
     }
     if (node.alive && node.connected && !node.known && node.inbox.empty()) {
       moves.emplace_back([this, i] {
         nodes_[i].connected = false;
-        feed(i, agent::Disconnected{"end of file"});
+        feed(i, agent::LinkDown{agent::kFirstLink, "end of file"});
       });
     }
     if (node.alive && node.checking) {
@@ -293,7 +293,7 @@ class Simulation {
           using Message = std::decay_t<decltype(concrete)>;
           if constexpr (std::is_same_v<Message, rdzv::Join>) {
             feed(rdzv::Joined{id, concrete.node});
-          } else {
+          } else if constexpr (!std::is_same_v<Message, rdzv::Elector> && !std::is_same_v<Message, rdzv::Gone>) {
             feed(rdzv::Said{id, concrete});
           }
         },
@@ -321,6 +321,8 @@ class Simulation {
       node.inbox.push_back(action.message);
     }
   }
+  template <class Other>
+  void perform(Other const&) {}
   void perform(rdzv::OpenStore const& action) { feed(rdzv::StoreOpened{action.number, 1, 1}); }
   void perform(rdzv::CloseStore const&) {}
   void perform(rdzv::HangUp const& action) { nodes_[action.agent - 1].known = false; }
@@ -363,6 +365,8 @@ class Simulation {
     nodes_[i].checking = action.generation.number;
     nodes_[i].stopping = false;
   }
+  template <class Other>
+  void perform(std::size_t, Other const&) {}  // whom to follow: tests/simulation has that
   void perform(std::size_t i, agent::StopWorkers const&) { nodes_[i].stopping = true; }
   void perform(std::size_t i, agent::ArmTimer const& action) { nodes_[i].timer = action.at; }
   void perform(std::size_t i, agent::Exit const& action) {

@@ -66,6 +66,7 @@ class Player {
     policy_.min_nodes = static_cast<std::uint32_t>(std::stoul(value(words, "min", "1")));
     policy_.max_nodes = static_cast<std::uint32_t>(std::stoul(value(words, "max", "1")));
     policy_.max_restarts = static_cast<std::uint32_t>(std::stoul(value(words, "restarts", "3")));
+    policy_.heartbeat_timeout = Millis{std::stoi(value(words, "heartbeat", "0")) * 1000};  // 0: no leases, no votes
     policy_.ends_when_empty = has(words, "unhosted");
     if (auto const expected = value(words, "expected", ""); !expected.empty()) {
       policy_.expected_nodes = static_cast<std::uint32_t>(std::stoul(expected));
@@ -110,7 +111,7 @@ class Player {
     return exit;
   }
 
-  std::variant<Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit> message(Words const& words) {
+  decltype(Said::message) message(Words const& words) {
     if (words[0] == "ack") {
       return Ack{number(words)};
     }
@@ -148,7 +149,8 @@ class Player {
     if (!result.reason.empty()) {
       lines.push_back("log: " + result.reason);
     }
-    static char const* const kPhases[] = {"forming", "opening", "preparing", "running", "stopping", "finished"};
+    static char const* const kPhases[] = {"standby", "electing", "forming",  "opening",  "preparing", "proposing",
+                                          "gated",   "running",  "stopping", "finished", "deposed"};
     lines.push_back(std::string("phase: ") + kPhases[static_cast<int>(state_.phase)] +
                     " gen=" + std::to_string(state_.number) + " restarts=" + std::to_string(state_.restarts));
     return lines;
@@ -176,6 +178,31 @@ class Player {
   }
   static std::string text(Refused const& m) { return "refused " + std::to_string(m.exit_code) + " \"" + m.why + "\""; }
 
+  static std::string text(Ballot const& ballot) {
+    return std::to_string(ballot.round) + "." + std::to_string(ballot.rank);
+  }
+  static std::string text(Decree const& d) {
+    return "decree " + std::to_string(d.number) + " after " + std::to_string(d.after) + ", size " +
+           std::to_string(d.size) + ", coordinator " + std::to_string(d.coordinator) + ", restarts " +
+           std::to_string(d.restarts);
+  }
+  static std::string text(VoteRequest const& m) {
+    return "vote? after " + std::to_string(m.after) + " ballot " + text(m.ballot);
+  }
+  static std::string text(Propose const& m) { return "propose " + text(m.decree) + ", ballot " + text(m.ballot); }
+  static std::string text(Decided const& m) { return "decided " + text(m.decree); }
+  static std::string text(Dropped const& m) {
+    return "dropped, now " + std::to_string(m.number) + " \"" + m.why + "\"";
+  }
+
+  void show(Lines& lines, TellBeat const& a) {
+    lines.push_back("beat to " + names_.at(a.agent) + ": generation " + std::to_string(a.ack.number) + ", left " +
+                    std::to_string(a.ack.left.count()) + " ms");
+  }
+  static void show(Lines& lines, ClaimFence const& a) {
+    lines.push_back("claim the fence for " + text(a.value.decree) + ", ballot " + text(a.value.ballot));
+  }
+  static void show(Lines& lines, StoodDown const& a) { lines.push_back("stood down: " + a.why); }
   static void show(Lines& lines, OpenStore const& a) { lines.push_back("open store " + std::to_string(a.number)); }
   static void show(Lines& lines, CloseStore const& a) { lines.push_back("close store " + std::to_string(a.number)); }
   void show(Lines& lines, HangUp const& a) { lines.push_back("hang up on " + names_.at(a.agent)); }

@@ -14,7 +14,7 @@ namespace rdzv = cxxrun::rendezvous;
 namespace {
 
 struct Driver {
-  Driver() { feed(Joined{}); }
+  Driver() { feed(LinkUp{}); }
   Policy policy;
   State state;
   std::vector<Action> feed(Event const& event, TimePoint now = {}) {
@@ -45,7 +45,7 @@ Driver driver_at(Life life) {
   }
   if (life == Life::checking) {
     driver.policy.health_check = true;
-    driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(1)}));
+    driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(1)}});
     return driver;
   }
   if (life == Life::aside) {
@@ -53,7 +53,7 @@ Driver driver_at(Life life) {
     driver.feed(GroupEnded{1, {bad_exit()}, {}});
     return driver;
   }
-  driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(1)}));
+  driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(1)}});
   if (life == Life::ready) {
     return driver;
   }
@@ -61,16 +61,16 @@ Driver driver_at(Life life) {
     driver.feed(EndSignal{SIGTERM});
     return driver;
   }
-  driver.feed(rdzv::ToAgent(rdzv::Start{1}));
+  driver.feed(FromLink{kFirstLink, rdzv::Start{1}});
   if (life == Life::ended) {
     driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}});
   } else if (life == Life::stopping) {
-    driver.feed(rdzv::ToAgent(rdzv::Stop{1, rdzv::StopKind::failure, "a peer died"}));
+    driver.feed(FromLink{kFirstLink, rdzv::Stop{1, rdzv::StopKind::failure, "a peer died"}});
   } else if (life == Life::leaving) {
     driver.feed(EndSignal{SIGTERM});
   } else if (life == Life::done) {
     driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}});
-    driver.feed(rdzv::ToAgent(rdzv::Finished{0, ""}));
+    driver.feed(FromLink{kFirstLink, rdzv::Finished{0, ""}});
   }
   REQUIRE(driver.state.life == life);
   return driver;
@@ -91,17 +91,17 @@ bool tells_stopped(std::vector<Action> const& actions) {
 
 TEST_CASE("agent: prepare is acknowledged, start starts, success is told, finished ends", "[unit]") {
   Driver driver;
-  CHECK(driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(1)})) == std::vector<Action>{Tell{rdzv::Ack{1}}});
-  CHECK(driver.feed(rdzv::ToAgent(rdzv::Start{1})) == std::vector<Action>{StartWorkers{generation(1)}});
+  CHECK(driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(1)}}) == std::vector<Action>{Tell{rdzv::Ack{1}}});
+  CHECK(driver.feed(FromLink{kFirstLink, rdzv::Start{1}}) == std::vector<Action>{StartWorkers{generation(1)}});
   CHECK(driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}}) == std::vector<Action>{Tell{rdzv::Succeeded{1}}});
-  CHECK(driver.feed(rdzv::ToAgent(rdzv::Finished{0, ""})) == std::vector<Action>{Exit{0, ""}});
+  CHECK(driver.feed(FromLink{kFirstLink, rdzv::Finished{0, ""}}) == std::vector<Action>{Exit{0, ""}});
 }
 
 TEST_CASE("agent: a failed worker is told at once, the stop is waited for", "[unit]") {
   auto driver = driver_at(Life::running);
   CHECK(driver.feed(WorkerEnded{1, bad_exit()}) == std::vector<Action>{Tell{rdzv::WorkerFailed{1, bad_exit()}}});
   CHECK(driver.state.life == Life::running);
-  auto const stop = driver.feed(rdzv::ToAgent(rdzv::Stop{1, rdzv::StopKind::failure, "why"}));
+  auto const stop = driver.feed(FromLink{kFirstLink, rdzv::Stop{1, rdzv::StopKind::failure, "why"}});
   CHECK(stop == std::vector<Action>{StopWorkers{StopOrder{SIGTERM, true, 5s, 60s}}});
   CHECK(tells_stopped(driver.feed(GroupEnded{1, {bad_exit()}, {}})));
   CHECK(driver.state.life == Life::waiting);
@@ -146,7 +146,7 @@ std::optional<bool> signals(std::vector<Action> const& actions) {
 Driver driver_that_waits_for_slurm() {
   Driver driver = driver_at(Life::running);
   driver.policy.slurm_signals_all = true;
-  auto const actions = driver.feed(rdzv::ToAgent(rdzv::Stop{1, rdzv::StopKind::user, "node2 was told to end"}));
+  auto const actions = driver.feed(FromLink{kFirstLink, rdzv::Stop{1, rdzv::StopKind::user, "node2 was told to end"}});
   CHECK(signals(actions) == false);
   CHECK(std::find(actions.begin(), actions.end(), Action(ArmTimer{TimePoint{} + 1s})) != actions.end());
   return driver;
@@ -174,7 +174,7 @@ TEST_CASE("agent: the end of the job has a grace of its own, a resize does not",
   for (auto const& [kind, grace] : {std::pair(rdzv::StopKind::user, 7s), std::pair(rdzv::StopKind::resize, 30s)}) {
     Driver driver = driver_at(Life::running);
     driver.policy.end_timeout = 7s;
-    auto const actions = driver.feed(rdzv::ToAgent(rdzv::Stop{1, kind, ""}));
+    auto const actions = driver.feed(FromLink{kFirstLink, rdzv::Stop{1, kind, ""}});
     REQUIRE_FALSE(actions.empty());
     CHECK(std::get<StopWorkers>(actions.front()).order.grace == grace);
   }
@@ -182,19 +182,19 @@ TEST_CASE("agent: the end of the job has a grace of its own, a resize does not",
 
 TEST_CASE("agent: the coordinator's loss stops the workers and has a code of its own", "[unit]") {
   auto driver = driver_at(Life::running);
-  driver.feed(Disconnected{"end of file"});
+  driver.feed(LinkDown{kFirstLink, "end of file"});
   auto const actions = driver.feed(GroupEnded{1, {}, {}});
   REQUIRE(actions.size() == 1);
   CHECK(std::get<Exit>(actions[0]).code == rdzv::kExitCoordinatorLost);
 
   auto idle = driver_at(Life::waiting);
-  CHECK(std::get<Exit>(idle.feed(Disconnected{"reset"}).at(0)).code == rdzv::kExitCoordinatorLost);
+  CHECK(std::get<Exit>(idle.feed(LinkDown{kFirstLink, "reset"}).at(0)).code == rdzv::kExitCoordinatorLost);
 }
 
 TEST_CASE("agent: told to end between ack and start, it still answers for the generation", "[unit]") {
   auto driver = driver_at(Life::ready);
   CHECK(tells_stopped(driver.feed(EndSignal{SIGTERM})));
-  CHECK(driver.feed(rdzv::ToAgent(rdzv::Start{1})).empty());
+  CHECK(driver.feed(FromLink{kFirstLink, rdzv::Start{1}}).empty());
 }
 
 TEST_CASE("agent: told to end before anybody knows it, it leaves at once", "[unit]") {
@@ -206,23 +206,23 @@ TEST_CASE("agent: told to end before anybody knows it, it leaves at once", "[uni
 TEST_CASE("agent: a node is checked before it acknowledges, and again once workers have run", "[unit]") {
   Driver driver;
   driver.policy.health_check = true;
-  auto const actions = driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(1)}));
+  auto const actions = driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(1)}});
   CHECK(actions == std::vector<Action>{RunCheck{generation(1)}, ArmTimer{TimePoint{} + 60s}});
-  CHECK(driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(2)})).empty());  // the running check will do
+  CHECK(driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(2)}}).empty());  // the running check will do
   CHECK(driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}}) == std::vector<Action>{Tell{rdzv::Ack{2}}});
-  CHECK(driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(3)}), TimePoint{} + 59s) ==
+  CHECK(driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(3)}}, TimePoint{} + 59s) ==
         std::vector<Action>{Tell{rdzv::Ack{3}}});
-  driver.feed(rdzv::ToAgent(rdzv::Start{3}));
-  driver.feed(rdzv::ToAgent(rdzv::Stop{3, rdzv::StopKind::failure, "why"}));
+  driver.feed(FromLink{kFirstLink, rdzv::Start{3}});
+  driver.feed(FromLink{kFirstLink, rdzv::Stop{3, rdzv::StopKind::failure, "why"}});
   driver.feed(GroupEnded{3, {bad_exit()}, {}});
-  auto const again = driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(4)}));
+  auto const again = driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(4)}});
   CHECK(again.front() == Action{RunCheck{generation(4)}});
 }
 
 TEST_CASE("agent: a passed check counts for a minute", "[unit]") {
   auto driver = driver_at(Life::checking);
   driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}});
-  auto const actions = driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(2)}), TimePoint{} + 60s);
+  auto const actions = driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(2)}}, TimePoint{} + 60s);
   CHECK(actions.front() == Action{RunCheck{generation(2)}});
 }
 
@@ -233,9 +233,9 @@ TEST_CASE("agent: a failed check is told instead of the ack, and nothing starts 
   CHECK(driver.feed(WorkerEnded{1, exit}).empty());
   auto const actions = driver.feed(GroupEnded{1, {exit}, {}});
   CHECK(actions.front() == Action{Tell{rdzv::Unfit{1, "health check: exit code 3: GPU 3 fell off the bus"}}});
-  CHECK(driver.feed(rdzv::ToAgent(rdzv::Prepare{generation(2)})).empty());
+  CHECK(driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(2)}}).empty());
   CHECK(driver.feed(Tick{}, TimePoint{} + 24h).empty());  // it stays until the job ends
-  CHECK(driver.feed(rdzv::ToAgent(rdzv::Finished{0, ""})) == std::vector<Action>{Exit{0, ""}});
+  CHECK(driver.feed(FromLink{kFirstLink, rdzv::Finished{0, ""}}) == std::vector<Action>{Exit{0, ""}});
 }
 
 TEST_CASE("agent: a check that takes too long is killed, and has failed whatever its code", "[unit]") {
@@ -256,7 +256,7 @@ TEST_CASE("agent: told to end while it checks, it kills the check and then says 
   CHECK(driver.state.life == Life::farewell);
 
   auto over = driver_at(Life::checking);
-  CHECK(over.feed(rdzv::ToAgent(rdzv::Finished{112, "line"})).size() == 1);
+  CHECK(over.feed(FromLink{kFirstLink, rdzv::Finished{112, "line"}}).size() == 1);
   CHECK(over.feed(GroupEnded{1, {bad_exit()}, {}}) == std::vector<Action>{Exit{112, "line"}});
 }
 
@@ -269,18 +269,18 @@ TEST_CASE("agent: without a last word it leaves after the farewell timeout", "[u
 }
 
 TEST_CASE("agent: every event in every life has an answer, and workers never run unseen", "[unit]") {
-  std::vector<Event> const events{Joined{},
-                                  rdzv::ToAgent(rdzv::Prepare{generation(1)}),
-                                  rdzv::ToAgent(rdzv::Prepare{generation(2)}),
-                                  rdzv::ToAgent(rdzv::Start{1}),
-                                  rdzv::ToAgent(rdzv::Start{2}),
-                                  rdzv::ToAgent(rdzv::Stop{1, rdzv::StopKind::user, "why"}),
-                                  rdzv::ToAgent(rdzv::Finished{7, "line"}),
-                                  rdzv::ToAgent(rdzv::Refused{100, "why"}),
+  std::vector<Event> const events{LinkUp{},
+                                  FromLink{kFirstLink, rdzv::Prepare{generation(1)}},
+                                  FromLink{kFirstLink, rdzv::Prepare{generation(2)}},
+                                  FromLink{kFirstLink, rdzv::Start{1}},
+                                  FromLink{kFirstLink, rdzv::Start{2}},
+                                  FromLink{kFirstLink, rdzv::Stop{1, rdzv::StopKind::user, "why"}},
+                                  FromLink{kFirstLink, rdzv::Finished{7, "line"}},
+                                  FromLink{kFirstLink, rdzv::Refused{100, "why"}},
                                   WorkerEnded{1, bad_exit()},
                                   GroupEnded{1, {bad_exit()}, {}},
                                   GroupEnded{0, {}, {}},
-                                  Disconnected{"reset"},
+                                  LinkDown{kFirstLink, "reset"},
                                   EndSignal{SIGTERM},
                                   KillSignal{},
                                   Tick{}};
