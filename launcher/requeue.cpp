@@ -109,6 +109,7 @@ Ended how_it_ended(rendezvous::Verdict const& verdict, bool checkpoint_passed, b
     case End::unkillable: return Ended::unkillable;
     case End::worker_failed: return checkpoint_passed ? Ended::checkpointed : Ended::otherwise;
     case End::could_not_start:
+    case End::partitioned:  // the other side may be at work in this very job
     case End::system_failure: break;
   }
   return Ended::otherwise;

@@ -10,6 +10,7 @@ char const* name_of(End end) {
     case End::too_few_nodes: return "too few nodes";
     case End::stopped: return "stopped";
     case End::unkillable: return "unkillable worker";
+    case End::partitioned: return "partitioned";
     case End::system_failure: return "system failure";
   }
   return "unknown";

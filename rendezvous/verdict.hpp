@@ -25,6 +25,7 @@ enum class End {
   too_few_nodes,    ///< fewer than MIN nodes came or remained
   stopped,          ///< the user or Slurm ended the job
   unkillable,       ///< a process survived SIGKILL and its node cannot be replaced
+  partitioned,      ///< cut off from a quorum: the others may go on, so this side may not
   system_failure,   ///< the coordinator could not do its part (port in use, no descriptors)
 };
 
@@ -36,6 +37,7 @@ inline constexpr int kExitTooFewNodes = 112;
 inline constexpr int kExitCoordinatorLost = 113;
 inline constexpr int kExitUnkillable = 114;
 inline constexpr int kExitNoProgress = 115;  ///< --requeue gave up: do not run it again as it is
+inline constexpr int kExitPartitioned = 116;
 
 struct Verdict {
   End end = End::success;

@@ -159,6 +159,7 @@ TEST_CASE("requeue: only ends that are not the job's own doing are a reason to a
   CHECK(how_it_ended(verdict(End::worker_failed, 3), true, false) == Ended::checkpointed);
   CHECK(how_it_ended(verdict(End::could_not_start, 127), true, false) == Ended::otherwise);
   CHECK(how_it_ended(verdict(End::too_few_nodes, 112), false, false) == Ended::nodes_lost);
+  CHECK(how_it_ended(verdict(End::partitioned, 116), false, false) == Ended::otherwise);
   CHECK_FALSE(may_run_again(Ended::success));
   CHECK_FALSE(may_run_again(Ended::otherwise));
 }
