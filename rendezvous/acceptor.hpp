@@ -26,7 +26,8 @@ struct Answer {
 /// A candidate asks for a promise. Yes when the instance is ours and the ballot is higher than any promised, or the
 /// very one promised (its request was repeated). Never for round 1, which needs none.
 [[nodiscard]] Answer asked(Acceptor acceptor, std::uint64_t after, Ballot ballot);
-/// A proposal: yes when the ballot is not lower than any promised.
+/// A proposal: yes when the instance is ours and the ballot is not lower than any promised. No, with `promised` equal
+/// to `ballot`, to a second decree under a ballot that has carried another: that is nobody's to answer.
 [[nodiscard]] Answer proposed(Acceptor acceptor, Ballot ballot, Decree const& decree);
 /// A later generation is decided: a new instance begins, empty.
 [[nodiscard]] Acceptor decided(Acceptor acceptor, std::uint64_t number);
