@@ -2,15 +2,14 @@
 
 #include <algorithm>
 
+#include "src/core/hash.hpp"
+
 namespace cxxrun {
 
 std::vector<std::uint16_t> port_sequence(std::string_view seed, std::size_t count) {
   constexpr std::uint64_t kFirst = 20000;
   constexpr std::uint64_t kPrime = 11987;  // any stride below a prime visits every port once
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (char const c : seed) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
+  std::uint64_t const hash = fnv1a(seed);
   std::uint64_t const start = hash % kPrime;
   std::uint64_t const stride = 1 + (hash >> 32) % (kPrime - 1);
   std::vector<std::uint16_t> ports;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "src/core/hash.hpp"
+
 namespace cxxrun::gradient {
 namespace {
 
-constexpr std::uint64_t kBasis = 0xcbf29ce484222325ULL;  // FNV-1a
-constexpr std::uint64_t kPrime = 0x100000001b3ULL;
 constexpr std::size_t kLongestName = 80;
 
 bool is_floating(DType type) {
@@ -29,11 +29,7 @@ char const* name_of(Wire wire) {
 }  // namespace
 
 std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = kBasis;
-  for (char const c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * kPrime;
-  }
-  return hash;
+  return fnv1a(text);
 }
 
 std::vector<std::uint64_t> hashes_of(std::span<std::string const> items) {
@@ -43,10 +39,10 @@ std::vector<std::uint64_t> hashes_of(std::span<std::string const> items) {
 }
 
 std::uint64_t hash_of(std::span<std::uint64_t const> hashes) {
-  std::uint64_t hash = (kBasis ^ hashes.size()) * kPrime;
+  std::uint64_t hash = (kFnvBasis ^ hashes.size()) * kFnvPrime;
   for (auto const one : hashes) {
     // Multiplication carries upwards only: without the shift the upper bits of `one` would hardly count.
-    hash = (hash ^ one) * kPrime;
+    hash = (hash ^ one) * kFnvPrime;
     hash ^= hash >> 32U;
   }
   return hash;
