@@ -1,6 +1,5 @@
 #include "src/client/dial.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <netdb.h>
@@ -10,18 +9,19 @@
 #include <string>
 #include <sys/socket.h>
 
+#include "src/os/poll_time.hpp"
+
 namespace cxxrun {
 
 bool socket_ready(int fd, short events, TimePoint deadline) {
   for (;;) {
-    auto const left = std::chrono::ceil<Millis>(deadline - Clock::now()).count();
+    int const left = os::poll_time(deadline);
     pollfd entry{fd, events, 0};
-    constexpr std::int64_t kLongestPoll = 3'600'000;
-    int const n = ::poll(&entry, 1, static_cast<int>(std::clamp<std::int64_t>(left, 0, kLongestPoll)));
+    int const n = ::poll(&entry, 1, left);
     if (n > 0) {
       return true;
     }
-    if (left <= 0 && n == 0) {
+    if (left == 0 && n == 0) {
       return false;
     }
   }

@@ -1,9 +1,10 @@
 #include "src/host/rail_link.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <poll.h>
 #include <sys/socket.h>
+
+#include "src/os/poll_time.hpp"
 
 namespace cxxrun::host {
 namespace {
@@ -43,11 +44,11 @@ void tell_all(Links& links, std::string const& bytes) {
         waiting.push_back({links[i].control.get(), POLLOUT, 0});
       }
     }
-    auto const time = std::chrono::ceil<Millis>(until - Clock::now()).count();
-    if (waiting.empty() || time <= 0) {
+    int const time = os::poll_time(until);
+    if (waiting.empty() || time == 0) {
       return;
     }
-    ::poll(waiting.data(), waiting.size(), static_cast<int>(time));
+    ::poll(waiting.data(), waiting.size(), time);
   }
 }
 

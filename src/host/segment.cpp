@@ -9,6 +9,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "src/os/poll_time.hpp"
+
 namespace cxxrun::host {
 namespace {
 
@@ -16,12 +18,6 @@ constexpr std::size_t kMostConnections = 64;  // that have not asked yet; the ot
 constexpr Millis kTimeToAsk{2000};            // after that a connection gives its place to one in the queue
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
 constexpr int kPauseMs = 20;  // after accept ran out of descriptors
-
-int milliseconds_to(TimePoint deadline) {
-  auto const left = std::chrono::ceil<Millis>(deadline - Clock::now()).count();
-  constexpr std::int64_t kLongest = 3'600'000;
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, kLongest));
-}
 
 std::string list(std::vector<int> const& ranks) {
   std::string text = ranks.size() == 1 ? "rank" : "ranks";
@@ -47,8 +43,8 @@ class Serving {
       watched.push_back({connection.fd.get(), POLLIN, 0});
     }
     watched.push_back({stop_, POLLIN, 0});
-    int const left = milliseconds_to(deadline);
-    int const until_open = paused_ ? kPauseMs : closed ? milliseconds_to(connections_.front().until) : left;
+    int const left = os::poll_time(deadline);
+    int const until_open = paused_ ? kPauseMs : closed ? os::poll_time(connections_.front().until) : left;
     int const n = poll(watched.data(), watched.size(), std::min(left, until_open));
     if (n < 0 && errno != EINTR) {
       return fail(Errc::io, "cannot wait for the ranks of this node", errno);
@@ -144,7 +140,7 @@ Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, i
         "cannot fetch the memory that this node shares from socket \"" + name.substr(0, 100) + "\": " + error.context;
     return error;
   };
-  auto connection = connect_for_segment(name, milliseconds_to(deadline));
+  auto connection = connect_for_segment(name, os::poll_time(deadline));
   if (!connection) {
     return in_context(connection.error());
   }

@@ -7,6 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "src/os/poll_time.hpp"
+
 namespace cxxrun::store {
 namespace {
 
@@ -77,9 +79,7 @@ int Poller::patience() const {
   }
   auto const earliest = [](auto const& a, auto const& b) { return a.first < b.first; };
   auto const next = std::min_element(timers_.begin(), timers_.end(), earliest)->first;
-  constexpr std::int64_t kLongest = 3'600'000;
-  auto const left = std::chrono::ceil<Millis>(next - Clock::now()).count();
-  return static_cast<int>(std::clamp<std::int64_t>(left, 0, kLongest));
+  return os::poll_time(next);
 }
 
 void Poller::deliver(Id id, std::uint32_t events) {
