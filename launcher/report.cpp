@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "src/core/rank_name.hpp"
+
 namespace cxxrun::launcher {
 namespace {
 
@@ -38,8 +40,8 @@ std::string indented(std::string const& text, std::string const& indent) {
 
 void write_cause(std::string& out, Failure const& failure) {
   auto const& exit = failure.exit;
-  out += "  first failure: rank " + std::to_string(exit.rank) + " on " + failure.host + " (node " +
-         std::to_string(failure.group_rank) + ", local rank " + std::to_string(exit.local_rank);
+  out += "  first failure: " + rank_name(exit.rank, failure.host) + " (node " + std::to_string(failure.group_rank) +
+         ", local rank " + std::to_string(exit.local_rank);
   out += exit.pid > 0 ? ", pid " + std::to_string(exit.pid) + ")\n" : ")\n";
   out += "  how:           " + exit.status.describe() + "\n";
   if (exit.wall_ms > 0) {
@@ -62,7 +64,7 @@ void write_others(std::string& out, std::vector<Failure> const& failures) {
   out += "  " + std::to_string(failures.size() - 1) + " more failed after it:\n";
   std::size_t shown = 0;
   for (auto it = failures.begin() + 1; it != failures.end() && shown < kFoldedShown; ++it, ++shown) {
-    out += "    rank " + std::to_string(it->exit.rank) + " on " + it->host + ": " + it->exit.status.describe() + "\n";
+    out += "    " + rank_name(it->exit.rank, it->host) + ": " + it->exit.status.describe() + "\n";
   }
   if (shown < failures.size() - 1) {
     out += "    … and " + std::to_string(failures.size() - 1 - shown) + " more\n";

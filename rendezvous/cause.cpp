@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "src/core/rank_name.hpp"
+
 namespace cxxrun::rendezvous {
 namespace {
 
@@ -18,7 +20,7 @@ int weight(WorkerExit const& exit) {
 }
 
 std::string describe(Failure const& failure) {
-  return "rank " + std::to_string(failure.exit.rank) + " on " + failure.host + ": " + failure.exit.status.describe();
+  return rank_name(failure.exit.rank, failure.host) + ": " + failure.exit.status.describe();
 }
 
 Ruling conclude(State const& state, Policy const& policy, End end, int code, std::string const& line) {

@@ -6,6 +6,7 @@
 #include "src/client/join.hpp"
 #include "src/client/local_facts.hpp"
 #include "src/comm/call.hpp"
+#include "src/core/rank_name.hpp"
 
 namespace cxxrun {
 
@@ -31,9 +32,7 @@ struct Communicator::Impl {
   std::vector<std::string> hosts;
   std::shared_ptr<client::Engine> engine;
 
-  [[nodiscard]] std::string here() const {
-    return "rank " + std::to_string(env.rank) + " on " + hosts[static_cast<std::size_t>(env.rank)];
-  }
+  [[nodiscard]] std::string here() const { return rank_name(env.rank, hosts[static_cast<std::size_t>(env.rank)]); }
   // What no rank may ask for ends the Communicator: the others must not wait for this rank's next call.
   void check(comm::Call const& call) const {
     if (auto const why = comm::refusal(call, env.rank, env.world_size)) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/core/rank_name.hpp"
+
 namespace cxxrun {
 namespace {
 
@@ -18,7 +20,7 @@ std::string readable(std::chrono::microseconds time) {
 
 std::string sentence(PeerFailure::Why why, int rank, std::string const& host, std::uint64_t generation,
                      std::chrono::microseconds after) {
-  std::string const who = "rank " + std::to_string(rank) + " on " + host;
+  std::string const who = rank_name(rank, host);
   std::string text;
   switch (why) {
     case PeerFailure::Why::died: text = who + " died"; break;

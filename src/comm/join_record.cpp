@@ -5,6 +5,8 @@
 #include <charconv>
 #include <limits>
 
+#include "src/core/rank_name.hpp"
+
 namespace cxxrun::comm {
 namespace {
 
@@ -159,7 +161,7 @@ Error decode_error(std::string_view text) {
 }
 
 std::string describe(JoinRecord const& record) {
-  return "rank " + std::to_string(record.rank) + " on " + record.host + " (pid " + std::to_string(record.pid) + ")";
+  return rank_name(record.rank, record.host) + " (pid " + std::to_string(record.pid) + ")";
 }
 
 Error in_context(JoinRecord const& mine, Error error) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "src/core/rank_name.hpp"
 #include "src/gradient/agreement.hpp"
 
 namespace cxxrun::gradient {
@@ -20,7 +21,7 @@ Text text_of(std::span<std::string const> items, std::size_t index) {
 }  // namespace
 
 std::string name_of_rank(Communicator const& comm, int rank) {
-  return "rank " + std::to_string(rank) + " on " + comm.host(rank);
+  return rank_name(rank, comm.host(rank));
 }
 
 void require_same(Communicator& comm, std::span<std::string const> items, std::string_view advice) {

@@ -8,6 +8,7 @@
 
 #include "src/comm/reduce.hpp"
 #include "src/comm/schedule.hpp"
+#include "src/core/rank_name.hpp"
 #include "src/host/exchange.hpp"
 
 namespace cxxrun::host {
@@ -87,7 +88,7 @@ void Exchange::take_header(Link const& link) const {
   if (header.number == number_ && header.bytes == total_in(link)) {
     return;
   }
-  std::string text = "rank " + std::to_string(link.rank) + " on " + link.host;
+  std::string text = rank_name(link.rank, link.host);
   if (header.number != number_) {
     text += " is in call " + std::to_string(header.number) + ", rank " + std::to_string(rank_) + " in call " +
             std::to_string(number_) + ": " + comm::describe(theirs);

@@ -6,6 +6,7 @@
 #include <sys/sysinfo.h>
 #include <utility>
 
+#include "src/core/rank_name.hpp"
 #include "src/host/cluster_collectives.hpp"
 #include "src/host/fault_points.hpp"
 #include "src/host/node_group.hpp"
@@ -184,8 +185,8 @@ std::byte* HostBackend::share(std::size_t bytes, Patience const& patience) {
     if (auto const theirs = group_.published(j).error; theirs != 0) {
       int const rank = group_.rank(j);
       throw Failure(fail(Errc::io,
-                         "rank " + std::to_string(rank) + " on " + config_.hosts[static_cast<std::size_t>(rank)] +
-                             " cannot share an arena of " + std::to_string(bytes) + " bytes; ask for less" +
+                         rank_name(rank, config_.hosts[static_cast<std::size_t>(rank)]) + " cannot share an arena of " +
+                             std::to_string(bytes) + " bytes; ask for less" +
                              (theirs == EFBIG ? ", or raise the limit of file sizes (ulimit -f)" : ""),
                          static_cast<int>(theirs)));
     }

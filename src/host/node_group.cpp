@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "src/core/rank_name.hpp"
 #include "src/host/segment.hpp"
 
 namespace cxxrun::host {
@@ -285,7 +286,7 @@ FailureFacts NodeGroup::peer_failure(PeerFailure::Why why, int rank) const {
 }
 
 std::string NodeGroup::name_of(int index) const {
-  return "rank " + std::to_string(rank(index)) + " on " + config_.hosts[static_cast<std::size_t>(rank(index))];
+  return rank_name(rank(index), config_.hosts[static_cast<std::size_t>(rank(index))]);
 }
 
 FailureFacts NodeGroup::nonsense(int index) const {

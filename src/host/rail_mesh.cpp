@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "src/core/rank_name.hpp"
 #include "src/host/rail_socket.hpp"
 
 namespace cxxrun::host {
@@ -128,7 +129,7 @@ class Meeting {
     return std::find_if(links_.cbegin(), links_.cend(),
                         [&](Link const& link) { return link.node != config_.node && (!link.data || !link.control); });
   }
-  static std::string name(RailPeer const& who) { return "rank " + std::to_string(who.rank) + " on " + who.host; }
+  static std::string name(RailPeer const& who) { return rank_name(who.rank, who.host); }
 
   [[noreturn]] void give_up() const {
     std::string first;

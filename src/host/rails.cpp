@@ -4,6 +4,7 @@
 
 #include "src/comm/node_map.hpp"
 #include "src/comm/reduce.hpp"
+#include "src/core/rank_name.hpp"
 #include "src/host/alarm.hpp"
 #include "src/host/exchange.hpp"
 #include "src/host/rail_mesh.hpp"
@@ -16,7 +17,7 @@ constexpr std::size_t kStarBytes = std::size_t{64} << 10U;  // a broadcast up to
 
 wire::Farewell farewell_for(std::exception_ptr const& why, RailPeer const& me) {
   wire::Farewell farewell;
-  auto const facts = facts_of(why, "rank " + std::to_string(me.rank) + " on " + me.host);
+  auto const facts = facts_of(why, rank_name(me.rank, me.host));
   farewell.what = facts.peer ? wire::Farewell::What::peer_failure : wire::Farewell::What::failure;
   farewell.error = facts.error;
   if (facts.peer) {
