@@ -17,26 +17,14 @@ import tempfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+from torchrun import TORCHRUN  # noqa: E402
+
 PYTHON = "/usr/bin/python3"
 HOLD_S = 120  # a worker's bound: nothing started here outlives a killed benchmark for longer
 WAIT_S = 30  # for anything that is expected to happen
 PEER_WAIT_S = 120  # sixteen imports of torch on a busy machine
 SWEEP_S = 10
-
-# torchrun of torch 1.13 cannot parse its own --redirects on Python 3.11: iterating a Flag no longer yields members
-# that are zero or a union. Only that parser is replaced, by what later releases of torch do.
-PEER = """
-import sys
-import torch.distributed.run
-from torch.distributed.elastic.multiprocessing import Std
-def parse(cls, text):
-    parts = [part.split(":") for part in text.split(",")]
-    if len(parts[0]) == 1:
-        return Std(int(text))
-    return {int(rank): Std(int(value)) for rank, value in parts}
-Std.from_str = classmethod(parse)
-torch.distributed.run.main(sys.argv[1:])
-"""
 
 
 class Missed(Exception):
@@ -202,7 +190,7 @@ def torchrun():
                            capture_output=True, timeout=120, check=False)
     if probe.returncode != 0:
         return None
-    return Launcher("torchrun", [PYTHON, "-c", PEER], "_",
+    return Launcher("torchrun", [PYTHON, "-c", TORCHRUN], "_",
                     {"monitor-interval": 0.1, "rdzv-conf": "last_call_timeout=1"})
 
 

@@ -1,7 +1,9 @@
 """The trainer of examples/train started by others than cxxrun: a real torchrun (Debian's torch 1.13), and by hand as
 mpirun would. Usage: runtime_launchers_test.py CXXRUN TRAIN"""
+import pathlib
 import re
 import subprocess
+import sys
 import time
 import unittest
 
@@ -16,23 +18,11 @@ import train_jobs
 from jobs import free_port
 from train_jobs import TrainCase
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from torchrun import TORCHRUN  # noqa: E402
+
 SMALL = ("--steps", "10", "--batch", "2", "--quiet")
 INIT_TIMEOUT = 300  # seconds; Communicator's default, which the trainer leaves as it is
-
-# torchrun of torch 1.13 cannot parse its own --redirects on Python 3.11: iterating a Flag no longer yields members
-# that are zero or a union. Only that parser is replaced, by what later releases of torch do.
-TORCHRUN = """
-import sys
-import torch.distributed.run
-from torch.distributed.elastic.multiprocessing import Std
-def parse(cls, text):
-    parts = [part.split(":") for part in text.split(",")]
-    if len(parts[0]) == 1:
-        return Std(int(text))
-    return {int(rank): Std(int(value)) for rank, value in parts}
-Std.from_str = classmethod(parse)
-torch.distributed.run.main(sys.argv[1:])
-"""
 
 
 class ByHand(TrainCase):
