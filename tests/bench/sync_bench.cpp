@@ -3,33 +3,14 @@
 // Usage: sync_bench MIB PARAMETERS BACKWARD_MS STEPS
 // The backward writes every gradient and sleeps for the rest of its time, as if the work were done elsewhere.
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
 #include <thread>
 #include <vector>
 
 #include "cxxrun/gradient_synchronizer.hpp"
-
-namespace {
-std::atomic<std::size_t> allocations{0};
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* const memory = std::malloc(bytes > 0 ? bytes : 1)) {
-    return memory;
-  }
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t /*bytes*/) noexcept {
-  std::free(memory);
-}
+#include "tests/support/allocations.hpp"
 
 namespace {
 
@@ -90,13 +71,13 @@ Steps run_steps(Communicator& comm, std::size_t mib, std::size_t number, std::ch
     backward(sync, time, false);
     alone.push_back(ms_since(begin));
     comm.barrier();
-    auto const before = allocations.load();
+    auto const before = test::allocations();
     begin = Clock::now();
     backward(sync, time, true);
     sync.wait();
     together.push_back(ms_since(begin));
     exposed.push_back(std::chrono::duration<double, std::milli>(sync.stats().exposed).count());
-    count += allocations.load() - before;
+    count += test::allocations() - before;
   }
   return {median(alone), median(together), median(exposed), count};
 }

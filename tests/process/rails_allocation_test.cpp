@@ -1,28 +1,8 @@
-#include <cstdlib>
-#include <new>
-
+#include "tests/support/allocations.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/rail.hpp"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have an operator new of their own
-
-namespace {
-std::size_t allocations = 0;
-}
-
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* const memory = std::malloc(size == 0 ? 1 : size)) {
-    return memory;
-  }
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t /*size*/) noexcept {
-  std::free(memory);
-}
 
 using namespace cxxrun;
 
@@ -49,11 +29,11 @@ TEST_CASE("a call like one before it allocates nothing") {
       rails.exchange(call, sends, receives, test::patience());
     };
     round(500'000);
-    auto const before = allocations;
+    auto const before = test::allocations();
     for (std::size_t const count : {500'000UL, 1000UL, 0UL, 400'001UL, 500'000UL}) {
       round(count);
     }
-    auto const after = allocations;
+    auto const after = test::allocations();
     test::meet(rails);  // nobody's farewell is counted
     return std::to_string(after - before);
   });
