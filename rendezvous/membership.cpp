@@ -5,16 +5,12 @@
 
 #include "rendezvous/cause.hpp"
 #include "rendezvous/forming.hpp"
+#include "rendezvous/leaving.hpp"
 #include "rendezvous/seating.hpp"
 #include "rendezvous/stopping.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
-
-Seat* seat_of(State& state, AgentId agent) {
-  auto const it = state.seat_of.find(agent);
-  return it == state.seat_of.end() ? nullptr : &state.seats[it->second];
-}
 
 // ---- events ---------------------------------------------------------------------------------------------------
 
@@ -91,37 +87,6 @@ void on(Turn& turn, Joined const& event) {
   }
 }
 
-void lose_seat(Turn& turn, Seat& seat, std::string const& how) {
-  State& state = turn.state;
-  bool const was_done = seat.now == Seat::Now::succeeded;
-  if (!was_done) {
-    seat.now = Seat::Now::lost;
-    if (seat.leaving == 0) {
-      count_loss(state, seat.node);
-    }
-  }
-  switch (state.phase) {
-    case Phase::opening:
-    case Phase::preparing:
-      turn.act(CloseStore{state.number});
-      begin_forming(turn);
-      break;
-    case Phase::running:
-      if (!was_done) {
-        begin_stopping(turn, {StopKind::failure, 0, "lost " + seat.node.host + " (" + how + ")"});
-      }
-      break;
-    case Phase::stopping: answered(turn); break;
-    case Phase::standby:
-    case Phase::electing:
-    case Phase::proposing:
-    case Phase::gated:
-    case Phase::deposed:
-    case Phase::forming:
-    case Phase::finished: break;
-  }
-}
-
 void on(Turn& turn, Lost const& event) {
   State& state = turn.state;
   auto const it = state.present.find(event.agent);
@@ -132,7 +97,7 @@ void on(Turn& turn, Lost const& event) {
     return;
   }
   NodeInfo const node = it->second;
-  Seat* const seat = state.phase == Phase::forming ? nullptr : seat_of(state, event.agent);
+  Seat* const seat = state.phase == Phase::forming ? nullptr : find_seat(state, event.agent);
   bool const awaited_stop = state.phase == Phase::stopping && seat != nullptr && seat->now != Seat::Now::stopped;
   drop(state, event.agent);
   if (state.phase == Phase::finished) {
@@ -215,96 +180,6 @@ void hear(Turn& turn, Seat& /*seat*/, Accepted const& /*message*/) {
   turn.say("ignored: an acceptance");
 }
 
-/// A node that was set aside is told to end: nobody misses it, but the coordinator's host takes the job with it.
-void leave_aside(Turn& turn, AgentId agent, int signal) {
-  State& state = turn.state;
-  NodeInfo const node = state.aside.at(agent);
-  turn.act(Tell{agent, Finished{128 + signal, ""}});
-  turn.act(HangUp{agent});
-  state.aside.erase(agent);
-  if (node.hosts) {
-    auto const why = node.host + " was told to end by " + signal_name(signal);
-    state.stop = {StopKind::user, signal, why};
-    conclude(turn, make_verdict(state, turn.policy, End::stopped, 128 + signal, why));
-  }
-}
-
-/// One agent was told to end. The job goes on without it when it is elastic and neither the coordinator's own host
-/// nor too many leave; else it ends for all.
-void leave(Turn& turn, AgentId agent, int signal) {
-  State& state = turn.state;
-  if (state.phase != Phase::finished && state.aside.contains(agent)) {
-    leave_aside(turn, agent, signal);
-    return;
-  }
-  auto const it = state.present.find(agent);
-  if (it == state.present.end() || state.phase == Phase::finished) {
-    return;
-  }
-  NodeInfo const node = it->second;
-  Seat* const seat = state.phase == Phase::forming ? nullptr : seat_of(state, agent);
-  std::size_t staying = state.present.size() - 1;
-  for (auto const& other : state.seats) {
-    staying -= (other.leaving != 0 && other.agent != agent && state.present.contains(other.agent)) ? 1 : 0;
-  }
-  bool const job_ends = node.hosts || (state.ever_ran && staying < turn.policy.min_nodes);
-  auto const why = node.host + " was told to end by " + signal_name(signal);
-  bool const workers_run = state.phase == Phase::running || state.phase == Phase::stopping;
-  if (!workers_run || seat == nullptr) {
-    turn.act(Tell{agent, Finished{128 + signal, ""}});
-    turn.act(HangUp{agent});
-    drop(state, agent);
-    if (job_ends) {
-      state.stop = {StopKind::user, signal, why};
-      conclude(turn, make_verdict(state, turn.policy, End::stopped, 128 + signal, why));
-    } else if (seat != nullptr) {
-      seat->leaving = signal;
-      lose_seat(turn, *seat, "left");
-    } else if (state.phase == Phase::forming) {
-      consider_forming(turn);
-    }
-    if (state.present.empty()) {
-      state.stop = {StopKind::user, signal, why};
-    }
-    end_if_abandoned(turn);
-    return;
-  }
-  seat->leaving = signal;
-  if (state.phase == Phase::running) {
-    begin_stopping(turn, {job_ends ? StopKind::user : StopKind::resize, signal, why});
-  } else if (job_ends) {
-    state.stop = {StopKind::user, signal, why};
-  }
-}
-
-/// A node's health check failed: it takes no part in the job any more, and the others form without it. The check may
-/// belong to an earlier generation than the current one; no workers run on a node that checks.
-void set_aside(Turn& turn, AgentId agent, std::string const& why) {
-  State& state = turn.state;
-  auto const it = state.present.find(agent);
-  if (it == state.present.end() || state.phase == Phase::finished) {
-    return;
-  }
-  NodeInfo const node = it->second;
-  bool const seated = state.phase != Phase::forming && seat_of(state, agent) != nullptr;
-  if (seated && (state.phase == Phase::running || state.phase == Phase::stopping)) {
-    turn.say("ignored: a failed health check of " + node.host + ", whose workers run");
-    return;
-  }
-  turn.say("set aside " + node.host + ": " + why);
-  state.unfit.emplace(node_key(node), node.host + ": " + why);
-  mark_dead(state, node);
-  state.aside.emplace(agent, node);  // it leaves with the others: Slurm may end a step when a task leaves early
-  drop(state, agent);
-  if (seated) {
-    turn.act(CloseStore{state.number});
-    begin_forming(turn);
-  } else if (state.phase == Phase::forming) {
-    consider_forming(turn);
-  }
-  end_if_abandoned(turn);
-}
-
 void on(Turn& turn, Said const& event) {
   if (auto const* leaving = std::get_if<Leaving>(&event.message)) {
     leave(turn, event.agent, leaving->signal);
@@ -314,7 +189,7 @@ void on(Turn& turn, Said const& event) {
     set_aside(turn, event.agent, unfit->why);
     return;
   }
-  Seat* const seat = turn.state.phase == Phase::forming ? nullptr : seat_of(turn.state, event.agent);
+  Seat* const seat = turn.state.phase == Phase::forming ? nullptr : find_seat(turn.state, event.agent);
   std::visit(
       [&](auto const& message) {
         using Message = std::decay_t<decltype(message)>;

@@ -1,0 +1,24 @@
+// Leaving: how one agent goes: lost, told to end, or set aside. Part of membership; private to it.
+#pragma once
+
+#include <string>
+
+#include "rendezvous/forming.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// The agent's seat in the generation last formed; nullptr: it has none.
+[[nodiscard]] Seat* find_seat(State& state, AgentId agent);
+
+/// A member has gone (it is dropped already): what follows from it in each phase.
+void lose_seat(Turn& turn, Seat& seat, std::string const& how);
+
+/// One agent was told to end. The job goes on without it when it is elastic and neither the coordinator's own host
+/// nor too many leave; else it ends for all.
+void leave(Turn& turn, AgentId agent, int signal);
+
+/// A node's health check failed: it takes no part in the job any more, and the others form without it. The check may
+/// belong to an earlier generation than the current one; no workers run on a node that checks.
+void set_aside(Turn& turn, AgentId agent, std::string const& why);
+
+}  // namespace cxxrun::rendezvous
