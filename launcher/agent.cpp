@@ -9,10 +9,10 @@
 #include <unistd.h>
 #include <utility>
 
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "launcher/agent_fsm.hpp"
 #include "launcher/end_watch.hpp"
@@ -27,6 +27,7 @@
 #include "launcher/supervisor.hpp"
 #include "launcher/worker_memory.hpp"
 #include "rendezvous/client.hpp"
+#include "src/core/time.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/signals.hpp"
@@ -313,7 +314,7 @@ class Agent {
   asio::io_context io_{1};
   asio::posix::stream_descriptor parent_watch_;
   asio::posix::stream_descriptor signals_;
-  asio::steady_timer timer_{io_};
+  asio::basic_waitable_timer<Clock> timer_{io_};
   os::SignalFd signal_fd_;
   SignalContext context_;
   SignalState signal_state_;

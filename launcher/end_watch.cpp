@@ -3,11 +3,12 @@
 #include <chrono>
 #include <utility>
 
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "launcher/deadlines.hpp"
 #include "launcher/worker_streams.hpp"
+#include "src/core/time.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::launcher {
@@ -69,7 +70,7 @@ struct EndWatch::Impl {
 
   EndPlan plan;
   Handlers handlers;
-  boost::asio::steady_timer timer;
+  boost::asio::basic_waitable_timer<Clock> timer;
   countdown::State state;
   std::set<pid_t> served;
 };

@@ -10,10 +10,10 @@
 #include <unistd.h>
 #include <utility>
 
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "launcher/descendants.hpp"
 #include "launcher/log_pump.hpp"
@@ -21,6 +21,7 @@
 #include "launcher/worker_process.hpp"
 #include "launcher/worker_start.hpp"
 #include "launcher/worker_streams.hpp"
+#include "src/core/time.hpp"
 #include "src/os/children.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
@@ -313,7 +314,7 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
   SupervisorHandlers handlers;
   os::SignalFd child_signals;
   asio::posix::stream_descriptor child_events;
-  asio::steady_timer timer;
+  asio::basic_waitable_timer<Clock> timer;
   GroupState state;
   std::uint64_t generation = 0;
   bool active = false;  // from start until `ended` is posted

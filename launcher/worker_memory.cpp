@@ -5,9 +5,9 @@
 #include <map>
 #include <utility>
 
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "launcher/memory_keys.hpp"
 #include "src/core/time.hpp"
@@ -130,7 +130,7 @@ struct WorkerMemory::Generation : std::enable_shared_from_this<WorkerMemory::Gen
   boost::asio::io_context& io;
   std::string name;
   stream_descriptor listener;
-  boost::asio::steady_timer pause;
+  boost::asio::basic_waitable_timer<Clock> pause;
   std::list<Connection> connections;  // oldest first
   MemoryKeys keys;
   std::map<std::uint64_t, os::UniqueFd> memory;

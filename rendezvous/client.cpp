@@ -4,13 +4,14 @@
 #include <optional>
 #include <utility>
 
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "rendezvous/channel.hpp"
 #include "rendezvous/silence_watch.hpp"
 #include "src/core/text.hpp"
+#include "src/core/time.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -18,7 +19,7 @@ namespace {
 
 using boost::asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
-using boost::asio::steady_timer;
+using Timer = boost::asio::basic_waitable_timer<Clock>;
 
 constexpr Millis kConnectDeadline{3000};
 constexpr Millis kHelloDeadline{5000};
@@ -38,8 +39,8 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   LinkHandlers handlers;
   CallPlan plan;
   tcp::resolver resolver;
-  steady_timer timer;
-  steady_timer beat_timer;
+  Timer timer;
+  Timer beat_timer;
   std::vector<boost::asio::ip::address> addresses;
   std::size_t attempt = 0;  // index into addresses × ports
   TimePoint give_up_at;

@@ -3,12 +3,13 @@
 #include <deque>
 #include <utility>
 
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "rendezvous/silence_watch.hpp"
 #include "src/core/text.hpp"
+#include "src/core/time.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -46,7 +47,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
   RunConfig config;
   RunHandlers handlers;
   State state;
-  boost::asio::steady_timer timer;
+  boost::asio::basic_waitable_timer<Clock> timer;
   SilenceWatch watch;
   std::deque<Event> inbox;
   bool stepping = false;

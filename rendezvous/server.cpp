@@ -4,13 +4,14 @@
 #include <utility>
 #include <vector>
 
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "rendezvous/channel.hpp"
 #include "rendezvous/listener.hpp"
+#include "src/core/time.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -28,7 +29,7 @@ struct Peer {
   explicit Peer(boost::asio::io_context& io, tcp::socket socket)
       : channel(std::make_shared<Channel>(std::move(socket))), deadline(io) {}
   std::shared_ptr<Channel> channel;
-  boost::asio::steady_timer deadline;  ///< for hello and join
+  boost::asio::basic_waitable_timer<Clock> deadline;  ///< for hello and join
   Hello hello;
   RunKey run = 0;     ///< once a member
   AgentId other = 0;  ///< of a member its connection for heartbeats, of that one its member; 0: none yet
@@ -49,7 +50,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   CoordinatorHandlers handlers;
   RunTable table;
   std::map<RunKey, std::shared_ptr<Run>> runs;
-  boost::asio::steady_timer accept_pause{io};
+  boost::asio::basic_waitable_timer<Clock> accept_pause{io};
   std::unique_ptr<tcp::acceptor> acceptor;
   std::map<AgentId, std::shared_ptr<Peer>> peers;
   std::map<std::string, AgentId> members;  // by nonce: whose heartbeats these are

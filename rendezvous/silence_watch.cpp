@@ -2,9 +2,10 @@
 
 #include <utility>
 
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
+#include "src/core/time.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -15,7 +16,7 @@ struct SilenceWatch::Impl : std::enable_shared_from_this<SilenceWatch::Impl> {
 
   SilencePolicy policy;
   std::function<void(PeerId)> lost;
-  boost::asio::steady_timer timer;
+  boost::asio::basic_waitable_timer<Clock> timer;
   SilenceState state;
   std::optional<TimePoint> armed;
 

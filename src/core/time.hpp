@@ -1,11 +1,29 @@
-// The clock of every decision: monotonic, never the wall clock.
+// The clock of every decision: CLOCK_BOOTTIME, which no jump of the wall clock moves.
+//
+// It runs on while the machine is suspended, as CLOCK_MONOTONIC does not: a lease that is over elsewhere must be over
+// here when the machine comes back. One clock for all, since instants are compared across cores and processes.
+// Asio's timers over it: boost::asio::basic_waitable_timer<Clock>.
 #pragma once
 
 #include <chrono>
+#include <ctime>
 
 namespace cxxrun {
 
-using Clock = std::chrono::steady_clock;
+struct Clock {
+  using duration = std::chrono::nanoseconds;
+  using rep = duration::rep;
+  using period = duration::period;
+  using time_point = std::chrono::time_point<Clock>;
+  static constexpr bool is_steady = true;
+
+  static time_point now() noexcept {
+    timespec time{};
+    clock_gettime(CLOCK_BOOTTIME, &time);
+    return time_point(std::chrono::seconds{time.tv_sec} + std::chrono::nanoseconds{time.tv_nsec});
+  }
+};
+
 using TimePoint = Clock::time_point;
 using Millis = std::chrono::milliseconds;
 

@@ -33,11 +33,11 @@ FailureFacts facts_of(std::exception_ptr const& why, std::string const& who) {
   }
 }
 
-void throw_failure(FailureFacts const& facts, std::uint64_t generation, std::chrono::steady_clock::time_point began) {
+void throw_failure(FailureFacts const& facts, std::uint64_t generation, TimePoint began) {
   if (!facts.peer) {
     throw Failure(facts.error);
   }
-  auto const after = std::chrono::steady_clock::now() - began;
+  auto const after = Clock::now() - began;
   throw PeerFailure(facts.why, facts.rank, facts.host, generation,
                     std::chrono::duration_cast<std::chrono::microseconds>(after));
 }

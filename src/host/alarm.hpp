@@ -1,12 +1,12 @@
 // The node's alarm: the first failure of a call, which all ranks of the node then throw. Shell.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <string>
 
 #include "cxxrun/failure.hpp"
+#include "src/core/time.hpp"
 #include "src/host/node_layout.hpp"
 
 namespace cxxrun::host {
@@ -21,8 +21,7 @@ struct FailureFacts {
 };
 /// Anything else than a PeerFailure or Failure becomes Errc::io of `who` ("rank 3 on node2").
 [[nodiscard]] FailureFacts facts_of(std::exception_ptr const& why, std::string const& who);
-[[noreturn]] void throw_failure(FailureFacts const& facts, std::uint64_t generation,
-                                std::chrono::steady_clock::time_point began);
+[[noreturn]] void throw_failure(FailureFacts const& facts, std::uint64_t generation, TimePoint began);
 
 /// Writes the failure if nobody has before. `gone(index)`: a writer that stopped halfway is taken over from.
 template <class Gone>

@@ -17,7 +17,6 @@ namespace {
 
 using comm::Call;
 using comm::Kind;
-using std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kMostGrace{1000};
 
@@ -25,7 +24,7 @@ constexpr std::chrono::milliseconds kMostGrace{1000};
 constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
 
 Patience patience_of(std::chrono::milliseconds time) {
-  auto const now = steady_clock::now();
+  auto const now = Clock::now();
   return {now, now + std::min(time, kLongest)};
 }
 

@@ -1,14 +1,14 @@
 // Mates: the other processes of this node, as seen by whoever waits for something else (a rail, for example).
 #pragma once
 
-#include <chrono>
+#include "src/core/time.hpp"
 
 namespace cxxrun::host {
 
 /// How long one call may wait. `began` is for PeerFailure::after.
 struct Patience {
-  std::chrono::steady_clock::time_point began;
-  std::chrono::steady_clock::time_point until;
+  TimePoint began;
+  TimePoint until;
 };
 
 class Mates {
@@ -25,7 +25,7 @@ class Mates {
   virtual void held_up_by(int rank) = 0;
   /// How much longer than `until` to wait in this call: as long as this process was stopped itself (SIGSTOP, scontrol
   /// suspend), and perhaps the others with it. As of the last check().
-  [[nodiscard]] virtual std::chrono::steady_clock::duration stopped() const { return {}; }
+  [[nodiscard]] virtual Clock::duration stopped() const { return {}; }
 };
 
 }  // namespace cxxrun::host

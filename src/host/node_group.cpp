@@ -12,8 +12,6 @@
 namespace cxxrun::host {
 namespace {
 
-using std::chrono::steady_clock;
-
 constexpr std::chrono::milliseconds kSlice{1};    ///< how long a sleeper sleeps without looking around
 constexpr std::chrono::microseconds kSpin{50};    ///< about what falling asleep and being woken costs
 constexpr std::chrono::seconds kWritingTakes{1};  ///< a mate that was stopped while it wrote the alarm
@@ -173,7 +171,7 @@ bool NodeGroup::came_soon() const {
     }
     return false;
   }
-  auto const until = steady_clock::now() + kSpin;
+  auto const until = Clock::now() + kSpin;
   do {
     for (int i = 0; i < kLooks; ++i) {
       if (all_arrived()) {
@@ -181,7 +179,7 @@ bool NodeGroup::came_soon() const {
       }
       pause_cpu();
     }
-  } while (steady_clock::now() < until && !is_raised(header().alarm) && !anyone_died());
+  } while (Clock::now() < until && !is_raised(header().alarm) && !anyone_died());
   return false;
 }
 
@@ -201,7 +199,7 @@ void NodeGroup::look_at_clock(Patience const& patience) {
     began_ = looked_ = patience.began;
     stopped_ = {};
   }
-  auto const now = steady_clock::now();
+  auto const now = Clock::now();
   if (now - looked_ > kStopped) {
     stopped_ += now - looked_;
   }
@@ -300,10 +298,10 @@ void NodeGroup::raise(std::exception_ptr const& why) noexcept {
 }
 
 void NodeGroup::raise(FailureFacts const& facts) noexcept {
-  auto const begin = steady_clock::now();
+  auto const begin = Clock::now();
   raise_alarm(header().alarm, index(), facts, [this, begin](int writer) {
     return writer < 0 || writer >= size() || Lifeline::died(slot(writer).lifeline) ||
-           steady_clock::now() > begin + kWritingTakes;
+           Clock::now() > begin + kWritingTakes;
   });
   ring();
 }

@@ -65,7 +65,7 @@ class NodeGroup : public Mates {
 
   void check(Patience const& patience) override;
   void held_up_by(int rank) override;
-  [[nodiscard]] std::chrono::steady_clock::duration stopped() const override { return stopped_; }
+  [[nodiscard]] Clock::duration stopped() const override { return stopped_; }
 
   /// Raises the alarm, unless it is.
   void raise(std::exception_ptr const& why) noexcept;
@@ -100,9 +100,9 @@ class NodeGroup : public Mates {
   std::vector<std::byte*> staging_;
   std::uint32_t step_ = 0;
   std::uint32_t publications_ = 0;
-  std::chrono::steady_clock::time_point began_{};  ///< of the call that the next two are about
-  std::chrono::steady_clock::time_point looked_{};
-  std::chrono::steady_clock::duration stopped_{};
+  TimePoint began_{};  ///< of the call that the next two are about
+  TimePoint looked_{};
+  Clock::duration stopped_{};
   std::unique_ptr<Slot> alone_;  ///< of a node of one rank, with its header
   std::unique_ptr<Header> alone_header_;
   std::unique_ptr<Lifeline> lifeline_;

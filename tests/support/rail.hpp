@@ -20,7 +20,7 @@ struct NoMates : host::Mates {
 };
 
 inline host::Patience patience(std::chrono::milliseconds time = std::chrono::seconds(60)) {
-  auto const now = std::chrono::steady_clock::now();
+  auto const now = Clock::now();
   return {now, now + time};
 }
 
