@@ -224,9 +224,10 @@ class Agent {
   void call(rendezvous::CallPlan plan, std::function<void(Error const&)> failed) {
     rendezvous::LinkHandlers on;
     on.joined = [this](rendezvous::HelloReply const& reply) { joined(reply); };
-    on.failed = std::move(failed);
+    on.failed = [failed = std::move(failed)](Error const& error, bool /*refused*/) { failed(error); };
     on.message = [this](rendezvous::ToAgent message) { feed(agent::FromLink{agent::kFirstLink, std::move(message)}); };
-    on.closed = [this](std::string how) { feed(agent::LinkDown{agent::kFirstLink, std::move(how)}); };
+    on.beat = [this](rendezvous::BeatAck ack) { feed(agent::BeatAnswered{agent::kFirstLink, ack}); };
+    on.closed = [this](std::string how, bool fin) { feed(agent::LinkDown{agent::kFirstLink, std::move(how), fin}); };
     link_ = std::make_unique<rendezvous::CoordinatorLink>(io_, std::move(on));
     link_->call(std::move(plan));
   }

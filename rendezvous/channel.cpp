@@ -50,7 +50,7 @@ void Channel::read() {
                               return;
                             }
                             if (error) {
-                              self->fail(describe(error));
+                              self->fail(describe(error), error == boost::asio::error::eof);
                             } else {
                               self->received(bytes);
                             }
@@ -121,7 +121,7 @@ void Channel::write() {
                            });
 }
 
-void Channel::fail(std::string how) {
+void Channel::fail(std::string how, bool fin) {
   if (!open_) {
     return;
   }
@@ -129,7 +129,7 @@ void Channel::fail(std::string how) {
   auto const closed = handlers_.closed;
   close();
   if (!silent && closed) {
-    closed(std::move(how));
+    closed(std::move(how), fin);
   }
 }
 

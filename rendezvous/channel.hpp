@@ -23,7 +23,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   struct Handlers {
     std::function<void(std::string payload)> frame;
     /// Once, unless `close` was called. `how`: "end of file", "connection reset", "protocol error: …".
-    std::function<void(std::string how)> closed;
+    /// `fin`: in order; the other process has closed it or is dead. A reset proves neither: firewalls make them too.
+    std::function<void(std::string how, bool fin)> closed;
   };
 
   explicit Channel(Socket socket);
@@ -45,7 +46,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void read();
   void write();
   void received(std::size_t bytes);
-  void fail(std::string how);
+  void fail(std::string how, bool fin = false);
 
   Socket socket_;
   Handlers handlers_;

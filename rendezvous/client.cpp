@@ -7,7 +7,9 @@
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 
+#include "rendezvous/beat_line.hpp"
 #include "rendezvous/channel.hpp"
 #include "rendezvous/silence_watch.hpp"
 #include "src/core/text.hpp"
@@ -49,10 +51,10 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   Millis pause = kFirstPause;
   std::shared_ptr<tcp::socket> calling;
   std::shared_ptr<Channel> channel;
-  std::shared_ptr<Channel> beats;
+  std::unique_ptr<BeatLine> beats;
   tcp::endpoint reached;
   std::unique_ptr<SilenceWatch> watch;
-  std::uint64_t beats_sent = 0;
+  bool refused = false;  // the last attempt: nobody listens there
   bool joined = false;
   bool over = false;
 
@@ -67,7 +69,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
 
   void fail_with(Error error) {
     stop();
-    handlers.failed(std::move(error));
+    handlers.failed(std::move(error), refused);
   }
 
   void stop() {
@@ -79,9 +81,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     if (channel) {
       channel->close_after_flush();
     }
-    if (beats) {
-      beats->close();
-    }
+    boost::asio::post(io, [line = std::move(beats)] {});  // its own handler may have brought us here
   }
 
   // ---- finding the coordinator -------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     tcp::endpoint const to(address, plan.ports[attempt % plan.ports.size()]);
     ++attempt;
     calling = std::make_shared<tcp::socket>(io);
-    timer.expires_after(kConnectDeadline);
+    timer.expires_after(plan.once ? std::min(plan.patience, kConnectDeadline) : kConnectDeadline);
     timer.async_wait(guarded([](Impl& self, ErrorCode const& error) {
       if (!error && self.calling) {
         ErrorCode ignored;
@@ -166,6 +166,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     }));
     calling->async_connect(to, guarded([to](Impl& self, ErrorCode const& error) {
                              self.timer.cancel();
+                             self.refused = error == boost::asio::error::connection_refused;
                              if (error) {
                                self.last_trouble =
                                    error == boost::asio::error::operation_aborted ? "no answer" : error.message();
@@ -178,6 +179,11 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   }
 
   void end_of_round() {
+    if (plan.once) {
+      fail_with(
+          fail(Errc::closed, plan.addresses.front() + ":" + std::to_string(plan.ports.front()) + ": " + last_trouble));
+      return;
+    }
     auto const now = Clock::now();
     std::string const where =
         plan.addresses.front() + (plan.ports.size() == 1 ? ":" + std::to_string(plan.ports[0]) : "");
@@ -198,7 +204,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   void greet() {
     channel = std::make_shared<Channel>(std::move(*calling));
     calling.reset();
-    timer.expires_after(kHelloDeadline);
+    timer.expires_after(plan.once ? std::min(plan.patience, kHelloDeadline) : kHelloDeadline);
     timer.async_wait(guarded([](Impl& self, ErrorCode const& error) {
       if (!error) {
         self.not_ours("it accepts connections but is no cxxrun coordinator");
@@ -206,13 +212,14 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     }));
     Channel::Handlers on;
     on.frame = guarded([](Impl& self, std::string const& payload) { self.received(payload); });
-    on.closed = guarded([](Impl& self, std::string how) { self.closed(std::move(how)); });
+    on.closed = guarded([](Impl& self, std::string how, bool fin) { self.closed(std::move(how), fin); });
     channel->start(std::move(on));
     channel->send(encode(hello(Hello::Purpose::agent)));
   }
 
   [[nodiscard]] Hello hello(Hello::Purpose purpose) const {
-    return Hello{kProtocolVersion, plan.run_id, plan.node.incarnation, purpose, plan.asks};
+    return Hello{kProtocolVersion, plan.run_id, plan.node.incarnation, purpose,
+                 plan.follow ? Hello::Asks::follow : plan.asks};
   }
 
   void not_ours(std::string why) {
@@ -234,7 +241,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     auto message = decode_to_agent(payload);
     if (!message) {
       log(Level::error, "message from the coordinator not understood: " + message.error().message());
-      closed("protocol error");
+      closed("protocol error", false);
       return;
     }
     handlers.message(*std::move(message));
@@ -265,68 +272,57 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     if (!plan.terms) {
       plan.silence.timeout = decoded->heartbeat_timeout;  // the run's, which we could not know
     }
-    channel->send(encode(ToCoordinator(Join{plan.node, plan.terms})));
+    if (!plan.follow) {
+      channel->send(encode(ToCoordinator(Join{plan.node, plan.terms})));
+    }
     if (plan.silence.timeout > Millis{0}) {
       start_beats();
     }
     handlers.joined(*decoded);
   }
 
-  void closed(std::string how) {
+  void closed(std::string how, bool fin) {
     if (!joined) {
       not_ours("it closed the connection before greeting: no cxxrun coordinator");
       return;
     }
     stop();
-    handlers.closed(std::move(how));
+    handlers.closed(std::move(how), fin);
   }
 
-  // ---- heartbeats --------------------------------------------------------------------------------------------
+  // ---- beats -------------------------------------------------------------------------------------------------
 
+  void send_beat(Beat const& beat) {
+    if (!joined || over) {
+      return;
+    }
+    if (!beats) {
+      beats = std::make_unique<BeatLine>(io, reached, hello(Hello::Purpose::beat),
+                                         guarded([](Impl& self, BeatAck const& ack) { self.beat_answered(ack); }));
+    }
+    beats->send(beat);
+  }
+
+  void beat_answered(BeatAck const& ack) {
+    if (watch) {
+      watch->heard(kCoordinator);
+    }
+    if (handlers.beat) {
+      handlers.beat(ack);
+    }
+  }
+
+  /// For an owner that sends none.
   void start_beats() {
-    watch = std::make_unique<SilenceWatch>(io, plan.silence, guarded([](Impl& self, PeerId) {
-                                             self.closed("silent for " + seconds_text(self.plan.silence.timeout));
-                                           }));
-    connect_beats();
-  }
-
-  void connect_beats() {
-    auto const socket = std::make_shared<tcp::socket>(io);
-    socket->async_connect(reached, guarded([socket](Impl& self, ErrorCode const& error) {
-                            if (error) {
-                              self.connect_beats_later();
-                              return;
-                            }
-                            self.beats = std::make_shared<Channel>(std::move(*socket));
-                            Channel::Handlers on;
-                            on.frame =
-                                self.guarded([](Impl& again, std::string const&) { again.watch->heard(kCoordinator); });
-                            on.closed = self.guarded([](Impl& again, std::string const&) {
-                              again.watch->forget(kCoordinator);
-                              again.beats.reset();
-                              again.connect_beats_later();
-                            });
-                            self.beats->start(std::move(on));
-                            self.beats->send(encode(self.hello(Hello::Purpose::beat)));
-                            self.beat();
-                          }));
-  }
-
-  /// Without the second connection nobody is judged by silence; the first one tells about the rest.
-  void connect_beats_later() {
-    beat_timer.expires_after(plan.silence.period());
-    beat_timer.async_wait(guarded([](Impl& self, ErrorCode const& error) {
-      if (!error) {
-        self.connect_beats();
-      }
-    }));
+    watch =
+        std::make_unique<SilenceWatch>(io, plan.silence, guarded([](Impl& self, PeerId) {
+                                         self.closed("silent for " + seconds_text(self.plan.silence.timeout), false);
+                                       }));
+    beat();
   }
 
   void beat() {
-    if (!beats) {
-      return;  // a timer that had expired when the connection ended
-    }
-    beats->send("{\"beat\":" + std::to_string(++beats_sent) + "}");
+    send_beat({std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch()).count(), 0, 0});
     beat_timer.expires_after(plan.silence.period());
     beat_timer.async_wait(guarded([](Impl& self, ErrorCode const& error) {
       if (!error) {
@@ -352,6 +348,10 @@ void CoordinatorLink::send(ToCoordinator const& message) {
   if (impl_->joined && !impl_->over) {
     impl_->channel->send(encode(message));
   }
+}
+
+void CoordinatorLink::send_beat(Beat const& beat) {
+  impl_->send_beat(beat);
 }
 
 void CoordinatorLink::close() {

@@ -1,4 +1,5 @@
-// CoordinatorLink: an agent's connection to the coordinator. Finds it, greets it, joins, carries messages.
+// CoordinatorLink: an agent's connection to a coordinator, or to an agent that may become one. Finds it, greets it,
+// joins it or follows it, carries messages and beats. It judges nobody: whoever gives the beats does.
 //
 // Shell; runs on the thread of the io_context given to it.
 #pragma once
@@ -30,14 +31,22 @@ struct CallPlan {
   NodeInfo node;  ///< node.incarnation is the nonce of the handshake
   std::optional<Terms> terms;
   Millis patience{600'000};
-  SilencePolicy silence;  ///< heartbeats on a second connection; timeout 0: none
+  /// Only present oneself: nothing is sent behind the greeting; Elector is the owner's to send. Hello asks `follow`.
+  bool follow = false;
+  /// Each address and port is tried once: `failed` comes at once when nobody listens, and after `patience` without an
+  /// answer. For successors, of whom there are others.
+  bool once = false;
+  SilencePolicy silence;  ///< the link's own beats, and its own judgement; timeout 0: none
 };
 
 struct LinkHandlers {
   std::function<void(HelloReply const&)> joined;
-  std::function<void(Error)> failed;  ///< could not join; nothing follows
+  /// Could not join; nothing follows. `refused`: by the host, since nobody listens there.
+  std::function<void(Error, bool refused)> failed;
   std::function<void(ToAgent)> message;
-  std::function<void(std::string how)> closed;  ///< the connection ended; nothing follows
+  std::function<void(BeatAck)> beat;  ///< may be empty
+  /// The connection ended; nothing follows. `fin`: in order, the other process closed it or is dead.
+  std::function<void(std::string how, bool fin)> closed;
 };
 
 class CoordinatorLink {
@@ -51,6 +60,8 @@ class CoordinatorLink {
   void call(CallPlan plan);
   /// Sends, or drops when there is no connection.
   void send(ToCoordinator const& message);
+  /// On a connection of its own, which the first beat opens (beat_line.hpp). Dropped before `joined`.
+  void send_beat(Beat const& beat);
   /// Says goodbye; no handler runs afterwards.
   void close();
 

@@ -1,16 +1,44 @@
-// The coordinator's listening socket. Shell header: for server.cpp only.
+// Listener: one listening socket of a coordinator, and its accepting. Shell header: for server.cpp only.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "src/core/time.hpp"
+#include "src/os/fd.hpp"
 
 namespace cxxrun::rendezvous {
 
-/// A listening socket on every address (IPv6 and IPv4 in one where the machine has IPv6), or nothing and the error.
-[[nodiscard]] std::unique_ptr<boost::asio::ip::tcp::acceptor> listen_on(boost::asio::io_context& io, std::uint16_t port,
-                                                                        bool loopback_only,
-                                                                        boost::system::error_code& error);
+/// Not thread-safe: use on the thread of its io_context.
+class Listener : public std::enable_shared_from_this<Listener> {
+ public:
+  using Acceptor = boost::asio::ip::tcp::acceptor;
+  using Accepted = std::function<void(boost::asio::ip::tcp::socket)>;
+
+  explicit Listener(boost::asio::io_context& io);
+
+  /// Listens on every address (IPv6 and IPv4 in one where the machine has IPv6).
+  [[nodiscard]] boost::system::error_code open(std::uint16_t port, bool loopback_only);
+  /// The same on a socket that is bound, and listens, already.
+  [[nodiscard]] boost::system::error_code adopt(os::UniqueFd socket);
+  [[nodiscard]] std::uint16_t port() const;
+
+  /// Accepts until `close`. `hold`, asked before each: how long callers have to wait in the backlog; 0: no longer.
+  void accept(Accepted accepted, std::function<Millis()> hold);
+  void close();
+
+ private:
+  void next();
+  void pause(Millis how_long);
+
+  Acceptor acceptor_;
+  boost::asio::steady_timer pause_;
+  Accepted accepted_;
+  std::function<Millis()> hold_;
+};
 
 }  // namespace cxxrun::rendezvous

@@ -40,6 +40,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
         watch(context, {config.policy.heartbeat_timeout}, [this](PeerId agent) { silent(agent); }) {
     state.number = config.number;
     state.restarts = config.restarts;
+    state.phase = config.standby ? Phase::standby : Phase::forming;
   }
 
   boost::asio::io_context& io;
@@ -61,6 +62,11 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
   void feed(Event event) {
     if (auto const* const lost = std::get_if<Lost>(&event)) {
       watch.forget(lost->agent);
+    } else if (auto const* const ended = std::get_if<BeatsEnded>(&event)) {
+      watch.forget(ended->agent);
+    } else if (auto const* const beaten = std::get_if<Beaten>(&event)) {
+      watch.heard(beaten->agent);
+      handlers.tell_beat(beaten->agent, {beaten->beat.sent, 0, Millis{0}, 0});
     }
     inbox.push_back(std::move(event));
     if (stepping) {
@@ -76,7 +82,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
       if (!result.reason.empty()) {
         log(Level::info, config.label.empty() ? result.reason : config.label + ": " + result.reason);
       }
-      handlers.progressed(state.number, state.restarts);
+      handlers.progressed(state.number, state.restarts, leads());
       for (auto& action : result.actions) {
         std::visit([this](auto& concrete) { perform(concrete); }, action);
       }
@@ -90,9 +96,13 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
     handlers.hang_up(action.agent);
   }
 
-  /// The election's actions: none is asked for yet.
-  template <class Other>
-  void perform(Other const& /*action*/) {}
+  void perform(TellBeat const& action) { handlers.tell_beat(action.agent, action.ack); }
+  void perform(ClaimFence const& action) { handlers.claim_fence(action.value); }
+  void perform(StoodDown const& action) { handlers.stood_down(action.why); }
+
+  [[nodiscard]] bool leads() const {
+    return state.phase != Phase::standby && state.phase != Phase::electing && state.phase != Phase::deposed;
+  }
 
   void perform(OpenStore const& action) {
     auto const& policy = config.policy;
@@ -170,12 +180,8 @@ void Run::feed(Event event) {
   impl_->feed(std::move(event));
 }
 
-void Run::heard(AgentId agent) {
-  impl_->watch.heard(agent);
-}
-
-void Run::unwatch(AgentId agent) {
-  impl_->watch.forget(agent);
+Phase Run::phase() const {
+  return impl_->state.phase;
 }
 
 }  // namespace cxxrun::rendezvous

@@ -31,6 +31,7 @@ struct RunConfig {
   Policy policy;
   std::uint64_t number = 0;    ///< generation numbers go on from here
   std::uint32_t restarts = 0;  ///< consumed before this run
+  bool standby = false;        ///< another agent coordinates
   bool loopback_only = false;
   PortRange store_ports;
 };
@@ -38,10 +39,13 @@ struct RunConfig {
 /// Called from within `feed`; none may destroy the Run.
 struct RunHandlers {
   std::function<void(AgentId, ToAgent const&)> tell;
+  std::function<void(AgentId, BeatAck const&)> tell_beat;
   std::function<void(AgentId)> hang_up;  ///< once what was told has been written
-  std::function<void(std::uint64_t number, std::uint32_t restarts)> progressed;
+  std::function<void(std::uint64_t number, std::uint32_t restarts, bool leads)> progressed;
+  std::function<void(AcceptedDecree const&)> claim_fence;  ///< Fenced is to follow
+  std::function<void(std::string const& why)> stood_down;
   std::function<void(Verdict const&)> concluded;  ///< once
-  std::function<void()> closed;                   ///< once, after `concluded`: nobody is left, no handler follows
+  std::function<void()> closed;                   ///< once, after `concluded` or `stood_down`: no handler follows
 };
 
 class Run {
@@ -52,10 +56,7 @@ class Run {
   Run& operator=(Run const&) = delete;
 
   void feed(Event event);
-  /// A heartbeat of the agent. Whoever has sent one and falls silent is lost after Terms::heartbeat_timeout.
-  void heard(AgentId agent);
-  /// Its heartbeats have ended in order: it is not judged before it has sent one again.
-  void unwatch(AgentId agent);
+  [[nodiscard]] Phase phase() const;
 
  private:
   struct Impl;

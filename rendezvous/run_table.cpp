@@ -39,10 +39,19 @@ std::string names_of(std::vector<RunEntry const*> const& runs) {
   return text;
 }
 
+/// Who presents itself to whoever is to coordinate, or tells of a death: a run on standby is meant too.
+bool follows(Hello const& hello) {
+  return hello.asks == Hello::Asks::follow || hello.purpose == Hello::Purpose::will;
+}
+
+Elsewhere other_agent(std::string const& id) {
+  return Elsewhere{"another agent coordinates " + id};
+}
+
 Place place_newcomer(RunTable const& table, std::string const& id) {
   std::vector<RunEntry const*> active;
   for (auto const& entry : table.runs) {
-    if (entry.active) {
+    if (entry.active && !entry.standby) {
       active.push_back(&entry);
     }
   }
@@ -53,6 +62,9 @@ Place place_newcomer(RunTable const& table, std::string const& id) {
   }
   if (id.empty() && active.size() == 1) {
     return Belongs{active.front()->key};
+  }
+  if (active.empty() && !table.runs.empty() && table.runs.back().standby) {
+    return other_agent(table.runs.back().id);
   }
   if (active.empty()) {
     return TurnedAway{kExitCoordinatorLost, "nothing runs here that could be joined"};
@@ -106,7 +118,7 @@ Place place(RunTable const& table, Hello const& hello) {
   }
   RunEntry const* const known = latest(table, hello.run_id);
   if (known != nullptr && known->active) {
-    return Belongs{known->key};
+    return known->standby && !follows(hello) ? Place(other_agent(known->id)) : Belongs{known->key};
   }
   bool const may_open = table.serves_all && (table.only_id.empty() || table.only_id == hello.run_id);
   if (may_open && (hello.asks == Asks::reopen || (hello.asks == Asks::open && known == nullptr))) {
@@ -121,7 +133,9 @@ Place place(RunTable const& table, Hello const& hello) {
 Place admit(RunTable const& table, Hello const& hello, Join const& join) {
   Place where = place(table, hello);
   if (auto const* other = std::get_if<Elsewhere>(&where)) {
-    return TurnedAway{kExitUsage, other->why};
+    RunEntry const* const known = latest(table, hello.run_id);
+    bool const stood_down = known != nullptr && known->standby;  // between the hello and now
+    return TurnedAway{stood_down ? kExitCoordinatorLost : kExitUsage, other->why};
   }
   if (std::holds_alternative<Opens>(where) && !join.terms) {
     return TurnedAway{kExitUsage, hello.run_id + " cannot begin with an agent that brings no terms"};
@@ -139,6 +153,25 @@ Place admit(RunTable const& table, Hello const& hello, Join const& join) {
                                        " of one node has this port; choose another one with --rdzv-endpoint HOST:PORT"};
   }
   return where;
+}
+
+HelloReply answer_to(RunTable const& table, Hello const& hello, std::string const& coordinator) {
+  HelloReply reply;
+  reply.coordinator = coordinator;
+  reply.run_id = hello.run_id;
+  Place const where = place(table, hello);
+  if (hello.version != kProtocolVersion) {
+    reply.why = HelloReply::Why::other_version;
+    reply.refused = "this coordinator speaks protocol version " + std::to_string(kProtocolVersion) +
+                    ", the agent version " + std::to_string(hello.version);
+  } else if (auto const* other = std::get_if<Elsewhere>(&where)) {
+    reply.why = HelloReply::Why::other_job;
+    reply.refused = other->why;
+  } else if (auto const* belongs = std::get_if<Belongs>(&where)) {
+    reply.run_id = find_run(table, belongs->run)->id;
+    reply.heartbeat_timeout = find_run(table, belongs->run)->terms.heartbeat_timeout;
+  }
+  return reply;
 }
 
 RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& terms) {
@@ -160,12 +193,19 @@ RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& te
   return table.runs.emplace_back(std::move(entry));
 }
 
-void note_progress(RunTable& table, RunKey run, std::uint64_t number, std::uint32_t restarts) {
+void note_progress(RunTable& table, RunKey run, std::uint64_t number, std::uint32_t restarts, bool leads) {
   table.number = std::max(table.number, number);
   if (RunEntry* const entry = entry_of(table, run)) {
     entry->number = number;
     entry->restarts = restarts;
+    entry->standby = !leads;
   }
+}
+
+void forget_run(RunTable& table, RunKey run) {
+  table.runs.erase(
+      std::remove_if(table.runs.begin(), table.runs.end(), [run](RunEntry const& entry) { return entry.key == run; }),
+      table.runs.end());
 }
 
 void note_verdict(RunTable& table, RunKey run, Verdict const& verdict) {

@@ -22,7 +22,8 @@ using RunKey = std::uint32_t;
 struct RunEntry {
   RunKey key = 0;
   std::string id;
-  bool active = true;  ///< until its verdict
+  bool active = true;    ///< until its verdict
+  bool standby = false;  ///< another agent coordinates: only who follows is let in
   Terms terms;
   std::uint64_t number = 0;    ///< last generation number given out
   std::uint32_t restarts = 0;  ///< consumed
@@ -69,12 +70,17 @@ using Place = std::variant<Belongs, Opens, Elsewhere, TurnedAway>;
 /// away; so is one that wanted a run of one node and found its port taken by another. Never Elsewhere.
 [[nodiscard]] Place admit(RunTable const& table, Hello const& hello, Join const& join);
 
+/// The answer to a hello.
+[[nodiscard]] HelloReply answer_to(RunTable const& table, Hello const& hello, std::string const& coordinator);
+
 /// Opens a run and returns its entry. It goes on with the generation numbers of all runs before it, so that a number
 /// never comes back; and with the restart count of the last one when that ended without success and nobody else
 /// runs: it is the same job, launched again.
 RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& terms);
-/// The run has come this far.
-void note_progress(RunTable& table, RunKey run, std::uint64_t number, std::uint32_t restarts);
+/// The run has come this far. `leads`: it decides, and is not (or no more) waiting for the loss of who does.
+void note_progress(RunTable& table, RunKey run, std::uint64_t number, std::uint32_t restarts, bool leads = true);
+/// The run has no verdict here: another coordinator goes on with it.
+void forget_run(RunTable& table, RunKey run);
 /// The run has its verdict.
 void note_verdict(RunTable& table, RunKey run, Verdict const& verdict);
 

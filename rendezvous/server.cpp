@@ -11,6 +11,7 @@
 
 #include "rendezvous/channel.hpp"
 #include "rendezvous/listener.hpp"
+#include "rendezvous/strangers.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
 
@@ -24,16 +25,17 @@ constexpr auto kHelloDeadline = std::chrono::seconds(10);
 
 }  // namespace
 
-/// One connection until it is told apart: an agent's, or one for heartbeats.
+/// One connection until it is told apart: an agent's, one for beats, or a last word.
 struct Peer {
   explicit Peer(boost::asio::io_context& io, tcp::socket socket)
       : channel(std::make_shared<Channel>(std::move(socket))), deadline(io) {}
   std::shared_ptr<Channel> channel;
+  std::shared_ptr<Strangers> among;                   ///< those of its listener, until it is known
   boost::asio::basic_waitable_timer<Clock> deadline;  ///< for hello and join
   Hello hello;
   RunKey run = 0;     ///< once a member
-  AgentId other = 0;  ///< of a member its connection for heartbeats, of that one its member; 0: none yet
-  enum class At { hello, join, member, beat } at = At::hello;
+  AgentId other = 0;  ///< of a member its connection for beats, of that one its member; 0: none yet
+  enum class At { hello, first, member, beat, will } at = At::hello;
 };
 
 struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
@@ -50,16 +52,16 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   CoordinatorHandlers handlers;
   RunTable table;
   std::map<RunKey, std::shared_ptr<Run>> runs;
-  boost::asio::basic_waitable_timer<Clock> accept_pause{io};
-  std::unique_ptr<tcp::acceptor> acceptor;
+  RunKey own = 0;  // the run that this agent has opened, or is on standby for
+  std::vector<std::shared_ptr<Listener>> listeners;
   std::map<AgentId, std::shared_ptr<Peer>> peers;
-  std::map<std::string, AgentId> members;  // by nonce: whose heartbeats these are
+  std::map<std::string, AgentId> members;  // by nonce: whose beats these are
   AgentId last_id = 0;
   bool shut = false;
 
   // ---- runs --------------------------------------------------------------------------------------------------
 
-  RunKey open_run(std::string const& id, Terms const& terms) {
+  RunKey open_run(std::string const& id, Terms const& terms, bool standby = false) {
     RunEntry const& entry = rendezvous::open_run(table, id, terms);
     RunConfig run;
     run.key = entry.key;
@@ -68,28 +70,46 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     run.policy.ends_when_empty = config.serves_all;
     run.number = entry.number;
     run.restarts = entry.restarts;
+    run.standby = standby;
     run.loopback_only = config.loopback_only;
     run.store_ports = config.store_ports;
     RunKey const key = run.key;
+    note_progress(table, key, entry.number, entry.restarts, !standby);
+    auto const made = std::make_shared<Run>(io, stores, std::move(run), run_handlers(key, id));
+    runs.emplace(key, made);
+    if (!standby) {
+      made->feed(Opened{});
+    }
+    return key;
+  }
+
+  RunHandlers run_handlers(RunKey key, std::string const& id) {
     RunHandlers on;
     on.tell = [this](AgentId agent, ToAgent const& message) {
       if (auto const it = peers.find(agent); it != peers.end()) {
         it->second->channel->send(encode(message));
       }
     };
-    on.hang_up = [this](AgentId agent) { forget(agent); };
-    on.progressed = [this, key](std::uint64_t number, std::uint32_t restarts) {
-      note_progress(table, key, number, restarts);
+    on.tell_beat = [this](AgentId agent, BeatAck const& ack) {
+      auto const it = peers.find(agent);
+      if (it != peers.end() && it->second->other != 0) {
+        peers.at(it->second->other)->channel->send(encode(ack));
+      }
     };
+    on.hang_up = [this](AgentId agent) { forget(agent); };
+    on.progressed = [this, key](std::uint64_t number, std::uint32_t restarts, bool leads) {
+      note_progress(table, key, number, restarts, leads);
+    };
+    on.claim_fence = [this, key](AcceptedDecree const& value) {
+      feed(key, Fenced{value.decree.after, std::nullopt, "no directory for it was given"});
+    };
+    on.stood_down = [this](std::string const& why) { stood_down(why); };
     on.concluded = [this, key, id](Verdict const& verdict) {
       note_verdict(table, key, verdict);
       handlers.concluded(id, verdict);
     };
     on.closed = [this, key] { closed(key); };
-    auto const made = std::make_shared<Run>(io, stores, std::move(run), std::move(on));
-    runs.emplace(key, made);
-    made->feed(Opened{});
-    return key;
+    return on;
   }
 
   /// Nobody of the run is left. It is on the call stack: it goes when that has unwound.
@@ -97,7 +117,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     auto const it = runs.find(key);
     boost::asio::post(io, [run = it->second] {});
     runs.erase(it);
-    if (!config.serves_all) {
+    RunEntry const entry = *find_run(table, key);
+    bool const goes_on = entry.active;  // no verdict: with another coordinator
+    if (!config.serves_all && !goes_on) {
       shutdown();
     }
     std::vector<AgentId> left;
@@ -106,10 +128,31 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
         left.push_back(id);
       }
     }
-    for (AgentId const id : left) {  // with a member goes its connection for heartbeats, which is a peer too
+    for (AgentId const id : left) {  // with a member goes its connection for beats, which is a peer too
       forget(id);
     }
-    handlers.closed();
+    if (goes_on) {
+      forget_run(table, key);
+      own = open_run(entry.id, entry.terms, true);
+    } else {
+      handlers.closed();
+    }
+  }
+
+  /// Later: the agent may answer by standing again, and its run is on the call stack.
+  void stood_down(std::string const& why) {
+    boost::asio::post(io, [weak = weak_from_this(), why] {
+      if (auto const self = weak.lock(); self && self->handlers.stood_down && !self->shut) {
+        self->handlers.stood_down(why);
+      }
+    });
+  }
+
+  void stand(Stand candidacy) {
+    if (auto const it = runs.find(own); it != runs.end() && it->second->phase() == Phase::deposed) {
+      closed(own);  // it has nothing more to say
+    }
+    feed(own, std::move(candidacy));
   }
 
   void feed(RunKey key, Event event) {
@@ -129,8 +172,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   void shutdown() {
     shut = true;
-    accept_pause.cancel();
-    acceptor.reset();
+    for (auto const& listener : listeners) {
+      listener->close();
+    }
+    listeners.clear();
     for (auto const& [id, peer] : peers) {
       peer->deadline.cancel();
       peer->channel->close();
@@ -140,32 +185,30 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   // ---- connections -------------------------------------------------------------------------------------------
 
-  void accept() {
-    acceptor->async_accept([weak = weak_from_this()](ErrorCode const& error, tcp::socket socket) {
-      auto const self = weak.lock();
-      if (!self || self->shut) {
-        return;
-      }
-      if (!error) {
-        self->greet(std::move(socket));
-        self->accept();
-        return;
-      }
-      // Out of descriptors, most likely: the backlog keeps the callers while we wait for one to be free.
-      log(Level::warn, "cannot accept a connection: " + error.message());
-      self->accept_pause.expires_after(std::chrono::milliseconds(100));
-      self->accept_pause.async_wait([weak](ErrorCode const& cancelled) {
-        if (auto const again = weak.lock(); again && !cancelled && !again->shut) {
-          again->accept();
-        }
-      });
-    });
+  void accept(std::shared_ptr<Listener> const& listener) {
+    auto const strangers = std::make_shared<Strangers>();
+    listener->accept(
+        [weak = weak_from_this(), strangers](tcp::socket socket) {
+          if (auto const self = weak.lock(); self && !self->shut) {
+            self->greet(std::move(socket), strangers);
+          }
+        },
+        [weak = weak_from_this(), strangers] {
+          Admission const admission = room(*strangers, Clock::now());
+          if (auto const self = weak.lock(); self && admission.goes) {
+            self->forget(*admission.goes);
+          }
+          return admission.hold;
+        });
+    listeners.push_back(listener);
   }
 
-  void greet(tcp::socket socket) {
+  void greet(tcp::socket socket, std::shared_ptr<Strangers> const& strangers) {
     AgentId const id = ++last_id;
     auto const peer = std::make_shared<Peer>(io, std::move(socket));
     peers.emplace(id, peer);
+    strangers->since.emplace(id, Clock::now());
+    peer->among = strangers;
     peer->deadline.expires_after(kHelloDeadline);
     peer->deadline.async_wait([weak = weak_from_this(), id](ErrorCode const& error) {
       if (auto const self = weak.lock(); self && !error) {
@@ -178,18 +221,26 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
         self->received(id, payload);
       }
     };
-    on.closed = [weak = weak_from_this(), id](std::string how) {
+    on.closed = [weak = weak_from_this(), id](std::string how, bool fin) {
       if (auto const self = weak.lock()) {
-        self->lost(id, std::move(how));
+        self->lost(id, std::move(how), fin);
       }
     };
     peer->channel->start(std::move(on));
   }
 
+  static void make_known(AgentId id, Peer& peer) {
+    peer.deadline.cancel();
+    if (peer.among) {
+      peer.among->since.erase(id);
+      peer.among.reset();
+    }
+  }
+
   void erase(std::map<AgentId, std::shared_ptr<Peer>>::iterator it) {
     auto const peer = it->second;
     AgentId const id = it->first;
-    peer->deadline.cancel();
+    make_known(id, *peer);
     peers.erase(it);
     auto const named = members.find(peer->hello.nonce);
     if (named != members.end() && named->second == id) {
@@ -198,7 +249,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (peer->other != 0) {
       peers.at(peer->other)->other = 0;
       if (peer->at == Peer::At::member) {
-        forget(peer->other);  // nobody hears the heartbeats of who is gone
+        forget(peer->other);  // nobody hears the beats of who is gone
       }
     }
   }
@@ -218,36 +269,34 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  void lost(AgentId id, std::string how) {
+  void lost(AgentId id, std::string how, bool fin) {
     auto const it = peers.find(id);
     if (it == peers.end()) {
       return;
     }
-    if (it->second->at == Peer::At::beat && it->second->other != 0) {
-      // Without its second connection nobody is judged by silence; the first one tells about the rest.
-      with_run_of(it->second->other, [](Run& run, AgentId member) { run.unwatch(member); });
-    }
-    RunKey const run = it->second->run;
+    auto const peer = it->second;
     erase(it);
-    feed(run, Lost{id, std::move(how)});
-  }
-
-  template <class Does>
-  void with_run_of(AgentId member, Does does) {
-    if (auto const run = runs.find(peers.at(member)->run); run != runs.end()) {
-      does(*run->second, member);
+    if (peer->at == Peer::At::beat && peer->other != 0 && fin) {
+      feed(peers.at(peer->other)->run, BeatsEnded{peer->other});
     }
+    feed(peer->run, Lost{id, std::move(how)});
   }
 
   void beat(AgentId id, Peer& peer, std::string const& payload) {
-    peer.channel->send(payload);
+    auto const decoded = decode_beat(payload);
+    if (!decoded) {
+      log(Level::error,
+          "beat from " + peer.channel->remote_address() + " not understood: " + decoded.error().message());
+      forget(id);
+      return;
+    }
     if (peer.other == 0 && !pair(id, peer)) {
       return;  // its agent has not joined yet; the deadline runs
     }
-    with_run_of(peer.other, [](Run& run, AgentId member) { run.heard(member); });
+    feed(peers.at(peer.other)->run, Beaten{peer.other, *decoded});
   }
 
-  /// The connection of an agent's heartbeats finds its member; one that it replaces goes.
+  /// The connection of an agent's beats finds its member; one that it replaces goes.
   bool pair(AgentId id, Peer& peer) {
     auto const named = members.find(peer.hello.nonce);
     if (named == members.end()) {
@@ -259,7 +308,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       forget(before);
     }
     peer.other = named->second;
-    peer.deadline.cancel();
+    make_known(id, peer);
     return true;
   }
 
@@ -271,67 +320,84 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     auto const peer = it->second;
     switch (peer->at) {
       case Peer::At::hello: hello(id, *peer, payload); break;
-      case Peer::At::join: join(id, *peer, payload); break;
+      case Peer::At::first: first(id, *peer, payload); break;
       case Peer::At::member: message(id, peer->run, payload); break;
       case Peer::At::beat: beat(id, *peer, payload); break;
+      case Peer::At::will: bury(id, *peer, payload); break;
     }
   }
 
   void hello(AgentId id, Peer& peer, std::string const& payload) {
     auto decoded = decode_hello(payload);
     if (!decoded) {
-      log(Level::warn, "a stranger called: " + decoded.error().message());
+      log(Level::warn, "a stranger called from " + peer.channel->remote_address() + ": " + decoded.error().message());
       forget(id);
       return;
     }
     peer.hello = *std::move(decoded);
-    HelloReply reply;
-    reply.coordinator = config.nonce;
-    reply.run_id = peer.hello.run_id;
-    Place const where = place(table, peer.hello);
-    if (peer.hello.version != kProtocolVersion) {
-      reply.why = HelloReply::Why::other_version;
-      reply.refused = "this coordinator speaks protocol version " + std::to_string(kProtocolVersion) +
-                      ", the agent version " + std::to_string(peer.hello.version);
-    } else if (auto const* other = std::get_if<Elsewhere>(&where)) {
-      reply.why = HelloReply::Why::other_job;
-      reply.refused = other->why;
-    } else if (auto const* belongs = std::get_if<Belongs>(&where)) {
-      reply.run_id = find_run(table, belongs->run)->id;
-      reply.heartbeat_timeout = find_run(table, belongs->run)->terms.heartbeat_timeout;
-    }
+    HelloReply const reply = answer_to(table, peer.hello, config.nonce);
     peer.hello.run_id = reply.run_id;
     peer.channel->send(encode(reply));
     if (reply.why != HelloReply::Why::accepted) {
       forget(id);
       return;
     }
-    peer.at = peer.hello.purpose == Hello::Purpose::beat ? Peer::At::beat : Peer::At::join;
+    switch (peer.hello.purpose) {
+      case Hello::Purpose::agent: peer.at = Peer::At::first; break;
+      case Hello::Purpose::beat: peer.at = Peer::At::beat; break;
+      case Hello::Purpose::will: peer.at = Peer::At::will; break;
+    }
   }
 
-  void join(AgentId id, Peer& peer, std::string const& payload) {
+  /// A caller's first message says whether it joins or follows.
+  void first(AgentId id, Peer& peer, std::string const& payload) {
     auto decoded = decode_to_coordinator(payload);
+    auto* const elector = decoded ? std::get_if<Elector>(&*decoded) : nullptr;
     auto* const join = decoded ? std::get_if<Join>(&*decoded) : nullptr;
-    if (join == nullptr) {
-      log(Level::warn, "a caller did not join: " + (decoded ? "another message came" : decoded.error().message()));
+    bool const follows = peer.hello.asks == Hello::Asks::follow;
+    if (follows ? elector == nullptr : join == nullptr) {
+      log(Level::warn, "a caller from " + peer.channel->remote_address() + " did not " +
+                           (follows ? "say what it knows: " : "join: ") +
+                           (decoded ? "another message came" : decoded.error().message()));
       forget(id);
       return;
     }
-    Place const where = admit(table, peer.hello, *join);
+    NodeInfo& node = follows ? elector->node : join->node;
+    node.hosts = node.incarnation == config.nonce;
+    node.reached_at = peer.channel->local_address();
+    node.calls_from = peer.channel->remote_address();
+    Place const where = follows ? place(table, peer.hello) : admit(table, peer.hello, *join);
     if (auto const* away = std::get_if<TurnedAway>(&where)) {
-      log(Level::info, "refused " + join->node.host + ": " + away->why);
+      log(Level::info, "refused " + node.host + ": " + away->why);
       peer.channel->send(encode(ToAgent(Refused{away->exit_code, away->why})));
       forget(id);
       return;
     }
     auto const* belongs = std::get_if<Belongs>(&where);
+    if (belongs == nullptr && follows) {
+      forget(id);  // the run it means has ended since the hello
+      return;
+    }
     peer.run = belongs != nullptr ? belongs->run : open_run(peer.hello.run_id, *join->terms);
     peer.at = Peer::At::member;
-    peer.deadline.cancel();
+    make_known(id, peer);
     members[peer.hello.nonce] = id;
-    join->node.reached_at = peer.channel->local_address();
-    join->node.calls_from = peer.channel->remote_address();
-    feed(peer.run, Joined{id, std::move(join->node)});
+    feed(peer.run, follows ? Event(Followed{id, std::move(*elector)}) : Event(Joined{id, std::move(node)}));
+  }
+
+  /// The last word of an agent's parent.
+  void bury(AgentId id, Peer& peer, std::string const& payload) {
+    auto const decoded = decode_to_coordinator(payload);
+    auto const* const gone = decoded ? std::get_if<Gone>(&*decoded) : nullptr;
+    auto const from = peer.channel->remote_address();
+    Place const where = place(table, peer.hello);
+    forget(id);
+    if (gone == nullptr) {
+      log(Level::warn, "a last word from " + from + " was not understood" +
+                           (decoded ? std::string() : ": " + decoded.error().message()));
+    } else if (auto const* belongs = std::get_if<Belongs>(&where)) {
+      feed(belongs->run, Buried{*gone});
+    }
   }
 
   void message(AgentId id, RunKey run, std::string const& payload) {
@@ -347,9 +413,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
           using Message = std::decay_t<decltype(concrete)>;
           if constexpr (std::is_same_v<Message, Elector>) {
             feed(run, Followed{id, std::move(concrete)});
-          } else if constexpr (std::is_same_v<Message, Gone>) {
-            feed(run, Buried{concrete});
-          } else if constexpr (!std::is_same_v<Message, Join>) {
+          } else if constexpr (!std::is_same_v<Message, Join> && !std::is_same_v<Message, Gone>) {
             feed(run, Said{id, std::move(concrete)});
           }
         },
@@ -369,10 +433,11 @@ Result<std::uint16_t> Coordinator::listen(std::vector<std::uint16_t> const& port
   std::string tried;
   ErrorCode error;
   for (std::uint16_t const port : ports) {
-    impl_->acceptor = listen_on(impl_->io, port, impl_->config.loopback_only, error);
-    if (impl_->acceptor) {
-      impl_->accept();
-      return impl_->acceptor->local_endpoint(error).port();
+    auto const listener = std::make_shared<Listener>(impl_->io);
+    error = listener->open(port, impl_->config.loopback_only);
+    if (!error) {
+      impl_->accept(listener);
+      return listener->port();
     }
     tried += (tried.empty() ? "" : ", ") + std::to_string(port);
   }
@@ -380,8 +445,38 @@ Result<std::uint16_t> Coordinator::listen(std::vector<std::uint16_t> const& port
               error.value());
 }
 
+Result<void> Coordinator::listen_also(os::UniqueFd socket) {
+  auto const listener = std::make_shared<Listener>(impl_->io);
+  if (auto const error = listener->adopt(std::move(socket)); error) {
+    return fail(Errc::io, "cannot listen on the standby port: " + error.message(), error.value());
+  }
+  impl_->accept(listener);
+  return {};
+}
+
 void Coordinator::open_run(std::string const& run_id, Terms const& terms) {
-  impl_->open_run(run_id, terms);
+  impl_->own = impl_->open_run(run_id, terms);
+}
+
+void Coordinator::standby(std::string const& run_id, Terms const& terms) {
+  impl_->own = impl_->open_run(run_id, terms, true);
+}
+
+void Coordinator::stand(Stand candidacy) {
+  impl_->stand(std::move(candidacy));
+}
+
+void Coordinator::withdraw(std::string why) {
+  impl_->feed(impl_->own, Withdraw{std::move(why)});
+}
+
+void Coordinator::rename(std::string nonce) {
+  impl_->config.nonce = std::move(nonce);
+}
+
+bool Coordinator::leads() const {
+  auto const* const entry = find_run(impl_->table, impl_->own);
+  return entry != nullptr && !entry->standby;
 }
 
 void Coordinator::quit(int signal) {

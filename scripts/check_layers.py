@@ -29,6 +29,7 @@ SHELLS = {
     "src/store/poller": "the stores' event loop",
     "src/store/store_listen": "the stores' listening sockets",
     "src/store/store_server": "the stores' thread and connections",
+    "rendezvous/beat_line": "an agent's connection for beats",
     "rendezvous/channel": "one framed connection",
     "rendezvous/client": "an agent's calls to the coordinator",
     "rendezvous/listener": "the coordinator's listening socket",
@@ -61,7 +62,7 @@ SHELLS = {
 # Heavy headers, and who may include them.
 HEAVY = {
     r"boost/(asio|process)": {
-        "src/os/asio_impl.cpp", "rendezvous/channel.hpp", "rendezvous/channel.cpp", "rendezvous/client.cpp",
+        "src/os/asio_impl.cpp", "rendezvous/beat_line.hpp", "rendezvous/beat_line.cpp", "rendezvous/channel.hpp", "rendezvous/channel.cpp", "rendezvous/client.cpp",
         "rendezvous/listener.hpp", "rendezvous/listener.cpp", "rendezvous/run.cpp",
         "rendezvous/server.cpp", "rendezvous/silence_watch.cpp",
         "launcher/agent.cpp", "launcher/end_watch.cpp", "launcher/rendezvous_host.cpp", "launcher/supervisor.cpp",
