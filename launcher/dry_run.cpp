@@ -71,6 +71,23 @@ std::string slurm_text(Options const& options, JobTopology const& topology, Envi
   return "";
 }
 
+/// When a node counts as lost, and what the others do then.
+std::string loss_text(Options const& options, JobTopology const& topology) {
+  std::string const when = options.heartbeat_timeout == Millis{0}
+                               ? "when its connection ends"
+                               : "after " + seconds_text(options.heartbeat_timeout) + " of silence";
+  if (topology.min_nodes == topology.max_nodes && topology.expected_nodes.value_or(0) <= topology.max_nodes) {
+    return when + "; the size is fixed: the job ends";
+  }
+  std::string const least = "; at least " + std::to_string(topology.min_nodes) + " go on: ";
+  if (options.quorum == Quorum::none) {
+    return when + least + "every side of a cut by itself (--quorum none)";
+  }
+  return when + least + "the majority, of two halves " +
+         (options.fence_dir.empty() ? "that of group rank 0"
+                                    : "the first to claim a file in " + printable(options.fence_dir));
+}
+
 std::string topology_text(Options const& options, JobTopology const& topology, NodeFacts const& facts) {
   std::string text = "job          " + topology.run_id + " (" + source_text(topology.source) + ")\n";
   text += "nodes        " + nodes_text(topology) + "\n";
@@ -87,6 +104,9 @@ std::string topology_text(Options const& options, JobTopology const& topology, N
           (topology.meeting.loopback_only ? ", from this host only\n" : "\n");
   text += "hosted by    " + host_text(topology) + "\n";
   text += "workers      " + std::to_string(facts.workers) + " on this node, " + std::to_string(facts.cpus) + " CPUs\n";
+  if (topology.max_nodes > 1) {
+    text += "node lost    " + loss_text(options, topology) + "\n";
+  }
   if (!options.health_check.empty()) {
     text +=
         "health check " + printable(options.health_check) + " (" + seconds_text(options.health_check_timeout) + ")\n";

@@ -19,6 +19,7 @@
 #include "launcher/slurm_env.hpp"
 #include "launcher/visible_devices.hpp"
 #include "rendezvous/verdict.hpp"
+#include "src/os/hard_link.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
@@ -163,6 +164,11 @@ Result<launcher::AgentConfig> prepare(launcher::Options options, launcher::Envir
   config.cpus = launcher::choose_cpu_mode(config.options, environment, config.facts.workers);
   config.environment = environment;
   config.nonce = random_hex(16);
+  if (!config.options.fence_dir.empty()) {
+    if (auto const usable = os::probe_hard_links(config.options.fence_dir, config.nonce); !usable) {
+      return fail(Errc::usage, "--fence " + usable.error().context);
+    }
+  }
   config.colour = isatty(STDERR_FILENO) != 0;
   notes = config.options.notes;
   notes.insert(notes.end(), trouble.begin(), trouble.end());

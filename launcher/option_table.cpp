@@ -53,6 +53,26 @@ Result<std::chrono::milliseconds> parse_delay(Text text) {
   return parse_seconds(text, false);
 }
 
+/// Shorter silences than a second cannot be told from a busy machine.
+Result<std::chrono::milliseconds> parse_heartbeat(Text text) {
+  auto const timeout = parse_seconds(text, true);
+  if (timeout && *timeout != Millis{0} && *timeout < Millis{1000}) {
+    return expected("at least 1 second is expected, or 0 for never");
+  }
+  return timeout;
+}
+
+Result<Quorum> parse_quorum(Text text) {
+  return text == "majority" ? Result<Quorum>(Quorum::majority)
+         : text == "none"   ? Result<Quorum>(Quorum::none)
+                            : Result<Quorum>(expected("majority or none is expected"));
+}
+
+Result<bool> parse_scale_out(Text text) {
+  return text == "now" || text == "at-restart" ? Result<bool>(text == "now")
+                                               : Result<bool>(expected("now or at-restart is expected"));
+}
+
 Result<std::string> parse_text(Text text) {
   return text.empty() ? Result<std::string>(expected("a value is expected")) : Result<std::string>(text);
 }
@@ -145,6 +165,7 @@ Result<void> note_start_method(Options& options, Text text) {
 
 constexpr char const* kNodes = "Nodes and workers (under srun none of these is needed)";
 constexpr char const* kSupervision = "Supervision";
+constexpr char const* kElastic = "Nodes that are lost or come late (the same on all nodes)";
 constexpr char const* kOutput = "Output";
 constexpr char const* kProgram = "Program";
 
@@ -181,14 +202,14 @@ constexpr std::array kRows = {
 
     OptionRow{kSupervision, "", "--max-restarts", "N", "restarts of the whole job after worker failures [3]",
               set<parse_number<1'000'000>, &Options::max_restarts>},
+    OptionRow{kSupervision, "", "--restart-window", "SECONDS", "count restarts within it only [0: the whole job]",
+              set<parse_grace, &Options::restart_window>},
     OptionRow{kSupervision, "", "--shutdown-timeout", "SECONDS", "from SIGTERM to SIGKILL when the job is stopped [30]",
               set<parse_grace, &Options::shutdown_timeout>, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
     OptionRow{kSupervision, "", "--restart-timeout", "SECONDS", "the same for the survivors of a failure [5]",
               set<parse_grace, &Options::restart_timeout>},
     OptionRow{kSupervision, "", "--kill-timeout", "SECONDS", "after SIGKILL, until a process counts as unkillable [60]",
               set<parse_grace, &Options::kill_timeout>},
-    OptionRow{kSupervision, "", "--heartbeat-timeout", "SECONDS", "until a silent node counts as lost; 0: never [5]",
-              set<parse_grace, &Options::heartbeat_timeout>},
     OptionRow{kSupervision, "", "--health-check", "CMD",
               "run on every node before each generation; failing sets it aside",
               set<parse_any, &Options::health_check>},
@@ -212,6 +233,17 @@ constexpr std::array kRows = {
               set<parse_stdin, &Options::stdin_mode>},
     OptionRow{kSupervision, "", "--slurm-env", "MODE", "SLURM_* of workers: per-worker, keep or clear [per-worker]",
               set<parse_slurm_env, &Options::slurm_env>},
+
+    OptionRow{kElastic, "", "--heartbeat-timeout", "SECONDS", "until a silent node counts as lost; 0: never [5]",
+              set<parse_heartbeat, &Options::heartbeat_timeout>},
+    OptionRow{kElastic, "", "--quorum", "majority|none", "none: no vote; after a cut both sides may run [majority]",
+              set<parse_quorum, &Options::quorum>},
+    OptionRow{kElastic, "", "--fence", "DIR", "shared by all: of two halves the first to claim it goes on",
+              set<parse_text, &Options::fence_dir>},
+    OptionRow{kElastic, "", "--scale-out", "now|at-restart", "when nodes that come late are let in [now]",
+              set<parse_scale_out, &Options::scale_out_now>},
+    OptionRow{kElastic, "", "--join-window", "SECONDS", "wait for MAX once MIN are there [5; first under Slurm 60]",
+              set<parse_grace, &Options::join_window>},
 
     OptionRow{kOutput, "", "--log-dir", "DIR", "directory of the workers' files; /dev/null: no files [temporary]",
               set<parse_any, &Options::log_dir>},

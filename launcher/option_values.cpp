@@ -67,6 +67,18 @@ Result<void> set_rank(Options& options, std::string const& value) {
   return {};
 }
 
+/// --join-window says the same and wins.
+Result<void> set_join_window(Options& options, std::string const& value) {
+  auto const window = parse_seconds(value, false);
+  if (!window) {
+    return window.error();
+  }
+  if (!options.join_window) {
+    options.join_window = *window;
+  }
+  return {};
+}
+
 Result<void> check_store_type(Options& /*options*/, std::string const& value) {
   return lower(value) == "tcp" ? Result<void>() : Result<void>(expected("only tcp is supported"));
 }
@@ -78,7 +90,7 @@ constexpr std::array kConfKeys = {
     ConfKey{"join_timeout", set<parse_timeout, &Options::join_timeout>, ""},
     ConfKey{"keep_alive_interval", check_seconds, "a lost agent is noticed by its connections"},
     ConfKey{"keep_alive_max_attempt", check_count, "a lost agent is noticed by its connections"},
-    ConfKey{"last_call_timeout", set<parse_timeout, &Options::join_window>, ""},
+    ConfKey{"last_call_timeout", set_join_window, ""},
     ConfKey{"rank", set_rank, ""},
     ConfKey{"read_timeout", check_seconds, "agents do not use the store to meet"},
     ConfKey{"store_type", check_store_type, "tcp is the only store"},

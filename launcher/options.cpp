@@ -182,6 +182,19 @@ Result<void> check(Options& options) {
   if (options.numa_binding != CpuMode::none && options.cpu_bind) {
     return fail(Errc::usage, "--numa-binding and --cpu-bind exclude each other: drop one of them");
   }
+  if (options.quorum == Quorum::none && !options.fence_dir.empty()) {
+    return fail(Errc::usage,
+                "--fence and --quorum none exclude each other: a fence breaks ties in a vote; drop one of them");
+  }
+  if (!options.fence_dir.empty() && options.heartbeat_timeout == Millis{0}) {
+    return fail(Errc::usage,
+                "--fence needs --heartbeat-timeout above 0: without heartbeats nobody votes; drop one of them");
+  }
+  if (options.quorum == Quorum::none) {
+    options.notes.emplace_back(
+        "--quorum none: after a cut of the network every side goes on by itself: two generations of one number may "
+        "run at once, restarts are counted on each side, and whichever saves last overwrites the other's checkpoint");
+  }
   if (options.program.empty()) {
     return fail(Errc::usage,
                 "no program given\nusage: cxxrun [options] program [arguments]   (cxxrun --help lists the options)");

@@ -46,6 +46,9 @@ enum class StdinMode { null, rank0 };
 /// --slurm-env: what workers find in SLURM_*: their own numbers, those of the task that carries them, or nothing.
 enum class SlurmEnv { per_worker, keep, clear };
 
+/// --quorum: who is asked before a side of a cut goes on. docs/election.md
+enum class Quorum { majority, none };
+
 /// How workers are bound to CPUs: --cpu-bind (none, share) or --numa-binding (the others). docs/binding.md
 enum class CpuMode { none, share, node, socket, exclusive, core_complex };
 
@@ -72,8 +75,12 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::chrono::milliseconds restart_timeout{5'000};
   std::chrono::milliseconds kill_timeout{60'000};
   std::chrono::milliseconds heartbeat_timeout{5'000};
+  Quorum quorum = Quorum::majority;
+  std::string fence_dir;  ///< "" = none: of two halves the one with group rank 0 goes on
+  bool scale_out_now = true;
+  std::chrono::milliseconds restart_window{0};           ///< 0 = the job's whole life
   std::chrono::milliseconds join_timeout{600'000};       ///< rdzv_conf join_timeout
-  std::optional<std::chrono::milliseconds> join_window;  ///< rdzv_conf last_call_timeout
+  std::optional<std::chrono::milliseconds> join_window;  ///< --join-window, else rdzv_conf last_call_timeout
   std::string health_check;                              ///< command for /bin/sh -c; "" = none
   std::chrono::milliseconds health_check_timeout{60'000};
   std::optional<CheckpointSignal> checkpoint_signal;

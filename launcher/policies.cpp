@@ -5,6 +5,7 @@
 namespace cxxrun::launcher {
 namespace {
 
+using rendezvous::Tie;
 using Asks = rendezvous::Hello::Asks;
 
 // Under Slurm containers start unevenly; elsewhere late nodes simply enter the running job.
@@ -36,6 +37,9 @@ rendezvous::Terms terms_of(Options const& options, JobTopology const& topology) 
     terms.ack_timeout += options.health_check_timeout + options.kill_timeout;
   }
   terms.heartbeat_timeout = options.heartbeat_timeout;
+  terms.tie = options.quorum == Quorum::none ? Tie::none : options.fence_dir.empty() ? Tie::rank : Tie::fence;
+  terms.scale_out_now = options.scale_out_now;
+  terms.restart_window = options.restart_window;
   terms.agent_store = options.agent_store;
   terms.master_port = topology.master_port;
   return terms;

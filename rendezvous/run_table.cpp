@@ -81,6 +81,15 @@ Elsewhere elsewhere(RunTable const& table, std::string const& id) {
                                                           : "this is job " + table.runs.back().id + ", not " + id};
 }
 
+char const* option_of(Tie tie) {
+  switch (tie) {
+    case Tie::rank: return "--quorum majority";
+    case Tie::fence: return "--fence";
+    case Tie::none: return "--quorum none";
+  }
+  return "";
+}
+
 /// What two agents of one run may not want differently, in one line that names the option; "" when they agree.
 std::string disagreement(Terms const& run, Terms const& agent) {
   auto const range = [](Terms const& terms) {
@@ -99,6 +108,16 @@ std::string disagreement(Terms const& run, Terms const& agent) {
   }
   if (run.heartbeat_timeout != agent.heartbeat_timeout) {
     return line("--heartbeat-timeout", seconds_text(run.heartbeat_timeout), seconds_text(agent.heartbeat_timeout));
+  }
+  if (run.tie != agent.tie) {
+    return std::string(option_of(run.tie)) + " holds in this run but " + option_of(agent.tie) +
+           " here: give the same to every agent, or --join JOBID to an agent that is added";
+  }
+  if (run.scale_out_now != agent.scale_out_now) {
+    return line("--scale-out", run.scale_out_now ? "now" : "at-restart", agent.scale_out_now ? "now" : "at-restart");
+  }
+  if (run.restart_window != agent.restart_window) {
+    return line("--restart-window", seconds_text(run.restart_window), seconds_text(agent.restart_window));
   }
   if (run.agent_store != agent.agent_store) {
     return line("--agent-store", run.agent_store ? "on" : "off", agent.agent_store ? "on" : "off");

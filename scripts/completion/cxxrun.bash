@@ -4,7 +4,7 @@ _cxxrun() {
   local flags="--standalone --requeue --module --no-python --dry-run --version --help"
   local valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank
     --master-addr --master-port --local-addr --cpu-bind --numa-binding --max-restarts --shutdown-timeout --restart-timeout
-    --kill-timeout --heartbeat-timeout --health-check --health-check-timeout --checkpoint-signal
+    --kill-timeout --restart-window --heartbeat-timeout --quorum --fence --scale-out --join-window --health-check --health-check-timeout --checkpoint-signal
     --time-limit --max-requeues --progress-path --role --agent-store
     --stdin --slurm-env --log-dir --redirects --tee --local-ranks-filter --log-level --monitor-interval --start-method"
   COMPREPLY=()
@@ -26,6 +26,8 @@ _cxxrun() {
     --nproc-per-node) COMPREPLY=($(compgen -W "auto gpu cpu" -- "$cur")) ;;
     --rdzv-backend) COMPREPLY=($(compgen -W "static c10d" -- "$cur")) ;;
     --agent-store) COMPREPLY=($(compgen -W "on off" -- "$cur")) ;;
+    --quorum) COMPREPLY=($(compgen -W "majority none" -- "$cur")) ;;
+    --scale-out) COMPREPLY=($(compgen -W "now at-restart" -- "$cur")) ;;
     --cpu-bind) COMPREPLY=($(compgen -W "share none" -- "$cur")) ;;
     --numa-binding) COMPREPLY=($(compgen -W "node socket exclusive core-complex" -- "$cur")) ;;
     --stdin) COMPREPLY=($(compgen -W "null rank0" -- "$cur")) ;;
@@ -34,7 +36,7 @@ _cxxrun() {
     --start-method) COMPREPLY=($(compgen -W "spawn fork forkserver" -- "$cur")) ;;
     --redirects | --tee | -r | -t) COMPREPLY=($(compgen -W "0 1 2 3" -- "$cur")) ;;
     --rdzv-endpoint | --master-addr | --local-addr) COMPREPLY=($(compgen -A hostname -- "$cur")) ;;
-    --log-dir) COMPREPLY=($(compgen -d -- "$cur")) ;;
+    --log-dir | --fence) COMPREPLY=($(compgen -d -- "$cur")) ;;
     *)
       case " ${valued//$'\n'/ } " in *" ${prev//_/-} "*) return ;; esac
       if [[ $cur == -* ]]; then

@@ -45,6 +45,14 @@ class BadInput(JobCase):
         for value in ("3:2", "0", "-1", "a", "1:2:3", "2:", ":2", "", "99999999999999999999"):
             self.check(USAGE, ["--nnodes"], f"--nnodes={value}", "--rdzv-endpoint", f"127.0.0.1:{self.port}")
 
+    def test_fences_that_cannot_hold(self):
+        self.check(USAGE, ["--fence", "--quorum none"], "--fence", self.dir, "--quorum=none")
+        self.check(USAGE, ["--fence", "--heartbeat-timeout"], "--fence", self.dir, "--heartbeat_timeout=0")
+        self.check(USAGE, ["--fence", "/nowhere", "must exist"], "--fence", "/nowhere")
+        self.check(USAGE, ["--fence", "not a directory"], "--fence", __file__)
+        self.check(USAGE, ["--fence", "/proc: cannot make a file there"], env={"PET_FENCE": "/proc"})
+        self.assertEqual([name for name in os.listdir(self.dir) if name.startswith(".cxxrun")], [])
+
     def test_several_nodes_without_a_place_to_meet(self):
         self.check(USAGE, ["--nnodes 2", "--rdzv-endpoint"], "--nnodes", "2")
 

@@ -56,6 +56,11 @@ std::string sample(std::string const& name) {
                                                       {"--shutdown-timeout", "9"},
                                                       {"--restart-timeout", "9"},
                                                       {"--heartbeat-timeout", "2.5"},
+                                                      {"--quorum", "none"},
+                                                      {"--fence", "d"},
+                                                      {"--scale-out", "at-restart"},
+                                                      {"--join-window", "9"},
+                                                      {"--restart-window", "9"},
                                                       {"--kill-timeout", "9"},
                                                       {"--checkpoint-signal", "USR1@9"},
                                                       {"--time-limit", "9"},
@@ -201,6 +206,34 @@ TEST_CASE("options: no program is one line and the usage", "[unit]") {
 
 TEST_CASE("options: -m and --no-python exclude each other", "[unit]") {
   CHECK(mistake({"-m", "--no-python", "p"}).starts_with("-m and --no-python exclude each other"));
+}
+
+TEST_CASE("options: a fence breaks ties in a vote, so it needs one", "[unit]") {
+  CHECK(mistake({"--fence", "d", "--quorum", "none", "p"}).starts_with("--fence and --quorum none exclude each other"));
+  CHECK(mistake({"--fence", "d", "--heartbeat-timeout", "0", "p"}).starts_with("--fence needs --heartbeat-timeout"));
+  CHECK(mistake({"--fence=", "p"}) == "--fence : a value is expected");
+}
+
+TEST_CASE("options: --quorum none says at the start what it voids", "[unit]") {
+  CHECK(parsed({"--quorum", "majority", "p"}).notes.empty());
+  auto const notes = parsed({"--quorum", "none", "p"}).notes;
+  REQUIRE(notes.size() == 1);
+  CHECK(notes[0].starts_with("--quorum none: after a cut of the network every side goes on by itself"));
+  CHECK(mistake({"--quorum", "half", "p"}) == "--quorum half: majority or none is expected");
+}
+
+TEST_CASE("options: --heartbeat-timeout is 0, or at least a second", "[unit]") {
+  CHECK(parsed({"--heartbeat-timeout", "1", "p"}).heartbeat_timeout == std::chrono::seconds(1));
+  CHECK(parsed({"--heartbeat-timeout", "0", "p"}).heartbeat_timeout == std::chrono::seconds(0));
+  CHECK(mistake({"--heartbeat-timeout", "0.9", "p"}) ==
+        "--heartbeat-timeout 0.9: at least 1 second is expected, or 0 for never");
+}
+
+TEST_CASE("options: --join-window wins over last_call_timeout, and may be nothing", "[unit]") {
+  CHECK(parsed({"--join-window", "0", "--rdzv-conf", "last_call_timeout=7", "p"}).join_window ==
+        std::chrono::seconds(0));
+  CHECK(parsed({"--rdzv-conf", "last_call_timeout=7", "p"}).join_window == std::chrono::seconds(7));
+  CHECK(mistake({"--scale-out", "never", "p"}) == "--scale-out never: now or at-restart is expected");
 }
 
 TEST_CASE("options: options without effect say why", "[unit]") {
