@@ -1,0 +1,400 @@
+// A crowd of agents as far as the coordinator can tell: one process, one thread, real sockets and the real messages,
+// no workers. tests/bench/crowd_bench.py starts the coordinator and makes the table.
+//
+// Usage: crowd_bench PORT AGENTS TERMS_NODES RUN_ID HEARTBEAT_MS IDLE_SECONDS PID [lose]
+//   TERMS_NODES  --nnodes of the run; more than AGENTS when others take part as well
+//   PID          of the coordinator, whose processor time and memory are told
+//   lose         afterwards one of the crowd ends, and the others wait for their next generation
+// Prints one JSON object. Exit code 1 and a line on stderr when the job does not form.
+#include <arpa/inet.h>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <memory>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string>
+#include <string_view>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <vector>
+
+#include "rendezvous/messages.hpp"
+#include "src/os/fd.hpp"
+#include "src/wire/frame.hpp"
+
+namespace {
+
+using namespace cxxrun;              // NOLINT(google-build-using-namespace)
+using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
+using Steady = std::chrono::steady_clock;
+
+constexpr std::size_t kPerAddress = 20'000;  // local ports of one address are fewer than a crowd's connections
+constexpr auto kPatience = std::chrono::seconds(60);
+
+struct Arguments {
+  std::uint16_t port = 0;
+  std::size_t agents = 0;
+  std::uint32_t nodes = 0;
+  std::string run_id;
+  Millis heartbeat{0};
+  double idle_s = 0;
+  std::string pid;
+  bool lose = false;
+};
+
+[[noreturn]] void give_up(std::string const& why) {
+  std::fprintf(stderr, "crowd_bench: %s\n", why.c_str());
+  std::exit(1);
+}
+
+double seconds_since(Steady::time_point begin) {
+  return std::chrono::duration<double>(Steady::now() - begin).count();
+}
+
+OwnTime own_time() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Steady::now().time_since_epoch()).count();
+}
+
+struct Connection {
+  os::UniqueFd fd;
+  wire::FrameReader reader;
+  bool connected = false;
+  bool greeted = false;
+};
+
+struct Agent {
+  Connection main;
+  Connection beats;
+  std::uint64_t ready = 0;    // generation that it has acknowledged
+  std::uint64_t running = 0;  // generation that it was told to start
+  OwnTime echo = 0;           // of the coordinator's last answer to a beat
+};
+
+/// What the kernel says of the coordinator.
+struct Usage {
+  double cpu_s = 0;
+  double rss_mb = 0;
+  double peak_mb = 0;
+};
+
+Usage usage_of(std::string const& pid) {
+  Usage usage;
+  std::ifstream stat("/proc/" + pid + "/stat");
+  std::string text((std::istreambuf_iterator<char>(stat)), {});
+  if (auto const name = text.rfind(')'); name != std::string::npos) {
+    unsigned long user = 0;
+    unsigned long system = 0;
+    std::sscanf(text.c_str() + name + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system);
+    usage.cpu_s = static_cast<double>(user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+  std::ifstream status("/proc/" + pid + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmRSS:")) {
+      usage.rss_mb = std::strtod(line.c_str() + 6, nullptr) / 1024;
+    } else if (line.starts_with("VmHWM:")) {
+      usage.peak_mb = std::strtod(line.c_str() + 6, nullptr) / 1024;
+    }
+  }
+  return usage;
+}
+
+class Crowd {
+ public:
+  explicit Crowd(Arguments arguments)
+      : arguments_(std::move(arguments)), epoll_(::epoll_create1(EPOLL_CLOEXEC)), agents_(arguments_.agents) {}
+
+  /// All call at once; returns when the last one has been told to start generation `number`.
+  void form() {
+    for (std::size_t i = 0; i < agents_.size(); ++i) {
+      call(i, false);
+    }
+    run_until([this] { return started_ == agents_.size(); }, "the job has formed");
+  }
+
+  /// One agent ends with everything that it has; the others get a generation without it.
+  void lose_one() {
+    agents_.back().main.fd.reset();
+    agents_.back().beats.fd.reset();
+    std::uint64_t const before = agents_.front().running;
+    started_ = 0;
+    run_until([&] { return started_ == agents_.size() - 1 && agents_.front().running > before; }, "the others go on");
+  }
+
+  void idle() {
+    auto const end =
+        Steady::now() + std::chrono::duration_cast<Steady::duration>(std::chrono::duration<double>(arguments_.idle_s));
+    run_until([end] { return Steady::now() >= end; }, "nothing", true);
+  }
+
+  [[nodiscard]] std::uint64_t bytes() const { return sent_ + received_; }
+  [[nodiscard]] std::uint64_t sent() const { return sent_; }
+  [[nodiscard]] std::uint64_t beats() const { return beats_sent_; }
+
+ private:
+  template <class Until>
+  void run_until(Until until, char const* what, bool quiet = false) {
+    auto const deadline = Steady::now() + kPatience;
+    std::vector<epoll_event> events(1024);
+    while (!until()) {
+      if (!quiet && Steady::now() > deadline) {
+        give_up(std::string("not within a minute: ") + what + "; " + std::to_string(started_) + " of " +
+                std::to_string(agents_.size()) + " started");
+      }
+      int const n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 1);
+      for (int k = 0; k < n; ++k) {
+        auto const& event = events[static_cast<std::size_t>(k)];
+        serve(event.data.u64 / 2, event.data.u64 % 2 == 1, event.events);
+      }
+      send_due_beats();
+    }
+  }
+
+  void call(std::size_t i, bool for_beats) {
+    Connection& connection = for_beats ? agents_[i].beats : agents_[i].main;
+    connection.fd = os::UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!connection.fd) {
+      give_up("no descriptor is left: " + std::string(std::strerror(errno)));
+    }
+    int const yes = 1;
+    (void)::setsockopt(connection.fd.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    (void)::setsockopt(connection.fd.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &yes, sizeof yes);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1 + static_cast<std::uint32_t>(2 * i / kPerAddress));
+    if (::bind(connection.fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+      give_up("cannot bind: " + std::string(std::strerror(errno)));
+    }
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(arguments_.port);
+    if (::connect(connection.fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 &&
+        errno != EINPROGRESS) {
+      give_up("cannot connect: " + std::string(std::strerror(errno)));
+    }
+    epoll_event event{};
+    event.events = EPOLLIN | EPOLLOUT;
+    event.data.u64 = 2 * i + (for_beats ? 1 : 0);
+    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.fd.get(), &event);
+  }
+
+  void send(Connection const& connection, std::string const& payload) {
+    std::string const bytes = wire::frame(payload);
+    if (::send(connection.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size())) {
+      give_up("a frame did not go out at once: " + std::string(std::strerror(errno)));
+    }
+    sent_ += bytes.size();
+  }
+
+  [[nodiscard]] std::string incarnation(std::size_t i) const { return arguments_.run_id + "-" + std::to_string(i); }
+
+  void serve(std::size_t i, bool for_beats, std::uint32_t what) {
+    Connection& connection = for_beats ? agents_[i].beats : agents_[i].main;
+    if (!connection.fd) {
+      return;
+    }
+    if (!connection.connected && (what & (EPOLLOUT | EPOLLERR | EPOLLHUP)) != 0) {
+      connected(i, for_beats, connection);
+    }
+    if ((what & EPOLLIN) == 0) {
+      return;
+    }
+    char chunk[16384];
+    ssize_t const n = ::recv(connection.fd.get(), chunk, sizeof chunk, 0);
+    if (n == 0 || (n < 0 && errno != EAGAIN)) {
+      give_up("the coordinator ended the connection of agent " + std::to_string(i));
+    }
+    if (n > 0) {
+      received_ += static_cast<std::uint64_t>(n);
+      connection.reader.feed({chunk, static_cast<std::size_t>(n)});
+    }
+    for (auto next = connection.reader.next(); next && next->has_value(); next = connection.reader.next()) {
+      for_beats ? beat_answered(i, **next) : heard(i, **next);
+    }
+  }
+
+  void connected(std::size_t i, bool for_beats, Connection& connection) {
+    int error = 0;
+    socklen_t size = sizeof error;
+    (void)::getsockopt(connection.fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    if (error != 0) {
+      give_up("cannot connect: " + std::string(std::strerror(error)));
+    }
+    connection.connected = true;
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = 2 * i + (for_beats ? 1 : 0);
+    (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
+    Hello hello;
+    hello.run_id = arguments_.run_id;
+    hello.nonce = incarnation(i);
+    hello.purpose = for_beats ? Hello::Purpose::beat : Hello::Purpose::agent;
+    hello.asks = Hello::Asks::open;
+    send(connection, encode(hello));
+  }
+
+  void heard(std::size_t i, std::string const& payload) {
+    Agent& agent = agents_[i];
+    if (!agent.main.greeted) {
+      auto const reply = decode_hello_reply(payload);
+      if (!reply || reply->why != HelloReply::Why::accepted) {
+        give_up("refused: " + payload);
+      }
+      agent.main.greeted = true;
+      join(i);
+      return;
+    }
+    auto const message = decode_to_agent(payload);
+    if (!message) {
+      give_up("not understood: " + payload);
+    }
+    if (auto const* prepare = std::get_if<Prepare>(&*message)) {
+      agent.ready = prepare->generation.number;
+      send(agent.main, encode(ToCoordinator(Ack{agent.ready, prepare->sent, own_time()})));
+    } else if (auto const* start = std::get_if<Start>(&*message)) {
+      agent.running = start->number;
+      ++started_;
+    } else if (auto const* stop = std::get_if<Stop>(&*message)) {
+      send(agent.main, encode(ToCoordinator(Stopped{stop->number, {}, {}})));
+    } else if (auto const* propose = std::get_if<Propose>(&*message)) {
+      send(agent.main, encode(ToCoordinator(Accepted{propose->decree.after, propose->ballot, propose->ballot})));
+    } else if (std::holds_alternative<Finished>(*message) || std::holds_alternative<Refused>(*message)) {
+      give_up("the coordinator says: " + payload);
+    }
+  }
+
+  void join(std::size_t i) {
+    Join join;
+    join.node.node_index = static_cast<std::uint32_t>(i + (arguments_.nodes - arguments_.agents));
+    join.node.incarnation = incarnation(i);
+    join.node.host = "node" + std::to_string(100'000 + i);
+    Terms terms;
+    terms.min_nodes = arguments_.lose ? 1 : arguments_.nodes;
+    terms.max_nodes = arguments_.nodes;
+    terms.expected_nodes = arguments_.nodes;
+    terms.heartbeat_timeout = arguments_.heartbeat;
+    join.terms = terms;
+    send(agents_[i].main, encode(ToCoordinator(join)));
+    if (arguments_.heartbeat.count() > 0) {
+      call(i, true);
+    }
+  }
+
+  // ---- beats: one agent after another, so that they spread over the period --------------------------------------
+
+  struct Due {
+    std::size_t agent;
+    Steady::time_point at;
+  };
+
+  void beat_answered(std::size_t i, std::string const& payload) {
+    Agent& agent = agents_[i];
+    if (!agent.beats.greeted) {
+      agent.beats.greeted = true;
+      beat(i);
+      return;
+    }
+    if (auto const ack = decode_beat_ack(payload)) {
+      agent.echo = ack->sent;
+    }
+  }
+
+  void beat(std::size_t i) {
+    send(agents_[i].beats, encode(Beat{own_time(), agents_[i].echo, agents_[i].running}));
+    ++beats_sent_;
+    due_.push_back({i, Steady::now() + arguments_.heartbeat / 10});
+  }
+
+  void send_due_beats() {
+    auto const now = Steady::now();
+    while (!due_.empty() && due_.front().at <= now) {
+      std::size_t const i = due_.front().agent;
+      due_.pop_front();
+      if (agents_[i].beats.fd) {
+        beat(i);
+      }
+    }
+  }
+
+  Arguments arguments_;
+  os::UniqueFd epoll_;
+  std::vector<Agent> agents_;
+  std::deque<Due> due_;
+  std::size_t started_ = 0;
+  std::uint64_t sent_ = 0;
+  std::uint64_t received_ = 0;
+  std::uint64_t beats_sent_ = 0;
+};
+
+void raise_descriptors(std::size_t wanted) {
+  rlimit limit{};
+  (void)::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < wanted) {
+    give_up("this needs " + std::to_string(wanted) + " descriptors (ulimit -n), and " + std::to_string(limit.rlim_cur) +
+            " are allowed");
+  }
+}
+
+int measure(Arguments const& arguments) {
+  raise_descriptors((arguments.heartbeat.count() > 0 ? 2 : 1) * arguments.agents + 50);
+  Crowd crowd(arguments);
+  Usage const before = usage_of(arguments.pid);
+  auto begin = Steady::now();
+  crowd.form();
+  double const formed_s = seconds_since(begin);
+  Usage const after = usage_of(arguments.pid);
+  auto const forming_bytes = static_cast<double>(crowd.bytes());
+
+  double lost_s = 0;
+  double lost_bytes = 0;
+  if (arguments.lose) {
+    begin = Steady::now();
+    crowd.lose_one();
+    lost_s = seconds_since(begin);
+    lost_bytes = static_cast<double>(crowd.bytes()) - forming_bytes;
+  }
+
+  auto const idle_from = crowd.bytes();
+  auto const beats_from = crowd.beats();
+  Usage const idle_before = usage_of(arguments.pid);
+  begin = Steady::now();
+  crowd.idle();
+  double const idle_s = seconds_since(begin);
+  Usage const idle_after = usage_of(arguments.pid);
+  auto const per_agent = static_cast<double>(arguments.agents);
+  std::printf(
+      "{\"formed_s\": %.4f, \"bytes_per_agent\": %.0f, \"cpu_s\": %.3f, \"rss_mb\": %.1f, \"peak_mb\": %.1f, "
+      "\"lost_s\": %.4f, \"lost_bytes_per_agent\": %.0f, \"idle_kb_s\": %.1f, \"idle_beats_s\": %.0f, "
+      "\"idle_cpu\": %.4f}\n",
+      formed_s, forming_bytes / per_agent, after.cpu_s - before.cpu_s, idle_after.rss_mb, idle_after.peak_mb, lost_s,
+      lost_bytes / per_agent, idle_s > 0 ? static_cast<double>(crowd.bytes() - idle_from) / idle_s / 1e3 : 0,
+      idle_s > 0 ? static_cast<double>(crowd.beats() - beats_from) / idle_s : 0,
+      idle_s > 0 ? (idle_after.cpu_s - idle_before.cpu_s) / idle_s : 0);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char* argv[]) {
+  std::vector<std::string> const words(argv + 1, argv + argc);
+  if (words.size() < 7 || words.size() > 8 || (words.size() == 8 && words[7] != "lose")) {
+    std::fprintf(stderr, "Usage: crowd_bench PORT AGENTS TERMS_NODES RUN_ID HEARTBEAT_MS IDLE_SECONDS PID [lose]\n");
+    return 2;
+  }
+  Arguments arguments;
+  arguments.port = static_cast<std::uint16_t>(std::stoul(words[0]));
+  arguments.agents = std::stoul(words[1]);
+  arguments.nodes = static_cast<std::uint32_t>(std::stoul(words[2]));
+  arguments.run_id = words[3];
+  arguments.heartbeat = Millis(std::stol(words[4]));
+  arguments.idle_s = std::stod(words[5]);
+  arguments.pid = words[6];
+  arguments.lose = words.size() == 8;
+  return measure(arguments);
+}
