@@ -374,23 +374,6 @@ Result<HelloReply> decode_hello_reply(std::string_view text) {
   });
 }
 
-Result<Beat> decode_beat(std::string_view text) {
-  return decode<Beat>(text, [](Json const&, Fields& fields, std::string&, Beat& beat) {
-    fields.read("sent", beat.sent);
-    fields.read("echo", beat.echo);
-    fields.read("generation", beat.number);
-  });
-}
-
-Result<BeatAck> decode_beat_ack(std::string_view text) {
-  return decode<BeatAck>(text, [](Json const&, Fields& fields, std::string&, BeatAck& ack) {
-    fields.read("echo", ack.echo);
-    fields.read("sent", ack.sent);
-    read_wait(fields, "left_ms", ack.left);
-    fields.read("generation", ack.number);
-  });
-}
-
 Result<ToCoordinator> decode_to_coordinator(std::string_view text) {
   return decode<ToCoordinator>(text, [](Json const& json, Fields& fields, std::string& problem, ToCoordinator& out) {
     std::string type;

@@ -223,14 +223,6 @@ std::string encode(HelloReply const& reply) {
                    {"refused", reply.refused}});
 }
 
-std::string encode(Beat const& beat) {
-  return dump(Json{{"sent", beat.sent}, {"echo", beat.echo}, {"generation", beat.number}});
-}
-
-std::string encode(BeatAck const& ack) {
-  return dump(Json{{"echo", ack.echo}, {"sent", ack.sent}, {"left_ms", ack.left.count()}, {"generation", ack.number}});
-}
-
 std::string encode(ToCoordinator const& message) {
   return std::visit([](auto const& m) { return dump(to_json(m)); }, message);
 }

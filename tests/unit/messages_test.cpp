@@ -121,6 +121,23 @@ TEST_CASE("messages: hello survives, and one of another version is still recogni
   CHECK(future->version == 99);
 }
 
+TEST_CASE("messages: beats survive, and what is no beat is refused by the name of what is missing", "[unit]") {
+  constexpr OwnTime kLong = 20'000'000'000'000;  // microseconds of most of a year
+  Beat const beat{kLong, kLong - 1, 7};
+  CHECK(*decode_beat(encode(beat)) == beat);
+  BeatAck const ack{kLong, kLong + 1, Millis{4000}, 7};
+  CHECK(*decode_beat_ack(encode(ack)) == ack);
+  CHECK(encode(beat).size() + encode(ack).size() + 8 <= 100);  // two a second of a thousand agents: 200 kB/s
+
+  CHECK(decode_beat("[1,2]").error().context == "beat lacks generation or has it in the wrong form");
+  CHECK(decode_beat("[1,2,-3]").error().context == "beat lacks generation or has it in the wrong form");
+  CHECK(decode_beat(R"(["1",2,3])").error().context == "beat lacks sent or has it in the wrong form");
+  CHECK(decode_beat("{}").error().context == "beat is no array");
+  CHECK(decode_beat("[1,2,3").error().context == "beat is not JSON");
+  CHECK(decode_beat_ack("[1,2,-1,3]").error().context == "beat lacks left_ms or has it in the wrong form");
+  CHECK(*decode_beat("[1,2,3,4]") == Beat{1, 2, 3});  // a later version says more
+}
+
 TEST_CASE("messages: every truncation and every flipped byte is an answer, never a throw", "[unit]") {
   for (auto const& message : all_to_coordinator()) {
     std::string const text = encode(message);
