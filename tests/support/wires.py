@@ -1,4 +1,4 @@
-"""Network namespaces joined by veth pairs: hosts on wires of a chosen speed that can be cut. Needs root.
+"""Network namespaces joined by veth pairs: hosts on wires of a chosen speed that can be cut or lose packets. Needs root.
 
 A namespace lives as long as the process that holds it, and that ends with this one: nothing stays behind."""
 import os
@@ -42,10 +42,10 @@ class Host:
 
 
 class Wires:
-    """`count` hosts on a switch, or two on one wire; `rate` in the words of tc, such as "1gbit"."""
+    """`count` hosts on a switch, or two on one wire; `rate` in the words of tc, such as "1gbit"; `ipv6`: no IPv4 at all."""
 
-    def __init__(self, count, rate=None, switch=True):
-        self.hosts = [Host(f"10.77.0.{i + 1}") for i in range(count)]
+    def __init__(self, count, rate=None, switch=True, ipv6=False):
+        self.hosts = [Host(f"fd77::{i + 1}" if ipv6 else f"10.77.0.{i + 1}") for i in range(count)]
         self.switch = Host("") if switch else None
         if self.switch:
             self.switch.run("ip", "link", "add", "br0", "type", "bridge")
@@ -63,7 +63,8 @@ class Wires:
                 if rate:
                     self._shape(self.switch, name, rate)
         for host in self.hosts:
-            host.run("ip", "address", "add", f"{host.address}/24", "dev", "eth0")
+            host.run("ip", "address", "add", *([f"{host.address}/64", "dev", "eth0", "nodad"] if ipv6 else
+                                               [f"{host.address}/24", "dev", "eth0"]))
             host.run("ip", "link", "set", "eth0", "up")
             if rate:
                 self._shape(host, "eth0", rate)
@@ -75,6 +76,29 @@ class Wires:
     def cut(self, i):
         """Pulls the plug in the wall: both ends see nothing but silence."""
         self.switch.run("ip", "link", "set", f"port{i}", "nomaster")
+
+    def link(self, i, up):
+        """The switch's end of the wire goes down, and up again: the host sees its carrier go and come back."""
+        self.switch.run("ip", "link", "set", f"port{i}", "up" if up else "down")
+
+    def drop(self, *match):
+        """What the switch forwards and nft's words match is lost, such as "iifname", "port0"."""
+        self.nft(self.switch, "bridge", "forward", *match, "drop")
+
+    def reject(self, i, port, how):
+        """A firewall on host i answers whoever calls that TCP port from outside; `how`: "tcp reset", "icmpx port-unreachable"."""
+        self.nft(self.hosts[i], "inet", "input", "iifname", "eth0", "tcp", "dport", str(port), "reject", "with",
+                 *how.split())
+
+    @staticmethod
+    def nft(host, family, hook, *rule):
+        host.run("nft", f"add table {family} faults; add chain {family} faults {hook} {{ type filter hook {hook} "
+                 f"priority 0; }}; add rule {family} faults {hook} {' '.join(rule)}")
+
+    def mend(self):
+        """Every filter is gone, everywhere."""
+        for host in [*self.hosts, self.switch]:
+            host.run("nft", "flush", "ruleset")
 
     def close(self):
         for host in self.hosts + ([self.switch] if self.switch else []):

@@ -1,0 +1,141 @@
+"""What can be done to a host: each fault begins, and some end again. `hit` is the index of the host it happens to."""
+import os
+import pathlib
+import signal
+import subprocess
+
+import machines
+from machines import send
+
+FREEZER = pathlib.Path("/sys/fs/cgroup/freezer")
+
+
+class Fault:
+    """`seconds`: it ends by itself after that long; 0: it is for good."""
+    seconds = 0
+    load = False
+
+    def begin(self, cluster, hit):
+        raise NotImplementedError
+
+    def end(self, cluster, hit):
+        pass
+
+    def clear(self):
+        """Whatever this process has to undo outside the namespaces."""
+
+
+class Kill(Fault):
+    """SIGKILL to what `whom` names: "agent", "agent+workers", "parent", "host"."""
+
+    def __init__(self, whom, silent=False):
+        self.whom, self.silent = whom, silent
+
+    def begin(self, cluster, hit):
+        machine = cluster.machines[hit]
+        pids = {"agent": machine.agent, "parent": machine.parent, "host": machine.init,
+                "agent+workers": lambda: machine.agent() + machine.workers()}[self.whom]()
+        if self.silent:
+            cluster.wires.link(hit, False)
+        send(pids, signal.SIGKILL)
+
+
+class Cut(Fault):
+    load = True
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def begin(self, cluster, hit):
+        cluster.wires.link(hit, False)
+
+    def end(self, cluster, hit):
+        cluster.wires.link(hit, True)
+
+
+class Filter(Fault):
+    """Packets that nft's words match are lost at the switch; PORT stands for the port of the host that is hit."""
+
+    def __init__(self, seconds, words):
+        self.seconds, self.words = seconds, words
+
+    def begin(self, cluster, hit):
+        cluster.wires.drop(*self.words.replace("PORT", f"port{hit}").split())
+
+    def end(self, cluster, hit):
+        cluster.wires.mend()
+
+
+class Reject(Fault):
+    """A firewall comes up in front of the coordinator's port."""
+
+    def __init__(self, seconds, how):
+        self.seconds, self.how = seconds, how
+
+    def begin(self, cluster, hit):
+        cluster.wires.reject(hit, machines.PORT, self.how)
+
+    def end(self, cluster, hit):
+        cluster.wires.mend()
+
+
+class Stop(Fault):
+    """SIGSTOP, later SIGCONT; `whom`: "agent", "node" (parent, agent, workers), "all" (of every host)."""
+
+    def __init__(self, seconds, whom):
+        self.seconds, self.whom = seconds, whom
+        self.stopped = []
+
+    def begin(self, cluster, hit):
+        machine = cluster.machines[hit]
+        self.stopped = {"agent": machine.agent, "node": machine.all,
+                        "all": lambda: [pid for one in cluster.machines for pid in one.all()]}[self.whom]()
+        send(self.stopped, signal.SIGSTOP)
+
+    def end(self, cluster, hit):
+        send(self.stopped, signal.SIGCONT)
+
+
+class Unkillable(Fault):
+    """One worker of the host sits in a frozen cgroup, so that SIGKILL waits; then a worker elsewhere is killed."""
+
+    def __init__(self):
+        self.group = None
+
+    def begin(self, cluster, hit):
+        self.group = FREEZER / f"cxxrun-faults-{os.getpid()}-{cluster.directory.name}"
+        self.group.mkdir()
+        (self.group / "cgroup.procs").write_text(str(cluster.machines[hit].workers()[0]))
+        (self.group / "freezer.state").write_text("FROZEN")
+        while "FROZEN" not in (self.group / "freezer.state").read_text():
+            pass
+        other = next(machine for machine in cluster.machines if machine.index != hit)
+        send(other.workers(), signal.SIGKILL)
+
+    def clear(self):
+        if self.group is None:
+            return
+        (self.group / "freezer.state").write_text("THAWED")
+        for pid in (self.group / "cgroup.procs").read_text().split():
+            send([int(pid)], signal.SIGKILL)
+        while True:
+            try:
+                self.group.rmdir()
+                return
+            except OSError:  # until the last one has gone
+                (self.group / "cgroup.procs").read_text()
+
+    @staticmethod
+    def missing():
+        group = FREEZER / f"cxxrun-faults-{os.getpid()}.probe"
+        try:
+            group.mkdir()
+            group.rmdir()
+        except OSError as error:
+            return f"needs a cgroup v1 freezer: {error}"
+        return None
+
+
+def burner(program):
+    """Keeps one CPU busy until it is killed."""
+    return subprocess.Popen([program, "burn"], preexec_fn=machines.die_with_parent)
