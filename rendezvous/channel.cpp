@@ -1,6 +1,9 @@
 #include "rendezvous/channel.hpp"
 
+#include <array>
 #include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>
@@ -11,6 +14,13 @@ namespace cxxrun::rendezvous {
 namespace {
 
 constexpr std::size_t kMaxQueue = 8U << 20U;
+
+/// After a cut the next retransmission is at most this far away: a heartbeat timeout is of seconds, and the kernel's
+/// own pauses double up to two minutes. Linux 6.15; older ones do as they do.
+constexpr int kLongestPauseMs = 1000;
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44
+#endif
 
 std::string describe(boost::system::error_code const& error) {
   if (error == boost::asio::error::eof) {
@@ -35,6 +45,7 @@ Channel::Channel(Socket socket) : socket_(std::move(socket)) {
   boost::system::error_code ignored;
   socket_.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
   socket_.non_blocking(true, ignored);
+  (void)setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_RTO_MAX_MS, &kLongestPauseMs, sizeof(kLongestPauseMs));
   fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);  // Asio leaves it to us; workers get nothing of ours
 }
 
@@ -43,22 +54,26 @@ void Channel::start(Handlers handlers) {
   read();
 }
 
+/// One buffer for all connections of the thread: they are many, and mostly silent.
 void Channel::read() {
-  socket_.async_read_some(boost::asio::buffer(chunk_),
-                          [self = shared_from_this()](boost::system::error_code const& error, std::size_t bytes) {
-                            if (!self->open_) {
-                              return;
-                            }
-                            if (error) {
-                              self->fail(describe(error), error == boost::asio::error::eof);
-                            } else {
-                              self->received(bytes);
-                            }
-                          });
+  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](boost::system::error_code error) {
+    if (!self->open_) {
+      return;
+    }
+    thread_local std::array<char, 16384> chunk;
+    std::size_t const bytes = error ? 0 : self->socket_.read_some(boost::asio::buffer(chunk), error);
+    if (error == boost::asio::error::would_block || error == boost::asio::error::interrupted) {
+      self->read();
+    } else if (error) {
+      self->fail(describe(error), error == boost::asio::error::eof);
+    } else {
+      self->received(std::string_view(chunk.data(), bytes));
+    }
+  });
 }
 
-void Channel::received(std::size_t bytes) {
-  reader_.feed(std::string_view(chunk_.data(), bytes));
+void Channel::received(std::string_view bytes) {
+  reader_.feed(bytes);
   while (open_) {
     auto next = reader_.next();
     if (!next) {

@@ -4,11 +4,12 @@
 // MAC per frame belong (design: "closed by default"). Shell header: for server.cpp, client.cpp and tests only.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include <boost/asio/ip/tcp.hpp>
 
@@ -31,6 +32,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
   /// Begins to read.
   void start(Handlers handlers);
+  /// Takes no longer frames than this from now on.
+  void limit(std::size_t most) { reader_.limit(most); }
   /// Queues one frame. A peer that does not read loses the connection at 8 MiB of queue.
   void send(std::string const& payload);
   /// Closes at once; no callback follows.
@@ -45,13 +48,12 @@ class Channel : public std::enable_shared_from_this<Channel> {
  private:
   void read();
   void write();
-  void received(std::size_t bytes);
+  void received(std::string_view bytes);
   void fail(std::string how, bool fin = false);
 
   Socket socket_;
   Handlers handlers_;
   wire::FrameReader reader_;
-  std::array<char, 16384> chunk_{};
   std::deque<std::string> queue_;
   std::size_t queued_bytes_ = 0;
   bool writing_ = false;

@@ -8,10 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/steady_timer.hpp>
 
+#include "src/core/time.hpp"
 #include "src/os/bounded_thread.hpp"
 #include "src/os/fd.hpp"
 
@@ -35,7 +36,7 @@ struct Claim {
   explicit Claim(boost::asio::io_context& io) : ready(io), deadline(io) {}
   std::shared_ptr<Answer> answer = std::make_shared<Answer>();
   stream_descriptor ready;
-  boost::asio::steady_timer deadline;
+  boost::asio::basic_waitable_timer<Clock> deadline;
   std::unique_ptr<os::BoundedThread> thread;
   std::function<void(Fenced)> done;
 };

@@ -97,7 +97,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
   }
 
   void perform(TellBeat const& action) { handlers.tell_beat(action.agent, action.ack); }
-  void perform(ClaimFence const& action) { handlers.claim_fence(action.value); }
+  void perform(ClaimFence const& action) { handlers.claim_fence(state.mandate.decided.members, action.value); }
   void perform(StoodDown const& action) { handlers.stood_down(action.why); }
 
   [[nodiscard]] bool leads() const {

@@ -42,7 +42,8 @@ struct RunHandlers {
   std::function<void(AgentId, BeatAck const&)> tell_beat;
   std::function<void(AgentId)> hang_up;  ///< once what was told has been written
   std::function<void(std::uint64_t number, std::uint32_t restarts, bool leads)> progressed;
-  std::function<void(AcceptedDecree const&)> claim_fence;  ///< Fenced is to follow
+  /// For a decision of the members with this digest; Fenced is to follow.
+  std::function<void(std::uint64_t of, AcceptedDecree const&)> claim_fence;
   std::function<void(std::string const& why)> stood_down;
   std::function<void(Verdict const&)> concluded;  ///< once
   std::function<void()> closed;                   ///< once, after `concluded` or `stood_down`: no handler follows

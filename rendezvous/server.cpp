@@ -2,41 +2,20 @@
 
 #include <map>
 #include <utility>
-#include <vector>
 
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 
-#include "rendezvous/channel.hpp"
-#include "rendezvous/listener.hpp"
-#include "rendezvous/strangers.hpp"
-#include "src/core/time.hpp"
+#include "rendezvous/fence_claims.hpp"
+#include "rendezvous/peers.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-using boost::asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-constexpr auto kHelloDeadline = std::chrono::seconds(10);
-
 }  // namespace
-
-/// One connection until it is told apart: an agent's, one for beats, or a last word.
-struct Peer {
-  explicit Peer(boost::asio::io_context& io, tcp::socket socket)
-      : channel(std::make_shared<Channel>(std::move(socket))), deadline(io) {}
-  std::shared_ptr<Channel> channel;
-  std::shared_ptr<Strangers> among;                   ///< those of its listener, until it is known
-  boost::asio::basic_waitable_timer<Clock> deadline;  ///< for hello and join
-  Hello hello;
-  RunKey run = 0;     ///< once a member
-  AgentId other = 0;  ///< of a member its connection for beats, of that one its member; 0: none yet
-  enum class At { hello, first, member, beat, will } at = At::hello;
-};
 
 struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   Impl(boost::asio::io_context& context, store::StoreServer& store_server, CoordinatorConfig conf,
@@ -46,6 +25,13 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     table.only_id = config.only_id;
   }
 
+  void begin() {
+    Peers::Handlers on;
+    on.frame = [this](AgentId id, Peer& peer, std::string const& payload) { received(id, peer, payload); };
+    on.lost = [this](AgentId id, Peer const& peer, std::string how, bool fin) { lost(id, peer, std::move(how), fin); };
+    peers = std::make_shared<Peers>(io, std::move(on));
+  }
+
   boost::asio::io_context& io;
   store::StoreServer& stores;
   CoordinatorConfig config;
@@ -53,10 +39,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   RunTable table;
   std::map<RunKey, std::shared_ptr<Run>> runs;
   RunKey own = 0;  // the run that this agent has opened, or is on standby for
-  std::vector<std::shared_ptr<Listener>> listeners;
-  std::map<AgentId, std::shared_ptr<Peer>> peers;
-  std::map<std::string, AgentId> members;  // by nonce: whose beats these are
-  AgentId last_id = 0;
+  std::shared_ptr<Peers> peers;
+  FenceClaims fences{io};
   bool shut = false;
 
   // ---- runs --------------------------------------------------------------------------------------------------
@@ -85,27 +69,25 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   RunHandlers run_handlers(RunKey key, std::string const& id) {
     RunHandlers on;
-    on.tell = [this](AgentId agent, ToAgent const& message) {
-      if (auto const it = peers.find(agent); it != peers.end()) {
-        it->second->channel->send(encode(message));
-      }
-    };
-    on.tell_beat = [this](AgentId agent, BeatAck const& ack) {
-      auto const it = peers.find(agent);
-      if (it != peers.end() && it->second->other != 0) {
-        peers.at(it->second->other)->channel->send(encode(ack));
-      }
-    };
-    on.hang_up = [this](AgentId agent) { forget(agent); };
+    on.tell = [this](AgentId agent, ToAgent const& message) { peers->send(agent, encode(message)); };
+    on.tell_beat = [this](AgentId agent, BeatAck const& ack) { peers->send_beat(agent, encode(ack)); };
+    on.hang_up = [this](AgentId agent) { peers->forget(agent); };
     on.progressed = [this, key](std::uint64_t number, std::uint32_t restarts, bool leads) {
       note_progress(table, key, number, restarts, leads);
     };
-    on.claim_fence = [this, key](AcceptedDecree const& value) {
-      feed(key, Fenced{value.decree.after, std::nullopt, "no directory for it was given"});
+    on.claim_fence = [this, key, id](std::uint64_t of, AcceptedDecree const& value) {
+      if (config.fence_dir.empty()) {
+        feed(key, Fenced{value.decree.after, std::nullopt, "no --fence was given"});
+      } else {
+        fences.claim({config.fence_dir, id, of}, value, [this, key](Fenced fenced) { feed(key, std::move(fenced)); });
+      }
     };
     on.stood_down = [this](std::string const& why) { stood_down(why); };
     on.concluded = [this, key, id](Verdict const& verdict) {
       note_verdict(table, key, verdict);
+      if (!config.fence_dir.empty()) {
+        fences.remove({config.fence_dir, id, 0});
+      }
       handlers.concluded(id, verdict);
     };
     on.closed = [this, key] { closed(key); };
@@ -122,15 +104,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (!config.serves_all && !goes_on) {
       shutdown();
     }
-    std::vector<AgentId> left;
-    for (auto const& [id, peer] : peers) {
-      if (peer->run == key) {
-        left.push_back(id);
-      }
-    }
-    for (AgentId const id : left) {  // with a member goes its connection for beats, which is a peer too
-      forget(id);
-    }
+    peers->forget_run(key);
     if (goes_on) {
       forget_run(table, key);
       own = open_run(entry.id, entry.terms, true);
@@ -172,158 +146,36 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   void shutdown() {
     shut = true;
-    for (auto const& listener : listeners) {
-      listener->close();
-    }
-    listeners.clear();
-    for (auto const& [id, peer] : peers) {
-      peer->deadline.cancel();
-      peer->channel->close();
-    }
-    peers.clear();
+    peers->close();
   }
 
   // ---- connections -------------------------------------------------------------------------------------------
 
-  void accept(std::shared_ptr<Listener> const& listener) {
-    auto const strangers = std::make_shared<Strangers>();
-    listener->accept(
-        [weak = weak_from_this(), strangers](tcp::socket socket) {
-          if (auto const self = weak.lock(); self && !self->shut) {
-            self->greet(std::move(socket), strangers);
-          }
-        },
-        [weak = weak_from_this(), strangers] {
-          Admission const admission = room(*strangers, Clock::now());
-          if (auto const self = weak.lock(); self && admission.goes) {
-            self->forget(*admission.goes);
-          }
-          return admission.hold;
-        });
-    listeners.push_back(listener);
+  void lost(AgentId id, Peer const& peer, std::string how, bool fin) {
+    if (peer.at == Peer::At::beat && fin) {
+      feed(peers->run_of(peer.other), BeatsEnded{peer.other});
+    }
+    feed(peer.run, Lost{id, std::move(how)});
   }
 
-  void greet(tcp::socket socket, std::shared_ptr<Strangers> const& strangers) {
-    AgentId const id = ++last_id;
-    auto const peer = std::make_shared<Peer>(io, std::move(socket));
-    peers.emplace(id, peer);
-    strangers->since.emplace(id, Clock::now());
-    peer->among = strangers;
-    peer->deadline.expires_after(kHelloDeadline);
-    peer->deadline.async_wait([weak = weak_from_this(), id](ErrorCode const& error) {
-      if (auto const self = weak.lock(); self && !error) {
-        self->forget_unless_known(id);
-      }
-    });
-    Channel::Handlers on;
-    on.frame = [weak = weak_from_this(), id](std::string const& payload) {
-      if (auto const self = weak.lock()) {
-        self->received(id, payload);
-      }
-    };
-    on.closed = [weak = weak_from_this(), id](std::string how, bool fin) {
-      if (auto const self = weak.lock()) {
-        self->lost(id, std::move(how), fin);
-      }
-    };
-    peer->channel->start(std::move(on));
-  }
-
-  static void make_known(AgentId id, Peer& peer) {
-    peer.deadline.cancel();
-    if (peer.among) {
-      peer.among->since.erase(id);
-      peer.among.reset();
+  void received(AgentId id, Peer& peer, std::string const& payload) {
+    switch (peer.at) {
+      case Peer::At::hello: hello(id, peer, payload); break;
+      case Peer::At::first: first(id, peer, payload); break;
+      case Peer::At::member: message(id, peer.run, payload); break;
+      case Peer::At::beat: beat(id, peer, payload); break;
+      case Peer::At::will: bury(id, peer, payload); break;
     }
   }
 
-  void erase(std::map<AgentId, std::shared_ptr<Peer>>::iterator it) {
-    auto const peer = it->second;
-    AgentId const id = it->first;
-    make_known(id, *peer);
-    peers.erase(it);
-    auto const named = members.find(peer->hello.nonce);
-    if (named != members.end() && named->second == id) {
-      members.erase(named);
-    }
-    if (peer->other != 0) {
-      peers.at(peer->other)->other = 0;
-      if (peer->at == Peer::At::member) {
-        forget(peer->other);  // nobody hears the beats of who is gone
-      }
-    }
-  }
-
-  /// A timer that has expired cannot be recalled: its caller may have joined since.
-  void forget_unless_known(AgentId id) {
-    auto const it = peers.find(id);
-    if (it != peers.end() && it->second->at != Peer::At::member && it->second->other == 0) {
-      forget(id);
-    }
-  }
-
-  void forget(AgentId id) {
-    if (auto const it = peers.find(id); it != peers.end()) {
-      it->second->channel->close_after_flush();
-      erase(it);
-    }
-  }
-
-  void lost(AgentId id, std::string how, bool fin) {
-    auto const it = peers.find(id);
-    if (it == peers.end()) {
-      return;
-    }
-    auto const peer = it->second;
-    erase(it);
-    if (peer->at == Peer::At::beat && peer->other != 0 && fin) {
-      feed(peers.at(peer->other)->run, BeatsEnded{peer->other});
-    }
-    feed(peer->run, Lost{id, std::move(how)});
-  }
-
-  void beat(AgentId id, Peer& peer, std::string const& payload) {
+  void beat(AgentId id, Peer const& peer, std::string const& payload) {
     auto const decoded = decode_beat(payload);
     if (!decoded) {
       log(Level::error,
           "beat from " + peer.channel->remote_address() + " not understood: " + decoded.error().message());
-      forget(id);
-      return;
-    }
-    if (peer.other == 0 && !pair(id, peer)) {
-      return;  // its agent has not joined yet; the deadline runs
-    }
-    feed(peers.at(peer.other)->run, Beaten{peer.other, *decoded});
-  }
-
-  /// The connection of an agent's beats finds its member; one that it replaces goes.
-  bool pair(AgentId id, Peer& peer) {
-    auto const named = members.find(peer.hello.nonce);
-    if (named == members.end()) {
-      return false;
-    }
-    auto const member = peers.at(named->second);
-    if (AgentId const before = std::exchange(member->other, id); before != 0) {
-      peers.at(before)->other = 0;
-      forget(before);
-    }
-    peer.other = named->second;
-    make_known(id, peer);
-    return true;
-  }
-
-  void received(AgentId id, std::string const& payload) {
-    auto const it = peers.find(id);
-    if (it == peers.end()) {
-      return;
-    }
-    auto const peer = it->second;
-    switch (peer->at) {
-      case Peer::At::hello: hello(id, *peer, payload); break;
-      case Peer::At::first: first(id, *peer, payload); break;
-      case Peer::At::member: message(id, peer->run, payload); break;
-      case Peer::At::beat: beat(id, *peer, payload); break;
-      case Peer::At::will: bury(id, *peer, payload); break;
+      peers->forget(id);
+    } else if (AgentId const member = peers->pair(id); member != 0) {  // else its agent has not joined yet
+      feed(peers->run_of(member), Beaten{member, *decoded});
     }
   }
 
@@ -331,7 +183,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     auto decoded = decode_hello(payload);
     if (!decoded) {
       log(Level::warn, "a stranger called from " + peer.channel->remote_address() + ": " + decoded.error().message());
-      forget(id);
+      peers->forget(id);
       return;
     }
     peer.hello = *std::move(decoded);
@@ -339,7 +191,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     peer.hello.run_id = reply.run_id;
     peer.channel->send(encode(reply));
     if (reply.why != HelloReply::Why::accepted) {
-      forget(id);
+      peers->forget(id);
       return;
     }
     switch (peer.hello.purpose) {
@@ -359,7 +211,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       log(Level::warn, "a caller from " + peer.channel->remote_address() + " did not " +
                            (follows ? "say what it knows: " : "join: ") +
                            (decoded ? "another message came" : decoded.error().message()));
-      forget(id);
+      peers->forget(id);
       return;
     }
     NodeInfo& node = follows ? elector->node : join->node;
@@ -370,19 +222,17 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (auto const* away = std::get_if<TurnedAway>(&where)) {
       log(Level::info, "refused " + node.host + ": " + away->why);
       peer.channel->send(encode(ToAgent(Refused{away->exit_code, away->why})));
-      forget(id);
+      peers->forget(id);
       return;
     }
     auto const* belongs = std::get_if<Belongs>(&where);
     if (belongs == nullptr && follows) {
-      forget(id);  // the run it means has ended since the hello
+      peers->forget(id);  // the run it means has ended since the hello
       return;
     }
-    peer.run = belongs != nullptr ? belongs->run : open_run(peer.hello.run_id, *join->terms);
-    peer.at = Peer::At::member;
-    make_known(id, peer);
-    members[peer.hello.nonce] = id;
-    feed(peer.run, follows ? Event(Followed{id, std::move(*elector)}) : Event(Joined{id, std::move(node)}));
+    RunKey const run = belongs != nullptr ? belongs->run : open_run(peer.hello.run_id, *join->terms);
+    peers->admit(id, run);
+    feed(run, follows ? Event(Followed{id, std::move(*elector)}) : Event(Joined{id, std::move(node)}));
   }
 
   /// The last word of an agent's parent.
@@ -391,7 +241,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     auto const* const gone = decoded ? std::get_if<Gone>(&*decoded) : nullptr;
     auto const from = peer.channel->remote_address();
     Place const where = place(table, peer.hello);
-    forget(id);
+    peers->forget(id);
     if (gone == nullptr) {
       log(Level::warn, "a last word from " + from + " was not understood" +
                            (decoded ? std::string() : ": " + decoded.error().message()));
@@ -404,7 +254,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     auto decoded = decode_to_coordinator(payload);
     if (!decoded) {
       log(Level::error, "message from an agent not understood: " + decoded.error().message());
-      forget(id);
+      peers->forget(id);
       feed(run, Lost{id, "protocol error"});
       return;
     }
@@ -423,7 +273,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
 Coordinator::Coordinator(boost::asio::io_context& io, store::StoreServer& stores, CoordinatorConfig config,
                          CoordinatorHandlers handlers)
-    : impl_(std::make_shared<Impl>(io, stores, std::move(config), std::move(handlers))) {}
+    : impl_(std::make_shared<Impl>(io, stores, std::move(config), std::move(handlers))) {
+  impl_->begin();
+}
 
 Coordinator::~Coordinator() {
   impl_->shutdown();
@@ -436,7 +288,7 @@ Result<std::uint16_t> Coordinator::listen(std::vector<std::uint16_t> const& port
     auto const listener = std::make_shared<Listener>(impl_->io);
     error = listener->open(port, impl_->config.loopback_only);
     if (!error) {
-      impl_->accept(listener);
+      impl_->peers->listen(listener);
       return listener->port();
     }
     tried += (tried.empty() ? "" : ", ") + std::to_string(port);
@@ -450,7 +302,7 @@ Result<void> Coordinator::listen_also(os::UniqueFd socket) {
   if (auto const error = listener->adopt(std::move(socket)); error) {
     return fail(Errc::io, "cannot listen on the standby port: " + error.message(), error.value());
   }
-  impl_->accept(listener);
+  impl_->peers->listen(listener);
   return {};
 }
 

@@ -32,9 +32,12 @@ SHELLS = {
     "rendezvous/beat_line": "an agent's connection for beats",
     "rendezvous/channel": "one framed connection",
     "rendezvous/client": "an agent's calls to the coordinator",
+    "rendezvous/fence_claims": "threads that claim fence files",
+    "rendezvous/fence_file": "makes, links and reads fence files",
     "rendezvous/listener": "the coordinator's listening socket",
+    "rendezvous/peers": "the coordinator's connections and their deadlines",
     "rendezvous/run.": "one run's timer and log",
-    "rendezvous/server": "the coordinator's connections, timer and log",
+    "rendezvous/server": "the coordinator's runs, and the log",
     "rendezvous/silence_watch": "the timer of who is silent",
     "launcher/agent.": "one node's event loop",
     "launcher/console_writer": "the console's writing thread",
@@ -63,7 +66,7 @@ SHELLS = {
 HEAVY = {
     r"boost/(asio|process)": {
         "src/os/asio_impl.cpp", "rendezvous/beat_line.hpp", "rendezvous/beat_line.cpp", "rendezvous/channel.hpp", "rendezvous/channel.cpp", "rendezvous/client.cpp",
-        "rendezvous/listener.hpp", "rendezvous/listener.cpp", "rendezvous/run.cpp",
+        "rendezvous/fence_claims.cpp", "rendezvous/listener.hpp", "rendezvous/listener.cpp", "rendezvous/peers.hpp", "rendezvous/peers.cpp", "rendezvous/run.cpp",
         "rendezvous/server.cpp", "rendezvous/silence_watch.cpp",
         "launcher/agent.cpp", "launcher/end_watch.cpp", "launcher/rendezvous_host.cpp", "launcher/supervisor.cpp",
         "launcher/worker_memory.cpp", "launcher/worker_process.hpp"},

@@ -34,9 +34,9 @@ Result<std::optional<std::string>> FrameReader::next() {
   for (std::size_t i = 0; i < kHeader; ++i) {
     length = length << 8U | static_cast<unsigned char>(rest[i]);
   }
-  if (length > kMaxFrame) {
+  if (length > most_) {
     return fail(Errc::protocol, "frame of " + std::to_string(length) + " bytes announced; at most " +
-                                    std::to_string(kMaxFrame) + " are allowed");
+                                    std::to_string(most_) + " are allowed");
   }
   if (rest.size() < kHeader + length) {
     return std::optional<std::string>();

@@ -19,15 +19,18 @@ inline constexpr std::size_t kMaxFrame = 1U << 20U;
 /// Incremental decoder: total, holds at most one frame and what arrived with it.
 class FrameReader {
  public:
+  /// Takes no frame longer than this from now on, instead of kMaxFrame.
+  void limit(std::size_t most) { most_ = most; }
   /// Adds bytes as they came from the socket.
   void feed(std::string_view bytes);
   /// The next complete payload, nothing when more bytes are needed, or Errc::protocol when the announced length is
-  /// beyond kMaxFrame (the reader is useless afterwards).
+  /// beyond the limit (the reader is useless afterwards).
   Result<std::optional<std::string>> next();
 
  private:
   std::string buffer_;
   std::size_t start_ = 0;
+  std::size_t most_ = kMaxFrame;
 };
 
 }  // namespace cxxrun::wire
