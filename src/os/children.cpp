@@ -4,9 +4,11 @@
 #include <cerrno>
 #include <csignal>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/os/fd.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/signals.hpp"
 
@@ -27,6 +29,17 @@ bool kill_children(std::vector<pid_t> const& spare) {
     }
   }
   return any;
+}
+
+// The pidfd first, then the check: a pid that was reused in between is not hit.
+bool signal_child(pid_t parent, pid_t pid, int signal) {
+  UniqueFd const process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  auto const stat = process ? read_stat(pid) : std::nullopt;
+  if (!stat || stat->parent != parent || stat->state == 'Z' || stat->state == 'X' ||
+      (signal == SIGSTOP && (stat->state == 'T' || stat->state == 't'))) {
+    return false;
+  }
+  return syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
 }
 
 std::optional<Reaped> wait_without_blocking(pid_t which) {
@@ -65,6 +78,15 @@ std::optional<pid_t> peek_ended() {
 bool has_children() {
   siginfo_t info{};
   return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
+std::size_t signal_descendants(pid_t root, int signal) {
+  std::size_t reached = 0;
+  for (pid_t const child : children_of(root)) {
+    reached += signal_child(root, child, signal) ? 1U : 0U;  // before its own: stopped, it starts no more of them
+    reached += signal_descendants(child, signal);
+  }
+  return reached;
 }
 
 bool sweep_descendants(TimePoint deadline, std::vector<pid_t> const& spare) {

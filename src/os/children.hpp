@@ -1,6 +1,7 @@
 // The children of this process: reaping, and the sweep that leaves no descendant behind.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <sys/types.h>
 #include <vector>
@@ -31,5 +32,9 @@ struct Reaped {
 /// children are signalled, so that no reused pid is ever hit: the others become direct children when their parents
 /// die. `spare`: children that are not to be touched. Blocks; reaps everything, so only for a process that ends.
 bool sweep_descendants(TimePoint deadline, std::vector<pid_t> const& spare = {});
+
+/// Sends the signal to every descendant of `root` that can still take it: zombies cannot, and for SIGSTOP the stopped
+/// ones need not. Returns how many got it. A process that forks meanwhile may leave a child without it: repeat until 0.
+std::size_t signal_descendants(pid_t root, int signal);
 
 }  // namespace cxxrun::os

@@ -1,5 +1,7 @@
 #include "src/os/undertaker.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -7,8 +9,10 @@
 #include <cstring>
 #include <fcntl.h>
 #include <optional>
+#include <poll.h>
 #include <string>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -16,6 +20,7 @@
 #include "src/core/exit_status.hpp"
 #include "src/core/time.hpp"
 #include "src/os/children.hpp"
+#include "src/os/last_word.hpp"
 #include "src/os/process_info.hpp"
 
 namespace cxxrun::os {
@@ -24,6 +29,9 @@ namespace {
 constexpr int kExitTemporary = 111;
 constexpr int kExitParentGone = 128 + SIGKILL;
 constexpr std::chrono::seconds kSweepLimit{5};
+constexpr Millis kLastWordLimit{1000};
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr int kRounds = 20;
 
 bool ignored(int signal) {
   struct sigaction action {};
@@ -53,14 +61,6 @@ std::string outcome(bool clean) {
   return clean ? "all workers on this node were stopped" : "some workers on this node could not be stopped within 5 s";
 }
 
-int finish(pid_t agent, ExitStatus const& status, std::vector<pid_t> const& spare) {
-  bool const clean = sweep_descendants(Clock::now() + kSweepLimit, spare);
-  if (status.kind == ExitStatus::Kind::signalled) {
-    say("the agent (pid " + std::to_string(agent) + ") was killed by " + status.describe() + "; " + outcome(clean));
-  }
-  return status.shell_code();
-}
-
 std::optional<ExitStatus> reap_agent(pid_t agent) {
   while (auto const reaped = reap_any()) {
     if (reaped->pid == agent) {
@@ -70,20 +70,95 @@ std::optional<ExitStatus> reap_agent(pid_t agent) {
   return std::nullopt;
 }
 
-int parent_main(pid_t agent, sigset_t signals, std::vector<pid_t> const& spare) {
-  sigaddset(&signals, SIGCHLD);
-  for (;;) {
-    siginfo_t info{};
-    int const signal = sigwaitinfo(&signals, &info);
-    if (signal == SIGCHLD) {
-      if (auto const status = reap_agent(agent)) {
-        return finish(agent, *status, spare);
+// What the parent knows. No threads: signals, the lease's timer and the bell are descriptors to wait for.
+struct Parent {
+  pid_t agent;
+  SharedPage const& page;
+  UniqueFd standby;
+  std::vector<pid_t> const& spare;
+  SignalFd signals;
+  UniqueFd timer;  // absolute, and of Clock: what expires while the machine is suspended is due when it is back
+  LeaseGuard guard;
+
+  int finish(ExitStatus const& status) {
+    bool const clean = sweep_descendants(Clock::now() + kSweepLimit, spare);
+    if (status.kind == ExitStatus::Kind::signalled) {
+      say("the agent (pid " + std::to_string(agent) + ") was killed by " + status.describe() + "; " + outcome(clean));
+    }
+    if (clean) {
+      standby.reset();
+      if (auto const will = page.will()) {
+        deliver(*will, kLastWordLimit);
       }
-    } else if (signal > 0 && passes_on({signal, info.si_pid, info.si_code})) {
-      kill(agent, signal);
+    }
+    return status.shell_code();
+  }
+
+  void guard_lease() {
+    bool const killed_before = guard.killed;
+    auto const step = look(guard, page.lease(), Clock::now(), page.terms());
+    guard = step.next;
+    if (step.what == Enforce::kill) {
+      bool const any = repeat(SIGKILL);
+      if (any && !killed_before) {
+        say("no coordinator has renewed the lease of this node, and the agent (pid " + std::to_string(agent) +
+            ") does not answer: its workers were killed");
+      }
+    } else if (step.what == Enforce::freeze) {
+      repeat(SIGSTOP);
+    } else if (step.what == Enforce::thaw) {
+      signal_descendants(agent, SIGCONT);
+    }
+    itimerspec when{};
+    if (guard.wake) {
+      auto const at = std::max<std::int64_t>(guard.wake->time_since_epoch().count(), 1);
+      when.it_value = {at / kSecond, at % kSecond};
+    }
+    timerfd_settime(timer.get(), TFD_TIMER_ABSTIME, &when, nullptr);
+  }
+
+  // Until nobody is left who could take it. What starts children faster than that meets the next look.
+  bool repeat(int signal) const {
+    bool any = false;
+    for (int round = 0; round < kRounds && signal_descendants(agent, signal) > 0; ++round) {
+      any = true;
+      timespec const pause{0, 1'000'000};
+      nanosleep(&pause, nullptr);
+    }
+    return any;
+  }
+
+  /// The agent's status once it has ended.
+  std::optional<ExitStatus> take_signals() {
+    std::optional<ExitStatus> ended;
+    while (auto const info = signals.read()) {
+      if (info->signal == SIGCHLD) {
+        if (auto const status = reap_agent(agent)) {
+          ended = status;
+        }
+      } else if (!ended && passes_on(*info)) {
+        kill(agent, info->signal);
+      }
+    }
+    return ended;
+  }
+
+  int run() {
+    for (;;) {
+      std::array<pollfd, 3> watched{{{signals.fd(), POLLIN, 0}, {timer.get(), POLLIN, 0}, {page.bell(), POLLIN, 0}}};
+      poll(watched.data(), watched.size(), -1);
+      if (auto const status = take_signals()) {
+        return finish(*status);
+      }
+      if (watched[2].revents != 0) {
+        page.answer();
+      }
+      if (watched[1].revents != 0 || watched[2].revents != 0) {
+        guard_lease();
+      }
     }
   }
-}
+};
 
 int agent_side(std::function<int(AgentSide const&)> const& agent_main, AgentSide side) {
   side.parent_watch.reset(static_cast<int>(syscall(SYS_pidfd_open, side.parent, 0)));
@@ -114,8 +189,9 @@ void ensure_standard_descriptors() {
   }
 }
 
-int run_under_parent(std::function<int(AgentSide const&)> const& agent_main) {
+int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, UniqueFd standby) {
   ensure_standard_descriptors();
+  auto page = SharedPage::make();
   AgentSide side;
   side.signals = signals_to_pass();
   side.interrupt_ignored = ignored(SIGINT);
@@ -127,15 +203,28 @@ int run_under_parent(std::function<int(AgentSide const&)> const& agent_main) {
   become_subreaper();
   // Children of a shell that executed us in its place are not ours to kill.
   std::vector<pid_t> const spare = children_of(getpid());
+  sigset_t heard = side.signals;
+  sigaddset(&heard, SIGCHLD);
+  auto signals = SignalFd::open(heard);
+  UniqueFd timer(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!page || !signals || !timer) {
+    say(std::string("cannot watch the agent process: ") + std::strerror(errno));
+    return kExitTemporary;
+  }
   pid_t const agent = fork();
   if (agent < 0) {
     say(std::string("cannot start the agent process: ") + std::strerror(errno));
     return kExitTemporary;
   }
   if (agent == 0) {
+    signals = SignalFd();
+    timer.reset();
+    side.page = &*page;
+    side.standby = std::move(standby);
     return agent_side(agent_main, std::move(side));
   }
-  return parent_main(agent, side.signals, spare);
+  Parent parent{agent, *page, std::move(standby), spare, *std::move(signals), std::move(timer), {}};
+  return parent.run();
 }
 
 void bury_and_exit() {

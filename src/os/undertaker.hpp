@@ -3,12 +3,16 @@
 // The process that srun (or a shell) started becomes a small parent; everything else happens in its child, the agent.
 // Both are subreapers. Whichever of the two dies, SIGKILL included, the other kills every descendant, daemonised ones
 // too, and ends. There is no PDEATHSIG between them: the survivor must live to do its work.
+//
+// The parent also stops workers whose lease has run out while the agent hangs, holds the standby socket until
+// everything is reaped, and has the agent's last word (docs/supervision.md).
 #pragma once
 
 #include <functional>
 #include <sys/types.h>
 
 #include "src/os/fd.hpp"
+#include "src/os/shared_page.hpp"
 #include "src/os/signals.hpp"
 
 namespace cxxrun::os {
@@ -18,6 +22,8 @@ struct AgentSide {
   pid_t parent = 0;
   UniqueFd parent_watch;           ///< pidfd: readable once the parent is dead; then call bury_and_exit
   sigset_t signals{};              ///< blocked since before the fork: open a SignalFd over it, nothing is lost
+  SharedPage* page = nullptr;      ///< lease and last word, for the parent to read
+  UniqueFd standby;                ///< listens where this agent can be called; none when nobody may have to
   bool interrupt_ignored = false;  ///< SIGINT was ignored at start (`cxxrun … &` in a script): Ctrl-C is not for us
 };
 
@@ -25,7 +31,8 @@ struct AgentSide {
 /// the agent ends, stops whatever it left, and returns the agent's exit code, or 128 + signal after a line on stderr
 /// that says so. main() returns the value in both. Call it first thing: before any thread exists and before anything
 /// is buffered. Ignores SIGPIPE in both. 111 when the system lacks a process or a pidfd (Linux 5.3).
-[[nodiscard]] int run_under_parent(std::function<int(AgentSide const&)> const& agent_main);
+/// `standby` (standby_socket.hpp) may be none; a call to it is refused once everything here is reaped.
+[[nodiscard]] int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, UniqueFd standby = {});
 
 /// For the agent when its parent is gone: kills every descendant (at most 5 s), says so and exits 137.
 [[noreturn]] void bury_and_exit();

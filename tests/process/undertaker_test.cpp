@@ -1,12 +1,17 @@
 #include "src/os/undertaker.hpp"
 
+#include <cerrno>
 #include <csignal>
+#include <netinet/in.h>
+#include <poll.h>
 #include <pty.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "src/core/exit_status.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/spawn.hpp"
+#include "src/os/standby_socket.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_bench.hpp"
 
@@ -28,18 +33,20 @@ struct Undertaken {
   LineReader errors{std::move(err.reader)};
   pid_t parent = 0;
   pid_t agent = 0;
+  int standby = 0;
 
-  Undertaken() {
+  explicit Undertaken(std::vector<std::string> const& more = {}) {
     os::SpawnRequest request;
     request.path = CXXRUN_UNDERTAKEN;
     request.argv = {"undertaken", CXXRUN_PROBE, fifo.path(), std::to_string(kWorkers)};
+    request.argv.insert(request.argv.end(), more.begin(), more.end());
     request.out = out.writer.get();
     request.err = err.writer.get();
     auto const started = os::spawn(request);
     REQUIRE(started.ok());
     out.writer.reset();
     err.writer.reset();
-    REQUIRE(std::sscanf(output.line().c_str(), "agent %d parent %d", &agent, &parent) == 2);
+    REQUIRE(std::sscanf(output.line().c_str(), "agent %d parent %d standby %d", &agent, &parent, &standby) == 3);
     REQUIRE(parent == started.pid);
     fifo.expect_lines(kWorkers * kLinesPerWorker);
   }
@@ -50,6 +57,41 @@ struct Undertaken {
     return ExitStatus::from_wait(status);
   }
 };
+
+// Somebody who goes on, listening on the loopback.
+struct HeirSocket {
+  os::UniqueFd fd{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  std::string port;
+
+  HeirSocket() {
+    sockaddr_in where{};
+    where.sin_family = AF_INET;
+    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    REQUIRE(bind(fd.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) == 0);
+    REQUIRE(listen(fd.get(), 8) == 0);
+    port = std::to_string(os::port_of(fd.get()));
+  }
+
+  // What the next caller says until it closes.
+  [[nodiscard]] std::string hears() const {
+    LineReader caller{os::UniqueFd(accept4(fd.get(), nullptr, nullptr, SOCK_CLOEXEC))};
+    return caller.rest();
+  }
+
+  [[nodiscard]] bool was_called() const {
+    pollfd watched{fd.get(), POLLIN, 0};
+    return poll(&watched, 1, 0) == 1;
+  }
+};
+
+int error_of_call_to(int port) {
+  os::UniqueFd const fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_port = htons(static_cast<std::uint16_t>(port));
+  where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  return connect(fd.get(), reinterpret_cast<sockaddr*>(&where), sizeof where) == 0 ? 0 : errno;
+}
 
 double milliseconds_since(TimePoint then) {
   return std::chrono::duration<double, std::milli>(Clock::now() - then).count();
@@ -152,4 +194,85 @@ TEST_CASE("undertaker: under nohup a hang-up means nothing", "[process]") {
   CHECK(output.line() == "signal 15 process");
   int status = 0;
   waitpid(started.pid, &status, 0);
+}
+
+TEST_CASE("undertaker: a lease that runs out kills the workers of an agent that is stopped", "[process]") {
+  Undertaken run({"300"});
+  REQUIRE(kill(run.agent, SIGSTOP) == 0);
+
+  CHECK(run.errors.line() == "cxxrun: no coordinator has renewed the lease of this node, and the agent (pid " +
+                                 std::to_string(run.agent) + ") does not answer: its workers were killed");
+  run.fifo.wait_until_all_are_dead();
+
+  CHECK(os::read_stat(run.agent).has_value());  // it is not the parent's to end
+  kill(run.agent, SIGCONT);
+  kill(run.parent, SIGTERM);
+  CHECK(run.wait() == ExitStatus::exited(42));
+}
+
+TEST_CASE("undertaker: a parent that was suspended with everything else freezes the workers first", "[process]") {
+  Undertaken run({"1500"});
+  auto const worker = os::children_of(run.agent).front();
+
+  REQUIRE(kill(run.agent, SIGSTOP) == 0);
+  REQUIRE(kill(run.parent, SIGSTOP) == 0);
+  auto const until = Clock::now() + Millis{1800};
+  while (Clock::now() < until) {
+    usleep(10'000);
+  }
+  REQUIRE(kill(run.parent, SIGCONT) == 0);
+  char state = 'S';
+  while (state != 'T' && state != '?') {
+    auto const stat = os::read_stat(worker);
+    state = stat ? stat->state : '?';
+  }
+  CHECK(state == 'T');
+
+  CHECK(run.errors.line().find("its workers were killed") != std::string::npos);  // no new lease came
+  run.fifo.wait_until_all_are_dead();
+  kill(run.agent, SIGKILL);
+  CHECK(run.wait() == ExitStatus::exited(128 + SIGKILL));
+}
+
+TEST_CASE("undertaker: the last word of a killed agent reaches every heir that is there", "[process]") {
+  HeirSocket first;
+  HeirSocket second;
+  HeirSocket nobody;
+  nobody.fd.reset();
+  Undertaken run({"0", "farewell", first.port, nobody.port, second.port});
+  CHECK(error_of_call_to(run.standby) == 0);
+
+  REQUIRE(kill(run.agent, SIGKILL) == 0);
+
+  CHECK(first.hears() == "farewell");
+  CHECK(error_of_call_to(run.standby) == ECONNREFUSED);
+  CHECK(second.hears() == "farewell");
+  CHECK(run.wait() == ExitStatus::exited(128 + SIGKILL));
+}
+
+TEST_CASE("undertaker: an heir that does not answer holds nobody up for longer than a second", "[process]") {
+  HeirSocket silent;  // the kernel takes the call, nobody ever reads or closes
+  Undertaken run({"0", "farewell", silent.port});
+
+  auto const then = Clock::now();
+  REQUIRE(kill(run.agent, SIGKILL) == 0);
+
+  CHECK(run.wait() == ExitStatus::exited(128 + SIGKILL));
+  CHECK(milliseconds_since(then) < 5000);
+}
+
+TEST_CASE("undertaker: no last word while a descendant lives", "[process]") {
+  HeirSocket heir;
+  Undertaken run({"0", "farewell", heir.port});
+  REQUIRE(kill(run.parent, SIGSTOP) == 0);
+
+  REQUIRE(kill(run.agent, SIGKILL) == 0);
+
+  CHECK(!os::children_of(run.parent).empty());
+  CHECK(!heir.was_called());
+  CHECK(error_of_call_to(run.standby) == 0);  // the parent has its copy
+  REQUIRE(kill(run.parent, SIGCONT) == 0);
+  CHECK(heir.hears() == "farewell");
+  run.fifo.wait_until_all_are_dead();
+  CHECK(run.wait() == ExitStatus::exited(128 + SIGKILL));
 }

@@ -1,20 +1,34 @@
-// A stand-in for cxxrun: an agent under its parent with some workers. undertaken PROBE FIFO WORKERS
+// A stand-in for cxxrun: an agent under its parent with some workers.
+// undertaken PROBE FIFO WORKERS [LEASE_MS [WORDS HEIR_PORT…]]
 //
-// Writes "agent PID parent PID" to stdout, then a line for each signal: "signal N terminal|process". TERM ends it
-// with code 42, leaving its workers behind. Starts WORKERS probes that start daemons on FIFO.
+// With a lease it holds one of that length and never renews it; 0: none. WORDS are its last, for 127.0.0.1 at the
+// ports. Writes "agent PID parent PID" to stdout, then a line for each signal: "signal N terminal|process". TERM ends
+// it with code 42, leaving its workers behind. Starts WORKERS probes that start daemons on FIFO.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <poll.h>
 #include <string>
 #include <unistd.h>
+#include <vector>
 
 #include "src/os/spawn.hpp"
+#include "src/os/standby_socket.hpp"
 #include "src/os/undertaker.hpp"
 
 namespace {
 
-int agent(cxxrun::os::AgentSide const& side, std::string const& probe, std::string const& fifo, int workers) {
+using cxxrun::Clock;
+using cxxrun::Millis;
+
+struct Words {
+  int lease = 0;
+  std::string text;
+  std::vector<cxxrun::os::Heir> heirs;
+};
+
+int agent(cxxrun::os::AgentSide const& side, std::string const& probe, std::string const& fifo, int workers,
+          Words const& words) {
   auto signals = cxxrun::os::SignalFd::open(side.signals);
   if (!signals) {
     return 1;
@@ -27,7 +41,15 @@ int agent(cxxrun::os::AgentSide const& side, std::string const& probe, std::stri
       return 1;
     }
   }
-  std::printf("agent %d parent %d\n", getpid(), side.parent);
+  if (words.lease > 0) {
+    side.page->set_terms({Millis{words.lease}, Millis{words.lease}});
+    side.page->hold_lease(Clock::now() + Millis{words.lease});
+  }
+  if (!words.heirs.empty()) {
+    side.page->write_will({{"127.0.0.1", 1}}, "an older one");
+    side.page->write_will(words.heirs, words.text);
+  }
+  std::printf("agent %d parent %d standby %d\n", getpid(), side.parent, cxxrun::os::port_of(side.standby.get()));
   std::fflush(stdout);
   for (;;) {
     std::array<pollfd, 2> watched{{{signals->fd(), POLLIN, 0}, {side.parent_watch.get(), POLLIN, 0}}};
@@ -48,9 +70,20 @@ int agent(cxxrun::os::AgentSide const& side, std::string const& probe, std::stri
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
+  if (argc < 4) {
+    return 2;
+  }
+  Words words;
+  words.lease = argc > 4 ? std::atoi(argv[4]) : 0;
+  words.text = argc > 5 ? argv[5] : "";
+  for (int i = 6; i < argc; ++i) {
+    words.heirs.push_back({"127.0.0.1", static_cast<std::uint16_t>(std::atoi(argv[i]))});
+  }
+  auto standby = cxxrun::os::open_standby();
+  if (!standby) {
     return 2;
   }
   return cxxrun::os::run_under_parent(
-      [&](cxxrun::os::AgentSide const& side) { return agent(side, argv[1], argv[2], std::atoi(argv[3])); });
+      [&](cxxrun::os::AgentSide const& side) { return agent(side, argv[1], argv[2], std::atoi(argv[3]), words); },
+      *std::move(standby));
 }

@@ -1,0 +1,145 @@
+#include "src/os/shared_page.hpp"
+
+#include <algorithm>
+#include <arpa/inet.h>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <net/if.h>
+#include <new>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utility>
+
+namespace cxxrun::os {
+namespace {
+
+constexpr std::int64_t kNone = 0;
+
+std::optional<sockaddr_storage> parse(Heir const& heir) {
+  sockaddr_storage storage{};
+  auto* const v4 = reinterpret_cast<sockaddr_in*>(&storage);
+  if (inet_pton(AF_INET, heir.address.c_str(), &v4->sin_addr) == 1) {
+    v4->sin_family = AF_INET;
+    v4->sin_port = htons(heir.port);
+    return storage;
+  }
+  auto* const v6 = reinterpret_cast<sockaddr_in6*>(&storage);
+  auto const percent = heir.address.find('%');
+  if (inet_pton(AF_INET6, heir.address.substr(0, percent).c_str(), &v6->sin6_addr) != 1) {
+    return std::nullopt;
+  }
+  v6->sin6_family = AF_INET6;
+  v6->sin6_port = htons(heir.port);
+  if (percent != std::string::npos) {
+    v6->sin6_scope_id = if_nametoindex(heir.address.substr(percent + 1).c_str());
+  }
+  return storage;
+}
+
+}  // namespace
+
+struct SharedPage::Layout {
+  struct Place {
+    std::uint32_t heirs = 0;
+    std::uint32_t size = 0;
+    std::array<sockaddr_storage, kMaxHeirs> to{};
+    std::array<char, kMaxWords> words{};
+  };
+  std::atomic<std::int64_t> until{kNone};  // nanoseconds of Clock
+  std::atomic<std::int64_t> lease_ms{0};
+  std::atomic<std::int64_t> timeout_ms{0};
+  std::atomic<std::uint32_t> valid{0};  // 0: no will; else 1 + the place that holds it
+  std::array<Place, 2> places;
+  static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
+                "shared between processes, and a killed one releases no lock");
+};
+
+Result<SharedPage> SharedPage::make() {
+  void* const memory = mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    return fail(Errc::io, std::string("no memory to share with the parent process: ") + std::strerror(errno), errno);
+  }
+  UniqueFd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell) {
+    int const error = errno;
+    munmap(memory, sizeof(Layout));
+    return fail(Errc::io, std::string("no eventfd: ") + std::strerror(error), error);
+  }
+  return SharedPage(new (memory) Layout, std::move(bell));
+}
+
+SharedPage::SharedPage(SharedPage&& other) noexcept
+    : layout_(std::exchange(other.layout_, nullptr)), bell_(std::move(other.bell_)) {}
+
+SharedPage::~SharedPage() {
+  if (layout_ != nullptr) {
+    munmap(layout_, sizeof(Layout));
+  }
+}
+
+void SharedPage::set_terms(LeaseGuardTerms const& terms) {
+  layout_->lease_ms.store(terms.lease.count());
+  layout_->timeout_ms.store(terms.timeout.count());
+}
+
+void SharedPage::hold_lease(std::optional<TimePoint> until) {
+  auto const now = Clock::now().time_since_epoch().count();
+  auto const value = until ? std::max<std::int64_t>(until->time_since_epoch().count(), 1) : kNone;
+  auto const before = layout_->until.exchange(value);
+  if (before < now || value < before) {  // it sleeps for ever, enforces the old one, or would sleep too long
+    std::uint64_t const one = 1;
+    auto const written = write(bell_.get(), &one, sizeof one);
+    static_cast<void>(written);  // full: it is ringing
+  }
+}
+
+void SharedPage::write_will(std::vector<Heir> const& heirs, std::string const& words) {
+  if (heirs.empty() || words.empty() || words.size() > kMaxWords) {
+    layout_->valid.store(0);
+    return;
+  }
+  std::uint32_t const index = layout_->valid.load() == 1 ? 1 : 0;
+  auto& place = layout_->places[index];
+  place.heirs = 0;
+  for (auto const& heir : heirs) {
+    auto const address = parse(heir);
+    if (address && place.heirs < kMaxHeirs) {
+      place.to[place.heirs++] = *address;
+    }
+  }
+  place.size = static_cast<std::uint32_t>(words.size());
+  std::copy(words.begin(), words.end(), place.words.begin());
+  layout_->valid.store(index + 1, std::memory_order_release);
+}
+
+LeaseGuardTerms SharedPage::terms() const {
+  return {Millis{layout_->lease_ms.load()}, Millis{layout_->timeout_ms.load()}};
+}
+
+std::optional<TimePoint> SharedPage::lease() const {
+  auto const value = layout_->until.load();
+  return value == kNone ? std::nullopt : std::optional(TimePoint(std::chrono::nanoseconds{value}));
+}
+
+std::optional<Will> SharedPage::will() const {
+  std::uint32_t const valid = layout_->valid.load(std::memory_order_acquire);
+  if (valid == 0 || valid > layout_->places.size()) {
+    return std::nullopt;
+  }
+  auto const& place = layout_->places[valid - 1];
+  if (place.heirs > kMaxHeirs || place.size > kMaxWords) {
+    return std::nullopt;
+  }
+  return Will{{place.to.begin(), place.to.begin() + place.heirs}, std::string(place.words.data(), place.size)};
+}
+
+void SharedPage::answer() const {
+  std::uint64_t count = 0;
+  auto const got = read(bell_.get(), &count, sizeof count);
+  static_cast<void>(got);
+}
+
+}  // namespace cxxrun::os

@@ -1,0 +1,65 @@
+// SharedPage: what an agent leaves with its parent: until when workers may run, and its last word.
+//
+// One page of shared memory, made before the fork; nothing in it is a pointer. The agent writes, the parent reads, also
+// when the agent is stopped or was killed in the middle of a write: the will has two places, and only the number of the
+// place says which one is valid.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <sys/socket.h>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+#include "src/core/lease_guard.hpp"
+#include "src/os/fd.hpp"
+
+namespace cxxrun::os {
+
+/// Whom the last word is for: a literal address, with "%interface" where it needs one.
+struct Heir {
+  std::string address;
+  std::uint16_t port = 0;
+};
+
+struct Will {
+  std::vector<sockaddr_storage> heirs;
+  std::string words;  ///< the bytes to send to each
+};
+
+class SharedPage {
+ public:
+  /// No more heirs and no longer words than this.
+  static constexpr std::size_t kMaxHeirs = 9;
+  static constexpr std::size_t kMaxWords = 1536;
+
+  /// Errc::io when the system lacks memory or a descriptor.
+  [[nodiscard]] static Result<SharedPage> make();
+  SharedPage(SharedPage&& other) noexcept;
+  SharedPage& operator=(SharedPage&&) = delete;
+  ~SharedPage();
+
+  // ---- the agent ----
+  void set_terms(LeaseGuardTerms const& terms);
+  /// Rings the parent when it could not know of the lease otherwise.
+  void hold_lease(std::optional<TimePoint> until);
+  /// Replaces the last word. Heirs whose address is no literal are left out; too long words, or none: no will.
+  void write_will(std::vector<Heir> const& heirs, std::string const& words);
+
+  // ---- the parent ----
+  [[nodiscard]] LeaseGuardTerms terms() const;
+  [[nodiscard]] std::optional<TimePoint> lease() const;
+  [[nodiscard]] std::optional<Will> will() const;
+  /// Readable after a ring; `answer` makes it silent again.
+  [[nodiscard]] int bell() const { return bell_.get(); }
+  void answer() const;
+
+ private:
+  struct Layout;
+  SharedPage(Layout* layout, UniqueFd bell) : layout_(layout), bell_(std::move(bell)) {}
+  Layout* layout_ = nullptr;
+  UniqueFd bell_;
+};
+
+}  // namespace cxxrun::os
