@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "src/core/rank_name.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -71,6 +72,22 @@ void write_others(std::string& out, std::vector<Failure> const& failures) {
   }
 }
 
+/// At most eight of them.
+std::string listed(std::vector<std::string> const& hosts) {
+  constexpr std::size_t kMost = 8;
+  auto const shown = static_cast<std::ptrdiff_t>(std::min(hosts.size(), kMost));
+  std::string const text = join({hosts.begin(), hosts.begin() + shown}, ", ");
+  return hosts.size() <= kMost ? text : text + " and " + std::to_string(hosts.size() - kMost) + " more";
+}
+
+std::string restarts_text(Verdict const& verdict) {
+  std::string const used = std::to_string(verdict.restarts);
+  std::string const most = std::to_string(verdict.max_restarts);
+  return verdict.restart_window == Millis{0}
+             ? used + " of " + most
+             : used + ", at most " + most + " within " + seconds_text(verdict.restart_window);
+}
+
 Json to_json(Failure const& failure) {
   return Json{{"host", failure.host},
               {"group_rank", failure.group_rank},
@@ -118,22 +135,29 @@ std::string format_report(Verdict const& verdict, std::string const& program, bo
     write_cause(out, verdict.failures.front());
     write_others(out, verdict.failures);
   }
+  if (!verdict.lost_nodes.empty()) {
+    out += "  lost nodes:    " + listed(verdict.lost_nodes) + "\n";
+  }
+  for (auto const& line : verdict.followed) {
+    out += "  " + line + "\n";
+  }
   for (auto const& node : verdict.set_aside) {
     out += "  set aside:     " + node + "\n";
   }
   if (verdict.generation > 0) {
-    out += "  restarts used: " + std::to_string(verdict.restarts) + " of " + std::to_string(verdict.max_restarts) +
-           ", last generation " + std::to_string(verdict.generation) + "\n";
+    out +=
+        "  restarts used: " + restarts_text(verdict) + ", last generation " + std::to_string(verdict.generation) + "\n";
   }
   out += "  exit code:     " + std::to_string(verdict.exit_code) + "\n" + rule + "\n";
   return out;
 }
 
 std::string verdict_json(Verdict const& verdict) {
-  Json json{
-      {"verdict", name_of(verdict.end)},  {"exit_code", verdict.exit_code}, {"summary", verdict.summary},
-      {"generation", verdict.generation}, {"restarts", verdict.restarts},   {"max_restarts", verdict.max_restarts},
-      {"lost_nodes", verdict.lost_nodes}, {"failures", Json::array()},      {"set_aside", verdict.set_aside}};
+  Json json{{"verdict", name_of(verdict.end)},  {"exit_code", verdict.exit_code},
+            {"summary", verdict.summary},       {"generation", verdict.generation},
+            {"restarts", verdict.restarts},     {"max_restarts", verdict.max_restarts},
+            {"lost_nodes", verdict.lost_nodes}, {"failures", Json::array()},
+            {"set_aside", verdict.set_aside},   {"followed", verdict.followed}};
   for (auto const& failure : verdict.failures) {
     json["failures"].push_back(to_json(failure));
   }

@@ -4,8 +4,12 @@
 #include <limits>
 #include <map>
 #include <tuple>
+#include <utility>
 
+#include "rendezvous/budget.hpp"
+#include "rendezvous/setting_aside.hpp"
 #include "src/core/rank_name.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -24,7 +28,7 @@ std::string describe(Failure const& failure) {
 }
 
 Ruling conclude(State const& state, Policy const& policy, End end, int code, std::string const& line) {
-  return Ruling{Ruling::Next::conclude, make_verdict(state, policy, end, code, line), line};
+  return Ruling{Ruling::Next::conclude, make_verdict(state, policy, end, code, line), {}, line};
 }
 
 }  // namespace
@@ -44,6 +48,8 @@ Verdict make_verdict(State const& state, Policy const& policy, End end, int code
   for (auto const& [key, line] : state.unfit) {
     verdict.set_aside.push_back(line);
   }
+  verdict.restart_window = policy.restart_window;
+  verdict.followed = state.fitness.lines;
   return verdict;
 }
 
@@ -91,9 +97,13 @@ std::vector<Failure> failures_of(State const& state) {
   return failures;
 }
 
-Ruling rule(State const& state, Policy const& policy) {
+Ruling rule(State const& state, Policy const& policy, TimePoint now) {
   auto const failures = failures_of(state);
   if (!failures.empty() && failures.front().exit.status.kind == ExitStatus::Kind::not_started) {
+    auto faults = start_faults(state, policy);
+    if (!faults.empty() && state.stop.kind != StopKind::user) {
+      return Ruling{Ruling::Next::reform, {}, std::move(faults), describe(failures.front())};
+    }
     return conclude(state, policy, End::could_not_start, failures.front().exit.status.shell_code(),
                     describe(failures.front()));
   }
@@ -107,15 +117,18 @@ Ruling rule(State const& state, Policy const& policy) {
     }
   }
   if (!lost.empty()) {
-    return Ruling{Ruling::Next::reform, {}, "node lost: " + lost};
+    return Ruling{Ruling::Next::reform, {}, {}, "node lost: " + lost};
   }
   if (failures.empty()) {
-    return Ruling{Ruling::Next::reform, {}, ""};  // nodes came or left in good health: said when it began
+    return Ruling{Ruling::Next::reform, {}, {}, ""};  // nodes came or left in good health: said when it began
   }
-  if (state.restarts < policy.max_restarts) {
-    return Ruling{Ruling::Next::restart, {}, describe(failures.front())};
+  if (restart_left(state, now, policy)) {
+    return Ruling{Ruling::Next::restart, {}, {}, describe(failures.front())};
   }
-  auto const line = describe(failures.front()) + (policy.max_restarts == 0 ? "" : "; no restart left");
+  auto const line = describe(failures.front()) + (policy.max_restarts == 0 ? "" : "; no restart left") +
+                    (policy.restart_window == Millis{0} || policy.max_restarts == 0
+                         ? ""
+                         : " within " + seconds_text(policy.restart_window));
   return conclude(state, policy, End::worker_failed, failures.front().exit.status.shell_code(), line);
 }
 

@@ -1,6 +1,7 @@
 // Cause: what ended a generation, and what follows. Decided last, when every member has stopped. Pure.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "rendezvous/membership.hpp"
@@ -15,8 +16,13 @@ struct Ruling {
     conclude,  ///< the verdict stands
   };
   Next next = Next::reform;
-  Verdict verdict;   ///< meaningful for conclude
+  Verdict verdict;  ///< meaningful for conclude
+  /// Group ranks of nodes to set aside, and why: they cannot start what runs elsewhere.
+  std::map<std::uint32_t, std::string> unfit;
   std::string line;  ///< the cause in one line: "rank 3 on node1: signal 9 (SIGKILL)"
+  [[nodiscard]] bool worker_failed() const {
+    return next == Next::restart || (next == Next::conclude && verdict.end == End::worker_failed);
+  }
 };
 
 /// Judges the stopped generation in `state` (phase stopping, nothing awaited).
@@ -24,7 +30,7 @@ struct Ruling {
 /// A peer's end-of-file error often arrives before the death that caused it, so order of arrival decides last. The
 /// cause is, in this order: a program that could not be started, the user's stop, a lost node, a worker killed by a
 /// signal that is not ours, a worker's nonzero exit; among equals the one heard of first.
-[[nodiscard]] Ruling rule(State const& state, Policy const& policy);
+[[nodiscard]] Ruling rule(State const& state, Policy const& policy, TimePoint now);
 
 /// A verdict over the state's last generation, with its failures and lost nodes.
 [[nodiscard]] Verdict make_verdict(State const& state, Policy const& policy, End end, int code, std::string summary);

@@ -6,6 +6,7 @@
 
 #include "rendezvous/cause.hpp"
 #include "rendezvous/seating.hpp"
+#include "rendezvous/setting_aside.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
@@ -129,6 +130,7 @@ void begin_forming(Turn& turn) {
 
 void consider_forming(Turn& turn) {
   State& state = turn.state;
+  call_back_if_too_few(turn);
   std::size_t const here = state.present.size();
   std::size_t const min = turn.policy.min_nodes;
   bool const fixed = turn.policy.min_nodes == turn.policy.max_nodes;

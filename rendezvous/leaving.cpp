@@ -2,6 +2,7 @@
 
 #include "rendezvous/cause.hpp"
 #include "rendezvous/seating.hpp"
+#include "rendezvous/setting_aside.hpp"
 #include "rendezvous/stopping.hpp"
 
 namespace cxxrun::rendezvous {
@@ -81,6 +82,7 @@ void leave(Turn& turn, AgentId agent, int signal) {
   if (!workers_run || seat == nullptr) {
     turn.act(Tell{agent, Finished{128 + signal, ""}});
     turn.act(HangUp{agent});
+    mark_dead(state, node);  // who was told to end does not come back
     drop(state, agent);
     if (job_ends) {
       state.stop = {StopKind::user, signal, why};
@@ -117,11 +119,7 @@ void set_aside(Turn& turn, AgentId agent, std::string const& why) {
     turn.say("ignored: a failed health check of " + node.host + ", whose workers run");
     return;
   }
-  turn.say("set aside " + node.host + ": " + why);
-  state.unfit.emplace(node_key(node), node.host + ": " + why);
-  mark_dead(state, node);
-  state.aside.emplace(agent, node);  // it leaves with the others: Slurm may end a step when a task leaves early
-  drop(state, agent);
+  put_aside(turn, agent, why);
   if (seated) {
     turn.act(CloseStore{state.number});
     begin_forming(turn);

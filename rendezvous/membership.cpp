@@ -42,6 +42,9 @@ void consider_scale_out(Turn& turn) {
     state.scale_out_at.reset();
     return;
   }
+  if (!turn.policy.scale_out_now) {
+    return;
+  }
   if (state.last_scale_out && turn.now < *state.last_scale_out + turn.policy.join_spacing) {
     state.scale_out_at = *state.last_scale_out + turn.policy.join_spacing;
     return;
@@ -49,6 +52,14 @@ void consider_scale_out(Turn& turn) {
   state.last_scale_out = turn.now;
   auto const waiting = state.present.size() - state.seats.size();
   begin_stopping(turn, {StopKind::resize, 0, std::to_string(waiting) + " more node(s) came: forming again"});
+}
+
+/// Until when a node that came late waits, for the log; "" when all seats are taken.
+std::string waits_for(Turn const& turn) {
+  if (turn.state.seats.size() >= turn.policy.max_nodes) {
+    return "";
+  }
+  return turn.policy.scale_out_now ? "" : " until the next restart";
 }
 
 void on(Turn& turn, Opened const&) {
@@ -82,7 +93,7 @@ void on(Turn& turn, Joined const& event) {
   } else if (state.phase == Phase::running) {
     consider_scale_out(turn);
     if (state.phase == Phase::running) {
-      turn.say(event.node.host + " waits as a spare");
+      turn.say(event.node.host + " waits as a spare" + waits_for(turn));
     }
   }
 }

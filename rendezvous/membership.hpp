@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "rendezvous/fitness.hpp"
 #include "rendezvous/mandate.hpp"
 #include "rendezvous/messages.hpp"
 #include "rendezvous/silence.hpp"
@@ -89,8 +90,10 @@ struct State {
   std::set<std::uint32_t> dead;                  ///< indices of nodes of the step known dead and not back
   std::map<std::uint32_t, AgentId> index_owner;  ///< node index → agent present with it
   std::string set_aside;                         ///< why a node was excluded for good; "" = none was
-  std::map<AgentId, NodeInfo> aside;             ///< connected, but set aside for good: told the end only
-  std::map<std::string, std::string> unfit;      ///< node key → "host: why" of nodes whose health check failed
+  std::map<AgentId, NodeInfo> aside;             ///< connected, but set aside: told the end only
+  std::map<std::string, std::string> unfit;      ///< node key → "host: why" of nodes that were set aside
+  Fitness fitness;                               ///< whose workers were first to fail
+  std::vector<TimePoint> restarted_at;           ///< when the newest restarts were consumed, at most max_restarts
   std::optional<TimePoint> join_deadline;        ///< forming: too few nodes at
   std::optional<TimePoint> window_deadline;      ///< forming: go with who is there at
   std::optional<TimePoint> answer_deadline;      ///< preparing, stopping, finished: give up waiting at

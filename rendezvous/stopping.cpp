@@ -2,8 +2,10 @@
 
 #include <utility>
 
+#include "rendezvous/budget.hpp"
 #include "rendezvous/cause.hpp"
 #include "rendezvous/seating.hpp"
+#include "rendezvous/setting_aside.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -16,25 +18,35 @@ void after_stop(Turn& turn) {
     if (seat.leaving != 0 && state.present.contains(seat.agent)) {
       turn.act(Tell{seat.agent, Finished{128 + seat.leaving, ""}});
       turn.act(HangUp{seat.agent});
+      mark_dead(state, seat.node);  // who was told to end does not come back
       drop(state, seat.agent);
     } else if (!seat.unkillable.empty()) {
       state.set_aside = seat.node.host + ": " + seat.unkillable.front();
+      state.unfit.emplace(node_key(seat.node), state.set_aside);
+      mark_dead(state, seat.node);
       turn.act(Tell{seat.agent, Refused{kExitUnkillable, "set aside: " + seat.unkillable.front()}});
       turn.act(HangUp{seat.agent});
       drop(state, seat.agent);
     }
   }
-  Ruling ruling = rule(state, turn.policy);
+  Ruling ruling = rule(state, turn.policy, turn.now);
   if (!ruling.line.empty() && ruling.line != state.stop.why) {
     turn.say("cause: " + ruling.line);  // worth a line only when it is not what the stop began with
   }
+  if (ruling.worker_failed()) {
+    judge_nodes(turn, failures_of(state).front(), ruling.next == Ruling::Next::restart);
+  }
+  for (auto const& [rank, why] : ruling.unfit) {
+    put_aside(turn, state.seats[rank].agent, why);
+  }
   if (ruling.next == Ruling::Next::conclude) {
-    conclude(turn, std::move(ruling.verdict));
+    Verdict& said = ruling.verdict;  // judging may have changed what else there is to tell
+    conclude(turn, make_verdict(state, turn.policy, said.end, said.exit_code, std::move(said.summary)));
     return;
   }
   if (ruling.next == Ruling::Next::restart) {
-    ++state.restarts;
-    turn.say("restart " + std::to_string(state.restarts) + " of " + std::to_string(turn.policy.max_restarts));
+    consume_restart(state, turn.now, turn.policy);
+    turn.say(restart_text(state, turn.now, turn.policy));
   }
   begin_forming(turn);
 }

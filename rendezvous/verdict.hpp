@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rendezvous/worker_exit.hpp"
+#include "src/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 
@@ -46,9 +47,11 @@ struct Verdict {
   std::uint64_t generation = 0;  ///< last generation that ran
   std::uint32_t restarts = 0;    ///< consumed
   std::uint32_t max_restarts = 0;
+  Millis restart_window{0};             ///< within which at most max_restarts were allowed; 0: in all
   std::vector<Failure> failures;        ///< the cause first, then what followed from it, by group rank and rank
   std::vector<std::string> lost_nodes;  ///< hosts lost during the job and not back, sorted by node
-  std::vector<std::string> set_aside;   ///< "host: why" of nodes whose health check failed
+  std::vector<std::string> set_aside;   ///< "host: why" of nodes that were set aside and not called back
+  std::vector<std::string> followed;    ///< "failure followed rank 3 from a to b: …", one line each
   bool operator==(Verdict const&) const = default;
 };
 

@@ -67,6 +67,9 @@ class Player {
     policy_.max_nodes = static_cast<std::uint32_t>(std::stoul(value(words, "max", "1")));
     policy_.max_restarts = static_cast<std::uint32_t>(std::stoul(value(words, "restarts", "3")));
     policy_.heartbeat_timeout = Millis{std::stoi(value(words, "heartbeat", "0")) * 1000};  // 0: no leases, no votes
+    policy_.restart_window = Millis{std::stoi(value(words, "restart-window", "0")) * 1000};
+    policy_.scale_out_now = value(words, "scale-out", "now") == "now";
+    policy_.join_window = policy_.rejoin_window = Millis{std::stoi(value(words, "window", "5")) * 1000};
     policy_.ends_when_empty = has(words, "unhosted");
     if (auto const expected = value(words, "expected", ""); !expected.empty()) {
       policy_.expected_nodes = static_cast<std::uint32_t>(std::stoul(expected));
@@ -216,6 +219,12 @@ class Player {
     for (auto const& failure : a.verdict.failures) {
       lines.push_back("  failure: rank " + std::to_string(failure.exit.rank) + " on " + failure.host + ": " +
                       failure.exit.status.describe());
+    }
+    for (auto const& node : a.verdict.set_aside) {
+      lines.push_back("  set aside: " + node);
+    }
+    for (auto const& line : a.verdict.followed) {
+      lines.push_back("  " + line);
     }
   }
   static void show(Lines& lines, Close const&) { lines.emplace_back("close"); }

@@ -242,12 +242,12 @@ TEST_CASE("cause: a death by signal is preferred to the error it caused, and a l
   state.reports = {Report{0, victim}, Report{1, culprit}};
   state.seats[0].exits = {victim};
   state.seats[1].exits = {culprit};
-  auto const ruling = rule(state, driver.policy);
+  auto const ruling = rule(state, driver.policy, {});
   CHECK(ruling.next == Ruling::Next::restart);
   CHECK(ruling.line == "rank 1 on n1: signal 9 (SIGKILL)");
 
   state.seats[1].now = Seat::Now::lost;
-  CHECK(rule(state, driver.policy).next == Ruling::Next::reform);
+  CHECK(rule(state, driver.policy, {}).next == Ruling::Next::reform);
 }
 
 TEST_CASE("cause: a worker that we stopped ourselves is no failure", "[unit]") {

@@ -72,6 +72,24 @@ TEST_CASE("report: nodes set aside are named in the text and in the JSON", "[uni
   CHECK(launcher::verdict_json(verdict).find("\"node7: health check: exit code 1\"") != std::string::npos);
 }
 
+TEST_CASE("report: lost nodes, and failures that followed a rank, are in the text and in the JSON", "[unit]") {
+  auto verdict = two_failures();
+  verdict.lost_nodes = {"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"};
+  verdict.followed = {"failure followed rank 3 from n1 to n2: n1 is back"};
+  auto const text = launcher::format_report(verdict, "x", false);
+  CHECK(text.find("\n  lost nodes:    n1, n2, n3, n4, n5, n6, n7, n8 and 1 more\n") != std::string::npos);
+  CHECK(text.find("\n  failure followed rank 3 from n1 to n2: n1 is back\n") != std::string::npos);
+  CHECK(launcher::verdict_json(verdict).find("\"failure followed rank 3 from n1") != std::string::npos);
+}
+
+TEST_CASE("report: restarts are told within their window", "[unit]") {
+  auto verdict = two_failures();
+  verdict.restarts = 7;
+  verdict.restart_window = std::chrono::minutes(1);
+  CHECK(launcher::format_report(verdict, "x", false)
+            .find("\n  restarts used: 7, at most 1 within 60 s, last generation 2\n") != std::string::npos);
+}
+
 TEST_CASE("report: a thousand failures are folded", "[unit]") {
   auto verdict = two_failures();
   verdict.failures.resize(1001, verdict.failures.back());

@@ -1,0 +1,74 @@
+#include "rendezvous/budget.hpp"
+
+#include "rendezvous/fitness.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;              // NOLINT(google-build-using-namespace)
+using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace): the units under test
+using namespace std::chrono_literals;
+
+TEST_CASE("budget: without a window every restart counts for ever", "[unit]") {
+  Policy policy;
+  policy.max_restarts = 2;
+  State state;
+  CHECK(restart_left(state, TimePoint{}, policy));
+  consume_restart(state, TimePoint{}, policy);
+  CHECK(restart_text(state, TimePoint{} + 1h, policy) == "restart 1 of 2");
+  consume_restart(state, TimePoint{} + 1h, policy);
+  CHECK_FALSE(restart_left(state, TimePoint{} + 1000h, policy));
+}
+
+TEST_CASE("budget: a restart leaves the window exactly when it is that old, and little is remembered", "[unit]") {
+  Policy policy;
+  policy.max_restarts = 2;
+  policy.restart_window = 60s;
+  State state;
+  for (int i = 0; i < 1000; ++i) {
+    consume_restart(state, TimePoint{} + i * 30s, policy);
+  }
+  auto const last = TimePoint{} + 999 * 30s;
+  CHECK(state.restarts == 1000);
+  CHECK(state.restarted_at.size() == 2);
+  CHECK_FALSE(restart_left(state, last + 29999ms, policy));
+  CHECK(restart_left(state, last + 30s, policy));
+  CHECK(restart_text(state, last, policy) == "restart 1000 (2 of 2 within 60 s)");
+}
+
+TEST_CASE("budget: no restart allowed is none, with a window or without", "[unit]") {
+  Policy policy;
+  policy.max_restarts = 0;
+  policy.restart_window = 60s;
+  CHECK_FALSE(restart_left(State{}, TimePoint{}, policy));
+}
+
+TEST_CASE("budget: an elected coordinator counts the restarts it inherits as of now, once", "[unit]") {
+  Policy policy;
+  policy.max_restarts = 3;
+  policy.restart_window = 60s;
+  State state;
+  auto const now = TimePoint{} + 1000s;
+  inherit_restarts(state, 2, now, policy);
+  inherit_restarts(state, 2, now + 1s, policy);
+  CHECK(state.restarts == 2);
+  CHECK(restarts_counted(state, now + 59s, policy) == 2);
+  CHECK(restarts_counted(state, now + 60s, policy) == 0);
+  inherit_restarts(state, 1000, now, policy);
+  CHECK_FALSE(restart_left(state, now, policy));
+}
+
+TEST_CASE("fitness: twice running is the node's fault, unless the rank fails elsewhere too", "[unit]") {
+  Fitness fitness;
+  CHECK_FALSE(blame(fitness, "a", 1).twice);
+  CHECK_FALSE(blame(fitness, "b", 2).twice);
+  CHECK_FALSE(blame(fitness, "a", 1).twice);
+  CHECK(blame(fitness, "a", 1).twice);
+  fitness.suspects["a"] = 1;
+
+  CHECK(blame(fitness, "c", 2).acquitted.empty());
+  auto const followed = blame(fitness, "d", 1);
+  CHECK(followed.acquitted == "a");
+  CHECK_FALSE(followed.twice);
+  CHECK(fitness.suspects.empty());
+  CHECK_FALSE(blame(fitness, "d", 1).twice);  // rank 1 is known to fail wherever it is
+  CHECK_FALSE(blame(fitness, "d", 2).acquitted == "a");
+}
