@@ -2,7 +2,9 @@
 import os
 import pathlib
 import signal
+import struct
 import subprocess
+import time
 
 import machines
 from machines import send
@@ -13,7 +15,9 @@ FREEZER = pathlib.Path("/sys/fs/cgroup/freezer")
 class Fault:
     """`seconds`: it ends by itself after that long; 0: it is for good."""
     seconds = 0
-    load = False
+    load = False  # data flow between the workers, and a CPU is busy
+    immortal = False  # a worker of the host outlives its agent
+    clock = False  # the hosts' wall clocks are fault_clock's
 
     def begin(self, cluster, hit):
         raise NotImplementedError
@@ -96,8 +100,25 @@ class Stop(Fault):
         send(self.stopped, signal.SIGCONT)
 
 
+class ClockJump(Fault):
+    """The wall clocks of all hosts jump; an hour more than a whole day, so that it shows in what cxxrun says."""
+    clock = True
+
+    def __init__(self, days):
+        self.seconds_wrong = days * 86400 + 3600
+
+    @staticmethod
+    def set(directory, seconds):
+        with open(directory / "clock", "r+b" if (directory / "clock").exists() else "wb") as f:
+            f.write(struct.pack("q", seconds))
+
+    def begin(self, cluster, hit):
+        self.set(cluster.directory, self.seconds_wrong)
+
+
 class Unkillable(Fault):
     """One worker of the host sits in a frozen cgroup, so that SIGKILL waits; then a worker elsewhere is killed."""
+    immortal = True
 
     def __init__(self):
         self.group = None
@@ -113,17 +134,26 @@ class Unkillable(Fault):
         send(other.workers(), signal.SIGKILL)
 
     def clear(self):
-        if self.group is None:
-            return
-        (self.group / "freezer.state").write_text("THAWED")
-        for pid in (self.group / "cgroup.procs").read_text().split():
-            send([int(pid)], signal.SIGKILL)
+        if self.group is not None:
+            self.remove(self.group)
+
+    @staticmethod
+    def remove(group):
+        (group / "freezer.state").write_text("THAWED")
         while True:
+            send(map(int, (group / "cgroup.procs").read_text().split()), signal.SIGKILL)
             try:
-                self.group.rmdir()
+                group.rmdir()
                 return
             except OSError:  # until the last one has gone
-                (self.group / "cgroup.procs").read_text()
+                time.sleep(0.01)
+
+    @classmethod
+    def remove_stale(cls):
+        """Of runs that could not clear up: a frozen process keeps its whole host."""
+        for group in FREEZER.glob("cxxrun-faults-*"):
+            if not pathlib.Path("/proc", group.name.split("-")[2].split(".")[0]).exists():
+                cls.remove(group)
 
     @staticmethod
     def missing():
