@@ -1,0 +1,288 @@
+"""Strangers at the doors of a job: whatever they send, each kind is refused by name, a flood of them is neither a flood
+of lines nor of memory, and the job forms and finishes all the same. Usage: strangers_test.py CXXRUN"""
+import json
+import os
+import re
+import socket
+import struct
+import time
+
+import jobs
+from jobs import JobCase, children, read, wait_until
+
+VERSION = 3
+RUN = "job"
+CROWD = 300
+MOST_LINES = 60  # that a crowd may cost; one line each would be 300
+MOST_MEMORY = 64 << 20  # that a crowd may cost; a frame of the largest size each would be 300 MiB
+HELLO_TIME = 10  # seconds that a caller has to say hello
+
+
+def frame(payload):
+    data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
+    return struct.pack(">I", len(data)) + data
+
+
+def hello(**changes):
+    return {"hello": "cxxrun", "version": VERSION, "run_id": RUN, "nonce": "stranger", "purpose": "agent",
+            "asks": "meet", **changes}
+
+
+def join(host="stranger", **changes):
+    node = {"incarnation": "stranger", "host": host, "slots": 1, "role": "default", "hosts": False, "announce": "",
+            "standby_port": 0}
+    return {"type": "join", "node": node, **changes}
+
+
+class Caller:
+    """One connection that says what it likes."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), jobs.GUARD)
+        self.socket.settimeout(jobs.GUARD)
+        self.data = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def send(self, *frames):
+        """Frames as values, or bytes as they are."""
+        self.socket.sendall(b"".join(each if isinstance(each, bytes) else frame(each) for each in frames))
+
+    def hear(self):
+        """The next message; None when the other end has closed."""
+        while len(self.data) < 4 or len(self.data) < 4 + struct.unpack(">I", self.data[:4])[0]:
+            try:
+                more = self.socket.recv(65536)
+            except ConnectionResetError:
+                return None
+            if not more:
+                return None
+            self.data += more
+        size = 4 + struct.unpack(">I", self.data[:4])[0]
+        message, self.data = json.loads(self.data[4:size]), self.data[size:]
+        return message
+
+    def hear_until(self, kind):
+        while True:
+            message = self.hear()
+            if message is None or message.get("type") == kind:
+                return message
+
+
+def memory(pid):
+    found = re.search(r"VmRSS:\s+(\d+) kB", read(f"/proc/{pid}/status"))
+    return int(found.group(1)) << 10 if found else 0
+
+
+class Strangers(JobCase):
+    def setUp(self):
+        super().setUp()
+        self.make_gate("go")
+        self.program = self.worker("note start; gate go; note done")
+
+    def start_one(self):
+        return self.start_node("--rdzv-id", RUN, "--nnodes", "3", self.program)
+
+    def form(self):
+        """Two agents that wait for the third; returns them."""
+        first = self.start_one()
+        first.says("waiting for nodes")
+        return [first, self.start_one()]
+
+    def finish(self, agents):
+        """The third agent comes; all start and end well."""
+        agents.append(self.start_one())
+        self.await_events(3, "start", 1)
+        self.go_on(agents)
+
+    def go_on(self, agents):
+        self.open_gate("go")
+        self.assert_codes([0, 0, 0], *agents)
+        self.assertEqual([(e[0], e[2]) for e in self.events("done")], [(1, "done")] * 3)
+
+    def coordinator(self, agents):
+        return next(pid for agent in agents for pid in children(agent.pid) if self.port in listening(pid))
+
+    def said(self, agents):
+        return "\n".join(agent.stderr for agent in agents)
+
+    def await_line(self, agents, pattern):
+        def found():
+            return re.search(pattern, self.said(agents))
+        try:
+            wait_until(found, f"a line '{pattern}'")
+        except jobs.Hang as hang:
+            raise AssertionError(f"{hang}; said:\n{self.said(agents)}") from None
+
+
+def listening(pid):
+    """Ports on which the process listens."""
+    inodes = set()
+    for entry in os.scandir(f"/proc/{pid}/fd"):
+        try:
+            target = os.readlink(entry.path)
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    ports = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in read(table).splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and fields[9] in inodes:
+                ports.add(int(fields[1].rsplit(":", 1)[1], 16))
+    return ports
+
+
+class Kinds(Strangers):
+    """One of each, while the job forms and again while it runs."""
+
+    # what is sent, and what the log says of it
+    FIRST = (
+        (b"GET / HTTP/1.1\r\n\r\n", r"a stranger from 127\.0\.0\.1: frame of 1195725856 bytes announced; at most \d+"),
+        (struct.pack(">I", 0xFFFFFFFF), r"a stranger from 127\.0\.0\.1: frame of 4294967295 bytes announced"),
+        (frame(b"not json"), r"a stranger from 127\.0\.0\.1: message is not JSON"),
+        (frame({"type": "ack", "generation": 1}), r"a stranger from 127\.0\.0\.1: message lacks hello"),
+        (frame([]), r"a stranger from 127\.0\.0\.1: message lacks an object"),
+        (frame(hello(purpose="dance")), r"a stranger from 127\.0\.0\.1: message lacks purpose"),
+    )
+
+    def each(self, agents):
+        for sent, line in self.FIRST:
+            with self.subTest(line), Caller(self.port) as caller:
+                caller.send(sent)
+                self.assertIsNone(caller.hear())
+                self.await_line(agents, line)
+        with self.subTest("truncated"), Caller(self.port) as caller:
+            caller.send(frame(hello())[:20])
+            caller.socket.shutdown(socket.SHUT_WR)
+            self.assertIsNone(caller.hear())
+            self.await_line(agents, r"a stranger from 127\.0\.0\.1: it ended in the middle of a frame")
+        with self.subTest("another version"), Caller(self.port) as caller:
+            caller.send(hello(version=VERSION - 1))
+            reply = caller.hear()
+            self.assertEqual((reply["answer"], reply["version"]), ("other_version", VERSION))
+            self.assertIsNone(caller.hear())
+            self.await_line(agents, "refused a caller from 127.0.0.1: this coordinator speaks protocol version "
+                                    f"{VERSION}, the agent version {VERSION - 1}")
+        with self.subTest("another run"), Caller(self.port) as caller:
+            caller.send(hello(run_id="other"))
+            self.assertEqual(caller.hear()["answer"], "other_job")
+            self.assertIsNone(caller.hear())
+            self.await_line(agents, "refused a caller from 127.0.0.1: this is job job, not other")
+        with self.subTest("out of order"), Caller(self.port) as caller:
+            caller.send(hello(), {"type": "succeeded", "generation": 1})
+            caller.hear()
+            self.assertIsNone(caller.hear())
+            self.await_line(agents, r"a caller from 127\.0\.0\.1 did not join: another message came")
+
+    def test_while_the_job_forms(self):
+        agents = self.form()
+        self.each(agents)
+        self.finish(agents)
+
+    def test_while_the_job_runs(self):
+        agents = self.form()
+        agents.append(self.start_one())
+        self.await_events(3, "start", 1)
+        self.each(agents)
+        self.go_on(agents)
+
+    def test_a_spare_that_speaks_out_of_turn_is_named_and_changes_nothing(self):
+        agents = self.form()
+        agents.append(self.start_one())
+        self.await_events(3, "start", 1)
+        with Caller(self.port) as spare:
+            spare.send(hello(), join())
+            self.assertEqual(spare.hear()["answer"], "accepted")
+            spare.send({"type": "stopped", "generation": 7, "exits": [], "unkillable": []})
+            self.await_line(agents, "ignored: message of generation 7 during generation 1 from stranger")
+            spare.send(join("twice"))
+            self.await_line(agents, "ignored: a second join from stranger")
+            for message in ({"type": "succeeded", "generation": 1}, {"type": "ack", "generation": 1, "echo": 0,
+                                                                      "sent": 0}):
+                spare.send(message, message)
+            spare.send(hello())
+            self.assertIsNone(spare.hear_until("nothing"))
+            self.await_line(agents, "message from stranger not understood: message lacks type")
+        self.go_on(agents)
+
+    def test_what_an_agent_says_is_no_beat(self):
+        agents = self.form()
+        with Caller(self.port) as caller:
+            caller.send(hello(purpose="beat"))
+            self.assertEqual(caller.hear()["answer"], "accepted")
+            caller.send({"type": "ack", "generation": 1})
+            self.assertIsNone(caller.hear())
+        self.await_line(agents, "beat from 127.0.0.1 not understood: beat is no array")
+        self.finish(agents)
+
+
+class Crowds(Strangers):
+    def crowd(self, port, opening):
+        callers = []
+        for _ in range(CROWD):
+            caller = Caller(port)
+            self.addCleanup(caller.socket.close)
+            callers.append(caller)
+        for caller in callers:
+            try:
+                caller.send(opening)
+            except (BrokenPipeError, ConnectionResetError):
+                pass  # it was refused while it spoke
+        return callers
+
+    def grown(self, opening):
+        """Growth of the coordinator and lines that a crowd costs; the job then forms and ends well."""
+        agents = self.form()
+        pid = self.coordinator(agents)
+        before, lines = memory(pid), len(self.said(agents).splitlines())
+        self.crowd(self.port, opening)
+        self.heard_all(agents)
+        growth = memory(pid) - before
+        self.finish(agents)
+        return growth, len(self.said(agents).splitlines()) - lines, self.said(agents)
+
+    def heard_all(self, agents):
+        """Everything the crowd sent has been read: a caller after it gets its answer."""
+        with Caller(self.port) as caller:
+            caller.send(hello(run_id="other"))
+            self.assertEqual(caller.hear()["answer"], "other_job")
+
+    def check(self, opening):
+        growth, lines, said = self.grown(opening)
+        self.assertLess(growth, MOST_MEMORY)
+        self.assertLess(lines, MOST_LINES, said)
+
+    def test_that_say_nothing(self):
+        self.check(b"")
+
+    def test_that_send_garbage(self):
+        self.check(os.urandom(4096))
+
+    def test_that_say_half_a_hello(self):
+        self.check(frame(hello())[:30])
+
+    def test_that_announce_much_and_send_most_of_it(self):
+        self.check(struct.pack(">I", 1 << 20) + b"x" * ((1 << 20) - 1))
+
+    def test_that_want_another_run(self):
+        self.check(frame(hello(run_id="other")))
+
+    def test_nobody_who_says_nothing_stays_for_long(self):
+        agents = self.form()
+        callers = self.crowd(self.port, frame(hello())[:30])
+        began = time.monotonic()
+        for caller in callers:
+            self.assertIsNone(caller.hear())
+        self.assertGreater(time.monotonic() - began, HELLO_TIME / 2)
+        self.await_line(agents, rf"a stranger from 127\.0\.0\.1: no hello within {HELLO_TIME} s")
+        self.finish(agents)
+
+
+if __name__ == "__main__":
+    jobs.main()
