@@ -15,6 +15,7 @@
 #include <boost/asio/post.hpp>
 
 #include "launcher/agent_fsm.hpp"
+#include "launcher/agent_links.hpp"
 #include "launcher/end_watch.hpp"
 #include "launcher/health_check.hpp"
 #include "launcher/hosting.hpp"
@@ -26,11 +27,12 @@
 #include "launcher/signal_policy.hpp"
 #include "launcher/supervisor.hpp"
 #include "launcher/worker_memory.hpp"
-#include "rendezvous/client.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
+#include "src/os/random.hpp"
 #include "src/os/signals.hpp"
+#include "src/os/standby_socket.hpp"
 #include "src/os/undertaker.hpp"
 
 namespace cxxrun::launcher {
@@ -49,7 +51,12 @@ class Agent {
         policy_(agent_policy(config_.options, read_slurm_conf(config_.environment))),
         cpus_(config_.cpus.mode, config_.facts.workers, find_value(config_.environment, "CUDA_VISIBLE_DEVICES")),
         parent_watch_(io_, fcntl(side.parent_watch.get(), F_DUPFD_CLOEXEC, 3)),
-        signals_(io_) {
+        signals_(io_),
+        page_(*side.page),
+        hosting_(io_, config_, side.standby.get(), coordinator_handlers()) {
+    if (config_.topology.source != JobTopology::Source::join) {  // else it does not know what the user asked of the job
+      config_.facts.standby_port = os::port_of(side.standby.get());
+    }
     context_.parent = side.parent;
     context_.interrupt_ignored = side.interrupt_ignored;
     if (config_.environment.contains("SLURM_JOB_ID")) {
@@ -110,10 +117,32 @@ class Agent {
     stepping_ = false;
   }
 
-  void perform(agent::Tell const& action) { link_->send(action.message); }
+  void perform(agent::Tell const& action) { links_.tell(agent::kFirstLink, action.message); }
+  void perform(agent::TellLink const& action) { links_.tell(action.link, action.message); }
+  void perform(agent::TellBeat const& action) { links_.beat(action); }
+  void perform(agent::Dial const& action) { links_.dial(action); }
+  void perform(agent::HangUp const& action) { links_.hang_up(action.link); }
+  void perform(agent::Stand const& action) { hosting_.stand(action.candidacy); }
+  void perform(agent::Withdraw const& action) { hosting_.withdraw(action.why); }
+  void perform(agent::HoldLease const& action) { page_.hold_lease(action.until); }
+  void perform(agent::WriteWill const& action) { write_will(page_, action, links_); }
+
+  void perform(agent::Freeze const&) {
+    page_.set_frozen(true);
+    supervisor_->freeze();
+  }
+  void perform(agent::Thaw const&) {
+    page_.set_frozen(false);
+    supervisor_->thaw();
+  }
 
   void perform(agent::StartWorkers const& action) {
     auto const& generation = action.generation;
+    if (hosting_.active() && !std::exchange(led_, true)) {  // elected
+      hosting_.lead();
+      requeue_.begin();
+    }
+    page_.set_frozen(false);
     make_directories(generation);
     choose_cpus();
     config_.facts.segment = memory_.begin();
@@ -150,10 +179,6 @@ class Agent {
     }
   }
 
-  /// The election's actions: none is asked for yet.
-  template <class Other>
-  void perform(Other const& /*action*/) {}
-
   void perform(agent::StopWorkers const& action) {
     end_watch_.workers_end();
     supervisor_->stop(action.order);
@@ -173,7 +198,8 @@ class Agent {
     if (!state_.joined) {
       hosting_.abandon();  // nobody can have joined a coordinator that its own agent has not
     }
-    link_->close();
+    links_.hang_up_all();
+    page_.write_will({}, "");
     leave_if_done();
   }
 
@@ -195,10 +221,11 @@ class Agent {
       return;
     }
     if (hosting_.active()) {
+      led_ = true;
       requeue_.begin();
     }
     hosting_.open();
-    call(call_plan(config_.options, config_.topology, config_.facts, config_.nonce, hosting_.port()),
+    call(agent::kFirstLink, call_plan(config_.options, config_.topology, config_.facts, config_.nonce, hosting_.port()),
          [this](Error const& error) {
            failed_ = error;
            io_.stop();
@@ -207,7 +234,8 @@ class Agent {
 
   /// The job's own coordinator, unless it is gone.
   void call_discovered() {
-    call(discovered_plan(config_.options, config_.topology, config_.facts, config_.nonce), [this](Error const& error) {
+    auto plan = discovered_plan(config_.options, config_.topology, config_.facts, config_.nonce);
+    call(agent::kFirstLink, std::move(plan), [this](Error const& error) {
       bool const gone = error.code == Errc::timeout || error.code == Errc::in_use || error.code == Errc::not_found;
       std::string const& path = config_.topology.discovered->path;
       if (!gone || config_.topology.source == JobTopology::Source::join) {
@@ -221,15 +249,20 @@ class Agent {
     });
   }
 
-  void call(rendezvous::CallPlan plan, std::function<void(Error const&)> failed) {
-    rendezvous::LinkHandlers on;
-    on.joined = [this](rendezvous::HelloReply const& reply) { joined(reply); };
-    on.failed = [failed = std::move(failed)](Error const& error, bool /*refused*/) { failed(error); };
-    on.message = [this](rendezvous::ToAgent message) { feed(agent::FromLink{agent::kFirstLink, std::move(message)}); };
-    on.beat = [this](rendezvous::BeatAck ack) { feed(agent::BeatAnswered{agent::kFirstLink, ack}); };
-    on.closed = [this](std::string how, bool fin) { feed(agent::LinkDown{agent::kFirstLink, std::move(how), fin}); };
-    link_ = std::make_unique<rendezvous::CoordinatorLink>(io_, std::move(on));
-    link_->call(std::move(plan));
+  /// As somebody new: the coordinator has no place any more for who we were.
+  void perform(agent::Rejoin const& action) {
+    config_.nonce = random_hex(16);
+    hosting_.rename();
+    call(action.link, rejoin_plan(config_.options, config_.topology, config_.facts, config_.nonce, action.to),
+         [this](Error const& error) {
+           failed_ = error;
+           io_.stop();
+         });
+  }
+
+  void call(agent::LinkId link, rendezvous::CallPlan plan, std::function<void(Error const&)> failed) {
+    links_.join(
+        link, std::move(plan), [this](rendezvous::HelloReply const& reply) { joined(reply); }, std::move(failed));
   }
 
   /// Who answered at the endpoint may be another: the bind test lies behind address translation.
@@ -242,11 +275,11 @@ class Agent {
       log(Level::warn,
           "--requeue has no effect here: cxxrun-rendezvous coordinates, and no agent knows how the job ends");
     }
-    feed(agent::LinkUp{agent::kFirstLink, reply.coordinator});
-    if (hosting_.active() && reply.coordinator != config_.nonce) {
+    if (hosting_.port() && reply.coordinator != config_.nonce) {
       log(Level::warn, "the endpoint leads to another agent: it coordinates");
       hosting_.abandon();
     }
+    hosting_.stand_by();
   }
 
   // ---- signals -----------------------------------------------------------------------------------------------
@@ -280,11 +313,7 @@ class Agent {
 
   int give_up(Error const& error) {
     log(Level::error, error.message());
-    return error.code == Errc::usage || error.code == Errc::not_found || error.code == Errc::refused
-               ? rendezvous::kExitUsage
-           : error.code == Errc::timeout ? rendezvous::kExitTooFewNodes
-           : error.code == Errc::closed  ? rendezvous::kExitCoordinatorLost
-                                         : rendezvous::kExitSystem;
+    return exit_code_of(error);
   }
 
   int conclude() {
@@ -300,7 +329,7 @@ class Agent {
       log(Level::error, exit_->line);
     }
     int code = failed_ ? give_up(*failed_) : exit_ ? exit_->code : rendezvous::kExitSystem;
-    if (verdict_ && hosting_.active()) {
+    if (verdict_) {
       code = requeue_.conclude(*verdict_, end_watch_.checkpoint_passed(), end_watch_.limit_reached(), code);
     }
     log_through({});
@@ -320,8 +349,9 @@ class Agent {
   SignalContext context_;
   SignalState signal_state_;
   LogPump pump_;
-  Hosting hosting_{io_, config_, coordinator_handlers()};
-  std::unique_ptr<rendezvous::CoordinatorLink> link_;
+  os::SharedPage& page_;
+  Hosting hosting_;
+  AgentLinks links_{io_, [this](agent::Event event) { feed(std::move(event)); }};
   std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers());
   WorkerMemory memory_{io_};
   EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
@@ -329,6 +359,7 @@ class Agent {
   std::deque<agent::Event> inbox_;
   bool stepping_ = false;
   bool cpus_chosen_ = false;
+  bool led_ = false;
   std::optional<agent::Exit> exit_;
   std::optional<Verdict> verdict_;
   std::optional<Error> failed_;
@@ -337,6 +368,10 @@ class Agent {
     rendezvous::CoordinatorHandlers on;
     on.concluded = [this](std::string const& /*run_id*/, Verdict const& verdict) { verdict_ = verdict; };
     on.closed = [this] { leave_if_done(); };
+    on.stood_down = [this](std::string const& why) {
+      feed(agent::StoodDown{why});
+      leave_if_done();
+    };
     return on;
   }
 

@@ -1,5 +1,6 @@
 #include "launcher/hosting.hpp"
 
+#include <fcntl.h>
 #include <system_error>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "src/os/bounded_thread.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
+#include "src/os/standby_socket.hpp"
 #include "src/store/store_server.hpp"
 
 namespace cxxrun::launcher {
@@ -18,8 +20,9 @@ constexpr Millis kFileDeadline{2000};  // for a file system that hangs
 
 }  // namespace
 
-Hosting::Hosting(boost::asio::io_context& io, AgentConfig const& config, rendezvous::CoordinatorHandlers handlers)
-    : io_(io), config_(config), handlers_(std::move(handlers)) {}
+Hosting::Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby,
+                 rendezvous::CoordinatorHandlers handlers)
+    : io_(io), config_(config), standby_(standby), handlers_(std::move(handlers)) {}
 
 Hosting::~Hosting() {
   if (announcing_ && announcing_->join_until(Clock::now() + kFileDeadline)) {
@@ -42,20 +45,12 @@ Result<void> Hosting::begin() {
     return {};
   }
   auto const& meeting = config_.topology.meeting;
-  rendezvous::CoordinatorConfig conf;
-  conf.nonce = config_.nonce;
-  conf.loopback_only = meeting.loopback_only;
-  rendezvous::CoordinatorHandlers on;
-  on.concluded = handlers_.concluded;
-  on.closed = [this] {
-    closed_ = true;
-    handlers_.closed();
-  };
-  stores_ = std::make_unique<store::StoreServer>([](auto const& line) { log(Level::warn, line); });
-  coordinator_ = std::make_unique<rendezvous::Coordinator>(io_, *stores_, std::move(conf), std::move(on));
+  make_coordinator();
   auto const port = coordinator_->listen(meeting.ports);
   if (port) {
     port_ = *port;
+    hosts_ = true;
+    listen_for_followers();
     begin_directories();
     announce();
     return {};
@@ -66,6 +61,66 @@ Result<void> Hosting::begin() {
     return {};  // an agent on this machine was first, or a stranger: the handshake will tell
   }
   return port.error();
+}
+
+void Hosting::make_coordinator() {
+  rendezvous::CoordinatorConfig conf;
+  conf.nonce = config_.nonce;
+  conf.loopback_only = config_.topology.meeting.loopback_only;
+  conf.fence_dir = config_.options.fence_dir;
+  rendezvous::CoordinatorHandlers on;
+  on.concluded = handlers_.concluded;
+  on.closed = [this] {
+    closed_ = true;
+    handlers_.closed();
+  };
+  on.stood_down = handlers_.stood_down;
+  stores_ = std::make_unique<store::StoreServer>([](auto const& line) { log(Level::warn, line); });
+  coordinator_ = std::make_unique<rendezvous::Coordinator>(io_, *stores_, std::move(conf), std::move(on));
+}
+
+void Hosting::listen_for_followers() {
+  if (standby_ < 0) {
+    return;
+  }
+  auto const listening = coordinator_->listen_also(os::UniqueFd(fcntl(standby_, F_DUPFD_CLOEXEC, 3)));
+  if (!listening) {
+    log(Level::warn, "this agent cannot take over from the coordinator: " + listening.error().message());
+  }
+}
+
+void Hosting::stand_by() {
+  if (coordinator_ || standby_ < 0 || config_.topology.source == JobTopology::Source::join) {
+    return;  // who was added by hand does not know what the user asked of the job
+  }
+  make_coordinator();
+  listen_for_followers();
+  coordinator_->standby(config_.topology.run_id, terms_of(config_.options, config_.topology));
+}
+
+void Hosting::stand(rendezvous::Stand candidacy) {
+  if (coordinator_) {
+    coordinator_->stand(std::move(candidacy));
+  }
+}
+
+void Hosting::withdraw(std::string why) {
+  if (coordinator_) {
+    coordinator_->withdraw(std::move(why));
+  }
+}
+
+void Hosting::rename() {
+  if (coordinator_) {
+    coordinator_->rename(config_.nonce);
+  }
+}
+
+void Hosting::lead() {
+  if (!hosts_) {
+    port_ = os::port_of(standby_);
+    announce();
+  }
 }
 
 /// The host is in generation 1. A dozen directories cost a disk more than the whole rendezvous takes: they are made
@@ -115,6 +170,8 @@ void Hosting::open() {
 
 void Hosting::abandon() {
   coordinator_.reset();
+  stores_.reset();
+  hosts_ = false;
 }
 
 }  // namespace cxxrun::launcher

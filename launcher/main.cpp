@@ -23,6 +23,7 @@
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
+#include "src/os/standby_socket.hpp"
 #include "src/os/system.hpp"
 #include "src/os/undertaker.hpp"
 
@@ -216,7 +217,16 @@ int run(std::vector<std::string> const& arguments) {
   tell(config, notes);
   os::raise_nofile_limit();
   pid_t const self = getpid();
-  int const code = os::run_under_parent([&](os::AgentSide const& side) { return agent_or_refusal(config, side); });
+  os::UniqueFd standby;
+  if (config.topology.max_nodes > 1) {
+    auto opened = os::open_standby(config.topology.meeting.loopback_only);
+    if (!opened) {
+      return complain(opened.error());
+    }
+    standby = *std::move(opened);
+  }
+  int const code = os::run_under_parent([&](os::AgentSide const& side) { return agent_or_refusal(config, side); },
+                                        std::move(standby));
   if (getpid() == self) {
     launcher::remove_log_root(config.logs);
   }

@@ -62,6 +62,7 @@ rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topolo
   plan.node.role = options.role;
   plan.node.hosts = hosted.has_value();
   plan.node.announce = topology.master_addr;
+  plan.node.standby_port = facts.standby_port;
   plan.terms = terms_of(options, topology);
   plan.patience = options.join_timeout;
   bool const with_itself = topology.max_nodes == 1 || (hosted && meeting.host == Meeting::Host::me);
@@ -87,6 +88,20 @@ rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& 
   return plan;
 }
 
+rendezvous::CallPlan rejoin_plan(Options const& options, JobTopology const& topology, NodeFacts const& facts,
+                                 std::string const& nonce, rendezvous::Successor const& to) {
+  auto plan = topology.source == JobTopology::Source::join ? discovered_plan(options, topology, facts, nonce)
+                                                           : call_plan(options, topology, facts, nonce, std::nullopt);
+  plan.run_id = facts.run_id;
+  if (!to.address.empty()) {
+    plan.addresses = {to.address};
+    plan.ports = {to.port};
+    plan.coordinator.clear();
+  }
+  plan.asks = plan.terms ? Asks::meet : Asks::enter;  // never a new run
+  return plan;
+}
+
 Millis end_timeout(Millis shutdown_timeout, Millis kill_wait) {
   auto const margin = std::max(kLeastMargin, kill_wait / 10);
   return std::min(shutdown_timeout, std::max(kill_wait - margin, kill_wait / 2));
@@ -102,6 +117,17 @@ agent::Policy agent_policy(Options const& options, std::optional<SlurmConf> cons
   policy.end_timeout = slurm ? end_timeout(options.shutdown_timeout, slurm->kill_wait) : options.shutdown_timeout;
   policy.slurm_signals_all = slurm && slurm->signals_all;
   return policy;
+}
+
+int exit_code_of(Error const& error) {
+  switch (error.code) {
+    case Errc::usage:
+    case Errc::not_found:
+    case Errc::refused: return rendezvous::kExitUsage;
+    case Errc::timeout: return rendezvous::kExitTooFewNodes;
+    case Errc::closed: return rendezvous::kExitCoordinatorLost;
+    default: return rendezvous::kExitSystem;
+  }
 }
 
 }  // namespace cxxrun::launcher

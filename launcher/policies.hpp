@@ -24,10 +24,17 @@ namespace cxxrun::launcher {
 /// The same for the coordinator that `topology.discovered` says, which may be gone.
 [[nodiscard]] rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& topology,
                                                    NodeFacts const& facts, std::string const& nonce);
+/// The same for an agent that was dropped and comes back as another one; `to`: who told it so, address "" = unknown.
+[[nodiscard]] rendezvous::CallPlan rejoin_plan(Options const& options, JobTopology const& topology,
+                                               NodeFacts const& facts, std::string const& nonce,
+                                               rendezvous::Successor const& to);
 /// `slurm`: nothing when this is no job of Slurm's.
 [[nodiscard]] agent::Policy agent_policy(Options const& options, std::optional<SlurmConf> const& slurm = std::nullopt);
 /// How long workers may take when the job ends: what the user gives, but no longer than Slurm leaves. Between our
 /// SIGKILL and Slurm's there is time to reap, to report and to ask for a requeue: a tenth of KillWait, at least 2 s.
 [[nodiscard]] Millis end_timeout(Millis shutdown_timeout, Millis kill_wait);
+
+/// What an agent that could not take part leaves with.
+[[nodiscard]] int exit_code_of(Error const& error);
 
 }  // namespace cxxrun::launcher

@@ -34,6 +34,7 @@ namespace asio = boost::asio;
 
 constexpr std::size_t kErrorFileBytes = std::size_t{64} * 1024;
 constexpr std::chrono::seconds kLastSweep{5};
+constexpr Millis kFreezeLimit{200};                // a process in an uninterruptible call stops when it returns
 constexpr std::chrono::seconds kDrainDeadline{5};  // only a log's file system that hangs takes longer
 
 // What the shell keeps of one worker; its life is in GroupState.
@@ -350,6 +351,16 @@ void Supervisor::stop(StopOrder const& order) {
   impl_->reap();  // who died before the order did not die of it
   impl_->happen(StopOrdered{order});
   impl_->check_descendants();
+}
+
+void Supervisor::freeze() {
+  auto const until = Clock::now() + kFreezeLimit;
+  while (os::signal_descendants(getpid(), SIGSTOP) > 0 && Clock::now() < until) {
+  }
+}
+
+void Supervisor::thaw() {
+  os::signal_descendants(getpid(), SIGCONT);
 }
 
 void Supervisor::forward(int signal) {

@@ -55,6 +55,9 @@ class Supervisor {
   /// Begins to stop the running generation; harmless when nothing runs or a stop is under way (a shorter
   /// grace shortens it; grace 0 = kill now).
   void stop(StopOrder const& order);
+  /// Stops every worker and descendant where it is (SIGSTOP), and lets them go on (SIGCONT). A stop order wakes them.
+  void freeze();
+  void thaw();
   /// Passes a signal on to those who catch it (/proc/PID/status SigCgt): the worker itself, else the nearest of its
   /// descendants in its session that do, so that a shell script around the program is no obstacle.
   void forward(int signal);

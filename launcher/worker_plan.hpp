@@ -46,6 +46,7 @@ struct NodeFacts {
   std::optional<TaskPlace> task{};    ///< one worker per task of srun's
   std::vector<CpuSet> cpu_sets = {};  ///< by local rank; empty: workers are not bound
   std::string segment = {};           ///< CXXRUN_SEGMENT of this generation: where shared memory comes from; "" = unset
+  std::uint16_t standby_port = 0;     ///< where this agent can be called once it has to take over; 0: it cannot
   bool operator==(NodeFacts const&) const = default;
 };
 

@@ -354,6 +354,13 @@ void CoordinatorLink::send_beat(Beat const& beat) {
   impl_->send_beat(beat);
 }
 
+std::optional<CoordinatorLink::Reached> CoordinatorLink::reached() const {
+  if (!impl_->joined) {
+    return std::nullopt;
+  }
+  return Reached{impl_->reached.address().to_string(), impl_->reached.port()};
+}
+
 void CoordinatorLink::close() {
   if (!impl_->over) {
     impl_->stop();

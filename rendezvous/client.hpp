@@ -62,6 +62,12 @@ class CoordinatorLink {
   void send(ToCoordinator const& message);
   /// On a connection of its own, which the first beat opens (beat_line.hpp). Dropped before `joined`.
   void send_beat(Beat const& beat);
+  /// The other end, once the connection stands.
+  struct Reached {
+    std::string address;
+    std::uint16_t port = 0;
+  };
+  [[nodiscard]] std::optional<Reached> reached() const;
   /// Says goodbye; no handler runs afterwards.
   void close();
 

@@ -51,6 +51,7 @@ struct SharedPage::Layout {
   std::atomic<std::int64_t> until{kNone};  // nanoseconds of Clock
   std::atomic<std::int64_t> lease_ms{0};
   std::atomic<std::int64_t> timeout_ms{0};
+  std::atomic<std::uint32_t> frozen{0};
   std::atomic<std::uint32_t> valid{0};  // 0: no will; else 1 + the place that holds it
   std::array<Place, 2> places;
   static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
@@ -94,6 +95,14 @@ void SharedPage::hold_lease(std::optional<TimePoint> until) {
     auto const written = write(bell_.get(), &one, sizeof one);
     static_cast<void>(written);  // full: it is ringing
   }
+}
+
+void SharedPage::set_frozen(bool yes) {
+  layout_->frozen.store(yes ? 1 : 0);
+}
+
+bool SharedPage::frozen() const {
+  return layout_->frozen.load() != 0;
 }
 
 void SharedPage::write_will(std::vector<Heir> const& heirs, std::string const& words) {

@@ -44,12 +44,15 @@ class SharedPage {
   void set_terms(LeaseGuardTerms const& terms);
   /// Rings the parent when it could not know of the lease otherwise.
   void hold_lease(std::optional<TimePoint> until);
+  /// The agent has frozen its workers itself: a lease that reaches further is then no reason to thaw them.
+  void set_frozen(bool yes);
   /// Replaces the last word. Heirs whose address is no literal are left out; too long words, or none: no will.
   void write_will(std::vector<Heir> const& heirs, std::string const& words);
 
   // ---- the parent ----
   [[nodiscard]] LeaseGuardTerms terms() const;
   [[nodiscard]] std::optional<TimePoint> lease() const;
+  [[nodiscard]] bool frozen() const;
   [[nodiscard]] std::optional<Will> will() const;
   /// Readable after a ring; `answer` makes it silent again.
   [[nodiscard]] int bell() const { return bell_.get(); }

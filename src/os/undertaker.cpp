@@ -106,7 +106,7 @@ struct Parent {
       }
     } else if (step.what == Enforce::freeze) {
       repeat(SIGSTOP);
-    } else if (step.what == Enforce::thaw) {
+    } else if (step.what == Enforce::thaw && !page.frozen()) {
       signal_descendants(agent, SIGCONT);
     }
     itimerspec when{};
