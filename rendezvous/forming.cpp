@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <utility>
 
 #include "rendezvous/cause.hpp"
+#include "rendezvous/granting.hpp"
 #include "rendezvous/seating.hpp"
 #include "rendezvous/setting_aside.hpp"
+#include "src/core/hash.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
@@ -17,7 +20,10 @@ std::size_t can_come(State const& state, Policy const& policy) {
   if (!policy.expected_nodes) {
     return std::numeric_limits<std::size_t>::max();
   }
-  std::size_t const dead = state.dead.size();
+  auto const buried = std::count_if(state.mandate.missing.begin(), state.mandate.missing.end(), [&](auto rank) {
+    return state.mandate.buried.contains(Held{state.mandate.decided.number, rank});
+  });
+  std::size_t const dead = state.dead.size() + state.vanished + static_cast<std::size_t>(buried);
   std::size_t const added = state.present.size() - state.index_owner.size();
   return (*policy.expected_nodes > dead ? *policy.expected_nodes - dead : 0) + added;
 }
@@ -104,7 +110,8 @@ void open_generation(Turn& turn) {
   state.window_deadline.reset();
   state.awaited = 0;
   state.phase = Phase::opening;
-  turn.act(OpenStore{++state.number});
+  state.number = std::max(state.number, state.mandate.seen) + 1;
+  turn.act(OpenStore{state.number});
 }
 
 std::vector<Successor> successors(std::vector<Seat> const& seats) {
@@ -116,6 +123,33 @@ std::vector<Successor> successors(std::vector<Seat> const& seats) {
     }
   }
   return heirs;
+}
+
+/// Tells one set of members in the order of their ranks from another, no more.
+std::uint64_t digest(std::vector<Seat> const& seats) {
+  std::uint64_t hash = kFnvBasis;
+  for (auto const& seat : seats) {
+    hash = fnv1a("\n", fnv1a(seat.node.incarnation, hash));
+  }
+  return hash;
+}
+
+Decree decree(State const& state, Policy const& policy) {
+  Decree next;
+  next.after = state.mandate.decided.number;
+  next.number = state.number;
+  next.size = static_cast<std::uint32_t>(state.seats.size());
+  auto const host = std::find_if(state.seats.begin(), state.seats.end(), [](Seat const& s) { return s.node.hosts; });
+  next.coordinator =
+      host == state.seats.end() ? 0 : static_cast<std::uint32_t>(std::distance(state.seats.begin(), host));
+  next.restarts = state.restarts;
+  next.members = digest(state.seats);
+  next.tie = policy.tie;
+  return next;
+}
+
+bool may_be_succeeded(Policy const& policy) {
+  return policy.heartbeat_timeout > Millis{0} && !policy.ends_when_empty;
 }
 
 }  // namespace
@@ -200,6 +234,14 @@ void begin_preparing(Turn& turn, StoreOpened const& store) {
   common.master_port = store.master_port;
   common.store_port = store.store_port;
   common.successors = successors(state.seats);
+  common.decree = decree(state, turn.policy);
+  for (auto const& seat : state.seats) {
+    common.coordinator = seat.node.hosts ? seat.node.incarnation : common.coordinator;
+  }
+  common.survives = may_be_succeeded(turn.policy) &&
+                    (turn.policy.min_nodes < state.seats.size() || state.present.size() > state.seats.size());
+  state.mandate.survives = common.survives;
+  state.mandate.proposal = common.decree;
   name_members(state.seats, common);
   for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
     Seat const& seat = state.seats[rank];
@@ -209,15 +251,25 @@ void begin_preparing(Turn& turn, StoreOpened const& store) {
     own.local_size = seat.node.slots;
     own.role_base = roles.base[rank];
     own.role_size = roles.size.at(seat.node.role);
-    turn.act(Tell{seat.agent, Prepare{std::move(own), 0}});
+    turn.act(Tell{seat.agent, Prepare{std::move(own), own_time(turn.now)}});
   }
   state.phase = Phase::preparing;
   state.awaited = static_cast<std::uint32_t>(state.seats.size());
   state.answer_deadline = turn.now + turn.policy.ack_timeout;
 }
 
+void tell_decided(Turn& turn, AgentId agent) {
+  if (may_be_succeeded(turn.policy)) {
+    turn.act(Tell{agent, Decided{turn.state.mandate.decided, successors(turn.state.seats)}});
+  }
+}
+
 void begin_running(Turn& turn) {
   State& state = turn.state;
+  Mandate& mandate = state.mandate;
+  Millis const lease = left(turn, Count::exactly);
+  mandate.granted.clear();
+  std::erase_if(mandate.buried, [&](Held const& held) { return held.first < state.number; });
   state.phase = Phase::running;
   state.ever_ran = true;
   state.answer_deadline.reset();
@@ -226,7 +278,17 @@ void begin_running(Turn& turn) {
   for (auto& seat : state.seats) {
     seat.now = Seat::Now::running;
     world += seat.node.slots;
-    turn.act(Tell{seat.agent, Start{state.number, 0, Millis{0}}});
+    turn.act(Tell{seat.agent, Start{state.number, mandate.pulses[seat.agent].sent, lease}});
+    if (lease > Millis{0}) {
+      mandate.granted[seat.agent] = turn.now;
+    }
+  }
+  if (state.present.size() > state.seats.size()) {
+    for (auto const& [agent, node] : state.present) {
+      if (!state.seat_of.contains(agent)) {
+        tell_decided(turn, agent);
+      }
+    }
   }
   turn.say("generation " + std::to_string(state.number) + " runs: " + std::to_string(state.seats.size()) +
            (state.seats.size() == 1 ? " node, " : " nodes, ") + std::to_string(world) +
@@ -240,6 +302,9 @@ void conclude(Turn& turn, Verdict verdict) {
   state.answer_deadline = turn.now + turn.policy.linger;
   std::string const line =
       verdict.end == End::success ? "" : std::string(name_of(verdict.end)) + ": " + verdict.summary;
+  for (auto const& [agent, elector] : std::exchange(state.electors, {})) {
+    state.aside.emplace(agent, elector.node);
+  }
   for (auto const* const agents : {&state.present, &state.aside}) {
     for (auto const& [agent, node] : *agents) {
       turn.act(Tell{agent, Finished{verdict.exit_code, line}});
@@ -260,8 +325,8 @@ namespace {
 /// Whoever was told to end by a signal was told on every node.
 bool others_will_come(State const& state, Policy const& policy) {
   End const end = state.verdict->end;
-  return policy.expected_nodes && state.came.size() < *policy.expected_nodes && !policy.ends_when_empty &&
-         end != End::stopped && end != End::too_few_nodes;
+  return !state.mandate.took_over && policy.expected_nodes && state.came.size() < *policy.expected_nodes &&
+         !policy.ends_when_empty && end != End::stopped && end != End::too_few_nodes;
 }
 
 }  // namespace

@@ -29,7 +29,9 @@ void consider_forming(Turn& turn);
 void forming_tick(Turn& turn);
 /// The store is open: tells every member its part.
 void begin_preparing(Turn& turn, StoreOpened const& store);
-/// Every member has acknowledged: tells all to start.
+/// Spares and newcomers hear which generation runs and who may succeed its coordinator, where somebody may.
+void tell_decided(Turn& turn, AgentId agent);
+/// Decided, and no older worker is left: tells all to start.
 void begin_running(Turn& turn);
 /// Ends a run that everybody has left, when the policy says so.
 void end_if_abandoned(Turn& turn);

@@ -1,6 +1,8 @@
 #include "rendezvous/leaving.hpp"
 
 #include "rendezvous/cause.hpp"
+#include "rendezvous/granting.hpp"
+#include "rendezvous/proposing.hpp"
 #include "rendezvous/seating.hpp"
 #include "rendezvous/setting_aside.hpp"
 #include "rendezvous/stopping.hpp"
@@ -29,9 +31,44 @@ Seat* find_seat(State& state, AgentId agent) {
   return it == state.seat_of.end() ? nullptr : &state.seats[it->second];
 }
 
+void lose(Turn& turn, Lost const& event) {
+  State& state = turn.state;
+  state.silence = forget(std::move(state.silence), event.agent);
+  auto const it = state.present.find(event.agent);
+  if (it == state.present.end()) {
+    state.electors.erase(event.agent);
+    state.mandate.voters.erase(event.agent);
+    state.mandate.pulses.erase(event.agent);
+    count_acceptances(turn);
+    if (state.aside.erase(event.agent) > 0 && state.phase == Phase::finished) {
+      close_if_alone(turn);
+    }
+    return;
+  }
+  NodeInfo const node = it->second;
+  Seat* const seat = state.phase == Phase::forming ? nullptr : find_seat(state, event.agent);
+  bool const awaited_stop = state.phase == Phase::stopping && seat != nullptr && seat->now != Seat::Now::stopped;
+  drop(state, event.agent);
+  if (state.phase == Phase::finished) {
+    close_if_alone(turn);
+  } else if (seat == nullptr) {
+    turn.say("lost " + node.host + " (" + event.how + ") while it waited");
+    if (state.phase == Phase::forming) {
+      mark_dead(state, node);
+      consider_forming(turn);
+    } else {
+      count_acceptances(turn);
+    }
+  } else if (state.phase != Phase::stopping || awaited_stop) {
+    lose_seat(turn, *seat, event.how);
+  }
+  end_if_abandoned(turn);
+}
+
 void lose_seat(Turn& turn, Seat& seat, std::string const& how) {
   State& state = turn.state;
   bool const was_done = seat.now == Seat::Now::succeeded;
+  leave_unproven(turn, seat);
   if (!was_done) {
     seat.now = Seat::Now::lost;
     if (seat.leaving == 0) {
@@ -41,6 +78,7 @@ void lose_seat(Turn& turn, Seat& seat, std::string const& how) {
   switch (state.phase) {
     case Phase::opening:
     case Phase::preparing:
+    case Phase::gated:
       turn.act(CloseStore{state.number});
       begin_forming(turn);
       break;
@@ -50,10 +88,9 @@ void lose_seat(Turn& turn, Seat& seat, std::string const& how) {
       }
       break;
     case Phase::stopping: answered(turn); break;
+    case Phase::proposing: count_acceptances(turn); break;  // what is proposed must be decided first
     case Phase::standby:
     case Phase::electing:
-    case Phase::proposing:
-    case Phase::gated:
     case Phase::deposed:
     case Phase::forming:
     case Phase::finished: break;
@@ -120,7 +157,9 @@ void set_aside(Turn& turn, AgentId agent, std::string const& why) {
     return;
   }
   put_aside(turn, agent, why);
-  if (seated) {
+  if (seated && state.phase == Phase::proposing) {
+    count_acceptances(turn);
+  } else if (seated) {
     turn.act(CloseStore{state.number});
     begin_forming(turn);
   } else if (state.phase == Phase::forming) {

@@ -10,6 +10,9 @@ namespace cxxrun::rendezvous {
 /// The agent's seat in the generation last formed; nullptr: it has none.
 [[nodiscard]] Seat* find_seat(State& state, AgentId agent);
 
+/// An agent's connection has ended, or it was silent for too long.
+void lose(Turn& turn, Lost const& event);
+
 /// A member has gone (it is dropped already): what follows from it in each phase.
 void lose_seat(Turn& turn, Seat& seat, std::string const& how);
 

@@ -28,7 +28,7 @@ void note_decided(Mandate& mandate) {
   }
   mandate.decided = *mandate.proposal;
   mandate.proposal.reset();
-  mandate.adopted = false;
+  mandate.adopted = mandate.halved = mandate.claiming = mandate.claimed = mandate.proposed = mandate.pair = false;
   mandate.ballot = Ballot{1, mandate.decided.coordinator};
   mandate.voters.clear();
   mandate.promised.clear();
@@ -36,6 +36,8 @@ void note_decided(Mandate& mandate) {
   mandate.accepted.clear();
   mandate.tries = 0;
   mandate.authority = {};
+  mandate.until.reset();
+  mandate.counted_at.reset();
 }
 
 }  // namespace cxxrun::rendezvous

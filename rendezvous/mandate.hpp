@@ -23,6 +23,12 @@ using AgentId = std::uint64_t;
 /// A seat of a generation that has run: {generation, group rank}.
 using Held = std::pair<std::uint64_t, std::uint32_t>;
 
+/// What the beats and acks of one agent have brought.
+struct Pulse {
+  std::optional<TimePoint> echo;  ///< newest own send time that it sent back
+  std::int64_t sent = 0;          ///< newest send time of its own: what its first lease rests on
+};
+
 struct Mandate {
   bool external = false;  ///< no agent coordinates (cxxrun-rendezvous): nobody votes, nobody can take over
   Decree decided;         ///< the last one; number 0: none yet, and the first needs no vote
@@ -34,10 +40,30 @@ struct Mandate {
   bool adopted = false;                     ///< it is another coordinator's: once decided it is not started
   std::set<std::uint32_t> accepted;         ///< members that have accepted `proposal`
   std::uint32_t tries = 0;                  ///< rounds of election without a quorum
-  Authority authority;                      ///< echoes, by group rank of `decided`
-  std::map<AgentId, TimePoint> granted;     ///< when each agent was last sent a lease
+  bool rivals = false;             ///< a generation could go on without its coordinator: somebody else may be elected
+  bool survives = false;           ///< so can the one being prepared
+  bool took_over = false;          ///< elected at least once
+  bool two_nodes = false;          ///< the pair rule may hold: two members in two nodes, no spare and no stranger ever
+  bool pair = false;               ///< it does: the other member is proven dead, ours decides alone
+  bool halved = false;             ///< exactly half have promised: the fence is claimed before anything is proposed
+  bool claiming = false;           ///< waiting for Fenced
+  bool claimed = false;            ///< the fence holds `proposal`
+  bool proposed = false;           ///< `proposal` has been sent to the voters
+  std::uint64_t seen = 0;          ///< highest generation number that anybody has heard of
+  Authority authority;             ///< echoes, by group rank of `decided`
+  std::optional<TimePoint> until;  ///< authority as last counted; never more than it is
+  std::optional<TimePoint> counted_at;  ///< when that was
+  std::optional<TimePoint> check_at;    ///< authority may have run out at
+  std::map<AgentId, Pulse> pulses;
+  std::map<AgentId, TimePoint> granted;  ///< when each agent was last sent a lease
   /// Seats whose workers may still run, and when they cannot any more even if nothing is heard: the gate before Start.
   std::map<Held, TimePoint> unproven;
+  std::set<Held> buried;               ///< seats whose agents' parents have had the last word
+  std::set<std::uint32_t> missing;     ///< taking over: members of `decided` that have not called
+  std::optional<TimePoint> last_word;  ///< taking over: latest word that a voter has had of the old coordinator
+
+  /// It was elected and its first own decree is not decided yet: its seats are those of another's generation.
+  [[nodiscard]] bool taking_over() const { return ballot.round > 1; }
 };
 
 /// `group_rank` of the generation that `mandate` decided has stopped, or its parent says that it is gone.

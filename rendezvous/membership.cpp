@@ -4,10 +4,14 @@
 #include <utility>
 
 #include "rendezvous/cause.hpp"
+#include "rendezvous/electing.hpp"
 #include "rendezvous/forming.hpp"
+#include "rendezvous/granting.hpp"
 #include "rendezvous/leaving.hpp"
+#include "rendezvous/proposing.hpp"
 #include "rendezvous/seating.hpp"
 #include "rendezvous/stopping.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -62,6 +66,23 @@ std::string waits_for(Turn const& turn) {
   return turn.policy.scale_out_now ? "" : " until the next restart";
 }
 
+/// An agent that has lost us joins anew, and its old connection has only not been judged yet: silent for some beats is
+/// enough to let it in. Without beats nobody can tell it from a second agent with the same rank.
+void drop_unheard_owner(Turn& turn, NodeInfo const& node) {
+  State& state = turn.state;
+  auto const owner = node.node_index ? state.index_owner.find(*node.node_index) : state.index_owner.end();
+  if (owner == state.index_owner.end() || state.present.at(owner->second).host != node.host) {
+    return;
+  }
+  AgentId const agent = owner->second;
+  auto const heard = state.silence.heard.find(agent);
+  SilencePolicy const silence{turn.policy.heartbeat_timeout};
+  if (heard != state.silence.heard.end() && turn.now - heard->second > silence.period()) {
+    turn.act(HangUp{agent});
+    lose(turn, Lost{agent, "it has called again"});
+  }
+}
+
 void on(Turn& turn, Opened const&) {
   if (turn.state.phase == Phase::forming && !turn.state.join_deadline) {
     begin_forming(turn);
@@ -70,10 +91,11 @@ void on(Turn& turn, Opened const&) {
 
 void on(Turn& turn, Joined const& event) {
   State& state = turn.state;
-  if (event.node.node_index) {
-    state.came.insert(*event.node.node_index);
-  }
+  drop_unheard_owner(turn, event.node);
   if (auto refused = objection(state, event.node, turn.policy)) {
+    if (event.node.node_index) {
+      state.came.insert(*event.node.node_index);
+    }
     turn.say("refused " + event.node.host + ": " + refused->why);
     turn.act(Tell{event.agent, *std::move(refused)});
     turn.act(HangUp{event.agent});
@@ -82,47 +104,20 @@ void on(Turn& turn, Joined const& event) {
     }
     return;
   }
-  state.present.emplace(event.agent, event.node);
-  state.gone.erase(node_key(event.node));
-  if (event.node.node_index) {
-    state.dead.erase(*event.node.node_index);
-    state.index_owner[*event.node.node_index] = event.agent;
-  }
+  enter(state, event.agent, event.node);
   if (state.phase == Phase::forming) {
     consider_forming(turn);
   } else if (state.phase == Phase::running) {
     consider_scale_out(turn);
     if (state.phase == Phase::running) {
       turn.say(event.node.host + " waits as a spare" + waits_for(turn));
+      tell_decided(turn, event.agent);
     }
   }
 }
 
 void on(Turn& turn, Lost const& event) {
-  State& state = turn.state;
-  auto const it = state.present.find(event.agent);
-  if (it == state.present.end()) {
-    if (state.aside.erase(event.agent) > 0 && state.phase == Phase::finished) {
-      close_if_alone(turn);
-    }
-    return;
-  }
-  NodeInfo const node = it->second;
-  Seat* const seat = state.phase == Phase::forming ? nullptr : find_seat(state, event.agent);
-  bool const awaited_stop = state.phase == Phase::stopping && seat != nullptr && seat->now != Seat::Now::stopped;
-  drop(state, event.agent);
-  if (state.phase == Phase::finished) {
-    close_if_alone(turn);
-  } else if (seat == nullptr) {
-    turn.say("lost " + node.host + " (" + event.how + ") while it waited");
-    if (state.phase == Phase::forming) {
-      mark_dead(state, node);
-      consider_forming(turn);
-    }
-  } else if (state.phase != Phase::stopping || awaited_stop) {
-    lose_seat(turn, *seat, event.how);
-  }
-  end_if_abandoned(turn);
+  lose(turn, event);
 }
 
 void on(Turn& turn, StoreOpened const& event) {
@@ -137,13 +132,14 @@ void on(Turn& turn, StoreFailed const& event) {
   }
 }
 
-void hear(Turn& turn, Seat& seat, Ack const&) {
+void hear(Turn& turn, Seat& seat, Ack const& message) {
   if (turn.state.phase != Phase::preparing || seat.now != Seat::Now::invited) {
     return;
   }
+  note_echo(turn, seat.agent, message.echo, message.sent);
   seat.now = Seat::Now::ready;
   if (--turn.state.awaited == 0) {
-    begin_running(turn);
+    begin_deciding(turn);
   }
 }
 
@@ -177,18 +173,11 @@ void hear(Turn& turn, Seat& seat, Stopped const& message) {
   if (turn.state.phase != Phase::stopping || seat.now == Seat::Now::stopped) {
     return;
   }
+  prove_stopped(turn.state.mandate, message.number, turn.state.seat_of.at(seat.agent));
   seat.now = Seat::Now::stopped;
   seat.exits = message.exits;
   seat.unkillable = message.unkillable;
   answered(turn);
-}
-
-/// An answer to an election that nobody holds.
-void hear(Turn& turn, Seat& /*seat*/, Vote const& /*message*/) {
-  turn.say("ignored: a vote");
-}
-void hear(Turn& turn, Seat& /*seat*/, Accepted const& /*message*/) {
-  turn.say("ignored: an acceptance");
 }
 
 void on(Turn& turn, Said const& event) {
@@ -200,15 +189,20 @@ void on(Turn& turn, Said const& event) {
     set_aside(turn, event.agent, unfit->why);
     return;
   }
+  if (auto const* vote = std::get_if<Vote>(&event.message)) {
+    hear_vote(turn, event.agent, *vote);
+    return;
+  }
+  if (auto const* accepted = std::get_if<Accepted>(&event.message)) {
+    hear_accepted(turn, event.agent, *accepted);
+    return;
+  }
   Seat* const seat = turn.state.phase == Phase::forming ? nullptr : find_seat(turn.state, event.agent);
   std::visit(
       [&](auto const& message) {
         using Message = std::decay_t<decltype(message)>;
-        if constexpr (std::is_same_v<Message, Vote> || std::is_same_v<Message, Accepted>) {
-          if (seat != nullptr) {
-            hear(turn, *seat, message);
-          }
-        } else if constexpr (!std::is_same_v<Message, Leaving> && !std::is_same_v<Message, Unfit>) {
+        if constexpr (!std::is_same_v<Message, Leaving> && !std::is_same_v<Message, Unfit> &&
+                      !std::is_same_v<Message, Vote> && !std::is_same_v<Message, Accepted>) {
           if (seat == nullptr || message.number != turn.state.number) {
             turn.say("ignored: message of generation " + std::to_string(message.number) + " during generation " +
                      std::to_string(turn.state.number));
@@ -220,12 +214,64 @@ void on(Turn& turn, Said const& event) {
       event.message);
 }
 
-template <class Other>
-void on(Turn& /*turn*/, Other const& /*event*/) {}
+void on(Turn& turn, Stand const& event) {
+  stand(turn, event);
+}
+void on(Turn& turn, Withdraw const& event) {
+  withdraw(turn, event);
+}
+void on(Turn& turn, Followed const& event) {
+  follow(turn, event);
+}
+void on(Turn& turn, Buried const& event) {
+  bury(turn, event);
+}
+void on(Turn& turn, Fenced const& event) {
+  hear_fenced(turn, event);
+}
+
+SilencePolicy silence_policy(Policy const& policy) {
+  return {policy.heartbeat_timeout};
+}
+
+void on(Turn& turn, Beaten const& event) {
+  State& state = turn.state;
+  AgentId const agent = event.agent;
+  if (state.present.contains(agent) || state.electors.contains(agent) || state.aside.contains(agent)) {
+    state.silence = heard(std::move(state.silence), agent, turn.now, silence_policy(turn.policy));
+  }
+  answer_beat(turn, agent, event.beat);
+  try_start(turn);
+}
+
+void on(Turn& turn, BeatsEnded const& event) {
+  turn.state.silence = forget(std::move(turn.state.silence), event.agent);
+}
+
+/// Who has been silent for too long is lost, like one whose connection has ended.
+void silence_tick(Turn& turn) {
+  State& state = turn.state;
+  if (!state.silence.due || *state.silence.due > turn.now) {
+    return;
+  }
+  SilenceTick looked = tick(std::move(state.silence), turn.now, silence_policy(turn.policy));
+  state.silence = std::move(looked.next);
+  if (looked.stalled) {
+    turn.say("this process was suspended: nobody is judged by the silence meanwhile");
+  }
+  for (AgentId const agent : looked.lost) {
+    turn.act(HangUp{agent});
+    lose(turn, Lost{agent, "silent for " + seconds_text(turn.policy.heartbeat_timeout)});
+  }
+}
 
 /// The coordinator goes, so the run ends for everybody: gracefully while workers run.
 void on(Turn& turn, Quit const& event) {
   State& state = turn.state;
+  if (state.phase == Phase::standby || state.phase == Phase::electing) {
+    stand_down(turn, "told to end by " + signal_name(event.signal));
+    return;
+  }
   auto const why = "the coordinator was told to end by " + signal_name(event.signal);
   if (state.phase == Phase::running) {
     begin_stopping(turn, {StopKind::user, event.signal, why});
@@ -239,15 +285,21 @@ void on(Turn& turn, Quit const& event) {
 
 void on(Turn& turn, Tick const&) {
   State& state = turn.state;
+  silence_tick(turn);
+  authority_tick(turn);
   auto const due = [&](std::optional<TimePoint> const& at) { return at && *at <= turn.now; };
   switch (state.phase) {
     case Phase::forming: forming_tick(turn); break;
     case Phase::standby:
     case Phase::electing:
-    case Phase::proposing:
-    case Phase::gated:
     case Phase::deposed:
     case Phase::opening: break;
+    case Phase::proposing:
+      if (due(state.answer_deadline)) {
+        stand_down(turn, "no quorum accepted generation " + std::to_string(state.mandate.proposal->number));
+      }
+      break;
+    case Phase::gated: try_start(turn); break;
     case Phase::preparing:
     case Phase::stopping:
       if (due(state.answer_deadline)) {
@@ -283,6 +335,8 @@ std::optional<TimePoint> next_deadline(State const& state) {
   } else if (state.phase != Phase::opening) {
     consider(state.answer_deadline);
   }
+  consider(state.silence.due);
+  consider(state.mandate.check_at);
   return least;
 }
 
@@ -293,7 +347,14 @@ Step step(State state, Event const& event, TimePoint now, Policy const& policy) 
   Step result;
   result.next = std::move(state);
   Turn turn{result.next, result.actions, result.reason, now, policy};
-  std::visit([&](auto const& concrete) { on(turn, concrete); }, event);
+  if (turn.state.phase != Phase::deposed) {
+    std::visit([&](auto const& concrete) { on(turn, concrete); }, event);
+  }
+  for (auto const& action : result.actions) {
+    if (auto const* const gone = std::get_if<HangUp>(&action)) {
+      result.next.silence = forget(std::move(result.next.silence), gone->agent);
+    }
+  }
   auto const armed = next_deadline(result.next);
   if (armed && armed != armed_before) {
     result.actions.emplace_back(ArmTimer{*armed});

@@ -88,6 +88,7 @@ struct State {
   std::set<std::uint32_t> came;                  ///< indices of nodes that have ever joined
   std::map<std::string, std::string> gone;       ///< node key → host of nodes lost and not back
   std::set<std::uint32_t> dead;                  ///< indices of nodes of the step known dead and not back
+  std::uint32_t vanished = 0;                    ///< nodes lost to an earlier coordinator: which ones is not known
   std::map<std::uint32_t, AgentId> index_owner;  ///< node index → agent present with it
   std::string set_aside;                         ///< why a node was excluded for good; "" = none was
   std::map<AgentId, NodeInfo> aside;             ///< connected, but set aside: told the end only
@@ -101,7 +102,9 @@ struct State {
   std::optional<TimePoint> last_scale_out;
   std::optional<Verdict> verdict;
   Mandate mandate;
-  SilenceState silence;  ///< agents whose beats are watched
+  std::map<AgentId, Elector> electors;  ///< connected, have lost their coordinator, not in a generation of ours
+  std::vector<std::string> old_hosts;   ///< of the generation whose coordinator was lost, by group rank
+  SilenceState silence;                 ///< agents whose beats are watched
 };
 
 struct Opened {};  ///< the coordinator has started

@@ -4,6 +4,7 @@
 
 #include "rendezvous/budget.hpp"
 #include "rendezvous/cause.hpp"
+#include "rendezvous/granting.hpp"
 #include "rendezvous/seating.hpp"
 #include "rendezvous/setting_aside.hpp"
 
@@ -13,7 +14,9 @@ namespace {
 /// Everyone has stopped: fix the cause, then form again or conclude.
 void after_stop(Turn& turn) {
   State& state = turn.state;
-  turn.act(CloseStore{state.number});
+  if (!state.mandate.taking_over()) {
+    turn.act(CloseStore{state.number});
+  }
   for (auto& seat : state.seats) {
     if (seat.leaving != 0 && state.present.contains(seat.agent)) {
       turn.act(Tell{seat.agent, Finished{128 + seat.leaving, ""}});
@@ -74,6 +77,8 @@ void drop(State& state, AgentId agent) {
     state.index_owner.erase(*it->second.node_index);
   }
   state.present.erase(it);
+  state.mandate.voters.erase(agent);
+  state.mandate.pulses.erase(agent);
 }
 
 void begin_stopping(Turn& turn, StopReason reason) {
@@ -83,7 +88,7 @@ void begin_stopping(Turn& turn, StopReason reason) {
   state.scale_out_at.reset();
   state.awaited = 0;
   for (auto const& seat : state.seats) {
-    if (!state.present.contains(seat.agent)) {
+    if (!state.present.contains(seat.agent) || seat.now == Seat::Now::stopped) {
       continue;
     }
     ++state.awaited;
@@ -114,6 +119,7 @@ void drop_silent(Turn& turn) {
       turn.act(HangUp{seat.agent});
       drop(state, seat.agent);
       count_loss(state, seat.node);
+      leave_unproven(turn, seat);
       seat.now = Seat::Now::lost;
       --state.awaited;
     }

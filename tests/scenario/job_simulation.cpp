@@ -39,6 +39,7 @@ class Simulation {
     policy_.min_nodes = pick(1, 3);
     policy_.max_nodes = policy_.min_nodes + pick(0, 2);
     policy_.max_restarts = pick(0, 3);
+    policy_.heartbeat_timeout = Millis{0};  // no beats here: nobody is judged, elected or given a lease
     agent_policy_.health_check = chance(50);
     policy_.ack_timeout += agent_policy_.check_timeout + agent_policy_.kill_timeout;
     trouble_ = static_cast<int>(pick(0, 8));

@@ -1,0 +1,191 @@
+#include "rendezvous/granting.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "rendezvous/leaving.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+/// Members enough to decide are still connected, or have accepted already. Who is lost never votes again.
+bool can_decide(State const& state) {
+  Mandate const& mandate = state.mandate;
+  std::set<std::uint32_t> ranks = mandate.accepted;
+  for (auto const& [agent, rank] : mandate.voters) {
+    ranks.insert(rank);
+  }
+  return mandate.pair || majority(mandate.decided, ranks) != Majority::no;
+}
+
+bool workers_may_run(Phase phase) {
+  return phase == Phase::running || phase == Phase::stopping;
+}
+
+std::optional<TimePoint> authority(Turn& turn, Count count) {
+  Mandate& mandate = turn.state.mandate;
+  auto const terms = lease_terms(turn.policy.heartbeat_timeout);
+  constexpr std::uint32_t kFew = 64;
+  bool const recent = mandate.counted_at && turn.now - *mandate.counted_at < terms.beat / 8;
+  if (count == Count::exactly || mandate.decided.size <= kFew || !recent) {
+    mandate.until = authority_until(mandate.authority, mandate.decided, terms);
+    mandate.counted_at = turn.now;
+  }
+  return mandate.until;
+}
+
+}  // namespace
+
+bool leases_on(Policy const& policy) {
+  return policy.heartbeat_timeout > Millis{0} && policy.tie != Tie::none;
+}
+
+bool rivalled(State const& state, Policy const& policy) {
+  return leases_on(policy) && !policy.ends_when_empty && (state.mandate.rivals || state.mandate.taking_over());
+}
+
+OwnTime own_time(TimePoint now) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count();
+}
+
+void note_echo(Turn& turn, AgentId agent, OwnTime echo, OwnTime sent) {
+  Mandate& mandate = turn.state.mandate;
+  Pulse& pulse = mandate.pulses[agent];
+  pulse.sent = std::max(pulse.sent, sent);
+  TimePoint const at{std::chrono::microseconds{echo}};
+  if (echo <= 0 || at > turn.now || (pulse.echo && at <= *pulse.echo)) {
+    return;  // none; or a time that is still to come, which nobody can have had from us
+  }
+  pulse.echo = at;
+  if (auto const voter = mandate.voters.find(agent); voter != mandate.voters.end()) {
+    mandate.authority = echoed(std::move(mandate.authority), voter->second, at);
+  }
+}
+
+Millis left(Turn& turn, Count count) {
+  if (!leases_on(turn.policy)) {
+    return Millis{0};
+  }
+  if (!rivalled(turn.state, turn.policy)) {
+    return lease_terms(turn.policy.heartbeat_timeout).lease;
+  }
+  auto const until = authority(turn, count);
+  return until && *until > turn.now ? std::chrono::duration_cast<Millis>(*until - turn.now) : Millis{0};
+}
+
+void answer_beat(Turn& turn, AgentId agent, Beat const& beat) {
+  State& state = turn.state;
+  note_echo(turn, agent, beat.echo, beat.sent);
+  BeatAck ack{beat.sent, own_time(turn.now), Millis{0}, 0};
+  Seat const* const seat =
+      workers_may_run(state.phase) && !state.mandate.taking_over() ? find_seat(state, agent) : nullptr;
+  if (seat != nullptr && (seat->now == Seat::Now::running || seat->now == Seat::Now::succeeded)) {
+    ack.number = state.number;
+    ack.left = left(turn, Count::lazily);
+    if (ack.left > Millis{0}) {
+      state.mandate.granted[agent] = turn.now;
+    }
+  }
+  turn.act(TellBeat{agent, ack});
+}
+
+void leave_unproven(Turn& turn, Seat const& seat) {
+  Mandate& mandate = turn.state.mandate;
+  if (!leases_on(turn.policy) || !workers_may_run(turn.state.phase) || mandate.taking_over() ||
+      seat.now != Seat::Now::running) {
+    return;
+  }
+  Held const held{turn.state.number, turn.state.seat_of.at(seat.agent)};
+  auto const granted = mandate.granted.find(seat.agent);
+  if (granted != mandate.granted.end() && !mandate.buried.contains(held)) {
+    mandate.unproven[held] = granted->second + lease_terms(turn.policy.heartbeat_timeout).fence;
+  }
+}
+
+void count_afresh(Turn& turn) {
+  State& state = turn.state;
+  Mandate& mandate = state.mandate;
+  for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
+    AgentId const agent = state.seats[rank].agent;
+    if (!state.present.contains(agent)) {
+      continue;
+    }
+    mandate.voters.emplace(agent, rank);
+    if (auto const pulse = mandate.pulses.find(agent); pulse != mandate.pulses.end() && pulse->second.echo) {
+      mandate.authority = echoed(std::move(mandate.authority), rank, *pulse->second.echo);
+    }
+  }
+  mandate.check_at.reset();
+  if (rivalled(state, turn.policy)) {
+    mandate.check_at = turn.now + turn.policy.heartbeat_timeout;
+  }
+}
+
+void authority_tick(Turn& turn) {
+  State& state = turn.state;
+  Mandate& mandate = state.mandate;
+  if (!mandate.check_at || *mandate.check_at > turn.now) {
+    return;
+  }
+  auto const terms = lease_terms(turn.policy.heartbeat_timeout);
+  bool const late = turn.now - *mandate.check_at > terms.lease / 2;
+  mandate.check_at.reset();
+  if (!rivalled(state, turn.policy) || state.phase == Phase::finished || state.phase == Phase::deposed ||
+      state.phase == Phase::electing || state.phase == Phase::standby) {
+    return;
+  }
+  if (auto const until = authority(turn, Count::exactly); until && *until > turn.now) {
+    mandate.check_at = *until;
+    return;
+  }
+  bool lost = !can_decide(state);
+  if (state.phase == Phase::running) {
+    // Late ourselves, we were suspended, and the others may have been: they get the time to speak, we grant nothing.
+    lost = !late;
+    if (late) {
+      turn.say("this process was suspended: waiting for the members of generation " +
+               std::to_string(mandate.decided.number));
+    }
+  } else if (state.phase == Phase::gated) {
+    lost = mandate.unproven.empty() && !late;
+  } else if (state.phase == Phase::stopping) {
+    lost = false;
+  }
+  if (lost) {
+    stand_down(turn, "too few members of generation " + std::to_string(mandate.decided.number) + " are heard");
+    return;
+  }
+  mandate.check_at = turn.now + terms.timeout;
+}
+
+void stand_down(Turn& turn, std::string const& why) {
+  State& state = turn.state;
+  if (state.phase == Phase::opening || state.phase == Phase::preparing || state.phase == Phase::proposing ||
+      state.phase == Phase::gated || workers_may_run(state.phase)) {
+    turn.act(CloseStore{state.number});
+  }
+  std::set<AgentId> connected;
+  for (auto const* const agents : {&state.present, &state.aside}) {
+    for (auto const& [agent, node] : *agents) {
+      connected.insert(agent);
+    }
+  }
+  for (auto const& [agent, elector] : state.electors) {
+    connected.insert(agent);
+  }
+  for (AgentId const agent : connected) {
+    turn.act(HangUp{agent});
+  }
+  State over;
+  over.phase = Phase::deposed;
+  over.number = state.number;
+  over.restarts = state.restarts;
+  over.mandate.decided = state.mandate.decided;
+  state = std::move(over);
+  turn.say("stood down: " + why);
+  turn.act(StoodDown{why});
+  turn.act(Close{});
+}
+
+}  // namespace cxxrun::rendezvous

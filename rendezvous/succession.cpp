@@ -1,0 +1,118 @@
+#include "rendezvous/succession.hpp"
+
+#include <algorithm>
+
+#include "rendezvous/electing.hpp"
+#include "rendezvous/granting.hpp"
+#include "rendezvous/seating.hpp"
+#include "rendezvous/stopping.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+std::string host_at(State const& state, std::uint32_t rank) {
+  return rank < state.old_hosts.size() ? state.old_hosts[rank] : "node " + std::to_string(rank);
+}
+
+/// Gives an elector the seat that it had. True: its workers may run, and it is yet to stop them.
+bool seat_elector(State& state, AgentId agent, std::uint32_t rank) {
+  Elector const elector = state.electors.at(agent);
+  Seat& seat = state.seats[rank];
+  seat.agent = agent;
+  seat.node = elector.node;
+  seat.now = elector.workers ? Seat::Now::running : Seat::Now::stopped;
+  state.seat_of[agent] = rank;
+  state.mandate.missing.erase(rank);
+  state.gone.erase(host_at(state, rank));
+  enter(state, agent, elector.node);
+  if (!elector.workers) {
+    prove_stopped(state.mandate, state.mandate.decided.number, rank);
+  }
+  return elector.workers;
+}
+
+/// Seats of the generation taken over, all of them missing; when their workers are dead for certain.
+void reconstruct(Turn& turn) {
+  State& state = turn.state;
+  Mandate& mandate = state.mandate;
+  Decree const& decided = mandate.decided;
+  auto const terms = lease_terms(turn.policy.heartbeat_timeout);
+  TimePoint const until = mandate.last_word.value_or(turn.now) + terms.fence;
+  state.seats.assign(decided.size, Seat{});
+  state.seat_of.clear();
+  state.reports.clear();
+  for (std::uint32_t rank = 0; rank < decided.size; ++rank) {
+    Held const held{decided.number, rank};
+    state.seats[rank].now = Seat::Now::lost;
+    state.seats[rank].node.host = host_at(state, rank);
+    mandate.missing.insert(rank);
+    if (leases_on(turn.policy) && !mandate.buried.contains(held)) {
+      mandate.unproven[held] = until;
+    } else if (leases_on(turn.policy) && mandate.pair) {
+      mandate.unproven[held] = turn.now + terms.kill;
+    }
+  }
+  // Nobody has been told to start `decided`: what came before it may still run where nobody here knows of it.
+  bool const started = std::any_of(mandate.voters.begin(), mandate.voters.end(), [&](auto const& voter) {
+    auto const elector = state.electors.find(voter.first);
+    return elector != state.electors.end() && elector->second.workers;
+  });
+  if (leases_on(turn.policy) && !started) {
+    mandate.unproven[Held{0, 0}] = until;
+  }
+}
+
+}  // namespace
+
+void take_over(Turn& turn) {
+  State& state = turn.state;
+  Mandate& mandate = state.mandate;
+  state.number = mandate.decided.number;
+  state.ever_ran = true;
+  mandate.took_over = true;
+  mandate.seen += mandate.pair ? 99 : 0;
+  reconstruct(turn);
+  auto const voters = mandate.voters;
+  for (auto const& [agent, rank] : voters) {
+    if (mandate.promised.contains(rank) && mandate.missing.contains(rank)) {
+      seat_elector(state, agent, rank);
+    }
+  }
+  auto const others = state.electors;
+  for (auto const& [agent, elector] : others) {
+    if (!elector.rank && elector.decided.number == mandate.decided.number) {
+      enter(state, agent, elector.node);
+    }
+  }
+  for (std::uint32_t const rank : mandate.missing) {
+    state.gone.emplace(host_at(state, rank), host_at(state, rank));
+  }
+  begin_stopping(turn, {StopKind::failure, 0, "coordinator lost: " + host_at(state, mandate.decided.coordinator)});
+}
+
+void take_in(Turn& turn, AgentId agent) {
+  State& state = turn.state;
+  Mandate& mandate = state.mandate;
+  auto const rank = mandate.voters.at(agent);
+  if (!state.electors.contains(agent) || !mandate.missing.contains(rank)) {
+    return;
+  }
+  mandate.promised.insert(rank);
+  turn.say("node " + std::to_string(rank) + " has called too");
+  if (!seat_elector(state, agent, rank)) {
+    if (state.phase == Phase::forming) {
+      consider_forming(turn);
+    }
+    return;
+  }
+  if (state.phase == Phase::forming) {  // its workers run: nothing is formed before they have stopped
+    state.phase = Phase::stopping;
+    state.awaited = 0;
+    state.window_deadline.reset();
+    state.answer_deadline = turn.now + turn.policy.stop_timeout;
+  }
+  ++state.awaited;
+  turn.act(Tell{agent, Stop{state.number, state.stop.kind, state.stop.why}});
+}
+
+}  // namespace cxxrun::rendezvous
