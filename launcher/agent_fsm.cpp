@@ -4,49 +4,15 @@
 #include <csignal>
 #include <utility>
 
-#include "launcher/health_check.hpp"
+#include "launcher/agent_turn.hpp"
 #include "rendezvous/verdict.hpp"
 
 namespace cxxrun::launcher::agent {
-namespace {
 
+namespace follower = rendezvous::follower;
 using rendezvous::StopKind;
 
-struct Turn {
-  State& state;
-  std::vector<Action>& actions;
-  std::string& reason;
-  TimePoint now;
-  Policy const& policy;
-
-  void act(Action action) { actions.push_back(std::move(action)); }
-};
-
-/// Processes of ours run, be it workers or the health check: nobody leaves before they are gone.
-bool has_processes(Life life) {
-  return life == Life::running || life == Life::checking || life == Life::stopping || life == Life::leaving;
-}
-
-std::uint64_t number_of(State const& state) {
-  return state.generation ? state.generation->number : 0;
-}
-
-void leave(Turn& turn, int code, std::string line) {
-  turn.state.life = Life::done;
-  turn.state.exit_code = code;
-  turn.act(Exit{code, std::move(line)});
-}
-
-void say_stopped(Turn& turn) {
-  turn.act(Tell{rendezvous::Stopped{number_of(turn.state), turn.state.exits, turn.state.unkillable}});
-}
-
-/// Told all there is to tell: waits for the coordinator's last word.
-void say_farewell(Turn& turn) {
-  turn.state.life = Life::farewell;
-  turn.state.deadline = turn.now + turn.policy.farewell_timeout;
-  turn.act(ArmTimer{*turn.state.deadline});
-}
+namespace {
 
 Millis grace_for(StopKind kind, Policy const& policy) {
   switch (kind) {
@@ -57,22 +23,6 @@ Millis grace_for(StopKind kind, Policy const& policy) {
   return policy.restart_timeout;
 }
 
-StopWorkers stop_order(Turn const& turn, Millis grace, int signal = SIGTERM, bool send_signal = true) {
-  return StopWorkers{StopOrder{signal, send_signal, grace, turn.policy.kill_timeout}};
-}
-
-/// Stops what runs because this agent ends. A health check has nothing to save: it is killed.
-void stop_to_leave(Turn& turn, Millis grace, int signal = SIGTERM, bool send_signal = true) {
-  Life const before = std::exchange(turn.state.life, Life::leaving);
-  bool const unsignalled = before == Life::running || turn.state.owed_at;
-  turn.state.owed_at.reset();
-  if (before == Life::checking) {
-    turn.act(stop_order(turn, Millis{0}, SIGKILL));
-  } else {
-    turn.act(stop_order(turn, grace, signal, send_signal && unsignalled));
-  }
-}
-
 /// Another node was told to end. When that was Slurm, which signals the workers of every node itself, its signal comes
 /// here too, only later: ours would be a second one.
 void stop_for_all(Turn& turn, StopKind kind, Millis grace) {
@@ -80,7 +30,6 @@ void stop_for_all(Turn& turn, StopKind kind, Millis grace) {
   turn.act(stop_order(turn, grace, SIGTERM, !wait));
   if (wait) {
     turn.state.owed_at = turn.now + turn.policy.slurm_patience;
-    turn.act(ArmTimer{*turn.state.owed_at});
   }
 }
 
@@ -88,12 +37,20 @@ void stop_for_all(Turn& turn, StopKind kind, Millis grace) {
 
 void hear(Turn& turn, rendezvous::Prepare const& message) {
   State& state = turn.state;
-  bool const free = state.life == Life::waiting || state.life == Life::ready || state.life == Life::checking;
+  turn.follow([&](auto& inner) { follower::heard(inner, message.sent); });
+  if (state.life == Life::aside && state.follower.main != kFirstLink) {  // one that was not there when we told so
+    turn.tell(rendezvous::Unfit{message.generation.number, state.unfit});
+    return;
+  }
+  bool const free = state.life == Life::waiting || state.life == Life::ready || state.life == Life::checking ||
+                    state.life == Life::ended;
   if (!free || message.generation.number <= number_of(state)) {
     turn.reason = "ignored: generation " + std::to_string(message.generation.number) + " offered in mid-generation";
     return;
   }
   state.generation = message.generation;
+  state.follower.prepared_sent = message.sent;
+  state.held = false;
   state.exits.clear();
   state.unkillable.clear();
   if (state.life == Life::checking) {
@@ -101,15 +58,13 @@ void hear(Turn& turn, rendezvous::Prepare const& message) {
   }
   bool const checked = state.checked_at && turn.now < *state.checked_at + turn.policy.check_holds;
   if (!turn.policy.health_check || checked) {
-    state.life = Life::ready;
-    turn.act(Tell{rendezvous::Ack{message.generation.number, message.sent, 0}});
+    acknowledge(turn);
   } else {
     state.life = Life::checking;
     state.check = message.generation.number;
     state.check_overdue = false;
     state.deadline = turn.now + turn.policy.check_timeout;
     turn.act(RunCheck{message.generation});
-    turn.act(ArmTimer{*state.deadline});
   }
 }
 
@@ -118,13 +73,21 @@ void hear(Turn& turn, rendezvous::Start const& message) {
     turn.reason = "ignored: start of generation " + std::to_string(message.number);
     return;
   }
-  turn.state.life = Life::running;
-  turn.state.checked_at.reset();
-  turn.act(StartWorkers{*turn.state.generation});
+  turn.follow([](auto& inner) { follower::started(inner); });
+  take_lease(turn, message);
+  if (turn.state.held) {
+    turn.reason = "start came too late for its lease: waiting for the next one";
+    return;
+  }
+  start_workers(turn);
 }
 
 void hear(Turn& turn, rendezvous::Stop const& message) {
   State& state = turn.state;
+  if (message.number < number_of(state) && !turn.may_have_workers()) {
+    turn.tell(rendezvous::Stopped{message.number, {}, {}});  // ready for a later one: nothing of it runs
+    return;
+  }
   if (message.number != number_of(state)) {
     turn.reason = "ignored: stop of generation " + std::to_string(message.number);
     return;
@@ -143,10 +106,12 @@ void hear(Turn& turn, rendezvous::Stop const& message) {
     case Life::ready:
     case Life::ended:
       state.life = Life::waiting;
+      state.held = false;
       say_stopped(turn);
       break;
     case Life::stopping: turn.act(stop_order(turn, grace, SIGTERM, false)); break;
-    case Life::waiting:
+    case Life::fenced: state.life = Life::stopping; break;
+    case Life::waiting: say_stopped(turn); break;  // whoever told us to stop is not the one who asks now
     case Life::leaving:
     case Life::aside:
     case Life::farewell:
@@ -173,117 +138,61 @@ void hear(Turn& turn, rendezvous::Refused const& message) {
   hear(turn, rendezvous::Finished{message.exit_code, "refused by the coordinator: " + message.why});
 }
 
-/// A message of the election.
-template <class Other>
-void hear(Turn& turn, Other const& /*message*/) {
-  turn.reason = "ignored: nobody is elected here yet";
-}
-
 void on(Turn& turn, FromLink const& event) {
-  std::visit([&](auto const& concrete) { hear(turn, concrete); }, event.message);
-}
-
-// ---- workers --------------------------------------------------------------------------------------------------
-
-void on(Turn& turn, WorkerEnded const& event) {
-  if (event.number == number_of(turn.state) && has_processes(turn.state.life) && !turn.state.check &&
-      !event.exit.status.ok() && !event.exit.ours) {
-    turn.act(Tell{rendezvous::WorkerFailed{event.number, event.exit}});
-  }
-}
-
-/// What was being stopped is gone.
-void stopped(Turn& turn) {
-  State& state = turn.state;
-  if (state.life == Life::stopping) {
-    state.life = Life::waiting;
-    say_stopped(turn);
-  } else if (!state.connected) {
-    leave(turn, state.exit_code, state.last_line);
-  } else {
-    say_stopped(turn);
-    say_farewell(turn);
-  }
-}
-
-void check_ended(Turn& turn, GroupEnded const& event) {
-  State& state = turn.state;
-  state.check.reset();
-  if (state.life != Life::checking) {  // it was killed
-    stopped(turn);
-    return;
-  }
-  auto const limit = state.check_overdue ? std::optional(turn.policy.check_timeout) : std::nullopt;
-  std::string why = explain_check(event.exits, event.unkillable, limit);
-  if (why.empty()) {
-    state.life = Life::ready;
-    state.checked_at = turn.now;
-    turn.act(Tell{rendezvous::Ack{number_of(state), 0, 0}});
-    return;
-  }
-  turn.act(Tell{rendezvous::Unfit{number_of(state), why}});
-  state.life = Life::aside;
-  turn.reason = std::move(why);
-}
-
-void on(Turn& turn, GroupEnded const& event) {
-  State& state = turn.state;
-  if (state.check) {
-    if (*state.check == event.number) {
-      check_ended(turn, event);
-    }
-    return;
-  }
-  if (event.number != number_of(state) || !has_processes(state.life)) {
-    return;
-  }
-  state.owed_at.reset();
-  state.exits = event.exits;
-  state.unkillable = event.unkillable;
-  bool const all_good = event.unkillable.empty() && std::all_of(event.exits.begin(), event.exits.end(),
-                                                                [](auto const& exit) { return exit.status.ok(); });
-  if (state.life != Life::running) {
-    stopped(turn);
-    return;
-  }
-  state.life = Life::ended;
-  if (all_good) {
-    turn.act(Tell{rendezvous::Succeeded{event.number}});
-  }
+  std::visit(
+      [&](auto const& message) {
+        using Message = std::decay_t<decltype(message)>;
+        if constexpr (std::is_same_v<Message, rendezvous::VoteRequest> ||
+                      std::is_same_v<Message, rendezvous::Propose>) {
+          turn.follow([&](auto& inner) { follower::hear(inner, event.link, message); });
+        } else if constexpr (std::is_same_v<Message, rendezvous::Decided> ||
+                             std::is_same_v<Message, rendezvous::Dropped>) {
+          hear(turn, event.link, message);
+        } else if (accept_lead(turn, event.link, event.message)) {
+          hear(turn, message);
+        }
+      },
+      event.message);
 }
 
 // ---- the outside ----------------------------------------------------------------------------------------------
 
 void on(Turn& turn, LinkDown const& event) {
   State& state = turn.state;
-  if (!state.connected || state.life == Life::done) {
-    return;
+  if (event.link != state.follower.main) {
+    turn.follow([&](auto& inner) { follower::link_down(inner, event.link); });
+  } else if (state.connected) {
+    lose_coordinator(turn, event.how, event.fin);
   }
-  state.connected = false;
-  if (state.life == Life::leaving) {
-    return;  // already on its way out, with the code it has
-  }
-  if (state.life == Life::farewell) {
-    leave(turn, state.exit_code, state.last_line);
-    return;
-  }
-  state.exit_code = rendezvous::kExitCoordinatorLost;
-  state.last_line = "coordinator lost: " + event.how + "; the job cannot go on without its first node";
-  if (has_processes(state.life)) {
-    stop_to_leave(turn, turn.policy.restart_timeout);
-    turn.reason = state.last_line;
-    return;
-  }
-  leave(turn, state.exit_code, state.last_line);
 }
 
-void on(Turn& turn, LinkUp const&) {
-  turn.state.joined = true;
+void on(Turn& turn, LinkUp const& event) {
+  turn.state.joined = turn.state.joined || event.link == turn.state.follower.main;
+  turn.follow([&](auto& inner) { follower::link_up(inner, event.link, event.coordinator); });
 }
 
-void on(Turn& /*turn*/, LinkFailed const& /*event*/) {}
-void on(Turn& /*turn*/, BeatAnswered const& /*event*/) {}
-void on(Turn& /*turn*/, StoodDown const& /*event*/) {}
+void on(Turn& turn, LinkFailed const& event) {
+  if (event.link == turn.state.follower.main) {  // as somebody new: nothing runs here
+    leave(turn, rendezvous::kExitCoordinatorLost, "coordinator lost: cannot join again: " + event.why);
+    return;
+  }
+  turn.follow([&](auto& inner) { follower::link_failed(inner, event.link, event.refused); });
+}
+
+void on(Turn& turn, BeatAnswered const& event) {
+  turn.follow([&](auto& inner) { follower::answered(inner, event.link, event.ack); });
+  if (event.link == turn.state.follower.main && turn.state.connected) {
+    renew_lease(turn, event.ack);
+  }
+}
+
+void on(Turn& turn, StoodDown const& event) {
+  if (turn.state.follower.search) {
+    turn.follow([](auto& inner) { follower::stood_down(inner); });
+  } else if (turn.state.connected && follower::leads(turn.state.follower)) {
+    lose_coordinator(turn, "this agent coordinates no more: " + event.why);
+  }
+}
 
 void on(Turn& turn, EndSignal const& event) {
   State& state = turn.state;
@@ -297,7 +206,16 @@ void on(Turn& turn, EndSignal const& event) {
   }
   turn.reason = "told to end by " + signal_name(event.signal);
   state.exit_code = 128 + event.signal;
-  turn.act(Tell{rendezvous::Leaving{event.signal}});
+  if (!state.connected) {  // nobody coordinates, so nobody has a last word for us
+    turn.follow([](auto& inner) { follower::abandon(inner, "this agent was told to end"); });
+    if (has_processes(state.life)) {
+      stop_to_leave(turn, turn.policy.end_timeout, event.signal, event.pass_on);
+    } else {
+      leave(turn, state.exit_code, "");
+    }
+    return;
+  }
+  turn.tell(rendezvous::Leaving{event.signal});
   if (has_processes(state.life)) {
     stop_to_leave(turn, turn.policy.end_timeout, event.signal, event.pass_on);
     return;
@@ -330,9 +248,56 @@ void on(Turn& turn, Tick const&) {
   bool const due = state.deadline && *state.deadline <= turn.now;
   if (due && state.life == Life::farewell) {
     leave(turn, state.exit_code, "no last word from the coordinator");
-  } else if (due && state.life == Life::checking && !state.check_overdue) {
+    return;
+  }
+  if (due && state.life == Life::checking && !state.check_overdue) {
     state.check_overdue = true;
     turn.act(stop_order(turn, Millis{0}, SIGKILL));
+  }
+  following_tick(turn);
+}
+
+// ---- the timer ------------------------------------------------------------------------------------------------
+
+std::optional<TimePoint> next_deadline(State const& state, Policy const& policy) {
+  auto least = follower::due(state.follower, policy);
+  auto const consider = [&](std::optional<TimePoint> at) {
+    if (at && (!least || *at < *least)) {
+      least = at;
+    }
+  };
+  consider(lease_due(state));
+  if (state.life == Life::farewell || (state.life == Life::checking && !state.check_overdue)) {
+    consider(state.deadline);
+  }
+  if (has_processes(state.life)) {
+    consider(state.owed_at);
+  }
+  return least;
+}
+
+void arm(Turn& turn) {
+  auto const next = next_deadline(turn.state, turn.policy);
+  if (next && next != turn.state.armed) {
+    turn.state.armed = next;
+    turn.act(ArmTimer{*next});
+  }
+}
+
+/// A timer that rings late means that this process did not run meanwhile, and maybe the others neither.
+void notice_suspension(Turn& turn, bool tick) {
+  State& state = turn.state;
+  if (!state.armed) {
+    return;
+  }
+  auto const late = turn.now - *state.armed;
+  auto const& lease = turn.policy.lease;
+  turn.late = lease.lease > Millis{0} && late > lease.lease / 2;
+  if (lease.timeout > Millis{0} && late > lease.timeout / 5) {
+    turn.follow([](auto& inner) { follower::excuse_silence(inner); });
+  }
+  if (tick && *state.armed <= turn.now) {
+    state.armed.reset();
   }
 }
 
@@ -342,7 +307,20 @@ Step step(State state, Event const& event, TimePoint now, Policy const& policy) 
   Step result;
   result.next = std::move(state);
   Turn turn{result.next, result.actions, result.reason, now, policy};
+  if (result.next.life == Life::done) {
+    return result;
+  }
+  notice_suspension(turn, std::holds_alternative<Tick>(event));
+  check_lease(turn);
   std::visit([&](auto const& concrete) { on(turn, concrete); }, event);
+  State& next = result.next;
+  if (next.frozen && (next.life != next.frozen_in || !next.connected)) {
+    kill_workers(turn, "they are frozen, and to be stopped");
+  }
+  hold_lease(turn);
+  if (next.life != Life::done) {
+    arm(turn);
+  }
   return result;
 }
 

@@ -10,13 +10,15 @@
 #include <vector>
 
 #include "launcher/supervisor.hpp"
+#include "rendezvous/follower.hpp"
 #include "rendezvous/membership.hpp"
 #include "rendezvous/messages.hpp"
 #include "src/core/time.hpp"
 
 namespace cxxrun::launcher::agent {
 
-struct Policy {
+/// `lease`, `tie`: of the run; the default is a run without heartbeats.
+struct Policy : rendezvous::follower::Policy {
   Millis shutdown_timeout{30'000};
   Millis end_timeout{30'000};  ///< the same when the whole job ends: under Slurm within its KillWait
   Millis restart_timeout{5'000};
@@ -38,6 +40,7 @@ enum class Life {
   stopping,  ///< workers are being stopped on the coordinator's order
   leaving,   ///< workers are being stopped because this agent ends (signal, coordinator lost)
   aside,     ///< the health check failed: no workers any more; waits for the end of the job
+  fenced,    ///< the lease ran out, or the coordinator dropped us: workers are being killed
   farewell,  ///< told to end; workers are gone; waiting for the coordinator's last word
   done,
 };
@@ -56,11 +59,22 @@ struct State {
   bool check_overdue = false;           ///< it is being killed because it took too long
   std::optional<TimePoint> checked_at;  ///< when a check passed; nothing once workers have run since
   std::optional<TimePoint> owed_at;     ///< workers are being stopped but not signalled: do so unless Slurm did by then
+  rendezvous::follower::State follower;
+  std::string unfit;                ///< why the health check failed
+  bool workers = false;             ///< started and not all reaped
+  bool killed = false;              ///< they have had SIGKILL because of the lease
+  bool held = false;                ///< Start came too late for its lease: workers start with the next one
+  std::optional<TimePoint> lease;   ///< workers may run until then; nothing: none is needed
+  std::optional<TimePoint> told;    ///< what HoldLease said last
+  bool will = false;                ///< WriteWill has heirs
+  std::optional<TimePoint> frozen;  ///< workers are frozen, and killed then unless an answer comes
+  Life frozen_in = Life::running;
+  std::optional<TimePoint> armed;               ///< the timer
+  std::optional<rendezvous::Successor> rejoin;  ///< once workers are gone
 };
 
-/// One connection to a coordinator, or to an agent that may become one. The first is 1; never reused.
-using LinkId = std::uint64_t;
-inline constexpr LinkId kFirstLink = 1;
+using rendezvous::follower::kFirstLink;
+using rendezvous::follower::LinkId;
 
 /// The other end has accepted us: as one who joins (first link, and after Rejoin), or as one who follows.
 struct LinkUp {
@@ -113,44 +127,20 @@ struct Tick {};
 using Event = std::variant<LinkUp, LinkDown, LinkFailed, FromLink, BeatAnswered, StoodDown, WorkerEnded, GroupEnded,
                            EndSignal, KillSignal, Tick>;
 
-/// Call this agent to follow it: LinkUp or LinkFailed comes. A new link id each time.
-struct Dial {
-  LinkId link = kFirstLink;
-  rendezvous::Successor to;
-  bool operator==(Dial const&) const = default;
-};
-struct HangUp {
-  LinkId link = kFirstLink;
-  bool operator==(HangUp const&) const = default;
-};
-struct TellLink {
-  LinkId link = kFirstLink;
-  rendezvous::ToCoordinator message;
-  bool operator==(TellLink const&) const = default;
-};
-/// On the link's connection for beats, which is opened with the first one.
-struct TellBeat {
-  LinkId link = kFirstLink;
-  rendezvous::Beat beat;
-  bool operator==(TellBeat const&) const = default;
-};
-/// The coordinator inside this agent stands for election.
-struct Stand {
-  rendezvous::Stand candidacy;
-  bool operator==(Stand const&) const = default;
-};
-/// It stops to.
-struct Withdraw {
-  std::string why;
-  bool operator==(Withdraw const&) const = default;
-};
+using rendezvous::follower::Dial;
+using rendezvous::follower::HangUp;
+using rendezvous::follower::Stand;
+using rendezvous::follower::TellBeat;
+using rendezvous::follower::TellLink;
+using rendezvous::follower::Withdraw;
 /// Join as somebody new, with a new incarnation, whoever coordinates; the answer is LinkUp of this link.
 struct Rejoin {
   LinkId link = kFirstLink;
   rendezvous::Successor to;  ///< who told us so; address "" = as at the start
   bool operator==(Rejoin const&) const = default;
 };
-/// Workers may run until then; the parent enforces it too. Nothing: no lease is needed (no workers, no heartbeats).
+/// Workers may run until then; the parent enforces it too. While workers are frozen: until when they may stay so.
+/// Nothing: no lease is needed (no workers, no heartbeats).
 struct HoldLease {
   std::optional<TimePoint> until;
   bool operator==(HoldLease const&) const = default;
@@ -158,7 +148,8 @@ struct HoldLease {
 /// What the parent is to say when this agent is dead and everything it started is reaped, and to whom.
 struct WriteWill {
   rendezvous::Gone gone;
-  std::vector<rendezvous::Successor> heirs;  ///< the coordinator and those who may succeed it; empty: nothing to say
+  /// The coordinator and those who may succeed it; empty: nothing to say. Port 0: the coordinator, where it was called.
+  std::vector<rendezvous::Successor> heirs;
   bool operator==(WriteWill const&) const = default;
 };
 /// SIGSTOP to every worker and descendant; SIGCONT.
@@ -169,7 +160,7 @@ struct Thaw {
   bool operator==(Thaw const&) const = default;
 };
 
-/// To whoever coordinates.
+/// To the coordinator that was called first. When another one leads it is TellLink.
 struct Tell {
   rendezvous::ToCoordinator message;
   bool operator==(Tell const&) const = default;

@@ -211,7 +211,7 @@ TEST_CASE("agent: a node is checked before it acknowledges, and again once worke
   CHECK(driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(2)}}).empty());  // the running check will do
   CHECK(driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}}) == std::vector<Action>{Tell{rdzv::Ack{2}}});
   CHECK(driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(3)}}, TimePoint{} + 59s) ==
-        std::vector<Action>{Tell{rdzv::Ack{3}}});
+        std::vector<Action>{Tell{rdzv::Ack{3, 0, 59'000'000}}});
   driver.feed(FromLink{kFirstLink, rdzv::Start{3}});
   driver.feed(FromLink{kFirstLink, rdzv::Stop{3, rdzv::StopKind::failure, "why"}});
   driver.feed(GroupEnded{3, {bad_exit()}, {}});

@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "launcher/agent_turn.hpp"
+#include "rendezvous/verdict.hpp"
+
+namespace cxxrun::launcher::agent {
+namespace {
+
+namespace follower = rendezvous::follower;
+using rendezvous::Successor;
+
+/// Generation that a message about workers is of; nothing: of all.
+template <class Message>
+std::uint64_t message_number(Message const& message) {
+  if constexpr (std::is_same_v<Message, rendezvous::Prepare>) {
+    return message.generation.number;
+  } else if constexpr (std::is_same_v<Message, rendezvous::Start> || std::is_same_v<Message, rendezvous::Stop>) {
+    return message.number;
+  } else {
+    return 0;
+  }
+}
+
+/// Nobody leads and nobody will.
+void give_up(Turn& turn) {
+  State& state = turn.state;
+  auto line = follower::partitioned_line(state.follower);
+  turn.follow([](auto& inner) { follower::abandon(inner, "no majority within reach"); });
+  state.exit_code = rendezvous::kExitPartitioned;
+  state.last_line = std::move(line);
+  turn.reason = state.last_line;
+  if (has_processes(state.life)) {
+    stop_to_leave(turn, Millis{0}, SIGKILL);
+    return;
+  }
+  leave(turn, state.exit_code, state.last_line);
+}
+
+}  // namespace
+
+void Turn::tell(rendezvous::ToCoordinator message) {
+  if (!state.connected) {
+    return;
+  }
+  if (state.follower.main == kFirstLink) {
+    act(Tell{std::move(message)});
+  } else {
+    act(TellLink{state.follower.main, std::move(message)});
+  }
+}
+
+void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
+  State& state = turn.state;
+  state.connected = false;
+  if (state.life == Life::leaving) {
+    return;  // already on its way out, with the code it has
+  }
+  if (state.life == Life::farewell) {
+    leave(turn, state.exit_code, state.last_line);
+    return;
+  }
+  if (follower::can_search(state.follower)) {
+    if (state.frozen) {
+      kill_workers(turn, "frozen, and the coordinator is lost");
+    }
+    turn.follow([&](auto& inner) { follower::search(inner, how, fin); });
+    turn.reason = "coordinator lost: " + how + "; looking for the next one";
+    return;
+  }
+  state.exit_code = rendezvous::kExitCoordinatorLost;
+  state.last_line = "coordinator lost: " + how + "; the job cannot go on without its first node";
+  if (has_processes(state.life)) {
+    stop_to_leave(turn, turn.policy.restart_timeout);
+    turn.reason = state.last_line;
+    return;
+  }
+  leave(turn, state.exit_code, state.last_line);
+}
+
+bool accept_lead(Turn& turn, LinkId link, rendezvous::ToAgent const& message) {
+  auto& following = turn.state.follower;
+  if (link == following.main) {
+    return true;
+  }
+  std::uint64_t const known = following.decided.decree.number;
+  bool const refused = std::holds_alternative<rendezvous::Refused>(message);
+  bool const stale = std::visit(
+      [&](auto const& concrete) {
+        auto const number = message_number(concrete);
+        return number != 0 && (std::holds_alternative<rendezvous::Stop>(message) ? number < known : number <= known);
+      },
+      message);
+  if (stale || refused || !follower::obeys(following, link)) {
+    turn.reason = stale     ? "ignored: a coordinator of an older generation than " + std::to_string(known)
+                  : refused ? "a successor refuses this agent: " + std::get<rendezvous::Refused>(message).why
+                            : "ignored: word of an agent that does not lead";
+    if (refused && following.links.contains(link)) {
+      turn.act(HangUp{link});
+      turn.follow([&](auto& inner) { follower::link_failed(inner, link, true); });
+    }
+    return false;
+  }
+  turn.follow([&](auto& inner) { follower::follow(inner, link); });
+  turn.state.connected = true;
+  return true;
+}
+
+void hear(Turn& turn, LinkId link, rendezvous::Decided const& message) {
+  State& state = turn.state;
+  bool const had_seat = state.follower.decided.rank.has_value();
+  if (!turn.follow([&](auto& inner) { return follower::hear(inner, link, message); })) {
+    return;
+  }
+  state.connected = state.connected || state.follower.main != 0;
+  if (had_seat && state.workers && !state.killed && number_of(state) < message.decree.number) {
+    kill_workers(turn, "generation " + std::to_string(message.decree.number) + " is decided");
+  }
+}
+
+void hear(Turn& turn, LinkId link, rendezvous::Dropped const& message) {
+  State& state = turn.state;
+  auto const it = state.follower.links.find(link);
+  std::uint64_t const known = state.follower.decided.decree.number;
+  bool const entitled = message.number > known || (message.number == known && follower::obeys(state.follower, link));
+  if (it == state.follower.links.end() || !entitled || state.rejoin) {
+    turn.reason = "ignored: dropped from generation " + std::to_string(message.number);
+    return;
+  }
+  Successor const to = it->second.dialled ? it->second.to : Successor{};
+  turn.follow([](auto& inner) { follower::abandon(inner, "dropped by the coordinator"); });
+  state.connected = false;
+  if (state.life == Life::leaving) {
+    return;
+  }
+  if (state.life == Life::farewell) {
+    leave(turn, state.exit_code, state.last_line);
+    return;
+  }
+  turn.reason = "dropped by the coordinator: " + message.why + "; joining again";
+  state.rejoin = to;
+  if (state.workers && !state.killed) {
+    kill_workers(turn, "dropped by the coordinator: " + message.why);
+  } else if (state.life == Life::checking) {
+    state.life = Life::stopping;
+    turn.act(stop_order(turn, Millis{0}, SIGKILL));
+  } else if (!has_processes(state.life)) {
+    rejoin(turn);
+  }
+}
+
+void rejoin(Turn& turn) {
+  State& state = turn.state;
+  Successor const to = *std::exchange(state.rejoin, std::nullopt);
+  if (!state.unkillable.empty()) {  // it would answer for a generation that it is no member of any more
+    leave(turn, rendezvous::kExitUnkillable,
+          "dropped by the coordinator, and a process survived SIGKILL: " + state.unkillable.front());
+    return;
+  }
+  clear_will(turn);
+  follower::State fresh;
+  fresh.last_link = state.follower.last_link + 1;
+  fresh.main = fresh.last_link;
+  fresh.links = {{fresh.main, follower::Link{}}};
+  state.follower = std::move(fresh);
+  state.generation.reset();
+  state.exits.clear();
+  state.unfit.clear();
+  state.lease.reset();
+  state.held = false;
+  state.life = Life::waiting;
+  state.joined = false;
+  state.connected = true;
+  turn.act(Rejoin{state.follower.main, to});
+}
+
+void following_tick(Turn& turn) {
+  State& state = turn.state;
+  turn.follow([](auto& inner) { follower::send_beats(inner); });
+  if (state.connected && follower::is_silent(state.follower, turn.now, turn.policy)) {
+    lose_coordinator(turn, "silent for " + std::to_string(turn.policy.lease.timeout.count()) + " ms");
+  }
+  if (!turn.follow([](auto& inner) { return follower::search_on(inner); })) {
+    give_up(turn);
+  }
+}
+
+}  // namespace cxxrun::launcher::agent

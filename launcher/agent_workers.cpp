@@ -1,0 +1,159 @@
+#include <algorithm>
+#include <utility>
+
+#include "launcher/agent_turn.hpp"
+#include "launcher/health_check.hpp"
+#include "rendezvous/verdict.hpp"
+
+namespace cxxrun::launcher::agent {
+
+namespace follower = rendezvous::follower;
+
+bool has_processes(Life life) {
+  return life == Life::running || life == Life::checking || life == Life::stopping || life == Life::leaving ||
+         life == Life::fenced;
+}
+
+std::uint64_t number_of(State const& state) {
+  return state.generation ? state.generation->number : 0;
+}
+
+void leave(Turn& turn, int code, std::string line) {
+  clear_will(turn);
+  if (turn.state.follower.search) {
+    turn.follow([](auto& inner) { follower::abandon(inner, "this agent ends"); });
+  }
+  turn.state.life = Life::done;
+  turn.state.exit_code = code;
+  turn.act(Exit{code, std::move(line)});
+}
+
+void say_stopped(Turn& turn) {
+  if (turn.state.connected) {
+    turn.tell(rendezvous::Stopped{number_of(turn.state), turn.state.exits, turn.state.unkillable});
+    clear_will(turn);
+  }
+}
+
+void say_farewell(Turn& turn) {
+  turn.state.life = Life::farewell;
+  turn.state.deadline = turn.now + turn.policy.farewell_timeout;
+}
+
+StopWorkers stop_order(Turn const& turn, Millis grace, int signal, bool send_signal) {
+  return StopWorkers{StopOrder{signal, send_signal, grace, turn.policy.kill_timeout}};
+}
+
+void stop_to_leave(Turn& turn, Millis grace, int signal, bool send_signal) {
+  Life const before = std::exchange(turn.state.life, Life::leaving);
+  bool const unsignalled = before == Life::running || turn.state.owed_at;
+  turn.state.owed_at.reset();
+  if (before == Life::checking) {
+    turn.act(stop_order(turn, Millis{0}, SIGKILL));
+  } else {
+    turn.act(stop_order(turn, grace, signal, send_signal && unsignalled));
+  }
+}
+
+void start_workers(Turn& turn) {
+  State& state = turn.state;
+  state.life = Life::running;
+  state.checked_at.reset();
+  state.workers = true;
+  state.killed = false;
+  hold_lease(turn);  // before anything runs
+  write_will(turn);
+  turn.act(StartWorkers{*state.generation});
+}
+
+void acknowledge(Turn& turn) {
+  turn.state.life = Life::ready;
+  turn.tell(turn.follow([&](auto& inner) { return follower::ready(inner, *turn.state.generation); }));
+}
+
+void on(Turn& turn, WorkerEnded const& event) {
+  if (event.number == number_of(turn.state) && has_processes(turn.state.life) && !turn.state.check &&
+      !event.exit.status.ok() && !event.exit.ours) {
+    turn.tell(rendezvous::WorkerFailed{event.number, event.exit});
+  }
+}
+
+namespace {
+
+/// What was being stopped is gone.
+void stopped(Turn& turn) {
+  State& state = turn.state;
+  if (state.rejoin && state.life != Life::leaving) {
+    rejoin(turn);
+  } else if (state.life == Life::stopping) {
+    state.life = Life::waiting;
+    say_stopped(turn);
+  } else if (state.life == Life::fenced) {
+    state.life = Life::ended;
+    auto const failed =
+        std::find_if(state.exits.begin(), state.exits.end(), [](auto const& e) { return !e.status.ok(); });
+    if (failed != state.exits.end()) {  // else the coordinator, if there is one, would wait for them for ever
+      turn.tell(rendezvous::WorkerFailed{number_of(state), *failed});
+    }
+  } else if (!state.connected) {
+    leave(turn, state.exit_code, state.last_line);
+  } else {
+    say_stopped(turn);
+    say_farewell(turn);
+  }
+}
+
+void check_ended(Turn& turn, GroupEnded const& event) {
+  State& state = turn.state;
+  state.check.reset();
+  if (state.life != Life::checking) {  // it was killed
+    stopped(turn);
+    return;
+  }
+  auto const limit = state.check_overdue ? std::optional(turn.policy.check_timeout) : std::nullopt;
+  std::string why = explain_check(event.exits, event.unkillable, limit);
+  if (why.empty()) {
+    state.checked_at = turn.now;
+    acknowledge(turn);
+    return;
+  }
+  turn.tell(rendezvous::Unfit{number_of(state), why});
+  state.life = Life::aside;
+  state.unfit = why;
+  turn.reason = std::move(why);
+}
+
+}  // namespace
+
+void on(Turn& turn, GroupEnded const& event) {
+  State& state = turn.state;
+  if (state.check) {
+    if (*state.check == event.number) {
+      check_ended(turn, event);
+    }
+    return;
+  }
+  if (event.number != number_of(state) || !has_processes(state.life)) {
+    return;
+  }
+  state.owed_at.reset();
+  state.workers = false;
+  state.frozen.reset();
+  state.exits = event.exits;
+  state.unkillable = event.unkillable;
+  bool const all_good = event.unkillable.empty() && std::all_of(event.exits.begin(), event.exits.end(),
+                                                                [](auto const& exit) { return exit.status.ok(); });
+  if (state.life != Life::running) {
+    stopped(turn);
+  } else {
+    state.life = Life::ended;
+    if (all_good) {
+      turn.tell(rendezvous::Succeeded{event.number});
+    }
+  }
+  if (state.life != Life::done && state.follower.search) {
+    turn.follow([](auto& inner) { follower::tell_again(inner); });
+  }
+}
+
+}  // namespace cxxrun::launcher::agent

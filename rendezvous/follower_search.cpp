@@ -1,0 +1,338 @@
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "rendezvous/follower.hpp"
+#include "src/core/hostlist.hpp"
+
+namespace cxxrun::rendezvous::follower {
+namespace {
+
+constexpr std::uint32_t kFirstElectedRound = 2;
+
+std::string where(Successor const& successor) {
+  return successor.address + " " + std::to_string(successor.port);
+}
+
+bool is_own(State const& state, Successor const& successor) {
+  return state.decided.rank && *state.decided.rank == successor.rank;
+}
+
+/// One successor's turn. Those before it that are dead do not count; the lost coordinator stands last, if it is alive
+/// after all, but is called at once.
+struct Turns {
+  Successor const* successor = nullptr;
+  TimePoint at;
+};
+
+std::vector<Turns> turns(State const& state, Policy const& policy) {
+  Search const& search = *state.search;
+  std::vector<Turns> result;
+  Millis offset{0};
+  Successor const* lost = nullptr;
+  for (auto const& successor : state.decided.successors) {
+    if (where(successor) == search.lost) {
+      lost = &successor;
+      continue;
+    }
+    result.push_back({&successor, search.since + offset});
+    if (!search.dead.contains(where(successor))) {
+      offset += policy.spacing;
+    }
+  }
+  if (lost != nullptr) {
+    result.push_back({lost, is_own(state, *lost) ? search.since + offset : search.call_lost_at});
+  }
+  return result;
+}
+
+bool is_called(State const& state, Successor const& successor) {
+  return std::any_of(state.links.begin(), state.links.end(), [&](auto const& entry) {
+    return entry.second.dialled && where(entry.second.to) == where(successor);
+  });
+}
+
+void dial(Turn& turn, Successor const& successor) {
+  State& state = turn.state;
+  if (is_called(state, successor)) {
+    return;
+  }
+  Link link;
+  link.to = successor;
+  link.dialled = true;
+  link.own = is_own(state, successor);
+  state.links.emplace(++state.last_link, std::move(link));
+  turn.act(Dial{state.last_link, successor});
+}
+
+/// Two nodes: an orderly end of the connection and a refused port prove that the other one is dead.
+bool may_prove(Turn const& turn) {
+  return turn.policy.pair && turn.state.decided.pair && turn.state.search->fin && !turn.state.search->peer_dead;
+}
+
+void stand(Turn& turn, Successor const& own) {
+  State& state = turn.state;
+  state.search->stood = true;
+  if (state.favoured != 0 && !state.links.at(state.favoured).own) {
+    return;  // somebody else has our promise, and time
+  }
+  state.round = std::max({state.acceptor.promised.round, state.round, kFirstElectedRound - 1}) + 1;
+  rendezvous::Stand candidacy;
+  candidacy.decided = state.decided.decree;
+  candidacy.ballot = Ballot{state.round, own.rank};
+  candidacy.seen = std::max(state.seen, state.decided.decree.number);
+  candidacy.restarts = state.decided.decree.restarts;
+  if (!state.decided.hosts.empty()) {
+    if (auto hosts = expand_hostlist(state.decided.hosts); hosts && hosts->size() == state.decided.decree.size) {
+      candidacy.hosts = *std::move(hosts);
+    }
+  }
+  candidacy.pair = turn.policy.pair && state.decided.pair;
+  candidacy.peer_dead = candidacy.pair && state.search->peer_dead;
+  state.search->standing = true;
+  state.search->until = turn.now + patience(turn.policy) * 2;
+  turn.act(Stand{std::move(candidacy)});
+  dial(turn, own);
+  turn.reason = "stands for election in round " + std::to_string(state.round);
+}
+
+/// Whose turn has come: called, or standing when it is ours.
+void take_turns(Turn& turn) {
+  State& state = turn.state;
+  Successor const* own = nullptr;
+  for (auto const& [successor, at] : turns(state, turn.policy)) {
+    if (turn.now < at) {
+      continue;
+    }
+    if (is_own(state, *successor)) {
+      if (!state.search->stood) {
+        own = successor;
+      }
+    } else if (state.search->called.insert(where(*successor)).second) {
+      dial(turn, *successor);
+    }
+  }
+  if (own != nullptr) {
+    stand(turn, *own);
+  }
+}
+
+void begin_round(Turn& turn) {
+  Search& search = *turn.state.search;
+  search.since = turn.now;
+  search.call_lost_at = turn.now;
+  search.stood = false;
+  search.called.clear();
+  auto const order = turns(turn.state, turn.policy);
+  auto const own = std::find_if(order.begin(), order.end(),
+                                [&](Turns const& entry) { return is_own(turn.state, *entry.successor); });
+  auto const place = own == order.end() ? order.size() : static_cast<std::size_t>(own - order.begin());
+  search.until = turn.now + patience(turn.policy) * 2 + turn.policy.spacing * static_cast<int>(place);
+  take_turns(turn);
+}
+
+/// The candidate that has our promise is connected and answers: it counts its own tries.
+bool is_in_good_hands(State const& state, TimePoint now, Policy const& policy) {
+  auto const it = state.links.find(state.favoured);
+  if (it == state.links.end() || it->second.own) {
+    return false;
+  }
+  return policy.lease.timeout <= Millis{0} || (it->second.heard && now < *it->second.heard + policy.lease.timeout);
+}
+
+/// A spare has no say: it waits as long as anybody is left who may come to lead.
+bool can_only_wait(State const& state) {
+  return !state.decided.rank &&
+         std::any_of(state.links.begin(), state.links.end(), [](auto const& entry) { return entry.second.up; });
+}
+
+void hang_up_all(Turn& turn) {
+  for (auto const& [id, link] : turn.state.links) {
+    turn.act(HangUp{id});
+  }
+  turn.state.links.clear();
+  turn.state.main = 0;
+  turn.state.favoured = 0;
+  turn.state.next_beat.reset();
+}
+
+/// Where the coordinator listens that is being lost.
+std::string where_leader(State const& state) {
+  auto const main = state.links.find(state.main);
+  if (main != state.links.end() && main->second.dialled) {
+    return where(main->second.to);
+  }
+  for (auto const& successor : state.decided.successors) {
+    if (successor.rank == state.decided.decree.coordinator) {
+      return where(successor);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+bool can_search(State const& state) {
+  return state.decided.decree.number > 0 && state.decided.survives && !state.decided.successors.empty();
+}
+
+void search(Turn& turn, std::string how, bool fin) {
+  State& state = turn.state;
+  Search search;
+  search.fin = fin;
+  search.how = std::move(how);
+  search.lost = where_leader(state);
+  hang_up_all(turn);
+  state.search = std::move(search);
+  begin_round(turn);
+}
+
+void search_in(Turn& turn, LinkId told_by) {
+  State& state = turn.state;
+  Search& search = *state.search;
+  if (!state.decided.rank) {
+    if (search.standing) {
+      turn.act(Withdraw{"this agent is no member of generation " + std::to_string(state.decided.decree.number)});
+    }
+    follow(turn, told_by);
+    return;
+  }
+  for (auto& [id, link] : state.links) {
+    link.own = std::any_of(state.decided.successors.begin(), state.decided.successors.end(),
+                           [&](auto const& entry) { return is_own(state, entry) && where(entry) == where(link.to); });
+  }
+  bool const stood = search.standing;
+  begin_round(turn);
+  tell_again(turn);
+  if (stood && !search.stood) {  // whoever has brought a decision about goes on at once
+    for (auto const& successor : state.decided.successors) {
+      if (is_own(state, successor)) {
+        stand(turn, successor);
+        return;
+      }
+    }
+  }
+}
+
+void link_down(Turn& turn, LinkId id) {
+  State& state = turn.state;
+  auto const it = state.links.find(id);
+  if (it == state.links.end()) {
+    return;
+  }
+  Link const link = it->second;
+  state.links.erase(it);
+  bool const was_favoured = std::exchange(state.favoured, state.favoured == id ? 0 : state.favoured) == id;
+  if (!state.search) {
+    return;
+  }
+  if (!link.own) {
+    state.search->dead.insert(where(link.to));
+    state.search->called.insert(where(link.to));
+  }
+  if (was_favoured && !link.own) {  // the next one's turn, within the same round
+    state.search->since = turn.now;
+    state.search->stood = false;
+  }
+  take_turns(turn);
+}
+
+void link_failed(Turn& turn, LinkId id, bool refused) {
+  State& state = turn.state;
+  auto const it = state.links.find(id);
+  if (it == state.links.end()) {
+    return;
+  }
+  Link const link = it->second;
+  state.links.erase(it);
+  if (!state.search) {
+    return;
+  }
+  if (refused && !link.own) {
+    state.search->dead.insert(where(link.to));
+  }
+  if (where(link.to) == state.search->lost && may_prove(turn)) {
+    state.search->peer_dead = refused;
+    state.search->stood = state.search->stood && !refused;  // stands again, with the proof
+    if (!refused) {                                         // its parent holds the port until all it started is gone
+      state.search->called.erase(where(link.to));
+      state.search->call_lost_at = turn.now + turn.policy.spacing;
+    }
+  }
+  take_turns(turn);
+}
+
+void stood_down(Turn& turn) {
+  if (turn.state.search) {
+    turn.state.search->standing = false;
+  }
+}
+
+void abandon(Turn& turn, std::string const& why) {
+  if (turn.state.search && turn.state.search->standing) {
+    turn.act(Withdraw{why});
+  }
+  turn.state.search.reset();
+  hang_up_all(turn);
+}
+
+bool search_on(Turn& turn) {
+  State& state = turn.state;
+  if (!state.search) {
+    return true;
+  }
+  take_turns(turn);
+  Search& search = *state.search;
+  if (turn.now < search.until) {
+    return true;
+  }
+  if (is_in_good_hands(state, turn.now, turn.policy) && search.waits < turn.policy.tries) {
+    ++search.waits;
+    search.until = turn.now + patience(turn.policy) * 2;
+    return true;
+  }
+  if (!can_only_wait(state)) {
+    ++search.tries;
+  }
+  if (search.tries >= turn.policy.tries) {
+    return false;
+  }
+  turn.reason = "no coordinator yet: next round";
+  state.favoured = 0;
+  search.dead.clear();
+  begin_round(turn);
+  return true;
+}
+
+std::optional<TimePoint> search_due(State const& state, Policy const& policy) {
+  if (!state.search) {
+    return std::nullopt;
+  }
+  TimePoint least = state.search->until;
+  for (auto const& [successor, at] : turns(state, policy)) {
+    bool const done =
+        is_own(state, *successor) ? state.search->stood : state.search->called.contains(where(*successor));
+    if (!done) {
+      least = std::min(least, at);
+    }
+  }
+  return least;
+}
+
+std::string partitioned_line(State const& state) {
+  std::string reached;
+  for (auto const& [id, link] : state.links) {
+    if (link.up && !link.own) {
+      reached += (reached.empty() ? "" : ", ") + link.to.host;
+    }
+  }
+  return "partitioned: coordinator lost (" + (state.search ? state.search->how : std::string("gone")) +
+         "), and no majority of the " + std::to_string(state.decided.decree.size) + " nodes of generation " +
+         std::to_string(state.decided.decree.number) + " could be reached; reached " +
+         (reached.empty() ? "nobody" : reached) +
+         "; start the job again with the nodes that are left (--nnodes MIN:MAX), and to let half of the nodes go on "
+         "give "
+         "--fence=DIR on a shared file system";
+}
+
+}  // namespace cxxrun::rendezvous::follower
