@@ -48,7 +48,7 @@ class Agent {
  public:
   Agent(AgentConfig config, os::AgentSide const& side)
       : config_(std::move(config)),
-        policy_(agent_policy(config_.options, read_slurm_conf(config_.environment))),
+        policy_(agent_policy(config_.options, config_.topology, read_slurm_conf(config_.environment))),
         cpus_(config_.cpus.mode, config_.facts.workers, find_value(config_.environment, "CUDA_VISIBLE_DEVICES")),
         parent_watch_(io_, fcntl(side.parent_watch.get(), F_DUPFD_CLOEXEC, 3)),
         signals_(io_),
@@ -267,6 +267,9 @@ class Agent {
 
   /// Who answered at the endpoint may be another: the bind test lies behind address translation.
   void joined(rendezvous::HelloReply const& reply) {
+    bool const knows = config_.topology.source != JobTopology::Source::join;
+    adopt_heartbeats(policy_, config_.topology, knows ? config_.options.heartbeat_timeout : reply.heartbeat_timeout);
+    page_.set_terms({policy_.lease.lease, policy_.lease.timeout});
     config_.facts.run_id = reply.run_id;  // who joins a job by its number learns it here
     if (config_.topology.source == JobTopology::Source::join) {
       log(Level::info, "joined " + reply.run_id + " on " + config_.topology.discovered->host);

@@ -65,8 +65,6 @@ rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topolo
   plan.node.standby_port = facts.standby_port;
   plan.terms = terms_of(options, topology);
   plan.patience = options.join_timeout;
-  bool const with_itself = topology.max_nodes == 1 || (hosted && meeting.host == Meeting::Host::me);
-  plan.silence.timeout = with_itself ? Millis{0} : options.heartbeat_timeout;
   return plan;
 }
 
@@ -79,7 +77,6 @@ rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& 
   plan.coordinator = discovery.nonce;
   plan.patience = kDiscoveryPatience;
   plan.asks = options.rdzv_id ? Asks::reopen : Asks::open;
-  plan.silence.timeout = options.heartbeat_timeout;
   if (topology.source == JobTopology::Source::join) {
     plan.run_id = discovery.run_id;
     plan.asks = Asks::enter;
@@ -107,7 +104,7 @@ Millis end_timeout(Millis shutdown_timeout, Millis kill_wait) {
   return std::min(shutdown_timeout, std::max(kill_wait - margin, kill_wait / 2));
 }
 
-agent::Policy agent_policy(Options const& options, std::optional<SlurmConf> const& slurm) {
+agent::Policy agent_policy(Options const& options, JobTopology const& topology, std::optional<SlurmConf> const& slurm) {
   agent::Policy policy;
   policy.shutdown_timeout = options.shutdown_timeout;
   policy.restart_timeout = options.restart_timeout;
@@ -116,7 +113,15 @@ agent::Policy agent_policy(Options const& options, std::optional<SlurmConf> cons
   policy.check_timeout = options.health_check_timeout;
   policy.end_timeout = slurm ? end_timeout(options.shutdown_timeout, slurm->kill_wait) : options.shutdown_timeout;
   policy.slurm_signals_all = slurm && slurm->signals_all;
+  policy.tie = terms_of(options, topology).tie;
+  policy.pair = topology.min_nodes <= 2 && topology.max_nodes == 2 && topology.expected_nodes.value_or(2) == 2 &&
+                topology.source != JobTopology::Source::join;
   return policy;
+}
+
+void adopt_heartbeats(agent::Policy& policy, JobTopology const& topology, Millis heartbeat_timeout) {
+  bool const alone = topology.max_nodes == 1 && topology.source != JobTopology::Source::join;
+  policy.lease = rendezvous::lease_terms(alone ? Millis{0} : heartbeat_timeout);
 }
 
 int exit_code_of(Error const& error) {

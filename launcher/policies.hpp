@@ -29,7 +29,10 @@ namespace cxxrun::launcher {
                                                NodeFacts const& facts, std::string const& nonce,
                                                rendezvous::Successor const& to);
 /// `slurm`: nothing when this is no job of Slurm's.
-[[nodiscard]] agent::Policy agent_policy(Options const& options, std::optional<SlurmConf> const& slurm = std::nullopt);
+[[nodiscard]] agent::Policy agent_policy(Options const& options, JobTopology const& topology = {},
+                                         std::optional<SlurmConf> const& slurm = std::nullopt);
+/// Beats and leases of the run that the agent has joined; none in a run of one node.
+void adopt_heartbeats(agent::Policy& policy, JobTopology const& topology, Millis heartbeat_timeout);
 /// How long workers may take when the job ends: what the user gives, but no longer than Slurm leaves. Between our
 /// SIGKILL and Slurm's there is time to reap, to report and to ask for a requeue: a tenth of KillWait, at least 2 s.
 [[nodiscard]] Millis end_timeout(Millis shutdown_timeout, Millis kill_wait);

@@ -11,7 +11,6 @@
 
 #include "rendezvous/beat_line.hpp"
 #include "rendezvous/channel.hpp"
-#include "rendezvous/silence_watch.hpp"
 #include "src/core/text.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
@@ -29,20 +28,18 @@ constexpr Millis kFirstPause{2};
 constexpr Millis kLongestPause{500};
 // How long something that answers on the only port, but is not this job's coordinator, may be one that is just leaving.
 constexpr Millis kWrongPeerPatience{10'000};
-constexpr PeerId kCoordinator = 0;
 
 }  // namespace
 
 struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Impl> {
   Impl(boost::asio::io_context& context, LinkHandlers h)
-      : io(context), handlers(std::move(h)), resolver(context), timer(context), beat_timer(context) {}
+      : io(context), handlers(std::move(h)), resolver(context), timer(context) {}
 
   boost::asio::io_context& io;
   LinkHandlers handlers;
   CallPlan plan;
   tcp::resolver resolver;
   Timer timer;
-  Timer beat_timer;
   std::vector<boost::asio::ip::address> addresses;
   std::size_t attempt = 0;  // index into addresses × ports
   TimePoint give_up_at;
@@ -53,7 +50,6 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   std::shared_ptr<Channel> channel;
   std::unique_ptr<BeatLine> beats;
   tcp::endpoint reached;
-  std::unique_ptr<SilenceWatch> watch;
   bool refused = false;  // the last attempt: nobody listens there
   bool joined = false;
   bool over = false;
@@ -75,7 +71,6 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   void stop() {
     over = true;
     timer.cancel();
-    beat_timer.cancel();
     resolver.cancel();
     calling.reset();
     if (channel) {
@@ -269,14 +264,8 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     timer.cancel();
     joined = true;
     plan.run_id = decoded->run_id;
-    if (!plan.terms) {
-      plan.silence.timeout = decoded->heartbeat_timeout;  // the run's, which we could not know
-    }
     if (!plan.follow) {
       channel->send(encode(ToCoordinator(Join{plan.node, plan.terms})));
-    }
-    if (plan.silence.timeout > Millis{0}) {
-      start_beats();
     }
     handlers.joined(*decoded);
   }
@@ -304,31 +293,9 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   }
 
   void beat_answered(BeatAck const& ack) {
-    if (watch) {
-      watch->heard(kCoordinator);
-    }
     if (handlers.beat) {
       handlers.beat(ack);
     }
-  }
-
-  /// For an owner that sends none.
-  void start_beats() {
-    watch =
-        std::make_unique<SilenceWatch>(io, plan.silence, guarded([](Impl& self, PeerId) {
-                                         self.closed("silent for " + seconds_text(self.plan.silence.timeout), false);
-                                       }));
-    beat();
-  }
-
-  void beat() {
-    send_beat({std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch()).count(), 0, 0});
-    beat_timer.expires_after(plan.silence.period());
-    beat_timer.async_wait(guarded([](Impl& self, ErrorCode const& error) {
-      if (!error) {
-        self.beat();
-      }
-    }));
   }
 };
 

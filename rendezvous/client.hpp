@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "rendezvous/messages.hpp"
-#include "rendezvous/silence.hpp"
 #include "src/core/time.hpp"
 
 namespace boost::asio {
@@ -36,7 +35,6 @@ struct CallPlan {
   /// Each address and port is tried once: `failed` comes at once when nobody listens, and after `patience` without an
   /// answer. For successors, of whom there are others.
   bool once = false;
-  SilencePolicy silence;  ///< the link's own beats, and its own judgement; timeout 0: none
 };
 
 struct LinkHandlers {
