@@ -172,8 +172,12 @@ void on(Turn& turn, LinkUp const& event) {
 }
 
 void on(Turn& turn, LinkFailed const& event) {
-  if (event.link == turn.state.follower.main) {  // as somebody new: nothing runs here
-    leave(turn, rendezvous::kExitCoordinatorLost, "coordinator lost: cannot join again: " + event.why);
+  if (event.link == turn.state.follower.main) {
+    if (!turn.state.joined) {  // as somebody new: nothing runs here
+      leave(turn, rendezvous::kExitCoordinatorLost, "coordinator lost: cannot join again: " + event.why);
+    } else if (turn.state.connected) {
+      lose_coordinator(turn, event.why);
+    }
     return;
   }
   turn.follow([&](auto& inner) { follower::link_failed(inner, event.link, event.refused); });

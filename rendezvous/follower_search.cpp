@@ -243,6 +243,10 @@ void link_failed(Turn& turn, LinkId id, bool refused) {
   if (it == state.links.end()) {
     return;
   }
+  if (it->second.up) {
+    link_down(turn, id);
+    return;
+  }
   Link const link = it->second;
   state.links.erase(it);
   if (!state.search) {

@@ -1,0 +1,350 @@
+#include <csignal>
+
+#include "rendezvous/verdict.hpp"
+#include "tests/support/agent_driver.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;                            // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher::agent;           // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher::agent::testing;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+std::vector<std::uint32_t> dialled(Driver const& agent) {
+  std::vector<std::uint32_t> ranks;
+  for (auto const& dial : agent.all<Dial>()) {
+    ranks.push_back(dial.to.rank);
+  }
+  return ranks;
+}
+
+/// Rank 2 of generation 1, whose coordinator at rank 0 is lost, with the link to rank 1 up.
+Driver searching() {
+  auto agent = Driver().run();
+  agent.lose();
+  agent.up(1);
+  return agent;
+}
+
+}  // namespace
+
+TEST_CASE("agent: a job that cannot go on without its first node does not look for another", "[unit]") {
+  auto const how = GENERATE(0, 1, 2);
+  Driver agent;
+  auto offered = generation(1, 2);
+  offered.survives = how != 0;
+  offered.coordinator = how == 1 ? "" : "c0";
+  agent.hear(rdzv::Prepare{offered, 100});
+  if (how != 2) {  // else: lost before anything was decided
+    agent.hear(rdzv::Start{1, agent.own(), 4000ms});
+  }
+  agent.lose();
+  CHECK(agent.all<Dial>().empty());
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  CHECK(agent.state.life == Life::done);
+  CHECK(agent.state.exit_code == rdzv::kExitCoordinatorLost);
+}
+
+TEST_CASE("agent: it calls the successors in turn, the lost coordinator at once, and stands when it is its turn",
+          "[unit]") {
+  Driver agent = Driver().run();
+  agent.lose();
+  CHECK(dialled(agent) == std::vector<std::uint32_t>{1, 0});
+  CHECK(agent.all<StopWorkers>().empty());  // they go on under their lease
+  agent.pass(199ms);
+  CHECK(agent.actions.empty());
+  agent.pass(1ms);
+  REQUIRE(agent.all<Stand>().size() == 1);
+  auto const candidacy = agent.all<Stand>()[0].candidacy;
+  CHECK(candidacy.ballot == rdzv::Ballot{2, 2});
+  CHECK(candidacy.decided == decree(0, 1));
+  CHECK(candidacy.hosts == std::vector<std::string>{"node0", "node1", "node2", "node3", "node4"});
+  CHECK(dialled(agent) == std::vector<std::uint32_t>{2});  // its own vote comes over a connection too
+  agent.pass(200ms);
+  CHECK(dialled(agent) == std::vector<std::uint32_t>{3});
+}
+
+TEST_CASE("agent: the turn of a successor that refuses is passed at once", "[unit]") {
+  Driver agent = Driver().run();
+  agent.lose();
+  agent.feed(LinkFailed{agent.link_to(0), "refused", true});
+  CHECK(agent.all<Stand>().empty());
+  SECTION("refused") {
+    agent.feed(LinkFailed{agent.link_to(1), "refused", true});
+    CHECK(agent.all<Stand>().size() == 1);
+  }
+  SECTION("no answer proves nothing") {
+    agent.feed(LinkFailed{agent.link_to(1), "no answer", false});
+    CHECK(agent.all<Stand>().empty());
+  }
+}
+
+TEST_CASE("agent: whom it has called it tells what it knows, and again when that changes", "[unit]") {
+  auto agent = searching();
+  REQUIRE(agent.told<rdzv::Elector>().size() == 1);
+  auto elector = agent.told<rdzv::Elector>()[0];
+  CHECK(elector.decided == decree(0, 1));
+  CHECK(elector.rank == 2U);
+  CHECK(elector.workers);
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  REQUIRE(agent.told<rdzv::Elector>().size() == 1);
+  CHECK_FALSE(agent.told<rdzv::Elector>()[0].workers);
+}
+
+TEST_CASE("agent: a vote says how long the old coordinator has been silent, and binds", "[unit]") {
+  auto agent = searching();
+  agent.pass(150ms);
+  LinkId const first = agent.link_to(1);
+  agent.hear(rdzv::VoteRequest{1, {2, 1}}, first);
+  CHECK(agent.told<rdzv::Vote>() == std::vector<rdzv::Vote>{{1, {2, 1}, {2, 1}, std::nullopt, 150ms}});
+  CHECK(agent.all<TellBeat>().size() == 1);  // a candidate hears us from now on
+  agent.up(0);
+  agent.hear(rdzv::Propose{{1, 0}, decree(1, 2)}, agent.link_to(0));
+  CHECK(agent.told<rdzv::Accepted>() == std::vector<rdzv::Accepted>{{1, {1, 0}, {2, 1}}});
+  agent.hear(rdzv::VoteRequest{2, {9, 1}}, first);
+  CHECK(agent.told<rdzv::Vote>().empty());
+  agent.hear(rdzv::VoteRequest{1, {1, 1}}, first);
+  CHECK(agent.told<rdzv::Vote>().empty());
+  agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "of the deposed"}, agent.link_to(0));
+  CHECK(agent.all<StopWorkers>().empty());
+}
+
+TEST_CASE("agent: a promise ends its own candidacy, and it does not stand against it", "[unit]") {
+  auto agent = searching();
+  agent.pass(200ms);
+  REQUIRE(agent.all<Stand>().size() == 1);
+  agent.hear(rdzv::VoteRequest{1, {3, 1}}, agent.link_to(1));
+  CHECK(agent.all<Withdraw>().size() == 1);
+  agent.up(2);
+  agent.hear(rdzv::VoteRequest{1, {2, 2}}, agent.link_to(2));
+  CHECK(agent.told<rdzv::Vote>().at(0).promised == rdzv::Ballot{3, 1});
+}
+
+TEST_CASE("agent: what it has accepted it says in its vote", "[unit]") {
+  auto agent = Driver().run();
+  agent.hear(rdzv::Propose{{1, 0}, decree(1, 2)});
+  CHECK(agent.told<rdzv::Accepted>() == std::vector<rdzv::Accepted>{{1, {1, 0}, {1, 0}}});
+  agent.hear(rdzv::Propose{{1, 3}, decree(1, 2)});  // round 1 is the coordinator's
+  CHECK(agent.told<rdzv::Accepted>().empty());
+  agent.lose();
+  agent.up(1);
+  agent.hear(rdzv::VoteRequest{1, {2, 1}}, agent.link_to(1));
+  CHECK(agent.told<rdzv::Vote>().at(0).accepted == rdzv::AcceptedDecree{{1, 0}, decree(1, 2)});
+}
+
+TEST_CASE("agent: after a promise the coordinator that leads still hears no echo", "[unit]") {
+  auto agent = Driver().run();
+  agent.answer(agent.own(), 4000ms, 1);
+  agent.state.follower.acceptor.promised = {2, 1};
+  agent.state.follower.promised_to = "c1";
+  agent.pass(500ms);
+  CHECK(agent.all<TellBeat>().at(0).beat.echo == 0);
+  agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, ""});
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  agent.hear(rdzv::Prepare{generation(2, 2), 9000});
+  CHECK(agent.told<rdzv::Ack>().at(0).echo == 0);
+}
+
+TEST_CASE("agent: the candidate's first order makes it the coordinator, and the others are hung up on", "[unit]") {
+  auto agent = searching();
+  LinkId const leader = agent.link_to(1);
+  agent.hear(rdzv::VoteRequest{1, {2, 1}}, leader);
+  agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "coordinator lost"}, leader);
+  CHECK(agent.all<HangUp>().size() == 1);  // the lost one's
+  CHECK(agent.all<StopWorkers>().size() == 1);
+  CHECK(agent.state.follower.main == leader);
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  REQUIRE(agent.all<TellLink>().size() == 1);
+  CHECK(agent.all<TellLink>()[0].link == leader);
+  CHECK(std::holds_alternative<rdzv::Stopped>(agent.all<TellLink>()[0].message));
+  auto next = generation(2, 1);
+  next.decree = decree(1, 2, 0);
+  agent.hear(rdzv::Prepare{next, 50}, leader);
+  CHECK(agent.told<rdzv::Ack>() == std::vector<rdzv::Ack>{{2, 50, agent.own()}});
+  agent.hear(rdzv::Propose{{2, 1}, next.decree}, leader);
+  CHECK(agent.told<rdzv::Accepted>().size() == 1);
+  agent.hear(rdzv::Start{2, agent.own(), 4000ms}, leader);
+  CHECK(agent.all<StartWorkers>().size() == 1);
+  CHECK(agent.state.follower.acceptor == rdzv::Acceptor{2, {}, std::nullopt});
+  agent.feed(LinkDown{leader, "end of file", true});
+  CHECK(agent.state.follower.search);
+}
+
+TEST_CASE("agent: its own coordinator's agent follows it over its own link", "[unit]") {
+  Driver agent(1);
+  agent.run();
+  agent.lose();
+  REQUIRE(agent.all<Stand>().size() == 1);  // first in line
+  LinkId const own = agent.link_to(1);
+  agent.up(1);
+  agent.hear(rdzv::VoteRequest{1, {2, 1}}, own);
+  CHECK(agent.all<Withdraw>().empty());
+  agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, ""}, own);
+  CHECK(agent.all<Withdraw>().empty());
+  CHECK(rdzv::follower::leads(agent.state.follower));
+  agent.feed(StoodDown{"its authority has run out"});
+  CHECK(agent.state.follower.search);
+}
+
+TEST_CASE("agent: no promise within reach: three rounds with higher ballots, then one line and 116", "[unit]") {
+  auto agent = Driver().run();
+  agent.lose();
+  agent.up(1);
+  agent.up(0);
+  auto const seen = agent.pass(40s);
+  std::vector<std::uint32_t> rounds;
+  for (auto const& stand : agent.all<Stand>()) {
+    rounds.push_back(stand.candidacy.ballot.round);
+  }
+  CHECK(rounds == std::vector<std::uint32_t>{2, 3, 4});
+  CHECK(agent.kills());
+  CHECK(agent.all<Exit>().empty());  // not before they are dead
+  CHECK(agent.all<Withdraw>().size() == 1);
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  REQUIRE(agent.all<Exit>().size() == 1);
+  CHECK(agent.all<Exit>()[0].code == rdzv::kExitPartitioned);
+  auto const line = agent.all<Exit>()[0].line;
+  CHECK(line.find("partitioned: coordinator lost (end of file)") == 0);
+  for (auto const* part : {"node1, node0", "5 nodes", "--nnodes MIN:MAX", "--fence=DIR"}) {
+    CHECK(line.find(part) != std::string::npos);
+  }
+  CHECK(line.find('\n') == std::string::npos);
+}
+
+TEST_CASE("agent: the death of the candidate that has its promise is the next one's turn", "[unit]") {
+  auto agent = searching();
+  LinkId const first = agent.link_to(1);
+  agent.hear(rdzv::VoteRequest{1, {2, 1}}, first);
+  agent.pass(1s);
+  CHECK(agent.all<Stand>().empty());
+  agent.feed(LinkDown{first, "reset"});
+  REQUIRE(agent.all<Stand>().size() == 1);
+  CHECK(agent.all<Stand>()[0].candidacy.ballot == rdzv::Ballot{3, 2});
+}
+
+TEST_CASE("agent: a later decision is adopted, by a member with its new rank and by others without", "[unit]") {
+  auto agent = Driver().run();
+  agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, ""});
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  auto next = generation(2, 1);
+  next.decree = decree(1, 2, 3);
+  agent.hear(rdzv::Prepare{next, 300});
+  agent.lose();
+  agent.up(1);
+  REQUIRE(agent.told<rdzv::Elector>().size() == 1);
+  CHECK(agent.told<rdzv::Elector>()[0].prepared == 2);
+  CHECK(agent.told<rdzv::Elector>()[0].prepared_rank == 1U);
+  bool const member = GENERATE(true, false);
+  auto decided = next.decree;
+  decided.members += member ? 0 : 1;
+  agent.hear(rdzv::Decided{decided, {}}, agent.link_to(1));
+  CHECK(agent.state.follower.decided.decree == decided);
+  CHECK_FALSE(agent.state.follower.last_word);
+  if (member) {
+    CHECK(agent.told<rdzv::Elector>().at(0).rank == 1U);
+    agent.hear(rdzv::VoteRequest{2, {2, 2}}, agent.link_to(1));
+    CHECK(agent.told<rdzv::Vote>().at(0).silent_for == 0ms);
+  } else {
+    CHECK_FALSE(agent.state.follower.decided.rank);
+    CHECK(agent.state.follower.main == agent.link_to(1));  // whoever leads
+  }
+}
+
+TEST_CASE("agent: workers of a generation that is over without them are killed", "[unit]") {
+  auto agent = searching();
+  agent.hear(rdzv::Decided{decree(1, 2), {}}, agent.link_to(1));
+  CHECK(agent.kills());
+}
+
+TEST_CASE("agent: dropped, it kills what runs and then joins as somebody new", "[unit]") {
+  auto agent = searching();
+  LinkId const from = agent.link_to(1);
+  agent.hear(rdzv::Dropped{0, "an old one"}, from);
+  CHECK(agent.actions.empty());
+  agent.hear(rdzv::Dropped{2, "generation 2 goes on without you"}, from);
+  CHECK(agent.kills());
+  CHECK(agent.all<Rejoin>().empty());
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  REQUIRE(agent.all<Rejoin>().size() == 1);
+  CHECK(agent.all<Rejoin>()[0].to == successor(1));
+  LinkId const again = agent.all<Rejoin>()[0].link;
+  CHECK(again > from);
+  CHECK_FALSE(agent.state.joined);
+  agent.feed(LinkUp{again, "c1"});
+  agent.hear(rdzv::Prepare{generation(3, 4), 10}, again);
+  CHECK(agent.all<TellLink>().size() == 1);
+  CHECK(agent.state.life == Life::ready);
+
+  auto alone = Driver();
+  alone.hear(rdzv::Dropped{2, "why"});
+  REQUIRE(alone.all<Rejoin>().size() == 1);
+  CHECK(alone.all<Rejoin>()[0].to.address.empty());
+  alone.feed(LinkFailed{alone.all<Rejoin>()[0].link, "refused", true});
+  CHECK(alone.all<Exit>().at(0).code == rdzv::kExitCoordinatorLost);
+}
+
+TEST_CASE("agent: a spare looks for whoever leads, has no vote, and waits as long as somebody is left", "[unit]") {
+  Driver spare;
+  std::vector<rdzv::Successor> successors;
+  for (std::uint32_t i = 0; i < kNodes; ++i) {
+    successors.push_back(successor(i));
+  }
+  spare.hear(rdzv::Decided{decree(0, 1), successors});
+  spare.lose();
+  CHECK(dialled(spare) == std::vector<std::uint32_t>{1, 0});
+  spare.up(1);
+  CHECK_FALSE(spare.told<rdzv::Elector>().at(0).rank);
+  spare.hear(rdzv::VoteRequest{1, {2, 1}}, spare.link_to(1));
+  CHECK(spare.told<rdzv::Vote>().empty());
+  spare.pass(10min);
+  CHECK(spare.all<Stand>().empty());
+  CHECK(spare.state.life == Life::waiting);
+  SECTION("it is told that the decision stands") {
+    spare.hear(rdzv::Decided{decree(0, 1), {}}, spare.link_to(1));
+    CHECK(spare.state.follower.main == spare.link_to(1));
+  }
+  SECTION("it gets a seat") {
+    spare.hear(rdzv::Prepare{generation(2, 4), 10}, spare.link_to(1));
+    CHECK(spare.told<rdzv::Ack>().size() == 1);
+  }
+  SECTION("nobody is left") {
+    spare.feed(LinkDown{spare.link_to(1), "reset"});
+    spare.pass(1min);
+    CHECK(spare.state.exit_code == rdzv::kExitPartitioned);
+  }
+}
+
+TEST_CASE("agent: told to end while nobody leads, it stops its workers and leaves with its signal's code", "[unit]") {
+  auto agent = searching();
+  agent.pass(200ms);
+  agent.feed(EndSignal{SIGTERM});
+  CHECK(agent.all<StopWorkers>().size() == 1);
+  CHECK(agent.all<Withdraw>().size() == 1);
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  CHECK(agent.all<Exit>() == std::vector<Exit>{{128 + SIGTERM, ""}});
+}
+
+TEST_CASE("agent: an orderly end and a refused port prove to one of two that the other is dead", "[unit]") {
+  bool const fin = GENERATE(true, false);
+  Driver agent(1);
+  agent.policy.pair = true;
+  auto two = generation(1, 1);
+  two.group_size = 2;
+  two.successors.resize(2);
+  agent.hear(rdzv::Prepare{two, 100});
+  agent.hear(rdzv::Start{1, agent.own(), 4000ms});
+  agent.feed(LinkDown{kFirstLink, "gone", fin});
+  REQUIRE(agent.all<Stand>().size() == 1);
+  CHECK(agent.all<Stand>()[0].candidacy.pair);
+  CHECK_FALSE(agent.all<Stand>()[0].candidacy.peer_dead);
+  agent.feed(LinkFailed{agent.link_to(0), "no answer", false});
+  CHECK(agent.all<Stand>().empty());
+  agent.pass(200ms);
+  CHECK(dialled(agent) == (fin ? std::vector<std::uint32_t>{0} : std::vector<std::uint32_t>{}));
+  if (fin) {
+    agent.feed(LinkFailed{agent.link_to(0), "refused", true});
+    REQUIRE(agent.all<Stand>().size() == 1);
+    CHECK(agent.all<Stand>()[0].candidacy.peer_dead);
+    CHECK(agent.all<Stand>()[0].candidacy.ballot == rdzv::Ballot{3, 1});
+  }
+}

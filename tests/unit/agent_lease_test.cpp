@@ -1,0 +1,201 @@
+#include <csignal>
+
+#include "rendezvous/verdict.hpp"
+#include "tests/support/agent_driver.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;                            // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher::agent;           // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher::agent::testing;  // NOLINT(google-build-using-namespace)
+
+TEST_CASE("agent: it beats from the first moment on, and says what it heard last", "[unit]") {
+  Driver agent;
+  REQUIRE(agent.all<TellBeat>().size() == 1);
+  CHECK(agent.all<TellBeat>()[0] == TellBeat{kFirstLink, rdzv::Beat{agent.own(), 0, 0}});
+  agent.answer(agent.own(), 0ms, 0);
+  agent.pass(500ms);
+  REQUIRE(agent.all<TellBeat>().size() == 1);
+  CHECK(agent.all<TellBeat>()[0].beat == rdzv::Beat{agent.own(), 1001, 0});
+  agent.hear(rdzv::Prepare{generation(1, 2), 9000});
+  CHECK(agent.told<rdzv::Ack>() == std::vector<rdzv::Ack>{{1, 9000, agent.own()}});
+  agent.pass(500ms);
+  CHECK(agent.all<TellBeat>().at(0).beat == rdzv::Beat{agent.own(), 9000, 1});
+}
+
+TEST_CASE("agent: workers start under a lease that counts from its own send time", "[unit]") {
+  Driver agent;
+  agent.hear(rdzv::Prepare{generation(1, 2), 100});
+  auto const sent = agent.now;
+  agent.now += 300ms;
+  agent.hear(rdzv::Start{1, rdzv::follower::own_time(sent), 4000ms});
+  REQUIRE(agent.all<HoldLease>() == std::vector<HoldLease>{{sent + 4s}});
+  CHECK(std::holds_alternative<HoldLease>(agent.actions.at(0)));  // before anything runs
+  CHECK(agent.all<StartWorkers>().size() == 1);
+  agent.now += 200ms;
+  agent.answer(agent.own() - 100'000, 3500ms, 1);  // less than it has
+  CHECK(agent.all<HoldLease>().empty());
+  agent.answer(agent.own() - 100'000, 4000ms, 1);
+  CHECK(agent.all<HoldLease>() == std::vector<HoldLease>{{agent.now + 3900ms}});
+  agent.answer(agent.own() + 1, 4000ms, 1);  // nothing that we have sent
+  agent.answer(agent.own(), 4000ms, 2);      // for another generation
+  CHECK(agent.state.lease == agent.now + 3900ms);
+}
+
+TEST_CASE("agent: a lease that is answered for never ends", "[unit]") {
+  auto agent = Driver().run();
+  agent.pass_answered(60s, 1);
+  CHECK(agent.state.life == Life::running);
+  CHECK(agent.state.lease >= agent.now + 3s);
+}
+
+TEST_CASE("agent: at the end of the lease the workers are killed without grace, and the exits are kept", "[unit]") {
+  auto agent = Driver().run();
+  agent.pass(3999ms);
+  CHECK_FALSE(agent.kills());
+  agent.pass(1ms);
+  CHECK(agent.kills());
+  CHECK(agent.all<HoldLease>().empty());  // what the parent kills at stands
+  CHECK(agent.state.life == Life::fenced);
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  CHECK(agent.told<rdzv::WorkerFailed>().size() == 1);  // else the coordinator would wait
+  CHECK(agent.all<HoldLease>() == std::vector<HoldLease>{{std::nullopt}});
+  agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "why"});
+  REQUIRE(agent.told<rdzv::Stopped>().size() == 1);
+  CHECK(agent.told<rdzv::Stopped>()[0].exits == std::vector{killed_exit()});
+  CHECK(agent.state.life == Life::waiting);
+}
+
+TEST_CASE("agent: a grace does not outlive the lease", "[unit]") {
+  auto agent = Driver().run();
+  agent.hear(rdzv::Stop{1, rdzv::StopKind::user, "why"});
+  CHECK_FALSE(agent.kills());
+  agent.pass(4s);
+  CHECK(agent.kills());
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  CHECK(agent.told<rdzv::Stopped>().size() == 1);
+}
+
+TEST_CASE("agent: a start that comes later than its lease waits for the next one", "[unit]") {
+  Driver agent;
+  agent.hear(rdzv::Prepare{generation(1, 2), 100});
+  auto const sent = agent.own();
+  agent.pass_answered(5s, 0);
+  agent.hear(rdzv::Start{1, sent, 4000ms});
+  CHECK(agent.all<StartWorkers>().empty());
+  agent.answer(agent.own(), 4000ms, 1);
+  CHECK(agent.all<StartWorkers>().size() == 1);
+  CHECK(agent.state.life == Life::running);
+}
+
+TEST_CASE("agent: without leases nothing of them is heard", "[unit]") {
+  bool const heartbeats = GENERATE(true, false);
+  Driver agent;
+  agent.policy.lease = heartbeats ? agent.policy.lease : rdzv::follower::kNoLeases;
+  agent.policy.tie = rdzv::Tie::none;
+  agent.run();
+  CHECK(agent.all<HoldLease>().empty());
+  CHECK(agent.all<WriteWill>().empty());
+  agent.pass_answered(60s, 1);
+  CHECK(agent.state.life == Life::running);
+}
+
+TEST_CASE("agent: suspended for longer than the lease, workers are frozen until the coordinator answers", "[unit]") {
+  auto agent = Driver().run();
+  agent.now += 10min;
+  agent.feed(Tick{});
+  CHECK(agent.all<Freeze>().size() == 1);
+  CHECK_FALSE(agent.kills());
+  CHECK(agent.all<HoldLease>() == std::vector<HoldLease>{{agent.now + 5s}});
+  CHECK(agent.all<TellBeat>().size() == 1);
+  agent.answer(agent.own(), 0ms, 1);  // its own authority has run out meanwhile
+  CHECK(agent.all<Thaw>().empty());
+  agent.pass(125ms);
+  CHECK(agent.all<TellBeat>().size() == 1);
+  agent.answer(agent.own(), 4000ms, 1);
+  CHECK(agent.all<Thaw>().size() == 1);
+  CHECK(agent.all<HoldLease>() == std::vector<HoldLease>{{agent.now + 4s}});
+  CHECK(agent.state.life == Life::running);
+}
+
+TEST_CASE("agent: what comes first after a suspension is looked at after the lease", "[unit]") {
+  auto agent = Driver().run();
+  auto const before = agent.own();
+  agent.now += 10min;
+  agent.answer(before, 4000ms, 1);  // an old answer that was waiting in the socket
+  CHECK(agent.all<Freeze>().size() == 1);
+  CHECK(agent.all<Thaw>().empty());
+}
+
+TEST_CASE("agent: frozen workers are killed when no answer comes, and by everything that ends them", "[unit]") {
+  auto agent = Driver().run();
+  agent.now += 10min;
+  agent.feed(Tick{});
+  SECTION("no answer") {
+    agent.pass(4999ms);
+    CHECK_FALSE(agent.kills());
+    agent.pass(1ms);
+  }
+  SECTION("stop") {
+    agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "why"});
+  }
+  SECTION("dropped") {
+    agent.hear(rdzv::Dropped{2, "given up"});
+  }
+  SECTION("finished") {
+    agent.hear(rdzv::Finished{0, ""});
+  }
+  SECTION("signal") {
+    agent.feed(EndSignal{SIGTERM});
+  }
+  SECTION("coordinator lost") {
+    agent.lose();
+  }
+  CHECK(agent.kills());
+  CHECK_FALSE(agent.state.frozen);
+}
+
+TEST_CASE("agent: a timer that is only a little late is no suspension", "[unit]") {
+  auto agent = Driver().run();
+  agent.pass(2400ms);
+  agent.now += 1900ms;  // over the lease, less than half of it after the timer
+  agent.feed(Tick{});
+  CHECK(agent.all<Freeze>().empty());
+  CHECK(agent.kills());
+}
+
+TEST_CASE("agent: silence of the coordinator is judged after T, but not by one who was suspended", "[unit]") {
+  auto agent = Driver().run();
+  agent.answer(agent.own(), 4000ms, 1);
+  SECTION("silent") {
+    agent.pass(4999ms);
+    CHECK_FALSE(agent.state.follower.search);
+    agent.pass(1ms);
+    CHECK(agent.state.follower.search);
+  }
+  SECTION("suspended") {
+    agent.now += 1h;
+    agent.feed(Tick{});
+    CHECK_FALSE(agent.state.follower.search);
+  }
+}
+
+TEST_CASE("agent: its will names the coordinator first, and is withdrawn with the last report", "[unit]") {
+  auto agent = Driver().run();
+  REQUIRE(agent.all<WriteWill>().size() == 1);
+  auto const will = agent.all<WriteWill>()[0];
+  CHECK(will.gone == rdzv::Gone{1, 2});
+  REQUIRE(will.heirs.size() == kNodes);
+  CHECK(will.heirs[0] == successor(0));
+  agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "why"});
+  CHECK(agent.all<WriteWill>().empty());
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  CHECK(agent.all<WriteWill>() == std::vector<WriteWill>{WriteWill{}});
+
+  Driver outside;
+  auto elsewhere = generation(1, 2);
+  elsewhere.coordinator.clear();
+  outside.hear(rdzv::Prepare{elsewhere, 100});
+  outside.hear(rdzv::Start{1, outside.own(), 4000ms});
+  REQUIRE(outside.all<WriteWill>().size() == 1);
+  CHECK(outside.all<WriteWill>()[0].heirs.at(0).port == 0);  // where it was called
+}

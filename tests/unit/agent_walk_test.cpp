@@ -1,0 +1,121 @@
+// Every situation of an agent whose run has heartbeats, times every pair of events.
+#include <csignal>
+
+#include "tests/support/agent_driver.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;                            // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher::agent;           // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher::agent::testing;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+using Story = void (*)(Driver&);
+
+/// Every situation that this page knows, reached from generation 1 at rank 2.
+std::vector<Story> const stories{
+    [](Driver& agent) { agent.state = {}; },
+    [](Driver&) {},
+    [](Driver& agent) {
+      agent.hear(rdzv::Prepare{generation(1, 2), 100});
+    },
+    [](Driver& agent) { agent.run(); },
+    [](Driver& agent) { agent.run().pass(4s); },
+    [](Driver& agent) {
+      agent.run().feed(GroupEnded{1, {killed_exit()}, {}});
+    },
+    [](Driver& agent) {
+      agent.run().now += 1h;
+      agent.feed(Tick{});
+    },
+    [](Driver& agent) { agent.run().lose(); },
+    [](Driver& agent) {
+      agent.run().lose();
+      agent.up(1);
+      agent.hear(rdzv::VoteRequest{1, {2, 1}}, agent.link_to(1));
+    },
+    [](Driver& agent) { agent.run().lose().pass(300ms); },
+    [](Driver& agent) { agent.run().lose().pass(30s); },
+    [](Driver& agent) {
+      agent.run().lose();
+      agent.up(1);
+      agent.hear(rdzv::Dropped{2, "why"}, agent.link_to(1));
+    },
+    [](Driver& agent) { agent.run().feed(EndSignal{SIGTERM}); },
+};
+
+std::vector<Event> events_of_an_election() {
+  std::vector<Event> events;
+  for (LinkId const link : {kFirstLink, LinkId{2}, LinkId{3}}) {
+    for (rdzv::ToAgent const& message :
+         {rdzv::ToAgent(rdzv::Prepare{generation(2, 1), 5}), rdzv::ToAgent(rdzv::Start{1, 0, 4000ms}),
+          rdzv::ToAgent(rdzv::Start{2, 3'600'000'000, 4000ms}), rdzv::ToAgent(rdzv::Stop{1, {}, "why"}),
+          rdzv::ToAgent(rdzv::Finished{7, "line"}), rdzv::ToAgent(rdzv::Refused{100, "why"}),
+          rdzv::ToAgent(rdzv::VoteRequest{1, {2, 1}}), rdzv::ToAgent(rdzv::VoteRequest{1, {3, 2}}),
+          rdzv::ToAgent(rdzv::Propose{{1, 0}, decree(1, 2)}), rdzv::ToAgent(rdzv::Propose{{2, 1}, decree(1, 2)}),
+          rdzv::ToAgent(rdzv::Decided{decree(0, 1), {}}), rdzv::ToAgent(rdzv::Decided{decree(1, 2), {successor(1)}}),
+          rdzv::ToAgent(rdzv::Dropped{0, "why"}), rdzv::ToAgent(rdzv::Dropped{2, "why"})}) {
+      events.emplace_back(FromLink{link, message});
+    }
+    events.emplace_back(LinkUp{link, "c" + std::to_string(link)});
+    events.emplace_back(LinkDown{link, "reset", true});
+    events.emplace_back(LinkFailed{link, "refused", true});
+    events.emplace_back(LinkFailed{link, "no answer", false});
+    events.emplace_back(BeatAnswered{link, rdzv::BeatAck{3'600'000'000, 9, 4000ms, 1}});
+  }
+  events.emplace_back(StoodDown{"why"});
+  events.emplace_back(WorkerEnded{1, killed_exit()});
+  events.emplace_back(GroupEnded{1, {killed_exit()}, {}});
+  events.emplace_back(GroupEnded{1, {killed_exit()}, {"pid 7"}});
+  events.emplace_back(EndSignal{SIGTERM});
+  events.emplace_back(KillSignal{});
+  events.emplace_back(Tick{});
+  return events;
+}
+
+/// What holds after every step, whatever happened.
+void check_rules(Driver const& agent, bool& workers) {
+  auto const& state = agent.state;
+  for (auto const& action : agent.actions) {
+    workers = workers || std::holds_alternative<StartWorkers>(action);
+    if (std::holds_alternative<StartWorkers>(action)) {
+      REQUIRE((state.lease && *state.lease > agent.now));
+    }
+    if (std::holds_alternative<Exit>(action) || std::holds_alternative<Rejoin>(action)) {
+      REQUIRE_FALSE(workers);
+    }
+  }
+  REQUIRE(workers == state.workers);
+  REQUIRE((state.life == Life::done || !state.joined || state.armed));  // nobody waits without a timer
+  REQUIRE((!state.workers || state.killed || state.frozen || *state.lease > agent.now));
+  REQUIRE((!state.follower.search || state.follower.main == 0));
+  REQUIRE(state.follower.links.size() <= rdzv::kMaxSuccessors + 1);
+  REQUIRE((state.follower.favoured == 0 || state.follower.links.contains(state.follower.favoured)));
+  REQUIRE((state.connected == (state.follower.main != 0 && state.follower.links.contains(state.follower.main)) ||
+           state.life == Life::done || state.life == Life::leaving));
+}
+
+}  // namespace
+
+TEST_CASE("agent: in every situation every pair of events leaves the rules of the election intact", "[unit]") {
+  auto const events = events_of_an_election();
+  for (auto const& story : stories) {
+    Driver before;
+    story(before);
+    for (auto const& first : events) {
+      for (auto const& second : events) {
+        Driver agent = before;
+        bool workers = agent.state.workers;
+        for (auto const& event : {first, second}) {
+          auto const* const ended = std::get_if<GroupEnded>(&event);
+          workers = workers && ended == nullptr;
+          agent.now += 10ms;
+          agent.feed(event);
+          INFO("situation " << &story - stories.data() << ", events " << &first - events.data() << " and "
+                            << &second - events.data());
+          check_rules(agent, workers);
+        }
+      }
+    }
+  }
+}
