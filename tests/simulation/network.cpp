@@ -1,0 +1,155 @@
+#include "tests/simulation/network.hpp"
+
+#include <utility>
+
+namespace cxxrun::simulation {
+
+Micros Network::delay(HostId from, HostId to) {
+  if (from == to) {
+    return world_.random().pick(20, 200);
+  }
+  return world_.random().pick(least_delay, most_delay);
+}
+
+std::optional<Cut> Network::cut_at(HostId from, HostId to) const {
+  if (from == to) {
+    return std::nullopt;
+  }
+  if (dead_hosts_.contains(from) || dead_hosts_.contains(to)) {
+    return Cut::drop;
+  }
+  auto const it = cuts_.find({from, to});
+  return it == cuts_.end() ? std::nullopt : std::optional(it->second);
+}
+
+void Network::call(HostId from, Address to, std::function<void(Called)> done) {
+  world_.after(delay(from, to.host), [this, from, to, done = std::move(done)]() mutable {
+    auto const there = cut_at(from, to.host);
+    auto const back = cut_at(to.host, from);
+    if (there || back) {
+      bool const refused = there == Cut::reject;
+      world_.after(refused ? delay(to.host, from) : call_timeout, [done = std::move(done), refused] {
+        done(Called{nullptr, refused});
+      });
+      return;
+    }
+    auto const listener = listeners_.find(to);
+    bool const hangs = listener != listeners_.end() && !listener->second;
+    if (listener == listeners_.end() || hangs) {
+      world_.after(hangs ? call_timeout : delay(to.host, from), [done = std::move(done), hangs] {
+        done(Called{nullptr, !hangs});
+      });
+      return;
+    }
+    EndPtr const near = &ends_.emplace_back();
+    EndPtr const far = &ends_.emplace_back();
+    near->host = from;
+    far->host = to.host;
+    near->peer = far;
+    far->peer = near;
+    listener->second(far);
+    world_.after(delay(to.host, from), [done = std::move(done), near] { done(Called{near, false}); });
+  });
+}
+
+void Network::put(EndPtr to, End::Item item) {
+  Micros const arrival = std::max(to->last_arrival, world_.now() + delay(to->peer->host, to->host));
+  to->last_arrival = arrival;
+  to->incoming.push_back(std::move(item));
+  world_.at(arrival, [this, to] { arrive(to); });
+}
+
+void Network::arrive(EndPtr to) {
+  if (to->incoming.empty()) {
+    return;  // a reset has swept it away
+  }
+  auto item = std::move(to->incoming.front());
+  to->incoming.pop_front();
+  auto const cut = cut_at(to->peer->host, to->host);
+  if (cut == Cut::reject && item.frame) {
+    deliver(to->peer, End::Item{std::nullopt, false});  // the firewall speaks in the receiver's name
+    return;
+  }
+  if (cut || !to->held.empty()) {
+    to->held.push_back(std::move(item));
+    return;
+  }
+  deliver(to, item);
+}
+
+void Network::deliver(EndPtr to, End::Item const& item) {
+  if (!to->open) {
+    return;
+  }
+  if (item.frame) {
+    if (to->received) {
+      to->received(*item.frame);
+    }
+    return;
+  }
+  to->open = false;
+  if (auto const closed = std::exchange(to->closed, nullptr)) {
+    closed(item.fin);
+  }
+}
+
+void Network::send(EndPtr from, Frame frame) {
+  if (!from->open || dead_hosts_.contains(from->host)) {
+    return;
+  }
+  ++messages;
+  if (counts_bytes) {
+    bytes += 4 + std::visit([](auto const& message) { return rendezvous::encode(message).size(); }, frame);
+  }
+  put(from->peer, End::Item{std::move(frame), true});
+}
+
+void Network::end(EndPtr from, bool fin) {
+  if (!from->open) {
+    return;
+  }
+  from->open = false;
+  from->closed = nullptr;
+  from->received = nullptr;
+  if (!dead_hosts_.contains(from->host)) {
+    put(from->peer, End::Item{std::nullopt, fin});
+  }
+}
+
+void Network::reset(EndPtr one) {
+  for (EndPtr const side : {one, one->peer}) {
+    side->incoming.clear();
+    side->held.clear();
+    deliver(side, End::Item{std::nullopt, false});
+  }
+}
+
+void Network::heal(HostId from, HostId to, bool connections_died) {
+  cuts_.erase({from, to});
+  std::size_t const known = ends_.size();  // handlers may call others meanwhile
+  for (std::size_t i = 0; i < known; ++i) {
+    EndPtr const side = &ends_[i];
+    if (side->host != to || side->peer->host != from || side->held.empty()) {
+      continue;
+    }
+    if (connections_died) {
+      reset(side);
+      continue;
+    }
+    // In front of what is still on its way, in the order in which it was sent.
+    auto held = std::exchange(side->held, {});
+    for (auto it = held.rbegin(); it != held.rend(); ++it) {
+      side->incoming.push_front(std::move(*it));
+      world_.at(std::max(side->last_arrival, world_.now() + 1), [this, side] { arrive(side); });
+    }
+  }
+}
+
+void Network::heal_all(int percent_died) {
+  while (!cuts_.empty()) {
+    auto const [from, to] = cuts_.begin()->first;
+    heal(from, to, world_.random().chance(percent_died));
+  }
+}
+
+}  // namespace cxxrun::simulation
