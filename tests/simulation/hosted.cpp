@@ -1,0 +1,373 @@
+#include "tests/simulation/hosted.hpp"
+
+#include <utility>
+
+#include "tests/simulation/job.hpp"
+
+namespace cxxrun::simulation {
+
+namespace rdzv = cxxrun::rendezvous;
+
+namespace {
+
+/// Calls that are accepted and then say nothing.
+constexpr Micros kHelloDeadline = 10'000'000;
+
+}  // namespace
+
+void Hosted::open() {
+  policy = job_.schedule.policy;
+  opened_ = true;
+  feed(rdzv::Opened{});
+}
+
+void Hosted::stand_by() {
+  ++run_;
+  timer_armed = opening_store = claiming = over_ = deposed_ = opened_ = false;
+  policy = job_.schedule.policy;
+  state = rdzv::State{};
+  state.phase = rdzv::Phase::standby;
+}
+
+bool Hosted::active() const {
+  return !over_ && state.phase != rdzv::Phase::standby && state.phase != rdzv::Phase::deposed;
+}
+
+// ---- connections ----------------------------------------------------------------------------------------------
+
+void Hosted::accept(EndPtr end) {
+  AgentId const id = ++last_id_;
+  peers_[id].end = end;
+  end->received = node_.process.wrap<Frame const&>([this, id](Frame const& frame) { received(id, frame); });
+  end->closed = node_.process.wrap<bool>([this, id](bool fin) { closed(id, fin); });
+  node_.process.after(kHelloDeadline, [this, id] {
+    auto const it = peers_.find(id);
+    bool const stranger = it != peers_.end() && it->second.at != Peer::At::member && it->second.other == 0;
+    if (stranger) {
+      forget(id);
+    }
+  });
+}
+
+void Hosted::forget(AgentId id) {
+  auto const it = peers_.find(id);
+  if (it == peers_.end()) {
+    return;
+  }
+  Peer const peer = it->second;
+  peers_.erase(it);
+  job_.network.hang_up(peer.end);
+  if (auto const named = members_.find(peer.hello.nonce); named != members_.end() && named->second == id) {
+    members_.erase(named);
+  }
+  if (auto const other = peers_.find(peer.other); other != peers_.end()) {
+    other->second.other = 0;
+    if (peer.at == Peer::At::member) {
+      forget(peer.other);
+    }
+  }
+}
+
+void Hosted::closed(AgentId id, bool fin) {
+  auto const it = peers_.find(id);
+  if (it == peers_.end()) {
+    return;
+  }
+  auto const at = it->second.at;
+  auto const other = it->second.other;
+  forget(id);
+  if (at == Peer::At::beat && other != 0 && fin) {
+    feed(rdzv::BeatsEnded{other});
+  } else if (at == Peer::At::member) {
+    feed(rdzv::Lost{id, fin ? "end of file" : "connection reset"});
+  }
+}
+
+void Hosted::received(AgentId id, Frame const& frame) {
+  auto const it = peers_.find(id);
+  if (it == peers_.end()) {
+    return;
+  }
+  Peer& peer = it->second;
+  if (auto const* const hello = std::get_if<rdzv::Hello>(&frame)) {
+    greeted(id, peer, *hello);
+  } else if (auto const* const message = std::get_if<rdzv::ToCoordinator>(&frame)) {
+    if (peer.at == Peer::At::first) {
+      first(id, peer, *message);
+    } else if (peer.at == Peer::At::member) {
+      said(id, *message);
+    } else if (auto const* const gone = std::get_if<rdzv::Gone>(message); gone && peer.at == Peer::At::will) {
+      feed(rdzv::Buried{*gone});
+      forget(id);
+    }
+  } else if (auto const* const sign = std::get_if<rdzv::Beat>(&frame)) {
+    beat(id, peer, *sign);
+  }
+}
+
+void Hosted::greeted(AgentId id, Peer& peer, rdzv::Hello const& hello) {
+  peer.hello = hello;
+  rdzv::HelloReply reply;
+  reply.coordinator = node_.info.incarnation;
+  reply.run_id = hello.run_id;
+  bool const wants_coordinator =
+      hello.purpose == rdzv::Hello::Purpose::agent && hello.asks != rdzv::Hello::Asks::follow;
+  if (wants_coordinator && (over_ || state.phase == rdzv::Phase::standby || state.phase == rdzv::Phase::deposed)) {
+    reply.why = rdzv::HelloReply::Why::other_job;
+    reply.refused = "nobody coordinates here";
+  }
+  job_.network.send(peer.end, reply);
+  if (!reply.refused.empty()) {
+    forget(id);
+    return;
+  }
+  switch (hello.purpose) {
+    case rdzv::Hello::Purpose::agent: peer.at = Peer::At::first; break;
+    case rdzv::Hello::Purpose::beat: peer.at = Peer::At::beat; break;
+    case rdzv::Hello::Purpose::will: peer.at = Peer::At::will; break;
+  }
+}
+
+void Hosted::first(AgentId id, Peer& peer, rdzv::ToCoordinator const& message) {
+  auto const fill = [&](rdzv::NodeInfo node) {
+    node.reached_at = address_text(node_.host);
+    node.calls_from = address_text(peer.end->peer->host);
+    node.hosts = node.incarnation == node_.info.incarnation;
+    return node;
+  };
+  peer.at = Peer::At::member;
+  members_[peer.hello.nonce] = id;
+  if (auto const* const join = std::get_if<rdzv::Join>(&message)) {
+    feed(rdzv::Joined{id, fill(join->node)});
+  } else if (auto const* const elector = std::get_if<rdzv::Elector>(&message)) {
+    auto known = *elector;
+    known.node = fill(known.node);
+    feed(rdzv::Followed{id, known});
+  } else {
+    forget(id);
+  }
+}
+
+void Hosted::said(AgentId id, rdzv::ToCoordinator const& message) {
+  std::visit(
+      [&](auto const& concrete) {
+        using Message = std::decay_t<decltype(concrete)>;
+        if constexpr (std::is_same_v<Message, rdzv::Elector>) {
+          auto known = concrete;
+          known.node.reached_at = address_text(node_.host);
+          known.node.calls_from = address_text(peers_.at(id).end->peer->host);
+          known.node.hosts = known.node.incarnation == node_.info.incarnation;
+          feed(rdzv::Followed{id, known});
+        } else if constexpr (std::is_same_v<Message, rdzv::Gone>) {
+          feed(rdzv::Buried{concrete});
+        } else if constexpr (!std::is_same_v<Message, rdzv::Join>) {
+          feed(rdzv::Said{id, concrete});
+        }
+      },
+      message);
+}
+
+/// The connection of an agent's heartbeats finds its member; one that it replaces goes.
+void Hosted::beat(AgentId id, Peer& peer, rdzv::Beat const& beat) {
+  if (peer.other == 0) {
+    auto const named = members_.find(peer.hello.nonce);
+    if (named == members_.end()) {
+      return;
+    }
+    Peer& member = peers_.at(named->second);
+    auto const before = std::exchange(member.other, id);
+    peer.other = named->second;
+    if (auto const old = peers_.find(before); old != peers_.end()) {
+      old->second.other = 0;
+      forget(before);
+    }
+  }
+  feed(rdzv::Beaten{peer.other, beat});
+}
+
+void Hosted::hang_up_all() {
+  while (!peers_.empty()) {
+    forget(peers_.begin()->first);
+  }
+  members_.clear();
+}
+
+// ---- the loop: event → step → actions --------------------------------------------------------------------------
+
+void Hosted::feed(rdzv::Event event) {
+  inbox_.push_back(std::move(event));
+  if (stepping_) {
+    return;
+  }
+  stepping_ = true;
+  while (!inbox_.empty()) {
+    rdzv::Event next = std::move(inbox_.front());
+    inbox_.pop_front();
+    if (over_ || !node_.process.alive()) {
+      continue;
+    }
+    mutate(next);
+    mutate_state();
+    if (job_.coverage != nullptr) {
+      ++job_.coverage->phases[static_cast<std::size_t>(state.phase)][next.index()];
+    }
+    auto const before = state.phase;
+    rdzv::Step result = rdzv::step(std::move(state), next, job_.clock(node_.host), policy);
+    state = std::move(result.next);
+    if (!result.reason.empty() || before != state.phase) {
+      job_.world.note([&] {
+        return node_.name() + " coordinator, phase " + std::to_string(static_cast<int>(before)) + " → " +
+               std::to_string(static_cast<int>(state.phase)) + " by event " + std::to_string(next.index()) + ": " +
+               result.reason;
+      });
+    }
+    for (auto const& action : result.actions) {
+      std::visit([this](auto const& concrete) { perform(concrete); }, action);
+    }
+    job_.judge.coordinator_stepped(node_);
+  }
+  stepping_ = false;
+}
+
+void Hosted::perform(rdzv::Tell const& action) {
+  auto const it = peers_.find(action.agent);
+  if (it == peers_.end()) {
+    return;
+  }
+  job_.network.send(it->second.end, action.message);
+  if (std::holds_alternative<rdzv::Start>(action.message)) {
+    job_.discovered = node_.standby();
+  }
+  if (job_.mutated(Mutation::ready_unasked)) {
+    if (auto const* const offer = std::get_if<rdzv::Prepare>(&action.message)) {
+      feed(rdzv::Said{action.agent, rdzv::Ack{offer->generation.number, offer->sent, 0}});
+    }
+  }
+  if (job_.mutated(Mutation::start_undecided)) {
+    if (auto const* const offer = std::get_if<rdzv::Prepare>(&action.message)) {
+      job_.network.send(it->second.end,
+                        rdzv::ToAgent(rdzv::Start{offer->generation.number, 0, job_.schedule.timeout()}));
+    }
+  }
+}
+
+void Hosted::perform(rdzv::TellBeat const& action) {
+  auto const it = peers_.find(action.agent);
+  if (it == peers_.end()) {
+    return;
+  }
+  if (auto const line = peers_.find(it->second.other); line != peers_.end()) {
+    job_.network.send(line->second.end, action.ack);
+  }
+}
+
+void Hosted::perform(rdzv::ClaimFence const& action) {
+  claiming = true;
+  auto const run = run_;
+  node_.process.after(job_.world.random().pick(500, 30'000), [this, run, value = action.value] {
+    if (run != run_) {
+      return;
+    }
+    claiming = false;
+    auto const after = value.decree.after;
+    if (job_.world.random().chance(2)) {
+      feed(rdzv::Fenced{after, std::nullopt, "no space left on device"});
+      return;
+    }
+    auto const [it, first] = job_.fence.emplace(after, value);
+    job_.world.note([&] { return node_.name() + (first ? " claims" : " does not get") + " the fence"; });
+    feed(rdzv::Fenced{after, job_.mutated(Mutation::fence_for_all) ? value : it->second, ""});
+  });
+}
+
+void Hosted::perform(rdzv::StoodDown const& action) {
+  deposed_ = true;
+  job_.world.note([&] { return node_.name() + " stands down: " + action.why; });
+  node_.feed(agent::StoodDown{action.why});
+}
+
+void Hosted::perform(rdzv::OpenStore const& action) {
+  opening_store = true;
+  auto const run = run_;
+  node_.process.after(job_.world.random().pick(100, job_.schedule.store_delay), [this, run, number = action.number] {
+    if (run == run_) {
+      opening_store = false;
+      feed(rdzv::StoreOpened{number, 1, 1});
+    }
+  });
+}
+
+void Hosted::perform(rdzv::ArmTimer const& action) {
+  timer_armed = true;
+  auto const timer = ++timer_;
+  auto const when = job_.hosts[node_.host]->clock.when(action.at);
+  job_.world.at(when, [this, timer] {
+    node_.process.run(
+        [this, timer] {
+          if (timer == timer_ && timer_armed) {
+            timer_armed = false;
+            feed(rdzv::Tick{});
+          }
+        },
+        Process::What::timer);
+  });
+}
+
+void Hosted::perform(rdzv::Conclude const& action) {
+  job_.concluded(node_, action.verdict);
+}
+
+void Hosted::perform(rdzv::Close const&) {
+  over_ = true;
+  timer_armed = false;
+  bool const again = deposed_;
+  hang_up_all();
+  if (again) {
+    stand_by();
+  } else {
+    job_.world.after(0, [this] { node_.process.run([this] { node_.leave_if_done(); }); });
+  }
+}
+
+// ---- rules broken on purpose ----------------------------------------------------------------------------------
+
+void Hosted::mutate(rdzv::Event& event) {
+  auto* const said = std::get_if<rdzv::Said>(&event);
+  auto* const vote = said != nullptr ? std::get_if<rdzv::Vote>(&said->message) : nullptr;
+  if (vote != nullptr && job_.mutated(Mutation::forget_accepted)) {
+    vote->accepted.reset();
+  }
+  if (vote != nullptr && job_.mutated(Mutation::vote_silent_long)) {
+    vote->silent_for = job_.schedule.timeout();
+  }
+}
+
+void Hosted::mutate_state() {
+  auto& mandate = state.mandate;
+  switch (job_.schedule.mutation) {
+    case Mutation::skip_gate: mandate.unproven.clear(); break;
+    case Mutation::no_quorum:
+      for (std::uint32_t rank = 0; rank < mandate.decided.size; ++rank) {
+        if (state.phase == rdzv::Phase::electing) {
+          mandate.promised.insert(rank);
+        }
+        if (state.phase == rdzv::Phase::proposing) {
+          mandate.accepted.insert(rank);
+        }
+      }
+      break;
+    case Mutation::shrink_denominator:
+      mandate.decided.size = std::min<std::uint32_t>(
+          mandate.decided.size, std::max<std::uint32_t>(1, static_cast<std::uint32_t>(mandate.voters.size())));
+      break;
+    case Mutation::grant_without_quorum:
+      for (std::uint32_t rank = 0; rank < mandate.decided.size; ++rank) {
+        mandate.authority.echoed[rank] = job_.clock(node_.host);
+      }
+      break;
+    case Mutation::count_locally: state.restarts = 0; break;
+    default: break;
+  }
+}
+
+}  // namespace cxxrun::simulation

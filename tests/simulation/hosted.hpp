@@ -1,0 +1,81 @@
+// Hosted: the coordinator inside an agent: the real membership core, and what rendezvous/server.cpp and run.cpp do
+// around it: one run, opened by the host and on standby everywhere else, and a fresh one after it was deposed.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <string>
+
+#include "rendezvous/membership.hpp"
+#include "tests/simulation/network.hpp"
+
+namespace cxxrun::simulation {
+
+class Job;
+class Node;
+
+class Hosted {
+ public:
+  Hosted(Job& job, Node& node) : job_(job), node_(node) {}
+
+  void open();
+  void stand_by();
+  void accept(EndPtr end);
+  void feed(rendezvous::Event event);
+  void die() { over_ = true; }
+  void hang_up_all();
+  /// Somebody hangs on it: the process stays.
+  [[nodiscard]] bool active() const;
+
+  rendezvous::State state;
+  rendezvous::Policy policy;
+  bool timer_armed = false;
+  bool opening_store = false;
+  bool claiming = false;
+  [[nodiscard]] bool over() const { return over_; }
+
+ private:
+  struct Peer {
+    EndPtr end = nullptr;
+    rendezvous::Hello hello;
+    rendezvous::AgentId other = 0;  ///< of a beat connection its member, and the other way round
+    enum class At { hello, first, member, beat, will } at = At::hello;
+  };
+  using AgentId = rendezvous::AgentId;
+
+  void received(AgentId id, Frame const& frame);
+  void greeted(AgentId id, Peer& peer, rendezvous::Hello const& hello);
+  void first(AgentId id, Peer& peer, rendezvous::ToCoordinator const& message);
+  void said(AgentId id, rendezvous::ToCoordinator const& message);
+  void beat(AgentId id, Peer& peer, rendezvous::Beat const& beat);
+  void closed(AgentId id, bool fin);
+  void forget(AgentId id);
+  void mutate(rendezvous::Event& event);
+  void mutate_state();
+
+  void perform(rendezvous::Tell const& action);
+  void perform(rendezvous::TellBeat const& action);
+  void perform(rendezvous::ClaimFence const& action);
+  void perform(rendezvous::StoodDown const& action);
+  void perform(rendezvous::OpenStore const& action);
+  void perform(rendezvous::CloseStore const&) {}
+  void perform(rendezvous::HangUp const& action) { forget(action.agent); }
+  void perform(rendezvous::ArmTimer const& action);
+  void perform(rendezvous::Conclude const& action);
+  void perform(rendezvous::Close const& action);
+
+  Job& job_;
+  Node& node_;
+  std::map<AgentId, Peer> peers_;
+  std::map<std::string, AgentId> members_;  ///< by incarnation
+  std::deque<rendezvous::Event> inbox_;
+  AgentId last_id_ = 0;
+  std::uint64_t run_ = 0;    ///< which of the runs
+  std::uint64_t timer_ = 0;  ///< which of the timers set is the last
+  bool stepping_ = false;
+  bool over_ = false;
+  bool deposed_ = false;
+  bool opened_ = false;
+};
+
+}  // namespace cxxrun::simulation

@@ -1,0 +1,165 @@
+#include "tests/simulation/judge.hpp"
+
+#include <algorithm>
+
+#include "tests/simulation/job.hpp"
+
+namespace cxxrun::simulation {
+
+namespace rdzv = cxxrun::rendezvous;
+using rdzv::Phase;
+
+bool Judge::checks_quorum() const {
+  return job_.schedule.policy.tie != rdzv::Tie::none;
+}
+
+/// No two generations' workers execute anywhere at once. Where agent and parent have been frozen together, the lease
+/// is enforced from the thaw on: that is the one hole, and docs/election.md names it.
+void Judge::executing_changed() {
+  if (!checks_quorum()) {
+    return;
+  }
+  std::uint64_t number = 0;
+  Node const* first = nullptr;
+  for (auto const& node : job_.nodes) {
+    if (!node->executing() || job_.hosts[node->host]->forgiven_until > job_.world.now()) {
+      continue;
+    }
+    auto const here = node->workers->generation().number;
+    if (first != nullptr && here != number) {
+      job_.world.violated("workers of generation " + std::to_string(number) + " on " + first->name() + " and of " +
+                          std::to_string(here) + " on " + node->name() + " execute at once");
+      return;
+    }
+    number = here;
+    first = node.get();
+  }
+}
+
+void Judge::started(Node const& node, rdzv::Generation const& generation) {
+  auto const [it, first] = generations_.try_emplace(generation.number);
+  Seen& seen = it->second;
+  auto& world = job_.world;
+  if (first) {
+    seen.decree = generation.decree;
+    seen.world_size = generation.world_size;
+    seen.restarts = generation.restarts;
+    ++generations;
+    auto const before = it == generations_.begin() ? it : std::prev(it);
+    auto const after = std::next(it);
+    bool const falls = before->second.restarts > seen.restarts ||
+                       (after != generations_.end() && after->second.restarts < seen.restarts);
+    if (falls && checks_quorum()) {
+      world.violated("the restart count falls at generation " + std::to_string(generation.number));
+    }
+  }
+  if (generation.restarts > job_.schedule.policy.max_restarts) {
+    world.violated("more restarts than allowed");
+  }
+  if (!checks_quorum()) {
+    executing_changed();
+    return;
+  }
+  if (!(generation.decree == seen.decree) || generation.world_size != seen.world_size ||
+      generation.restarts != seen.restarts) {
+    world.violated("two generations have the number " + std::to_string(generation.number));
+  }
+  if (!seen.group_ranks.insert(generation.group_rank).second || generation.group_rank >= generation.group_size) {
+    world.violated("two nodes have the group rank " + std::to_string(generation.group_rank) + " in generation " +
+                   std::to_string(generation.number));
+  }
+  auto const [mine, fresh] = seen.ranks.emplace(generation.rank_base, generation.local_size);
+  auto const next = std::next(mine);
+  bool overlap = !fresh || generation.rank_base + generation.local_size > generation.world_size;
+  overlap = overlap || (next != seen.ranks.end() && mine->first + mine->second > next->first);
+  overlap = overlap || (mine != seen.ranks.begin() && std::prev(mine)->first + std::prev(mine)->second > mine->first);
+  if (overlap) {
+    world.violated("ranks of generation " + std::to_string(generation.number) + " are no permutation, says " +
+                   node.name());
+  }
+  if (seen.group_ranks.size() == generation.group_size) {
+    std::uint32_t total = 0;
+    for (auto const& [base, size] : seen.ranks) {
+      total += size;
+    }
+    if (total != generation.world_size) {
+      world.violated("ranks of generation " + std::to_string(generation.number) + " have a hole");
+    }
+  }
+  executing_changed();
+}
+
+void Judge::decided(rdzv::Decree const& decree) {
+  if (decree.number == 0 || !checks_quorum()) {
+    return;
+  }
+  auto const [it, first] = decrees_.emplace(decree.after, decree);
+  decrees += first ? 1 : 0;
+  if (!(it->second == decree)) {
+    job_.world.violated("two decrees after generation " + std::to_string(decree.after) + ": " +
+                        std::to_string(it->second.number) + " of " + std::to_string(it->second.size) + " and " +
+                        std::to_string(decree.number) + " of " + std::to_string(decree.size));
+  }
+}
+
+/// Nobody waits for nothing: there is a timer, a call under way, or the job is over here.
+void Judge::agent_stepped(Node const& node) {
+  if (!node.running() || node.timer_armed || node.calling() || node.state.life == agent::Life::done) {
+    return;
+  }
+  job_.world.violated(node.name() + " waits without a timer in life " +
+                      std::to_string(static_cast<int>(node.state.life)));
+}
+
+void Judge::coordinator_stepped(Node const& node) {
+  auto const& hosted = node.hosted;
+  auto const& state = hosted.state;
+  rounds = std::max(rounds, state.mandate.ballot.round);
+  if (state.mandate.decided.number != 0 && state.phase != Phase::standby) {
+    decided(state.mandate.decided);
+  }
+  if (state.restarts > job_.schedule.policy.max_restarts) {
+    job_.world.violated("more restarts than allowed");
+  }
+  bool const waits = state.phase != Phase::standby && state.phase != Phase::deposed && state.phase != Phase::opening &&
+                     state.phase != Phase::running;
+  if (!hosted.over() && waits && !hosted.timer_armed && !hosted.claiming) {
+    job_.world.violated("the coordinator in " + node.name() + " waits without a timer in phase " +
+                        std::to_string(static_cast<int>(state.phase)));
+  }
+  if (!hosted.over() && state.phase == Phase::opening && !hosted.opening_store) {
+    job_.world.violated("the coordinator in " + node.name() + " waits for a store that nobody opens");
+  }
+}
+
+/// A verdict never names a victim when it is known who began.
+void Judge::concluded(Node const& node, rdzv::Verdict const& verdict, Program const* program) {
+  ++ends[std::string("verdict: ") + rdzv::name_of(verdict.end)];
+  job_.world.note([&] { return node.name() + " concludes: " + verdict.summary; });
+  bool const calm = std::none_of(job_.schedule.faults.begin(), job_.schedule.faults.end(), [](Fault const& fault) {
+    return fault.trouble >= Trouble::agent_freezes && fault.trouble <= Trouble::connections_die;
+  });
+  if (!calm || program == nullptr || verdict.end != rdzv::End::worker_failed || verdict.failures.empty()) {
+    return;
+  }
+  auto const blamed = verdict.failures.front().exit.rank;
+  if (program->node_lost) {
+    job_.world.violated("rank " + std::to_string(blamed) + " is blamed although a node was lost before");
+  } else if (program->culprit && *program->culprit != blamed) {
+    job_.world.violated("rank " + std::to_string(blamed) + " is blamed, a victim of rank " +
+                        std::to_string(*program->culprit));
+  }
+}
+
+void Judge::left(Node const& node, int code) {
+  static std::set<int> const kDocumented{0, 1, 3, 111, 112, 113, 114, 116, 128 + 9, 128 + 11, 128 + 15, 100};
+  ++ends["agent left with " + std::to_string(code)];
+  if (!kDocumented.contains(code)) {
+    job_.world.violated(node.name() + " leaves with the undocumented code " + std::to_string(code));
+  }
+  if (node.workers && !node.workers->reaped()) {
+    job_.world.violated(node.name() + " leaves while workers of its own are not reaped");
+  }
+}
+
+}  // namespace cxxrun::simulation

@@ -1,0 +1,51 @@
+// Judge: what must hold after every step of every execution (docs/simulation.md has the list).
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "rendezvous/membership.hpp"
+#include "tests/simulation/world.hpp"
+
+namespace cxxrun::simulation {
+
+class Job;
+class Node;
+struct Program;
+
+class Judge {
+ public:
+  explicit Judge(Job& job) : job_(job) {}
+
+  void executing_changed();
+  void started(Node const& node, rendezvous::Generation const& generation);
+  void agent_stepped(Node const& node);
+  void coordinator_stepped(Node const& node);
+  void concluded(Node const& node, rendezvous::Verdict const& verdict, Program const* program);
+  void left(Node const& node, int code);
+
+  // What the report counts.
+  std::map<std::string, int> ends;
+  std::uint32_t rounds = 0;  ///< highest round of any ballot
+  std::size_t decrees = 0;
+  std::size_t generations = 0;
+
+ private:
+  struct Seen {
+    rendezvous::Decree decree;
+    std::uint32_t world_size = 0;
+    std::uint32_t restarts = 0;
+    std::map<std::uint32_t, std::uint32_t> ranks;  ///< rank base → local size
+    std::set<std::uint32_t> group_ranks;
+  };
+
+  void decided(rendezvous::Decree const& decree);
+  [[nodiscard]] bool checks_quorum() const;
+
+  Job& job_;
+  std::map<std::uint64_t, Seen> generations_;
+  std::map<std::uint64_t, rendezvous::Decree> decrees_;  ///< by the generation whose members voted
+};
+
+}  // namespace cxxrun::simulation

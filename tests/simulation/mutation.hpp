@@ -1,0 +1,56 @@
+// Mutation: one rule of docs/election.md broken on purpose, between the core and the world. The simulator must notice.
+#pragma once
+
+#include <array>
+#include <utility>
+
+namespace cxxrun::simulation {
+
+enum class Mutation {
+  none,
+  forget_promise,        ///< a voter promises every ballot that it is asked for, and accepts every proposal
+  forget_accepted,       ///< a vote does not say what was accepted
+  keep_candidacy,        ///< a promise to another does not end one's own candidacy
+  same_member_again,     ///< an agent that restarts is taken for the member it was, without its memory
+  no_quorum,             ///< a coordinator takes every vote and acceptance for those of all members
+  shrink_denominator,    ///< the dead leave the denominator of the quorum
+  grant_without_quorum,  ///< a coordinator grants leases whoever echoes
+  skip_gate,             ///< Start does not wait for the workers of older generations
+  vote_silent_long,      ///< voters say that the old coordinator has been silent for T
+  lease_from_receipt,    ///< a lease counts from the answer's arrival
+  no_lease,              ///< workers run without a lease, in agent and parent
+  stalled_keeps_lease,   ///< a process that was suspended renews its own lease
+  expiry_kills,          ///< workers whose lease ran out during a suspension are killed, not frozen
+  reset_is_death,        ///< RST and refusals count as FIN
+  start_undecided,       ///< workers start before the decree is decided
+  ready_unasked,         ///< a decree is proposed before all of its members are ready
+  fence_for_all,         ///< the fence file tells everybody that it is theirs
+  no_beats,              ///< agents do not send heartbeats
+  lost_timer,            ///< an agent's timer is not armed while it looks for a coordinator
+  count_locally,         ///< a restart count is of the coordinator, not of the decree
+};
+
+inline constexpr std::array kMutations{
+    std::pair{Mutation::forget_promise, "forget_promise"},
+    std::pair{Mutation::forget_accepted, "forget_accepted"},
+    std::pair{Mutation::keep_candidacy, "keep_candidacy"},
+    std::pair{Mutation::same_member_again, "same_member_again"},
+    std::pair{Mutation::no_quorum, "no_quorum"},
+    std::pair{Mutation::shrink_denominator, "shrink_denominator"},
+    std::pair{Mutation::grant_without_quorum, "grant_without_quorum"},
+    std::pair{Mutation::skip_gate, "skip_gate"},
+    std::pair{Mutation::vote_silent_long, "vote_silent_long"},
+    std::pair{Mutation::lease_from_receipt, "lease_from_receipt"},
+    std::pair{Mutation::no_lease, "no_lease"},
+    std::pair{Mutation::stalled_keeps_lease, "stalled_keeps_lease"},
+    std::pair{Mutation::expiry_kills, "expiry_kills"},
+    std::pair{Mutation::reset_is_death, "reset_is_death"},
+    std::pair{Mutation::start_undecided, "start_undecided"},
+    std::pair{Mutation::ready_unasked, "ready_unasked"},
+    std::pair{Mutation::fence_for_all, "fence_for_all"},
+    std::pair{Mutation::no_beats, "no_beats"},
+    std::pair{Mutation::lost_timer, "lost_timer"},
+    std::pair{Mutation::count_locally, "count_locally"},
+};
+
+}  // namespace cxxrun::simulation

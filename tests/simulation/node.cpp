@@ -1,0 +1,266 @@
+#include "tests/simulation/node.hpp"
+
+#include <utility>
+
+#include "tests/simulation/job.hpp"
+
+namespace cxxrun::simulation {
+
+namespace rdzv = cxxrun::rendezvous;
+
+std::string address_text(HostId host) {
+  return "10.0." + std::to_string(host / 250) + "." + std::to_string(host % 250 + 1);
+}
+
+HostId host_of(std::string const& address) {
+  auto const last = address.rfind('.');
+  auto const middle = address.rfind('.', last - 1);
+  if (last == std::string::npos || middle == std::string::npos) {
+    return 0;
+  }
+  return static_cast<HostId>(std::stoul(address.substr(middle + 1)) * 250 + std::stoul(address.substr(last + 1)) - 1);
+}
+
+Node::Node(Job& owner, std::uint32_t number, HostId on)
+    : job(owner),
+      index(number),
+      host(on),
+      policy(owner.schedule.agent),
+      process(owner.world),
+      parent(owner.world),
+      hosted(owner, *this) {
+  info.host = "n" + std::to_string(index);
+  info.incarnation = "i" + std::to_string(index);
+  info.slots = static_cast<std::uint32_t>(1 + index % 2);
+  info.standby_port = static_cast<Port>(kStandbyBase + index);
+  info.announce = "";
+}
+
+Address Node::standby() const {
+  return {host, info.standby_port};
+}
+
+bool Node::executing() const {
+  return workers && workers->executing() && !job.hosts[host]->dead && job.hosts[host]->frozen == 0;
+}
+
+bool Node::calling() const {
+  for (auto const& [id, link] : links_) {
+    if (link.calling) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// ---- the loop: event → step → actions --------------------------------------------------------------------------
+
+void Node::feed(agent::Event event) {
+  inbox_.push_back(std::move(event));
+  if (stepping_) {
+    return;
+  }
+  stepping_ = true;
+  while (!inbox_.empty() && process.alive()) {
+    agent::Event next = std::move(inbox_.front());
+    inbox_.pop_front();
+    if (job.coverage != nullptr) {
+      ++job.coverage->lives[static_cast<std::size_t>(state.life)][next.index()];
+    }
+    if (job.mutated(Mutation::reset_is_death)) {
+      if (auto* const down = std::get_if<agent::LinkDown>(&next)) {
+        down->fin = true;
+      } else if (auto* const failed = std::get_if<agent::LinkFailed>(&next)) {
+        failed->refused = true;
+      }
+    }
+    auto const before = state.life;
+    agent::Step result = agent::step(std::move(state), next, job.clock(host), policy);
+    state = std::move(result.next);
+    if (before != state.life || !result.reason.empty()) {
+      job.world.note([&] {
+        return name() + " agent, life " + std::to_string(static_cast<int>(before)) + " → " +
+               std::to_string(static_cast<int>(state.life)) + " by event " + std::to_string(next.index()) + ": " +
+               result.reason;
+      });
+    }
+    for (auto const& action : result.actions) {
+      std::visit([this](auto const& concrete) { perform(concrete); }, action);
+    }
+    job.judge.agent_stepped(*this);
+  }
+  stepping_ = false;
+}
+
+void Node::perform(agent::Stand const& action) {
+  job.world.note([&] {
+    return name() + " stands after generation " + std::to_string(action.candidacy.decided.number) + " in round " +
+           std::to_string(action.candidacy.ballot.round);
+  });
+  if (job.coverage != nullptr) {
+    ++job.coverage->elections;
+  }
+  hosted.feed(action.candidacy);
+}
+
+void Node::perform(agent::Withdraw const& action) {
+  if (!job.mutated(Mutation::keep_candidacy)) {
+    hosted.feed(rdzv::Withdraw{action.why});
+  }
+}
+
+void Node::perform(agent::ArmTimer const& action) {
+  if (job.mutated(Mutation::lost_timer) && state.life == agent::Life::waiting && state.generation) {
+    return;
+  }
+  timer_armed = true;
+  auto const timer = ++timer_;
+  job.world.at(job.hosts[host]->clock.when(action.at), [this, timer] {
+    process.run(
+        [this, timer] {
+          if (timer == timer_) {
+            timer_armed = false;
+            feed(agent::Tick{});
+          }
+        },
+        Process::What::timer);
+  });
+}
+
+void Node::perform(agent::Exit const& action) {
+  if (exit_code) {
+    return;
+  }
+  exit_code = action.code;
+  job.world.note([&] { return name() + " leaves with " + std::to_string(action.code) + " " + action.line; });
+  job.judge.left(*this, action.code);
+  for (auto& [id, link] : links_) {
+    hang_up(link);
+  }
+  leave_if_done();
+}
+
+void Node::leave_if_done() {
+  if (exit_code && !hosted.active() && process.alive()) {
+    will_ = {};
+    close_everything();
+    process.die();
+    hosted.die();
+    job.network.close(standby());
+    job.network.close({host, kRendezvousPort});
+  }
+}
+
+void Node::close_everything() {
+  for (auto& [id, link] : links_) {
+    hang_up(link);
+  }
+  hosted.hang_up_all();
+}
+
+// ---- workers --------------------------------------------------------------------------------------------------
+
+void Node::perform(agent::StartWorkers const& action) {
+  if (workers && !workers->reaped()) {
+    job.world.violated(name() + " starts workers while others of its own are not reaped");
+  }
+  Workers::Handlers on;
+  auto const number = action.generation.number;
+  on.ended = [this, number](rdzv::WorkerExit const& exit) {
+    job.worker_failed(*this, exit);
+    process.run([this, number, exit] { feed(agent::WorkerEnded{number, exit}); });
+  };
+  on.all_ended = [this, number](std::vector<rdzv::WorkerExit> const& exits, std::vector<std::string> const& lines) {
+    if (process.alive()) {
+      process.run([this, number, exits, lines] { feed(agent::GroupEnded{number, exits, lines}); });
+    } else {
+      parent.run([this] { last_word(); });
+    }
+  };
+  on.changed = [this] {
+    if (!workers->alive()) {
+      job.workers_gone(*this, !process.alive());
+    }
+    job.judge.executing_changed();
+  };
+  auto const terms = rdzv::lease_terms(job.schedule.timeout());
+  Micros const kill_takes = micros(terms.kill) * 8 / 10;
+  workers = std::make_unique<Workers>(job.world, action.generation, kill_takes, std::move(on));
+  job.world.note([&] { return name() + " starts workers of generation " + std::to_string(number); });
+  job.judge.started(*this, action.generation);
+  job.workers_started(*this);
+  enforce();
+}
+
+void Node::perform(agent::RunCheck const& action) {
+  auto const number = action.generation.number;
+  process.after(job.world.random().pick(1'000, 20'000), [this, number] {
+    rdzv::WorkerExit exit;
+    exit.status = job.world.random().chance(5) ? ExitStatus::exited(3) : ExitStatus::exited(0);
+    feed(agent::GroupEnded{number, {exit}, {}});
+  });
+}
+
+void Node::perform(agent::StopWorkers const& action) {
+  if (workers) {
+    workers->stop(action.order,
+                  [this](std::function<void()> kill) { process.run(std::move(kill), Process::What::timer); });
+  }
+}
+
+void Node::perform(agent::Freeze const&) {
+  if (job.mutated(Mutation::expiry_kills)) {
+    workers->kill();
+  } else if (workers && workers->alive()) {
+    job.world.note([&] { return name() + " freezes its workers"; });
+    workers->freeze();
+  }
+}
+
+void Node::perform(agent::Thaw const&) {
+  if (workers && workers->alive()) {
+    job.world.note([&] { return name() + " thaws its workers"; });
+    workers->thaw();
+  }
+}
+
+void Node::perform(agent::HoldLease const& action) {
+  lease = job.mutated(Mutation::no_lease) ? std::nullopt : action.until;
+  ++lease_change_;
+  enforce();
+}
+
+/// What the parent does: it reads the expiry from the page it shares with the agent, and kills. A parent that was
+/// itself suspended leaves it to the agent for a while: the whole job may have been.
+void Node::enforce() {
+  if (!lease || !workers || !workers->alive()) {
+    return;
+  }
+  auto const change = lease_change_;
+  auto const due = job.hosts[host]->clock.when(*lease);
+  job.world.at(due, [this, change] {
+    bool const late = parent.frozen();
+    parent.run(
+        [this, change, late] {
+          if (change != lease_change_ || !workers || !workers->alive()) {
+            return;
+          }
+          if (!late) {
+            job.world.note([&] { return name() + ": the parent kills the workers, whose lease is over"; });
+            workers->kill();
+            return;
+          }
+          workers->freeze();
+          job.world.after(micros(job.schedule.timeout()), [this, change] {
+            parent.run([this, change] {
+              if (change == lease_change_ && workers && workers->alive()) {
+                workers->kill();
+              }
+            });
+          });
+        },
+        Process::What::timer);
+  });
+}
+
+}  // namespace cxxrun::simulation

@@ -1,0 +1,125 @@
+// Node: one agent with its parent, its workers and the coordinator inside it: the real cores, and what the shells do
+// around them (launcher/agent.cpp, rendezvous/client.cpp), over the simulated network.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/agent_fsm.hpp"
+#include "tests/simulation/hosted.hpp"
+#include "tests/simulation/network.hpp"
+#include "tests/simulation/process.hpp"
+#include "tests/simulation/workers.hpp"
+
+namespace cxxrun::simulation {
+
+class Job;
+namespace agent = launcher::agent;
+
+inline constexpr Port kRendezvousPort = 1000;
+inline constexpr Port kStandbyBase = 2000;
+
+[[nodiscard]] std::string address_text(HostId host);
+[[nodiscard]] HostId host_of(std::string const& address);
+
+class Node {
+ public:
+  Node(Job& job, std::uint32_t index, HostId host);
+  Node(Node const&) = delete;
+  Node& operator=(Node const&) = delete;
+
+  void start();
+
+  // ---- what may happen to it ---------------------------------------------------------------------------------
+
+  void agent_dies(bool parent_too);
+  /// Everything of it, and nobody is told.
+  void vanishes();
+  void freeze_agent();
+  void thaw_agent();
+  void freeze_parent() { parent.freeze(); }
+  void thaw_parent() { parent.thaw(); }
+  void signal(int number);
+
+  // ---- what others look at -----------------------------------------------------------------------------------
+
+  Job& job;
+  std::uint32_t const index;
+  HostId const host;
+  rendezvous::NodeInfo info;
+  agent::Policy policy;
+  agent::State state;
+  Process process;  ///< the agent
+  Process parent;
+  Hosted hosted;
+  std::unique_ptr<Workers> workers;
+  std::optional<int> exit_code;
+  bool timer_armed = false;
+  std::optional<TimePoint> lease;
+  [[nodiscard]] std::string name() const { return info.host; }
+  [[nodiscard]] bool executing() const;
+  [[nodiscard]] bool calling() const;
+  [[nodiscard]] bool running() const { return process.alive() && !exit_code; }
+  [[nodiscard]] Address standby() const;
+  void feed(agent::Event event);
+  void leave_if_done();
+
+ private:
+  struct Line {  ///< heartbeats of one link
+    EndPtr end = nullptr;
+    bool calling = false;
+    std::optional<rendezvous::Beat> waiting;
+    int unanswered = 0;
+  };
+  struct Link {
+    EndPtr end = nullptr;
+    bool calling = true;
+    bool joins = false;
+    Address to;
+    Line beats;
+  };
+
+  void perform(agent::Tell const& action);
+  void perform(agent::TellLink const& action);
+  void perform(agent::TellBeat const& action);
+  void perform(agent::Dial const& action);
+  void perform(agent::HangUp const& action);
+  void perform(agent::Stand const& action);
+  void perform(agent::Withdraw const& action);
+  void perform(agent::Rejoin const& action);
+  void perform(agent::HoldLease const& action);
+  void perform(agent::WriteWill const& action) { will_ = action; }
+  void perform(agent::StartWorkers const& action);
+  void perform(agent::RunCheck const& action);
+  void perform(agent::StopWorkers const& action);
+  void perform(agent::Freeze const& action);
+  void perform(agent::Thaw const& action);
+  void perform(agent::ArmTimer const& action);
+  void perform(agent::Exit const& action);
+
+  void call_home(agent::LinkId link, Address at, Micros give_up_at, bool at_home);
+  void call(agent::LinkId link, Address at, bool joins, std::function<void(bool refused)> failed);
+  void linked(agent::LinkId link, EndPtr end, bool joins, std::function<void(bool)> failed);
+  void hang_up(Link& link);
+  void open_line(agent::LinkId link);
+  void answered(agent::LinkId link, rendezvous::BeatAck ack);
+  [[nodiscard]] rendezvous::Hello hello(rendezvous::Hello::Purpose purpose, rendezvous::Hello::Asks asks) const;
+  void close_everything();
+  void mutate(rendezvous::ToCoordinator& message);
+  [[nodiscard]] agent::LinkId main_link() const;
+  [[nodiscard]] rendezvous::OwnTime own_time() const;
+  void enforce();
+  void last_word();
+
+  std::map<agent::LinkId, Link> links_;
+  std::deque<agent::Event> inbox_;
+  bool stepping_ = false;
+  std::uint64_t timer_ = 0;  ///< which of the timers set is the last
+  std::uint64_t lease_change_ = 0;
+  agent::WriteWill will_;
+};
+
+}  // namespace cxxrun::simulation

@@ -1,0 +1,315 @@
+// The calls of an agent: joining, following, heartbeats; and what is left of it when it dies.
+#include <utility>
+
+#include "tests/simulation/job.hpp"
+#include "tests/simulation/node.hpp"
+
+namespace cxxrun::simulation {
+
+namespace rdzv = cxxrun::rendezvous;
+
+namespace {
+
+constexpr Micros kReplyDeadline = 2'000'000;
+constexpr Micros kRetry = 300'000;
+
+Address address_of(rdzv::Successor const& to) {
+  return {host_of(to.address), to.port};
+}
+
+}  // namespace
+
+void Node::start() {
+  job.network.listen(standby(), process.wrap<EndPtr>([this](EndPtr end) { hosted.accept(end); }));
+  if (index == 0) {
+    job.network.listen({host, kRendezvousPort}, process.wrap<EndPtr>([this](EndPtr end) { hosted.accept(end); }));
+    info.hosts = true;
+    hosted.open();
+  } else {
+    hosted.stand_by();
+  }
+  call_home(agent::kFirstLink, {}, job.world.now() + micros(job.schedule.policy.join_timeout), true);
+}
+
+rdzv::Hello Node::hello(rdzv::Hello::Purpose purpose, rdzv::Hello::Asks asks) const {
+  rdzv::Hello hello;
+  hello.run_id = "1.0";
+  hello.nonce = info.incarnation;
+  hello.purpose = purpose;
+  hello.asks = asks;
+  return hello;
+}
+
+/// Until somebody coordinates there, or nobody has for too long: the endpoint, and whoever was heard of since.
+void Node::call_home(agent::LinkId link, Address at, Micros give_up_at, bool at_home) {
+  Address to = at;
+  if (at_home) {
+    to = job.discovered && job.world.random().chance(60) ? *job.discovered : Address{0, kRendezvousPort};
+  }
+  links_[link].to = to;
+  call(link, to, true, [this, link, at, give_up_at, at_home](bool) {
+    if (job.world.now() >= give_up_at) {
+      links_.erase(link);
+      perform(agent::Exit{rdzv::kExitTooFewNodes, "nobody coordinates"});
+      return;
+    }
+    links_[link].calling = true;
+    process.after(kRetry, [this, link, at, give_up_at, at_home] {
+      if (!exit_code && links_.contains(link)) {
+        // Who told us may have been mistaken, or be gone: then as at the start.
+        call_home(link, at, give_up_at, at_home || job.world.random().chance(30));
+      }
+    });
+  });
+}
+
+void Node::call(agent::LinkId id, Address at, bool joins, std::function<void(bool)> failed) {
+  Link& link = links_[id];
+  link.calling = true;
+  link.joins = joins;
+  link.to = at;
+  job.network.call(host, at, [this, id, joins, failed = std::move(failed)](Called result) {
+    process.run([this, id, joins, failed, result] {
+      if (!links_.contains(id) || exit_code) {
+        if (result.end != nullptr) {
+          job.network.hang_up(result.end);
+        }
+      } else if (result.end == nullptr) {
+        links_[id].calling = false;
+        failed(result.refused);
+      } else {
+        linked(id, result.end, joins, failed);
+      }
+    });
+    if (!process.alive() && result.end != nullptr) {
+      job.network.hang_up(result.end);
+    }
+  });
+}
+
+void Node::linked(agent::LinkId id, EndPtr end, bool joins, std::function<void(bool)> failed) {
+  links_[id].end = end;
+  auto const give_up = [this, id, end, failed] {
+    auto const it = links_.find(id);
+    if (it != links_.end() && it->second.calling && it->second.end == end) {
+      it->second.calling = false;
+      it->second.end = nullptr;
+      job.network.hang_up(end);
+      failed(false);
+    }
+  };
+  end->received = process.wrap<Frame const&>([this, id, end, joins, give_up](Frame const& frame) {
+    auto const it = links_.find(id);
+    if (it == links_.end() || it->second.end != end) {
+      return;
+    }
+    if (auto const* const reply = std::get_if<rdzv::HelloReply>(&frame)) {
+      if (!reply->refused.empty()) {
+        give_up();
+        return;
+      }
+      it->second.calling = false;
+      if (joins) {
+        job.network.send(end, rdzv::ToCoordinator(rdzv::Join{info, job.schedule.policy}));
+      }
+      feed(agent::LinkUp{id, reply->coordinator});
+    } else if (auto const* const message = std::get_if<rdzv::ToAgent>(&frame)) {
+      feed(agent::FromLink{id, *message});
+    }
+  });
+  end->closed = process.wrap<bool>([this, id, end, give_up](bool fin) {
+    auto const it = links_.find(id);
+    if (it == links_.end() || it->second.end != end) {
+      return;
+    }
+    if (it->second.calling) {
+      give_up();
+      return;
+    }
+    hang_up(it->second);
+    feed(agent::LinkDown{id, fin ? "end of file" : "connection reset", fin});
+  });
+  auto const asks = joins ? rdzv::Hello::Asks::meet : rdzv::Hello::Asks::follow;
+  job.network.send(end, hello(rdzv::Hello::Purpose::agent, asks));
+  process.after(kReplyDeadline, give_up);
+}
+
+void Node::hang_up(Link& link) {
+  for (EndPtr const end : {std::exchange(link.end, nullptr), std::exchange(link.beats.end, nullptr)}) {
+    if (end != nullptr) {
+      job.network.hang_up(end);
+    }
+  }
+}
+
+void Node::perform(agent::Tell const& action) {
+  perform(agent::TellLink{main_link(), action.message});
+}
+
+void Node::perform(agent::TellLink const& action) {
+  auto const it = links_.find(action.link);
+  if (it == links_.end() || it->second.end == nullptr) {
+    return;
+  }
+  auto message = action.message;
+  mutate(message);
+  job.network.send(it->second.end, message);
+}
+
+void Node::perform(agent::Dial const& action) {
+  call(action.link, address_of(action.to), false, [this, id = action.link](bool refused) {
+    links_.erase(id);
+    feed(agent::LinkFailed{id, refused ? "refused" : "no answer", refused});
+  });
+}
+
+void Node::perform(agent::HangUp const& action) {
+  if (auto const it = links_.find(action.link); it != links_.end()) {
+    hang_up(it->second);
+    links_.erase(it);
+  }
+}
+
+void Node::perform(agent::Rejoin const& action) {
+  if (!job.mutated(Mutation::same_member_again)) {
+    info.incarnation += "'";
+  }
+  bool const at_home = action.to.address.empty();
+  auto const until = job.world.now() + micros(job.schedule.policy.join_timeout);
+  job.world.note([&] { return name() + " joins again as " + info.incarnation; });
+  call_home(action.link, at_home ? Address{} : address_of(action.to), until, at_home);
+}
+
+// ---- heartbeats -----------------------------------------------------------------------------------------------
+
+/// After two beats without an answer the next one goes on a connection of its own: the old one may be the trouble.
+void Node::perform(agent::TellBeat const& action) {
+  auto const it = links_.find(action.link);
+  if (it == links_.end() || it->second.end == nullptr || job.mutated(Mutation::no_beats)) {
+    return;
+  }
+  Line& line = it->second.beats;
+  if (line.end != nullptr && !line.calling) {
+    ++line.unanswered;
+    job.network.send(line.end, action.beat);
+  }
+  if ((line.end == nullptr || line.unanswered > 2) && !line.calling) {
+    line.waiting = action.beat;
+    open_line(action.link);
+  } else if (line.calling) {
+    line.waiting = action.beat;
+  }
+}
+
+void Node::open_line(agent::LinkId id) {
+  links_[id].beats.calling = true;
+  job.network.call(host, links_[id].to, [this, id](Called result) {
+    process.run([this, id, result] {
+      auto const it = links_.find(id);
+      if (it == links_.end() || it->second.end == nullptr || exit_code) {
+        if (result.end != nullptr) {
+          job.network.hang_up(result.end);
+        }
+        return;
+      }
+      Line& line = it->second.beats;
+      line.calling = false;
+      if (result.end == nullptr) {
+        return;
+      }
+      if (line.end != nullptr) {
+        job.network.hang_up(line.end);
+      }
+      line.end = result.end;
+      line.unanswered = 0;
+      result.end->received = process.wrap<Frame const&>([this, id](Frame const& frame) {
+        if (auto const* const ack = std::get_if<rdzv::BeatAck>(&frame)) {
+          answered(id, *ack);
+        }
+      });
+      result.end->closed = process.wrap<bool>([this, id, end = result.end](bool) {
+        if (auto const known = links_.find(id); known != links_.end() && known->second.beats.end == end) {
+          known->second.beats.end = nullptr;
+        }
+      });
+      job.network.send(line.end, hello(rdzv::Hello::Purpose::beat, rdzv::Hello::Asks::meet));
+      if (line.waiting) {
+        job.network.send(line.end, *std::exchange(line.waiting, std::nullopt));
+      }
+    });
+  });
+}
+
+void Node::answered(agent::LinkId id, rdzv::BeatAck ack) {
+  auto const it = links_.find(id);
+  if (it == links_.end()) {
+    return;
+  }
+  it->second.beats.unanswered = 0;
+  if (job.mutated(Mutation::lease_from_receipt)) {
+    ack.echo = own_time();
+  }
+  feed(agent::BeatAnswered{id, ack});
+}
+
+// ---- death ----------------------------------------------------------------------------------------------------
+
+void Node::signal(int number) {
+  process.run([this, number] {
+    if (!exit_code) {
+      feed(agent::EndSignal{number});
+    }
+  });
+}
+
+void Node::agent_dies(bool parent_too) {
+  if (!process.alive()) {
+    return;
+  }
+  job.world.note([&] { return name() + (parent_too ? ": agent and parent die" : ": the agent dies"); });
+  close_everything();
+  process.die();
+  hosted.die();
+  job.network.close({host, kRendezvousPort});
+  if (parent_too) {
+    parent.die();
+    job.network.close(standby());
+  } else {
+    job.network.listen(standby(), nullptr);  // the parent's copy of the socket: nobody answers, nobody refuses
+  }
+  bool const reaped = !workers || !workers->alive();
+  if (!reaped) {
+    workers->kill();  // by the parent, else by the kernel (PR_SET_PDEATHSIG)
+  } else {
+    parent.run([this] { last_word(); });
+  }
+}
+
+void Node::last_word() {
+  job.network.close(standby());
+  for (auto const& heir : will_.heirs) {
+    job.network.call(host, address_of(heir), [this](Called result) {
+      if (result.end != nullptr && parent.alive()) {
+        job.network.send(result.end, hello(rdzv::Hello::Purpose::will, rdzv::Hello::Asks::follow));
+        job.network.send(result.end, rdzv::ToCoordinator(will_.gone));
+        job.network.hang_up(result.end);
+      }
+    });
+  }
+  will_ = {};
+}
+
+void Node::vanishes() {
+  process.die();
+  parent.die();
+  hosted.die();
+  if (workers) {
+    workers->vanish();
+  }
+}
+
+rdzv::OwnTime Node::own_time() const {
+  return std::chrono::duration_cast<std::chrono::microseconds>(job.clock(host).time_since_epoch()).count();
+}
+
+}  // namespace cxxrun::simulation

@@ -1,0 +1,118 @@
+#include "tests/simulation/schedule.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace cxxrun::simulation {
+namespace {
+
+using rendezvous::Tie;
+
+constexpr std::array kNames{
+    "agent dies",   "agent and parent die", "host dies",   "host vanishes", "agent freezes",    "host freezes",
+    "job freezes",  "host cut off",         "cut in two",  "cut one way",   "flaky pair",       "connections die",
+    "worker fails", "worker unkillable",    "told to end", "a node joins",  "a node comes back"};
+static_assert(kNames.size() == static_cast<std::size_t>(Trouble::kCount));
+
+/// Losses and cuts more often than what the coordinator alone can settle.
+Trouble draw_trouble(Random& random) {
+  static constexpr std::array kMore{Trouble::agent_dies, Trouble::host_dies,   Trouble::cut_off, Trouble::cut_in_two,
+                                    Trouble::cut_off,    Trouble::cut_in_two,  Trouble::flaky,   Trouble::cut_one_way,
+                                    Trouble::agent_dies, Trouble::host_freezes};
+  if (random.chance(50)) {
+    return kMore[static_cast<std::size_t>(random.pick(0, kMore.size() - 1))];
+  }
+  auto const trouble = static_cast<Trouble>(random.pick(0, static_cast<int>(Trouble::kCount) - 1));
+  return trouble == Trouble::told_to_end && random.chance(60) ? Trouble::cut_off : trouble;
+}
+
+void draw_terms(Schedule& schedule, Random& random) {
+  auto& policy = schedule.policy;
+  Millis const t{random.chance(20) ? 5000 : random.chance(50) ? 2000 : 1000};
+  policy.heartbeat_timeout = t;
+  policy.tie = random.chance(70) ? Tie::rank : random.chance(80) ? Tie::fence : Tie::none;
+  policy.max_restarts = static_cast<std::uint32_t>(random.pick(0, 3));
+  policy.scale_out_now = random.chance(80);
+  policy.join_window = t / 2;
+  policy.rejoin_window = t / 2;
+  policy.join_timeout = t * 10;
+  policy.ack_timeout = t * 2;
+  policy.stop_timeout = t * 6;
+  policy.join_spacing = t * 4;
+  policy.linger = t;
+  auto& agent = schedule.agent;
+  agent.shutdown_timeout = t;
+  agent.end_timeout = t;
+  agent.restart_timeout = t / 2;
+  agent.kill_timeout = t;
+  agent.farewell_timeout = t;
+}
+
+void draw_faults(Schedule& schedule, Random& random) {
+  Micros const t = micros(schedule.timeout());
+  auto const count = random.chance(5) ? 0 : random.pick(1, 6);
+  Micros at = random.pick(0, 4) == 0 ? random.pick(0, t) : random.pick(t, 4 * t);
+  for (std::int64_t i = 0; i < count; ++i) {
+    Fault fault;
+    fault.at = at;
+    fault.trouble = draw_trouble(random);
+    fault.lasts = random.chance(40) ? random.pick(t / 10, t) : random.pick(t / 2, 6 * t);
+    schedule.faults.push_back(fault);
+    schedule.trouble_ends = std::max(schedule.trouble_ends, fault.at + fault.lasts);
+    // Soon after, while the last one is being dealt with; or when everything is quiet again.
+    at += random.chance(50)   ? random.pick(0, t / 2)
+          : random.chance(70) ? random.pick(t / 2, 3 * t)
+                              : random.pick(3 * t, 8 * t);
+  }
+}
+
+}  // namespace
+
+char const* name_of(Trouble trouble) {
+  return kNames[static_cast<std::size_t>(trouble)];
+}
+
+Schedule draw(std::uint64_t seed) {
+  Random random(seed ^ 0x5DEECE66DU);
+  Schedule schedule;
+  schedule.seed = seed;
+  draw_terms(schedule, random);
+  auto& policy = schedule.policy;
+  auto const most = random.chance(75) ? random.pick(2, 5) : random.pick(2, 9);
+  policy.max_nodes = static_cast<std::uint32_t>(most);
+  policy.min_nodes = random.chance(60) ? 1 : static_cast<std::uint32_t>(random.pick(1, most));
+  schedule.nodes = policy.max_nodes;
+  if (random.chance(25)) {  // spares
+    schedule.nodes = std::min<std::uint32_t>(9, schedule.nodes + static_cast<std::uint32_t>(random.pick(1, 2)));
+  } else if (random.chance(20)) {
+    schedule.nodes = static_cast<std::uint32_t>(random.pick(policy.min_nodes, most));
+  }
+  if (random.chance(40)) {
+    policy.expected_nodes = schedule.nodes;
+  }
+  schedule.most_delay = random.chance(70) ? 3'000 : random.pick(5'000, micros(schedule.timeout()) / 40);
+  schedule.store_delay = random.pick(200, 20'000);
+  draw_faults(schedule, random);
+  Micros const t = micros(schedule.timeout());
+  schedule.work = random.pick(t / 2, 4 * t);
+  schedule.bound = schedule.trouble_ends + schedule.work + 150 * t;
+  return schedule;
+}
+
+std::string describe(Schedule const& schedule) {
+  auto const& policy = schedule.policy;
+  std::string text = "seed " + std::to_string(schedule.seed) + ": " + std::to_string(schedule.nodes) + " nodes for " +
+                     std::to_string(policy.min_nodes) + ":" + std::to_string(policy.max_nodes) + ", T " +
+                     std::to_string(schedule.timeout().count()) + " ms, tie " +
+                     (policy.tie == Tie::rank    ? "rank"
+                      : policy.tie == Tie::fence ? "fence"
+                                                 : "none") +
+                     ", max restarts " + std::to_string(policy.max_restarts);
+  for (auto const& fault : schedule.faults) {
+    text += "; at " + std::to_string(fault.at / 1000) + " " + name_of(fault.trouble) + " (" +
+            std::to_string(fault.lasts / 1000) + ")";
+  }
+  return text + "; trouble ends " + std::to_string(schedule.trouble_ends / 1000);
+}
+
+}  // namespace cxxrun::simulation

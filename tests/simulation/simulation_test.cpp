@@ -1,0 +1,52 @@
+// Random schedules of whole jobs: docs/simulation.md. Quick: the cases of seeds.txt and 10,000 new ones.
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+
+#include "tests/simulation/job.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;              // NOLINT(google-build-using-namespace)
+using namespace cxxrun::simulation;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+std::string replay(std::uint64_t seed) {
+  Job job(draw(seed));
+  job.world.traced = true;
+  auto const broken = job.run();
+  return "seed " + std::to_string(seed) + ": " + broken + "\n" + job.describe();
+}
+
+}  // namespace
+
+TEST_CASE("simulation: seeds that have found something once", "[simulation]") {
+  std::ifstream file(std::string(CXXRUN_SOURCE_DIR) + "/tests/simulation/seeds.txt");
+  REQUIRE(file);
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.empty() || line.front() == '#') {
+      continue;
+    }
+    auto const seed = std::stoull(line);
+    Job job(draw(seed));
+    if (!job.run().empty()) {
+      FAIL(replay(seed));
+    }
+  }
+}
+
+TEST_CASE("simulation: whole jobs under random trouble", "[simulation]") {
+  char const* const first = std::getenv("CXXRUN_SIMULATION_FIRST");
+  char const* const count = std::getenv("CXXRUN_SIMULATION_COUNT");
+  std::uint64_t const begin = first != nullptr ? std::stoull(first) : 1;
+  std::uint64_t const end = begin + (count != nullptr ? std::stoull(count) : 10'000);
+  Coverage coverage;
+  for (std::uint64_t seed = begin; seed < end; ++seed) {
+    Job job(draw(seed), &coverage);
+    if (!job.run().empty()) {
+      FAIL(replay(seed));
+    }
+  }
+  std::cout << coverage;
+}
