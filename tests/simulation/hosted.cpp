@@ -17,13 +17,12 @@ constexpr Micros kHelloDeadline = 10'000'000;
 
 void Hosted::open() {
   policy = job_.schedule.policy;
-  opened_ = true;
   feed(rdzv::Opened{});
 }
 
 void Hosted::stand_by() {
   ++run_;
-  timer_armed = opening_store = claiming = over_ = deposed_ = opened_ = false;
+  timer_armed = opening_store = claiming = over_ = false;
   policy = job_.schedule.policy;
   state = rdzv::State{};
   state.phase = rdzv::Phase::standby;
@@ -31,6 +30,13 @@ void Hosted::stand_by() {
 
 bool Hosted::active() const {
   return !over_ && state.phase != rdzv::Phase::standby && state.phase != rdzv::Phase::deposed;
+}
+
+void Hosted::stand(rdzv::Stand candidacy) {
+  if (state.phase == rdzv::Phase::deposed && !over_) {
+    perform(rdzv::Close{});  // it has nothing more to say
+  }
+  feed(std::move(candidacy));
 }
 
 // ---- connections ----------------------------------------------------------------------------------------------
@@ -281,9 +287,10 @@ void Hosted::perform(rdzv::ClaimFence const& action) {
 }
 
 void Hosted::perform(rdzv::StoodDown const& action) {
-  deposed_ = true;
   job_.world.note([&] { return node_.name() + " stands down: " + action.why; });
-  node_.feed(agent::StoodDown{action.why});
+  // Later: the agent may answer by standing again.
+  job_.world.after(0,
+                   [this, why = action.why] { node_.process.run([this, why] { node_.feed(agent::StoodDown{why}); }); });
 }
 
 void Hosted::perform(rdzv::OpenStore const& action) {
@@ -320,7 +327,7 @@ void Hosted::perform(rdzv::Conclude const& action) {
 void Hosted::perform(rdzv::Close const&) {
   over_ = true;
   timer_armed = false;
-  bool const again = deposed_;
+  bool const again = !state.verdict;  // with another coordinator
   hang_up_all();
   if (again) {
     stand_by();

@@ -20,6 +20,7 @@ class Hosted {
 
   void open();
   void stand_by();
+  void stand(rendezvous::Stand candidacy);
   void accept(EndPtr end);
   void feed(rendezvous::Event event);
   void die() { over_ = true; }
@@ -74,8 +75,6 @@ class Hosted {
   std::uint64_t timer_ = 0;  ///< which of the timers set is the last
   bool stepping_ = false;
   bool over_ = false;
-  bool deposed_ = false;
-  bool opened_ = false;
 };
 
 }  // namespace cxxrun::simulation

@@ -68,6 +68,7 @@ void Judge::started(Node const& node, rdzv::Generation const& generation) {
     world.violated("two nodes have the group rank " + std::to_string(generation.group_rank) + " in generation " +
                    std::to_string(generation.number));
   }
+  last_started = {generation.number, seen.group_ranks.size()};
   auto const [mine, fresh] = seen.ranks.emplace(generation.rank_base, generation.local_size);
   auto const next = std::next(mine);
   bool overlap = !fresh || generation.rank_base + generation.local_size > generation.world_size;

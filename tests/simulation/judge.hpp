@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "rendezvous/membership.hpp"
 #include "tests/simulation/world.hpp"
@@ -27,7 +28,8 @@ class Judge {
 
   // What the report counts.
   std::map<std::string, int> ends;
-  std::uint32_t rounds = 0;  ///< highest round of any ballot
+  std::pair<std::uint64_t, std::size_t> last_started;  ///< newest generation, and nodes that have begun it
+  std::uint32_t rounds = 0;                            ///< highest round of any ballot
   std::size_t decrees = 0;
   std::size_t generations = 0;
 

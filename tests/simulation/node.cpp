@@ -100,7 +100,7 @@ void Node::perform(agent::Stand const& action) {
   if (job.coverage != nullptr) {
     ++job.coverage->elections;
   }
-  hosted.feed(action.candidacy);
+  hosted.stand(action.candidacy);
 }
 
 void Node::perform(agent::Withdraw const& action) {

@@ -40,12 +40,6 @@ void draw_terms(Schedule& schedule, Random& random) {
   policy.stop_timeout = t * 6;
   policy.join_spacing = t * 4;
   policy.linger = t;
-  auto& agent = schedule.agent;
-  agent.shutdown_timeout = t;
-  agent.end_timeout = t;
-  agent.restart_timeout = t / 2;
-  agent.kill_timeout = t;
-  agent.farewell_timeout = t;
 }
 
 void draw_faults(Schedule& schedule, Random& random) {
@@ -72,6 +66,17 @@ char const* name_of(Trouble trouble) {
   return kNames[static_cast<std::size_t>(trouble)];
 }
 
+launcher::agent::Policy agent_policy(Schedule const& schedule) {
+  launcher::agent::Policy agent;
+  Millis const t = schedule.timeout();
+  agent.shutdown_timeout = t;
+  agent.end_timeout = t;
+  agent.restart_timeout = t / 2;
+  agent.kill_timeout = t;
+  agent.farewell_timeout = t;
+  return agent;
+}
+
 Schedule draw(std::uint64_t seed) {
   Random random(seed ^ 0x5DEECE66DU);
   Schedule schedule;
@@ -90,8 +95,9 @@ Schedule draw(std::uint64_t seed) {
   if (random.chance(40)) {
     policy.expected_nodes = schedule.nodes;
   }
-  schedule.most_delay = random.chance(70) ? 3'000 : random.pick(5'000, micros(schedule.timeout()) / 40);
+  schedule.most_delay = random.chance(70) ? 3'000 : random.pick(5'000, 40'000);
   schedule.store_delay = random.pick(200, 20'000);
+  schedule.agent = agent_policy(schedule);
   draw_faults(schedule, random);
   Micros const t = micros(schedule.timeout());
   schedule.work = random.pick(t / 2, 4 * t);

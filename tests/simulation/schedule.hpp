@@ -54,6 +54,8 @@ struct Schedule {
   [[nodiscard]] Millis timeout() const { return policy.heartbeat_timeout; }
 };
 
+/// What the agents' policy follows from.
+[[nodiscard]] launcher::agent::Policy agent_policy(Schedule const& schedule);
 [[nodiscard]] Schedule draw(std::uint64_t seed);
 /// For people.
 [[nodiscard]] std::string describe(Schedule const& schedule);

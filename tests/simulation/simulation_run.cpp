@@ -1,0 +1,80 @@
+// simulation_run FIRST COUNT [THREADS [MUTATION]]: many random schedules; what they covered, and each that failed.
+// simulation_run replay SEED [MUTATION]: one, with everything that happened.
+#include <atomic>
+#include <iostream>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "tests/simulation/job.hpp"
+
+using namespace cxxrun::simulation;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+Mutation mutation_called(std::string const& name) {
+  for (auto const& [mutation, text] : kMutations) {
+    if (name == text) {
+      return mutation;
+    }
+  }
+  return Mutation::none;
+}
+
+int replay(std::uint64_t seed, Mutation mutation) {
+  auto schedule = draw(seed);
+  schedule.mutation = mutation;
+  Job job(std::move(schedule));
+  job.world.traced = true;
+  auto const broken = job.run();
+  std::cout << job.describe() << (broken.empty() ? "nothing broken" : "BROKEN: " + broken) << "\n";
+  return broken.empty() ? 0 : 1;
+}
+
+int run_many(std::uint64_t first, std::uint64_t count, unsigned threads, Mutation mutation) {
+  std::atomic<std::uint64_t> next{first};
+  std::mutex mutex;
+  Coverage total;
+  std::map<std::string, std::vector<std::uint64_t>> failed;
+  std::vector<std::thread> pool;
+  for (unsigned i = 0; i < threads; ++i) {
+    pool.emplace_back([&] {
+      Coverage mine;
+      for (std::uint64_t seed = next++; seed < first + count; seed = next++) {
+        auto schedule = draw(seed);
+        schedule.mutation = mutation;
+        Job job(std::move(schedule), &mine);
+        if (auto const broken = job.run(); !broken.empty()) {
+          std::lock_guard const lock(mutex);
+          failed[broken].push_back(seed);
+        }
+      }
+      std::lock_guard const lock(mutex);
+      total.add(mine);
+    });
+  }
+  for (auto& thread : pool) {
+    thread.join();
+  }
+  std::cout << total;
+  for (auto const& [broken, seeds] : failed) {
+    std::cout << "BROKEN " << seeds.size() << " times, first in seed " << seeds.front() << ": " << broken << "\n";
+  }
+  return failed.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<std::string> const args(argv + 1, argv + argc);
+  if (args.size() >= 2 && args[0] == "replay") {
+    return replay(std::stoull(args[1]), args.size() > 2 ? mutation_called(args[2]) : Mutation::none);
+  }
+  if (args.size() >= 2) {
+    return run_many(std::stoull(args[0]), std::stoull(args[1]),
+                    args.size() > 2 ? static_cast<unsigned>(std::stoul(args[2])) : 1,
+                    args.size() > 3 ? mutation_called(args[3]) : Mutation::none);
+  }
+  std::cerr << "usage: simulation_run FIRST COUNT [THREADS [MUTATION]] | replay SEED [MUTATION]\n";
+  return 100;
+}
