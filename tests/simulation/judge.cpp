@@ -105,7 +105,8 @@ void Judge::decided(rdzv::Decree const& decree) {
 
 /// Nobody waits for nothing: there is a timer, a call under way, or the job is over here.
 void Judge::agent_stepped(Node const& node) {
-  if (!node.running() || node.timer_armed || node.calling() || node.state.life == agent::Life::done) {
+  bool const reaping = node.workers && !node.workers->reaped();  // the kernel says when they are gone
+  if (!node.running() || node.timer_armed || node.calling() || reaping || node.state.life == agent::Life::done) {
     return;
   }
   job_.world.violated(node.name() + " waits without a timer in life " +
@@ -122,8 +123,10 @@ void Judge::coordinator_stepped(Node const& node) {
   if (state.restarts > job_.schedule.policy.max_restarts) {
     job_.world.violated("more restarts than allowed");
   }
-  bool const waits = state.phase != Phase::standby && state.phase != Phase::deposed && state.phase != Phase::opening &&
-                     state.phase != Phase::running;
+  // A candidacy ends when its own agent says so: that one has a timer.
+  bool const candidate = state.phase == Phase::electing && (node.timer_armed || node.state.follower.search);
+  bool const waits = !candidate && state.phase != Phase::standby && state.phase != Phase::deposed &&
+                     state.phase != Phase::opening && state.phase != Phase::running;
   if (!hosted.over() && waits && !hosted.timer_armed && !hosted.claiming) {
     job_.world.violated("the coordinator in " + node.name() + " waits without a timer in phase " +
                         std::to_string(static_cast<int>(state.phase)));

@@ -33,7 +33,7 @@ Node::Node(Job& owner, std::uint32_t number, HostId on)
   info.incarnation = "i" + std::to_string(index);
   info.slots = static_cast<std::uint32_t>(1 + index % 2);
   info.standby_port = static_cast<Port>(kStandbyBase + index);
-  info.announce = "";
+  policy.pair = owner.schedule.nodes == 2 && owner.schedule.policy.max_nodes == 2;
 }
 
 Address Node::standby() const {
@@ -67,13 +67,7 @@ void Node::feed(agent::Event event) {
     if (job.coverage != nullptr) {
       ++job.coverage->lives[static_cast<std::size_t>(state.life)][next.index()];
     }
-    if (job.mutated(Mutation::reset_is_death)) {
-      if (auto* const down = std::get_if<agent::LinkDown>(&next)) {
-        down->fin = true;
-      } else if (auto* const failed = std::get_if<agent::LinkFailed>(&next)) {
-        failed->refused = true;
-      }
-    }
+    mutate(next);
     auto const before = state.life;
     agent::Step result = agent::step(std::move(state), next, job.clock(host), policy);
     state = std::move(result.next);
@@ -110,7 +104,7 @@ void Node::perform(agent::Withdraw const& action) {
 }
 
 void Node::perform(agent::ArmTimer const& action) {
-  if (job.mutated(Mutation::lost_timer) && state.life == agent::Life::waiting && state.generation) {
+  if (job.mutated(Mutation::lost_timer) && state.follower.search) {
     return;
   }
   timer_armed = true;

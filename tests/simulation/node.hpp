@@ -108,8 +108,8 @@ class Node {
   void answered(agent::LinkId link, rendezvous::BeatAck ack);
   [[nodiscard]] rendezvous::Hello hello(rendezvous::Hello::Purpose purpose, rendezvous::Hello::Asks asks) const;
   void close_everything();
+  void mutate(agent::Event& event);
   void mutate(rendezvous::ToCoordinator& message);
-  [[nodiscard]] agent::LinkId main_link() const;
   [[nodiscard]] rendezvous::OwnTime own_time() const;
   void enforce();
   void last_word();
@@ -120,6 +120,7 @@ class Node {
   std::uint64_t timer_ = 0;  ///< which of the timers set is the last
   std::uint64_t lease_change_ = 0;
   agent::WriteWill will_;
+  Address home_;  ///< where the coordinator was called that this agent has joined
 };
 
 }  // namespace cxxrun::simulation

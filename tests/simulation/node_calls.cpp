@@ -110,6 +110,7 @@ void Node::linked(agent::LinkId id, EndPtr end, bool joins, std::function<void(b
       }
       it->second.calling = false;
       if (joins) {
+        home_ = it->second.to;
         job.network.send(end, rdzv::ToCoordinator(rdzv::Join{info, job.schedule.policy}));
       }
       feed(agent::LinkUp{id, reply->coordinator});
@@ -143,7 +144,7 @@ void Node::hang_up(Link& link) {
 }
 
 void Node::perform(agent::Tell const& action) {
-  perform(agent::TellLink{main_link(), action.message});
+  perform(agent::TellLink{agent::kFirstLink, action.message});
 }
 
 void Node::perform(agent::TellLink const& action) {
@@ -288,7 +289,7 @@ void Node::agent_dies(bool parent_too) {
 void Node::last_word() {
   job.network.close(standby());
   for (auto const& heir : will_.heirs) {
-    job.network.call(host, address_of(heir), [this](Called result) {
+    job.network.call(host, heir.port == 0 ? home_ : address_of(heir), [this](Called result) {
       if (result.end != nullptr && parent.alive()) {
         job.network.send(result.end, hello(rdzv::Hello::Purpose::will, rdzv::Hello::Asks::follow));
         job.network.send(result.end, rdzv::ToCoordinator(will_.gone));

@@ -69,6 +69,9 @@ char const* name_of(Trouble trouble) {
 launcher::agent::Policy agent_policy(Schedule const& schedule) {
   launcher::agent::Policy agent;
   Millis const t = schedule.timeout();
+  agent.lease = rendezvous::lease_terms(t);
+  agent.tie = schedule.policy.tie;
+  agent.spacing = std::max(Millis{100}, Millis{schedule.most_delay / 1000 * 5});
   agent.shutdown_timeout = t;
   agent.end_timeout = t;
   agent.restart_timeout = t / 2;
