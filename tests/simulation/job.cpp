@@ -57,6 +57,8 @@ std::string Job::run() {
     }
     if (!world.step()) {
       world.violated("nothing will ever happen again, and the job has not ended");
+    } else if (world.steps() > schedule.most_steps) {
+      world.violated("no end in sight: " + std::to_string(world.steps()) + " steps");
     } else if (world.now() > schedule.bound) {
       world.violated("no end in sight");
     }

@@ -50,6 +50,7 @@ struct Schedule {
   Micros trouble_ends = 0;
   Micros work = 0;   ///< how long workers have to run after that
   Micros bound = 0;  ///< every agent has left by then
+  std::uint64_t most_steps = 300'000;
   Mutation mutation = Mutation::none;
   [[nodiscard]] Millis timeout() const { return policy.heartbeat_timeout; }
 };
