@@ -54,8 +54,9 @@ void Turn::tell(rendezvous::ToCoordinator message) {
 void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
   State& state = turn.state;
   state.connected = false;
-  if (state.life == Life::leaving) {
-    return;  // already on its way out, with the code it has
+  if (state.life == Life::leaving) {  // already on its way out, with the code it has
+    turn.follow([](auto& inner) { follower::abandon(inner, "this agent leaves"); });
+    return;
   }
   if (state.life == Life::farewell) {
     leave(turn, state.exit_code, state.last_line);
@@ -69,6 +70,7 @@ void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
     turn.reason = "coordinator lost: " + how + "; looking for the next one";
     return;
   }
+  turn.follow([](auto& inner) { follower::abandon(inner, "nobody can take over"); });  // its silence is due no more
   state.exit_code = rendezvous::kExitCoordinatorLost;
   state.last_line = "coordinator lost: " + how + "; the job cannot go on without its first node";
   if (has_processes(state.life)) {
