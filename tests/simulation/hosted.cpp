@@ -233,6 +233,9 @@ void Hosted::feed(rdzv::Event event) {
     job_.judge.coordinator_stepped(node_);
   }
   stepping_ = false;
+  if (node_.exit_code && !active()) {  // the process stays as long as others need its coordinator
+    job_.world.after(0, [this] { node_.process.run([this] { node_.leave_if_done(); }); });
+  }
 }
 
 void Hosted::perform(rdzv::Tell const& action) {
@@ -296,12 +299,14 @@ void Hosted::perform(rdzv::StoodDown const& action) {
 void Hosted::perform(rdzv::OpenStore const& action) {
   opening_store = true;
   auto const run = run_;
-  node_.process.after(job_.world.random().pick(100, job_.schedule.store_delay), [this, run, number = action.number] {
-    if (run == run_) {
-      opening_store = false;
-      feed(rdzv::StoreOpened{number, 1, 1});
-    }
-  });
+  auto const store = ++store_;
+  node_.process.after(job_.world.random().pick(100, job_.schedule.store_delay),
+                      [this, run, store, number = action.number] {
+                        if (run == run_) {
+                          opening_store = opening_store && store != store_;
+                          feed(rdzv::StoreOpened{number, 1, 1});
+                        }
+                      });
 }
 
 void Hosted::perform(rdzv::ArmTimer const& action) {

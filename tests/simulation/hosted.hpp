@@ -73,6 +73,7 @@ class Hosted {
   AgentId last_id_ = 0;
   std::uint64_t run_ = 0;    ///< which of the runs
   std::uint64_t timer_ = 0;  ///< which of the timers set is the last
+  std::uint64_t store_ = 0;  ///< the last one that was to be opened
   bool stepping_ = false;
   bool over_ = false;
 };
