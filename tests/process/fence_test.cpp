@@ -1,0 +1,142 @@
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "rendezvous/fence_claims.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/coordinator_world.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cxxrun;              // NOLINT(google-build-using-namespace)
+using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
+namespace fs = std::filesystem;
+
+namespace {
+
+class Scratch {
+ public:
+  Scratch() {
+    std::string name = (fs::temp_directory_path() / "cxxrun-fence-XXXXXX").string();
+    path_ = ::mkdtemp(name.data());
+  }
+  ~Scratch() { fs::remove_all(path_); }
+  Scratch(Scratch const&) = delete;
+  Scratch& operator=(Scratch const&) = delete;
+  [[nodiscard]] FencePlace place(std::string const& run_id = "job", std::uint64_t of = 1) const {
+    return {path_, run_id, of};
+  }
+  [[nodiscard]] std::string const& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+AcceptedDecree value(std::uint32_t proposer, std::uint64_t after = 4) {
+  AcceptedDecree value;
+  value.ballot = {2, proposer};
+  value.decree.after = after;
+  value.decree.number = after + 1;
+  value.decree.size = 2;
+  value.decree.coordinator = proposer;
+  value.decree.members = 0xfedcba9876543210ULL + proposer;
+  return value;
+}
+
+bool has(std::string const& text, std::string const& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("of any number of claimers at once one wins, and all learn who") {
+  Scratch const scratch;
+  auto const ends = test::run_ranks(8, [&](int rank) {
+    auto const fenced = claim_fence(scratch.place(), value(static_cast<std::uint32_t>(rank)));
+    return fenced.holds ? std::to_string(fenced.holds->ballot.rank) : fenced.why;
+  });
+  for (auto const& end : ends) {
+    CHECK(end.returned());
+    CHECK(end.said == ends[0].said);
+  }
+  auto const winner = static_cast<std::uint32_t>(std::stoul(ends[0].said));
+  CHECK(claim_fence(scratch.place(), value(99)).holds == value(winner));
+  CHECK(std::distance(fs::recursive_directory_iterator(scratch.path()), {}) == 2);  // no claim is left behind
+}
+
+TEST_CASE("another decision, another run and other members have files of their own") {
+  Scratch const scratch;
+  CHECK(claim_fence(scratch.place(), value(0)).holds == value(0));
+  CHECK(claim_fence(scratch.place(), value(1, 5)).holds == value(1, 5));
+  CHECK(claim_fence(scratch.place("other"), value(2)).holds == value(2));
+  CHECK(claim_fence(scratch.place("job", 2), value(3)).holds == value(3));
+  CHECK(claim_fence(scratch.place(), value(4)).holds == value(0));
+  remove_fences(scratch.place());
+  CHECK(claim_fence(scratch.place(), value(4)).holds == value(4));
+  CHECK(claim_fence(scratch.place("other"), value(4)).holds == value(2));
+}
+
+TEST_CASE("any run id is a file name") {
+  std::set<std::string> paths;
+  for (std::string const id : {"", "/", "..", ".", "../job", "a/b", "a%2fb", "a b", "job\n"}) {
+    Scratch const scratch;
+    CHECK(claim_fence(scratch.place(id), value(0)).holds == value(0));
+    CHECK(fs::path(fence_path(scratch.place(id), 4)).parent_path().parent_path() == scratch.path());
+    CHECK(paths.insert(fence_path({"", id, 0}, 1)).second);
+  }
+}
+
+TEST_CASE("a directory that is none is named, with what to give instead") {
+  for (std::string const dir : {"/nowhere/at/all", "/proc/self/status", "/proc"}) {
+    auto const fenced = claim_fence({dir, "job", 1}, value(0));
+    INFO(fenced.why);
+    CHECK_FALSE(fenced.holds);
+    CHECK(fenced.after == 4);
+    CHECK(has(fenced.why, "--fence " + dir + ": cannot make "));
+    CHECK(has(fenced.why, "; give a directory that every node can write to"));
+  }
+}
+
+TEST_CASE("a file that holds something else decides nothing") {
+  Scratch const scratch;
+  fs::create_directory(scratch.path() + "/job");
+  auto const path = fence_path(scratch.place(), 4);
+  SECTION("nothing") {
+    std::ofstream(path) << "";
+  }
+  SECTION("half a decree") {
+    auto const text = encode(ToAgent(Propose{value(0).ballot, value(0).decree}));
+    std::ofstream(path) << text.substr(0, text.size() / 2);
+  }
+  SECTION("the decision after another generation") {
+    std::ofstream(path) << encode(ToAgent(Propose{value(0).ballot, value(0, 9).decree}));
+  }
+  SECTION("a directory") {
+    fs::create_directory(path);
+  }
+  auto const fenced = claim_fence(scratch.place(), value(0));
+  CHECK_FALSE(fenced.holds);
+  CHECK_FALSE(fenced.why.empty());
+}
+
+TEST_CASE("a claim is answered from the loop, and one whose owner is gone never") {
+  Scratch const scratch;
+  boost::asio::io_context io;
+  std::optional<Fenced> fenced;
+  {
+    FenceClaims claims(io);
+    claims.claim(scratch.place(), value(3), [&](Fenced result) { fenced = std::move(result); });
+    CHECK_FALSE(fenced);
+    REQUIRE(test::wait_until(io, [&] { return fenced.has_value(); }));
+    CHECK(fenced->holds == value(3));
+    claims.remove(scratch.place());
+  }
+  CHECK_FALSE(fs::exists(scratch.path() + "/job"));  // the end waits for it
+  fenced.reset();
+  {
+    FenceClaims claims(io);
+    claims.claim(scratch.place(), value(4), [&](Fenced result) { fenced = std::move(result); });
+  }
+  io.restart();
+  io.run();
+  CHECK_FALSE(fenced);
+}

@@ -1,0 +1,185 @@
+// Coordinators and agents' links in one process, over real sockets: what the tests of the shells are made of.
+#pragma once
+
+#include <arpa/inet.h>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <netinet/in.h>
+#include <optional>
+#include <string>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+
+#include "rendezvous/client.hpp"
+#include "rendezvous/server.hpp"
+#include "src/os/fd.hpp"
+#include "src/wire/frame.hpp"
+
+namespace cxxrun::test {
+
+inline constexpr std::chrono::seconds kGuard(60);
+
+/// The loop runs only in here, so that nothing happens between two lines of a test.
+inline bool wait_until(boost::asio::io_context& io, std::function<bool()> const& condition) {
+  auto const deadline = Clock::now() + kGuard;
+  while (!condition()) {
+    if (Clock::now() > deadline) {
+      return false;
+    }
+    io.restart();
+    io.run_one_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+/// A socket that is bound to a free port of every address, as an agent's standby port is.
+inline os::UniqueFd bound_socket(std::uint16_t& port, bool v6 = true) {
+  os::UniqueFd socket(::socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in6 six{};
+  sockaddr_in four{};
+  six.sin6_family = AF_INET6;
+  four.sin_family = AF_INET;
+  int const off = 0;
+  ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  auto* const address = v6 ? reinterpret_cast<sockaddr*>(&six) : reinterpret_cast<sockaddr*>(&four);
+  socklen_t size = v6 ? sizeof six : sizeof four;
+  if (::bind(socket.get(), address, size) != 0 || ::getsockname(socket.get(), address, &size) != 0) {
+    return {};
+  }
+  port = ntohs(v6 ? six.sin6_port : four.sin_port);
+  return socket;
+}
+
+/// Whoever calls without being an agent.
+class Stranger {
+ public:
+  explicit Stranger(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = ::connect(socket_.get(), reinterpret_cast<sockaddr*>(&to), sizeof to) == 0;
+  }
+  [[nodiscard]] bool connected() const { return connected_; }
+  void write(std::string const& bytes) { (void)!::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL); }
+  void say(std::string const& payload) { write(wire::frame(payload)); }
+  /// What has come by now.
+  std::string const& heard() {
+    char bytes[4096];
+    ssize_t size = 0;
+    while ((size = ::recv(socket_.get(), bytes, sizeof bytes, MSG_DONTWAIT)) > 0) {
+      heard_.append(bytes, static_cast<std::size_t>(size));
+    }
+    ended_ = ended_ || size == 0 || (size < 0 && errno != EAGAIN);
+    return heard_;
+  }
+  [[nodiscard]] bool ended() {
+    heard();
+    return ended_;
+  }
+
+ private:
+  os::UniqueFd socket_;
+  std::string heard_;
+  bool connected_ = false;
+  bool ended_ = false;
+};
+
+/// One link and everything that it has heard.
+class Caller {
+ public:
+  Caller(boost::asio::io_context& io, std::string nonce) : nonce_(std::move(nonce)), link_(io, handlers()) {}
+
+  [[nodiscard]] rendezvous::CallPlan plan(std::vector<std::uint16_t> ports, rendezvous::Terms const& terms) const {
+    rendezvous::CallPlan plan;
+    plan.addresses = {"127.0.0.1"};
+    plan.ports = std::move(ports);
+    plan.run_id = "job";
+    plan.node.incarnation = nonce_;
+    plan.node.host = "host-" + nonce_;
+    plan.terms = terms;
+    plan.silence.timeout = Millis{0};  // beats are the test's to send
+    return plan;
+  }
+  [[nodiscard]] rendezvous::CallPlan follow(std::uint16_t port) const {
+    auto plan = this->plan({port}, {});
+    plan.follow = true;
+    plan.once = true;
+    return plan;
+  }
+  void call(rendezvous::CallPlan plan) { link_.call(std::move(plan)); }
+  rendezvous::CoordinatorLink& link() { return link_; }
+
+  template <class Message>
+  [[nodiscard]] Message const* heard() const {
+    for (auto const& message : messages) {
+      if (auto const* found = std::get_if<Message>(&message)) {
+        return found;
+      }
+    }
+    return nullptr;
+  }
+
+  std::optional<rendezvous::HelloReply> reply;
+  std::optional<Error> failed;
+  bool refused = false;
+  std::vector<rendezvous::ToAgent> messages;
+  std::vector<rendezvous::BeatAck> acks;
+  std::optional<std::string> closed;
+  bool fin = false;
+
+ private:
+  rendezvous::LinkHandlers handlers() {
+    rendezvous::LinkHandlers on;
+    on.joined = [this](rendezvous::HelloReply const& answer) { reply = answer; };
+    on.failed = [this](Error error, bool by_host) {
+      failed = std::move(error);
+      refused = by_host;
+    };
+    on.message = [this](rendezvous::ToAgent message) { messages.push_back(std::move(message)); };
+    on.beat = [this](rendezvous::BeatAck ack) { acks.push_back(ack); };
+    on.closed = [this](std::string how, bool in_order) {
+      closed = std::move(how);
+      fin = in_order;
+    };
+    return on;
+  }
+
+  std::string nonce_;
+  rendezvous::CoordinatorLink link_;
+};
+
+/// A coordinator, and what it has told.
+class Host {
+ public:
+  explicit Host(boost::asio::io_context& io, std::string nonce = "host")
+      : coordinator(io, stores_, config(std::move(nonce)), handlers()) {}
+
+  std::vector<std::string> stood_down;
+  std::optional<rendezvous::Verdict> verdict;
+  bool closed = false;
+
+ private:
+  static rendezvous::CoordinatorConfig config(std::string nonce) {
+    rendezvous::CoordinatorConfig config;
+    config.nonce = std::move(nonce);
+    return config;
+  }
+  rendezvous::CoordinatorHandlers handlers() {
+    rendezvous::CoordinatorHandlers on;
+    on.concluded = [this](std::string const&, rendezvous::Verdict const& end) { verdict = end; };
+    on.closed = [this] { closed = true; };
+    on.stood_down = [this](std::string const& why) { stood_down.push_back(why); };
+    return on;
+  }
+  store::StoreServer stores_;
+
+ public:
+  rendezvous::Coordinator coordinator;
+};
+
+}  // namespace cxxrun::test
