@@ -1,7 +1,10 @@
 #include "rendezvous/messages.hpp"
 
+#include <sstream>
+
 #include "src/wire/frame.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/fixtures.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
 using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
@@ -209,4 +212,28 @@ TEST_CASE("messages: lists of members beyond their bounds are refused, missing o
   std::string text = encode(ToAgent(Prepare{g}));
   text.erase(text.find("\"hosts\":\"\","), std::string("\"hosts\":\"\",").size());
   CHECK(decode_to_agent(text).has_value());
+}
+
+TEST_CASE("messages: the bytes in docs/wire_protocol.md are those of the code", "[unit]") {
+  std::istringstream page(cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/wire_protocol.md"));
+  int lines = 0;
+  for (std::string line; std::getline(page, line);) {
+    bool const from_agent = line.starts_with("    → ");
+    if (!from_agent && !line.starts_with("    ← ")) {
+      continue;
+    }
+    std::string const text = line.substr(std::string("    → ").size());
+    INFO(text);
+    std::string again;
+    if (text.starts_with('[')) {
+      again = from_agent ? encode(decode_beat(text).value()) : encode(decode_beat_ack(text).value());
+    } else if (text.find("\"hello\"") != std::string::npos) {
+      again = from_agent ? encode(decode_hello(text).value()) : encode(decode_hello_reply(text).value());
+    } else {
+      again = from_agent ? encode(decode_to_coordinator(text).value()) : encode(decode_to_agent(text).value());
+    }
+    CHECK(again == text);
+    ++lines;
+  }
+  CHECK(lines == 17);
 }
