@@ -3,10 +3,11 @@
 
   include/cxxrun  <-  src  <-  rendezvous  <-  launcher        (a file includes its own layer or one further left)
 
-Three rules:
+Four rules:
   1. direction: a layer never includes one to its right;
   2. purity: only the shells listed here touch clocks, sockets, processes, threads, files, environment or randomness;
-  3. weight: the heavy headers stay in the few files listed here, which keeps the build short.
+  3. time: only the files listed here read the wall clock, and decide nothing by it;
+  4. weight: the heavy headers stay in the few files listed here, which keeps the build short.
 A file that becomes a shell is added to the list in review, with its reason. Usage: scripts/check_layers.py [ROOT]
 """
 import pathlib
@@ -77,6 +78,17 @@ HEAVY = {
     r"hwloc": {"launcher/machine.cpp"},
 }
 
+# The wall clock may jump by a day: no decision rests on it. Only these files read it, to show a time to people or to
+# turn Slurm's wall time into an instant of the steady clock once.
+WALL = {
+    "launcher/end_watch.cpp": "Slurm's end of the job, once, at the start",
+    "launcher/requeue_job.cpp": "which preemption is recent, against Slurm's own wall time",
+    "launcher/supervisor.cpp": "when a worker ended, for the report",
+}
+WALL_CLOCK = re.compile(
+    r"system_clock|utc_clock|file_clock|CLOCK_REALTIME|CLOCK_TAI|\bgettimeofday\b|\btime\((nullptr|NULL|0)\)"
+    r"|\btimespec_get\b|\bftime\(")
+
 # <cerrno>, <csignal>, <sys/wait.h> and <sys/types.h> are vocabulary (numbers, macros): no touch of the outside.
 IMPURE = re.compile(
     r"#\s*include\s*<(sys/(?!wait\.h|types\.h)|unistd\.h|thread|mutex|random|fstream|filesystem|poll\.h|fcntl\.h"
@@ -102,23 +114,31 @@ def violations(root):
                 yield f"{where}: {layer}/ may not include {other}/"
             if not is_shell(rel) and IMPURE.search(line):
                 yield f"{where}: pure file touches the outside world: {line.strip()}"
+            if rel not in WALL and WALL_CLOCK.search(line):
+                yield f"{where}: reads the wall clock, which may jump: {line.strip()}"
             for pattern, allowed in HEAVY.items():
                 if target and re.match(pattern, target) and rel not in allowed:
                     yield f"{where}: heavy header {target} outside the files that may include it"
+    for rel in sorted(rel for rel in WALL if not (root / rel).exists()):
+        yield f"scripts/check_layers.py: {rel} does not exist any more"
     for prefix in SHELLS:
         if not any(p.relative_to(root).as_posix().startswith(prefix) for p in files):
             yield f"scripts/check_layers.py: shell {prefix} does not exist any more"
 
 
 def self_test():
-    """The check must be able to fail: three planted violations are found."""
+    """The check must be able to fail: planted violations are found, in a shell too."""
     with tempfile.TemporaryDirectory() as tmp:
         root = pathlib.Path(tmp)
         for layer in RANK:
             (root / layer).mkdir()
         (root / "src/pure.cpp").write_text(
             '#include "launcher/options.hpp"\nauto t = std::chrono::steady_clock::now();\n#include <CLI/CLI.hpp>\n')
-        return sum(v.startswith("src/pure.cpp") for v in violations(root)) == 3
+        (root / "src/os").mkdir()
+        (root / "src/os/shell.cpp").write_text(
+            "auto t = std::time(nullptr);\nauto u = std::chrono::system_clock::now();\n")
+        found = list(violations(root))
+        return [sum(v.startswith(f"src/{name}.cpp") for v in found) for name in ("pure", "os/shell")] == [3, 2]
 
 
 if __name__ == "__main__":
