@@ -1,6 +1,7 @@
 #include "rendezvous/setting_aside.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "rendezvous/seating.hpp"
 #include "rendezvous/stopping.hpp"
@@ -47,7 +48,9 @@ void put_aside(Turn& turn, AgentId agent, std::string const& why) {
   state.unfit.emplace(node_key(node), node.host + ": " + why);
   mark_dead(state, node);
   state.aside.emplace(agent, node);
+  auto vote = state.mandate.voters.extract(agent);  // it stays connected: its voice in the next decree counts
   drop(state, agent);
+  state.mandate.voters.insert(std::move(vote));
 }
 
 void judge_nodes(Turn& turn, Failure const& cause, bool goes_on) {
