@@ -64,10 +64,23 @@ class Filter(Fault):
         self.seconds, self.words = seconds, words
 
     def begin(self, cluster, hit):
-        cluster.wires.drop(*self.words.replace("PORT", f"port{hit}").split())
+        cluster.wires.drop(self.words.replace("PORT", f"port{hit}"))
 
     def end(self, cluster, hit):
         cluster.wires.mend()
+
+
+class Split(Fault):
+    """The hosts in `part` and the others are on two switches from now on."""
+
+    def __init__(self, part):
+        self.part = part
+
+    def begin(self, cluster, hit):
+        part = {f"port{i}" for i in self.part}
+        other = {f"port{one.index}" for one in cluster.machines} - part
+        for a, b in ((part, other), (other, part)):
+            cluster.wires.drop(f"iifname {{ {', '.join(a)} }} oifname {{ {', '.join(b)} }}")
 
 
 class Reject(Fault):

@@ -1,5 +1,5 @@
-"""Hosts as processes see them: a network namespace (support/wires.py) and in it a PID namespace with its own /proc and host
-name, whose init process keeps one cxxrun and ends with this one. Nothing stays behind."""
+"""Hosts as processes see them: a network namespace (support/wires.py) and in it a PID namespace with its own /proc and
+host name, whose init process keeps one cxxrun and ends with this one. Nothing stays behind."""
 import ctypes
 import os
 import pathlib
@@ -61,8 +61,8 @@ class Machine:
         env = {**kept, **env, "NAME": f"host{self.index}", "LOGS": str(self.logs), "FAULTS_HOST": str(self.index)}
         with open(self.logs / "init", "w") as log:  # its own complaints, of which unshare 2.38 has one at every end
             self.process = subprocess.Popen(
-                ["nsenter", f"--net={self.net.net}", "unshare", "--pid", "--uts", "--fork", "--mount-proc", "--kill-child",
-                 "sh", "-c", INIT, "host", *command], env=env, stdin=subprocess.PIPE, stderr=log,
+                ["nsenter", f"--net={self.net.net}", "unshare", "--pid", "--uts", "--fork", "--mount-proc",
+                 "--kill-child", "sh", "-c", INIT, "host", *command], env=env, stdin=subprocess.PIPE, stderr=log,
                 preexec_fn=die_with_parent)
 
     # ---- process ids, as seen from outside
@@ -116,8 +116,8 @@ class Cluster:
 
     def start(self, cxxrun, options, program, env):
         for machine in self.machines:
-            machine.start([cxxrun, "--node-rank", str(machine.index), "--rdzv-endpoint", self.endpoint, *options, *program],
-                          env)
+            own = ["--node-rank", str(machine.index), "--rdzv-endpoint", self.endpoint]
+            machine.start([cxxrun, *own, *options, *program], env)
 
     def exits(self):
         return {machine.index: machine.exit_code() for machine in self.machines if machine.exit_code() is not None}

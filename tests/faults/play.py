@@ -45,7 +45,7 @@ class Play:
             net = stack.enter_context(wires.Wires(self.row.hosts, "200mbit", ipv6=self.row.ipv6))
             self.cluster = Cluster(net, self.directory)
             stack.enter_context(self.cluster)
-            stack.callback(self.row.fault.clear)  # before the hosts end, which cannot while a process of theirs is frozen
+            stack.callback(self.row.fault.clear)  # first: a host cannot end while a process of it is frozen
             stack.callback(self.keep_texts)
             if self.row.fault.load:
                 burning = faults.burner(self.program("tests/fault_worker"))
@@ -65,9 +65,10 @@ class Play:
         return str(pathlib.Path(self.build, name).resolve())
 
     def start(self):
-        options = ["--nnodes", f"{self.row.least}:{self.row.hosts}" if self.row.least < self.row.hosts else str(self.row.hosts),
-                   "--heartbeat-timeout", f"{rules.T:g}", "--rdzv-conf", "last_call_timeout=0.3", "--restart-timeout", "1",
-                   "--kill-timeout", "3", "--log-dir", "/dev/null", "--log-level", "debug"]
+        options = ["--nnodes", f"{self.row.least}:{self.row.hosts}", "--heartbeat-timeout", f"{rules.T:g}",
+                   "--join-window", f"{rules.WINDOW:g}", "--restart-timeout", "1", "--kill-timeout", "3",
+                   "--log-dir", "/dev/null", "--log-level", "debug",
+                   *(one.replace("DIR", str(self.directory)) for one in self.row.options)]
         env = {"FAULTS_DIR": str(self.directory)}
         if self.row.fault.load:
             env["FAULTS_PEERS"] = ",".join(host.address for host in self.cluster.wires.hosts)
@@ -131,7 +132,8 @@ class Play:
             row.fault.end(self.cluster, row.hit)
         if not row.after or not all(one.newer for one in row.after):
             # That nothing happens, or all has happened, shows only when whoever could have been lost would have been.
-            self.wait(lambda: boot_now() > since + rules.T + SETTLED or not (row.after or self.unchanged()), START_GUARD)
+            shown = since + rules.T + SETTLED
+            self.wait(lambda: boot_now() > shown or not (row.after or self.unchanged()), START_GUARD)
         if row.after:
             self.await_one_of(row.after, since, row.within, {row.hit} if row.fault.immortal else ())
         elif not self.unchanged():
@@ -155,8 +157,8 @@ class Play:
             return next((one for one in outcomes if self.matches(one, self.before, besides) is not None), None)
         def hopeless():
             exits = self.cluster.exits()
-            return all(any(host in exits for host in one.hosts) or
-                       any(host in exits and exits[host] not in codes for host, codes in one.codes.items()) for one in outcomes)
+            return all(any(host in one.hosts or code not in one.codes.get(host, {code}) for host, code in exits.items())
+                       for one in outcomes)
         self.wait(lambda: found() or hopeless() or None, seconds)
         if found() is None:
             raise Wrong(f"not within {seconds:.0f} s")
@@ -182,8 +184,7 @@ class Play:
         if not self.wait(lambda: all(host in self.cluster.exits() for host in running), FINISH_GUARD):
             raise Wrong(f"did not end within {FINISH_GUARD} s")
         codes = {host: self.cluster.exits()[host] for host in running}
-        bad = {host: code for host, code in codes.items() if code and not (self.row.fault.immortal and host == self.row.hit)}
-        if bad:
+        if any(code for host, code in codes.items() if not (self.row.fault.immortal and host == self.row.hit)):
             raise Wrong(f"ended with {codes} instead of 0")
 
     def look_for_overlaps(self):

@@ -1,10 +1,11 @@
-"""The rows of the table: each fault, where it happens, and what docs/election.md and docs/membership.md say must follow."""
+"""The rows of the table: each fault, where it happens, and what must follow by docs/election.md and membership.md."""
 import dataclasses
 import signal
 
 import faults
 
 T = 5.0  # seconds of --heartbeat-timeout
+WINDOW = 0.5  # of --join-window: part of every time after a loss, for whoever was lost might come back
 FENCE = T  # F of docs/election.md: never later than T
 # Between a loss that is known and workers of the new generation that run: a busy machine, not a measure.
 SLACK = 6.0
@@ -23,7 +24,7 @@ class Outcome:
 
     def text(self):
         runs = f"runs on {names(self.hosts)}" if self.hosts else ""
-        ends = [f"{names([host])} ends {'/'.join(map(str, sorted(codes)))}" for host, codes in sorted(self.codes.items())]
+        ends = [f"{host} ends {'/'.join(map(str, sorted(codes)))}" for host, codes in sorted(self.codes.items())]
         return ", ".join(filter(None, [runs, *ends])) + (f", generation ≥ {self.least}" if self.least else "")
 
 
@@ -40,6 +41,7 @@ class Row:
     within: float = 0.0  # seconds, from the fault or from its end
     frozen: bool = False  # the agent of `hit` and its parent are frozen: its old workers may run on for a moment
     ipv6: bool = False
+    options: tuple = ()  # of cxxrun, besides those of every row
     missing: str = ""  # why it is left out here
 
 
@@ -94,18 +96,20 @@ def cuts():
             # What a member was granted last may end after L - 2 h = 3 s; nobody is lost before T.
             rule, after = ("nothing changes", ()) if seconds <= 3 else (
                 "nobody is lost; workers whose lease ran out start again on all hosts", (everybody,))
-            yield Row(f"cut-{seconds}s/{place}", faults.Cut(seconds), hit, hosts, least, rule, after=after, within=T + SLACK)
+            yield Row(f"cut-{seconds}s/{place}", faults.Cut(seconds), hit, hosts, least, rule, after=after,
+                      within=T + SLACK)
     for name, fault in (("cut-30s", lambda: faults.Cut(30)),
                         ("lost-outbound-30s", lambda: faults.Filter(30, "iifname PORT")),
                         ("lost-inbound-30s", lambda: faults.Filter(30, "oifname PORT"))):
         for place, hosts, least, hit in places():
             during, after = parted(hosts, least, hit)
             rule = f"{during[0].text()}; then {after[0].text()}" if after != during else during[0].text()
-            yield Row(f"{name}/{place}", fault(), hit, hosts, least, rule, during=during, after=after, within=2 * T + SLACK)
+            yield Row(f"{name}/{place}", fault(), hit, hosts, least, rule, during=during, after=after,
+                      within=2 * T + SLACK)
     for hosts, least in SIZES:
         everybody = Outcome(frozenset(range(hosts)), newer=False)
-        yield Row(f"lost-fifth-20s/all/{size(hosts, least)}", faults.Filter(20, "numgen random mod 100 < 20"), 0, hosts, least,
-                  f"{everybody.text()}", after=(everybody,), within=3 * T + SLACK)
+        yield Row(f"lost-fifth-20s/all/{size(hosts, least)}", faults.Filter(20, "numgen random mod 100 < 20"), 0, hosts,
+                  least, f"{everybody.text()}", after=(everybody,), within=3 * T + SLACK)
 
 
 def stops():
@@ -124,8 +128,8 @@ def stops():
             else:
                 during, after = (Outcome(rest(hosts, hit)),), (Outcome(everybody),)
             rule = "; then ".join(" or ".join(one.text() for one in some) for some in (during, after) if some)
-            yield Row(f"stop-{whom}-30s/{place}", faults.Stop(30, whom), hit, hosts, least, rule, during=during, after=after,
-                      within=2 * T + SLACK, frozen=whom == "node")
+            yield Row(f"stop-{whom}-30s/{place}", faults.Stop(30, whom), hit, hosts, least, rule, during=during,
+                      after=after, within=2 * T + SLACK, frozen=whom == "node")
     for hosts, least in SIZES:
         yield Row(f"suspend-30s/all/{size(hosts, least)}", faults.Stop(30, "all"), 0, hosts, least, "nothing changes")
 
@@ -133,8 +137,10 @@ def stops():
 def others():
     for place, hosts, least, hit in places():
         left = rest(hosts, hit)
-        ends = {host: {UNKILLABLE} for host in range(hosts)}
-        after = Outcome(left, {} if hit == 0 else {hit: {UNKILLABLE}}) if len(left) >= least else Outcome(frozenset(), ends)
+        if len(left) >= least:
+            after = Outcome(left, {} if hit == 0 else {hit: {UNKILLABLE}})
+        else:
+            after = Outcome(frozenset(), {host: {UNKILLABLE} for host in range(hosts)})
         yield Row(f"unkillable-worker/{place}", faults.Unkillable(), hit, hosts, least, after.text(), after=(after,),
                   within=T + 2 * SLACK, missing=faults.Unkillable.missing() or "")
     for how in ("tcp reset", "icmpx port-unreachable"):
@@ -142,14 +148,33 @@ def others():
             if hosts == least:
                 continue
             after = (Outcome(frozenset(range(hosts)), newer=False),)
-            yield Row(f"reject-{how.split()[0]}-15s/coordinator/{size(hosts, least)}", faults.Reject(15, how), 0, hosts, least,
-                      after[0].text(), after=after, within=3 * T + SLACK)
-    for name, fault, silent in (("kill-agent", faults.Kill("agent"), False), ("silent-host", faults.Kill("host", True), True)):
+            yield Row(f"reject-{how.split()[0]}-15s/coordinator/{size(hosts, least)}", faults.Reject(15, how), 0, hosts,
+                      least, after[0].text(), after=after, within=3 * T + SLACK)
+    for name, fault in (("kill-agent", faults.Kill("agent")), ("silent-host", faults.Kill("host", silent=True))):
         for place, hit in (("member", 2), ("coordinator", 0)):
-            after, within = lost_for_good(3, 1, hit, silent, None if silent else KILLED)
-            yield Row(f"ipv6-{name}/{place}/3-min1", fault, hit, 3, 1, after[0].text(), after=after, within=within, ipv6=True)
+            after, within = lost_for_good(3, 1, hit, fault.silent, None if fault.silent else KILLED)
+            yield Row(f"ipv6-{name}/{place}/3-min1", fault, hit, 3, 1, after[0].text(), after=after, within=within,
+                      ipv6=True)
+    yield from halves()
     for days in (1, -1):
         yield Row(f"wall-clock{days:+}d/all/3-min1", faults.ClockJump(days), 0, 3, 1, "nothing changes")
+
+
+def halves():
+    """What only shows with a part of several hosts, or with another rule for halves."""
+    for name, part, small in (("minority", {0, 1}, {0, 1}), ("majority", {0, 1, 2}, {3, 4})):
+        large = frozenset(range(5)) - small
+        after = (Outcome(large, {host: {PARTITIONED} for host in small}),)
+        yield Row(f"split/coordinator-in-{name}/5-min1", faults.Split(part), 0, 5, 1, after[0].text(), after=after,
+                  within=T + 3 * 2 * T + FENCE + SLACK)
+    either = tuple(Outcome(frozenset({host})) for host in (0, 1))
+    both = (Outcome(frozenset({0, 1})),)
+    fence = ("--fence", "DIR")
+    yield Row("fence-cut-30s/coordinator/2-min1", faults.Cut(30), 0, 2, 1, "runs on 0 or on 1; then runs on 0+1",
+              during=either, after=both, within=2 * T + SLACK, options=fence)
+    for name, options in (("fence", fence), ("quorum-none", ("--quorum", "none"))):
+        yield Row(f"{name}-silent-host/coordinator/2-min1", faults.Kill("host", silent=True), 0, 2, 1, "runs on 1",
+                  after=either[1:], within=T + FENCE + SLACK, options=options)
 
 
 def size(hosts, least):

@@ -46,7 +46,7 @@ def newest(found):
 
 
 def runs_on(found, hosts, besides=()):
-    """The generation that runs whole on exactly these hosts, or None; what lives on hosts `besides` is not looked at."""
+    """The generation that runs whole on exactly these hosts, or None; hosts in `besides` are not looked at."""
     alive = [w for w in found if w.alive and w.host not in besides]
     generations = {w.generation for w in alive}
     whole = {w.host for w in alive} == set(hosts) and all(w.world == len(alive) for w in alive)

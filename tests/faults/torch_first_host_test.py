@@ -1,5 +1,5 @@
-"""PyTorch DDP over three hosts that loses the first one, where the coordinator, the store and rank 0 were: the other two
-finish from the checkpoint. Usage: torch_first_host_test.py CXXRUN. Exit code 77: skipped, with the reason."""
+"""PyTorch DDP over three hosts that loses the first one, where coordinator, store and rank 0 were: the other two finish
+from the checkpoint. Usage: torch_first_host_test.py CXXRUN. Exit code 77: skipped, with the reason."""
 import os
 import pathlib
 import re
@@ -52,7 +52,7 @@ class FirstHost(unittest.TestCase):
     def train_and_lose_the_first(self, fault):
         env = {"PYTHON_EXEC": "/usr/bin/python3", "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1",
                "CUDA_VISIBLE_DEVICES": "", "TMPDIR": self.dir}
-        options = ["--nnodes", "2:3", "--rdzv-conf", "last_call_timeout=1", "--restart-timeout", "1", "--max-restarts", "0"]
+        options = ["--nnodes", "2:3", "--join-window", "1", "--restart-timeout", "1", "--max-restarts", "0"]
         self.cluster.start(CXXRUN, options, [str(TRAIN), "--steps", str(STEPS), "--pause-ms", "100", "--checkpoint",
                                              os.path.join(self.dir, "checkpoint.pt")], env)
         self.await_that(lambda: "step 5: " in self.said(0) or self.cluster.exits(), "three ranks train")

@@ -1,4 +1,4 @@
-"""Network namespaces joined by veth pairs: hosts on wires of a chosen speed that can be cut or lose packets. Needs root.
+"""Network namespaces joined by veth pairs: hosts on wires of a chosen speed that can be cut or lossy. Needs root.
 
 A namespace lives as long as the process that holds it, and that ends with this one: nothing stays behind."""
 import os
@@ -42,7 +42,7 @@ class Host:
 
 
 class Wires:
-    """`count` hosts on a switch, or two on one wire; `rate` in the words of tc, such as "1gbit"; `ipv6`: no IPv4 at all."""
+    """`count` hosts on a switch, or two on one wire; `rate` in the words of tc, such as "1gbit"; `ipv6`: IPv6 only."""
 
     def __init__(self, count, rate=None, switch=True, ipv6=False):
         self.hosts = [Host(f"fd77::{i + 1}" if ipv6 else f"10.77.0.{i + 1}") for i in range(count)]
@@ -81,19 +81,18 @@ class Wires:
         """The switch's end of the wire goes down, and up again: the host sees its carrier go and come back."""
         self.switch.run("ip", "link", "set", f"port{i}", "up" if up else "down")
 
-    def drop(self, *match):
-        """What the switch forwards and nft's words match is lost, such as "iifname", "port0"."""
-        self.nft(self.switch, "bridge", "forward", *match, "drop")
+    def drop(self, match):
+        """What the switch forwards and nft's words match is lost, such as "iifname port0"."""
+        self.nft(self.switch, "bridge", "forward", f"{match} drop")
 
     def reject(self, i, port, how):
-        """A firewall on host i answers whoever calls that TCP port from outside; `how`: "tcp reset", "icmpx port-unreachable"."""
-        self.nft(self.hosts[i], "inet", "input", "iifname", "eth0", "tcp", "dport", str(port), "reject", "with",
-                 *how.split())
+        """A firewall of host i refuses that TCP port to others; `how` in nft's words, such as "tcp reset"."""
+        self.nft(self.hosts[i], "inet", "input", f"iifname eth0 tcp dport {port} reject with {how}")
 
     @staticmethod
-    def nft(host, family, hook, *rule):
+    def nft(host, family, hook, rule):
         host.run("nft", f"add table {family} faults; add chain {family} faults {hook} {{ type filter hook {hook} "
-                 f"priority 0; }}; add rule {family} faults {hook} {' '.join(rule)}")
+                 f"priority 0; }}; add rule {family} faults {hook} {rule}")
 
     def mend(self):
         """Every filter is gone, everywhere."""
