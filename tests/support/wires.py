@@ -6,11 +6,11 @@ import shutil
 import subprocess
 
 
-def missing():
-    """Why there can be none here, or None."""
+def missing(*programs):
+    """Why there can be none here, or None; `programs` are needed besides."""
     if os.geteuid() != 0:
         return "needs root for network namespaces"
-    for program in ("ip", "tc", "unshare", "nsenter"):
+    for program in ("ip", "tc", "unshare", "nsenter", *programs):
         if shutil.which(program) is None:
             return f"needs the program {program}"
     probe = subprocess.run(["unshare", "--net", "ip", "link", "add", "x0", "type", "veth", "peer", "name", "x1"],
