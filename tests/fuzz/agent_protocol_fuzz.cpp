@@ -42,6 +42,8 @@ void check_message(std::string_view text) {
   check<ToAgent>(text, decode_to_agent);
   check<Hello>(text, decode_hello);
   check<HelloReply>(text, decode_hello_reply);
+  check<Beat>(text, decode_beat);
+  check<BeatAck>(text, decode_beat_ack);
 }
 
 void check_frames(std::string_view bytes) {
@@ -61,19 +63,33 @@ std::vector<std::string> fuzz_seeds() {
   WorkerExit exit;
   exit.status = ExitStatus::signalled(9);
   exit.stderr_tail = "last words";
+  Decree const decree{3, 4, 5, 1, 2, 0xfedcba9876543210U, Tie::fence};
+  Elector elector;
+  elector.decided = decree;
+  elector.rank = 2;
+  elector.prepared_rank = 1;
+  Prepare prepare;
+  prepare.generation.decree = decree;
+  prepare.generation.successors = {{0, "node1", "10.0.0.1", 4711}, {1, "node2", "fe80::1%eth0", 4712}};
   std::vector<std::string> seeds;
   for (auto const& message :
        std::vector<ToCoordinator>{Join{}, Join{{}, Terms{}}, Ack{1}, WorkerFailed{1, exit}, Succeeded{2},
-                                  Stopped{3, {exit}, {"pid 7"}}, Leaving{15}, Unfit{1, "no GPU"}}) {
+                                  Stopped{3, {exit}, {"pid 7"}}, Leaving{15}, Unfit{1, "no GPU"}, Elector{}, elector,
+                                  Vote{3, {2, 1}, {2, 1}, AcceptedDecree{{1, 0}, decree}, Millis{900}}, Vote{},
+                                  Accepted{3, {2, 1}, {3, 0}}, Gone{3, 2}}) {
     seeds.push_back(encode(message));
     seeds.push_back(wire::frame(encode(message)));
   }
-  for (auto const& message : std::vector<ToAgent>{Prepare{}, Start{1}, Stop{1, StopKind::user, "why"},
-                                                  Finished{3, "line"}, Refused{1, "x"}}) {
+  for (auto const& message :
+       std::vector<ToAgent>{Prepare{}, Start{1}, Stop{1, StopKind::user, "why"}, Finished{3, "line"}, Refused{1, "x"},
+                            prepare, VoteRequest{3, {2, 1}}, Propose{{2, 1}, decree},
+                            Decided{decree, prepare.generation.successors}, Dropped{4, "why"}}) {
     seeds.push_back(encode(message));
   }
   seeds.push_back(encode(Hello{}));
   seeds.push_back(encode(HelloReply{}));
+  seeds.push_back(encode(Beat{1, 2, 3}));
+  seeds.push_back(encode(BeatAck{1, 2, Millis{4000}, 3}));
   seeds.emplace_back("node[1-3,07],gpu[01-16]x[1-2],login");
   seeds.emplace_back("3,1(x2)");
   return seeds;

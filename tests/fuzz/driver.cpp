@@ -1,7 +1,7 @@
 // A small stand-in for libFuzzer, which g++ does not have: mutates seeds without coverage, and can be repeated.
 //
-//   NAME SEED SECONDS    runs until the time is up
-//   NAME FILE            runs one input, for instance the one a failed run left behind
+//   NAME SEED SECONDS [FOLDER]   first every file of the folder, then mutations until the time is up
+//   NAME FILE                    runs one input, for instance the one a failed run left behind
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -10,8 +10,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <random>
 #include <string>
 #include <unistd.h>
@@ -73,21 +75,49 @@ void run(std::string const& input) {
   LLVMFuzzerTestOneInput(reinterpret_cast<std::uint8_t const*>(input.data()), input.size());
 }
 
-int run_file(char const* path) {
+std::optional<std::string> contents(std::filesystem::path const& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) {
-    std::fprintf(stderr, "cannot read %s\n", path);
-    return 2;
+    std::fprintf(stderr, "cannot read %s\n", path.c_str());
+    return std::nullopt;
   }
-  run({std::istreambuf_iterator<char>(file), {}});
-  return 0;
+  return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-int run_for(std::uint64_t seed, double seconds) {
+int run_file(char const* path) {
+  auto const input = contents(path);
+  if (input) {
+    run(*input);
+  }
+  return input ? 0 : 2;
+}
+
+/// The files of the folder, in the order of their names; all of them are run.
+std::vector<std::string> run_corpus(char const* folder) {
+  std::vector<std::filesystem::path> paths;
+  for (auto const& entry : std::filesystem::directory_iterator(folder)) {
+    paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> inputs;
+  for (auto const& path : paths) {
+    if (auto input = contents(path)) {
+      run(*input);
+      inputs.push_back(*std::move(input));
+    }
+  }
+  return inputs;
+}
+
+int run_for(std::uint64_t seed, double seconds, char const* corpus) {
   constexpr std::size_t kLongest = 4096;
   constexpr std::size_t kPool = 512;
   Random random(seed);
   std::vector<std::string> pool = fuzz_seeds();
+  if (corpus != nullptr) {
+    auto const kept = run_corpus(corpus);
+    pool.insert(pool.end(), kept.begin(), kept.end());
+  }
   auto const end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   std::uint64_t runs = 0;
   while (std::chrono::steady_clock::now() < end) {
@@ -121,9 +151,9 @@ int main(int argc, char* argv[]) {
   if (argc == 2) {
     return run_file(argv[1]);
   }
-  if (argc == 3) {
-    return run_for(std::strtoull(argv[1], nullptr, 10), std::strtod(argv[2], nullptr));
+  if (argc == 3 || argc == 4) {
+    return run_for(std::strtoull(argv[1], nullptr, 10), std::strtod(argv[2], nullptr), argc == 4 ? argv[3] : nullptr);
   }
-  std::fprintf(stderr, "Usage: %s SEED SECONDS | FILE\n", argv[0]);
+  std::fprintf(stderr, "Usage: %s SEED SECONDS [FOLDER] | FILE\n", argv[0]);
   return 2;
 }

@@ -1,0 +1,141 @@
+// Fuzzes the agent's state machine: any messages, ends and times in any order, but workers end only if they run. Nobody
+// leaves while workers run, and nobody starts any beside those that do.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/agent_fsm.hpp"
+#include "src/wire/frame.hpp"
+#include "tests/fuzz/script.hpp"
+
+namespace {
+
+using namespace cxxrun;                   // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher::agent;  // NOLINT(google-build-using-namespace)
+namespace rdzv = cxxrun::rendezvous;
+using fuzz::require;
+
+class Play {
+ public:
+  explicit Play(fuzz::Script script) : script_(script) {
+    policy_.health_check = script_.flip();
+    policy_.slurm_signals_all = script_.flip();
+    now_ += Millis(1'000'000);
+  }
+
+  void run() {
+    feed(LinkUp{kFirstLink, "c1"});
+    while (!script_.over() && !left_) {
+      turn();
+    }
+  }
+
+ private:
+  void turn() {
+    LinkId const link = script_.flip() ? kFirstLink : 1 + script_.below(5);
+    switch (script_.below(16)) {
+      case 0: feed(LinkUp{link, script_.flip() ? "c1" : "c2"}); break;
+      case 1: feed(LinkDown{link, "end of file", script_.flip()}); break;
+      case 2: feed(LinkFailed{link, "why", script_.flip()}); break;
+      case 3: feed(BeatAnswered{link, fuzz::some_beat_ack(script_, hints())}); break;
+      case 4: feed(rdzv_stood_down()); break;
+      case 5:
+        if (running_) {
+          feed(WorkerEnded{*running_, fuzz::some_exit(script_)});
+        }
+        break;
+      case 6: all_end(); break;
+      case 7: feed(EndSignal{15, script_.flip()}); break;
+      case 8: feed(KillSignal{}); break;
+      case 9:
+        now_ += Millis(script_.below(200) * 50);
+        feed(Tick{});
+        break;
+      case 10:
+        if (armed_) {
+          now_ = std::max(now_, *armed_);
+          feed(Tick{});
+        }
+        break;
+      default: feed(FromLink{link, fuzz::some_to_agent(script_, hints())});
+    }
+  }
+
+  static StoodDown rdzv_stood_down() { return {"why"}; }
+
+  void all_end() {
+    if (auto const number = std::exchange(running_, std::nullopt)) {
+      std::vector<rdzv::WorkerExit> exits;
+      if (script_.flip()) {
+        exits.push_back(fuzz::some_exit(script_));
+      }
+      feed(GroupEnded{*number, std::move(exits), {}});
+    }
+  }
+
+  [[nodiscard]] fuzz::Hints hints() const {
+    std::uint64_t const number = state_.generation ? state_.generation->number : 0;
+    return {number, number, 3, {1, 0}};
+  }
+
+  void feed(Event const& event) {
+    if (left_) {
+      return;
+    }
+    Step result = step(std::move(state_), event, now_, policy_);
+    state_ = std::move(result.next);
+    require(result.actions.size() <= 64, "one event, too many actions");
+    require(result.reason.find('\n') == std::string::npos, "a line of the log is two");
+    for (auto const& action : result.actions) {
+      require(!left_, "an action after Exit");
+      std::visit([this](auto const& concrete) { check(concrete); }, action);
+    }
+  }
+
+  static void check_message(rdzv::ToCoordinator const& message) {
+    std::string const text = encode(message);
+    require(text.size() <= wire::kMaxFrame, "a message does not fit a frame");
+    require(static_cast<bool>(rdzv::decode_to_coordinator(text)), "a message does not survive");
+  }
+  void check(Tell const& action) { check_message(action.message); }
+  void check(TellLink const& action) { check_message(action.message); }
+  void check(StartWorkers const& action) { begin(action.generation.number); }
+  void check(RunCheck const& action) { begin(action.generation.number); }
+  void check(ArmTimer const& action) { armed_ = action.at; }
+  void check(Exit const& /*action*/) {
+    require(!running_, "it leaves while workers run");
+    left_ = true;
+  }
+  template <class Other>
+  void check(Other const& /*action*/) {}
+
+  void begin(std::uint64_t number) {
+    require(!running_, "workers start beside others");
+    running_ = number;
+  }
+
+  fuzz::Script script_;
+  Policy policy_;
+  State state_;
+  TimePoint now_{};
+  std::optional<TimePoint> armed_;
+  std::optional<std::uint64_t> running_;
+  bool left_ = false;
+};
+
+}  // namespace
+
+std::vector<std::string> fuzz_seeds() {
+  // A generation is prepared, started, stopped; the next one; the coordinator is lost.
+  return {std::string("\x00\x00\x01\x0b\x00\x04\x02\x00\x00\x00\x01\x04\x04\x02\x00\x00\x00\x01\x00\x05\x01\x0b\x01\x04"
+                      "\x05\x20\x01\x0b\x02\x04\x00\x01\x06\x00\x01\x0b\x00\x00\x02\x00\x00\x00\x01\x04",
+                      44),
+          std::string(64, '\x0b'), std::string(64, '\x01')};
+}
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+  Play(fuzz::Script(data, size)).run();
+  return 0;
+}
