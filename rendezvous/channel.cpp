@@ -65,7 +65,8 @@ void Channel::read() {
     if (error == boost::asio::error::would_block || error == boost::asio::error::interrupted) {
       self->read();
     } else if (error) {
-      self->fail(describe(error), error == boost::asio::error::eof);
+      bool const fin = error == boost::asio::error::eof;
+      self->fail(describe(error) + (fin && self->reader_.midway() ? " in the middle of a frame" : ""), fin);
     } else {
       self->received(std::string_view(chunk.data(), bytes));
     }

@@ -54,7 +54,10 @@ void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& stra
     auto const self = weak.lock();
     auto const late = known.lock();
     if (self && late && late->among && !error) {  // a timer that has expired cannot be recalled
-      self->forget(id);
+      late->channel->close();
+      self->lost(id,
+                 late->at == Peer::At::hello ? "no hello within 10 s" : "it said hello and did not join within 10 s",
+                 false);
     }
   });
   Channel::Handlers on;
@@ -77,9 +80,10 @@ void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& stra
   peer->channel->start(std::move(on));
 }
 
-void Peers::admit(AgentId id, RunKey run) {
+void Peers::admit(AgentId id, RunKey run, std::string host) {
   Peer& peer = *peers_.at(id);
   peer.run = run;
+  peer.host = std::move(host);
   peer.at = Peer::At::member;
   make_known(id, peer);
   members_[peer.hello.nonce] = id;

@@ -27,9 +27,11 @@ struct Peer {
   explicit Peer(boost::asio::io_context& io, Channel::Socket socket)
       : channel(std::make_shared<Channel>(std::move(socket))), deadline(io) {}
   std::shared_ptr<Channel> channel;
+  std::string from = channel->remote_address();       ///< a closed connection cannot tell any more
   std::shared_ptr<Strangers> among;                   ///< those of its listener, until it is known
   boost::asio::basic_waitable_timer<Clock> deadline;  ///< for hello and join
   Hello hello;
+  std::string host;   ///< once a member, for people
   RunKey run = 0;     ///< once a member
   AgentId other = 0;  ///< of a member its connection for beats, of that one its member; 0: none yet
   enum class At { hello, first, member, beat, will } at = At::hello;
@@ -46,7 +48,7 @@ class Peers : public std::enable_shared_from_this<Peers> {
 
   void listen(std::shared_ptr<Listener> listener);
   /// It has joined, or follows: what is sent under its nonce belongs to it.
-  void admit(AgentId id, RunKey run);
+  void admit(AgentId id, RunKey run, std::string host);
   /// The connection of an agent's beats finds its member, which is returned; 0: nobody has joined under its nonce yet.
   AgentId pair(AgentId beats);
   void send(AgentId id, std::string const& payload);

@@ -6,8 +6,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
+#include "rendezvous/complaints.hpp"
 #include "rendezvous/fence_claims.hpp"
 #include "rendezvous/peers.hpp"
+#include "src/core/text.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -41,6 +43,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   RunKey own = 0;  // the run that this agent has opened, or is on standby for
   std::shared_ptr<Peers> peers;
   FenceClaims fences{io};
+  Complaints complaints;
   bool shut = false;
 
   // ---- runs --------------------------------------------------------------------------------------------------
@@ -151,7 +154,17 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   // ---- connections -------------------------------------------------------------------------------------------
 
+  void complain(std::string_view kind, std::string line) {
+    if (auto const text = rendezvous::complain(complaints, kind, std::move(line), Clock::now()); !text.empty()) {
+      log(Level::warn, text);
+    }
+  }
+
   void lost(AgentId id, Peer const& peer, std::string how, bool fin) {
+    bool const silent = fin ? how == "end of file" : how == "connection reset";
+    if (peer.run == 0 && peer.other == 0 && !silent) {  // whoever only looks whether we listen is worth no line
+      complain(how.starts_with("protocol error") ? "frame" : "end", "a stranger from " + peer.from + ": " + how);
+    }
     if (peer.at == Peer::At::beat && fin) {
       feed(peers->run_of(peer.other), BeatsEnded{peer.other});
     }
@@ -162,7 +175,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     switch (peer.at) {
       case Peer::At::hello: hello(id, peer, payload); break;
       case Peer::At::first: first(id, peer, payload); break;
-      case Peer::At::member: message(id, peer.run, payload); break;
+      case Peer::At::member: message(id, peer.run, peer.host, payload); break;
       case Peer::At::beat: beat(id, peer, payload); break;
       case Peer::At::will: bury(id, peer, payload); break;
     }
@@ -171,8 +184,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void beat(AgentId id, Peer const& peer, std::string const& payload) {
     auto const decoded = decode_beat(payload);
     if (!decoded) {
-      log(Level::error,
-          "beat from " + peer.channel->remote_address() + " not understood: " + decoded.error().message());
+      complain("beat", "a beat from " + peer.from + " was not understood: " + decoded.error().message());
       peers->forget(id);
     } else if (AgentId const member = peers->pair(id); member != 0) {  // else its agent has not joined yet
       feed(peers->run_of(member), Beaten{member, *decoded});
@@ -182,7 +194,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void hello(AgentId id, Peer& peer, std::string const& payload) {
     auto decoded = decode_hello(payload);
     if (!decoded) {
-      log(Level::warn, "a stranger called from " + peer.channel->remote_address() + ": " + decoded.error().message());
+      complain("hello", "a stranger from " + peer.from + ": " + decoded.error().message());
       peers->forget(id);
       return;
     }
@@ -191,6 +203,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     peer.hello.run_id = reply.run_id;
     peer.channel->send(encode(reply));
     if (reply.why != HelloReply::Why::accepted) {
+      complain(reply.why == HelloReply::Why::other_version ? "version" : "run",
+               "refused a caller from " + peer.from + ": " + reply.refused);
       peers->forget(id);
       return;
     }
@@ -208,8 +222,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     auto* const join = decoded ? std::get_if<Join>(&*decoded) : nullptr;
     bool const follows = peer.hello.asks == Hello::Asks::follow;
     if (follows ? elector == nullptr : join == nullptr) {
-      log(Level::warn, "a caller from " + peer.channel->remote_address() + " did not " +
-                           (follows ? "say what it knows: " : "join: ") +
+      complain("join", "a caller from " + peer.from + " did not " + (follows ? "say what it knows: " : "join: ") +
                            (decoded ? "another message came" : decoded.error().message()));
       peers->forget(id);
       return;
@@ -231,7 +244,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       return;
     }
     RunKey const run = belongs != nullptr ? belongs->run : open_run(peer.hello.run_id, *join->terms);
-    peers->admit(id, run);
+    peers->admit(id, run, node.host);
     feed(run, follows ? Event(Followed{id, std::move(*elector)}) : Event(Joined{id, std::move(node)}));
   }
 
@@ -239,21 +252,21 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void bury(AgentId id, Peer& peer, std::string const& payload) {
     auto const decoded = decode_to_coordinator(payload);
     auto const* const gone = decoded ? std::get_if<Gone>(&*decoded) : nullptr;
-    auto const from = peer.channel->remote_address();
     Place const where = place(table, peer.hello);
+    auto const from = peer.from;
     peers->forget(id);
     if (gone == nullptr) {
-      log(Level::warn, "a last word from " + from + " was not understood" +
+      complain("will", "a last word from " + from + " was not understood" +
                            (decoded ? std::string() : ": " + decoded.error().message()));
     } else if (auto const* belongs = std::get_if<Belongs>(&where)) {
       feed(belongs->run, Buried{*gone});
     }
   }
 
-  void message(AgentId id, RunKey run, std::string const& payload) {
+  void message(AgentId id, RunKey run, std::string const& host, std::string const& payload) {
     auto decoded = decode_to_coordinator(payload);
     if (!decoded) {
-      log(Level::error, "message from an agent not understood: " + decoded.error().message());
+      log(Level::error, "message from " + printable(host) + " not understood: " + decoded.error().message());
       peers->forget(id);
       feed(run, Lost{id, "protocol error"});
       return;
@@ -263,7 +276,11 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
           using Message = std::decay_t<decltype(concrete)>;
           if constexpr (std::is_same_v<Message, Elector>) {
             feed(run, Followed{id, std::move(concrete)});
-          } else if constexpr (!std::is_same_v<Message, Join> && !std::is_same_v<Message, Gone>) {
+          } else if constexpr (std::is_same_v<Message, Join> || std::is_same_v<Message, Gone>) {
+            complain("again",
+                     "ignored: " + std::string(std::is_same_v<Message, Join> ? "a second join" : "a last word") +
+                         " from " + printable(host));
+          } else {
             feed(run, Said{id, std::move(concrete)});
           }
         },

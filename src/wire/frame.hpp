@@ -26,6 +26,8 @@ class FrameReader {
   /// The next complete payload, nothing when more bytes are needed, or Errc::protocol when the announced length is
   /// beyond the limit (the reader is useless afterwards).
   Result<std::optional<std::string>> next();
+  /// Whether a part of a frame is there, once `next` has given nothing.
+  [[nodiscard]] bool midway() const { return buffer_.size() > start_; }
 
  private:
   std::string buffer_;

@@ -143,8 +143,8 @@ class Kinds(Strangers):
 
     # what is sent, and what the log says of it
     FIRST = (
-        (b"GET / HTTP/1.1\r\n\r\n", r"a stranger from 127\.0\.0\.1: frame of 1195725856 bytes announced; at most \d+"),
-        (struct.pack(">I", 0xFFFFFFFF), r"a stranger from 127\.0\.0\.1: frame of 4294967295 bytes announced"),
+        (b"GET / HTTP/1.1\r\n\r\n", r"a stranger from 127\.0\.0\.1: protocol error: frame of 1195725856 bytes announced; at most \d+"),
+        (struct.pack(">I", 0xFFFFFFFF), r"a stranger from 127\.0\.0\.1: protocol error: frame of 4294967295 bytes announced"),
         (frame(b"not json"), r"a stranger from 127\.0\.0\.1: message is not JSON"),
         (frame({"type": "ack", "generation": 1}), r"a stranger from 127\.0\.0\.1: message lacks hello"),
         (frame([]), r"a stranger from 127\.0\.0\.1: message lacks an object"),
@@ -161,7 +161,7 @@ class Kinds(Strangers):
             caller.send(frame(hello())[:20])
             caller.socket.shutdown(socket.SHUT_WR)
             self.assertIsNone(caller.hear())
-            self.await_line(agents, r"a stranger from 127\.0\.0\.1: it ended in the middle of a frame")
+            self.await_line(agents, r"a stranger from 127\.0\.0\.1: end of file in the middle of a frame")
         with self.subTest("another version"), Caller(self.port) as caller:
             caller.send(hello(version=VERSION - 1))
             reply = caller.hear()
@@ -200,7 +200,7 @@ class Kinds(Strangers):
             spare.send(hello(), join())
             self.assertEqual(spare.hear()["answer"], "accepted")
             spare.send({"type": "stopped", "generation": 7, "exits": [], "unkillable": []})
-            self.await_line(agents, "ignored: message of generation 7 during generation 1 from stranger")
+            self.await_line(agents, "ignored: message of generation 7 during generation 1")
             spare.send(join("twice"))
             self.await_line(agents, "ignored: a second join from stranger")
             for message in ({"type": "succeeded", "generation": 1}, {"type": "ack", "generation": 1, "echo": 0,
@@ -218,7 +218,7 @@ class Kinds(Strangers):
             self.assertEqual(caller.hear()["answer"], "accepted")
             caller.send({"type": "ack", "generation": 1})
             self.assertIsNone(caller.hear())
-        self.await_line(agents, "beat from 127.0.0.1 not understood: beat is no array")
+        self.await_line(agents, "a beat from 127.0.0.1 was not understood: beat is no array")
         self.finish(agents)
 
 
