@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -335,10 +336,14 @@ Result<Hello> decode_hello(std::string_view text) {
     fields.read("nonce", hello.nonce);
     fields.read("purpose", purpose);
     fields.read("asks", asks);
-    hello.purpose = Hello::Purpose::agent;
-    for (auto const each : {Hello::Purpose::beat, Hello::Purpose::will}) {
-      hello.purpose = purpose == name_of(each) ? each : hello.purpose;
+    constexpr std::array kPurposes{Hello::Purpose::agent, Hello::Purpose::beat, Hello::Purpose::will};
+    auto const* const meant =
+        std::find_if(kPurposes.begin(), kPurposes.end(), [&](auto const each) { return purpose == name_of(each); });
+    if (meant == kPurposes.end()) {
+      fields.complain("purpose");
+      return;
     }
+    hello.purpose = *meant;
     using Asks = Hello::Asks;
     for (Asks const each : {Asks::meet, Asks::open, Asks::reopen, Asks::enter, Asks::follow}) {
       if (asks == name_of(each)) {
