@@ -23,6 +23,11 @@ bool workers_may_run(Phase phase) {
   return phase == Phase::running || phase == Phase::stopping;
 }
 
+bool has_store(Phase phase) {
+  return phase == Phase::opening || phase == Phase::preparing || phase == Phase::proposing || phase == Phase::gated ||
+         workers_may_run(phase);
+}
+
 std::optional<TimePoint> authority(Turn& turn, Count count) {
   Mandate& mandate = turn.state.mandate;
   auto const terms = lease_terms(turn.policy.heartbeat_timeout);
@@ -161,8 +166,8 @@ void authority_tick(Turn& turn) {
 
 void stand_down(Turn& turn, std::string const& why) {
   State& state = turn.state;
-  if (state.phase == Phase::opening || state.phase == Phase::preparing || state.phase == Phase::proposing ||
-      state.phase == Phase::gated || workers_may_run(state.phase)) {
+  bool const ours = !(state.mandate.taking_over() && (state.phase == Phase::stopping || state.mandate.adopted));
+  if (ours && has_store(state.phase)) {
     turn.act(CloseStore{state.number});
   }
   std::set<AgentId> connected;

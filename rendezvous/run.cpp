@@ -7,7 +7,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
-#include "rendezvous/silence_watch.hpp"
 #include "src/core/text.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
@@ -36,8 +35,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
         stores(store_server),
         config(std::move(conf)),
         handlers(std::move(h)),
-        timer(context),
-        watch(context, {config.policy.heartbeat_timeout}, [this](PeerId agent) { silent(agent); }) {
+        timer(context) {
     state.number = config.number;
     state.restarts = config.restarts;
     state.phase = config.standby ? Phase::standby : Phase::forming;
@@ -49,25 +47,11 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
   RunHandlers handlers;
   State state;
   boost::asio::basic_waitable_timer<Clock> timer;
-  SilenceWatch watch;
   std::deque<Event> inbox;
   bool stepping = false;
   bool over = false;
 
-  void silent(AgentId agent) {
-    handlers.hang_up(agent);
-    feed(Lost{agent, "silent for " + seconds_text(config.policy.heartbeat_timeout)});
-  }
-
   void feed(Event event) {
-    if (auto const* const lost = std::get_if<Lost>(&event)) {
-      watch.forget(lost->agent);
-    } else if (auto const* const ended = std::get_if<BeatsEnded>(&event)) {
-      watch.forget(ended->agent);
-    } else if (auto const* const beaten = std::get_if<Beaten>(&event)) {
-      watch.heard(beaten->agent);
-      handlers.tell_beat(beaten->agent, {beaten->beat.sent, 0, Millis{0}, 0});
-    }
     inbox.push_back(std::move(event));
     if (stepping) {
       return;
@@ -91,10 +75,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
   }
 
   void perform(Tell const& action) { handlers.tell(action.agent, action.message); }
-  void perform(HangUp const& action) {
-    watch.forget(action.agent);
-    handlers.hang_up(action.agent);
-  }
+  void perform(HangUp const& action) { handlers.hang_up(action.agent); }
 
   void perform(TellBeat const& action) { handlers.tell_beat(action.agent, action.ack); }
   void perform(ClaimFence const& action) { handlers.claim_fence(state.mandate.decided.members, action.value); }

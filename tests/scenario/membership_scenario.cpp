@@ -1,5 +1,6 @@
 // Plays the transcripts in tests/scenario/membership against the real membership core.
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,10 +59,113 @@ class Player {
     if (verb == "store-failed") {
       return feed(StoreFailed{number(words), "cannot listen on port 29500"});
     }
-    return feed(Said{ids_.at(words[1]), message(words)});
+    return verb == "elector" || kElection.contains(verb) ? election(words) : feed(Said{agent(words), message(words)});
   }
 
  private:
+  static inline std::set<std::string> const kElection{"standby", "stand",       "withdraw", "elector",
+                                                      "beat",    "beats-ended", "gone",     "fenced"};
+
+  AgentId agent(Words const& words) { return ids_.at(words[1]); }
+
+  AgentId named(std::string const& name) {
+    AgentId const id = ++last_id_;
+    ids_[name] = id;
+    names_[id] = name;
+    return id;
+  }
+
+  static std::uint64_t count(Words const& words, std::string const& key, std::string const& otherwise) {
+    return std::stoull(value(words, key, otherwise));
+  }
+
+  /// "2.1": round 2 of rank 1.
+  static Ballot ballot(std::string const& text) {
+    return {static_cast<std::uint32_t>(std::stoul(text)),
+            static_cast<std::uint32_t>(std::stoul(text.substr(text.find('.') + 1)))};
+  }
+
+  /// decided=7 size=3 and what else is not as at the start: the decree that the words describe.
+  [[nodiscard]] Decree decree(Words const& words, std::string const& key) const {
+    Decree decree;
+    decree.number = count(words, key, "1");
+    decree.after = count(words, "after", std::to_string(decree.number - 1));
+    decree.size = static_cast<std::uint32_t>(count(words, "size", "3"));
+    decree.coordinator = static_cast<std::uint32_t>(count(words, "coordinator", "0"));
+    decree.restarts = static_cast<std::uint32_t>(count(words, "restarts", "0"));
+    decree.tie = policy_.tie;
+    return decree;
+  }
+
+  /// "accepted=8@2.1": that decree, accepted in that round; the size is accepted-size.
+  [[nodiscard]] std::optional<AcceptedDecree> accepted(Words const& words, std::string const& key) const {
+    auto const text = value(words, key, "");
+    if (text.empty()) {
+      return std::nullopt;
+    }
+    if (text == "ours") {
+      return AcceptedDecree{state_.mandate.ballot, state_.mandate.proposal.value_or(Decree{})};
+    }
+    AcceptedDecree held{ballot(text.substr(text.find('@') + 1)), {}};
+    held.decree.number = std::stoull(text);
+    held.decree.after = state_.mandate.decided.number;
+    held.decree.size = static_cast<std::uint32_t>(count(words, "accepted-size", "2"));
+    held.decree.tie = policy_.tie;
+    return held;
+  }
+
+  Lines election(Words const& words) {
+    std::string const& verb = words[0];
+    if (verb == "standby") {
+      state_.phase = Phase::standby;
+      return {};
+    }
+    if (verb == "stand") {
+      Stand stand{decree(words, "decided"), ballot(value(words, "ballot", "2.1")), count(words, "seen", "1"), 0, {}};
+      for (std::uint32_t rank = 0; rank < stand.decided.size; ++rank) {
+        stand.hosts.push_back("host" + std::to_string(rank));
+      }
+      stand.pair = has(words, "pair") || has(words, "peer-dead");
+      stand.peer_dead = has(words, "peer-dead");
+      return feed(stand);
+    }
+    if (verb == "withdraw") {
+      return feed(Withdraw{"follows another"});
+    }
+    if (verb == "elector") {
+      return elector(words);
+    }
+    if (verb == "beat") {  // echo=2.5: the coordinator's send time in seconds; as a rule it has seen the newest
+      auto const own = std::chrono::duration_cast<std::chrono::microseconds>(now_.time_since_epoch()).count();
+      auto const echo = value(words, "echo", "");
+      return feed(Beaten{agent(words), {own, echo.empty() ? own : static_cast<OwnTime>(std::stod(echo) * 1e6), 0}});
+    }
+    if (verb == "beats-ended") {
+      return feed(BeatsEnded{agent(words)});
+    }
+    if (verb == "gone") {  // generation and group rank
+      return feed(Buried{{std::stoull(words[1]), static_cast<std::uint32_t>(std::stoul(words[2]))}});
+    }
+    return feed(Fenced{state_.mandate.decided.number, accepted(words, "holds"), "no such directory"});
+  }
+
+  Lines elector(Words const& words) {
+    AgentId const id = has(words, "again") ? agent(words) : named(words[1]);
+    Elector elector;
+    elector.node = node(words);
+    elector.decided = decree(words, "decided");
+    if (auto const rank = value(words, "rank", ""); !rank.empty()) {
+      elector.rank = static_cast<std::uint32_t>(std::stoul(rank));
+    }
+    if (auto const rank = value(words, "prepared-rank", ""); !rank.empty()) {
+      elector.prepared_rank = static_cast<std::uint32_t>(std::stoul(rank));
+      elector.prepared = count(words, "prepared", "2");
+    }
+    elector.seen = count(words, "seen", "1");
+    elector.workers = has(words, "workers");
+    return feed(Followed{id, elector});
+  }
+
   Lines set_policy(Words const& words) {
     policy_.min_nodes = static_cast<std::uint32_t>(std::stoul(value(words, "min", "1")));
     policy_.max_nodes = static_cast<std::uint32_t>(std::stoul(value(words, "max", "1")));
@@ -70,6 +174,8 @@ class Player {
     policy_.restart_window = Millis{std::stoi(value(words, "restart-window", "0")) * 1000};
     policy_.scale_out_now = value(words, "scale-out", "now") == "now";
     policy_.join_window = policy_.rejoin_window = Millis{std::stoi(value(words, "window", "5")) * 1000};
+    auto const tie = value(words, "tie", "rank");
+    policy_.tie = tie == "rank" ? Tie::rank : tie == "fence" ? Tie::fence : Tie::none;
     policy_.ends_when_empty = has(words, "unhosted");
     if (auto const expected = value(words, "expected", ""); !expected.empty()) {
       policy_.expected_nodes = static_cast<std::uint32_t>(std::stoul(expected));
@@ -77,10 +183,10 @@ class Player {
     return {};
   }
 
-  Lines join(Words const& words) {
+  static NodeInfo node(Words const& words) {
     NodeInfo node;
     node.host = value(words, "host", words[1]);
-    node.incarnation = words[1];
+    node.incarnation = value(words, "is", words[1]);  // "is=": the agent of that name, on another connection
     node.slots = static_cast<std::uint32_t>(std::stoul(value(words, "slots", "1")));
     node.role = value(words, "role", "default");
     node.hosts = has(words, "hosts");
@@ -88,11 +194,10 @@ class Player {
     if (auto const index = value(words, "index", ""); !index.empty()) {
       node.node_index = static_cast<std::uint32_t>(std::stoul(index));
     }
-    AgentId const id = ++last_id_;
-    ids_[words[1]] = id;
-    names_[id] = words[1];
-    return feed(Joined{id, node});
+    return node;
   }
+
+  Lines join(Words const& words) { return feed(Joined{named(words[1]), node(words)}); }
 
   std::uint64_t number(Words const& words) { return std::stoull(value(words, "gen", std::to_string(state_.number))); }
 
@@ -115,8 +220,18 @@ class Player {
   }
 
   decltype(Said::message) message(Words const& words) {
-    if (words[0] == "ack") {
-      return Ack{number(words)};
+    if (words[0] == "ack") {  // as a rule it says when the generation was sent, as the real one does
+      return Ack{number(words), has(words, "mute") ? 0 : prepared_at_, 1};
+    }
+    if (words[0] == "vote") {
+      Vote vote{state_.mandate.decided.number, state_.mandate.ballot, state_.mandate.ballot,
+                accepted(words, "accepted"), Millis{static_cast<int>(std::stod(value(words, "silent", "0")) * 1000)}};
+      vote.promised = ballot(value(words, "promised", text(vote.promised)));
+      return vote;
+    }
+    if (words[0] == "accepted") {
+      Ballot const asked = state_.mandate.ballot;
+      return Accepted{state_.mandate.decided.number, asked, ballot(value(words, "promised", text(asked)))};
     }
     if (words[0] == "succeeded") {
       return Succeeded{number(words)};
@@ -160,6 +275,9 @@ class Player {
   }
 
   void show(Lines& lines, Tell const& action) {
+    if (auto const* const prepare = std::get_if<Prepare>(&action.message)) {
+      prepared_at_ = prepare->sent;
+    }
     lines.push_back("tell " + names_.at(action.agent) + ": " +
                     std::visit([&](auto const& concrete) { return text(concrete); }, action.message));
   }
@@ -171,7 +289,10 @@ class Player {
            ", role ranks from " + std::to_string(g.role_base) + " of " + std::to_string(g.role_size) + ", master " +
            g.master_addr + ":" + std::to_string(g.master_port) + ", restarts " + std::to_string(g.restarts);
   }
-  static std::string text(rendezvous::Start const& m) { return "start " + std::to_string(m.number); }
+  static std::string text(rendezvous::Start const& m) {
+    return "start " + std::to_string(m.number) +
+           (m.left > Millis{0} ? ", left " + std::to_string(m.left.count()) + " ms" : "");
+  }
   static std::string text(Stop const& m) {
     static char const* const kKinds[] = {"failure", "resize", "user"};
     return "stop " + std::to_string(m.number) + " " + kKinds[static_cast<int>(m.kind)] + " (" + m.why + ")";
@@ -232,6 +353,7 @@ class Player {
   Policy policy_;
   State state_;
   TimePoint now_{};
+  OwnTime prepared_at_ = 0;  ///< send time of the newest generation
   AgentId last_id_ = 0;
   std::map<std::string, AgentId> ids_;
   std::map<AgentId, std::string> names_;

@@ -1,0 +1,307 @@
+// The coordinator's side of an election: what holds in every phase, whatever comes next. The stories are in
+// tests/scenario/membership.
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "rendezvous/membership.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;              // NOLINT(google-build-using-namespace)
+using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr OwnTime kStart = 100'000'000;  // microseconds
+constexpr Phase kPhases[] = {Phase::standby,   Phase::electing,  Phase::forming, Phase::opening,
+                             Phase::preparing, Phase::proposing, Phase::gated,   Phase::running,
+                             Phase::stopping,  Phase::finished,  Phase::deposed};
+
+NodeInfo node(std::string host, std::optional<std::uint32_t> index = {}, bool hosts = false) {
+  NodeInfo info;
+  info.host = host;
+  info.incarnation = std::move(host);
+  info.node_index = index;
+  info.hosts = hosts;
+  return info;
+}
+
+Decree decree(std::uint64_t number, std::uint32_t size, Tie tie = Tie::rank) {
+  Decree value;
+  value.number = number;
+  value.after = number - 1;
+  value.size = size;
+  value.tie = tie;
+  return value;
+}
+
+Elector elector(std::string host, std::uint32_t rank, bool hosts = false) {
+  Elector value;
+  value.node = node(std::move(host), rank, hosts);
+  value.decided = decree(1, 2);
+  value.rank = rank;
+  value.seen = 1;
+  value.workers = true;
+  return value;
+}
+
+template <class Wanted>
+std::size_t count(std::vector<Action> const& actions) {
+  return static_cast<std::size_t>(
+      std::count_if(actions.begin(), actions.end(), [](auto const& a) { return std::holds_alternative<Wanted>(a); }));
+}
+
+template <class Wanted>
+std::size_t told(std::vector<Action> const& actions) {
+  return static_cast<std::size_t>(std::count_if(actions.begin(), actions.end(), [](auto const& action) {
+    auto const* const tell = std::get_if<Tell>(&action);
+    return tell != nullptr && std::holds_alternative<Wanted>(tell->message);
+  }));
+}
+
+struct Driver {
+  Policy policy;
+  State state;
+  TimePoint now{std::chrono::microseconds{kStart}};
+
+  Driver() { policy.max_nodes = 2; }
+  Step feed(Event const& event) {
+    Step result = step(std::move(state), event, now, policy);
+    state = result.next;
+    return result;
+  }
+  OwnTime time() const { return std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count(); }
+  void ack_all() {
+    feed(StoreOpened{state.number, 1, 1});
+    for (AgentId agent = 1; agent <= 2; ++agent) {
+      feed(Said{agent, Ack{state.number, time(), 1}});
+    }
+  }
+  void run() {
+    feed(Opened{});
+    feed(Joined{1, node("a", 0, true)});
+    feed(Joined{2, node("b", 1)});
+    ack_all();
+  }
+  void beat_all() {
+    for (AgentId agent = 1; agent <= 2; ++agent) {
+      feed(Beaten{agent, {time(), time(), 1}});
+    }
+  }
+  void restart() {
+    WorkerExit bad;
+    bad.status = ExitStatus::exited(1);
+    feed(Said{2, WorkerFailed{1, bad}});
+    feed(Said{2, Stopped{1, {bad}, {}}});
+    feed(Said{1, Stopped{1, {}, {}}});
+  }
+  /// A coordinator by appointment in each phase; one that stands by or for election in the first two.
+  void reach(Phase phase) {
+    if (phase == Phase::standby || phase == Phase::electing) {
+      state.phase = Phase::standby;
+      feed(Followed{1, elector("a", 0)});
+      if (phase == Phase::electing) {
+        feed(Stand{decree(1, 2), {2, 1}, 1, 0, {"a", "b"}, false, false});
+      }
+      return;
+    }
+    run();
+    beat_all();
+    switch (phase) {
+      case Phase::forming:
+        feed(Lost{2, "reset"});
+        feed(Said{1, Stopped{1, {}, {}}});
+        break;
+      case Phase::opening: restart(); break;
+      case Phase::preparing:
+        restart();
+        feed(StoreOpened{2, 1, 1});
+        break;
+      case Phase::proposing:
+        restart();
+        ack_all();
+        break;
+      case Phase::gated:
+        restart();
+        ack_all();
+        state.mandate.unproven[Held{1, 7}] = now + 5s;
+        feed(Said{1, Accepted{1, {1, 0}, {1, 0}}});
+        feed(Said{2, Accepted{1, {1, 0}, {1, 0}}});
+        break;
+      case Phase::stopping: feed(Lost{2, "reset"}); break;
+      case Phase::finished:
+        feed(Said{1, Succeeded{1}});
+        feed(Said{2, Succeeded{1}});
+        break;
+      case Phase::deposed: feed(Said{1, Accepted{1, {1, 0}, {2, 1}}}); break;
+      default: break;
+    }
+  }
+};
+
+std::vector<Event> every_event() {
+  WorkerExit bad;
+  bad.status = ExitStatus::exited(1);
+  auto later = elector("z", 1);
+  later.decided = decree(9, 2);
+  auto spare = elector("s", 3);
+  spare.rank.reset();
+  AcceptedDecree const held{{1, 0}, decree(2, 2)};
+  std::vector<Event> events{Opened{},
+                            Joined{7, node("late")},
+                            Joined{8, node("b", 1)},
+                            Lost{1, "reset"},
+                            Lost{2, "reset"},
+                            Lost{99, "reset"},
+                            StoreOpened{1, 1, 1},
+                            StoreOpened{2, 1, 1},
+                            StoreFailed{2, "why"},
+                            Said{1, WorkerFailed{1, bad}},
+                            Said{2, Leaving{15}},
+                            Quit{15},
+                            Tick{},
+                            Stand{decree(1, 2), {2, 1}, 1, 0, {}, false, false},
+                            Stand{decree(1, 2), {3, 1}, 1, 0, {}, true, true},
+                            Withdraw{"why"},
+                            Followed{3, elector("b", 1, true)},
+                            Followed{4, elector("a", 0)},
+                            Followed{5, later},
+                            Followed{6, spare},
+                            BeatsEnded{1},
+                            Buried{{1, 0}},
+                            Buried{{1, 1}},
+                            Buried{{7, 7}},
+                            Fenced{1, held, ""},
+                            Fenced{1, {}, "why"}};
+  for (AgentId const agent : {AgentId{1}, AgentId{2}, AgentId{3}, AgentId{99}}) {
+    events.emplace_back(Said{agent, Ack{2, kStart, 1}});
+    events.emplace_back(Said{agent, Unfit{2, "why"}});
+    events.emplace_back(Said{agent, Succeeded{1}});
+    events.emplace_back(Said{agent, Stopped{1, {}, {}}});
+    events.emplace_back(Said{agent, Vote{1, {2, 1}, {2, 1}, {}, 1s}});
+    events.emplace_back(Said{agent, Vote{1, {2, 1}, {2, 1}, held, 1s}});
+    events.emplace_back(Said{agent, Vote{1, {2, 1}, {4, 0}, {}, 1s}});
+    events.emplace_back(Said{agent, Accepted{1, {1, 0}, {1, 0}}});
+    events.emplace_back(Said{agent, Accepted{1, {1, 0}, {2, 1}}});
+    events.emplace_back(Beaten{agent, {kStart, kStart, 1}});
+    events.emplace_back(Beaten{agent, {kStart, kStart * 2, 1}});  // a time that is still to come
+  }
+  return events;
+}
+
+/// What must hold after every step, whatever it was.
+void check(Driver const& driver, Step const& result, Phase before) {
+  State const& state = driver.state;
+  REQUIRE((state.phase == Phase::finished) == state.verdict.has_value());
+  REQUIRE(state.awaited <= state.seats.size());
+  REQUIRE(state.restarts <= driver.policy.max_restarts);
+  bool const deposed_now = state.phase == Phase::deposed && before != Phase::deposed;
+  REQUIRE(count<StoodDown>(result.actions) == (deposed_now ? 1U : 0U));
+  if (before == Phase::deposed) {
+    REQUIRE(result.actions.empty());
+  }
+  if (told<rendezvous::Start>(result.actions) > 0) {
+    REQUIRE(before != Phase::running);
+    REQUIRE(state.mandate.unproven.empty());
+    REQUIRE(state.mandate.decided.number == state.number);
+  }
+  for (auto const& action : result.actions) {
+    if (auto const* const beat = std::get_if<TellBeat>(&action); beat != nullptr && beat->ack.left > 0ms) {
+      REQUIRE((before == Phase::running || before == Phase::stopping));
+      REQUIRE(beat->ack.left <= 4s);
+      REQUIRE(beat->ack.number == state.number);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("election: every pair of events in every phase keeps the books, and the deposed stay silent", "[unit]") {
+  auto const events = every_event();
+  for (Phase const phase : kPhases) {
+    Driver reached;
+    reached.reach(phase);
+    REQUIRE(reached.state.phase == phase);
+    for (auto const& first : events) {
+      for (auto const& second : events) {
+        Driver driver = reached;
+        for (auto const* const event : {&first, &second}) {
+          driver.now += 700ms;
+          Phase const before = driver.state.phase;
+          auto const result = driver.feed(*event);
+          check(driver, result, before);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("election: a beat that echoes a time to come brings no authority", "[unit]") {
+  Driver driver;
+  driver.run();
+  driver.now += 5s;
+  driver.feed(Beaten{2, {1, driver.time() + 1, 1}});
+  auto const result = driver.feed(Beaten{1, {1, driver.time() + 60'000'000, 1}});
+  CHECK(std::get<TellBeat>(result.actions.front()).ack.left == 0ms);
+}
+
+TEST_CASE("election: a decree names its members in the order of their ranks", "[unit]") {
+  Driver one;
+  one.run();
+  Driver other;
+  other.feed(Opened{});
+  other.feed(Joined{1, node("b", 0, true)});
+  other.feed(Joined{2, node("a", 1)});
+  other.ack_all();
+  CHECK(one.state.mandate.decided.number == 1);
+  CHECK(one.state.mandate.decided.size == 2);
+  CHECK(one.state.mandate.decided.coordinator == 0);
+  CHECK(one.state.mandate.decided.members != 0);
+  CHECK(one.state.mandate.decided.members != other.state.mandate.decided.members);
+}
+
+TEST_CASE("election: the beats of 10,000 members are cheap", "[unit]") {
+  Driver driver;
+  constexpr std::uint32_t kMany = 10'000;
+  driver.policy.max_nodes = kMany;
+  driver.feed(Opened{});
+  auto const feed = [&](Event const& event) {  // without the copy that other tests make
+    Step result = step(std::move(driver.state), event, driver.now, driver.policy);
+    driver.state = std::move(result.next);
+    return result.actions.size();
+  };
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    feed(Joined{i + 1, node("n" + std::to_string(i), i, i == 0)});
+  }
+  feed(StoreOpened{1, 1, 1});
+  for (std::uint32_t i = 0; i < kMany; ++i) {
+    feed(Said{i + 1, Ack{1, driver.time(), 1}});
+  }
+  REQUIRE(driver.state.phase == Phase::running);
+  std::size_t actions = 0;
+  for (std::uint32_t round = 0; round < 10; ++round) {
+    for (std::uint32_t i = 0; i < kMany; ++i) {
+      driver.now += 50us;
+      actions += feed(Beaten{i + 1, {driver.time(), driver.time() - 1000, 1}});
+    }
+  }
+  CHECK(actions < 10 * kMany + 10);
+  CHECK(driver.state.mandate.counted_at);
+}
+
+TEST_CASE("election: numbers go on above the highest that any elector has heard of", "[unit]") {
+  Driver driver;
+  driver.state.phase = Phase::standby;
+  auto first = elector("a", 0, true);
+  first.seen = 41;
+  first.workers = false;
+  driver.feed(Followed{1, first});
+  driver.feed(Stand{decree(1, 2), {2, 0}, 7, 0, {"a", "b"}, false, false});
+  driver.feed(Said{1, Vote{1, {2, 0}, {2, 0}, {}, 1s}});
+  driver.now += 6s;
+  auto const result = driver.feed(Tick{});
+  CHECK(driver.state.phase == Phase::opening);
+  CHECK(driver.state.number == 42);
+  CHECK(driver.state.restarts == 0);
+}
