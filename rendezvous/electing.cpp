@@ -145,8 +145,9 @@ void follow_active(Turn& turn, Followed const& event) {
   if (state.present.contains(event.agent)) {
     return;
   }
-  if (state.phase == Phase::finished) {
-    refuse(turn, event.agent, "the job is over");
+  if (state.phase == Phase::finished) {  // it has missed the verdict
+    turn.act(Tell{event.agent, Finished{state.verdict->exit_code, state.verdict->summary}});
+    turn.act(HangUp{event.agent});
     return;
   }
   if (elector.decided.number > mandate.decided.number) {

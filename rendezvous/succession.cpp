@@ -31,6 +31,11 @@ bool seat_elector(State& state, AgentId agent, std::uint32_t rank) {
   return elector.workers;
 }
 
+/// It hears of nothing else until the next generation is formed: its search for a coordinator is over.
+void follow_us(Turn& turn, AgentId agent) {
+  turn.act(Tell{agent, Decided{turn.state.mandate.decided, {}}});
+}
+
 /// Seats of the generation taken over, all of them missing; when their workers are dead for certain.
 void reconstruct(Turn& turn) {
   State& state = turn.state;
@@ -74,14 +79,15 @@ void take_over(Turn& turn) {
   reconstruct(turn);
   auto const voters = mandate.voters;
   for (auto const& [agent, rank] : voters) {
-    if (mandate.promised.contains(rank) && mandate.missing.contains(rank)) {
-      seat_elector(state, agent, rank);
+    if (mandate.promised.contains(rank) && mandate.missing.contains(rank) && !seat_elector(state, agent, rank)) {
+      follow_us(turn, agent);
     }
   }
   auto const others = state.electors;
   for (auto const& [agent, elector] : others) {
     if (!elector.rank && elector.decided.number == mandate.decided.number) {
       enter(state, agent, elector.node);
+      follow_us(turn, agent);
     }
   }
   for (std::uint32_t const rank : mandate.missing) {
@@ -100,6 +106,7 @@ void take_in(Turn& turn, AgentId agent) {
   mandate.promised.insert(rank);
   turn.say("node " + std::to_string(rank) + " has called too");
   if (!seat_elector(state, agent, rank)) {
+    follow_us(turn, agent);
     if (state.phase == Phase::forming) {
       consider_forming(turn);
     }
