@@ -162,6 +162,9 @@ void on(Turn& turn, LinkDown const& event) {
   if (event.link != state.follower.main) {
     turn.follow([&](auto& inner) { follower::link_down(inner, event.link); });
   } else if (state.connected) {
+    if (auto const it = state.follower.links.find(event.link); it != state.follower.links.end()) {
+      it->second.ended = true;
+    }
     lose_coordinator(turn, event.how, event.fin);
   }
 }

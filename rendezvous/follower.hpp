@@ -74,6 +74,7 @@ struct Link {
   bool dialled = false;  ///< to follow; false: to join
   bool own = false;      ///< leads to the coordinator inside this agent
   bool up = false;
+  bool ended = false;  ///< by the other side: nothing to hang up
   std::string coordinator;         ///< the other end's incarnation
   OwnTime echo = 0;                ///< newest send time heard from there
   std::optional<TimePoint> heard;  ///< the newest answer to a beat; nothing: not judged by its silence yet

@@ -148,7 +148,9 @@ bool can_only_wait(State const& state) {
 
 void hang_up_all(Turn& turn) {
   for (auto const& [id, link] : turn.state.links) {
-    turn.act(HangUp{id});
+    if (!link.ended) {
+      turn.act(HangUp{id});
+    }
   }
   turn.state.links.clear();
   turn.state.main = 0;

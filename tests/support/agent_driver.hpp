@@ -58,6 +58,7 @@ struct Driver {
   }
 
   std::vector<Action> feed(Event const& event) {
+    ticked = std::holds_alternative<Tick>(event);
     Step result = step(std::move(state), event, now, policy);
     state = std::move(result.next);
     reason = std::move(result.reason);
@@ -154,6 +155,7 @@ struct Driver {
   State state;
   TimePoint now = TimePoint{} + 1h;
   std::string reason;
+  bool ticked = false;  ///< the last event was the timer
   std::vector<Action> actions;
   rdzv::OwnTime coordinator_clock = 1000;
 };

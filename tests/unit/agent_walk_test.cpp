@@ -86,7 +86,8 @@ void check_rules(Driver const& agent, bool& workers) {
     }
   }
   REQUIRE(workers == state.workers);
-  REQUIRE((state.life == Life::done || !state.joined || state.armed));  // nobody waits without a timer
+  REQUIRE((state.life == Life::done || !state.joined || state.armed));   // nobody waits without a timer
+  REQUIRE((!state.armed || *state.armed > agent.now || !agent.ticked));  // and no timer spins
   REQUIRE((!state.workers || state.killed || state.frozen || *state.lease > agent.now));
   REQUIRE((!state.follower.search || state.follower.main == 0));
   REQUIRE(state.follower.links.size() <= rdzv::kMaxSuccessors + 1);
