@@ -102,7 +102,6 @@ class Caller {
     plan.node.incarnation = nonce_;
     plan.node.host = "host-" + nonce_;
     plan.terms = terms;
-    plan.silence.timeout = Millis{0};  // beats are the test's to send
     return plan;
   }
   [[nodiscard]] rendezvous::CallPlan follow(std::uint16_t port) const {
