@@ -7,7 +7,6 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
-#include "src/core/text.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
 
@@ -31,11 +30,7 @@ std::uint16_t free_port(boost::asio::io_context& io) {
 
 struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
   Impl(boost::asio::io_context& context, store::StoreServer& store_server, RunConfig conf, RunHandlers h)
-      : io(context),
-        stores(store_server),
-        config(std::move(conf)),
-        handlers(std::move(h)),
-        timer(context) {
+      : io(context), stores(store_server), config(std::move(conf)), handlers(std::move(h)), timer(context) {
     state.number = config.number;
     state.restarts = config.restarts;
     state.phase = config.standby ? Phase::standby : Phase::forming;
