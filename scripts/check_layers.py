@@ -39,7 +39,6 @@ SHELLS = {
     "rendezvous/peers": "the coordinator's connections and their deadlines",
     "rendezvous/run.": "one run's timer and log",
     "rendezvous/server": "the coordinator's runs, and the log",
-    "rendezvous/silence_watch": "the timer of who is silent",
     "launcher/agent.": "one node's event loop",
     "launcher/agent_links": "an agent's connections",
     "launcher/console_writer": "the console's writing thread",
@@ -69,7 +68,7 @@ HEAVY = {
     r"boost/(asio|process)": {
         "src/os/asio_impl.cpp", "rendezvous/beat_line.hpp", "rendezvous/beat_line.cpp", "rendezvous/channel.hpp", "rendezvous/channel.cpp", "rendezvous/client.cpp",
         "rendezvous/fence_claims.cpp", "rendezvous/listener.hpp", "rendezvous/listener.cpp", "rendezvous/peers.hpp", "rendezvous/peers.cpp", "rendezvous/run.cpp",
-        "rendezvous/server.cpp", "rendezvous/silence_watch.cpp",
+        "rendezvous/server.cpp",
         "launcher/agent.cpp", "launcher/agent_links.cpp", "launcher/end_watch.cpp", "launcher/rendezvous_host.cpp", "launcher/supervisor.cpp",
         "launcher/worker_memory.cpp", "launcher/worker_process.hpp"},
     r"nlohmann/json\.hpp": {"rendezvous/message_json.hpp", "launcher/discovery.cpp", "launcher/report.cpp"},
