@@ -142,8 +142,13 @@ bool is_in_good_hands(State const& state, TimePoint now, Policy const& policy) {
 
 /// A spare has no say: it waits as long as anybody is left who may come to lead.
 bool can_only_wait(State const& state) {
-  return !state.decided.rank && std::any_of(state.links.begin(), state.links.end(),
-                                            [](auto const& entry) { return entry.second.up && !entry.second.own; });
+  auto const may_lead = [&](Link const& link) {
+    return link.up && !link.own &&
+           std::any_of(state.decided.successors.begin(), state.decided.successors.end(),
+                       [&](Successor const& entry) { return where(entry) == where(link.to); });
+  };
+  return !state.decided.rank &&
+         std::any_of(state.links.begin(), state.links.end(), [&](auto const& entry) { return may_lead(entry.second); });
 }
 
 void hang_up_all(Turn& turn) {
