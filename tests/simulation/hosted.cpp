@@ -16,6 +16,7 @@ constexpr Micros kHelloDeadline = 10'000'000;
 }  // namespace
 
 void Hosted::open() {
+  over_ = false;
   policy = job_.schedule.policy;
   feed(rdzv::Opened{});
 }

@@ -75,7 +75,7 @@ class Hosted {
   std::uint64_t timer_ = 0;  ///< which of the timers set is the last
   std::uint64_t store_ = 0;  ///< the last one that was to be opened
   bool stepping_ = false;
-  bool over_ = false;
+  bool over_ = true;  ///< there is no run, or none any more
 };
 
 }  // namespace cxxrun::simulation

@@ -8,6 +8,21 @@ namespace cxxrun::simulation {
 
 namespace rdzv = cxxrun::rendezvous;
 
+namespace {
+
+/// Whom it follows, and whom it has called.
+std::string links_of(Node const& node) {
+  std::string text;
+  for (auto const& [id, link] : node.state.follower.links) {
+    text += (text.empty() ? ", links" : "") + std::string(" ") + std::to_string(id) +
+            (id == node.state.follower.main ? "(main)" : "") + (link.up ? "(up)" : "") + (link.own ? "(own)" : "") +
+            (link.dialled ? "→" + link.to.host : "");
+  }
+  return node.process.alive() ? text : "";
+}
+
+}  // namespace
+
 Job::Job(Schedule drawn, Coverage* covered)
     : schedule(std::move(drawn)), world(schedule.seed), network(world), judge(*this), coverage(covered) {
   network.most_delay = schedule.most_delay;
@@ -90,7 +105,7 @@ std::string Job::describe() const {
             std::to_string(node->hosted.state.mandate.decided.number) + (node->timer_armed ? "" : ", no timer") +
             (node->hosted.timer_armed ? "" : ", no timer of its coordinator") +
             (node->executing() ? ", workers of " + std::to_string(node->workers->generation().number) + " run" : "") +
-            (node->exit_code ? ", code " + std::to_string(*node->exit_code) : "") + "\n";
+            links_of(*node) + (node->exit_code ? ", code " + std::to_string(*node->exit_code) : "") + "\n";
   }
   return text;
 }

@@ -94,6 +94,9 @@ void Judge::decided(rdzv::Decree const& decree) {
   if (decree.number == 0 || !checks_quorum()) {
     return;
   }
+  if (decree.number > decree.after + 50) {
+    return;  // the pair rule: the other member is dead, whatever it has decided; nothing of both ever executes at once
+  }
   auto const [it, first] = decrees_.emplace(decree.after, decree);
   decrees += first ? 1 : 0;
   if (!(it->second == decree)) {
@@ -105,7 +108,8 @@ void Judge::decided(rdzv::Decree const& decree) {
 
 /// Nobody waits for nothing: there is a timer, a call under way, or the job is over here.
 void Judge::agent_stepped(Node const& node) {
-  bool const reaping = node.workers && !node.workers->reaped();  // the kernel says when they are gone
+  bool const reaping =
+      node.process.pending() || (node.workers && !node.workers->reaped());  // the kernel says when they are gone
   if (!node.running() || node.timer_armed || node.calling() || reaping || node.state.life == agent::Life::done) {
     return;
   }

@@ -20,6 +20,9 @@ Address address_of(rdzv::Successor const& to) {
 }  // namespace
 
 void Node::start() {
+  if (exit_code) {
+    return;  // it was told to end before it began
+  }
   job.network.listen(standby(), process.wrap<EndPtr>([this](EndPtr end) { hosted.accept(end); }));
   if (index == 0) {
     job.network.listen({host, kRendezvousPort}, process.wrap<EndPtr>([this](EndPtr end) { hosted.accept(end); }));

@@ -18,6 +18,9 @@ class Process {
   [[nodiscard]] bool alive() const { return alive_; }
   [[nodiscard]] bool frozen() const { return frozen_ > 0; }
 
+  /// Something has reached it that it has not seen yet.
+  [[nodiscard]] bool pending() const { return !backlog_.empty(); }
+
   enum class What { input, timer };
   void run(std::function<void()> what, What kind = What::input) {
     if (!alive_) {
