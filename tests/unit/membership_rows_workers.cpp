@@ -1,0 +1,324 @@
+// The rows of the table in docs/membership.md about workers, signals and time.
+#include "tests/support/membership_job.hpp"
+
+using namespace std::chrono_literals;
+
+namespace cxxrun::test {
+
+Row unfit() {
+  auto const ignored_or_aside = [](Phase phase) {
+    Job member(phase, true);
+    member.feed(Said{2, Unfit{1, "no GPU"}});
+    CHECK(member.in(phase, 1));
+    CHECK(member.state.unfit.empty());
+    member.feed(Said{3, Unfit{1, "no GPU"}});
+    CHECK(member.state.aside.contains(3));
+  };
+  return {{"forming",
+           {"set aside",
+            [](Phase phase) {
+              Job job(phase);
+              job.feed(Said{1, Unfit{0, "no GPU"}});
+              CHECK(job.state.aside.contains(1));
+              CHECK(job.state.present.empty());
+            }}},
+          {"opening, preparing",
+           {"set aside, back to forming, number used up",
+            [](Phase phase) {
+              Job job(phase);
+              job.feed(Said{2, Unfit{1, "no GPU"}});
+              CHECK(job.in(Phase::forming, 1));
+              CHECK(job.state.aside.contains(2));
+              CHECK(job.state.restarts == 0);
+            }}},
+          {"running", {"a spare: set aside; a member: ignored", ignored_or_aside}},
+          {"stopping", {"as running", ignored_or_aside}},
+          {"finished", nothing([](Job const&) {
+             return Event{Said{2, Unfit{1, "no GPU"}}};
+           })}};
+}
+
+Row failed() {
+  auto const ignored = nothing([](Job const& job) {
+    return Event{Said{2, WorkerFailed{job.state.number, Job::failure()}}};
+  });
+  return {{"forming",
+           {"–",
+            [](Phase phase) {
+              Job job(phase);
+              job.feed(Said{1, WorkerFailed{0, Job::failure()}});
+              CHECK(job.in(Phase::forming, 0));
+            }}},
+          {"opening, preparing", ignored},
+          {"running",
+           {"stop (failure)",
+            [](Phase phase) {
+              Job job(phase);
+              job.feed(Said{2, WorkerFailed{1, Job::failure()}});
+              CHECK(job.stops(StopKind::failure));
+              CHECK(job.told<Stop>(1) != nullptr);
+              CHECK(job.told<Stop>(2) != nullptr);
+            }}},
+          {"stopping",
+           {"noted for the cause",
+            [](Phase phase) {
+              Job job(phase);
+              job.feed(Said{1, WorkerFailed{1, Job::failure()}});
+              CHECK(job.in(Phase::stopping, 1));
+              CHECK(job.state.reports.size() == 2);
+            }}},
+          {"finished", ignored}};
+}
+
+Row succeeded() {
+  auto const ignored = nothing([](Job const& job) { return Event{Said{2, Succeeded{job.state.number}}}; });
+  return {{"forming",
+           {"–",
+            [](Phase phase) {
+              Job job(phase);
+              job.feed(Said{1, Succeeded{0}});
+              CHECK(job.in(Phase::forming, 0));
+            }}},
+          {"opening, preparing", ignored},
+          {"running",
+           {"the last one: verdict `success`",
+            [](Phase phase) {
+              Job job(phase);
+              job.feed(Said{2, Succeeded{1}});
+              CHECK(job.in(Phase::running, 1));
+              job.feed(Said{1, Succeeded{1}});
+              CHECK(job.ended(End::success));
+            }}},
+          {"stopping", ignored},
+          {"finished", ignored}};
+}
+
+Row stopped() {
+  auto const ignored = nothing([](Job const& job) { return Event{Said{2, Stopped{job.state.number, {}, {}}}}; });
+  return {{"forming",
+           {"–",
+            [](Phase phase) {
+              Job job(phase);
+              job.feed(Said{1, Stopped{0, {}, {}}});
+              CHECK(job.in(Phase::forming, 0));
+            }}},
+          {"opening, preparing", ignored},
+          {"running", ignored},
+          {"stopping",
+           {"the last one: fix the cause",
+            [](Phase phase) {
+              Job job(phase);
+              job.feed(Said{1, Stopped{1, {}, {}}});
+              CHECK(job.in(Phase::stopping, 1));
+              job.feed(Said{2, Stopped{1, {Job::failure()}, {}}});
+              CHECK(job.in(Phase::opening, 2));
+              CHECK(job.state.restarts == 1);
+            }}},
+          {"finished", ignored}};
+}
+
+Row told_to_end() {
+  return {
+      {"forming",
+       {"job ends if host or too few remain, else one fewer",
+        [](Phase phase) {
+          Job host(phase);
+          host.feed(Said{1, Leaving{15}});
+          CHECK(host.ended(End::stopped));
+          Job other(phase);
+          other.policy.max_nodes = 3;
+          other.join(2);
+          other.feed(Said{2, Leaving{15}});
+          CHECK(other.in(Phase::forming, 0));
+          CHECK(other.told<Finished>(2)->exit_code == 143);
+          CHECK(other.state.present.size() == 1);
+        }}},
+      {"opening, preparing",
+       {"same, back to forming",
+        [](Phase phase) {
+          Job host(phase);
+          host.feed(Said{1, Leaving{15}});
+          CHECK(host.ended(End::stopped));
+          Job other(phase);
+          other.feed(Said{2, Leaving{15}});
+          CHECK(other.in(Phase::forming, 1));
+        }}},
+      {"running",
+       {"stop (user), or (resize) if the others can go on",
+        [](Phase phase) {
+          Job host(phase);
+          host.feed(Said{1, Leaving{15}});
+          CHECK(host.stops(StopKind::user));
+          Job other(phase);
+          other.feed(Said{2, Leaving{15}});
+          CHECK(other.stops(StopKind::resize));
+          Job fixed(phase);
+          fixed.policy.min_nodes = 2;
+          fixed.feed(Said{2, Leaving{15}});
+          CHECK(fixed.stops(StopKind::user));
+        }}},
+      {"stopping",
+       {"may turn the stop into (user)",
+        [](Phase phase) {
+          Job host(phase);
+          host.feed(Said{1, Leaving{15}});
+          CHECK(host.stops(StopKind::user));
+          Job other(phase);
+          other.feed(Said{2, Leaving{15}});
+          CHECK(other.stops(StopKind::failure));
+        }}},
+      {"finished", nothing([](Job const&) {
+         return Event{Said{2, Leaving{15}}};
+       })},
+  };
+}
+
+Row coordinator_told_to_end() {
+  Cell const verdict{"verdict `stopped`", [](Phase phase) {
+                       Job job(phase);
+                       job.feed(Quit{15});
+                       CHECK(job.ended(End::stopped));
+                     }};
+  auto const stops = [](Phase phase) {
+    Job job(phase);
+    job.feed(Quit{15});
+    CHECK(job.stops(StopKind::user));
+    job.stop_all();
+    CHECK(job.ended(End::stopped));
+  };
+  return {{"forming", verdict},
+          {"opening, preparing", verdict},
+          {"running", {"stop (user)", stops}},
+          {"stopping", {"may turn the stop into (user)", stops}},
+          {"finished", nothing([](Job const&) { return Event{Quit{15}}; })}};
+}
+
+/// Everybody goes, the last one in this phase.
+static void abandon(Job& job) {
+  job.feed(Lost{2, "end of file"});
+  job.feed(Lost{1, "end of file"});
+}
+
+Row abandoned() {
+  Cell const verdict{"verdict", [](Phase phase) {
+                       Job job(phase, false, true);
+                       abandon(job);
+                       CHECK(job.ended(End::too_few_nodes));
+                       CHECK(job.did<Close>());
+                     }};
+  return {{"forming", verdict},
+          {"opening, preparing", verdict},
+          {"running",
+           {"–",
+            [](Phase phase) {
+              Job job(phase, false, true);
+              job.feed(Lost{2, "end of file"});
+              CHECK(job.state.phase == Phase::stopping);  // so nobody is the last one while it runs
+            }}},
+          {"stopping",
+           {"verdict `too few nodes`, or `stopped` after (user)",
+            [](Phase phase) {
+              Job lost(phase, false, true);
+              abandon(lost);
+              CHECK(lost.ended(End::too_few_nodes));
+              Job user(phase, false, true);
+              user.feed(Quit{15});
+              abandon(user);
+              CHECK(user.ended(End::stopped));
+            }}},
+          {"finished", {"closed", [](Phase phase) {
+                          Job job(phase, false, true);
+                          abandon(job);
+                          CHECK(job.did<Close>());
+                        }}}};
+}
+
+Row timer() {
+  return {
+      {"forming",
+       {"window over: form; timeout: verdict `too few nodes`",
+        [](Phase phase) {
+          Job job(phase);
+          job.now = *job.state.window_deadline;
+          job.feed(Tick{});
+          CHECK(job.in(Phase::opening, 1));
+          Job few(phase);
+          few.policy.min_nodes = 2;
+          few.feed(Lost{1, "reset"});
+          few.join(1);
+          few.now = *few.state.join_deadline;
+          few.feed(Tick{});
+          CHECK(few.ended(End::too_few_nodes));
+        }}},
+      {"opening, preparing",
+       {"no ack in 30 s (with a health check: more, below): member dropped",
+        [](Phase phase) {
+          Job job(phase);
+          job.feed(Said{1, Ack{1}});
+          job.now += 30s;
+          job.feed(Tick{});
+          CHECK(job.state.present.contains(2) == (phase == Phase::opening));
+          CHECK(job.state.present.contains(1));
+        }}},
+      {"running",
+       {"scale-out spacing over",
+        [](Phase phase) {
+          Job job(phase);
+          job.policy.max_nodes = 3;
+          job.state.last_scale_out = job.now;
+          job.join(3);
+          REQUIRE(job.in(Phase::running, 1));
+          job.now += 59s;
+          job.feed(Tick{});
+          CHECK(job.in(Phase::running, 1));
+          job.now += 1s;
+          job.feed(Tick{});
+          CHECK(job.stops(StopKind::resize));
+        }}},
+      {"stopping",
+       {"no `stopped` in time: member dropped",
+        [](Phase phase) {
+          Job job(phase);
+          job.feed(Said{1, Stopped{1, {}, {}}});
+          job.now += job.policy.stop_timeout;
+          job.feed(Tick{});
+          CHECK_FALSE(job.state.present.contains(2));
+          CHECK(job.did<HangUp>());
+          CHECK(job.state.phase == Phase::forming);
+        }}},
+      {"finished",
+       {"closed",
+        [](Phase phase) {
+          Job job(phase);
+          job.now += job.policy.linger;
+          job.feed(Tick{});
+          CHECK(job.did<Close>());
+        }}},
+  };
+}
+
+Row of_another_generation() {
+  auto const ignored = [](std::string const& text) {
+    return Cell{text, [text](Phase phase) {
+                  auto const exit = Job::failure();
+                  for (Said const& old : {Said{1, Ack{7}}, Said{1, WorkerFailed{7, exit}}, Said{1, Succeeded{7}},
+                                          Said{1, Stopped{7, {exit}, {}}}}) {
+                    Job job(phase);
+                    auto const number = job.state.number;
+                    job.feed(old);
+                    CHECK(job.in(phase, number));
+                    CHECK(job.last.actions.empty());
+                    if (text == "ignored by name") {
+                      CHECK(job.last.reason.find("generation 7") != std::string::npos);
+                    }
+                  }
+                }};
+  };
+  return {{"forming", ignored("ignored by name")},
+          {"opening, preparing", ignored("ignored")},
+          {"running", ignored("ignored")},
+          {"stopping", ignored("ignored")},
+          {"finished", ignored("–")}};
+}
+
+}  // namespace cxxrun::test

@@ -1,0 +1,76 @@
+// The table of docs/membership.md, cell by cell: what each event does in each phase.
+#include "src/core/text.hpp"
+#include "tests/support/fixtures.hpp"
+#include "tests/support/membership_job.hpp"
+
+using namespace cxxrun;        // NOLINT(google-build-using-namespace)
+using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+std::map<std::string, Row> table() {
+  return {{"a node joins", joins()},
+          {"a member's connection ends, or it is silent", member_lost()},
+          {"its index is taken, it was lost 3 times or set aside", refused()},
+          {"a spare's connection ends", spare_lost()},
+          {"store open / failed", store()},
+          {"ack", ack()},
+          {"unfit", unfit()},
+          {"worker failed", failed()},
+          {"succeeded", succeeded()},
+          {"stopped", stopped()},
+          {"told to end", told_to_end()},
+          {"the coordinator is told to end", coordinator_told_to_end()},
+          {"the last agent is gone, and none hosts", abandoned()},
+          {"timer", timer()},
+          {"message of another generation", of_another_generation()}};
+}
+
+std::vector<Phase> phases(std::string const& column) {
+  static std::map<std::string, std::vector<Phase>> const all = {
+      {"forming", {Phase::forming}},
+      {"opening, preparing", {Phase::opening, Phase::preparing}},
+      {"running", {Phase::running}},
+      {"stopping", {Phase::stopping}},
+      {"finished", {Phase::finished}}};
+  return all.at(column);
+}
+
+/// The cells of the lines from the one that starts with `| event |` to the end of that table.
+std::vector<std::vector<std::string>> documented() {
+  std::vector<std::vector<std::string>> rows;
+  auto const text = cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/membership.md");
+  bool inside = false;
+  for (auto const& line : split(text, '\n')) {
+    inside = line.starts_with("| event | forming |") || (inside && line.starts_with("|"));
+    if (inside && !line.starts_with("|---")) {
+      rows.emplace_back();
+      for (auto const& cell : split(std::string_view(line).substr(1, line.size() - 2), '|')) {
+        rows.back().emplace_back(trim(cell));
+      }
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("membership: every cell of the table in docs/membership.md is what happens", "[unit]") {
+  auto const rows = documented();
+  auto const mirrored = table();
+  REQUIRE(rows.size() == mirrored.size() + 1);
+  auto const& columns = rows.front();
+  for (auto row = rows.begin() + 1; row != rows.end(); ++row) {
+    CAPTURE(row->front());
+    REQUIRE(row->size() == columns.size());
+    REQUIRE(mirrored.contains(row->front()));
+    for (std::size_t i = 1; i < columns.size(); ++i) {
+      CAPTURE(columns[i]);
+      auto const& cell = mirrored.at(row->front()).at(columns[i]);
+      CHECK(cell.text == (*row)[i]);
+      for (auto const phase : phases(columns[i])) {
+        cell.check(phase);
+      }
+    }
+  }
+}
