@@ -321,6 +321,17 @@ class ExitCodes(JobCase):
         second = self.start_node(self.path("nothing"))
         self.assert_codes([127, 127], first, second)
 
+    def test_a_program_missing_on_one_node_sets_that_node_aside_when_the_others_suffice(self):
+        program = self.worker("gate go")
+        self.make_gate("go")
+        first = self.start_node(program, nnodes="1:2")
+        first.says("waiting for more")
+        second = self.start_node(self.path("nothing"), nnodes="1:2")
+        first.says("the program, which runs on other nodes, could not be started")
+        first.says("generation 2 runs: 1 node, 1 worker")
+        self.open_gate("go")
+        self.assert_codes([0, 0], first, second)
+
 
 if __name__ == "__main__":
     sys.exit(jobs.main())
