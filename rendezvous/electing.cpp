@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/budget.hpp"
 #include "rendezvous/granting.hpp"
 #include "rendezvous/leaving.hpp"
 #include "rendezvous/proposing.hpp"
@@ -192,7 +193,7 @@ void stand(Turn& turn, Stand const& event) {
   mandate.seen = std::max({mandate.seen, event.seen, event.decided.number});
   mandate.two_nodes = event.pair;
   state.number = std::max(state.number, event.decided.number);
-  state.restarts = std::max(event.restarts, event.decided.restarts);
+  inherit_restarts(state, std::max(event.restarts, event.decided.restarts), turn.now, turn.policy);
   state.old_hosts = event.hosts;
   if (event.pair && event.peer_dead && event.decided.size == 2) {
     mandate.buried.insert(Held{event.decided.number, 1 - std::min(event.ballot.rank, 1U)});
@@ -292,7 +293,7 @@ void follow_adopted(Turn& turn) {
   Mandate& mandate = state.mandate;
   std::uint32_t const round = mandate.ballot.round;
   note_decided(mandate);
-  state.restarts = std::max(state.restarts, mandate.decided.restarts);
+  inherit_restarts(state, mandate.decided.restarts, turn.now, turn.policy);
   state.number = std::max(state.number, mandate.decided.number);
   mandate.seen = std::max(mandate.seen, mandate.decided.number);
   turn.say(name_of(mandate.decided.number) + " was accepted before its coordinator was lost: decided, not started");

@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include "rendezvous/budget.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
 
@@ -32,7 +33,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
   Impl(boost::asio::io_context& context, store::StoreServer& store_server, RunConfig conf, RunHandlers h)
       : io(context), stores(store_server), config(std::move(conf)), handlers(std::move(h)), timer(context) {
     state.number = config.number;
-    state.restarts = config.restarts;
+    inherit_restarts(state, config.restarts, Clock::now(), config.policy);
     state.phase = config.standby ? Phase::standby : Phase::forming;
   }
 
