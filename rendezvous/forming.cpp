@@ -119,7 +119,7 @@ std::vector<Successor> successors(std::vector<Seat> const& seats) {
   for (std::uint32_t rank = 0; rank < seats.size() && heirs.size() < kMaxSuccessors; ++rank) {
     NodeInfo const& node = seats[rank].node;
     if (node.standby_port != 0) {
-      heirs.push_back(Successor{rank, node.host, node.calls_from, node.standby_port});
+      heirs.push_back(Successor{rank, node.host, standby_address(seats, rank), node.standby_port});
     }
   }
   return heirs;

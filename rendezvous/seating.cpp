@@ -119,6 +119,16 @@ std::string master_address(std::vector<Seat> const& seats, bool agent_store) {
   return reached.empty() ? loopback : reached;
 }
 
+std::string standby_address(std::vector<Seat> const& seats, std::uint32_t group_rank) {
+  NodeInfo const& node = seats[group_rank].node;
+  if (!node.hosts || !is_local(node.calls_from)) {
+    return node.calls_from;
+  }
+  auto const reached =
+      std::find_if(seats.begin(), seats.end(), [](Seat const& seat) { return !is_local(seat.node.reached_at); });
+  return reached == seats.end() ? node.calls_from : reached->node.reached_at;
+}
+
 void name_members(std::vector<Seat> const& seats, Generation& generation) {
   std::vector<std::string> hosts;
   std::vector<unsigned> sizes;

@@ -30,6 +30,10 @@ struct RoleTotals {
 /// (`agent_store` false): what its agent announces, else the address it calls from.
 [[nodiscard]] std::string master_address(std::vector<Seat> const& seats, bool agent_store);
 
+/// Where a member's standby port is, for the others. The coordinator's own agent calls it over loopback, which says
+/// nothing to them: then it is where the coordinator was reached from another machine.
+[[nodiscard]] std::string standby_address(std::vector<Seat> const& seats, std::uint32_t group_rank);
+
 /// Fills in `hosts` and `local_sizes`, or leaves empty what would be longer than its bound.
 void name_members(std::vector<Seat> const& seats, Generation& generation);
 

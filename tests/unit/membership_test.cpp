@@ -82,6 +82,11 @@ TEST_CASE("seating: MASTER_ADDR is what the host announces, else how others reac
   auto other = node("b", 1);
   other.reached_at = "10.0.0.1";
   CHECK(master_address(seat_agents({{1, host}, {2, other}}, {}, 2), true) == "10.0.0.1");
+  host.calls_from = "127.0.0.1";
+  other.calls_from = "10.0.0.2";
+  CHECK(standby_address(seat_agents({{1, host}, {2, other}}, {}, 2), 0) == "10.0.0.1");
+  CHECK(standby_address(seat_agents({{1, host}, {2, other}}, {}, 2), 1) == "10.0.0.2");
+  CHECK(standby_address(seat_agents({{1, host}}, {}, 1), 0) == "127.0.0.1");
   host.announce = "ib0.a";
   CHECK(master_address(seat_agents({{1, host}, {2, other}}, {}, 2), true) == "ib0.a");
   CHECK(master_address(seat_agents({{1, node("a", 0, true)}}, {}, 1), true) == "127.0.0.1");
