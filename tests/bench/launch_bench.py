@@ -25,6 +25,7 @@ HOLD_S = 120  # a worker's bound: nothing started here outlives a killed benchma
 WAIT_S = 30  # for anything that is expected to happen
 PEER_WAIT_S = 120  # sixteen imports of torch on a busy machine
 SWEEP_S = 10
+WINDOW_S = 0.02  # --join-window: a job outside Slurm cannot know that nobody else comes
 
 
 class Missed(Exception):
@@ -83,6 +84,8 @@ class Job:
 
     def __init__(self, helpers, scratch, patience_s):
         self.helpers, self.scratch, self.patience_s = helpers, scratch, patience_s
+        self.agents = 0
+        self.port = free_port()
 
     def __enter__(self):
         self.directory = tempfile.mkdtemp(dir=self.scratch)
@@ -101,7 +104,7 @@ class Job:
         return [self.helper("stamp_worker"), self.stamps, str(seconds)]
 
     def start(self, count, command):
-        self.agents = count
+        self.agents += count
         environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         environment.update(TMPDIR=self.directory, OMP_NUM_THREADS="1")
         starter = self.helper("start_together")
@@ -160,15 +163,17 @@ class Launcher:
     def __init__(self, name, command, separator, extra):
         self.name, self.command, self.separator, self.extra = name, command, separator, extra
 
-    def line(self, job, agents, workers, program):
+    def line(self, job, agents, workers, program, **more):
+        """`agents`: how many, or MIN:MAX; `more`: further options, with _ for -."""
         flags = {"nproc-per-node": workers, "max-restarts": 3, "redirects": 3,
                  "log-dir": os.path.join(job.directory, "logs")}
         if agents == 1:
             flags["standalone"] = None
         else:
             flags.update({"nnodes": agents, "rdzv-backend": "c10d", "rdzv-id": "bench",
-                          "rdzv-endpoint": f"127.0.0.1:{free_port()}"})
+                          "rdzv-endpoint": f"127.0.0.1:{job.port}"})
         flags.update(self.extra)
+        flags.update({name.replace("_", "-"): value for name, value in more.items()})
         flags["no-python"] = None
         spelled = []
         for name, value in flags.items():
@@ -243,7 +248,69 @@ def agents16(job, contender, _phase):
     return {"agents16": (last[0] - max(event[0] for event in job.events("exec"))) / 1e6}
 
 
-CASES = {"launch": launch, "memory": memory, "restart1": restart(1), "restart4": restart(4), "agents16": agents16}
+def hosts(pid, port):
+    """Whether the process listens on the port."""
+    inodes = set()
+    try:
+        for entry in os.scandir(f"/proc/{pid}/fd"):
+            inodes.add(os.readlink(entry.path).removeprefix("socket:[").removesuffix("]"))
+    except OSError:
+        return False
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with open(table) as file:
+            for fields in (line.split() for line in file.readlines()[1:]):
+                if fields[3] == "0A" and int(fields[1].rsplit(":", 1)[1], 16) == port and fields[9] in inodes:
+                    return True
+    return False
+
+
+def elastic(job, contender, agents, **more):
+    """Two or three agents of 2:3 with two workers each, and the last start of their generation."""
+    window = {"join_window": WINDOW_S} if contender.separator == "-" else {}
+    command = contender.line(job, "2:3", 2, job.worker(HOLD_S), **window, **more)
+    job.start(agents, command)
+    job.wait_generation(2 * agents)
+    return command
+
+
+def lost(figure, of_coordinator=False, silent=False, **more):
+    """One of three agents goes with all of its processes; the others run on without it."""
+    def case(job, contender, phase):
+        ours = contender.separator == "-"
+        if silent and not ours:
+            return {}  # watched for two minutes once: it never notices
+        elastic(job, contender, 3, **more if ours else {})
+        time.sleep(0.5 + 0.1 * phase)
+        nodes = [{event[1]} | descendants(event[1]) for event in job.events("exec")]
+        host = next((node for node in nodes if any(hosts(pid, job.port) for pid in node)), None)
+        if host is None:
+            raise Missed("nobody listens on the rendezvous port")
+        victim = host if of_coordinator else next(node for node in nodes if node is not host)
+        workers = {event[1] for event in job.events("start")}
+        began = time.monotonic_ns()
+        for pid in sorted(victim):
+            os.kill(pid, signal.SIGSTOP if silent else signal.SIGKILL)
+        if not ours:  # its workers would have to notice: nobody else does
+            for pid in workers - victim:
+                os.kill(pid, signal.SIGKILL)
+        return {figure: (job.wait_generation(4, began)[-1][0] - began) / 1e6}
+
+    return case
+
+
+def scale_out(job, contender, phase):
+    command = elastic(job, contender, 2, **{"scale_out": "now"} if contender.separator == "-" else {})
+    time.sleep(0.5 + 0.1 * phase)
+    before = max(event[0] for event in job.events("exec"))
+    job.start(1, command)
+    last = job.wait_generation(6, before)[-1]
+    return {"scale_out": (last[0] - job.events("exec", before)[0][0]) / 1e6}
+
+
+CASES = {"launch": launch, "memory": memory, "restart1": restart(1), "restart4": restart(4), "agents16": agents16,
+         "lost": lost("lost"), "silent": lost("silent", silent=True, heartbeat_timeout=1), "scale_out": scale_out,
+         "host_lost": lost("host_lost", of_coordinator=True)}
+SMOKE = [name for name in CASES if name != "host_lost"]
 
 # figure: (case, text, unit, target, or None where there is none; "x" is a factor over the fork loop)
 FIGURES = {
@@ -254,6 +321,11 @@ FIGURES = {
     "restart1": ("restart1", "SIGKILL of a worker to last new worker, 1 agent", "ms", (10, "ms")),
     "restart4": ("restart4", "the same, 4 agents of 2 workers", "ms", (30, "ms")),
     "agents16": ("agents16", "16 agents: last exec to last worker", "ms", (60, "ms")),
+    "lost": ("lost", "3 agents, one killed with its workers: to last worker of the others' next generation", "ms",
+             (50, "ms")),
+    "silent": ("silent", "the same, frozen instead, --heartbeat-timeout 1", "ms", (1100, "ms")),
+    "host_lost": ("host_lost", "the same, killed, and it was the one that coordinates", "ms", (200, "ms")),
+    "scale_out": ("scale_out", "third agent's exec to last worker of the generation of three", "ms", (50, "ms")),
 }
 
 
@@ -354,7 +426,7 @@ def parse():
     if arguments.reps < 1:
         parser.error("--reps must be at least 1")
     if arguments.smoke:
-        arguments.reps, arguments.no_peer = 1, True
+        arguments.reps, arguments.no_peer, arguments.cases = 1, True, SMOKE
     for path in (arguments.cxxrun, *(os.path.join(arguments.helpers, "bench_" + name)
                                      for name in ("stamp_worker", "fork_loop", "start_together"))):
         if not os.access(path, os.X_OK):
