@@ -274,7 +274,8 @@ def elastic(job, contender, agents, **more):
 
 
 def lost(figure, of_coordinator=False, silent=False, **more):
-    """One of three agents goes with all of its processes; the others run on without it."""
+    """One of three agents goes with its workers, the others run on without it. Its parent is left to bury them, and
+    says so; frozen are all."""
     def case(job, contender, phase):
         ours = contender.separator == "-"
         if silent and not ours:
@@ -287,8 +288,9 @@ def lost(figure, of_coordinator=False, silent=False, **more):
             raise Missed("nobody listens on the rendezvous port")
         victim = host if of_coordinator else next(node for node in nodes if node is not host)
         workers = {event[1] for event in job.events("start")}
+        parents = {event[1] for event in job.events("exec")} if ours and not silent else set()
         began = time.monotonic_ns()
-        for pid in sorted(victim):
+        for pid in sorted(victim - parents):
             os.kill(pid, signal.SIGSTOP if silent else signal.SIGKILL)
         if not ours:  # its workers would have to notice: nobody else does
             for pid in workers - victim:

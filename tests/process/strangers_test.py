@@ -273,6 +273,28 @@ class Crowds(Strangers):
     def test_that_want_another_run(self):
         self.check(frame(hello(run_id="other")))
 
+    def test_at_the_doors_of_those_who_may_take_over(self):
+        agents = self.form()
+        agents.append(self.start_one())
+        self.await_events(3, "start", 1)
+        host = self.coordinator(agents)
+        others = [pid for agent in agents for pid in children(agent.pid) if pid != host and listening(pid)]
+        self.assertEqual(len(others), 2)
+        before, lines = {pid: memory(pid) for pid in others}, len(self.said(agents).splitlines())
+        for pid in others:
+            for port in listening(pid):
+                self.crowd(port, frame(hello(asks="follow")) + frame(join()))  # who follows does not join
+                self.crowd(port, struct.pack(">I", 1 << 20) + b"x" * (1 << 16))
+                self.crowd(port, b"")
+                with Caller(port) as caller:
+                    caller.send(frame(b"not json"))
+                    self.assertIsNone(caller.hear())
+        for pid in others:
+            self.assertLess(memory(pid) - before[pid], MOST_MEMORY)
+        self.await_line(agents, "did not say what it knows: another message came")
+        self.assertLess(len(self.said(agents).splitlines()) - lines, 2 * MOST_LINES, self.said(agents))
+        self.go_on(agents)
+
     def test_nobody_who_says_nothing_stays_for_long(self):
         agents = self.form()
         callers = self.crowd(self.port, frame(hello())[:30])
