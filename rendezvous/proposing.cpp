@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rendezvous/cause.hpp"
 #include "rendezvous/electing.hpp"
 #include "rendezvous/granting.hpp"
 
@@ -119,8 +120,11 @@ void hear_fenced(Turn& turn, Fenced const& event) {
   }
   mandate.claiming = false;
   if (!event.holds || event.holds->decree != *mandate.proposal) {
-    stand_down(turn, event.holds ? "the fence after generation " + std::to_string(event.after) + " belongs to others"
-                                 : "the fence cannot be claimed: " + event.why);
+    // Nothing else can be decided here any more, in no round: whoever is left on this side ends.
+    auto const generation = "generation " + std::to_string(event.after);
+    conclude(turn, make_verdict(state, turn.policy, End::partitioned, kExitPartitioned,
+                                event.holds ? "the fence after " + generation + " belongs to other nodes"
+                                            : "the fence after " + generation + " cannot be claimed: " + event.why));
     return;
   }
   mandate.claimed = true;
