@@ -1,7 +1,9 @@
 // Fuzzes the agent's state machine: any messages, ends and times in any order, but workers end only if they run. Nobody
 // leaves while workers run, and nobody starts any beside those that do.
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,6 +28,7 @@ class Play {
   }
 
   void run() {
+    up_.insert(kFirstLink);
     feed(LinkUp{kFirstLink, "c1"});
     while (!script_.over() && !left_) {
       turn();
@@ -34,12 +37,31 @@ class Play {
 
  private:
   void turn() {
-    LinkId const link = script_.flip() ? kFirstLink : 1 + script_.below(5);
     switch (script_.below(16)) {
-      case 0: feed(LinkUp{link, script_.flip() ? "c1" : "c2"}); break;
-      case 1: feed(LinkDown{link, "end of file", script_.flip()}); break;
-      case 2: feed(LinkFailed{link, "why", script_.flip()}); break;
-      case 3: feed(BeatAnswered{link, fuzz::some_beat_ack(script_, hints())}); break;
+      case 0:
+        if (auto const link = one_of(dialled_)) {
+          up_.insert(*link);
+          dialled_.erase(*link);
+          feed(LinkUp{*link, script_.flip() ? "c1" : "c2"});
+        }
+        break;
+      case 1:
+        if (auto const link = one_of(up_)) {
+          up_.erase(*link);
+          feed(LinkDown{*link, "end of file", script_.flip()});
+        }
+        break;
+      case 2:
+        if (auto const link = one_of(dialled_)) {
+          dialled_.erase(*link);
+          feed(LinkFailed{*link, "why", script_.flip()});
+        }
+        break;
+      case 3:
+        if (auto const link = one_of(up_)) {
+          feed(BeatAnswered{*link, fuzz::some_beat_ack(script_, hints())});
+        }
+        break;
       case 4: feed(rdzv_stood_down()); break;
       case 5:
         if (running_) {
@@ -59,8 +81,20 @@ class Play {
           feed(Tick{});
         }
         break;
-      default: feed(FromLink{link, fuzz::some_to_agent(script_, hints())});
+      default:
+        if (auto const link = one_of(up_)) {
+          feed(FromLink{*link, fuzz::some_to_agent(script_, hints())});
+        }
     }
+  }
+
+  /// Links have a life, which the shell keeps to: dialled, up or failed, down. Mostly the first one.
+  std::optional<LinkId> one_of(std::set<LinkId> const& links) {
+    if (links.empty()) {
+      return std::nullopt;
+    }
+    auto const steps = script_.flip() ? 0 : script_.below(static_cast<std::uint32_t>(links.size()));
+    return *std::next(links.begin(), steps);
   }
 
   static StoodDown rdzv_stood_down() { return {"why"}; }
@@ -104,6 +138,12 @@ class Play {
   void check(StartWorkers const& action) { begin(action.generation.number); }
   void check(RunCheck const& action) { begin(action.generation.number); }
   void check(ArmTimer const& action) { armed_ = action.at; }
+  void check(Dial const& action) { dial(action.link); }
+  void check(Rejoin const& action) { dial(action.link); }
+  void check(HangUp const& action) {
+    up_.erase(action.link);
+    dialled_.erase(action.link);
+  }
   void check(Exit const& /*action*/) {
     require(!running_, "it leaves while workers run");
     left_ = true;
@@ -111,6 +151,11 @@ class Play {
   template <class Other>
   void check(Other const& /*action*/) {}
 
+  void dial(LinkId link) {
+    require(link > newest_, "a link's number is used again");
+    newest_ = link;
+    dialled_.insert(link);
+  }
   void begin(std::uint64_t number) {
     require(!running_, "workers start beside others");
     running_ = number;
@@ -122,6 +167,9 @@ class Play {
   TimePoint now_{};
   std::optional<TimePoint> armed_;
   std::optional<std::uint64_t> running_;
+  std::set<LinkId> dialled_;
+  std::set<LinkId> up_;
+  LinkId newest_ = kFirstLink;
   bool left_ = false;
 };
 

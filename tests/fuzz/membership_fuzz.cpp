@@ -125,15 +125,17 @@ class Play {
     }
     std::uint64_t const number = state_.number;
     std::uint32_t const restarts = state_.restarts;
+    std::size_t const known = state_.present.size() + state_.aside.size() + state_.seats.size();
     Step result = step(std::move(state_), event, now_, policy_);
     state_ = std::move(result.next);
     require(state_.number >= number, "a generation number decreases");
     require(state_.restarts >= restarts, "the restart count decreases");
-    require(result.actions.size() <= 16 + 8 * (state_.present.size() + state_.aside.size() + state_.seats.size() + 8),
-            "one event, too many actions");
+    require(result.actions.size() <= 64 + 8 * (known + state_.present.size()), "one event, too many actions");
     require(result.reason.find('\n') == std::string::npos, "a line of the log is two");
     for (auto const& action : result.actions) {
-      require(!closed_ || std::holds_alternative<ArmTimer>(action), "an action after Close");
+      // A caller may still be refused in the same breath; nothing may begin.
+      require(!closed_ || !(std::holds_alternative<OpenStore>(action) || std::holds_alternative<Conclude>(action)),
+              "something begins after Close");
       std::visit([this](auto const& concrete) { check(concrete); }, action);
     }
   }
