@@ -36,6 +36,7 @@ using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
 using Steady = std::chrono::steady_clock;
 
 constexpr std::size_t kPerAddress = 20'000;  // local ports of one address are fewer than a crowd's connections
+constexpr std::size_t kCallsPerTurn = 16;
 constexpr auto kPatience = std::chrono::seconds(60);
 
 struct Arguments {
@@ -73,6 +74,7 @@ struct Agent {
   Connection main;
   Connection beats;
   std::uint64_t ready = 0;    // generation that it has acknowledged
+  std::uint32_t rank = 0;     // in that generation
   std::uint64_t running = 0;  // generation that it was told to start
   OwnTime echo = 0;           // of the coordinator's last answer to a beat
 };
@@ -114,14 +116,25 @@ class Crowd {
   void form() {
     for (std::size_t i = 0; i < agents_.size(); ++i) {
       call(i, false);
+      if (i % kCallsPerTurn == 0) {  // real agents are processes of their own: nobody's hello waits for another's call
+        turn(0);
+      }
     }
     run_until([this] { return started_ == agents_.size(); }, "the job has formed");
   }
 
-  /// One agent ends with everything that it has; the others get a generation without it.
+  /// Until every agent beats: before, its connection for that is a stranger's, of whom only so many are let in at once.
+  void settle() {
+    if (arguments_.heartbeat.count() > 0) {
+      run_until([this] { return beating_ == agents_.size(); }, "every agent beats");
+    }
+  }
+
+  /// One agent ends with everything that it has, its parent says so; the others get a generation without it.
   void lose_one() {
     agents_.back().main.fd.reset();
     agents_.back().beats.fd.reset();
+    last_word();
     std::uint64_t const before = agents_.front().running;
     started_ = 0;
     run_until([&] { return started_ == agents_.size() - 1 && agents_.front().running > before; }, "the others go on");
@@ -141,19 +154,22 @@ class Crowd {
   template <class Until>
   void run_until(Until until, char const* what, bool quiet = false) {
     auto const deadline = Steady::now() + kPatience;
-    std::vector<epoll_event> events(1024);
     while (!until()) {
       if (!quiet && Steady::now() > deadline) {
         give_up(std::string("not within a minute: ") + what + "; " + std::to_string(started_) + " of " +
                 std::to_string(agents_.size()) + " started");
       }
-      int const n = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 1);
-      for (int k = 0; k < n; ++k) {
-        auto const& event = events[static_cast<std::size_t>(k)];
-        serve(event.data.u64 / 2, event.data.u64 % 2 == 1, event.events);
-      }
-      send_due_beats();
+      turn(1);
     }
+  }
+
+  void turn(int wait_ms) {
+    int const n = ::epoll_wait(epoll_.get(), events_.data(), static_cast<int>(events_.size()), wait_ms);
+    for (int k = 0; k < n; ++k) {
+      auto const& event = events_[static_cast<std::size_t>(k)];
+      serve(event.data.u64 / 2, event.data.u64 % 2 == 1, event.events);
+    }
+    send_due_beats();
   }
 
   void call(std::size_t i, bool for_beats) {
@@ -181,6 +197,27 @@ class Crowd {
     event.events = EPOLLIN | EPOLLOUT;
     event.data.u64 = 2 * i + (for_beats ? 1 : 0);
     (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, connection.fd.get(), &event);
+  }
+
+  /// What the parent of the last agent does, all at once: the coordinator reads it after the greeting.
+  void last_word() {
+    Connection will;
+    will.fd = os::UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(arguments_.port);
+    if (::connect(will.fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+      give_up("cannot connect: " + std::string(std::strerror(errno)));
+    }
+    Hello hello;
+    hello.run_id = arguments_.run_id;
+    hello.nonce = incarnation(agents_.size() - 1);
+    hello.purpose = Hello::Purpose::will;
+    send(will, encode(hello));
+    send(will, encode(ToCoordinator(Gone{agents_.back().running, agents_.back().rank})));
+    char reply[512];
+    (void)!::recv(will.fd.get(), reply, sizeof reply, 0);
   }
 
   void send(Connection const& connection, std::string const& payload) {
@@ -255,6 +292,7 @@ class Crowd {
     }
     if (auto const* prepare = std::get_if<Prepare>(&*message)) {
       agent.ready = prepare->generation.number;
+      agent.rank = prepare->generation.group_rank;
       send(agent.main, encode(ToCoordinator(Ack{agent.ready, prepare->sent, own_time()})));
     } else if (auto const* start = std::get_if<Start>(&*message)) {
       agent.running = start->number;
@@ -296,6 +334,7 @@ class Crowd {
     Agent& agent = agents_[i];
     if (!agent.beats.greeted) {
       agent.beats.greeted = true;
+      ++beating_;
       beat(i);
       return;
     }
@@ -324,8 +363,10 @@ class Crowd {
   Arguments arguments_;
   os::UniqueFd epoll_;
   std::vector<Agent> agents_;
+  std::vector<epoll_event> events_{1024};
   std::deque<Due> due_;
   std::size_t started_ = 0;
+  std::size_t beating_ = 0;
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;
   std::uint64_t beats_sent_ = 0;
@@ -351,13 +392,15 @@ int measure(Arguments const& arguments) {
   Usage const after = usage_of(arguments.pid);
   auto const forming_bytes = static_cast<double>(crowd.bytes());
 
+  crowd.settle();
+  auto const settled_bytes = static_cast<double>(crowd.bytes());
   double lost_s = 0;
   double lost_bytes = 0;
   if (arguments.lose) {
     begin = Steady::now();
     crowd.lose_one();
     lost_s = seconds_since(begin);
-    lost_bytes = static_cast<double>(crowd.bytes()) - forming_bytes;
+    lost_bytes = static_cast<double>(crowd.bytes()) - settled_bytes;
   }
 
   auto const idle_from = crowd.bytes();
