@@ -312,7 +312,6 @@ def scale_out(job, contender, phase):
 CASES = {"launch": launch, "memory": memory, "restart1": restart(1), "restart4": restart(4), "agents16": agents16,
          "lost": lost("lost"), "silent": lost("silent", silent=True, heartbeat_timeout=1), "scale_out": scale_out,
          "host_lost": lost("host_lost", of_coordinator=True)}
-SMOKE = [name for name in CASES if name != "host_lost"]
 
 # figure: (case, text, unit, target, or None where there is none; "x" is a factor over the fork loop)
 FIGURES = {
@@ -428,7 +427,7 @@ def parse():
     if arguments.reps < 1:
         parser.error("--reps must be at least 1")
     if arguments.smoke:
-        arguments.reps, arguments.no_peer, arguments.cases = 1, True, SMOKE
+        arguments.reps, arguments.no_peer = 1, True
     for path in (arguments.cxxrun, *(os.path.join(arguments.helpers, "bench_" + name)
                                      for name in ("stamp_worker", "fork_loop", "start_together"))):
         if not os.access(path, os.X_OK):
