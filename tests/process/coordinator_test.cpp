@@ -225,6 +225,18 @@ TEST_CASE("a job forms among strangers that say nothing, half of it, too much or
   }
 }
 
+TEST_CASE("a caller that announces more than a greeting needs goes at once, and not when its time is up") {
+  boost::asio::io_context io;
+  Host host(io);
+  auto const port = host.coordinator.listen({0});
+  REQUIRE(port);
+  Stranger silent(*port);
+  Stranger boasts(*port);
+  boasts.write(std::string("\0\1\0\0{", 5));
+  REQUIRE(wait_until(io, [&] { return boasts.ended(); }));
+  CHECK_FALSE(silent.ended());
+}
+
 TEST_CASE("more silent strangers than a port holds wait their turn, and nobody is kept out") {
   boost::asio::io_context io;
   Host host(io);
