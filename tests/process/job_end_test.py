@@ -109,13 +109,20 @@ class Killed(JobCase):
         self.open_gate("go")
         self.assert_codes([0], first)
 
-    def test_without_its_coordinator_an_agent_ends_with_113(self):
+    def test_without_its_coordinator_a_fixed_job_ends_with_113(self):
         for choose in (lambda agent: agent.pid, lambda agent: agent.agent_pid()):
-            first, second = self.lose_one("1:2", 0, choose)
+            first, second = self.lose_one("2", 0, choose)
             self.assert_codes([113], second)
             self.assertIn("coordinator lost", second.stderr)
             first.wait()
             os.unlink(self.path("events"))
+
+    def test_the_survivor_of_a_pair_goes_on_without_the_coordinator_that_has_died(self):
+        first, second = self.lose_one("1:2", 0, lambda agent: agent.agent_pid())
+        self.await_events(2, "worker", self.generation + 100)
+        self.open_gate("go")
+        self.assert_codes([0], second)
+        first.wait()
 
 
 class Told(JobCase):
