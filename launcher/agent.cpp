@@ -278,7 +278,7 @@ class Agent {
       log(Level::warn,
           "--requeue has no effect here: cxxrun-rendezvous coordinates, and no agent knows how the job ends");
     }
-    if (hosting_.port() && reply.coordinator != config_.nonce) {
+    if (hosting_.active() && reply.coordinator != config_.nonce) {
       log(Level::warn, "the endpoint leads to another agent: it coordinates");
       hosting_.abandon();
     }

@@ -5,9 +5,9 @@
 namespace cxxrun {
 namespace {
 
-// The agent is to be first: one line of the log, not two, and exits that it knows to be its own doing.
+// The agent is to be first: it knows why its workers die. Short enough that the kill stays within K (docs/election.md).
 Millis head_start(LeaseGuardTerms const& terms) {
-  return terms.lease / 32;
+  return terms.lease / 10;
 }
 
 // Often enough that a suspension which outlasts a lease cannot look like a wake-up in time.

@@ -36,7 +36,7 @@ bool signal_child(pid_t parent, pid_t pid, int signal) {
   UniqueFd const process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   auto const stat = process ? read_stat(pid) : std::nullopt;
   if (!stat || stat->parent != parent || stat->state == 'Z' || stat->state == 'X' ||
-      (signal == SIGSTOP && (stat->state == 'T' || stat->state == 't'))) {
+      (signal == SIGSTOP && (stat->state == 'T' || stat->state == 't')) || (signal == SIGKILL && is_dying(pid))) {
     return false;
   }
   return syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;

@@ -33,8 +33,9 @@ struct Reaped {
 /// die. `spare`: children that are not to be touched. Blocks; reaps everything, so only for a process that ends.
 bool sweep_descendants(TimePoint deadline, std::vector<pid_t> const& spare = {});
 
-/// Sends the signal to every descendant of `root` that can still take it: zombies cannot, and for SIGSTOP the stopped
-/// ones need not. Returns how many got it. A process that forks meanwhile may leave a child without it: repeat until 0.
+/// Sends the signal to every descendant of `root` that can still take it: zombies cannot, for SIGSTOP the stopped ones
+/// need not, nor for SIGKILL the dying ones. Returns how many got it. A process that forks meanwhile may leave a child
+/// without it: repeat until 0.
 std::size_t signal_descendants(pid_t root, int signal);
 
 }  // namespace cxxrun::os

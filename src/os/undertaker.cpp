@@ -101,8 +101,8 @@ struct Parent {
     if (step.what == Enforce::kill) {
       bool const any = repeat(SIGKILL);
       if (any && !killed_before) {
-        say("no coordinator has renewed the lease of this node, and the agent (pid " + std::to_string(agent) +
-            ") does not answer: its workers were killed");
+        say("the lease of this node has run out, and the agent (pid " + std::to_string(agent) +
+            ") has not stopped its workers: they were killed");
       }
     } else if (step.what == Enforce::freeze) {
       repeat(SIGSTOP);

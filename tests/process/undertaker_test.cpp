@@ -200,8 +200,8 @@ TEST_CASE("undertaker: a lease that runs out kills the workers of an agent that 
   Undertaken run({"300"});
   REQUIRE(kill(run.agent, SIGSTOP) == 0);
 
-  CHECK(run.errors.line() == "cxxrun: no coordinator has renewed the lease of this node, and the agent (pid " +
-                                 std::to_string(run.agent) + ") does not answer: its workers were killed");
+  CHECK(run.errors.line() == "cxxrun: the lease of this node has run out, and the agent (pid " +
+                                 std::to_string(run.agent) + ") has not stopped its workers: they were killed");
   run.fifo.wait_until_all_are_dead();
 
   CHECK(os::read_stat(run.agent).has_value());  // it is not the parent's to end
@@ -228,7 +228,8 @@ TEST_CASE("undertaker: a parent that was suspended with everything else freezes 
   }
   CHECK(state == 'T');
 
-  CHECK(run.errors.line().find("its workers were killed") != std::string::npos);  // no new lease came
+  CHECK(run.errors.line().find("has not stopped its workers: they were killed") !=
+        std::string::npos);  // no new lease came
   run.fifo.wait_until_all_are_dead();
   kill(run.agent, SIGKILL);
   CHECK(run.wait() == ExitStatus::exited(128 + SIGKILL));

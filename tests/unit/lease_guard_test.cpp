@@ -24,7 +24,7 @@ TEST_CASE("lease guard: wakes often under a lease, and last of all a little afte
 
   CHECK(early.next.wake == t0 + Millis{500});
   CHECK(late.what == Enforce::nothing);
-  CHECK(late.next.wake == t0 + Millis{4125});
+  CHECK(late.next.wake == t0 + Millis{4400});
 }
 
 TEST_CASE("lease guard: kills when a lease runs out before its eyes, and again until it is renewed", "[unit]") {
