@@ -128,7 +128,7 @@ class Play:
         row.fault.begin(self.cluster, row.hit)
         if row.fault.seconds:
             self.hold(since, since + row.fault.seconds)
-            since = boot_now()
+            since = self.ended = boot_now()
             row.fault.end(self.cluster, row.hit)
         if not row.after or not all(one.newer for one in row.after):
             # That nothing happens, or all has happened, shows only when whoever could have been lost would have been.
@@ -193,7 +193,8 @@ class Play:
             text = (f"generation {older.generation} on {older.host} ran {seconds * 1000:.0f} ms beside generation "
                     f"{newer.generation} on {newer.host}")
             if self.row.frozen and older.host == self.row.hit:
-                self.result.notes.append(text)
+                self.result.notes.append(f"its frozen workers ran {(older.last - self.ended) * 1000:.0f} ms after SIGCONT "
+                                         f"beside generation {newer.generation}")
             else:
                 self.result.wrong = "; ".join(filter(None, [self.result.wrong, text]))
 
