@@ -92,15 +92,16 @@ struct Known {
 
 /// Nobody leads: being looked for.
 struct Search {
-  std::string how;               ///< the coordinator was lost
-  std::string lost;              ///< where it listened, "" = not among the successors
-  TimePoint since;               ///< of this round: turns count from here
-  TimePoint until;               ///< no progress by then: the next round
-  std::uint32_t tries = 0;       ///< rounds that led to nothing
-  std::uint32_t waits = 0;       ///< rounds spent on the candidate that has our promise
-  std::set<std::string> called;  ///< addresses called in this round
-  std::set<std::string> dead;    ///< addresses where nobody listened: their turn is passed
-  bool stood = false;            ///< had our own turn in this round
+  std::string how;                         ///< the coordinator was lost
+  std::string lost;                        ///< where it listened, "" = not among the successors
+  TimePoint since;                         ///< of this round: turns count from here
+  TimePoint until;                         ///< no progress by then: the next round
+  std::uint32_t tries = 0;                 ///< rounds that led to nothing
+  std::uint32_t waits = 0;                 ///< rounds spent on the candidate that has our promise
+  std::set<std::string> called;            ///< addresses called in this round
+  std::map<std::string, TimePoint> again;  ///< addresses that did not answer: called again then
+  std::set<std::string> dead;              ///< addresses where nobody listened: their turn is passed
+  bool stood = false;                      ///< had our own turn in this round
   bool standing = false;
   bool fin = false;        ///< the coordinator's connection ended in order
   bool peer_dead = false;  ///< with a pair: its standby port was refused after that

@@ -43,6 +43,11 @@ std::vector<Turns> turns(State const& state, Policy const& policy) {
   if (lost != nullptr) {
     result.push_back({lost, is_own(state, *lost) ? search.since + offset : search.call_lost_at});
   }
+  for (auto& [successor, at] : result) {
+    if (auto const it = search.again.find(where(*successor)); it != search.again.end()) {
+      at = std::max(at, it->second);
+    }
+  }
   return result;
 }
 
@@ -123,6 +128,7 @@ void begin_round(Turn& turn) {
   search.call_lost_at = turn.now;
   search.stood = false;
   search.called.clear();
+  search.again.clear();
   auto const order = turns(turn.state, turn.policy);
   auto const own = std::find_if(order.begin(), order.end(),
                                 [&](Turns const& entry) { return is_own(turn.state, *entry.successor); });
@@ -261,6 +267,9 @@ void link_failed(Turn& turn, LinkId id, bool refused) {
   }
   if (refused && !link.own) {
     state.search->dead.insert(where(link.to));
+  } else if (!link.own) {  // silence proves nothing, and ends without a word
+    state.search->called.erase(where(link.to));
+    state.search->again[where(link.to)] = turn.now + turn.policy.spacing;
   }
   if (where(link.to) == state.search->lost && may_prove(turn)) {
     state.search->peer_dead = refused;
