@@ -165,8 +165,9 @@ def halves():
     for name, part, small in (("minority", {0, 1}, {0, 1}), ("majority", {0, 1, 2}, {3, 4})):
         large = frozenset(range(5)) - small
         after = (Outcome(large, {host: {PARTITIONED} for host in small}),)
+        # Whoever has promised a candidate of its own side waits for it, three rounds at most, before three of its own.
         yield Row(f"split/coordinator-in-{name}/5-min1", faults.Split(part), 0, 5, 1, after[0].text(), after=after,
-                  within=T + 3 * 2 * T + FENCE + SLACK)
+                  within=T + 6 * 2 * T + FENCE + SLACK)
     either = tuple(Outcome(frozenset({host})) for host in (0, 1))
     both = (Outcome(frozenset({0, 1})),)
     fence = ("--fence", "DIR")
