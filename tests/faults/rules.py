@@ -193,5 +193,6 @@ def all_rows():
     return [*kills(), *cuts(), *stops(), *others()]
 
 
+# Without a cut of the coordinator's wire: after 3 s of it some leases have less time left than their renewal takes.
 QUICK = ("kill-agent/member/3-min1", "kill-agent/coordinator/3-min1", "silent-host/member/3-min1",
-         "silent-host/coordinator/3-min1", "cut-3s/member/3-min1", "cut-3s/coordinator/3-min1")
+         "silent-host/coordinator/3-min1", "cut-3s/member/3-min1")
