@@ -9,6 +9,7 @@ namespace cxxrun::rendezvous::follower {
 namespace {
 
 constexpr std::uint32_t kFirstElectedRound = 2;
+constexpr std::uint32_t kPatientRounds = 4;  ///< times as many as a voter's: how long a spare only waits
 
 std::string where(Successor const& successor) {
   return successor.address + " " + std::to_string(successor.port);
@@ -311,8 +312,11 @@ bool search_on(Turn& turn) {
     search.until = turn.now + patience(turn.policy) * 2;
     return true;
   }
-  if (!can_only_wait(state)) {
+  // Who may come to lead may itself only wait: no agent stays for ever.
+  if (!can_only_wait(state) || search.waits >= turn.policy.tries * kPatientRounds) {
     ++search.tries;
+  } else {
+    ++search.waits;
   }
   if (search.tries >= turn.policy.tries) {
     return false;
