@@ -11,6 +11,8 @@ namespace {
 namespace follower = rendezvous::follower;
 using rendezvous::Successor;
 
+constexpr std::uint32_t kMostRounds = 8;  ///< of election about one generation, for each that may lead to nothing
+
 /// Generation that a message about workers is of; nothing: of all.
 template <class Message>
 std::uint64_t message_number(Message const& message) {
@@ -60,6 +62,10 @@ void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
   }
   if (state.life == Life::farewell) {
     leave(turn, state.exit_code, state.last_line);
+    return;
+  }
+  if (state.follower.round > turn.policy.tries * kMostRounds) {  // elected, and could decide nothing: a fence of others
+    give_up(turn);
     return;
   }
   if (follower::can_search(state.follower)) {

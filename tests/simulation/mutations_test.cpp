@@ -17,6 +17,9 @@ TEST_CASE("mutations: a broken rule breaks an execution", "[simulation]") {
       schedule.mutation = mutation;
       Job job(std::move(schedule));
       broken = job.run();
+      if (!broken.empty() && !Job(draw(seed)).run().empty()) {
+        broken.clear();  // it breaks without the mutation too: proves nothing
+      }
     }
     std::cout << name << ": seed " << seed << ": " << broken << "\n";
     CHECKED_ELSE(!broken.empty()) {
