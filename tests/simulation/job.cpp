@@ -10,6 +10,11 @@ namespace rdzv = cxxrun::rendezvous;
 
 namespace {
 
+/// Without a quorum two generations may have one number.
+std::uint64_t key_of(rdzv::Generation const& generation) {
+  return generation.decree.tie == rdzv::Tie::none ? generation.decree.members + generation.number : generation.number;
+}
+
 /// Whom it follows, and whom it has called.
 std::string links_of(Node const& node) {
   std::string text;
@@ -113,7 +118,7 @@ std::string Job::describe() const {
 // ---- the program ----------------------------------------------------------------------------------------------
 
 void Job::workers_started(Node& node) {
-  auto const number = node.workers->generation().number;
+  auto const number = key_of(node.workers->generation());
   Program& program = programs_[number];
   program.started.push_back(&node);
   if (program.broken) {
@@ -131,7 +136,7 @@ void Job::check_work(std::uint64_t number) {
     return;
   }
   bool const all = std::all_of(program.started.begin(), program.started.end(), [&](Node* node) {
-    return node->workers->generation().number == number && node->executing();
+    return key_of(node->workers->generation()) == number && node->executing();
   });
   if (!all) {
     world.after(micros(schedule.timeout()) / 2, [this, number] { check_work(number); });
@@ -140,7 +145,7 @@ void Job::check_work(std::uint64_t number) {
   program.finishing = true;
   for (Node* const node : program.started) {
     world.after(world.random().pick(0, 50'000), [node, number] {
-      if (node->workers->generation().number == number && node->executing()) {
+      if (key_of(node->workers->generation()) == number && node->executing()) {
         node->workers->succeed();
       }
     });
@@ -148,7 +153,7 @@ void Job::check_work(std::uint64_t number) {
 }
 
 void Job::worker_failed(Node& node, rdzv::WorkerExit const& exit) {
-  Program& program = programs_[node.workers->generation().number];
+  Program& program = programs_[key_of(node.workers->generation())];
   if (!program.broken) {
     program.culprit = exit.rank;
   }
@@ -156,7 +161,7 @@ void Job::worker_failed(Node& node, rdzv::WorkerExit const& exit) {
 }
 
 void Job::workers_gone(Node& node, bool node_lost) {
-  Program& program = programs_[node.workers->generation().number];
+  Program& program = programs_[key_of(node.workers->generation())];
   if (program.finishing) {
     return;
   }
@@ -175,11 +180,11 @@ void Job::break_program(Program& program, Node const& first) {
     if (node == &first || !world.random().chance(60)) {
       continue;
     }
-    auto const number = node->workers->generation().number;
+    auto const number = key_of(node->workers->generation());
     bool const all = world.random().chance(50);
     auto const when = 4 * network.most_delay + world.random().pick(1'000, micros(schedule.timeout()));
     world.after(when, [node, number, all] {
-      if (node->workers->generation().number == number && node->executing()) {
+      if (key_of(node->workers->generation()) == number && node->executing()) {
         node->workers->fail(ExitStatus::exited(1), all);
       }
     });
