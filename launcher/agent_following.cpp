@@ -4,6 +4,7 @@
 
 #include "launcher/agent_turn.hpp"
 #include "rendezvous/verdict.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::launcher::agent {
 namespace {
@@ -187,7 +188,7 @@ void following_tick(Turn& turn) {
   State& state = turn.state;
   turn.follow([](auto& inner) { follower::send_beats(inner); });
   if (state.connected && follower::is_silent(state.follower, turn.now, turn.policy)) {
-    lose_coordinator(turn, "silent for " + std::to_string(turn.policy.lease.timeout.count()) + " ms");
+    lose_coordinator(turn, "silent for " + seconds_text(turn.policy.lease.timeout));
   }
   if (!turn.follow([](auto& inner) { return follower::search_on(inner); })) {
     give_up(turn);

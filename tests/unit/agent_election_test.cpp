@@ -283,7 +283,8 @@ TEST_CASE("agent: dropped, it kills what runs and then joins as somebody new", "
   CHECK(alone.all<Exit>().at(0).code == rdzv::kExitCoordinatorLost);
 }
 
-TEST_CASE("agent: a spare looks for whoever leads, has no vote, and waits as long as somebody is left", "[unit]") {
+TEST_CASE("agent: a spare looks for whoever leads, has no vote, and waits for twelve rounds while somebody is left",
+          "[unit]") {
   Driver spare;
   std::vector<rdzv::Successor> successors;
   for (std::uint32_t i = 0; i < kNodes; ++i) {
@@ -296,7 +297,7 @@ TEST_CASE("agent: a spare looks for whoever leads, has no vote, and waits as lon
   CHECK_FALSE(spare.told<rdzv::Elector>().at(0).rank);
   spare.hear(rdzv::VoteRequest{1, {2, 1}}, spare.link_to(1));
   CHECK(spare.told<rdzv::Vote>().empty());
-  spare.pass(10min);
+  spare.pass(90s);
   CHECK(spare.all<Stand>().empty());
   CHECK(spare.state.life == Life::waiting);
   SECTION("it is told that the decision stands") {
@@ -340,7 +341,7 @@ TEST_CASE("agent: an orderly end and a refused port prove to one of two that the
   agent.feed(LinkFailed{agent.link_to(0), "no answer", false});
   CHECK(agent.all<Stand>().empty());
   agent.pass(200ms);
-  CHECK(dialled(agent) == (fin ? std::vector<std::uint32_t>{0} : std::vector<std::uint32_t>{}));
+  CHECK(dialled(agent) == std::vector<std::uint32_t>{0});  // silence may end: it is called again
   if (fin) {
     agent.feed(LinkFailed{agent.link_to(0), "refused", true});
     REQUIRE(agent.all<Stand>().size() == 1);
