@@ -148,11 +148,11 @@ class OneTaskPerNode(Topology):
 
     def test_the_variables_are_those_of_a_real_step_with_as_many_tasks(self):
         names = [name for name in NAMES if name.startswith("SLURM_")]
-        real = self.srun("-N2", "--ntasks-per-node=2", "sh", "-c",
+        real = self.srun("-N2", "-w", "node[1-2]", "--ntasks-per-node=2", "sh", "-c",
                          "echo $SLURM_PROCID " + " ".join(f"{n}=${{{n}-unset}}" for n in names))
         self.assertEqual(real.code, 0, real)
         expected = [line.split()[1:] for line in sorted(real.out.splitlines())]
-        workers = self.workers("-N2", "--ntasks-per-node=1", "cxxrun", "--nproc-per-node", "2", self.teller())
+        workers = self.workers("-N2", "-w", "node[1-2]", "--ntasks-per-node=1", "cxxrun", "--nproc-per-node", "2", self.teller())
         self.assertEqual([[f"{name}={worker[name]}" for name in names] for worker in workers], expected)
 
     def test_a_step_on_some_nodes_of_the_job(self):
