@@ -87,12 +87,22 @@ class NodeLoss(SlurmCase):
         self.row("node loss", "srun -N3 cxxrun ./train; node2 loses power",
                  "verdict `too few nodes` after --heartbeat-timeout (5 s), before Slurm has noticed")
 
-    def test_the_loss_of_the_first_node_has_a_name(self):
+    def test_the_others_go_on_without_the_first_node(self):
         job = self.step("--nnodes", "1:3")
+        self.cluster.kill("node1", fin=True)
+        self.assertEqual(self.hosts(2, 2), ["node2", "node3"])
+        job.says("coordinator lost: node1")
+        self.open_gate("go")
+        job.says("verdict: success; lost on the way: node1")
+        self.row("node loss", "srun --no-kill -N3 cxxrun --nnodes 1:3 ./train; node1, which coordinates, is killed",
+                 "node2 is elected: the two others form generation 2 and finish, the verdict names node1")
+
+    def test_a_job_that_needs_its_first_node_ends_with_it(self):
+        job = self.step()
         self.cluster.kill("node1", fin=True)
         job.says("coordinator lost: end of file")
         wait_until(lambda: not self.workers_on("node2") and not self.workers_on("node3"), "no worker is left")
-        self.row("node loss", "srun --no-kill -N3 cxxrun --nnodes 1:3 ./train; node1, which coordinates, is killed",
+        self.row("node loss", "srun --no-kill -N3 cxxrun ./train; node1, which coordinates, is killed",
                  "`coordinator lost` on the others, no worker left")
 
     def test_a_node_that_is_cut_off_ends_its_own_workers(self):
