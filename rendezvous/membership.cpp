@@ -244,8 +244,13 @@ void on(Turn& turn, Beaten const& event) {
   try_start(turn);
 }
 
+/// An agent whose line for beats has ended opens another with its next beat. One that does not is silent: its host may
+/// have died right after, and nothing else would ever tell.
 void on(Turn& turn, BeatsEnded const& event) {
-  turn.state.silence = forget(std::move(turn.state.silence), event.agent);
+  State& state = turn.state;
+  if (state.silence.heard.contains(event.agent)) {
+    state.silence = heard(std::move(state.silence), event.agent, turn.now, silence_policy(turn.policy));
+  }
 }
 
 /// Who has been silent for too long is lost, like one whose connection has ended.

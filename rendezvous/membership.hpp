@@ -134,7 +134,7 @@ struct Beaten {
   AgentId agent;
   Beat beat;
 };
-/// Its connection for beats has ended in order: it is not judged before it has sent one again.
+/// Its connection for beats has ended in order: it has the timeout anew to open another.
 struct BeatsEnded {
   AgentId agent;
 };

@@ -1,5 +1,6 @@
 // simulation_run FIRST COUNT [THREADS [MUTATION]]: many random schedules; what they covered, and each that failed.
 // simulation_run replay SEED [MUTATION]: one, with everything that happened.
+#include <algorithm>
 #include <atomic>
 #include <iostream>
 #include <mutex>
@@ -59,6 +60,10 @@ int run_many(std::uint64_t first, std::uint64_t count, unsigned threads, Mutatio
   std::cout << total;
   for (auto const& [broken, seeds] : failed) {
     std::cout << "BROKEN " << seeds.size() << " times, first in seed " << seeds.front() << ": " << broken << "\n";
+    for (std::size_t i = 1; i < std::min<std::size_t>(seeds.size(), 20); ++i) {
+      std::cout << (i == 1 ? "  also " : " ") << seeds[i];
+    }
+    std::cout << (seeds.size() > 1 ? "\n" : "");
   }
   return failed.empty() ? 0 : 1;
 }
