@@ -30,6 +30,12 @@ std::string name_of(Ballot ballot) {
   return std::to_string(ballot.round) + "." + std::to_string(ballot.rank);
 }
 
+/// Whoever says again what is decided has been elected: by this agent's promise too if it votes. A candidate that has
+/// not been says the same to every agent that seems to know less, and may hear too late that it does not.
+bool may_lead(State const& state, LinkId id) {
+  return obeys(state, id) && (!state.decided.rank || state.promised_to == state.links.at(id).coordinator);
+}
+
 bool is_up(State const& state, LinkId id) {
   auto const it = state.links.find(id);
   return it != state.links.end() && it->second.up;
@@ -79,8 +85,8 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
   State& state = turn.state;
   Decree const& decree = message.decree;
   state.seen = std::max(state.seen, decree.number);
-  if (decree.number == state.decided.decree.number && state.search && obeys(state, id)) {
-    follow(turn, id);  // whoever says so again has been elected by its members
+  if (decree.number == state.decided.decree.number && state.search && may_lead(state, id)) {
+    follow(turn, id);
     return true;
   }
   if (!is_up(state, id) || decree.number <= state.decided.decree.number) {
