@@ -7,6 +7,7 @@ namespace cxxrun::rendezvous::follower {
 namespace {
 
 constexpr Millis kPatienceWithoutHeartbeats{5000};
+constexpr int kFirstAnswer = 4;  ///< timeouts: a coordinator that a crowd calls may answer its first beats late
 
 Link* find(State& state, LinkId id) {
   auto const it = state.links.find(id);
@@ -56,6 +57,9 @@ void link_up(Turn& turn, LinkId id, std::string const& coordinator) {
   link->up = true;
   link->coordinator = coordinator;
   if (id == turn.state.main) {
+    if (turn.policy.lease.beat > Millis{0}) {
+      link->heard = turn.now + turn.policy.lease.timeout * (kFirstAnswer - 1);
+    }
     turn.state.next_beat = turn.now;
     send_beats(turn);
   } else {
@@ -176,7 +180,7 @@ bool leads(State const& state) {
 void excuse_silence(Turn& turn) {
   for (auto& [id, link] : turn.state.links) {
     if (link.heard) {
-      link.heard = turn.now;
+      link.heard = std::max(*link.heard, turn.now);
     }
   }
 }

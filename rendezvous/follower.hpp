@@ -77,7 +77,7 @@ struct Link {
   bool ended = false;  ///< by the other side: nothing to hang up
   std::string coordinator;         ///< the other end's incarnation
   OwnTime echo = 0;                ///< newest send time heard from there
-  std::optional<TimePoint> heard;  ///< the newest answer to a beat; nothing: not judged by its silence yet
+  std::optional<TimePoint> heard;  ///< the newest answer to a beat; nothing: not judged by its silence
 };
 
 /// The last decided generation, as far as this agent knows it. Number 0: none yet.
