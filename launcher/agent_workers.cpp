@@ -80,6 +80,17 @@ void on(Turn& turn, WorkerEnded const& event) {
 
 namespace {
 
+/// Workers that nobody asked us to stop were killed for their lease, by this agent or its parent: WorkerEnded has not
+/// told so, and the coordinator, if there is one, would wait for them for ever.
+void tell_killed(Turn& turn) {
+  State& state = turn.state;
+  auto const& exits = state.exits;
+  auto const failed = std::find_if(exits.begin(), exits.end(), [](auto const& exit) { return !exit.status.ok(); });
+  if (failed != exits.end()) {
+    turn.tell(rendezvous::WorkerFailed{number_of(state), *failed});
+  }
+}
+
 /// What was being stopped is gone.
 void stopped(Turn& turn) {
   State& state = turn.state;
@@ -90,11 +101,7 @@ void stopped(Turn& turn) {
     say_stopped(turn);
   } else if (state.life == Life::fenced) {
     state.life = Life::ended;
-    auto const failed =
-        std::find_if(state.exits.begin(), state.exits.end(), [](auto const& e) { return !e.status.ok(); });
-    if (failed != state.exits.end()) {  // else the coordinator, if there is one, would wait for them for ever
-      turn.tell(rendezvous::WorkerFailed{number_of(state), *failed});
-    }
+    tell_killed(turn);
   } else if (!state.connected) {
     leave(turn, state.exit_code, state.last_line);
   } else {
@@ -149,6 +156,9 @@ void on(Turn& turn, GroupEnded const& event) {
     state.life = Life::ended;
     if (all_good) {
       turn.tell(rendezvous::Succeeded{event.number});
+    } else if (std::all_of(event.exits.begin(), event.exits.end(),
+                           [](auto const& exit) { return exit.ours || exit.status.ok(); })) {
+      tell_killed(turn);
     }
   }
   if (state.life != Life::done && state.follower.search) {

@@ -179,6 +179,25 @@ TEST_CASE("agent: silence of the coordinator is judged after T, but not by one w
   }
 }
 
+TEST_CASE("agent: a coordinator that never answers is judged too, only later", "[unit]") {
+  Driver agent;
+  agent.pass(19s);
+  CHECK(agent.state.life == Life::waiting);
+  agent.pass(1s);
+  CHECK(agent.state.exit_code == rdzv::kExitCoordinatorLost);
+}
+
+TEST_CASE("agent: workers that the parent killed before their agent noticed have not succeeded", "[unit]") {
+  auto agent = Driver().run();
+  agent.now += 10s;
+  auto killed = killed_exit();
+  killed.ours = true;
+  agent.feed(Tick{});
+  REQUIRE(agent.all<Freeze>().size() == 1);
+  agent.feed(GroupEnded{1, {killed}, {}});
+  CHECK(agent.told<rdzv::WorkerFailed>().size() == 1);
+}
+
 TEST_CASE("agent: its will names the coordinator first, and is withdrawn with the last report", "[unit]") {
   auto agent = Driver().run();
   REQUIRE(agent.all<WriteWill>().size() == 1);
