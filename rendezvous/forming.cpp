@@ -15,26 +15,38 @@
 namespace cxxrun::rendezvous {
 namespace {
 
+/// Missing in a generation taken over, and proven dead since.
+std::size_t buried(State const& state) {
+  Mandate const& mandate = state.mandate;
+  return static_cast<std::size_t>(std::count_if(mandate.missing.begin(), mandate.missing.end(), [&](auto rank) {
+    return mandate.buried.contains(Held{mandate.decided.number, rank});
+  }));
+}
+
 /// How many nodes can be there at best: those of the step that are not known dead, and those that were added.
 std::size_t can_come(State const& state, Policy const& policy) {
   if (!policy.expected_nodes) {
     return std::numeric_limits<std::size_t>::max();
   }
-  auto const buried = std::count_if(state.mandate.missing.begin(), state.mandate.missing.end(), [&](auto rank) {
-    return state.mandate.buried.contains(Held{state.mandate.decided.number, rank});
-  });
-  std::size_t const dead = state.dead.size() + state.vanished + static_cast<std::size_t>(buried);
+  std::size_t const dead = state.dead.size() + state.vanished + buried(state);
   std::size_t const added = state.present.size() - state.index_owner.size();
   return (*policy.expected_nodes > dead ? *policy.expected_nodes - dead : 0) + added;
+}
+
+/// Members of the last generation that are here; and, taking over, those that may only be late to notice the loss.
+/// Others are known to be lost: who replaces them, if anybody, enters the running job.
+std::size_t left_of_it(State const& state) {
+  auto const here = std::count_if(state.seats.begin(), state.seats.end(),
+                                  [&](Seat const& seat) { return state.present.contains(seat.agent); });
+  std::size_t const late = state.mandate.missing.size() - buried(state);
+  return std::min(static_cast<std::size_t>(here) + late, state.seats.size());
 }
 
 /// With how many nodes there is nothing to wait for.
 std::size_t target_size(State const& state, Policy const& policy) {
   std::size_t target = std::min<std::size_t>(policy.max_nodes, can_come(state, policy));
   if (state.ever_ran) {
-    auto const gone =
-        std::count_if(state.seats.begin(), state.seats.end(), [](Seat const& s) { return s.leaving != 0; });
-    target = std::min(target, state.seats.size() - static_cast<std::size_t>(gone));
+    target = std::min(target, left_of_it(state));
   }
   return std::max<std::size_t>(target, policy.min_nodes);
 }
@@ -284,6 +296,10 @@ void begin_running(Turn& turn) {
     }
   }
   if (state.present.size() > state.seats.size()) {
+    if (turn.policy.scale_out_now && state.seats.size() < turn.policy.max_nodes) {
+      // Whoever came while this generation was being prepared. Later than now: the timer of now may have led here.
+      state.scale_out_at = turn.now + Millis{1};
+    }
     for (auto const& [agent, node] : state.present) {
       if (!state.seat_of.contains(agent)) {
         tell_decided(turn, agent);

@@ -6,8 +6,6 @@ import sys
 import jobs
 from jobs import JobCase, count_reports, wait_until
 
-WINDOW = 3  # seconds that a generation waits for who is missing
-
 
 class Succession(JobCase):
     """Three agents as of three hosts; every generation runs until the gate is opened."""
@@ -20,8 +18,7 @@ class Succession(JobCase):
     def three(self, *arguments):
         """Returns the agents, the one that coordinates first, and the generation that runs."""
         def node(index):
-            return self.start_node("--rdzv-conf", f"last_call_timeout={WINDOW}", "--node-rank", str(index),
-                                   *arguments, self.program, nnodes="1:3")
+            return self.start_node("--node-rank", str(index), *arguments, self.program, nnodes="1:3")
         first = node(0)
         first.says("waiting for more")  # on one machine whoever is first hosts
         nodes = [first, node(1), node(2)]

@@ -110,6 +110,8 @@ struct Driver {
     beat_all();
     switch (phase) {
       case Phase::forming:
+        policy.min_nodes = 2;
+        policy.max_nodes = 3;
         feed(Lost{2, "reset"});
         feed(Said{1, Stopped{1, {}, {}}});
         break;

@@ -284,7 +284,7 @@ Row timer() {
           job.feed(Tick{});
           CHECK_FALSE(job.state.present.contains(2));
           CHECK(job.did<HangUp>());
-          CHECK(job.state.phase == Phase::forming);
+          CHECK(job.in(Phase::opening, 2));
         }}},
       {"finished",
        {"closed",
