@@ -114,8 +114,8 @@ void Job::kill_host(HostId id, bool silent) {
 
 void Job::strike(Fault const& fault) {
   Random& random = world.random();
-  Node* const node = any_alive();
-  if (node == nullptr) {
+  Node* const node = fault.who ? nodes.at(*fault.who).get() : any_alive();
+  if (node == nullptr || !node->running()) {
     return;
   }
   auto const how = random.chance(80) ? Cut::drop : Cut::reject;

@@ -253,12 +253,6 @@ void Hosted::perform(rdzv::Tell const& action) {
       feed(rdzv::Said{action.agent, rdzv::Ack{offer->generation.number, offer->sent, 0}});
     }
   }
-  if (job_.mutated(Mutation::start_undecided)) {
-    if (auto const* const offer = std::get_if<rdzv::Prepare>(&action.message)) {
-      job_.network.send(it->second.end,
-                        rdzv::ToAgent(rdzv::Start{offer->generation.number, 0, job_.schedule.timeout()}));
-    }
-  }
 }
 
 void Hosted::perform(rdzv::TellBeat const& action) {
@@ -339,47 +333,6 @@ void Hosted::perform(rdzv::Close const&) {
     stand_by();
   } else {
     job_.world.after(0, [this] { node_.process.run([this] { node_.leave_if_done(); }); });
-  }
-}
-
-// ---- rules broken on purpose ----------------------------------------------------------------------------------
-
-void Hosted::mutate(rdzv::Event& event) {
-  auto* const said = std::get_if<rdzv::Said>(&event);
-  auto* const vote = said != nullptr ? std::get_if<rdzv::Vote>(&said->message) : nullptr;
-  if (vote != nullptr && job_.mutated(Mutation::forget_accepted)) {
-    vote->accepted.reset();
-  }
-  if (vote != nullptr && job_.mutated(Mutation::vote_silent_long)) {
-    vote->silent_for = job_.schedule.timeout();
-  }
-}
-
-void Hosted::mutate_state() {
-  auto& mandate = state.mandate;
-  switch (job_.schedule.mutation) {
-    case Mutation::skip_gate: mandate.unproven.clear(); break;
-    case Mutation::no_quorum:
-      for (std::uint32_t rank = 0; rank < mandate.decided.size; ++rank) {
-        if (state.phase == rdzv::Phase::electing) {
-          mandate.promised.insert(rank);
-        }
-        if (state.phase == rdzv::Phase::proposing) {
-          mandate.accepted.insert(rank);
-        }
-      }
-      break;
-    case Mutation::shrink_denominator:
-      mandate.decided.size = std::min<std::uint32_t>(
-          mandate.decided.size, std::max<std::uint32_t>(1, static_cast<std::uint32_t>(mandate.voters.size())));
-      break;
-    case Mutation::grant_without_quorum:
-      for (std::uint32_t rank = 0; rank < mandate.decided.size; ++rank) {
-        mandate.authority.echoed[rank] = job_.clock(node_.host);
-      }
-      break;
-    case Mutation::count_locally: state.restarts = 0; break;
-    default: break;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 
 #include "rendezvous/membership.hpp"
@@ -53,6 +54,8 @@ class Hosted {
   void forget(AgentId id);
   void mutate(rendezvous::Event& event);
   void mutate_state();
+  void take_for_all(std::set<std::uint32_t>& ranks) const;
+  [[nodiscard]] std::size_t left_alive() const;
 
   void perform(rendezvous::Tell const& action);
   void perform(rendezvous::TellBeat const& action);

@@ -165,6 +165,9 @@ void Job::workers_gone(Node& node, bool node_lost) {
   if (program.finishing) {
     return;
   }
+  if (schedule.only_suspended) {
+    world.violated("a suspended job does not go on where it was: the workers of " + node.name() + " are gone");
+  }
   if (!program.broken && node_lost) {
     program.node_lost = true;
   }

@@ -69,6 +69,11 @@ void Judge::started(Node const& node, rdzv::Generation const& generation) {
                    std::to_string(generation.number));
   }
   last_started = {generation.number, seen.group_ranks.size()};
+  auto const by = decrees_.find(generation.decree.after);
+  bool const pair = generation.decree.number > generation.decree.after + 50;
+  if (!pair && (by == decrees_.end() || !(by->second == generation.decree))) {
+    world.violated("workers of generation " + std::to_string(generation.number) + " start before it is decided");
+  }
   auto const [mine, fresh] = seen.ranks.emplace(generation.rank_base, generation.local_size);
   auto const next = std::next(mine);
   bool overlap = !fresh || generation.rank_base + generation.local_size > generation.world_size;
@@ -106,8 +111,81 @@ void Judge::decided(rdzv::Decree const& decree) {
   }
 }
 
+/// A seat votes once for each ballot, in the order of the ballots, and says what it has accepted.
+void Judge::said(Node const& node, rdzv::ToCoordinator const& message) {
+  if (auto const* const vote = std::get_if<rdzv::Vote>(&message)) {
+    voted(node, *vote);
+  } else if (auto const* const acceptance = std::get_if<rdzv::Accepted>(&message)) {
+    accepted(node, *acceptance);
+  } else if (auto const* const ack = std::get_if<rdzv::Ack>(&message)) {
+    ready_.emplace(ack->number, node.info.incarnation);
+  }
+}
+
+void Judge::voted(Node const& node, rdzv::Vote const& vote) {
+  if (!checks_quorum() || vote.promised != vote.ballot || !node.state.follower.decided.rank) {
+    return;
+  }
+  Votes& votes = votes_[{vote.after, *node.state.follower.decided.rank}];
+  if (vote.ballot < votes.promised) {
+    job_.world.violated(node.name() + " breaks its promise: it votes for round " + std::to_string(vote.ballot.round));
+  }
+  if ((vote.accepted ? vote.accepted->ballot : rdzv::Ballot{}) < votes.accepted) {
+    job_.world.violated(node.name() + " votes twice: it does not say what its seat has accepted");
+  }
+  votes.promised = std::max(votes.promised, vote.ballot);
+}
+
+void Judge::accepted(Node const& node, rdzv::Accepted const& acceptance) {
+  if (!checks_quorum() || acceptance.promised != acceptance.ballot || !node.state.follower.decided.rank) {
+    return;
+  }
+  Votes& votes = votes_[{acceptance.after, *node.state.follower.decided.rank}];
+  if (acceptance.ballot < votes.promised) {
+    job_.world.violated(node.name() + " breaks its promise: it accepts in round " +
+                        std::to_string(acceptance.ballot.round));
+  }
+  votes.promised = std::max(votes.promised, acceptance.ballot);
+  votes.accepted = std::max(votes.accepted, acceptance.ballot);
+}
+
+/// Who has promised a higher ballot to another is no candidate any more.
+void Judge::candidacy(Node const& node) {
+  auto const& acceptor = node.state.follower.acceptor;
+  auto const& state = node.hosted.state;
+  auto const& mandate = state.mandate;
+  bool const stands = !node.hosted.over() && mandate.taking_over() && state.phase != Phase::standby &&
+                      state.phase != Phase::deposed && state.phase != Phase::finished;
+  if (stands && mandate.decided.number == acceptor.after && mandate.ballot < acceptor.promised) {
+    job_.world.violated(node.name() + " has promised round " + std::to_string(acceptor.promised.round) +
+                        " to another and goes on as a candidate");
+  }
+}
+
+/// What is proposed, or decided without a vote, can run: all of its members are ready.
+void Judge::all_ready(Node const& node) {
+  auto const& state = node.hosted.state;
+  bool const proposed = state.phase == Phase::proposing && state.mandate.proposed && !state.mandate.adopted;
+  if ((!proposed && state.phase != Phase::gated && state.phase != Phase::running) ||
+      !checked_.emplace(state.number, node.info.incarnation).second) {
+    return;
+  }
+  for (auto const& seat : state.seats) {
+    if (!ready_.contains({state.number, seat.node.incarnation})) {
+      job_.world.violated("generation " + std::to_string(state.number) + " is proposed although " + seat.node.host +
+                          " is not ready");
+      return;
+    }
+  }
+}
+
 /// Nobody waits for nothing: there is a timer, a call under way, or the job is over here.
 void Judge::agent_stepped(Node const& node) {
+  candidacy(node);
+  bool const calm = job_.schedule.faults.empty() || job_.world.now() < job_.schedule.faults.front().at;
+  if (calm && (node.state.life == agent::Life::fenced || node.state.frozen)) {
+    job_.world.violated("the lease of " + node.name() + " runs out although nothing has happened");
+  }
   bool const reaping =
       node.process.pending() || (node.workers && !node.workers->reaped());  // the kernel says when they are gone
   if (!node.running() || node.timer_armed || node.calling() || reaping || node.state.life == agent::Life::done) {
@@ -121,6 +199,7 @@ void Judge::coordinator_stepped(Node const& node) {
   auto const& hosted = node.hosted;
   auto const& state = hosted.state;
   rounds = std::max(rounds, state.mandate.ballot.round);
+  all_ready(node);
   if (state.mandate.decided.number != 0 && state.phase != Phase::standby) {
     decided(state.mandate.decided);
   }

@@ -23,6 +23,8 @@ class Judge {
   void started(Node const& node, rendezvous::Generation const& generation);
   void agent_stepped(Node const& node);
   void coordinator_stepped(Node const& node);
+  /// What an agent says, when it says it: promises, acceptances, and that it is ready.
+  void said(Node const& node, rendezvous::ToCoordinator const& message);
   void concluded(Node const& node, rendezvous::Verdict const& verdict, Program const* program);
   void left(Node const& node, int code);
 
@@ -42,12 +44,24 @@ class Judge {
     std::set<std::uint32_t> group_ranks;
   };
 
+  struct Votes {  ///< of one seat, whoever sits there
+    rendezvous::Ballot promised;
+    rendezvous::Ballot accepted;
+  };
+
+  void voted(Node const& node, rendezvous::Vote const& vote);
+  void accepted(Node const& node, rendezvous::Accepted const& acceptance);
+  void candidacy(Node const& node);
+  void all_ready(Node const& node);
   void decided(rendezvous::Decree const& decree);
   [[nodiscard]] bool checks_quorum() const;
 
   Job& job_;
   std::map<std::uint64_t, Seen> generations_;
-  std::map<std::uint64_t, rendezvous::Decree> decrees_;  ///< by the generation whose members voted
+  std::map<std::uint64_t, rendezvous::Decree> decrees_;             ///< by the generation whose members voted
+  std::map<std::pair<std::uint64_t, std::uint32_t>, Votes> votes_;  ///< by generation and group rank
+  std::set<std::pair<std::uint64_t, std::string>> ready_;           ///< generation and incarnation
+  std::set<std::pair<std::uint64_t, std::string>> checked_;         ///< of which coordinator: all were ready
 };
 
 }  // namespace cxxrun::simulation

@@ -157,6 +157,7 @@ void Node::perform(agent::TellLink const& action) {
   }
   auto message = action.message;
   mutate(message);
+  job.judge.said(*this, message);
   job.network.send(it->second.end, message);
 }
 
@@ -175,9 +176,7 @@ void Node::perform(agent::HangUp const& action) {
 }
 
 void Node::perform(agent::Rejoin const& action) {
-  if (!job.mutated(Mutation::same_member_again)) {
-    info.incarnation += "'";
-  }
+  info.incarnation += "'";
   bool const at_home = action.to.address.empty();
   auto const until = job.world.now() + micros(job.schedule.policy.join_timeout);
   job.world.note([&] { return name() + " joins again as " + info.incarnation; });

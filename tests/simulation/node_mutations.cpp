@@ -17,6 +17,13 @@ void Node::mutate(agent::Event& event) {
         following.acceptor.promised = rdzv::Ballot{1, 0};
       }
       break;
+    case Mutation::same_member_again:
+      if (std::holds_alternative<agent::LinkDown>(event)) {  // it starts again, and calls again with its old seat
+        following.acceptor.promised = {};
+        following.acceptor.accepted.reset();
+        following.promised_to.clear();
+      }
+      break;
     case Mutation::reset_is_death:
       if (auto* const down = std::get_if<agent::LinkDown>(&event)) {
         down->fin = true;

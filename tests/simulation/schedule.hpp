@@ -1,6 +1,7 @@
 // Schedule: what is drawn from a seed before an execution begins: the job, its options, and the trouble to come.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "launcher/agent_fsm.hpp"
@@ -36,6 +37,7 @@ struct Fault {
   Micros at = 0;
   Trouble trouble = Trouble::flaky;
   Micros lasts = 0;
+  std::optional<std::uint32_t> who;  ///< which node, in traces by hand; nothing: drawn when it happens
 };
 
 struct Schedule {
@@ -52,6 +54,7 @@ struct Schedule {
   Micros bound = 0;  ///< every agent has left by then
   std::uint64_t most_steps = 300'000;
   Mutation mutation = Mutation::none;
+  bool only_suspended = false;  ///< nothing else happens: its workers end by themselves
   [[nodiscard]] Millis timeout() const { return policy.heartbeat_timeout; }
 };
 

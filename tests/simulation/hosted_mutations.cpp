@@ -1,0 +1,77 @@
+// Rules of the coordinator broken on purpose, between its core and the world.
+#include <set>
+
+#include "tests/simulation/hosted.hpp"
+#include "tests/simulation/job.hpp"
+
+namespace cxxrun::simulation {
+
+namespace rdzv = cxxrun::rendezvous;
+
+/// Before the core sees an event.
+void Hosted::mutate(rdzv::Event& event) {
+  auto* const said = std::get_if<rdzv::Said>(&event);
+  if (said == nullptr) {
+    return;
+  }
+  auto* const vote = std::get_if<rdzv::Vote>(&said->message);
+  if (vote != nullptr && job_.mutated(Mutation::vote_silent_long)) {
+    vote->silent_for = job_.schedule.timeout();
+  }
+  auto const* const ack = std::get_if<rdzv::Ack>(&said->message);
+  if (ack != nullptr && job_.mutated(Mutation::start_undecided)) {
+    if (auto const it = peers_.find(said->agent); it != peers_.end()) {
+      job_.network.send(it->second.end, rdzv::ToAgent(rdzv::Start{ack->number, ack->sent, job_.schedule.timeout()}));
+    }
+  }
+}
+
+void Hosted::take_for_all(std::set<std::uint32_t>& ranks) const {
+  for (std::uint32_t rank = 0; rank < state.mandate.decided.size; ++rank) {
+    ranks.insert(rank);
+  }
+}
+
+/// The members of the last generation that are alive and know of no later one.
+std::size_t Hosted::left_alive() const {
+  std::size_t alive = 0;
+  for (auto const& node : job_.nodes) {
+    auto const& known = node->state.follower.decided;
+    alive += node->running() && known.rank && known.decree.number == state.mandate.decided.number ? 1 : 0;
+  }
+  return alive;
+}
+
+/// And the state that it sees it in.
+void Hosted::mutate_state() {
+  auto& mandate = state.mandate;
+  bool const electing = state.phase == rdzv::Phase::electing;
+  auto& counted = electing ? mandate.promised : mandate.accepted;
+  bool const counts = electing || state.phase == rdzv::Phase::proposing;
+  switch (job_.schedule.mutation) {
+    case Mutation::skip_gate: mandate.unproven.clear(); break;
+    case Mutation::no_quorum:
+      if (counts) {
+        take_for_all(counted);
+      }
+      break;
+    case Mutation::shrink_denominator:
+      if (counts && 2 * (counted.size() + 1) > left_alive()) {  // with the one that is coming
+        take_for_all(counted);
+      }
+      break;
+    case Mutation::grant_without_quorum:
+      for (std::uint32_t rank = 0; rank < mandate.decided.size; ++rank) {
+        mandate.authority.echoed[rank] = job_.clock(node_.host);
+      }
+      break;
+    case Mutation::count_locally:
+      if (electing) {
+        state.restarts = 0;
+      }
+      break;
+    default: break;
+  }
+}
+
+}  // namespace cxxrun::simulation

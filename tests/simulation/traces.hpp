@@ -1,0 +1,67 @@
+// Traces: jobs with their trouble by hand, for what random schedules seldom reach.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/simulation/job.hpp"
+
+namespace cxxrun::simulation {
+
+inline constexpr Micros kT = 1'000'000;
+
+inline Schedule job_of(std::uint32_t nodes, std::vector<Fault> faults) {
+  Schedule schedule;
+  schedule.nodes = nodes;
+  auto& policy = schedule.policy;
+  policy.min_nodes = 1;
+  policy.max_nodes = nodes;
+  policy.heartbeat_timeout = Millis{1000};
+  policy.join_window = policy.rejoin_window = Millis{500};
+  policy.join_timeout = Millis{10'000};
+  policy.ack_timeout = Millis{2000};
+  policy.stop_timeout = Millis{6000};
+  policy.linger = Millis{1000};
+  schedule.agent = agent_policy(schedule);
+  for (auto const& fault : faults) {
+    schedule.trouble_ends = std::max(schedule.trouble_ends, fault.at + fault.lasts);
+  }
+  schedule.faults = std::move(faults);
+  schedule.work = kT;
+  schedule.bound = schedule.trouble_ends + 150 * kT;
+  return schedule;
+}
+
+/// The same trouble with many delays: "" or what broke first.
+inline std::string play(Schedule schedule, Mutation mutation = Mutation::none, int times = 200) {
+  schedule.mutation = mutation;
+  for (int seed = 1; seed <= times; ++seed) {
+    schedule.seed = static_cast<std::uint64_t>(seed);
+    Job job(schedule);
+    if (auto broken = job.run(); !broken.empty()) {
+      return "seed " + std::to_string(seed) + ": " + broken;
+    }
+  }
+  return "";
+}
+
+/// An agent sleeps a little, too little to be called suspended, with an answer to its beat waiting; then its host is
+/// cut off, and nobody hears of it any more. Whoever counts from the receipt of that answer has workers for too long.
+inline Schedule late_answer() {
+  auto schedule = job_of(
+      3, {{2 * kT + 50'000, Trouble::agent_freezes, kT * 47 / 100, 2}, {2 * kT + 80'000, Trouble::cut_off, 5 * kT, 2}});
+  schedule.policy.rejoin_window = Millis{10};
+  schedule.most_delay = 10'000;
+  return schedule;
+}
+
+/// scontrol suspend, and nothing else.
+inline Schedule suspended() {
+  auto schedule = job_of(3, {{2 * kT, Trouble::job_freezes, 40 * kT, {}}});
+  schedule.only_suspended = true;
+  return schedule;
+}
+
+}  // namespace cxxrun::simulation
