@@ -180,8 +180,8 @@ void tell_again(Turn& turn);
 
 [[nodiscard]] bool can_search(State const& state);
 void search(Turn& turn, std::string how, bool fin = false);
-/// A later generation became known during the search: goes on among its members, or follows who told so.
-void search_in(Turn& turn, LinkId told_by);
+/// A later generation became known during the search: goes on among its members, or follows who leads it (0: not known).
+void search_in(Turn& turn, LinkId leader);
 /// The coordinator inside this agent has given its candidacy up.
 void stood_down(Turn& turn);
 /// Ends the search and every link: this agent leaves or begins anew.

@@ -201,14 +201,19 @@ void search(Turn& turn, std::string how, bool fin) {
   begin_round(turn);
 }
 
-void search_in(Turn& turn, LinkId told_by) {
+void search_in(Turn& turn, LinkId leader) {
   State& state = turn.state;
   Search& search = *state.search;
   if (!state.decided.rank) {
-    if (search.standing) {
+    if (std::exchange(search.standing, false)) {
       turn.act(Withdraw{"this agent is no member of generation " + std::to_string(state.decided.decree.number)});
     }
-    follow(turn, told_by);
+    if (leader != 0) {
+      follow(turn, leader);
+      return;
+    }
+    begin_round(turn);  // a candidate has told so, maybe our own: whoever is elected will call
+    tell_again(turn);
     return;
   }
   for (auto& [id, link] : state.links) {

@@ -117,7 +117,7 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
   state.last_word.reset();  // whom its coordinator has granted what meanwhile is not known here
   turn.reason = "learned that generation " + std::to_string(decree.number) + " is decided";
   if (state.search) {
-    search_in(turn, id);
+    search_in(turn, message.successors.empty() ? 0 : id);  // who leads names its successors
   }
   return true;
 }

@@ -246,6 +246,8 @@ TEST_CASE("agent: a later decision is adopted, by a member with its new rank and
     CHECK(agent.told<rdzv::Vote>().at(0).silent_for == 0ms);
   } else {
     CHECK_FALSE(agent.state.follower.decided.rank);
+    CHECK(agent.state.follower.search);  // a candidate has told so
+    agent.hear(rdzv::Decided{decided, {successor(1)}}, agent.link_to(1));
     CHECK(agent.state.follower.main == agent.link_to(1));  // whoever leads
   }
 }
