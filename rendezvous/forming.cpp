@@ -9,6 +9,7 @@
 #include "rendezvous/granting.hpp"
 #include "rendezvous/seating.hpp"
 #include "rendezvous/setting_aside.hpp"
+#include "rendezvous/succession.hpp"
 #include "src/core/hash.hpp"
 #include "src/core/text.hpp"
 
@@ -167,6 +168,9 @@ bool may_be_succeeded(Policy const& policy) {
 }  // namespace
 
 void begin_forming(Turn& turn) {
+  if (turn.state.mandate.taking_over() && turn.state.number != turn.state.mandate.decided.number) {
+    restore_seats(turn.state);
+  }
   turn.state.phase = Phase::forming;
   turn.state.answer_deadline.reset();
   turn.state.window_deadline.reset();

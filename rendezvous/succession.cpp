@@ -96,6 +96,27 @@ void take_over(Turn& turn) {
   begin_stopping(turn, {StopKind::failure, 0, "coordinator lost: " + host_at(state, mandate.decided.coordinator)});
 }
 
+void restore_seats(State& state) {
+  Mandate& mandate = state.mandate;
+  mandate.seen = std::max(mandate.seen, state.number);
+  state.number = mandate.decided.number;
+  state.seats.assign(mandate.decided.size, Seat{});
+  state.seat_of.clear();
+  for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
+    state.seats[rank].now = Seat::Now::lost;
+    state.seats[rank].node.host = host_at(state, rank);
+  }
+  for (auto const& [agent, rank] : mandate.voters) {
+    if (auto const here = state.present.find(agent); here != state.present.end()) {
+      Seat& seat = state.seats[rank];
+      seat.agent = agent;
+      seat.node = here->second;
+      seat.now = Seat::Now::stopped;
+      state.seat_of[agent] = rank;
+    }
+  }
+}
+
 void take_in(Turn& turn, AgentId agent) {
   State& state = turn.state;
   Mandate& mandate = state.mandate;

@@ -10,5 +10,8 @@ namespace cxxrun::rendezvous {
 void take_over(Turn& turn);
 /// A member that called later has promised too, before the next generation was formed: it keeps its seat.
 void take_in(Turn& turn, AgentId agent);
+/// The generation that was to follow cannot run, and its number is used up: the seats are those taken over again, for
+/// members that call late.
+void restore_seats(State& state);
 
 }  // namespace cxxrun::rendezvous
