@@ -100,7 +100,18 @@ void Judge::decided(rdzv::Decree const& decree) {
     return;
   }
   if (decree.number > decree.after + 50) {
-    return;  // the pair rule: the other member is dead, whatever it has decided; nothing of both ever executes at once
+    // The pair rule: the other member is dead, whatever it has decided alone, and it was the only one to run that. Its
+    // port is refused, and its last word said, only once all that it started is reaped: nothing of both ever executes.
+    auto const votes = [&](auto const& node) {
+      auto const& known = node->state.follower.decided;
+      return node->running() && known.rank && known.decree.number >= decree.after &&
+             known.decree.number < decree.number;
+    };
+    if (job_.schedule.nodes != 2 || std::count_if(job_.nodes.begin(), job_.nodes.end(), votes) > 1) {
+      job_.world.violated("generation " + std::to_string(decree.number) +
+                          " is decided by the pair rule beside another");
+    }
+    return;
   }
   auto const [it, first] = decrees_.emplace(decree.after, decree);
   decrees += first ? 1 : 0;
