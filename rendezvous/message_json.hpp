@@ -1,4 +1,4 @@
-// Names of the enumerations in the messages' JSON text. Private to messages_write.cpp and messages_read.cpp.
+// Names of the enumerations in the messages' JSON text. Private to messages_write.cpp, messages_read.cpp and message_fields.
 #pragma once
 
 #include <cstddef>
