@@ -16,6 +16,7 @@
 
 #include "launcher/agent_fsm.hpp"
 #include "launcher/agent_links.hpp"
+#include "launcher/agent_setup.hpp"
 #include "launcher/end_watch.hpp"
 #include "launcher/health_check.hpp"
 #include "launcher/hosting.hpp"
@@ -143,40 +144,21 @@ class Agent {
       requeue_.begin();
     }
     page_.set_frozen(false);
-    make_directories(generation);
-    choose_cpus();
+    make_directories(config_.facts, generation);
+    if (!std::exchange(cpus_chosen_, true)) {  // before the first workers: the same for every generation
+      choose_cpus(cpus_, config_.cpus.asked, config_.facts);
+    }
     config_.facts.segment = memory_.begin();
     supervisor_->start(generation.number,
                        plan_workers(generation, config_.options, config_.facts, config_.environment));
     end_watch_.workers_run();
   }
 
-  /// Once, before the first workers: the same for every generation.
-  void choose_cpus() {
-    if (std::exchange(cpus_chosen_, true)) {
-      return;
-    }
-    auto plan = cpus_.take();
-    if (!plan.note.empty()) {
-      log(config_.cpus.asked ? Level::warn : Level::debug, plan.note);
-    }
-    config_.facts.cpu_sets = std::move(plan.sets);
-  }
-
   void perform(agent::RunCheck const& action) {
     auto const& generation = action.generation;
-    make_directories(generation);
+    make_directories(config_.facts, generation);
     supervisor_->start(generation.number,
                        {plan_check(generation, config_.options, config_.facts, config_.environment)});
-  }
-
-  void make_directories(rendezvous::Generation const& generation) const {
-    if (!config_.facts.log_root.empty()) {
-      auto const made = make_worker_dirs(config_.facts.log_root, generation.number, generation.local_size);
-      if (!made) {
-        log(Level::error, made.error().message());
-      }
-    }
   }
 
   void perform(agent::StopWorkers const& action) {

@@ -41,6 +41,7 @@ SHELLS = {
     "rendezvous/server": "the coordinator's runs, and the log",
     "launcher/agent.": "one node's event loop",
     "launcher/agent_links": "an agent's connections",
+    "launcher/agent_setup": "makes directories, waits for the CPU plan",
     "launcher/console_writer": "the console's writing thread",
     "launcher/descendants": "which processes are ours",
     "launcher/discovery_file": "reads and writes the discovery files",
