@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "rendezvous/channel.hpp"
+#include "src/core/time.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -15,7 +16,8 @@ namespace {
 using boost::asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-constexpr std::size_t kUnanswered = 2;  ///< so many, and the next beat goes on a fresh connection too
+constexpr std::size_t kUnanswered = 1;  ///< so many, and the next beat goes on a fresh connection too
+constexpr Millis kFresh{500};           ///< a connection that stands for less proves that the way is free: wait for it
 constexpr std::size_t kProbes = 8;      ///< connections under way at once; beyond, the oldest is given up
 
 /// One connection: being dialled, greeted, or answering.
@@ -24,6 +26,7 @@ struct Line {
   tcp::socket socket;
   std::shared_ptr<Channel> channel;  ///< once connected
   bool greeted = false;              ///< the coordinator has answered our hello
+  TimePoint connected;
 };
 
 }  // namespace
@@ -48,9 +51,15 @@ struct BeatLine::Impl : std::enable_shared_from_this<BeatLine::Impl> {
         line->channel->send(encode(beat));
       }
     }
-    if (lines.empty() || ++unanswered > kUnanswered) {
+    if (lines.empty() || (++unanswered > kUnanswered && !waits())) {
       dial();
     }
+  }
+
+  // A coordinator that is within reach, but busy, is not called more often for it.
+  [[nodiscard]] bool waits() const {
+    auto const& last = lines.back();
+    return last->channel && Clock::now() < last->connected + kFresh;
   }
 
   void dial() {
@@ -73,6 +82,7 @@ struct BeatLine::Impl : std::enable_shared_from_this<BeatLine::Impl> {
 
   void greet(std::shared_ptr<Line> const& line) {
     line->channel = std::make_shared<Channel>(std::move(line->socket));
+    line->connected = Clock::now();
     Channel::Handlers on;
     on.frame = [weak = weak_from_this(), weak_line = std::weak_ptr(line)](std::string const& payload) {
       auto const self = weak.lock();

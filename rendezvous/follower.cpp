@@ -28,8 +28,9 @@ std::uint64_t seat(State const& state) {
 }
 
 void beat(Turn& turn, LinkId id) {
-  Link const* const link = find(turn.state, id);
+  Link* const link = find(turn.state, id);
   if (link != nullptr && link->up) {
+    link->asked = link->asked.value_or(turn.now);
     Beat const message{own_time(turn.now), muted(turn.state, *link) ? 0 : link->echo, seat(turn.state)};
     turn.act(TellBeat{id, message});
   }
@@ -76,7 +77,10 @@ void send_beats(Turn& turn) {
   if (state.favoured != state.main) {
     beat(turn, state.favoured);
   }
-  state.next_beat = turn.now + turn.policy.lease.beat;
+  Millis const beat_every = turn.policy.lease.beat;
+  Link const* const main = find(state, state.main);
+  bool const probing = main != nullptr && main->asked && turn.now >= *main->asked + beat_every;
+  state.next_beat = turn.now + (probing ? beat_every / kProbesPerBeat : beat_every);
 }
 
 void answered(Turn& turn, LinkId id, BeatAck const& ack) {
@@ -85,6 +89,7 @@ void answered(Turn& turn, LinkId id, BeatAck const& ack) {
     return;
   }
   link->heard = turn.now;
+  link->asked.reset();
   link->echo = std::max(link->echo, ack.sent);
   if (id == turn.state.main) {
     turn.state.last_word = turn.now;
@@ -188,7 +193,7 @@ void excuse_silence(Turn& turn) {
 bool is_silent(State const& state, TimePoint now, Policy const& policy) {
   auto const it = state.links.find(state.main);
   return policy.lease.timeout > Millis{0} && it != state.links.end() && it->second.heard &&
-         now >= *it->second.heard + policy.lease.timeout;
+         now >= *it->second.heard + policy.lease.silence();
 }
 
 std::optional<TimePoint> due(State const& state, Policy const& policy) {
@@ -199,7 +204,7 @@ std::optional<TimePoint> due(State const& state, Policy const& policy) {
     consider(*state.next_beat);
   }
   if (policy.lease.timeout > Millis{0} && it != state.links.end() && it->second.heard) {
-    consider(*it->second.heard + policy.lease.timeout);
+    consider(*it->second.heard + policy.lease.silence());
   }
   return least;
 }

@@ -61,6 +61,9 @@ using Action = std::variant<TellLink, TellBeat, Dial, HangUp, Stand, Withdraw>;
 /// Of a run without heartbeats, and of one node with itself.
 inline constexpr LeaseTerms kNoLeases{Millis{0}, Millis{0}, Millis{0}, Millis{0}, Millis{0}};
 
+/// A beat that stays unanswered for h is followed by so many in each h, on fresh connections, until one is answered.
+inline constexpr int kProbesPerBeat = 5;
+
 struct Policy {
   LeaseTerms lease = kNoLeases;
   Tie tie = Tie::rank;
@@ -74,10 +77,11 @@ struct Link {
   bool dialled = false;  ///< to follow; false: to join
   bool own = false;      ///< leads to the coordinator inside this agent
   bool up = false;
-  bool ended = false;  ///< by the other side: nothing to hang up
+  bool ended = false;              ///< by the other side: nothing to hang up
   std::string coordinator;         ///< the other end's incarnation
   OwnTime echo = 0;                ///< newest send time heard from there
   std::optional<TimePoint> heard;  ///< the newest answer to a beat; nothing: not judged by its silence
+  std::optional<TimePoint> asked;  ///< when the oldest beat was sent that nothing has answered
 };
 
 /// The last decided generation, as far as this agent knows it. Number 0: none yet.

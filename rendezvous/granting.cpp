@@ -144,6 +144,13 @@ void authority_tick(Turn& turn) {
     mandate.check_at = *until;
     return;
   }
+  // Without authority nothing is granted, and that is all: nobody is lost before its silence is judged. That comes
+  // first.
+  auto const patience = terms.silence() - terms.lease + terms.beat * 2;
+  if (state.phase == Phase::running && mandate.until && turn.now < *mandate.until + patience) {
+    mandate.check_at = *mandate.until + patience;
+    return;
+  }
   bool lost = !can_decide(state);
   if (state.phase == Phase::running) {
     // Late ourselves, we were suspended, and the others may have been: they get the time to speak, we grant nothing.

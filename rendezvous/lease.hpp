@@ -24,6 +24,8 @@ struct LeaseTerms {
   Millis kill{950};      ///< K = 0.19 T: from expiry to the end of the last descendant
   Millis fence{
       5000};  ///< F = (L + K)(1 + rho)/(1 - rho), rounded up: after this long a silent member's workers are dead
+  /// Silent for longer is lost: a beat is due every h, so that on average T has passed since the last sign of life.
+  [[nodiscard]] constexpr Millis silence() const { return timeout + beat / 2; }
   [[nodiscard]] bool fits() const { return beat * 6 <= lease && fence <= timeout; }
 };
 /// Zero timeout (nobody is ever judged): zero throughout, no leases.

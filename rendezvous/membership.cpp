@@ -264,6 +264,11 @@ void silence_tick(Turn& turn) {
   if (looked.stalled) {
     turn.say("this process was suspended: nobody is judged by the silence meanwhile");
   }
+  if (!looked.lost.empty() && state.phase == Phase::running && rivalled(state, turn.policy) &&
+      left(turn, Count::exactly) <= Millis{0}) {  // it is us who are out of reach: the others may elect without us
+    stand_down(turn, "too few members of generation " + std::to_string(state.mandate.decided.number) + " are heard");
+    return;
+  }
   for (AgentId const agent : looked.lost) {
     turn.act(HangUp{agent});
     lose(turn, Lost{agent, "silent for " + seconds_text(turn.policy.heartbeat_timeout)});

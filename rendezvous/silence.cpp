@@ -1,5 +1,6 @@
 #include "rendezvous/silence.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace cxxrun::rendezvous {
@@ -26,19 +27,21 @@ SilenceState forget(SilenceState state, PeerId peer) {
 SilenceTick tick(SilenceState state, TimePoint now, SilencePolicy const& policy) {
   SilenceTick result;
   result.stalled = state.due && now - *state.due > policy.period();
+  TimePoint oldest = now;
   for (auto it = state.heard.begin(); it != state.heard.end();) {
     if (result.stalled) {
       it->second = now;
-    } else if (now - it->second > policy.timeout) {
+    } else if (now - it->second >= policy.limit()) {
       result.lost.push_back(it->first);
       it = state.heard.erase(it);
       continue;
     }
+    oldest = std::min(oldest, it->second);
     ++it;
   }
   state.due.reset();
   if (!state.heard.empty()) {
-    state.due = now + policy.period();
+    state.due = std::min(now + policy.period(), oldest + policy.limit());
   }
   result.next = std::move(state);
   return result;

@@ -1,7 +1,8 @@
 // Silence: who has not been heard of for too long. Pure.
 //
 // FIN and RST are events of their own: the process is gone. This is for the rest: power lost, link cut, host frozen.
-// The shell says who was heard (`heard`), asks at `due` (`tick`) and treats those named as lost.
+// The shell says who was heard (`heard`), asks at `due` (`tick`) and treats those named as lost. `due` is the very
+// instant at which the next one may be lost; in between it is asked often enough to notice that it was suspended.
 //
 // A caller that comes late to its own tick was itself suspended (SIGSTOP, scontrol suspend, a laptop's lid): what it
 // has not heard proves nothing, and every peer gets a fresh timeout. Cost: `heard` O(log N), `tick` O(N).
@@ -20,8 +21,10 @@ namespace cxxrun::rendezvous {
 using PeerId = std::uint64_t;
 
 struct SilencePolicy {
-  Millis timeout{5000};  ///< silent for longer than this: lost; 0: nobody is ever judged
-  /// How often each side speaks and looks. A peer is missed for four beats before it is judged.
+  Millis timeout{5000};  ///< 0: nobody is ever judged
+  /// Silent for so long: lost. A beat is due every tenth of the timeout, so half of that later on average.
+  [[nodiscard]] Millis limit() const { return timeout + timeout / 20; }
+  /// How often to look at least.
   [[nodiscard]] Millis period() const { return std::max(timeout / 5, Millis{20}); }
 };
 

@@ -196,7 +196,7 @@ void Node::perform(agent::TellBeat const& action) {
     ++line.unanswered;
     job.network.send(line.end, action.beat);
   }
-  if ((line.end == nullptr || line.unanswered > 2) && !line.calling) {
+  if ((line.end == nullptr || line.unanswered > 1) && !line.calling) {
     line.waiting = action.beat;
     open_line(action.link);
   } else if (line.calling) {

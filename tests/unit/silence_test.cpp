@@ -28,20 +28,21 @@ std::vector<PeerId> lost_until(SilenceState& state, TimePoint until, std::vector
 
 }  // namespace
 
-TEST_CASE("silence: only who is silent for longer than the timeout is lost, and once", "[unit]") {
+TEST_CASE("silence: only who is silent for longer than the timeout is lost, at that very instant, and once", "[unit]") {
   SilenceState state = heard({}, 1, kStart, kPolicy);
-  state = heard(std::move(state), 2, kStart, kPolicy);
-  CHECK(lost_until(state, kStart + Millis(5000), {1}).empty());
-  CHECK(lost_until(state, kStart + Millis(6000), {1}) == std::vector<PeerId>{2});
+  state = heard(std::move(state), 2, kStart + Millis(123), kPolicy);
+  CHECK(lost_until(state, kStart + Millis(5123 + 249), {1}).empty());
+  CHECK(state.due == kStart + Millis(5123 + 250));
+  CHECK(lost_until(state, kStart + Millis(5123 + 250), {1}) == std::vector<PeerId>{2});
   CHECK(lost_until(state, kStart + Millis(60'000), {1}).empty());
   CHECK(state.heard.size() == 1);
 }
 
-TEST_CASE("silence: a cut shorter than the timeout changes nothing", "[unit]") {
+TEST_CASE("silence: a cut shorter than the timeout changes nothing, even one that came before a beat", "[unit]") {
   SilenceState state = heard({}, 1, kStart, kPolicy);
-  CHECK(lost_until(state, kStart + Millis(4900), {}).empty());
-  state = heard(std::move(state), 1, kStart + Millis(4900), kPolicy);
-  CHECK(lost_until(state, kStart + Millis(9900), {}).empty());
+  CHECK(lost_until(state, kStart + Millis(5200), {}).empty());
+  state = heard(std::move(state), 1, kStart + Millis(5200), kPolicy);
+  CHECK(lost_until(state, kStart + Millis(10'400), {}).empty());
 }
 
 TEST_CASE("silence: whoever was itself suspended judges nobody and gives everybody a fresh timeout", "[unit]") {
@@ -51,8 +52,8 @@ TEST_CASE("silence: whoever was itself suspended judges nobody and gives everybo
   auto result = tick(std::move(state), back, kPolicy);
   CHECK(result.stalled);
   CHECK(result.lost.empty());
-  CHECK(lost_until(result.next, back + Millis(5000), {1}).empty());
-  CHECK(lost_until(result.next, back + Millis(6000), {1}) == std::vector<PeerId>{2});
+  CHECK(lost_until(result.next, back + Millis(5249), {1}).empty());
+  CHECK(lost_until(result.next, back + Millis(5250), {1}) == std::vector<PeerId>{2});
 }
 
 TEST_CASE("silence: who left is not lost as well, and without peers there is no timer", "[unit]") {
