@@ -42,6 +42,9 @@ void hear(Turn& turn, rendezvous::Prepare const& message) {
     turn.tell(rendezvous::Unfit{message.generation.number, state.unfit});
     return;
   }
+  if (state.frozen && message.generation.number > number_of(state)) {
+    kill_workers(turn, "they are frozen, and a later generation is prepared");
+  }
   bool const free = state.life == Life::waiting || state.life == Life::ready || state.life == Life::checking ||
                     state.life == Life::ended;
   if (!free || message.generation.number <= number_of(state)) {

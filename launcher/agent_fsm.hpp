@@ -139,7 +139,7 @@ struct Rejoin {
   rendezvous::Successor to;  ///< who told us so; address "" = as at the start
   bool operator==(Rejoin const&) const = default;
 };
-/// Workers may run until then; the parent enforces it too. While workers are frozen: until when they may stay so.
+/// Workers may run until then; the parent enforces it too.
 /// Nothing: no lease is needed (no workers, no heartbeats).
 struct HoldLease {
   std::optional<TimePoint> until;

@@ -41,12 +41,14 @@ void renew_lease(Turn& turn, rendezvous::BeatAck const& ack) {
   extend(turn, ack.echo, ack.left);
   if (!state.lease || *state.lease <= turn.now) {
     if (state.frozen && state.follower.next_beat) {  // the next answer is what the workers wait for
-      state.follower.next_beat = std::min(*state.follower.next_beat, turn.now + turn.policy.lease.beat / 4);
+      state.follower.next_beat =
+          std::min(*state.follower.next_beat, turn.now + turn.policy.lease.beat / follower::kProbesPerBeat);
     }
     return;
   }
   if (state.frozen) {
     state.frozen.reset();
+    hold_lease(turn);  // the parent would stop, or kill, what runs without one
     turn.act(Thaw{});
     turn.reason = "the coordinator still counts on the workers: they go on";
   }
@@ -60,6 +62,10 @@ void kill_workers(Turn& turn, std::string const& why) {
   State& state = turn.state;
   state.killed = true;
   state.frozen.reset();
+  // An order of the same turn to end by themselves would wake frozen ones (SIGCONT), and they may not run.
+  turn.actions.erase(std::remove_if(turn.actions.begin(), turn.actions.end(),
+                                    [](Action const& one) { return std::holds_alternative<StopWorkers>(one); }),
+                     turn.actions.end());
   state.owed_at.reset();
   if (state.life == Life::running) {
     state.life = Life::fenced;
@@ -74,7 +80,9 @@ void check_lease(Turn& turn) {
     return;
   }
   if (state.frozen) {
-    if (*state.frozen <= turn.now) {
+    if (turn.late) {  // suspended as well: no answer could come
+      state.frozen = turn.now + turn.policy.lease.timeout;
+    } else if (*state.frozen <= turn.now) {
       kill_workers(turn, "frozen, and no fresh word from the coordinator");
     }
     return;
@@ -82,11 +90,12 @@ void check_lease(Turn& turn) {
   if (turn.now < *state.lease) {
     return;
   }
-  if (turn.late && state.connected && !state.follower.search) {
+  // A grace is over with the lease. Who looks for a coordinator finds one for the next generation only.
+  if ((state.life == Life::running || turn.late) && state.connected && !state.follower.search) {
     state.frozen = turn.now + turn.policy.lease.timeout;
     state.frozen_in = state.life;
     turn.act(Freeze{});
-    turn.reason = "suspended for longer than the lease: workers are frozen until the coordinator answers";
+    turn.reason = "the lease has run out: workers are frozen until the coordinator answers";
     return;
   }
   kill_workers(turn, "their lease has run out");
@@ -94,9 +103,8 @@ void check_lease(Turn& turn) {
 
 void hold_lease(Turn& turn) {
   State& state = turn.state;
-  std::optional<TimePoint> const until =
-      state.workers && !state.killed && state.lease ? (state.frozen ? state.frozen : state.lease) : std::nullopt;
-  // What the parent kills at cannot be taken back before they are dead.
+  std::optional<TimePoint> const until = state.workers && !state.killed ? state.lease : std::nullopt;
+  // What the parent freezes and kills at cannot be taken back before they are dead. It stands while they are frozen.
   if (until != state.told && !(state.workers && state.killed)) {
     state.told = until;
     turn.act(HoldLease{until});

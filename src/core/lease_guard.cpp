@@ -5,12 +5,12 @@
 namespace cxxrun {
 namespace {
 
-// The agent is to be first: it knows why its workers die. Short enough that the kill stays within K (docs/election.md).
+// The agent is to be first: it knows why. Short enough that what the parent does stays within K (docs/election.md).
 Millis head_start(LeaseGuardTerms const& terms) {
   return terms.lease / 10;
 }
 
-// Often enough that a suspension which outlasts a lease cannot look like a wake-up in time.
+// While a lease is over: what has come to life meanwhile meets the next look.
 Millis period(LeaseGuardTerms const& terms) {
   return std::max(terms.lease / 8, Millis{1});
 }
@@ -18,29 +18,24 @@ Millis period(LeaseGuardTerms const& terms) {
 }  // namespace
 
 GuardStep look(LeaseGuard guard, std::optional<TimePoint> until, TimePoint now, LeaseGuardTerms const& terms) {
-  if (guard.wake && now > *guard.wake + terms.lease / 2) {
-    guard.excused_until = now + terms.lease;
-  }
+  bool const suspended = guard.wake && now > *guard.wake + terms.lease / 2;
   if (!until || now < *until + head_start(terms)) {
     bool const thaw = guard.frozen_until && !guard.killed;
-    guard.frozen_until.reset();
-    guard.killed = false;
-    guard.wake.reset();
+    guard = {};
     if (until) {
-      guard.wake = std::min(*until + head_start(terms), now + period(terms));
+      guard.wake = *until + head_start(terms);
     }
     return {guard, thaw ? Enforce::thaw : Enforce::nothing};
   }
+  if (!guard.frozen_until || (suspended && !guard.killed)) {
+    guard.frozen_until = now + terms.timeout + head_start(terms);
+  }
+  guard.killed = guard.killed || now >= *guard.frozen_until;
   guard.wake = now + period(terms);
-  if (!guard.frozen_until && guard.excused_until && now < *guard.excused_until && !guard.killed) {
-    guard.frozen_until = now + terms.timeout;
-    return {guard, Enforce::freeze};
+  if (!guard.killed) {
+    guard.wake = std::min(*guard.wake, *guard.frozen_until);
   }
-  if (guard.frozen_until && now < *guard.frozen_until && !guard.killed) {
-    return {guard, Enforce::nothing};
-  }
-  guard.killed = true;
-  return {guard, Enforce::kill};
+  return {guard, guard.killed ? Enforce::kill : Enforce::freeze};
 }
 
 }  // namespace cxxrun

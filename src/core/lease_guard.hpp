@@ -1,8 +1,8 @@
-// LeaseGuard: when the parent of an agent stops workers whose lease has run out. Pure.
+// LeaseGuard: what the parent of an agent does about workers whose lease has run out. Pure.
 //
-// The agent does it first; this is for an agent that hangs or is frozen (SIGSTOP). A guard that finds its own wake-up
-// late was suspended itself, together with everything here and perhaps with everybody elsewhere: then workers are only
-// frozen, and the agent has the timeout to bring a new lease (docs/election.md).
+// The agent does it first; this is for an agent that hangs or is stopped (SIGSTOP). Workers are frozen when the lease
+// is over, and the agent has the timeout to bring a new one, else they are killed (docs/election.md). A guard that
+// finds its own wake-up late was suspended itself, as everybody may have been: the timeout begins anew.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,6 @@ struct LeaseGuardTerms {
 
 struct LeaseGuard {
   std::optional<TimePoint> wake;  ///< when `look` is to be called again, at the latest
-  std::optional<TimePoint> excused_until;
   std::optional<TimePoint> frozen_until;
   bool killed = false;
 };
@@ -31,7 +30,8 @@ struct GuardStep {
   Enforce what = Enforce::nothing;
 };
 
-/// `until`: the lease as it stands, nothing when none is needed. Kill is repeated as long as the lease is over.
+/// `until`: the lease as it stands, nothing when none is needed. Freeze, then kill, are repeated as long as it is over.
+/// Thaw: a new one has come, and what this guard had frozen may run.
 [[nodiscard]] GuardStep look(LeaseGuard guard, std::optional<TimePoint> until, TimePoint now,
                              LeaseGuardTerms const& terms);
 

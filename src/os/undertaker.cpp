@@ -102,12 +102,16 @@ struct Parent {
       bool const any = repeat(SIGKILL);
       if (any && !killed_before) {
         say("the lease of this node has run out, and the agent (pid " + std::to_string(agent) +
-            ") has not stopped its workers: they were killed");
+            ") has had no new one for its workers, which were frozen: they are killed");
       }
     } else if (step.what == Enforce::freeze) {
       repeat(SIGSTOP);
     } else if (step.what == Enforce::thaw && !page.frozen()) {
       signal_descendants(agent, SIGCONT);
+      auto const until = page.lease();  // suspended just here, we would have set workers free for whom it is over again
+      if (page.frozen() || (until && *until <= Clock::now())) {
+        repeat(SIGSTOP);
+      }
     }
     itimerspec when{};
     if (guard.wake) {

@@ -200,12 +200,37 @@ TEST_CASE("undertaker: under nohup a hang-up means nothing", "[process]") {
   waitpid(started.pid, &status, 0);
 }
 
-TEST_CASE("undertaker: a lease that runs out kills the workers of an agent that is stopped", "[process]") {
-  Undertaken run({"300"});
+namespace {
+
+/// False: it has ended.
+bool wait_until_stopped(pid_t pid) {
+  for (;;) {
+    auto const stat = os::read_stat(pid);
+    if (!stat || stat->state == 'Z' || stat->state == 'X') {
+      return false;
+    }
+    if (stat->state == 'T') {
+      return true;
+    }
+    usleep(1'000);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("undertaker: workers of an agent that is stopped are frozen at the end of their lease, then killed",
+          "[process]") {
+  Undertaken run({"1000"});
   REQUIRE(kill(run.agent, SIGSTOP) == 0);
+  auto const workers = os::children_of(run.agent);
+  REQUIRE_FALSE(workers.empty());
+  for (auto const worker : workers) {
+    CHECK(wait_until_stopped(worker));
+  }
 
   CHECK(run.errors.line() == "cxxrun: the lease of this node has run out, and the agent (pid " +
-                                 std::to_string(run.agent) + ") has not stopped its workers: they were killed");
+                                 std::to_string(run.agent) +
+                                 ") has had no new one for its workers, which were frozen: they are killed");
   run.fifo.wait_until_all_are_dead();
 
   CHECK(os::read_stat(run.agent).has_value());  // it is not the parent's to end
@@ -225,15 +250,9 @@ TEST_CASE("undertaker: a parent that was suspended with everything else freezes 
     usleep(10'000);
   }
   REQUIRE(kill(run.parent, SIGCONT) == 0);
-  char state = 'S';
-  while (state != 'T' && state != '?') {
-    auto const stat = os::read_stat(worker);
-    state = stat ? stat->state : '?';
-  }
-  CHECK(state == 'T');
+  CHECK(wait_until_stopped(worker));
 
-  CHECK(run.errors.line().find("has not stopped its workers: they were killed") !=
-        std::string::npos);  // no new lease came
+  CHECK(run.errors.line().find("which were frozen: they are killed") != std::string::npos);  // no new lease came
   run.fifo.wait_until_all_are_dead();
   kill(run.agent, SIGKILL);
   CHECK(run.wait() == ExitStatus::exited(128 + SIGKILL));

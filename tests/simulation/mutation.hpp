@@ -20,7 +20,8 @@ enum class Mutation {
   lease_from_receipt,    ///< a lease counts from the answer's arrival
   no_lease,              ///< workers run without a lease, in agent and parent
   stalled_keeps_lease,   ///< a process that was suspended renews its own lease
-  expiry_kills,          ///< workers whose lease ran out during a suspension are killed, not frozen
+  expiry_kills,          ///< workers whose lease ran out are killed at once, not frozen
+  expiry_ignored,        ///< nobody freezes workers whose lease ran out: they run until they are killed
   reset_is_death,        ///< RST and refusals count as FIN
   start_undecided,       ///< workers start before the decree is decided
   ready_unasked,         ///< a decree is proposed before all of its members are ready
@@ -44,6 +45,7 @@ inline constexpr std::array kMutations{
     std::pair{Mutation::no_lease, "no_lease"},
     std::pair{Mutation::stalled_keeps_lease, "stalled_keeps_lease"},
     std::pair{Mutation::expiry_kills, "expiry_kills"},
+    std::pair{Mutation::expiry_ignored, "expiry_ignored"},
     std::pair{Mutation::reset_is_death, "reset_is_death"},
     std::pair{Mutation::start_undecided, "start_undecided"},
     std::pair{Mutation::ready_unasked, "ready_unasked"},

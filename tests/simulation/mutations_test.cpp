@@ -33,6 +33,7 @@ constexpr std::array kCases{
     Case{Mutation::no_lease, kAtOnce},
     Case{Mutation::stalled_keeps_lease, kAtOnce},
     Case{Mutation::expiry_kills, "does not go on where it was", suspended},
+    Case{Mutation::expiry_ignored, kAtOnce},
     Case{Mutation::reset_is_death, kAtOnce},
     Case{Mutation::start_undecided, "start before it is decided"},
     Case{Mutation::ready_unasked, "is not ready"},

@@ -180,6 +180,8 @@ void Node::perform(agent::StartWorkers const& action) {
   auto const terms = rdzv::lease_terms(job.schedule.timeout());
   Micros const kill_takes = micros(terms.kill) * 8 / 10;
   workers = std::make_unique<Workers>(job.world, action.generation, kill_takes, std::move(on));
+  agent_froze_ = false;
+  parent_froze_ = false;
   job.world.note([&] { return name() + " starts workers of generation " + std::to_string(number); });
   job.judge.started(*this, action.generation);
   job.workers_started(*this);
@@ -203,51 +205,64 @@ void Node::perform(agent::StopWorkers const& action) {
 }
 
 void Node::perform(agent::Freeze const&) {
+  agent_froze_ = true;
+  freeze_workers("the agent");
+}
+
+void Node::perform(agent::Thaw const&) {
+  agent_froze_ = false;
+  thaw_workers();
+}
+
+void Node::freeze_workers(std::string const& by) {
+  if (!workers || !workers->alive() || job.mutated(Mutation::expiry_ignored)) {
+    return;
+  }
+  job.world.note([&] { return name() + ": " + by + " freezes the workers, whose lease is over"; });
   if (job.mutated(Mutation::expiry_kills)) {
     workers->kill();
-  } else if (workers && workers->alive()) {
-    job.world.note([&] { return name() + " freezes its workers"; });
+  } else {
     workers->freeze();
   }
 }
 
-void Node::perform(agent::Thaw const&) {
+void Node::thaw_workers() {
   if (workers && workers->alive()) {
     job.world.note([&] { return name() + " thaws its workers"; });
     workers->thaw();
   }
 }
 
+/// The parent looks at the page when it changes: what it had frozen, and the agent has not, runs under a new lease.
 void Node::perform(agent::HoldLease const& action) {
   lease = job.mutated(Mutation::no_lease) ? std::nullopt : action.until;
   ++lease_change_;
+  if (std::exchange(parent_froze_, false) && !agent_froze_) {
+    thaw_workers();
+  }
   enforce();
 }
 
-/// What the parent does: it reads the expiry from the page it shares with the agent, and kills. A parent that was
-/// itself suspended leaves it to the agent for a while: the whole job may have been.
+/// What the parent does: it reads the expiry from the page it shares with the agent, freezes, and kills when no new
+/// lease has come after T.
 void Node::enforce() {
   if (!lease || !workers || !workers->alive()) {
     return;
   }
   auto const change = lease_change_;
-  auto const due = job.hosts[host]->clock.when(*lease);
-  job.world.at(due, [this, change] {
-    bool const late = parent.frozen();
+  auto const holds = [this, change] { return change == lease_change_ && workers && workers->alive(); };
+  job.world.at(job.hosts[host]->clock.when(*lease), [this, holds] {
     parent.run(
-        [this, change, late] {
-          if (change != lease_change_ || !workers || !workers->alive()) {
+        [this, holds] {
+          if (!holds()) {
             return;
           }
-          if (!late) {
-            job.world.note([&] { return name() + ": the parent kills the workers, whose lease is over"; });
-            workers->kill();
-            return;
-          }
-          workers->freeze();
-          job.world.after(micros(job.schedule.timeout()), [this, change] {
-            parent.run([this, change] {
-              if (change == lease_change_ && workers && workers->alive()) {
+          parent_froze_ = true;
+          freeze_workers("the parent");
+          job.world.after(micros(job.schedule.timeout()), [this, holds] {
+            parent.run([this, holds] {
+              if (holds()) {
+                job.world.note([&] { return name() + ": the parent kills the workers: no new lease has come"; });
                 workers->kill();
               }
             });

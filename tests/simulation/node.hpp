@@ -112,6 +112,8 @@ class Node {
   void mutate(rendezvous::ToCoordinator& message);
   [[nodiscard]] rendezvous::OwnTime own_time() const;
   void enforce();
+  void freeze_workers(std::string const& by);
+  void thaw_workers();
   void last_word();
 
   std::map<agent::LinkId, Link> links_;
@@ -119,6 +121,8 @@ class Node {
   bool stepping_ = false;
   std::uint64_t timer_ = 0;  ///< which of the timers set is the last
   std::uint64_t lease_change_ = 0;
+  bool agent_froze_ = false;
+  bool parent_froze_ = false;
   agent::WriteWill will_;
   Address home_;  ///< where the coordinator was called that this agent has joined
 };
