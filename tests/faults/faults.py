@@ -57,6 +57,21 @@ class Cut(Fault):
         cluster.wires.link(hit, True)
 
 
+class Drop(Fault):
+    """Everything from and to the host is lost at the switch; unlike with a cut its carrier stays."""
+    load = True
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def begin(self, cluster, hit):
+        for way in ("iifname", "oifname"):
+            cluster.wires.drop(f"{way} port{hit}")
+
+    def end(self, cluster, hit):
+        cluster.wires.mend()
+
+
 class Filter(Fault):
     """Packets that nft's words match are lost at the switch; PORT stands for the port of the host that is hit."""
 
