@@ -251,7 +251,7 @@ TEST_CASE("agent: a coordinator that never answers is judged too, only later", "
   Driver agent;
   agent.pass(19s);
   CHECK(agent.state.life == Life::waiting);
-  agent.pass(1s);
+  agent.pass(1250ms);
   CHECK(agent.state.exit_code == rdzv::kExitCoordinatorLost);
 }
 
