@@ -269,9 +269,14 @@ void silence_tick(Turn& turn) {
     stand_down(turn, "too few members of generation " + std::to_string(state.mandate.decided.number) + " are heard");
     return;
   }
+  std::string const how = "silent for " + seconds_text(turn.policy.heartbeat_timeout);
   for (AgentId const agent : looked.lost) {
+    if (rivalled(state, turn.policy)) {
+      // It may hear us although we do not hear it. An end without a word would be taken for our death (pair rule).
+      turn.act(Tell{agent, Dropped{state.number, how}});
+    }
     turn.act(HangUp{agent});
-    lose(turn, Lost{agent, "silent for " + seconds_text(turn.policy.heartbeat_timeout)});
+    lose(turn, Lost{agent, how});
   }
 }
 
