@@ -76,7 +76,7 @@ class Agent {
     parent_watch_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code const& error) {
       if (!error) {
         remove_log_root(config_.logs);
-        os::bury_and_exit();
+        os::bury_and_exit(&page_);
       }
     });
     log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody

@@ -30,6 +30,8 @@ constexpr int kExitTemporary = 111;
 constexpr int kExitParentGone = 128 + SIGKILL;
 constexpr std::chrono::seconds kSweepLimit{5};
 constexpr Millis kLastWordLimit{1000};
+// The agent may be among its own heirs, and does not answer itself any more.
+constexpr Millis kOwnLastWordLimit{200};
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr int kRounds = 20;
 
@@ -231,9 +233,12 @@ int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, Uni
   return parent.run();
 }
 
-void bury_and_exit() {
+void bury_and_exit(SharedPage const* page) {
   bool const clean = sweep_descendants(Clock::now() + kSweepLimit);
   say("the parent process of the agent (pid " + std::to_string(getpid()) + ") is gone; " + outcome(clean));
+  if (auto const will = clean && page != nullptr ? page->will() : std::nullopt) {
+    deliver(*will, kOwnLastWordLimit);
+  }
   _exit(kExitParentGone);
 }
 

@@ -34,8 +34,9 @@ struct AgentSide {
 /// `standby` (standby_socket.hpp) may be none; a call to it is refused once everything here is reaped.
 [[nodiscard]] int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, UniqueFd standby = {});
 
-/// For the agent when its parent is gone: kills every descendant (at most 5 s), says so and exits 137.
-[[noreturn]] void bury_and_exit();
+/// For the agent when its parent is gone: kills every descendant (at most 5 s), says so, has the last word itself when
+/// `page` holds one (at most 0.2 s), and exits 137.
+[[noreturn]] void bury_and_exit(SharedPage const* page = nullptr);
 
 /// Whether the parent passes a signal on to the agent. A terminal's Ctrl-C and Ctrl-\ reach the agent by
 /// themselves, being in the same process group, and are not passed on: each counts once. Pure.

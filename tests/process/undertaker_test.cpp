@@ -274,6 +274,16 @@ TEST_CASE("undertaker: the last word of a killed agent reaches every heir that i
   CHECK(run.wait() == ExitStatus::exited(128 + SIGKILL));
 }
 
+TEST_CASE("undertaker: an agent whose parent was killed has the last word itself", "[process]") {
+  HeirSocket heir;
+  Undertaken run({"0", "farewell", heir.port});
+
+  REQUIRE(kill(run.parent, SIGKILL) == 0);
+
+  CHECK(heir.hears() == "farewell");
+  run.fifo.wait_until_all_are_dead();
+}
+
 TEST_CASE("undertaker: an heir that does not answer holds nobody up for longer than a second", "[process]") {
   HeirSocket silent;  // the kernel takes the call, nobody ever reads or closes
   Undertaken run({"0", "farewell", silent.port});

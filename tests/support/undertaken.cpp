@@ -55,7 +55,7 @@ int agent(cxxrun::os::AgentSide const& side, std::string const& probe, std::stri
     std::array<pollfd, 2> watched{{{signals->fd(), POLLIN, 0}, {side.parent_watch.get(), POLLIN, 0}}};
     poll(watched.data(), watched.size(), -1);
     if (watched[1].revents != 0) {
-      cxxrun::os::bury_and_exit();
+      cxxrun::os::bury_and_exit(side.page);
     }
     while (auto const signal = signals->read()) {
       std::printf("signal %d %s\n", signal->signal, signal->code == SI_KERNEL ? "terminal" : "process");
