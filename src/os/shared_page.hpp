@@ -36,6 +36,8 @@ class SharedPage {
 
   /// Errc::io when the system lacks memory or a descriptor.
   [[nodiscard]] static Result<SharedPage> make();
+  SharedPage(SharedPage const&) = delete;
+  SharedPage& operator=(SharedPage const&) = delete;
   SharedPage(SharedPage&& other) noexcept;
   SharedPage& operator=(SharedPage&&) = delete;
   ~SharedPage();
