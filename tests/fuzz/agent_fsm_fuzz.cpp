@@ -177,10 +177,11 @@ class Play {
 
 std::vector<std::string> fuzz_seeds() {
   // A generation is prepared, started, stopped; the next one; the coordinator is lost.
-  return {std::string("\x00\x00\x01\x0b\x00\x04\x02\x00\x00\x00\x01\x04\x04\x02\x00\x00\x00\x01\x00\x05\x01\x0b\x01\x04"
-                      "\x05\x20\x01\x0b\x02\x04\x00\x01\x06\x00\x01\x0b\x00\x00\x02\x00\x00\x00\x01\x04",
-                      44),
-          std::string(64, '\x0b'), std::string(64, '\x01')};
+  using namespace std::string_literals;  // NOLINT(google-build-using-namespace): the compiler counts
+  return {
+      "\x00\x00\x01\x0b\x00\x04\x02\x00\x00\x00\x01\x04\x04\x02\x00\x00\x00\x01\x00\x05\x01\x0b\x01\x04"
+      "\x05\x20\x01\x0b\x02\x04\x00\x01\x06\x00\x01\x0b\x00\x00\x02\x00\x00\x00\x01\x04"s,
+      std::string(64, '\x0b'), std::string(64, '\x01')};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {

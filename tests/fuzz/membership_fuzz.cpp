@@ -176,11 +176,12 @@ class Play {
 
 std::vector<std::string> fuzz_seeds() {
   // Three agents join, the store opens, all say what they should; then somebody is lost.
-  return {std::string("\x02\x00\x00\x02\x00\x00\x00\x01"
-                      "\x01\x00\x01\x00\x01\x01\x01\x01\x00\x02\x00\x01\x01\x01\x01\x00\x03\x00\x01\x01\x01"
-                      "\x01\x05\x04\x01\x0a\x00\x01\x02\x01\x0a\x02\x01\x05\x04\x01\x0a\x00\x01\x0a\x01",
-                      56),
-          std::string(64, '\x0b'), std::string(64, '\x08')};
+  using namespace std::string_literals;  // NOLINT(google-build-using-namespace): the compiler counts
+  return {
+      "\x02\x00\x00\x02\x00\x00\x00\x01"
+      "\x01\x00\x01\x00\x01\x01\x01\x01\x00\x02\x00\x01\x01\x01\x01\x00\x03\x00\x01\x01\x01"
+      "\x01\x05\x04\x01\x0a\x00\x01\x02\x01\x0a\x02\x01\x05\x04\x01\x0a\x00\x01\x0a\x01"s,
+      std::string(64, '\x0b'), std::string(64, '\x08')};
 }
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
