@@ -40,7 +40,12 @@ TEST_CASE("simulation: whole jobs under random trouble", "[simulation]") {
   char const* const first = std::getenv("CXXRUN_SIMULATION_FIRST");
   char const* const count = std::getenv("CXXRUN_SIMULATION_COUNT");
   std::uint64_t const begin = first != nullptr ? std::stoull(first) : 1;
-  std::uint64_t const end = begin + (count != nullptr ? std::stoull(count) : 10'000);
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr std::uint64_t kSchedules = 500;  // each takes fifteen times as long
+#else
+  constexpr std::uint64_t kSchedules = 10'000;
+#endif
+  std::uint64_t const end = begin + (count != nullptr ? std::stoull(count) : kSchedules);
   Coverage coverage;
   for (std::uint64_t seed = begin; seed < end; ++seed) {
     Job job(draw(seed), &coverage);
