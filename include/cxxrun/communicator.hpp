@@ -36,6 +36,7 @@
 #include "cxxrun/arena.hpp"
 #include "cxxrun/dtype.hpp"
 #include "cxxrun/failure.hpp"
+#include "cxxrun/stream.hpp"
 #include "cxxrun/worker_env.hpp"
 
 namespace cxxrun {
@@ -43,6 +44,10 @@ namespace cxxrun {
 /// What f32 elements are turned into on their way between nodes. The sum is calculated in f32 either way; inside a
 /// node nothing is converted. Ignored for other types, for min and max, and where all ranks share one node.
 enum class Wire : std::uint8_t { same = 0, bf16 = 1, f16 = 2 };
+
+/// What carries collectives out. automatic: nccl when this node has a GPU, host when no node has one. Ranks that come
+/// to different answers refuse each other by name: a job never trains on the CPU because one node's GPU is broken.
+enum class Backend : std::uint8_t { automatic, nccl, host };
 
 namespace client {
 class Engine;
@@ -60,6 +65,9 @@ class Work {
   ~Work();
   [[nodiscard]] bool done() const;  ///< finished or failed; never blocks, never throws
   void wait();                      ///< blocks until done; throws what the call failed with
+  /// On a device: `stream` goes on when the call is done, and the host does not wait; throws what is known to have
+  /// failed. Otherwise like wait().
+  void wait_on(Stream stream);
 
  private:
   friend class Communicator;
@@ -77,6 +85,14 @@ class Communicator {
     std::chrono::milliseconds op_timeout = std::chrono::minutes(5);
     /// How long init() waits for all ranks to come; in the same bounds.
     std::chrono::milliseconds init_timeout = std::chrono::minutes(5);
+    /// CXXRUN_BACKEND (auto, nccl, host) overrides it.
+    Backend backend = Backend::automatic;
+    /// After a PeerFailure this process calls rebuild() instead of ending: the launcher then leaves it alone when it
+    /// re-forms the job. run_elastic() sets it.
+    bool survive = false;
+    /// How long giving up a communicator of NCCL's may take in rebuild(); then the process ends with code 75 and the
+    /// launcher starts it anew. At least 1 ms.
+    std::chrono::milliseconds abort_deadline = std::chrono::seconds(10);
   };
 
   /// Meets the other ranks in the store that the environment names; blocks until all are there and connected.
@@ -87,6 +103,19 @@ class Communicator {
   static Communicator init(Options const& options);
   static Communicator init() { return init(Options{}); }
   static Communicator init(WorkerEnv const& env, Options const& options);
+
+  /// After a PeerFailure: gives up what is left of the old world, waits for the next generation, and meets its ranks.
+  /// rank(), world_size() and generation() are then new; the arenas of before keep their memory for this process alone,
+  /// and the objects built on this Communicator have to be made anew. Blocks for as long as the launcher takes.
+  /// Failure: usage without Options::survive or without a launcher that can do it (can_rebuild()); closed when the job
+  /// ends instead; timeout when the launcher sees nothing wrong for a minute; otherwise as init(). PeerFailure when a
+  /// peer of the new generation fails meanwhile: call it again.
+  void rebuild();
+  [[nodiscard]] bool can_rebuild() const;
+  /// For whoever watches the job: `completed` training steps are done. Costs a store to memory.
+  void report_step(std::uint64_t completed);
+  /// Whether a checkpoint has been asked for (--checkpoint-signal) since the last call; false without cxxrun.
+  [[nodiscard]] bool checkpoint_wanted();
 
   Communicator(Communicator const&) = delete;
   Communicator& operator=(Communicator const&) = delete;
@@ -118,9 +147,10 @@ class Communicator {
 
   /// Like all_reduce, in the background. Both buffers must stay until the Work is done. `scale` multiplies the result
   /// (floating point types only), at no cost: 1.0f / world_size() makes it a mean, for f64 too only as precise as that
-  /// float.
+  /// float. Of device memory it begins after what `stream` holds by now.
   [[nodiscard]] Work start_all_reduce(void const* in, void* out, std::size_t count, DType type,
-                                      ReduceOp op = ReduceOp::sum, Wire wire = Wire::same, float scale = 1.0F);
+                                      ReduceOp op = ReduceOp::sum, Wire wire = Wire::same, float scale = 1.0F,
+                                      Stream stream = {});
 
   template <class T>
   void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::sum) {

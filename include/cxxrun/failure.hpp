@@ -38,6 +38,7 @@ class PeerFailure : public std::runtime_error {
     left,     ///< it destroyed its Communicator, or its own call was refused, while others still called
     timeout,  ///< it is there and did not arrive within op_timeout
     lost,     ///< its connection broke or went silent: host or network
+    stopped,  ///< the launcher ended the generation, for a reason of its own: rank() is -1
   };
   /// `after`: from the start of the call that noticed.
   PeerFailure(Why why, int rank, std::string host, std::uint64_t generation, std::chrono::microseconds after);

@@ -27,6 +27,10 @@ void Work::wait() {
   }
 }
 
+void Work::wait_on(Stream /*stream*/) {
+  wait();
+}
+
 struct Communicator::Impl {
   WorkerEnv env;
   std::vector<std::string> hosts;
@@ -118,7 +122,7 @@ void Communicator::barrier() {
 
 // NOLINTNEXTLINE(readability-function-size): the parameters of a collective
 Work Communicator::start_all_reduce(void const* in, void* out, std::size_t count, DType type, ReduceOp op, Wire wire,
-                                    float scale) {
+                                    float scale, Stream stream) {
   comm::Call const call{.kind = comm::Kind::all_reduce,
                         .type = type,
                         .op = op,
@@ -126,7 +130,8 @@ Work Communicator::start_all_reduce(void const* in, void* out, std::size_t count
                         .count = count,
                         .scale = scale,
                         .in = in,
-                        .out = out};
+                        .out = out,
+                        .stream = stream};
   impl_->check(call);
   return {impl_->engine, impl_->engine->submit(call)};
 }

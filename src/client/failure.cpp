@@ -27,6 +27,7 @@ std::string sentence(PeerFailure::Why why, int rank, std::string const& host, st
     case PeerFailure::Why::left: text = who + " left while others still called"; break;
     case PeerFailure::Why::timeout: text = who + " did not arrive in time"; break;
     case PeerFailure::Why::lost: text = "the connection to " + who + " is lost"; break;
+    case PeerFailure::Why::stopped: text = "the launcher ended the generation"; break;
   }
   return text + " (call began " + readable(after) + " ago, generation " + std::to_string(generation) + ")";
 }

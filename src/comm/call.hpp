@@ -24,8 +24,9 @@ struct Call {
   int root = 0;
   std::size_t count = 0;
   float scale = 1.0F;
-  void const* in = nullptr;  ///< these two are each rank's own and never compared
+  void const* in = nullptr;  ///< these are each rank's own and never compared
   void* out = nullptr;
+  Stream stream{};  ///< of device memory: begins after what this holds; each rank's own too
 };
 
 /// Bytes of the in and out buffers of a call in a world of `world` ranks.

@@ -56,7 +56,7 @@ void write_alarm(Alarm& alarm, FailureFacts const& facts) {
 FailureFacts read_alarm(Alarm const& alarm) {
   FailureFacts facts;
   facts.peer = alarm.peer;
-  facts.why = static_cast<PeerFailure::Why>(std::min<int>(alarm.why, static_cast<int>(PeerFailure::Why::lost)));
+  facts.why = static_cast<PeerFailure::Why>(std::min<int>(alarm.why, static_cast<int>(PeerFailure::Why::stopped)));
   facts.rank = alarm.rank;
   facts.host = take(alarm.host);
   facts.error = fail(static_cast<Errc>(std::clamp(alarm.code, 0, static_cast<std::int32_t>(Errc::io))),

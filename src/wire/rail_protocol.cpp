@@ -61,7 +61,7 @@ Result<std::optional<Farewell>> decode_farewell(std::string_view bytes) {
   std::memcpy(&fixed, bytes.data(), sizeof fixed);
   if (fixed.size < sizeof fixed || fixed.size > kMaxFarewell || fixed.host_size > fixed.size - sizeof fixed ||
       fixed.what > static_cast<std::uint8_t>(Farewell::What::failure) ||
-      fixed.why > static_cast<std::uint8_t>(PeerFailure::Why::lost) ||
+      fixed.why > static_cast<std::uint8_t>(PeerFailure::Why::stopped) ||
       fixed.code > static_cast<std::uint8_t>(Errc::io)) {
     return fail(Errc::protocol, "a farewell that is none");
   }

@@ -1,0 +1,135 @@
+/* What libcxxrun_cuda.so offers to libcxxrun: a table of C functions.
+ *
+ * libcxxrun has no CUDA in it. It opens the plugin at run time (dlopen, RTLD_LOCAL) and finds one symbol,
+ * cxxrun_cuda_api. Only C crosses this border: the plugin and the program may have C++ libraries of their own, so no
+ * exception, no std:: type and no allocation is handed over. The plugin decides nothing: deadlines, retries and
+ * who is to blame are libcxxrun's (src/gpu). It is the only file that knows cudart and nccl.
+ *
+ * Every function returns CXXRUN_CUDA_OK, or fills `status` with the code and one sentence in CUDA's or NCCL's words.
+ * No function blocks on the device or on peers, except those that say so.
+ * Threads: one at a time per communicator; abort() may be called while another thread is outside of the plugin.
+ */
+#ifndef CXXRUN_CUDA_PLUGIN_API_H
+#define CXXRUN_CUDA_PLUGIN_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Grows with every change of this file; another version is refused by name. */
+#define CXXRUN_CUDA_ABI 1u
+#define CXXRUN_CUDA_ID_BYTES 128
+
+enum cxxrun_cuda_code {
+  CXXRUN_CUDA_OK = 0,
+  CXXRUN_CUDA_IN_PROGRESS = 1, /* not an error: ask again */
+  CXXRUN_CUDA_CUDA = 2,        /* a CUDA error: status->detail is cudaError_t */
+  CXXRUN_CUDA_NCCL = 3,        /* an NCCL error: status->detail is ncclResult_t */
+  CXXRUN_CUDA_UNSUPPORTED = 4, /* this NCCL has no such call */
+};
+struct cxxrun_cuda_status {
+  int32_t code;   /* enum cxxrun_cuda_code */
+  int32_t detail; /* cudaError_t or ncclResult_t */
+  char text[512]; /* "ncclCommInitRankConfig: unhandled cuda error (…)" */
+};
+
+/* What is found without touching a device. */
+struct cxxrun_cuda_facts {
+  int32_t cuda_runtime; /* 13000 */
+  int32_t cuda_driver;  /* 0: no driver */
+  int32_t nccl;         /* of the library that was loaded: 22809 */
+  int32_t nccl_header;  /* that the plugin was compiled with */
+  int32_t devices;      /* 0 when count_error is not 0 */
+  int32_t count_error;  /* cudaError_t of cudaGetDeviceCount */
+  int32_t driver_found; /* libcuda.so.1 can be loaded */
+  char count_text[256];
+};
+struct cxxrun_cuda_device_facts {
+  char name[128];
+  char uuid[48];   /* "GPU-…": the same device has the same one in every process */
+  char bus_id[32]; /* "0000:1b:00.0" */
+  int32_t sm;      /* 90 */
+  uint64_t memory; /* bytes */
+};
+
+/* By number as in src/comm/call.hpp, DType, ReduceOp and Wire. */
+struct cxxrun_cuda_call {
+  uint8_t kind, type, op, wire;
+  int32_t root;
+  uint64_t count;
+  float scale;
+  void const* in;
+  void* out;
+};
+
+struct cxxrun_cuda_comm; /* one communicator, with its stream, events and the arena for its wire format */
+
+struct cxxrun_cuda_api {
+  uint32_t abi; /* CXXRUN_CUDA_ABI */
+
+  void (*facts)(struct cxxrun_cuda_facts* facts);
+  /* Makes the context (slow: hundreds of ms) and runs one small kernel, waiting for it: a device that fails its first
+   * kernel is found here. Blocks. */
+  int32_t (*open_device)(int32_t ordinal, struct cxxrun_cuda_device_facts* facts, struct cxxrun_cuda_status* status);
+  /* Opens NCCL's bootstrap socket in this process. Rank 0 calls it and gives the bytes to the others. */
+  int32_t (*unique_id)(uint8_t id[CXXRUN_CUDA_ID_BYTES], struct cxxrun_cuda_status* status);
+
+  /* Begins a non-blocking communicator on the device that was opened; poll() says when it is ready. */
+  int32_t (*comm_begin)(uint8_t const id[CXXRUN_CUDA_ID_BYTES], int32_t rank, int32_t world,
+                        struct cxxrun_cuda_comm** comm, struct cxxrun_cuda_status* status);
+  /* OK: ready for the next call. IN_PROGRESS. Else the communicator's asynchronous error. */
+  int32_t (*poll)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
+  /* Makes its kernels end and frees what NCCL holds. May block for ever in some versions of NCCL: call it on a thread
+   * that can be left behind. The stream, events and memory stay until comm_free(). */
+  void (*abort)(struct cxxrun_cuda_comm* comm);
+  /* In good health, after everything is done: finalizes; IN_PROGRESS until it is through. */
+  int32_t (*finalize)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
+  void (*comm_free)(struct cxxrun_cuda_comm* comm);
+
+  /* Device memory that collectives use in place (ncclMemAlloc, and a symmetric window where NCCL has them). Every rank
+   * asks for the same sizes in the same order. Zeroed on the communicator's stream. */
+  int32_t (*allocate)(struct cxxrun_cuda_comm* comm, uint64_t bytes, void** memory, struct cxxrun_cuda_status* status);
+  void (*release)(struct cxxrun_cuda_comm* comm, void* memory);
+
+  /* Everything below is queued on the communicator's stream, in the order of the calls. */
+
+  /* What `user_stream` has queued so far comes first. */
+  int32_t (*after)(struct cxxrun_cuda_comm* comm, void* user_stream, struct cxxrun_cuda_status* status);
+  /* The collective, with its casts and its scale: sum, then scaled; never ncclAvg. In a world of one a copy if in and
+   * out differ, a scale if it is not 1, and else nothing. IN_PROGRESS: poll() before the next call. */
+  int32_t (*enqueue)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_call const* call,
+                     struct cxxrun_cuda_status* status);
+  /* data[i] *= factor; f32, f64, f16, bf16. 0 gives zeros, whatever was there. */
+  int32_t (*multiply)(struct cxxrun_cuda_comm* comm, uint8_t type, void* data, uint64_t count, double factor,
+                      struct cxxrun_cuda_status* status);
+  /* *sum (device, one f64) += Σ data[i]², the same bits whenever the data are. */
+  int32_t (*add_squares)(struct cxxrun_cuda_comm* comm, uint8_t type, void const* data, uint64_t count, double* sum,
+                         struct cxxrun_cuda_status* status);
+  /* Between host and device or within the device; `host` pages are copied through pinned memory of the plugin's. A copy
+   * to the host is complete when the mark() after it is reached. */
+  int32_t (*copy)(struct cxxrun_cuda_comm* comm, void* to, void const* from, uint64_t bytes,
+                  struct cxxrun_cuda_status* status);
+
+  /* A point in the stream, as a number that grows by one. */
+  int32_t (*mark)(struct cxxrun_cuda_comm* comm, uint64_t* point, struct cxxrun_cuda_status* status);
+  /* OK: reached. IN_PROGRESS. Else the error of something queued before. */
+  int32_t (*reached)(struct cxxrun_cuda_comm* comm, uint64_t point, struct cxxrun_cuda_status* status);
+  /* `user_stream` goes on after that point; the host does not wait. */
+  int32_t (*wait_on)(struct cxxrun_cuda_comm* comm, uint64_t point, void* user_stream,
+                     struct cxxrun_cuda_status* status);
+  /* 1: memory of a device (or managed); 0: the host's. */
+  int32_t (*is_device_memory)(void const* pointer);
+};
+
+/* The one symbol. `abi` is the caller's; NULL when the plugin is of another version. */
+typedef struct cxxrun_cuda_api const* (*cxxrun_cuda_api_function)(uint32_t abi);
+#define CXXRUN_CUDA_SYMBOL "cxxrun_cuda_api"
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,69 @@
+// What a worker and its agent say to each other, as values and as bytes. Pure.
+//
+// On the abstract unix socket (SOCK_SEQPACKET, processes of the same user only) that the agent names in CXXRUN_AGENT;
+// it stays the same from generation to generation. The worker connects, says Register, and keeps the connection as
+// long as it lives. The agent answers with Welcome and the descriptor of its ControlPage, or with No.
+//
+//   worker                                agent
+//   Register ───────────────────────────▶
+//            ◀───────────────────────────  Welcome + memfd                 (or No: the reason, and the end)
+//                                          … page.over = 3, bell           generation 3 is over
+//   Parked{3} ──────────────────────────▶                                  "I hold nothing of it and wait"
+//            ◀───────────────────────────  Resume{4, environment}          the next generation, with its variables
+//
+// Parked may come before the agent knows that the generation is over: the worker saw its peer die first.
+// Every packet begins with the magic; one that does not is the end of the connection. Nothing is larger than
+// kMostBytes; longer environments are cut by whoever sends, from the end, and never inside a variable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace cxxrun::worker {
+
+constexpr std::size_t kMostBytes = std::size_t{64} << 10;
+
+/// Worker to agent, once.
+struct Register {
+  std::uint64_t generation = 0;  ///< CXXRUN_GENERATION
+  std::uint32_t local_rank = 0;
+  bool survives = false;  ///< it can wait for another generation; else it only has a page
+  bool operator==(Register const&) const = default;
+};
+/// Worker to agent: it has given up its Communicator of this generation and waits for Resume.
+struct Parked {
+  std::uint64_t generation = 0;
+  std::string why;  ///< the PeerFailure's sentence, for the log; at most 500 bytes
+  bool operator==(Parked const&) const = default;
+};
+using FromWorker = std::variant<Register, Parked>;
+
+/// Agent to worker, with the descriptor.
+struct Welcome {
+  bool operator==(Welcome const&) const = default;
+};
+struct No {
+  std::string why;
+  bool operator==(No const&) const = default;
+};
+/// Agent to worker: take part in this generation. The variables that WorkerEnv, the runtime and Slurm-minded programs
+/// read, "K=V"; the process's own environ is not changed.
+struct Resume {
+  std::uint64_t generation = 0;
+  std::vector<std::string> environment;
+  bool operator==(Resume const&) const = default;
+};
+using FromAgent = std::variant<Welcome, No, Resume>;
+
+[[nodiscard]] std::string encode(FromWorker const& packet);
+[[nodiscard]] std::string encode(FromAgent const& packet);
+/// Nothing when these are no such bytes.
+[[nodiscard]] std::optional<FromWorker> decode_from_worker(std::string_view bytes);
+[[nodiscard]] std::optional<FromAgent> decode_from_agent(std::string_view bytes);
+
+}  // namespace cxxrun::worker

@@ -1,0 +1,64 @@
+// ControlPage: the memory that one worker and its agent share. Layout and meaning only; pure.
+//
+// The agent makes one for each worker that registers (agent_packets.hpp): a memfd that cannot shrink, so that neither
+// side gets SIGBUS because of the other. It lives as long as the worker's process, over generations.
+//
+// Every word has one writer. Nobody trusts the other side's words: the agent uses them to tell people what it sees and
+// to judge hangs, never as an offset or a size.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "src/comm/call.hpp"
+
+namespace cxxrun::worker {
+
+/// "cxxrun" and the layout's version: change it with it.
+constexpr std::uint64_t kPageMagic = 0x6e75'7278'7863'1001;
+/// How many of its last collectives a worker leaves for whoever looks, also after its death.
+constexpr std::size_t kOperations = 64;
+
+/// One collective. Its place in the ring is sequence % kOperations; whoever reads looks at `sequence` before and after.
+struct Operation {
+  std::atomic<std::uint64_t> sequence{0};  ///< from 1 in each Communicator; 0 while it is being written
+  std::atomic<std::int64_t> entered{0};    ///< CLOCK_BOOTTIME, nanoseconds
+  std::atomic<std::int64_t> done{0};       ///< the same; 0: under way
+  std::atomic<std::uint64_t> count{0};     ///< elements
+  std::atomic<std::uint32_t> what{0};      ///< packed(): kind, type, op
+};
+
+struct ControlPage {
+  std::atomic<std::uint64_t> magic{0};
+
+  // Written by the agent.
+  /// Rung (futex) after any change of the words below.
+  alignas(64) std::atomic<std::uint32_t> bell{0};
+  /// Generations up to this one are over: their collectives throw PeerFailure (stopped), and a worker that survives
+  /// waits for the next one. 0: none.
+  std::atomic<std::uint64_t> over{0};
+  /// Grows whenever a checkpoint is wanted now, for example before the job's time is up.
+  std::atomic<std::uint32_t> checkpoints{0};
+  /// The job ends: nobody need wait for another generation.
+  std::atomic<std::uint32_t> ends{0};
+
+  // Written by the worker.
+  alignas(64) std::atomic<std::uint64_t> generation{0};  ///< of its Communicator
+  std::atomic<std::uint64_t> step{0};                    ///< training steps that it has completed
+  std::atomic<std::int64_t> alive{0};                    ///< CLOCK_BOOTTIME, nanoseconds: its last call of the runtime
+  /// Of the generation's first Communicator: collectives begun, and done. entered == done: it computes.
+  std::atomic<std::uint64_t> entered{0};
+  std::atomic<std::uint64_t> done{0};
+  std::array<Operation, kOperations> operations{};
+};
+static_assert(sizeof(ControlPage) <= 4096);
+
+/// What was called, in one word.
+[[nodiscard]] constexpr std::uint32_t packed(comm::Kind kind, DType type, ReduceOp op) {
+  return static_cast<std::uint32_t>(kind) | static_cast<std::uint32_t>(type) << 8U |
+         static_cast<std::uint32_t>(op) << 16U;
+}
+
+}  // namespace cxxrun::worker
