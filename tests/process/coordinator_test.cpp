@@ -36,6 +36,22 @@ std::uint16_t unused_port() {
   return port;
 }
 
+/// A coordinator with one run of two agents, and the first of them.
+struct OneAgent {
+  OneAgent() {
+    auto const bound = host->coordinator.listen({0});
+    REQUIRE(bound);
+    port = *bound;
+    host->coordinator.open_run("job", terms(2));
+    caller.call(caller.plan({port}, terms(2)));
+    REQUIRE(wait_until(io, [&] { return caller.reply.has_value(); }));
+  }
+  boost::asio::io_context io;
+  std::optional<Host> host{std::in_place, io};
+  Caller caller{io, "a"};
+  std::uint16_t port = 0;
+};
+
 }  // namespace
 
 TEST_CASE("a run on standby lets in who follows, and nobody who joins") {
@@ -119,62 +135,41 @@ TEST_CASE("a successor's port at which nobody listens is known at once, one that
 }
 
 TEST_CASE("the end of a connection says whether it was in order") {
-  boost::asio::io_context io;
-  std::optional<Host> host(std::in_place, io);
-  auto const port = host->coordinator.listen({0});
-  REQUIRE(port);
-  host->coordinator.open_run("job", terms(2));
-  Caller caller(io, "a");
-  caller.call(caller.plan({*port}, terms(2)));
-  REQUIRE(wait_until(io, [&] { return caller.reply.has_value(); }));
-  host.reset();
-  REQUIRE(wait_until(io, [&] { return caller.closed.has_value(); }));
-  CHECK(*caller.closed == "end of file");
-  CHECK(caller.fin);
+  OneAgent job;
+  job.host.reset();
+  REQUIRE(wait_until(job.io, [&] { return job.caller.closed.has_value(); }));
+  CHECK(*job.caller.closed == "end of file");
+  CHECK(job.caller.fin);
 }
 
 TEST_CASE("a beat that is none ends its connection, and the agent's stays") {
-  boost::asio::io_context io;
-  Host host(io);
-  auto const port = host.coordinator.listen({0});
-  REQUIRE(port);
-  host.coordinator.open_run("job", terms(2));
-  Caller caller(io, "a");
-  caller.call(caller.plan({*port}, terms(2)));
-  REQUIRE(wait_until(io, [&] { return caller.reply.has_value(); }));
-  Stranger beats(*port);
+  OneAgent job;
+  Stranger beats(job.port);
   beats.say(hello("a", Hello::Purpose::beat));
   beats.say("[true]");
-  REQUIRE(wait_until(io, [&] { return beats.ended(); }));
-  caller.link().send_beat({1, 0, 0});
-  CHECK(wait_until(io, [&] { return !caller.acks.empty(); }));
-  CHECK(caller.acks.at(0).echo == 1);
-  CHECK_FALSE(caller.closed);
+  REQUIRE(wait_until(job.io, [&] { return beats.ended(); }));
+  job.caller.link().send_beat({1, 0, 0});
+  CHECK(wait_until(job.io, [&] { return !job.caller.acks.empty(); }));
+  CHECK(job.caller.acks.at(0).echo == 1);
+  CHECK_FALSE(job.caller.closed);
 }
 
 TEST_CASE("beats find a fresh connection when the one they had has ended") {
-  boost::asio::io_context io;
-  Host host(io);
-  auto const port = host.coordinator.listen({0});
-  REQUIRE(port);
-  host.coordinator.open_run("job", terms(2));
-  Caller caller(io, "a");
-  caller.call(caller.plan({*port}, terms(2)));
-  REQUIRE(wait_until(io, [&] { return caller.reply.has_value(); }));
-  caller.link().send_beat({1, 0, 0});
-  REQUIRE(wait_until(io, [&] { return caller.acks.size() == 1; }));
-  Stranger replaces(*port);  // takes the agent's place on the beat side, so that the coordinator ends the first one
+  OneAgent job;
+  job.caller.link().send_beat({1, 0, 0});
+  REQUIRE(wait_until(job.io, [&] { return job.caller.acks.size() == 1; }));
+  Stranger replaces(job.port);  // takes the agent's place on the beat side, so that the coordinator ends the first one
   replaces.say(hello("a", Hello::Purpose::beat));
   replaces.say(encode(Beat{7, 0, 0}));
-  REQUIRE(wait_until(io, [&] { return has(replaces.heard(), "7"); }));
+  REQUIRE(wait_until(job.io, [&] { return has(replaces.heard(), "7"); }));
   std::int64_t sent = 1;
   auto next = Clock::now();
-  REQUIRE(wait_until(io, [&] {
+  REQUIRE(wait_until(job.io, [&] {
     if (Clock::now() >= next) {
-      caller.link().send_beat({++sent, 0, 0});
+      job.caller.link().send_beat({++sent, 0, 0});
       next += Millis{20};
     }
-    return caller.acks.size() > 1;
+    return job.caller.acks.size() > 1;
   }));
 }
 
