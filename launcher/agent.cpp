@@ -353,8 +353,8 @@ class Agent {
     rendezvous::CoordinatorHandlers on;
     on.concluded = [this](std::string const& /*run_id*/, Verdict const& verdict) { verdict_ = verdict; };
     on.closed = [this] { leave_if_done(); };
-    on.stood_down = [this](std::string const& why) {
-      feed(agent::StoodDown{why});
+    on.stood_down = [this](rendezvous::StoodDown const& action) {
+      feed(agent::StoodDown{action.why, action.candidacy});
       leave_if_done();
     };
     return on;

@@ -170,6 +170,7 @@ void rejoin(Turn& turn) {
   clear_will(turn);
   follower::State fresh;
   fresh.last_link = state.follower.last_link + 1;
+  fresh.candidacy = state.follower.candidacy;
   fresh.main = fresh.last_link;
   fresh.links = {{fresh.main, follower::Link{}}};
   state.follower = std::move(fresh);

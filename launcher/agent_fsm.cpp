@@ -197,7 +197,9 @@ void on(Turn& turn, BeatAnswered const& event) {
 }
 
 void on(Turn& turn, StoodDown const& event) {
-  if (turn.state.follower.search) {
+  if (event.candidacy < turn.state.follower.candidacy) {
+    turn.reason = "ignored: the end of a candidacy before this one";  // this agent has stood again meanwhile
+  } else if (turn.state.follower.search) {
     turn.follow([](auto& inner) { follower::stood_down(inner); });
   } else if (turn.state.connected && follower::leads(turn.state.follower)) {
     lose_coordinator(turn, "this agent coordinates no more: " + event.why);

@@ -104,6 +104,7 @@ struct BeatAnswered {
 /// The coordinator inside this agent has lost its authority, or its candidacy came to nothing.
 struct StoodDown {
   std::string why;
+  std::uint64_t candidacy = 0;  ///< the last one it has heard of
 };
 /// One worker ended.
 struct WorkerEnded {

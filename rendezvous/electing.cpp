@@ -180,6 +180,7 @@ void stand(Turn& turn, Stand const& event) {
   State& state = turn.state;
   Mandate& mandate = state.mandate;
   bool const first = state.phase == Phase::standby;
+  state.candidacy = event.candidacy;
   if (!first && !candidate(state)) {
     turn.say("ignored: a candidacy while coordinating");
     return;

@@ -118,8 +118,9 @@ struct State {
   OwnTime prepared_sent = 0;           ///< when its coordinator sent it
   std::uint64_t seen = 0;              ///< highest generation number ever heard of
   Acceptor acceptor;
-  std::string promised_to;  ///< incarnation of the candidate whose ballot is promised; "" = only round 1 has been
-  std::uint32_t round = 0;  ///< highest in which this agent has stood in this instance
+  std::string promised_to;      ///< incarnation of the candidate whose ballot is promised; "" = only round 1 has been
+  std::uint32_t round = 0;      ///< highest in which this agent has stood in this instance
+  std::uint64_t candidacy = 0;  ///< how often this agent has stood
   std::map<LinkId, Link> links{{kFirstLink, Link{}}};
   LinkId main = kFirstLink;  ///< the one that is obeyed; 0: none
   LinkId favoured = 0;       ///< the one of `promised_to`

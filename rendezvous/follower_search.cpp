@@ -95,6 +95,7 @@ void stand(Turn& turn, Successor const& own) {
   }
   candidacy.pair = turn.policy.pair && state.decided.pair;
   candidacy.peer_dead = candidacy.pair && state.search->peer_dead;
+  candidacy.candidacy = ++state.candidacy;
   state.search->standing = true;
   state.search->until = turn.now + patience(turn.policy) * 2;
   turn.act(Stand{std::move(candidacy)});

@@ -194,9 +194,10 @@ void stand_down(Turn& turn, std::string const& why) {
   over.number = state.number;
   over.restarts = state.restarts;
   over.mandate.decided = state.mandate.decided;
+  over.candidacy = state.candidacy;
   state = std::move(over);
   turn.say("stood down: " + why);
-  turn.act(StoodDown{why});
+  turn.act(StoodDown{why, state.candidacy});
   turn.act(Close{});
 }
 

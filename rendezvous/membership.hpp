@@ -104,6 +104,7 @@ struct State {
   Mandate mandate;
   std::map<AgentId, Elector> electors;  ///< connected, have lost their coordinator, not in a generation of ours
   std::vector<std::string> old_hosts;   ///< of the generation whose coordinator was lost, by group rank
+  std::uint64_t candidacy = 0;          ///< of the last Stand
   SilenceState silence;                 ///< agents whose beats are watched
 };
 
@@ -118,6 +119,7 @@ struct Stand {
   std::vector<std::string> hosts;  ///< of the members by group rank, for people; may be empty
   bool pair = false;       ///< exactly two members and two nodes, no spare and no stranger ever: the pair rule may hold
   bool peer_dead = false;  ///< with `pair`: the other's FIN and its refused standby port have proven it dead
+  std::uint64_t candidacy = 0;  ///< counts those of this agent
   bool operator==(Stand const&) const = default;
 };
 /// The coordinator's own agent gives its candidacy up, or follows another.
@@ -197,6 +199,7 @@ struct ClaimFence {
 /// This coordinator decides nothing any more; its own agent has to look for another. Close follows.
 struct StoodDown {
   std::string why;
+  std::uint64_t candidacy = 0;  ///< the last one it has heard of: whoever has stood again since is not meant
   bool operator==(StoodDown const&) const = default;
 };
 struct OpenStore {

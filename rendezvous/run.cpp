@@ -75,7 +75,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
 
   void perform(TellBeat const& action) { handlers.tell_beat(action.agent, action.ack); }
   void perform(ClaimFence const& action) { handlers.claim_fence(state.mandate.decided.members, action.value); }
-  void perform(StoodDown const& action) { handlers.stood_down(action.why); }
+  void perform(StoodDown const& action) { handlers.stood_down(action); }
 
   [[nodiscard]] bool leads() const {
     return state.phase != Phase::standby && state.phase != Phase::electing && state.phase != Phase::deposed;

@@ -44,7 +44,7 @@ struct RunHandlers {
   std::function<void(std::uint64_t number, std::uint32_t restarts, bool leads)> progressed;
   /// For a decision of the members with this digest; Fenced is to follow.
   std::function<void(std::uint64_t of, AcceptedDecree const&)> claim_fence;
-  std::function<void(std::string const& why)> stood_down;
+  std::function<void(StoodDown const&)> stood_down;
   std::function<void(Verdict const&)> concluded;  ///< once
   std::function<void()> closed;                   ///< once, after `concluded` or `stood_down`: no handler follows
 };

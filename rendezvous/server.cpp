@@ -85,7 +85,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
         fences.claim({config.fence_dir, id, of}, value, [this, key](Fenced fenced) { feed(key, std::move(fenced)); });
       }
     };
-    on.stood_down = [this](std::string const& why) { stood_down(why); };
+    on.stood_down = [this](StoodDown const& action) { stood_down(action); };
     on.concluded = [this, key, id](Verdict const& verdict) {
       note_verdict(table, key, verdict);
       if (!config.fence_dir.empty()) {
@@ -117,10 +117,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   /// Later: the agent may answer by standing again, and its run is on the call stack.
-  void stood_down(std::string const& why) {
-    boost::asio::post(io, [weak = weak_from_this(), why] {
+  void stood_down(StoodDown const& action) {
+    boost::asio::post(io, [weak = weak_from_this(), action] {
       if (auto const self = weak.lock(); self && self->handlers.stood_down && !self->shut) {
-        self->handlers.stood_down(why);
+        self->handlers.stood_down(action);
       }
     });
   }

@@ -38,7 +38,7 @@ struct CoordinatorHandlers {
   std::function<void()> closed;  ///< once per run, after `concluded`: nobody of it is left
   /// The run of this agent decides nothing any more, or its candidacy came to nothing; it is on standby again. May be
   /// empty.
-  std::function<void(std::string const& why)> stood_down;
+  std::function<void(StoodDown const&)> stood_down;
 };
 
 class Coordinator {

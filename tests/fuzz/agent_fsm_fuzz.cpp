@@ -97,7 +97,7 @@ class Play {
     return *std::next(links.begin(), steps);
   }
 
-  static StoodDown rdzv_stood_down() { return {"why"}; }
+  StoodDown rdzv_stood_down() { return {"why", script_.below(4)}; }
 
   void all_end() {
     if (auto const number = std::exchange(running_, std::nullopt)) {

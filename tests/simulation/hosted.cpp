@@ -287,8 +287,9 @@ void Hosted::perform(rdzv::ClaimFence const& action) {
 void Hosted::perform(rdzv::StoodDown const& action) {
   job_.world.note([&] { return node_.name() + " stands down: " + action.why; });
   // Later: the agent may answer by standing again.
-  job_.world.after(0,
-                   [this, why = action.why] { node_.process.run([this, why] { node_.feed(agent::StoodDown{why}); }); });
+  job_.world.after(0, [this, action] {
+    node_.process.run([this, action] { node_.feed(agent::StoodDown{action.why, action.candidacy}); });
+  });
 }
 
 void Hosted::perform(rdzv::OpenStore const& action) {

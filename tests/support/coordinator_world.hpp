@@ -172,7 +172,7 @@ class Host {
     rendezvous::CoordinatorHandlers on;
     on.concluded = [this](std::string const&, rendezvous::Verdict const& end) { verdict = end; };
     on.closed = [this] { closed = true; };
-    on.stood_down = [this](std::string const& why) { stood_down.push_back(why); };
+    on.stood_down = [this](rendezvous::StoodDown const& action) { stood_down.push_back(action.why); };
     return on;
   }
   store::StoreServer stores_;

@@ -182,8 +182,24 @@ TEST_CASE("agent: its own coordinator's agent follows it over its own link", "[u
   agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, ""}, own);
   CHECK(agent.all<Withdraw>().empty());
   CHECK(rdzv::follower::leads(agent.state.follower));
-  agent.feed(StoodDown{"its authority has run out"});
+  agent.feed(StoodDown{"its authority has run out", 1});
   CHECK(agent.state.follower.search);
+}
+
+TEST_CASE("agent: word of the end of one candidacy does not end the next one", "[unit]") {
+  for (std::uint64_t const ended : {0U, 1U}) {  // 0: it was sent before this agent stood
+    Driver agent(1);
+    agent.run();
+    agent.lose();
+    REQUIRE(agent.all<Stand>().size() == 1);
+    CHECK(agent.all<Stand>()[0].candidacy.candidacy == 1);
+    agent.feed(StoodDown{"something later is decided", ended});
+    agent.pass(200ms);
+    agent.up(2);
+    agent.hear(rdzv::VoteRequest{1, {2, 2}}, agent.link_to(2));
+    CHECK(agent.told<rdzv::Vote>().size() == 1);
+    CHECK(agent.all<Withdraw>().size() == 1 - ended);
+  }
 }
 
 TEST_CASE("agent: no promise within reach: three rounds with higher ballots, then one line and 116", "[unit]") {
