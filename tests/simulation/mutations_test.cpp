@@ -34,7 +34,7 @@ constexpr std::array kCases{
     Case{Mutation::stalled_keeps_lease, kAtOnce},
     Case{Mutation::expiry_kills, "does not go on where it was", suspended},
     Case{Mutation::expiry_ignored, kAtOnce},
-    Case{Mutation::reset_is_death, kAtOnce},
+    Case{Mutation::reset_is_death, "by the pair rule beside another", firewalled},
     Case{Mutation::start_undecided, "start before it is decided"},
     Case{Mutation::ready_unasked, "is not ready"},
     Case{Mutation::fence_for_all, kTwoDecrees},

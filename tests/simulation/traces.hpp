@@ -57,6 +57,12 @@ inline Schedule late_answer() {
   return schedule;
 }
 
+/// Two nodes, and (in some seeds) a firewall between them that resets what is sent and refuses who calls. A worker of
+/// the second one fails: telling so ends the connection, and the port is refused, although the first one lives.
+inline Schedule firewalled() {
+  return job_of(2, {{2 * kT, Trouble::cut_off, 3 * kT, 0}, {2 * kT + 50'000, Trouble::worker_fails, 0, 1}});
+}
+
 /// scontrol suspend, and nothing else.
 inline Schedule suspended() {
   auto schedule = job_of(3, {{2 * kT, Trouble::job_freezes, 40 * kT, {}}});

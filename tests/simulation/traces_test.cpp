@@ -59,6 +59,12 @@ TEST_CASE("F11: a reset or a refusal is no death", "[simulation]") {
   CHECK(play(job_of(2, {{2 * kT, Trouble::connections_die, 0, {}}, {3 * kT, Trouble::cut_in_two, 4 * kT, {}}})) == "");
 }
 
+TEST_CASE("F11: neither is a firewall's reset together with its refusal, where two nodes are all", "[simulation]") {
+  CHECK(play(firewalled()) == "");
+  CHECK_THAT(play(firewalled(), Mutation::reset_is_death),
+             Catch::Matchers::Contains("by the pair rule beside another"));
+}
+
 TEST_CASE("F12: a decree is proposed when all of its members are ready", "[simulation]") {
   auto const job = job_of(3, {{2 * kT, Trouble::worker_fails, 0, {}}, {2 * kT + 1000, Trouble::cut_off, 3 * kT, {}}});
   CHECK(play(job) == "");
