@@ -351,10 +351,16 @@ bool others_will_come(State const& state, Policy const& policy) {
 
 }  // namespace
 
+void close(Turn& turn) {
+  if (!std::exchange(turn.state.closed, true)) {
+    turn.act(Close{});
+  }
+}
+
 void close_if_alone(Turn& turn) {
   State const& state = turn.state;
   if (state.present.empty() && state.aside.empty() && !others_will_come(state, turn.policy)) {
-    turn.act(Close{});
+    close(turn);
   }
 }
 

@@ -37,6 +37,8 @@ void begin_running(Turn& turn);
 void end_if_abandoned(Turn& turn);
 /// Gives the verdict, tells everybody, waits for them to leave.
 void conclude(Turn& turn, Verdict verdict);
+/// The coordinator may go.
+void close(Turn& turn);
 /// After the verdict: closes when the last agent has left and none of the step is still to come.
 void close_if_alone(Turn& turn);
 

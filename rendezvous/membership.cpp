@@ -329,7 +329,7 @@ void on(Turn& turn, Tick const&) {
       break;
     case Phase::finished:
       if (due(state.answer_deadline)) {
-        turn.act(Close{});
+        close(turn);
       }
       break;
   }

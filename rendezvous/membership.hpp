@@ -101,6 +101,7 @@ struct State {
   std::optional<TimePoint> scale_out_at;         ///< running: a join waits for the spacing to pass
   std::optional<TimePoint> last_scale_out;
   std::optional<Verdict> verdict;
+  bool closed = false;  ///< Close has been emitted
   Mandate mandate;
   std::map<AgentId, Elector> electors;  ///< connected, have lost their coordinator, not in a generation of ours
   std::vector<std::string> old_hosts;   ///< of the generation whose coordinator was lost, by group rank
@@ -225,7 +226,7 @@ struct Conclude {
   Verdict verdict;
   bool operator==(Conclude const&) const = default;
 };
-/// Nobody is left to talk to: the coordinator may go.
+/// Nobody is left to talk to: the coordinator may go. Emitted once.
 struct Close {
   bool operator==(Close const&) const = default;
 };

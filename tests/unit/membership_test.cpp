@@ -1,5 +1,6 @@
 #include "rendezvous/membership.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "rendezvous/cause.hpp"
@@ -160,6 +161,23 @@ TEST_CASE("membership: the restart count never exceeds the budget and the number
   REQUIRE(driver.state.verdict);
   CHECK(driver.state.verdict->exit_code == 5);
   CHECK(numbers.size() == 3);
+}
+
+TEST_CASE("membership: it closes once, whoever leaves or calls after that", "[unit]") {
+  Driver driver;
+  driver.policy.linger = 1s;
+  driver.run(2);
+  driver.feed(Said{1, Succeeded{1}});
+  driver.feed(Said{2, Succeeded{1}});
+  REQUIRE(driver.state.phase == Phase::finished);
+  std::size_t closed = 0;
+  std::vector<Event> const events{Tick{}, Tick{}, Lost{1, "end of file"}, Lost{2, "end of file"}, Joined{3, node("n")},
+                                  Tick{}};
+  for (auto const& event : events) {
+    auto const actions = driver.feed(event, TimePoint{} + 1s).actions;
+    closed += static_cast<std::size_t>(std::count(actions.begin(), actions.end(), Action{Close{}}));
+  }
+  CHECK(closed == 1);
 }
 
 TEST_CASE("membership: every event in every phase has an answer that keeps the books", "[unit]") {
