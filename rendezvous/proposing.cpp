@@ -37,6 +37,9 @@ void decide(Turn& turn) {
                                     [&](Seat const& seat) { return state.present.contains(seat.agent); });
   if (!complete) {
     turn.say("generation " + std::to_string(state.number) + " is decided and cannot run");
+    for (auto const& [agent, rank] : mandate.voters) {  // no Start will tell them that their votes are for the next one
+      turn.act(Tell{agent, Decided{mandate.decided, {}}});
+    }
     turn.act(CloseStore{state.number});
     begin_forming(turn);
     return;
