@@ -193,6 +193,7 @@ void on(Turn& turn, BeatAnswered const& event) {
   turn.follow([&](auto& inner) { follower::answered(inner, event.link, event.ack); });
   if (event.link == turn.state.follower.main && turn.state.connected) {
     renew_lease(turn, event.ack);
+    stay_to_vote(turn);
   }
 }
 

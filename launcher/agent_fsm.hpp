@@ -24,6 +24,7 @@ struct Policy : rendezvous::follower::Policy {
   Millis restart_timeout{5'000};
   Millis kill_timeout{60'000};
   Millis farewell_timeout{5'000};  ///< after its own stop: how long to wait for the coordinator's last word
+  Millis voting_timeout{30'000};   ///< the same as long as it answers, and may need this agent's vote
   bool health_check = false;       ///< this node is checked before it takes part in a generation
   Millis check_timeout{60'000};    ///< a check that runs longer has failed
   Millis check_holds{60'000};      ///< a passed check counts this long, and never beyond the start of workers
@@ -55,10 +56,11 @@ struct State {
   int exit_code = 0;      ///< to leave with, once decided
   std::string last_line;  ///< to print at the end
   std::optional<TimePoint> deadline;
-  std::optional<std::uint64_t> check;   ///< what runs is the health check, started for this generation
-  bool check_overdue = false;           ///< it is being killed because it took too long
-  std::optional<TimePoint> checked_at;  ///< when a check passed; nothing once workers have run since
-  std::optional<TimePoint> owed_at;     ///< workers are being stopped but not signalled: do so unless Slurm did by then
+  std::optional<TimePoint> stays_until;  ///< farewell: `deadline` is never put off beyond
+  std::optional<std::uint64_t> check;    ///< what runs is the health check, started for this generation
+  bool check_overdue = false;            ///< it is being killed because it took too long
+  std::optional<TimePoint> checked_at;   ///< when a check passed; nothing once workers have run since
+  std::optional<TimePoint> owed_at;  ///< workers are being stopped but not signalled: do so unless Slurm did by then
   rendezvous::follower::State follower;
   std::string unfit;                ///< why the health check failed
   bool workers = false;             ///< started and not all reaped

@@ -56,6 +56,8 @@ void start_workers(Turn& turn);
 void acknowledge(Turn& turn);
 /// Told all there is to tell: waits for the coordinator's last word.
 void say_farewell(Turn& turn);
+/// The coordinator has answered: it says its last word when it needs the vote of this agent no more.
+void stay_to_vote(Turn& turn);
 void on(Turn& turn, WorkerEnded const& event);
 void on(Turn& turn, GroupEnded const& event);
 

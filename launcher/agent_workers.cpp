@@ -38,6 +38,16 @@ void say_stopped(Turn& turn) {
 void say_farewell(Turn& turn) {
   turn.state.life = Life::farewell;
   turn.state.deadline = turn.now + turn.policy.farewell_timeout;
+  turn.state.stays_until = turn.now + turn.policy.voting_timeout;
+}
+
+void stay_to_vote(Turn& turn) {
+  State& state = turn.state;
+  auto const& known = state.follower.decided;
+  if (state.life == Life::farewell && state.deadline && state.stays_until && known.rank && known.survives) {
+    auto const answered = turn.now + turn.policy.farewell_timeout;
+    state.deadline = std::max(*state.deadline, std::min(answered, *state.stays_until));
+  }
 }
 
 StopWorkers stop_order(Turn const& turn, Millis grace, int signal, bool send_signal) {

@@ -7,6 +7,7 @@
 
 #include "rendezvous/cause.hpp"
 #include "rendezvous/granting.hpp"
+#include "rendezvous/leaving.hpp"
 #include "rendezvous/seating.hpp"
 #include "rendezvous/setting_aside.hpp"
 #include "rendezvous/succession.hpp"
@@ -325,6 +326,8 @@ void conclude(Turn& turn, Verdict verdict) {
   for (auto const& [agent, elector] : std::exchange(state.electors, {})) {
     state.aside.emplace(agent, elector.node);
   }
+  state.mandate.voters.clear();  // nothing is decided any more
+  dismiss(turn);
   for (auto const* const agents : {&state.present, &state.aside}) {
     for (auto const& [agent, node] : *agents) {
       turn.act(Tell{agent, Finished{verdict.exit_code, line}});

@@ -113,7 +113,7 @@ void count_afresh(Turn& turn) {
   Mandate& mandate = state.mandate;
   for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
     AgentId const agent = state.seats[rank].agent;
-    if (!state.present.contains(agent)) {
+    if (!state.present.contains(agent) && !state.parting.contains(agent)) {
       continue;
     }
     mandate.voters.emplace(agent, rank);
@@ -184,6 +184,9 @@ void stand_down(Turn& turn, std::string const& why) {
     }
   }
   for (auto const& [agent, elector] : state.electors) {
+    connected.insert(agent);
+  }
+  for (auto const& [agent, last_word] : state.parting) {
     connected.insert(agent);
   }
   for (AgentId const agent : connected) {

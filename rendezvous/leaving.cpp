@@ -31,12 +31,43 @@ Seat* find_seat(State& state, AgentId agent) {
   return it == state.seat_of.end() ? nullptr : &state.seats[it->second];
 }
 
+void part(Turn& turn, AgentId agent, ToAgent last_word) {
+  State& state = turn.state;
+  auto const it = state.present.find(agent);
+  if (it == state.present.end()) {
+    return;
+  }
+  mark_dead(state, it->second);  // it does not come back
+  auto vote = state.mandate.voters.extract(agent);
+  drop(state, agent);
+  state.parting.emplace(agent, std::move(last_word));
+  if (!vote.empty() && rivalled(state, turn.policy)) {
+    state.mandate.voters.insert(std::move(vote));
+  } else {
+    dismiss(turn);
+  }
+}
+
+void dismiss(Turn& turn) {
+  State& state = turn.state;
+  std::erase_if(state.parting, [&](auto const& entry) {
+    auto const& [agent, last_word] = entry;
+    if (state.mandate.voters.contains(agent)) {
+      return false;
+    }
+    turn.act(Tell{agent, last_word});
+    turn.act(HangUp{agent});
+    return true;
+  });
+}
+
 void lose(Turn& turn, Lost const& event) {
   State& state = turn.state;
   state.silence = forget(std::move(state.silence), event.agent);
   auto const it = state.present.find(event.agent);
   if (it == state.present.end()) {
     state.electors.erase(event.agent);
+    state.parting.erase(event.agent);
     state.mandate.voters.erase(event.agent);
     state.mandate.pulses.erase(event.agent);
     count_acceptances(turn);
@@ -117,10 +148,7 @@ void leave(Turn& turn, AgentId agent, int signal) {
   auto const why = node.host + " was told to end by " + signal_name(signal);
   bool const workers_run = state.phase == Phase::running || state.phase == Phase::stopping;
   if (!workers_run || seat == nullptr) {
-    turn.act(Tell{agent, Finished{128 + signal, ""}});
-    turn.act(HangUp{agent});
-    mark_dead(state, node);  // who was told to end does not come back
-    drop(state, agent);
+    part(turn, agent, Finished{128 + signal, ""});
     if (job_ends) {
       state.stop = {StopKind::user, signal, why};
       conclude(turn, make_verdict(state, turn.policy, End::stopped, 128 + signal, why));

@@ -16,6 +16,13 @@ void lose(Turn& turn, Lost const& event);
 /// A member has gone (it is dropped already): what follows from it in each phase.
 void lose_seat(Turn& turn, Seat& seat, std::string const& how);
 
+/// A node leaves the job, and is told so by `last_word`: at once, or, where the members vote and it has a vote, when
+/// the next generation is decided. It counts as gone from now on in everything else.
+void part(Turn& turn, AgentId agent, ToAgent last_word);
+
+/// Those that have parted and have no vote (any more) hear their last word.
+void dismiss(Turn& turn);
+
 /// One agent was told to end. The job goes on without it when it is elastic and neither the coordinator's own host
 /// nor too many leave; else it ends for all.
 void leave(Turn& turn, AgentId agent, int signal);

@@ -237,7 +237,8 @@ SilencePolicy silence_policy(Policy const& policy) {
 void on(Turn& turn, Beaten const& event) {
   State& state = turn.state;
   AgentId const agent = event.agent;
-  if (state.present.contains(agent) || state.electors.contains(agent) || state.aside.contains(agent)) {
+  if (state.present.contains(agent) || state.electors.contains(agent) || state.aside.contains(agent) ||
+      state.parting.contains(agent)) {
     state.silence = heard(std::move(state.silence), agent, turn.now, silence_policy(turn.policy));
   }
   answer_beat(turn, agent, event.beat);

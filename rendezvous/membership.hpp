@@ -102,6 +102,8 @@ struct State {
   std::optional<TimePoint> last_scale_out;
   std::optional<Verdict> verdict;
   bool closed = false;  ///< Close has been emitted
+  /// No nodes of the job any more, connected for their vote in the next decree: what each is told once that is decided.
+  std::map<AgentId, ToAgent> parting;
   Mandate mandate;
   std::map<AgentId, Elector> electors;  ///< connected, have lost their coordinator, not in a generation of ours
   std::vector<std::string> old_hosts;   ///< of the generation whose coordinator was lost, by group rank

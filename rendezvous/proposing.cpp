@@ -5,6 +5,7 @@
 #include "rendezvous/cause.hpp"
 #include "rendezvous/electing.hpp"
 #include "rendezvous/granting.hpp"
+#include "rendezvous/leaving.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -32,6 +33,7 @@ void decide(Turn& turn) {
   mandate.rivals = mandate.rivals || mandate.survives || mandate.taking_over();
   note_decided(mandate);
   count_afresh(turn);
+  dismiss(turn);
   drop_late_electors(turn, "generation " + std::to_string(state.number) + " was decided without you");
   bool const complete = std::all_of(state.seats.begin(), state.seats.end(),
                                     [&](Seat const& seat) { return state.present.contains(seat.agent); });

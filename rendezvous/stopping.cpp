@@ -5,6 +5,7 @@
 #include "rendezvous/budget.hpp"
 #include "rendezvous/cause.hpp"
 #include "rendezvous/granting.hpp"
+#include "rendezvous/leaving.hpp"
 #include "rendezvous/seating.hpp"
 #include "rendezvous/setting_aside.hpp"
 
@@ -19,17 +20,12 @@ void after_stop(Turn& turn) {
   }
   for (auto& seat : state.seats) {
     if (seat.leaving != 0 && state.present.contains(seat.agent)) {
-      turn.act(Tell{seat.agent, Finished{128 + seat.leaving, ""}});
-      turn.act(HangUp{seat.agent});
-      mark_dead(state, seat.node);  // who was told to end does not come back
-      drop(state, seat.agent);
+      part(turn, seat.agent, Finished{128 + seat.leaving, ""});
     } else if (!seat.unkillable.empty()) {
       state.set_aside = seat.node.host + ": " + seat.unkillable.front();
       state.unfit.emplace(node_key(seat.node), state.set_aside);
       mark_dead(state, seat.node);
-      turn.act(Tell{seat.agent, Refused{kExitUnkillable, "set aside: " + seat.unkillable.front()}});
-      turn.act(HangUp{seat.agent});
-      drop(state, seat.agent);
+      part(turn, seat.agent, Refused{kExitUnkillable, "set aside: " + seat.unkillable.front()});
     }
   }
   Ruling ruling = rule(state, turn.policy, turn.now);

@@ -255,6 +255,13 @@ void Judge::left(Node const& node, int code) {
   if (!kDocumented.contains(code)) {
     job_.world.violated(node.name() + " leaves with the undocumented code " + std::to_string(code));
   }
+  bool const orderly = std::all_of(job_.schedule.faults.begin(), job_.schedule.faults.end(), [](Fault const& fault) {
+    return fault.trouble == Trouble::told_to_end || fault.trouble == Trouble::worker_fails ||
+           fault.trouble == Trouble::worker_unkillable || fault.trouble == Trouble::joins;
+  });
+  if (orderly && code == rdzv::kExitPartitioned) {
+    job_.world.violated(node.name() + " is partitioned although nobody was lost");
+  }
   if (node.workers && !node.workers->reaped()) {
     job_.world.violated(node.name() + " leaves while workers of its own are not reaped");
   }

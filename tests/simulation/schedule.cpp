@@ -77,6 +77,7 @@ launcher::agent::Policy agent_policy(Schedule const& schedule) {
   agent.restart_timeout = t / 2;
   agent.kill_timeout = t;
   agent.farewell_timeout = t;
+  agent.voting_timeout = t * 6;
   return agent;
 }
 

@@ -63,6 +63,43 @@ inline Schedule firewalled() {
   return job_of(2, {{2 * kT, Trouble::cut_off, 3 * kT, 0}, {2 * kT + 50'000, Trouble::worker_fails, 0, 1}});
 }
 
+/// Most of five nodes are told to end, the later ones while the generation without the first is being made.
+inline Schedule most_are_told() {
+  return job_of(5, {{2 * kT, Trouble::told_to_end, 0, 1},
+                    {2 * kT, Trouble::told_to_end, 0, 2},
+                    {2 * kT, Trouble::told_to_end, 0, 3}});
+}
+
+/// The first node is lost, one of the two others coordinates with group rank 1, and the one with rank 0 is told to end.
+inline Schedule rank_0_is_told() {
+  auto schedule = job_of(3, {{2 * kT, Trouble::both_die, 0, 0}, {6 * kT, Trouble::told_to_end, 0, 2}});
+  schedule.policy.expected_nodes = 3;  // so that their ranks are their indices
+  return schedule;
+}
+
+/// Nodes are told to end, each time a little later after the first: "" or what became of a job that goes on without
+/// them.
+inline std::string shrink(Schedule const& drawn, int times = 200) {
+  for (int seed = 1; seed <= times; ++seed) {
+    auto schedule = drawn;
+    schedule.seed = static_cast<std::uint64_t>(seed);
+    Micros later = 0;
+    for (auto& fault : schedule.faults) {
+      fault.at += fault.trouble == Trouble::told_to_end ? later : 0;
+      later += seed * 3'000;
+    }
+    Job job(schedule);
+    auto broken = job.run();
+    if (broken.empty() && !job.judge.ends.contains("verdict: success")) {
+      broken = "no success";
+    }
+    if (!broken.empty()) {
+      return "seed " + std::to_string(seed) + ": " + broken;
+    }
+  }
+  return "";
+}
+
 /// scontrol suspend, and nothing else.
 inline Schedule suspended() {
   auto schedule = job_of(3, {{2 * kT, Trouble::job_freezes, 40 * kT, {}}});

@@ -65,6 +65,11 @@ TEST_CASE("F11: neither is a firewall's reset together with its refusal, where t
              Catch::Matchers::Contains("by the pair rule beside another"));
 }
 
+TEST_CASE("who is told to end keeps its vote until the next generation is decided", "[simulation]") {
+  CHECK(shrink(most_are_told()) == "");
+  CHECK(shrink(rank_0_is_told()) == "");
+}
+
 TEST_CASE("F12: a decree is proposed when all of its members are ready", "[simulation]") {
   auto const job = job_of(3, {{2 * kT, Trouble::worker_fails, 0, {}}, {2 * kT + 1000, Trouble::cut_off, 3 * kT, {}}});
   CHECK(play(job) == "");

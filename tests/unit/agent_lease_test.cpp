@@ -286,3 +286,31 @@ TEST_CASE("agent: its will names the coordinator first, and is withdrawn with th
   REQUIRE(outside.all<WriteWill>().size() == 1);
   CHECK(outside.all<WriteWill>()[0].heirs.at(0).port == 0);  // where it was called
 }
+
+TEST_CASE("agent: told to end, it stays to vote as long as the coordinator answers, half a minute at most", "[unit]") {
+  Driver agent;
+  agent.run();
+  agent.feed(EndSignal{15});
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  REQUIRE(agent.state.life == Life::farewell);
+  auto const began = agent.now;
+  SECTION("it votes") {
+    agent.pass_answered(20s, 0);
+    agent.hear(rdzv::Propose{{1, 0}, decree(1, 2)});
+    CHECK(agent.told<rdzv::Accepted>().size() == 1);
+    agent.hear(rdzv::Finished{143, ""});
+    CHECK(agent.state.exit_code == 143);
+  }
+  SECTION("no answers") {
+    agent.pass(10s);
+  }
+  SECTION("no end") {
+    agent.pass_answered(40s, 0);
+  }
+  SECTION("no vote") {
+    agent.state.follower.decided.rank.reset();
+    agent.pass_answered(6s, 0);
+    CHECK(agent.now - began < 7s);
+  }
+  CHECK(agent.state.life == Life::done);
+}
