@@ -66,8 +66,7 @@ class Play:
 
     def start(self):
         options = ["--nnodes", f"{self.row.least}:{self.row.hosts}", "--heartbeat-timeout", f"{rules.T:g}",
-                   "--join-window", f"{rules.WINDOW:g}", "--restart-timeout", "1", "--kill-timeout", "3",
-                   "--log-dir", "/dev/null", "--log-level", "debug",
+                   "--restart-timeout", "1", "--kill-timeout", "3", "--log-dir", "/dev/null", "--log-level", "debug",
                    *(one.replace("DIR", str(self.directory)) for one in self.row.options)]
         env = {"FAULTS_DIR": str(self.directory)}
         if self.row.fault.load:

@@ -5,7 +5,6 @@ import signal
 import faults
 
 T = 5.0  # seconds of --heartbeat-timeout
-WINDOW = 0.5  # of --join-window: part of every time after a loss, for whoever was lost might come back
 FENCE = T  # F of docs/election.md: never later than T
 # Between a loss that is known and workers of the new generation that run: a busy machine, not a measure.
 SLACK = 6.0
@@ -153,14 +152,18 @@ def others():
             after = (Outcome(frozenset(range(hosts)), newer=False),)
             yield Row(f"reject-{how.split()[0]}-15s/coordinator/{size(hosts, least)}", faults.Reject(15, how), 0, hosts,
                       least, after[0].text(), after=after, within=3 * T + SLACK)
-    for name, fault in (("kill-agent", faults.Kill("agent")), ("silent-host", faults.Kill("host", silent=True))):
-        for place, hit in (("member", 2), ("coordinator", 0)):
-            after, within = lost_for_good(3, 1, hit, fault.silent, None if fault.silent else KILLED)
-            yield Row(f"ipv6-{name}/{place}/3-min1", fault, hit, 3, 1, after[0].text(), after=after, within=within,
-                      ipv6=True)
+    yield from on_ipv6()
     yield from halves()
     for days in (1, -1):
         yield Row(f"wall-clock{days:+}d/all/3-min1", faults.ClockJump(days), 0, 3, 1, "nothing changes")
+
+
+def on_ipv6():
+    """The same on hosts that have no IPv4 address."""
+    for row in (*kills(), *cuts()):
+        fault, _, hosts = row.name.split("/")
+        if fault in ("kill-agent", "silent-host") or (fault in ("cut-3.5s", "cut-30s") and hosts == "3-min1"):
+            yield dataclasses.replace(row, name=f"ipv6-{row.name}", ipv6=True)
 
 
 def halves():
