@@ -100,8 +100,8 @@ struct Search {
   std::string lost;                        ///< where it listened, "" = not among the successors
   TimePoint since;                         ///< of this round: turns count from here
   TimePoint until;                         ///< no progress by then: the next round
+  TimePoint over;                          ///< of all rounds: a member gives up, whoever has its promise
   std::uint32_t tries = 0;                 ///< rounds that led to nothing
-  std::uint32_t waits = 0;                 ///< rounds spent on the candidate that has our promise
   std::set<std::string> called;            ///< addresses called in this round
   std::map<std::string, TimePoint> again;  ///< addresses that did not answer: called again then
   std::set<std::string> dead;              ///< addresses where nobody listened: their turn is passed
@@ -191,7 +191,7 @@ void search_in(Turn& turn, LinkId leader);
 void stood_down(Turn& turn);
 /// Ends the search and every link: this agent leaves or begins anew.
 void abandon(Turn& turn, std::string const& why);
-/// What is due by now. False: nobody leads after all tries.
+/// What is due by now. False: nobody leads, and the search is over.
 [[nodiscard]] bool search_on(Turn& turn);
 /// One line: who could be reached, and what to type.
 [[nodiscard]] std::string partitioned_line(State const& state);

@@ -9,7 +9,7 @@ namespace cxxrun::rendezvous::follower {
 namespace {
 
 constexpr std::uint32_t kFirstElectedRound = 2;
-constexpr std::uint32_t kPatientRounds = 4;  ///< times as many as a voter's: how long a spare only waits
+constexpr std::uint32_t kPatientRounds = 5;  ///< times as many as a voter's: a spare's, while somebody may come to lead
 
 std::string where(Successor const& successor) {
   return successor.address + " " + std::to_string(successor.port);
@@ -139,7 +139,7 @@ void begin_round(Turn& turn) {
   take_turns(turn);
 }
 
-/// The candidate that has our promise is connected and answers: it counts its own tries.
+/// The candidate that has our promise is connected and answers: nobody stands against it.
 bool is_in_good_hands(State const& state, TimePoint now, Policy const& policy) {
   auto const it = state.links.find(state.favoured);
   if (it == state.links.end() || it->second.own) {
@@ -200,6 +200,8 @@ void search(Turn& turn, std::string how, bool fin) {
   hang_up_all(turn);
   state.search = std::move(search);
   begin_round(turn);
+  Millis const round = patience(turn.policy) * 2 + turn.policy.spacing * state.decided.successors.size();
+  state.search->over = state.search->until + round * (turn.policy.tries - 1);
 }
 
 void search_in(Turn& turn, LinkId leader) {
@@ -310,21 +312,18 @@ bool search_on(Turn& turn) {
   }
   take_turns(turn);
   Search& search = *state.search;
+  if (state.decided.rank && turn.now >= search.over) {
+    return false;
+  }
   if (turn.now < search.until) {
     return true;
   }
-  if (is_in_good_hands(state, turn.now, turn.policy) && search.waits < turn.policy.tries) {
-    ++search.waits;
+  if (is_in_good_hands(state, turn.now, turn.policy)) {
     search.until = turn.now + patience(turn.policy) * 2;
     return true;
   }
   // Who may come to lead may itself only wait: no agent stays for ever.
-  if (!can_only_wait(state) || search.waits >= turn.policy.tries * kPatientRounds) {
-    ++search.tries;
-  } else {
-    ++search.waits;
-  }
-  if (search.tries >= turn.policy.tries) {
+  if (++search.tries >= turn.policy.tries * (can_only_wait(state) ? kPatientRounds : 1)) {
     return false;
   }
   turn.reason = "no coordinator yet: next round";
@@ -338,7 +337,7 @@ std::optional<TimePoint> search_due(State const& state, Policy const& policy) {
   if (!state.search) {
     return std::nullopt;
   }
-  TimePoint least = state.search->until;
+  TimePoint least = state.decided.rank ? std::min(state.search->until, state.search->over) : state.search->until;
   for (auto const& [successor, at] : turns(state, policy)) {
     bool const done =
         is_own(state, *successor) ? state.search->stood : state.search->called.contains(where(*successor));

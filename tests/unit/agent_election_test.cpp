@@ -227,6 +227,26 @@ TEST_CASE("agent: no promise within reach: three rounds with higher ballots, the
   CHECK(line.find('\n') == std::string::npos);
 }
 
+TEST_CASE("agent: no candidate that has its promise makes its search longer than three rounds", "[unit]") {
+  auto agent = searching();
+  LinkId const first = agent.link_to(1);
+  for (std::uint32_t const round : {2U, 3U, 4U}) {
+    agent.hear(rdzv::VoteRequest{1, {round, 1}}, first);
+    agent.pass_answered(10s, 1);
+    REQUIRE(agent.state.life != Life::leaving);
+  }
+  bool const left = GENERATE(true, false);
+  if (left) {  // its own rounds are over: no others begin here
+    agent.feed(LinkDown{first, "end of file"});
+    CHECK(agent.all<Stand>().size() == 1);
+  }
+  agent.pass(3s);
+  CHECK(agent.kills());
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  REQUIRE(agent.all<Exit>().size() == 1);
+  CHECK(agent.all<Exit>()[0].code == rdzv::kExitPartitioned);
+}
+
 TEST_CASE("agent: the death of the candidate that has its promise is the next one's turn", "[unit]") {
   auto agent = searching();
   LinkId const first = agent.link_to(1);
@@ -339,9 +359,9 @@ TEST_CASE("agent: a spare looks for whoever leads, has no vote, and waits while 
     spare.hear(rdzv::Prepare{generation(2, 4), 10}, spare.link_to(1));
     CHECK(spare.told<rdzv::Ack>().size() == 1);
   }
-  SECTION("nobody is left") {
+  SECTION("nobody is left: no further round") {
     spare.feed(LinkDown{spare.link_to(1), "reset"});
-    spare.pass(1min);
+    spare.pass(12s);
     CHECK(spare.state.exit_code == rdzv::kExitPartitioned);
   }
 }
