@@ -197,7 +197,7 @@ bool is_silent(State const& state, TimePoint now, Policy const& policy) {
 }
 
 std::optional<TimePoint> due(State const& state, Policy const& policy) {
-  std::optional<TimePoint> least = search_due(state, policy);
+  std::optional<TimePoint> least = search_due(state);
   auto const consider = [&](TimePoint at) { least = least ? std::min(*least, at) : at; };
   auto const it = state.links.find(state.main);
   if (policy.lease.beat > Millis{0} && state.next_beat && (it != state.links.end() || state.favoured != 0)) {

@@ -99,6 +99,7 @@ struct Search {
   std::string how;                         ///< the coordinator was lost
   std::string lost;                        ///< where it listened, "" = not among the successors
   TimePoint since;                         ///< of this round: turns count from here
+  Millis spacing{0};                       ///< of this round: from one turn to the next one's
   TimePoint until;                         ///< no progress by then: the next round
   TimePoint over;                          ///< of all rounds: a member gives up, whoever has its promise
   std::uint32_t tries = 0;                 ///< rounds that led to nothing
@@ -196,7 +197,7 @@ void abandon(Turn& turn, std::string const& why);
 /// One line: who could be reached, and what to type.
 [[nodiscard]] std::string partitioned_line(State const& state);
 
-[[nodiscard]] std::optional<TimePoint> search_due(State const& state, Policy const& policy);
+[[nodiscard]] std::optional<TimePoint> search_due(State const& state);
 
 /// When send_beats, is_silent or search_on has something to do.
 [[nodiscard]] std::optional<TimePoint> due(State const& state, Policy const& policy);

@@ -26,7 +26,7 @@ struct Turns {
   TimePoint at;
 };
 
-std::vector<Turns> turns(State const& state, Policy const& policy) {
+std::vector<Turns> turns(State const& state) {
   Search const& search = *state.search;
   std::vector<Turns> result;
   Millis offset{0};
@@ -38,7 +38,7 @@ std::vector<Turns> turns(State const& state, Policy const& policy) {
     }
     result.push_back({&successor, search.since + offset});
     if (!search.dead.contains(where(successor))) {
-      offset += policy.spacing;
+      offset += search.spacing;
     }
   }
   if (lost != nullptr) {
@@ -107,7 +107,7 @@ void stand(Turn& turn, Successor const& own) {
 void take_turns(Turn& turn) {
   State& state = turn.state;
   Successor const* own = nullptr;
-  for (auto const& [successor, at] : turns(state, turn.policy)) {
+  for (auto const& [successor, at] : turns(state)) {
     if (turn.now < at) {
       continue;
     }
@@ -124,18 +124,19 @@ void take_turns(Turn& turn) {
   }
 }
 
-void begin_round(Turn& turn) {
+void begin_round(Turn& turn, Millis spacing) {
   Search& search = *turn.state.search;
   search.since = turn.now;
+  search.spacing = spacing;
   search.call_lost_at = turn.now;
   search.stood = false;
   search.called.clear();
   search.again.clear();
-  auto const order = turns(turn.state, turn.policy);
+  auto const order = turns(turn.state);
   auto const own = std::find_if(order.begin(), order.end(),
                                 [&](Turns const& entry) { return is_own(turn.state, *entry.successor); });
   auto const place = own == order.end() ? order.size() : static_cast<std::size_t>(own - order.begin());
-  search.until = turn.now + patience(turn.policy) * 2 + turn.policy.spacing * static_cast<int>(place);
+  search.until = turn.now + patience(turn.policy) * 2 + spacing * static_cast<int>(place);
   take_turns(turn);
 }
 
@@ -193,13 +194,15 @@ bool can_search(State const& state) {
 
 void search(Turn& turn, std::string how, bool fin) {
   State& state = turn.state;
+  // Members notice a silence up to one beat apart: nobody's turn comes before the one in front of it can have noticed.
+  bool const silent = is_silent(state, turn.now, turn.policy);
   Search search;
   search.fin = fin;
   search.how = std::move(how);
   search.lost = where_leader(state);
   hang_up_all(turn);
   state.search = std::move(search);
-  begin_round(turn);
+  begin_round(turn, turn.policy.spacing + (silent ? turn.policy.lease.beat : Millis{0}));
   Millis const round = patience(turn.policy) * 2 + turn.policy.spacing * state.decided.successors.size();
   state.search->over = state.search->until + round * (turn.policy.tries - 1);
 }
@@ -215,7 +218,7 @@ void search_in(Turn& turn, LinkId leader) {
       follow(turn, leader);
       return;
     }
-    begin_round(turn);  // a candidate has told so, maybe our own: whoever is elected will call
+    begin_round(turn, turn.policy.spacing);  // a candidate has told so, maybe our own: whoever is elected will call
     tell_again(turn);
     return;
   }
@@ -224,7 +227,7 @@ void search_in(Turn& turn, LinkId leader) {
                            [&](auto const& entry) { return is_own(state, entry) && where(entry) == where(link.to); });
   }
   bool const stood = search.standing;
-  begin_round(turn);
+  begin_round(turn, turn.policy.spacing);
   tell_again(turn);
   if (stood && !search.stood) {  // whoever has brought a decision about goes on at once
     for (auto const& successor : state.decided.successors) {
@@ -329,16 +332,16 @@ bool search_on(Turn& turn) {
   turn.reason = "no coordinator yet: next round";
   state.favoured = 0;
   search.dead.clear();
-  begin_round(turn);
+  begin_round(turn, turn.policy.spacing);
   return true;
 }
 
-std::optional<TimePoint> search_due(State const& state, Policy const& policy) {
+std::optional<TimePoint> search_due(State const& state) {
   if (!state.search) {
     return std::nullopt;
   }
   TimePoint least = state.decided.rank ? std::min(state.search->until, state.search->over) : state.search->until;
-  for (auto const& [successor, at] : turns(state, policy)) {
+  for (auto const& [successor, at] : turns(state)) {
     bool const done =
         is_own(state, *successor) ? state.search->stood : state.search->called.contains(where(*successor));
     if (!done) {

@@ -64,6 +64,17 @@ TEST_CASE("agent: it calls the successors in turn, the lost coordinator at once,
   CHECK(dialled(agent) == std::vector<std::uint32_t>{3});
 }
 
+TEST_CASE("agent: after a silence nobody's turn comes before the one in front of it can have noticed", "[unit]") {
+  auto agent = Driver().run();
+  agent.answer(agent.own(), 4000ms, 1);
+  agent.pass(5250ms);
+  CHECK(dialled(agent) == std::vector<std::uint32_t>{1, 0});
+  agent.pass(699ms);
+  CHECK(agent.all<Stand>().empty());
+  agent.pass(1ms);
+  CHECK(agent.all<Stand>().size() == 1);
+}
+
 TEST_CASE("agent: the turn of a successor that refuses is passed at once", "[unit]") {
   Driver agent = Driver().run();
   agent.lose();
