@@ -35,22 +35,32 @@ std::size_t can_come(State const& state, Policy const& policy) {
   return (*policy.expected_nodes > dead ? *policy.expected_nodes - dead : 0) + added;
 }
 
+/// Taking over from a coordinator that everybody who has promised has not heard for the timeout: as lost as a member.
+bool was_silent(State const& state, TimePoint now, Policy const& policy) {
+  Mandate const& mandate = state.mandate;
+  return mandate.missing.contains(mandate.decided.coordinator) &&
+         !mandate.buried.contains(Held{mandate.decided.number, mandate.decided.coordinator}) && mandate.last_word &&
+         policy.heartbeat_timeout > Millis{0} && now - *mandate.last_word >= policy.heartbeat_timeout;
+}
+
 /// Members of the last generation that are here; and, taking over, those that may only be late to notice the loss.
 /// Others are known to be lost: who replaces them, if anybody, enters the running job.
-std::size_t left_of_it(State const& state) {
+std::size_t left_of_it(Turn const& turn) {
+  State const& state = turn.state;
   auto const here = std::count_if(state.seats.begin(), state.seats.end(),
                                   [&](Seat const& seat) { return state.present.contains(seat.agent); });
-  std::size_t const late = state.mandate.missing.size() - buried(state);
-  return std::min(static_cast<std::size_t>(here) + late, state.seats.size());
+  std::size_t const lost = buried(state) + (was_silent(state, turn.now, turn.policy) ? 1 : 0);
+  return std::min(static_cast<std::size_t>(here) + state.mandate.missing.size() - lost, state.seats.size());
 }
 
 /// With how many nodes there is nothing to wait for.
-std::size_t target_size(State const& state, Policy const& policy) {
-  std::size_t target = std::min<std::size_t>(policy.max_nodes, can_come(state, policy));
+std::size_t target_size(Turn const& turn) {
+  State const& state = turn.state;
+  std::size_t target = std::min<std::size_t>(turn.policy.max_nodes, can_come(state, turn.policy));
   if (state.ever_ran) {
-    target = std::min(target, left_of_it(state));
+    target = std::min(target, left_of_it(turn));
   }
-  return std::max<std::size_t>(target, policy.min_nodes);
+  return std::max<std::size_t>(target, turn.policy.min_nodes);
 }
 
 std::string of_nodes(std::size_t have, std::size_t want) {
@@ -197,7 +207,7 @@ void consider_forming(Turn& turn) {
     give_up(turn, of_nodes(here, min) + " left");  // nobody is known who could come
     return;
   }
-  if (here >= target_size(state, turn.policy)) {
+  if (here >= target_size(turn)) {
     open_generation(turn);
     return;
   }
