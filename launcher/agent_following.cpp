@@ -173,6 +173,12 @@ void rejoin(Turn& turn) {
   fresh.candidacy = state.follower.candidacy;
   fresh.main = fresh.last_link;
   fresh.links = {{fresh.main, follower::Link{}}};
+  // A stranger has no vote, but it knows who may come to lead should this coordinator be lost, too.
+  fresh.seen = state.follower.seen;
+  fresh.decided = std::move(state.follower.decided);
+  fresh.decided.rank.reset();
+  fresh.decided.pair = false;
+  fresh.decided.hosts.clear();
   state.follower = std::move(fresh);
   state.generation.reset();
   state.exits.clear();

@@ -342,6 +342,21 @@ TEST_CASE("agent: dropped, it kills what runs and then joins as somebody new", "
   CHECK(alone.all<Exit>().at(0).code == rdzv::kExitCoordinatorLost);
 }
 
+TEST_CASE("agent: dropped, and then the coordinator is lost, too: it looks for the next one without a vote", "[unit]") {
+  auto agent = searching();
+  agent.hear(rdzv::Dropped{2, "generation 2 goes on without you"}, agent.link_to(1));
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  LinkId const again = agent.all<Rejoin>().at(0).link;
+  agent.feed(LinkUp{again, "c1"});
+  agent.feed(LinkDown{again, "end of file", true});
+  CHECK(agent.state.life == Life::waiting);
+  CHECK(dialled(agent) == std::vector<std::uint32_t>{1, 0});
+  agent.up(1);
+  CHECK_FALSE(agent.told<rdzv::Elector>().at(0).rank);
+  agent.hear(rdzv::VoteRequest{1, {2, 1}}, agent.link_to(1));
+  CHECK(agent.told<rdzv::Vote>().empty());
+}
+
 TEST_CASE("agent: a spare looks for whoever leads, has no vote, and waits while somebody is left", "[unit]") {
   Driver spare;
   std::vector<rdzv::Successor> successors;
