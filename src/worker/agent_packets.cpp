@@ -1,0 +1,178 @@
+#include "src/worker/agent_packets.hpp"
+
+#include <array>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+namespace cxxrun::worker {
+namespace {
+
+// Both ends are on one machine, so numbers are in its byte order. The last byte is the version.
+constexpr std::string_view kMagic{"CXXWORK\1", 8};
+constexpr std::size_t kWhy = 500;
+
+enum class Is : std::uint8_t { registers = 1, parked = 2, welcome = 65, no = 66, resume = 67 };
+
+template <class Number>
+void put(std::string& to, Number number) {
+  static_assert(std::is_unsigned_v<Number>);
+  std::array<char, sizeof number> bytes{};
+  std::memcpy(bytes.data(), &number, sizeof number);
+  to.append(bytes.data(), bytes.size());
+}
+
+void put_text(std::string& to, std::string_view text) {
+  put(to, static_cast<std::uint32_t>(text.size()));
+  to += text;
+}
+
+std::string begin(Is what) {
+  std::string bytes(kMagic);
+  put(bytes, static_cast<std::uint8_t>(what));
+  return bytes;
+}
+
+// Takes fields off the front; after the first mistake everything is empty and at_end() is false.
+class Fields {
+ public:
+  explicit Fields(std::string_view bytes) : rest_(bytes), ok_(bytes.size() <= kMostBytes) {
+    if (!ok_ || rest_.substr(0, kMagic.size()) != kMagic) {
+      spoil();
+    } else {
+      rest_.remove_prefix(kMagic.size());
+    }
+  }
+
+  template <class Number>
+  Number number() {
+    Number value{};
+    if (rest_.size() < sizeof value) {
+      spoil();
+      return value;
+    }
+    std::memcpy(&value, rest_.data(), sizeof value);
+    rest_.remove_prefix(sizeof value);
+    return value;
+  }
+  std::string_view text(std::size_t most) {
+    auto const size = number<std::uint32_t>();
+    if (size > most || size > rest_.size()) {
+      return spoil();
+    }
+    std::string_view const field = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+    return field;
+  }
+  bool flag() {
+    auto const value = number<std::uint8_t>();
+    if (value > 1) {
+      spoil();
+    }
+    return value == 1;
+  }
+  [[nodiscard]] bool more() const { return ok_ && !rest_.empty(); }
+  [[nodiscard]] bool at_end() const { return ok_ && rest_.empty(); }
+  std::string_view spoil() {
+    ok_ = false;
+    rest_ = {};
+    return {};
+  }
+
+ private:
+  std::string_view rest_;
+  bool ok_;
+};
+
+template <class Packet, class Value>
+std::optional<Packet> whole(Fields const& fields, Value value) {
+  return fields.at_end() ? std::optional<Packet>(std::move(value)) : std::nullopt;
+}
+
+bool is_variable(std::string_view text) {
+  auto const equals = text.find('=');
+  return equals != 0 && equals != std::string_view::npos && text.find('\0') == std::string_view::npos;
+}
+
+}  // namespace
+
+std::string encode(FromWorker const& packet) {
+  if (auto const* const here = std::get_if<Register>(&packet)) {
+    std::string bytes = begin(Is::registers);
+    put(bytes, here->generation);
+    put(bytes, here->local_rank);
+    put(bytes, static_cast<std::uint8_t>(here->survives ? 1 : 0));
+    return bytes;
+  }
+  auto const& parked = std::get<Parked>(packet);
+  std::string bytes = begin(Is::parked);
+  put(bytes, parked.generation);
+  put_text(bytes, std::string_view(parked.why).substr(0, kWhy));
+  return bytes;
+}
+
+std::string encode(FromAgent const& packet) {
+  if (auto const* const no = std::get_if<No>(&packet)) {
+    std::string bytes = begin(Is::no);
+    put_text(bytes, std::string_view(no->why).substr(0, kWhy));
+    return bytes;
+  }
+  if (auto const* const resume = std::get_if<Resume>(&packet)) {
+    std::string bytes = begin(Is::resume);
+    put(bytes, resume->generation);
+    for (auto const& variable : resume->environment) {
+      if (bytes.size() + sizeof(std::uint32_t) + variable.size() > kMostBytes) {
+        break;
+      }
+      put_text(bytes, variable);
+    }
+    return bytes;
+  }
+  return begin(Is::welcome);
+}
+
+std::optional<FromWorker> decode_from_worker(std::string_view bytes) {
+  Fields fields(bytes);
+  auto const what = static_cast<Is>(fields.number<std::uint8_t>());
+  if (what == Is::registers) {
+    Register here;
+    here.generation = fields.number<std::uint64_t>();
+    here.local_rank = fields.number<std::uint32_t>();
+    here.survives = fields.flag();
+    return whole<FromWorker>(fields, here);
+  }
+  if (what == Is::parked) {
+    Parked parked;
+    parked.generation = fields.number<std::uint64_t>();
+    parked.why = fields.text(kWhy);
+    return whole<FromWorker>(fields, std::move(parked));
+  }
+  return std::nullopt;
+}
+
+std::optional<FromAgent> decode_from_agent(std::string_view bytes) {
+  Fields fields(bytes);
+  switch (static_cast<Is>(fields.number<std::uint8_t>())) {
+    case Is::welcome: return whole<FromAgent>(fields, Welcome{});
+    case Is::no: {
+      No no;
+      no.why = fields.text(kWhy);
+      return whole<FromAgent>(fields, std::move(no));
+    }
+    case Is::resume: {
+      Resume resume;
+      resume.generation = fields.number<std::uint64_t>();
+      while (fields.more()) {
+        auto const variable = fields.text(kMostBytes);
+        if (!is_variable(variable)) {
+          return std::nullopt;
+        }
+        resume.environment.emplace_back(variable);
+      }
+      return whole<FromAgent>(fields, std::move(resume));
+    }
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace cxxrun::worker
