@@ -1,0 +1,67 @@
+// WorkerLinks: the connections between this agent and those of its workers that use the library. Shell.
+//
+// One abstract unix socket for the agent's life, whose name the workers get as CXXRUN_AGENT. A worker registers there
+// and gets a page of shared memory (src/worker/control_page.hpp; what is said: src/worker/agent_packets.hpp). Only
+// processes that are workers right now are let in, known by the pid that the kernel names; they are counted, so that
+// nothing here grows without bounds, and whatever else they send ends their connection. What a worker writes into its
+// page is never used as an offset or a size. Runs on the thread of the io_context; members never call handlers.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+
+#include "src/worker/agent_packets.hpp"
+#include "src/worker/control_page.hpp"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace cxxrun::launcher {
+
+class WorkerLinks {
+ public:
+  struct Handlers {
+    /// The local rank of a process that is a worker of this agent now; nothing: it is none.
+    std::function<std::optional<std::uint32_t>(pid_t)> who;
+    /// It can wait for another generation.
+    std::function<void(std::uint32_t local_rank)> survives;
+    /// It holds nothing of the generation that was begun last.
+    std::function<void(std::uint32_t local_rank, std::string const& why)> parked;
+  };
+
+  /// Listens at once; without a descriptor to spare name() is "" and workers do without.
+  WorkerLinks(boost::asio::io_context& io, Handlers handlers);
+  ~WorkerLinks();  ///< no handler is called any more
+  WorkerLinks(WorkerLinks const&) = delete;
+  WorkerLinks& operator=(WorkerLinks const&) = delete;
+
+  [[nodiscard]] std::string const& name() const;
+
+  /// From now on workers register for this generation; a registration for another one is refused.
+  void begin(std::uint64_t generation);
+  /// Another process comes in its place: what is known of the old one is forgotten.
+  void forget(std::uint32_t local_rank);
+  /// The generation begun last is over: tells those that survive.
+  void over();
+  /// Nobody need wait for another generation: tells everybody, and whoever registers in this one.
+  void ends();
+  /// A checkpoint is wanted now; false: this worker has no page.
+  bool checkpoint(std::uint32_t local_rank);
+  /// Sends it; false: there is nobody to take it, or it does not read. The packet is queued by the kernel, so true does
+  /// not mean that it was read.
+  [[nodiscard]] bool resume(std::uint32_t local_rank, worker::Resume const& packet);
+
+  /// To look at, also after the worker's death, until forget(); null: it has not registered. Stays where it is.
+  [[nodiscard]] worker::ControlPage const* page(std::uint32_t local_rank) const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,234 @@
+// The agent's side of the connections with its workers; this process plays the workers as well.
+#include "launcher/worker_links.hpp"
+
+#include <array>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+
+#include "src/core/time.hpp"
+#include "src/host/segment_socket.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/process_bench.hpp"
+
+using namespace cxxrun;            // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Bench {
+  boost::asio::io_context io;
+  std::optional<std::uint32_t> me = 1;  // our local rank
+  std::vector<std::uint32_t> survivors;
+  std::vector<std::string> parked;
+  std::optional<WorkerLinks> links;
+
+  Bench() {
+    links.emplace(io, WorkerLinks::Handlers{[this](pid_t pid) { return pid == getpid() ? me : std::nullopt; },
+                                            [this](std::uint32_t rank) { survivors.push_back(rank); },
+                                            [this](std::uint32_t rank, std::string const& why) {
+                                              parked.push_back(std::to_string(rank) + " " + why);
+                                            }});
+    links->begin(3);
+  }
+  ~Bench() { links.reset(); }
+  Bench(Bench const&) = delete;
+  Bench& operator=(Bench const&) = delete;
+
+  void run() {  // everything that is there to be heard
+    io.restart();
+    while (io.poll() > 0) {
+    }
+  }
+  [[nodiscard]] os::UniqueFd connect() const {
+    auto fd = host::connect_for_segment(links->name(), 10'000);
+    REQUIRE(fd);
+    return *std::move(fd);
+  }
+  void say(int fd, std::string const& bytes) {
+    REQUIRE(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+    run();
+  }
+  void say(int fd, worker::FromWorker const& packet) { say(fd, encode(packet)); }
+  os::UniqueFd registered(bool survives = true) {
+    auto fd = connect();
+    say(fd.get(), worker::Register{3, 0, survives});
+    return fd;
+  }
+};
+
+struct Heard {
+  std::optional<worker::FromAgent> packet;  ///< nothing: the connection has ended
+  os::UniqueFd memory;
+};
+
+Heard hear(int fd) {
+  std::vector<char> bytes(worker::kMostBytes);
+  iovec text{bytes.data(), bytes.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
+  msghdr message{};
+  message.msg_iov = &text;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary.data();
+  message.msg_controllen = ancillary.size();
+  ssize_t const n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  Heard heard;
+  if (cmsghdr const* const control = CMSG_FIRSTHDR(&message); n > 0 && control != nullptr) {
+    int memory = -1;
+    std::memcpy(&memory, CMSG_DATA(control), sizeof memory);
+    heard.memory.reset(memory);
+  }
+  if (n > 0) {
+    heard.packet = worker::decode_from_agent({bytes.data(), static_cast<std::size_t>(n)});
+  }
+  return heard;
+}
+
+struct Mapped {
+  explicit Mapped(int fd)
+      : page(static_cast<worker::ControlPage*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0))) {}
+  ~Mapped() { munmap(page, 4096); }
+  Mapped(Mapped const&) = delete;
+  Mapped& operator=(Mapped const&) = delete;
+  worker::ControlPage* page;
+};
+
+std::string refusal(int fd) {
+  auto const heard = hear(fd);
+  return heard.packet && std::holds_alternative<worker::No>(*heard.packet) ? std::get<worker::No>(*heard.packet).why
+                                                                           : "(none)";
+}
+
+}  // namespace
+
+TEST_CASE("worker_links: a worker that registers shares a page with its agent, which cannot change its size") {
+  Bench bench;
+  auto const fd = bench.registered();
+  auto const heard = hear(fd.get());
+  CHECK(heard.packet == worker::FromAgent{worker::Welcome{}});
+  REQUIRE(heard.memory);
+  CHECK(bench.survivors == std::vector<std::uint32_t>{1});
+  CHECK(ftruncate(heard.memory.get(), 0) != 0);
+  CHECK(ftruncate(heard.memory.get(), 8192) != 0);
+  Mapped const mapped(heard.memory.get());
+  CHECK(mapped.page->magic == worker::kPageMagic);
+  mapped.page->step = 17;
+  REQUIRE(bench.links->page(1) != nullptr);
+  CHECK(bench.links->page(1)->step == 17);
+  CHECK(bench.links->page(0) == nullptr);
+}
+
+TEST_CASE("worker_links: every word of the agent rings the bell") {
+  Bench bench;
+  auto const fd = bench.registered();
+  Mapped const mapped(hear(fd.get()).memory.get());
+  CHECK((mapped.page->over == 0 && mapped.page->bell == 0));
+  bench.links->over();
+  CHECK((mapped.page->over == 3 && mapped.page->bell == 1));
+  CHECK(bench.links->checkpoint(1));
+  CHECK_FALSE(bench.links->checkpoint(0));
+  CHECK((mapped.page->checkpoints == 1 && mapped.page->bell == 2));
+  bench.links->ends();
+  CHECK((mapped.page->ends == 1 && mapped.page->bell == 3));
+}
+
+TEST_CASE("worker_links: the end of a generation is said to those that survive, also when they come late") {
+  Bench bench;
+  auto const stays = bench.registered(false);
+  Mapped const other(hear(stays.get()).memory.get());
+  CHECK(bench.survivors.empty());
+  bench.links->over();
+  CHECK(other.page->over == 0);
+  bench.me = 0;
+  auto const late = bench.registered();
+  Mapped const mapped(hear(late.get()).memory.get());
+  CHECK(mapped.page->over == 3);
+  bench.links->begin(4);
+  bench.me = 2;
+  auto const next = bench.connect();
+  bench.say(next.get(), worker::Register{4, 0, true});
+  Mapped const newer(hear(next.get()).memory.get());
+  CHECK(newer.page->over == 0);
+}
+
+TEST_CASE("worker_links: who has parked hears of the next generation; of an older one nothing is heard") {
+  Bench bench;
+  auto const fd = bench.registered();
+  hear(fd.get());
+  bench.say(fd.get(), worker::Parked{2, "late"});
+  bench.say(fd.get(), worker::Parked{3, "rank 0 is gone"});
+  CHECK(bench.parked == std::vector<std::string>{"1 rank 0 is gone"});
+  worker::Resume const resume{4, {"RANK=1"}};
+  CHECK(bench.links->resume(1, resume));
+  CHECK(hear(fd.get()).packet == worker::FromAgent{resume});
+  CHECK_FALSE(bench.links->resume(0, resume));
+}
+
+TEST_CASE("worker_links: a worker whose connection has ended cannot be resumed, and its page stays to be looked at") {
+  Bench bench;
+  auto fd = bench.registered();
+  Mapped const mapped(hear(fd.get()).memory.get());
+  mapped.page->step = 5;
+  fd.reset();
+  bench.run();
+  CHECK_FALSE(bench.links->resume(1, {4, {}}));
+  REQUIRE(bench.links->page(1) != nullptr);
+  CHECK(bench.links->page(1)->step == 5);
+  bench.links->forget(1);
+  CHECK(bench.links->page(1) == nullptr);
+}
+
+TEST_CASE("worker_links: no stranger, no other generation and nobody twice") {
+  Bench bench;
+  auto const old = bench.connect();
+  bench.say(old.get(), worker::Register{2, 0, true});
+  CHECK(refusal(old.get()) == "the generation is 3");
+  auto const fd = bench.registered();
+  auto const twice = bench.registered();
+  CHECK(refusal(twice.get()) == "this worker has registered already");
+  bench.me.reset();
+  auto const stranger = bench.registered();
+  CHECK(refusal(stranger.get()) == "this process is no worker of this agent");
+  CHECK_FALSE(hear(stranger.get()).packet);
+  CHECK(bench.survivors.size() == 1);
+}
+
+TEST_CASE("worker_links: garbage ends the connection it comes on, and silence costs nobody") {
+  Bench bench;
+  std::vector<os::UniqueFd> silent;
+  for (int i = 0; i < 300; ++i) {
+    silent.push_back(bench.connect());
+    bench.run();
+  }
+  char byte = 0;
+  CHECK(recv(silent.front().get(), &byte, 1, MSG_DONTWAIT) == 0);  // made room
+  CHECK(recv(silent.back().get(), &byte, 1, MSG_DONTWAIT) < 0);
+  std::string const parked = encode(worker::FromWorker{worker::Parked{3, "who?"}});
+  for (std::string const& junk : {std::string("CXXWORK"), std::string(24, 'x'), std::string(100'000, 'z'), parked}) {
+    auto const fd = bench.connect();
+    bench.say(fd.get(), junk);
+    CHECK(recv(fd.get(), &byte, 1, MSG_DONTWAIT) == 0);
+  }
+  auto const fd = bench.registered();
+  CHECK(hear(fd.get()).memory);
+  bench.say(fd.get(), worker::Register{3, 0, true});  // once is enough
+  CHECK_FALSE(bench.links->resume(1, {4, {}}));
+  CHECK(bench.parked.empty());
+}
+
+TEST_CASE("worker_links: a worker that reads nothing is nobody to wait for") {
+  Bench bench;
+  auto const fd = bench.registered();
+  worker::Resume const resume{4, {"BIG=" + std::string(60'000, 'x')}};
+  int sent = 0;
+  while (sent < 1000 && bench.links->resume(1, resume)) {
+    ++sent;
+  }
+  CHECK(sent < 1000);
+}
