@@ -27,6 +27,8 @@ SHELLS = {
     "src/checkpoint/load.": "reads checkpoint files",
     "src/gradient/step": "when buckets were ready, launched and done",
     "src/host/": "the host backend: shared memory, sockets, threads",
+    "src/worker/agent_link": "a worker's connection to its agent, and its thread",
+    "src/worker/recorder": "when collectives begin and end",
     "src/store/poller": "the stores' event loop",
     "src/store/store_listen": "the stores' listening sockets",
     "src/store/store_server": "the stores' thread and connections",

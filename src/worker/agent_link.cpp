@@ -1,0 +1,284 @@
+#include "src/worker/agent_link.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <new>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "cxxrun/failure.hpp"
+#include "src/host/futex.hpp"
+#include "src/host/segment_socket.hpp"
+#include "src/os/poll_time.hpp"
+#include "src/os/quiet_thread.hpp"
+
+namespace cxxrun::worker {
+namespace {
+
+constexpr Millis kAnswer{10'000};  ///< for the agent's first packet, on a machine that is busy with starting workers
+constexpr Millis kSlice{1000};     ///< how long a ring that was missed is missed
+constexpr Millis kSoon{1};
+
+/// One packet and at most one descriptor. Nothing: none is there yet.
+struct Packet {
+  std::string bytes;
+  os::UniqueFd descriptor;
+  bool closed = false;
+};
+
+Packet receive_packet(int connection, std::string& buffer, int flags) {
+  buffer.resize(kMostBytes);
+  iovec into{buffer.data(), buffer.size()};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
+  msghdr message{};
+  message.msg_iov = &into;
+  message.msg_iovlen = 1;
+  message.msg_control = ancillary.data();
+  message.msg_controllen = ancillary.size();
+  ssize_t n = -1;
+  while ((n = recvmsg(connection, &message, MSG_CMSG_CLOEXEC | flags)) < 0 && errno == EINTR) {
+  }
+  Packet packet;
+  cmsghdr const* const control = CMSG_FIRSTHDR(&message);
+  if (n >= 0 && control != nullptr && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS &&
+      control->cmsg_len == CMSG_LEN(sizeof(int))) {
+    int fd = -1;
+    std::memcpy(&fd, CMSG_DATA(control), sizeof fd);
+    packet.descriptor.reset(fd);
+  }
+  packet.closed = n == 0 || (n < 0 && errno != EAGAIN);
+  packet.bytes = buffer.substr(0, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  return packet;
+}
+
+bool send_packet(int connection, FromWorker const& packet) {
+  std::string const bytes = encode(packet);
+  ssize_t n = -1;
+  while ((n = send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL)) < 0 && errno == EINTR) {
+  }
+  return n == static_cast<ssize_t>(bytes.size());
+}
+
+/// Null when what came cannot be such a page.
+ControlPage* map_page(int fd) {
+  struct stat file {};
+  int const seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &file) != 0 ||
+      file.st_size < static_cast<off_t>(sizeof(ControlPage))) {
+    return nullptr;
+  }
+  void* const memory = mmap(nullptr, sizeof(ControlPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (memory == MAP_FAILED) {
+    return nullptr;
+  }
+  auto* const page = std::launder(reinterpret_cast<ControlPage*>(memory));
+  if (page->magic.load(std::memory_order_acquire) != kPageMagic) {
+    munmap(memory, sizeof(ControlPage));
+    return nullptr;
+  }
+  return page;
+}
+
+}  // namespace
+
+Lookup own_variables() {
+  return [](char const* name) -> char const* { return std::getenv(name); };  // NOLINT(concurrency-mt-unsafe)
+}
+
+Lookup variables_of(std::vector<std::string> const& environment) {
+  auto values = std::make_shared<std::map<std::string, std::string>>();
+  for (std::string const& entry : environment) {
+    auto const equals = entry.find('=');
+    if (equals != std::string::npos) {
+      values->emplace(entry.substr(0, equals), entry.substr(equals + 1));
+    }
+  }
+  return [values = std::move(values), own = own_variables()](char const* name) {
+    auto const found = values->find(name);
+    return found != values->end() ? found->second.c_str() : own(name);
+  };
+}
+
+Result<std::unique_ptr<AgentLink>> AgentLink::connect(std::string const& name, Register const& me) {
+  auto connection = host::connect_for_segment(name, static_cast<int>(kAnswer.count()));
+  if (!connection) {
+    return connection.error();
+  }
+  std::string buffer;
+  if (!send_packet(connection->get(), me)) {
+    return fail(Errc::closed, "the agent does not take a worker's registration", errno);
+  }
+  Packet const packet = receive_packet(connection->get(), buffer, 0);
+  auto const answer = decode_from_agent(packet.bytes);
+  if (packet.bytes.empty()) {
+    return fail(packet.closed ? Errc::closed : Errc::timeout, "the agent does not answer a worker's registration");
+  }
+  if (answer) {
+    if (auto const* const no = std::get_if<No>(&*answer)) {
+      return fail(Errc::refused, no->why);
+    }
+  }
+  ControlPage* const page = answer && std::holds_alternative<Welcome>(*answer) && packet.descriptor
+                                ? map_page(packet.descriptor.get())
+                                : nullptr;
+  if (page == nullptr) {
+    return fail(Errc::protocol, "what the agent answers a worker's registration is not of this version of cxxrun");
+  }
+  return std::unique_ptr<AgentLink>(new AgentLink(*std::move(connection), page, me.survives));
+}
+
+AgentLink::AgentLink(os::UniqueFd connection, ControlPage* page, bool survives)
+    : pid_(getpid()),
+      connection_(std::move(connection)),
+      rung_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      page_(page),
+      survives_(survives),
+      thread_(os::start_quiet_thread([this] { listen(); })) {}
+
+AgentLink::~AgentLink() {
+  stop_.store(true);
+  while (!ended_.load()) {  // it may be on its way into its sleep; the bell is the agent's to change
+    host::futex_wake_all(page_->bell);
+    std::this_thread::sleep_for(kSoon);
+  }
+  thread_.join();
+  munmap(page_, sizeof(ControlPage));
+}
+
+bool AgentLink::claim(std::uint64_t generation) {
+  return claimed_.exchange(generation) != generation;
+}
+
+void AgentLink::listen() {
+  while (!stop_.load()) {
+    std::uint32_t const seen = page_->bell.load(std::memory_order_acquire);
+    if (std::uint64_t const over = page_->over.load(std::memory_order_acquire); over > 0) {
+      tell_up_to(over);
+    }
+    static_cast<void>(eventfd_write(rung_.get(), 1));
+    host::futex_wait(page_->bell, seen, kSlice);
+  }
+  ended_.store(true);
+}
+
+void AgentLink::tell_up_to(std::uint64_t generation) {
+  std::lock_guard const lock(watching_);
+  for (Watcher& watcher : watchers_) {
+    if (watcher.tell && watcher.generation <= generation) {
+      std::exchange(watcher.tell, nullptr)();
+    }
+  }
+}
+
+AgentLink::Watch AgentLink::watch(std::uint64_t generation, std::function<void()> tell) {
+  std::uint64_t number = 0;
+  {
+    std::lock_guard const lock(watching_);
+    number = ++watches_;
+    watchers_.push_back({number, generation, std::move(tell)});
+  }
+  if (is_over(generation)) {
+    tell_up_to(generation);
+  }
+  return {this, number};
+}
+
+void AgentLink::Watch::reset() noexcept {
+  AgentLink* const link = std::exchange(link_, nullptr);
+  if (link == nullptr || link->pid_ != getpid()) {  // in a forked child the lock may be another's for ever
+    return;
+  }
+  std::lock_guard const lock(link->watching_);
+  std::erase_if(link->watchers_, [this](Watcher const& watcher) { return watcher.number == number_; });
+}
+
+void AgentLink::end_if_job_ends(Parked const& parked) const {
+  if (page_->ends.load(std::memory_order_acquire) != 0) {
+    throw Failure(fail(Errc::closed, "the job ends: no generation follows generation " +
+                                         std::to_string(parked.generation) + " (" + parked.why + ")"));
+  }
+}
+
+/// What has come on the connection, if it is of use: nothing else is meant for a parked worker.
+std::optional<Resume> AgentLink::receive(std::uint64_t after) {
+  for (;;) {
+    Packet const packet = receive_packet(connection_.get(), packet_, MSG_DONTWAIT);
+    if (packet.closed) {
+      throw Failure(fail(Errc::closed, "the agent is gone: no generation follows generation " + std::to_string(after)));
+    }
+    if (packet.bytes.empty()) {
+      return std::nullopt;
+    }
+    auto answer = decode_from_agent(packet.bytes);
+    if (!answer) {
+      throw Failure(fail(Errc::protocol, "what the agent says is not of this version of cxxrun"));
+    }
+    if (auto* const resume = std::get_if<Resume>(&*answer); resume != nullptr && resume->generation > after) {
+      return std::move(*resume);
+    }
+  }
+}
+
+Resume AgentLink::next_generation(Parked const& parked, Millis quiet) {
+  std::lock_guard const lock(parking_);
+  if (latest_ && latest_->generation > parked.generation) {
+    return *latest_;
+  }
+  tell_up_to(parked.generation);  // what else this process holds of it
+  end_if_job_ends(parked);
+  TimePoint const until = Clock::now() + quiet;
+  if (!send_packet(connection_.get(), parked)) {
+    throw Failure(fail(Errc::closed, "the agent is gone: no generation follows generation " +
+                                         std::to_string(parked.generation) + " (" + parked.why + ")"));
+  }
+  for (;;) {
+    if (auto resume = receive(parked.generation)) {
+      latest_ = std::move(resume);
+      return *latest_;
+    }
+    end_if_job_ends(parked);
+    bool const known = is_over(parked.generation);
+    int const left = known ? -1 : os::poll_time(until);
+    if (left == 0) {
+      throw Failure(fail(Errc::timeout, "no other generation came within " + std::to_string(quiet.count()) +
+                                            " ms, and the launcher knows of nothing wrong with generation " +
+                                            std::to_string(parked.generation) + " (" + parked.why + ")"));
+    }
+    std::array<pollfd, 2> watched{{{connection_.get(), POLLIN, 0}, {rung_.get(), POLLIN, 0}}};
+    ::poll(watched.data(), watched.size(), left);
+    eventfd_t rings = 0;
+    static_cast<void>(eventfd_read(rung_.get(), &rings));
+  }
+}
+
+AgentLink* process_link(Lookup const& lookup, Register const& me) {
+  struct Kept {
+    std::mutex mutex;
+    pid_t pid = 0;  // whose the link is
+    AgentLink* link = nullptr;
+  };
+  // Never destroyed: exit() in one thread must not take it from under another.
+  static auto* const kept = new Kept;  // NOLINT(cppcoreguidelines-owning-memory)
+  std::lock_guard const lock(kept->mutex);
+  if (kept->link == nullptr) {
+    char const* const name = lookup("CXXRUN_AGENT");
+    auto link = name == nullptr || *name == '\0' ? Result<std::unique_ptr<AgentLink>>(fail(Errc::closed, "no agent"))
+                                                 : AgentLink::connect(name, me);
+    if (link) {
+      kept->link = link->release();
+      kept->pid = getpid();
+    }
+  }
+  return kept->link != nullptr && kept->pid == getpid() ? kept->link : nullptr;
+}
+
+}  // namespace cxxrun::worker

@@ -1,0 +1,75 @@
+// Recorder: notes a Communicator's collectives in the ControlPage, for the agent and for whoever looks after a death.
+// Shell: reads the clock.
+//
+// A note costs two readings of the clock and a dozen stores; no lock, no allocation, no system call. Without a page it
+// costs a comparison. Threads: one call at a time, as in a backend.
+#pragma once
+
+#include <cstdint>
+
+#include "src/comm/call.hpp"
+#include "src/core/time.hpp"
+#include "src/worker/control_page.hpp"
+
+namespace cxxrun::worker {
+
+inline void note_alive(ControlPage& page) noexcept {
+  page.alive.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+class Recorder {
+ public:
+  Recorder() = default;  ///< of a process without a page: notes nothing
+  /// `counts`: of the generation's first Communicator, whose collectives are in the page; another one's calls only show
+  /// that the process is alive.
+  Recorder(ControlPage& page, std::uint64_t generation, bool counts) noexcept : page_(&page), counts_(counts) {
+    if (counts) {
+      page.entered.store(0, std::memory_order_relaxed);
+      page.done.store(0, std::memory_order_relaxed);
+      for (Operation& operation : page.operations) {
+        operation.sequence.store(0, std::memory_order_relaxed);
+      }
+      page.generation.store(generation, std::memory_order_release);
+    }
+    note_alive(page);
+  }
+
+  void entered(comm::Call const& call) noexcept {
+    if (page_ == nullptr) {
+      return;
+    }
+    note_alive(*page_);
+    if (!counts_) {
+      return;
+    }
+    Operation& operation = page_->operations[++sequence_ % kOperations];
+    // Release: whoever sees one of the new words also sees that the old sequence is gone.
+    operation.sequence.store(0, std::memory_order_relaxed);
+    operation.entered.store(page_->alive.load(std::memory_order_relaxed), std::memory_order_release);
+    operation.done.store(0, std::memory_order_release);
+    operation.count.store(call.count, std::memory_order_release);
+    operation.what.store(packed(call.kind, call.type, call.op), std::memory_order_release);
+    operation.sequence.store(sequence_, std::memory_order_release);
+    page_->entered.store(sequence_, std::memory_order_release);
+  }
+
+  /// The call has been carried out; not of one that failed.
+  void done() noexcept {
+    if (page_ == nullptr) {
+      return;
+    }
+    note_alive(*page_);
+    if (counts_) {
+      page_->operations[sequence_ % kOperations].done.store(page_->alive.load(std::memory_order_relaxed),
+                                                            std::memory_order_release);
+      page_->done.store(sequence_, std::memory_order_release);
+    }
+  }
+
+ private:
+  ControlPage* page_ = nullptr;
+  bool counts_ = false;
+  std::uint64_t sequence_ = 0;
+};
+
+}  // namespace cxxrun::worker
