@@ -99,7 +99,8 @@ class Communicator {
   /// Alone (world of one) it needs nothing. Without a launcher's store (plain srun or mpirun with RANK, WORLD_SIZE,
   /// LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT set) rank 0 hosts it.
   /// Failure: environment, usage (two processes with one rank, world sizes that differ, another version), timeout
-  /// (naming who did not come), refused, io.
+  /// (naming who did not come), refused, io. PeerFailure: a rank that had come died; with Options::survive and a
+  /// launcher that can do it the next generation is waited for instead, with the Failures of rebuild().
   static Communicator init(Options const& options);
   static Communicator init() { return init(Options{}); }
   static Communicator init(WorkerEnv const& env, Options const& options);
@@ -127,6 +128,8 @@ class Communicator {
   [[nodiscard]] int world_size() const;
   [[nodiscard]] int local_rank() const;  ///< as the environment says
   [[nodiscard]] std::uint64_t generation() const;
+  /// Of this generation: after rebuild() not what is in the environment of the process.
+  [[nodiscard]] WorkerEnv const& env() const;
   [[nodiscard]] std::string const& host(int rank) const;
   /// One line for a log: "rank 3 of 8 on node2: host backend, 2 nodes, 4 ranks share memory here".
   [[nodiscard]] std::string describe() const;

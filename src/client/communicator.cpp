@@ -3,8 +3,9 @@
 #include <utility>
 
 #include "src/client/engine.hpp"
-#include "src/client/join.hpp"
+#include "src/client/generations.hpp"
 #include "src/client/local_facts.hpp"
+#include "src/client/watchdog.hpp"
 #include "src/comm/call.hpp"
 #include "src/core/rank_name.hpp"
 
@@ -32,9 +33,13 @@ void Work::wait_on(Stream /*stream*/) {
 }
 
 struct Communicator::Impl {
-  WorkerEnv env;
-  std::vector<std::string> hosts;
-  std::shared_ptr<client::Engine> engine;
+  client::Generations generations;
+  WorkerEnv env{};  ///< of the world that was met last
+  std::vector<std::string> hosts{};
+  std::shared_ptr<client::Engine> engine{};
+  worker::AgentLink::Watch watch{};  ///< before the engine goes, the link's thread must have let go of it
+  std::string unmet{};               ///< why the last attempt met no world
+  std::uint32_t checkpoints_seen = 0;
 
   [[nodiscard]] std::string here() const { return rank_name(env.rank, hosts[static_cast<std::size_t>(env.rank)]); }
   // What no rank may ask for ends the Communicator: the others must not wait for this rank's next call.
@@ -46,6 +51,41 @@ struct Communicator::Impl {
   void run(comm::Call const& call) const {
     check(call);
     engine->run(call);
+  }
+
+  // Without success the world of before stays what it is: finished.
+  void join() {
+    client::Joined joined;
+    try {
+      joined = generations.join();
+    } catch (PeerFailure const& failure) {
+      unmet = failure.what();
+      throw;
+    }
+    unmet.clear();
+    env = generations.env();
+    hosts = std::move(joined.hosts);
+    engine = client::Engine::shared(std::move(joined.backend), generations.recorder());
+    watch = generations.watch([raw = engine.get()] { raw->abort(host::stopped_by_launcher()); });
+  }
+
+  void give_up() {
+    watch.reset();
+    if (engine == nullptr) {
+      return;
+    }
+    auto const time = generations.options().abort_deadline;
+    client::Watchdog const watchdog(time, here() + ": the communicator cannot be given up within " +
+                                              std::to_string(time.count()) +
+                                              " ms; the process ends, to be started anew");
+    engine->abort(host::stopped_by_launcher());
+    engine->close();
+  }
+
+  void rebuild() {
+    give_up();
+    generations.await_next(unmet.empty() && engine != nullptr ? engine->why() : unmet);
+    join();
   }
 };
 
@@ -59,7 +99,7 @@ Communicator& Communicator::operator=(Communicator&& other) noexcept {
   return *this;
 }
 Communicator::~Communicator() {
-  if (impl_ != nullptr) {
+  if (impl_ != nullptr && impl_->engine != nullptr) {
     impl_->engine->close();  // Works and Arenas may live on
   }
 }
@@ -73,12 +113,42 @@ Communicator Communicator::init(Options const& options) {
 }
 
 Communicator Communicator::init(WorkerEnv const& env, Options const& options) {
-  client::Joined joined = client::join(env, options.op_timeout, options.init_timeout);
-  auto impl = std::make_unique<Impl>();
-  impl->env = env;
-  impl->hosts = std::move(joined.hosts);
-  impl->engine = client::Engine::shared(std::move(joined.backend));
-  return Communicator(std::move(impl));
+  Communicator comm(std::make_unique<Impl>(client::Generations(env, options)));
+  Impl& self = *comm.impl_;
+  for (bool first = true;; first = false) {
+    try {
+      first ? self.join() : self.rebuild();
+      return comm;
+    } catch (PeerFailure const&) {  // this process is healthy, and has met nobody yet
+      if (!self.generations.can_go_on()) {
+        throw;
+      }
+    }
+  }
+}
+
+void Communicator::rebuild() {
+  if (!can_rebuild()) {
+    throw Failure(fail(Errc::usage, impl_->here() +
+                                        ": rebuild() needs Options::survive, given to the first Communicator"
+                                        " of the process, and cxxrun as launcher"));
+  }
+  impl_->rebuild();
+}
+bool Communicator::can_rebuild() const {
+  return impl_->generations.can_go_on();
+}
+
+void Communicator::report_step(std::uint64_t completed) {
+  if (auto* const page = impl_->generations.page()) {
+    page->step.store(completed, std::memory_order_relaxed);
+    worker::note_alive(*page);
+  }
+}
+bool Communicator::checkpoint_wanted() {
+  auto* const page = impl_->generations.page();
+  auto const wanted = page == nullptr ? 0 : page->checkpoints.load(std::memory_order_relaxed);
+  return std::exchange(impl_->checkpoints_seen, wanted) != wanted;
 }
 
 int Communicator::rank() const {
@@ -89,6 +159,9 @@ int Communicator::world_size() const {
 }
 int Communicator::local_rank() const {
   return impl_->env.local_rank;
+}
+WorkerEnv const& Communicator::env() const {
+  return impl_->env;
 }
 std::uint64_t Communicator::generation() const {
   return impl_->env.generation;

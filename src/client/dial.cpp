@@ -1,5 +1,6 @@
 #include "src/client/dial.hpp"
 
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <netdb.h>
@@ -9,6 +10,7 @@
 #include <string>
 #include <sys/socket.h>
 
+#include "src/client/interruption.hpp"
 #include "src/os/poll_time.hpp"
 
 namespace cxxrun {
@@ -16,12 +18,12 @@ namespace cxxrun {
 bool socket_ready(int fd, short events, TimePoint deadline) {
   for (;;) {
     int const left = os::poll_time(deadline);
-    pollfd entry{fd, events, 0};
-    int const n = ::poll(&entry, 1, left);
-    if (n > 0) {
+    std::array<pollfd, 2> watched{{{fd, events, 0}, {client::Interruptible::event(), POLLIN, 0}}};
+    int const n = ::poll(watched.data(), watched.size(), left);
+    if (n > 0 && watched[0].revents != 0) {
       return true;
     }
-    if (left == 0 && n == 0) {
+    if (n > 0 || (left == 0 && n == 0)) {
       return false;
     }
   }

@@ -9,7 +9,7 @@
 namespace cxxrun {
 
 /// Waits until poll(2) reports one of `events` (or an error, which the next call on the socket will tell);
-/// false when the deadline came first.
+/// false when the deadline came first, or an Interruption of this thread.
 bool socket_ready(int fd, short events, TimePoint deadline);
 
 /// One attempt at every address of the host, in the resolver's order. The socket is non-blocking, close-on-exec,

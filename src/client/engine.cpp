@@ -8,10 +8,11 @@
 
 namespace cxxrun::client {
 
-Engine::Engine(std::unique_ptr<host::Backend> backend) : pid_(::getpid()), backend_(std::move(backend)) {}
+Engine::Engine(std::unique_ptr<host::Backend> backend, worker::Recorder recorder)
+    : pid_(::getpid()), backend_(std::move(backend)), recorder_(recorder) {}
 
-std::shared_ptr<Engine> Engine::shared(std::unique_ptr<host::Backend> backend) {
-  return {new Engine(std::move(backend)), [](Engine* engine) {
+std::shared_ptr<Engine> Engine::shared(std::unique_ptr<host::Backend> backend, worker::Recorder recorder) {
+  return {new Engine(std::move(backend), recorder), [](Engine* engine) {
             std::unique_ptr<Engine> owner(engine);
             if (engine->is_inherited()) {
               // Even a destructor of a member may wait, for the thread that sleeps on it in the parent.
@@ -29,12 +30,18 @@ Engine::~Engine() {
   close();
 }
 
+void Engine::carry_out(comm::Call const& call) {
+  recorder_.entered(call);
+  backend_->run(call);
+  recorder_.done();
+}
+
 // Without a ticket: the thread has done everything it was given, and sleeps or is about to.
 void Engine::run(comm::Call const& call) {
   wait(asked_);
   throw_if_failed(asked_ + 1);
   try {
-    backend_->run(call);
+    carry_out(call);
   } catch (...) {
     note_failure(asked_ + 1);
   }
@@ -45,7 +52,10 @@ std::byte* Engine::allocate(std::size_t bytes) {
   wait(asked_);
   throw_if_failed(asked_ + 1);
   try {
-    return backend_->allocate(bytes);
+    recorder_.entered({.kind = comm::Kind::allocate, .count = bytes});
+    std::byte* const memory = backend_->allocate(bytes);
+    recorder_.done();
+    return memory;
   } catch (...) {
     note_failure(asked_ + 1);
   }
@@ -95,7 +105,7 @@ void Engine::work() {
   for (std::uint64_t next = 1; await_call(next); ++next) {
     if (failed_.load(std::memory_order_relaxed) > next) {
       try {
-        backend_->run(slots_[next % kSlots]);
+        carry_out(slots_[next % kSlots]);
       } catch (...) {
         note_failure(next);
       }
@@ -149,6 +159,17 @@ void Engine::throw_if_failed(std::uint64_t ticket) const {
     throw Failure(*failure);
   }
   std::rethrow_exception(std::get<std::exception_ptr>(*reason_));
+}
+
+std::string Engine::why() const {
+  try {
+    throw_if_failed(UINT64_MAX - 1);
+  } catch (std::exception const& failure) {
+    return failure.what();
+  } catch (...) {
+    return "a failure of an unknown type";
+  }
+  return "";
 }
 
 void Engine::refuse(Failure const& failure) {

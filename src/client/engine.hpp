@@ -24,17 +24,19 @@
 
 #include "cxxrun/failure.hpp"
 #include "src/comm/call.hpp"
+#include "src/host/alarm.hpp"
 #include "src/host/backend.hpp"
+#include "src/worker/recorder.hpp"
 
 namespace cxxrun::client {
 
 class Engine {
  public:
-  explicit Engine(std::unique_ptr<host::Backend> backend);
+  explicit Engine(std::unique_ptr<host::Backend> backend, worker::Recorder recorder = {});
   ~Engine();
   /// One that stays in memory, untouched, where its last owner goes in a forked child: the thread, the peers and the
   /// shared memory are the parent's.
-  static std::shared_ptr<Engine> shared(std::unique_ptr<host::Backend> backend);
+  static std::shared_ptr<Engine> shared(std::unique_ptr<host::Backend> backend, worker::Recorder recorder = {});
   Engine(Engine const&) = delete;
   Engine& operator=(Engine const&) = delete;
 
@@ -52,12 +54,17 @@ class Engine {
   /// Waits for what has been submitted, then leaves the peers. Allocated memory stays until the Engine is gone.
   /// Nothing in a forked child.
   void close() noexcept;
+  /// Ends what is under way and all that comes with `facts`, from any thread; returns at once.
+  void abort(host::FailureFacts const& facts) noexcept { backend_->abort(facts); }
+  /// The sentence of the first failure; empty: none yet.
+  [[nodiscard]] std::string why() const;
   [[nodiscard]] std::string describe() const { return backend_->describe(); }
 
  private:
   static constexpr std::size_t kSlots = 256;
   using Reason = std::variant<Failure, PeerFailure, std::exception_ptr>;
 
+  void carry_out(comm::Call const& call);
   void work();
   [[nodiscard]] bool await_call(std::uint64_t next);
   void wait_until(std::uint64_t completed);
@@ -69,6 +76,7 @@ class Engine {
 
   int pid_;
   std::unique_ptr<host::Backend> backend_;
+  worker::Recorder recorder_;  // of whoever runs a call
   std::array<comm::Call, kSlots> slots_{};
   std::uint64_t asked_ = 0;                        // tickets given; by whoever calls; the queue's calls only
   std::atomic<std::uint64_t> submitted_{0};        // the last one that the thread may take

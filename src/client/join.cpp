@@ -1,7 +1,6 @@
 #include "src/client/join.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <fcntl.h>
 #include <map>
 #include <mutex>
@@ -67,18 +66,19 @@ struct Openings {
 };
 
 // Everything that can be wrong with this rank alone, and that the others should hear of.
-void settle(WorkerEnv const& env, Millis init_timeout, Openings& mine) {
-  check_timeout("init_timeout", init_timeout);
+void settle(WorkerEnv const& env, JoinOptions const& options, Openings& mine) {
+  check_timeout("init_timeout", options.init_timeout);
   check_timeout("op_timeout", mine.op_timeout);
-  host::arm_faults(env.rank);
-  mine.op_timeout = std::min(kLongest, or_throw(seconds_from_environment("CXXRUN_OP_TIMEOUT", mine.op_timeout)));
+  host::arm_faults(env.rank, options.lookup("CXXRUN_FAULT"));
+  mine.op_timeout =
+      std::min(kLongest, or_throw(seconds_from_environment(options.lookup, "CXXRUN_OP_TIMEOUT", mine.op_timeout)));
   if (env.world_size == 1) {
     return;
   }
-  mine.rail = host::listen_for_rails(or_throw(own_address(env)));
+  mine.rail = host::listen_for_rails(or_throw(own_address(env, options.lookup)));
   mine.record.rail = mine.rail.address;
   // From within another network namespace the agent's socket cannot be reached.
-  char const* const agent = std::getenv("CXXRUN_SEGMENT");
+  char const* const agent = options.lookup("CXXRUN_SEGMENT");
   constexpr int kLocalMs = 1000;
   mine.record.segment_of_agent =
       agent != nullptr && *agent != '\0' && host::connect_for_segment(agent, kLocalMs).has_value();
@@ -159,8 +159,12 @@ host::HostConfig host_config(WorkerEnv const& env, Openings const& mine, Roster 
   return config;
 }
 
-Joined connect(WorkerEnv const& env, Openings& mine, Roster const& roster, TimePoint deadline) {
+Joined connect(WorkerEnv const& env, JoinOptions const& options, Openings& mine, Roster const& roster,
+               TimePoint deadline) {
   host::HostConfig config = host_config(env, mine, roster);
+  if (options.over != nullptr) {
+    config.is_over = [over = options.over] { return over->raised(); };
+  }
   Joined joined{{}, config.hosts};
   std::vector<int> mates = config.map.nodes[static_cast<std::size_t>(config.map.node)];
   JoinRecord const& leader = roster[static_cast<std::size_t>(mates.front())];
@@ -186,13 +190,14 @@ Joined connect(WorkerEnv const& env, Openings& mine, Roster const& roster, TimeP
 
 }  // namespace
 
-Joined join(WorkerEnv const& env, Millis op_timeout, Millis init_timeout) {
-  Millis const patience = init_timeout < Millis(1) ? kSayWhy : std::min(init_timeout, kLongest);
+Joined join(WorkerEnv const& env, JoinOptions const& options) {
+  Interruptible const interruptible(options.over.get());
+  Millis const patience = options.init_timeout < Millis(1) ? kSayWhy : std::min(options.init_timeout, kLongest);
   TimePoint const deadline = Clock::now() + patience;
-  Openings mine{own_record(env), op_timeout, {}, {}};
+  Openings mine{own_record(env, options.lookup), options.op_timeout, {}, {}};
   std::optional<Error> obstacle;
   try {
-    settle(env, init_timeout, mine);
+    settle(env, options, mine);
   } catch (Failure const& failure) {
     obstacle = in_context(mine.record, failure.error());
   }
@@ -205,7 +210,7 @@ Joined join(WorkerEnv const& env, Millis op_timeout, Millis init_timeout) {
     throw Failure(*obstacle);
   }
   if (env.world_size == 1) {
-    return {make_solo_backend("rank 0 on " + mine.record.host), {mine.record.host}};
+    return {make_solo_backend("rank 0 on " + mine.record.host, env.generation), {mine.record.host}};
   }
   MeetingConfig config;
   config.prefix = next_prefix(env);
@@ -214,7 +219,7 @@ Joined join(WorkerEnv const& env, Millis op_timeout, Millis init_timeout) {
   config.deadline = deadline;
   config.serves = env.store_unserved && env.rank == 0;
   config.fresh = env.generation > 0 || env.store_unserved;
-  return connect(env, mine, meet(env, mine, obstacle, std::move(config)), deadline);
+  return connect(env, options, mine, meet(env, mine, obstacle, std::move(config)), deadline);
 }
 
 }  // namespace cxxrun::client

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "cxxrun/worker_env.hpp"
+#include "src/client/interruption.hpp"
+#include "src/client/local_facts.hpp"
 #include "src/host/backend.hpp"
 
 namespace cxxrun::client {
@@ -16,10 +18,16 @@ struct Joined {
   std::vector<std::string> hosts;  ///< by rank
 };
 
+struct JoinOptions {
+  std::chrono::milliseconds op_timeout{};
+  std::chrono::milliseconds init_timeout{};
+  Lookup lookup = worker::own_variables();  ///< what the generation's variables are
+  std::shared_ptr<Interruption> over = {};  ///< raised when the generation is over; null: never
+};
+
 /// Meets the other ranks, fetches the memory that the node shares and connects the rails; alone it does nothing of
 /// that. Blocks until everybody is there, at most about `init_timeout`. Throws Failure, and PeerFailure for a rank that
-/// has come and died on the way.
-[[nodiscard]] Joined join(WorkerEnv const& env, std::chrono::milliseconds op_timeout,
-                          std::chrono::milliseconds init_timeout);
+/// has come and died on the way. What it throws once `over` is raised can be either and of any kind.
+[[nodiscard]] Joined join(WorkerEnv const& env, JoinOptions const& options);
 
 }  // namespace cxxrun::client

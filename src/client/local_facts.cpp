@@ -20,8 +20,8 @@
 namespace cxxrun::client {
 namespace {
 
-std::string variable(char const* name) {
-  char const* const value = std::getenv(name);
+std::string variable(Lookup const& lookup, char const* name) {
+  char const* const value = lookup(name);
   return value == nullptr ? "" : value;
 }
 
@@ -64,14 +64,14 @@ std::string address_towards(StoreAddress const& store) {
 }  // namespace
 
 Error from_here(Error error) {
-  std::string const rank = variable("RANK");
+  std::string const rank = variable(worker::own_variables(), "RANK");
   bool const number = !rank.empty() && rank.find_first_not_of("0123456789") == std::string::npos;
   error.context = (number ? "rank " + rank + " " : "") + "on " + os::worker_host_name() + ": " + error.context;
   return error;
 }
 
-std::string own_host_key() {
-  if (auto given = variable("CXXRUN_HOST_ID"); !given.empty()) {
+std::string own_host_key(Lookup const& lookup) {
+  if (auto given = variable(lookup, "CXXRUN_HOST_ID"); !given.empty()) {
     return given;
   }
   std::string boot;
@@ -83,8 +83,8 @@ std::string own_host_key() {
   return boot + " " + network.data() + " " + os::host_name();
 }
 
-Result<std::string> own_address(WorkerEnv const& env) {
-  if (auto const wanted = variable("CXXRUN_SOCKET_IFNAME"); !wanted.empty()) {
+Result<std::string> own_address(WorkerEnv const& env, Lookup const& lookup) {
+  if (auto const wanted = variable(lookup, "CXXRUN_SOCKET_IFNAME"); !wanted.empty()) {
     return address_of_interface(wanted);
   }
   std::string const towards = env.store ? address_towards(*env.store) : "";
@@ -99,23 +99,25 @@ Result<std::string> own_address(WorkerEnv const& env) {
   return towards.empty() ? "127.0.0.1" : towards;
 }
 
-comm::JoinRecord own_record(WorkerEnv const& env) {
+comm::JoinRecord own_record(WorkerEnv const& env, Lookup const& lookup) {
   comm::JoinRecord record;
   record.library = CXXRUN_VERSION;
   record.rank = env.rank;
-  record.host = os::worker_host_name();
+  auto const host = variable(lookup, "CXXRUN_HOST");
+  record.host = host.empty() ? os::host_name() : host;
   record.pid = ::getpid();
   record.nonce = random_number();
   record.world = env.world_size;
   record.local_rank = env.local_rank;
-  record.host_key = own_host_key();
+  record.host_key = own_host_key(lookup);
   auto const cpus = os::allowed_cpus();
   record.cpus = comm::cpu_bits(cpus.empty() ? std::vector{0} : std::vector<int>(cpus.begin(), cpus.end()));
   return record;
 }
 
-Result<std::chrono::milliseconds> seconds_from_environment(char const* name, std::chrono::milliseconds fallback) {
-  std::string const text = variable(name);
+Result<std::chrono::milliseconds> seconds_from_environment(Lookup const& lookup, char const* name,
+                                                           std::chrono::milliseconds fallback) {
+  std::string const text = variable(lookup, name);
   if (text.empty()) {
     return fallback;
   }

@@ -1,6 +1,7 @@
 #include "src/client/solo_backend.hpp"
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <sys/mman.h>
@@ -10,6 +11,7 @@
 #include "cxxrun/arena.hpp"
 #include "cxxrun/failure.hpp"
 #include "src/comm/reduce.hpp"
+#include "src/host/alarm.hpp"
 #include "src/host/fault_points.hpp"
 
 namespace cxxrun::client {
@@ -17,7 +19,7 @@ namespace {
 
 class SoloBackend final : public host::Backend {
  public:
-  explicit SoloBackend(std::string holder) : holder_(std::move(holder)) {}
+  SoloBackend(std::string holder, std::uint64_t generation) : holder_(std::move(holder)), generation_(generation) {}
   SoloBackend(SoloBackend const&) = delete;
   SoloBackend& operator=(SoloBackend const&) = delete;
   ~SoloBackend() override {
@@ -27,6 +29,9 @@ class SoloBackend final : public host::Backend {
   }
 
   void run(comm::Call const& call) override {
+    if (stopped_.load(std::memory_order_acquire)) {
+      host::throw_failure(host::stopped_by_launcher(), generation_, Clock::now());
+    }
     host::count_call();
     host::fault_point(host::FaultPoint::enter);
     if (call.scale != 1.0F) {
@@ -53,16 +58,20 @@ class SoloBackend final : public host::Backend {
   }
 
   [[nodiscard]] std::string describe() const override { return "alone"; }
+  /// Whoever is alone has no peer that could fail: the world is to have more ranks.
+  void abort(host::FailureFacts const& /*facts*/) noexcept override { stopped_.store(true, std::memory_order_release); }
 
  private:
   std::string holder_;
+  std::uint64_t generation_;
+  std::atomic<bool> stopped_{false};
   std::vector<std::pair<void*, std::size_t>> maps_;
 };
 
 }  // namespace
 
-std::unique_ptr<host::Backend> make_solo_backend(std::string holder) {
-  return std::make_unique<SoloBackend>(std::move(holder));
+std::unique_ptr<host::Backend> make_solo_backend(std::string holder, std::uint64_t generation) {
+  return std::make_unique<SoloBackend>(std::move(holder), generation);
 }
 
 }  // namespace cxxrun::client

@@ -11,6 +11,7 @@
 
 #include "cxxrun/store.hpp"
 #include "src/client/dial.hpp"
+#include "src/client/interruption.hpp"
 #include "src/core/time.hpp"
 #include "src/wire/store_protocol.hpp"
 
@@ -63,6 +64,9 @@ struct Store::Impl {
     return *broken;
   }
 
+  // Not a timeout, after which some try again.
+  Error interrupted() { return breaks(Errc::closed, "nothing more is wanted of it"); }
+
   Result<void> send(std::string_view bytes, TimePoint deadline) {
     if (broken) {
       return *broken;
@@ -73,7 +77,8 @@ struct Store::Impl {
         bytes.remove_prefix(static_cast<std::size_t>(n));
       } else if (errno == EAGAIN) {
         if (!socket_ready(fd.get(), POLLOUT, deadline)) {
-          return breaks(Errc::timeout, "does not take a request");
+          return client::Interruptible::interrupted() ? interrupted()
+                                                      : breaks(Errc::timeout, "does not take a request");
         }
       } else if (errno != EINTR) {
         return breaks(Errc::closed, "the connection is gone", errno);
@@ -106,6 +111,9 @@ struct Store::Impl {
   Result<void> fill(TimePoint deadline) {
     while (unread.empty()) {
       if (!socket_ready(fd.get(), POLLIN, deadline)) {
+        if (client::Interruptible::interrupted()) {
+          return interrupted();
+        }
         return fail(Errc::timeout, name_of(address) + " did not answer in time");
       }
       ssize_t const n = ::recv(fd.get(), buffer.data(), buffer.size(), 0);
@@ -255,7 +263,7 @@ Result<Store> Store::connect(StoreAddress const& address, Millis timeout) {
     if (greeted) {
       return Store(std::move(impl));
     }
-    if (greeted.error().code == Errc::protocol) {
+    if (greeted.error().code == Errc::protocol || client::Interruptible::interrupted()) {
       return greeted.error();
     }
     if (fd && greeted.error().code == Errc::closed) {  // it ends or begins just now, or takes the greeting for an error
@@ -276,7 +284,7 @@ Result<Store> Store::connect(StoreAddress const& address, Millis timeout) {
                       " ms: " + greeted.error().context,
                   greeted.error().os_errno);
     }
-    std::this_thread::sleep_for(pause / 2 + Millis(random() % static_cast<unsigned>(pause.count())) / 2);
+    client::Interruptible::pause(pause / 2 + Millis(random() % static_cast<unsigned>(pause.count())) / 2);
     pause = std::min(pause * 3 / 2, kLongestPause);
   }
 }

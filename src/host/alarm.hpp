@@ -19,6 +19,10 @@ struct FailureFacts {
   std::string host;
   Error error;
 };
+/// The launcher has ended the generation.
+[[nodiscard]] inline FailureFacts stopped_by_launcher() {
+  return {.why = PeerFailure::Why::stopped, .rank = -1, .host = {}, .error = {}};
+}
 /// Anything else than a PeerFailure or Failure becomes Errc::io of `who` ("rank 3 on node2").
 [[nodiscard]] FailureFacts facts_of(std::exception_ptr const& why, std::string const& who);
 [[noreturn]] void throw_failure(FailureFacts const& facts, std::uint64_t generation, TimePoint began);

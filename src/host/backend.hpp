@@ -9,6 +9,8 @@
 
 namespace cxxrun::host {
 
+struct FailureFacts;
+
 class Backend {
  public:
   Backend() = default;
@@ -25,6 +27,9 @@ class Backend {
   /// Tells the peers that this rank makes no more calls: one that still calls gets PeerFailure (left). Allocated
   /// memory stays until destruction, which leaves too. Called at most once, with no call under way.
   virtual void leave() noexcept {}
+  /// Ends it from outside: the call under way and every later one throw `facts`, unless there is a failure already.
+  /// From any thread, also beside the others and after leave(); returns at once.
+  virtual void abort(FailureFacts const& /*facts*/) noexcept {}
 };
 
 }  // namespace cxxrun::host

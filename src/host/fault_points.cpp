@@ -5,7 +5,6 @@
 #include <atomic>
 #include <charconv>
 #include <csignal>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -47,10 +46,9 @@ std::uint64_t number(std::string_view value, std::string const& whole) {
 
 }  // namespace
 
-void arm_faults(int rank) {
+void arm_faults(int rank, char const* set) {
   armed = false;
   calls = 0;
-  char const* const set = std::getenv("CXXRUN_FAULT");
   std::string const whole = set == nullptr ? "" : set;
   if (whole.empty()) {
     return;

@@ -11,8 +11,8 @@ namespace cxxrun::host {
 /// The points of one call, in order.
 enum class FaultPoint : std::uint8_t { enter, copy_in, reduce, rail, rail_middle, meet, copy_out, leave };
 
-/// Reads CXXRUN_FAULT for this rank; a text that is not understood throws Failure (environment).
-void arm_faults(int rank);
+/// `set`: CXXRUN_FAULT, or null. A text that is not understood throws Failure (environment).
+void arm_faults(int rank, char const* set);
 /// The number of the call that follows.
 void count_call();
 void fault_point(FaultPoint point);

@@ -25,6 +25,7 @@ struct HostConfig {
   bool enough_cpus = true;  ///< this node's ranks have a CPU each: waiting may spin
   std::chrono::milliseconds op_timeout{};
   std::vector<StoreAddress> addresses;  ///< by rank; empty where all share one node
+  std::function<bool()> is_over = {};   ///< of any thread: the launcher has ended this generation (NodeConfig)
 };
 
 /// `segment`: the node's memfd, the same file in all its ranks, empty at first; unused when the node has one rank.

@@ -225,6 +225,9 @@ void NodeGroup::check(Patience const& patience) {
       raise(peer_failure(PeerFailure::Why::died, rank(i)));
     }
   }
+  if (is_over()) {
+    raise(stopped_by_launcher());
+  }
   if (is_raised(header().alarm)) {
     throw_alarm(patience);
   }
@@ -233,7 +236,7 @@ void NodeGroup::check(Patience const& patience) {
 /// Throws if there is a reason not to wait any longer for who is missing. Who died may have arrived before, and was
 /// the last: then this step is done, and the next one throws. So first the look for trouble, then for who is missing.
 void NodeGroup::look_around(Patience const& patience) {
-  bool const trouble = is_raised(header().alarm) || anyone_died();
+  bool const trouble = is_raised(header().alarm) || anyone_died() || is_over();
   if (all_arrived()) {
     return;
   }

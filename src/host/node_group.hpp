@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,9 @@ struct NodeConfig {
   bool enough_cpus = true;
   /// How much longer to wait for a mate that is itself held up by another node: who is nearer to the cause names it.
   std::chrono::milliseconds grace{};
+  /// Asked by whoever waits, every millisecond: when the launcher has ended the generation nobody need come any more.
+  /// For the time in which there is no backend to abort() yet. Empty: never.
+  std::function<bool()> is_over = {};
 };
 
 class NodeGroup : public Mates {
@@ -86,6 +90,7 @@ class NodeGroup : public Mates {
   [[nodiscard]] bool all_arrived() const;
   [[nodiscard]] bool came_soon() const;
   [[nodiscard]] bool anyone_died() const;
+  [[nodiscard]] bool is_over() const { return config_.is_over && config_.is_over(); }
   void look_at_clock(Patience const& patience);
   void sleep_until_rung(Patience const& patience);
   void look_around(Patience const& patience);

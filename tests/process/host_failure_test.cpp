@@ -102,7 +102,7 @@ std::vector<std::vector<test::RankEnd>> play(std::vector<int> const& sizes, std:
     int const rank = number % ranks;
     auto const& scene = scenes[world];
     setenv("CXXRUN_FAULT", ("rank=1,call=3,at=" + scene.at + ",do=" + scene.how).c_str(), 1);
-    host::arm_faults(rank);
+    host::arm_faults(rank, std::getenv("CXXRUN_FAULT"));
     board.pids[static_cast<std::size_t>(number)] = getpid();
     auto const backend = nodes[world].join(rank);
     auto said = thrown_by(*backend, [&] { call_often(*backend, scene.kind, scene.count, 5, ranks); });

@@ -23,7 +23,7 @@ comm::JoinRecord record_of(int rank, int world) {
   WorkerEnv env;
   env.rank = rank;
   env.world_size = world;
-  return own_record(env);
+  return own_record(env, worker::own_variables());
 }
 
 MeetingConfig config(Millis timeout = kGuard) {

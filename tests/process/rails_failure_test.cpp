@@ -1,4 +1,5 @@
 #include <csignal>
+#include <cstdlib>
 #include <sys/wait.h>
 
 #include "src/host/fault_points.hpp"
@@ -90,7 +91,7 @@ std::vector<test::RankEnd> run_with_fault(Deed const& deed, std::string const& a
   auto ends = test::run_rail(
       4,
       [&](int node, host::Rails& rails) {
-        host::arm_faults(test::rank_of(node));
+        host::arm_faults(test::rank_of(node), std::getenv("CXXRUN_FAULT"));
         return report(rails, [&] {
           for (int i = 0; i < 4; ++i) {
             host::count_call();

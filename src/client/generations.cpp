@@ -1,0 +1,75 @@
+#include "src/client/generations.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "cxxrun/failure.hpp"
+
+namespace cxxrun::client {
+namespace {
+
+/// How long after a failure to meet the others the agent may say that this generation is over: the store goes first.
+constexpr Millis kAgentHears{5000};
+
+}  // namespace
+
+Generations::Generations(WorkerEnv env, Communicator::Options const& options)
+    : env_(std::move(env)), options_(options), lookup_(worker::own_variables()) {
+  if (options_.survive && options_.abort_deadline < Millis(1)) {
+    throw Failure(fail(Errc::usage, "Options::abort_deadline is " + std::to_string(options_.abort_deadline.count()) +
+                                        " ms; give at least 1 ms"));
+  }
+  if (env_.generation > 0) {
+    link_ = worker::process_link(lookup_, {.generation = env_.generation,
+                                           .local_rank = static_cast<std::uint32_t>(env_.local_rank),
+                                           .survives = options_.survive});
+  }
+}
+
+Joined Generations::join() {
+  JoinOptions join_options{.op_timeout = options_.op_timeout, .init_timeout = options_.init_timeout, .lookup = lookup_};
+  worker::AgentLink::Watch watching;
+  if (can_go_on()) {
+    join_options.over = std::make_shared<Interruption>();
+    watching = watch([over = join_options.over] { over->raise(); });
+  }
+  auto const began = Clock::now();
+  try {
+    return client::join(env_, join_options);
+  } catch (Failure const& failure) {
+    if (join_options.over == nullptr || !is_of_the_end(failure, *join_options.over)) {
+      throw;
+    }
+  }
+  throw PeerFailure(PeerFailure::Why::stopped, -1, "", env_.generation,
+                    std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began));
+}
+
+bool Generations::is_of_the_end(Failure const& failure, Interruption const& over) const {
+  switch (failure.error().code) {
+    case Errc::closed:
+    case Errc::timeout:
+    case Errc::io: return over.wait(kAgentHears);
+    default: return over.raised();
+  }
+}
+
+worker::Recorder Generations::recorder() {
+  return link_ == nullptr ? worker::Recorder()
+                          : worker::Recorder(link_->page(), env_.generation, link_->claim(env_.generation));
+}
+
+worker::AgentLink::Watch Generations::watch(std::function<void()> tell) const {
+  return link_ == nullptr ? worker::AgentLink::Watch() : link_->watch(env_.generation, std::move(tell));
+}
+
+void Generations::await_next(std::string const& why) {
+  auto const resume = link_->next_generation({.generation = env_.generation, .why = why});
+  auto lookup = worker::variables_of(resume.environment);
+  auto env = or_throw(WorkerEnv::from(lookup));
+  env.generation = resume.generation;
+  env_ = std::move(env);
+  lookup_ = std::move(lookup);
+}
+
+}  // namespace cxxrun::client

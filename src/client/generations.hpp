@@ -1,0 +1,45 @@
+// Generations: one Communicator's way through the generations of its job. Shell; docs/survival.md has the rules.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "cxxrun/communicator.hpp"
+#include "src/client/join.hpp"
+#include "src/worker/agent_link.hpp"
+#include "src/worker/recorder.hpp"
+
+namespace cxxrun::client {
+
+class Generations {
+ public:
+  /// Registers with the agent, if there is one.
+  Generations(WorkerEnv env, Communicator::Options const& options);
+
+  /// Of the generation that join() means.
+  [[nodiscard]] WorkerEnv const& env() const { return env_; }
+  [[nodiscard]] Communicator::Options const& options() const { return options_; }
+  [[nodiscard]] bool can_go_on() const { return options_.survive && link_ != nullptr && link_->survives(); }
+  [[nodiscard]] worker::ControlPage* page() const { return link_ == nullptr ? nullptr : &link_->page(); }
+
+  /// Meets the others. Where the agent says before, or soon after, that the generation is over, a failure to meet them
+  /// is a PeerFailure (stopped) of a process that can go on.
+  [[nodiscard]] Joined join();
+  /// For the collectives of what join() gave.
+  [[nodiscard]] worker::Recorder recorder();
+  /// `tell` once when the generation is over; nothing without an agent.
+  [[nodiscard]] worker::AgentLink::Watch watch(std::function<void()> tell) const;
+
+  /// Parks until the agent names the next generation, and takes up its variables. `why` is for its log.
+  void await_next(std::string const& why);
+
+ private:
+  [[nodiscard]] bool is_of_the_end(Failure const& failure, Interruption const& over) const;
+
+  WorkerEnv env_;
+  Communicator::Options options_;
+  Lookup lookup_;
+  worker::AgentLink* link_ = nullptr;
+};
+
+}  // namespace cxxrun::client
