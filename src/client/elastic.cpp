@@ -1,0 +1,120 @@
+#include "cxxrun/elastic.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cxxrun/failure.hpp"
+
+namespace cxxrun {
+namespace {
+
+/// Rank 0 loads; what fails there is thrown on every rank, so that nobody takes it for the death of a peer.
+void load_on_rank_0(ElasticTask& task, Communicator& comm) {
+  std::string complaint;
+  if (comm.rank() == 0) {
+    try {
+      task.load();
+    } catch (Failure const& failure) {
+      complaint = failure.what();
+    }
+  }
+  auto length = static_cast<std::int64_t>(complaint.size());
+  comm.broadcast(std::span(&length, 1));
+  if (length > 0) {
+    complaint.resize(static_cast<std::size_t>(length));
+    comm.broadcast(std::span(reinterpret_cast<std::uint8_t*>(complaint.data()), complaint.size()));
+    throw Failure({Errc::io, complaint});
+  }
+}
+
+class Training {
+ public:
+  explicit Training(ElasticTask& task) : task_(task) {}
+
+  void run(Communicator& comm) {
+    task_.attach(comm);
+    recover(comm);
+    comm.report_step(task_.completed());
+    while (task_.step(comm)) {
+      comm.report_step(task_.completed());
+    }
+    comm.report_step(task_.completed());
+    comm.barrier();  // nobody leaves while another may still need its state
+  }
+
+  void recover(Communicator& comm) {
+    auto const ranks = comm.all_gather_value(Standing{task_.completed(), !whole_});
+    Recovery const recovery = plan_recovery(ranks);
+    if (recovery.load) {
+      if (comm.rank() == 0 && torn_) {
+        throw Failure({Errc::closed,
+                       "the state of rank 0 is half that of a rank which died while it gave it away; the "
+                       "process ends, to be started anew"});
+      }
+      load_on_rank_0(task_, comm);
+    }
+    if (recovery.share) {
+      auto const donor = static_cast<std::size_t>(recovery.donor);
+      bool const same = whole_ && !recovery.load && ranks[donor].completed == task_.completed();
+      torn_ = !same && comm.rank() != recovery.donor;
+      whole_ = !torn_;
+      task_.share(comm, recovery.donor);
+    }
+    whole_ = true;
+    torn_ = false;
+  }
+
+ private:
+  ElasticTask& task_;
+  bool whole_ = false;  ///< the state is one that training came to, here or elsewhere
+  bool torn_ = false;   ///< another's has come in part
+};
+
+}  // namespace
+
+Recovery plan_recovery(std::span<Standing const> ranks) {
+  std::optional<std::size_t> donor;  // the lowest rank with the highest step
+  std::uint64_t lowest = UINT64_MAX;
+  bool any_fresh = false;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].fresh) {
+      any_fresh = true;
+      continue;
+    }
+    lowest = std::min(lowest, ranks[rank].completed);
+    if (!donor || ranks[rank].completed > ranks[*donor].completed) {
+      donor = rank;
+    }
+  }
+  if (!donor || ranks[*donor].completed - lowest > 1) {
+    return {.load = true, .share = true, .donor = 0};
+  }
+  if (any_fresh || ranks[*donor].completed != lowest) {
+    return {.load = false, .share = true, .donor = static_cast<int>(*donor)};
+  }
+  return {};
+}
+
+void run_elastic(ElasticTask& task, Communicator::Options options) {
+  options.survive = true;
+  Communicator comm = Communicator::init(options);
+  Training training(task);
+  for (bool met = true;;) {
+    try {
+      if (!met) {
+        comm.rebuild();
+        met = true;
+      }
+      return training.run(comm);
+    } catch (PeerFailure const&) {
+      if (!comm.can_rebuild()) {
+        throw;
+      }
+      met = false;
+    }
+  }
+}
+
+}  // namespace cxxrun
