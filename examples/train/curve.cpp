@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <sstream>
 #include <utility>
@@ -38,6 +39,8 @@ Curve::Curve(std::string path, std::uint64_t step) : path_(std::move(path)) {
   }
   std::ifstream before(path_, std::ios::binary);
   std::string const kept = curve_until({std::istreambuf_iterator<char>(before), {}}, step);
+  auto const line = kept.rfind('\n', kept.size() - 2) + 1;
+  last_ = std::strtoull(kept.c_str() + line, nullptr, 10);  // of the header: 0
   // Written beside and renamed: killed in between, the old lines are still there.
   std::string const beside = path_ + ".new";
   file_.open(beside, std::ios::binary | std::ios::trunc);
@@ -57,6 +60,7 @@ void Curve::add(std::uint64_t step, double loss, int world, int restart) {
   if (!file_.write(line, length).flush()) {
     cannot_write(path_);
   }
+  last_ = step;
 }
 
 }  // namespace train

@@ -15,12 +15,15 @@ class Curve {
   /// Keeps what the file has up to `step`, and drops the rest: those steps will come again. No path: does nothing.
   /// Throws cxxrun::Failure (io).
   Curve(std::string path, std::uint64_t step);
+  /// Of the last line; 0: there is none.
+  [[nodiscard]] std::uint64_t last() const { return last_; }
   /// The line is the file's when this returns, so that a checkpoint made later never lacks it. Throws the same.
   void add(std::uint64_t step, double loss, int world, int restart);
 
  private:
   std::string path_;
   std::ofstream file_;
+  std::uint64_t last_ = 0;
 };
 
 }  // namespace train

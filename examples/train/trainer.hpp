@@ -1,8 +1,12 @@
-// One training run on this rank: model, optimizer and sampler in step with all other ranks.
+// One training run on this rank: model, optimizer and sampler in step with all other ranks, in one world or several.
+//
+// A step is all or nothing: what it needs of the other ranks it has before it changes anything.
 //
 // What a checkpoint holds is everything that later steps depend on, so a run that was killed and resumed with as many
 // ranks ends with the same bits as one that was not.
 #pragma once
+
+#include <memory>
 
 #include "cxxrun/checkpoint.hpp"
 #include "cxxrun/communicator.hpp"
@@ -16,8 +20,12 @@ namespace train {
 
 class Trainer {
  public:
-  /// Parameters as the seed makes them. `comm` and `text` must outlive this object.
-  Trainer(cxxrun::Communicator& comm, Text const& text, Options const& options);
+  /// `text` must outlive this object.
+  Trainer(Text const& text, Options const& options);
+
+  /// Before anything else, and again in every other world: makes memory and synchronizer anew and moves the state
+  /// there; the first time, parameters are as the seed makes them. Collective. `comm` must outlive this object.
+  void attach(cxxrun::Communicator& comm);
 
   /// Beside the tensors, what a step leaves for the next one. Trivially copyable: saved and broadcast as it is.
   struct State {
@@ -32,10 +40,10 @@ class Trainer {
   [[nodiscard]] std::vector<cxxrun::Checkpoint::Blob> blobs() const;
   /// On one rank; share() brings it to the others. Failure (usage) when sizes do not fit.
   void restore(cxxrun::Checkpoint::Loaded const& saved);
-  /// Everybody goes on from rank 0's state and tensors.
-  void share();
+  /// Everybody goes on from that rank's state and tensors.
+  void share(int donor);
 
-  /// One step of all ranks; returns how many samples they had together.
+  /// One step of all ranks; returns how many samples they had together. After an exception nothing has changed.
   std::uint64_t step();
 
   /// Of the parameters, after comparing it over all ranks: Failure (protocol) when they differ.
@@ -43,22 +51,26 @@ class Trainer {
 
  private:
   using Tensors = std::vector<std::span<float>>;
-  [[nodiscard]] Tensors split(std::span<float> all) const;
-  [[nodiscard]] cxxrun::GradientSynchronizer make_synchronizer();
-  void optimize();
+  /// What belongs to the ranks of one world.
+  struct World {
+    World(cxxrun::Communicator& communicator, std::vector<ParameterShape> const& names);
 
-  cxxrun::Communicator& comm_;
+    cxxrun::Communicator& comm;
+    cxxrun::Arena arena;
+    std::span<float> weights, mean, square;  ///< in the arena: broadcast and compared without a copy
+    std::span<double> totals;                ///< loss and characters of a step, over all ranks
+    Tensors weight, mean_of, square_of;      ///< the same by parameter
+    cxxrun::GradientSynchronizer sync;
+  };
+  void optimize(double norm);
+
   Text const& text_;
   Options options_;
   Shape shape_;
   std::vector<ParameterShape> names_;
-  cxxrun::Arena arena_;
-  std::span<float> weights_, mean_, square_;  ///< in the arena: broadcast and compared without a copy
-  std::span<double> totals_;                  ///< loss and characters of a step, over all ranks
-  Tensors weight_, mean_of_, square_of_;      ///< the same by parameter
   Model<float> model_;
   cxxrun::ElasticSampler sampler_;
-  cxxrun::GradientSynchronizer sync_;
+  std::unique_ptr<World> world_;
   State state_;
 };
 
