@@ -6,10 +6,18 @@
 // A NaN comes out quiet, with the upper bits of its payload: what the conversion instructions of CPUs do.
 // Only float16's subnormals calculate with floats, in steps that are exact or round as wanted whether or not the
 // caller flushes subnormal floats to zero; they rely on the default rounding mode.
+//
+// nvcc compiles the same text for GPUs (src/cuda/kernels.cu): the bits are those that the CPU's tests look at.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+
+#ifdef __CUDACC__
+#define CXXRUN_ALSO_ON_DEVICE __host__ __device__
+#else
+#define CXXRUN_ALSO_ON_DEVICE
+#endif
 
 namespace cxxrun::comm {
 
@@ -32,16 +40,20 @@ struct Lanes {
   using Bits = Vector<std::uint32_t, N>;
   using Signed = Vector<std::int32_t, N>;
 
-  [[gnu::always_inline]] static Bits bits_of(Float value) { return __builtin_bit_cast(Bits, value); }
-  [[gnu::always_inline]] static Float float_of(Bits bits) { return __builtin_bit_cast(Float, bits); }
-  [[gnu::always_inline]] static Bits widen(Half half) {
+  [[gnu::always_inline]] CXXRUN_ALSO_ON_DEVICE static Bits bits_of(Float value) {
+    return __builtin_bit_cast(Bits, value);
+  }
+  [[gnu::always_inline]] CXXRUN_ALSO_ON_DEVICE static Float float_of(Bits bits) {
+    return __builtin_bit_cast(Float, bits);
+  }
+  [[gnu::always_inline]] CXXRUN_ALSO_ON_DEVICE static Bits widen(Half half) {
     if constexpr (N == 1) {
       return half;
     } else {
       return __builtin_convertvector(half, Bits);
     }
   }
-  [[gnu::always_inline]] static Half narrow(Bits bits) {
+  [[gnu::always_inline]] CXXRUN_ALSO_ON_DEVICE static Half narrow(Bits bits) {
     if constexpr (N == 1) {
       return static_cast<Half>(bits);
     } else {
@@ -49,16 +61,18 @@ struct Lanes {
     }
   }
   /// a > b, of magnitudes: as signed numbers, for which there are vector instructions everywhere.
-  [[gnu::always_inline]] static auto above(Bits a, std::int32_t b) { return __builtin_bit_cast(Signed, a) > b; }
+  [[gnu::always_inline]] CXXRUN_ALSO_ON_DEVICE static auto above(Bits a, std::int32_t b) {
+    return __builtin_bit_cast(Signed, a) > b;
+  }
 };
 
 template <class L>
-[[gnu::always_inline]] inline typename L::Float float_of_bf16(typename L::Half half) {
+[[gnu::always_inline]] CXXRUN_ALSO_ON_DEVICE inline typename L::Float float_of_bf16(typename L::Half half) {
   return L::float_of(L::widen(half) << 16U);
 }
 
 template <class L>
-[[gnu::always_inline]] inline typename L::Half bf16_of_float(typename L::Float value) {
+[[gnu::always_inline]] CXXRUN_ALSO_ON_DEVICE inline typename L::Half bf16_of_float(typename L::Float value) {
   auto const bits = L::bits_of(value);
   // Half a unit, less one where the result would be odd in a tie. The carry runs into the exponent as it should.
   auto const rounded = bits + 0x7fffU + ((bits >> 16U) & 1U);
@@ -67,7 +81,7 @@ template <class L>
 }
 
 template <class L>
-[[gnu::always_inline]] inline typename L::Float float_of_f16(typename L::Half half) {
+[[gnu::always_inline]] CXXRUN_ALSO_ON_DEVICE inline typename L::Float float_of_f16(typename L::Half half) {
   auto const bits = L::widen(half);
   auto const magnitude = bits & 0x7fffU;
   auto const shifted = magnitude << 13U;
@@ -82,7 +96,7 @@ template <class L>
 }
 
 template <class L>
-[[gnu::always_inline]] inline typename L::Half f16_of_float(typename L::Float value) {
+[[gnu::always_inline]] CXXRUN_ALSO_ON_DEVICE inline typename L::Half f16_of_float(typename L::Float value) {
   auto const bits = L::bits_of(value);
   auto const magnitude = bits & 0x7fffffffU;
   // The unit of the last place of [0.5, 1) is the smallest float16: adding 0.5 rounds to it.

@@ -7,7 +7,9 @@
  *
  * Every function returns CXXRUN_CUDA_OK, or fills `status` with the code and one sentence in CUDA's or NCCL's words.
  * No function blocks on the device or on peers, except those that say so.
- * Threads: one at a time per communicator; abort() may be called while another thread is outside of the plugin.
+ * Threads: one at a time per communicator; abort() may be called while another thread is outside of the plugin. The
+ * calling thread's current device is as before afterwards, except after open_device().
+ * Memory that runs out on the host ends the process.
  */
 #ifndef CXXRUN_CUDA_PLUGIN_API_H
 #define CXXRUN_CUDA_PLUGIN_API_H
@@ -27,8 +29,8 @@ enum cxxrun_cuda_code {
   CXXRUN_CUDA_OK = 0,
   CXXRUN_CUDA_IN_PROGRESS = 1, /* not an error: ask again */
   CXXRUN_CUDA_CUDA = 2,        /* a CUDA error: status->detail is cudaError_t */
-  CXXRUN_CUDA_NCCL = 3,        /* an NCCL error: status->detail is ncclResult_t */
-  CXXRUN_CUDA_UNSUPPORTED = 4, /* this NCCL has no such call */
+  CXXRUN_CUDA_NCCL = 3,        /* an NCCL error, or what a caller may not do: status->detail is ncclResult_t */
+  CXXRUN_CUDA_UNSUPPORTED = 4, /* this NCCL is too old, or cannot do it as libcxxrun promises */
 };
 struct cxxrun_cuda_status {
   int32_t code;   /* enum cxxrun_cuda_code */
@@ -36,7 +38,7 @@ struct cxxrun_cuda_status {
   char text[512]; /* "ncclCommInitRankConfig: unhandled cuda error (…)" */
 };
 
-/* What is found without touching a device. */
+/* What is found without touching a device. Initializes the driver: a process must not fork afterwards. */
 struct cxxrun_cuda_facts {
   int32_t cuda_runtime; /* 13000 */
   int32_t cuda_driver;  /* 0: no driver */
@@ -77,21 +79,28 @@ struct cxxrun_cuda_api {
   /* Opens NCCL's bootstrap socket in this process. Rank 0 calls it and gives the bytes to the others. */
   int32_t (*unique_id)(uint8_t id[CXXRUN_CUDA_ID_BYTES], struct cxxrun_cuda_status* status);
 
-  /* Begins a non-blocking communicator on the device that was opened; poll() says when it is ready. */
+  /* Begins a non-blocking communicator on the device that was opened; poll() says when it is ready. In a world of one
+   * there is none of NCCL's, `id` is not read, and it is ready at once. */
   int32_t (*comm_begin)(uint8_t const id[CXXRUN_CUDA_ID_BYTES], int32_t rank, int32_t world,
                         struct cxxrun_cuda_comm** comm, struct cxxrun_cuda_status* status);
-  /* OK: ready for the next call. IN_PROGRESS. Else the communicator's asynchronous error. */
+  /* OK: ready for the next call. IN_PROGRESS. Else the communicator's asynchronous error. Also takes the rest of a
+   * call that was IN_PROGRESS (from NCCL 2.23 on: every collective, for as long as a thread takes to start). */
   int32_t (*poll)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
   /* Makes its kernels end and frees what NCCL holds. May block for ever in some versions of NCCL: call it on a thread
-   * that can be left behind. The stream, events and memory stay until comm_free(). */
+   * that can be left behind. The stream, events and memory stay until comm_free(); reached() and wait_on() still work,
+   * and everything else that is queued is refused. */
   void (*abort)(struct cxxrun_cuda_comm* comm);
   /* In good health, after everything is done: finalizes; IN_PROGRESS until it is through. */
   int32_t (*finalize)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
+  /* Waits for the stream, and aborts first what was neither aborted nor finalized. Its memory goes with it. */
   void (*comm_free)(struct cxxrun_cuda_comm* comm);
 
   /* Device memory that collectives use in place (ncclMemAlloc, and a symmetric window where NCCL has them). Every rank
-   * asks for the same sizes in the same order. Zeroed on the communicator's stream. */
+   * asks for the same sizes in the same order. Zeroed on the communicator's stream. IN_PROGRESS: *memory is there, but
+   * poll() before the next call. In a collective the buffers of all ranks lie in such memory at the same offset, or
+   * those of none. */
   int32_t (*allocate)(struct cxxrun_cuda_comm* comm, uint64_t bytes, void** memory, struct cxxrun_cuda_status* status);
+  /* Before the communicator was aborted or finalized it only notes that the memory can go with the communicator. */
   void (*release)(struct cxxrun_cuda_comm* comm, void* memory);
 
   /* Everything below is queued on the communicator's stream, in the order of the calls. */
@@ -99,7 +108,9 @@ struct cxxrun_cuda_api {
   /* What `user_stream` has queued so far comes first. */
   int32_t (*after)(struct cxxrun_cuda_comm* comm, void* user_stream, struct cxxrun_cuda_status* status);
   /* The collective, with its casts and its scale: sum, then scaled; never ncclAvg. In a world of one a copy if in and
-   * out differ, a scale if it is not 1, and else nothing. IN_PROGRESS: poll() before the next call. */
+   * out differ, a scale if it is not 1, and else nothing. IN_PROGRESS: poll() before the next call.
+   * Sums of f16 and bf16, and of f32 on such a wire, are calculated as NCCL does, in that type. UNSUPPORTED: min and
+   * max of floating point types, in which NCCL loses NaNs. A barrier is one on the stream: mark() after it. */
   int32_t (*enqueue)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_call const* call,
                      struct cxxrun_cuda_status* status);
   /* data[i] *= factor; f32, f64, f16, bf16. 0 gives zeros, whatever was there. */
@@ -108,8 +119,9 @@ struct cxxrun_cuda_api {
   /* *sum (device, one f64) += Σ data[i]², the same bits whenever the data are. */
   int32_t (*add_squares)(struct cxxrun_cuda_comm* comm, uint8_t type, void const* data, uint64_t count, double* sum,
                          struct cxxrun_cuda_status* status);
-  /* Between host and device or within the device; `host` pages are copied through pinned memory of the plugin's. A copy
-   * to the host is complete when the mark() after it is reached. */
+  /* Between host and device or within the device. The host's pages go through pinned memory of the plugin's, as much
+   * as is copied between two marks, which it keeps: what was to be sent may be changed at once, and what is received is
+   * there when reached() has said so of the mark() after it. */
   int32_t (*copy)(struct cxxrun_cuda_comm* comm, void* to, void const* from, uint64_t bytes,
                   struct cxxrun_cuda_status* status);
 

@@ -1,43 +1,23 @@
 #include "src/gradient/elements.hpp"
 
 #include <array>
-#include <cstdint>
 #include <cstring>
 
-#include "src/comm/half.hpp"
+#include "src/comm/element_formats.hpp"
 
 namespace cxxrun::gradient {
 namespace {
 
-using One = comm::Lanes<1>;
-
-/// How a type is stored, and how its elements become double and back.
-struct F32 {
-  using Stored = float;
-  static double wide(Stored value) { return static_cast<double>(value); }
-  static Stored narrow(double value) { return static_cast<Stored>(value); }
-};
-struct F64 {
-  using Stored = double;
-  static double wide(Stored value) { return value; }
-  static Stored narrow(double value) { return value; }
-};
-struct F16 {
-  using Stored = std::uint16_t;
-  static double wide(Stored bits) { return static_cast<double>(comm::float_of_f16<One>(bits)); }
-  static Stored narrow(double value) { return comm::f16_of_float<One>(static_cast<float>(value)); }
-};
-struct BF16 {
-  using Stored = std::uint16_t;
-  static double wide(Stored bits) { return static_cast<double>(comm::float_of_bf16<One>(bits)); }
-  static Stored narrow(double value) { return comm::bf16_of_float<One>(static_cast<float>(value)); }
-};
+using comm::BF16;
+using comm::F16;
+using comm::F32;
+using comm::F64;
 
 template <class Format>
 void multiply_as(void* data, std::size_t count, double factor) {
   auto* const values = static_cast<typename Format::Stored*>(data);
   for (std::size_t i = 0; i < count; ++i) {
-    values[i] = Format::narrow(Format::wide(values[i]) * factor);
+    values[i] = comm::multiplied<Format>(values[i], factor);
   }
 }
 

@@ -1,0 +1,57 @@
+// How elements of the floating point types are stored, and what one is calculated in: for CPUs and GPUs. Pure.
+//
+// A format has the type Stored; Value, in which a collective scales (scaled() below); and the way to double and back,
+// in which gradients are multiplied (multiplied(); src/gradient/elements.hpp).
+#pragma once
+
+#include <cstdint>
+
+#include "src/comm/half.hpp"
+
+namespace cxxrun::comm {
+
+struct F32 {
+  using Stored = float;
+  using Value = float;
+  CXXRUN_ALSO_ON_DEVICE static Value value_of(Stored stored) { return stored; }
+  CXXRUN_ALSO_ON_DEVICE static Stored stored_of(Value value) { return value; }
+  CXXRUN_ALSO_ON_DEVICE static double wide(Stored stored) { return static_cast<double>(stored); }
+  CXXRUN_ALSO_ON_DEVICE static Stored narrow(double value) { return static_cast<Stored>(value); }
+};
+struct F64 {
+  using Stored = double;
+  using Value = double;
+  CXXRUN_ALSO_ON_DEVICE static Value value_of(Stored stored) { return stored; }
+  CXXRUN_ALSO_ON_DEVICE static Stored stored_of(Value value) { return value; }
+  CXXRUN_ALSO_ON_DEVICE static double wide(Stored stored) { return stored; }
+  CXXRUN_ALSO_ON_DEVICE static Stored narrow(double value) { return value; }
+};
+struct F16 {
+  using Stored = std::uint16_t;
+  using Value = float;
+  CXXRUN_ALSO_ON_DEVICE static Value value_of(Stored bits) { return float_of_f16<Lanes<1>>(bits); }
+  CXXRUN_ALSO_ON_DEVICE static Stored stored_of(Value value) { return f16_of_float<Lanes<1>>(value); }
+  CXXRUN_ALSO_ON_DEVICE static double wide(Stored bits) { return static_cast<double>(value_of(bits)); }
+  CXXRUN_ALSO_ON_DEVICE static Stored narrow(double value) { return stored_of(static_cast<float>(value)); }
+};
+struct BF16 {
+  using Stored = std::uint16_t;
+  using Value = float;
+  CXXRUN_ALSO_ON_DEVICE static Value value_of(Stored bits) { return float_of_bf16<Lanes<1>>(bits); }
+  CXXRUN_ALSO_ON_DEVICE static Stored stored_of(Value value) { return bf16_of_float<Lanes<1>>(value); }
+  CXXRUN_ALSO_ON_DEVICE static double wide(Stored bits) { return static_cast<double>(value_of(bits)); }
+  CXXRUN_ALSO_ON_DEVICE static Stored narrow(double value) { return stored_of(static_cast<float>(value)); }
+};
+
+/// What a collective does to a sum: calculated in Value, rounded once.
+template <class Format>
+CXXRUN_ALSO_ON_DEVICE inline typename Format::Stored scaled(typename Format::Stored stored, float scale) {
+  return Format::stored_of(Format::value_of(stored) * static_cast<typename Format::Value>(scale));
+}
+/// What GradientSynchronizer does to a gradient.
+template <class Format>
+CXXRUN_ALSO_ON_DEVICE inline typename Format::Stored multiplied(typename Format::Stored stored, double factor) {
+  return Format::narrow(Format::wide(stored) * factor);
+}
+
+}  // namespace cxxrun::comm

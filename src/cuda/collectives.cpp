@@ -1,0 +1,250 @@
+#include <algorithm>
+
+#include "src/cuda/comm.hpp"
+#include "src/cuda/device.hpp"
+#include "src/cuda/kernels.hpp"
+
+namespace cxxrun::cuda {
+namespace {
+
+/// By number as in src/comm/call.hpp and include/cxxrun/dtype.hpp.
+enum Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, all_to_all, barrier };
+constexpr std::uint8_t kF32 = 0;
+constexpr std::uint8_t kBf16Wire = 1;
+constexpr std::uint8_t kSum = 0;
+constexpr std::uint8_t kFirstInteger = 4;
+
+struct Type {
+  ncclDataType_t nccl;
+  std::uint64_t bytes;
+};
+constexpr Type kTypes[] = {{ncclFloat32, 4}, {ncclFloat64, 8}, {ncclFloat16, 2}, {ncclBfloat16, 2},
+                           {ncclInt32, 4},   {ncclInt64, 8},   {ncclUint8, 1}};
+constexpr ncclRedOp_t kOps[] = {ncclSum, ncclMin, ncclMax};
+
+constexpr std::uint64_t kScratchStep = 2U << 20U;
+
+Type type_of(cxxrun_cuda_call const& call) {
+  return kTypes[call.type];
+}
+bool reduces(cxxrun_cuda_call const& call) {
+  return call.kind == all_reduce || call.kind == reduce_scatter;
+}
+/// Only sums of f32 are encoded, as elsewhere.
+bool encoded(cxxrun_cuda_call const& call) {
+  return reduces(call) && call.wire != 0 && call.type == kF32 && call.op == kSum;
+}
+bool scales(cxxrun_cuda_call const& call) {
+  return reduces(call) && call.type < kFirstInteger && call.scale != 1.0F;
+}
+/// Of the whole of the input, in elements.
+std::uint64_t in_count(cxxrun_cuda_call const& call, int world) {
+  bool const all = call.kind == reduce_scatter || call.kind == all_to_all;
+  return call.count * (all ? static_cast<std::uint64_t>(world) : 1);
+}
+
+std::byte* at(void* memory, std::uint64_t bytes) {
+  return static_cast<std::byte*>(memory) + bytes;
+}
+std::byte const* at(void const* memory, std::uint64_t bytes) {
+  return static_cast<std::byte const*>(memory) + bytes;
+}
+
+/// One answer for both kinds of errors.
+struct Done {
+  cudaError_t cuda = cudaSuccess;
+  ncclResult_t nccl = ncclSuccess;
+  char const* call = "";
+};
+Done copied(void* to, void const* from, std::uint64_t bytes, cudaStream_t stream) {
+  return {cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), ncclSuccess, "cudaMemcpyAsync"};
+}
+
+/// Memory for this call beside the user's buffers, in bytes; the same on every rank.
+std::uint64_t scratch_wanted(Comm const& comm, cxxrun_cuda_call const& call) {
+  if (encoded(call)) {
+    return in_count(call, comm.world) * 2;
+  }
+  return call.kind == barrier ? sizeof(std::int32_t) : 0;
+}
+
+/// In place from the front of the buffer: NCCL takes only a rank's own part of it, where rank 0's is the front.
+bool from_the_front(Comm const& comm, cxxrun_cuda_call const& call) {
+  return comm.rank != 0 && call.in == call.out && (call.kind == reduce_scatter || call.kind == all_gather) &&
+         !encoded(call);
+}
+std::uint64_t own_offset(Comm const& comm, cxxrun_cuda_call const& call) {
+  return static_cast<std::uint64_t>(comm.rank) * call.count * type_of(call).bytes;
+}
+
+/// What has to be done to the input.
+Done before(Comm* comm, cxxrun_cuda_call const& call) {
+  auto* const stream = comm->timeline.stream();
+  if (encoded(call)) {
+    return {cxxrun_cuda_launch_encode(call.wire, static_cast<float const*>(call.in), comm->scratch,
+                                      in_count(call, comm->world), stream),
+            ncclSuccess, "the kernel that encodes"};
+  }
+  if (call.kind == all_gather && from_the_front(*comm, call)) {
+    return copied(at(call.out, own_offset(*comm, call)), call.in, call.count * type_of(call).bytes, stream);
+  }
+  return {};
+}
+
+ncclResult_t exchange_all(Comm* comm, cxxrun_cuda_call const& call, ncclComm_t nccl) {
+  auto* const stream = comm->timeline.stream();
+  auto const bytes = call.count * type_of(call).bytes;
+  auto result = ncclGroupStart();
+  for (int peer = 0; peer < comm->world && (result == ncclSuccess || result == ncclInProgress); ++peer) {
+    auto const offset = static_cast<std::uint64_t>(peer) * bytes;
+    result = ncclSend(at(call.in, offset), bytes, ncclUint8, peer, nccl, stream);
+    if (result == ncclSuccess || result == ncclInProgress) {
+      result = ncclRecv(at(call.out, offset), bytes, ncclUint8, peer, nccl, stream);
+    }
+  }
+  auto const end = ncclGroupEnd();
+  return result == ncclSuccess || result == ncclInProgress ? end : result;
+}
+
+Done collective(Comm* comm, cxxrun_cuda_call const& call) {
+  ncclComm_t const nccl = comm->nccl;
+  auto* const stream = comm->timeline.stream();
+  auto const type = type_of(call).nccl;
+  auto const op = kOps[call.op];
+  if (encoded(call)) {
+    auto const half = call.wire == kBf16Wire ? ncclBfloat16 : ncclFloat16;
+    auto* const own = at(comm->scratch, static_cast<std::uint64_t>(comm->rank) * call.count * 2);
+    if (call.kind == all_reduce) {
+      return {cudaSuccess, ncclAllReduce(comm->scratch, comm->scratch, call.count, half, ncclSum, nccl, stream),
+              "ncclAllReduce"};
+    }
+    return {cudaSuccess, ncclReduceScatter(comm->scratch, own, call.count, half, ncclSum, nccl, stream),
+            "ncclReduceScatter"};
+  }
+  bool const front = from_the_front(*comm, call);
+  auto* const own = at(call.out, own_offset(*comm, call));
+  switch (call.kind) {
+    case all_reduce:
+      return {cudaSuccess, ncclAllReduce(call.in, call.out, call.count, type, op, nccl, stream), "ncclAllReduce"};
+    case reduce_scatter:
+      return {cudaSuccess, ncclReduceScatter(call.in, front ? own : call.out, call.count, type, op, nccl, stream),
+              "ncclReduceScatter"};
+    case all_gather:
+      return {cudaSuccess, ncclAllGather(front ? own : call.in, call.out, call.count, type, nccl, stream),
+              "ncclAllGather"};
+    case broadcast:
+      return {cudaSuccess, ncclBroadcast(call.out, call.out, call.count, type, call.root, nccl, stream),
+              "ncclBroadcast"};
+    case all_to_all: return {cudaSuccess, exchange_all(comm, call, nccl), "ncclSend and ncclRecv"};
+    default:
+      return {cudaSuccess, ncclAllReduce(comm->scratch, comm->scratch, 1, ncclInt32, ncclSum, nccl, stream),
+              "ncclAllReduce"};
+  }
+}
+
+/// What has to be done to the result. In a world of one it was copied before, if need be.
+Done after(Comm* comm, cxxrun_cuda_call const& call) {
+  auto* const stream = comm->timeline.stream();
+  if (encoded(call) && comm->world > 1) {
+    auto const offset = call.kind == reduce_scatter ? static_cast<std::uint64_t>(comm->rank) * call.count * 2 : 0;
+    return {cxxrun_cuda_launch_decode(call.wire, at(comm->scratch, offset), static_cast<float*>(call.out), call.count,
+                                      call.scale, stream),
+            ncclSuccess, "the kernel that decodes"};
+  }
+  Done done;
+  if (call.kind == reduce_scatter && from_the_front(*comm, call)) {
+    done = copied(call.out, at(call.out, own_offset(*comm, call)), call.count * type_of(call).bytes, stream);
+  }
+  if (done.cuda == cudaSuccess && scales(call)) {
+    done = {cxxrun_cuda_launch_scale(call.type, call.out, call.count, call.scale, stream), ncclSuccess,
+            "the kernel that scales"};
+  }
+  return done;
+}
+
+Done take(Comm* comm, Step step) {
+  switch (step) {
+    case Step::before: return before(comm, comm->call);
+    case Step::collective: return collective(comm, comm->call);
+    default: return after(comm, comm->call);
+  }
+}
+
+/// A reason why NCCL cannot do it, or null.
+char const* obstacle(cxxrun_cuda_call const& call) {
+  if (call.kind > barrier || call.type >= std::size(kTypes) || call.op >= std::size(kOps) || call.wire > 2) {
+    return "no such collective";
+  }
+  if (reduces(call) && call.op != kSum && call.type < kFirstInteger) {
+    return "min and max of floating point numbers would lose the NaNs of some ranks in NCCL";
+  }
+  return nullptr;
+}
+
+std::int32_t alone(Comm* comm, cxxrun_cuda_call const& call, Status* status) {
+  if (call.kind == barrier) {
+    return fine(status);
+  }
+  auto* const stream = comm->timeline.stream();
+  if (call.in != call.out && call.kind != broadcast) {
+    auto const copy = copied(call.out, call.in, call.count * type_of(call).bytes, stream);
+    if (copy.cuda != cudaSuccess) {
+      return failed(status, copy.call, copy.cuda);
+    }
+  }
+  auto const done = after(comm, call);
+  return done.cuda == cudaSuccess ? fine(status) : failed(status, done.call, done.cuda);
+}
+
+}  // namespace
+
+std::int32_t advance(Comm* comm, Status* status) {
+  while (comm->step != Step::none) {
+    auto const step = comm->step;
+    comm->step = step == Step::before ? Step::collective : step == Step::collective ? Step::after : Step::none;
+    auto const done = take(comm, step);
+    if (done.cuda != cudaSuccess) {
+      comm->step = Step::none;
+      return failed(status, done.call, done.cuda);
+    }
+    if (done.nccl == ncclInProgress) {
+      return in_progress(status);
+    }
+    if (done.nccl != ncclSuccess) {
+      comm->step = Step::none;
+      return failed(status, done.call, done.nccl, comm->nccl);
+    }
+  }
+  return fine(status);
+}
+
+std::int32_t enqueue(Comm* comm, cxxrun_cuda_call const* call, Status* status) {
+  if (auto const* const reason = obstacle(*call); reason != nullptr) {
+    return unsupported(status, reason);
+  }
+  if (ready(comm, status) != CXXRUN_CUDA_OK || (call->count == 0 && call->kind != barrier)) {
+    return status->code;
+  }
+  OnDevice const here(comm->device);
+  if (comm->world == 1) {
+    return alone(comm, *call, status);
+  }
+  comm->call = *call;
+  comm->step = Step::before;
+  if (auto const wanted = scratch_wanted(*comm, *call); wanted > comm->scratch_bytes) {
+    // At least twice as much: what was there before stays until the communicator goes.
+    auto const bytes = std::max((wanted + kScratchStep - 1) / kScratchStep * kScratchStep, comm->scratch_bytes * 2);
+    if (comm->memory.allocate(comm->nccl, bytes, comm->timeline.stream(), &comm->scratch, status) != CXXRUN_CUDA_OK) {
+      if (status->code == CXXRUN_CUDA_IN_PROGRESS) {
+        comm->scratch_bytes = bytes;
+      } else {
+        comm->step = Step::none;
+      }
+      return status->code;
+    }
+    comm->scratch_bytes = bytes;
+  }
+  return advance(comm, status);
+}
+
+}  // namespace cxxrun::cuda

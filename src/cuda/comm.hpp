@@ -1,0 +1,60 @@
+// One communicator of NCCL's with what belongs to it. Shell.
+//
+// Non-blocking: nearly every call of NCCL answers "in progress" and goes on in a thread of NCCL's, which launches the
+// kernel. Until then nothing may be put on the stream after it. So a collective is a few steps, and the ones that
+// remain are taken by poll().
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "src/cuda/memory.hpp"
+#include "src/cuda/status.hpp"
+#include "src/cuda/timeline.hpp"
+
+/// What remains to be done of a call, in this order.
+enum class CxxrunCudaStep : std::uint8_t { none, before, collective, after };
+
+/// Named by plugin_api.h.
+struct cxxrun_cuda_comm {  // NOLINT(readability-identifier-naming)
+  explicit cxxrun_cuda_comm(int on_device) : device(on_device), memory(on_device) {}
+
+  int device;
+  int rank = 0;
+  int world = 1;
+  std::atomic<ncclComm_t> nccl{nullptr};  ///< null in a world of one, and when it is aborted or finalized
+  std::atomic<bool> aborted{false};
+  bool finalizing = false;
+
+  CxxrunCudaStep step = CxxrunCudaStep::none;
+  cxxrun_cuda_call call{};
+
+  cxxrun::cuda::Timeline timeline;
+  cxxrun::cuda::Memory memory;
+  void* scratch = nullptr;  ///< for wire formats; allocated like everything collectives touch
+  std::uint64_t scratch_bytes = 0;
+  double* partial = nullptr;  ///< kSquareBlocks sums
+};
+
+namespace cxxrun::cuda {
+
+using Comm = cxxrun_cuda_comm;
+using Step = CxxrunCudaStep;
+
+std::int32_t unique_id(std::uint8_t* id, Status* status);
+std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t world, Comm** comm, Status* status);
+std::int32_t poll(Comm* comm, Status* status);
+void abort(Comm* comm);
+std::int32_t finalize(Comm* comm, Status* status);
+void comm_free(Comm* comm);
+
+/// OK when something may be queued now; else why not, in `status`.
+std::int32_t ready(Comm* comm, Status* status);
+/// NCCL's own state alone: OK, IN_PROGRESS or its asynchronous error.
+std::int32_t nccl_state(Comm* comm, Status* status);
+
+std::int32_t enqueue(Comm* comm, cxxrun_cuda_call const* call, Status* status);
+/// Takes the steps that remain, as far as they go now.
+std::int32_t advance(Comm* comm, Status* status);
+
+}  // namespace cxxrun::cuda

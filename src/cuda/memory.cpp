@@ -1,0 +1,149 @@
+#include "src/cuda/memory.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#if CXXRUN_CUDA_HAS_WINDOWS
+// Weak: an older library that is loaded instead of the one compiled with may lack them.
+#pragma weak ncclCommWindowRegister
+#pragma weak ncclCommWindowDeregister
+#endif
+
+namespace cxxrun::cuda {
+namespace {
+
+bool has_windows() {
+#if CXXRUN_CUDA_HAS_WINDOWS
+  return ncclCommWindowRegister != nullptr && ncclCommWindowDeregister != nullptr &&
+         loaded_nccl() >= nccl_version(2, 27, 0);
+#else
+  return false;
+#endif
+}
+
+bool aborting_frees_windows() {
+  return loaded_nccl() >= nccl_version(2, 29, 7);
+}
+
+/// Memory whose windows were lost, of all communicators of this process.
+class Kept {
+ public:
+  void put(int device, std::uint64_t bytes, void* memory) {
+    std::lock_guard const lock(mutex_);
+    all_.push_back({device, bytes, memory});
+  }
+  void* take(int device, std::uint64_t bytes) {
+    std::lock_guard const lock(mutex_);
+    auto const found = std::find_if(all_.begin(), all_.end(),
+                                    [&](One const& one) { return one.device == device && one.bytes == bytes; });
+    if (found == all_.end()) {
+      return nullptr;
+    }
+    void* const memory = found->memory;
+    all_.erase(found);
+    return memory;
+  }
+
+ private:
+  struct One {
+    int device;
+    std::uint64_t bytes;
+    void* memory;
+  };
+  std::mutex mutex_;
+  std::vector<One> all_;
+};
+
+Kept& kept() {
+  static Kept all;
+  return all;
+}
+
+}  // namespace
+
+Memory::~Memory() {
+  for (auto const& piece : pieces_) {
+    give_back(piece);
+  }
+}
+
+void Memory::give_back(Piece const& piece) {
+  if (piece.window != nullptr && windows_lost_ && !aborting_frees_windows()) {
+    kept().put(device_, piece.bytes, piece.memory);
+  } else if (piece.nccl) {
+    ncclMemFree(piece.memory);
+  } else {
+    cudaFree(piece.memory);
+  }
+}
+
+std::int32_t Memory::allocate(ncclComm_t comm, std::uint64_t bytes, cudaStream_t stream, void** memory,
+                              Status* status) {
+  bool const window = comm != nullptr && has_windows();
+  Piece piece;
+  piece.bytes = std::max<std::uint64_t>(bytes, 1);
+  piece.memory = window ? kept().take(device_, piece.bytes) : nullptr;
+  piece.nccl = comm != nullptr;
+  if (piece.memory == nullptr && piece.nccl) {
+    auto const error = ncclMemAlloc(&piece.memory, piece.bytes);
+    if (error != ncclSuccess && window) {
+      return failed(status, "ncclMemAlloc", error, nullptr);  // the others register theirs: all ranks or none
+    }
+    piece.nccl = error == ncclSuccess;
+  }
+  if (piece.memory == nullptr) {
+    if (auto const error = cudaMalloc(&piece.memory, piece.bytes); error != cudaSuccess) {
+      return failed(status, "cudaMalloc", error);
+    }
+  }
+  pieces_.push_back(piece);
+  *memory = piece.memory;
+  if (auto const error = cudaMemsetAsync(piece.memory, 0, piece.bytes, stream); error != cudaSuccess) {
+    return failed(status, "cudaMemsetAsync", error);
+  }
+#if CXXRUN_CUDA_HAS_WINDOWS
+  if (window) {
+    auto const error =
+        ncclCommWindowRegister(comm, piece.memory, piece.bytes, &pieces_.back().window, NCCL_WIN_COLL_SYMMETRIC);
+    if (error == ncclInProgress) {
+      return in_progress(status);
+    }
+    if (error != ncclSuccess) {
+      return failed(status, "ncclCommWindowRegister", error, comm);
+    }
+  }
+#endif
+  return fine(status);
+}
+
+void Memory::release(ncclComm_t comm, void* memory) {
+  if (comm != nullptr) {
+    return;  // the window goes with the communicator, and the memory after it
+  }
+  auto const found =
+      std::find_if(pieces_.begin(), pieces_.end(), [&](Piece const& piece) { return piece.memory == memory; });
+  if (found != pieces_.end()) {
+    give_back(*found);
+    pieces_.erase(found);
+  }
+}
+
+std::int32_t Memory::close_windows(ncclComm_t comm, Status* status) {
+#if CXXRUN_CUDA_HAS_WINDOWS
+  for (auto& piece : pieces_) {
+    if (piece.window == nullptr) {
+      continue;
+    }
+    if (auto const error = ncclCommWindowDeregister(comm, piece.window); error != ncclSuccess) {
+      return failed(status, "ncclCommWindowDeregister", error, comm);
+    }
+    piece.window = nullptr;
+  }
+#else
+  static_cast<void>(comm);
+#endif
+  return fine(status);
+}
+
+}  // namespace cxxrun::cuda

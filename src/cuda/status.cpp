@@ -1,0 +1,68 @@
+#include "src/cuda/status.hpp"
+
+#include <cstdio>
+
+namespace cxxrun::cuda {
+
+std::int32_t fine(Status* status) {
+  status->code = CXXRUN_CUDA_OK;
+  status->detail = 0;
+  status->text[0] = '\0';
+  return status->code;
+}
+
+std::int32_t in_progress(Status* status) {
+  fine(status);
+  status->code = CXXRUN_CUDA_IN_PROGRESS;
+  return status->code;
+}
+
+std::int32_t failed(Status* status, char const* call, cudaError_t error) {
+  status->code = CXXRUN_CUDA_CUDA;
+  status->detail = static_cast<std::int32_t>(error);
+  std::snprintf(status->text, sizeof(status->text), "%s: %s (%s)", call, cudaGetErrorString(error),
+                cudaGetErrorName(error));
+  return status->code;
+}
+
+std::int32_t failed(Status* status, char const* call, ncclResult_t error, ncclComm_t comm) {
+  status->code = CXXRUN_CUDA_NCCL;
+  status->detail = static_cast<std::int32_t>(error);
+  char const* const reason = ncclGetLastError(comm);
+  bool const known = reason != nullptr && reason[0] != '\0';
+  std::snprintf(status->text, sizeof(status->text), known ? "%s: %s (%s)" : "%s: %s", call, ncclGetErrorString(error),
+                known ? reason : "");
+  return status->code;
+}
+
+std::int32_t refused(Status* status, ncclResult_t error, char const* sentence) {
+  status->code = CXXRUN_CUDA_NCCL;
+  status->detail = static_cast<std::int32_t>(error);
+  std::snprintf(status->text, sizeof(status->text), "%s", sentence);
+  return status->code;
+}
+
+std::int32_t unsupported(Status* status, char const* sentence) {
+  status->code = CXXRUN_CUDA_UNSUPPORTED;
+  status->detail = 0;
+  std::snprintf(status->text, sizeof(status->text), "%s", sentence);
+  return status->code;
+}
+
+int loaded_nccl() {
+  int version = 0;
+  return ncclGetVersion(&version) == ncclSuccess ? version : 0;
+}
+
+std::int32_t check_nccl(Status* status) {
+  int const version = loaded_nccl();
+  if (version >= kOldestNccl) {
+    return fine(status);
+  }
+  unsupported(status, "");
+  std::snprintf(status->text, sizeof(status->text), "this is NCCL %d.%d.%d; the oldest that is used is 2.19",
+                version / 10000, version / 100 % 100, version % 100);
+  return status->code;
+}
+
+}  // namespace cxxrun::cuda
