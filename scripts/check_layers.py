@@ -26,6 +26,8 @@ SHELLS = {
     "src/checkpoint/files.": "a checkpoint directory",
     "src/checkpoint/load.": "reads checkpoint files",
     "src/cuda/": "the plugin: cudart, NCCL and kernels",
+    "src/gpu/plugin": "opens the CUDA plugin",
+    "src/gpu/select": "environment, the device",
     "src/gradient/step": "when buckets were ready, launched and done",
     "src/host/": "the host backend: shared memory, sockets, threads",
     "src/worker/agent_link": "a worker's connection to its agent, and its thread",

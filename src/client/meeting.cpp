@@ -122,6 +122,9 @@ Meeting::Roster Meeting::collect() {
     }
     roster.push_back(*std::move(record));
   }
+  if (auto const why = comm::conflict(roster)) {
+    end_with(fail(Errc::usage, *why));
+  }
   std::string const text = comm::encode(roster);
   if (need(store_.compare_set(session_key("roster"), "", text)) != text) {
     end_with(fail(Errc::protocol, comm::describe(mine_) + ": another process has written the list of ranks"));

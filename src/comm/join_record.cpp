@@ -4,6 +4,8 @@
 #include <bit>
 #include <charconv>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "src/core/rank_name.hpp"
 
@@ -62,6 +64,11 @@ class Fields {
   bool ok_ = true;
 };
 
+/// "2.28.9" of 22809.
+std::string nccl_text(int code) {
+  return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." + std::to_string(code % 100);
+}
+
 int digit_value(char c) {
   return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 0;
 }
@@ -85,6 +92,10 @@ std::string encode(JoinRecord const& record) {
   put_number(text, record.rail.port);
   put(text, record.segment);
   put_number(text, record.segment_of_agent ? 1 : 0);
+  put_number(text, static_cast<int>(record.backend));
+  put_number(text, record.nccl);
+  put(text, record.device);
+  put(text, record.nccl_host);
   return text;
 }
 
@@ -112,6 +123,10 @@ std::optional<JoinRecord> decode_record(std::string_view text) {
   record.rail.port = fields.number<std::uint16_t>();
   record.segment = fields.text();
   record.segment_of_agent = fields.number<int>(0, 1) == 1;
+  record.backend = static_cast<Backend>(fields.number<int>(0, static_cast<int>(Backend::host)));
+  record.nccl = fields.number<int>(0);
+  record.device = fields.text();
+  record.nccl_host = fields.text();
   return fields.at_end() ? std::optional(record) : std::nullopt;
 }
 
@@ -180,6 +195,33 @@ std::optional<std::string> disagreement(JoinRecord const& mine, JoinRecord const
   if (mine.world != first.world) {
     return describe(mine) + " has WORLD_SIZE " + std::to_string(mine.world) + ", but " + describe(first) + " has " +
            std::to_string(first.world) + "; give all workers of a job the same";
+  }
+  if (mine.backend != first.backend) {
+    auto const backend = [](JoinRecord const& r) {
+      return describe(r) + (r.backend == Backend::nccl ? " would use NCCL on its GPU" : " the CPU (host backend)");
+    };
+    bool const mine_first = mine.backend == Backend::nccl;
+    return backend(mine_first ? mine : first) + ", but " + backend(mine_first ? first : mine) +
+           "; give every node a GPU, or set the same CXXRUN_BACKEND on all ranks";
+  }
+  if (mine.nccl / 100 != first.nccl / 100) {
+    return describe(mine) + " has NCCL " + nccl_text(mine.nccl) + ", but " + describe(first) + " has " +
+           nccl_text(first.nccl) + "; install the same on every node";
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> conflict(std::vector<JoinRecord> const& roster) {
+  std::map<std::pair<std::string_view, std::string_view>, JoinRecord const*> users;
+  for (JoinRecord const& record : roster) {
+    if (record.backend != Backend::nccl) {
+      continue;
+    }
+    auto const [other, free] = users.try_emplace({record.device, record.nccl_host}, &record);
+    if (!free) {
+      return describe(*other->second) + " and " + describe(record) + " are on the same GPU, " + record.device +
+             "; give each rank its own: LOCAL_RANK and CUDA_VISIBLE_DEVICES choose";
+    }
   }
   return std::nullopt;
 }

@@ -10,13 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "cxxrun/communicator.hpp"
 #include "cxxrun/error.hpp"
 #include "cxxrun/store.hpp"
 
 namespace cxxrun::comm {
 
 /// Grows with every change of anything that ranks exchange: this record, the node's memory, the rails.
-inline constexpr int kProtocol = 1;
+inline constexpr int kProtocol = 2;
 
 struct JoinRecord {
   int protocol = kProtocol;
@@ -33,6 +34,10 @@ struct JoinRecord {
   StoreAddress rail;              ///< where it listens for other nodes; empty when it does not
   std::string segment;            ///< the socket from which its node's shared memory comes if it is the node's first
   bool segment_of_agent = false;  ///< that socket is the agent's, and this rank fetches there too
+  Backend backend = Backend::host;  ///< never automatic
+  int nccl = 0;                     ///< its version as NCCL numbers it, 22809; 0 with the host backend, as the rest
+  std::string device;               ///< the GPU's UUID
+  std::string nccl_host;            ///< NCCL_HOSTID: ranks with different ones may share a GPU
 
   bool operator==(JoinRecord const&) const = default;
 };
@@ -55,6 +60,8 @@ struct JoinRecord {
 [[nodiscard]] Error in_context(JoinRecord const& mine, Error error);
 /// Why these two cannot be in one world, or nothing. `first` is rank 0's.
 [[nodiscard]] std::optional<std::string> disagreement(JoinRecord const& mine, JoinRecord const& first);
+/// Why these together cannot be a world though each of them agrees with rank 0, or nothing: two ranks on one GPU.
+[[nodiscard]] std::optional<std::string> conflict(std::vector<JoinRecord> const& roster);
 /// "rank 2", "ranks 2, 3 and 5", at most eight by number.
 [[nodiscard]] std::string name_ranks(std::vector<int> const& ranks);
 

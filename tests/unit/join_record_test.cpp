@@ -3,6 +3,7 @@
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun::comm;  // NOLINT(google-build-using-namespace)
+using cxxrun::Backend;
 using cxxrun::Errc;
 using cxxrun::Error;
 
@@ -22,6 +23,9 @@ JoinRecord record_of(int rank, int world = 4) {
   record.rail = {"fe80::1", 65535};
   record.segment = "cxxrun-0123";
   record.segment_of_agent = rank % 2 == 0;
+  record.backend = Backend::nccl;
+  record.nccl = 22809;
+  record.device = "GPU-" + std::to_string(rank);
   return record;
 }
 
@@ -57,8 +61,8 @@ TEST_CASE("of a record of another protocol those fields are read that never chan
   REQUIRE(read);
   CHECK(describe(*read) == "rank 2 on node2 (pid 102)");
   CHECK(disagreement(record_of(0), *read) ==
-        "rank 0 on node1 (pid 100) is built with libcxxrun 0.1.0 (protocol 1), but rank 2 on node2 (pid 102) with "
-        "libcxxrun 9.0.0 (protocol 2); start the same build on every node");
+        "rank 0 on node1 (pid 100) is built with libcxxrun 0.1.0 (protocol 2), but rank 2 on node2 (pid 102) with "
+        "libcxxrun 9.0.0 (protocol 3); start the same build on every node");
 }
 
 TEST_CASE("a roster holds each rank once, in order, and as many as the world has") {
@@ -80,6 +84,40 @@ TEST_CASE("ranks of one world agree on version and size") {
   JoinRecord patched = record_of(1);
   patched.library = "0.1.1";
   CHECK(disagreement(patched, record_of(0)));
+}
+
+TEST_CASE("ranks of one world use the same backend and NCCL of one major.minor") {
+  JoinRecord other = record_of(2);
+  other.backend = Backend::host;
+  std::string const says =
+      "rank 0 on node1 (pid 100) would use NCCL on its GPU, but rank 2 on node2 (pid 102) the CPU (host backend); give "
+      "every node a GPU, or set the same CXXRUN_BACKEND on all ranks";
+  CHECK(disagreement(other, record_of(0)) == says);
+  CHECK(disagreement(record_of(0), other) == says);
+  other = record_of(2);
+  other.nccl = 22703;
+  CHECK(disagreement(other, record_of(0)) ==
+        "rank 2 on node2 (pid 102) has NCCL 2.27.3, but rank 0 on node1 (pid 100) has 2.28.9; install the same on "
+        "every node");
+  other.nccl = 22803;
+  CHECK_FALSE(disagreement(other, record_of(0)));
+}
+
+TEST_CASE("two ranks on one GPU are named, unless NCCL takes them for two hosts") {
+  auto roster = roster_of(4);
+  CHECK_FALSE(conflict(roster));
+  roster[3].device = roster[1].device;
+  CHECK(conflict(roster) ==
+        "rank 1 on node1 (pid 101) and rank 3 on node2 (pid 103) are on the same GPU, GPU-1; give each rank its own: "
+        "LOCAL_RANK and CUDA_VISIBLE_DEVICES choose");
+  roster[3].nccl_host = "r3";
+  CHECK_FALSE(conflict(roster));
+  roster[1].nccl_host = "r3";
+  CHECK(conflict(roster));
+  for (auto& record : roster) {
+    record.backend = Backend::host;
+  }
+  CHECK_FALSE(conflict(roster));
 }
 
 TEST_CASE("an error travels with its kind; anything else still arrives as text") {

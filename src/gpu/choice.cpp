@@ -1,0 +1,147 @@
+#include "src/gpu/choice.hpp"
+
+#include <cstring>
+
+namespace cxxrun::gpu {
+namespace {
+
+// cudaError_t, by number: no CUDA header here.
+constexpr int kInitializationError = 3;
+constexpr int kStubLibrary = 34;
+constexpr int kInsufficientDriver = 35;
+constexpr int kDevicesUnavailable = 46;
+constexpr int kNoDevice = 100;
+constexpr int kSystemNotReady = 802;
+constexpr int kDriverMismatch = 803;
+constexpr int kNotSupportedOnDevice = 804;
+
+constexpr char const* kOrHost = ", or set CXXRUN_BACKEND=host on all ranks to train on the CPUs";
+
+std::string text_of(cxxrun_cuda_facts const& facts) {
+  return {facts.count_text, strnlen(facts.count_text, sizeof facts.count_text)};
+}
+
+bool has_driver(cxxrun_cuda_facts const& facts) {
+  return facts.driver_found != 0 || facts.cuda_driver > 0;
+}
+
+/// Why there is no GPU here, or nothing.
+std::optional<std::string> no_gpu(cxxrun_cuda_facts const& facts) {
+  switch (facts.count_error) {
+    case 0:
+      return facts.devices > 0 ? std::nullopt
+                               : std::optional<std::string>(
+                                     "CUDA finds no GPU; look at CUDA_VISIBLE_DEVICES and what Slurm was asked for");
+    case kStubLibrary:
+      return "libcuda.so.1 is the stub of the CUDA toolkit; take its folder off LD_LIBRARY_PATH, and start containers "
+             "with the GPU option of their runtime";
+    case kInsufficientDriver:
+      return has_driver(facts) ? std::nullopt
+                               : std::optional<std::string>(
+                                     "there is no CUDA driver (libcuda.so.1); install it, or start the container with "
+                                     "the GPU option of its runtime");
+    case kNoDevice: return "the CUDA driver finds no GPU; look at CUDA_VISIBLE_DEVICES and what Slurm was asked for";
+    default: return std::nullopt;
+  }
+}
+
+std::string remedy_of(cxxrun_cuda_facts const& facts) {
+  switch (facts.count_error) {
+    case kInsufficientDriver:
+      return "the driver is for CUDA " + cuda_version(facts.cuda_driver) + " and too old for the runtime " +
+             cuda_version(facts.cuda_runtime) + ": update the driver";
+    case kInitializationError: return "the driver does not start: see nvidia-smi and dmesg";
+    case kDevicesUnavailable: return "all GPUs are busy or in exclusive mode: see nvidia-smi";
+    case kSystemNotReady: return "start nvidia-fabricmanager";
+    case kDriverMismatch: return "the kernel's driver and libcuda are of different versions: reboot the node";
+    case kNotSupportedOnDevice: return "remove the cuda-compat libraries from LD_LIBRARY_PATH";
+    default: return "see nvidia-smi";
+  }
+}
+
+Error refusal(std::string what) {
+  return fail(Errc::environment, std::move(what));
+}
+
+Result<Choice> on_device(Findings const& found) {
+  auto const& facts = found.facts;
+  if (facts.nccl < kOldestNccl) {
+    return refusal("NCCL " + nccl_version(facts.nccl) + " was loaded; it takes 2.19 or newer: install one" + kOrHost);
+  }
+  if (facts.devices >= found.local_ranks) {
+    return Choice{Backend::nccl, found.local_rank};
+  }
+  if (found.shared) {
+    return Choice{Backend::nccl, found.local_rank % facts.devices};
+  }
+  return refusal("there are " + std::to_string(found.local_ranks) + " ranks on this node and " +
+                 std::to_string(facts.devices) + (facts.devices == 1 ? " GPU" : " GPUs") +
+                 " that they see: start one rank per GPU (--nproc-per-node)" + kOrHost);
+}
+
+}  // namespace
+
+bool worth_loading(Backend asked, Signs const& signs) {
+  return asked == Backend::nccl || (asked == Backend::automatic && (signs.device || signs.driver || signs.named));
+}
+
+Result<Choice> choose(Findings const& found) {
+  if (!worth_loading(found.asked, found.signs)) {
+    return Choice{};
+  }
+  bool const automatic = found.asked == Backend::automatic;
+  if (found.unusable) {
+    if (automatic && !found.signs.named && !(found.signs.device && found.signs.driver)) {
+      return Choice{};
+    }
+    return refusal((automatic && !found.signs.named ? "this node has a GPU, but " : "") + *found.unusable + kOrHost);
+  }
+  if (auto const why = no_gpu(found.facts)) {
+    return automatic ? Result<Choice>(Choice{}) : refusal("NCCL was asked for, but " + *why + kOrHost);
+  }
+  if (found.facts.count_error != 0) {
+    return refusal("CUDA cannot use this node's GPUs: " + text_of(found.facts) + " (error " +
+                   std::to_string(found.facts.count_error) + "); " + remedy_of(found.facts) + kOrHost);
+  }
+  return on_device(found);
+}
+
+std::optional<Backend> backend_named(std::string_view name) {
+  return name == "auto"   ? std::optional(Backend::automatic)
+         : name == "nccl" ? std::optional(Backend::nccl)
+         : name == "host" ? std::optional(Backend::host)
+                          : std::nullopt;
+}
+
+std::string with_remedy(std::string const& loader_error) {
+  auto const missing = [&](char const* library) {
+    return loader_error.find(std::string(library) + ".so") != std::string::npos &&
+           loader_error.find("cannot open shared object file") != std::string::npos;
+  };
+  if (missing("libnccl")) {
+    return loader_error + "; install NCCL (package libnccl2), or put its folder on LD_LIBRARY_PATH";
+  }
+  if (missing("libcudart")) {
+    return loader_error + "; install the CUDA runtime (package cuda-cudart), or put its folder on LD_LIBRARY_PATH";
+  }
+  return loader_error;
+}
+
+std::string nccl_version(int code) {
+  return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." + std::to_string(code % 100);
+}
+
+std::string cuda_version(int code) {
+  return std::to_string(code / 1000) + "." + std::to_string(code / 10 % 100);
+}
+
+Error error_of(cxxrun_cuda_status const& status, std::string const& what) {
+  std::string const words(status.text, strnlen(status.text, sizeof status.text));
+  bool const nccl = status.code == CXXRUN_CUDA_NCCL;
+  return fail(Errc::io, what + ": " + (words.empty() ? "no reason given" : words) +
+                            (status.code == CXXRUN_CUDA_UNSUPPORTED ? "; a newer NCCL has it"
+                             : nccl                                 ? "; NCCL_DEBUG=INFO says more"
+                                                                    : "; nvidia-smi shows the state of the device"));
+}
+
+}  // namespace cxxrun::gpu

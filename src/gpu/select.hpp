@@ -1,0 +1,24 @@
+// Select: the backend of this process, with its device opened. Shell around `choose`.
+#pragma once
+
+#include <string>
+
+#include "cxxrun/error.hpp"
+#include "cxxrun/worker_env.hpp"
+#include "src/gpu/choice.hpp"
+
+namespace cxxrun::gpu {
+
+struct Selection {
+  Backend backend = Backend::host;
+  cxxrun_cuda_api const* api = nullptr;  ///< of nccl, as the rest
+  cxxrun_cuda_device_facts device{};
+  int nccl = 0;
+  std::string nccl_host;  ///< NCCL_HOSTID
+};
+
+/// CXXRUN_BACKEND counts more than `asked`. Blocks while the device is opened (up to seconds); without a GPU it takes
+/// a fraction of a millisecond. Errors (environment, io): why this rank cannot take part, and what to do.
+[[nodiscard]] Result<Selection> select(Backend asked, WorkerEnv const& env);
+
+}  // namespace cxxrun::gpu
