@@ -28,8 +28,10 @@ void Work::wait() {
   }
 }
 
-void Work::wait_on(Stream /*stream*/) {
-  wait();
+void Work::wait_on(Stream stream) {
+  if (engine_ != nullptr) {
+    engine_->wait_on(ticket_, stream);
+  }
 }
 
 struct Communicator::Impl {
@@ -46,6 +48,10 @@ struct Communicator::Impl {
   void check(comm::Call const& call) const {
     if (auto const why = comm::refusal(call, env.rank, env.world_size)) {
       engine->refuse(Failure(fail(Errc::usage, here() + ": " + *why)));
+    } else if (auto const* const device = engine->device()) {
+      if (auto const not_there = device->refusal(call)) {
+        engine->refuse(Failure(fail(Errc::usage, here() + ": " + *not_there)));
+      }
     }
   }
   void run(comm::Call const& call) const {

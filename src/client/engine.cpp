@@ -9,7 +9,7 @@
 namespace cxxrun::client {
 
 Engine::Engine(std::unique_ptr<host::Backend> backend, worker::Recorder recorder)
-    : pid_(::getpid()), backend_(std::move(backend)), recorder_(recorder) {}
+    : pid_(::getpid()), backend_(std::move(backend)), recorder_(recorder), device_(backend_->device()) {}
 
 std::shared_ptr<Engine> Engine::shared(std::unique_ptr<host::Backend> backend, worker::Recorder recorder) {
   return {new Engine(std::move(backend), recorder), [](Engine* engine) {
@@ -65,6 +65,9 @@ std::byte* Engine::allocate(std::size_t bytes) {
 
 std::uint64_t Engine::submit(comm::Call const& call) {
   throw_if_failed(asked_ + 1);
+  if (device_ != nullptr && device_->takes(call)) {
+    return submit_to_device(call);
+  }
   if (asked_ >= kSlots) {
     wait_until(asked_ + 1 - kSlots);
   }
@@ -82,13 +85,37 @@ std::uint64_t Engine::submit(comm::Call const& call) {
   return ticket;
 }
 
+std::uint64_t Engine::submit_to_device(comm::Call const& call) {
+  try {
+    return kOnDevice | device_->submit(call);
+  } catch (...) {
+    wait_until(asked_);
+    note_failure(asked_ + 1);
+  }
+  throw_if_failed(asked_ + 1);
+  return 0;
+}
+
 bool Engine::done(std::uint64_t ticket) const noexcept {
+  if ((ticket & kOnDevice) != 0) {
+    return device_->done(ticket & ~kOnDevice);
+  }
   return completed_.load(std::memory_order_acquire) >= ticket || failed_.load(std::memory_order_acquire) <= ticket;
 }
 
 void Engine::wait(std::uint64_t ticket) {
+  if ((ticket & kOnDevice) != 0) {
+    return device_->wait(ticket & ~kOnDevice);
+  }
   wait_until(ticket);
   throw_if_failed(ticket);
+}
+
+void Engine::wait_on(std::uint64_t ticket, Stream stream) {
+  if ((ticket & kOnDevice) != 0) {
+    return device_->wait_on(ticket & ~kOnDevice, stream);
+  }
+  wait(ticket);
 }
 
 void Engine::wait_until(std::uint64_t completed) {

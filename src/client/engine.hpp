@@ -6,6 +6,9 @@
 //
 // The first exception of the backend is kept: whatever was asked for after it, and every later call, throws it again.
 //
+// Of a backend with a device, calls on device memory are queued there by submit(), on the thread that calls it: their
+// tickets are points of that queue. A call on host memory does not wait for them, nor they for it.
+//
 // Threads: run(), submit() and allocate() by one thread at a time; done() and wait() by any.
 #pragma once
 
@@ -26,6 +29,7 @@
 #include "src/comm/call.hpp"
 #include "src/host/alarm.hpp"
 #include "src/host/backend.hpp"
+#include "src/host/device_queue.hpp"
 #include "src/worker/recorder.hpp"
 
 namespace cxxrun::client {
@@ -48,6 +52,10 @@ class Engine {
 
   [[nodiscard]] bool done(std::uint64_t ticket) const noexcept;
   void wait(std::uint64_t ticket);
+  /// `stream` goes on when the call is done; of a call on host memory this waits.
+  void wait_on(std::uint64_t ticket, Stream stream);
+  /// Null without one.
+  [[nodiscard]] host::DeviceQueue* device() const { return device_; }
 
   /// Ends everything with `failure`, as if a call had failed with it, and leaves the peers. Not while calls run.
   void refuse(Failure const& failure);
@@ -62,9 +70,11 @@ class Engine {
 
  private:
   static constexpr std::size_t kSlots = 256;
+  static constexpr std::uint64_t kOnDevice = std::uint64_t{1} << 63U;  ///< in a ticket: the rest is a point
   using Reason = std::variant<Failure, PeerFailure, std::exception_ptr>;
 
   void carry_out(comm::Call const& call);
+  [[nodiscard]] std::uint64_t submit_to_device(comm::Call const& call);
   void work();
   [[nodiscard]] bool await_call(std::uint64_t next);
   void wait_until(std::uint64_t completed);
@@ -77,6 +87,7 @@ class Engine {
   int pid_;
   std::unique_ptr<host::Backend> backend_;
   worker::Recorder recorder_;  // of whoever runs a call
+  host::DeviceQueue* device_;
   std::array<comm::Call, kSlots> slots_{};
   std::uint64_t asked_ = 0;                        // tickets given; by whoever calls; the queue's calls only
   std::atomic<std::uint64_t> submitted_{0};        // the last one that the thread may take

@@ -15,6 +15,8 @@
 #include "src/client/meeting.hpp"
 #include "src/client/solo_backend.hpp"
 #include "src/comm/join_record.hpp"
+#include "src/gpu/nccl_backend.hpp"
+#include "src/gpu/select.hpp"
 #include "src/host/fault_points.hpp"
 #include "src/host/host_backend.hpp"
 #include "src/host/segment.hpp"
@@ -61,17 +63,24 @@ Millis left_until(TimePoint deadline) {
 struct Openings {
   JoinRecord record;
   Millis op_timeout;
-  host::RailListener rail;
-  std::optional<host::SegmentServer> segment;
+  gpu::Selection selected{};
+  host::RailListener rail{};
+  std::optional<host::SegmentServer> segment{};
 };
 
 // Everything that can be wrong with this rank alone, and that the others should hear of.
 void settle(WorkerEnv const& env, JoinOptions const& options, Openings& mine) {
   check_timeout("init_timeout", options.init_timeout);
+  check_timeout("abort_deadline", options.abort_deadline);
   check_timeout("op_timeout", mine.op_timeout);
   host::arm_faults(env.rank, options.lookup("CXXRUN_FAULT"));
   mine.op_timeout =
       std::min(kLongest, or_throw(seconds_from_environment(options.lookup, "CXXRUN_OP_TIMEOUT", mine.op_timeout)));
+  mine.selected = or_throw(gpu::select(options.backend, env));
+  mine.record.backend = mine.selected.backend;
+  mine.record.nccl = mine.selected.nccl;
+  mine.record.device = mine.selected.device.uuid;
+  mine.record.nccl_host = mine.selected.backend == Backend::nccl ? mine.selected.nccl_host : "";
   if (env.world_size == 1) {
     return;
   }
@@ -159,6 +168,25 @@ host::HostConfig host_config(WorkerEnv const& env, Openings const& mine, Roster 
   return config;
 }
 
+/// The host backend, or NCCL with it beside.
+std::unique_ptr<host::Backend> with_device(std::unique_ptr<host::Backend> host, WorkerEnv const& env,
+                                           Openings const& mine, std::vector<std::string> hosts,
+                                           JoinOptions const& options, TimePoint deadline) {
+  if (mine.selected.backend != Backend::nccl) {
+    return host;
+  }
+  gpu::NcclConfig config;
+  config.api = mine.selected.api;
+  config.device = std::string(mine.selected.device.name) + " (" + mine.selected.device.uuid + ")";
+  config.nccl = mine.selected.nccl;
+  config.rank = env.rank;
+  config.hosts = std::move(hosts);
+  config.generation = env.generation;
+  config.op_timeout = mine.op_timeout;
+  config.abort_deadline = std::min(kLongest, options.abort_deadline);
+  return gpu::make_nccl_backend(std::move(config), std::move(host), deadline);
+}
+
 Joined connect(WorkerEnv const& env, JoinOptions const& options, Openings& mine, Roster const& roster,
                TimePoint deadline) {
   host::HostConfig config = host_config(env, mine, roster);
@@ -194,7 +222,7 @@ Joined join(WorkerEnv const& env, JoinOptions const& options) {
   Interruptible const interruptible(options.over.get());
   Millis const patience = options.init_timeout < Millis(1) ? kSayWhy : std::min(options.init_timeout, kLongest);
   TimePoint const deadline = Clock::now() + patience;
-  Openings mine{own_record(env, options.lookup), options.op_timeout, {}, {}};
+  Openings mine{.record = own_record(env, options.lookup), .op_timeout = options.op_timeout};
   std::optional<Error> obstacle;
   try {
     settle(env, options, mine);
@@ -210,7 +238,8 @@ Joined join(WorkerEnv const& env, JoinOptions const& options) {
     throw Failure(*obstacle);
   }
   if (env.world_size == 1) {
-    return {make_solo_backend("rank 0 on " + mine.record.host, env.generation), {mine.record.host}};
+    auto solo = make_solo_backend("rank 0 on " + mine.record.host, env.generation);
+    return {with_device(std::move(solo), env, mine, {mine.record.host}, options, deadline), {mine.record.host}};
   }
   MeetingConfig config;
   config.prefix = next_prefix(env);
@@ -219,7 +248,9 @@ Joined join(WorkerEnv const& env, JoinOptions const& options) {
   config.deadline = deadline;
   config.serves = env.store_unserved && env.rank == 0;
   config.fresh = env.generation > 0 || env.store_unserved;
-  return connect(env, options, mine, meet(env, mine, obstacle, std::move(config)), deadline);
+  auto joined = connect(env, options, mine, meet(env, mine, obstacle, std::move(config)), deadline);
+  joined.backend = with_device(std::move(joined.backend), env, mine, joined.hosts, options, deadline);
+  return joined;
 }
 
 }  // namespace cxxrun::client

@@ -139,7 +139,7 @@ Error error_of(cxxrun_cuda_status const& status, std::string const& what) {
   std::string const words(status.text, strnlen(status.text, sizeof status.text));
   bool const nccl = status.code == CXXRUN_CUDA_NCCL;
   return fail(Errc::io, what + ": " + (words.empty() ? "no reason given" : words) +
-                            (status.code == CXXRUN_CUDA_UNSUPPORTED ? "; a newer NCCL has it"
+                            (status.code == CXXRUN_CUDA_UNSUPPORTED ? ""
                              : nccl                                 ? "; NCCL_DEBUG=INFO says more"
                                                                     : "; nvidia-smi shows the state of the device"));
 }

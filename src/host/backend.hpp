@@ -1,7 +1,9 @@
 // Backend: what carries out calls. The host backend is in this folder; a backend for GPUs implements the same. Shell.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -9,7 +11,15 @@
 
 namespace cxxrun::host {
 
+class DeviceQueue;
 struct FailureFacts;
+
+/// What is known of the peers without a call.
+enum class Trouble : std::uint8_t {
+  none,
+  left,    ///< one has left; it may have had reason to
+  failed,  ///< one died or a call failed somewhere: the next call throws it
+};
 
 class Backend {
  public:
@@ -30,6 +40,15 @@ class Backend {
   /// Ends it from outside: the call under way and every later one throw `facts`, unless there is a failure already.
   /// From any thread, also beside the others and after leave(); returns at once.
   virtual void abort(FailureFacts const& /*facts*/) noexcept {}
+
+  // For a backend that carries out some of the calls by other means, and asks this one about the peers.
+
+  /// run() with a patience of its own.
+  virtual void run_within(comm::Call const& call, std::chrono::milliseconds /*patience*/) { run(call); }
+  /// Any thread, but only while no call is under way. Cheap enough to be asked every millisecond.
+  [[nodiscard]] virtual Trouble trouble() noexcept { return Trouble::none; }
+  /// Of a backend with a device; else null.
+  [[nodiscard]] virtual DeviceQueue* device() noexcept { return nullptr; }
 };
 
 }  // namespace cxxrun::host

@@ -80,8 +80,10 @@ class HostBackend final : public Backend {
     }
   }
 
-  void run(Call const& call) override {
-    guarded([&](Patience const& patience) {
+  void run(Call const& call) override { run_within(call, config_.op_timeout); }
+
+  void run_within(Call const& call, std::chrono::milliseconds time) override {
+    guarded(time, [&](Patience const& patience) {
       if (cluster_ != nullptr) {
         cluster_->run(call, patience);
       } else {
@@ -90,9 +92,17 @@ class HostBackend final : public Backend {
     });
   }
 
+  [[nodiscard]] Trouble trouble() noexcept override {
+    if (failed_) {
+      return Trouble::failed;
+    }
+    auto const near = group_.trouble();
+    return near == Trouble::none && rails_ != nullptr ? rails_->trouble() : near;
+  }
+
   std::byte* allocate(std::size_t bytes) override {
     std::byte* memory = nullptr;
-    guarded([&](Patience const& patience) { memory = share(bytes, patience); });
+    guarded(config_.op_timeout, [&](Patience const& patience) { memory = share(bytes, patience); });
     return memory;
   }
 
@@ -109,7 +119,7 @@ class HostBackend final : public Backend {
 
  private:
   template <class Body>
-  void guarded(Body const& body);
+  void guarded(std::chrono::milliseconds time, Body const& body);
   std::byte* share(std::size_t bytes, Patience const& patience);
   void connect(RailListener listener, Patience const& patience);
 
@@ -124,11 +134,11 @@ class HostBackend final : public Backend {
 
 /// One call. What it fails with becomes the node's failure, unless there is one, and this backend's for ever.
 template <class Body>
-void HostBackend::guarded(Body const& body) {
+void HostBackend::guarded(std::chrono::milliseconds time, Body const& body) {
   if (failed_) {
     std::rethrow_exception(failed_);
   }
-  auto const patience = patience_of(config_.op_timeout);
+  auto const patience = patience_of(time);
   count_call();
   try {
     try {

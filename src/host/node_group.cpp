@@ -192,6 +192,18 @@ bool NodeGroup::anyone_died() const {
   return false;
 }
 
+Trouble NodeGroup::trouble() const {
+  if (failed() || anyone_died()) {
+    return Trouble::failed;
+  }
+  for (int i = 0; i < size(); ++i) {
+    if (i != index() && slot(i).left.load() != 0) {
+      return Trouble::left;
+    }
+  }
+  return Trouble::none;
+}
+
 /// Whoever looks that late was stopped, or was busy itself: that nobody came meanwhile proves nothing. Without this
 /// every rank of a job that is stopped for longer than op_timeout would blame another when it goes on.
 void NodeGroup::look_at_clock(Patience const& patience) {

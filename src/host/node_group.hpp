@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "src/host/alarm.hpp"
+#include "src/host/backend.hpp"
 #include "src/host/lifeline.hpp"
 #include "src/host/mates.hpp"
 #include "src/host/node_layout.hpp"
@@ -77,6 +78,8 @@ class NodeGroup : public Mates {
   /// That a mate has published what no rank of this version publishes.
   [[nodiscard]] FailureFacts nonsense(int index) const;
   [[nodiscard]] bool failed() const { return is_raised(header().alarm); }
+  /// What is known of the mates without meeting them. Any thread.
+  [[nodiscard]] Trouble trouble() const;
   /// Throws what the alarm says.
   [[noreturn]] void throw_alarm(Patience const& patience) const;
 

@@ -102,6 +102,20 @@ void listen_to(Link& link, std::uint64_t generation, Patience const& patience) {
   }
 }
 
+Trouble last_word(Link const& link) noexcept {
+  if (link.ended || link.broken || !link.heard.empty()) {
+    return Trouble::failed;
+  }
+  std::array<char, wire::kMaxFarewell + sizeof(std::uint64_t)> bytes{};
+  ssize_t const n = ::recv(link.control.get(), bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (n < 0) {
+    return errno == EAGAIN || errno == EINTR ? Trouble::none : Trouble::failed;
+  }
+  auto const farewell = wire::decode_farewell({bytes.data(), static_cast<std::size_t>(n)});
+  bool const left = farewell && *farewell && (*farewell)->what == wire::Farewell::What::left;
+  return left ? Trouble::left : Trouble::failed;
+}
+
 void say_farewell(Links& links, wire::Farewell const& farewell) noexcept {
   try {
     tell_all(links, wire::encode_farewell(farewell));

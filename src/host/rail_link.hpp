@@ -11,6 +11,7 @@
 
 #include "cxxrun/failure.hpp"
 #include "src/core/time.hpp"
+#include "src/host/backend.hpp"
 #include "src/host/mates.hpp"
 #include "src/os/fd.hpp"
 #include "src/wire/rail_protocol.hpp"
@@ -70,6 +71,9 @@ using Links = std::vector<Link>;  ///< by node; the entry of this node itself ha
 
 /// Reads what has come on `control`: sets `ended` when it is over. Throws what a farewell tells.
 void listen_to(Link& link, std::uint64_t generation, Patience const& patience);
+
+/// What has come on `control` by now, left there to be read.
+[[nodiscard]] Trouble last_word(Link const& link) noexcept;
 
 [[nodiscard]] PeerFailure failure_of(Link const& link, PeerFailure::Why why, std::uint64_t generation,
                                      Patience const& patience);

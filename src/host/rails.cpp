@@ -152,6 +152,14 @@ void Rails::broadcast(comm::Call const& call, std::span<std::byte> data, int roo
   self.run(patience);
 }
 
+Trouble Rails::trouble() noexcept {
+  Trouble worst = Trouble::none;
+  for (Link const& link : impl_->links) {
+    worst = link.control ? std::max(worst, last_word(link)) : worst;
+  }
+  return worst;
+}
+
 void Rails::fail(std::exception_ptr const& why) noexcept {
   try {
     say_farewell(impl_->links, farewell_for(why, impl_->config.peers[static_cast<std::size_t>(impl_->config.node)]));

@@ -21,6 +21,7 @@
 
 #include "cxxrun/store.hpp"
 #include "src/comm/call.hpp"
+#include "src/host/backend.hpp"
 #include "src/host/mates.hpp"
 #include "src/os/fd.hpp"
 
@@ -62,6 +63,10 @@ class Rails {
   void exchange(comm::Call const& call, std::span<std::span<std::byte const> const> sends,
                 std::span<std::span<std::byte> const> receives, Patience const& patience);
   void broadcast(comm::Call const& call, std::span<std::byte> data, int root_node, Patience const& patience);
+
+  /// What the peers' last words are, if any of them has said one. Leaves them to be heard by the next call; not while
+  /// one is under way.
+  [[nodiscard]] Trouble trouble() noexcept;
 
   /// Tells the peers what this rank's call failed with, as far as their sockets take it, and closes. Never throws.
   void fail(std::exception_ptr const& why) noexcept;

@@ -1,0 +1,37 @@
+// Hearing: what ranks tell each other when a device call did not end in time, and what follows from it. Pure.
+//
+// NCCL does not say whose fault it is when a call hangs. So every rank that gives up tells which of its calls is the
+// oldest one under way; who does not come to the hearing is late, and is named by the host backend. When all have come,
+// the testimonies say whether they were in the same call.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/comm/call.hpp"
+
+namespace cxxrun::gpu {
+
+/// Travels between processes as it is.
+struct Testimony {
+  std::uint64_t number = 0;  ///< of the oldest call that is under way, from 1; 0: none is
+  std::uint64_t made = 0;    ///< calls this rank has made
+  std::uint64_t count = 0;   ///< of that call, as the rest
+  float scale = 1.0F;
+  std::int32_t root = 0;
+  comm::Kind kind = comm::Kind::barrier;
+  DType type = DType::u8;
+  ReduceOp op = ReduceOp::sum;
+  Wire wire = Wire::same;
+  std::uint32_t unused = 0;
+};
+
+[[nodiscard]] Testimony testimony_of(comm::Call const& call, std::uint64_t number, std::uint64_t made);
+
+/// The sentence for the Failure that all ranks throw. `names`: "rank 2 on node1", by rank.
+[[nodiscard]] std::string verdict(std::span<Testimony const> ranks, std::vector<std::string> const& names,
+                                  std::string const& patience);
+
+}  // namespace cxxrun::gpu

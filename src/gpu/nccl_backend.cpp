@@ -1,0 +1,108 @@
+#include "src/gpu/nccl_backend.hpp"
+
+#include <array>
+#include <utility>
+
+#include "src/gpu/nccl_queue.hpp"
+#include "src/host/fault_points.hpp"
+
+namespace cxxrun::gpu {
+namespace {
+
+using comm::Call;
+using comm::Kind;
+
+class NcclBackend final : public host::Backend {
+ public:
+  NcclBackend(NcclConfig config, std::unique_ptr<host::Backend> host, TimePoint deadline)
+      : config_(std::move(config)),
+        peers_(std::move(host), config_.rank, config_.hosts, config_.op_timeout),
+        queue_(config_, peers_) {
+    queue_.connect(share_id(), deadline);
+    run_on_host({.kind = Kind::barrier});  // who could not connect has raised the alarm
+  }
+
+  void run(Call const& call) override {
+    if (!queue_.takes(call)) {
+      return run_on_host(call);
+    }
+    queue_.wait(queue_.submit(call));
+    host::fault_point(host::FaultPoint::leave);
+  }
+
+  std::byte* allocate(std::size_t bytes) override {
+    agree_on_size(bytes);
+    std::byte* const memory = bytes == 0 ? nullptr : queue_.allocate(bytes);
+    run_on_host({.kind = Kind::barrier});
+    return memory;
+  }
+
+  [[nodiscard]] std::string describe() const override {
+    return "NCCL " + nccl_version(config_.nccl) + " on " + config_.device + "; for host memory: " + host_text_;
+  }
+
+  void leave() noexcept override {
+    queue_.close();
+    peers_.leave();
+  }
+
+  [[nodiscard]] host::Trouble trouble() noexcept override {
+    return queue_.alive() ? peers_.look() : host::Trouble::failed;
+  }
+  // Whoever waits for the device sees it within a millisecond, and so does the watching thread.
+  void abort(host::FailureFacts const& facts) noexcept override { peers_.host().abort(facts); }
+  [[nodiscard]] host::DeviceQueue* device() noexcept override { return &queue_; }
+
+ private:
+  /// What the host backend throws ends NCCL too.
+  void run_on_host(Call const& call) {
+    bool alive = true;
+    try {
+      alive = peers_.run(call, [this] { return queue_.alive(); });
+    } catch (...) {
+      queue_.fail({Reason::Why::told, {}, host::facts_of(std::current_exception(), peers_.here())});
+    }
+    if (!alive) {
+      queue_.fail({});
+    }
+  }
+
+  std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> share_id() {
+    std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> id{};
+    cxxrun_cuda_status status{};
+    if (config_.rank == 0) {
+      if (auto const code = config_.api->unique_id(id.data(), &status); code != CXXRUN_CUDA_OK) {
+        status.code = code;
+        queue_.fail({Reason::Why::error, error_of(status, "NCCL gives no identifier"), {}});
+      }
+    }
+    run_on_host({.kind = Kind::broadcast, .type = DType::u8, .count = id.size(), .in = id.data(), .out = id.data()});
+    return id;
+  }
+
+  void agree_on_size(std::size_t bytes) {
+    std::uint64_t const mine = bytes;
+    std::vector<std::uint64_t> all(static_cast<std::size_t>(peers_.world()));
+    run_on_host({.kind = Kind::all_gather, .type = DType::u8, .count = sizeof mine, .in = &mine, .out = all.data()});
+    for (std::size_t i = 1; i < all.size(); ++i) {
+      if (auto const differs = comm::disagreement(0, {.kind = Kind::allocate, .count = all[0]}, static_cast<int>(i),
+                                                  {.kind = Kind::allocate, .count = all[i]})) {
+        queue_.fail({Reason::Why::told, {}, {false, {}, 0, "", cxxrun::fail(Errc::usage, *differs)}});
+      }
+    }
+  }
+
+  NcclConfig config_;
+  Peers peers_;
+  std::string host_text_ = peers_.host().describe();
+  NcclQueue queue_;
+};
+
+}  // namespace
+
+std::unique_ptr<host::Backend> make_nccl_backend(NcclConfig config, std::unique_ptr<host::Backend> host,
+                                                 TimePoint deadline) {
+  return std::make_unique<NcclBackend>(std::move(config), std::move(host), deadline);
+}
+
+}  // namespace cxxrun::gpu

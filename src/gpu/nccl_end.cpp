@@ -1,0 +1,106 @@
+// The end of a communicator of NCCL's, in good order and in any other.
+#include <array>
+#include <cstdio>
+#include <unistd.h>
+
+#include "src/gpu/nccl_queue.hpp"
+#include "src/os/bounded_thread.hpp"
+#include "src/os/quiet_thread.hpp"
+
+namespace cxxrun::gpu {
+namespace {
+
+/// Nothing in this process can make a thread come back from the driver, and no other thread may use the device then.
+[[noreturn]] void start_me_anew(std::string const& here, Millis deadline) {
+  std::array<char, 512> line{};
+  int const size = std::snprintf(line.data(), line.size(),
+                                 "%s: NCCL could not be given up within %lld ms: this process ends with code %d, to be "
+                                 "started anew\n",
+                                 here.c_str(), static_cast<long long>(deadline.count()), kStartMeAnew);
+  static_cast<void>(!::write(STDERR_FILENO, line.data(), static_cast<std::size_t>(std::min(size, 511))));
+  ::_exit(kStartMeAnew);
+}
+
+}  // namespace
+
+Testimony NcclQueue::oldest() const {
+  Testimony told;
+  for (std::uint64_t point = reached_.load() + 1; point <= marked_ && told.number == 0; ++point) {
+    told = under_way_[point % kSlots];
+  }
+  told.made = made_;
+  return told;
+}
+
+/// The first to come ends it; all throw what it ended with.
+void NcclQueue::end(Lock& lock, Reason const& reason, TimePoint began) {
+  if (state_.load() == State::running) {
+    state_.store(State::ending);  // from here on nobody is inside the plugin
+    auto const mine = oldest();
+    lock.unlock();
+    carry_out_end(reason, mine);
+    lock.lock();
+    state_.store(State::ended);
+    changed_.notify_all();
+  }
+  changed_.wait(lock, [this] { return state_.load() == State::ended; });
+  host::throw_failure(failed_, config_.generation, began);
+}
+
+void NcclQueue::carry_out_end(Reason const& reason, Testimony const& mine) noexcept {
+  auto const deadline = Clock::now() + config_.abort_deadline;
+  if (comm_ == nullptr) {
+    failed_ = peers_.settle(reason, mine);
+    return;
+  }
+  // The deadline holds while it is found out whose failure it is, too.
+  os::BoundedThread aborting("cxxrun-abort", [&api = api_, comm = comm_] { api.abort(comm); });
+  std::thread patience = os::start_quiet_thread([&] {
+    if (!aborting.join_until(deadline)) {
+      start_me_anew(peers_.here(), config_.abort_deadline);
+    }
+  });
+  failed_ = peers_.settle(reason, mine);
+  patience.join();
+}
+
+void NcclQueue::fail(Reason const& reason) {
+  Lock lock(mutex_);
+  end(lock, reason, Clock::now());
+}
+
+void NcclQueue::close() noexcept {
+  Lock lock(mutex_);
+  if (closed_ || comm_ == nullptr) {
+    return;
+  }
+  closed_ = true;
+  try {
+    if (alive()) {
+      wait_locked(lock, marked_);
+      finalize(lock);
+    }
+  } catch (...) {  // it has ended; who still calls is told so
+  }
+  state_.store(State::ended);
+}
+
+void NcclQueue::finalize(Lock& lock) {
+  auto const until = Clock::now() + config_.abort_deadline;
+  Wait wait;
+  progress_ = wait.began;
+  for (;;) {
+    cxxrun_cuda_status status{};
+    std::int32_t const code = api_.finalize(comm_, &status);
+    if (code == CXXRUN_CUDA_OK) {
+      return;
+    }
+    if (code != CXXRUN_CUDA_IN_PROGRESS || Clock::now() >= until) {
+      status.code = code;
+      end(lock, {Reason::Why::told, {}, {false, {}, 0, "", error_of(status, "the end of NCCL")}}, wait.began);
+    }
+    rest(lock, wait);
+  }
+}
+
+}  // namespace cxxrun::gpu

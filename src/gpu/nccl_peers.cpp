@@ -1,0 +1,110 @@
+#include "src/gpu/nccl_peers.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "src/core/rank_name.hpp"
+
+namespace cxxrun::gpu {
+namespace {
+
+/// NCCL may notice that a connection broke before the host backend learns who died: so long the name is waited for.
+constexpr Millis kBlame{2000};
+/// Ranks whose patience with one call ends this much apart still come to the same hearing.
+constexpr Millis kHearing{5000};
+constexpr Millis kTick{1};
+
+std::vector<std::string> names_of(std::vector<std::string> const& hosts) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    names.push_back(rank_name(static_cast<int>(i), hosts[i]));
+  }
+  return names;
+}
+
+std::string in_seconds(Millis time) {
+  std::string text = std::to_string(static_cast<double>(time.count()) / 1000);
+  auto const last = text.find_last_not_of('0');
+  text.erase(text[last] == '.' ? last : last + 1);
+  return text + " s";
+}
+
+}  // namespace
+
+Peers::Peers(std::unique_ptr<host::Backend> host, int rank, std::vector<std::string> hosts, Millis op_timeout)
+    : host_(std::move(host)), rank_(rank), names_(names_of(hosts)), op_timeout_(op_timeout) {}
+
+bool Peers::run(comm::Call const& call, std::function<bool()> const& alive) {
+  std::lock_guard const lock(mutex_);
+  if (!alive()) {
+    return false;
+  }
+  host_->run(call);
+  return true;
+}
+
+host::Trouble Peers::look() noexcept {
+  std::unique_lock const lock(mutex_, std::try_to_lock);
+  return lock ? host_->trouble() : host::Trouble::none;  // a call under way notices by itself
+}
+
+host::FailureFacts Peers::facts_of(Error const& error) const {
+  host::FailureFacts facts;
+  facts.peer = false;
+  facts.error = error;
+  facts.error.context = here() + ": " + facts.error.context;
+  return facts;
+}
+
+void Peers::await_trouble() {
+  auto const until = Clock::now() + std::min(kBlame, op_timeout_);
+  while (host_->trouble() != host::Trouble::failed && Clock::now() < until) {
+    std::this_thread::sleep_for(kTick);
+  }
+}
+
+host::FailureFacts Peers::settle(Reason const& reason, Testimony const& mine) noexcept try {
+  if (reason.why == Reason::Why::told) {
+    return reason.facts;
+  }
+  auto const own = reason.why == Reason::Why::error ? facts_of(reason.error)
+                                                    : facts_of(fail(Errc::timeout,
+                                                                    "a call on device memory was not "
+                                                                    "done in time"));
+  std::unique_lock const lock(mutex_, std::try_to_lock);
+  if (!lock) {  // the call under way on another thread throws it, and tells the other nodes
+    host_->abort(own);
+    return own;
+  }
+  if (reason.why == Reason::Why::error && world() > 1) {
+    await_trouble();
+    if (host_->trouble() == host::Trouble::none) {
+      host_->abort(own);
+    }
+  }
+  std::vector<Testimony> told(static_cast<std::size_t>(world()));
+  try {
+    host_->run_within(
+        {.kind = comm::Kind::all_gather, .type = DType::u8, .count = sizeof mine, .in = &mine, .out = told.data()},
+        std::min(kHearing, op_timeout_));
+  } catch (...) {
+    return host::facts_of(std::current_exception(), here());
+  }
+  if (reason.why != Reason::Why::late) {
+    return own;
+  }
+  host::FailureFacts facts;
+  facts.peer = false;
+  facts.error = fail(Errc::timeout, verdict(told, names_, in_seconds(op_timeout_)));
+  return facts;
+} catch (...) {
+  return host::facts_of(std::current_exception(), here());
+}
+
+void Peers::leave() noexcept {
+  std::lock_guard const lock(mutex_);
+  host_->leave();
+}
+
+}  // namespace cxxrun::gpu

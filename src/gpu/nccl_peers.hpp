@@ -1,0 +1,63 @@
+// Peers: the host backend beside NCCL, and what it says about whose failure something is. Shell.
+//
+// Threads: any. A call of one thread is not waited for by look() and settle() of another.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/core/time.hpp"
+#include "src/gpu/hearing.hpp"
+#include "src/host/alarm.hpp"
+#include "src/host/backend.hpp"
+
+namespace cxxrun::gpu {
+
+/// Why the communicator of NCCL's is given up.
+struct Reason {
+  enum class Why : std::uint8_t {
+    trouble,  ///< the host backend knows of a peer that is gone
+    error,    ///< CUDA or NCCL said so: `error`
+    late,     ///< nothing, for op_timeout
+    told,     ///< the host backend has thrown it: `facts`
+  };
+  Why why = Why::trouble;
+  Error error{};
+  host::FailureFacts facts{};
+};
+
+class Peers {
+ public:
+  Peers(std::unique_ptr<host::Backend> host, int rank, std::vector<std::string> hosts, Millis op_timeout);
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int world() const { return static_cast<int>(names_.size()); }
+  [[nodiscard]] std::string const& here() const { return names_[static_cast<std::size_t>(rank_)]; }
+  [[nodiscard]] std::vector<std::string> const& names() const { return names_; }
+  [[nodiscard]] host::Backend& host() { return *host_; }
+
+  /// The call on host memory. False, and nothing done, when `alive` says no once its turn has come.
+  [[nodiscard]] bool run(comm::Call const& call, std::function<bool()> const& alive);
+  /// As far as that is known without a call.
+  [[nodiscard]] host::Trouble look() noexcept;
+  /// What this rank fails with: what the others fail with too, wherever one of them knows more than that it is stuck.
+  /// Blocks up to about 7 s.
+  [[nodiscard]] host::FailureFacts settle(Reason const& reason, Testimony const& mine) noexcept;
+  void leave() noexcept;
+
+ private:
+  [[nodiscard]] host::FailureFacts facts_of(Error const& error) const;
+  void await_trouble();
+
+  std::mutex mutex_;  ///< of host_'s calls
+  std::unique_ptr<host::Backend> host_;
+  int rank_;
+  std::vector<std::string> names_;
+  Millis op_timeout_;
+};
+
+}  // namespace cxxrun::gpu

@@ -1,0 +1,373 @@
+#include "src/gpu/nccl_queue.hpp"
+
+#include <algorithm>
+#include <sched.h>
+
+#include "src/host/fault_points.hpp"
+#include "src/os/quiet_thread.hpp"
+
+namespace cxxrun::gpu {
+namespace {
+
+constexpr Millis kTick{1};        ///< between two looks at the peers
+constexpr Millis kStopped{1000};  ///< no scheduler takes that long between two looks
+constexpr int kYields = 100;
+constexpr std::chrono::microseconds kShortest{20};
+constexpr std::chrono::microseconds kLongest{200};
+/// A rank that leaves after its last call: the others may be that much later in seeing theirs done.
+constexpr Millis kLeaving{200};
+
+bool is_error(std::int32_t code) {
+  return code != CXXRUN_CUDA_OK && code != CXXRUN_CUDA_IN_PROGRESS;
+}
+
+cxxrun_cuda_call plugin_call(comm::Call const& call) {
+  return {.kind = static_cast<std::uint8_t>(call.kind),
+          .type = static_cast<std::uint8_t>(call.type),
+          .op = static_cast<std::uint8_t>(call.op),
+          .wire = static_cast<std::uint8_t>(call.wire),
+          .root = call.root,
+          .count = call.count,
+          .scale = call.scale,
+          .in = call.kind == comm::Kind::broadcast ? call.out : call.in,
+          .out = call.out};
+}
+
+}  // namespace
+
+NcclQueue::NcclQueue(NcclConfig const& config, Peers& peers) : config_(config), peers_(peers), api_(*config.api) {}
+
+NcclQueue::~NcclQueue() {
+  close();
+  {
+    std::lock_guard const lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  if (watcher_.joinable()) {
+    watcher_.join();
+  }
+  if (comm_ != nullptr) {
+    api_.comm_free(comm_);
+  }
+}
+
+/// One call of the plugin's. `what` is for messages.
+template <class Body>
+void NcclQueue::call(Lock& lock, char const* what, Body const& body) {
+  if (!alive()) {
+    end(lock, {}, Clock::now());
+  }
+  cxxrun_cuda_status status;
+  status.code = status.detail = 0;
+  status.text[0] = '\0';
+  std::int32_t const code = body(status);
+  if (code == CXXRUN_CUDA_IN_PROGRESS) {
+    settle(lock, what, std::nullopt);
+  } else if (code != CXXRUN_CUDA_OK) {
+    status.code = code;
+    end(lock, {Reason::Why::error, error_of(status, what), {}}, Clock::now());
+  }
+}
+
+/// NCCL takes no other call until it has dealt with the last one.
+void NcclQueue::settle(Lock& lock, char const* what, std::optional<TimePoint> until) {
+  Wait wait;
+  progress_ = marked_ == reached_.load() ? wait.began : progress_;
+  for (;;) {
+    cxxrun_cuda_status status{};
+    std::int32_t const code = api_.poll(comm_, &status);
+    if (code == CXXRUN_CUDA_OK) {
+      return;
+    }
+    if (is_error(code)) {
+      status.code = code;
+      end(lock, {Reason::Why::error, error_of(status, what), {}}, wait.began);
+    }
+    if (until && Clock::now() >= *until) {
+      end(lock,
+          {Reason::Why::error,
+           cxxrun::fail(Errc::timeout,
+                        "NCCL has not connected all ranks in time; NCCL_DEBUG=INFO says whom it waits for, and "
+                        "NCCL_SOCKET_IFNAME chooses the interface"),
+           {}},
+          wait.began);
+    }
+    look(lock, wait);
+    pause(wait);  // nobody else may call NCCL meanwhile
+  }
+}
+
+void NcclQueue::connect(std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> const& id, TimePoint deadline) {
+  {
+    Lock lock(mutex_);
+    cxxrun_cuda_status status{};
+    std::int32_t const code = api_.comm_begin(id.data(), config_.rank, peers_.world(), &comm_, &status);
+    if (is_error(code)) {
+      status.code = code;
+      end(lock, {Reason::Why::error, error_of(status, "NCCL does not start on " + config_.device), {}}, Clock::now());
+    }
+    settle(lock, "connecting the ranks", deadline);
+  }
+  watcher_ = os::start_quiet_thread([this] { watch(); });
+}
+
+std::byte* NcclQueue::allocate(std::size_t bytes) {
+  Lock lock(mutex_);
+  void* memory = nullptr;
+  call(lock, "an arena in device memory (ask for less if there is not enough)",
+       [&](auto& status) { return api_.allocate(comm_, bytes, &memory, &status); });
+  wait_locked(lock, mark_locked(lock, {}));
+  if (arenas_used_ < arenas_.size()) {
+    arenas_[arenas_used_++] = {reinterpret_cast<std::uintptr_t>(memory), bytes};
+  }
+  return static_cast<std::byte*>(memory);
+}
+
+bool NcclQueue::is_device(void const* memory) const {
+  auto const address = reinterpret_cast<std::uintptr_t>(memory);
+  for (std::size_t i = 0; i < arenas_used_; ++i) {
+    if (address - arenas_[i].first < arenas_[i].second) {
+      return true;
+    }
+  }
+  return memory != nullptr && api_.is_device_memory(memory) != 0;
+}
+
+bool NcclQueue::takes(comm::Call const& call) const {
+  return call.kind != comm::Kind::barrier && call.kind != comm::Kind::allocate && call.count > 0 && is_device(call.out);
+}
+
+std::optional<std::string> NcclQueue::refusal(comm::Call const& call) const {
+  if (call.kind == comm::Kind::barrier || call.kind == comm::Kind::allocate || call.count == 0) {
+    return std::nullopt;
+  }
+  bool const out = is_device(call.out);
+  if (call.kind != comm::Kind::broadcast && call.in != call.out && is_device(call.in) != out) {
+    return comm::describe(call) + ": one buffer is device memory and the other the host's; give it two of one kind";
+  }
+  bool const reduces = call.kind == comm::Kind::all_reduce || call.kind == comm::Kind::reduce_scatter;
+  bool const whole = call.type == DType::i32 || call.type == DType::i64 || call.type == DType::u8;
+  if (out && reduces && call.op != ReduceOp::sum && !whole) {
+    return comm::describe(call) + " of device memory: NCCL loses NaNs in it; copy the values to host memory";
+  }
+  return std::nullopt;
+}
+
+std::uint64_t NcclQueue::submit(comm::Call const& call) {
+  host::count_call();
+  host::fault_point(host::FaultPoint::enter);
+  bool const in_place = call.kind == comm::Kind::broadcast || call.in == call.out;
+  if (peers_.world() == 1 && in_place && call.scale == 1.0F) {
+    return 0;  // every result is there already: nothing is launched
+  }
+  Lock lock(mutex_);
+  if (marked_ - reached_.load() >= kSlots) {
+    wait_locked(lock, marked_ + 1 - kSlots);
+  }
+  auto const asked = plugin_call(call);
+  this->call(lock, "a stream", [&](auto& status) { return api_.after(comm_, call.stream.handle, &status); });
+  this->call(lock, "a call", [&](auto& status) { return api_.enqueue(comm_, &asked, &status); });
+  ++made_;
+  host::fault_point(host::FaultPoint::meet);
+  return mark_locked(lock, testimony_of(call, made_, made_));
+}
+
+void NcclQueue::after(Stream stream) {
+  Lock lock(mutex_);
+  call(lock, "a stream", [&](auto& status) { return api_.after(comm_, stream.handle, &status); });
+}
+
+void NcclQueue::multiply(DType type, void* data, std::size_t count, double factor) {
+  Lock lock(mutex_);
+  call(lock, "scaling", [&](auto& status) {
+    return api_.multiply(comm_, static_cast<std::uint8_t>(type), data, count, factor, &status);
+  });
+}
+
+void NcclQueue::add_squares(DType type, void const* data, std::size_t count, double* sum) {
+  Lock lock(mutex_);
+  call(lock, "a norm", [&](auto& status) {
+    return api_.add_squares(comm_, static_cast<std::uint8_t>(type), data, count, sum, &status);
+  });
+}
+
+void NcclQueue::copy(void* to, void const* from, std::size_t bytes) {
+  Lock lock(mutex_);
+  call(lock, "a copy", [&](auto& status) { return api_.copy(comm_, to, from, bytes, &status); });
+}
+
+std::uint64_t NcclQueue::mark() {
+  Lock lock(mutex_);
+  if (marked_ - reached_.load() >= kSlots) {
+    wait_locked(lock, marked_ + 1 - kSlots);
+  }
+  return mark_locked(lock, {});
+}
+
+std::uint64_t NcclQueue::mark_locked(Lock& lock, Testimony const& what) {
+  std::uint64_t point = 0;
+  call(lock, "an event", [&](auto& status) { return api_.mark(comm_, &point, &status); });
+  if (marked_ == 0) {
+    base_ = point;
+  }
+  if (marked_ == reached_.load()) {
+    progress_ = Clock::now();
+  }
+  marked_ = point - base_ + 1;
+  under_way_[marked_ % kSlots] = what;
+  if (asleep_) {
+    asleep_ = false;
+    wake_.notify_one();
+  }
+  return marked_;
+}
+
+bool NcclQueue::done(std::uint64_t point) noexcept {
+  if (point <= reached_.load(std::memory_order_acquire) || state_.load() == State::ended) {
+    return true;
+  }
+  Lock lock(mutex_, std::try_to_lock);
+  if (!lock || !alive()) {
+    return false;
+  }
+  cxxrun_cuda_status status;
+  static_cast<void>(advance(status));  // an error is for who waits, or for the watching thread
+  return point <= reached_.load();
+}
+
+void NcclQueue::wait(std::uint64_t point) {
+  if (point <= reached_.load(std::memory_order_acquire)) {
+    return;
+  }
+  Lock lock(mutex_);
+  wait_locked(lock, point);
+}
+
+void NcclQueue::wait_on(std::uint64_t point, Stream stream) {
+  if (point <= reached_.load(std::memory_order_acquire)) {
+    return;
+  }
+  Lock lock(mutex_);
+  call(lock, "a stream", [&](auto& status) { return api_.wait_on(comm_, base_ + point - 1, stream.handle, &status); });
+}
+
+/// Looks how far the device has come. What the plugin says of the first point that is not reached.
+std::int32_t NcclQueue::advance(cxxrun_cuda_status& status) {
+  for (std::uint64_t reached = reached_.load(); reached < marked_; ++reached) {
+    status.text[0] = '\0';
+    if (std::int32_t const code = api_.reached(comm_, base_ + reached, &status); code != CXXRUN_CUDA_OK) {
+      return code;
+    }
+    progress_ = Clock::now();
+    reached_.store(reached + 1, std::memory_order_release);
+  }
+  return CXXRUN_CUDA_OK;
+}
+
+void NcclQueue::advance_or_end(Lock& lock, TimePoint began) {
+  cxxrun_cuda_status status;
+  if (std::int32_t const code = advance(status); is_error(code)) {
+    status.code = code;
+    end(lock, {Reason::Why::error, error_of(status, "a call on device memory"), {}}, began);
+  }
+}
+
+void NcclQueue::wait_locked(Lock& lock, std::uint64_t point) {
+  Wait wait;
+  ++waiting_;
+  struct Counted {
+    int& waiting;
+    ~Counted() { --waiting; }
+  } const counted{waiting_};
+  for (;;) {
+    if (alive()) {
+      advance_or_end(lock, wait.began);
+    }
+    if (point <= reached_.load()) {
+      return;
+    }
+    look(lock, wait);
+    rest(lock, wait);
+  }
+}
+
+/// At the peers, at NCCL and at the clock, every millisecond.
+void NcclQueue::look(Lock& lock, Wait& wait) {
+  if (!alive()) {
+    end(lock, {}, wait.began);
+  }
+  auto const now = Clock::now();
+  if (now - wait.looked < kTick) {
+    return;
+  }
+  if (wait.looked != TimePoint{} && now - wait.looked > kStopped) {
+    progress_ += now - wait.looked;  // this process was stopped, and the others perhaps with it
+  }
+  wait.looked = now;
+  cxxrun_cuda_status status{};
+  std::int32_t const code = api_.poll(comm_, &status);
+  if (is_error(code)) {
+    status.code = code;
+    end(lock, {Reason::Why::error, error_of(status, "a call on device memory"), {}}, wait.began);
+  }
+  auto const trouble = peers_.look();
+  if (trouble == host::Trouble::left && wait.left == TimePoint{}) {
+    wait.left = now;
+  }
+  bool const left = trouble == host::Trouble::left && now - std::max(wait.left, progress_) > kLeaving;
+  if (trouble == host::Trouble::failed || left) {
+    end(lock, {Reason::Why::trouble, {}, {}}, wait.began);
+  }
+  if (now - progress_ >= config_.op_timeout) {
+    end(lock, {Reason::Why::late, {}, {}}, wait.began);
+  }
+}
+
+void NcclQueue::pause(Wait& wait) {
+  if (++wait.rounds <= kYields) {
+    sched_yield();
+  } else {
+    std::this_thread::sleep_for(std::min(kLongest, kShortest * (wait.rounds - kYields)));
+  }
+}
+
+void NcclQueue::rest(Lock& lock, Wait& wait) {
+  lock.unlock();
+  pause(wait);
+  lock.lock();
+}
+
+/// For who is blocked elsewhere: in cudaStreamSynchronize, or in another library.
+void NcclQueue::watch() noexcept {
+  constexpr int kLinger = 50;  // ticks: between two steps it is not worth going to sleep
+  Lock lock(mutex_);
+  int idle = 0;
+  Wait wait;
+  while (!stop_) {
+    bool const under_way = alive() && marked_ > reached_.load();
+    idle = under_way ? 0 : idle + 1;
+    if (idle > kLinger) {
+      asleep_ = true;
+      wake_.wait(lock, [this] { return stop_ || !asleep_; });
+      wait = {};
+      idle = 0;
+      continue;
+    }
+    if (under_way && waiting_ == 0) {
+      try {
+        advance_or_end(lock, wait.began);
+        if (marked_ > reached_.load()) {
+          look(lock, wait);
+        }
+      } catch (...) {
+        continue;  // who calls next throws it
+      }
+    } else {
+      wait = {};
+    }
+    wake_.wait_for(lock, kTick, [this] { return stop_; });
+  }
+}
+
+}  // namespace cxxrun::gpu

@@ -1,0 +1,108 @@
+// NcclQueue: one communicator of NCCL's with its stream: what is queued there, how far it has come, and its end. Shell.
+//
+// NCCL allows one thread at a time, and wants to be asked (poll) before the next call where a call returns "in
+// progress": one lock around every call of the plugin's does both. Nobody blocks while holding it, except until NCCL
+// has taken a call.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "src/gpu/choice.hpp"
+#include "src/gpu/nccl_backend.hpp"
+#include "src/gpu/nccl_peers.hpp"
+#include "src/host/device_queue.hpp"
+
+namespace cxxrun::gpu {
+
+class NcclQueue final : public host::DeviceQueue {
+ public:
+  NcclQueue(NcclConfig const& config, Peers& peers);
+  ~NcclQueue() override;
+  NcclQueue(NcclQueue const&) = delete;
+  NcclQueue& operator=(NcclQueue const&) = delete;
+
+  /// Blocks until NCCL is connected. Throws Failure and PeerFailure, as everything here.
+  void connect(std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> const& id, TimePoint deadline);
+  /// Blocks until the memory is there and zero.
+  [[nodiscard]] std::byte* allocate(std::size_t bytes);
+  /// Waits for what is queued, then ends NCCL in good order; in any other order if that takes long.
+  void close() noexcept;
+
+  [[nodiscard]] bool alive() const { return state_.load() == State::running; }
+  /// Ends NCCL for that reason, unless it has ended, and throws what it ended with.
+  [[noreturn]] void fail(Reason const& reason);
+
+  [[nodiscard]] bool is_device(void const* memory) const override;
+  [[nodiscard]] bool takes(comm::Call const& call) const override;
+  [[nodiscard]] std::optional<std::string> refusal(comm::Call const& call) const override;
+  [[nodiscard]] std::uint64_t submit(comm::Call const& call) override;
+  void after(Stream stream) override;
+  void multiply(DType type, void* data, std::size_t count, double factor) override;
+  void add_squares(DType type, void const* data, std::size_t count, double* sum) override;
+  void copy(void* to, void const* from, std::size_t bytes) override;
+  [[nodiscard]] std::uint64_t mark() override;
+  [[nodiscard]] bool done(std::uint64_t point) noexcept override;
+  void wait(std::uint64_t point) override;
+  void wait_on(std::uint64_t point, Stream stream) override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  enum class State : std::uint8_t { running, ending, ended };
+  /// Points under way at most.
+  static constexpr std::uint64_t kSlots = 256;
+  /// Of one thread that waits.
+  struct Wait {
+    TimePoint began = Clock::now();
+    TimePoint looked{};
+    TimePoint left{};  ///< since when a peer is known to have left; epoch: none has
+    int rounds = 0;
+  };
+
+  template <class Body>
+  void call(Lock& lock, char const* what, Body const& body);
+  void settle(Lock& lock, char const* what, std::optional<TimePoint> until);
+  [[nodiscard]] std::uint64_t mark_locked(Lock& lock, Testimony const& what);
+  void wait_locked(Lock& lock, std::uint64_t point);
+  [[nodiscard]] std::int32_t advance(cxxrun_cuda_status& status);
+  void advance_or_end(Lock& lock, TimePoint began);
+  void look(Lock& lock, Wait& wait);
+  static void pause(Wait& wait);
+  static void rest(Lock& lock, Wait& wait);
+  [[noreturn]] void end(Lock& lock, Reason const& reason, TimePoint began);
+  void carry_out_end(Reason const& reason, Testimony const& mine) noexcept;
+  [[nodiscard]] Testimony oldest() const;
+  void finalize(Lock& lock);
+  void watch() noexcept;
+
+  NcclConfig const& config_;
+  Peers& peers_;
+  cxxrun_cuda_api const& api_;
+  cxxrun_cuda_comm* comm_ = nullptr;
+  std::array<std::pair<std::uintptr_t, std::size_t>, 64> arenas_{};  ///< begin and size; more are asked for by pointer
+  std::size_t arenas_used_ = 0;
+
+  std::mutex mutex_;
+  std::atomic<State> state_{State::running};
+  std::condition_variable changed_;  ///< state_ is ended
+  host::FailureFacts failed_;
+  std::uint64_t base_ = 0;    ///< the plugin's number of the first point
+  std::uint64_t marked_ = 0;  ///< the last point
+  std::atomic<std::uint64_t> reached_{0};
+  TimePoint progress_{};    ///< since when the oldest point under way has had its turn
+  std::uint64_t made_ = 0;  ///< calls
+  std::array<Testimony, kSlots> under_way_{};
+  int waiting_ = 0;  ///< threads that look at the peers themselves
+  bool closed_ = false;
+
+  std::condition_variable wake_;  ///< of the watching thread
+  bool asleep_ = false;
+  bool stop_ = false;
+  std::thread watcher_;
+};
+
+}  // namespace cxxrun::gpu
