@@ -200,6 +200,9 @@ void search(Turn& turn, std::string how, bool fin) {
   search.fin = fin;
   search.how = std::move(how);
   search.lost = where_leader(state);
+  // Lost by its own agent, the coordinator inside may still be a candidate: it ends when this agent promises to another.
+  auto const main = state.links.find(state.main);
+  search.standing = main != state.links.end() && main->second.own;
   hang_up_all(turn);
   state.search = std::move(search);
   begin_round(turn, turn.policy.spacing + (silent ? turn.policy.lease.beat : Millis{0}));
