@@ -316,11 +316,11 @@ bool search_on(Turn& turn) {
   if (!state.search) {
     return true;
   }
-  take_turns(turn);
   Search& search = *state.search;
   if (state.decided.rank && turn.now >= search.over) {
     return false;
   }
+  take_turns(turn);
   if (turn.now < search.until) {
     return true;
   }
