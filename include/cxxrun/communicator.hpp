@@ -11,7 +11,9 @@
 //
 // Inside a node ranks share memory, between nodes they use TCP; buffers from an arena() are used where they are,
 // others are copied piecewise through shared memory. `in` and `out` may be the same buffer; otherwise they must not
-// overlap. All pointers are to host memory and need the alignment of their type.
+// overlap. Pointers need the alignment of their type. Those of one call are all to host memory, or with NCCL all to
+// device memory, on every rank alike; arena() is then the device's. What NCCL compares and what it does not:
+// docs/nccl_backend.md. A blocking call on device memory begins behind the default stream's work.
 //
 // Blocking: every call blocks until it is done on this rank, at most op_timeout from when its turn comes (calls made
 // before are done first), and with several nodes about 2 s longer, in which the nodes find out whose failure it is.
@@ -51,7 +53,8 @@ enum class Backend : std::uint8_t { automatic, nccl, host };
 
 namespace client {
 class Engine;
-}
+struct Access;
+}  // namespace client
 
 /// A collective in the background: a number in the Communicator's queue, so making one allocates nothing. Movable;
 /// destroying it does not wait. Any thread may ask; distinct Works may be asked at once.
@@ -71,6 +74,7 @@ class Work {
 
  private:
   friend class Communicator;
+  friend struct client::Access;
   Work(std::shared_ptr<client::Engine> engine, std::uint64_t ticket);
   std::shared_ptr<client::Engine> engine_;
   std::uint64_t ticket_ = 0;
@@ -131,7 +135,8 @@ class Communicator {
   /// Of this generation: after rebuild() not what is in the environment of the process.
   [[nodiscard]] WorkerEnv const& env() const;
   [[nodiscard]] std::string const& host(int rank) const;
-  /// One line for a log: "rank 3 of 8 on node2: host backend, 2 nodes, 4 ranks share memory here".
+  /// One line for a log: "rank 3 of 8 on node2: host backend, 2 nodes, 4 ranks share memory here", or with NCCL
+  /// "…: NCCL 2.28.9 on NVIDIA H200 (GPU-…); for host memory: host backend, …".
   [[nodiscard]] std::string describe() const;
 
   /// out[i] = op over all ranks of in[i]; `count` elements in each buffer.
@@ -172,11 +177,12 @@ class Communicator {
     return all;
   }
 
-  /// Shared memory for buffers, `bytes` on every rank of the node; every rank calls it with the same size.
-  /// Failure: io (no memory). Released with the last of the Arena and the Communicator.
+  /// Shared memory for buffers, `bytes` on every rank of the node; every rank calls it with the same size. With NCCL it
+  /// is device memory, registered for its fastest paths. Failure: io (no memory). Released with the last of the Arena and the Communicator.
   [[nodiscard]] Arena arena(std::size_t bytes);
 
  private:
+  friend struct client::Access;
   struct Impl;
   explicit Communicator(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;

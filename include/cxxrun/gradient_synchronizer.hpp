@@ -13,6 +13,10 @@
 // gradients became ready decides the layout, and the views move: take gradient(i) again in every step. (Once, this
 // takes as much memory again as the gradients have.)
 //
+// With NCCL gradients are in device memory. mark_ready(i, stream) says that what `stream` holds by now completes the
+// gradient, and the all-reduce is queued behind it; wait(stream) lets the stream go on behind all of them, and the host
+// goes on at once. docs/gradient_synchronizer.md has what a device changes.
+//
 // A step ends with wait(). Between the first mark_ready and wait() make no other calls on the Communicator.
 //
 // Threads: mark_ready() from any thread, for different gradients at once, without a lock in the way; everything else
@@ -58,7 +62,7 @@ struct SyncStats {
     std::size_t bytes = 0;
     std::chrono::nanoseconds ready{};     ///< its last gradient was marked
     std::chrono::nanoseconds launched{};  ///< its all-reduce was queued: not before that of the bucket in front
-    std::chrono::nanoseconds done{};      ///< seen to be done: at a later launch, or in wait()
+    std::chrono::nanoseconds done{};      ///< seen to be done: at a later launch, or in wait(); wait(stream) sees no more
   };
   std::vector<Bucket> buckets;         ///< in launch order
   std::chrono::nanoseconds exposed{};  ///< how long wait() blocked: what was not hidden behind backward
@@ -92,7 +96,8 @@ class GradientSynchronizer {
   GradientSynchronizer& operator=(GradientSynchronizer&&) = delete;
 
   [[nodiscard]] std::size_t size() const;                ///< number of parameters
-  [[nodiscard]] void* gradient_data(std::size_t index);  ///< aligned to Arena::kAlignment; valid until wait() returns
+  /// Aligned to Arena::kAlignment; valid until wait() returns. With NCCL device memory, as in gradient().
+  [[nodiscard]] void* gradient_data(std::size_t index);
   /// Failure (usage) when T is not the parameter's type.
   template <class T>
   [[nodiscard]] std::span<T> gradient(std::size_t index) {
@@ -100,13 +105,20 @@ class GradientSynchronizer {
   }
   [[nodiscard]] std::size_t count(std::size_t index) const;
 
-  /// The gradient is complete on this rank. Once per gradient and step; inside no_sync() it starts nothing.
-  void mark_ready(std::size_t index);
+  /// The gradient is complete on this rank; on a device: when `stream` has come to where it is now. Once per gradient
+  /// and step; inside no_sync() it starts nothing.
+  void mark_ready(std::size_t index, Stream stream = {});
 
   /// Blocks until every bucket has been reduced, then ends the step; inside no_sync() it returns at once. Gradients
   /// hold the result until they are written again; their owner zeroes or overwrites them. All mark_ready() calls of the
   /// step have returned before.
   void wait();
+  /// On a device: what is queued on `stream` from now on comes after the step's results, and the host does not wait. A
+  /// Failure about marks is then thrown by the next wait() or wait(stream), gradient_norm() or broadcast(), on all
+  /// ranks; a PeerFailure by whatever call finds it. The host does wait, at the latest until the step's results are
+  /// there, in the first step that lays buckets out anew, with set_weight(), with find_unused, and where this rank made
+  /// a mistake. Without a device like wait().
+  void wait(Stream stream);
 
   /// For batches of different sizes: gradients are means over this rank's `samples` of the step, and the result is
   /// the mean over all samples of all ranks. Set it before the step's first mark_ready; it holds for that step.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "src/client/access.hpp"
 #include "src/client/engine.hpp"
 #include "src/client/generations.hpp"
 #include "src/client/local_facts.hpp"
@@ -213,6 +214,14 @@ Work Communicator::start_all_reduce(void const* in, void* out, std::size_t count
                         .stream = stream};
   impl_->check(call);
   return {impl_->engine, impl_->engine->submit(call)};
+}
+
+host::DeviceQueue* client::Access::device(Communicator& comm) {
+  return comm.impl_->engine->device();
+}
+Work client::Access::start(Communicator& comm, comm::Call const& call) {
+  comm.impl_->check(call);
+  return {comm.impl_->engine, comm.impl_->engine->submit(call)};
 }
 
 Arena Communicator::arena(std::size_t bytes) {

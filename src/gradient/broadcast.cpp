@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/client/access.hpp"
 #include "src/gradient/agreement.hpp"
 #include "src/gradient/compare.hpp"
 
@@ -62,18 +63,34 @@ class Parcel {
 }  // namespace
 
 void broadcast_tensors(Communicator& comm, std::span<Tensor const> tensors, int root) {
-  require_same(comm, items_of(tensors, root), "every rank must broadcast the same tensors from the same root");
+  auto const* const device = client::Access::device(comm);
+  auto const on_device = [&](Tensor const& tensor) {
+    return device != nullptr && tensor.count > 0 && device->is_device(tensor.data);
+  };
+  auto items = items_of(tensors, root);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    items[items.size() - tensors.size() + i] += on_device(tensors[i]) ? " on the device" : "";
+  }
+  require_same(comm, items, "every rank must broadcast the same tensors from the same root");
   if (root < 0 || root >= comm.world_size()) {
     throw Failure(fail(Errc::usage, name_of_rank(comm, comm.rank()) + ": broadcast from rank " + std::to_string(root) +
                                         ": the ranks are 0 to " + std::to_string(comm.world_size() - 1)));
   }
   std::size_t small = 0;
   for (auto const& tensor : tensors) {
-    small += bytes_of(tensor) < kLarge ? bytes_of(tensor) : 0;
+    small += bytes_of(tensor) < kLarge && !on_device(tensor) ? bytes_of(tensor) : 0;
   }
   Parcel parcel(comm, root, std::min(small, kParcel));
+  Work queued;  // the last one of the device's, which come in order
   for (auto const& tensor : tensors) {
-    if (bytes_of(tensor) < kLarge) {
+    if (on_device(tensor)) {
+      queued = client::Access::start(comm, {.kind = comm::Kind::broadcast,
+                                            .type = tensor.type,
+                                            .root = root,
+                                            .count = tensor.count,
+                                            .in = tensor.data,
+                                            .out = tensor.data});
+    } else if (bytes_of(tensor) < kLarge) {
       parcel.add(tensor);
     } else {
       comm.broadcast(tensor.data, tensor.count, tensor.type, root);
@@ -82,6 +99,7 @@ void broadcast_tensors(Communicator& comm, std::span<Tensor const> tensors, int 
   if (small > 0) {
     parcel.send();
   }
+  queued.wait();
 }
 
 }  // namespace cxxrun::gradient

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "src/gradient/agreement.hpp"
-#include "src/gradient/elements.hpp"
 #include "src/gradient/synchronizer_impl.hpp"
 
 namespace cxxrun {
@@ -13,6 +12,12 @@ using namespace cxxrun::gradient;  // NOLINT(google-build-using-namespace): the 
 namespace {
 
 constexpr std::size_t kMostNames = 3;
+
+/// No stream has this handle.
+void* no_stream() {
+  static char const nothing = 0;
+  return const_cast<char*>(&nothing);
+}
 
 std::int64_t nanoseconds(TimePoint time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
@@ -28,6 +33,9 @@ struct Report {
 
 void GradientSynchronizer::Impl::begin_step() {
   tracker.begin_step();
+  for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
+    streams[b].store(no_stream(), std::memory_order_relaxed);
+  }
   known_done = 0;
   started.store(0, std::memory_order_relaxed);
   twice.store(kNobody, std::memory_order_relaxed);
@@ -41,7 +49,7 @@ void GradientSynchronizer::Impl::start_clock() {
   started.compare_exchange_strong(none, nanoseconds(Clock::now()), std::memory_order_relaxed);
 }
 
-void GradientSynchronizer::Impl::mark_ready(std::size_t index) {
+void GradientSynchronizer::Impl::mark_ready(std::size_t index, Stream stream) {
   static_cast<void>(parameter(index));
   if (no_sync.load(std::memory_order_relaxed) > 0) {
     if (options.find_unused) {
@@ -56,18 +64,41 @@ void GradientSynchronizer::Impl::mark_ready(std::size_t index) {
     twice.store(static_cast<std::uint32_t>(index), std::memory_order_relaxed);
     return;
   }
-  finish_gradient(index);
+  finish_gradient(index, stream);
   if (tracker.complete(index)) {
     times[layout.places[index].bucket].ready = Clock::now();
     tracker.launch_ready([this](std::size_t bucket) { launch(bucket); });
   }
 }
 
-/// Puts the weight in: before the bucket is launched, and while the gradient is still in this CPU's cache.
-void GradientSynchronizer::Impl::finish_gradient(std::size_t index) {
-  if (weight && *weight != 1 && !alone) {
-    auto const& place = layout.places[index];
-    multiply(parameters[index].type, memory + place.offset, parameters[index].count, *weight);
+/// What has to be done before the bucket is launched.
+void GradientSynchronizer::Impl::finish_gradient(std::size_t index, Stream stream) noexcept {
+  if (alone) {
+    return;
+  }
+  try {
+    if (weight && *weight != 1) {
+      weigh(index, stream);
+    }
+    if (memory.on_device()) {
+      keep_stream(index, stream);
+    }
+  } catch (...) {  // the device has failed: wait() throws it
+  }
+}
+
+/// While the gradient is still in this CPU's cache.
+void GradientSynchronizer::Impl::weigh(std::size_t index, Stream stream) {
+  memory.after(stream);
+  memory.multiply(piece(index), *weight);
+}
+
+/// The all-reduce is queued behind one stream, which as a rule is that of all gradients; others are waited for here.
+void GradientSynchronizer::Impl::keep_stream(std::size_t index, Stream stream) {
+  void* seen = no_stream();
+  auto& first = streams[layout.places[index].bucket];
+  if (!first.compare_exchange_strong(seen, stream.handle) && seen != stream.handle) {
+    memory.after(stream);
   }
 }
 
@@ -85,8 +116,11 @@ void GradientSynchronizer::Impl::launch(std::size_t bucket) noexcept {
     auto const& [type, offset, bytes, slots, gradients] = layout.buckets[bucket];
     auto const elements = elements_of(layout.buckets[bucket]);
     if (!alone && elements > 0) {
-      auto* const data = memory + offset;
-      works[bucket] = comm.start_all_reduce(data, data, elements, type, ReduceOp::sum, options.wire, call_scale);
+      auto* const data = memory.at(offset);
+      void* const seen = streams[bucket].load(std::memory_order_relaxed);
+      Stream const stream = seen == no_stream() ? last_stream : Stream{seen};
+      works[bucket] =
+          comm.start_all_reduce(data, data, elements, type, ReduceOp::sum, options.wire, call_scale, stream);
     }
     for (; known_done < bucket && works[known_done].done(); ++known_done) {
       note_done(known_done, now);
@@ -106,6 +140,9 @@ void GradientSynchronizer::Impl::write_control() {
   for (std::size_t i = 0; i < touched.size(); ++i) {
     slots.write_used(i, tracker.marked(i) || touched[i] != 0);
   }
+  if (memory.on_device() && !alone) {
+    memory.put(control_offset(layout), control_out.data(), control_bytes());
+  }
 }
 
 std::string GradientSynchronizer::Impl::twice_text() const {
@@ -114,7 +151,7 @@ std::string GradientSynchronizer::Impl::twice_text() const {
 }
 
 /// What has not been marked counts as zero, or is an error.
-void GradientSynchronizer::Impl::note_missing() {
+void GradientSynchronizer::Impl::note_missing(Stream stream) {
   std::array<std::uint32_t, kMostNames> names{};
   std::size_t missing = 0;
   bool const allowed = options.find_unused || (weight && *weight == 0);
@@ -128,9 +165,11 @@ void GradientSynchronizer::Impl::note_missing() {
       }
       ++missing;
     } else if (!touched.empty() && touched[i] != 0) {
-      finish_gradient(i);
+      finish_gradient(i, stream);
     } else {
-      multiply(parameters[i].type, memory + layout.places[i].offset, parameters[i].count, 0);
+      memory.after(stream);
+      memory.multiply(piece(i), 0);
+      results_late = memory.on_device();
     }
     if (tracker.complete(i)) {
       times[layout.places[i].bucket].ready = Clock::now();
@@ -144,7 +183,7 @@ void GradientSynchronizer::Impl::note_missing() {
   }
 }
 
-void GradientSynchronizer::Impl::wait() {
+void GradientSynchronizer::Impl::wait(std::optional<Stream> stream) {
   if (no_sync.load(std::memory_order_relaxed) > 0) {
     return;
   }
@@ -152,16 +191,32 @@ void GradientSynchronizer::Impl::wait() {
     std::rethrow_exception(failed);
   }
   try {
-    wait_for_buckets();
-    auto const total = control().total(static_cast<double>(call_scale));
-    require_success(total);
-    apply_weights(total);
-    for (std::size_t i = 0; i < touched.size(); ++i) {
-      used[i] = control().used(i) ? 1 : 0;
+    auto const began = Clock::now();
+    launch_rest(stream.value_or(Stream{}));
+    judge_step_before();
+    fetch_totals();
+    bool const go_on = stream && may_go_on();
+    if (go_on) {
+      before = results;
+    } else {
+      wait_for_buckets();
+    }
+    stats.exposed = Clock::now() - began;
+    keep_stats();
+    if (!go_on) {
+      auto const total = totals().total(static_cast<double>(call_scale));
+      require_success(total, stats.steps + 1, weight.has_value(), error_told);
+      apply_weights(total);
+      for (std::size_t i = 0; i < touched.size(); ++i) {
+        used[i] = totals().used(i) ? 1 : 0;
+      }
     }
     ++stats.steps;
     if (std::exchange(rebuild_due, false)) {
       rebuild();
+    }
+    if (memory.on_device() && stream) {
+      memory.device().wait_on(results, *stream);
     }
     begin_step();
   } catch (...) {
@@ -170,28 +225,64 @@ void GradientSynchronizer::Impl::wait() {
   }
 }
 
-/// Launches what is left, waits for everything, takes the times.
-void GradientSynchronizer::Impl::wait_for_buckets() {
-  auto const began = Clock::now();
+void GradientSynchronizer::Impl::launch_rest(Stream stream) {
   if (started.load(std::memory_order_relaxed) == 0) {
     start_clock();
   }
+  last_stream = stream;
   if (!tracker.all_launched()) {
-    note_missing();
+    note_missing(stream);
     tracker.launch_ready([this](std::size_t bucket) { launch(bucket); });
   }
   if (launch_error) {
     std::rethrow_exception(launch_error);
   }
+}
+
+/// Of a device: queues what the step ends with.
+void GradientSynchronizer::Impl::fetch_totals() {
+  if (memory.on_device() && !alone) {
+    results = memory.get(control_in.data(), control_offset(layout), control_bytes());
+  } else if (std::exchange(results_late, false)) {
+    results = memory.device().mark();
+  }
+}
+
+/// Whether the host can do without the totals for now. What this rank told the others then is that all is well.
+bool GradientSynchronizer::Impl::may_go_on() const {
+  return memory.on_device() && !alone && !weight && !options.find_unused && !rebuild_due && !error_told &&
+         twice.load(std::memory_order_relaxed) == kNobody;
+}
+
+void GradientSynchronizer::Impl::wait_for_buckets() {
   for (; known_done < works.size(); ++known_done) {
     works[known_done].wait();
     note_done(known_done, Clock::now());
   }
-  stats.exposed = Clock::now() - began;
-  keep_stats();
+  if (memory.on_device()) {
+    memory.device().wait(results);
+  }
+}
+
+/// The verdict that wait(stream) did not wait for.
+void GradientSynchronizer::Impl::judge_step_before() {
+  if (!before) {
+    return;
+  }
+  memory.device().wait(*before);
+  before.reset();
+  try {
+    require_success(totals().total(static_cast<double>(call_scale)), stats.steps, false, false);
+  } catch (...) {
+    failed = std::current_exception();
+    throw;
+  }
 }
 
 void GradientSynchronizer::Impl::keep_stats() {
+  for (; known_done < works.size(); ++known_done) {
+    note_done(known_done, Clock::now());
+  }
   stats.buckets.resize(times.size());  // room was made with the layout
   TimePoint const start{std::chrono::nanoseconds(started.load(std::memory_order_relaxed))};
   for (std::size_t b = 0; b < times.size(); ++b) {
@@ -205,12 +296,13 @@ void GradientSynchronizer::Impl::keep_stats() {
 }
 
 /// The same verdict on every rank: from totals, and if those say so from all ranks' reports.
-void GradientSynchronizer::Impl::require_success(Control const& total) {
+void GradientSynchronizer::Impl::require_success(Control const& total, std::uint64_t step, bool weighted, bool told) {
+  auto const in_step = [step] { return " in step " + std::to_string(step); };
   bool const mixed = total.weighted != 0 && total.weighted != comm.world_size();
   if (total.errors != 0 || mixed) {
     Report mine;
-    mine.weighted = weight.has_value();
-    if (error_told) {
+    mine.weighted = weighted;
+    if (told) {
       error.copy(mine.error.data(), mine.error.size() - 1);
     }
     auto const reports = comm.all_gather_value(mine);
@@ -222,14 +314,14 @@ void GradientSynchronizer::Impl::require_success(Control const& total) {
     auto const other = std::find_if(reports.begin(), reports.end(),
                                     [&](auto const& report) { return report.weighted != reports[0].weighted; });
     auto const rank = static_cast<int>(other - reports.begin());
-    throw Failure(fail(Errc::usage, name_of_rank(comm, reports[0].weighted ? rank : 0) + " gave no weight" +
-                                        step_text() + " and " + name_of_rank(comm, reports[0].weighted ? 0 : rank) +
+    throw Failure(fail(Errc::usage, name_of_rank(comm, reports[0].weighted ? rank : 0) + " gave no weight" + in_step() +
+                                        " and " + name_of_rank(comm, reports[0].weighted ? 0 : rank) +
                                         " did: call set_weight() on all ranks or on none"));
   }
   if (total.weighted != 0 && !(total.weight > 0)) {
-    throw Failure(fail(Errc::usage, "the weights of all ranks are 0" + step_text() + ": some rank must have samples"));
+    throw Failure(fail(Errc::usage, "the weights of all ranks are 0" + in_step() + ": some rank must have samples"));
   }
-  if (twice.load(std::memory_order_relaxed) != kNobody) {
+  if (step > stats.steps && twice.load(std::memory_order_relaxed) != kNobody) {
     throw Failure(fail(Errc::usage, twice_text()));  // too late to tell the others: they notice that this rank is gone
   }
 }
@@ -240,7 +332,11 @@ void GradientSynchronizer::Impl::apply_weights(Control const& total) {
   } else if (total.weighted != 0 && !alone) {
     double const factor = 1.0 / (total.weight * static_cast<double>(call_scale));
     for (auto const& [type, offset, bytes, slots, gradients] : layout.buckets) {
-      multiply(type, memory + offset, bytes / size_of(type), factor);
+      memory.multiply({type, offset, bytes / size_of(type)}, factor);
+    }
+    if (memory.on_device()) {
+      results = memory.device().mark();
+      memory.device().wait(results);
     }
   }
 }

@@ -1,13 +1,12 @@
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "cxxrun/gradient_synchronizer.hpp"
+#include "src/client/access.hpp"
 #include "src/comm/node_map.hpp"
 #include "src/gradient/agreement.hpp"
 #include "src/gradient/broadcast.hpp"
-#include "src/gradient/elements.hpp"
 #include "src/gradient/synchronizer_impl.hpp"
 
 namespace cxxrun {
@@ -37,9 +36,13 @@ GradientSynchronizer::Impl::Impl(Communicator& communicator, std::vector<Paramet
     touched.resize(parameters.size());
   }
   used.assign(parameters.size(), 1);
-  memory_bytes = arena_bytes(parameters, control_needs);
-  arena = comm.arena(memory_bytes);
-  memory = arena.allocate_bytes(memory_bytes).data();
+  auto* const device = client::Access::device(comm);
+  auto const bytes = arena_bytes(parameters, control_needs);
+  auto const whole = bytes + (device != nullptr ? Memory::kScratch : 0);
+  arena = comm.arena(whole);
+  memory = {arena.allocate_bytes(whole).data(), bytes, device};
+  control_out.resize(control_needs.slots * sizeof(double));
+  control_in.resize(control_out.size());
   use_layout(make_layout(parameters, order, {options.first_bucket_bytes, options.bucket_bytes}, control_needs));
   tracker.record(rebuild_due);
   begin_step();
@@ -67,6 +70,7 @@ void GradientSynchronizer::Impl::use_layout(Layout next) {
   tracker.use(layout);
   works = std::vector<Work>(layout.buckets.size());
   times.resize(layout.buckets.size());
+  streams = std::make_unique<std::atomic<void*>[]>(layout.buckets.size());
   stats.buckets.reserve(layout.buckets.size());
 }
 
@@ -79,13 +83,7 @@ void GradientSynchronizer::Impl::rebuild() {
   if (next == layout) {
     return;
   }
-  std::vector<std::byte> const before(memory, memory + memory_bytes);
-  std::memset(memory, 0, memory_bytes);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    if (layout.places[i].bytes > 0) {
-      std::memcpy(memory + next.places[i].offset, before.data() + layout.places[i].offset, layout.places[i].bytes);
-    }
-  }
+  memory.rearrange(layout, next);
   use_layout(std::move(next));
 }
 
@@ -100,12 +98,15 @@ void GradientSynchronizer::Impl::set_weight(double samples) {
 
 double GradientSynchronizer::Impl::norm() {
   require_between_steps("gradient_norm()");
-  double sum = 0;
+  judge_step_before();
+  std::vector<Piece> pieces;
   for (auto const& [type, offset, bytes, slots, gradients] : layout.buckets) {
     auto const size = size_of(type);
     auto const mine = comm::part_of(bytes / size, comm.rank(), comm.world_size(), Arena::kAlignment / size);
-    sum += sum_of_squares(type, memory + offset + mine.first * size, mine.count);
+    pieces.push_back({type, offset + mine.first * size, mine.count});
   }
+  memory.after({});
+  double sum = memory.sum_of_squares(pieces);
   if (!alone) {
     comm.all_reduce(std::span(&sum, 1));
   }
@@ -129,7 +130,7 @@ std::size_t GradientSynchronizer::size() const {
 }
 void* GradientSynchronizer::gradient_data(std::size_t index) {
   static_cast<void>(impl_->parameter(index));
-  return impl_->memory + impl_->layout.places[index].offset;
+  return impl_->memory.at(impl_->layout.places[index].offset);
 }
 void* GradientSynchronizer::typed_data(std::size_t index, DType type) {
   Parameter const& parameter = impl_->parameter(index);
@@ -143,11 +144,14 @@ void* GradientSynchronizer::typed_data(std::size_t index, DType type) {
 std::size_t GradientSynchronizer::count(std::size_t index) const {
   return impl_->parameter(index).count;
 }
-void GradientSynchronizer::mark_ready(std::size_t index) {
-  impl_->mark_ready(index);
+void GradientSynchronizer::mark_ready(std::size_t index, Stream stream) {
+  impl_->mark_ready(index, stream);
 }
 void GradientSynchronizer::wait() {
-  impl_->wait();
+  impl_->wait(std::nullopt);
+}
+void GradientSynchronizer::wait(Stream stream) {
+  impl_->wait(stream);
 }
 void GradientSynchronizer::set_weight(double samples) {
   impl_->set_weight(samples);
@@ -170,6 +174,7 @@ GradientSynchronizer::NoSync GradientSynchronizer::no_sync() {
 }
 void GradientSynchronizer::broadcast(std::span<Tensor const> tensors, int root) {
   impl_->require_between_steps("broadcast()");
+  impl_->judge_step_before();
   broadcast_tensors(impl_->comm, tensors, root);
 }
 double GradientSynchronizer::gradient_norm() {

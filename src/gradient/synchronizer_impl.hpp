@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "src/gradient/buckets.hpp"
 #include "src/gradient/compare.hpp"
 #include "src/gradient/control.hpp"
+#include "src/gradient/memory.hpp"
 #include "src/gradient/ready.hpp"
 
 namespace cxxrun {
@@ -29,8 +31,9 @@ struct GradientSynchronizer::Impl {
 
   Impl(Communicator& communicator, std::vector<Parameter> given, Options const& chosen);
 
-  void mark_ready(std::size_t index);
-  void wait();
+  void mark_ready(std::size_t index, Stream stream);
+  /// `stream`: goes on when the step is done; the host need not wait. Nothing: the host waits.
+  void wait(std::optional<Stream> stream);
   void set_weight(double samples);
   [[nodiscard]] double norm();
   void enter_no_sync();
@@ -39,14 +42,21 @@ struct GradientSynchronizer::Impl {
 
   // The parts of a step.
   void start_clock();
-  void finish_gradient(std::size_t index);
+  void finish_gradient(std::size_t index, Stream stream) noexcept;
+  void weigh(std::size_t index, Stream stream);
+  void keep_stream(std::size_t index, Stream stream);
   void launch(std::size_t bucket) noexcept;
   void write_control();
   void note_done(std::size_t bucket, TimePoint now) { times[bucket].done = now; }
-  void note_missing();
+  void note_missing(Stream stream);
   [[nodiscard]] std::string twice_text() const;
+  void launch_rest(Stream stream);
+  void fetch_totals();
   void wait_for_buckets();
-  void require_success(gradient::Control const& total);
+  [[nodiscard]] bool may_go_on() const;
+  void judge_step_before();
+  /// `step`: its number. `weighted`, `told`: what this rank did in it.
+  void require_success(gradient::Control const& total, std::uint64_t step, bool weighted, bool told);
   void apply_weights(gradient::Control const& total);
   void rebuild();
   void use_layout(gradient::Layout next);
@@ -54,10 +64,21 @@ struct GradientSynchronizer::Impl {
   void keep_stats();
 
   [[nodiscard]] std::string step_text() const { return " in step " + std::to_string(stats.steps + 1); }
-  [[nodiscard]] std::string here() const { return gradient::name_of_rank(comm, comm.rank()); }
-  [[nodiscard]] gradient::ControlSlots control() const {
-    return {layout.buckets.back().type, memory + gradient::control_offset(layout)};
+  [[nodiscard]] gradient::Piece piece(std::size_t index) const {
+    return {parameters[index].type, layout.places[index].offset, parameters[index].count};
   }
+  [[nodiscard]] std::string here() const { return gradient::name_of_rank(comm, comm.rank()); }
+  /// Where this rank's values are written: in the arena, or before they are copied there.
+  [[nodiscard]] gradient::ControlSlots control() {
+    return {layout.buckets.back().type,
+            memory.on_device() ? control_out.data() : memory.at(gradient::control_offset(layout))};
+  }
+  /// Where the totals are read.
+  [[nodiscard]] gradient::ControlSlots totals() {
+    return memory.on_device() && !alone ? gradient::ControlSlots{layout.buckets.back().type, control_in.data()}
+                                        : control();
+  }
+  [[nodiscard]] std::size_t control_bytes() const { return control_needs.slots * size_of(layout.buckets.back().type); }
 
   Communicator& comm;
   Options options;
@@ -66,8 +87,16 @@ struct GradientSynchronizer::Impl {
   float call_scale;  // of every all-reduce, weights or not: ranks that differ there must still make the same calls
   gradient::ControlNeeds control_needs;
   Arena arena{};
-  std::byte* memory = nullptr;
-  std::size_t memory_bytes = 0;
+  gradient::Memory memory{};
+  // Of a device: what is copied to and from its memory, and when that is done.
+  std::vector<std::byte> control_out{};
+  std::vector<std::byte> control_in{};
+  std::uint64_t results = 0;              // the point at which the totals and all gradients are there
+  bool results_late = false;              // alone: something was queued all the same
+  std::optional<std::uint64_t> before{};  // the step that wait(stream) left without a verdict
+  /// By bucket: the first stream that completed a gradient of it; kNoStream: none has.
+  std::unique_ptr<std::atomic<void*>[]> streams {};
+  Stream last_stream{};  // wait()'s, for buckets that nobody marked
   std::vector<std::uint32_t> order;
   gradient::Layout layout{};
   bool rebuild_due;

@@ -1,0 +1,75 @@
+#include "src/gradient/memory.hpp"
+
+#include <cstring>
+#include <vector>
+
+#include "src/gradient/elements.hpp"
+
+namespace cxxrun::gradient {
+namespace {
+
+void move_gradients(std::byte* to, Layout const& next, std::byte const* from, Layout const& layout) {
+  for (std::size_t i = 0; i < layout.places.size(); ++i) {
+    if (layout.places[i].bytes > 0) {
+      std::memcpy(to + next.places[i].offset, from + layout.places[i].offset, layout.places[i].bytes);
+    }
+  }
+}
+
+}  // namespace
+
+void Memory::after(Stream stream) const {
+  if (on_device()) {
+    device_->after(stream);
+  }
+}
+
+void Memory::multiply(Piece const& piece, double factor) const {
+  if (on_device()) {
+    device_->multiply(piece.type, at(piece.offset), piece.count, factor);
+  } else {
+    gradient::multiply(piece.type, at(piece.offset), piece.count, factor);
+  }
+}
+
+double Memory::sum_of_squares(std::span<Piece const> pieces) const {
+  double sum = 0;
+  if (!on_device()) {
+    for (auto const& [type, offset, count] : pieces) {
+      sum += gradient::sum_of_squares(type, at(offset), count);
+    }
+    return sum;
+  }
+  put(bytes_, &sum, sizeof sum);
+  for (auto const& [type, offset, count] : pieces) {
+    device_->add_squares(type, at(offset), count, reinterpret_cast<double*>(at(bytes_)));
+  }
+  device_->wait(get(&sum, bytes_, sizeof sum));
+  return sum;
+}
+
+void Memory::put(std::size_t offset, void const* from, std::size_t bytes) const {
+  device_->copy(at(offset), from, bytes);
+}
+
+std::uint64_t Memory::get(void* to, std::size_t offset, std::size_t bytes) const {
+  device_->copy(to, at(offset), bytes);
+  return device_->mark();
+}
+
+void Memory::rearrange(Layout const& from, Layout const& to) const {
+  if (!on_device()) {
+    std::vector<std::byte> const before(data_, data_ + bytes_);
+    std::memset(data_, 0, bytes_);
+    move_gradients(data_, to, before.data(), from);
+    return;
+  }
+  std::vector<std::byte> before(bytes_);
+  std::vector<std::byte> next(bytes_);
+  device_->wait(get(before.data(), 0, bytes_));
+  move_gradients(next.data(), to, before.data(), from);
+  put(0, next.data(), bytes_);
+  device_->wait(device_->mark());
+}
+
+}  // namespace cxxrun::gradient

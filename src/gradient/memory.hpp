@@ -1,0 +1,57 @@
+// Memory: the bytes that gradients live in, in host memory or on a device, and all that this rank does to them. On a
+// device everything is queued, behind each other and before the all-reduces that are started later.
+//
+// Threads: after() and multiply() from any; the rest from one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "cxxrun/dtype.hpp"
+#include "cxxrun/stream.hpp"
+#include "src/gradient/buckets.hpp"
+#include "src/host/device_queue.hpp"
+
+namespace cxxrun::gradient {
+
+/// Elements of one type.
+struct Piece {
+  DType type = DType::f32;
+  std::size_t offset = 0;  ///< in bytes
+  std::size_t count = 0;
+};
+
+class Memory {
+ public:
+  /// Bytes behind the gradients that a device needs for itself.
+  static constexpr std::size_t kScratch = 128;
+
+  Memory() = default;
+  /// `bytes` without scratch. `device`: null for host memory.
+  Memory(std::byte* data, std::size_t bytes, host::DeviceQueue* device) : data_(data), bytes_(bytes), device_(device) {}
+
+  [[nodiscard]] std::byte* at(std::size_t offset) const { return data_ + offset; }
+  [[nodiscard]] bool on_device() const { return device_ != nullptr; }
+  [[nodiscard]] host::DeviceQueue& device() const { return *device_; }
+
+  /// On a device: what follows comes after what `stream` holds by now.
+  void after(Stream stream) const;
+  void multiply(Piece const& piece, double factor) const;
+  /// Blocks until it is known.
+  [[nodiscard]] double sum_of_squares(std::span<Piece const> pieces) const;
+  /// Of a device: copies from host memory, which may change at once.
+  void put(std::size_t offset, void const* from, std::size_t bytes) const;
+  /// Of a device: copies to host memory; it is there when the point is reached.
+  [[nodiscard]] std::uint64_t get(void* to, std::size_t offset, std::size_t bytes) const;
+  /// Moves every gradient to its place in another layout; all other bytes become zero. Blocks, and takes as much host
+  /// memory again while it lasts; of a device twice as much, and none of the device's.
+  void rearrange(Layout const& from, Layout const& to) const;
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t bytes_ = 0;
+  host::DeviceQueue* device_ = nullptr;
+};
+
+}  // namespace cxxrun::gradient
