@@ -77,6 +77,28 @@ std::uint64_t own_offset(Comm const& comm, cxxrun_cuda_call const& call) {
   return static_cast<std::uint64_t>(comm.rank) * call.count * type_of(call).bytes;
 }
 
+/// A reduction in place ends in this rank's own part of the input, from where it is moved to the front; then the part
+/// is as it was.
+Done set_own_part_aside(Comm* comm, cxxrun_cuda_call const& call) {
+  auto const bytes = call.count * type_of(call).bytes;
+  if (bytes > comm->spare_bytes) {
+    cudaFree(comm->spare);
+    comm->spare = nullptr;
+    comm->spare_bytes = 0;
+    if (auto const error = cudaMalloc(&comm->spare, bytes); error != cudaSuccess) {
+      return {error, ncclSuccess, "cudaMalloc"};
+    }
+    comm->spare_bytes = bytes;
+  }
+  return copied(comm->spare, at(call.in, own_offset(*comm, call)), bytes, comm->timeline.stream());
+}
+Done move_to_the_front(Comm* comm, cxxrun_cuda_call const& call) {
+  auto const bytes = call.count * type_of(call).bytes;
+  auto* const own = at(call.out, own_offset(*comm, call));
+  auto const done = copied(call.out, own, bytes, comm->timeline.stream());
+  return done.cuda != cudaSuccess ? done : copied(own, comm->spare, bytes, comm->timeline.stream());
+}
+
 /// What has to be done to the input.
 Done before(Comm* comm, cxxrun_cuda_call const& call) {
   auto* const stream = comm->timeline.stream();
@@ -84,6 +106,9 @@ Done before(Comm* comm, cxxrun_cuda_call const& call) {
     return {cxxrun_cuda_launch_encode(call.wire, static_cast<float const*>(call.in), comm->scratch,
                                       in_count(call, comm->world), stream),
             ncclSuccess, "the kernel that encodes"};
+  }
+  if (call.kind == reduce_scatter && from_the_front(*comm, call)) {
+    return set_own_part_aside(comm, call);
   }
   if (call.kind == all_gather && from_the_front(*comm, call)) {
     return copied(at(call.out, own_offset(*comm, call)), call.in, call.count * type_of(call).bytes, stream);
@@ -153,7 +178,7 @@ Done after(Comm* comm, cxxrun_cuda_call const& call) {
   }
   Done done;
   if (call.kind == reduce_scatter && from_the_front(*comm, call)) {
-    done = copied(call.out, at(call.out, own_offset(*comm, call)), call.count * type_of(call).bytes, stream);
+    done = move_to_the_front(comm, call);
   }
   if (done.cuda == cudaSuccess && scales(call)) {
     done = {cxxrun_cuda_launch_scale(call.type, call.out, call.count, call.scale, stream), ncclSuccess,

@@ -153,6 +153,7 @@ void comm_free(Comm* comm) {
   OnDevice const here(comm->device);
   cudaStreamSynchronize(comm->timeline.stream());
   cudaFree(comm->partial);
+  cudaFree(comm->spare);
   delete comm;
 }
 

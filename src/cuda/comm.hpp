@@ -34,6 +34,8 @@ struct cxxrun_cuda_comm {  // NOLINT(readability-identifier-naming)
   void* scratch = nullptr;  ///< for wire formats; allocated like everything collectives touch
   std::uint64_t scratch_bytes = 0;
   double* partial = nullptr;  ///< kSquareBlocks sums
+  void* spare = nullptr;      ///< for what is in the way in a user's buffer; this rank's alone
+  std::uint64_t spare_bytes = 0;
 };
 
 namespace cxxrun::cuda {

@@ -1,0 +1,239 @@
+// What the plugin does when the double goes wrong: errors that come later, hangs, aborts, and what is left afterwards.
+#include <csignal>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+#include "tests/support/cuda_double/script.hpp"
+#include "tests/support/cuda_world.hpp"
+
+using namespace cxxrun;        // NOLINT(google-build-using-namespace)
+using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
+using comm::Call;
+using comm::Kind;
+
+namespace {
+
+constexpr std::chrono::milliseconds kShort{200};
+
+Call all_reduce(PluginComm& comm, std::size_t count) {
+  Call call;
+  call.kind = Kind::all_reduce;
+  call.type = DType::f32;
+  call.count = count;
+  call.in = call.out = comm.allocate(count * sizeof(float));
+  return call;
+}
+
+/// Runs it until it fails; "NUMBER: what it said", with the number of those that went well.
+std::string until_it_fails(PluginComm& comm, Call const& call, int most) {
+  int good = 0;
+  try {
+    for (; good < most; ++good) {
+      comm.run(call);
+      comm.synchronize();
+    }
+  } catch (PluginError const& error) {
+    return std::to_string(good) + ": " + std::to_string(error.detail()) + " " + error.what();
+  }
+  return "no failure";
+}
+
+/// Whether a point after everything queued is reached in a moment.
+bool stuck(PluginComm& comm) {
+  cxxrun_cuda_status status{};
+  std::uint64_t point = 0;
+  comm.check(comm.api().mark(comm.raw(), &point, &status), status);
+  try {
+    comm.until_done([&](cxxrun_cuda_status* now) { return comm.api().reached(comm.raw(), point, now); }, kShort);
+    return false;
+  } catch (std::runtime_error const&) {
+    return true;
+  }
+}
+
+bool has(std::string const& text, char const* part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("cuda plugin: an error of NCCL's that comes later is told by poll", "[process]") {
+  auto const said =
+      on_devices(2, "error=3", [](PluginComm& comm, int) { return until_it_fails(comm, all_reduce(comm, 10), 10); });
+  CHECK(has(said, "3: 6 NCCL: remote process exited or there was a network error"));
+}
+
+TEST_CASE("cuda plugin: a collective that hangs ends when it is aborted, and everything else is refused", "[process]") {
+  auto const said = on_devices(2, "hang=1", [](PluginComm& comm, int) -> std::string {
+    auto const call = all_reduce(comm, 10);
+    comm.run(call);
+    comm.synchronize();
+    comm.run(call);
+    cxxrun_cuda_status status{};
+    std::uint64_t point = 0;
+    comm.check(comm.api().mark(comm.raw(), &point, &status), status);
+    bool const hung = stuck(comm) && comm.api().poll(comm.raw(), &status) == CXXRUN_CUDA_OK;
+    comm.api().abort(comm.raw());
+    comm.until_done([&](cxxrun_cuda_status* now) { return comm.api().reached(comm.raw(), point, now); });
+    auto const plain = plugin_call(call);
+    auto const refused = comm.api().enqueue(comm.raw(), &plain, &status);
+    return hung && refused == CXXRUN_CUDA_NCCL ? status.text : "wrong";
+  });
+  CHECK(said == "the communicator was aborted\nthe communicator was aborted\n");
+}
+
+TEST_CASE("cuda plugin: a communicator that never begins can be given up", "[process]") {
+  auto const said = alone("init=stuck", [](cxxrun_cuda_api const& api) -> std::string {
+    try {
+      PluginComm const comm(api, 0, fresh_id(), 0, 2, kShort);
+    } catch (std::runtime_error const& error) {
+      return error.what();
+    }
+    return "ready";
+  });
+  CHECK(said == "in progress");
+}
+
+TEST_CASE("cuda plugin: a peer that does not come leaves the others in progress", "[process]") {
+  auto const said = alone("", [](cxxrun_cuda_api const& api) -> std::string {
+    try {
+      PluginComm const comm(api, 0, fresh_id(), 0, 2, kShort);
+    } catch (std::runtime_error const& error) {
+      return error.what();
+    }
+    return "ready";
+  });
+  CHECK(said == "in progress");
+}
+
+TEST_CASE("cuda plugin: an error while a communicator begins is told", "[process]") {
+  auto const said = on_devices(2, "init=2", [](PluginComm&, int) { return std::string("ready"); });
+  CHECK(has(said, "NCCL: unhandled system error"));
+  CHECK_FALSE(has(said, "ready"));
+}
+
+TEST_CASE("cuda plugin: ranks that call in another order are noticed by all, and sum nothing", "[process]") {
+  auto const said = on_devices(3, "", [](PluginComm& comm, int rank) {
+    auto call = all_reduce(comm, 10);
+    comm.run(call);
+    comm.synchronize();
+    call.count = rank == 1 ? 9 : 10;
+    return until_it_fails(comm, call, 1);
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK(has(said, "0: 5 NCCL: invalid usage"));
+  }
+}
+
+TEST_CASE("cuda plugin: a peer that is killed is an error where NCCL sees it, and a hang where it does not",
+          "[process]") {
+  auto const kill_one = [](std::string const& script, std::function<std::string(PluginComm&)> const& survivor) {
+    return on_devices(2, script, [&](PluginComm& comm, int rank) -> std::string {
+      auto const call = all_reduce(comm, 10);
+      comm.run(call);
+      comm.synchronize();
+      if (rank == 1) {
+        ::kill(::getpid(), SIGKILL);
+      }
+      comm.run(call);
+      return survivor(comm);
+    });
+  };
+  CHECK(has(kill_one("deaths=seen",
+                     [](PluginComm& comm) {
+                       try {
+                         comm.synchronize();
+                       } catch (PluginError const& error) {
+                         return std::string(error.what());
+                       }
+                       return std::string("no error");
+                     }),
+            "NCCL: remote process exited"));
+  CHECK(has(kill_one("", [](PluginComm& comm) { return std::string(stuck(comm) ? "hangs" : "goes on"); }), "hangs"));
+}
+
+TEST_CASE("cuda plugin: an abort may take its time on a thread of its own", "[process]") {
+  auto const said = on_devices(2, "abort=1,hang=0", [](PluginComm& comm, int) -> std::string {
+    comm.run(all_reduce(comm, 10));
+    std::atomic<bool> through = false;
+    std::thread aborting([&] {
+      comm.api().abort(comm.raw());
+      through = true;
+    });
+    cxxrun_cuda_status status{};
+    bool const still = !through && comm.api().poll(comm.raw(), &status) != CXXRUN_CUDA_IN_PROGRESS;
+    aborting.join();
+    return still ? "" : "wrong";
+  });
+  CHECK(said == "");
+}
+
+TEST_CASE("cuda plugin: a new communicator works after an aborted one, in the memory of before", "[process]") {
+  auto const again = [](std::string const& script) {
+    auto const first = fresh_id();
+    auto const second = fresh_id();
+    auto const ends = run_ranks(2, [&](int rank) {
+      ::setenv("CXXRUN_CUDA_DOUBLE", script.c_str(), 1);
+      auto const& api = load_plugin(CXXRUN_CUDA_PLUGIN);
+      {
+        PluginComm comm(api, rank, first, rank, 2);
+        comm.run(all_reduce(comm, 5000));
+        comm.api().abort(comm.raw());
+      }
+      auto const allocated = cxxrun_cuda_double_calls("ncclMemAlloc");
+      auto const freed = cxxrun_cuda_double_calls("ncclMemFree");
+      PluginComm comm(api, rank, second, rank, 2);
+      auto const call = all_reduce(comm, 5000);
+      comm.run(call);
+      comm.synchronize();
+      return std::to_string(cxxrun_cuda_double_calls("ncclMemAlloc") - allocated) + " more, " + std::to_string(freed) +
+             " freed";
+    });
+    return ends[0].said + "; " + ends[1].said;
+  };
+  CHECK(again("") == "0 more, 0 freed; 0 more, 0 freed");
+  CHECK(again("nccl=22907") == "1 more, 1 freed; 1 more, 1 freed");
+  CHECK(again("nccl=22107") == "1 more, 1 freed; 1 more, 1 freed");
+}
+
+TEST_CASE("cuda plugin: a communicator in good health is finalized, and its windows are closed", "[process]") {
+  auto const said = on_devices(2, "", [](PluginComm& comm, int) {
+    comm.run(all_reduce(comm, 10));
+    comm.synchronize();
+    comm.finalize();
+    auto const calls = [](char const* name) { return std::to_string(cxxrun_cuda_double_calls(name)); };
+    return calls("ncclCommWindowRegister") + calls("ncclCommWindowDeregister") + calls("ncclCommFinalize") +
+           calls("ncclCommDestroy") + calls("ncclCommAbort");
+  });
+  CHECK(said == "11110\n11110\n");
+}
+
+TEST_CASE("cuda plugin: an NCCL without windows is asked for none", "[process]") {
+  auto const said = on_devices(2, "nccl=22107", [](PluginComm& comm, int) {
+    comm.run(all_reduce(comm, 10));
+    comm.synchronize();
+    return std::to_string(cxxrun_cuda_double_calls("ncclCommWindowRegister"));
+  });
+  CHECK(said == "0\n0\n");
+}
+
+TEST_CASE("cuda plugin: a call before the one in progress is done is refused", "[process]") {
+  auto const said = on_devices(2, "", [](PluginComm& comm, int) -> std::string {
+    auto const call = all_reduce(comm, 10);
+    auto const plain = plugin_call(call);
+    cxxrun_cuda_status status{};
+    auto const first = comm.api().enqueue(comm.raw(), &plain, &status);
+    auto const second = comm.api().enqueue(comm.raw(), &plain, &status);
+    std::string const text = status.text;
+    std::uint64_t point = 0;
+    bool const refused = second == CXXRUN_CUDA_NCCL && comm.api().mark(comm.raw(), &point, &status) == CXXRUN_CUDA_NCCL;
+    comm.until_done([&](cxxrun_cuda_status* now) { return comm.api().poll(comm.raw(), now); });
+    comm.synchronize();
+    return first == CXXRUN_CUDA_IN_PROGRESS && refused ? text : "wrong";
+  });
+  CHECK(has(said, "the call before this one is still in progress: poll first"));
+  CHECK_FALSE(has(said, "wrong"));
+}

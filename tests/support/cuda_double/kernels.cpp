@@ -1,0 +1,154 @@
+// The plugin's kernels as loops: the same arithmetic in the same order.
+#include "src/cuda/kernels.hpp"
+
+#include <cstddef>
+#include <vector>
+
+#include "src/comm/element_formats.hpp"
+#include "tests/support/cuda_double/script.hpp"
+#include "tests/support/cuda_double/stream.hpp"
+
+using namespace cxxrun::cuda_double;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+using cxxrun::comm::BF16;
+using cxxrun::comm::F16;
+using cxxrun::comm::F32;
+using cxxrun::comm::F64;
+using cxxrun::cuda::kSquareBlocks;
+using cxxrun::cuda::kSquareThreads;
+
+template <class Work>
+cudaError_t launch(cudaStream_t stream, Work work) {
+  count("kernel");
+  queue_of(stream)->push(work);
+  return answer(state());
+}
+
+template <class In, class Out, class Map>
+cudaError_t launch_map(In const* in, Out* out, std::uint64_t elements, Map map, cudaStream_t stream) {
+  return launch(stream, [=] {
+    for (std::uint64_t i = 0; i < elements; ++i) {
+      out[i] = map(in[i]);
+    }
+  });
+}
+
+/// Calls `use` with the format of this number.
+template <class Use>
+cudaError_t with_format(std::uint8_t type, Use use) {
+  switch (type) {
+    case 0: return use(F32{});
+    case 1: return use(F64{});
+    case 2: return use(F16{});
+    case 3: return use(BF16{});
+    default: return answer(cudaErrorInvalidValue);
+  }
+}
+template <class Use>
+cudaError_t with_wire(std::uint8_t wire, Use use) {
+  switch (wire) {
+    case 1: return use(BF16{});
+    case 2: return use(F16{});
+    default: return answer(cudaErrorInvalidValue);
+  }
+}
+
+double folded(std::vector<double> sums) {
+  for (std::size_t half = sums.size() / 2; half > 0; half /= 2) {
+    for (std::size_t t = 0; t < half; ++t) {
+      sums[t] += sums[t + half];
+    }
+  }
+  return sums[0];
+}
+
+template <class Format>
+void add_squares(typename Format::Stored const* data, std::uint64_t elements, double* partial, double* sum) {
+  for (unsigned block = 0; block < kSquareBlocks; ++block) {
+    std::vector<double> sums(kSquareThreads);
+    for (unsigned thread = 0; thread < kSquareThreads; ++thread) {
+      for (std::uint64_t i = std::uint64_t{block} * kSquareThreads + thread; i < elements;
+           i += std::uint64_t{kSquareBlocks} * kSquareThreads) {
+        double const value = Format::wide(data[i]);
+        sums[thread] += value * value;
+      }
+    }
+    partial[block] = folded(std::move(sums));
+  }
+  *sum += folded(std::vector<double>(partial, partial + kSquareBlocks));
+}
+
+}  // namespace
+
+cudaError_t cxxrun_cuda_launch_probe(std::uint32_t* word, std::uint32_t value, cudaStream_t stream) {
+  if (script().first_kernel_at_launch) {
+    return answer(static_cast<cudaError_t>(script().first_kernel));
+  }
+  return launch(stream, [=] {
+    if (script().first_kernel != 0) {
+      set_sticky_error(static_cast<cudaError_t>(script().first_kernel));
+      return;
+    }
+    *word = value;
+  });
+}
+
+cudaError_t cxxrun_cuda_launch_encode(std::uint8_t wire, float const* from, void* to, std::uint64_t elements,
+                                      cudaStream_t stream) {
+  return with_wire(wire, [=]<class Format>(Format) {
+    return launch_map(
+        from, static_cast<std::uint16_t*>(to), elements, [](float value) { return Format::stored_of(value); }, stream);
+  });
+}
+
+cudaError_t cxxrun_cuda_launch_decode(std::uint8_t wire, void const* from, float* to, std::uint64_t elements,
+                                      float scale, cudaStream_t stream) {
+  return with_wire(wire, [=]<class Format>(Format) {
+    return launch_map(
+        static_cast<std::uint16_t const*>(from), to, elements,
+        [scale](std::uint16_t stored) { return Format::value_of(stored) * scale; }, stream);
+  });
+}
+
+cudaError_t cxxrun_cuda_launch_scale(std::uint8_t type, void* data, std::uint64_t elements, float scale,
+                                     cudaStream_t stream) {
+  return with_format(type, [=]<class Format>(Format) {
+    auto* const values = static_cast<typename Format::Stored*>(data);
+    return launch_map(
+        values, values, elements,
+        [scale](typename Format::Stored stored) { return cxxrun::comm::scaled<Format>(stored, scale); }, stream);
+  });
+}
+
+cudaError_t cxxrun_cuda_launch_multiply(std::uint8_t type, void* data, std::uint64_t elements, double factor,
+                                        cudaStream_t stream) {
+  return with_format(type, [=]<class Format>(Format) {
+    auto* const values = static_cast<typename Format::Stored*>(data);
+    return launch_map(
+        values, values, elements,
+        [factor](typename Format::Stored stored) { return cxxrun::comm::multiplied<Format>(stored, factor); }, stream);
+  });
+}
+
+cudaError_t cxxrun_cuda_launch_add_squares(std::uint8_t type, void const* data, std::uint64_t elements, double* partial,
+                                           double* sum, cudaStream_t stream) {
+  return with_format(type, [=]<class Format>(Format) {
+    return launch(stream, [=] {
+      add_squares<Format>(static_cast<typename Format::Stored const*>(data), elements, partial, sum);
+    });
+  });
+}
+
+std::int32_t cxxrun_cuda_driver_found() {
+  return script().driver_found ? 1 : 0;
+}
+
+void cxxrun_cuda_double_spin(void* stream, std::uint64_t nanoseconds) {
+  queue_of(static_cast<cudaStream_t>(stream))->push([nanoseconds] {
+    auto const end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(nanoseconds);
+    while (std::chrono::steady_clock::now() < end) {
+    }
+  });
+}

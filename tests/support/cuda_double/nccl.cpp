@@ -1,0 +1,285 @@
+// NCCL's functions: non-blocking communicators only, which is all that the plugin makes.
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include <nccl.h>
+
+#include "tests/support/cuda_double/memory.hpp"
+#include "tests/support/cuda_double/script.hpp"
+#include "tests/support/cuda_double/stream.hpp"
+#include "tests/support/cuda_double/world.hpp"
+
+namespace cxxrun::cuda_double {
+namespace {
+
+thread_local std::string t_error;  // NOLINT(readability-identifier-naming)
+
+ncclResult_t wrong(ncclResult_t result, std::string text) {
+  t_error = std::move(text);
+  return result;
+}
+
+/// Shared with the thread that joins the world and with what lies in streams.
+struct State {
+  Script script;
+  std::atomic<bool> stop{false};
+  std::atomic<int> error{ncclSuccess};
+  std::atomic<bool> joined{false};
+  ncclUniqueId id{};
+  std::optional<World> world;  ///< of the streams, from `joined` on
+  std::uint64_t history = 0;
+  std::uint64_t done = 0;
+};
+
+void wait_for_stop(State& state) {
+  while (!state.stop) {
+    ::usleep(200);
+  }
+}
+
+void perform(State& state, Operation const& operation) {
+  if (state.error != ncclSuccess) {
+    return wait_for_stop(state);
+  }
+  if (state.script.collective && state.done == state.script.collective->after) {
+    state.error = state.script.collective->code;
+    return wait_for_stop(state);
+  }
+  auto const outcome = carry_out(*state.world, operation, state.history, state.stop, state.script.deaths_seen);
+  if (outcome != ncclSuccess && outcome != ncclInProgress) {
+    state.error = outcome;
+    wait_for_stop(state);
+  }
+  ++state.done;
+}
+
+/// Of the calling thread, between ncclGroupStart and ncclGroupEnd.
+struct Group {
+  int depth = 0;
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  Operation exchange;
+};
+thread_local Group t_group;  // NOLINT(readability-identifier-naming)
+
+}  // namespace
+}  // namespace cxxrun::cuda_double
+
+using namespace cxxrun::cuda_double;  // NOLINT(google-build-using-namespace)
+
+struct ncclComm {
+  std::shared_ptr<State> state = std::make_shared<State>();
+  bool beginning = true;
+  bool launched_before = false;
+  int polls = 0;                    ///< how often the call under way is still in progress
+  std::function<void()> under_way;  ///< what it does in the end; empty: nothing is under way
+};
+
+namespace {
+
+bool at_once(ncclComm const& comm) {
+  return comm.launched_before && comm.state->script.nccl < 22300;
+}
+
+/// Begins a call that ends after some polls, with `end`.
+ncclResult_t begin(ncclComm_t comm, std::function<void()> end) {
+  if (comm->state->error != ncclSuccess) {
+    return wrong(static_cast<ncclResult_t>(comm->state->error.load()), "the communicator has failed");
+  }
+  if (comm->beginning || comm->under_way) {
+    comm->state->error = ncclInvalidArgument;
+    return wrong(ncclInvalidArgument, "used before the previous operation returned ncclSuccess");
+  }
+  if (at_once(*comm)) {
+    end();
+    return ncclSuccess;
+  }
+  comm->launched_before = true;
+  comm->under_way = std::move(end);
+  comm->polls = comm->state->script.polls;
+  return ncclInProgress;
+}
+
+ncclResult_t submit(ncclComm_t comm, Operation operation, cudaStream_t stream) {
+  return begin(comm, [state = comm->state, operation = std::move(operation), queue = queue_of(stream)] {
+    queue->push([state, operation] { perform(*state, operation); });
+  });
+}
+
+ncclResult_t collective(char const* name, ncclComm_t comm, Operation const& operation, cudaStream_t stream) {
+  count(name);
+  if (t_group.depth > 0) {
+    return wrong(ncclInvalidUsage, "the double groups sends and receives only");
+  }
+  return submit(comm, operation, stream);
+}
+
+ncclResult_t add_part(ncclComm_t comm, cudaStream_t stream, Operation::Part const& part, bool send) {
+  if (t_group.depth == 0) {
+    return wrong(ncclInvalidUsage, "the double sends and receives in groups only");
+  }
+  t_group.comm = comm;
+  t_group.stream = stream;
+  (send ? t_group.exchange.sends : t_group.exchange.receives).push_back(part);
+  return ncclSuccess;
+}
+
+void shut(ncclComm_t comm) {
+  comm->state->stop = true;
+  World::forget(comm->state->id);
+  delete comm;
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = script().nccl;
+  return ncclSuccess;
+}
+char const* ncclGetLastError(ncclComm_t /*comm*/) {
+  return t_error.c_str();
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  std::random_device device;
+  std::memset(id, 0, sizeof(*id));
+  for (std::size_t i = 0; i < 16; ++i) {
+    id->internal[i] = static_cast<char>(device());
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
+  count("ncclMemAlloc");
+  return allocate(memory, bytes, cudaMemoryTypeDevice) == cudaSuccess
+             ? ncclSuccess
+             : wrong(ncclUnhandledCudaError, "ncclMemAlloc: the device has no more memory");
+}
+ncclResult_t ncclMemFree(void* memory) {
+  count("ncclMemFree");
+  return deallocate(memory) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  count("ncclCommInitRankConfig");
+  *comm = nullptr;
+  if (state() != cudaSuccess) {
+    return wrong(ncclUnhandledCudaError, "Cuda failure");
+  }
+  if (config->blocking != 0) {
+    return wrong(ncclInvalidUsage, "the double makes non-blocking communicators only");
+  }
+  *comm = new ncclComm;
+  auto const state = (*comm)->state;
+  state->script = script_of(rank);
+  state->id = id;
+  (*comm)->polls = state->script.polls;
+  state->error = state->script.init_error;
+  if (state->script.init_stuck || state->script.init_error != 0) {
+    return ncclInProgress;
+  }
+  std::thread([state, rank, size] {
+    if (auto world = World::join(state->id, rank, size, state->stop)) {
+      state->world.emplace(std::move(*world));
+      state->joined = true;
+    }
+  }).detach();
+  return ncclInProgress;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
+  *result = static_cast<ncclResult_t>(comm->state->error.load());
+  if (*result != ncclSuccess) {
+    return ncclSuccess;
+  }
+  *result = ncclInProgress;
+  if (comm->beginning ? !comm->state->joined || comm->polls-- > 0 : comm->under_way && comm->polls-- > 0) {
+    return ncclSuccess;
+  }
+  comm->beginning = false;
+  if (auto const end = std::exchange(comm->under_way, {})) {
+    end();
+  }
+  *result = ncclSuccess;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  count("ncclCommAbort");
+  ::sleep(static_cast<unsigned>(comm->state->script.abort_seconds));
+  shut(comm);
+  return ncclSuccess;
+}
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  count("ncclCommFinalize");
+  return begin(comm, [] {});
+}
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  count("ncclCommDestroy");
+  shut(comm);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t /*bytes*/, ncclWindow_t* window,
+                                    int /*flags*/) {
+  count("ncclCommWindowRegister");
+  return begin(comm, [memory, window] { *window = static_cast<ncclWindow_t>(memory); });
+}
+ncclResult_t ncclCommWindowDeregister(ncclComm_t /*comm*/, ncclWindow_t /*window*/) {
+  count("ncclCommWindowDeregister");
+  return ncclSuccess;
+}
+
+ncclResult_t ncclAllReduce(void const* in, void* out, std::size_t number, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclAllReduce", comm, {Operation::Kind::all_reduce, in, out, number, type, op, 0, {}, {}}, stream);
+}
+ncclResult_t ncclReduceScatter(void const* in, void* out, std::size_t number, ncclDataType_t type, ncclRedOp_t op,
+                               ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclReduceScatter", comm, {Operation::Kind::reduce_scatter, in, out, number, type, op, 0, {}, {}},
+                    stream);
+}
+ncclResult_t ncclAllGather(void const* in, void* out, std::size_t number, ncclDataType_t type, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return collective("ncclAllGather", comm, {Operation::Kind::all_gather, in, out, number, type, ncclSum, 0, {}, {}},
+                    stream);
+}
+ncclResult_t ncclBroadcast(void const* in, void* out, std::size_t number, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return collective("ncclBroadcast", comm, {Operation::Kind::broadcast, in, out, number, type, ncclSum, root, {}, {}},
+                    stream);
+}
+
+ncclResult_t ncclGroupStart() {
+  ++t_group.depth;
+  return ncclSuccess;
+}
+ncclResult_t ncclSend(void const* from, std::size_t number, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return add_part(comm, stream, {peer, static_cast<std::byte const*>(from), nullptr, number * size_of(type)}, true);
+}
+ncclResult_t ncclRecv(void* to, std::size_t number, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return add_part(comm, stream, {peer, nullptr, static_cast<std::byte*>(to), number * size_of(type)}, false);
+}
+ncclResult_t ncclGroupEnd() {
+  if (--t_group.depth > 0) {
+    return ncclSuccess;
+  }
+  count("ncclGroupEnd");
+  auto group = std::exchange(t_group, {});
+  return group.comm == nullptr ? ncclSuccess : submit(group.comm, std::move(group.exchange), group.stream);
+}
+
+}  // extern "C"

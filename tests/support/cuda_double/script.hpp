@@ -1,0 +1,81 @@
+// A stand-in for the CUDA runtime and NCCL, without a GPU: what it is told to do wrong.
+//
+// libcuda_double.so is loaded before the plugin (LD_PRELOAD, or linked into a test) and takes the place of the
+// functions of libcudart, libnccl and the plugin's kernels that the plugin calls. What it models:
+//   streams   a thread each, in order; the default stream is one of them and waits for no other
+//   events    a ticket of a stream
+//   memory    the host's, with a list of what was allocated as which kind
+//   kernels   loops with the arithmetic that the kernels are compiled from
+//   NCCL      non-blocking communicators between processes of this machine, over POSIX shared memory: "in progress" for
+//   a
+//             few polls after each call, and only then is anything put on the stream, as NCCL 2.23 and later do; a call
+//             that comes too early is an error; collectives called in different orders are noticed on every rank
+// It shows that the plugin and what is above it call these libraries as they may be called. It shows nothing of how
+// CUDA and NCCL behave: speed, what a GPU does, when NCCL notices what.
+//
+// CXXRUN_CUDA_DOUBLE="key=value,key=value" says what is wrong; nothing is, without it:
+//   rank=R          only in the process with RANK=R, or where RANK is not set, in that rank of a communicator
+//   devices=N       how many there are (4); CUDA_VISIBLE_DEVICES with plain numbers chooses among them
+//   uuid=same       all devices have one uuid; else it depends on the device's number and on CXXRUN_HOST_ID
+//   driver=missing  no libcuda.so.1: 35 (insufficient driver), version 0
+//   driver=stub     the toolkit's stub library: 34
+//   driver=old      35 too, but there is a driver
+//   driver=CODE     there is one, and every call answers CODE (46 devices unavailable, 100 no device, 802 not ready)
+//   kernel=fails    the first kernel is launched and fails: 719
+//   kernel=none     it has no code for this device: 209
+//   memory=BYTES    on each device (16 GiB)
+//   nccl=VERSION    21800: too old; 22107: without windows, and collectives are launched at once
+//   polls=N         how often a call is still in progress (2)
+//   init=stuck      a communicator is never ready
+//   init=CODE       its asynchronous error while it begins
+//   error=K         the collective after K good ones never ends, and ncclRemoteError (6) is reported; K:CODE another
+//   one hang=K          it never ends, and nothing is reported deaths=seen     a process of the communicator that has
+//   ended is reported: ncclRemoteError; else nothing is abort=SECONDS   ncclCommAbort() takes that long
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace cxxrun::cuda_double {
+
+struct Fault {
+  std::uint64_t after = 0;
+  int code = 0;  ///< 0: nothing is reported
+};
+
+struct Script {
+  int rank = -1;  ///< -1: every one
+  int devices = 4;
+  bool same_uuid = false;
+  int driver_error = 0;
+  bool driver_found = true;
+  int driver_version = 13000;
+  int first_kernel = 0;
+  bool first_kernel_at_launch = false;
+  std::uint64_t memory = std::uint64_t{16} << 30U;
+  int nccl = 22809;
+  int polls = 2;
+  bool init_stuck = false;
+  int init_error = 0;
+  std::optional<Fault> collective;
+  bool deaths_seen = false;
+  int abort_seconds = 0;
+};
+
+/// From the environment, at the first call; a word that is not known ends the process.
+Script const& script();
+/// For a rank of a communicator: what is only for another one is left out.
+Script script_of(int rank);
+
+/// How often a function was called in this process: "cudaMalloc", "ncclAllReduce", "kernel".
+void count(char const* function);
+
+}  // namespace cxxrun::cuda_double
+
+extern "C" {
+/// For tests, found by dlsym(): 0 for what was never called.
+std::uint64_t cxxrun_cuda_double_calls(char const* function);
+/// A kernel that does nothing for so long.
+void cxxrun_cuda_double_spin(void* stream, std::uint64_t nanoseconds);
+}

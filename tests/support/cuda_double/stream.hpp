@@ -1,0 +1,57 @@
+// Streams and events of the double.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include <cuda_runtime_api.h>
+
+namespace cxxrun::cuda_double {
+
+/// Carries out what is queued, in order, on a thread of its own. A ticket is the number of something queued.
+class Queue : public std::enable_shared_from_this<Queue> {
+ public:
+  static std::shared_ptr<Queue> start();
+  std::uint64_t push(std::function<void()> work);
+  /// Ends the thread when all is done.
+  void close();
+  [[nodiscard]] std::uint64_t last() const;
+  [[nodiscard]] bool done(std::uint64_t ticket) const;
+  void wait(std::uint64_t ticket) const;
+
+ private:
+  void run();
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::deque<std::function<void()>> work_;
+  std::uint64_t queued_ = 0;
+  std::uint64_t done_ = 0;
+  bool closed_ = false;
+};
+
+/// Of a handle; null is the default stream.
+std::shared_ptr<Queue> queue_of(cudaStream_t stream);
+
+/// What a kernel that failed leaves behind: every later call of CUDA's answers it.
+cudaError_t sticky_error();
+void set_sticky_error(cudaError_t error);
+/// The driver's error, else the sticky one.
+cudaError_t state();
+/// Remembers it for cudaGetLastError().
+cudaError_t answer(cudaError_t error);
+
+}  // namespace cxxrun::cuda_double
+
+struct CUstream_st {
+  std::shared_ptr<cxxrun::cuda_double::Queue> queue = cxxrun::cuda_double::Queue::start();
+};
+struct CUevent_st {
+  std::shared_ptr<cxxrun::cuda_double::Queue> queue;  ///< null: never recorded
+  std::uint64_t ticket = 0;
+  std::shared_ptr<std::chrono::steady_clock::time_point> when;
+};
