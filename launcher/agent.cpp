@@ -58,6 +58,7 @@ class Agent {
     if (config_.topology.source != JobTopology::Source::join) {  // else it does not know what the user asked of the job
       config_.facts.standby_port = os::port_of(side.standby.get());
     }
+    config_.facts.agent_socket = supervisor_->socket();
     context_.parent = side.parent;
     context_.interrupt_ignored = side.interrupt_ignored;
     if (config_.environment.contains("SLURM_JOB_ID")) {
@@ -362,7 +363,7 @@ class Agent {
 
   EndWatch::Handlers end_handlers() {
     EndWatch::Handlers on;
-    on.pass = [this](int signal, std::set<pid_t>& served) { return supervisor_->forward(signal, served); };
+    on.pass = [this](int signal, std::set<pid_t>& served) { return supervisor_->ask_for_checkpoint(signal, served); };
     on.end = [this] { feed(agent::EndSignal{SIGTERM, true}); };
     return on;
   }
@@ -373,13 +374,13 @@ class Agent {
       feed(agent::WorkerEnded{number, std::move(exit)});
     };
     on.ended = [this](std::uint64_t number, std::vector<rendezvous::WorkerExit> exits,
-                      std::vector<std::string> unkillable) {
+                      std::vector<std::string> unkillable, bool waiting) {
       for (auto const& line : unkillable) {
         log(Level::error, "survived SIGKILL: " + line);
       }
       end_watch_.workers_end();
       memory_.end();
-      feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable)});
+      feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting});
     };
     return on;
   }

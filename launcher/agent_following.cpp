@@ -154,6 +154,9 @@ void hear(Turn& turn, LinkId link, rendezvous::Dropped const& message) {
   } else if (state.life == Life::checking) {
     state.life = Life::stopping;
     turn.act(stop_order(turn, Millis{0}, SIGKILL));
+  } else if (!has_processes(state.life) && state.parked) {
+    state.life = Life::stopping;
+    stop_waiting(turn);
   } else if (!has_processes(state.life)) {
     rejoin(turn);
   }

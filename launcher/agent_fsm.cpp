@@ -24,10 +24,12 @@ Millis grace_for(StopKind kind, Policy const& policy) {
 }
 
 /// Another node was told to end. When that was Slurm, which signals the workers of every node itself, its signal comes
-/// here too, only later: ours would be a second one.
+/// here too, only later: ours would be a second one. When the job may go on, workers that survive are kept; not where
+/// the node is to be checked first, for a check is to have it to itself.
 void stop_for_all(Turn& turn, StopKind kind, Millis grace) {
   bool const wait = kind == StopKind::user && turn.policy.slurm_signals_all;
-  turn.act(stop_order(turn, grace, SIGTERM, !wait));
+  turn.state.parks = kind != StopKind::user && !turn.policy.health_check;
+  turn.act(park_order(turn, grace, !wait));
   if (wait) {
     turn.state.owed_at = turn.now + turn.policy.slurm_patience;
   }
@@ -112,7 +114,13 @@ void hear(Turn& turn, rendezvous::Stop const& message) {
       state.held = false;
       say_stopped(turn);
       break;
-    case Life::stopping: turn.act(stop_order(turn, grace, SIGTERM, false)); break;
+    case Life::stopping:
+      if (state.parks && message.kind == StopKind::user) {
+        stop_for_all(turn, message.kind, grace);
+      } else {
+        turn.act(park_order(turn, grace, false));
+      }
+      break;
     case Life::fenced: state.life = Life::stopping; break;
     case Life::waiting: say_stopped(turn); break;  // whoever told us to stop is not the one who asks now
     case Life::leaving:
@@ -229,7 +237,7 @@ void on(Turn& turn, EndSignal const& event) {
     return;
   }
   turn.tell(rendezvous::Leaving{event.signal});
-  if (has_processes(state.life)) {
+  if (has_anybody(state)) {
     stop_to_leave(turn, turn.policy.end_timeout, event.signal, event.pass_on);
     return;
   }
@@ -240,7 +248,7 @@ void on(Turn& turn, EndSignal const& event) {
 }
 
 void on(Turn& turn, KillSignal const&) {
-  if (has_processes(turn.state.life)) {
+  if (has_anybody(turn.state)) {
     if (turn.state.life != Life::leaving) {
       on(turn, EndSignal{SIGINT, false});
     }

@@ -62,14 +62,16 @@ struct State {
   std::optional<TimePoint> checked_at;   ///< when a check passed; nothing once workers have run since
   std::optional<TimePoint> owed_at;  ///< workers are being stopped but not signalled: do so unless Slurm did by then
   rendezvous::follower::State follower;
-  std::string unfit;                ///< why the health check failed
-  bool workers = false;             ///< started and not all reaped
-  bool killed = false;              ///< they have had SIGKILL because of the lease
-  bool held = false;                ///< Start came too late for its lease: workers start with the next one
-  std::optional<TimePoint> lease;   ///< workers may run until then; nothing: none is needed
-  std::optional<TimePoint> told;    ///< what HoldLease said last
-  bool will = false;                ///< WriteWill has heirs
-  std::optional<TimePoint> frozen;  ///< workers are frozen, and killed then unless an answer comes
+  std::string unfit;                    ///< why the health check failed
+  bool workers = false;                 ///< started and not all reaped
+  bool killed = false;                  ///< they have had SIGKILL because of the lease
+  bool parks = false;                   ///< the last order keeps workers that survive
+  std::optional<std::uint64_t> parked;  ///< workers of that generation wait for the next one
+  bool held = false;                    ///< Start came too late for its lease: workers start with the next one
+  std::optional<TimePoint> lease;       ///< workers may run until then; nothing: none is needed
+  std::optional<TimePoint> told;        ///< what HoldLease said last
+  bool will = false;                    ///< WriteWill has heirs
+  std::optional<TimePoint> frozen;      ///< workers are frozen, and killed then unless an answer comes
   Life frozen_in = Life::running;
   std::optional<TimePoint> armed;               ///< the timer
   std::optional<rendezvous::Successor> rejoin;  ///< once workers are gone
@@ -113,11 +115,13 @@ struct WorkerEnded {
   std::uint64_t number;
   rendezvous::WorkerExit exit;
 };
-/// Every worker and descendant is reaped; or the health check and its descendants.
+/// Every worker and descendant is reaped; or the health check and its descendants. `waiting`: but for workers that
+/// survive, and wait for the next generation. It comes once more, without exits, when those have been stopped.
 struct GroupEnded {
   std::uint64_t number;
   std::vector<rendezvous::WorkerExit> exits;
   std::vector<std::string> unkillable;
+  bool waiting = false;
 };
 /// A signal that means: end gracefully.
 struct EndSignal {
@@ -168,6 +172,7 @@ struct Tell {
   rendezvous::ToCoordinator message;
   bool operator==(Tell const&) const = default;
 };
+/// Those that wait are of it, and need no start.
 struct StartWorkers {
   rendezvous::Generation generation;
   bool operator==(StartWorkers const&) const = default;

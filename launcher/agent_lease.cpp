@@ -61,6 +61,7 @@ void renew_lease(Turn& turn, rendezvous::BeatAck const& ack) {
 void kill_workers(Turn& turn, std::string const& why) {
   State& state = turn.state;
   state.killed = true;
+  state.parks = false;
   state.frozen.reset();
   // An order of the same turn to end by themselves would wake frozen ones (SIGCONT), and they may not run.
   turn.actions.erase(std::remove_if(turn.actions.begin(), turn.actions.end(),

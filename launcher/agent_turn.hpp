@@ -45,10 +45,17 @@ struct Turn {
 
 /// Processes of ours run, be it workers or the health check: nobody leaves before they are gone.
 [[nodiscard]] bool has_processes(Life life);
+/// The same, or workers wait for the next generation.
+[[nodiscard]] bool has_anybody(State const& state);
 [[nodiscard]] std::uint64_t number_of(State const& state);
+/// At once, or when the workers that wait have been stopped.
 void leave(Turn& turn, int code, std::string line);
 void say_stopped(Turn& turn);
 [[nodiscard]] StopWorkers stop_order(Turn const& turn, Millis grace, int signal = SIGTERM, bool send_signal = true);
+/// A stop after which the job may go on: keeps workers that survive.
+[[nodiscard]] StopWorkers park_order(Turn const& turn, Millis grace, bool send_signal = true);
+/// Stops the workers that wait. They hold nothing, so nobody is in a hurry.
+void stop_waiting(Turn& turn);
 /// Stops what runs because this agent ends. A health check has nothing to save: it is killed.
 void stop_to_leave(Turn& turn, Millis grace, int signal = SIGTERM, bool send_signal = true);
 void start_workers(Turn& turn);

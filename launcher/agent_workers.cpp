@@ -14,6 +14,10 @@ bool has_processes(Life life) {
          life == Life::fenced;
 }
 
+bool has_anybody(State const& state) {
+  return has_processes(state.life) || state.parked;
+}
+
 std::uint64_t number_of(State const& state) {
   return state.generation ? state.generation->number : 0;
 }
@@ -23,8 +27,15 @@ void leave(Turn& turn, int code, std::string line) {
   if (turn.state.follower.search) {
     turn.follow([](auto& inner) { follower::abandon(inner, "this agent ends"); });
   }
-  turn.state.life = Life::done;
   turn.state.exit_code = code;
+  if (turn.state.parked) {
+    turn.state.connected = false;  // nothing more to tell
+    turn.state.last_line = std::move(line);
+    turn.state.life = Life::leaving;
+    stop_waiting(turn);
+    return;
+  }
+  turn.state.life = Life::done;
   turn.act(Exit{code, std::move(line)});
 }
 
@@ -54,9 +65,21 @@ StopWorkers stop_order(Turn const& turn, Millis grace, int signal, bool send_sig
   return StopWorkers{StopOrder{signal, send_signal, grace, turn.policy.kill_timeout}};
 }
 
+StopWorkers park_order(Turn const& turn, Millis grace, bool send_signal) {
+  auto stop = stop_order(turn, grace, SIGTERM, send_signal);
+  stop.order.park = turn.state.parks;
+  return stop;
+}
+
+void stop_waiting(Turn& turn) {
+  turn.state.parks = false;
+  turn.act(stop_order(turn, turn.policy.restart_timeout));
+}
+
 void stop_to_leave(Turn& turn, Millis grace, int signal, bool send_signal) {
   Life const before = std::exchange(turn.state.life, Life::leaving);
-  bool const unsignalled = before == Life::running || turn.state.owed_at;
+  bool const kept = std::exchange(turn.state.parks, false) || turn.state.parked;  // not signalled so far
+  bool const unsignalled = before == Life::running || turn.state.owed_at || kept;
   turn.state.owed_at.reset();
   if (before == Life::checking) {
     turn.act(stop_order(turn, Millis{0}, SIGKILL));
@@ -71,6 +94,8 @@ void start_workers(Turn& turn) {
   state.checked_at.reset();
   state.workers = true;
   state.killed = false;
+  state.parks = false;
+  state.parked.reset();
   hold_lease(turn);  // before anything runs
   write_will(turn);
   turn.act(StartWorkers{*state.generation});
@@ -104,7 +129,10 @@ void tell_killed(Turn& turn) {
 /// What was being stopped is gone.
 void stopped(Turn& turn) {
   State& state = turn.state;
-  if (state.rejoin && state.life != Life::leaving) {
+  bool const keeps = state.life == Life::stopping && state.parks;
+  if (state.parked && !keeps) {  // parked in time, and told to end meanwhile; this order is answered, or an earlier one
+    stop_waiting(turn);
+  } else if (state.rejoin && state.life != Life::leaving) {
     rejoin(turn);
   } else if (state.life == Life::stopping) {
     state.life = Life::waiting;
@@ -150,12 +178,19 @@ void on(Turn& turn, GroupEnded const& event) {
     }
     return;
   }
-  if (event.number != number_of(state) || !has_processes(state.life)) {
+  bool const again = state.parked == event.number;
+  if ((event.number != number_of(state) && !again) || !has_processes(state.life)) {
     return;
   }
   state.owed_at.reset();
   state.workers = false;
   state.frozen.reset();
+  state.parked = event.waiting ? std::optional(event.number) : std::nullopt;
+  if (again) {
+    state.unkillable.insert(state.unkillable.end(), event.unkillable.begin(), event.unkillable.end());
+    stopped(turn);
+    return;
+  }
   state.exits = event.exits;
   state.unkillable = event.unkillable;
   bool const all_good = event.unkillable.empty() && std::all_of(event.exits.begin(), event.exits.end(),

@@ -19,6 +19,10 @@ void signal_group(pid_t group, int signal) {
   }
 }
 
+bool contains(std::vector<pid_t> const& pids, pid_t pid) {
+  return std::find(pids.begin(), pids.end(), pid) != pids.end();
+}
+
 }  // namespace
 
 void Descendants::signal_worker(pid_t worker, int signal) {
@@ -28,9 +32,9 @@ void Descendants::signal_worker(pid_t worker, int signal) {
 
 // A stranger is our child and not reaped, so its group exists and its number is not reused. The group is the
 // workers' as long as it is in another session than ours: every worker began with setsid.
-void Descendants::signal_strangers(std::vector<pid_t> const& workers, int signal) {
+void Descendants::signal_strangers(std::vector<pid_t> const& workers, std::vector<pid_t> const& kept, int signal) {
   pid_t const own_session = getsid(0);
-  for (pid_t const stranger : strangers(workers)) {
+  for (pid_t const stranger : strangers(workers, kept)) {
     pid_t const group = getpgid(stranger);
     bool const foreign_group = group > 0 && getsid(stranger) != own_session;
     if (signal == SIGKILL) {
@@ -44,20 +48,20 @@ void Descendants::signal_strangers(std::vector<pid_t> const& workers, int signal
   }
 }
 
-std::vector<pid_t> Descendants::strangers(std::vector<pid_t> const& workers) const {
+std::vector<pid_t> Descendants::strangers(std::vector<pid_t> const& workers, std::vector<pid_t> const& kept) const {
   if (!os::has_children()) {  // by far the most frequent answer, and cheap
     return {};
   }
   auto children = os::children_of(getpid());
   std::erase_if(children, [&](pid_t pid) {
-    return std::find(workers.begin(), workers.end(), pid) != workers.end() || abandoned_.contains(pid);
+    return contains(workers, pid) || abandoned_.contains(pid) || (!kept.empty() && contains(kept, getsid(pid)));
   });
   return children;
 }
 
-std::vector<std::string> Descendants::abandon_all() {
+std::vector<std::string> Descendants::abandon_all(std::vector<pid_t> const& kept) {
   std::vector<std::string> lines;
-  for (pid_t const pid : strangers({})) {
+  for (pid_t const pid : strangers(kept, kept)) {
     lines.push_back(os::describe_stuck(pid));
     abandoned_.insert(pid);
   }

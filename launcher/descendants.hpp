@@ -19,12 +19,12 @@ class Descendants {
   /// not act on it.
   void signal_worker(pid_t worker, int signal);
   /// Signals the groups of all strangers that were not signalled before; SIGKILL goes to all, again and again.
-  void signal_strangers(std::vector<pid_t> const& workers, int signal);
-  /// Children that are neither in `workers` nor abandoned.
-  [[nodiscard]] std::vector<pid_t> strangers(std::vector<pid_t> const& workers) const;
+  void signal_strangers(std::vector<pid_t> const& workers, std::vector<pid_t> const& kept, int signal);
+  /// Children that are neither in `workers`, nor in the session of a worker in `kept`, nor abandoned.
+  [[nodiscard]] std::vector<pid_t> strangers(std::vector<pid_t> const& workers, std::vector<pid_t> const& kept) const;
 
-  /// Gives up on every child there is now; one line about each.
-  [[nodiscard]] std::vector<std::string> abandon_all();
+  /// Gives up on every child there is now but for those in `kept` and their sessions; one line about each.
+  [[nodiscard]] std::vector<std::string> abandon_all(std::vector<pid_t> const& kept);
   [[nodiscard]] std::vector<pid_t> abandoned() const { return {abandoned_.begin(), abandoned_.end()}; }
   void reaped(pid_t pid) { abandoned_.erase(pid); }
 

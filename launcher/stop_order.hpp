@@ -11,6 +11,7 @@ struct StopOrder {
   bool send_signal = true;  ///< false: somebody (Slurm) has signalled the workers already
   std::chrono::milliseconds grace{5000};
   std::chrono::milliseconds kill_timeout{60'000};
+  bool park = false;  ///< workers that survive a generation are told that it is over, and kept once they have parked
   bool operator==(StopOrder const&) const = default;
 };
 

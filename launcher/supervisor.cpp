@@ -1,60 +1,26 @@
 #include "launcher/supervisor.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <deque>
 #include <fcntl.h>
-#include <optional>
 #include <stdexcept>
 #include <unistd.h>
 #include <utility>
 
-#include <boost/asio/basic_waitable_timer.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 
-#include "launcher/descendants.hpp"
-#include "launcher/log_pump.hpp"
-#include "launcher/worker_group.hpp"
-#include "launcher/worker_process.hpp"
-#include "launcher/worker_start.hpp"
-#include "launcher/worker_streams.hpp"
-#include "src/core/time.hpp"
+#include "launcher/supervisor_impl.hpp"
 #include "src/os/children.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
-#include "src/os/signals.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
 namespace asio = boost::asio;
 
-constexpr std::size_t kErrorFileBytes = std::size_t{64} * 1024;
 constexpr std::chrono::seconds kLastSweep{5};
-constexpr Millis kFreezeLimit{200};                // a process in an uninterruptible call stops when it returns
-constexpr std::chrono::seconds kDrainDeadline{5};  // only a log's file system that hangs takes longer
-
-// What the shell keeps of one worker; its life is in GroupState.
-struct Member {
-  std::optional<WorkerProcess> process;
-  rendezvous::WorkerExit exit;
-  std::string error_file;
-  std::vector<PumpStream> pending;  // opened, not yet with the pump: added once every worker is started
-  std::vector<std::uint64_t> streams;
-  std::optional<std::uint64_t> stderr_stream;
-  bool killed = false;            // by us
-  bool died_before_kill = false;  // see Exited
-};
-
-// What is being collected between the last exit and `ended`.
-struct Ending {
-  std::uint64_t number = 0;  // counts endings: a drain that comes after its ending was cut short is nobody's
-  std::size_t drains = 0;
-  std::vector<std::string> unkillable;
-};
+constexpr Millis kFreezeLimit{200};  // a process in an uninterruptible call stops when it returns
 
 std::int64_t unix_ms() {
   using std::chrono::system_clock;
@@ -69,260 +35,194 @@ os::SignalFd open_child_signals() {
   return std::move(*opened);
 }
 
+bool lives(GroupWorker const& worker) {
+  return worker.life == GroupWorker::Life::alive || worker.life == GroupWorker::Life::parked;
+}
+
 }  // namespace
 
-struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
-  Impl(asio::io_context& context, LogPump& log_pump, SupervisorHandlers callbacks)
-      : io(context),
-        pump(log_pump),
-        handlers(std::move(callbacks)),
-        child_signals(open_child_signals()),
-        child_events(context, fcntl(child_signals.fd(), F_DUPFD_CLOEXEC, 3)),
-        timer(context) {}
+Supervisor::Impl::Impl(asio::io_context& context, LogPump& log_pump, SupervisorHandlers callbacks)
+    : io(context),
+      pump(log_pump),
+      handlers(std::move(callbacks)),
+      child_signals(open_child_signals()),
+      child_events(context, fcntl(child_signals.fd(), F_DUPFD_CLOEXEC, 3)),
+      timer(context),
+      links(context, link_handlers()) {}
 
-  // -- events --------------------------------------------------------------------------------------------------
+// ---- events -----------------------------------------------------------------------------------------------------
 
-  // One SIGCHLD may stand for many children: ask for all of them. The exit is taken by waitpid with WNOHANG alone;
-  // a worker that a debugger holds is not reapable though dead, and must not block us.
-  void watch_children() {
-    child_events.async_wait(asio::posix::stream_descriptor::wait_read,
-                            [weak = weak_from_this()](boost::system::error_code const& error) {
-                              auto const self = weak.lock();
-                              if (error || !self) {
-                                return;
-                              }
-                              while (self->child_signals.read()) {
-                              }
-                              self->reap();
-                              self->check_descendants();
-                              self->watch_children();
-                            });
-  }
+// One SIGCHLD may stand for many children: ask for all of them. The exit is taken by waitpid with WNOHANG alone;
+// a worker that a debugger holds is not reapable though dead, and must not block us.
+void Supervisor::Impl::watch_children() {
+  child_events.async_wait(asio::posix::stream_descriptor::wait_read,
+                          [weak = weak_from_this()](boost::system::error_code const& error) {
+                            auto const self = weak.lock();
+                            if (error || !self) {
+                              return;
+                            }
+                            while (self->child_signals.read()) {
+                            }
+                            self->reap();
+                            self->check_descendants();
+                            self->watch_children();
+                          });
+}
 
-  void reap() {
-    while (auto const pid = os::peek_ended()) {
-      auto const worker = std::find_if(state.workers.begin(), state.workers.end(), [&](GroupWorker const& each) {
-        return each.pid == *pid && each.life == GroupWorker::Life::alive;
-      });
-      if (worker == state.workers.end()) {
-        if (auto const stranger = os::reap_any()) {
-          descendants.reaped(stranger->pid);
-        }
-        continue;
+void Supervisor::Impl::reap() {
+  while (auto const pid = os::peek_ended()) {
+    auto const local_rank = who(*pid);
+    if (!local_rank) {
+      if (auto const stranger = os::reap_any()) {
+        descendants.reaped(stranger->pid);
       }
-      auto const local_rank = worker->local_rank;
-      auto const status = members[local_rank].process->reap();
-      if (!status) {
-        return;  // it is not reapable after all: the next SIGCHLD or timer asks again
-      }
-      descendants.reaped(*pid);
-      happen(Exited{local_rank, *status, members[local_rank].died_before_kill});
+      continue;
+    }
+    auto const status = members[*local_rank].process->reap();
+    if (!status) {
+      return;  // it is not reapable after all: the next SIGCHLD or timer asks again
+    }
+    descendants.reaped(*pid);
+    happen(Exited{*local_rank, *status, members[*local_rank].died_before_kill});
+  }
+}
+
+void Supervisor::Impl::check_descendants() {
+  if (state.phase == GroupPhase::stopping || state.phase == GroupPhase::killing ||
+      state.phase == GroupPhase::sweeping) {
+    if (!descendants.strangers(live_workers(), kept_workers()).empty()) {
+      happen(DescendantsFound{});
+    } else if (std::none_of(state.workers.begin(), state.workers.end(),
+                            [](auto const& worker) { return worker.life == GroupWorker::Life::alive; })) {
+      happen(DescendantsGone{});
     }
   }
+}
 
-  void check_descendants() {
-    if (state.phase == GroupPhase::stopping || state.phase == GroupPhase::killing ||
-        state.phase == GroupPhase::sweeping) {
-      auto const alive = live_workers();
-      if (!descendants.strangers(alive).empty()) {
-        happen(DescendantsFound{});
-      } else if (alive.empty()) {
-        happen(DescendantsGone{});
-      }
+void Supervisor::Impl::happen(GroupEvent const& event) {
+  auto next = step(std::move(state), event, Clock::now());
+  state = std::move(next.next);
+  if (!next.reason.empty()) {
+    log(Level::debug, "generation " + std::to_string(generation) + ": " + next.reason);
+  }
+  for (auto const& action : next.actions) {
+    std::visit([this](auto const& what) { perform(what); }, action);
+  }
+}
+
+WorkerLinks::Handlers Supervisor::Impl::link_handlers() {  // the links go with us: none outlives this object
+  WorkerLinks::Handlers on;
+  on.who = [this](pid_t pid) { return who(pid); };
+  on.survives = [this](std::uint32_t local_rank) { happen(Survives{local_rank}); };
+  on.parked = [this](std::uint32_t local_rank, std::string const& why) {
+    if (local_rank >= members.size()) {
+      return;  // it has ended, and so has its generation
+    }
+    log(Level::debug,
+        "rank " + std::to_string(members[local_rank].exit.rank) + " waits for the next generation: " + why);
+    happen(HasParked{local_rank});
+    check_descendants();
+  };
+  return on;
+}
+
+std::optional<std::uint32_t> Supervisor::Impl::who(pid_t pid) const {
+  auto const worker = std::find_if(state.workers.begin(), state.workers.end(),
+                                   [&](GroupWorker const& each) { return each.pid == pid && lives(each); });
+  return worker == state.workers.end() ? std::nullopt : std::optional(worker->local_rank);
+}
+
+std::vector<pid_t> Supervisor::Impl::live_workers() const {
+  std::vector<pid_t> pids;
+  for (auto const& worker : state.workers) {
+    if (lives(worker)) {
+      pids.push_back(worker.pid);
     }
   }
+  return pids;
+}
 
-  void happen(GroupEvent const& event) {
-    auto next = step(std::move(state), event, Clock::now());
-    state = std::move(next.next);
-    if (!next.reason.empty()) {
-      log(Level::debug, "generation " + std::to_string(generation) + ": " + next.reason);
-    }
-    for (auto const& action : next.actions) {
-      std::visit([this](auto const& what) { perform(what); }, action);
+std::vector<pid_t> Supervisor::Impl::kept_workers() const {
+  std::vector<pid_t> pids;
+  for (auto const& worker : state.workers) {
+    if (keeps(state, worker)) {
+      pids.push_back(worker.pid);
     }
   }
+  return pids;
+}
 
-  // -- actions -------------------------------------------------------------------------------------------------
+// ---- actions ----------------------------------------------------------------------------------------------------
 
-  void perform(SignalGroup const& what) {
-    auto& member = members[what.local_rank];
-    pid_t const pid = state.workers[what.local_rank].pid;
-    if (what.signal == SIGKILL && !std::exchange(member.killed, true)) {
-      member.died_before_kill = os::is_dying(pid);
+void Supervisor::Impl::perform(SignalGroup const& what) {
+  auto& member = members[what.local_rank];
+  pid_t const pid = state.workers[what.local_rank].pid;
+  if (what.signal == SIGKILL && !std::exchange(member.killed, true)) {
+    member.died_before_kill = os::is_dying(pid);
+  }
+  descendants.signal_worker(pid, what.signal);
+}
+
+void Supervisor::Impl::perform(TellOver const& /*what*/) {
+  links.over();
+}
+
+void Supervisor::Impl::perform(TellEnds const& /*what*/) {
+  links.ends();
+}
+
+void Supervisor::Impl::perform(EndSurplus const& what) {
+  descendants.signal_worker(what.pid, SIGKILL);
+}
+
+void Supervisor::Impl::perform(SignalDescendants const& what) {
+  descendants.signal_strangers(live_workers(), kept_workers(), what.signal);
+}
+
+void Supervisor::Impl::perform(ReportUnkillable const& /*what*/) {
+  ending.unkillable = descendants.abandon_all(kept_workers());
+}
+
+void Supervisor::Impl::perform(ArmTimer const& what) {
+  timer.expires_at(what.at);
+  timer.async_wait([weak = weak_from_this()](boost::system::error_code const& error) {
+    auto const self = weak.lock();
+    if (!error && self) {
+      self->reap();  // who has died in time is not killed late
+      self->happen(Tick{});
+      self->check_descendants();
     }
-    descendants.signal_worker(pid, what.signal);
-  }
-  void perform(SignalDescendants const& what) { descendants.signal_strangers(live_workers(), what.signal); }
-  void perform(ReportUnkillable const&) { ending.unkillable = descendants.abandon_all(); }
+  });
+}
 
-  void perform(ArmTimer const& what) {
-    timer.expires_at(what.at);
-    timer.async_wait([weak = weak_from_this()](boost::system::error_code const& error) {
-      auto const self = weak.lock();
-      if (!error && self) {
-        self->reap();  // who has died in time is not killed late
-        self->happen(Tick{});
-        self->check_descendants();
-      }
-    });
-  }
-
-  void perform(ReportExit const& what) {
-    auto& exit = members[what.local_rank].exit;
-    auto const& worker = state.workers[what.local_rank];
-    exit.pid = worker.pid;
-    exit.status = worker.status;
-    exit.ours = worker.ours;
-    exit.wall_ms = unix_ms();
-    auto reported = exit;
-    reported.stderr_tail.clear();
-    asio::post(io, [weak = weak_from_this(), number = generation, reported = std::move(reported)] {
-      if (auto const self = weak.lock(); self && self->handlers.exited) {
-        self->handlers.exited(number, reported);
-      }
-    });
-  }
-
-  void perform(ReportEnded const&) {
-    ++ending.number;
-    timer.expires_after(kDrainDeadline);
-    timer.async_wait([weak = weak_from_this(), number = ending.number](boost::system::error_code const& error) {
-      auto const self = weak.lock();
-      if (!error && self && self->ending.number == number && self->ending.drains > 0) {
-        log(Level::warn, "the last lines of a worker are missing: its log file takes too long");
-        self->ending.drains = 1;
-        self->drained();
-      }
-    });
-    ending.drains = 1;  // our own hold, so that the count reaches zero once
-    for (auto& member : members) {
-      take_over_unkillable(member);
-      for (auto const stream : member.streams) {
-        ++ending.drains;
-        drain(stream, member.exit.local_rank, member.stderr_stream == stream);
-      }
+void Supervisor::Impl::perform(ReportExit const& what) {
+  auto& exit = members[what.local_rank].exit;
+  auto const& worker = state.workers[what.local_rank];
+  exit.pid = worker.pid;
+  exit.status = worker.status;
+  exit.ours = worker.ours;
+  exit.wall_ms = unix_ms();
+  auto reported = exit;
+  reported.stderr_tail.clear();
+  asio::post(io, [weak = weak_from_this(), number = generation, reported = std::move(reported)] {
+    if (auto const self = weak.lock(); self && self->handlers.exited) {
+      self->handlers.exited(number, reported);
     }
-    drained();
-  }
+  });
+}
 
-  // A worker that was given up on has had no exit to report; `ended` counts it as killed by us.
-  void take_over_unkillable(Member& member) {
-    auto const& worker = state.workers[member.exit.local_rank];
-    member.exit.status = worker.status;
-    member.exit.ours = worker.ours;
-  }
-
-  // The callback comes on the pump's thread, which must not own us even for a moment: it only posts.
-  void drain(std::uint64_t stream, std::uint32_t local_rank, bool keep) {
-    pump.drain(stream, true,
-               [&context = io, weak = weak_from_this(), number = ending.number, local_rank, keep](std::string tail) {
-                 asio::post(context, [weak, number, local_rank, keep, tail = std::move(tail)] {
-                   if (auto const self = weak.lock();
-                       self && self->ending.number == number && self->ending.drains > 0) {
-                     if (keep) {
-                       self->members[local_rank].exit.stderr_tail = tail;
-                     }
-                     self->drained();
-                   }
-                 });
-               });
-  }
-
-  void drained() {
-    if (--ending.drains > 0) {
-      return;
+std::size_t Supervisor::Impl::forward(int signal, std::set<pid_t>& served) const {
+  std::size_t missing = 0;
+  for (pid_t const worker : live_workers()) {
+    if (!served.contains(worker) && forward_signal(worker, worker, signal)) {
+      served.insert(worker);
     }
-    std::vector<rendezvous::WorkerExit> exits;
-    exits.reserve(members.size());
-    for (auto& member : members) {
-      if (!member.exit.status.ok() && !member.error_file.empty()) {
-        member.exit.error_file = read_small_file(member.error_file, kErrorFileBytes);
-      }
-      exits.push_back(std::move(member.exit));
-    }
-    timer.cancel();
-    members.clear();
-    active = false;
-    asio::post(io, [weak = weak_from_this(), number = generation, exits = std::move(exits),
-                    unkillable = std::exchange(ending.unkillable, {})] {
-      if (auto const self = weak.lock(); self && self->handlers.ended) {
-        self->handlers.ended(number, exits, unkillable);
-      }
-    });
+    missing += served.contains(worker) ? 0U : 1U;
   }
+  return missing;
+}
 
-  // -- starting ------------------------------------------------------------------------------------------------
-
-  void start(std::uint64_t number, std::vector<WorkerSpec> const& workers) {
-    generation = number;
-    active = true;
-    descendants.reset();
-    members.clear();
-    members.resize(workers.size());
-    std::size_t pipes = 0;
-    for (std::size_t i = 0; i < workers.size(); ++i) {
-      pipes += (needs_pipe(workers[i].out, false) ? 1U : 0U) + (needs_pipe(workers[i].err, true) ? 1U : 0U);
-      members[i].exit.rank = workers[i].rank;
-      members[i].exit.local_rank = static_cast<std::uint32_t>(i);
-      members[i].error_file = workers[i].error_file;
-    }
-    happen(Begin{static_cast<std::uint32_t>(workers.size())});
-    for (std::size_t i = 0; i < workers.size(); ++i) {
-      start_one(workers[i], members[i], pipe_bytes(pipes));
-    }
-    for (auto& member : members) {  // after the last start: the pump's thread would compete with it
-      hand_to_pump(member);
-    }
-    check_descendants();  // when none could be started the generation is over
-  }
-
-  void start_one(WorkerSpec const& spec, Member& member, int capacity_bytes) {
-    auto started = start_worker(spec, capacity_bytes);
-    if (started.pid == 0) {
-      member.exit.stderr_tail = std::move(started.why);
-      happen(StartFailed{member.exit.local_rank, started.error});
-      return;
-    }
-    member.process.emplace(io, started.pid);
-    member.pending = std::move(started.streams);
-    happen(Started{member.exit.local_rank, started.pid});
-  }
-
-  void hand_to_pump(Member& member) {
-    for (auto& stream : member.pending) {
-      bool const tail = stream.keep_tail;
-      member.streams.push_back(pump.add(std::move(stream)));
-      if (tail) {
-        member.stderr_stream = member.streams.back();
-      }
-    }
-    member.pending.clear();
-  }
-
-  [[nodiscard]] std::vector<pid_t> live_workers() const {
-    std::vector<pid_t> pids;
-    for (auto const& worker : state.workers) {
-      if (worker.life == GroupWorker::Life::alive) {
-        pids.push_back(worker.pid);
-      }
-    }
-    return pids;
-  }
-
-  asio::io_context& io;
-  LogPump& pump;
-  SupervisorHandlers handlers;
-  os::SignalFd child_signals;
-  asio::posix::stream_descriptor child_events;
-  asio::basic_waitable_timer<Clock> timer;
-  GroupState state;
-  std::uint64_t generation = 0;
-  bool active = false;  // from start until `ended` is posted
-  std::vector<Member> members;
-  Descendants descendants;
-  Ending ending;
-};
+// ---- what the agent asks ----------------------------------------------------------------------------------------
 
 Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorHandlers handlers)
     : impl_(std::make_shared<Impl>(io, pump, std::move(handlers))) {
@@ -349,6 +249,7 @@ void Supervisor::start(std::uint64_t generation, std::vector<WorkerSpec> const& 
 
 void Supervisor::stop(StopOrder const& order) {
   impl_->reap();  // who died before the order did not die of it
+  impl_->active = impl_->active || (impl_->state.phase == GroupPhase::parked && !order.park);
   impl_->happen(StopOrdered{order});
   impl_->check_descendants();
 }
@@ -365,18 +266,24 @@ void Supervisor::thaw() {
 
 void Supervisor::forward(int signal) {
   std::set<pid_t> served;
-  forward(signal, served);
+  impl_->forward(signal, served);
 }
 
-std::size_t Supervisor::forward(int signal, std::set<pid_t>& served) {
-  std::size_t missing = 0;
-  for (pid_t const worker : impl_->live_workers()) {
-    if (!served.contains(worker) && forward_signal(worker, worker, signal)) {
-      served.insert(worker);
+std::size_t Supervisor::ask_for_checkpoint(int signal, std::set<pid_t>& served) {
+  for (auto const& worker : impl_->state.workers) {
+    if (lives(worker) && !impl_->asked.contains(worker.pid) && impl_->links.checkpoint(worker.local_rank)) {
+      impl_->asked.insert(worker.pid);
     }
-    missing += served.contains(worker) ? 0U : 1U;
   }
-  return missing;
+  return impl_->forward(signal, served);
+}
+
+std::string const& Supervisor::socket() const {
+  return impl_->links.name();
+}
+
+worker::ControlPage const* Supervisor::page(std::uint32_t local_rank) const {
+  return impl_->links.page(local_rank);
 }
 
 }  // namespace cxxrun::launcher

@@ -22,6 +22,10 @@ namespace boost::asio {
 class io_context;
 }
 
+namespace cxxrun::worker {
+struct ControlPage;
+}
+
 namespace cxxrun::launcher {
 
 class LogPump;
@@ -30,10 +34,11 @@ class LogPump;
 struct SupervisorHandlers {
   /// One worker ended. `exit.stderr_tail` and `error_file` are filled only in `ended`.
   std::function<void(std::uint64_t generation, rendezvous::WorkerExit exit)> exited;
-  /// Every worker and every descendant of the generation is reaped and its output is written.
-  /// `unkillable`: lines naming processes that survived SIGKILL (empty in all normal ends).
+  /// Every worker and every descendant of the generation is reaped and its output is written, but for those that
+  /// have parked: they are not in `exits`, and `waiting` says that there are some. Comes once more, without exits, when
+  /// these have been stopped. `unkillable`: lines naming processes that survived SIGKILL (empty in all normal ends).
   std::function<void(std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
-                     std::vector<std::string> unkillable)>
+                     std::vector<std::string> unkillable, bool waiting)>
       ended;
 };
 
@@ -47,13 +52,14 @@ class Supervisor {
   Supervisor(Supervisor const&) = delete;
   Supervisor& operator=(Supervisor const&) = delete;
 
-  /// Starts the workers of a generation, all of them or none running for long: a worker that cannot be started
-  /// is reported by `exited` with ExitStatus::not_started (its stderr_tail says why in `ended`) and the others are
-  /// stopped by the caller's order. `workers[i].local_rank` is i. Refused with a line in the log while a generation
-  /// has not ended. Blocks about 0.2 ms per worker.
+  /// Starts the workers of a generation, or resumes those that wait (docs/survival.md), all of them or none running for
+  /// long: a worker that cannot be started is reported by `exited` with ExitStatus::not_started (its stderr_tail says
+  /// why in `ended`) and the others are stopped by the caller's order. `workers[i].local_rank` is i. Refused with a
+  /// line in the log while a generation has not ended. Blocks about 0.2 ms per worker.
   void start(std::uint64_t generation, std::vector<WorkerSpec> const& workers);
   /// Begins to stop the running generation; harmless when nothing runs or a stop is under way (a shorter
-  /// grace shortens it; grace 0 = kill now).
+  /// grace shortens it; grace 0 = kill now). An order that keeps nobody stops those that wait as well; `ended` follows
+  /// also when they have died meanwhile.
   void stop(StopOrder const& order);
   /// Stops every worker and descendant where it is (SIGSTOP), and lets them go on (SIGCONT). A stop order wakes them.
   void freeze();
@@ -62,7 +68,14 @@ class Supervisor {
   /// descendants in its session that do, so that a shell script around the program is no obstacle.
   void forward(int signal);
   /// The same for the workers that are not in `served`, and puts those who got it there; returns how many have not.
-  std::size_t forward(int signal, std::set<pid_t>& served);
+  /// Those that have a page find the wish there too, once in a generation.
+  std::size_t ask_for_checkpoint(int signal, std::set<pid_t>& served);
+
+  /// Where workers register: CXXRUN_AGENT. "" without a descriptor to spare.
+  [[nodiscard]] std::string const& socket() const;
+  /// What a worker that has registered shows of itself, also after its death until another one takes its place; null:
+  /// none has.
+  [[nodiscard]] worker::ControlPage const* page(std::uint32_t local_rank) const;
 
  private:
   struct Impl;  // shared: what is posted to the io_context holds it weakly

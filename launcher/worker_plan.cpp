@@ -1,6 +1,8 @@
 #include "launcher/worker_plan.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "launcher/log_dir.hpp"
 #include "launcher/slurm_worker_env.hpp"
@@ -67,6 +69,15 @@ void set_defaults(Environment& environment, NodeFacts const& facts) {
   environment.emplace("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
 }
 
+/// What a cxxrun around this one has set is never left.
+void set_or_erase(Environment& environment, std::string const& name, std::string const& value) {
+  if (value.empty()) {
+    environment.erase(name);
+  } else {
+    environment[name] = value;
+  }
+}
+
 void set_shared(Environment& environment, rendezvous::Generation const& generation, Options const& options,
                 NodeFacts const& facts) {
   environment["WORLD_SIZE"] = std::to_string(generation.world_size);
@@ -86,11 +97,8 @@ void set_shared(Environment& environment, rendezvous::Generation const& generati
   environment["CXXRUN_RUN_ID"] = facts.run_id;
   environment["CXXRUN_STORE_ADDR"] = generation.master_addr;
   environment["CXXRUN_STORE_PORT"] = std::to_string(generation.store_port);
-  if (facts.segment.empty()) {
-    environment.erase("CXXRUN_SEGMENT");  // that of a cxxrun around this one
-  } else {
-    environment["CXXRUN_SEGMENT"] = facts.segment;
-  }
+  set_or_erase(environment, "CXXRUN_SEGMENT", facts.segment);
+  set_or_erase(environment, "CXXRUN_AGENT", facts.agent_socket);
 }
 
 /// Where every device of the node is visible to its tasks, each counts itself among them; where a task sees devices of
@@ -120,6 +128,16 @@ void change(EnvironmentChanges const& changes, Environment& environment) {
 std::string log_place(NodeFacts const& facts) {
   constexpr std::size_t kRoom = 28;  // names of log directories are cut, and never at the number
   return facts.task ? facts.host.substr(0, kRoom) + "_task" + std::to_string(facts.task->process) : facts.host;
+}
+
+std::vector<std::string> resume_environment(WorkerSpec const& spec) {
+  static std::array<std::string_view, 9> const kOurs{"RANK=",   "WORLD_SIZE=", "LOCAL_",        "GROUP_", "ROLE_",
+                                                     "MASTER_", "CXXRUN_",     "TORCHELASTIC_", "SLURM_"};
+  auto words = spec.environment;
+  std::stable_partition(words.begin(), words.end(), [](std::string const& word) {
+    return std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view start) { return word.starts_with(start); });
+  });
+  return words;
 }
 
 std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,

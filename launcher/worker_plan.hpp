@@ -46,12 +46,17 @@ struct NodeFacts {
   std::optional<TaskPlace> task{};    ///< one worker per task of srun's
   std::vector<CpuSet> cpu_sets = {};  ///< by local rank; empty: workers are not bound
   std::string segment = {};           ///< CXXRUN_SEGMENT of this generation: where shared memory comes from; "" = unset
+  std::string agent_socket = {};      ///< CXXRUN_AGENT: where workers register; "" = unset
   std::uint16_t standby_port = 0;     ///< where this agent can be called once it has to take over; 0: it cannot
   bool operator==(NodeFacts const&) const = default;
 };
 
 /// What tells this agent's logs from those of other agents of the job: the host and, with several tasks there, which.
 [[nodiscard]] std::string log_place(NodeFacts const& facts);
+
+/// What a worker that goes on with this generation is told of its environment: all of it, those variables first that
+/// tell who it is. What does not fit into a packet is cut from the end.
+[[nodiscard]] std::vector<std::string> resume_environment(WorkerSpec const& spec);
 
 /// The workers of this agent in one generation, by local rank.
 [[nodiscard]] std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,

@@ -29,6 +29,7 @@ struct Ended {
   std::uint64_t generation = 0;
   std::vector<rendezvous::WorkerExit> exits;
   std::vector<std::string> unkillable;
+  bool waiting = false;
 };
 
 // A Supervisor with everything it needs, and what it has reported.
@@ -47,8 +48,8 @@ struct Bench {
         io, pump,
         SupervisorHandlers{[this](std::uint64_t, rendezvous::WorkerExit exit) { exited.push_back(exit); },
                            [this](std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
-                                  std::vector<std::string> unkillable) {
-                             ended = Ended{generation, exits, unkillable};
+                                  std::vector<std::string> unkillable, bool waiting) {
+                             ended = Ended{generation, exits, unkillable, waiting};
                            }});
   }
   ~Bench() { supervisor.reset(); }

@@ -102,7 +102,7 @@ TEST_CASE("agent: a failed worker is told at once, the stop is waited for", "[un
   CHECK(driver.feed(WorkerEnded{1, bad_exit()}) == std::vector<Action>{Tell{rdzv::WorkerFailed{1, bad_exit()}}});
   CHECK(driver.state.life == Life::running);
   auto const stop = driver.feed(FromLink{kFirstLink, rdzv::Stop{1, rdzv::StopKind::failure, "why"}});
-  CHECK(stop == std::vector<Action>{StopWorkers{StopOrder{SIGTERM, true, 5s, 60s}}});
+  CHECK(stop == std::vector<Action>{StopWorkers{StopOrder{SIGTERM, true, 5s, 60s, true}}});
   CHECK(tells_stopped(driver.feed(GroupEnded{1, {bad_exit()}, {}})));
   CHECK(driver.state.life == Life::waiting);
 }

@@ -12,6 +12,12 @@ namespace {
 
 using Story = void (*)(Driver&);
 
+/// Generation 1 is stopped, and a worker waits for the next one.
+Event const kWaiting = GroupEnded{1, {killed_exit()}, {}, true};
+void keep(Driver& agent) {
+  agent.run().hear(rdzv::Stop{1, rdzv::StopKind::failure, "why"});
+}
+
 /// Every situation that this page knows, reached from generation 1 at rank 2.
 std::vector<Story> const stories{
     [](Driver& agent) { agent.state = {}; },
@@ -42,6 +48,21 @@ std::vector<Story> const stories{
       agent.hear(rdzv::Dropped{2, "why"}, agent.link_to(1));
     },
     [](Driver& agent) { agent.run().feed(EndSignal{SIGTERM}); },
+    [](Driver& agent) { keep(agent); },
+    [](Driver& agent) {
+      keep(agent);
+      agent.feed(kWaiting);
+    },
+    [](Driver& agent) {
+      keep(agent);
+      agent.feed(kWaiting);
+      agent.hear(rdzv::Prepare{generation(2, 2), 100});
+    },
+    [](Driver& agent) {
+      keep(agent);
+      agent.feed(kWaiting);
+      agent.lose();
+    },
 };
 
 std::vector<Event> events_of_an_election() {
@@ -67,10 +88,28 @@ std::vector<Event> events_of_an_election() {
   events.emplace_back(WorkerEnded{1, killed_exit()});
   events.emplace_back(GroupEnded{1, {killed_exit()}, {}});
   events.emplace_back(GroupEnded{1, {killed_exit()}, {"pid 7"}});
+  events.emplace_back(kWaiting);
   events.emplace_back(EndSignal{SIGTERM});
   events.emplace_back(KillSignal{});
   events.emplace_back(Tick{});
   return events;
+}
+
+/// Nobody leaves, and nobody becomes another, while workers wait; and they are never left to wait for nothing.
+void check_waiting(Driver const& agent, State const& before, Event const& event) {
+  auto const& state = agent.state;
+  bool const gone = std::holds_alternative<GroupEnded>(event);
+  bool ends = false;
+  for (auto const& action : agent.actions) {
+    bool const goes = std::holds_alternative<Exit>(action) || std::holds_alternative<Rejoin>(action);
+    REQUIRE((!goes || !state.parked));
+    REQUIRE((!goes || !before.parked || gone));
+    auto const* const stop = std::get_if<StopWorkers>(&action);
+    ends = ends || (stop != nullptr && !stop->order.park);
+  }
+  bool const stopped = state.parked && (state.life == Life::leaving || state.life == Life::stopping);
+  REQUIRE((!stopped || !state.parks));
+  REQUIRE((!stopped || before.life == state.life || ends));
 }
 
 /// What holds after every step, whatever happened.
@@ -109,12 +148,14 @@ TEST_CASE("agent: in every situation every pair of events leaves the rules of th
         bool workers = agent.state.workers;
         for (auto const& event : {first, second}) {
           auto const* const ended = std::get_if<GroupEnded>(&event);
-          workers = workers && ended == nullptr;
+          workers = workers && (ended == nullptr || ended->number != agent.state.generation->number);
           agent.now += 10ms;
+          State const earlier = agent.state;
           agent.feed(event);
           INFO("situation " << &story - stories.data() << ", events " << &first - events.data() << " and "
                             << &second - events.data());
           check_rules(agent, workers);
+          check_waiting(agent, earlier, event);
         }
       }
     }

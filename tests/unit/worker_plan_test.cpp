@@ -221,3 +221,23 @@ TEST_CASE("worker_plan: bound workers get their CPUs, and OMP_NUM_THREADS fits t
   CHECK(variable(planned({}, {{"OMP_NUM_THREADS", "7"}}, facts)[0], "OMP_NUM_THREADS") == "7");
   CHECK(planned({})[0].cpus.empty());
 }
+
+TEST_CASE("worker_plan: where the agent listens is told, and never where one around it did", "[unit]") {
+  NodeFacts facts = node_facts;
+  Environment const outer{{"CXXRUN_AGENT", "outer"}};
+  CHECK(variable(planned({}, outer, facts).at(0), "CXXRUN_AGENT") == "(unset)");
+  facts.agent_socket = "cxxrun-1";
+  CHECK(variable(planned({}, outer, facts).at(0), "CXXRUN_AGENT") == "cxxrun-1");
+}
+
+TEST_CASE("worker_plan: who goes on hears first who it is, then all the rest", "[unit]") {
+  auto const worker = planned({}, {{"AAA", "1"}, {"ZZZ", "2"}, {"PATH", "/bin"}, {"SLURM_JOB_ID", "7"}}).at(1);
+  auto const told = resume_environment(worker);
+  CHECK(std::is_permutation(told.begin(), told.end(), worker.environment.begin(), worker.environment.end()));
+  auto const at = [&](std::string const& word) { return std::find(told.begin(), told.end(), word) - told.begin(); };
+  for (auto const* const ours : {"RANK=5", "WORLD_SIZE=6", "LOCAL_RANK=1", "GROUP_RANK=1", "MASTER_PORT=40001",
+                                 "CXXRUN_GENERATION=3", "TORCHELASTIC_RESTART_COUNT=1", "SLURM_JOB_ID=7"}) {
+    CHECK(at(ours) < at("AAA=1"));
+  }
+  CHECK(at("AAA=1") < at("ZZZ=2"));
+}
