@@ -59,10 +59,10 @@ class TestAgent {
         throw std::runtime_error("a worker does not listen");
       }
     }
-    /// Returns when it has made that many calls in `generation`.
+    /// Returns when it has begun that many calls in `generation`, and the one before the last of them is done.
     void await_call(std::uint64_t generation, std::uint64_t number) const {
       TimePoint const until = Clock::now() + kGuard;
-      while (page->generation < generation || page->entered < number) {
+      while (page->generation < generation || page->entered < number || page->done + 1 < number) {
         if (Clock::now() > until) {
           throw std::runtime_error("a worker does not call");
         }
