@@ -1,0 +1,21 @@
+// Standstill: what an agent says of a worker whose collectives have not moved for a while. What Progress carries.
+#pragma once
+
+#include <cstdint>
+
+#include "src/core/time.hpp"
+
+namespace cxxrun::rendezvous {
+
+struct Standstill {
+  std::uint32_t rank = 0;
+  std::uint64_t entered = 0;  ///< collectives begun, of the generation's first Communicator
+  std::uint64_t done = 0;     ///< of these; less than `entered`: it is inside the last one
+  std::uint32_t what = 0;     ///< worker::packed() of the last one that it began
+  std::uint64_t count = 0;    ///< its elements
+  Millis still{0};            ///< for how long neither has changed; 0: it moves again, or is gone
+  bool halted = false;        ///< its process is stopped (SIGSTOP, or by a debugger)
+  bool operator==(Standstill const&) const = default;
+};
+
+}  // namespace cxxrun::rendezvous

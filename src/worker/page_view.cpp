@@ -1,0 +1,115 @@
+#include "src/worker/page_view.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "src/core/text.hpp"
+
+namespace cxxrun::worker {
+namespace {
+
+using comm::Kind;
+
+constexpr std::array<std::string_view, 7> kKinds{"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                                 "all_to_all", "barrier",        "memory"};
+constexpr std::array<std::string_view, 7> kTypes{"f32", "f64", "f16", "bf16", "i32", "i64", "u8"};
+constexpr std::array<std::string_view, 3> kOps{"sum", "min", "max"};
+
+template <std::size_t N>
+std::string name_in(std::array<std::string_view, N> const& names, std::uint32_t number) {
+  return number < N ? std::string(names[number]) : "number " + std::to_string(number);
+}
+
+std::uint32_t kind_of(std::uint32_t what) {
+  return what & 0xffU;
+}
+
+std::string kind_name(std::uint32_t what) {
+  return what == kUnknownOperation ? "collective" : name_in(kKinds, kind_of(what));
+}
+
+/// "25 f32"; nothing for what has no elements.
+std::string elements(std::uint32_t what, std::uint64_t count) {
+  if (what == kUnknownOperation || kind_of(what) == static_cast<std::uint32_t>(Kind::barrier)) {
+    return "";
+  }
+  bool const bytes = kind_of(what) == static_cast<std::uint32_t>(Kind::allocate);
+  return std::to_string(count) + " " + (bytes ? "bytes" : name_in(kTypes, what >> 8U & 0xffU));
+}
+
+bool reduces(std::uint32_t what) {
+  return kind_of(what) == static_cast<std::uint32_t>(Kind::all_reduce) ||
+         kind_of(what) == static_cast<std::uint32_t>(Kind::reduce_scatter);
+}
+
+/// Whole while we looked: its sequence was the same before and after.
+std::optional<SeenOperation> read_entry(Operation const& entry) {
+  SeenOperation seen;
+  seen.sequence = entry.sequence.load(std::memory_order_acquire);
+  seen.entered = entry.entered.load(std::memory_order_relaxed);
+  seen.done = entry.done.load(std::memory_order_relaxed);
+  seen.count = entry.count.load(std::memory_order_relaxed);
+  seen.what = entry.what.load(std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  bool const whole = seen.sequence != 0 && entry.sequence.load(std::memory_order_relaxed) == seen.sequence;
+  return whole ? std::optional(seen) : std::nullopt;
+}
+
+/// Tenths of a second from a minute ago on, milliseconds for what is short.
+std::string seconds_between(std::int64_t from, std::int64_t to) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;  // whatever the page holds, the difference is a number
+  std::int64_t const span = std::clamp(to, std::int64_t{0}, kMost) - std::clamp(from, std::int64_t{0}, kMost);
+  auto const ms = std::max(span, std::int64_t{0}) / 1'000'000;
+  return seconds_text(Millis(ms < 1000 ? ms : ms / 100 * 100));
+}
+
+}  // namespace
+
+Figures read_figures(ControlPage const& page) {
+  Figures figures;
+  figures.generation = page.generation.load(std::memory_order_acquire);
+  figures.done = page.done.load(std::memory_order_acquire);  // before `entered`, which is never less
+  figures.entered = std::max(page.entered.load(std::memory_order_acquire), figures.done);
+  auto const entry = read_entry(page.operations[figures.entered % kOperations]);
+  if (entry && entry->sequence == figures.entered) {
+    figures.what = entry->what;
+    figures.count = entry->count;
+  }
+  return figures;
+}
+
+std::vector<SeenOperation> read_operations(ControlPage const& page) {
+  std::vector<SeenOperation> operations;
+  for (auto const& entry : page.operations) {
+    if (auto const seen = read_entry(entry)) {
+      operations.push_back(*seen);
+    }
+  }
+  std::sort(operations.begin(), operations.end(), [](SeenOperation const& a, SeenOperation const& b) {
+    return a.entered != b.entered ? a.entered > b.entered : a.sequence > b.sequence;
+  });
+  return operations;
+}
+
+std::string describe_operation(std::uint32_t what, std::uint64_t count) {
+  auto const size = elements(what, count);
+  return kind_name(what) + (size.empty() ? "" : " of " + size) +
+         (reduces(what) ? ", " + name_in(kOps, what >> 16U & 0xffU) : "");
+}
+
+std::string number_operation(std::uint64_t sequence, std::uint32_t what, std::uint64_t count) {
+  auto const size = elements(what, count);
+  return kind_name(what) + " #" + std::to_string(sequence) + (size.empty() ? "" : " (" + size + ")");
+}
+
+std::string describe_entry(SeenOperation const& operation, TimePoint now) {
+  auto const text = "#" + std::to_string(operation.sequence) + " " +
+                    describe_operation(operation.what, operation.count) + ": entered " +
+                    seconds_between(operation.entered, now.time_since_epoch().count()) + " ago, ";
+  return operation.done == 0 ? text + "not done"
+                             : text + "done after " + seconds_between(operation.entered, operation.done);
+}
+
+}  // namespace cxxrun::worker

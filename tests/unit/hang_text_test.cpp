@@ -1,0 +1,53 @@
+#include "launcher/hang_text.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;            // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
+
+namespace {
+
+char const* const kWritten =
+    "[New LWP 8]\n"
+    "0x00007f in ?? ()\n\n"
+    "Thread 2 (Thread 0x7f (LWP 8) \"background\"):\n"
+    "#0  futex_wait () at futex.c:1\n\n"
+    "Thread 1 (Thread 0x7e (LWP 7) \"train\"):\n"
+    "#0  0x00007f in read () from /lib/libc.so.6\n"
+    "#1  0x000055 in load (path=\"a\\tb\") at train.cpp:12\n"
+    "#2  0x000055 in main () at train.cpp:40\n"
+    "[Inferior 1 (process 7) detached]\n";
+
+}  // namespace
+
+TEST_CASE("hang_text: the frames shown are the main thread's innermost", "[unit]") {
+  auto const frames = main_frames(kWritten, 2);
+  REQUIRE(frames.size() == 2);
+  CHECK(frames[0].find("read ()") != std::string::npos);
+  CHECK(frames[1].find("train.cpp:12") != std::string::npos);
+  CHECK(main_frames("ptrace: Operation not permitted.\n", 8).empty());
+  CHECK(main_frames("", 8).empty());
+}
+
+TEST_CASE("hang_text: a frame is one line of printable text, and not a long one", "[unit]") {
+  auto const frames = main_frames("#0  \x1b[31m" + std::string(5000, 'x'), 8);
+  REQUIRE(frames.size() == 1);
+  CHECK(frames[0].find('\x1b') == std::string::npos);
+  CHECK(frames[0].size() < 200);
+}
+
+TEST_CASE("hang_text: hang.txt has the reason, the collectives and the stack", "[unit]") {
+  worker::SeenOperation const last{4, 8'000'000'000, 0, 25,
+                                   worker::packed(comm::Kind::all_reduce, DType::f32, ReduceOp::sum)};
+  CHECK(hang_file("rank 3 did not enter", {last}, "#0  main ()", TimePoint{10s}) ==
+        "rank 3 did not enter\n\nits last collectives, newest first:\n"
+        "  #4 all_reduce of 25 f32, sum: entered 2 s ago, not done\n\nits stack:\n#0  main ()\n");
+  CHECK(hang_file("why", {}, "none\n", TimePoint{}).find("first:\n  none\n") != std::string::npos);
+}
+
+TEST_CASE("hang_text: the debugger asks nothing and reads no start-up file", "[unit]") {
+  auto const command = debugger_command(77);
+  CHECK(command[0] == "gdb");
+  CHECK(command[4] == "77");
+}

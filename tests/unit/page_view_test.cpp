@@ -1,0 +1,75 @@
+#include "src/worker/page_view.hpp"
+
+#include <limits>
+#include <memory>
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;          // NOLINT(google-build-using-namespace)
+using namespace cxxrun::worker;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
+
+namespace {
+
+std::uint32_t const kReduce = packed(comm::Kind::all_reduce, DType::f32, ReduceOp::sum);
+
+void write(ControlPage& page, std::uint64_t sequence, std::int64_t entered, std::int64_t done) {
+  auto& entry = page.operations[sequence % kOperations];
+  entry.sequence = sequence;
+  entry.entered = entered;
+  entry.done = done;
+  entry.count = 25;
+  entry.what = kReduce;
+  page.entered = sequence;
+  page.done = done == 0 ? sequence - 1 : sequence;
+}
+
+}  // namespace
+
+TEST_CASE("page_view: the figures are those of the last collective begun", "[unit]") {
+  ControlPage page;
+  page.generation = 3;
+  CHECK(read_figures(page) == Figures{3, 0, 0, kUnknownOperation, 0});
+  for (std::uint64_t sequence = 1; sequence <= 812; ++sequence) {
+    write(page, sequence, 1, sequence == 812 ? 0 : 2);
+  }
+  CHECK(read_figures(page) == Figures{3, 812, 811, kReduce, 25});
+}
+
+TEST_CASE("page_view: an entry that is being written, or was written over, is not taken for another", "[unit]") {
+  ControlPage page;
+  write(page, 5, 1, 0);
+  page.operations[5].sequence = 0;
+  CHECK(read_figures(page).what == kUnknownOperation);
+  page.operations[5].sequence = 69;
+  CHECK(read_figures(page).what == kUnknownOperation);
+  CHECK(read_figures(page).entered == 5);
+}
+
+TEST_CASE("page_view: the last 64 collectives come newest first", "[unit]") {
+  ControlPage page;
+  CHECK(read_operations(page).empty());
+  for (std::uint64_t sequence = 1; sequence <= 100; ++sequence) {
+    write(page, sequence, static_cast<std::int64_t>(sequence) * 1000, sequence == 100 ? 0 : 1);
+  }
+  auto const all = read_operations(page);
+  REQUIRE(all.size() == 64);
+  CHECK(all.front().sequence == 100);
+  CHECK(all.back().sequence == 37);
+}
+
+TEST_CASE("page_view: what a page says is put into words, whatever it is", "[unit]") {
+  TimePoint const now{100s};
+  CHECK(describe_entry({812, 37'900'000'000, 0, 25, kReduce}, now) ==
+        "#812 all_reduce of 25 f32, sum: entered 62.1 s ago, not done");
+  CHECK(describe_entry({811, 37'000'000'000, 37'003'000'000, 25, kReduce}, now) ==
+        "#811 all_reduce of 25 f32, sum: entered 63 s ago, done after 0.003 s");
+  CHECK(number_operation(3, packed(comm::Kind::barrier, DType::u8, ReduceOp::sum), 0) == "barrier #3");
+  CHECK(number_operation(3, kUnknownOperation, 9) == "collective #3");
+  CHECK(describe_operation(0xfefefefeU, 7) == "number 254 of 7 number 254");
+  CHECK(describe_operation(packed(comm::Kind::allocate, DType::u8, ReduceOp::sum), 4096) == "memory of 4096 bytes");
+  auto const least = std::numeric_limits<std::int64_t>::min();
+  auto const most = std::numeric_limits<std::int64_t>::max();
+  CHECK_FALSE(describe_entry({1, least, most, 0, 0}, now).empty());
+  CHECK_FALSE(describe_entry({1, most, least, 0, 0}, now).empty());
+}

@@ -1,0 +1,164 @@
+// The table of docs/hangs.md about one node, row by row.
+#include "launcher/progress_watch.hpp"
+
+#include <functional>
+
+#include "src/core/text.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/fixtures.hpp"
+
+using namespace cxxrun;            // NOLINT(google-build-using-namespace)
+using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Node {
+  WatchPolicy policy;
+  WatchState state;
+  TimePoint now{1h};
+  std::vector<rendezvous::Standstill> told;  // all of them
+
+  /// Looks once per second for this long; the workers stay as they are.
+  void watch(std::chrono::seconds time, std::vector<Look> const& workers) {
+    for (auto second = 0s; second < time; ++second) {
+      now += 1s;
+      once(workers);
+    }
+  }
+  void once(std::vector<Look> const& workers) {
+    auto step = look(std::move(state), workers, now, policy);
+    state = std::move(step.next);
+    told.insert(told.end(), step.tell.begin(), step.tell.end());
+  }
+};
+
+Look at(std::uint64_t entered, std::uint64_t done, bool halted = false) {
+  return {3, {1, entered, done, 0, 25}, halted};
+}
+
+/// After one report.
+Node told_of() {
+  Node node;
+  node.watch(16s, {at(8, 7)});
+  REQUIRE(node.told.size() == 1);
+  REQUIRE(node.told.front().still == 15s);
+  return node;
+}
+
+bool says_that_it_moves(Node const& node) {
+  return node.told.size() == 2 && node.told.back().still == 0s && node.told.back().rank == 3;
+}
+
+std::map<std::string, std::function<void()>> rows() {
+  return {{"moves: begins or ends a collective",
+           [] {
+             Node node;
+             for (std::uint64_t i = 0; i < 20; ++i) {
+               node.watch(10s, {at(i / 2 + 1, (i + 1) / 2)});
+             }
+             CHECK(node.told.empty());
+           }},
+          {"has not moved for a period",
+           [] {
+             Node node;
+             node.watch(15s, {at(8, 7)});
+             CHECK(node.told.empty());
+             node.watch(1s, {at(8, 7)});
+             CHECK(node.told == std::vector<rendezvous::Standstill>{{3, 8, 7, 0, 25, 15s, false}});
+           }},
+          {"has not moved for another period",
+           [] {
+             auto node = told_of();
+             node.watch(14s, {at(8, 7)});
+             CHECK(node.told.size() == 1);
+             node.watch(1s, {at(8, 7)});
+             REQUIRE(node.told.size() == 2);
+             CHECK(node.told.back().still == 30s);
+           }},
+          {"has been told of, and its process is stopped",
+           [] {
+             auto node = told_of();
+             node.watch(2s, {at(8, 7, true)});
+             REQUIRE(node.told.size() == 2);
+             CHECK(node.told.back().halted);
+           }},
+          {"has been told of, and moves",
+           [] {
+             auto node = told_of();
+             node.watch(10s, {at(8, 8)});
+             CHECK(says_that_it_moves(node));
+             node.watch(6s, {at(8, 8)});
+             REQUIRE(node.told.size() == 3);
+             CHECK(node.told.back().still == 15s);
+           }},
+          {"has been told of, and ends, or has no page any more",
+           [] {
+             auto node = told_of();
+             node.watch(60s, {});
+             CHECK(says_that_it_moves(node));
+           }},
+          {"was not looked at for half a period, at least 1 s: the node or the job was suspended",
+           [] {
+             auto node = told_of();
+             node.now += 1h;
+             node.once({at(8, 7)});
+             CHECK(says_that_it_moves(node));
+             node.watch(14s, {at(8, 7)});
+             CHECK(node.told.size() == 2);
+             node.watch(1s, {at(8, 7)});
+             REQUIRE(node.told.size() == 3);
+             CHECK(node.told.back().still == 15s);
+             Node fresh;
+             fresh.watch(14s, {at(8, 7)});
+             fresh.now += 1h;
+             fresh.watch(14s, {at(8, 7)});
+             CHECK(fresh.told.empty());
+             Node slow;
+             slow.policy = watch_policy(2s);
+             slow.once({at(8, 7)});
+             slow.now += 1s;
+             slow.once({at(8, 7)});
+             CHECK(slow.told.size() == 1);
+             slow.now += 1001ms;
+             slow.once({at(8, 7)});
+             CHECK(says_that_it_moves(slow));
+           }},
+          {"has no page, or none of this generation", [] {
+             Node node;
+             node.watch(60s, {});
+             CHECK(node.told.empty());
+             CHECK(node.state.workers.empty());
+           }}};
+}
+
+}  // namespace
+
+TEST_CASE("progress_watch: every row of the node's table in docs/hangs.md is what happens", "[unit]") {
+  auto const checks = rows();
+  std::size_t documented = 0;
+  bool within = false;
+  auto const text = cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/hangs.md");
+  for (auto const& line : split(text, '\n')) {
+    within = line.starts_with("| a worker |") || (within && line.starts_with("|"));
+    if (!within || line.starts_with("|---") || line.starts_with("| a worker |")) {
+      continue;
+    }
+    std::string const row(trim(split(line, '|').at(1)));
+    CAPTURE(row);
+    REQUIRE(checks.contains(row));
+    checks.at(row)();
+    ++documented;
+  }
+  CHECK(documented == checks.size());
+}
+
+TEST_CASE("progress_watch: a quarter of the timeout or of 60 s, and looks often enough", "[unit]") {
+  CHECK(watch_policy(0s).period == 15s);
+  CHECK(watch_policy(600s).period == 15s);
+  CHECK(watch_policy(4s).period == 1s);
+  CHECK(watch_policy(0s).sample() == 1s);
+  CHECK(watch_policy(4s).sample() == 250ms);
+  CHECK(watch_policy(1s).sample() == 100ms);
+  CHECK(watch_policy(1s).gap() == 1s);
+}
