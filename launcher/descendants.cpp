@@ -54,7 +54,8 @@ std::vector<pid_t> Descendants::strangers(std::vector<pid_t> const& workers, std
   }
   auto children = os::children_of(getpid());
   std::erase_if(children, [&](pid_t pid) {
-    return contains(workers, pid) || abandoned_.contains(pid) || (!kept.empty() && contains(kept, getsid(pid)));
+    return contains(workers, pid) || abandoned_.contains(pid) || tended_.contains(pid) ||
+           (!kept.empty() && contains(kept, getsid(pid)));
   });
   return children;
 }

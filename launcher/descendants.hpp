@@ -20,16 +20,22 @@ class Descendants {
   void signal_worker(pid_t worker, int signal);
   /// Signals the groups of all strangers that were not signalled before; SIGKILL goes to all, again and again.
   void signal_strangers(std::vector<pid_t> const& workers, std::vector<pid_t> const& kept, int signal);
-  /// Children that are neither in `workers`, nor in the session of a worker in `kept`, nor abandoned.
+  /// Children that are neither in `workers`, nor in the session of a worker in `kept`, nor tended, nor abandoned.
   [[nodiscard]] std::vector<pid_t> strangers(std::vector<pid_t> const& workers, std::vector<pid_t> const& kept) const;
 
   /// Gives up on every child there is now but for those in `kept` and their sessions; one line about each.
   [[nodiscard]] std::vector<std::string> abandon_all(std::vector<pid_t> const& kept);
   [[nodiscard]] std::vector<pid_t> abandoned() const { return {abandoned_.begin(), abandoned_.end()}; }
-  void reaped(pid_t pid) { abandoned_.erase(pid); }
+  void reaped(pid_t pid) {
+    abandoned_.erase(pid);
+    tended_.erase(pid);
+  }
+  /// A child of ours that no worker has started: no stranger.
+  void tend(pid_t pid) { tended_.insert(pid); }
 
  private:
   std::set<pid_t> signalled_;  // process groups
+  std::set<pid_t> tended_;
   std::set<pid_t> abandoned_;  // survived SIGKILL in an earlier generation
 };
 

@@ -75,6 +75,9 @@ void Supervisor::Impl::reap() {
     if (!local_rank) {
       if (auto const stranger = os::reap_any()) {
         descendants.reaped(stranger->pid);
+        if (auto child = tended.extract(stranger->pid)) {
+          asio::post(io, std::move(child.mapped()));
+        }
       }
       continue;
     }
@@ -252,6 +255,25 @@ void Supervisor::stop(StopOrder const& order) {
   impl_->active = impl_->active || (impl_->state.phase == GroupPhase::parked && !order.park);
   impl_->happen(StopOrdered{order});
   impl_->check_descendants();
+}
+
+void Supervisor::kill_worker(std::uint32_t local_rank, std::string const& why) {
+  impl_->reap();  // who died before did not die of it
+  if (pid_of(local_rank) != 0 && impl_->state.phase == GroupPhase::running) {
+    impl_->members[local_rank].exit.hung = why;
+    impl_->happen(KillOrdered{local_rank});
+  }
+}
+
+pid_t Supervisor::pid_of(std::uint32_t local_rank) const {
+  auto const& workers = impl_->state.workers;
+  bool const alive = local_rank < workers.size() && workers[local_rank].life == GroupWorker::Life::alive;
+  return alive ? workers[local_rank].pid : 0;
+}
+
+void Supervisor::tend(pid_t child, std::function<void()> ended) {
+  impl_->descendants.tend(child);
+  impl_->tended.emplace(child, std::move(ended));
 }
 
 void Supervisor::freeze() {

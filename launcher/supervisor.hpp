@@ -2,8 +2,9 @@
 //
 // It performs what the pure core in worker_group.hpp decides. All members must be called from the thread that
 // runs the io_context, which must be the process's main thread: PDEATHSIG follows the forking thread. No other part
-// of the process may have children: whatever is a child and no worker counts as a worker's escaped descendant and
-// is reaped, signalled and killed as such. SIGCHLD must be blocked in every thread (run_under_parent sees to it).
+// of the process may have children: whatever is a child, no worker and not handed to tend() counts as a worker's
+// escaped descendant and is reaped, signalled and killed as such. SIGCHLD must be blocked in every thread
+// (run_under_parent sees to it).
 #pragma once
 
 #include <cstdint>
@@ -61,6 +62,14 @@ class Supervisor {
   /// grace shortens it; grace 0 = kill now). An order that keeps nobody stops those that wait as well; `ended` follows
   /// also when they have died meanwhile.
   void stop(StopOrder const& order);
+  /// SIGKILL for one worker of a generation that nobody has ordered to stop. It fails like any other, and its exit says
+  /// why: `hung`. Harmless when it has ended, or is being stopped.
+  void kill_worker(std::uint32_t local_rank, std::string const& why);
+  /// Its process; 0 when it has none, or none any more.
+  [[nodiscard]] pid_t pid_of(std::uint32_t local_rank) const;
+  /// A child of this process that is no worker's, started just now: it is reaped, never signalled, and nobody waits for
+  /// it. `ended`: once, on the io_context's thread.
+  void tend(pid_t child, std::function<void()> ended);
   /// Stops every worker and descendant where it is (SIGSTOP), and lets them go on (SIGCONT). A stop order wakes them.
   void freeze();
   void thaw();

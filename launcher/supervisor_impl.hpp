@@ -2,6 +2,8 @@
 #pragma once
 
 #include <csignal>
+#include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -97,6 +99,7 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
   std::vector<WorkerSpec> const* starting = nullptr;  // during start()
   std::set<pid_t> asked;                              // for a checkpoint, in this generation
   Descendants descendants;
+  std::map<pid_t, std::function<void()>> tended;  // children that are no worker's
   Ending ending;
   WorkerLinks links;
 };

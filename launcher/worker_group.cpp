@@ -234,6 +234,15 @@ struct Transition {
     }
   }
 
+  // Not noted as sent: this death is a failure, whatever is ordered before it is seen.
+  void on(KillOrdered const& event) {
+    if (state.phase != GroupPhase::running || worker(event.local_rank, Life::alive) == nullptr) {
+      ignore("the death of one worker");
+      return;
+    }
+    actions.emplace_back(SignalGroup{event.local_rank, SIGKILL});
+  }
+
   void begin_stop(StopOrder const& order) {
     state.stop_ordered = true;
     state.parks = order.park;

@@ -91,11 +91,15 @@ struct HasParked {
 struct ResumeFailed {
   std::uint32_t local_rank = 0;
 };
+/// This worker alone, and at once: its death is a failure like any other.
+struct KillOrdered {
+  std::uint32_t local_rank = 0;
+};
 struct DescendantsFound {};  ///< children that are no workers exist
 struct DescendantsGone {};   ///< this process has no children at all that are not workers
 struct Tick {};
 using GroupEvent = std::variant<Begin, Started, StartFailed, Exited, StopOrdered, Survives, HasParked, ResumeFailed,
-                                DescendantsFound, DescendantsGone, Tick>;
+                                KillOrdered, DescendantsFound, DescendantsGone, Tick>;
 
 // Actions.
 /// Signal the process group of one worker.

@@ -85,6 +85,7 @@ std::vector<Happening> const kHappenings{
     {"Exited", Exited{0, ExitStatus::exited(1)}, kT0},
     {"StopOrdered", StopOrdered{order(5s)}, kT0},
     {"StopOrdered, grace 0", StopOrdered{order(0s)}, kT0},
+    {"KillOrdered", KillOrdered{0}, kT0},
     {"DescendantsFound", DescendantsFound{}, kT0},
     {"DescendantsGone", DescendantsGone{}, kT0},
     {"Tick, early", Tick{}, kT0},
