@@ -3,7 +3,6 @@
 #include <csignal>
 #include <deque>
 #include <fcntl.h>
-#include <fstream>
 #include <functional>
 #include <optional>
 #include <unistd.h>
@@ -18,12 +17,12 @@
 #include "launcher/agent_links.hpp"
 #include "launcher/agent_setup.hpp"
 #include "launcher/end_watch.hpp"
+#include "launcher/hang_guard.hpp"
 #include "launcher/health_check.hpp"
 #include "launcher/hosting.hpp"
 #include "launcher/log_pump.hpp"
 #include "launcher/machine.hpp"
 #include "launcher/policies.hpp"
-#include "launcher/report.hpp"
 #include "launcher/requeue_job.hpp"
 #include "launcher/signal_policy.hpp"
 #include "launcher/supervisor.hpp"
@@ -131,10 +130,12 @@ class Agent {
 
   void perform(agent::Freeze const&) {
     page_.set_frozen(true);
+    hangs_.pause(true);
     supervisor_->freeze();
   }
   void perform(agent::Thaw const&) {
     page_.set_frozen(false);
+    hangs_.pause(false);
     supervisor_->thaw();
   }
 
@@ -153,6 +154,7 @@ class Agent {
     supervisor_->start(generation.number,
                        plan_workers(generation, config_.options, config_.facts, config_.environment));
     end_watch_.workers_run();
+    hangs_.begin(generation);
   }
 
   void perform(agent::RunCheck const& action) {
@@ -164,8 +166,11 @@ class Agent {
 
   void perform(agent::StopWorkers const& action) {
     end_watch_.workers_end();
+    hangs_.end();
     supervisor_->stop(action.order);
   }
+
+  void perform(agent::KillWorker const& action) { hangs_.kill(action); }
 
   void perform(agent::ArmTimer const& action) {
     timer_.expires_at(action.at);
@@ -304,13 +309,7 @@ class Agent {
 
   int conclude() {
     if (verdict_) {
-      if (auto report = format_report(*verdict_, config_.options.program, config_.colour); !report.empty()) {
-        report.pop_back();  // say() adds the newline
-        pump_.say(std::move(report));
-      }
-      if (!config_.logs.path.empty() && !config_.logs.temporary) {
-        std::ofstream(config_.logs.path + "/verdict.json") << verdict_json(*verdict_);
-      }
+      tell_verdict(*verdict_, config_.options.program, config_.colour, config_.logs, pump_);
     } else if (exit_ && !exit_->line.empty()) {
       log(Level::error, exit_->line);
     }
@@ -340,6 +339,8 @@ class Agent {
   AgentLinks links_{io_, [this](agent::Event event) { feed(std::move(event)); }};
   std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers());
   WorkerMemory memory_{io_};
+  HangGuard hangs_{io_,           *supervisor_,        config_.options.hang_timeout,
+                   config_.facts, config_.environment, [this](agent::StoodStill told) { feed(std::move(told)); }};
   EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
   RequeueJob requeue_{config_.options, config_.environment};
   std::deque<agent::Event> inbox_;
@@ -379,6 +380,7 @@ class Agent {
         log(Level::error, "survived SIGKILL: " + line);
       }
       end_watch_.workers_end();
+      hangs_.end();
       memory_.end();
       feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting});
     };

@@ -149,6 +149,19 @@ void hear(Turn& turn, rendezvous::Refused const& message) {
   hear(turn, rendezvous::Finished{message.exit_code, "refused by the coordinator: " + message.why});
 }
 
+void hear(Turn& turn, rendezvous::Kill const& message) {
+  State const& state = turn.state;
+  bool const mine = state.life == Life::running && !state.frozen && message.number == number_of(state) &&
+                    message.rank >= state.generation->rank_base &&
+                    message.rank - state.generation->rank_base < state.generation->local_size;
+  if (!mine) {
+    turn.reason = "ignored: rank " + std::to_string(message.rank) + " is to be killed in generation " +
+                  std::to_string(message.number);
+    return;
+  }
+  turn.act(KillWorker{message.rank - state.generation->rank_base, message});
+}
+
 void on(Turn& turn, FromLink const& event) {
   std::visit(
       [&](auto const& message) {
@@ -159,6 +172,10 @@ void on(Turn& turn, FromLink const& event) {
         } else if constexpr (std::is_same_v<Message, rendezvous::Decided> ||
                              std::is_same_v<Message, rendezvous::Dropped>) {
           hear(turn, event.link, message);
+        } else if constexpr (std::is_same_v<Message, rendezvous::Kill>) {  // nobody leads by saying this
+          if (event.link == turn.state.follower.main && turn.state.connected) {
+            hear(turn, message);
+          }
         } else if (accept_lead(turn, event.link, event.message)) {
           hear(turn, message);
         }
@@ -256,6 +273,12 @@ void on(Turn& turn, KillSignal const&) {
     turn.act(stop_order(turn, Millis{0}, SIGKILL));
   } else if (turn.state.life != Life::done) {
     leave(turn, turn.state.exit_code, turn.state.last_line);
+  }
+}
+
+void on(Turn& turn, StoodStill const& event) {
+  if (turn.state.life == Life::running && event.number == number_of(turn.state)) {
+    turn.tell(rendezvous::Progress{event.number, event.workers});
   }
 }
 

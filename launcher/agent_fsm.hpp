@@ -130,9 +130,14 @@ struct EndSignal {
 };
 /// End at once (second Ctrl-C).
 struct KillSignal {};
+/// Workers whose collectives have not moved for a while, or move again (progress_watch.hpp).
+struct StoodStill {
+  std::uint64_t number;
+  std::vector<rendezvous::Standstill> workers;
+};
 struct Tick {};
 using Event = std::variant<LinkUp, LinkDown, LinkFailed, FromLink, BeatAnswered, StoodDown, WorkerEnded, GroupEnded,
-                           EndSignal, KillSignal, Tick>;
+                           EndSignal, KillSignal, StoodStill, Tick>;
 
 using rendezvous::follower::Dial;
 using rendezvous::follower::HangUp;
@@ -186,6 +191,12 @@ struct StopWorkers {
   StopOrder order;
   bool operator==(StopWorkers const&) const = default;
 };
+/// Unless this worker has moved since the coordinator judged it: find out where it is, then SIGKILL. It fails.
+struct KillWorker {
+  std::uint32_t local_rank;
+  rendezvous::Kill order;
+  bool operator==(KillWorker const&) const = default;
+};
 struct ArmTimer {
   TimePoint at;
   bool operator==(ArmTimer const&) const = default;
@@ -197,7 +208,7 @@ struct Exit {
   bool operator==(Exit const&) const = default;
 };
 using Action = std::variant<Tell, TellLink, TellBeat, Dial, HangUp, Rejoin, Stand, Withdraw, HoldLease, WriteWill,
-                            StartWorkers, RunCheck, StopWorkers, Freeze, Thaw, ArmTimer, Exit>;
+                            StartWorkers, RunCheck, StopWorkers, KillWorker, Freeze, Thaw, ArmTimer, Exit>;
 
 struct Step {
   State next;

@@ -1,8 +1,10 @@
 #include "launcher/agent_setup.hpp"
 
+#include <fstream>
 #include <utility>
 
-#include "launcher/log_dir.hpp"
+#include "launcher/log_pump.hpp"
+#include "launcher/report.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::launcher {
@@ -23,6 +25,17 @@ void choose_cpus(CpuFinder& finder, bool asked, NodeFacts& facts) {
     log(asked ? Level::warn : Level::debug, plan.note);
   }
   facts.cpu_sets = std::move(plan.sets);
+}
+
+void tell_verdict(rendezvous::Verdict const& verdict, std::string const& program, bool colour, LogRoot const& logs,
+                  LogPump& pump) {
+  if (auto report = format_report(verdict, program, colour); !report.empty()) {
+    report.pop_back();  // say() adds the newline
+    pump.say(std::move(report));
+  }
+  if (!logs.path.empty() && !logs.temporary) {
+    std::ofstream(logs.path + "/verdict.json") << verdict_json(verdict);
+  }
 }
 
 }  // namespace cxxrun::launcher

@@ -62,6 +62,15 @@ Result<std::chrono::milliseconds> parse_heartbeat(Text text) {
   return timeout;
 }
 
+/// Workers are looked at about once per second.
+Result<std::chrono::milliseconds> parse_hang(Text text) {
+  auto const timeout = parse_seconds(text, true);
+  if (timeout && *timeout != Millis{0} && *timeout < Millis{1000}) {
+    return expected("at least 1 second is expected, or 0 for never");
+  }
+  return timeout;
+}
+
 Result<Quorum> parse_quorum(Text text) {
   return text == "majority" ? Result<Quorum>(Quorum::majority)
          : text == "none"   ? Result<Quorum>(Quorum::none)
@@ -215,6 +224,9 @@ constexpr std::array kRows = {
               set<parse_any, &Options::health_check>},
     OptionRow{kSupervision, "", "--health-check-timeout", "SECONDS", "a check that runs longer has failed [60]",
               set<parse_delay, &Options::health_check_timeout>},
+    OptionRow{kSupervision, "", "--hang-timeout", "SECONDS",
+              "kill a worker that the others wait for in a collective [0: never]",
+              set<parse_hang, &Options::hang_timeout>},
     OptionRow{kSupervision, "", "--checkpoint-signal", "SIG@SECONDS", "sent to workers that long before the job's end",
               set<parse_checkpoint_signal, &Options::checkpoint_signal>},
     OptionRow{kSupervision, "", "--time-limit", "TIME", "as for sbatch; used where Slurm does not tell the job's end",

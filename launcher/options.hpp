@@ -83,6 +83,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::optional<std::chrono::milliseconds> join_window;  ///< --join-window, else rdzv_conf last_call_timeout
   std::string health_check;                              ///< command for /bin/sh -c; "" = none
   std::chrono::milliseconds health_check_timeout{60'000};
+  std::chrono::milliseconds hang_timeout{0};  ///< 0 = never
   std::optional<CheckpointSignal> checkpoint_signal;
   std::chrono::milliseconds time_limit{0};  ///< 0 = none
   bool requeue = false;

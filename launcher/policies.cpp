@@ -40,6 +40,7 @@ rendezvous::Terms terms_of(Options const& options, JobTopology const& topology) 
   terms.tie = options.quorum == Quorum::none ? Tie::none : options.fence_dir.empty() ? Tie::rank : Tie::fence;
   terms.scale_out_now = options.scale_out_now;
   terms.restart_window = options.restart_window;
+  terms.hang_timeout = options.hang_timeout;
   terms.agent_store = options.agent_store;
   terms.master_port = topology.master_port;
   return terms;

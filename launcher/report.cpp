@@ -39,12 +39,17 @@ std::string indented(std::string const& text, std::string const& indent) {
   return result;
 }
 
+/// Of one that cxxrun killed, the reason says more than the signal.
+std::string how(rendezvous::WorkerExit const& exit) {
+  return exit.hung.empty() ? exit.status.describe() : "killed, for it " + exit.hung;
+}
+
 void write_cause(std::string& out, Failure const& failure) {
   auto const& exit = failure.exit;
   out += "  first failure: " + rank_name(exit.rank, failure.host) + " (node " + std::to_string(failure.group_rank) +
          ", local rank " + std::to_string(exit.local_rank);
   out += exit.pid > 0 ? ", pid " + std::to_string(exit.pid) + ")\n" : ")\n";
-  out += "  how:           " + exit.status.describe() + "\n";
+  out += "  how:           " + how(exit) + "\n";
   if (exit.wall_ms > 0) {
     out += "  when:          " + clock_time(exit.wall_ms) + "\n";
   }
@@ -65,7 +70,7 @@ void write_others(std::string& out, std::vector<Failure> const& failures) {
   out += "  " + std::to_string(failures.size() - 1) + " more failed after it:\n";
   std::size_t shown = 0;
   for (auto it = failures.begin() + 1; it != failures.end() && shown < kFoldedShown; ++it, ++shown) {
-    out += "    " + rank_name(it->exit.rank, it->host) + ": " + it->exit.status.describe() + "\n";
+    out += "    " + rank_name(it->exit.rank, it->host) + ": " + how(it->exit) + "\n";
   }
   if (shown < failures.size() - 1) {
     out += "    … and " + std::to_string(failures.size() - 1 - shown) + " more\n";
@@ -95,6 +100,7 @@ Json to_json(Failure const& failure) {
               {"local_rank", failure.exit.local_rank},
               {"pid", failure.exit.pid},
               {"how", failure.exit.status.describe()},
+              {"hung", failure.exit.hung},
               {"exit_code", failure.exit.status.shell_code()},
               {"time_ms", failure.exit.wall_ms},
               {"stderr", failure.exit.stderr_tail}};

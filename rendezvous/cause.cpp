@@ -24,7 +24,7 @@ int weight(WorkerExit const& exit) {
 }
 
 std::string describe(Failure const& failure) {
-  return rank_name(failure.exit.rank, failure.host) + ": " + failure.exit.status.describe();
+  return describe(failure.exit, failure.host);
 }
 
 Ruling conclude(State const& state, Policy const& policy, End end, int code, std::string const& line) {
@@ -32,6 +32,10 @@ Ruling conclude(State const& state, Policy const& policy, End end, int code, std
 }
 
 }  // namespace
+
+std::string describe(WorkerExit const& exit, std::string const& host) {
+  return rank_name(exit.rank, host) + (exit.hung.empty() ? ": " + exit.status.describe() : " " + exit.hung);
+}
 
 Verdict make_verdict(State const& state, Policy const& policy, End end, int code, std::string summary) {
   Verdict verdict;

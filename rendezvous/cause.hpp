@@ -32,6 +32,9 @@ struct Ruling {
 /// signal that is not ours, a worker's nonzero exit; among equals the one heard of first.
 [[nodiscard]] Ruling rule(State const& state, Policy const& policy, TimePoint now);
 
+/// "rank 3 on node1: signal 9 (SIGKILL)"; or, of one that cxxrun killed, "rank 3 on node1 did not enter …".
+[[nodiscard]] std::string describe(WorkerExit const& exit, std::string const& host);
+
 /// A verdict over the state's last generation, with its failures and lost nodes.
 [[nodiscard]] Verdict make_verdict(State const& state, Policy const& policy, End end, int code, std::string summary);
 

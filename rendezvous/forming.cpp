@@ -299,6 +299,7 @@ void begin_running(Turn& turn) {
   std::erase_if(mandate.buried, [&](Held const& held) { return held.first < state.number; });
   state.phase = Phase::running;
   state.ever_ran = true;
+  state.hanging = {};
   state.answer_deadline.reset();
   state.awaited = static_cast<std::uint32_t>(state.seats.size());
   std::uint32_t world = 0;

@@ -7,6 +7,7 @@
 #include "rendezvous/electing.hpp"
 #include "rendezvous/forming.hpp"
 #include "rendezvous/granting.hpp"
+#include "rendezvous/hang_watch.hpp"
 #include "rendezvous/leaving.hpp"
 #include "rendezvous/proposing.hpp"
 #include "rendezvous/seating.hpp"
@@ -151,9 +152,7 @@ void hear(Turn& turn, Seat& seat, WorkerFailed const& message) {
   auto const group_rank = state.seat_of.at(seat.agent);
   state.reports.push_back(Report{group_rank, message.exit});
   if (state.phase == Phase::running) {
-    begin_stopping(turn, {StopKind::failure, 0,
-                          "rank " + std::to_string(message.exit.rank) + " on " + seat.node.host + ": " +
-                              message.exit.status.describe()});
+    begin_stopping(turn, {StopKind::failure, 0, describe(message.exit, seat.node.host)});
   }
 }
 
@@ -178,6 +177,10 @@ void hear(Turn& turn, Seat& seat, Stopped const& message) {
   seat.exits = message.exits;
   seat.unkillable = message.unkillable;
   answered(turn);
+}
+
+void hear(Turn& turn, Seat const& seat, Progress const& message) {
+  hear_progress(turn, seat, message);
 }
 
 void on(Turn& turn, Said const& event) {
@@ -303,6 +306,7 @@ void on(Turn& turn, Tick const&) {
   State& state = turn.state;
   silence_tick(turn);
   authority_tick(turn);
+  hanging_tick(turn);
   auto const due = [&](std::optional<TimePoint> const& at) { return at && *at <= turn.now; };
   switch (state.phase) {
     case Phase::forming: forming_tick(turn); break;
@@ -348,6 +352,7 @@ std::optional<TimePoint> next_deadline(State const& state) {
     consider(state.window_deadline);
   } else if (state.phase == Phase::running) {
     consider(state.scale_out_at);
+    consider(state.hanging.due);
   } else if (state.phase != Phase::opening) {
     consider(state.answer_deadline);
   }

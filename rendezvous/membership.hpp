@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "rendezvous/fitness.hpp"
+#include "rendezvous/hanging.hpp"
 #include "rendezvous/mandate.hpp"
 #include "rendezvous/messages.hpp"
 #include "rendezvous/silence.hpp"
@@ -109,6 +110,7 @@ struct State {
   std::vector<std::string> old_hosts;   ///< of the generation whose coordinator was lost, by group rank
   std::uint64_t candidacy = 0;          ///< of the last Stand
   SilenceState silence;                 ///< agents whose beats are watched
+  HangState hanging;                    ///< running: workers whose collectives stand still
 };
 
 struct Opened {};  ///< the coordinator has started
@@ -173,7 +175,7 @@ struct StoreFailed {
 };
 struct Said {
   AgentId agent;
-  std::variant<Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit, Vote, Accepted> message;
+  std::variant<Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit, Vote, Accepted, Progress> message;
 };
 /// The coordinator's own process was told to end by this signal.
 struct Quit {

@@ -13,6 +13,7 @@ void read(Json const& json, WorkerExit& exit, std::string& problem) {
   fields.read("core", exit.status.core_dumped);
   fields.read("ours", exit.ours);
   fields.read("wall_ms", exit.wall_ms);
+  fields.read_text_if_any("hung", exit.hung);
   fields.read_text_if_any("stderr", exit.stderr_tail);
   fields.read_text_if_any("error_file", exit.error_file);
   for (auto const kind : {ExitStatus::Kind::exited, ExitStatus::Kind::signalled, ExitStatus::Kind::not_started}) {
@@ -115,6 +116,7 @@ void read(Json const& json, Terms& terms, std::string& problem) {
   fields.read("master_port", terms.master_port);
   fields.read("scale_out_now", terms.scale_out_now);
   wait("restart_window_ms", terms.restart_window);
+  wait("hang_timeout_ms", terms.hang_timeout);
   read_tie(fields, terms.tie);
   if (terms.min_nodes == 0 || terms.max_nodes < terms.min_nodes || terms.max_nodes > kMaxItems) {
     fields.complain("max_nodes");

@@ -4,6 +4,7 @@
 // nothing grows beyond the frame that carried it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,13 +15,14 @@
 #include "cxxrun/error.hpp"
 #include "rendezvous/decree.hpp"
 #include "rendezvous/generation.hpp"
+#include "rendezvous/standstill.hpp"
 #include "rendezvous/worker_exit.hpp"
 #include "src/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 
 /// Version of everything below; a peer of another version is refused by name.
-inline constexpr std::uint32_t kProtocolVersion = 3;
+inline constexpr std::uint32_t kProtocolVersion = 4;
 
 // ---- the handshake ------------------------------------------------------------------------------
 
@@ -94,6 +96,7 @@ struct Terms {
   Tie tie = Tie::rank;             ///< --quorum, --fence
   bool scale_out_now = true;       ///< --scale-out=now; false: nodes that come wait for the next restart
   Millis restart_window{0};        ///< --restart-window: max_restarts within this time; 0: within the job's life
+  Millis hang_timeout{0};          ///< --hang-timeout: who keeps the others waiting for longer is killed; 0: nobody is
   bool operator==(Terms const&) const = default;
 };
 
@@ -174,8 +177,17 @@ struct Unfit {
   std::string why;
   bool operator==(Unfit const&) const = default;
 };
+/// Workers whose collectives have not moved for a while: at most kMaxProgress. Again while they do not, once when they
+/// do.
+struct Progress {
+  std::uint64_t number = 0;
+  std::vector<Standstill> workers;
+  bool operator==(Progress const&) const = default;
+};
+/// The longest `workers` of a Progress; an agent with more tells of the first.
+inline constexpr std::size_t kMaxProgress = 1024;
 using ToCoordinator =
-    std::variant<Join, Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit, Elector, Vote, Accepted, Gone>;
+    std::variant<Join, Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit, Elector, Vote, Accepted, Gone, Progress>;
 
 // ---- coordinator to agent -----------------------------------------------------------------------
 
@@ -239,7 +251,15 @@ struct Refused {
   std::string why;
   bool operator==(Refused const&) const = default;
 };
-using ToAgent = std::variant<Prepare, Start, Stop, Finished, Refused, VoteRequest, Propose, Decided, Dropped>;
+/// This worker keeps the others waiting: unless it has moved meanwhile, find out where it is and kill it.
+struct Kill {
+  std::uint64_t number = 0;
+  std::uint32_t rank = 0;
+  std::uint64_t entered = 0;  ///< collectives that it had begun by what the coordinator knows
+  std::string why;            ///< for the cause: "did not enter all_reduce #812 … that 7 others waited in"
+  bool operator==(Kill const&) const = default;
+};
+using ToAgent = std::variant<Prepare, Start, Stop, Finished, Refused, VoteRequest, Propose, Decided, Dropped, Kill>;
 
 // ---- heartbeats, on their own connection ----------------------------------------------------------
 

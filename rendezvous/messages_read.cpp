@@ -40,6 +40,25 @@ void read_election(Json const& json, std::string const& type, std::string& probl
   }
 }
 
+void read_progress(Fields& fields, std::string& problem, Progress& progress) {
+  Json const& workers = fields.child("workers");
+  if (!workers.is_array() || workers.size() > kMaxProgress) {
+    fields.complain("workers");
+    return;
+  }
+  for (auto const& item : workers) {
+    Fields each(item, problem);
+    auto& worker = progress.workers.emplace_back();
+    each.read("rank", worker.rank);
+    each.read("entered", worker.entered);
+    each.read("done", worker.done);
+    each.read("what", worker.what);
+    each.read("count", worker.count);
+    read_wait(each, "still_ms", worker.still);
+    each.read("halted", worker.halted);
+  }
+}
+
 /// Parses the text and hands its type and object to `build`; any complaint becomes the Error.
 template <class Message, class Build>
 Result<Message> decode(std::string_view text, Build build) {
@@ -161,6 +180,10 @@ Result<ToCoordinator> decode_to_coordinator(std::string_view text) {
       Unfit unfit{number, {}};
       fields.read("why", unfit.why);
       out = std::move(unfit);
+    } else if (type == "progress") {
+      Progress progress{number, {}};
+      read_progress(fields, problem, progress);
+      out = std::move(progress);
     } else if (type == "worker_failed") {
       WorkerFailed failed{number, {}};
       read(fields.child("exit"), failed.exit, problem);
@@ -226,6 +249,13 @@ Result<ToAgent> decode_to_agent(std::string_view text) {
       fields.read("why", stop.why);
       stop.kind = kind == "user" ? StopKind::user : kind == "resize" ? StopKind::resize : StopKind::failure;
       out = std::move(stop);
+    } else if (type == "kill") {
+      Kill kill;
+      fields.read("generation", kill.number);
+      fields.read("rank", kill.rank);
+      fields.read("entered", kill.entered);
+      fields.read("why", kill.why);
+      out = std::move(kill);
     } else if (type == "finished") {
       Finished finished;
       fields.read("exit_code", finished.exit_code);

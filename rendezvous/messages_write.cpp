@@ -7,6 +7,7 @@ namespace {
 
 // Longest texts that one Stopped message may carry in all, so that it fits a frame (1 MiB) with room to spare.
 constexpr std::size_t kTextBudget = 256U << 10U;
+constexpr std::size_t kHungBytes = 500;  // our own sentence
 
 std::string dump(Json const& json) {
   // Workers print what they like: bytes that are not UTF-8 become U+FFFD.
@@ -28,6 +29,9 @@ Json to_json(WorkerExit const& exit, std::size_t& budget) {
             {"core", exit.status.core_dumped},
             {"ours", exit.ours},
             {"wall_ms", exit.wall_ms}};
+  if (!exit.hung.empty()) {
+    json["hung"] = exit.hung.substr(0, kHungBytes);
+  }
   if (!exit.status.ok()) {
     json["stderr"] = take(exit.stderr_tail, budget);
     json["error_file"] = take(exit.error_file, budget);
@@ -102,7 +106,8 @@ Json to_json(Terms const& t) {
             {"master_port", t.master_port},
             {"tie", name_of(t.tie)},
             {"scale_out_now", t.scale_out_now},
-            {"restart_window_ms", t.restart_window.count()}};
+            {"restart_window_ms", t.restart_window.count()},
+            {"hang_timeout_ms", t.hang_timeout.count()}};
   if (t.expected_nodes) {
     json["expected_nodes"] = *t.expected_nodes;
   }
@@ -174,6 +179,20 @@ Json to_json(Leaving const& m) {
 Json to_json(Unfit const& m) {
   return Json{{"type", "unfit"}, {"generation", m.number}, {"why", m.why}};
 }
+Json to_json(Progress const& m) {
+  Json workers = Json::array();
+  for (std::size_t i = 0; i < std::min(m.workers.size(), kMaxProgress); ++i) {
+    auto const& each = m.workers[i];
+    workers.push_back(Json{{"rank", each.rank},
+                           {"entered", each.entered},
+                           {"done", each.done},
+                           {"what", each.what},
+                           {"count", each.count},
+                           {"still_ms", each.still.count()},
+                           {"halted", each.halted}});
+  }
+  return Json{{"type", "progress"}, {"generation", m.number}, {"workers", workers}};
+}
 Json to_json(Prepare const& m) {
   return Json{{"type", "generation"}, {"generation", to_json(m.generation)}, {"sent", m.sent}};
 }
@@ -194,6 +213,9 @@ Json to_json(Dropped const& m) {
 }
 Json to_json(Stop const& m) {
   return Json{{"type", "stop"}, {"generation", m.number}, {"kind", name_of(m.kind)}, {"why", m.why}};
+}
+Json to_json(Kill const& m) {
+  return Json{{"type", "kill"}, {"generation", m.number}, {"rank", m.rank}, {"entered", m.entered}, {"why", m.why}};
 }
 Json to_json(Finished const& m) {
   return Json{{"type", "finished"}, {"exit_code", m.exit_code}, {"line", m.line}};

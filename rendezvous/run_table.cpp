@@ -119,6 +119,9 @@ std::string disagreement(Terms const& run, Terms const& agent) {
   if (run.restart_window != agent.restart_window) {
     return line("--restart-window", seconds_text(run.restart_window), seconds_text(agent.restart_window));
   }
+  if (run.hang_timeout != agent.hang_timeout) {
+    return line("--hang-timeout", seconds_text(run.hang_timeout), seconds_text(agent.hang_timeout));
+  }
   if (run.agent_store != agent.agent_store) {
     return line("--agent-store", run.agent_store ? "on" : "off", agent.agent_store ? "on" : "off");
   }

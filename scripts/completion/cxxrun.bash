@@ -4,7 +4,8 @@ _cxxrun() {
   local flags="--standalone --requeue --module --no-python --dry-run --version --help"
   local valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank
     --master-addr --master-port --local-addr --cpu-bind --numa-binding --max-restarts --shutdown-timeout --restart-timeout
-    --kill-timeout --restart-window --heartbeat-timeout --quorum --fence --scale-out --join-window --health-check --health-check-timeout --checkpoint-signal
+    --kill-timeout --restart-window --heartbeat-timeout --quorum --fence --scale-out --join-window --health-check --health-check-timeout --hang-timeout
+    --checkpoint-signal
     --time-limit --max-requeues --progress-path --role --agent-store
     --stdin --slurm-env --log-dir --redirects --tee --local-ranks-filter --log-level --monitor-interval --start-method"
   COMPREPLY=()

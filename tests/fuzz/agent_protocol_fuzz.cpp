@@ -72,18 +72,18 @@ std::vector<std::string> fuzz_seeds() {
   prepare.generation.decree = decree;
   prepare.generation.successors = {{0, "node1", "10.0.0.1", 4711}, {1, "node2", "fe80::1%eth0", 4712}};
   std::vector<std::string> seeds;
-  for (auto const& message :
-       std::vector<ToCoordinator>{Join{}, Join{{}, Terms{}}, Ack{1}, WorkerFailed{1, exit}, Succeeded{2},
-                                  Stopped{3, {exit}, {"pid 7"}}, Leaving{15}, Unfit{1, "no GPU"}, Elector{}, elector,
-                                  Vote{3, {2, 1}, {2, 1}, AcceptedDecree{{1, 0}, decree}, Millis{900}}, Vote{},
-                                  Accepted{3, {2, 1}, {3, 0}}, Gone{3, 2}}) {
+  for (auto const& message : std::vector<ToCoordinator>{
+           Join{}, Join{{}, Terms{}}, Ack{1}, WorkerFailed{1, exit}, Succeeded{2}, Stopped{3, {exit}, {"pid 7"}},
+           Leaving{15}, Unfit{1, "no GPU"}, Elector{}, elector,
+           Vote{3, {2, 1}, {2, 1}, AcceptedDecree{{1, 0}, decree}, Millis{900}}, Vote{}, Accepted{3, {2, 1}, {3, 0}},
+           Gone{3, 2}, Progress{3, {{1, 8, 7, 0x10203, 25, Millis{15'000}, true}}}}) {
     seeds.push_back(encode(message));
     seeds.push_back(wire::frame(encode(message)));
   }
-  for (auto const& message :
-       std::vector<ToAgent>{Prepare{}, Start{1}, Stop{1, StopKind::user, "why"}, Finished{3, "line"}, Refused{1, "x"},
-                            prepare, VoteRequest{3, {2, 1}}, Propose{{2, 1}, decree},
-                            Decided{decree, prepare.generation.successors}, Dropped{4, "why"}}) {
+  for (auto const& message : std::vector<ToAgent>{
+           Prepare{}, Start{1}, Stop{1, StopKind::user, "why"}, Finished{3, "line"}, Refused{1, "x"}, prepare,
+           VoteRequest{3, {2, 1}}, Propose{{2, 1}, decree}, Decided{decree, prepare.generation.successors},
+           Dropped{4, "why"}, Kill{4, 1, 7, "did not enter barrier #8"}}) {
     seeds.push_back(encode(message));
   }
   seeds.push_back(encode(Hello{}));

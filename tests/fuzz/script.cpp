@@ -119,7 +119,18 @@ ToCoordinator some_to_coordinator(Script& script, Hints const& hints) {
         Ballot const ballot = some_ballot(script, hints);
         return Accepted{script.near(hints.decided), ballot, script.flip() ? ballot : some_ballot(script, hints)};
       }
-      default: return Gone{script.near(hints.number), script.below(4)};
+      default: {
+        if (script.flip()) {
+          return Gone{script.near(hints.number), script.below(4)};
+        }
+        Progress progress{script.near(hints.number), {}};
+        for (auto left = script.below(4); left > 0; --left) {
+          auto const entered = script.below(4);
+          progress.workers.push_back({script.below(8), entered, entered - (entered > 0 && script.flip() ? 1U : 0U), 0,
+                                      25, Millis(script.below(100) * 1000), script.flip()});
+        }
+        return progress;
+      }
     }
   };
   return carried(make(), [](std::string const& text) { return decode_to_coordinator(text); });
@@ -136,7 +147,11 @@ ToAgent some_to_agent(Script& script, Hints const& hints) {
       case 5: return VoteRequest{script.near(hints.decided), some_ballot(script, hints)};
       case 6: return Propose{some_ballot(script, hints), some_decree(script, hints)};
       case 7: return Decided{some_decree(script, hints), some_generation(script, hints).successors};
-      default: return Dropped{script.near(hints.number), "why"};
+      default:
+        if (script.flip()) {
+          return Dropped{script.near(hints.number), "why"};
+        }
+        return Kill{script.near(hints.number), script.below(8), script.below(4), "did not enter barrier #4"};
     }
   };
   return carried(make(), [](std::string const& text) { return decode_to_agent(text); });

@@ -172,6 +172,7 @@ class Player {
     policy_.max_restarts = static_cast<std::uint32_t>(std::stoul(value(words, "restarts", "3")));
     policy_.heartbeat_timeout = Millis{std::stoi(value(words, "heartbeat", "0")) * 1000};  // 0: no leases, no votes
     policy_.restart_window = Millis{std::stoi(value(words, "restart-window", "0")) * 1000};
+    policy_.hang_timeout = Millis{std::stoi(value(words, "hang-timeout", "0")) * 1000};
     policy_.scale_out_now = value(words, "scale-out", "now") == "now";
     policy_.join_window = policy_.rejoin_window = Millis{std::stoi(value(words, "window", "5")) * 1000};
     auto const tie = value(words, "tie", "rank");
@@ -216,6 +217,7 @@ class Player {
       exit.status = ExitStatus::not_started(std::stoi(how.substr(5)));
     }
     exit.ours = text.ends_with(":ours");
+    exit.hung = text.ends_with(":hung") ? killed_for_ : "";
     return exit;
   }
 
@@ -245,6 +247,9 @@ class Player {
     if (words[0] == "failed") {
       return WorkerFailed{number(words), exit_of(words[1], words[2])};
     }
+    if (words[0] == "still") {
+      return still(words);
+    }
     REQUIRE(words[0] == "stopped");
     Stopped stopped{number(words), {}, {}};
     for (std::size_t i = 2; i < words.size(); ++i) {
@@ -255,6 +260,27 @@ class Player {
       }
     }
     return stopped;
+  }
+
+  /// "still b 1:7/6@15 0:8/8@0": local rank 1 has begun 7 and done 6 and not moved for 15 s; local rank 0 moves again.
+  /// ":halted": its process is stopped.
+  Progress still(Words const& words) {
+    Progress progress{number(words), {}};
+    auto const base = state_.seats.at(state_.seat_of.at(ids_.at(words[1]))).rank_base;
+    for (std::size_t i = 2; i < words.size(); ++i) {
+      if (words[i].find('@') == std::string::npos) {
+        continue;
+      }
+      Standstill each;
+      each.rank = base + static_cast<std::uint32_t>(std::stoul(words[i]));
+      each.entered = std::stoull(words[i].substr(words[i].find(':') + 1));
+      each.done = std::stoull(words[i].substr(words[i].find('/') + 1));
+      each.count = 25;
+      each.still = Millis{std::stoi(words[i].substr(words[i].find('@') + 1)) * 1000};
+      each.halted = words[i].ends_with(":halted");
+      progress.workers.push_back(each);
+    }
+    return progress;
   }
 
   Lines feed(Event const& event) {
@@ -278,6 +304,9 @@ class Player {
     if (auto const* const prepare = std::get_if<Prepare>(&action.message)) {
       prepared_at_ = prepare->sent;
     }
+    if (auto const* const kill = std::get_if<Kill>(&action.message)) {
+      killed_for_ = kill->why;
+    }
     lines.push_back("tell " + names_.at(action.agent) + ": " +
                     std::visit([&](auto const& concrete) { return text(concrete); }, action.message));
   }
@@ -296,6 +325,10 @@ class Player {
   static std::string text(Stop const& m) {
     static char const* const kKinds[] = {"failure", "resize", "user"};
     return "stop " + std::to_string(m.number) + " " + kKinds[static_cast<int>(m.kind)] + " (" + m.why + ")";
+  }
+  static std::string text(Kill const& m) {
+    return "kill rank " + std::to_string(m.rank) + " of " + std::to_string(m.number) + " at " +
+           std::to_string(m.entered) + ": it " + m.why;
   }
   static std::string text(Finished const& m) {
     return "finished " + std::to_string(m.exit_code) + " \"" + m.line + "\"";
@@ -339,7 +372,7 @@ class Player {
                     std::to_string(a.verdict.exit_code) + ": " + a.verdict.summary);
     for (auto const& failure : a.verdict.failures) {
       lines.push_back("  failure: rank " + std::to_string(failure.exit.rank) + " on " + failure.host + ": " +
-                      failure.exit.status.describe());
+                      failure.exit.status.describe() + (failure.exit.hung.empty() ? "" : ": it " + failure.exit.hung));
     }
     for (auto const& node : a.verdict.set_aside) {
       lines.push_back("  set aside: " + node);
@@ -353,6 +386,7 @@ class Player {
   Policy policy_;
   State state_;
   TimePoint now_{};
+  std::string killed_for_;   ///< by the newest Kill
   OwnTime prepared_at_ = 0;  ///< send time of the newest generation
   AgentId last_id_ = 0;
   std::map<std::string, AgentId> ids_;

@@ -50,6 +50,7 @@ std::optional<Terms> terms_of(Words const& words) {
   terms.tie = value(words, "tie", "rank") == "none" ? Tie::none : Tie::rank;
   terms.scale_out_now = value(words, "scale-out", "now") == "now";
   terms.restart_window = Millis{number(words, "restart-window", "0")};
+  terms.hang_timeout = Millis{number(words, "hang-timeout", "0")};
   terms.agent_store = value(words, "store", "on") == "on";
   terms.master_port = static_cast<std::uint16_t>(number(words, "port", "0"));
   return terms;

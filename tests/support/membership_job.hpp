@@ -125,6 +125,7 @@ Row store();
 Row ack();
 Row unfit();
 Row failed();
+Row progress();
 Row succeeded();
 Row stopped();
 Row told_to_end();

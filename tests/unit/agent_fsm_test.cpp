@@ -307,3 +307,38 @@ TEST_CASE("agent: every event in every life has an answer, and workers never run
     }
   }
 }
+
+TEST_CASE("agent: a worker is killed on order of whoever leads, while workers of that generation run", "[unit]") {
+  rdzv::Kill const order{1, 5, 811, "did not enter all_reduce #812"};
+  for (Life const life : {Life::waiting, Life::checking, Life::ready, Life::running, Life::ended, Life::stopping,
+                          Life::aside, Life::leaving, Life::farewell}) {
+    auto driver = driver_at(life);
+    auto const base = driver.state.generation ? driver.state.generation->rank_base : 0;
+    auto mine = order;
+    mine.rank = base + 1;
+    auto const actions = driver.feed(FromLink{kFirstLink, mine});
+    CHECK(driver.state.life == life);
+    if (life == Life::running) {
+      CHECK(actions == std::vector<Action>{KillWorker{1, mine}});
+    } else {
+      CHECK(actions.empty());
+    }
+  }
+  auto driver = driver_at(Life::running);
+  auto const base = driver.state.generation->rank_base;
+  CHECK(driver.feed(FromLink{kFirstLink, rdzv::Kill{2, base, 1, "why"}}).empty());
+  CHECK(driver.feed(FromLink{kFirstLink, rdzv::Kill{1, base + 2, 1, "why"}}).empty());
+  CHECK(driver.feed(FromLink{kFirstLink + 1, rdzv::Kill{1, base, 1, "why"}}).empty());
+}
+
+TEST_CASE("agent: workers that stand still are told of while they run, and to nobody when nobody coordinates",
+          "[unit]") {
+  std::vector<rdzv::Standstill> const workers{{5, 8, 7, 0, 25, 15s, false}};
+  auto driver = driver_at(Life::running);
+  CHECK(driver.feed(StoodStill{1, workers}) == std::vector<Action>{Tell{rdzv::Progress{1, workers}}});
+  CHECK(driver.feed(StoodStill{2, workers}).empty());
+  for (Life const life : {Life::ready, Life::ended, Life::stopping, Life::leaving}) {
+    auto other = driver_at(life);
+    CHECK(other.feed(StoodStill{1, workers}).empty());
+  }
+}

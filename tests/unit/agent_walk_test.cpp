@@ -71,11 +71,12 @@ std::vector<Event> events_of_an_election() {
     for (rdzv::ToAgent const& message :
          {rdzv::ToAgent(rdzv::Prepare{generation(2, 1), 5}), rdzv::ToAgent(rdzv::Start{1, 0, 4000ms}),
           rdzv::ToAgent(rdzv::Start{2, 3'600'000'000, 4000ms}), rdzv::ToAgent(rdzv::Stop{1, {}, "why"}),
-          rdzv::ToAgent(rdzv::Finished{7, "line"}), rdzv::ToAgent(rdzv::Refused{100, "why"}),
-          rdzv::ToAgent(rdzv::VoteRequest{1, {2, 1}}), rdzv::ToAgent(rdzv::VoteRequest{1, {3, 2}}),
-          rdzv::ToAgent(rdzv::Propose{{1, 0}, decree(1, 2)}), rdzv::ToAgent(rdzv::Propose{{2, 1}, decree(1, 2)}),
-          rdzv::ToAgent(rdzv::Decided{decree(0, 1), {}}), rdzv::ToAgent(rdzv::Decided{decree(1, 2), {successor(1)}}),
-          rdzv::ToAgent(rdzv::Dropped{0, "why"}), rdzv::ToAgent(rdzv::Dropped{2, "why"})}) {
+          rdzv::ToAgent(rdzv::Kill{1, 2, 7, "why"}), rdzv::ToAgent(rdzv::Finished{7, "line"}),
+          rdzv::ToAgent(rdzv::Refused{100, "why"}), rdzv::ToAgent(rdzv::VoteRequest{1, {2, 1}}),
+          rdzv::ToAgent(rdzv::VoteRequest{1, {3, 2}}), rdzv::ToAgent(rdzv::Propose{{1, 0}, decree(1, 2)}),
+          rdzv::ToAgent(rdzv::Propose{{2, 1}, decree(1, 2)}), rdzv::ToAgent(rdzv::Decided{decree(0, 1), {}}),
+          rdzv::ToAgent(rdzv::Decided{decree(1, 2), {successor(1)}}), rdzv::ToAgent(rdzv::Dropped{0, "why"}),
+          rdzv::ToAgent(rdzv::Dropped{2, "why"})}) {
       events.emplace_back(FromLink{link, message});
     }
     events.emplace_back(LinkUp{link, "c" + std::to_string(link)});
@@ -91,6 +92,7 @@ std::vector<Event> events_of_an_election() {
   events.emplace_back(kWaiting);
   events.emplace_back(EndSignal{SIGTERM});
   events.emplace_back(KillSignal{});
+  events.emplace_back(StoodStill{1, {{}}});
   events.emplace_back(Tick{});
   return events;
 }

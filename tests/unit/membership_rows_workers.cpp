@@ -70,6 +70,45 @@ Row failed() {
           {"finished", ignored}};
 }
 
+Row progress() {
+  auto const still = [](std::uint64_t number, std::uint32_t rank, std::uint64_t done) {
+    return Progress{number, {{rank, 1, done, 0, 25, 60s, false}}};
+  };
+  auto const ignored = nothing([=](Job const& job) { return Event{Said{2, still(job.state.number, 1, 0)}}; });
+  return {{"forming",
+           {"–",
+            [=](Phase phase) {
+              Job job(phase);
+              job.feed(Said{1, still(0, 0, 0)});
+              CHECK(job.in(Phase::forming, 0));
+              CHECK(job.state.hanging.ranks.empty());
+            }}},
+          {"opening, preparing", ignored},
+          {"running",
+           {"noted; whoever keeps the others waiting is named, then told to be killed",
+            [=](Phase phase) {
+              Job job(phase);
+              job.policy.hang_timeout = 70s;
+              job.feed(Said{1, still(1, 0, 0)});
+              job.feed(Said{2, Progress{1, {{1, 0, 0, 0, 25, 60s, false}, {0, 9, 9, 0, 25, 60s, false}}}});
+              CHECK(job.state.hanging.ranks.size() == 2);  // and nobody speaks for another node's rank
+              CHECK(job.state.hanging.ranks.at(0).last.entered == 1);
+              job.now += 2s;
+              job.feed(Tick{});
+              CHECK(job.last.reason.starts_with("rank 1 on n1 has not entered all_reduce #1 (25 f32) for 62 s"));
+              CHECK(job.told<Kill>(2) == nullptr);
+              job.now += 10s;
+              job.feed(Tick{});
+              REQUIRE(job.told<Kill>(2) != nullptr);
+              CHECK(job.told<Kill>(2)->rank == 1);
+              CHECK(job.told<Kill>(2)->number == 1);
+              CHECK(job.told<Kill>(1) == nullptr);
+              CHECK(job.in(Phase::running, 1));
+            }}},
+          {"stopping", ignored},
+          {"finished", ignored}};
+}
+
 Row succeeded() {
   auto const ignored = nothing([](Job const& job) { return Event{Said{2, Succeeded{job.state.number}}}; });
   return {{"forming",
@@ -302,7 +341,7 @@ Row of_another_generation() {
     return Cell{text, [text](Phase phase) {
                   auto const exit = Job::failure();
                   for (Said const& old : {Said{1, Ack{7}}, Said{1, WorkerFailed{7, exit}}, Said{1, Succeeded{7}},
-                                          Said{1, Stopped{7, {exit}, {}}}}) {
+                                          Said{1, Stopped{7, {exit}, {}}}, Said{1, Progress{7, {}}}}) {
                     Job job(phase);
                     auto const number = job.state.number;
                     job.feed(old);

@@ -17,6 +17,7 @@ std::map<std::string, Row> table() {
           {"ack", ack()},
           {"unfit", unfit()},
           {"worker failed", failed()},
+          {"progress", progress()},
           {"succeeded", succeeded()},
           {"stopped", stopped()},
           {"told to end", told_to_end()},

@@ -199,6 +199,7 @@ TEST_CASE("membership: every event in every phase has an answer that keeps the b
                                   Said{2, Leaving{15}},
                                   Said{99, Leaving{15}},
                                   Said{1, Unfit{1, "why"}},
+                                  Said{1, Progress{1, {{0, 2, 1, 0, 25, 60s, false}}}},
                                   Said{2, Unfit{0, "why"}},
                                   Said{99, Ack{1}},
                                   Said{1, Ack{0}},

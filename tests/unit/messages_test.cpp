@@ -47,6 +47,7 @@ std::vector<ToCoordinator> all_to_coordinator() {
   terms.tie = Tie::fence;
   terms.scale_out_now = false;
   terms.restart_window = Millis{3'600'000};
+  terms.hang_timeout = Millis{120'000};
   Decree const decree{8, 9, 2, 1, 3, 0x9f3a, Tie::none};
   return {Join{node, terms},
           Elector{node, decree, 1, 10, 0, 11, true},
@@ -61,7 +62,9 @@ std::vector<ToCoordinator> all_to_coordinator() {
           Succeeded{3},
           Stopped{4, {some_exit()}, {"pid 7 (dd)"}},
           Leaving{15},
-          Unfit{5, "health check: exit code 3"}};
+          Unfit{5, "health check: exit code 3"},
+          Progress{5, {{3, 812, 811, 0x1020304, 25, Millis{15'000}, false}, {4, 811, 811, 0, 0, Millis{0}, true}}},
+          Progress{5, {}}};
 }
 
 std::vector<ToAgent> all_to_agent() {
@@ -93,7 +96,8 @@ std::vector<ToAgent> all_to_agent() {
           VoteRequest{8, {2, 1}},
           Propose{{2, 1}, g.decree},
           Decided{g.decree, g.successors},
-          Dropped{10, "silent for 5 s"}};
+          Dropped{10, "silent for 5 s"},
+          Kill{9, 3, 811, "did not enter all_reduce #812"}};
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ std::string sample(std::string const& name) {
                                                       {"--numa-binding", "core-complex"},
                                                       {"--health-check", "true"},
                                                       {"--health-check-timeout", "9"},
+                                                      {"--hang-timeout", "9"},
                                                       {"--nproc-per-node", "3"},
                                                       {"--rdzv-endpoint", "h:1"},
                                                       {"--rdzv-id", "job"},
