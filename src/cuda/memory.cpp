@@ -56,7 +56,7 @@ class Kept {
 };
 
 Kept& kept() {
-  static Kept all;
+  static auto& all = *new Kept;  // communicators may outlive static objects
   return all;
 }
 

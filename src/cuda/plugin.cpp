@@ -78,6 +78,9 @@ std::int32_t mark(Comm* comm, std::uint64_t* point, Status* status) noexcept {
 
 std::int32_t reached(Comm* comm, std::uint64_t point, Status* status) noexcept {
   OnDevice const here(comm->device);
+  if (comm->aborted) {
+    comm->timeline.forget_deliveries();  // who gave the call up may have given up its buffers too
+  }
   return comm->timeline.reached(point, status);
 }
 

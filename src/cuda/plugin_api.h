@@ -87,8 +87,8 @@ struct cxxrun_cuda_api {
    * call that was IN_PROGRESS (from NCCL 2.23 on: every collective, for as long as a thread takes to start). */
   int32_t (*poll)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
   /* Makes its kernels end and frees what NCCL holds. May block for ever in some versions of NCCL: call it on a thread
-   * that can be left behind. The stream, events and memory stay until comm_free(); reached() and wait_on() still work,
-   * and everything else that is queued is refused. */
+   * that can be left behind. The stream, events and memory stay until comm_free(); reached() and wait_on() still work
+   * (but nothing is written to the host's memory any more), and everything else that is queued is refused. */
   void (*abort)(struct cxxrun_cuda_comm* comm);
   /* In good health, after everything is done: finalizes; IN_PROGRESS until it is through. */
   int32_t (*finalize)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);

@@ -30,6 +30,8 @@ class Timeline {
   std::int32_t reached(std::uint64_t point, Status* status);
   std::int32_t wait_on(std::uint64_t point, cudaStream_t user_stream, Status* status);
   std::int32_t copy(void* to, void const* from, std::uint64_t bytes, Status* status);
+  /// What is on its way to the host's memory will not be written there.
+  void forget_deliveries() { deliveries_.clear(); }
 
  private:
   /// Pinned memory; busy until the point is reached.

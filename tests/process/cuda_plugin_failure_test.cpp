@@ -85,6 +85,22 @@ TEST_CASE("cuda plugin: a collective that hangs ends when it is aborted, and eve
   CHECK(said == "the communicator was aborted\nthe communicator was aborted\n");
 }
 
+TEST_CASE("cuda plugin: nothing is written to the host's memory after an abort", "[process]") {
+  auto const said = on_devices(2, "hang=0", [](PluginComm& comm, int) -> std::string {
+    auto const call = all_reduce(comm, 10);
+    comm.run(call);
+    float value = -1;
+    comm.copy(&value, call.out, sizeof(value));
+    cxxrun_cuda_status status{};
+    std::uint64_t point = 0;
+    comm.check(comm.api().mark(comm.raw(), &point, &status), status);
+    comm.api().abort(comm.raw());
+    comm.until_done([&](cxxrun_cuda_status* now) { return comm.api().reached(comm.raw(), point, now); });
+    return value == -1 ? "" : "written";
+  });
+  CHECK(said == "");
+}
+
 TEST_CASE("cuda plugin: a communicator that never begins can be given up", "[process]") {
   auto const said = alone("init=stuck", [](cxxrun_cuda_api const& api) -> std::string {
     try {
