@@ -48,6 +48,16 @@ GradientSynchronizer::Impl::Impl(Communicator& communicator, std::vector<Paramet
   begin_step();
 }
 
+/// The totals of a step that wait(stream) did not wait for may still be on their way here.
+GradientSynchronizer::Impl::~Impl() {
+  try {
+    if (memory.on_device()) {
+      memory.device().wait(results);
+    }
+  } catch (...) {  // it has been thrown, or the next call on the Communicator throws it
+  }
+}
+
 Parameter const& GradientSynchronizer::Impl::parameter(std::size_t index) const {
   if (index >= parameters.size()) {
     throw Failure(fail(Errc::usage, here() + ": there is no parameter " + std::to_string(index) + ": there are " +

@@ -30,6 +30,9 @@ struct GradientSynchronizer::Impl {
   };
 
   Impl(Communicator& communicator, std::vector<Parameter> given, Options const& chosen);
+  Impl(Impl const&) = delete;
+  Impl& operator=(Impl const&) = delete;
+  ~Impl();
 
   void mark_ready(std::size_t index, Stream stream);
   /// `stream`: goes on when the step is done; the host need not wait. Nothing: the host waits.

@@ -43,7 +43,8 @@ class Backend {
 
   // For a backend that carries out some of the calls by other means, and asks this one about the peers.
 
-  /// run() with a patience of its own.
+  /// run() with a patience of its own, which first throws what trouble() is about: mates that see nothing of it learn
+  /// it that way.
   virtual void run_within(comm::Call const& call, std::chrono::milliseconds /*patience*/) { run(call); }
   /// Any thread, but only while no call is under way. Cheap enough to be asked every millisecond.
   [[nodiscard]] virtual Trouble trouble() noexcept { return Trouble::none; }

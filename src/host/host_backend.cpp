@@ -80,15 +80,16 @@ class HostBackend final : public Backend {
     }
   }
 
-  void run(Call const& call) override { run_within(call, config_.op_timeout); }
+  void run(Call const& call) override {
+    guarded(config_.op_timeout, [&](Patience const& patience) { carry_out(call, patience); });
+  }
 
   void run_within(Call const& call, std::chrono::milliseconds time) override {
     guarded(time, [&](Patience const& patience) {
-      if (cluster_ != nullptr) {
-        cluster_->run(call, patience);
-      } else {
-        shared_.run(call, patience);
+      if (rails_ != nullptr) {
+        rails_->face_trouble(patience);
       }
+      carry_out(call, patience);
     });
   }
 
@@ -120,6 +121,7 @@ class HostBackend final : public Backend {
  private:
   template <class Body>
   void guarded(std::chrono::milliseconds time, Body const& body);
+  void carry_out(Call const& call, Patience const& patience);
   std::byte* share(std::size_t bytes, Patience const& patience);
   void connect(RailListener listener, Patience const& patience);
 
@@ -158,6 +160,14 @@ void HostBackend::guarded(std::chrono::milliseconds time, Body const& body) {
       rails_->fail(failed_);
     }
     throw;
+  }
+}
+
+void HostBackend::carry_out(Call const& call, Patience const& patience) {
+  if (cluster_ != nullptr) {
+    cluster_->run(call, patience);
+  } else {
+    shared_.run(call, patience);
   }
 }
 

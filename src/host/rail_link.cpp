@@ -103,6 +103,9 @@ void listen_to(Link& link, std::uint64_t generation, Patience const& patience) {
 }
 
 Trouble last_word(Link const& link) noexcept {
+  if (link.ended == PeerFailure::Why::left && !link.broken) {
+    return Trouble::left;
+  }
   if (link.ended || link.broken || !link.heard.empty()) {
     return Trouble::failed;
   }

@@ -160,6 +160,20 @@ Trouble Rails::trouble() noexcept {
   return worst;
 }
 
+void Rails::face_trouble(Patience const& patience) {
+  Link const* gone = nullptr;
+  for (Link& link : impl_->links) {
+    if (link.control) {
+      listen_to(link, impl_->config.generation, patience);
+    }
+    bool const worse = gone == nullptr || gone->ended == PeerFailure::Why::left;
+    gone = link.ended && worse ? &link : gone;
+  }
+  if (gone != nullptr) {
+    throw failure_of(*gone, *gone->ended, impl_->config.generation, patience);
+  }
+}
+
 void Rails::fail(std::exception_ptr const& why) noexcept {
   try {
     say_farewell(impl_->links, farewell_for(why, impl_->config.peers[static_cast<std::size_t>(impl_->config.node)]));

@@ -67,6 +67,8 @@ class Rails {
   /// What the peers' last words are, if any of them has said one. Leaves them to be heard by the next call; not while
   /// one is under way.
   [[nodiscard]] Trouble trouble() noexcept;
+  /// Throws what trouble() is about.
+  void face_trouble(Patience const& patience);
 
   /// Tells the peers what this rank's call failed with, as far as their sockets take it, and closes. Never throws.
   void fail(std::exception_ptr const& why) noexcept;

@@ -1,0 +1,189 @@
+// Communicator on NCCL, through the plugin and the double: everybody gets free, and knows whose failure it was.
+#include <csignal>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cuda_runtime_api.h>
+
+#include "src/gpu/nccl_backend.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/gpu_world.hpp"
+
+using namespace cxxrun;        // NOLINT(google-build-using-namespace)
+using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int kVictim = 1;
+
+/// How a rank waits for its calls.
+enum class Waits { blocking, work, elsewhere };
+
+std::string named(PeerFailure const& failure) {
+  return std::to_string(static_cast<int>(failure.why())) + " " + std::to_string(failure.rank()) + " " + failure.host();
+}
+
+/// Calls until it fails; what that was, and what a later call throws.
+std::string call_until_failure(Communicator& comm, Waits waits) {
+  auto arena = comm.arena(4096);
+  auto const values = arena.allocate<float>(8);
+  cudaStream_t stream = nullptr;
+  cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  std::string said;
+  for (int failures = 0; failures < 2;) {
+    try {
+      if (waits == Waits::blocking) {
+        comm.all_reduce(values);
+        continue;
+      }
+      auto work = comm.start_all_reduce(values.data(), values.data(), 8, DType::f32, ReduceOp::sum, Wire::same, 0.5F,
+                                        Stream{stream});
+      if (waits == Waits::elsewhere) {
+        work.wait_on(Stream{stream});
+        cudaStreamSynchronize(stream);
+      }
+      work.wait();
+    } catch (PeerFailure const& failure) {
+      said += (++failures > 1 ? ", " : "") + named(failure);
+    }
+  }
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("gpu: a rank that is killed is named by all others, however they wait", "[process]") {
+  for (char const* const nodes : {"aaa", "aab", "abc"}) {
+    for (auto const waits : {Waits::blocking, Waits::work, Waits::elsewhere}) {
+      ForkedStore const store;
+      auto const ends = run_ranks(3, [&](int rank) {
+        setenv("CXXRUN_FAULT", "rank=1,call=8,at=enter,do=kill", 1);
+        auto comm = init_on_device(store, rank, nodes);
+        return call_until_failure(comm, waits);
+      });
+      std::string const name = std::string("0 1 host_") + nodes[kVictim];
+      INFO(nodes << " " << static_cast<int>(waits) << ": " << ends[0].said << " / " << ends[2].said);
+      CHECK(WIFSIGNALED(ends[kVictim].status));
+      CHECK(ends[0].said == name + ", " + name);
+      CHECK(ends[2].said == name + ", " + name);
+      CHECK(ends[0].returned());
+      CHECK(ends[2].returned());
+    }
+  }
+}
+
+TEST_CASE("gpu: a rank that is killed between calls is noticed by those that wait for it, in time", "[process]") {
+  ForkedStore const store;
+  auto const ends = run_ranks(2, [&](int rank) -> std::string {
+    auto comm = init_on_device(store, rank, "aa");
+    auto arena = comm.arena(4096);
+    auto const values = arena.allocate<float>(8);
+    comm.all_reduce(values);
+    if (rank == kVictim) {
+      or_throw(store.client().wait({"waiting"}));
+      raise(SIGKILL);
+    }
+    auto work = comm.start_all_reduce(values.data(), values.data(), 8, DType::f32);
+    or_throw(store.client().add("waiting", 1));
+    auto const began = std::chrono::steady_clock::now();
+    try {
+      work.wait();
+    } catch (PeerFailure const& failure) {
+      bool const soon = std::chrono::steady_clock::now() - began < 5s;  // op_timeout is 5 minutes
+      return named(failure) + (soon ? "" : " late");
+    }
+    return "nothing";
+  });
+  CHECK(ends[0].said == "0 1 host_a");
+}
+
+TEST_CASE("gpu: a rank that leaves while others call is named", "[process]") {
+  ForkedStore const store;
+  auto const ends = run_ranks(2, [&](int rank) -> std::string {
+    auto comm = init_on_device(store, rank, "aa");
+    if (rank == kVictim) {
+      auto const arena = comm.arena(4096);
+      return "gone";
+    }
+    return call_until_failure(comm, Waits::blocking);
+  });
+  CHECK(ends[0].said == "1 1 host_a, 1 1 host_a");
+  check_all_returned(ends);
+}
+
+TEST_CASE("gpu: an error of NCCL's is thrown by all ranks in its own words, with rank and host", "[process]") {
+  ForkedStore const store;
+  auto const ends = run_ranks(2, [&](int rank) {
+    auto comm = init_on_device(store, rank, "ab", "rank=1,error=3");
+    return call_until_failure(comm, Waits::work);
+  });
+  for (auto const& end : ends) {
+    INFO(end.said);
+    CHECK(has(end.said, "exception: rank 1 on host_b: a call on device memory: NCCL: "));
+    CHECK(has(end.said, "NCCL_DEBUG=INFO says more"));
+  }
+}
+
+TEST_CASE("gpu: who does not come in op_timeout is named, and a call that differs too", "[process]") {
+  struct Case {
+    bool comes;
+    char const* says;
+  };
+  for (auto const& [comes, says] :
+       {Case{false, "rank 1 on host_a did not arrive in time"},
+        Case{true,
+             "ranks disagree about the root: rank 0 called broadcast of 8 f32 from rank 0; rank 1 called "
+             "broadcast of 8 f32 from rank 1"}}) {
+    ForkedStore const store;
+    auto const ends = run_ranks(2, [&, here = comes](int rank) -> std::string {
+      Communicator::Options options;
+      options.op_timeout = 300ms;
+      auto comm = init_on_device(store, rank, "aa", "hang=0", options);
+      auto arena = comm.arena(4096);
+      auto const values = arena.allocate<float>(8);
+      if (rank == 1 && !here) {
+        or_throw(store.client().wait({"noticed"}));
+        return "came late";
+      }
+      try {
+        comm.broadcast(values.data(), 8, DType::f32, rank);
+      } catch (std::exception const& failure) {
+        or_throw(store.client().add("noticed", 1));
+        return failure.what();
+      }
+      return "nothing";
+    });
+    INFO(ends[0].said << "\n" << ends[1].said);
+    CHECK(has(ends[0].said, says));
+    CHECK((has(ends[1].said, says) || !comes));
+  }
+}
+
+TEST_CASE("gpu: ranks that NCCL never connects give up when init_timeout is over", "[process]") {
+  ForkedStore const store;
+  auto const ends = run_ranks(2, [&](int rank) {
+    Communicator::Options options;
+    options.init_timeout = 2s;
+    init_on_device(store, rank, "aa", "init=stuck", options);
+    return std::string("met");
+  });
+  for (auto const& end : ends) {
+    INFO(end.said);
+    CHECK(has(end.said, "NCCL has not connected all ranks in time"));
+  }
+}
+
+TEST_CASE("gpu: a process whose NCCL cannot be given up ends with code 75", "[process]") {
+  ForkedStore const store;
+  auto const ends = run_ranks(2, [&](int rank) {
+    setenv("CXXRUN_FAULT", "rank=1,call=8,at=enter,do=kill", 1);
+    Communicator::Options options;
+    options.abort_deadline = 100ms;
+    auto comm = init_on_device(store, rank, "aa", "abort=60", options);
+    return call_until_failure(comm, Waits::work);
+  });
+  CHECK(WIFEXITED(ends[0].status));
+  CHECK(WEXITSTATUS(ends[0].status) == gpu::kStartMeAnew);
+}
