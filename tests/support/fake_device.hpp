@@ -38,6 +38,7 @@ struct FakeDevice {
   std::atomic<int> inside{0};  ///< threads in the plugin: more than one is wrong
   std::atomic<bool> crowded{false};
   std::atomic<int> polls_left{0};
+  bool quiet = false;  ///< notes nothing
   std::mutex mutex;
   std::vector<std::string> said;  ///< what was asked for, without questions
   std::map<std::byte*, std::size_t> memory;
@@ -101,7 +102,9 @@ inline std::int32_t unique_id(std::uint8_t* id, cxxrun_cuda_status*) {
 inline std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t world, cxxrun_cuda_comm** comm,
                                cxxrun_cuda_status*) {
   *comm = new cxxrun_cuda_comm;
-  device().say("begin " + std::to_string(id[0]) + " " + std::to_string(rank) + "/" + std::to_string(world));
+  if (!device().quiet) {
+    device().say("begin " + std::to_string(id[0]) + " " + std::to_string(rank) + "/" + std::to_string(world));
+  }
   return CXXRUN_CUDA_OK;
 }
 inline std::int32_t poll(cxxrun_cuda_comm*, cxxrun_cuda_status* status) {
@@ -144,18 +147,22 @@ inline std::int32_t allocate(cxxrun_cuda_comm*, std::uint64_t bytes, void** memo
 }
 inline std::int32_t after(cxxrun_cuda_comm*, void* stream, cxxrun_cuda_status*) {
   Inside const inside;
-  device().say("after " + std::to_string(reinterpret_cast<std::uintptr_t>(stream)));
+  if (!device().quiet) {
+    device().say("after " + std::to_string(reinterpret_cast<std::uintptr_t>(stream)));
+  }
   return CXXRUN_CUDA_OK;
 }
 inline std::int32_t enqueue(cxxrun_cuda_comm*, cxxrun_cuda_call const* call, cxxrun_cuda_status*) {
   Inside const inside;
-  device().say(comm::describe({.kind = static_cast<comm::Kind>(call->kind),
-                               .type = static_cast<DType>(call->type),
-                               .op = static_cast<ReduceOp>(call->op),
-                               .wire = static_cast<Wire>(call->wire),
-                               .root = call->root,
-                               .count = call->count,
-                               .scale = call->scale}));
+  if (!device().quiet) {
+    device().say(comm::describe({.kind = static_cast<comm::Kind>(call->kind),
+                                 .type = static_cast<DType>(call->type),
+                                 .op = static_cast<ReduceOp>(call->op),
+                                 .wire = static_cast<Wire>(call->wire),
+                                 .root = call->root,
+                                 .count = call->count,
+                                 .scale = call->scale}));
+  }
   return begun();
 }
 inline std::int32_t copy(cxxrun_cuda_comm*, void* to, void const* from, std::uint64_t bytes, cxxrun_cuda_status*) {
@@ -179,7 +186,9 @@ inline std::int32_t reached(cxxrun_cuda_comm*, std::uint64_t, cxxrun_cuda_status
   return device().runs ? CXXRUN_CUDA_OK : CXXRUN_CUDA_IN_PROGRESS;
 }
 inline std::int32_t wait_on(cxxrun_cuda_comm*, std::uint64_t point, void* stream, cxxrun_cuda_status*) {
-  device().say(std::to_string(reinterpret_cast<std::uintptr_t>(stream)) + " waits for " + std::to_string(point));
+  if (!device().quiet) {
+    device().say(std::to_string(reinterpret_cast<std::uintptr_t>(stream)) + " waits for " + std::to_string(point));
+  }
   return CXXRUN_CUDA_OK;
 }
 inline std::int32_t is_device_memory(void const* pointer) {
