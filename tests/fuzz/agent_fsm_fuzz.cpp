@@ -1,5 +1,5 @@
 // Fuzzes the agent's state machine: any messages, ends and times in any order, but workers end only if they run. Nobody
-// leaves while workers run, and nobody starts any beside those that do.
+// leaves while workers run or wait, and nobody starts any beside those that do, or beside those that waited and end.
 #include <algorithm>
 #include <iterator>
 #include <optional>
@@ -105,7 +105,12 @@ class Play {
       if (script_.flip()) {
         exits.push_back(fuzz::some_exit(script_));
       }
-      feed(GroupEnded{*number, std::move(exits), {}});
+      bool const keeps = kept_ && script_.flip();  // some have parked, maybe before a later order was heard
+      waiting_ = keeps ? number : std::nullopt;
+      ending_ = false;
+      feed(GroupEnded{*number, std::move(exits), {}, keeps});
+    } else if (waiting_ && ending_) {
+      feed(GroupEnded{*std::exchange(waiting_, std::nullopt), {}, {}});
     }
   }
 
@@ -136,16 +141,27 @@ class Play {
   void check(Tell const& action) { check_message(action.message); }
   void check(TellLink const& action) { check_message(action.message); }
   void check(StartWorkers const& action) { begin(action.generation.number); }
-  void check(RunCheck const& action) { begin(action.generation.number); }
+  void check(RunCheck const& action) {
+    require(!waiting_, "a node is checked while workers wait");
+    begin(action.generation.number);
+  }
+  void check(StopWorkers const& action) {
+    kept_ = kept_ || (running_ && action.order.park);
+    ending_ = ending_ || !action.order.park;
+  }
   void check(ArmTimer const& action) { armed_ = action.at; }
   void check(Dial const& action) { dial(action.link); }
-  void check(Rejoin const& action) { dial(action.link); }
+  void check(Rejoin const& action) {
+    require(!waiting_, "it joins again while workers wait");
+    dial(action.link);
+  }
   void check(HangUp const& action) {
     up_.erase(action.link);
     dialled_.erase(action.link);
   }
   void check(Exit const& /*action*/) {
     require(!running_, "it leaves while workers run");
+    require(!waiting_, "it leaves while workers wait");
     left_ = true;
   }
   template <class Other>
@@ -158,7 +174,11 @@ class Play {
   }
   void begin(std::uint64_t number) {
     require(!running_, "workers start beside others");
+    require(!waiting_ || !ending_, "workers start beside those that are being stopped");
     running_ = number;
+    waiting_.reset();
+    kept_ = false;
+    ending_ = false;
   }
 
   fuzz::Script script_;
@@ -167,6 +187,9 @@ class Play {
   TimePoint now_{};
   std::optional<TimePoint> armed_;
   std::optional<std::uint64_t> running_;
+  std::optional<std::uint64_t> waiting_;  ///< workers of that generation have parked
+  bool kept_ = false;                     ///< an order has kept workers of the generation
+  bool ending_ = false;                   ///< an order keeps nobody
   std::set<LinkId> dialled_;
   std::set<LinkId> up_;
   LinkId newest_ = kFirstLink;

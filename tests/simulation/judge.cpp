@@ -265,6 +265,9 @@ void Judge::left(Node const& node, int code) {
   if (node.workers && !node.workers->reaped()) {
     job_.world.violated(node.name() + " leaves while workers of its own are not reaped");
   }
+  if (node.workers && node.workers->waiting()) {
+    job_.world.violated(node.name() + " leaves while workers of its own wait for another generation");
+  }
 }
 
 }  // namespace cxxrun::simulation

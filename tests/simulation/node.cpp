@@ -158,15 +158,19 @@ void Node::perform(agent::StartWorkers const& action) {
   if (workers && !workers->reaped()) {
     job.world.violated(name() + " starts workers while others of its own are not reaped");
   }
+  if (workers && workers->waiting()) {
+    job.world.note([&] { return name() + ": workers that waited are of the next generation"; });
+  }
   Workers::Handlers on;
   auto const number = action.generation.number;
   on.ended = [this, number](rdzv::WorkerExit const& exit) {
     job.worker_failed(*this, exit);
     process.run([this, number, exit] { feed(agent::WorkerEnded{number, exit}); });
   };
-  on.all_ended = [this, number](std::vector<rdzv::WorkerExit> const& exits, std::vector<std::string> const& lines) {
+  on.all_ended = [this, number](std::vector<rdzv::WorkerExit> const& exits, std::vector<std::string> const& lines,
+                                bool waiting) {
     if (process.alive()) {
-      process.run([this, number, exits, lines] { feed(agent::GroupEnded{number, exits, lines}); });
+      process.run([this, number, exits, lines, waiting] { feed(agent::GroupEnded{number, exits, lines, waiting}); });
     } else {
       parent.run([this] { last_word(); });
     }

@@ -280,6 +280,9 @@ void Node::agent_dies(bool parent_too) {
   } else {
     job.network.listen(standby(), nullptr);  // the parent's copy of the socket: nobody answers, nobody refuses
   }
+  if (workers && workers->waiting()) {
+    workers->kill();
+  }
   bool const reaped = !workers || !workers->alive();
   if (!reaped) {
     workers->kill();  // by the parent, else by the kernel (PR_SET_PDEATHSIG)

@@ -7,8 +7,12 @@ namespace cxxrun::simulation {
 
 void Workers::stop(launcher::StopOrder const& order, std::function<void(std::function<void()>)> const& by_agent) {
   if (!alive_) {
+    if (waiting_ && !order.park) {
+      stop_waiting();
+    }
     return;
   }
+  park_ = order.park && (!asked_ || park_) && survive();
   asked_ = true;
   auto& random = world_.random();
   std::weak_ptr<bool> const here = here_;
@@ -27,7 +31,7 @@ void Workers::stop(launcher::StopOrder const& order, std::function<void(std::fun
   world_.after(micros(order.grace), [this, here, by_agent] {
     if (here.lock()) {
       by_agent([this, here] {
-        if (here.lock()) {
+        if (here.lock() && alive_) {
           kill();
         }
       });
@@ -35,7 +39,24 @@ void Workers::stop(launcher::StopOrder const& order, std::function<void(std::fun
   });
 }
 
+/// Those of some nodes do, always.
+bool Workers::survive() const {
+  return (generation_.rank_base + generation_.local_size) % 3 != 0;
+}
+
+/// They have parked, and are not to wait any more. They end before they are reaped, as the others did.
+void Workers::stop_waiting() {
+  waiting_ = false;
+  if (reaped_) {
+    reaped_ = false;
+    exits_.clear();
+    reap_soon({}, 200);
+  }
+}
+
 void Workers::kill() {
+  waiting_ = false;
+  park_ = false;
   if (std::exchange(killed_, true)) {
     return;
   }
@@ -86,13 +107,16 @@ void Workers::succeed() {
 
 void Workers::vanish() {
   alive_ = false;
+  waiting_ = false;
   reaped_ = true;
   on_.changed();
 }
 
 void Workers::end_all(ExitStatus status, bool ours) {
   alive_ = false;
-  for (std::uint32_t local = 0; local < generation_.local_size; ++local) {
+  waiting_ = park_;
+  std::uint32_t const first = waiting_ ? generation_.local_size : 0;  // of those that end
+  for (std::uint32_t local = first; local < generation_.local_size; ++local) {
     rendezvous::WorkerExit exit;
     exit.local_rank = local;
     exit.rank = generation_.rank_base + local;
@@ -107,15 +131,19 @@ void Workers::end_all(ExitStatus status, bool ours) {
     }
   }
   on_.changed();
-  std::weak_ptr<bool> const here = here_;
   std::vector<std::string> lines;
   if (unkillable && killed_) {
     lines.emplace_back("process 1 survived SIGKILL");
   }
-  world_.after(world_.random().pick(10, 500), [this, here, lines = std::move(lines)] {
-    if (here.lock()) {
+  reap_soon(std::move(lines), world_.random().pick(10, 500));
+}
+
+void Workers::reap_soon(std::vector<std::string> lines, Micros delay) {
+  std::weak_ptr<bool> const here = here_;
+  world_.after(delay, [this, here, lines = std::move(lines)] {
+    if (here.lock() && !reaped_) {
       reaped_ = true;
-      on_.all_ended(exits_, lines);
+      on_.all_ended(exits_, lines, waiting_);
     }
   });
 }

@@ -17,7 +17,9 @@ class Workers {
  public:
   struct Handlers {
     std::function<void(rendezvous::WorkerExit)> ended;  ///< one worker, badly
-    std::function<void(std::vector<rendezvous::WorkerExit>, std::vector<std::string> unkillable)> all_ended;
+    /// But for those that wait for the next generation. Once more when these have ended.
+    std::function<void(std::vector<rendezvous::WorkerExit>, std::vector<std::string> unkillable, bool waiting)>
+        all_ended;
     std::function<void()> changed;  ///< what executes
   };
 
@@ -29,6 +31,8 @@ class Workers {
   [[nodiscard]] bool executing() const { return alive_ && !stopped_; }
   [[nodiscard]] bool alive() const { return alive_; }
   [[nodiscard]] bool reaped() const { return reaped_; }
+  /// Some have parked, and live.
+  [[nodiscard]] bool waiting() const { return waiting_; }
   bool unkillable = false;  ///< sleeps for ever in the kernel: executes no user code any more once killed
 
   /// SIGTERM now, SIGKILL after the grace; those of the agent that gives the order. `by_agent` runs what its timers do.
@@ -45,6 +49,9 @@ class Workers {
 
  private:
   void end_all(ExitStatus status, bool ours);
+  [[nodiscard]] bool survive() const;
+  void stop_waiting();
+  void reap_soon(std::vector<std::string> lines, Micros delay);
 
   rendezvous::Generation generation_;
   World& world_;
@@ -55,6 +62,8 @@ class Workers {
   bool asked_ = false;
   bool killed_ = false;
   bool reaped_ = false;
+  bool park_ = false;     ///< the order keeps those that survive
+  bool waiting_ = false;  ///< they have parked
   std::vector<rendezvous::WorkerExit> exits_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>(true);
 };
