@@ -10,7 +10,7 @@
 // failed is done again. Nothing is read from a checkpoint, unless everybody is new or the states are more than one
 // step apart. The world may have become smaller or larger.
 //
-// Under a launcher that cannot do that (all but cxxrun), and in a world of one, the first PeerFailure is thrown.
+// Under a launcher that cannot do that (all but cxxrun) the first PeerFailure is thrown.
 // Anything unexpected ends the process, and the launcher starts it anew from its checkpoint: survival is a short cut,
 // not the only way. Rules: docs/survival.md.
 //
@@ -37,11 +37,13 @@ class ElasticTask {
   /// Steps that are in this process's state.
   [[nodiscard]] virtual std::uint64_t completed() const = 0;
   /// Another world: makes arenas and synchronizers anew and moves the state there. What was made with the
-  /// Communicator before can still be read and is to be dropped here. Collective.
+  /// Communicator before can still be read and is to be dropped here, but not before all is made that is collective:
+  /// after a PeerFailure in the middle it is called again, for the world after. Collective.
   virtual void attach(Communicator& comm) = 0;
   /// Takes up the latest checkpoint, if there is one. On rank 0 only; a Failure is thrown on all ranks.
   virtual void load() {}
-  /// Everybody's state becomes that of rank `donor`. Collective.
+  /// Everybody's state becomes that of rank `donor`. Where it was at the same step it is the same: the donor may die
+  /// in the middle. Collective.
   virtual void share(Communicator& comm, int donor) = 0;
   /// One step; false when training is done. Collective.
   [[nodiscard]] virtual bool step(Communicator& comm) = 0;
