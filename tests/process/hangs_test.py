@@ -1,0 +1,189 @@
+"""Workers that others wait for: named, killed, replaced; docs/hangs.md. Usage: hangs_test.py CXXRUN
+
+The workers here register with their agent and write their pages themselves (src/worker/control_page.hpp), so that each
+says exactly what the test means: `enter` and `leave` are a collective that needs no other rank."""
+import json
+import os
+import signal
+import stat
+import sys
+
+import jobs
+from jobs import JobCase, read, wait_until
+
+PAGE = """
+import array, mmap, socket, struct
+link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+link.connect("\\0" + os.environ["CXXRUN_AGENT"])
+link.send(b"CXXWORK\\1" + struct.pack("=BQIB", 1, int(GENERATION), int(os.environ["LOCAL_RANK"]), 0))
+packet, fds, _, _ = socket.recv_fds(link, 100, 1)
+assert packet == b"CXXWORK\\1" + bytes([65]), packet
+page = mmap.mmap(fds[0], 4096)
+def now():
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+def put(offset, number):
+    struct.pack_into("=Q", page, offset, number)
+def ring(sequence):
+    return 168 + 40 * (sequence % 64)
+def enter(sequence):  # all_reduce of 25 f32, sum
+    at = ring(sequence)
+    put(at, 0)
+    struct.pack_into("=QQQI", page, at + 8, now(), 0, 25, 0)
+    put(at, sequence)
+    put(152, sequence)
+def leave(sequence):
+    put(ring(sequence) + 16, now())
+    put(160, sequence)
+def collectives(first, last):
+    for sequence in range(first, last + 1):
+        enter(sequence)
+        time.sleep(0.01)
+        leave(sequence)
+put(128, int(GENERATION))
+note("begins")
+"""
+
+LATE = "has not entered all_reduce #9 (25 f32) for "
+CAUSE = "did not enter all_reduce #9 (25 f32) for "
+
+
+class Hangs(JobCase):
+    def run_two(self, body, *arguments, env=None, nproc="2"):
+        program = self.python_worker(PAGE + body)
+        return self.start_two("--nproc-per-node", nproc, "--log-dir", self.path("logs"), *arguments, *program, env=env)
+
+    def debugger(self, text):
+        """A gdb that says this; returns the environment in which it is found."""
+        path = self.path("bin/gdb")
+        os.mkdir(self.path("bin"))
+        with open(path, "w") as f:
+            f.write("#!/bin/sh\n" + text)
+        os.chmod(path, stat.S_IRWXU)
+        return {"PATH": self.path("bin") + ":" + os.environ["PATH"]}
+
+    def logs(self, name):
+        """The texts of all files of that name under --log-dir, by their paths."""
+        found = {}
+        for folder, _, files in os.walk(self.path("logs")):
+            found.update({os.path.join(folder, file): read(os.path.join(folder, file)) for file in files if file == name})
+        return found
+
+    STUCK = """
+collectives(1, 8)
+if GENERATION == "1" and RANK == "3":
+    note("stuck", os.getpid())
+    while True:
+        time.sleep(1)
+enter(9)
+if GENERATION == "1":
+    time.sleep(1000)
+leave(9)
+note("finished")
+"""
+
+    def test_a_rank_that_does_not_come_is_named_killed_and_replaced(self):
+        env = self.debugger("""echo 'Thread 1 (LWP 7):'; echo "#0  spin () at loop.c:3 of $4"; echo "$*" > $DIR/asked\n""")
+        first, second = self.run_two(self.STUCK, "--hang-timeout", "3", env=env)
+        self.assert_codes([0, 0], first, second)
+        self.assertEqual(len(self.events("finished", 2)), 4)
+        pid = self.events("stuck")[0][3]
+        self.assertIn("rank 3 on ", first.stderr)
+        self.assertIn(LATE, first.stderr)
+        self.assertIn("that 3 others wait in; it has done all_reduce #8 (25 f32)", first.stderr)
+        self.assertIn("#8 all_reduce of 25 f32, sum: entered ", second.stderr)
+        self.assertIn("#0  spin () at loop.c:3 of " + pid, second.stderr)
+        self.assertIn("-p " + pid, read(self.path("asked")))
+        self.assertIn(CAUSE, first.stderr)
+        files = self.logs("hang.txt")
+        self.assertEqual(len(files), 1, files)
+        (path, text), = files.items()
+        self.assertTrue(path.endswith("/attempt_1/1/hang.txt"), path)
+        self.assertIn(CAUSE, text)
+        self.assertEqual(text.count("all_reduce of 25 f32, sum: entered "), 8)
+        self.assertIn("spin ()", text)
+
+    def test_the_cause_is_in_the_report_and_in_the_verdict(self):
+        first, second = self.run_two(self.STUCK, "--hang-timeout", "2", "--max-restarts", "0",
+                                     env={"PATH": "/nonexistent"})
+        self.assert_codes([137, 137], first, second)
+        self.assertRegex(first.stderr, r"rank 3 on \S+ did not enter all_reduce #9 \(25 f32\) for \S+ s that 3 others waited in")
+        self.assertIn("no stack: none: there is no gdb", second.stderr)
+        verdicts = [json.loads(text) for text in self.logs("verdict.json").values()]
+        self.assertEqual(len(verdicts), 1)
+        self.assertIn(CAUSE, verdicts[0]["summary"])
+        self.assertTrue(verdicts[0]["failures"][0]["hung"].startswith(CAUSE))
+        self.assertEqual(verdicts[0]["failures"][0]["rank"], 3)
+
+    def test_a_stopped_rank_is_named_and_killed(self):
+        first, second = self.run_two("""
+collectives(1, 8)
+enter(9)
+if GENERATION == "1":
+    if RANK == "1":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    time.sleep(1000)
+leave(9)
+""", "--hang-timeout", "2", env=self.debugger("exit 1\n"))
+        self.assert_codes([0, 0], first, second)
+        self.assertIn("rank 1 on ", first.stderr)
+        self.assertIn("is stopped in all_reduce #9 (25 f32) for ", first.stderr)
+        self.assertIn("was stopped in all_reduce #9 (25 f32) for ", first.stderr)
+
+    def test_a_rank_that_works_while_nobody_waits_is_left_alone(self):
+        first, second = self.run_two("""
+collectives(1, 8)
+if RANK == "2":
+    time.sleep(4)
+""", "--hang-timeout", "1")
+        self.assert_codes([0, 0], first, second)
+        self.assertNotIn("entered", first.stderr + second.stderr)
+
+    def test_nobody_is_killed_when_nobody_is_missing(self):
+        first, second = self.run_two("""
+collectives(1, 8)
+enter(9)
+time.sleep(4)
+leave(9)
+""", "--hang-timeout", "2")
+        self.assert_codes([0, 0], first, second)
+        self.assertIn("all 4 ranks are in all_reduce #9 (25 f32) for ", first.stderr)
+        self.assertEqual(self.logs("hang.txt"), {})
+
+    def test_a_rank_that_moves_while_its_stack_is_taken_is_left_alone(self):
+        env = self.debugger("touch $DIR/moves; until test -e $DIR/moved; do sleep 0.01; done\n")
+        first, second = self.run_two("""
+collectives(1, 8)
+if RANK == "3":
+    while not os.path.exists(DIR + "/moves"):
+        time.sleep(0.01)
+    enter(9)
+    open(DIR + "/moved", "w").close()
+else:
+    enter(9)
+while not os.path.exists(DIR + "/moved"):
+    time.sleep(0.01)
+time.sleep(0.5)
+leave(9)
+""", "--hang-timeout", "2", env=env)
+        self.assert_codes([0, 0], first, second)
+        self.assertEqual({generation for generation, *_ in self.events()}, {1})
+        wait_until(lambda: "has moved meanwhile" in second.stderr, "the agent says that it has moved")
+
+    def test_a_debugger_that_hangs_delays_the_kill_by_ten_seconds_at_most(self):
+        env = self.debugger("echo $$ > $DIR/debugger; exec sleep 1000\n")
+        first, second = self.run_two(self.STUCK, "--hang-timeout", "2", env=env)
+        self.assert_codes([0, 0], first, second)
+        self.assertFalse(jobs.alive(int(read(self.path("debugger")))))
+        self.assertIn("gdb took longer than 10 s", "".join(self.logs("hang.txt").values()))
+
+    def test_a_debugger_at_work_does_not_keep_an_agent_that_is_told_to_end(self):
+        env = self.debugger("echo $$ > $DIR/debugger; exec sleep 1000\n")
+        first, second = self.run_two(self.STUCK, "--hang-timeout", "2", env=env)
+        wait_until(lambda: read(self.path("debugger")).endswith("\n"), "the debugger runs")
+        first.process.send_signal(signal.SIGTERM)
+        self.assert_codes([143, 143], first, second)
+        self.assertFalse(jobs.alive(int(read(self.path("debugger")))))
+
+
+if __name__ == "__main__":
+    jobs.main()
