@@ -223,6 +223,13 @@ TEST_CASE("options: --quorum none says at the start what it voids", "[unit]") {
   CHECK(mistake({"--quorum", "half", "p"}) == "--quorum half: majority or none is expected");
 }
 
+TEST_CASE("options: --hang-timeout is 0, or at least a second", "[unit]") {
+  CHECK(parsed({"p"}).hang_timeout == std::chrono::seconds(0));
+  CHECK(parsed({"--hang-timeout", "0", "p"}).hang_timeout == std::chrono::seconds(0));
+  CHECK(parsed({"--hang-timeout", "1", "p"}).hang_timeout == std::chrono::seconds(1));
+  CHECK(mistake({"--hang-timeout", "0.9", "p"}) == "--hang-timeout 0.9: at least 1 second is expected, or 0 for never");
+}
+
 TEST_CASE("options: --heartbeat-timeout is 0, or at least a second", "[unit]") {
   CHECK(parsed({"--heartbeat-timeout", "1", "p"}).heartbeat_timeout == std::chrono::seconds(1));
   CHECK(parsed({"--heartbeat-timeout", "0", "p"}).heartbeat_timeout == std::chrono::seconds(0));

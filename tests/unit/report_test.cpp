@@ -52,6 +52,15 @@ TEST_CASE("report: the cause is told in full, the others in a line each", "[unit
             line + "\n");
 }
 
+TEST_CASE("report: of a worker that cxxrun killed the reason is told, not the signal alone", "[unit]") {
+  auto verdict = two_failures();
+  verdict.failures[0].exit.hung = "did not enter barrier #8 for 62 s that 7 others waited in";
+  CHECK(launcher::format_report(verdict, "x", false)
+            .find("  how:           killed, for it did not enter barrier #8 for 62 s that 7 others waited in\n") !=
+        std::string::npos);
+  CHECK(launcher::verdict_json(verdict).find("\"hung\": \"did not enter barrier #8") != std::string::npos);
+}
+
 TEST_CASE("report: a success has none, and colour is only on request", "[unit]") {
   CHECK(launcher::format_report(Verdict{}, "x", true).empty());
   CHECK(launcher::format_report(two_failures(), "x", true).find("\033[") != std::string::npos);

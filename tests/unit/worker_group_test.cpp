@@ -421,3 +421,16 @@ TEST_CASE("worker_group: whoever survives SIGKILL is given up, and those that wa
   CHECK(given_up.next.phase == GroupPhase::parked);
   CHECK(given_up.next.workers[0].life == GroupWorker::Life::parked);
 }
+
+TEST_CASE("worker_group: one worker killed alone has failed, whatever is ordered before its death is seen", "[unit]") {
+  auto killed = step(two_running(), KillOrdered{1}, kT0);
+  CHECK(killed.actions == Actions{SignalGroup{1, SIGKILL}});
+  auto const ended = step(std::move(killed.next), Exited{1, ExitStatus::signalled(SIGKILL)}, kT0);
+  CHECK_FALSE(ended.next.workers[1].ours);
+  CHECK(ended.next.workers[0].life == GroupWorker::Life::alive);
+  auto stopping = step(step(two_running(), KillOrdered{1}, kT0).next, StopOrdered{order(5s)}, kT0);
+  stopping = step(std::move(stopping.next), Exited{1, ExitStatus::signalled(SIGKILL)}, kT0);
+  CHECK_FALSE(stopping.next.workers[1].ours);
+  CHECK(step(two_running(), KillOrdered{2}, kT0).actions.empty());
+  CHECK(step(ended.next, KillOrdered{1}, kT0).actions.empty());
+}
