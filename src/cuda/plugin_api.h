@@ -20,6 +20,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+/* NOLINTBEGIN(readability-identifier-naming): the names of a C header */
 
 /* Grows with every change of this file; another version is refused by name. */
 #define CXXRUN_CUDA_ABI 1u
@@ -140,6 +141,7 @@ struct cxxrun_cuda_api {
 typedef struct cxxrun_cuda_api const* (*cxxrun_cuda_api_function)(uint32_t abi);
 #define CXXRUN_CUDA_SYMBOL "cxxrun_cuda_api"
 
+/* NOLINTEND(readability-identifier-naming) */
 #ifdef __cplusplus
 }
 #endif
