@@ -225,7 +225,7 @@ constexpr std::array kRows = {
     OptionRow{kSupervision, "", "--health-check-timeout", "SECONDS", "a check that runs longer has failed [60]",
               set<parse_delay, &Options::health_check_timeout>},
     OptionRow{kSupervision, "", "--hang-timeout", "SECONDS",
-              "kill a worker that the others wait for in a collective [0: never]",
+              "kill a worker that others wait for in a collective [0: never]",
               set<parse_hang, &Options::hang_timeout>},
     OptionRow{kSupervision, "", "--checkpoint-signal", "SIG@SECONDS", "sent to workers that long before the job's end",
               set<parse_checkpoint_signal, &Options::checkpoint_signal>},
