@@ -116,6 +116,8 @@ class Communicator {
   /// ends instead; timeout when the launcher sees nothing wrong for a minute; otherwise as init(). PeerFailure when a
   /// peer of the new generation fails meanwhile: call it again.
   void rebuild();
+  /// False also for a rank that the PeerFailure names: the others gave it up, and it has to end for the launcher to
+  /// know.
   [[nodiscard]] bool can_rebuild() const;
   /// For whoever watches the job: `completed` training steps are done. Costs a store to memory.
   void report_step(std::uint64_t completed);
@@ -178,7 +180,8 @@ class Communicator {
   }
 
   /// Shared memory for buffers, `bytes` on every rank of the node; every rank calls it with the same size. With NCCL it
-  /// is device memory, registered for its fastest paths. Failure: io (no memory). Released with the last of the Arena and the Communicator.
+  /// is device memory, registered for its fastest paths. Failure: io (no memory). Released with the last of the Arena
+  /// and the Communicator.
   [[nodiscard]] Arena arena(std::size_t bytes);
 
  private:

@@ -138,12 +138,15 @@ void Communicator::rebuild() {
   if (!can_rebuild()) {
     throw Failure(fail(Errc::usage, impl_->here() +
                                         ": rebuild() needs Options::survive, given to the first Communicator"
-                                        " of the process, and cxxrun as launcher"));
+                                        " of the process, and cxxrun as launcher; a rank that the others gave up "
+                                        "cannot"));
   }
   impl_->rebuild();
 }
 bool Communicator::can_rebuild() const {
-  return impl_->generations.can_go_on();
+  // Whom the others gave up has to end: nobody else tells the launcher that there was a failure.
+  bool const given_up = impl_->engine != nullptr && impl_->engine->blames(impl_->env.rank);
+  return impl_->generations.can_go_on() && !given_up;
 }
 
 void Communicator::report_step(std::uint64_t completed) {

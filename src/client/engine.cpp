@@ -199,6 +199,12 @@ std::string Engine::why() const {
   return "";
 }
 
+bool Engine::blames(int rank) const {
+  bool const failed = failed_.load(std::memory_order_acquire) != UINT64_MAX;
+  auto const* const peer = failed ? std::get_if<PeerFailure>(&*reason_) : nullptr;
+  return peer != nullptr && peer->rank() == rank;
+}
+
 void Engine::refuse(Failure const& failure) {
   wait(asked_);
   throw_if_failed(asked_ + 1);

@@ -66,6 +66,8 @@ class Engine {
   void abort(host::FailureFacts const& facts) noexcept { backend_->abort(facts); }
   /// The sentence of the first failure; empty: none yet.
   [[nodiscard]] std::string why() const;
+  /// Whether that is a PeerFailure which names this rank.
+  [[nodiscard]] bool blames(int rank) const;
   [[nodiscard]] std::string describe() const { return backend_->describe(); }
 
  private:

@@ -397,6 +397,39 @@ TEST_CASE("survival: who cannot go on says why, and a failure is a failure as be
   }
 }
 
+TEST_CASE("survival: a rank that the others waited for in vain ends, for nobody else tells the launcher") {
+  ForkedStore const store;
+  TestAgent agent;
+  auto const ends = run_with_agent(
+      2,
+      [&](int rank) {
+        setenv("CXXRUN_OP_TIMEOUT", "0.2", 1);
+        auto comm = init_surviving(agent, store, rank, "aa");
+        comm.barrier();
+        if (rank == 1) {
+          await(store, "given up");
+        }
+        auto const failure = call_until_failure(comm);
+        expect(failure.why() == PeerFailure::Why::timeout && failure.rank() == 1, failure.what());
+        expect(comm.can_rebuild() == (rank == 0), "who can go on");
+        if (rank == 1) {
+          return std::string("ends");
+        }
+        set(store, "given up");
+        comm.rebuild();
+        return std::to_string(comm.world_size());
+      },
+      [&](auto const&) {
+        auto workers = agent.welcome(2);
+        CHECK(has(workers[0].parked().why, "rank 1 on host_a did not arrive in time"));
+        CHECK_FALSE(workers[1].hear());
+        workers[0].say(resume(store, 2, 0, "a"));
+        workers[0].hear();
+      });
+  CHECK(ends[0].said == "1");
+  CHECK(ends[1].said == "ends");
+}
+
 TEST_CASE("survival: the job's end ends a parked process with a Failure") {
   ForkedStore const store;
   TestAgent agent;
