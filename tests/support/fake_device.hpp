@@ -29,6 +29,7 @@ struct FakeDevice {
   std::atomic<bool> connects{true};  ///< else NCCL's start stays in progress
   std::atomic<int> slow_polls{0};    ///< every call is in progress for so many polls
   std::atomic<bool> runs{true};      ///< else nothing queued is ever done
+  std::atomic<int> runs_after{0};    ///< polls: then what is queued is done
   std::atomic<bool> broken{false};   ///< poll() says so
   std::atomic<bool> abort_hangs{false};
   std::atomic<int> refuses_memory{0};  ///< code of allocate()
@@ -109,6 +110,9 @@ inline std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::i
 }
 inline std::int32_t poll(cxxrun_cuda_comm*, cxxrun_cuda_status* status) {
   Inside const inside;
+  if (device().runs_after.load() > 0 && device().runs_after.fetch_sub(1) == 1) {
+    device().runs = true;
+  }
   if (device().broken) {
     return say(status, CXXRUN_CUDA_NCCL, "ncclRemoteError: socket closed");
   }

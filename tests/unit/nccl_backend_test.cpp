@@ -212,6 +212,8 @@ TEST_CASE("nccl: a rank that left is only to blame if it leaves a call unfinishe
   auto* const memory = backend->allocate(64);
   world.peers.trouble = host::Trouble::left;
   world.peers.facts.why = PeerFailure::Why::left;
+  world.device.runs = false;
+  world.device.runs_after = 2;  // looks at the peers, of which the second knows that the first saw the same
   backend->run(sum_of(memory));
   world.device.runs = false;
   CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) == "peer 1 1 7");
