@@ -137,8 +137,7 @@ struct HangGuard::Impl : std::enable_shared_from_this<HangGuard::Impl> {
       log(Level::warn, name(what) + ": " + frame);
     }
     if (frames.empty()) {
-      auto const first = stack.substr(0, stack.find('\n'));
-      log(Level::warn, name(what) + ": no stack: " + printable(first));
+      log(Level::warn, name(what) + ": no stack: " + why_no_stack(stack));
     }
   }
 

@@ -21,6 +21,16 @@ std::vector<std::string> main_frames(std::string_view written, std::size_t most)
   return frames;
 }
 
+std::string why_no_stack(std::string_view written) {
+  auto const lines = split(trim(written), '\n');
+  for (auto const& line : lines) {
+    if (line.starts_with("ptrace: ") || line.starts_with("gdb took ")) {
+      return printable(line);
+    }
+  }
+  return printable(lines.front());
+}
+
 std::string hang_file(std::string const& why, std::vector<worker::SeenOperation> const& operations,
                       std::string_view stack, TimePoint now) {
   std::string text = why + "\n\nits last collectives, newest first:\n";

@@ -19,6 +19,9 @@ namespace cxxrun::launcher {
 /// main thread is the last one that gdb lists.
 [[nodiscard]] std::vector<std::string> main_frames(std::string_view written, std::size_t most);
 
+/// Where there are no frames: the line of it that says why, made safe.
+[[nodiscard]] std::string why_no_stack(std::string_view written);
+
 /// What hang.txt says: why, the last collectives newest first, the stack or why there is none.
 [[nodiscard]] std::string hang_file(std::string const& why, std::vector<worker::SeenOperation> const& operations,
                                     std::string_view stack, TimePoint now);

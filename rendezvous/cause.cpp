@@ -15,12 +15,15 @@ namespace cxxrun::rendezvous {
 namespace {
 
 int weight(WorkerExit const& exit) {
+  if (!exit.hung.empty()) {
+    return 1;  // those that waited for it die of its death, and may be heard of first
+  }
   switch (exit.status.kind) {
     case ExitStatus::Kind::not_started: return 0;
-    case ExitStatus::Kind::signalled: return 1;
-    case ExitStatus::Kind::exited: return 2;
+    case ExitStatus::Kind::signalled: return 2;
+    case ExitStatus::Kind::exited: return 3;
   }
-  return 2;
+  return 3;
 }
 
 std::string describe(Failure const& failure) {

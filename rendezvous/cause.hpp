@@ -28,8 +28,8 @@ struct Ruling {
 /// Judges the stopped generation in `state` (phase stopping, nothing awaited).
 ///
 /// A peer's end-of-file error often arrives before the death that caused it, so order of arrival decides last. The
-/// cause is, in this order: a program that could not be started, the user's stop, a lost node, a worker killed by a
-/// signal that is not ours, a worker's nonzero exit; among equals the one heard of first.
+/// cause is, in this order: a program that could not be started, the user's stop, a lost node, a worker that cxxrun
+/// killed because the others waited for it, a worker killed by a signal that is not ours, a worker's nonzero exit; among equals the one heard of first.
 [[nodiscard]] Ruling rule(State const& state, Policy const& policy, TimePoint now);
 
 /// "rank 3 on node1: signal 9 (SIGKILL)"; or, of one that cxxrun killed, "rank 3 on node1 did not enter …".

@@ -30,6 +30,14 @@ TEST_CASE("hang_text: the frames shown are the main thread's innermost", "[unit]
   CHECK(main_frames("", 8).empty());
 }
 
+TEST_CASE("hang_text: where there is no stack the line is shown that says why", "[unit]") {
+  CHECK(why_no_stack("Could not attach to process.\nptrace: Operation not permitted.\n") ==
+        "ptrace: Operation not permitted.");
+  CHECK(why_no_stack("[New LWP 8]\n\ngdb took longer than 10 s\n") == "gdb took longer than 10 s");
+  CHECK(why_no_stack("none: there is no gdb in PATH here\n") == "none: there is no gdb in PATH here");
+  CHECK(why_no_stack("").empty());
+}
+
 TEST_CASE("hang_text: a frame is one line of printable text, and not a long one", "[unit]") {
   auto const frames = main_frames("#0  \x1b[31m" + std::string(5000, 'x'), 8);
   REQUIRE(frames.size() == 1);
