@@ -5,6 +5,7 @@ Every repeat runs all contenders one after the other, so that noise of the machi
 figures: docs/performance.md. Exit code 0: every figure was taken (met or not); 1: some could not be; 2: usage.
 """
 import argparse
+import contextlib
 import ctypes
 import os
 import platform
@@ -273,6 +274,12 @@ def elastic(job, contender, agents, **more):
     return command
 
 
+def strike(pid, number):
+    """Once the agent is dead its parent may be quicker than we are."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
 def lost(figure, of_coordinator=False, silent=False, **more):
     """One of three agents goes with its workers, the others run on without it. Its parent is left to bury them, and
     says so; frozen are all."""
@@ -291,10 +298,10 @@ def lost(figure, of_coordinator=False, silent=False, **more):
         parents = {event[1] for event in job.events("exec")} if ours and not silent else set()
         began = time.monotonic_ns()
         for pid in sorted(victim - parents):
-            os.kill(pid, signal.SIGSTOP if silent else signal.SIGKILL)
+            strike(pid, signal.SIGSTOP if silent else signal.SIGKILL)
         if not ours:  # its workers would have to notice: nobody else does
             for pid in workers - victim:
-                os.kill(pid, signal.SIGKILL)
+                strike(pid, signal.SIGKILL)
         return {figure: (job.wait_generation(4, began)[-1][0] - began) / 1e6}
 
     return case
