@@ -87,7 +87,11 @@ std::uint64_t Engine::submit(comm::Call const& call) {
 
 std::uint64_t Engine::submit_to_device(comm::Call const& call) {
   try {
-    return kOnDevice | device_->submit(call);
+    recorder_.entered(call);
+    std::uint64_t const ticket = kOnDevice | device_->submit(call);
+    noted_on_device_.store(recorder_.sequence(), std::memory_order_relaxed);
+    newest_on_device_.store(ticket, std::memory_order_release);
+    return ticket;
   } catch (...) {
     wait_until(asked_);
     note_failure(asked_ + 1);
@@ -105,7 +109,12 @@ bool Engine::done(std::uint64_t ticket) const noexcept {
 
 void Engine::wait(std::uint64_t ticket) {
   if ((ticket & kOnDevice) != 0) {
-    return device_->wait(ticket & ~kOnDevice);
+    device_->wait(ticket & ~kOnDevice);
+    // Whoever only lets a stream wait stays inside, for the page, until it waits itself or makes another call.
+    if (newest_on_device_.load(std::memory_order_acquire) == ticket) {
+      recorder_.done(noted_on_device_.load(std::memory_order_relaxed));
+    }
+    return;
   }
   wait_until(ticket);
   throw_if_failed(ticket);

@@ -90,6 +90,8 @@ class Engine {
   std::unique_ptr<host::Backend> backend_;
   worker::Recorder recorder_;  // of whoever runs a call
   host::DeviceQueue* device_;
+  std::atomic<std::uint64_t> newest_on_device_{0};  // a ticket; the call's number for the recorder is set before it
+  std::atomic<std::uint64_t> noted_on_device_{0};
   std::array<comm::Call, kSlots> slots_{};
   std::uint64_t asked_ = 0;                        // tickets given; by whoever calls; the queue's calls only
   std::atomic<std::uint64_t> submitted_{0};        // the last one that the thread may take

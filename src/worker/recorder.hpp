@@ -53,18 +53,22 @@ class Recorder {
     page_->entered.store(sequence_, std::memory_order_release);
   }
 
-  /// The call has been carried out; not of one that failed.
-  void done() noexcept {
+  /// The call noted last has been carried out; not of one that failed.
+  void done() noexcept { done(sequence_); }
+  /// That call has been, and all before it. From any thread.
+  void done(std::uint64_t sequence) const noexcept {
     if (page_ == nullptr) {
       return;
     }
     note_alive(*page_);
     if (counts_) {
-      page_->operations[sequence_ % kOperations].done.store(page_->alive.load(std::memory_order_relaxed),
-                                                            std::memory_order_release);
-      page_->done.store(sequence_, std::memory_order_release);
+      page_->operations[sequence % kOperations].done.store(page_->alive.load(std::memory_order_relaxed),
+                                                           std::memory_order_release);
+      page_->done.store(sequence, std::memory_order_release);
     }
   }
+  /// The number of the call noted last.
+  [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
 
  private:
   ControlPage* page_ = nullptr;
