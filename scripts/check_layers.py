@@ -29,8 +29,6 @@ SHELLS = {
     "src/gpu/nccl_": "the device, the peers, threads and deadlines",
     "src/gpu/plugin": "opens the CUDA plugin",
     "src/gpu/select": "environment, the device",
-    "src/gpu/plugin": "opens the CUDA plugin",
-    "src/gpu/select": "environment, the device",
     "src/gradient/step": "when buckets were ready, launched and done",
     "src/host/": "the host backend: shared memory, sockets, threads",
     "src/worker/agent_link": "a worker's connection to its agent, and its thread",
