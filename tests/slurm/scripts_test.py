@@ -68,7 +68,7 @@ class InsteadOfTorchrun(ExampleCase):
     def test_after_kill_9_of_a_rank_all_resume_from_the_snapshot(self):
         text = script("b_torchrun", "after.sh").replace("--save-every 2", "--save-every 2 --pause 0.2")
         job = self.submit("b_torchrun", text)
-        jobs.wait_until(lambda: os.path.exists(self.path("snapshot.pt")), "the first snapshot", 60)
+        jobs.wait_until(lambda: os.path.exists(self.path("snapshot.pt")), "the first snapshot", 180)
         os.kill(self.rank_pid(3), signal.SIGKILL)
         output = self.finish(job)
         resumed = set(re.findall(r"rank (\d) resumes after epoch (\d+)", output))
