@@ -68,7 +68,7 @@ WatchStep look(WatchState state, std::vector<Look> const& seen, TimePoint now, W
       workers.emplace(each.rank, Watched{current, now, std::nullopt});
       continue;
     }
-    auto watched = std::move(before->second);
+    auto watched = before->second;
     state.workers.erase(before);
     if (suspended) {  // what it did not do meanwhile proves nothing
       watched.since = now;
@@ -80,7 +80,7 @@ WatchStep look(WatchState state, std::vector<Look> const& seen, TimePoint now, W
     } else if (auto told = look_at(watched, current, now, policy)) {
       result.tell.push_back(*told);
     }
-    workers.emplace(each.rank, std::move(watched));
+    workers.emplace(each.rank, watched);
   }
   for (auto const& [rank, gone] : state.workers) {  // it has ended, or its page is of another generation
     if (gone.told) {

@@ -30,6 +30,7 @@ struct Operation {
   std::atomic<std::uint32_t> what{0};      ///< packed(): kind, type, op
 };
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): cache lines of their own
 struct ControlPage {
   std::atomic<std::uint64_t> magic{0};
 
