@@ -139,6 +139,28 @@ void drop_twin(Turn& turn, std::string const& incarnation) {
   }
 }
 
+/// It is a member of the generation that votes on the next one, and could vote for another coordinator.
+bool has_vote(Mandate const& mandate, Elector const& elector) {
+  return (elector.rank && elector.decided.number == mandate.decided.number) ||
+         (elector.prepared_rank && elector.prepared == mandate.decided.number);
+}
+
+/// Why an elector whose vote would be lost with it must not be dropped; "": it can be spared.
+std::string needed(Turn& turn, Elector const& elector) {
+  State const& state = turn.state;
+  Mandate const& mandate = state.mandate;
+  bool const told_to_end = state.phase == Phase::stopping && state.stop.kind == StopKind::user;  // nothing to decide
+  if (!rivalled(state, turn.policy) || told_to_end || !has_vote(mandate, elector)) {
+    return "";
+  }
+  if (state.phase == Phase::running && left(turn, Count::exactly) <= Millis{0}) {
+    return elector.node.host + " has lost us, and the others may have";
+  }
+  return can_decide_without(state, elector.node.incarnation)
+             ? ""
+             : "too few members of " + name_of(mandate.decided.number) + " would be left without " + elector.node.host;
+}
+
 void follow_active(Turn& turn, Followed const& event) {
   State& state = turn.state;
   Mandate const& mandate = state.mandate;
@@ -160,6 +182,11 @@ void follow_active(Turn& turn, Followed const& event) {
       mandate.missing.contains(*elector.rank)) {
     state.electors[event.agent] = elector;
     ask(turn, event.agent, elector);
+    return;
+  }
+  if (auto const why = needed(turn, elector); !why.empty()) {
+    state.electors[event.agent] = elector;
+    stand_down(turn, why);
     return;
   }
   drop_twin(turn, elector.node.incarnation);

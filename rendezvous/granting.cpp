@@ -9,16 +9,6 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-/// Members enough to decide are still connected, or have accepted already. Who is lost never votes again.
-bool can_decide(State const& state) {
-  Mandate const& mandate = state.mandate;
-  std::set<std::uint32_t> ranks = mandate.accepted;
-  for (auto const& [agent, rank] : mandate.voters) {
-    ranks.insert(rank);
-  }
-  return mandate.pair || majority(mandate.decided, ranks) != Majority::no;
-}
-
 bool workers_may_run(Phase phase) {
   return phase == Phase::running || phase == Phase::stopping;
 }
@@ -48,6 +38,18 @@ bool leases_on(Policy const& policy) {
 
 bool rivalled(State const& state, Policy const& policy) {
   return leases_on(policy) && !policy.ends_when_empty && (state.mandate.rivals || state.mandate.taking_over());
+}
+
+bool can_decide_without(State const& state, std::string const& incarnation) {
+  Mandate const& mandate = state.mandate;
+  std::set<std::uint32_t> ranks = mandate.accepted;
+  for (auto const& [agent, rank] : mandate.voters) {
+    auto const here = state.present.find(agent);
+    if (here == state.present.end() || here->second.incarnation != incarnation) {
+      ranks.insert(ranks.end(), rank);  // as a rule in their order
+    }
+  }
+  return mandate.pair || majority(mandate.decided, ranks) != Majority::no;
 }
 
 OwnTime own_time(TimePoint now) {
@@ -151,7 +153,7 @@ void authority_tick(Turn& turn) {
     mandate.check_at = *mandate.until + patience;
     return;
   }
-  bool lost = !can_decide(state);
+  bool lost = !can_decide_without(state, "");
   if (state.phase == Phase::running) {
     // Late ourselves, we were suspended, and the others may have been: they get the time to speak, we grant nothing.
     lost = !late;

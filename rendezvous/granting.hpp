@@ -14,6 +14,10 @@ namespace cxxrun::rendezvous {
 /// Somebody may be elected in the place of this coordinator: it needs a quorum's echo and acceptance.
 [[nodiscard]] bool rivalled(State const& state, Policy const& policy);
 
+/// Members enough to decide are still connected, that agent ("": none) not counted, or have accepted already. Who is
+/// lost never votes again here; who is dropped, nowhere.
+[[nodiscard]] bool can_decide_without(State const& state, std::string const& incarnation);
+
 [[nodiscard]] OwnTime own_time(TimePoint now);
 /// A message of the agent came with its own send time and the newest of ours that it knows.
 void note_echo(Turn& turn, AgentId agent, OwnTime echo, OwnTime sent);

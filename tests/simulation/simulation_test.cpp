@@ -5,6 +5,7 @@
 
 #include "tests/simulation/job.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/sanitized.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
 using namespace cxxrun::simulation;  // NOLINT(google-build-using-namespace)
@@ -40,11 +41,7 @@ TEST_CASE("simulation: whole jobs under random trouble", "[simulation]") {
   char const* const first = std::getenv("CXXRUN_SIMULATION_FIRST");
   char const* const count = std::getenv("CXXRUN_SIMULATION_COUNT");
   std::uint64_t const begin = first != nullptr ? std::stoull(first) : 1;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr std::uint64_t kSchedules = 100;  // each takes many times as long
-#else
-  constexpr std::uint64_t kSchedules = 10'000;
-#endif
+  constexpr std::uint64_t kSchedules = cxxrun::test::kSanitized ? 100 : 10'000;
   std::uint64_t const end = begin + (count != nullptr ? std::stoull(count) : kSchedules);
   Coverage coverage;
   for (std::uint64_t seed = begin; seed < end; ++seed) {

@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "tests/simulation/job.hpp"
+#include "tests/support/sanitized.hpp"
 
 namespace cxxrun::simulation {
 
 inline constexpr Micros kT = 1'000'000;
+inline constexpr int kPlays = test::kSanitized ? 10 : 200;  ///< of trouble that changes nothing
 
 inline Schedule job_of(std::uint32_t nodes, std::vector<Fault> faults) {
   Schedule schedule;
@@ -35,8 +37,9 @@ inline Schedule job_of(std::uint32_t nodes, std::vector<Fault> faults) {
 }
 
 /// The same trouble with many delays: "" or what broke first.
-inline std::string play(Schedule schedule, Mutation mutation = Mutation::none, int times = 200) {
+inline std::string play(Schedule schedule, Mutation mutation = Mutation::none) {
   schedule.mutation = mutation;
+  int const times = mutation == Mutation::none ? kPlays : 200;  // that of a mutation is found in some
   for (int seed = 1; seed <= times; ++seed) {
     schedule.seed = static_cast<std::uint64_t>(seed);
     Job job(schedule);
@@ -77,24 +80,43 @@ inline Schedule rank_0_is_told() {
   return schedule;
 }
 
+/// The network resets connections, and nothing else: in many seeds those of several members, in some of all.
+inline Schedule resets(std::uint32_t nodes) {
+  return job_of(nodes, {{2 * kT, Trouble::connections_die, 0, {}}});
+}
+
+/// One job that goes on in spite of its trouble: "" or what became of it.
+inline std::string succeed(Schedule schedule, int seed) {
+  schedule.seed = static_cast<std::uint64_t>(seed);
+  Job job(schedule);
+  auto broken = job.run();
+  if (broken.empty() && !job.judge.ends.contains("verdict: success")) {
+    broken = "no success";
+  }
+  return broken.empty() ? "" : "seed " + std::to_string(seed) + ": " + broken;
+}
+
+/// The same with many delays.
+inline std::string succeed(Schedule const& schedule) {
+  std::string broken;
+  for (int seed = 1; seed <= kPlays && broken.empty(); ++seed) {
+    broken = succeed(schedule, seed);
+  }
+  return broken;
+}
+
 /// Nodes are told to end, each time a little later after the first: "" or what became of a job that goes on without
 /// them.
-inline std::string shrink(Schedule const& drawn, int times = 200) {
-  for (int seed = 1; seed <= times; ++seed) {
+inline std::string shrink(Schedule const& drawn) {
+  for (int seed = 1; seed <= kPlays; ++seed) {
     auto schedule = drawn;
-    schedule.seed = static_cast<std::uint64_t>(seed);
     Micros later = 0;
     for (auto& fault : schedule.faults) {
       fault.at += fault.trouble == Trouble::told_to_end ? later : 0;
       later += seed * 3'000;
     }
-    Job job(schedule);
-    auto broken = job.run();
-    if (broken.empty() && !job.judge.ends.contains("verdict: success")) {
-      broken = "no success";
-    }
-    if (!broken.empty()) {
-      return "seed " + std::to_string(seed) + ": " + broken;
+    if (auto broken = succeed(schedule, seed); !broken.empty()) {
+      return broken;
     }
   }
   return "";

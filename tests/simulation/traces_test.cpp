@@ -1,4 +1,4 @@
-// What went wrong in drafts of the election (docs/election.md, F1 to F15), each as a job with its trouble by hand.
+// What went wrong in drafts of the election (docs/election.md, F1 to F16), each as a job with its trouble by hand.
 // With the rule in force nothing breaks; where the simulation has the rule as a mutation, without it something does.
 #include "tests/simulation/traces.hpp"
 
@@ -81,4 +81,11 @@ TEST_CASE("F12: a decree is proposed when all of its members are ready", "[simul
 TEST_CASE("F14: a suspended job goes on where it was", "[simulation]") {
   CHECK(play(suspended()) == "");
   CHECK_THAT(play(suspended(), Mutation::expiry_kills), Catch::Matchers::Contains("where it was"));
+}
+
+TEST_CASE("F16: nobody is dropped whose vote is needed", "[simulation]") {
+  for (std::uint32_t const nodes : {2U, 3U, 4U, 5U}) {
+    CAPTURE(nodes);
+    CHECK(succeed(resets(nodes)) == "");
+  }
 }
