@@ -1,60 +1,29 @@
 #include "launcher/worker_links.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <list>
 #include <map>
 #include <sys/socket.h>
 #include <utility>
 
-#include <boost/asio/basic_waitable_timer.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-
+#include "launcher/local_listener.hpp"
 #include "launcher/worker_page.hpp"
-#include "src/core/time.hpp"
 #include "src/host/segment_socket.hpp"
+#include "src/os/descriptor_packet.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
-using boost::asio::posix::stream_descriptor;
-using boost::system::error_code;
-using Connection = std::shared_ptr<stream_descriptor>;
+using Connection = LocalListener::Connection;
 
-constexpr std::size_t kMostConnections = 256;  // that have not registered; the oldest goes when there are more
-constexpr std::size_t kLongest = 1024;         // of what a worker has to say
-constexpr int kAcceptsPerTurn = 64;
-constexpr Millis kAcceptPause{50};  // after accept ran out of descriptors
-
-// One packet with at most one descriptor.
-struct Ancillary {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
-};
+constexpr std::size_t kLongest = 1024;  // of what a worker has to say
 
 /// `descriptor` -1: none. False: it is gone, or does not read what it was sent.
 bool send_packet(int connection, worker::FromAgent const& packet, int descriptor = -1) {
-  std::string bytes = worker::encode(packet);
-  iovec text{bytes.data(), bytes.size()};
-  Ancillary ancillary;
-  msghdr message{};
-  message.msg_iov = &text;
-  message.msg_iovlen = 1;
-  if (descriptor >= 0) {
-    message.msg_control = ancillary.bytes.data();
-    message.msg_controllen = ancillary.bytes.size();
-    cmsghdr* const control = CMSG_FIRSTHDR(&message);
-    control->cmsg_level = SOL_SOCKET;
-    control->cmsg_type = SCM_RIGHTS;
-    control->cmsg_len = CMSG_LEN(sizeof descriptor);
-    std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
-  }
-  ssize_t sent = -1;
-  while ((sent = sendmsg(connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL)) < 0 && errno == EINTR) {
-  }
-  return sent == static_cast<ssize_t>(bytes.size());
+  std::string const bytes = worker::encode(packet);
+  return os::send_packet(connection, bytes, descriptor, MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
 }
 
 enum class Input : std::uint8_t { nothing_yet, packet, gone };
@@ -85,7 +54,7 @@ pid_t pid_of(int connection) {
 
 }  // namespace
 
-struct WorkerLinks::Impl : std::enable_shared_from_this<WorkerLinks::Impl> {
+struct WorkerLinks::Impl {
   /// A worker that has registered. Without a connection: it has ended, or has closed it.
   struct Link {
     WorkerPage page;
@@ -93,87 +62,38 @@ struct WorkerLinks::Impl : std::enable_shared_from_this<WorkerLinks::Impl> {
     Connection connection;
   };
 
-  Impl(boost::asio::io_context& context, Handlers callbacks, host::SegmentSocket socket)
-      : io(context),
-        handlers(std::move(callbacks)),
-        name(std::move(socket.name)),
-        listener(context, socket.fd.release()),
-        pause(context) {}
-
-  Impl(boost::asio::io_context& context, Handlers callbacks)
-      : io(context), handlers(std::move(callbacks)), listener(context), pause(context) {}
+  explicit Impl(Handlers callbacks) : handlers(std::move(callbacks)) {}
 
   void close() {
     handlers = {};
-    error_code ignored;
-    listener.close(ignored);
-    pause.cancel();
-    while (!strangers.empty()) {
-      drop(strangers.front());
+    if (listener) {
+      listener->close();
     }
     while (!links.empty()) {
       forget(links.begin()->first);
     }
   }
 
-  void arm() {
-    listener.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](error_code const& error) {
-      if (!error && self->listener.is_open()) {
-        self->accept_some();
-      }
-    });
+  /// Nothing: it has not registered.
+  [[nodiscard]] std::optional<std::uint32_t> whose(Connection const& connection) const {
+    auto const it = std::find_if(links.begin(), links.end(),
+                                 [&](auto const& known) { return known.second.connection == connection; });
+    return it == links.end() ? std::nullopt : std::optional(it->first);
   }
 
-  void accept_some() {
-    for (int n = 0; n < kAcceptsPerTurn; ++n) {
-      auto connection = host::accept_same_user(listener.native_handle());
-      if (!connection) {
-        if (errno != EAGAIN) {
-          wait_and_retry();
-          return;
-        }
-        break;
-      }
-      if (strangers.size() == kMostConnections) {
-        drop(strangers.front());
-      }
-      strangers.push_back(std::make_shared<stream_descriptor>(io, connection.release()));
-      hear(strangers.back(), std::nullopt);
-    }
-    arm();
-  }
-
-  void wait_and_retry() {
-    pause.expires_after(kAcceptPause);
-    pause.async_wait([self = shared_from_this()](error_code const& error) {
-      if (!error && self->listener.is_open()) {
-        self->accept_some();
-      }
-    });
-  }
-
-  /// `from`: whose it is; nothing: it has not registered.
-  void hear(Connection const& connection, std::optional<std::uint32_t> from) {
-    connection->async_wait(stream_descriptor::wait_read,
-                           [self = shared_from_this(), connection, from](error_code const& error) {
-                             if (!error && connection->is_open()) {  // else it was dropped meanwhile
-                               self->heard(connection, from);
-                             }
-                           });
-  }
-
-  void heard(Connection const& connection, std::optional<std::uint32_t> from) {
+  void heard(Connection const& connection) {
+    auto const from = whose(connection);
     worker::FromWorker packet;
     auto const input = receive_packet(connection->native_handle(), packet);
     auto const* const here = std::get_if<worker::Register>(&packet);
     if (input == Input::nothing_yet) {
-      hear(connection, from);
+      listener->hear(connection);
     } else if (input == Input::gone || (here != nullptr) == from.has_value()) {
-      from ? disconnect(*from) : drop(connection);
+      from ? disconnect(*from) : listener->drop(connection);
     } else if (here != nullptr) {
       admit(connection, *here);
     } else {
-      hear(connection, from);
+      listener->hear(connection);
       auto const& parked = std::get<worker::Parked>(packet);
       if (parked.generation == generation) {  // else it is late: said before it was resumed
         handlers.parked(*from, parked.why);
@@ -194,7 +114,7 @@ struct WorkerLinks::Impl : std::enable_shared_from_this<WorkerLinks::Impl> {
     }
     if (!no.empty()) {
       send_packet(fd, worker::No{no});
-      drop(connection);
+      listener->drop(connection);
     } else if (packet.survives) {
       handlers.survives(*local_rank);
     }
@@ -213,23 +133,16 @@ struct WorkerLinks::Impl : std::enable_shared_from_this<WorkerLinks::Impl> {
       return "it does not read its answer";
     }
     made->fd.reset();
-    strangers.remove(Connection(connection));
+    listener->keep(connection);
     links.erase(local_rank);
     links.emplace(local_rank, Link{*std::move(made), survives, connection});
-    hear(connection, local_rank);
+    listener->hear(connection);
     return "";
-  }
-
-  // NOLINTNEXTLINE(performance-unnecessary-value-param)
-  void drop(Connection connection) {  // by value: the list's own must not go while it is used
-    error_code ignored;
-    connection->close(ignored);
-    strangers.remove(connection);
   }
 
   void disconnect(std::uint32_t local_rank) {
     if (auto const it = links.find(local_rank); it != links.end() && it->second.connection) {
-      error_code ignored;
+      boost::system::error_code ignored;
       std::exchange(it->second.connection, nullptr)->close(ignored);
     }
   }
@@ -239,27 +152,25 @@ struct WorkerLinks::Impl : std::enable_shared_from_this<WorkerLinks::Impl> {
     links.erase(local_rank);
   }
 
-  boost::asio::io_context& io;
   Handlers handlers;
+  std::shared_ptr<LocalListener> listener;  // none without a descriptor to spare
   std::string name;
-  stream_descriptor listener;
-  boost::asio::basic_waitable_timer<Clock> pause;
-  std::list<Connection> strangers;  // that have not registered, oldest first
   std::map<std::uint32_t, Link> links;
   std::uint64_t generation = 0;
   bool is_over = false;    // said of the generation
   bool is_ending = false;  // the same
 };
 
-WorkerLinks::WorkerLinks(boost::asio::io_context& io, Handlers handlers) {
+WorkerLinks::WorkerLinks(boost::asio::io_context& io, Handlers handlers)
+    : impl_(std::make_shared<Impl>(std::move(handlers))) {
   auto socket = host::listen_for_segments();
   if (!socket) {
     log(Level::debug, socket.error().message());
-    impl_ = std::make_shared<Impl>(io, std::move(handlers));
     return;
   }
-  impl_ = std::make_shared<Impl>(io, std::move(handlers), *std::move(socket));
-  impl_->arm();
+  impl_->name = socket->name;
+  impl_->listener =
+      LocalListener::start(io, *std::move(socket), [impl = impl_](auto const& connection) { impl->heard(connection); });
 }
 
 WorkerLinks::~WorkerLinks() {

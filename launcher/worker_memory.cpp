@@ -1,108 +1,27 @@
 #include "launcher/worker_memory.hpp"
 
-#include <cerrno>
-#include <list>
 #include <map>
 #include <utility>
 
-#include <boost/asio/basic_waitable_timer.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-
+#include "launcher/local_listener.hpp"
 #include "launcher/memory_keys.hpp"
-#include "src/core/time.hpp"
 #include "src/host/segment.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::launcher {
-namespace {
 
-using boost::asio::posix::stream_descriptor;
-using boost::system::error_code;
-using Connection = std::shared_ptr<stream_descriptor>;
-
-constexpr std::size_t kMostConnections = 256;  // that have not asked yet; the oldest goes when there are more
-constexpr int kAcceptsPerTurn = 64;
-constexpr Millis kAcceptPause{50};  // after accept ran out of descriptors
-
-}  // namespace
-
-struct WorkerMemory::Generation : std::enable_shared_from_this<WorkerMemory::Generation> {
-  Generation(boost::asio::io_context& context, host::SegmentSocket socket)
-      : io(context), name(std::move(socket.name)), listener(context, socket.fd.release()), pause(context) {}
-
-  void close() {
-    error_code ignored;
-    listener.close(ignored);
-    pause.cancel();
-    while (!connections.empty()) {
-      drop(connections.front());
-    }
-  }
-
-  void arm() {
-    listener.async_wait(stream_descriptor::wait_read, [self = shared_from_this()](error_code const& error) {
-      if (!error && self->listener.is_open()) {
-        self->accept_some();
-      }
-    });
-  }
-
-  void accept_some() {
-    for (int n = 0; n < kAcceptsPerTurn; ++n) {
-      auto connection = host::accept_same_user(listener.native_handle());
-      if (!connection) {
-        if (errno != EAGAIN) {
-          wait_and_retry();
-          return;
-        }
-        break;
-      }
-      if (connections.size() == kMostConnections) {
-        drop(connections.front());
-      }
-      connections.push_back(std::make_shared<stream_descriptor>(io, connection.release()));
-      hear(connections.back());
-    }
-    arm();
-  }
-
-  void wait_and_retry() {
-    pause.expires_after(kAcceptPause);
-    pause.async_wait([self = shared_from_this()](error_code const& error) {
-      if (!error && self->listener.is_open()) {
-        self->accept_some();
-      }
-    });
-  }
-
-  void hear(Connection const& connection) {
-    connection->async_wait(stream_descriptor::wait_read,
-                           [self = shared_from_this(), connection](error_code const& error) {
-                             if (!error && connection->is_open()) {  // else it was dropped meanwhile
-                               self->heard(connection);
-                             }
-                           });
-  }
-
-  void heard(Connection const& connection) {
+struct WorkerMemory::Generation {
+  void heard(LocalListener::Connection const& connection) {
     host::SegmentRequest request;
     auto const input = host::read_request(connection->native_handle(), request);
     if (input == host::SegmentInput::nothing_yet) {
-      hear(connection);
+      listener->hear(connection);
       return;
     }
     if (input == host::SegmentInput::request) {
       answer(connection->native_handle(), request.key);
     }
-    drop(connection);
-  }
-
-  // NOLINTNEXTLINE(performance-unnecessary-value-param)
-  void drop(Connection connection) {  // by value: the list's own must not go while it is used
-    error_code ignored;
-    connection->close(ignored);
-    connections.remove(connection);
+    listener->drop(connection);
   }
 
   void answer(int connection, std::uint64_t key) {
@@ -127,11 +46,7 @@ struct WorkerMemory::Generation : std::enable_shared_from_this<WorkerMemory::Gen
     host::answer_with(connection, segment.get());
   }
 
-  boost::asio::io_context& io;
-  std::string name;
-  stream_descriptor listener;
-  boost::asio::basic_waitable_timer<Clock> pause;
-  std::list<Connection> connections;  // oldest first
+  std::shared_ptr<LocalListener> listener;
   MemoryKeys keys;
   std::map<std::uint64_t, os::UniqueFd> memory;
 };
@@ -149,14 +64,15 @@ std::string WorkerMemory::begin() {
     log(Level::debug, socket.error().message());
     return "";
   }
-  generation_ = std::make_shared<Generation>(io_, *std::move(socket));
-  generation_->arm();
-  return generation_->name;
+  generation_ = std::make_shared<Generation>();
+  generation_->listener = LocalListener::start(
+      io_, *std::move(socket), [generation = generation_](auto const& connection) { generation->heard(connection); });
+  return generation_->listener->name();
 }
 
 void WorkerMemory::end() {
   if (generation_) {
-    std::exchange(generation_, nullptr)->close();
+    std::exchange(generation_, nullptr)->listener->close();
   }
 }
 

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "src/os/descriptor_packet.hpp"
 #include "src/os/random.hpp"
 
 namespace cxxrun::host {
@@ -51,11 +52,6 @@ bool same_user(int connection) {
   socklen_t length = sizeof who;
   return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && who.uid == geteuid();
 }
-
-// One packet with at most one descriptor.
-struct Ancillary {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> bytes{};
-};
 
 Error last_error(std::string const& what, int why) {
   Errc const code = why == EAGAIN                                              ? Errc::timeout
@@ -100,27 +96,11 @@ SegmentInput read_request(int connection, SegmentRequest& request) {
 }
 
 void answer_with(int connection, int segment) {
-  char yes = kYes;
-  iovec text{&yes, 1};
-  Ancillary ancillary;
-  msghdr message{};
-  message.msg_iov = &text;
-  message.msg_iovlen = 1;
-  message.msg_control = ancillary.bytes.data();
-  message.msg_controllen = ancillary.bytes.size();
-  cmsghdr* const control = CMSG_FIRSTHDR(&message);
-  control->cmsg_level = SOL_SOCKET;
-  control->cmsg_type = SCM_RIGHTS;
-  control->cmsg_len = CMSG_LEN(sizeof segment);
-  std::memcpy(CMSG_DATA(control), &segment, sizeof segment);
-  while (sendmsg(connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR) {
-  }
+  os::send_packet(connection, std::string_view(&kYes, 1), segment, MSG_DONTWAIT);
 }
 
 void answer_no(int connection, std::string const& reason) {
-  std::string const text = kNo + reason.substr(0, kReason);
-  while (send(connection, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR) {
-  }
+  os::send_packet(connection, kNo + reason.substr(0, kReason), -1, MSG_DONTWAIT);
 }
 
 Result<os::UniqueFd> connect_for_segment(std::string const& name, int timeout_ms) {
@@ -161,26 +141,10 @@ Result<void> send_request(int connection, SegmentRequest const& request) {
 
 Result<os::UniqueFd> receive_segment(int connection) {
   std::array<char, kReason + 1> text{};
-  iovec into{text.data(), text.size()};
-  Ancillary ancillary;
-  msghdr message{};
-  message.msg_iov = &into;
-  message.msg_iovlen = 1;
-  message.msg_control = ancillary.bytes.data();
-  message.msg_controllen = ancillary.bytes.size();
-  ssize_t n = -1;
-  while ((n = recvmsg(connection, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR) {
-  }
+  os::UniqueFd segment;
+  ssize_t const n = os::receive_packet(connection, text, segment);
   if (n < 0) {
     return last_error("no answer", errno);
-  }
-  os::UniqueFd segment;
-  cmsghdr const* const control = CMSG_FIRSTHDR(&message);
-  if (control != nullptr && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS &&
-      control->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(control), sizeof fd);
-    segment.reset(fd);
   }
   if (n == 0) {
     return fail(Errc::closed, "it closed the connection without an answer");

@@ -1,10 +1,8 @@
 #include "src/worker/agent_link.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <new>
 #include <poll.h>
@@ -18,6 +16,7 @@
 #include "cxxrun/failure.hpp"
 #include "src/host/futex.hpp"
 #include "src/host/segment_socket.hpp"
+#include "src/os/descriptor_packet.hpp"
 #include "src/os/poll_time.hpp"
 #include "src/os/quiet_thread.hpp"
 
@@ -37,24 +36,8 @@ struct Packet {
 
 Packet receive_packet(int connection, std::string& buffer, int flags) {
   buffer.resize(kMostBytes);
-  iovec into{buffer.data(), buffer.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
-  msghdr message{};
-  message.msg_iov = &into;
-  message.msg_iovlen = 1;
-  message.msg_control = ancillary.data();
-  message.msg_controllen = ancillary.size();
-  ssize_t n = -1;
-  while ((n = recvmsg(connection, &message, MSG_CMSG_CLOEXEC | flags)) < 0 && errno == EINTR) {
-  }
   Packet packet;
-  cmsghdr const* const control = CMSG_FIRSTHDR(&message);
-  if (n >= 0 && control != nullptr && control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS &&
-      control->cmsg_len == CMSG_LEN(sizeof(int))) {
-    int fd = -1;
-    std::memcpy(&fd, CMSG_DATA(control), sizeof fd);
-    packet.descriptor.reset(fd);
-  }
+  ssize_t const n = os::receive_packet(connection, buffer, packet.descriptor, flags);
   packet.closed = n == 0 || (n < 0 && errno != EAGAIN);
   packet.bytes = buffer.substr(0, static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
   return packet;
@@ -62,10 +45,7 @@ Packet receive_packet(int connection, std::string& buffer, int flags) {
 
 bool send_packet(int connection, FromWorker const& packet) {
   std::string const bytes = encode(packet);
-  ssize_t n = -1;
-  while ((n = send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL)) < 0 && errno == EINTR) {
-  }
-  return n == static_cast<ssize_t>(bytes.size());
+  return os::send_packet(connection, bytes) == static_cast<ssize_t>(bytes.size());
 }
 
 /// Null when what came cannot be such a page.

@@ -1,8 +1,6 @@
 // The agent's side of the connections with its workers; this process plays the workers as well.
 #include "launcher/worker_links.hpp"
 
-#include <array>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -13,6 +11,7 @@
 
 #include "src/core/time.hpp"
 #include "src/host/segment_socket.hpp"
+#include "src/os/descriptor_packet.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_bench.hpp"
 
@@ -70,20 +69,8 @@ struct Heard {
 
 Heard hear(int fd) {
   std::vector<char> bytes(worker::kMostBytes);
-  iovec text{bytes.data(), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
-  msghdr message{};
-  message.msg_iov = &text;
-  message.msg_iovlen = 1;
-  message.msg_control = ancillary.data();
-  message.msg_controllen = ancillary.size();
-  ssize_t const n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   Heard heard;
-  if (cmsghdr const* const control = CMSG_FIRSTHDR(&message); n > 0 && control != nullptr) {
-    int memory = -1;
-    std::memcpy(&memory, CMSG_DATA(control), sizeof memory);
-    heard.memory.reset(memory);
-  }
+  ssize_t const n = os::receive_packet(fd, bytes, heard.memory, MSG_DONTWAIT);
   if (n > 0) {
     heard.packet = worker::decode_from_agent({bytes.data(), static_cast<std::size_t>(n)});
   }

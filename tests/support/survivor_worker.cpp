@@ -9,7 +9,6 @@
 //   asked=0     waits until a checkpoint is wanted
 //   children=0  has a process in its session whose parent has ended
 // Whoever has come so far in its last generation waits at the gate `finish` and exits with 0.
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -26,6 +25,7 @@
 
 #include "src/host/futex.hpp"
 #include "src/host/segment_socket.hpp"
+#include "src/os/descriptor_packet.hpp"
 #include "src/worker/agent_packets.hpp"
 #include "src/worker/control_page.hpp"
 
@@ -71,23 +71,13 @@ void gate(char const* name) {
 
 struct Heard {
   std::optional<worker::FromAgent> packet;
-  int descriptor = -1;
+  os::UniqueFd descriptor;
 };
 
 Heard hear(int fd) {
   std::vector<char> bytes(worker::kMostBytes);
-  iovec text{bytes.data(), bytes.size()};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
-  msghdr message{};
-  message.msg_iov = &text;
-  message.msg_iovlen = 1;
-  message.msg_control = ancillary.data();
-  message.msg_controllen = ancillary.size();
-  ssize_t const n = recvmsg(fd, &message, MSG_CMSG_CLOEXEC);
   Heard heard;
-  if (cmsghdr const* const control = CMSG_FIRSTHDR(&message); n > 0 && control != nullptr) {
-    std::memcpy(&heard.descriptor, CMSG_DATA(control), sizeof heard.descriptor);
-  }
+  ssize_t const n = os::receive_packet(fd, bytes, heard.descriptor);
   if (n > 0) {
     heard.packet = worker::decode_from_agent({bytes.data(), static_cast<std::size_t>(n)});
   }
@@ -192,12 +182,12 @@ int main(int count, char** words) {
   int const fd = connection->get();
   say(fd, worker::Register{generation(), 0, true});
   auto const heard = hear(fd);
-  if (heard.descriptor < 0) {
+  if (!heard.descriptor) {
     note("refused");
     return 9;
   }
   auto* const page = static_cast<worker::ControlPage*>(
-      mmap(nullptr, sizeof(worker::ControlPage), PROT_READ | PROT_WRITE, MAP_SHARED, heard.descriptor, 0));
+      mmap(nullptr, sizeof(worker::ControlPage), PROT_READ | PROT_WRITE, MAP_SHARED, heard.descriptor.get(), 0));
   for (;;) {
     run(fd, *page);
     wait(fd, *page);

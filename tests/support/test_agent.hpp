@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <fcntl.h>
 #include <functional>
 #include <memory>
@@ -22,6 +21,7 @@
 #include "src/core/time.hpp"
 #include "src/host/futex.hpp"
 #include "src/host/segment_socket.hpp"
+#include "src/os/descriptor_packet.hpp"
 #include "src/os/fd.hpp"
 #include "src/worker/agent_packets.hpp"
 #include "src/worker/control_page.hpp"
@@ -54,8 +54,7 @@ class TestAgent {
       return std::get<worker::Parked>(*packet);
     }
     void say(worker::FromAgent const& packet) const {
-      std::string const bytes = encode(packet);
-      if (send(connection.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) {
+      if (os::send_packet(connection.get(), encode(packet)) < 0) {
         throw std::runtime_error("a worker does not listen");
       }
     }
@@ -112,8 +111,11 @@ class TestAgent {
     void* const memory = mmap(nullptr, sizeof(worker::ControlPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     worker.page = std::launder(reinterpret_cast<worker::ControlPage*>(memory));
     worker.page->magic.store(worker::kPageMagic);
-    send_with(worker.connection.get(), encode(worker::FromAgent(worker::Welcome{})), fd);
+    auto const sent = os::send_packet(worker.connection.get(), encode(worker::FromAgent(worker::Welcome{})), fd);
     ::close(fd);
+    if (sent < 0) {
+      throw std::runtime_error("a worker does not listen");
+    }
   }
   /// `count` workers of one generation, by local rank.
   std::vector<Worker> welcome(int count) {
@@ -127,24 +129,6 @@ class TestAgent {
   }
 
  private:
-  static void send_with(int connection, std::string bytes, int fd) {
-    iovec text{bytes.data(), bytes.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> ancillary{};
-    msghdr message{};
-    message.msg_iov = &text;
-    message.msg_iovlen = 1;
-    message.msg_control = ancillary.data();
-    message.msg_controllen = ancillary.size();
-    cmsghdr* const control = CMSG_FIRSTHDR(&message);
-    control->cmsg_level = SOL_SOCKET;
-    control->cmsg_type = SCM_RIGHTS;
-    control->cmsg_len = CMSG_LEN(sizeof fd);
-    std::memcpy(CMSG_DATA(control), &fd, sizeof fd);
-    if (sendmsg(connection, &message, MSG_NOSIGNAL) < 0) {
-      throw std::runtime_error("a worker does not listen");
-    }
-  }
-
   host::SegmentSocket socket_;
 };
 
