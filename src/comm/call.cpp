@@ -137,6 +137,20 @@ std::optional<std::string> bad_buffers(Call const& call, int rank, int world) {
 
 }  // namespace
 
+CallFields fields_of(Call const& call) {
+  return {call.count, call.scale, call.root, call.kind, call.type, call.op, call.wire, 0};
+}
+
+Call call_of(CallFields const& fields) {
+  return {.kind = fields.kind,
+          .type = fields.type,
+          .op = fields.op,
+          .wire = fields.wire,
+          .root = fields.root,
+          .count = fields.count,
+          .scale = fields.scale};
+}
+
 std::size_t in_bytes(Call const& call, int world) {
   return bytes_of(call, in_has_every_rank(call.kind), world);
 }

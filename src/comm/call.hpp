@@ -29,6 +29,23 @@ struct Call {
   Stream stream{};  ///< of device memory: begins after what this holds; each rank's own too
 };
 
+/// What ranks tell each other of a call. Travels between processes as it is, on a wire and in shared memory.
+struct CallFields {
+  std::uint64_t count = 0;
+  float scale = 1.0F;
+  std::int32_t root = 0;
+  Kind kind = Kind::barrier;
+  DType type = DType::u8;
+  ReduceOp op = ReduceOp::sum;
+  Wire wire = Wire::same;
+  std::uint32_t unused = 0;
+};
+static_assert(sizeof(CallFields) == 24);
+
+[[nodiscard]] CallFields fields_of(Call const& call);
+/// Without buffers and stream.
+[[nodiscard]] Call call_of(CallFields const& fields);
+
 /// Bytes of the in and out buffers of a call in a world of `world` ranks.
 [[nodiscard]] std::size_t in_bytes(Call const& call, int world);
 [[nodiscard]] std::size_t out_bytes(Call const& call, int world);

@@ -3,37 +3,11 @@
 #include <algorithm>
 
 namespace cxxrun::gpu {
-namespace {
-
-comm::Call call_of(Testimony const& told) {
-  return {.kind = told.kind,
-          .type = told.type,
-          .op = told.op,
-          .wire = told.wire,
-          .root = told.root,
-          .count = told.count,
-          .scale = told.scale};
-}
-
-}  // namespace
-
-Testimony testimony_of(comm::Call const& call, std::uint64_t number, std::uint64_t made) {
-  return {.number = number,
-          .made = made,
-          .count = call.count,
-          .scale = call.scale,
-          .root = call.root,
-          .kind = call.kind,
-          .type = call.type,
-          .op = call.op,
-          .wire = call.wire};
-}
-
 std::string verdict(std::span<Testimony const> ranks, std::vector<std::string> const& names,
                     std::string const& patience) {
   for (std::size_t i = 1; i < ranks.size(); ++i) {
     if (ranks[i].number == ranks[0].number && ranks[0].number != 0) {
-      if (auto differs = comm::disagreement(0, call_of(ranks[0]), static_cast<int>(i), call_of(ranks[i]))) {
+      if (auto differs = comm::disagreement(0, call_of(ranks[0].call), static_cast<int>(i), call_of(ranks[i].call))) {
         return *std::move(differs);
       }
     }
@@ -50,7 +24,7 @@ std::string verdict(std::span<Testimony const> ranks, std::vector<std::string> c
   }
   auto const stuck = std::find_if(ranks.begin(), ranks.end(), [](auto const& told) { return told.number != 0; });
   auto const at = stuck == ranks.end() ? ranks.begin() : stuck;
-  return name(at) + ": " + (at->number == 0 ? "a call" : comm::describe(call_of(*at))) + " was not done within " +
+  return name(at) + ": " + (at->number == 0 ? "a call" : comm::describe(call_of(at->call))) + " was not done within " +
          patience + ", though every rank made it; NCCL_DEBUG=INFO says more, nvidia-smi shows the state of the devices";
 }
 

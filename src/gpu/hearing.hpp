@@ -18,17 +18,8 @@ namespace cxxrun::gpu {
 struct Testimony {
   std::uint64_t number = 0;  ///< of the oldest call that is under way, from 1; 0: none is
   std::uint64_t made = 0;    ///< calls this rank has made
-  std::uint64_t count = 0;   ///< of that call, as the rest
-  float scale = 1.0F;
-  std::int32_t root = 0;
-  comm::Kind kind = comm::Kind::barrier;
-  DType type = DType::u8;
-  ReduceOp op = ReduceOp::sum;
-  Wire wire = Wire::same;
-  std::uint32_t unused = 0;
+  comm::CallFields call{};   ///< that one
 };
-
-[[nodiscard]] Testimony testimony_of(comm::Call const& call, std::uint64_t number, std::uint64_t made);
 
 /// The sentence for the Failure that all ranks throw. `names`: "rank 2 on node1", by rank.
 [[nodiscard]] std::string verdict(std::span<Testimony const> ranks, std::vector<std::string> const& names,

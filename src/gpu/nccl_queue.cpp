@@ -33,6 +33,18 @@ cxxrun_cuda_call plugin_call(comm::Call const& call) {
           .out = call.out};
 }
 
+/// One more, for as long as this lives.
+class Counted {
+ public:
+  explicit Counted(int& number) : number_(number) { ++number_; }
+  ~Counted() { --number_; }
+  Counted(Counted const&) = delete;
+  Counted& operator=(Counted const&) = delete;
+
+ private:
+  int& number_;
+};
+
 }  // namespace
 
 NcclQueue::NcclQueue(NcclConfig const& config, Peers& peers) : config_(config), peers_(peers), api_(*config.api) {}
@@ -170,7 +182,7 @@ std::uint64_t NcclQueue::submit(comm::Call const& call) {
   this->call(lock, "a call", [&](auto& status) { return api_.enqueue(comm_, &asked, &status); });
   ++made_;
   host::fault_point(host::FaultPoint::meet);
-  return mark_locked(lock, testimony_of(call, made_, made_));
+  return mark_locked(lock, {made_, made_, comm::fields_of(call)});
 }
 
 void NcclQueue::after(Stream stream) {
@@ -275,11 +287,7 @@ void NcclQueue::advance_or_end(Lock& lock, TimePoint began) {
 
 void NcclQueue::wait_locked(Lock& lock, std::uint64_t point) {
   Wait wait;
-  ++waiting_;
-  struct Counted {
-    int& waiting;
-    ~Counted() { --waiting; }
-  } const counted{waiting_};
+  Counted const counted(waiting_);
   for (;;) {
     if (alive()) {
       advance_or_end(lock, wait.began);

@@ -72,7 +72,7 @@ bool Exchange::done() const {
 }
 
 void Exchange::begin_link(Link& link) {
-  wire::RailHeader const header = wire::header_of(plan_->call, number_, total_out(link));
+  wire::RailHeader const header{number_, total_out(link), comm::fields_of(plan_->call)};
   std::memcpy(link.header_out.data(), &header, sizeof header);
   link.header_sent = link.header_got = 0;
   link.sent = link.granted = link.received = 0;

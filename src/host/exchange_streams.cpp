@@ -81,7 +81,7 @@ bool Exchange::send_some(Link& link) {
 void Exchange::take_header(Link const& link) const {
   wire::RailHeader header;
   std::memcpy(&header, link.header_in.data(), sizeof header);
-  comm::Call const theirs = wire::call_of(header);
+  comm::Call const theirs = comm::call_of(header.call);
   if (auto sentence = comm::disagreement(rank_, plan_->call, link.rank, theirs)) {
     throw Failure(fail(Errc::usage, *sentence));
   }

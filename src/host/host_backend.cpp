@@ -203,7 +203,8 @@ std::byte* HostBackend::share(std::size_t bytes, Patience const& patience) {
     error = group_.segment().grow(offset + each * ranks);
     error = error == 0 ? group_.segment().map(each * ranks) : error;
   }
-  group_.publish({.kind = Kind::allocate, .count = bytes, .error = static_cast<std::uint32_t>(error)}, patience);
+  group_.publish({.call = {.count = bytes, .kind = Kind::allocate}, .error = static_cast<std::uint32_t>(error)},
+                 patience);
   for (int j = 0; j < group_.size(); ++j) {
     if (auto const theirs = group_.published(j).error; theirs != 0) {
       int const rank = group_.rank(j);

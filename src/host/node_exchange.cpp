@@ -1,26 +1,15 @@
 #include "src/host/node_exchange.hpp"
 
+#include <array>
 #include <bit>
 #include <string>
 
 namespace cxxrun::host {
 namespace {
 
-comm::Call call_of(Published const& published) {
-  comm::Call call;
-  call.kind = published.kind;
-  call.type = published.type;
-  call.op = published.op;
-  call.wire = published.wire;
-  call.root = published.root;
-  call.count = published.count;
-  call.scale = published.scale;
-  return call;
-}
-
-bool equal(Published const& a, Published const& b) {
-  return a.kind == b.kind && a.type == b.type && a.op == b.op && a.wire == b.wire && a.root == b.root &&
-         a.count == b.count && std::bit_cast<std::uint32_t>(a.scale) == std::bit_cast<std::uint32_t>(b.scale);
+bool equal(comm::CallFields const& a, comm::CallFields const& b) {
+  using Bits = std::array<std::uint64_t, 3>;
+  return std::bit_cast<Bits>(a) == std::bit_cast<Bits>(b);
 }
 
 }  // namespace
@@ -40,13 +29,7 @@ std::byte* NodeExchange::direct(int index, Buffer which) const {
 }
 
 void NodeExchange::enter(comm::Call const& call, Offered const& offered, Patience const& patience) {
-  Published mine{.kind = call.kind,
-                 .type = call.type,
-                 .op = call.op,
-                 .wire = call.wire,
-                 .root = call.root,
-                 .count = call.count,
-                 .scale = call.scale};
+  Published mine{.call = comm::fields_of(call)};
   mine.in = offset_of(offered.in, offered.in_bytes);
   mine.out = offset_of(offered.out, offered.out_bytes);
   fault_point(FaultPoint::enter);
@@ -71,12 +54,13 @@ void NodeExchange::enter(comm::Call const& call, Offered const& offered, Patienc
 
 /// All ranks compare all calls with the first rank's, so they all find the same difference.
 void NodeExchange::compare(Patience const& patience) {
-  Published const& first = group_.published(0);
+  comm::CallFields const& first = group_.published(0).call;
   for (int j = 1; j < group_.size(); ++j) {
-    if (equal(first, group_.published(j))) {
+    if (equal(first, group_.published(j).call)) {
       continue;
     }
-    if (auto why = comm::disagreement(group_.rank(0), call_of(first), group_.rank(j), call_of(group_.published(j)))) {
+    if (auto why = comm::disagreement(group_.rank(0), comm::call_of(first), group_.rank(j),
+                                      comm::call_of(group_.published(j).call))) {
       group_.raise({.peer = false, .host = {}, .error = fail(Errc::usage, std::move(*why))});
       group_.throw_alarm(patience);
     }

@@ -52,13 +52,7 @@ struct alignas(kLine) Header {
 struct Published {
   /// Instead of the offset of a buffer in an arena.
   static constexpr std::uint64_t kElsewhere = ~std::uint64_t{0};
-  comm::Kind kind{};
-  DType type{};
-  ReduceOp op{};
-  Wire wire{};
-  std::int32_t root = 0;
-  std::uint64_t count = 0;
-  float scale = 1.0F;
+  comm::CallFields call{};
   std::uint32_t error = 0;  ///< errno of this rank's part in allocate
   std::uint64_t in = kElsewhere;
   std::uint64_t out = kElsewhere;

@@ -22,22 +22,6 @@ constexpr std::size_t kMaxHost = 256;
 
 }  // namespace
 
-RailHeader header_of(comm::Call const& call, std::uint64_t number, std::size_t bytes) {
-  return {number, bytes, call.count, call.scale, call.root, call.kind, call.type, call.op, call.wire, 0};
-}
-
-comm::Call call_of(RailHeader const& header) {
-  comm::Call call;
-  call.kind = header.kind;
-  call.type = header.type;
-  call.op = header.op;
-  call.wire = header.wire;
-  call.root = header.root;
-  call.count = header.count;
-  call.scale = header.scale;
-  return call;
-}
-
 std::string encode_farewell(Farewell const& farewell) {
   std::string const host = farewell.host.substr(0, kMaxHost);
   std::string const text = farewell.error.context.substr(0, kMaxFarewell - sizeof(Fixed) - host.size());

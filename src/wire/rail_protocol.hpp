@@ -40,19 +40,9 @@ static_assert(sizeof(RailGreeting) == 40);
 struct RailHeader {
   std::uint64_t number = 0;  ///< of the call on this rail, from 1
   std::uint64_t bytes = 0;   ///< that follow
-  std::uint64_t count = 0;   ///< of the Call, as the rest
-  float scale = 1.0F;
-  std::int32_t root = 0;
-  comm::Kind kind = comm::Kind::barrier;
-  DType type = DType::u8;
-  ReduceOp op = ReduceOp::sum;
-  Wire wire = Wire::same;
-  std::uint32_t unused = 0;
+  comm::CallFields call;
 };
 static_assert(sizeof(RailHeader) == 40);
-
-[[nodiscard]] RailHeader header_of(comm::Call const& call, std::uint64_t number, std::size_t bytes);
-[[nodiscard]] comm::Call call_of(RailHeader const& header);
 
 /// The last word of a rank: why it goes.
 struct Farewell {

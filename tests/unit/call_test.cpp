@@ -208,3 +208,18 @@ TEST_CASE("call: the smaller buffer of reduce_scatter and all_gather begins with
     }
   }
 }
+
+TEST_CASE("call: its fields bring it back", "[unit]") {
+  Call call;
+  call.kind = Kind::broadcast;
+  call.type = DType::bf16;
+  call.op = ReduceOp::max;
+  call.wire = Wire::f16;
+  call.root = 4;
+  call.count = std::size_t{1} << 40U;
+  call.scale = 0.1F;
+  auto const back = call_of(fields_of(call));
+  CHECK_FALSE(disagreement(0, call, 1, back));
+  CHECK(back.op == call.op);
+  CHECK(back.wire == call.wire);
+}

@@ -347,13 +347,13 @@ TEST_CASE("hearing: who made another call, or fewer, is named") {
   Call const eight{.kind = Kind::all_reduce, .type = DType::f32, .count = 8};
   Call const seven{.kind = Kind::all_reduce, .type = DType::f32, .count = 7};
   using gpu::Testimony;
-  using gpu::testimony_of;
+  auto const third = [](Call const& call) { return Testimony{3, 3, comm::fields_of(call)}; };
   CHECK(
-      gpu::verdict(std::vector<Testimony>{testimony_of(eight, 3, 3), testimony_of(seven, 3, 3)}, names, "5 s") ==
+      gpu::verdict(std::vector<Testimony>{third(eight), third(seven)}, names, "5 s") ==
       "ranks disagree about the count: rank 0 called all_reduce of 8 f32, sum; rank 1 called all_reduce of 7 f32, sum");
-  CHECK(gpu::verdict(std::vector<Testimony>{testimony_of(eight, 3, 3), Testimony{.made = 2}}, names, "5 s") ==
+  CHECK(gpu::verdict(std::vector<Testimony>{third(eight), Testimony{.made = 2}}, names, "5 s") ==
         "rank 0 on a has made 3 calls on device memory and rank 1 on b only 2: every rank makes the same calls, with "
         "buffers in the same kind of memory");
-  CHECK(has(gpu::verdict(std::vector<Testimony>{Testimony{.made = 3}, testimony_of(eight, 3, 3)}, names, "5 s"),
+  CHECK(has(gpu::verdict(std::vector<Testimony>{Testimony{.made = 3}, third(eight)}, names, "5 s"),
             "rank 1 on b: all_reduce of 8 f32, sum was not done within 5 s"));
 }

@@ -43,21 +43,3 @@ TEST_CASE("a farewell with a long text is cut, one with nonsense is an error") {
   bytes[3] = '\x7f';  // the length
   CHECK(decode_farewell(bytes).error().code == Errc::protocol);
 }
-
-TEST_CASE("a header brings back the call") {
-  comm::Call call;
-  call.kind = comm::Kind::broadcast;
-  call.type = DType::bf16;
-  call.op = ReduceOp::max;
-  call.wire = Wire::f16;
-  call.root = 4;
-  call.count = std::size_t{1} << 40U;
-  call.scale = 0.1F;
-  auto const header = wire::header_of(call, 9, 77);
-  CHECK(header.number == 9);
-  CHECK(header.bytes == 77);
-  auto const back = wire::call_of(header);
-  CHECK_FALSE(comm::disagreement(0, call, 1, back));
-  CHECK(back.op == call.op);
-  CHECK(back.wire == call.wire);
-}
