@@ -15,10 +15,6 @@ constexpr Millis kAgentHears{5000};
 
 Generations::Generations(WorkerEnv env, Communicator::Options const& options)
     : env_(std::move(env)), options_(options), lookup_(worker::own_variables()) {
-  if (options_.survive && options_.abort_deadline < Millis(1)) {
-    throw Failure(fail(Errc::usage, "Options::abort_deadline is " + std::to_string(options_.abort_deadline.count()) +
-                                        " ms; give at least 1 ms"));
-  }
   if (env_.generation > 0) {
     link_ = worker::process_link(lookup_, {.generation = env_.generation,
                                            .local_rank = static_cast<std::uint32_t>(env_.local_rank),
@@ -37,7 +33,10 @@ Joined Generations::join() {
     join_options.over = std::make_shared<Interruption>();
     watching = watch([over = join_options.over] { over->raise(); });
   }
-  auto const began = Clock::now();
+  auto const stopped = [this, began = Clock::now()] {
+    return PeerFailure(PeerFailure::Why::stopped, -1, "", env_.generation,
+                       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began));
+  };
   try {
     return client::join(env_, join_options);
   } catch (Failure const& failure) {
@@ -45,8 +44,7 @@ Joined Generations::join() {
       throw;
     }
   }
-  throw PeerFailure(PeerFailure::Why::stopped, -1, "", env_.generation,
-                    std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began));
+  throw stopped();
 }
 
 bool Generations::is_of_the_end(Failure const& failure, Interruption const& over) const {

@@ -32,14 +32,20 @@ void expect_device_sums(Communicator& comm) {
   expect(first.back() == right && second.back() == right && own[2] == right, "a sum");
 }
 
+void queue_calls(Communicator& comm, int times) {
+  auto arena = comm.arena(kCount * sizeof(float));
+  auto const values = arena.allocate<float>(kCount);
+  for (int i = 0; i < times; ++i) {
+    auto work = comm.start_all_reduce(values.data(), values.data(), kCount, DType::f32);
+    work.wait();
+  }
+}
+
 /// Queues calls on the device until a peer fails.
 PeerFailure queue_until_failure(Communicator& comm) {
   try {
-    auto arena = comm.arena(kCount * sizeof(float));
-    auto const values = arena.allocate<float>(kCount);
     for (;;) {
-      auto work = comm.start_all_reduce(values.data(), values.data(), kCount, DType::f32);
-      work.wait();
+      queue_calls(comm, 1'000'000);
     }
   } catch (PeerFailure const& failure) {
     return failure;
@@ -72,6 +78,7 @@ TEST_CASE("gpu survival: when a rank dies the others make a new communicator wit
           auto comm = surviving_on_device(agent, store, std::min(process, 2), nodes, process == 3 ? 2 : 1);
           expect_device_sums(comm);
           if (process == 2) {
+            queue_calls(comm, 1);  // by then the others wait for nothing else
             raise(SIGKILL);
           }
           if (process < 2) {
@@ -113,6 +120,7 @@ TEST_CASE("gpu survival: the world shrinks, to one rank in the end", "[process]"
         for (int last = 2; last > 0; --last) {
           expect_device_sums(comm);
           if (process == last) {
+            queue_calls(comm, 1);
             raise(SIGKILL);
           }
           queue_until_failure(comm);

@@ -1,4 +1,4 @@
-// Files under tests/data, read whole.
+// Files under tests/data, read whole, and tables of docs.
 #pragma once
 
 #include <fstream>
@@ -6,6 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace cxxrun::testing {
 
@@ -39,6 +40,21 @@ inline std::map<std::string, std::string> recorded_environment(std::string const
     throw std::runtime_error("no section [" + section + "] in " + file);
   }
   return variables;
+}
+
+/// The first cells of the rows of the table in docs/NAME whose own first cell is `head`.
+inline std::vector<std::string> documented_rows(std::string const& name, std::string const& head) {
+  std::vector<std::string> rows;
+  std::istringstream lines(read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/" + name));
+  bool within = false;
+  for (std::string line; std::getline(lines, line);) {
+    bool const begins = line.starts_with("| " + head + " |");
+    within = begins || (within && line.starts_with("|"));
+    if (within && !begins && !line.starts_with("|---")) {
+      rows.push_back(line.substr(2, line.find(" |", 2) - 2));
+    }
+  }
+  return rows;
 }
 
 }  // namespace cxxrun::testing

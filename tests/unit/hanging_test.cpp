@@ -3,7 +3,6 @@
 
 #include <functional>
 
-#include "src/core/text.hpp"
 #include "src/worker/page_view.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
@@ -223,21 +222,13 @@ std::map<std::string, std::function<void()>> rows() {
 
 TEST_CASE("hanging: every row of the coordinator's table in docs/hangs.md is what happens", "[unit]") {
   auto const checks = rows();
-  std::size_t documented = 0;
-  bool within = false;
-  auto const text = cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/hangs.md");
-  for (auto const& line : split(text, '\n')) {
-    within = line.starts_with("| what is seen |") || (within && line.starts_with("|"));
-    if (!within || line.starts_with("|---") || line.starts_with("| what is seen |")) {
-      continue;
-    }
-    std::string const row(trim(split(line, '|').at(1)));
+  auto const documented = cxxrun::testing::documented_rows("hangs.md", "what is seen");
+  for (std::string const& row : documented) {
     CAPTURE(row);
     REQUIRE(checks.contains(row));
     checks.at(row)();
-    ++documented;
   }
-  CHECK(documented == checks.size());
+  CHECK(documented.size() == checks.size());
 }
 
 TEST_CASE("hanging: a shorter timeout warns and kills at that time, and not an instant before", "[unit]") {

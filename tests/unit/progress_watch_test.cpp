@@ -3,7 +3,6 @@
 
 #include <functional>
 
-#include "src/core/text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
 
@@ -136,21 +135,13 @@ std::map<std::string, std::function<void()>> rows() {
 
 TEST_CASE("progress_watch: every row of the node's table in docs/hangs.md is what happens", "[unit]") {
   auto const checks = rows();
-  std::size_t documented = 0;
-  bool within = false;
-  auto const text = cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/hangs.md");
-  for (auto const& line : split(text, '\n')) {
-    within = line.starts_with("| a worker |") || (within && line.starts_with("|"));
-    if (!within || line.starts_with("|---") || line.starts_with("| a worker |")) {
-      continue;
-    }
-    std::string const row(trim(split(line, '|').at(1)));
+  auto const documented = cxxrun::testing::documented_rows("hangs.md", "a worker");
+  for (std::string const& row : documented) {
     CAPTURE(row);
     REQUIRE(checks.contains(row));
     checks.at(row)();
-    ++documented;
   }
-  CHECK(documented == checks.size());
+  CHECK(documented.size() == checks.size());
 }
 
 TEST_CASE("progress_watch: a quarter of the timeout or of 60 s, and looks often enough", "[unit]") {

@@ -2,12 +2,12 @@
 //
 // libcuda_double.so is loaded before the plugin (LD_PRELOAD, or linked into a test) and takes the place of the
 // functions of libcudart, libnccl and the plugin's kernels that the plugin calls. What it models:
+// clang-format off
 //   streams   a thread each, in order; the default stream is one of them and waits for no other
 //   events    a ticket of a stream
 //   memory    the host's, with a list of what was allocated as which kind
 //   kernels   loops with the arithmetic that the kernels are compiled from
-//   NCCL      non-blocking communicators between processes of this machine, over POSIX shared memory: "in progress" for
-//   a
+//   NCCL      non-blocking communicators between processes of this machine, over POSIX shared memory: "in progress" for a
 //             few polls after each call, and only then is anything put on the stream, as NCCL 2.23 and later do; a call
 //             that comes too early is an error; collectives called in different orders are noticed on every rank
 // It shows that the plugin and what is above it call these libraries as they may be called. It shows nothing of how
@@ -28,9 +28,11 @@
 //   polls=N         how often a call is still in progress (2)
 //   init=stuck      a communicator is never ready
 //   init=CODE       its asynchronous error while it begins
-//   error=K         the collective after K good ones never ends, and ncclRemoteError (6) is reported; K:CODE another
-//   one hang=K          it never ends, and nothing is reported deaths=seen     a process of the communicator that has
-//   ended is reported: ncclRemoteError; else nothing is abort=SECONDS   ncclCommAbort() takes that long
+//   error=K         the collective after K good ones never ends, and ncclRemoteError (6) is reported; K:CODE another one
+//   hang=K          it never ends, and nothing is reported
+//   deaths=seen     a process of the communicator that has ended is reported: ncclRemoteError; else nothing is
+//   abort=SECONDS   ncclCommAbort() takes that long
+// clang-format on
 #pragma once
 
 #include <cstdint>
