@@ -1,9 +1,11 @@
-"""Workers that others wait for: named, killed, replaced; docs/hangs.md. Usage: hangs_test.py CXXRUN
+"""Workers that others wait for: named, killed, replaced; docs/hangs.md. Usage: hangs_test.py CXXRUN ASTRAY_WORKER
 
-The workers here register with their agent and write their pages themselves (src/worker/control_page.hpp), so that each
-says exactly what the test means: `enter` and `leave` are a collective that needs no other rank."""
+Most workers here register with their agent and write their pages themselves (src/worker/control_page.hpp), so that each
+says exactly what the test means: `enter` and `leave` are a collective that needs no other rank. Those of Runtime are
+programs with the library (tests/support/astray_worker.cpp)."""
 import json
 import os
+import re
 import signal
 import stat
 import sys
@@ -39,19 +41,21 @@ def collectives(first, last):
         enter(sequence)
         time.sleep(0.01)
         leave(sequence)
+def together():  # from here on nobody is late who does not want to be
+    note("here")
+    while sum(line.startswith(GENERATION + " ") and line.endswith(" here\\n") for line in open(DIR + "/events")) < 4:
+        time.sleep(0.01)
 put(128, int(GENERATION))
 note("begins")
 """
+
+ASTRAY_WORKER = os.path.abspath(sys.argv.pop(2))
 
 LATE = "has not entered all_reduce #9 (25 f32) for "
 CAUSE = "did not enter all_reduce #9 (25 f32) for "
 
 
-class Hangs(JobCase):
-    def run_two(self, body, *arguments, env=None, nproc="2"):
-        program = self.python_worker(PAGE + body)
-        return self.start_two("--nproc-per-node", nproc, "--log-dir", self.path("logs"), *arguments, *program, env=env)
-
+class HangCase(JobCase):
     def debugger(self, text):
         """A gdb that says this; returns the environment in which it is found."""
         path = self.path("bin/gdb")
@@ -68,8 +72,15 @@ class Hangs(JobCase):
             found.update({os.path.join(folder, file): read(os.path.join(folder, file)) for file in files if file == name})
         return found
 
+
+class Hangs(HangCase):
+    def run_two(self, body, *arguments, env=None, nproc="2"):
+        program = self.python_worker(PAGE + body)
+        return self.start_two("--nproc-per-node", nproc, "--log-dir", self.path("logs"), *arguments, *program, env=env)
+
     STUCK = """
 collectives(1, 8)
+together()
 if GENERATION == "1" and RANK == "3":
     note("stuck", os.getpid())
     while True:
@@ -141,8 +152,9 @@ if RANK == "2":
     def test_nobody_is_killed_when_nobody_is_missing(self):
         first, second = self.run_two("""
 collectives(1, 8)
+together()
 enter(9)
-time.sleep(4)
+time.sleep(8)
 leave(9)
 """, "--hang-timeout", "2")
         self.assert_codes([0, 0], first, second)
@@ -183,6 +195,46 @@ leave(9)
         first.process.send_signal(signal.SIGTERM)
         self.assert_codes([143, 143], first, second)
         self.assertFalse(jobs.alive(int(read(self.path("debugger")))))
+
+
+class Runtime(HangCase):
+    def play(self, how):
+        """Two nodes with two workers each, of which rank 3 goes astray; what is said, and its hang.txt."""
+        env = self.debugger("""echo "#0  astray () at loop.c:3 of $4"\n""")
+
+        def node(host):
+            return self.start_node("--nproc-per-node", "2", "--log-dir", self.path("logs"), "--hang-timeout", "3",
+                                   ASTRAY_WORKER, how, env={**env, "CXXRUN_HOST_ID": host})
+        first = node("a")
+        first.says("waiting for nodes")
+        second = node("b")
+        self.assert_codes([0, 0], first, second)
+        (_, rank, _, pid), = self.events("astray")
+        self.assertEqual(rank, 3)
+        finished = self.events("finished", generation=2)
+        self.assertEqual([sum for *_, sum in finished], ["200"] * 4)  # each step once
+        survivors = {found for *_, found in self.events("begins")} - {pid}
+        self.assertEqual(len({found for *_, found, _ in finished} & survivors), 3)
+        self.assertIn("of " + pid, second.stderr)
+        (path, text), = self.logs("hang.txt").items()
+        self.assertTrue(path.endswith("/attempt_1/1/hang.txt"), path)
+        self.assertEqual(text.count("all_reduce of 25 f32, sum: entered "), 8)
+        return first.stderr, text
+
+    def test_a_rank_that_stays_away_is_named_by_what_it_did_killed_and_replaced(self):
+        said, text = self.play("astray")
+        late = re.search(r"rank 3 on \S+ has not entered all_reduce #(\d+) \(25 f32\) for [0-9.]+ s that 3 others wait in; "
+                         r"it has done all_reduce #(\d+) \(25 f32\)", said)
+        self.assertTrue(late, said)
+        self.assertEqual(int(late[1]), int(late[2]) + 1)
+        self.assertIn(f"#{late[2]} all_reduce of 25 f32, sum: entered ", text)
+        self.assertIn(f"did not enter all_reduce #{late[1]} (25 f32) for ", text)
+        self.assertIn(f"did not enter all_reduce #{late[1]} (25 f32) for ", said)
+
+    def test_the_same_when_it_is_stopped_there(self):
+        said, text = self.play("stopped")
+        self.assertRegex(said, r"rank 3 on \S+ has not entered all_reduce #\d+ \(25 f32\) for ")
+        self.assertIn("did not enter all_reduce #", text)
 
 
 if __name__ == "__main__":

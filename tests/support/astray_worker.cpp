@@ -1,0 +1,94 @@
+// A worker that trains nothing: each of 20 steps is one all_reduce of 25 floats. Usage: astray_worker HOW
+//
+//   astray    rank 3 of the first generation does not come to its ninth step
+//   stopped   it stops itself (SIGSTOP) instead
+// It notes "GENERATION RANK WORD…" in $DIR/events: `begins PID` in the first generation, `astray PID`, and
+// `finished PID SUM` at the end.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+
+#include "cxxrun/elastic.hpp"
+
+namespace {
+
+constexpr std::uint64_t kSteps = 20;
+constexpr std::uint64_t kAstray = 8;
+
+void note(cxxrun::Communicator const& comm, std::string const& words) {
+  std::string const path = std::string(std::getenv("DIR")) + "/events";  // NOLINT(concurrency-mt-unsafe)
+  std::FILE* const file = std::fopen(path.c_str(), "ae");
+  std::fprintf(file, "%llu %d %s\n", static_cast<unsigned long long>(comm.generation()), comm.rank(), words.c_str());
+  std::fclose(file);
+}
+
+class Sums final : public cxxrun::ElasticTask {
+ public:
+  explicit Sums(std::string_view how) : how_(how) {}
+
+  [[nodiscard]] std::uint64_t completed() const override { return state_.step; }
+  void attach(cxxrun::Communicator& comm) override {
+    arena_ = comm.arena(4096);
+    values_ = arena_.allocate<float>(25);
+  }
+  void share(cxxrun::Communicator& comm, int donor) override {
+    comm.broadcast(&state_, sizeof state_, cxxrun::DType::u8, donor);
+  }
+
+  [[nodiscard]] bool step(cxxrun::Communicator& comm) override {
+    if (comm.generation() == 1 && state_.step == 0) {
+      note(comm, "begins " + std::to_string(getpid()));
+    }
+    if (comm.generation() == 1 && comm.rank() == 3 && state_.step == kAstray) {
+      go_astray(comm);
+    }
+    std::fill(values_.begin(), values_.end(), static_cast<float>(comm.rank() + 1));
+    comm.all_reduce(values_);
+    ++state_.step;
+    state_.sum += static_cast<std::uint64_t>(values_.back());
+    if (state_.step == kSteps) {
+      note(comm, "finished " + std::to_string(getpid()) + " " + std::to_string(state_.sum));
+    }
+    return state_.step < kSteps;
+  }
+
+ private:
+  void go_astray(cxxrun::Communicator const& comm) {
+    note(comm, "astray " + std::to_string(getpid()));
+    if (how_ == "stopped") {
+      std::raise(SIGSTOP);
+    }
+    for (;;) {
+      pause();
+    }
+  }
+
+  struct State {
+    std::uint64_t step = 0;
+    std::uint64_t sum = 0;
+  };
+  std::string_view how_;
+  State state_;
+  cxxrun::Arena arena_;
+  std::span<float> values_;
+};
+
+}  // namespace
+
+int main(int count, char** words) {
+  Sums sums(count > 1 ? words[1] : "");
+  cxxrun::Communicator::Options options;
+  options.backend = cxxrun::Backend::host;
+  try {
+    cxxrun::run_elastic(sums, options);
+    return 0;
+  } catch (std::exception const& failure) {
+    std::fprintf(stderr, "astray_worker: %s\n", failure.what());
+    return 1;
+  }
+}
