@@ -37,8 +37,14 @@ class TrainCase(JobCase):
     def trained(self, workers, *options, **more):
         """The last line of a job that ends well."""
         job = self.train(workers, *options, **more)
-        self.assert_codes([0], job)
+        self.assert_success([job])
         return self.final(job.stdout)
+
+    def assert_success(self, agents):
+        """Training takes its time, much of it under a sanitizer."""
+        for agent in agents:
+            agent.wait(600)
+        self.assert_codes([0] * len(agents), *agents)
 
     def alone(self, *options, env=None):
         return subprocess.run([TRAIN, *options], env=self.environment(env), capture_output=True, text=True,
