@@ -7,28 +7,6 @@
 namespace train {
 namespace {
 
-// Where the parameters of a block are, from its first.
-enum BlockParameter : std::size_t {
-  attention_gain,
-  attention_bias,
-  qkv_weight,
-  qkv_bias,
-  projection_weight,
-  projection_bias,
-  mlp_gain,
-  mlp_bias,
-  hidden_weight,
-  hidden_bias,
-  out_weight,
-  out_bias,
-  block_parameters
-};
-constexpr std::size_t kFirstBlock = 2;  // behind the two embeddings
-
-std::size_t behind_blocks(Shape const& shape) {
-  return kFirstBlock + shape.blocks * block_parameters;
-}
-
 template <class T>
 void add(std::vector<T>& to, std::vector<T> const& what) {
   std::transform(to.begin(), to.end(), what.begin(), to.begin(), std::plus<T>());

@@ -35,6 +35,28 @@ struct ParameterShape {
 [[nodiscard]] std::string describe(Shape const& shape);
 [[nodiscard]] std::vector<ParameterShape> parameters(Shape const& shape);
 
+/// Where the parameters of a block are, from its first.
+enum BlockParameter : std::size_t {
+  attention_gain,
+  attention_bias,
+  qkv_weight,
+  qkv_bias,
+  projection_weight,
+  projection_bias,
+  mlp_gain,
+  mlp_bias,
+  hidden_weight,
+  hidden_bias,
+  out_weight,
+  out_bias,
+  block_parameters
+};
+inline constexpr std::size_t kFirstBlock = 2;  ///< behind the two embeddings
+
+inline std::size_t behind_blocks(Shape const& shape) {
+  return kFirstBlock + shape.blocks * block_parameters;
+}
+
 template <class T>
 class Model {
  public:

@@ -99,9 +99,11 @@ Result<Options> parse(std::span<char const* const> arguments) {
   return options;
 }
 
-std::string usage() {
+std::string usage(std::string const& program) {
   std::string text =
-      "usage: train [OPTION…]           alone, or one of many: cxxrun --standalone --nproc-per-node 4 train …\n\n"
+      "usage: " + program + " [OPTION…]           alone, or one of many: cxxrun --standalone --nproc-per-node 4 " +
+      program +
+      " …\n\n"
       "Trains a small character-level GPT on all ranks. Options, and what they are without being given:\n";
   for (Name const& option : kNames) {
     std::string line = "  " + std::string(option.name) + " " + std::string(option.value);

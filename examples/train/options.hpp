@@ -25,6 +25,7 @@ struct Options {
 
 /// The arguments behind the program's name. Errors: usage, naming the option and what would be right.
 [[nodiscard]] cxxrun::Result<Options> parse(std::span<char const* const> arguments);
-[[nodiscard]] std::string usage();
+/// `program` is its name.
+[[nodiscard]] std::string usage(std::string const& program = "train");
 
 }  // namespace train

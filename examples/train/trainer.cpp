@@ -6,8 +6,6 @@
 #include <numeric>
 #include <utility>
 
-#include "train/optimizer.hpp"
-
 namespace train {
 namespace {
 
@@ -68,7 +66,6 @@ Trainer::Trainer(Text const& text, Options const& options)
       options_(options),
       shape_{.vocabulary = text.vocabulary()},
       names_(parameters(shape_)),
-      model_(shape_),
       sampler_(text.samples(), options.seed) {
   state_.sampler = sampler_.state();
 }
@@ -76,14 +73,21 @@ Trainer::Trainer(Text const& text, Options const& options)
 void Trainer::attach(cxxrun::Communicator& comm) {
   auto next = std::make_unique<World>(comm, names_);
   if (world_ != nullptr) {
-    std::copy(world_->weights.begin(), world_->weights.end(), next->weights.begin());
-    std::copy(world_->mean.begin(), world_->mean.end(), next->mean.begin());
-    std::copy(world_->square.begin(), world_->square.end(), next->square.begin());
+    copy(next->weights.data(), world_->weights.data(), world_->weights.size_bytes());
+    copy(next->mean.data(), world_->mean.data(), world_->mean.size_bytes());
+    copy(next->square.data(), world_->square.data(), world_->square.size_bytes());
   } else {
-    Model<float>::initialize(shape_, options_.seed, next->weight);
+    initialize(*next);
   }
   world_ = std::move(next);
   sampler_.restore(state_.sampler);  // a step that failed has taken samples
+}
+
+/// Moments are zero: an arena is.
+void Trainer::initialize(World& world) {
+  std::vector<float> weights(world.weights.size());
+  Model<float>::initialize(shape_, options_.seed, split(weights, names_));
+  copy(world.weights.data(), weights.data(), world.weights.size_bytes());
 }
 
 std::string Trainer::name() const {
@@ -92,27 +96,39 @@ std::string Trainer::name() const {
   return describe(shape_) + " text=" + hash;
 }
 
-std::vector<cxxrun::Checkpoint::Blob> Trainer::blobs() const {
-  return {{"weights", cxxrun::bytes_of(world_->weights)},
-          {"adam.mean", cxxrun::bytes_of(world_->mean)},
-          {"adam.square", cxxrun::bytes_of(world_->square)},
+std::vector<float> Trainer::fetch(std::span<float> values) {
+  std::vector<float> fetched(values.size());
+  copy(fetched.data(), values.data(), values.size_bytes());
+  return fetched;
+}
+
+std::vector<cxxrun::Checkpoint::Blob> Trainer::blobs() {
+  saved_weights_ = fetch(world_->weights);
+  saved_mean_ = fetch(world_->mean);
+  saved_square_ = fetch(world_->square);
+  return {{"weights", cxxrun::bytes_of(saved_weights_)},
+          {"adam.mean", cxxrun::bytes_of(saved_mean_)},
+          {"adam.square", cxxrun::bytes_of(saved_square_)},
           {"state", std::as_bytes(std::span(&state_, 1))}};
 }
 
 void Trainer::restore(cxxrun::Checkpoint::Loaded const& saved) {
-  auto const copy = [&](char const* name, auto to) {
+  auto const fitting = [&](char const* name, std::size_t bytes) {
     auto const from = saved.blob(name);
-    if (from.size() != to.size_bytes()) {
+    if (from.size() != bytes) {
       throw Failure({Errc::usage, saved.path + ": '" + name + "' has " + std::to_string(from.size()) +
-                                      " bytes and should have " + std::to_string(to.size_bytes()) +
+                                      " bytes and should have " + std::to_string(bytes) +
                                       "; give --checkpoint-dir an empty directory"});
     }
-    std::memcpy(to.data(), from.data(), from.size());
+    return from.data();
   };
-  copy("weights", world_->weights);
-  copy("adam.mean", world_->mean);
-  copy("adam.square", world_->square);
-  copy("state", std::span(&state_, 1));
+  auto const load = [&](char const* name, std::span<float> to) {
+    copy(to.data(), fitting(name, to.size_bytes()), to.size_bytes());
+  };
+  load("weights", world_->weights);
+  load("adam.mean", world_->mean);
+  load("adam.square", world_->square);
+  std::memcpy(&state_, fitting("state", sizeof state_), sizeof state_);
 }
 
 void Trainer::share(int donor) {
@@ -123,43 +139,25 @@ void Trainer::share(int donor) {
 }
 
 std::uint64_t Trainer::step() {
-  auto& [comm, arena, weights, mean, square, totals, weight, mean_of, square_of, sync] = *world_;
+  World& world = *world_;
   if (sampler_.done()) {
     sampler_.next_epoch();
   }
-  auto const samples = sampler_.next(comm.rank(), comm.world_size(), options_.batch);
-  auto const batch = text_.batch(samples);
-  sync.set_weight(static_cast<double>(samples.size()));
-  Tensors gradients;
-  for (std::size_t i = 0; i < names_.size(); ++i) {
-    gradients.push_back(sync.gradient<float>(i));
-  }
-  double const loss = model_.forward(weight, batch.tokens, batch.targets);
-  model_.backward(weight, gradients, [this](std::size_t i) { world_->sync.mark_ready(i); });
-  sync.wait();
-  totals[0] = loss;
-  totals[1] = static_cast<double>(batch.targets.size());
-  comm.all_reduce(totals);
-  double const norm = sync.gradient_norm();
+  auto const samples = sampler_.next(world.comm.rank(), world.comm.world_size(), options_.batch);
+  world.sync.set_weight(static_cast<double>(samples.size()));
+  auto const [loss, characters] = calculate(world, text_.batch(samples));
+  double const norm = world.sync.gradient_norm();
   // That was the last call: from here on the step cannot fail any more.
   ++state_.step;
-  optimize(norm);
-  state_.loss = totals[0] / totals[1];
+  optimize(world, adam_factors({.rate = options_.rate}, state_.step),
+           static_cast<float>(norm > kLargestNorm ? kLargestNorm / norm : 1));
+  state_.loss = loss / characters;
   state_.sampler = sampler_.state();
-  return static_cast<std::uint64_t>(totals[1]) / shape_.context;
-}
-
-void Trainer::optimize(double norm) {
-  World& world = *world_;
-  auto const scale = static_cast<float>(norm > kLargestNorm ? kLargestNorm / norm : 1);
-  for (std::size_t i = 0; i < names_.size(); ++i) {
-    adam({.rate = options_.rate}, state_.step, world.weight[i], world.sync.gradient<float>(i), world.mean_of[i],
-         world.square_of[i], scale);
-  }
+  return static_cast<std::uint64_t>(characters) / shape_.context;
 }
 
 std::uint64_t Trainer::hash() {
-  std::uint64_t const mine = hash_of(cxxrun::bytes_of(world_->weights));
+  std::uint64_t const mine = hash_of(cxxrun::bytes_of(fetch(world_->weights)));
   auto const all = world_->comm.all_gather_value(mine);
   auto const other = std::find_if(all.begin(), all.end(), [&](std::uint64_t hash) { return hash != all.front(); });
   if (other != all.end()) {

@@ -11,31 +11,11 @@ namespace {
 
 using cxxrun::Checkpoint;
 using cxxrun::Communicator;
-using cxxrun::Failure;
-
-/// Rank 0 does it; a Failure there is thrown on every rank, so that nobody takes it for the death of a peer.
-template <class Action>
-void on_rank_0(Communicator& comm, Action const& action) {
-  std::string complaint;
-  if (comm.rank() == 0) {
-    try {
-      action();
-    } catch (Failure const& failure) {
-      complaint = failure.what();
-    }
-  }
-  auto length = static_cast<std::int64_t>(complaint.size());
-  comm.broadcast(std::span(&length, 1));
-  if (length > 0) {
-    complaint.resize(static_cast<std::size_t>(length));
-    comm.broadcast(std::span(reinterpret_cast<std::uint8_t*>(complaint.data()), complaint.size()));
-    throw Failure({cxxrun::Errc::io, complaint});
-  }
-}
+using cxxrun::on_rank_0;
 
 }  // namespace
 
-Training::Training(Text const& text, Options options) : options_(std::move(options)), trainer_(text, options_) {}
+Training::Training(Trainer& trainer, Options options) : options_(std::move(options)), trainer_(trainer) {}
 
 void Training::attach(Communicator& comm) {
   trainer_.attach(comm);

@@ -13,8 +13,8 @@ namespace train {
 
 class Training final : public cxxrun::ElasticTask {
  public:
-  /// `text` must outlive this object.
-  Training(Text const& text, Options options);
+  /// `trainer` must outlive this object.
+  Training(Trainer& trainer, Options options);
 
   [[nodiscard]] std::uint64_t completed() const override { return trainer_.state().step; }
   void attach(cxxrun::Communicator& comm) override;
@@ -31,7 +31,7 @@ class Training final : public cxxrun::ElasticTask {
   [[nodiscard]] cxxrun::Checkpoint& checkpoint();
 
   Options options_;
-  Trainer trainer_;
+  Trainer& trainer_;
   std::uint64_t generation_ = 0;
   bool begun_ = false;   ///< in this generation
   bool loaded_ = false;  ///< in this generation

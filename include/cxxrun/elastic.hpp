@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "cxxrun/communicator.hpp"
@@ -55,6 +56,10 @@ void run_elastic(ElasticTask& task, Communicator::Options options);
 inline void run_elastic(ElasticTask& task) {
   run_elastic(task, Communicator::Options{});
 }
+
+/// Calls `action` on rank 0, and returns on all ranks when it is through. A Failure that it throws is thrown on every
+/// rank, so that nobody takes it for the death of a peer. Collective.
+void on_rank_0(Communicator& comm, std::function<void()> const& action);
 
 /// Where one rank stands when a generation begins.
 struct Standing {

@@ -10,25 +10,6 @@
 namespace cxxrun {
 namespace {
 
-/// Rank 0 loads; what fails there is thrown on every rank, so that nobody takes it for the death of a peer.
-void load_on_rank_0(ElasticTask& task, Communicator& comm) {
-  std::string complaint;
-  if (comm.rank() == 0) {
-    try {
-      task.load();
-    } catch (Failure const& failure) {
-      complaint = failure.what();
-    }
-  }
-  auto length = static_cast<std::int64_t>(complaint.size());
-  comm.broadcast(std::span(&length, 1));
-  if (length > 0) {
-    complaint.resize(static_cast<std::size_t>(length));
-    comm.broadcast(std::span(reinterpret_cast<std::uint8_t*>(complaint.data()), complaint.size()));
-    throw Failure({Errc::io, complaint});
-  }
-}
-
 class Training {
  public:
   explicit Training(ElasticTask& task) : task_(task) {}
@@ -53,7 +34,7 @@ class Training {
                        "the state of rank 0 is half that of a rank which died while it gave it away; the "
                        "process ends, to be started anew"});
       }
-      load_on_rank_0(task_, comm);
+      on_rank_0(comm, [this] { task_.load(); });
     }
     if (recovery.share) {
       auto const donor = static_cast<std::size_t>(recovery.donor);
@@ -73,6 +54,24 @@ class Training {
 };
 
 }  // namespace
+
+void on_rank_0(Communicator& comm, std::function<void()> const& action) {
+  std::string complaint;
+  if (comm.rank() == 0) {
+    try {
+      action();
+    } catch (Failure const& failure) {
+      complaint = failure.what();
+    }
+  }
+  auto length = static_cast<std::int64_t>(complaint.size());
+  comm.broadcast(std::span(&length, 1));
+  if (length > 0) {
+    complaint.resize(static_cast<std::size_t>(length));
+    comm.broadcast(std::span(reinterpret_cast<std::uint8_t*>(complaint.data()), complaint.size()));
+    throw Failure({Errc::io, complaint});
+  }
+}
 
 Recovery plan_recovery(std::span<Standing const> ranks) {
   std::optional<std::size_t> donor;  // the lowest rank with the highest step

@@ -5,45 +5,11 @@
 
 #include "cxxrun/failure.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/tiny_model.hpp"
 #include "train/data.hpp"
-#include "train/model.hpp"
 #include "train/optimizer.hpp"
 
 using namespace train;  // NOLINT(google-build-using-namespace)
-
-namespace {
-
-constexpr Shape kTiny{.vocabulary = 7, .context = 5, .width = 6, .heads = 2, .blocks = 2};
-std::vector<std::uint8_t> const kTokens{0, 3, 1, 6, 2, 2, 2, 4, 5, 0};
-std::vector<std::uint8_t> const kTargets{3, 1, 6, 2, 5, 2, 4, 5, 0, 1};
-
-template <class T>
-struct Tensors {
-  explicit Tensors(Shape const& shape) {
-    for (auto const& parameter : parameters(shape)) {
-      memory.emplace_back(parameter.count);
-    }
-    views.assign(memory.begin(), memory.end());
-  }
-  std::vector<std::vector<T>> memory;
-  std::vector<std::span<T>> views;
-};
-
-/// Values that no parameter is initialized to: gains other than 1 and biases other than 0 hide no mistake.
-template <class T>
-Tensors<T> parameters_of(Shape const& shape, std::uint64_t seed) {
-  Tensors<T> made(shape);
-  Model<T>::initialize(shape, seed, made.views);
-  int i = 0;
-  for (auto& values : made.memory) {
-    for (T& value : values) {
-      value = value * T(3) + T(0.2) * static_cast<T>(std::sin(++i));
-    }
-  }
-  return made;
-}
-
-}  // namespace
 
 TEST_CASE("train: every gradient is what finite differences give", "[unit]") {
   auto const values = parameters_of<double>(kTiny, 1);
@@ -143,7 +109,7 @@ TEST_CASE("train: it learns a text by heart", "[unit]") {
     loss = model.forward(values.views, batch.tokens, batch.targets) / static_cast<double>(batch.tokens.size());
     model.backward(values.views, gradients.views, [](std::size_t) {});
     for (std::size_t p = 0; p < values.views.size(); ++p) {
-      adam({.rate = 1e-2F}, step, values.views[p], gradients.views[p], mean.views[p], square.views[p], 1);
+      adam(adam_factors({.rate = 1e-2F}, step), values.views[p], gradients.views[p], mean.views[p], square.views[p], 1);
     }
   }
   CHECK(loss < 0.1);
