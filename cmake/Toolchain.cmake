@@ -19,7 +19,7 @@ target_include_directories(cxxrun_options INTERFACE ${PROJECT_SOURCE_DIR})
 if(CXXRUN_SANITIZE)
   list(JOIN CXXRUN_SANITIZE "," sanitizers)
   target_compile_options(cxxrun_options INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer
-    -fno-sanitize-recover=all)
+    -fno-sanitize-recover=all -g1)
   target_link_options(cxxrun_options INTERFACE -fsanitize=${sanitizers})
   if("undefined" IN_LIST CXXRUN_SANITIZE)
     # This check opens a pipe to look at memory, and reports healthy objects when no descriptor is left.
