@@ -7,7 +7,8 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 
 find_program(CXXRUN_CCACHE ccache)
 if(CXXRUN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CXXRUN_CCACHE})
+  # What it asks for before it looks at precompiled headers; nothing here uses __TIME__.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CXXRUN_CCACHE})
 endif()
 
 add_library(cxxrun_options INTERFACE)
