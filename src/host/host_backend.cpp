@@ -86,6 +86,7 @@ class HostBackend final : public Backend {
 
   void run_within(Call const& call, std::chrono::milliseconds time) override {
     guarded(time, [&](Patience const& patience) {
+      group_.check(patience);  // who died may have arrived first, in another call
       if (rails_ != nullptr) {
         rails_->face_trouble(patience);
       }
