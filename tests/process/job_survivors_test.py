@@ -57,9 +57,9 @@ class Survivors(JobCase):
         self.finish(*agents)
 
     def test_one_that_has_parked_early_is_kept_and_one_that_hangs_up_is_not(self):
-        agents = self.start_pair("die=1", "early=0", "early=3", "hangs_up=2")
+        agents = self.start_pair("die=1", "early=0", "early=2", "early=3", "hangs_up=2")
         self.await_events(4, "up", 1)
-        self.await_events(2, "parked", 1)
+        self.await_events(3, "parked", 1)
         before = self.pids("up", 1)
         self.assertTrue(all(alive(pid) for pid in before.values()))  # nothing is wrong, and nobody does anything
         self.assertEqual(self.events(generation=2), [])

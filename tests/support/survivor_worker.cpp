@@ -124,10 +124,10 @@ void run(int fd, worker::ControlPage& page) {
   }
   (void)signal(SIGTERM, SIG_IGN);  // what the page says is to be seen first
   say(fd, worker::Parked{generation(), "so it was told"});
-  note("parked");
   if (is_told("hangs_up")) {
     close(fd);
   }
+  note("parked");
 }
 
 /// Until the next generation.
