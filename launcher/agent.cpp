@@ -241,11 +241,8 @@ class Agent {
   void perform(agent::Rejoin const& action) {
     config_.nonce = random_hex(16);
     hosting_.rename();
-    call(action.link, rejoin_plan(config_.options, config_.topology, config_.facts, config_.nonce, action.to),
-         [this](Error const& error) {
-           failed_ = error;
-           io_.stop();
-         });
+    call(action.link, rejoin_plan(config_.options, config_.topology, config_.facts, config_.nonce, action),
+         [this, link = action.link](Error const& error) { feed(agent::LinkFailed{link, error.message(), false}); });
   }
 
   void call(agent::LinkId link, rendezvous::CallPlan plan, std::function<void(Error const&)> failed) {

@@ -191,7 +191,7 @@ void rejoin(Turn& turn) {
   state.life = Life::waiting;
   state.joined = false;
   state.connected = true;
-  turn.act(Rejoin{state.follower.main, to});
+  turn.act(Rejoin{state.follower.main, to, follower::can_search(state.follower)});
 }
 
 void following_tick(Turn& turn) {

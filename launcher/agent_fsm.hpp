@@ -91,7 +91,7 @@ struct LinkDown {
   std::string how;
   bool fin = false;  ///< in order: the other process closed it or is dead
 };
-/// There was nobody to connect to. Of a link that was dialled to follow.
+/// There was nobody to connect to, or nobody who coordinates. Of a link that was dialled to follow, or of Rejoin.
 struct LinkFailed {
   LinkId link = kFirstLink;
   std::string why;
@@ -145,10 +145,11 @@ using rendezvous::follower::Stand;
 using rendezvous::follower::TellBeat;
 using rendezvous::follower::TellLink;
 using rendezvous::follower::Withdraw;
-/// Join as somebody new, with a new incarnation, whoever coordinates; the answer is LinkUp of this link.
+/// Join as somebody new, with a new incarnation, whoever coordinates; the answer is LinkUp or LinkFailed of this link.
 struct Rejoin {
   LinkId link = kFirstLink;
   rendezvous::Successor to;  ///< who told us so; address "" = as at the start
+  bool once = false;         ///< there are others to ask: LinkFailed as soon as it does not coordinate
   bool operator==(Rejoin const&) const = default;
 };
 /// Workers may run until then; the parent enforces it too.

@@ -87,15 +87,16 @@ rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& 
 }
 
 rendezvous::CallPlan rejoin_plan(Options const& options, JobTopology const& topology, NodeFacts const& facts,
-                                 std::string const& nonce, rendezvous::Successor const& to) {
+                                 std::string const& nonce, agent::Rejoin const& how) {
   auto plan = topology.source == JobTopology::Source::join ? discovered_plan(options, topology, facts, nonce)
                                                            : call_plan(options, topology, facts, nonce, std::nullopt);
   plan.run_id = facts.run_id;
-  if (!to.address.empty()) {
-    plan.addresses = {to.address};
-    plan.ports = {to.port};
+  if (!how.to.address.empty()) {
+    plan.addresses = {how.to.address};
+    plan.ports = {how.to.port};
     plan.coordinator.clear();
   }
+  plan.once = how.once;
   plan.asks = plan.terms ? Asks::meet : Asks::enter;  // never a new run
   return plan;
 }

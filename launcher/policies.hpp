@@ -24,10 +24,10 @@ namespace cxxrun::launcher {
 /// The same for the coordinator that `topology.discovered` says, which may be gone.
 [[nodiscard]] rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& topology,
                                                    NodeFacts const& facts, std::string const& nonce);
-/// The same for an agent that was dropped and comes back as another one; `to`: who told it so, address "" = unknown.
+/// The same for an agent that was dropped and comes back as another one.
 [[nodiscard]] rendezvous::CallPlan rejoin_plan(Options const& options, JobTopology const& topology,
                                                NodeFacts const& facts, std::string const& nonce,
-                                               rendezvous::Successor const& to);
+                                               agent::Rejoin const& how);
 /// `slurm`: nothing when this is no job of Slurm's.
 [[nodiscard]] agent::Policy agent_policy(Options const& options, JobTopology const& topology = {},
                                          std::optional<SlurmConf> const& slurm = std::nullopt);

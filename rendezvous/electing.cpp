@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "rendezvous/budget.hpp"
+#include "rendezvous/entering.hpp"
 #include "rendezvous/granting.hpp"
 #include "rendezvous/leaving.hpp"
 #include "rendezvous/proposing.hpp"
@@ -110,21 +111,31 @@ void count_promises(Turn& turn) {
   take_over(turn);
 }
 
-/// It is somebody new to this run, or a spare whose place is here now.
+void refuse(Turn& turn, AgentId agent, std::string const& why) {
+  turn.act(Tell{agent, Dropped{turn.state.number, why}});
+  turn.act(HangUp{agent});
+}
+
+/// It is somebody new to this run, or a spare whose place is here now, or has been dropped by a coordinator before us.
 void admit(Turn& turn, AgentId agent, Elector const& elector) {
   State& state = turn.state;
+  if (auto const refused = objection(state, elector.node, turn.policy)) {
+    refuse(turn, agent, refused->why);  // joins as anybody does, and is told what to do
+    return;
+  }
   enter(state, agent, elector.node);
   tell_decided(turn, agent);
   if (state.phase == Phase::forming) {
     consider_forming(turn);
-  } else {
-    turn.say(elector.node.host + " waits as a spare");
+    return;
   }
-}
-
-void refuse(Turn& turn, AgentId agent, std::string const& why) {
-  turn.act(Tell{agent, Dropped{turn.state.number, why}});
-  turn.act(HangUp{agent});
+  if (state.phase == Phase::running) {
+    consider_scale_out(turn);
+    if (state.phase != Phase::running) {
+      return;
+    }
+  }
+  say_spare(turn, elector.node);
 }
 
 /// An agent calls that has lost its coordinator, and that is us: its connection was cut, and nobody has noticed yet.
@@ -240,6 +251,9 @@ void withdraw(Turn& turn, Withdraw const& event) {
     state.mandate.promised.clear();
     state.mandate.proposal.reset();
     state.mandate.adopted = false;
+    for (auto const& [agent, elector] : std::exchange(state.electors, {})) {
+      turn.act(HangUp{agent});  // who has promised us looks for another one
+    }
     turn.say("no candidate any more: " + event.why);
   } else if (state.mandate.taking_over() && state.phase != Phase::finished) {
     stand_down(turn, event.why);
@@ -347,20 +361,6 @@ void drop_late_electors(Turn& turn, std::string const& why) {
   auto const late = std::exchange(turn.state.electors, {});
   for (auto const& [agent, elector] : late) {
     refuse(turn, agent, why);
-  }
-}
-
-void enter(State& state, AgentId agent, NodeInfo const& node) {
-  state.present.emplace(agent, node);
-  state.electors.erase(agent);
-  state.gone.erase(node_key(node));
-  state.gone.erase(node.host);
-  if (node.node_index) {
-    if (state.came.insert(*node.node_index).second && state.vanished > 0) {
-      --state.vanished;
-    }
-    state.dead.erase(*node.node_index);
-    state.index_owner[*node.node_index] = agent;
   }
 }
 

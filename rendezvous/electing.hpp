@@ -18,7 +18,5 @@ void bury(Turn& turn, Buried const& event);
 void follow_adopted(Turn& turn);
 /// Whoever still waits to be taken in is too late: joins as somebody new.
 void drop_late_electors(Turn& turn, std::string const& why);
-/// Puts a node on the books of those present.
-void enter(State& state, AgentId agent, NodeInfo const& node);
 
 }  // namespace cxxrun::rendezvous

@@ -5,6 +5,7 @@
 
 #include "rendezvous/cause.hpp"
 #include "rendezvous/electing.hpp"
+#include "rendezvous/entering.hpp"
 #include "rendezvous/forming.hpp"
 #include "rendezvous/granting.hpp"
 #include "rendezvous/hang_watch.hpp"
@@ -18,54 +19,6 @@ namespace cxxrun::rendezvous {
 namespace {
 
 // ---- events ---------------------------------------------------------------------------------------------------
-
-std::optional<Refused> objection(State const& state, NodeInfo const& node, Policy const& policy) {
-  if (state.phase == Phase::finished) {
-    return Refused{state.verdict->exit_code, "the job is over: " + state.verdict->summary};
-  }
-  if (node.node_index && state.index_owner.contains(*node.node_index)) {
-    return Refused{kExitUsage, "node rank " + std::to_string(*node.node_index) + " is taken by " +
-                                   state.present.at(state.index_owner.at(*node.node_index)).host +
-                                   ": give each agent its own --node-rank"};
-  }
-  auto const lost = state.losses.find(node_key(node));
-  if (lost != state.losses.end() && lost->second >= policy.flap_limit) {
-    return Refused{kExitTooFewNodes, "node " + node.host + " was lost " + std::to_string(lost->second) + " times"};
-  }
-  if (auto const unfit = state.unfit.find(node_key(node)); unfit != state.unfit.end()) {
-    return Refused{kExitTooFewNodes, "this node was set aside: " + unfit->second};
-  }
-  return std::nullopt;
-}
-
-/// A node may enter a running job when there is a seat, nobody is done yet and the last entry is long enough ago.
-void consider_scale_out(Turn& turn) {
-  State& state = turn.state;
-  bool const ending = std::any_of(state.seats.begin(), state.seats.end(),
-                                  [](Seat const& seat) { return seat.now == Seat::Now::succeeded; });
-  if (state.seats.size() >= turn.policy.max_nodes || state.present.size() <= state.seats.size() || ending) {
-    state.scale_out_at.reset();
-    return;
-  }
-  if (!turn.policy.scale_out_now) {
-    return;
-  }
-  if (state.last_scale_out && turn.now < *state.last_scale_out + turn.policy.join_spacing) {
-    state.scale_out_at = *state.last_scale_out + turn.policy.join_spacing;
-    return;
-  }
-  state.last_scale_out = turn.now;
-  auto const waiting = state.present.size() - state.seats.size();
-  begin_stopping(turn, {StopKind::resize, 0, std::to_string(waiting) + " more node(s) came: forming again"});
-}
-
-/// Until when a node that came late waits, for the log; "" when all seats are taken.
-std::string waits_for(Turn const& turn) {
-  if (turn.state.seats.size() >= turn.policy.max_nodes) {
-    return "";
-  }
-  return turn.policy.scale_out_now ? "" : " until the next restart";
-}
 
 /// An agent that has lost us joins anew, and its old connection has only not been judged yet: silent for some beats is
 /// enough to let it in. Without beats nobody can tell it from a second agent with the same rank.
@@ -111,7 +64,7 @@ void on(Turn& turn, Joined const& event) {
   } else if (state.phase == Phase::running) {
     consider_scale_out(turn);
     if (state.phase == Phase::running) {
-      turn.say(event.node.host + " waits as a spare" + waits_for(turn));
+      say_spare(turn, event.node);
       tell_decided(turn, event.agent);
     }
   }

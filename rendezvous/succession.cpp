@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/electing.hpp"
+#include "rendezvous/entering.hpp"
 #include "rendezvous/granting.hpp"
 #include "rendezvous/seating.hpp"
 #include "rendezvous/stopping.hpp"

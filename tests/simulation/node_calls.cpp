@@ -180,7 +180,14 @@ void Node::perform(agent::Rejoin const& action) {
   bool const at_home = action.to.address.empty();
   auto const until = job.world.now() + micros(job.schedule.policy.join_timeout);
   job.world.note([&] { return name() + " joins again as " + info.incarnation; });
-  call_home(action.link, at_home ? Address{} : address_of(action.to), until, at_home);
+  if (!action.once) {
+    call_home(action.link, at_home ? Address{} : address_of(action.to), until, at_home);
+    return;
+  }
+  call(action.link, at_home ? Address{0, kRendezvousPort} : address_of(action.to), true, [this, id = action.link](bool) {
+    links_.erase(id);
+    feed(agent::LinkFailed{id, "nobody coordinates there", false});
+  });
 }
 
 // ---- heartbeats -----------------------------------------------------------------------------------------------

@@ -105,6 +105,23 @@ inline std::string succeed(Schedule const& schedule) {
   return broken;
 }
 
+/// Nobody is lost on the way, either, if there is time to come back: "" or who left how.
+inline std::string stay(Schedule schedule) {
+  schedule.work = 60 * kT;
+  for (int seed = 1; seed <= kPlays; ++seed) {
+    schedule.seed = static_cast<std::uint64_t>(seed);
+    Job job(schedule);
+    auto broken = job.run();
+    for (auto const& [end, count] : job.judge.ends) {
+      broken += end == "verdict: success" || end == "agent left with 0" ? "" : " " + std::to_string(count) + " " + end;
+    }
+    if (!broken.empty()) {
+      return "seed " + std::to_string(seed) + ":" + broken;
+    }
+  }
+  return "";
+}
+
 /// Nodes are told to end, each time a little later after the first: "" or what became of a job that goes on without
 /// them.
 inline std::string shrink(Schedule const& drawn) {

@@ -89,3 +89,10 @@ TEST_CASE("F16: nobody is dropped whose vote is needed", "[simulation]") {
     CHECK(succeed(resets(nodes)) == "");
   }
 }
+
+TEST_CASE("whoever was dropped by a coordinator that stands down finds the next one", "[simulation]") {
+  for (std::uint32_t const nodes : {2U, 3U, 4U, 5U}) {
+    CAPTURE(nodes);
+    CHECK(stay(resets(nodes)) == "");
+  }
+}

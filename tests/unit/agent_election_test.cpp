@@ -338,8 +338,28 @@ TEST_CASE("agent: dropped, it kills what runs and then joins as somebody new", "
   alone.hear(rdzv::Dropped{2, "why"});
   REQUIRE(alone.all<Rejoin>().size() == 1);
   CHECK(alone.all<Rejoin>()[0].to.address.empty());
+  CHECK_FALSE(alone.all<Rejoin>()[0].once);
   alone.feed(LinkFailed{alone.all<Rejoin>()[0].link, "refused", true});
   CHECK(alone.all<Exit>().at(0).code == rdzv::kExitCoordinatorLost);
+}
+
+TEST_CASE("agent: dropped by one that stands down before it can join again, it looks for the next one", "[unit]") {
+  auto agent = searching();
+  agent.hear(rdzv::Dropped{2, "generation 2 goes on without you"}, agent.link_to(1));
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  auto const again = agent.all<Rejoin>().at(0);
+  CHECK(again.once);
+  SECTION("it does not coordinate any more") { agent.feed(LinkFailed{again.link, "another agent coordinates", false}); }
+  SECTION("it has stood down since it greeted") {
+    agent.feed(LinkUp{again.link, "c1"});
+    agent.hear(rdzv::Refused{rdzv::kExitCoordinatorLost, "another agent coordinates"}, again.link);
+  }
+  CHECK(agent.state.life == Life::waiting);
+  CHECK(dialled(agent) == std::vector<std::uint32_t>{1, 0});
+  agent.up(1);
+  CHECK_FALSE(agent.told<rdzv::Elector>().at(0).rank);
+  agent.hear(rdzv::Prepare{generation(3, 4), 10}, agent.link_to(1));
+  CHECK(agent.state.life == Life::ready);
 }
 
 TEST_CASE("agent: dropped, and then the coordinator is lost, too: it looks for the next one without a vote", "[unit]") {
