@@ -46,7 +46,7 @@ enum class Life {
   done,
 };
 
-struct State {
+struct State {  // NOLINT(clang-analyzer-optin.performance.Padding): in the order of what it says
   Life life = Life::waiting;
   std::optional<rendezvous::Generation> generation;
   std::vector<rendezvous::WorkerExit> exits;  ///< of the generation, once all have ended

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,16 +27,19 @@ struct Turn {
   auto follow(Function function) {
     std::vector<rendezvous::follower::Action> asked;
     rendezvous::follower::Turn inner{state.follower, asked, reason, now, policy, may_have_workers()};
-    struct Append {
-      Turn& turn;
-      std::vector<rendezvous::follower::Action>& asked;
-      ~Append() {
-        for (auto& action : asked) {
-          std::visit([&](auto& concrete) { turn.act(std::move(concrete)); }, action);
-        }
-      }
-    } const append{*this, asked};
-    return function(inner);
+    if constexpr (std::is_void_v<decltype(function(inner))>) {
+      function(inner);
+      take(asked);
+    } else {
+      auto result = function(inner);
+      take(asked);
+      return result;
+    }
+  }
+  void take(std::vector<rendezvous::follower::Action>& asked) {
+    for (auto& action : asked) {
+      std::visit([&](auto& concrete) { act(std::move(concrete)); }, action);
+    }
   }
   [[nodiscard]] bool may_have_workers() const { return state.workers || !state.unkillable.empty(); }
 };

@@ -90,7 +90,7 @@ void LocalListener::keep(Connection const& connection) {
 }
 
 void LocalListener::drop(Connection const& guest) {
-  Connection const kept(guest);
+  Connection const kept(guest);  // NOLINT(performance-unnecessary-copy-initialization): the list's own goes
   error_code ignored;
   kept->close(ignored);
   guests_.remove(kept);

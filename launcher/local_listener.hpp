@@ -29,6 +29,7 @@ class LocalListener : public std::enable_shared_from_this<LocalListener> {
                                                             Heard heard);
   LocalListener(LocalListener const&) = delete;
   LocalListener& operator=(LocalListener const&) = delete;
+  ~LocalListener() = default;
 
   [[nodiscard]] std::string const& name() const { return name_; }
   /// Once more, of a guest or of one that is kept, until it is closed.

@@ -171,8 +171,7 @@ TEST_CASE("cuda plugin: an abort may take its time on a thread of its own", "[pr
       comm.api().abort(comm.raw());
       through = true;
     });
-    cxxrun_cuda_status status{};
-    bool const still = !through && comm.api().poll(comm.raw(), &status) != CXXRUN_CUDA_IN_PROGRESS;
+    bool const still = comm.api().is_device_memory(&through) == 0 && !through;  // of this communicator: nothing more
     aborting.join();
     return still ? "" : "wrong";
   });
