@@ -32,7 +32,7 @@ std::string in_seconds(Millis time) {
 
 }  // namespace
 
-Peers::Peers(std::unique_ptr<host::Backend> host, int rank, std::vector<std::string> hosts, Millis op_timeout)
+Peers::Peers(std::unique_ptr<host::Backend> host, int rank, std::vector<std::string> const& hosts, Millis op_timeout)
     : host_(std::move(host)), rank_(rank), names_(names_of(hosts)), op_timeout_(op_timeout) {}
 
 bool Peers::run(comm::Call const& call, std::function<bool()> const& alive) {
@@ -68,7 +68,7 @@ host::FailureFacts Peers::settle(Reason const& reason, Testimony const& mine) no
   if (reason.why == Reason::Why::told) {
     return reason.facts;
   }
-  auto const own = reason.why == Reason::Why::error ? facts_of(reason.error)
+  auto own = reason.why == Reason::Why::error ? facts_of(reason.error)
                                                     : facts_of(fail(Errc::timeout,
                                                                     "a call on device memory was not "
                                                                     "done in time"));

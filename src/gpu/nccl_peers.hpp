@@ -32,7 +32,7 @@ struct Reason {
 
 class Peers {
  public:
-  Peers(std::unique_ptr<host::Backend> host, int rank, std::vector<std::string> hosts, Millis op_timeout);
+  Peers(std::unique_ptr<host::Backend> host, int rank, std::vector<std::string> const& hosts, Millis op_timeout);
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int world() const { return static_cast<int>(names_.size()); }
