@@ -118,24 +118,14 @@ void refuse(Turn& turn, AgentId agent, std::string const& why) {
 
 /// It is somebody new to this run, or a spare whose place is here now, or has been dropped by a coordinator before us.
 void admit(Turn& turn, AgentId agent, Elector const& elector) {
-  State& state = turn.state;
-  if (auto const refused = objection(state, elector.node, turn.policy)) {
+  if (auto const refused = objection(turn.state, elector.node, turn.policy)) {
     refuse(turn, agent, refused->why);  // joins as anybody does, and is told what to do
     return;
   }
-  enter(state, agent, elector.node);
   tell_decided(turn, agent);
-  if (state.phase == Phase::forming) {
-    consider_forming(turn);
-    return;
+  if (come_in(turn, agent, elector.node)) {
+    say_spare(turn, elector.node);
   }
-  if (state.phase == Phase::running) {
-    consider_scale_out(turn);
-    if (state.phase != Phase::running) {
-      return;
-    }
-  }
-  say_spare(turn, elector.node);
 }
 
 /// An agent calls that has lost its coordinator, and that is us: its connection was cut, and nobody has noticed yet.

@@ -47,11 +47,6 @@ void consider_scale_out(Turn& turn) {
   begin_stopping(turn, {StopKind::resize, 0, std::to_string(waiting) + " more node(s) came: forming again"});
 }
 
-void say_spare(Turn& turn, NodeInfo const& node) {
-  bool const seat = turn.state.seats.size() < turn.policy.max_nodes;
-  turn.say(node.host + " waits as a spare" + (seat && !turn.policy.scale_out_now ? " until the next restart" : ""));
-}
-
 void enter(State& state, AgentId agent, NodeInfo const& node) {
   state.present.emplace(agent, node);
   state.electors.erase(agent);
@@ -64,6 +59,25 @@ void enter(State& state, AgentId agent, NodeInfo const& node) {
     state.dead.erase(*node.node_index);
     state.index_owner[*node.node_index] = agent;
   }
+}
+
+bool come_in(Turn& turn, AgentId agent, NodeInfo const& node) {
+  State& state = turn.state;
+  enter(state, agent, node);
+  if (state.phase == Phase::forming) {
+    consider_forming(turn);
+    return false;
+  }
+  if (state.phase != Phase::running) {
+    return true;
+  }
+  consider_scale_out(turn);
+  return state.phase == Phase::running;
+}
+
+void say_spare(Turn& turn, NodeInfo const& node) {
+  bool const seat = turn.state.seats.size() < turn.policy.max_nodes;
+  turn.say(node.host + " waits as a spare" + (seat && !turn.policy.scale_out_now ? " until the next restart" : ""));
 }
 
 }  // namespace cxxrun::rendezvous

@@ -13,6 +13,8 @@ namespace cxxrun::rendezvous {
 void enter(State& state, AgentId agent, NodeInfo const& node);
 /// A node may enter a running job when there is a seat, nobody is done yet and the last entry is long enough ago.
 void consider_scale_out(Turn& turn);
+/// The node is here, and part of what is formed next: now, soon if the job may grow, or later. True: it has to wait.
+[[nodiscard]] bool come_in(Turn& turn, AgentId agent, NodeInfo const& node);
 /// For the log: it waits, and until when if a seat is free.
 void say_spare(Turn& turn, NodeInfo const& node);
 

@@ -58,15 +58,9 @@ void on(Turn& turn, Joined const& event) {
     }
     return;
   }
-  enter(state, event.agent, event.node);
-  if (state.phase == Phase::forming) {
-    consider_forming(turn);
-  } else if (state.phase == Phase::running) {
-    consider_scale_out(turn);
-    if (state.phase == Phase::running) {
-      say_spare(turn, event.node);
-      tell_decided(turn, event.agent);
-    }
+  if (come_in(turn, event.agent, event.node) && state.phase == Phase::running) {
+    say_spare(turn, event.node);
+    tell_decided(turn, event.agent);
   }
 }
 

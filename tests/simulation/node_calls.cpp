@@ -178,13 +178,13 @@ void Node::perform(agent::HangUp const& action) {
 void Node::perform(agent::Rejoin const& action) {
   info.incarnation += "'";
   bool const at_home = action.to.address.empty();
-  auto const until = job.world.now() + micros(job.schedule.policy.join_timeout);
+  Address const to = at_home ? Address{0, kRendezvousPort} : address_of(action.to);
   job.world.note([&] { return name() + " joins again as " + info.incarnation; });
   if (!action.once) {
-    call_home(action.link, at_home ? Address{} : address_of(action.to), until, at_home);
+    call_home(action.link, to, job.world.now() + micros(job.schedule.policy.join_timeout), at_home);
     return;
   }
-  call(action.link, at_home ? Address{0, kRendezvousPort} : address_of(action.to), true, [this, id = action.link](bool) {
+  call(action.link, to, true, [this, id = action.link](bool) {
     links_.erase(id);
     feed(agent::LinkFailed{id, "nobody coordinates there", false});
   });

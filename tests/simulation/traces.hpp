@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,18 +37,31 @@ inline Schedule job_of(std::uint32_t nodes, std::vector<Fault> faults) {
   return schedule;
 }
 
+/// What is to be seen at a job's end that broke no rule: "" or what is wrong.
+using Look = std::function<std::string(Job const&)>;
+
+/// One job: "" or what broke.
+inline std::string play_one(Schedule schedule, int seed, Look const& look) {
+  schedule.seed = static_cast<std::uint64_t>(seed);
+  Job job(std::move(schedule));
+  auto broken = job.run();
+  broken = broken.empty() ? look(job) : broken;
+  return broken.empty() ? "" : "seed " + std::to_string(seed) + ": " + broken;
+}
+
 /// The same trouble with many delays: "" or what broke first.
+inline std::string play_many(Schedule const& schedule, int times, Look const& look) {
+  std::string broken;
+  for (int seed = 1; seed <= times && broken.empty(); ++seed) {
+    broken = play_one(schedule, seed, look);
+  }
+  return broken;
+}
+
 inline std::string play(Schedule schedule, Mutation mutation = Mutation::none) {
   schedule.mutation = mutation;
   int const times = mutation == Mutation::none ? kPlays : 200;  // that of a mutation is found in some
-  for (int seed = 1; seed <= times; ++seed) {
-    schedule.seed = static_cast<std::uint64_t>(seed);
-    Job job(schedule);
-    if (auto broken = job.run(); !broken.empty()) {
-      return "seed " + std::to_string(seed) + ": " + broken;
-    }
-  }
-  return "";
+  return play_many(schedule, times, [](Job const&) { return ""; });
 }
 
 /// An agent sleeps a little, too little to be called suspended, with an answer to its beat waiting; then its host is
@@ -85,41 +99,25 @@ inline Schedule resets(std::uint32_t nodes) {
   return job_of(nodes, {{2 * kT, Trouble::connections_die, 0, {}}});
 }
 
-/// One job that goes on in spite of its trouble: "" or what became of it.
-inline std::string succeed(Schedule schedule, int seed) {
-  schedule.seed = static_cast<std::uint64_t>(seed);
-  Job job(schedule);
-  auto broken = job.run();
-  if (broken.empty() && !job.judge.ends.contains("verdict: success")) {
-    broken = "no success";
-  }
-  return broken.empty() ? "" : "seed " + std::to_string(seed) + ": " + broken;
+inline std::string no_success(Job const& job) {
+  return job.judge.ends.contains("verdict: success") ? "" : "no success";
 }
 
-/// The same with many delays.
+/// A job that goes on in spite of its trouble.
 inline std::string succeed(Schedule const& schedule) {
-  std::string broken;
-  for (int seed = 1; seed <= kPlays && broken.empty(); ++seed) {
-    broken = succeed(schedule, seed);
-  }
-  return broken;
+  return play_many(schedule, kPlays, no_success);
 }
 
-/// Nobody is lost on the way, either, if there is time to come back: "" or who left how.
+/// Nobody is lost on the way, either, if there is time to come back.
 inline std::string stay(Schedule schedule) {
   schedule.work = 60 * kT;
-  for (int seed = 1; seed <= kPlays; ++seed) {
-    schedule.seed = static_cast<std::uint64_t>(seed);
-    Job job(schedule);
-    auto broken = job.run();
+  return play_many(schedule, kPlays, [](Job const& job) {
+    std::string wrong;
     for (auto const& [end, count] : job.judge.ends) {
-      broken += end == "verdict: success" || end == "agent left with 0" ? "" : " " + std::to_string(count) + " " + end;
+      wrong += end == "verdict: success" || end == "agent left with 0" ? "" : std::to_string(count) + " " + end + "; ";
     }
-    if (!broken.empty()) {
-      return "seed " + std::to_string(seed) + ":" + broken;
-    }
-  }
-  return "";
+    return wrong;
+  });
 }
 
 /// Nodes are told to end, each time a little later after the first: "" or what became of a job that goes on without
@@ -132,7 +130,7 @@ inline std::string shrink(Schedule const& drawn) {
       fault.at += fault.trouble == Trouble::told_to_end ? later : 0;
       later += seed * 3'000;
     }
-    if (auto broken = succeed(schedule, seed); !broken.empty()) {
+    if (auto broken = play_one(schedule, seed, no_success); !broken.empty()) {
       return broken;
     }
   }
