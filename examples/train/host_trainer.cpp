@@ -8,12 +8,8 @@ HostTrainer::HostTrainer(Text const& text, Options const& options) : Trainer(tex
 
 Trainer::Totals HostTrainer::calculate(World& world, Text::Batch const& batch) {
   auto& [comm, arena, weights, mean, square, totals, weight, mean_of, square_of, sync] = world;
-  Tensors gradients;
-  for (std::size_t i = 0; i < sync.size(); ++i) {
-    gradients.push_back(sync.gradient<float>(i));
-  }
   double const loss = model_.forward(weight, batch.tokens, batch.targets);
-  model_.backward(weight, gradients, [&world](std::size_t i) { world.sync.mark_ready(i); });
+  model_.backward(weight, world.gradients(), [&world](std::size_t i) { world.sync.mark_ready(i); });
   sync.wait();
   totals[0] = loss;
   totals[1] = static_cast<double>(batch.targets.size());

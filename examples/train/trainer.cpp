@@ -61,6 +61,14 @@ Trainer::World::World(cxxrun::Communicator& communicator, std::vector<ParameterS
       square_of(split(square, names)),
       sync(make_synchronizer(comm, names)) {}
 
+Trainer::Tensors Trainer::World::gradients() {
+  Tensors all;
+  for (std::size_t i = 0; i < sync.size(); ++i) {
+    all.push_back(sync.gradient<float>(i));
+  }
+  return all;
+}
+
 Trainer::Trainer(Text const& text, Options const& options)
     : text_(text),
       options_(options),

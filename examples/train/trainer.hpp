@@ -60,6 +60,8 @@ class Trainer {
   /// What belongs to the ranks of one world.
   struct World {
     World(cxxrun::Communicator& communicator, std::vector<ParameterShape> const& names);
+    /// Of this step, by parameter.
+    [[nodiscard]] Tensors gradients();
 
     cxxrun::Communicator& comm;
     cxxrun::Arena arena;

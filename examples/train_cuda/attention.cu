@@ -28,15 +28,6 @@ struct Place {
   [[nodiscard]] TRAIN_DEVICE std::size_t out(std::size_t j) const { return (first + j) * out_stride + column; }
 };
 
-template <class T>
-TRAIN_DEVICE T dot(T const* a, T const* b, std::size_t n) {
-  T sum = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    sum += a[i] * b[i];
-  }
-  return sum;
-}
-
 /// to = 0
 template <class T>
 TRAIN_DEVICE void clear(T* to, std::size_t n) {

@@ -22,6 +22,16 @@
 
 namespace train {
 
+/// Of n values, each step behind the one before.
+template <class T>
+TRAIN_DEVICE T dot(T const* a, T const* b, std::size_t n, std::size_t a_step = 1, std::size_t b_step = 1) {
+  T sum = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    sum += a[i * a_step] * b[i * b_step];
+  }
+  return sum;
+}
+
 /// Throws cxxrun::Failure with CUDA's words and `what` when it is an error.
 void check(cudaError_t error, char const* what);
 

@@ -33,15 +33,11 @@ Trainer::Totals DeviceTrainer::calculate(World& world, Text::Batch const& batch)
   auto& [model, own] = device();
   auto* const stream = own.get();
   std::array<double, 2> totals{0, static_cast<double>(batch.targets.size())};
-  copy(model.tokens(), batch.tokens.data(), batch.tokens.size());
-  copy(model.targets(), batch.targets.data(), batch.targets.size());
+  queue_copy(model.tokens(), batch.tokens.data(), batch.tokens.size());
+  queue_copy(model.targets(), batch.targets.data(), batch.targets.size());
   copy(world.totals.data(), totals.data(), sizeof totals);
-  Tensors gradients;
-  for (std::size_t i = 0; i < world.sync.size(); ++i) {
-    gradients.push_back(world.sync.gradient<float>(i));
-  }
   model.forward(stream, world.weight, batch.tokens.size(), world.totals.data());
-  model.backward(stream, world.weight, gradients,
+  model.backward(stream, world.weight, world.gradients(),
                  [&](std::size_t i) { world.sync.mark_ready(i, cxxrun::Stream{stream}); });
   world.sync.wait(cxxrun::Stream{stream});
   auto work = world.comm.start_all_reduce(world.totals.data(), world.totals.data(), totals.size(), cxxrun::DType::f64,
@@ -61,13 +57,15 @@ void DeviceTrainer::optimize(World& world, AdamFactors const& factors, float sca
   }
 }
 
-void DeviceTrainer::copy(void* to, void const* from, std::size_t bytes) {
-  if (bytes == 0) {
-    return;
+void DeviceTrainer::queue_copy(void* to, void const* from, std::size_t bytes) {
+  if (bytes > 0) {
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, device().stream.get()), "cudaMemcpyAsync");
   }
-  auto* const stream = device().stream.get();
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync");
-  check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+void DeviceTrainer::copy(void* to, void const* from, std::size_t bytes) {
+  queue_copy(to, from, bytes);
+  check(cudaStreamSynchronize(device().stream.get()), "cudaStreamSynchronize");
 }
 
 }  // namespace train

@@ -25,6 +25,7 @@ class DeviceTrainer final : public Trainer {
   Totals calculate(World& world, Text::Batch const& batch) override;
   void optimize(World& world, AdamFactors const& factors, float scale) override;
   void copy(void* to, void const* from, std::size_t bytes) override;
+  void queue_copy(void* to, void const* from, std::size_t bytes);  ///< done when a later copy() is
 
   std::optional<Device> device_;
 };

@@ -76,11 +76,7 @@ struct LinearInGradient {
   TRAIN_DEVICE void operator()(std::size_t at) const {
     T const* const w = weight + at % shape.inner * shape.outer;
     T const* const d = d_out + at / shape.inner * shape.outer;
-    T sum = 0;
-    for (std::size_t j = 0; j < shape.outer; ++j) {
-      sum += d[j] * w[j];
-    }
-    d_in[at] = sum;
+    d_in[at] = dot(d, w, shape.outer);
   }
 };
 
@@ -91,11 +87,7 @@ struct LinearWeightGradient {
   T* d_weight;
   LinearShape shape;
   TRAIN_DEVICE void operator()(std::size_t at) const {
-    T sum = 0;
-    for (std::size_t row = 0; row < shape.rows; ++row) {
-      sum += in[row * shape.inner + at / shape.outer] * d_out[row * shape.outer + at % shape.outer];
-    }
-    d_weight[at] = sum;
+    d_weight[at] = dot(in + at / shape.outer, d_out + at % shape.outer, shape.rows, shape.inner, shape.outer);
   }
 };
 
@@ -176,11 +168,7 @@ struct GainGradient {
   T* d_gain;
   NormShape shape;
   TRAIN_DEVICE void operator()(std::size_t i) const {
-    T sum = 0;
-    for (std::size_t row = 0; row < shape.rows; ++row) {
-      sum += d_out[row * shape.width + i] * normal[row * shape.width + i];
-    }
-    d_gain[i] = sum;
+    d_gain[i] = dot(d_out + i, normal + i, shape.rows, shape.width, shape.width);
   }
 };
 
