@@ -300,7 +300,7 @@ std::size_t Supervisor::ask_for_checkpoint(int signal, std::set<pid_t>& served) 
   return impl_->forward(signal, served);
 }
 
-std::string const& Supervisor::socket() const {
+std::string Supervisor::socket() const {
   return impl_->links.name();
 }
 

@@ -81,7 +81,7 @@ class Supervisor {
   std::size_t ask_for_checkpoint(int signal, std::set<pid_t>& served);
 
   /// Where workers register: CXXRUN_AGENT. "" without a descriptor to spare.
-  [[nodiscard]] std::string const& socket() const;
+  [[nodiscard]] std::string socket() const;
   /// What a worker that has registered shows of itself, also after its death until another one takes its place; null:
   /// none has.
   [[nodiscard]] worker::ControlPage const* page(std::uint32_t local_rank) const;

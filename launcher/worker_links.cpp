@@ -154,7 +154,6 @@ struct WorkerLinks::Impl {
 
   Handlers handlers;
   std::shared_ptr<LocalListener> listener;  // none without a descriptor to spare
-  std::string name;
   std::map<std::uint32_t, Link> links;
   std::uint64_t generation = 0;
   bool is_over = false;    // said of the generation
@@ -168,7 +167,6 @@ WorkerLinks::WorkerLinks(boost::asio::io_context& io, Handlers handlers)
     log(Level::debug, socket.error().message());
     return;
   }
-  impl_->name = socket->name;
   impl_->listener =
       LocalListener::start(io, *std::move(socket), [impl = impl_](auto const& connection) { impl->heard(connection); });
 }
@@ -177,8 +175,8 @@ WorkerLinks::~WorkerLinks() {
   impl_->close();
 }
 
-std::string const& WorkerLinks::name() const {
-  return impl_->name;
+std::string WorkerLinks::name() const {
+  return impl_->listener ? impl_->listener->name() : "";
 }
 
 void WorkerLinks::begin(std::uint64_t generation) {

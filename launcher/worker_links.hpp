@@ -40,7 +40,7 @@ class WorkerLinks {
   WorkerLinks(WorkerLinks const&) = delete;
   WorkerLinks& operator=(WorkerLinks const&) = delete;
 
-  [[nodiscard]] std::string const& name() const;
+  [[nodiscard]] std::string name() const;
 
   /// From now on workers register for this generation; a registration for another one is refused.
   void begin(std::uint64_t generation);
