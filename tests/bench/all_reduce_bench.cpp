@@ -22,6 +22,7 @@
 
 #include "cxxrun/failure.hpp"
 #include "tests/support/node_world.hpp"
+#include "tests/support/shared.hpp"
 
 namespace {
 
@@ -41,10 +42,6 @@ struct Board {
   std::atomic<int> ready{0};
   std::atomic<std::int64_t> killed_at{0};
   std::array<std::atomic<std::int64_t>, 64> thrown_at{};
-  static Board& make() {
-    void* const page = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return *new (page) Board;
-  }
 };
 
 std::int64_t now() {
@@ -159,7 +156,7 @@ void be_killed_soon(Board& board) {
 
 int kill_one(Task const& task) {
   NodeWorld world({task.ranks}, enough_cpus(task.ranks));
-  Board& board = Board::make();
+  Board& board = cxxrun::test::shared<Board>();
   std::vector<pid_t> pids;
   for (int rank = 0; rank < task.ranks; ++rank) {
     pids.push_back(fork());

@@ -7,7 +7,6 @@
 #include <pthread.h>
 #include <set>
 #include <string>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <thread>
 #include <unistd.h>
@@ -19,6 +18,7 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/node_world.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/shared.hpp"
 
 namespace cxxrun {
 namespace {
@@ -36,10 +36,6 @@ struct Board {
   std::array<std::atomic<pid_t>, 256> pids{};
   std::array<std::atomic<int>, 256> thrown{};
   std::atomic<int> flag{0};
-  static Board& make() {
-    void* const page = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return *new (page) Board;
-  }
 };
 
 std::string said_by(std::exception_ptr const& thrown) {
@@ -96,7 +92,7 @@ std::vector<std::vector<test::RankEnd>> play(std::vector<int> const& sizes, std:
   for (std::size_t i = 0; i < scenes.size(); ++i) {
     nodes.emplace_back(sizes, false, op_timeout);
   }
-  Board& board = Board::make();
+  Board& board = test::shared<Board>();
   auto const ends = test::run_ranks(ranks * static_cast<int>(scenes.size()), [&](int number) {
     auto const world = static_cast<std::size_t>(number / ranks);
     int const rank = number % ranks;
@@ -183,7 +179,7 @@ TEST_CASE("ranks that are all stopped for longer than their patience go on when 
   std::vector<NodeWorld> worlds;
   worlds.emplace_back(std::vector{2}, false, kPatience);
   worlds.emplace_back(std::vector{1, 1}, false, kPatience);
-  Board& board = Board::make();
+  Board& board = test::shared<Board>();
   auto const ends = test::run_ranks(
       4,
       [&](int number) {
@@ -257,7 +253,7 @@ TEST_CASE("calls that differ between nodes fail on every rank") {
 
 TEST_CASE("a death while nobody waits is thrown by the next call") {
   NodeWorld node({3});
-  Board& board = Board::make();
+  Board& board = test::shared<Board>();
   auto const ends = test::run_ranks(
       3,
       [&](int rank) {
@@ -285,7 +281,7 @@ TEST_CASE("a death while nobody waits is thrown by the next call") {
 TEST_CASE("of two deaths all survivors name the same") {
   for (int round = 0; round < 10; ++round) {
     NodeWorld node({5});
-    Board& board = Board::make();
+    Board& board = test::shared<Board>();
     auto const ends = test::run_ranks(
         5,
         [&](int rank) {

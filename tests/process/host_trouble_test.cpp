@@ -5,13 +5,13 @@
 #include <exception>
 #include <fstream>
 #include <string>
-#include <sys/mman.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include "tests/support/catch.hpp"
 #include "tests/support/node_world.hpp"
 #include "tests/support/ranks.hpp"
+#include "tests/support/shared.hpp"
 
 using namespace cxxrun;  // NOLINT(google-build-using-namespace)
 using comm::Kind;
@@ -29,8 +29,7 @@ void await_state(pid_t pid, char state) {
 
 TEST_CASE("a mate that died while it waited for this rank is named, and not taken for one that calls something else") {
   test::NodeWorld node({3});
-  void* const page = mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  auto& flag = *new (page) std::atomic<int>(0);
+  auto& flag = test::shared<std::atomic<int>>();
   auto const ends = test::run_ranks(
       3,
       [&](int rank) -> std::string {
