@@ -129,6 +129,7 @@ struct BeatLine::Impl : std::enable_shared_from_this<BeatLine::Impl> {
     return std::find(lines.begin(), lines.end(), line) != lines.end();
   }
 
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): a reference may be to the element that is erased
   void drop(std::shared_ptr<Line> line) {
     lines.erase(std::remove(lines.begin(), lines.end(), line), lines.end());
     if (line->channel) {

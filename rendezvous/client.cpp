@@ -303,7 +303,10 @@ CoordinatorLink::CoordinatorLink(boost::asio::io_context& io, LinkHandlers handl
     : impl_(std::make_shared<Impl>(io, std::move(handlers))) {}
 
 CoordinatorLink::~CoordinatorLink() {
-  close();
+  try {
+    close();
+  } catch (...) {  // out of memory: without a goodbye, and all the same no handler runs
+  }
 }
 
 void CoordinatorLink::call(CallPlan plan) {

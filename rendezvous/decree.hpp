@@ -22,8 +22,8 @@ enum class Tie {
 /// of one round the higher rank is the higher ballot. {0, 0}: none.
 struct Ballot {
   std::uint32_t round = 0;
-  std::uint32_t rank = 0;  ///< group rank of the proposer in the generation that votes
-  auto operator<=>(Ballot const&) const = default;
+  std::uint32_t rank = 0;                           ///< group rank of the proposer in the generation that votes
+  auto operator<=>(Ballot const&) const = default;  // NOLINT(modernize-use-nullptr): means the 0 that < compares with
 };
 
 /// A value that is voted on. It says who will be the members only by their number and a digest: each new member knows

@@ -59,7 +59,7 @@ FenceClaims::~FenceClaims() {
   }
 }
 
-void FenceClaims::claim(FencePlace place, AcceptedDecree value, std::function<void(Fenced)> done) {
+void FenceClaims::claim(FencePlace const& place, AcceptedDecree const& value, std::function<void(Fenced)> done) {
   auto const claim = std::make_shared<Claim>(impl_->io);
   claim->done = std::move(done);
   auto const finish = [weak = std::weak_ptr(impl_), claim](Fenced fenced) {
@@ -102,7 +102,7 @@ void FenceClaims::claim(FencePlace place, AcceptedDecree value, std::function<vo
   }
 }
 
-void FenceClaims::remove(FencePlace place) {
+void FenceClaims::remove(FencePlace const& place) {
   try {
     impl_->removing = std::make_unique<os::BoundedThread>("cxxrun-fence", [place] { remove_fences(place); });
   } catch (std::system_error const&) {

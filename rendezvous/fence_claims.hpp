@@ -21,8 +21,8 @@ class FenceClaims {
   FenceClaims& operator=(FenceClaims const&) = delete;
 
   /// `done` once, from the io_context: within 10 s, whatever the file system does.
-  void claim(FencePlace place, AcceptedDecree value, std::function<void(Fenced)> done);
-  void remove(FencePlace place);
+  void claim(FencePlace const& place, AcceptedDecree const& value, std::function<void(Fenced)> done);
+  void remove(FencePlace const& place);
 
  private:
   struct Impl;

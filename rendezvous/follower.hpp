@@ -149,11 +149,11 @@ struct Turn {
 
 // ---- following --------------------------------------------------------------------------------------------------
 
-void link_up(Turn& turn, LinkId link, std::string const& coordinator);
+void link_up(Turn& turn, LinkId id, std::string const& coordinator);
 /// Not the main link: that one's end is for the agent to judge (`search`).
-void link_down(Turn& turn, LinkId link);
-void link_failed(Turn& turn, LinkId link, bool refused);
-void answered(Turn& turn, LinkId link, BeatAck const& ack);
+void link_down(Turn& turn, LinkId id);
+void link_failed(Turn& turn, LinkId id, bool refused);
+void answered(Turn& turn, LinkId id, BeatAck const& ack);
 /// The coordinator has sent something with its time.
 void heard(Turn& turn, OwnTime sent);
 /// This agent is ready for a generation, whose coordinator is to be told so with the Ack that is returned.
@@ -161,9 +161,9 @@ void heard(Turn& turn, OwnTime sent);
 /// The prepared generation runs: it is decided.
 void started(Turn& turn);
 /// A message on `link` about workers is to be obeyed: it is the main one, or of a candidate that may lead.
-[[nodiscard]] bool obeys(State const& state, LinkId link);
+[[nodiscard]] bool obeys(State const& state, LinkId id);
 /// It leads: the main link from now on.
-void follow(Turn& turn, LinkId link);
+void follow(Turn& turn, LinkId id);
 /// The coordinator inside this agent is the one that is followed.
 [[nodiscard]] bool leads(State const& state);
 /// This agent has been suspended: what it has not heard meanwhile proves nothing.
@@ -174,10 +174,10 @@ void send_beats(Turn& turn);
 
 // ---- voting -----------------------------------------------------------------------------------------------------
 
-void hear(Turn& turn, LinkId link, VoteRequest const& message);
-void hear(Turn& turn, LinkId link, Propose const& message);
+void hear(Turn& turn, LinkId id, VoteRequest const& message);
+void hear(Turn& turn, LinkId id, Propose const& message);
 /// Whether this agent has learned of a later generation, or who leads on from the one that it knows.
-[[nodiscard]] bool hear(Turn& turn, LinkId link, Decided const& message);
+[[nodiscard]] bool hear(Turn& turn, LinkId id, Decided const& message);
 /// What this agent says of itself to whoever may take over, and that it has changed.
 [[nodiscard]] Elector elector(State const& state, bool workers);
 void tell_again(Turn& turn);
@@ -186,7 +186,8 @@ void tell_again(Turn& turn);
 
 [[nodiscard]] bool can_search(State const& state);
 void search(Turn& turn, std::string how, bool fin = false);
-/// A later generation became known during the search: goes on among its members, or follows who leads it (0: not known).
+/// A later generation became known during the search: goes on among its members, or follows who leads it (0: not
+/// known).
 void search_in(Turn& turn, LinkId leader);
 /// The coordinator inside this agent has given its candidacy up.
 void stood_down(Turn& turn);

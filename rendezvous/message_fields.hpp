@@ -64,6 +64,10 @@ class Fields {
     return *field;
   }
 
+  [[nodiscard]] bool has(char const* name) const { return find(name) != nullptr; }
+  /// Where complaints go, for the fields of an object inside this one.
+  [[nodiscard]] std::string& problem() { return problem_; }
+
   void complain(char const* what) {
     if (problem_.empty()) {
       problem_ = std::string("message lacks ") + what + " or has it in the wrong form";
@@ -128,5 +132,11 @@ void read(Json const& json, Decree& decree, std::string& problem);
 void read(Json const& json, std::vector<Successor>& successors, std::string& problem);
 void read(Json const& json, Terms& terms, std::string& problem);
 void read(Json const& json, Generation& g, std::string& problem);
+
+/// The object or array called `name`.
+template <class Part>
+void read_part(Fields& fields, char const* name, Part& into) {
+  read(fields.child(name), into, fields.problem());
+}
 
 }  // namespace cxxrun::rendezvous
