@@ -53,18 +53,9 @@ Result<std::chrono::milliseconds> parse_delay(Text text) {
   return parse_seconds(text, false);
 }
 
-/// Shorter silences than a second cannot be told from a busy machine.
-Result<std::chrono::milliseconds> parse_heartbeat(Text text) {
-  auto const timeout = parse_seconds(text, true);
-  if (timeout && *timeout != Millis{0} && *timeout < Millis{1000}) {
-    return expected("at least 1 second is expected, or 0 for never");
-  }
-  return timeout;
-}
-
-/// Workers are looked at about once per second.
-Result<std::chrono::milliseconds> parse_hang(Text text) {
-  auto const timeout = parse_seconds(text, true);
+/// Agents: shorter silences cannot be told from a busy machine. Workers: they are looked at about once per second.
+Result<std::chrono::milliseconds> parse_second_or_never(Text text) {
+  auto timeout = parse_seconds(text, true);
   if (timeout && *timeout != Millis{0} && *timeout < Millis{1000}) {
     return expected("at least 1 second is expected, or 0 for never");
   }
@@ -226,7 +217,7 @@ constexpr std::array kRows = {
               set<parse_delay, &Options::health_check_timeout>},
     OptionRow{kSupervision, "", "--hang-timeout", "SECONDS",
               "kill a worker that others wait for in a collective [0: never]",
-              set<parse_hang, &Options::hang_timeout>},
+              set<parse_second_or_never, &Options::hang_timeout>},
     OptionRow{kSupervision, "", "--checkpoint-signal", "SIG@SECONDS", "sent to workers that long before the job's end",
               set<parse_checkpoint_signal, &Options::checkpoint_signal>},
     OptionRow{kSupervision, "", "--time-limit", "TIME", "as for sbatch; used where Slurm does not tell the job's end",
@@ -247,7 +238,7 @@ constexpr std::array kRows = {
               set<parse_slurm_env, &Options::slurm_env>},
 
     OptionRow{kElastic, "", "--heartbeat-timeout", "SECONDS", "until a silent node counts as lost; 0: never [5]",
-              set<parse_heartbeat, &Options::heartbeat_timeout>},
+              set<parse_second_or_never, &Options::heartbeat_timeout>},
     OptionRow{kElastic, "", "--quorum", "majority|none", "none: no vote; after a cut both sides may run [majority]",
               set<parse_quorum, &Options::quorum>},
     OptionRow{kElastic, "", "--fence", "DIR", "shared by all: of two halves the first to claim it goes on",

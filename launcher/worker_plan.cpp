@@ -131,8 +131,8 @@ std::string log_place(NodeFacts const& facts) {
 }
 
 std::vector<std::string> resume_environment(WorkerSpec const& spec) {
-  static std::array<std::string_view, 9> const kOurs{"RANK=",   "WORLD_SIZE=", "LOCAL_",        "GROUP_", "ROLE_",
-                                                     "MASTER_", "CXXRUN_",     "TORCHELASTIC_", "SLURM_"};
+  static constexpr std::array<std::string_view, 9> kOurs{"RANK=",   "WORLD_SIZE=", "LOCAL_",        "GROUP_", "ROLE_",
+                                                         "MASTER_", "CXXRUN_",     "TORCHELASTIC_", "SLURM_"};
   auto words = spec.environment;
   std::stable_partition(words.begin(), words.end(), [](std::string const& word) {
     return std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view start) { return word.starts_with(start); });
