@@ -120,7 +120,7 @@ Communicator Communicator::init(Options const& options) {
 }
 
 Communicator Communicator::init(WorkerEnv const& env, Options const& options) {
-  Communicator comm(std::make_unique<Impl>(client::Generations(env, options)));
+  Communicator comm(std::unique_ptr<Impl>(new Impl{.generations = client::Generations(env, options)}));
   Impl& self = *comm.impl_;
   for (bool first = true;; first = false) {
     try {

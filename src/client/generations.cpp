@@ -33,10 +33,7 @@ Joined Generations::join() {
     join_options.over = std::make_shared<Interruption>();
     watching = watch([over = join_options.over] { over->raise(); });
   }
-  auto const stopped = [this, began = Clock::now()] {
-    return PeerFailure(PeerFailure::Why::stopped, -1, "", env_.generation,
-                       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began));
-  };
+  auto const began = Clock::now();
   try {
     return client::join(env_, join_options);
   } catch (Failure const& failure) {
@@ -44,7 +41,8 @@ Joined Generations::join() {
       throw;
     }
   }
-  throw stopped();
+  throw PeerFailure(PeerFailure::Why::stopped, -1, "", env_.generation,
+                    std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began));
 }
 
 bool Generations::is_of_the_end(Failure const& failure, Interruption const& over) const {

@@ -20,6 +20,7 @@
 
 namespace cxxrun {
 
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): one per model, its fields grouped by what they say
 struct GradientSynchronizer::Impl {
   static constexpr std::uint32_t kNobody = UINT32_MAX;
   /// When things happened to one bucket.
