@@ -117,7 +117,7 @@ agent::Policy agent_policy(Options const& options, JobTopology const& topology, 
   policy.slurm_signals_all = slurm && slurm->signals_all;
   policy.tie = terms_of(options, topology).tie;
   policy.pair = topology.min_nodes <= 2 && topology.max_nodes == 2 && topology.expected_nodes.value_or(2) == 2 &&
-                topology.source != JobTopology::Source::join;
+                topology.source != JobTopology::Source::join && policy.tie == rendezvous::Tie::rank;
   return policy;
 }
 

@@ -88,6 +88,15 @@ bool alone(Mandate const& mandate) {
   return mandate.buried.contains(Held{mandate.decided.number, 1 - *mandate.promised.begin()});
 }
 
+/// Somebody who may only be late to notice the loss has not promised: more than half need no fence.
+bool may_come(Mandate const& mandate) {
+  std::uint32_t others = mandate.decided.size - static_cast<std::uint32_t>(mandate.promised.size());
+  for (auto const& [number, rank] : mandate.buried) {
+    others -= number == mandate.decided.number && !mandate.promised.contains(rank) ? 1 : 0;
+  }
+  return others > 0;
+}
+
 /// Enough may have promised.
 void count_promises(Turn& turn) {
   State& state = turn.state;
@@ -98,6 +107,12 @@ void count_promises(Turn& turn) {
   Majority const got = majority(mandate.decided, mandate.promised);
   if (got == Majority::no && !alone(mandate)) {
     return;
+  }
+  if (got == Majority::half && !alone(mandate) && may_come(mandate)) {
+    state.answer_deadline = state.answer_deadline.value_or(turn.now + mandate.half_after);
+    if (turn.now < *state.answer_deadline) {
+      return;
+    }
   }
   mandate.pair = got != Majority::yes && alone(mandate);
   mandate.halved = got == Majority::half && !mandate.pair;
@@ -221,6 +236,7 @@ void stand(Turn& turn, Stand const& event) {
   mandate.decided = event.decided;
   mandate.seen = std::max({mandate.seen, event.seen, event.decided.number});
   mandate.two_nodes = event.pair;
+  mandate.half_after = event.half_after;
   state.number = std::max(state.number, event.decided.number);
   inherit_restarts(state, std::max(event.restarts, event.decided.restarts), turn.now, turn.policy);
   state.old_hosts = event.hosts;
@@ -278,6 +294,7 @@ void hear_vote(Turn& turn, AgentId agent, Vote const& message) {
     auto const why = "node " + std::to_string(voter->second) + " has promised round " +
                      std::to_string(message.promised.round) + " to node " + std::to_string(message.promised.rank);
     if (candidate(state)) {
+      mandate.promised.erase(voter->second);
       turn.say(why);
     } else if (state.phase != Phase::finished) {
       stand_down(turn, why);
@@ -296,7 +313,17 @@ void hear_vote(Turn& turn, AgentId agent, Vote const& message) {
     }
     count_promises(turn);
   } else if (gathering(state)) {
+    if (!message.accepted) {  // more than half by now, and none of them has accepted anything: no fence is needed
+      mandate.promised.insert(voter->second);
+      mandate.halved = mandate.halved && majority(mandate.decided, mandate.promised) == Majority::half;
+    }
     take_in(turn, agent);
+  }
+}
+
+void electing_tick(Turn& turn) {
+  if (turn.state.answer_deadline && *turn.state.answer_deadline <= turn.now) {
+    count_promises(turn);
   }
 }
 

@@ -12,6 +12,8 @@ void stand(Turn& turn, Stand const& event);
 void withdraw(Turn& turn, Withdraw const& event);
 void follow(Turn& turn, Followed const& event);
 void hear_vote(Turn& turn, AgentId agent, Vote const& message);
+/// Half of the votes may have been all there is for long enough.
+void electing_tick(Turn& turn);
 void bury(Turn& turn, Buried const& event);
 
 /// Another coordinator's decree, accepted before it was lost, is decided now. It is not started: its members elect.

@@ -96,6 +96,7 @@ void stand(Turn& turn, Successor const& own) {
   candidacy.pair = turn.policy.pair && state.decided.pair;
   candidacy.peer_dead = candidacy.pair && state.search->peer_dead;
   candidacy.candidacy = ++state.candidacy;
+  candidacy.half_after = turn.policy.spacing * 2 + turn.policy.lease.beat;
   state.search->standing = true;
   state.search->until = turn.now + patience(turn.policy) * 2;
   turn.act(Stand{std::move(candidacy)});
@@ -200,7 +201,8 @@ void search(Turn& turn, std::string how, bool fin) {
   search.fin = fin;
   search.how = std::move(how);
   search.lost = where_leader(state);
-  // Lost by its own agent, the coordinator inside may still be a candidate: it ends when this agent promises to another.
+  // Lost by its own agent, the coordinator inside may still be a candidate: it ends when this agent promises to
+  // another.
   auto const main = state.links.find(state.main);
   search.standing = main != state.links.end() && main->second.own;
   hang_up_all(turn);
@@ -225,7 +227,8 @@ void search_in(Turn& turn, LinkId leader) {
     tell_again(turn);
     return;
   }
-  for (auto& [id, link] : state.links) {
+  for (auto& each : state.links) {
+    Link& link = each.second;
     link.own = std::any_of(state.decided.successors.begin(), state.decided.successors.end(),
                            [&](auto const& entry) { return is_own(state, entry) && where(entry) == where(link.to); });
   }

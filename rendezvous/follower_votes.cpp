@@ -12,6 +12,11 @@ void favour(Turn& turn, LinkId id, std::string const& why) {
   Link const& link = state.links.at(id);
   state.promised_to = link.coordinator;
   if (state.favoured != id) {
+    if (state.favoured != 0) {  // it would count on this agent, and wait for it, for as long as a silence is
+      Acceptor const& acceptor = state.acceptor;
+      turn.act(TellLink{state.favoured,
+                        Vote{acceptor.after, acceptor.promised, acceptor.promised, acceptor.accepted, Millis{0}}});
+    }
     state.favoured = id;
     state.next_beat = turn.now;
     send_beats(turn);

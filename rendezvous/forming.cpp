@@ -189,8 +189,26 @@ void begin_forming(Turn& turn) {
   consider_forming(turn);
 }
 
+void form_again(Turn& turn) {
+  State& state = turn.state;
+  bool const decided = state.number == state.mandate.decided.number;
+  if (decided && rivalled(state, turn.policy)) {
+    turn.say("generation " + std::to_string(state.number) + " is decided and cannot run");
+    for (auto const& [agent, rank] : state.mandate.voters) {  // no Start will tell them that they vote on the next one
+      turn.act(Tell{agent, Decided{state.mandate.decided, {}}});
+    }
+  }
+  turn.act(CloseStore{state.number});
+  begin_forming(turn);
+}
+
 void consider_forming(Turn& turn) {
   State& state = turn.state;
+  bool const elected = state.mandate.taking_over() && rivalled(state, turn.policy);
+  if (elected && !can_decide_without(state, "")) {  // whoever comes now has no vote
+    stand_down(turn, "too few members of generation " + std::to_string(state.mandate.decided.number) + " are left");
+    return;
+  }
   call_back_if_too_few(turn);
   std::size_t const here = state.present.size();
   std::size_t const min = turn.policy.min_nodes;

@@ -23,6 +23,8 @@ struct Turn {
 
 /// Enters phase forming with fresh deadlines and looks whether the generation can be formed at once.
 void begin_forming(Turn& turn);
+/// The generation that was being made, decided already or not, cannot run: its members hear so, and the next is formed.
+void form_again(Turn& turn);
 /// Forms the generation when everybody who can come has come; arms the window when MIN has.
 void consider_forming(Turn& turn);
 /// The join window or the join timeout may have passed.

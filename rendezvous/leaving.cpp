@@ -109,10 +109,7 @@ void lose_seat(Turn& turn, Seat& seat, std::string const& how) {
   switch (state.phase) {
     case Phase::opening:
     case Phase::preparing:
-    case Phase::gated:
-      turn.act(CloseStore{state.number});
-      begin_forming(turn);
-      break;
+    case Phase::gated: form_again(turn); break;
     case Phase::running:
       if (!was_done) {
         begin_stopping(turn, {StopKind::failure, 0, "lost " + seat.node.host + " (" + how + ")"});
@@ -188,8 +185,7 @@ void set_aside(Turn& turn, AgentId agent, std::string const& why) {
   if (seated && state.phase == Phase::proposing) {
     count_acceptances(turn);
   } else if (seated) {
-    turn.act(CloseStore{state.number});
-    begin_forming(turn);
+    form_again(turn);
   } else if (state.phase == Phase::forming) {
     consider_forming(turn);
   }

@@ -45,6 +45,7 @@ struct Mandate {
   bool took_over = false;          ///< elected at least once
   bool two_nodes = false;          ///< the pair rule may hold: two members in two nodes, no spare and no stranger ever
   bool pair = false;               ///< it does: the other member is proven dead, ours decides alone
+  Millis half_after{0};            ///< standing: for so long more than half may still promise before half will do
   bool halved = false;             ///< exactly half have promised: the fence is claimed before anything is proposed
   bool claiming = false;           ///< waiting for Fenced
   bool claimed = false;            ///< the fence holds `proposal`

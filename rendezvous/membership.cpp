@@ -257,8 +257,8 @@ void on(Turn& turn, Tick const&) {
   auto const due = [&](std::optional<TimePoint> const& at) { return at && *at <= turn.now; };
   switch (state.phase) {
     case Phase::forming: forming_tick(turn); break;
+    case Phase::electing: electing_tick(turn); break;
     case Phase::standby:
-    case Phase::electing:
     case Phase::deposed:
     case Phase::opening: break;
     case Phase::proposing:

@@ -125,6 +125,7 @@ struct Stand {
   bool pair = false;       ///< exactly two members and two nodes, no spare and no stranger ever: the pair rule may hold
   bool peer_dead = false;  ///< with `pair`: the other's FIN and its refused standby port have proven it dead
   std::uint64_t candidacy = 0;  ///< counts those of this agent
+  Millis half_after{0};         ///< exactly half of the votes, with a fence, do only when no more came for so long
   bool operator==(Stand const&) const = default;
 };
 /// The coordinator's own agent gives its candidacy up, or follows another.

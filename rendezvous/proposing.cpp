@@ -38,12 +38,7 @@ void decide(Turn& turn) {
   bool const complete = std::all_of(state.seats.begin(), state.seats.end(),
                                     [&](Seat const& seat) { return state.present.contains(seat.agent); });
   if (!complete) {
-    turn.say("generation " + std::to_string(state.number) + " is decided and cannot run");
-    for (auto const& [agent, rank] : mandate.voters) {  // no Start will tell them that their votes are for the next one
-      turn.act(Tell{agent, Decided{mandate.decided, {}}});
-    }
-    turn.act(CloseStore{state.number});
-    begin_forming(turn);
+    form_again(turn);
     return;
   }
   state.phase = Phase::gated;

@@ -121,8 +121,7 @@ void drop_silent(Turn& turn) {
     }
   }
   if (phase == Phase::preparing) {
-    turn.act(CloseStore{state.number});
-    begin_forming(turn);
+    form_again(turn);
   } else {
     after_stop(turn);
   }

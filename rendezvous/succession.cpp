@@ -14,8 +14,19 @@ std::string host_at(State const& state, std::uint32_t rank) {
   return rank < state.old_hosts.size() ? state.old_hosts[rank] : "node " + std::to_string(rank);
 }
 
+/// It may die before its first beat to us, and nothing else would tell. That one has twice the timeout: a whole job may
+/// be opening as many connections meanwhile.
+void await_first_beat(Turn& turn, AgentId agent) {
+  auto& silence = turn.state.silence;
+  if (!silence.heard.contains(agent)) {
+    Millis const timeout = turn.policy.heartbeat_timeout;
+    silence = heard(std::move(silence), agent, turn.now + timeout, SilencePolicy{timeout});
+  }
+}
+
 /// Gives an elector the seat that it had. True: its workers may run, and it is yet to stop them.
-bool seat_elector(State& state, AgentId agent, std::uint32_t rank) {
+bool seat_elector(Turn& turn, AgentId agent, std::uint32_t rank) {
+  State& state = turn.state;
   Elector const elector = state.electors.at(agent);
   Seat& seat = state.seats[rank];
   seat.agent = agent;
@@ -25,6 +36,7 @@ bool seat_elector(State& state, AgentId agent, std::uint32_t rank) {
   state.mandate.missing.erase(rank);
   state.gone.erase(host_at(state, rank));
   enter(state, agent, elector.node);
+  await_first_beat(turn, agent);
   if (!elector.workers) {
     prove_stopped(state.mandate, state.mandate.decided.number, rank);
   }
@@ -79,7 +91,7 @@ void take_over(Turn& turn) {
   reconstruct(turn);
   auto const voters = mandate.voters;
   for (auto const& [agent, rank] : voters) {
-    if (mandate.promised.contains(rank) && mandate.missing.contains(rank) && !seat_elector(state, agent, rank)) {
+    if (mandate.promised.contains(rank) && mandate.missing.contains(rank) && !seat_elector(turn, agent, rank)) {
       follow_us(turn, agent);
     }
   }
@@ -87,6 +99,7 @@ void take_over(Turn& turn) {
   for (auto const& [agent, elector] : others) {
     if (!elector.rank && elector.decided.number == mandate.decided.number) {
       enter(state, agent, elector.node);
+      await_first_beat(turn, agent);
       follow_us(turn, agent);
     }
   }
@@ -124,9 +137,8 @@ void take_in(Turn& turn, AgentId agent) {
   if (!state.electors.contains(agent) || !mandate.missing.contains(rank)) {
     return;
   }
-  mandate.promised.insert(rank);
   turn.say("node " + std::to_string(rank) + " has called too");
-  if (!seat_elector(state, agent, rank)) {
+  if (!seat_elector(turn, agent, rank)) {
     follow_us(turn, agent);
     if (state.phase == Phase::forming) {
       consider_forming(turn);

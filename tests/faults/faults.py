@@ -44,6 +44,19 @@ class Kill(Fault):
         send(pids, signal.SIGKILL)
 
 
+class OneByOne(Fault):
+    """Kill for one host after the other: the next one dies while the loss of the last one is being dealt with."""
+
+    def __init__(self, hosts, gap, silent=False):
+        self.hosts, self.gap, self.kill = hosts, gap, Kill("host", silent)
+
+    def begin(self, cluster, hit):
+        for host in self.hosts:
+            if host != self.hosts[0]:
+                time.sleep(self.gap)
+            self.kill.begin(cluster, host)
+
+
 class Cut(Fault):
     load = True
 

@@ -157,6 +157,7 @@ def others():
                       least, after[0].text(), after=after, within=3 * T + SLACK)
     yield from on_ipv6()
     yield from halves()
+    yield from one_by_one()
     for days in (1, -1):
         yield Row(f"wall-clock{days:+}d/all/3-min1", faults.ClockJump(days), 0, 3, 1, "nothing changes")
 
@@ -184,6 +185,17 @@ def halves():
     for name, options in (("fence", fence), ("quorum-none", ("--quorum", "none"))):
         yield Row(f"{name}-silent-host/coordinator/2-min1", faults.Kill("host", silent=True), 0, 2, 1, "runs on 1",
                   after=(Outcome(frozenset({1})),), within=T + FENCE + SLACK, options=options)
+
+
+def one_by_one():
+    """Two of five hosts, the second one half a second later or two: what is left is most of every generation."""
+    for name, hosts in (("members", (4, 3)), ("member-coordinator", (4, 0)), ("coordinator-elected", (0, 1))):
+        for gap in (0.5, 2):
+            for silent, options in ((False, ()), (True, ()), (False, ("--fence", "DIR"))):
+                after = Outcome(frozenset(range(5)) - set(hosts))
+                kind = "silent-hosts" if silent else "fence-kill-hosts" if options else "kill-hosts"
+                yield Row(f"{kind}-{gap}s-apart/{name}/5-min1", faults.OneByOne(hosts, gap, silent), hosts[0], 5, 1,
+                          after.text(), after=(after,), within=gap + 2 * T + FENCE + SLACK, options=options)
 
 
 def size(hosts, least):

@@ -127,6 +127,7 @@ class Player {
       }
       stand.pair = has(words, "pair") || has(words, "peer-dead");
       stand.peer_dead = has(words, "peer-dead");
+      stand.half_after = Millis{count(words, "half-after", "0")};
       return feed(stand);
     }
     if (verb == "withdraw") {

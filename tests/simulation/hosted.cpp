@@ -241,7 +241,9 @@ void Hosted::feed(rdzv::Event event) {
 
 void Hosted::perform(rdzv::Tell const& action) {
   auto const it = peers_.find(action.agent);
-  if (it == peers_.end()) {
+  bool const forms = state.phase == rdzv::Phase::forming || state.phase == rdzv::Phase::opening;
+  bool const news = forms && std::holds_alternative<rdzv::Decided>(action.message);
+  if (it == peers_.end() || (news && job_.mutated(Mutation::decide_silently))) {
     return;
   }
   job_.network.send(it->second.end, action.message);

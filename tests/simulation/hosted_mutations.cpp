@@ -65,12 +65,19 @@ void Hosted::mutate_state() {
         mandate.authority.echoed[rank] = job_.clock(node_.host);
       }
       break;
+    case Mutation::watch_from_beats:
+      std::erase_if(state.silence.heard, [&](auto const& entry) { return entry.second > job_.clock(node_.host); });
+      break;
     case Mutation::count_locally:
       if (electing) {
         state.restarts = 0;
       }
       break;
     default: break;
+  }
+  bool const miscounts = job_.mutated(Mutation::no_quorum) || job_.mutated(Mutation::shrink_denominator);
+  if (miscounts && mandate.taking_over() && state.phase != rdzv::Phase::proposing) {
+    mandate.accepted = mandate.promised;  // what it is elected by, it goes on by
   }
 }
 

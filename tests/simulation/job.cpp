@@ -38,6 +38,7 @@ Job::Job(Schedule drawn, Coverage* covered)
   for (auto const& fault : schedule.faults) {
     world.at(fault.at, [this, fault] { strike(fault); });
   }
+  world.at(schedule.trouble_ends + kSettles * micros(schedule.timeout()), [this] { judge.settled(); });
 }
 
 Job::~Job() = default;

@@ -249,6 +249,44 @@ void Judge::concluded(Node const& node, rdzv::Verdict const& verdict, Program co
   }
 }
 
+bool Judge::only_deaths() const {
+  return std::all_of(job_.schedule.faults.begin(), job_.schedule.faults.end(), [](Fault const& fault) {
+    return fault.trouble <= Trouble::host_vanishes || fault.trouble == Trouble::worker_fails;
+  });
+}
+
+/// How many are left of the last generation, `also` among them, if that is most of it and of each that somebody may
+/// take for the last: what only the dead have known to be decided, nobody can find out.
+std::size_t Judge::most_left(Node const* also) const {
+  auto const lives = [&](auto const& node) { return node->running() || node.get() == also; };
+  std::uint64_t known = 0;
+  for (auto const& node : job_.nodes) {
+    known = std::max(known, lives(node) ? node->state.follower.decided.decree.number : 0);
+  }
+  std::size_t most = 0;
+  for (auto const& [after, decree] : decrees_) {
+    auto const left = std::count_if(job_.nodes.begin(), job_.nodes.end(), [&](auto const& node) {
+      return lives(node) && ready_.contains({decree.number, node->info.incarnation});
+    });
+    if (decree.number >= known) {
+      most = static_cast<std::size_t>(left);
+      if (most * 2 <= decree.size) {
+        return 0;
+      }
+    }
+  }
+  return most;
+}
+
+void Judge::settled() {
+  auto const goes_on = [](auto const& node) { return node->exit_code || node->executing(); };
+  bool const looks = only_deaths() && checks_quorum() && !job_.over();
+  if (looks && std::none_of(job_.nodes.begin(), job_.nodes.end(), goes_on) &&
+      most_left(nullptr) >= job_.schedule.policy.min_nodes) {
+    job_.world.violated("no workers run although nobody has died for " + std::to_string(kSettles) + " T");
+  }
+}
+
 void Judge::left(Node const& node, int code) {
   static std::set<int> const kDocumented{0, 1, 3, 111, 112, 113, 114, 116, 128 + 9, 128 + 11, 128 + 15, 100};
   ++ends["agent left with " + std::to_string(code)];
@@ -261,6 +299,9 @@ void Judge::left(Node const& node, int code) {
   });
   if (orderly && code == rdzv::kExitPartitioned) {
     job_.world.violated(node.name() + " is partitioned although nobody was lost");
+  }
+  if (code == rdzv::kExitPartitioned && only_deaths() && checks_quorum() && most_left(&node) > 0) {
+    job_.world.violated(node.name() + " is partitioned although most nodes are left");
   }
   if (node.workers && !node.workers->reaped()) {
     job_.world.violated(node.name() + " leaves while workers of its own are not reaped");

@@ -15,6 +15,9 @@ class Job;
 class Node;
 struct Program;
 
+/// Timeouts after the last death in which a job that goes on has found a coordinator and started its workers.
+inline constexpr int kSettles = 8;
+
 class Judge {
  public:
   explicit Judge(Job& job) : job_(job) {}
@@ -27,6 +30,8 @@ class Judge {
   void said(Node const& node, rendezvous::ToCoordinator const& message);
   void concluded(Node const& node, rendezvous::Verdict const& verdict, Program const* program);
   void left(Node const& node, int code);
+  /// The last of the trouble was long ago.
+  void settled();
 
   // What the report counts.
   std::map<std::string, int> ends;
@@ -55,6 +60,8 @@ class Judge {
   void all_ready(Node const& node);
   void decided(rendezvous::Decree const& decree);
   [[nodiscard]] bool checks_quorum() const;
+  [[nodiscard]] bool only_deaths() const;
+  [[nodiscard]] std::size_t most_left(Node const* also) const;
 
   Job& job_;
   std::map<std::uint64_t, Seen> generations_;

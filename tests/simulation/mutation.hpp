@@ -29,6 +29,9 @@ enum class Mutation {
   no_beats,              ///< agents do not send heartbeats
   lost_timer,            ///< an agent's timer is not armed while it looks for a coordinator
   count_locally,         ///< a restart count is of the coordinator, not of the decree
+  decide_silently,       ///< members of a decided generation that cannot run are not told that they vote on the next
+  half_at_once,          ///< half of the promises do although more are on their way
+  watch_from_beats,      ///< nobody is watched before its first beat to an elected coordinator
 };
 
 inline constexpr std::array kMutations{
@@ -53,6 +56,9 @@ inline constexpr std::array kMutations{
     std::pair{Mutation::no_beats, "no_beats"},
     std::pair{Mutation::lost_timer, "lost_timer"},
     std::pair{Mutation::count_locally, "count_locally"},
+    std::pair{Mutation::decide_silently, "decide_silently"},
+    std::pair{Mutation::half_at_once, "half_at_once"},
+    std::pair{Mutation::watch_from_beats, "watch_from_beats"},
 };
 
 }  // namespace cxxrun::simulation

@@ -33,7 +33,7 @@ Node::Node(Job& owner, std::uint32_t number, HostId on)
   info.incarnation = "i" + std::to_string(index);
   info.slots = static_cast<std::uint32_t>(1 + index % 2);
   info.standby_port = static_cast<Port>(kStandbyBase + index);
-  policy.pair = owner.schedule.nodes == 2 && owner.schedule.policy.max_nodes == 2;
+  policy.pair = owner.schedule.nodes == 2 && owner.schedule.policy.max_nodes == 2 && policy.tie == rdzv::Tie::rank;
 }
 
 Address Node::standby() const {
@@ -94,7 +94,11 @@ void Node::perform(agent::Stand const& action) {
   if (job.coverage != nullptr) {
     ++job.coverage->elections;
   }
-  hosted.stand(action.candidacy);
+  auto candidacy = action.candidacy;
+  if (job.mutated(Mutation::half_at_once)) {
+    candidacy.half_after = Millis{0};
+  }
+  hosted.stand(candidacy);
 }
 
 void Node::perform(agent::Withdraw const& action) {

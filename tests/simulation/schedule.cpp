@@ -60,6 +60,23 @@ void draw_faults(Schedule& schedule, Random& random) {
   }
 }
 
+/// The next one often while the last one is being dealt with.
+void draw_deaths(Schedule& schedule, Random& random) {
+  Micros const t = micros(schedule.timeout());
+  schedule.policy.stop_timeout = schedule.timeout() * 20;  // whoever waits for that waits for the dead
+  schedule.nodes = schedule.policy.max_nodes = static_cast<std::uint32_t>(random.pick(3, 9));
+  schedule.policy.min_nodes = random.chance(75) ? 1 : static_cast<std::uint32_t>(random.pick(1, schedule.nodes));
+  Micros at = 2 * t;
+  for (auto left = random.pick(1, 6); left > 0; --left) {
+    bool const fails = random.chance(10);
+    auto const death = static_cast<Trouble>(random.pick(0, static_cast<int>(Trouble::host_vanishes)));
+    schedule.faults.push_back(Fault{at, fails ? Trouble::worker_fails : death, 0, {}});
+    schedule.trouble_ends = at;
+    // Two workers that fail within a message's delay are both the first, for all that anybody can know.
+    at += (fails ? 2 * schedule.most_delay : 0) + random.pick(0, random.chance(50) ? 20'000 : 2 * t);
+  }
+}
+
 }  // namespace
 
 char const* name_of(Trouble trouble) {
@@ -102,7 +119,11 @@ Schedule draw(std::uint64_t seed) {
   schedule.most_delay = random.chance(70) ? 3'000 : random.pick(5'000, 40'000);
   schedule.store_delay = random.pick(200, 20'000);
   schedule.agent = agent_policy(schedule);
-  draw_faults(schedule, random);
+  if (seed < kOnlyDeaths) {
+    draw_faults(schedule, random);
+  } else {
+    draw_deaths(schedule, random);
+  }
   Micros const t = micros(schedule.timeout());
   schedule.work = random.pick(t / 2, 4 * t);
   schedule.bound = schedule.trouble_ends + schedule.work + 150 * t;

@@ -60,6 +60,8 @@ struct Schedule {
 
 /// What the agents' policy follows from.
 [[nodiscard]] launcher::agent::Policy agent_policy(Schedule const& schedule);
+/// Seeds from here on: nothing but deaths, in close succession.
+inline constexpr std::uint64_t kOnlyDeaths = 1'000'000'000;
 [[nodiscard]] Schedule draw(std::uint64_t seed);
 /// For people.
 [[nodiscard]] std::string describe(Schedule const& schedule);

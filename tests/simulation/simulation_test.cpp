@@ -19,6 +19,19 @@ std::string replay(std::uint64_t seed) {
   return "seed " + std::to_string(seed) + ": " + broken + "\n" + job.describe();
 }
 
+constexpr std::uint64_t kSchedules = cxxrun::test::kSanitized ? 100 : 10'000;
+
+void run_all(std::uint64_t first, std::uint64_t count) {
+  Coverage coverage;
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    Job job(draw(seed), &coverage);
+    if (!job.run().empty()) {
+      FAIL(replay(seed));
+    }
+  }
+  std::cout << coverage;
+}
+
 }  // namespace
 
 TEST_CASE("simulation: seeds that have found something once", "[simulation]") {
@@ -41,14 +54,9 @@ TEST_CASE("simulation: whole jobs under random trouble", "[simulation]") {
   char const* const first = std::getenv("CXXRUN_SIMULATION_FIRST");
   char const* const count = std::getenv("CXXRUN_SIMULATION_COUNT");
   std::uint64_t const begin = first != nullptr ? std::stoull(first) : 1;
-  constexpr std::uint64_t kSchedules = cxxrun::test::kSanitized ? 100 : 10'000;
-  std::uint64_t const end = begin + (count != nullptr ? std::stoull(count) : kSchedules);
-  Coverage coverage;
-  for (std::uint64_t seed = begin; seed < end; ++seed) {
-    Job job(draw(seed), &coverage);
-    if (!job.run().empty()) {
-      FAIL(replay(seed));
-    }
-  }
-  std::cout << coverage;
+  run_all(begin, count != nullptr ? std::stoull(count) : kSchedules);
+}
+
+TEST_CASE("simulation: whole jobs whose nodes die", "[simulation]") {
+  run_all(kOnlyDeaths, kSchedules / 4);
 }

@@ -1,4 +1,4 @@
-// What went wrong in drafts of the election (docs/election.md, F1 to F16), each as a job with its trouble by hand.
+// What went wrong in drafts of the election (docs/election.md, F1 to F20), each as a job with its trouble by hand.
 // With the rule in force nothing breaks; where the simulation has the rule as a mutation, without it something does.
 #include "tests/simulation/traces.hpp"
 
@@ -87,6 +87,29 @@ TEST_CASE("F16: nobody is dropped whose vote is needed", "[simulation]") {
   for (std::uint32_t const nodes : {2U, 3U, 4U, 5U}) {
     CAPTURE(nodes);
     CHECK(succeed(resets(nodes)) == "");
+  }
+}
+
+TEST_CASE("F17: whoever is decided hears it, also when it cannot run", "[simulation]") {
+  auto const job = job_of(5, {{2 * kT, Trouble::both_die, 0, 4}, {2 * kT + 400'000, Trouble::both_die, 0, 3}});
+  CHECK(succeed(job) == "");
+  CHECK_THAT(play(job, Mutation::decide_silently), Catch::Matchers::Contains("no workers run"));
+}
+
+TEST_CASE("F18: half of the promises and a fence are the last resort", "[simulation]") {
+  auto job = job_of(4, {{2 * kT, Trouble::both_die, 0, 0}});
+  job.policy.tie = job.agent.tie = rendezvous::Tie::fence;
+  CHECK(succeed(job) == "");
+}
+
+TEST_CASE("F19, F20: nobody waits for those whose promises have gone to another, or who died after theirs",
+          "[simulation]") {
+  for (Micros const later : {1'000, 4'000, 8'000, 12'000, 16'000}) {
+    auto job = job_of(7, {{2 * kT, Trouble::both_die, 0, 0}, {2 * kT + later, Trouble::host_dies, 0, 5}});
+    job.policy.stop_timeout = Millis{20'000};
+    CHECK(succeed(job) == "");
+    job.faults[1] = {2 * kT + later, Trouble::both_die, 0, 1};  // the first to stand, as a rule
+    CHECK(succeed(job) == "");
   }
 }
 

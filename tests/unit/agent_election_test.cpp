@@ -131,6 +131,20 @@ TEST_CASE("agent: a promise ends its own candidacy, and it does not stand agains
   CHECK(agent.told<rdzv::Vote>().at(0).promised == rdzv::Ballot{3, 1});
 }
 
+TEST_CASE("agent: whoever had its promise hears that another has it", "[unit]") {
+  auto agent = searching();
+  agent.hear(rdzv::VoteRequest{1, {2, 1}}, agent.link_to(1));
+  agent.up(0);
+  agent.hear(rdzv::VoteRequest{1, {3, 0}}, agent.link_to(0));
+  auto const said = agent.all<TellLink>();
+  REQUIRE(said.size() == 2);
+  CHECK(said[0].link == agent.link_to(0));
+  CHECK(said[1].link == agent.link_to(1));
+  CHECK(std::get<rdzv::Vote>(said[1].message).promised == rdzv::Ballot{3, 0});
+  agent.hear(rdzv::VoteRequest{1, {4, 0}}, agent.link_to(0));  // a higher round of the same one
+  CHECK(agent.all<TellLink>().size() == 1);
+}
+
 TEST_CASE("agent: what it has accepted it says in its vote", "[unit]") {
   auto agent = Driver().run();
   agent.hear(rdzv::Propose{{1, 0}, decree(1, 2)});
@@ -349,7 +363,9 @@ TEST_CASE("agent: dropped by one that stands down before it can join again, it l
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
   auto const again = agent.all<Rejoin>().at(0);
   CHECK(again.once);
-  SECTION("it does not coordinate any more") { agent.feed(LinkFailed{again.link, "another agent coordinates", false}); }
+  SECTION("it does not coordinate any more") {
+    agent.feed(LinkFailed{again.link, "another agent coordinates", false});
+  }
   SECTION("it has stood down since it greeted") {
     agent.feed(LinkUp{again.link, "c1"});
     agent.hear(rdzv::Refused{rdzv::kExitCoordinatorLost, "another agent coordinates"}, again.link);
