@@ -112,7 +112,7 @@ bool accept_lead(Turn& turn, LinkId link, rendezvous::ToAgent const& message) {
     return false;
   }
   turn.follow([&](auto& inner) { follower::follow(inner, link); });
-  turn.state.connected = true;
+  turn.state.connected = turn.state.joined = true;
   return true;
 }
 
@@ -122,7 +122,9 @@ void hear(Turn& turn, LinkId link, rendezvous::Decided const& message) {
   if (!turn.follow([&](auto& inner) { return follower::hear(inner, link, message); })) {
     return;
   }
-  state.connected = state.connected || state.follower.main != 0;
+  if (state.follower.main != 0) {
+    state.connected = state.joined = true;
+  }
   if (had_seat && state.workers && !state.killed && number_of(state) < message.decree.number) {
     kill_workers(turn, "generation " + std::to_string(message.decree.number) + " is decided");
   }

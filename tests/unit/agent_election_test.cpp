@@ -376,6 +376,11 @@ TEST_CASE("agent: dropped by one that stands down before it can join again, it l
   CHECK_FALSE(agent.told<rdzv::Elector>().at(0).rank);
   agent.hear(rdzv::Prepare{generation(3, 4), 10}, agent.link_to(1));
   CHECK(agent.state.life == Life::ready);
+  agent.hear(rdzv::Start{3, agent.own(), 4000ms}, agent.link_to(1));
+  agent.feed(EndSignal{SIGTERM, true});  // it is known there: its workers end first, and the others hear of it
+  CHECK(agent.told<rdzv::Leaving>().size() == 1);
+  CHECK(agent.all<StopWorkers>().size() == 1);
+  CHECK(agent.all<Exit>().empty());
 }
 
 TEST_CASE("agent: dropped, and then the coordinator is lost, too: it looks for the next one without a vote", "[unit]") {
