@@ -331,6 +331,10 @@ void bury(Turn& turn, Buried const& event) {
   State& state = turn.state;
   Mandate& mandate = state.mandate;
   Held const held{event.gone.number, event.gone.group_rank};
+  if (held.first == 0) {
+    turn.say("ignored: the last word of a node that had no seat");
+    return;
+  }
   mandate.buried.insert(held);
   prove_stopped(mandate, held.first, held.second);
   bool const workers_run = state.phase == Phase::running || state.phase == Phase::stopping;

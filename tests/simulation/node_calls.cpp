@@ -301,10 +301,10 @@ void Node::agent_dies(bool parent_too) {
 void Node::last_word() {
   job.network.close(standby());
   for (auto const& heir : will_.heirs) {
-    job.network.call(host, heir.port == 0 ? home_ : address_of(heir), [this](Called result) {
+    job.network.call(host, heir.port == 0 ? home_ : address_of(heir), [this, gone = will_.gone](Called result) {
       if (result.end != nullptr && parent.alive()) {
         job.network.send(result.end, hello(rdzv::Hello::Purpose::will, rdzv::Hello::Asks::follow));
-        job.network.send(result.end, rdzv::ToCoordinator(will_.gone));
+        job.network.send(result.end, rdzv::ToCoordinator(gone));
         job.network.hang_up(result.end);
       }
     });
