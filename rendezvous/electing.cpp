@@ -172,6 +172,12 @@ std::string needed(Turn& turn, Elector const& elector) {
   if (state.phase == Phase::running && left(turn, Count::exactly) <= Millis{0}) {
     return elector.node.host + " has lost us, and the others may have";
   }
+  auto const others = std::count_if(state.present.begin(), state.present.end(), [&](auto const& entry) {
+    return entry.second.incarnation != elector.node.incarnation;
+  });
+  if (static_cast<std::size_t>(others) < turn.policy.min_nodes) {  // it has promised, and would not come as a stranger
+    return "too few nodes would be left without " + elector.node.host;
+  }
   return can_decide_without(state, elector.node.incarnation)
              ? ""
              : "too few members of " + name_of(mandate.decided.number) + " would be left without " + elector.node.host;

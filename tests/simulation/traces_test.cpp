@@ -1,4 +1,4 @@
-// What went wrong in drafts of the election (docs/election.md, F1 to F20), each as a job with its trouble by hand.
+// What went wrong in drafts of the election (docs/election.md, F1 to F22), each as a job with its trouble by hand.
 // With the rule in force nothing breaks; where the simulation has the rule as a mutation, without it something does.
 #include "tests/simulation/traces.hpp"
 
@@ -109,6 +109,15 @@ TEST_CASE("F19, F20: nobody waits for those whose promises have gone to another,
     job.policy.stop_timeout = Millis{20'000};
     CHECK(succeed(job) == "");
     job.faults[1] = {2 * kT + later, Trouble::both_die, 0, 1};  // the first to stand, as a rule
+    CHECK(succeed(job) == "");
+  }
+}
+
+TEST_CASE("F22: nobody is dropped without whom too few nodes are left", "[simulation]") {
+  for (std::uint32_t const nodes : {4U, 6U, 7U}) {
+    CAPTURE(nodes);
+    auto job = resets(nodes);
+    job.policy.min_nodes = nodes - 1;
     CHECK(succeed(job) == "");
   }
 }
