@@ -80,21 +80,19 @@ void begin_round(Turn& turn, Ballot ballot) {
   }
 }
 
-/// The pair rule: the only other member is proven dead, so the promise of ours is enough.
-bool alone(Mandate const& mandate) {
-  if (!mandate.two_nodes || mandate.decided.size != 2 || mandate.promised.size() != 1) {
-    return false;
+/// Somebody has not promised who is not proven dead: maybe only late to notice the loss.
+bool may_come(Mandate const& mandate) {
+  for (std::uint32_t rank = 0; rank < mandate.decided.size; ++rank) {
+    if (!mandate.promised.contains(rank) && !mandate.buried.contains(Held{mandate.decided.number, rank})) {
+      return true;
+    }
   }
-  return mandate.buried.contains(Held{mandate.decided.number, 1 - *mandate.promised.begin()});
+  return false;
 }
 
-/// Somebody who may only be late to notice the loss has not promised: more than half need no fence.
-bool may_come(Mandate const& mandate) {
-  std::uint32_t others = mandate.decided.size - static_cast<std::uint32_t>(mandate.promised.size());
-  for (auto const& [number, rank] : mandate.buried) {
-    others -= number == mandate.decided.number && !mandate.promised.contains(rank) ? 1 : 0;
-  }
-  return others > 0;
+/// The pair rule: the only other member is proven dead, so the promise of ours is enough.
+bool alone(Mandate const& mandate) {
+  return mandate.two_nodes && mandate.decided.size == 2 && mandate.promised.size() == 1 && !may_come(mandate);
 }
 
 /// Enough may have promised.
@@ -108,7 +106,7 @@ void count_promises(Turn& turn) {
   if (got == Majority::no && !alone(mandate)) {
     return;
   }
-  if (got == Majority::half && !alone(mandate) && may_come(mandate)) {
+  if (got == Majority::half && may_come(mandate)) {  // more than half need no fence
     state.answer_deadline = state.answer_deadline.value_or(turn.now + mandate.half_after);
     if (turn.now < *state.answer_deadline) {
       return;
