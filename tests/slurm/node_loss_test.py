@@ -19,9 +19,11 @@ class NodeLoss(SlurmCase):
         self.make_gate("go")
         self.program = self.worker('note start $WORLD_SIZE $CXXRUN_HOST\ngate go')
 
-    def step(self, *arguments, no_kill=True, env=None, world=3):
-        job = self.start_srun(*(["--no-kill"] if no_kill else []), "-N3", "cxxrun", "--log-dir", self.path("logs"),
-                              *arguments, self.program, env=env)
+    def step(self, *arguments, no_kill=True, no_input=True, env=None, world=3):
+        """no_input: a node whose slurmstepd is killed with unread standard input ends the step, see the test for it."""
+        options = [*(["--no-kill"] if no_kill else []), *(["--input=none"] if no_input else [])]
+        job = self.start_srun(*options, "-N3", "cxxrun", "--log-dir", self.path("logs"), *arguments, self.program,
+                              env=env, stdin="/dev/zero")
         self.assertEqual({event[4] for event in self.await_events(world, "start", 1)}, {"node1", "node2", "node3"})
         return job
 
@@ -50,6 +52,11 @@ class NodeLoss(SlurmCase):
                 continue
         return found
 
+    def unread_by_slurmstepd(self, node):
+        """Whether standard input from srun waits there."""
+        lines = self.on(node, "ss", "-Htnp", "state", "established").out.splitlines()
+        return any("slurmstepd" in line and int(line.split()[0]) > 0 for line in lines)
+
     def survivors_go_on(self, fin, words, what):
         job = self.step("--nnodes", "1:3")
         self.cluster.kill("node2", fin=fin)
@@ -59,7 +66,7 @@ class NodeLoss(SlurmCase):
         self.assertEqual(job.wait(), 0, job.err)
         job.says("verdict: success; lost on the way: node2")
         self.assertEqual(self.verdict()["lost_nodes"], ["node2"])
-        self.row("node loss", f"srun --no-kill -N3 cxxrun --nnodes 1:3 ./train; node2 {what}",
+        self.row("node loss", f"srun --no-kill --input=none -N3 cxxrun --nnodes 1:3 ./train; node2 {what}",
                  f"lost node2 {words}: the others form generation 2 and finish; exit code 0, the verdict names node2")
 
     def test_survivors_of_a_killed_node_go_on(self):
@@ -68,6 +75,17 @@ class NodeLoss(SlurmCase):
     def test_survivors_of_a_node_without_power_go_on(self):
         self.survivors_go_on(False, "(silent for 5 s)", "loses power")
 
+    def test_unread_standard_input_ends_the_step_with_its_node(self):
+        """The kernel resets a connection that is closed with unread data, and srun gives up when it reads that."""
+        job = self.step("--nnodes", "1:3", no_input=False)
+        wait_until(lambda: self.unread_by_slurmstepd("node2"), "standard input waits on node2")
+        self.cluster.kill("node2", fin=True)
+        job.says("aborting, io error with slurmstepd")
+        self.assertEqual(job.wait(), 137, job.err)
+        self.row("node loss", "srun --no-kill -N3 cxxrun --nnodes 1:3 ./train < data; node2 is killed",
+                 "srun ends the step: `aborting, io error with slurmstepd`, exit code 137; with --input=none the others "
+                 "go on")
+
     def test_a_fixed_size_ends_at_once_with_a_verdict(self):
         job = self.step()
         self.cluster.kill("node2", fin=True)
@@ -75,7 +93,7 @@ class NodeLoss(SlurmCase):
         self.assertIn("too few nodes: node lost: node2", job.err)
         self.assertIn("--nnodes MIN:3 (under Slurm with srun --no-kill)", job.err)
         self.assertEqual((self.verdict()["verdict"], self.verdict()["lost_nodes"]), ("too few nodes", ["node2"]))
-        self.row("node loss", "srun --no-kill -N3 cxxrun ./train; node2 is killed",
+        self.row("node loss", "srun --no-kill --input=none -N3 cxxrun ./train; node2 is killed",
                  "verdict `too few nodes: node lost: node2` at once, exit code 112, and what to type to go on with fewer")
 
     def test_without_no_kill_the_verdict_comes_before_slurm_notices(self):
@@ -94,7 +112,8 @@ class NodeLoss(SlurmCase):
         job.says("coordinator lost: node1")
         self.open_gate("go")
         job.says("verdict: success; lost on the way: node1")
-        self.row("node loss", "srun --no-kill -N3 cxxrun --nnodes 1:3 ./train; node1, which coordinates, is killed",
+        self.row("node loss",
+                 "srun --no-kill --input=none -N3 cxxrun --nnodes 1:3 ./train; node1, which coordinates, is killed",
                  "node2 is elected: the two others form generation 2 and finish, the verdict names node1")
 
     def test_a_job_that_needs_its_first_node_ends_with_it(self):
@@ -102,7 +121,7 @@ class NodeLoss(SlurmCase):
         self.cluster.kill("node1", fin=True)
         job.says("coordinator lost: end of file")
         wait_until(lambda: not self.workers_on("node2") and not self.workers_on("node3"), "no worker is left")
-        self.row("node loss", "srun --no-kill -N3 cxxrun ./train; node1, which coordinates, is killed",
+        self.row("node loss", "srun --no-kill --input=none -N3 cxxrun ./train; node1, which coordinates, is killed",
                  "`coordinator lost` on the others, no worker left")
 
     def test_a_node_that_is_cut_off_ends_its_own_workers(self):
@@ -114,7 +133,7 @@ class NodeLoss(SlurmCase):
         self.assertEqual(job.process.poll(), None)
         self.cluster.heal("node2")
         job.wait()
-        self.row("node loss", "srun --no-kill -N3 cxxrun --nnodes 1:3 ./train; node2's link is cut",
+        self.row("node loss", "srun --no-kill --input=none -N3 cxxrun --nnodes 1:3 ./train; node2's link is cut",
                  "node2 ends its own workers, the two others go on")
 
     def test_a_short_cut_changes_nothing(self):

@@ -169,10 +169,11 @@ class SlurmCase(jobs.JobCase):
     def scancel(self, *arguments):
         return self.login("scancel", *arguments)
 
-    def start(self, *argv, env=None, user=None):
+    def start(self, *argv, env=None, user=None, stdin="/dev/null"):
         """Starts a command on the login node."""
-        running = Running(self.cluster, list(argv), self.path(f"command{len(self.agents)}"), cwd=self.dir,
-                          env=self.environment(env), user=user)
+        with open(stdin) as source:
+            running = Running(self.cluster, list(argv), self.path(f"command{len(self.agents)}"), cwd=self.dir,
+                              env=self.environment(env), user=user, stdin=source)
         self.agents.append(running)
         return running
 
