@@ -124,7 +124,8 @@ class Agent {
   void perform(agent::Dial const& action) { links_.dial(action); }
   void perform(agent::HangUp const& action) { links_.hang_up(action.link); }
   void perform(agent::Stand const& action) { hosting_.stand(action.candidacy); }
-  void perform(agent::Withdraw const& action) { hosting_.withdraw(action.why); }
+  void perform(agent::Withdraw const& action) { hosting_.tell(rendezvous::Withdraw{action.why}); }
+  void perform(agent::Learned const& action) { hosting_.tell(action); }
   void perform(agent::HoldLease const& action) { page_.hold_lease(action.until); }
   void perform(agent::WriteWill const& action) { write_will(page_, action, links_); }
 

@@ -130,12 +130,22 @@ void hear(Turn& turn, LinkId link, rendezvous::Decided const& message) {
   }
 }
 
+namespace {
+
+/// Whether this agent has to go when it is told so. By a candidate only if it has its promise. The coordinator of the
+/// last generation needs none: it is well, so whoever else has been promised anything waits for nothing.
+bool may_drop(follower::State const& state, follower::Link const& link, LinkId id, std::uint64_t number) {
+  auto const& decided = state.decided.decree;
+  bool const incumbent = link.dialled && link.to.rank == decided.coordinator;
+  return number > decided.number || (number == decided.number && (incumbent || follower::obeys(state, id)));
+}
+
+}  // namespace
+
 void hear(Turn& turn, LinkId link, rendezvous::Dropped const& message) {
   State& state = turn.state;
   auto const it = state.follower.links.find(link);
-  std::uint64_t const known = state.follower.decided.decree.number;
-  bool const entitled = message.number > known || (message.number == known && follower::obeys(state.follower, link));
-  if (it == state.follower.links.end() || !entitled || state.rejoin) {
+  if (it == state.follower.links.end() || state.rejoin || !may_drop(state.follower, it->second, link, message.number)) {
     turn.reason = "ignored: dropped from generation " + std::to_string(message.number);
     return;
   }

@@ -139,6 +139,7 @@ struct Tick {};
 using Event = std::variant<LinkUp, LinkDown, LinkFailed, FromLink, BeatAnswered, StoodDown, WorkerEnded, GroupEnded,
                            EndSignal, KillSignal, StoodStill, Tick>;
 
+using rendezvous::Learned;
 using rendezvous::follower::Dial;
 using rendezvous::follower::HangUp;
 using rendezvous::follower::Stand;
@@ -208,8 +209,8 @@ struct Exit {
   std::string line;
   bool operator==(Exit const&) const = default;
 };
-using Action = std::variant<Tell, TellLink, TellBeat, Dial, HangUp, Rejoin, Stand, Withdraw, HoldLease, WriteWill,
-                            StartWorkers, RunCheck, StopWorkers, KillWorker, Freeze, Thaw, ArmTimer, Exit>;
+using Action = std::variant<Tell, TellLink, TellBeat, Dial, HangUp, Rejoin, Stand, Withdraw, Learned, HoldLease,
+                            WriteWill, StartWorkers, RunCheck, StopWorkers, KillWorker, Freeze, Thaw, ArmTimer, Exit>;
 
 struct Step {
   State next;

@@ -104,9 +104,9 @@ void Hosting::stand(rendezvous::Stand candidacy) {
   }
 }
 
-void Hosting::withdraw(std::string why) {
+void Hosting::tell(rendezvous::Event event) {
   if (coordinator_) {
-    coordinator_->withdraw(std::move(why));
+    coordinator_->tell(std::move(event));
   }
 }
 

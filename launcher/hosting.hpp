@@ -40,7 +40,8 @@ class Hosting {
   /// Drops a coordinator that nobody has joined.
   void abandon();
   void stand(rendezvous::Stand candidacy);
-  void withdraw(std::string why);
+  /// Of this agent: Withdraw or Learned.
+  void tell(rendezvous::Event event);
   /// This agent has a new incarnation, and so has its coordinator.
   void rename();
   /// This agent leads the job now: says so where agents that are added look.

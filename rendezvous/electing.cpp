@@ -8,6 +8,7 @@
 #include "rendezvous/granting.hpp"
 #include "rendezvous/leaving.hpp"
 #include "rendezvous/proposing.hpp"
+#include "rendezvous/redirecting.hpp"
 #include "rendezvous/seating.hpp"
 #include "rendezvous/stopping.hpp"
 #include "rendezvous/succession.hpp"
@@ -153,34 +154,6 @@ void drop_twin(Turn& turn, std::string const& incarnation) {
   }
 }
 
-/// It is a member of the generation that votes on the next one, and could vote for another coordinator.
-bool has_vote(Mandate const& mandate, Elector const& elector) {
-  return (elector.rank && elector.decided.number == mandate.decided.number) ||
-         (elector.prepared_rank && elector.prepared == mandate.decided.number);
-}
-
-/// Why an elector whose vote would be lost with it must not be dropped; "": it can be spared.
-std::string needed(Turn& turn, Elector const& elector) {
-  State const& state = turn.state;
-  Mandate const& mandate = state.mandate;
-  bool const told_to_end = state.phase == Phase::stopping && state.stop.kind == StopKind::user;  // nothing to decide
-  if (!rivalled(state, turn.policy) || told_to_end || !has_vote(mandate, elector)) {
-    return "";
-  }
-  if (state.phase == Phase::running && left(turn, Count::exactly) <= Millis{0}) {
-    return elector.node.host + " has lost us, and the others may have";
-  }
-  auto const others = std::count_if(state.present.begin(), state.present.end(), [&](auto const& entry) {
-    return entry.second.incarnation != elector.node.incarnation;
-  });
-  if (static_cast<std::size_t>(others) < turn.policy.min_nodes) {  // it has promised, and would not come as a stranger
-    return "too few nodes would be left without " + elector.node.host;
-  }
-  return can_decide_without(state, elector.node.incarnation)
-             ? ""
-             : "too few members of " + name_of(mandate.decided.number) + " would be left without " + elector.node.host;
-}
-
 void follow_active(Turn& turn, Followed const& event) {
   State& state = turn.state;
   Mandate const& mandate = state.mandate;
@@ -201,7 +174,12 @@ void follow_active(Turn& turn, Followed const& event) {
   if (gathering(state) && elector.decided.number == mandate.decided.number && elector.rank &&
       mandate.missing.contains(*elector.rank)) {
     state.electors[event.agent] = elector;
+    state.mandate.voters.erase(event.agent);  // it calls again: whom it has promised meanwhile, we have to know
     ask(turn, event.agent, elector);
+    return;
+  }
+  if (mandate.voters.contains(event.agent)) {  // its vote counts, and it is let in with the next generation
+    state.electors[event.agent] = elector;
     return;
   }
   if (auto const why = needed(turn, elector); !why.empty()) {
@@ -241,6 +219,7 @@ void stand(Turn& turn, Stand const& event) {
   mandate.seen = std::max({mandate.seen, event.seen, event.decided.number});
   mandate.two_nodes = event.pair;
   mandate.half_after = event.half_after;
+  mandate.successors = event.successors;
   state.number = std::max(state.number, event.decided.number);
   inherit_restarts(state, std::max(event.restarts, event.decided.restarts), turn.now, turn.policy);
   state.old_hosts = event.hosts;
@@ -264,6 +243,10 @@ void withdraw(Turn& turn, Withdraw const& event) {
     for (auto const& [agent, elector] : std::exchange(state.electors, {})) {
       turn.act(HangUp{agent});  // who has promised us looks for another one
     }
+    for (auto const& [agent, node] : std::exchange(state.present, {})) {
+      turn.act(HangUp{agent});  // came while another's decree was being decided
+    }
+    state.index_owner.clear();
     turn.say("no candidate any more: " + event.why);
   } else if (state.mandate.taking_over() && state.phase != Phase::finished) {
     stand_down(turn, event.why);
@@ -274,6 +257,7 @@ void follow(Turn& turn, Followed const& event) {
   State& state = turn.state;
   if (state.phase == Phase::standby) {
     state.electors[event.agent] = event.elector;
+    redirect(turn, event.agent, event.elector);
   } else if (candidate(state)) {
     auto const known = state.electors.find(event.agent);
     if (known != state.electors.end() && known->second.decided.number != event.elector.decided.number) {

@@ -48,7 +48,11 @@ void consider_scale_out(Turn& turn) {
 }
 
 void enter(State& state, AgentId agent, NodeInfo const& node) {
-  state.present.emplace(agent, node);
+  auto const [entry, fresh] = state.present.emplace(agent, node);
+  if (!fresh && entry->second.node_index) {  // it says now that it is another node
+    state.index_owner.erase(*entry->second.node_index);
+  }
+  entry->second = node;
   state.electors.erase(agent);
   state.gone.erase(node_key(node));
   state.gone.erase(node.host);

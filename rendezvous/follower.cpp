@@ -105,11 +105,22 @@ void heard(Turn& turn, OwnTime sent) {
 
 Ack ready(Turn& turn, Generation const& generation) {
   State& state = turn.state;
+  auto const& accepted = state.acceptor.accepted;
+  if (state.prepared && accepted && accepted->decree == state.prepared->decree) {
+    state.kept = std::move(state.prepared);
+  }
   state.prepared = generation;
   state.seen = std::max(state.seen, generation.number);
   Link const* const link = find(state, state.main);
   bool const silenced = link != nullptr && muted(state, *link);
   return Ack{generation.number, silenced ? 0 : state.prepared_sent, own_time(turn.now)};
+}
+
+void pass_on(Turn& turn) {
+  Known const& decided = turn.state.decided;
+  if (decided.survives && !decided.successors.empty() && decided.rank != decided.decree.coordinator) {
+    turn.act(Learned{decided.decree, decided.successors});
+  }
 }
 
 void started(Turn& turn) {
@@ -119,6 +130,7 @@ void started(Turn& turn) {
   }
   Generation const generation = *std::move(state.prepared);
   state.prepared.reset();
+  state.kept.reset();
   bool const same = state.decided.decree.number == 0 ||
                     (state.decided.pair && generation.decree.members == state.decided.decree.members);
   state.decided.pair = same && generation.group_size == 2;
@@ -133,6 +145,7 @@ void started(Turn& turn) {
   state.favoured = 0;
   state.round = 0;
   state.last_word = turn.now;
+  pass_on(turn);
 }
 
 bool obeys(State const& state, LinkId id) {

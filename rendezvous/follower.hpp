@@ -56,7 +56,8 @@ struct Withdraw {
   std::string why;
   bool operator==(Withdraw const&) const = default;
 };
-using Action = std::variant<TellLink, TellBeat, Dial, HangUp, Stand, Withdraw>;
+/// Learned: the coordinator inside this agent passes it on to those that call there.
+using Action = std::variant<TellLink, TellBeat, Dial, HangUp, Stand, Withdraw, Learned>;
 
 /// Of a run without heartbeats, and of one node with itself.
 inline constexpr LeaseTerms kNoLeases{Millis{0}, Millis{0}, Millis{0}, Millis{0}, Millis{0}};
@@ -117,6 +118,7 @@ struct State {
   Known decided;
   std::optional<Generation> prepared;  ///< a later generation that this agent is ready for
   OwnTime prepared_sent = 0;           ///< when its coordinator sent it
+  std::optional<Generation> kept;      ///< the one it has accepted, while it is ready for another: may yet be decided
   std::uint64_t seen = 0;              ///< highest generation number ever heard of
   Acceptor acceptor;
   std::string promised_to;      ///< incarnation of the candidate whose ballot is promised; "" = only round 1 has been
@@ -160,6 +162,8 @@ void heard(Turn& turn, OwnTime sent);
 [[nodiscard]] Ack ready(Turn& turn, Generation const& generation);
 /// The prepared generation runs: it is decided.
 void started(Turn& turn);
+/// Whoever calls this agent, and knows of an older generation, is to hear of the one that is decided now.
+void pass_on(Turn& turn);
 /// A message on `link` about workers is to be obeyed: it is the main one, or of a candidate that may lead.
 [[nodiscard]] bool obeys(State const& state, LinkId id);
 /// It leads: the main link from now on.

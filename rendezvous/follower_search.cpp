@@ -96,6 +96,7 @@ void stand(Turn& turn, Successor const& own) {
   candidacy.pair = turn.policy.pair && state.decided.pair;
   candidacy.peer_dead = candidacy.pair && state.search->peer_dead;
   candidacy.candidacy = ++state.candidacy;
+  candidacy.successors = state.decided.successors;
   candidacy.half_after = turn.policy.spacing * 2 + turn.policy.lease.beat;
   state.search->standing = true;
   state.search->until = turn.now + patience(turn.policy) * 2;
@@ -125,6 +126,12 @@ void take_turns(Turn& turn) {
   }
 }
 
+/// Whoever did not listen, or hung up, may yet come to lead, or have led all the time beyond a cut.
+void call_again(Turn& turn, Successor const& successor, Millis after) {
+  turn.state.search->called.erase(where(successor));
+  turn.state.search->again[where(successor)] = turn.now + after;
+}
+
 void begin_round(Turn& turn, Millis spacing) {
   Search& search = *turn.state.search;
   search.since = turn.now;
@@ -138,6 +145,7 @@ void begin_round(Turn& turn, Millis spacing) {
                                 [&](Turns const& entry) { return is_own(turn.state, *entry.successor); });
   auto const place = own == order.end() ? order.size() : static_cast<std::size_t>(own - order.begin());
   search.until = turn.now + patience(turn.policy) * 2 + spacing * static_cast<int>(place);
+  tell_again(turn);
   take_turns(turn);
 }
 
@@ -224,7 +232,6 @@ void search_in(Turn& turn, LinkId leader) {
       return;
     }
     begin_round(turn, turn.policy.spacing);  // a candidate has told so, maybe our own: whoever is elected will call
-    tell_again(turn);
     return;
   }
   for (auto& each : state.links) {
@@ -234,7 +241,6 @@ void search_in(Turn& turn, LinkId leader) {
   }
   bool const stood = search.standing;
   begin_round(turn, turn.policy.spacing);
-  tell_again(turn);
   if (stood && !search.stood) {  // whoever has brought a decision about goes on at once
     for (auto const& successor : state.decided.successors) {
       if (is_own(state, successor)) {
@@ -259,7 +265,9 @@ void link_down(Turn& turn, LinkId id) {
   }
   if (!link.own) {
     state.search->dead.insert(where(link.to));
-    state.search->called.insert(where(link.to));
+    call_again(turn, link.to, patience(turn.policy) / 5);
+  } else if (state.search->standing) {  // it led to our last candidacy, this is the next one
+    dial(turn, link.to);
   }
   if (was_favoured && !link.own) {  // the next one's turn, within the same round
     state.search->since = turn.now;
@@ -283,19 +291,15 @@ void link_failed(Turn& turn, LinkId id, bool refused) {
   if (!state.search) {
     return;
   }
-  if (refused && !link.own) {
-    state.search->dead.insert(where(link.to));
-  } else if (!link.own) {  // silence proves nothing, and ends without a word
-    state.search->called.erase(where(link.to));
-    state.search->again[where(link.to)] = turn.now + turn.policy.spacing;
+  if (!link.own) {  // silence proves nothing, and ends without a word
+    if (refused) {
+      state.search->dead.insert(where(link.to));
+    }
+    call_again(turn, link.to, refused ? patience(turn.policy) / 5 : turn.policy.spacing);
   }
-  if (where(link.to) == state.search->lost && may_prove(turn)) {
+  if (where(link.to) == state.search->lost && may_prove(turn)) {  // its parent holds the port until all are gone
     state.search->peer_dead = refused;
     state.search->stood = state.search->stood && !refused;  // stands again, with the proof
-    if (!refused) {                                         // its parent holds the port until all it started is gone
-      state.search->called.erase(where(link.to));
-      state.search->call_lost_at = turn.now + turn.policy.spacing;
-    }
   }
   take_turns(turn);
 }

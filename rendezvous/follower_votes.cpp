@@ -90,7 +90,7 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
   State& state = turn.state;
   Decree const& decree = message.decree;
   state.seen = std::max(state.seen, decree.number);
-  if (decree.number == state.decided.decree.number && state.search && may_lead(state, id)) {
+  if (message.leads && decree.number == state.decided.decree.number && state.search && may_lead(state, id)) {
     follow(turn, id);
     return true;
   }
@@ -98,6 +98,10 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
     turn.reason = "ignored: generation " + std::to_string(decree.number) + " was decided long ago";
     return false;
   }
+  if (state.kept && state.kept->decree == decree) {
+    state.prepared = std::move(state.kept);
+  }
+  state.kept.reset();
   bool const member =
       state.prepared && state.prepared->number == decree.number && state.prepared->decree.members == decree.members;
   if (member) {
@@ -115,6 +119,7 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
   if (!message.successors.empty()) {
     state.decided.successors = message.successors;
     state.decided.survives = true;
+    pass_on(turn);
   }
   if (state.prepared && state.prepared->number <= decree.number) {
     state.prepared.reset();
@@ -122,7 +127,7 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
   state.last_word.reset();  // whom its coordinator has granted what meanwhile is not known here
   turn.reason = "learned that generation " + std::to_string(decree.number) + " is decided";
   if (state.search) {
-    search_in(turn, message.successors.empty() ? 0 : id);  // who leads names its successors
+    search_in(turn, message.leads && !message.successors.empty() ? id : 0);  // who leads names its successors
   }
   return true;
 }

@@ -287,6 +287,7 @@ void begin_preparing(Turn& turn, StoreOpened const& store) {
                     (turn.policy.min_nodes < state.seats.size() || state.present.size() > state.seats.size());
   state.mandate.survives = common.survives;
   state.mandate.proposal = common.decree;
+  state.mandate.proposed_successors = common.successors;
   name_members(state.seats, common);
   for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
     Seat const& seat = state.seats[rank];
@@ -305,7 +306,7 @@ void begin_preparing(Turn& turn, StoreOpened const& store) {
 
 void tell_decided(Turn& turn, AgentId agent) {
   if (may_be_succeeded(turn.policy)) {
-    turn.act(Tell{agent, Decided{turn.state.mandate.decided, successors(turn.state.seats)}});
+    turn.act(Tell{agent, Decided{turn.state.mandate.decided, turn.state.mandate.successors}});
   }
 }
 

@@ -30,6 +30,12 @@ std::optional<TimePoint> authority(Turn& turn, Count count) {
   return mandate.until;
 }
 
+/// It is a member of the generation that votes on the next one, and could vote for another coordinator.
+bool has_vote(Mandate const& mandate, Elector const& elector) {
+  return (elector.rank && elector.decided.number == mandate.decided.number) ||
+         (elector.prepared_rank && elector.prepared == mandate.decided.number);
+}
+
 }  // namespace
 
 bool leases_on(Policy const& policy) {
@@ -45,11 +51,36 @@ bool can_decide_without(State const& state, std::string const& incarnation) {
   std::set<std::uint32_t> ranks = mandate.accepted;
   for (auto const& [agent, rank] : mandate.voters) {
     auto const here = state.present.find(agent);
-    if (here == state.present.end() || here->second.incarnation != incarnation) {
+    auto const elector = state.electors.find(agent);
+    bool const same = (here != state.present.end() && here->second.incarnation == incarnation) ||
+                      (elector != state.electors.end() && elector->second.node.incarnation == incarnation);
+    if (!same) {
       ranks.insert(ranks.end(), rank);  // as a rule in their order
     }
   }
   return mandate.pair || majority(mandate.decided, ranks) != Majority::no;
+}
+
+std::string needed(Turn& turn, Elector const& elector) {
+  State const& state = turn.state;
+  Mandate const& mandate = state.mandate;
+  bool const told_to_end = state.phase == Phase::stopping && state.stop.kind == StopKind::user;  // nothing to decide
+  if (!rivalled(state, turn.policy) || told_to_end || !has_vote(mandate, elector)) {
+    return "";
+  }
+  if (state.phase == Phase::running && left(turn, Count::exactly) <= Millis{0}) {
+    return elector.node.host + " has lost us, and the others may have";
+  }
+  auto const others = std::count_if(state.present.begin(), state.present.end(), [&](auto const& entry) {
+    return entry.second.incarnation != elector.node.incarnation;
+  });
+  if (static_cast<std::size_t>(others) < turn.policy.min_nodes) {  // it has promised, and would not come as a stranger
+    return "too few nodes would be left without " + elector.node.host;
+  }
+  return can_decide_without(state, elector.node.incarnation)
+             ? ""
+             : "too few members of generation " + std::to_string(mandate.decided.number) + " would be left without " +
+                   elector.node.host;
 }
 
 OwnTime own_time(TimePoint now) {

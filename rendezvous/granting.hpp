@@ -17,6 +17,8 @@ namespace cxxrun::rendezvous {
 /// Members enough to decide are still connected, that agent ("": none) not counted, or have accepted already. Who is
 /// lost never votes again here; who is dropped, nowhere.
 [[nodiscard]] bool can_decide_without(State const& state, std::string const& incarnation);
+/// Why an elector whose vote would be lost with it must not be dropped; "": it can be spared.
+[[nodiscard]] std::string needed(Turn& turn, Elector const& elector);
 
 [[nodiscard]] OwnTime own_time(TimePoint now);
 /// A message of the agent came with its own send time and the newest of ours that it knows.

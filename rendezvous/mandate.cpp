@@ -28,6 +28,10 @@ void note_decided(Mandate& mandate) {
   }
   mandate.decided = *mandate.proposal;
   mandate.proposal.reset();
+  mandate.successors.clear();
+  if (!mandate.adopted) {
+    mandate.successors.swap(mandate.proposed_successors);
+  }
   mandate.adopted = mandate.halved = mandate.claiming = mandate.claimed = mandate.proposed = mandate.pair = false;
   mandate.ballot = Ballot{1, mandate.decided.coordinator};
   mandate.voters.clear();

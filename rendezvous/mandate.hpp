@@ -10,8 +10,10 @@
 #include <optional>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "rendezvous/decree.hpp"
+#include "rendezvous/generation.hpp"
 #include "rendezvous/lease.hpp"
 #include "rendezvous/quorum.hpp"
 #include "src/core/time.hpp"
@@ -33,13 +35,15 @@ struct Mandate {
   bool external = false;  ///< no agent coordinates (cxxrun-rendezvous): nobody votes, nobody can take over
   Decree decided;         ///< the last one; number 0: none yet, and the first needs no vote
   Ballot ballot;          ///< with which the next one is proposed
-  std::map<AgentId, std::uint32_t> voters;  ///< connected members of `decided`, with their group ranks there
-  std::set<std::uint32_t> promised;         ///< members that have promised `ballot`
-  std::optional<AcceptedDecree> highest;    ///< highest accepted decree among their votes: to be adopted
-  std::optional<Decree> proposal;           ///< being voted on
-  bool adopted = false;                     ///< it is another coordinator's: once decided it is not started
-  std::set<std::uint32_t> accepted;         ///< members that have accepted `proposal`
-  std::uint32_t tries = 0;                  ///< rounds of election without a quorum
+  std::map<AgentId, std::uint32_t> voters;     ///< connected members of `decided`, with their group ranks there
+  std::set<std::uint32_t> promised;            ///< members that have promised `ballot`
+  std::optional<AcceptedDecree> highest;       ///< highest accepted decree among their votes: to be adopted
+  std::optional<Decree> proposal;              ///< being voted on
+  std::vector<Successor> successors;           ///< of `decided`; empty: not known
+  std::vector<Successor> proposed_successors;  ///< of our own proposal
+  bool adopted = false;                        ///< it is another coordinator's: once decided it is not started
+  std::set<std::uint32_t> accepted;            ///< members that have accepted `proposal`
+  std::uint32_t tries = 0;                     ///< rounds of election without a quorum
   bool rivals = false;             ///< a generation could go on without its coordinator: somebody else may be elected
   bool survives = false;           ///< so can the one being prepared
   bool took_over = false;          ///< elected at least once

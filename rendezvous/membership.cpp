@@ -11,6 +11,7 @@
 #include "rendezvous/hang_watch.hpp"
 #include "rendezvous/leaving.hpp"
 #include "rendezvous/proposing.hpp"
+#include "rendezvous/redirecting.hpp"
 #include "rendezvous/seating.hpp"
 #include "rendezvous/stopping.hpp"
 #include "src/core/text.hpp"
@@ -169,6 +170,9 @@ void on(Turn& turn, Stand const& event) {
 }
 void on(Turn& turn, Withdraw const& event) {
   withdraw(turn, event);
+}
+void on(Turn& turn, Learned const& event) {
+  learn(turn, event);
 }
 void on(Turn& turn, Followed const& event) {
   follow(turn, event);

@@ -74,6 +74,13 @@ struct StopReason {
   std::string why;
 };
 
+/// The coordinator's own agent follows another, and has learned what is decided now, and who may lead.
+struct Learned {
+  Decree decree;
+  std::vector<Successor> successors;
+  bool operator==(Learned const&) const = default;
+};
+
 struct State {
   Phase phase = Phase::forming;
   std::uint64_t number = 0;  ///< last generation number given out
@@ -109,6 +116,7 @@ struct State {
   std::map<AgentId, Elector> electors;  ///< connected, have lost their coordinator, not in a generation of ours
   std::vector<std::string> old_hosts;   ///< of the generation whose coordinator was lost, by group rank
   std::uint64_t candidacy = 0;          ///< of the last Stand
+  std::optional<Learned> learned;       ///< standby: for callers that know of an older generation
   SilenceState silence;                 ///< agents whose beats are watched
   HangState hanging;                    ///< running: workers whose collectives stand still
 };
@@ -126,6 +134,7 @@ struct Stand {
   bool peer_dead = false;  ///< with `pair`: the other's FIN and its refused standby port have proven it dead
   std::uint64_t candidacy = 0;  ///< counts those of this agent
   Millis half_after{0};         ///< exactly half of the votes, with a fence, do only when no more came for so long
+  std::vector<Successor> successors = {};  ///< of `decided`
   bool operator==(Stand const&) const = default;
 };
 /// The coordinator's own agent gives its candidacy up, or follows another.
@@ -183,8 +192,8 @@ struct Quit {
   int signal = 0;
 };
 struct Tick {};
-using Event = std::variant<Opened, Joined, Lost, StoreOpened, StoreFailed, Said, Quit, Tick, Stand, Withdraw, Followed,
-                           Beaten, BeatsEnded, Buried, Fenced>;
+using Event = std::variant<Opened, Joined, Lost, StoreOpened, StoreFailed, Said, Quit, Tick, Stand, Withdraw, Learned,
+                           Followed, Beaten, BeatsEnded, Buried, Fenced>;
 
 struct Tell {
   AgentId agent;

@@ -219,6 +219,7 @@ struct Propose {
 struct Decided {
   Decree decree;
   std::vector<Successor> successors;
+  bool leads = true;  ///< false: passed on by one that follows another; the coordinator is among `successors`
   bool operator==(Decided const&) const = default;
 };
 /// You were given up, or follow a generation that is over: you may join as somebody new.

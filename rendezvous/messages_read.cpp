@@ -133,6 +133,7 @@ void read_message(Fields& fields, Propose& propose) {
 void read_message(Fields& fields, Decided& decided) {
   read_part(fields, "decree", decided.decree);
   read_part(fields, "successors", decided.successors);
+  fields.read("leads", decided.leads);
 }
 
 void read_message(Fields& fields, Dropped& dropped) {

@@ -206,7 +206,10 @@ Json to_json(Propose const& m) {
   return Json{{"type", "propose"}, {"ballot", to_json(m.ballot)}, {"decree", to_json(m.decree)}};
 }
 Json to_json(Decided const& m) {
-  return Json{{"type", "decided"}, {"decree", to_json(m.decree)}, {"successors", to_json(m.successors)}};
+  return Json{{"type", "decided"},
+              {"decree", to_json(m.decree)},
+              {"successors", to_json(m.successors)},
+              {"leads", m.leads}};
 }
 Json to_json(Dropped const& m) {
   return Json{{"type", "dropped"}, {"generation", m.number}, {"why", m.why}};

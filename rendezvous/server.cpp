@@ -335,8 +335,8 @@ void Coordinator::stand(Stand candidacy) {
   impl_->stand(std::move(candidacy));
 }
 
-void Coordinator::withdraw(std::string why) {
-  impl_->feed(impl_->own, Withdraw{std::move(why)});
+void Coordinator::tell(Event event) {
+  impl_->feed(impl_->own, std::move(event));
 }
 
 void Coordinator::rename(std::string nonce) {

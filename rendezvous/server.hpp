@@ -59,8 +59,8 @@ class Coordinator {
   void standby(std::string const& run_id, Terms const& terms);
   /// The run stands for election, or again with a higher ballot.
   void stand(Stand candidacy);
-  /// It gives its candidacy up.
-  void withdraw(std::string why);
+  /// What its own agent has to say to it: Withdraw or Learned.
+  void tell(Event event);
   /// This agent has become somebody else: agents recognise its coordinator by its incarnation.
   void rename(std::string nonce);
   /// Whether the run of this agent decides: it was opened here, or elected, and has not stood down.

@@ -63,7 +63,7 @@ class Play {
   }
 
   void election() {
-    switch (script_.below(5)) {
+    switch (script_.below(6)) {
       case 0:
         feed(Stand{fuzz::some_decree(script_, hints()), {script_.below(4), script_.below(4)}, state_.number, 0, {}});
         break;
@@ -73,6 +73,7 @@ class Play {
         feed(Fenced{script_.near(state_.mandate.decided.number),
                     AcceptedDecree{{script_.below(4), 0}, fuzz::some_decree(script_, hints())}, ""});
         break;
+      case 4: feed(Learned{fuzz::some_decree(script_, hints()), {}}); break;
       default: feed(Quit{15});
     }
   }

@@ -33,6 +33,10 @@ bool Hosted::active() const {
   return !over_ && state.phase != rdzv::Phase::standby && state.phase != rdzv::Phase::deposed;
 }
 
+bool Hosted::leads() const {
+  return active() && state.phase != rdzv::Phase::electing;
+}
+
 void Hosted::stand(rdzv::Stand candidacy) {
   if (state.phase == rdzv::Phase::deposed && !over_) {
     perform(rdzv::Close{});  // it has nothing more to say
@@ -119,7 +123,7 @@ void Hosted::greeted(AgentId id, Peer& peer, rdzv::Hello const& hello) {
   reply.run_id = hello.run_id;
   bool const wants_coordinator =
       hello.purpose == rdzv::Hello::Purpose::agent && hello.asks != rdzv::Hello::Asks::follow;
-  if (wants_coordinator && (over_ || state.phase == rdzv::Phase::standby || state.phase == rdzv::Phase::deposed)) {
+  if (wants_coordinator && !leads()) {
     reply.why = rdzv::HelloReply::Why::other_job;
     reply.refused = "nobody coordinates here";
   }
@@ -145,6 +149,10 @@ void Hosted::first(AgentId id, Peer& peer, rdzv::ToCoordinator const& message) {
   peer.at = Peer::At::member;
   members_[peer.hello.nonce] = id;
   if (auto const* const join = std::get_if<rdzv::Join>(&message)) {
+    if (!leads()) {  // it has stood down since the hello
+      forget(id);
+      return;
+    }
     feed(rdzv::Joined{id, fill(join->node)});
   } else if (auto const* const elector = std::get_if<rdzv::Elector>(&message)) {
     auto known = *elector;

@@ -28,6 +28,8 @@ class Hosted {
   void hang_up_all();
   /// Somebody hangs on it: the process stays.
   [[nodiscard]] bool active() const;
+  /// Whoever joins is let in.
+  [[nodiscard]] bool leads() const;
 
   rendezvous::State state;
   rendezvous::Policy policy;

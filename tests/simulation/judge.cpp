@@ -303,6 +303,10 @@ void Judge::left(Node const& node, int code) {
   if (code == rdzv::kExitPartitioned && only_deaths() && checks_quorum() && most_left(&node) > 0) {
     job_.world.violated(node.name() + " is partitioned although most nodes are left");
   }
+  if (code == rdzv::kExitPartitioned && job_.schedule.seed >= kOnlyCuts && !ends.contains("verdict: too few nodes") &&
+      !ends.contains("agent left with 113")) {
+    job_.world.violated(node.name() + " is partitioned although no cut was as long as the timeout");
+  }
   if (node.workers && !node.workers->reaped()) {
     job_.world.violated(node.name() + " leaves while workers of its own are not reaped");
   }

@@ -42,9 +42,10 @@ constexpr std::array kCases{
     Case{Mutation::no_beats, "although nothing has happened"},
     Case{Mutation::lost_timer, "waits without a timer"},
     Case{Mutation::count_locally, "the restart count falls"},
-    Case{Mutation::decide_silently, "no workers run", nullptr, kOnlyDeaths},
+    Case{Mutation::decide_silently, "no cut was as long", nullptr, kOnlyCuts},
     Case{Mutation::half_at_once, "although most nodes are left", nullptr, kOnlyDeaths},
     Case{Mutation::watch_from_beats, "no workers run", nullptr, kOnlyDeaths},
+    Case{Mutation::keep_news, "no cut was as long", nullptr, kOnlyCuts},
 };
 static_assert(kCases.size() == kMutations.size());
 

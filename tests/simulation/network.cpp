@@ -48,7 +48,9 @@ void Network::call(HostId from, Address to, std::function<void(Called)> done) {
     near->peer = far;
     far->peer = near;
     listener->second(far);
-    world_.after(delay(to.host, from), [done = std::move(done), near] { done(Called{near, false}); });
+    world_.after(delay(to.host, from), [done = std::move(done), near] {
+      done(Called{near->open ? near : nullptr, false});  // it may have been reset meanwhile
+    });
   });
 }
 
@@ -79,6 +81,9 @@ void Network::arrive(EndPtr to) {
 
 void Network::deliver(EndPtr to, End::Item const& item) {
   if (!to->open) {
+    if (item.frame && to->peer->open) {  // half open: the kernel of a closed end answers with a reset
+      put(to->peer, End::Item{std::nullopt, false});
+    }
     return;
   }
   if (item.frame) {
@@ -98,6 +103,12 @@ void Network::send(EndPtr from, Frame frame) {
     return;
   }
   ++messages;
+  if (world_.messages_traced) {
+    world_.note([&] {
+      auto const text = std::visit([](auto const& message) { return rendezvous::encode(message); }, frame);
+      return "host " + std::to_string(from->host) + " to " + std::to_string(from->peer->host) + ": " + text;
+    });
+  }
   if (counts_bytes) {
     bytes += 4 + std::visit([](auto const& message) { return rendezvous::encode(message).size(); }, frame);
   }

@@ -107,6 +107,12 @@ void Node::perform(agent::Withdraw const& action) {
   }
 }
 
+void Node::perform(agent::Learned const& action) {
+  if (!job.mutated(Mutation::keep_news)) {
+    hosted.feed(action);
+  }
+}
+
 void Node::perform(agent::ArmTimer const& action) {
   if (job.mutated(Mutation::lost_timer) && state.follower.search) {
     return;

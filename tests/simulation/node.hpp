@@ -89,6 +89,7 @@ class Node {
   void perform(agent::HangUp const& action);
   void perform(agent::Stand const& action);
   void perform(agent::Withdraw const& action);
+  void perform(agent::Learned const& action);
   void perform(agent::Rejoin const& action);
   void perform(agent::HoldLease const& action);
   void perform(agent::WriteWill const& action) { will_ = action; }

@@ -77,6 +77,23 @@ void draw_deaths(Schedule& schedule, Random& random) {
   }
 }
 
+/// Nothing dies, and no cut is as long as the timeout: resets, and links that fail for a moment.
+void draw_cuts(Schedule& schedule, Random& random) {
+  Micros const t = micros(schedule.timeout());
+  schedule.policy.tie = Tie::rank;  // half, and a fence that cannot be read, is nobody's fault
+  schedule.nodes = schedule.policy.max_nodes = static_cast<std::uint32_t>(random.pick(2, 9));
+  schedule.policy.min_nodes = random.chance(75) ? 1 : static_cast<std::uint32_t>(random.pick(1, schedule.nodes));
+  Micros at = 2 * t;
+  for (auto left = random.pick(1, 6); left > 0; --left) {
+    static constexpr std::array kCuts{Trouble::cut_off, Trouble::cut_in_two, Trouble::cut_one_way, Trouble::flaky,
+                                      Trouble::connections_die};
+    auto const trouble = kCuts[static_cast<std::size_t>(random.pick(0, kCuts.size() - 1))];
+    schedule.faults.push_back(Fault{at, trouble, random.pick(0, t / 8), {}});  // all of them in a row: still shorter
+    schedule.trouble_ends = std::max(schedule.trouble_ends, at + schedule.faults.back().lasts);
+    at += random.pick(0, random.chance(50) ? 20'000 : 2 * t);
+  }
+}
+
 }  // namespace
 
 char const* name_of(Trouble trouble) {
@@ -118,14 +135,17 @@ Schedule draw(std::uint64_t seed) {
   }
   schedule.most_delay = random.chance(70) ? 3'000 : random.pick(5'000, 40'000);
   schedule.store_delay = random.pick(200, 20'000);
-  schedule.agent = agent_policy(schedule);
-  if (seed < kOnlyDeaths) {
-    draw_faults(schedule, random);
-  } else {
+  if (seed >= kOnlyCuts) {
+    draw_cuts(schedule, random);
+  } else if (seed >= kOnlyDeaths) {
     draw_deaths(schedule, random);
+  } else {
+    draw_faults(schedule, random);
   }
+  schedule.agent = agent_policy(schedule);
   Micros const t = micros(schedule.timeout());
-  schedule.work = random.pick(t / 2, 4 * t);
+  // After cuts long enough for everybody to come back.
+  schedule.work = seed >= kOnlyCuts ? 16 * t : random.pick(t / 2, 4 * t);
   schedule.bound = schedule.trouble_ends + schedule.work + 150 * t;
   return schedule;
 }

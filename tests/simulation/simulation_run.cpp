@@ -1,5 +1,6 @@
 // simulation_run FIRST COUNT [THREADS [MUTATION]]: many random schedules; what they covered, and each that failed.
-// simulation_run replay SEED [MUTATION]: one, with everything that happened.
+// simulation_run replay SEED [MUTATION]: one, with everything that happened; `messages` in place of `replay`: and all
+// that was sent.
 #include <algorithm>
 #include <atomic>
 #include <iostream>
@@ -22,11 +23,12 @@ Mutation mutation_called(std::string const& name) {
   return Mutation::none;
 }
 
-int replay(std::uint64_t seed, Mutation mutation) {
+int replay(std::uint64_t seed, Mutation mutation, bool messages) {
   auto schedule = draw(seed);
   schedule.mutation = mutation;
   Job job(std::move(schedule));
   job.world.traced = true;
+  job.world.messages_traced = messages;
   auto const broken = job.run();
   std::cout << job.describe() << (broken.empty() ? "nothing broken" : "BROKEN: " + broken) << "\n";
   return broken.empty() ? 0 : 1;
@@ -72,14 +74,15 @@ int run_many(std::uint64_t first, std::uint64_t count, unsigned threads, Mutatio
 
 int main(int argc, char** argv) {
   std::vector<std::string> const args(argv + 1, argv + argc);
-  if (args.size() >= 2 && args[0] == "replay") {
-    return replay(std::stoull(args[1]), args.size() > 2 ? mutation_called(args[2]) : Mutation::none);
+  if (args.size() >= 2 && (args[0] == "replay" || args[0] == "messages")) {
+    return replay(std::stoull(args[1]), args.size() > 2 ? mutation_called(args[2]) : Mutation::none,
+                  args[0] == "messages");
   }
   if (args.size() >= 2) {
     return run_many(std::stoull(args[0]), std::stoull(args[1]),
                     args.size() > 2 ? static_cast<unsigned>(std::stoul(args[2])) : 1,
                     args.size() > 3 ? mutation_called(args[3]) : Mutation::none);
   }
-  std::cerr << "usage: simulation_run FIRST COUNT [THREADS [MUTATION]] | replay SEED [MUTATION]\n";
+  std::cerr << "usage: simulation_run FIRST COUNT [THREADS [MUTATION]] | replay|messages SEED [MUTATION]\n";
   return 100;
 }

@@ -60,3 +60,7 @@ TEST_CASE("simulation: whole jobs under random trouble", "[simulation]") {
 TEST_CASE("simulation: whole jobs whose nodes die", "[simulation]") {
   run_all(kOnlyDeaths, kSchedules / 4);
 }
+
+TEST_CASE("simulation: whole jobs whose links fail for a moment", "[simulation]") {
+  run_all(kOnlyCuts, kSchedules / 4);
+}

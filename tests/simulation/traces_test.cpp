@@ -93,7 +93,6 @@ TEST_CASE("F16: nobody is dropped whose vote is needed", "[simulation]") {
 TEST_CASE("F17: whoever is decided hears it, also when it cannot run", "[simulation]") {
   auto const job = job_of(5, {{2 * kT, Trouble::both_die, 0, 4}, {2 * kT + 400'000, Trouble::both_die, 0, 3}});
   CHECK(succeed(job) == "");
-  CHECK_THAT(play(job, Mutation::decide_silently), Catch::Matchers::Contains("no workers run"));
 }
 
 TEST_CASE("F18: half of the promises and a fence are the last resort", "[simulation]") {

@@ -94,6 +94,7 @@ class World {
   // ---- what is told of a failed seed -------------------------------------------------------------------------
 
   bool traced = false;
+  bool messages_traced = false;
   std::vector<std::string> trace;
   /// `says` is called only when somebody reads it.
   template <class Says>

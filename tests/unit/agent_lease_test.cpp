@@ -29,7 +29,8 @@ TEST_CASE("agent: workers start under a lease that counts from its own send time
   agent.now += 300ms;
   agent.hear(rdzv::Start{1, rdzv::follower::own_time(sent), 4000ms});
   REQUIRE(agent.all<HoldLease>() == std::vector<HoldLease>{{sent + 4s}});
-  CHECK(std::holds_alternative<HoldLease>(agent.actions.at(0)));  // before anything runs
+  CHECK(std::holds_alternative<rdzv::Learned>(agent.actions.at(0)));
+  CHECK(std::holds_alternative<HoldLease>(agent.actions.at(1)));  // before anything runs
   CHECK(agent.all<StartWorkers>().size() == 1);
   agent.now += 200ms;
   agent.answer(agent.own() - 100'000, 3500ms, 1);  // less than it has

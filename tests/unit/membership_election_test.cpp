@@ -166,6 +166,7 @@ std::vector<Event> every_event() {
                             Stand{decree(1, 2), {2, 1}, 1, 0, {}, false, false},
                             Stand{decree(1, 2), {3, 1}, 1, 0, {}, true, true},
                             Withdraw{"why"},
+                            Learned{decree(9, 2), {}},
                             Followed{3, elector("b", 1, true)},
                             Followed{4, elector("a", 0)},
                             Followed{5, later},
@@ -306,4 +307,113 @@ TEST_CASE("election: numbers go on above the highest that any elector has heard 
   CHECK(driver.state.phase == Phase::opening);
   CHECK(driver.state.number == 42);
   CHECK(driver.state.restarts == 0);
+}
+
+TEST_CASE("election: whoever waits here for an election that is over hears who may lead", "[unit]") {
+  Driver driver;
+  driver.reach(Phase::standby);
+  std::vector<Successor> const heirs{{0, "c", "10.0.0.3", 7}};
+  auto const news = driver.feed(Learned{decree(3, 2), heirs});
+  Tell const expected{1, Decided{decree(3, 2), heirs, false}};
+  CHECK(news.actions == std::vector<Action>{expected});
+  auto const late = driver.feed(Followed{5, elector("b", 1)});
+  CHECK(late.actions == std::vector<Action>{Tell{5, expected.message}});
+  auto informed = elector("d", 1);
+  informed.decided = decree(3, 2);
+  CHECK(driver.feed(Followed{6, informed}).actions.empty());
+}
+
+TEST_CASE("election: a member that calls again is asked again, whom it has promised meanwhile", "[unit]") {
+  Driver driver;
+  driver.policy.min_nodes = 2;
+  driver.state.phase = Phase::standby;
+  driver.feed(Followed{1, elector("a", 0, true)});
+  driver.feed(Stand{decree(1, 3), {2, 0}, 1, 0, {"a", "b", "c"}, false, false});
+  driver.feed(Said{1, Vote{1, {2, 0}, {2, 0}, {}, 1s}});
+  driver.feed(Followed{2, elector("b", 1)});
+  driver.feed(Followed{3, elector("c", 2)});
+  driver.feed(Said{3, Vote{1, {2, 0}, {2, 2}, {}, 1s}});  // it stands itself
+  driver.feed(Said{2, Vote{1, {2, 0}, {2, 0}, {}, 1s}});
+  REQUIRE(driver.state.phase == Phase::stopping);
+  CHECK(told<VoteRequest>(driver.feed(Followed{3, elector("c", 2)}).actions) == 1);
+  driver.feed(Said{3, Vote{1, {2, 0}, {3, 2}, {}, 1s}});
+  CHECK(driver.state.phase == Phase::deposed);
+}
+
+TEST_CASE("election: a member whose vote came too late for a seat is not dropped when it tells more", "[unit]") {
+  Driver driver;
+  driver.policy.max_nodes = 5;
+  driver.state.phase = Phase::standby;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    auto member = elector(std::string(1, static_cast<char>('a' + rank)), rank, rank == 0);
+    member.decided = decree(1, 5);
+    member.workers = false;
+    driver.feed(Followed{rank + 1, member});
+  }
+  driver.feed(Stand{decree(1, 5), {2, 0}, 1, 0, {"a", "b", "c", "d", "e"}, false, false});
+  for (AgentId agent = 1; agent <= 3; ++agent) {
+    driver.feed(Said{agent, Vote{1, {2, 0}, {2, 0}, {}, 10s}});
+  }
+  auto late = elector("d", 3);
+  late.decided = decree(1, 5);
+  driver.feed(Followed{4, late});  // still in time to be asked
+  driver.now += 6s;
+  driver.feed(Tick{});
+  REQUIRE(driver.state.phase == Phase::opening);
+  late.workers = false;
+  auto const again = driver.feed(Followed{4, late});
+  CHECK(again.actions.empty());
+  CHECK(driver.state.phase == Phase::opening);
+}
+
+TEST_CASE("election: spares hear the successors of what is decided, not of what is being prepared", "[unit]") {
+  Driver driver;
+  driver.policy.max_nodes = 3;
+  driver.policy.expected_nodes = 3;
+  driver.feed(Opened{});
+  for (std::uint32_t index = 0; index < 3; ++index) {
+    auto member = node(std::string(1, static_cast<char>('a' + index)), index, index == 0);
+    member.standby_port = static_cast<std::uint16_t>(100 + index);
+    driver.feed(Joined{index + 1, member});
+  }
+  driver.ack_all();
+  driver.feed(Said{3, Ack{1, driver.time(), 1}});
+  REQUIRE(driver.state.phase == Phase::running);
+  driver.feed(Lost{3, "reset"});
+  for (AgentId agent = 1; agent <= 2; ++agent) {
+    driver.feed(Said{agent, Stopped{1, {}, {}}});
+  }
+  REQUIRE(driver.state.phase == Phase::opening);
+  auto spare = elector("s", 3);
+  spare.decided = decree(0, 0);
+  spare.rank.reset();
+  auto const told_it = driver.feed(Followed{9, spare});
+  auto const* const tell = std::get_if<Tell>(&told_it.actions.at(0));
+  REQUIRE(tell != nullptr);
+  auto const& decided = std::get<Decided>(tell->message);
+  CHECK(decided.decree.number == 1);
+  CHECK(decided.successors.size() == 3);
+}
+
+TEST_CASE("election: who came while another's decree was being decided looks further when the candidate gives up",
+          "[unit]") {
+  Driver driver;
+  driver.state.phase = Phase::standby;
+  auto one = elector("a", 0, true);
+  one.decided = decree(1, 3);
+  auto two = elector("b", 1);
+  two.decided = decree(1, 3);
+  driver.feed(Followed{1, one});
+  driver.feed(Followed{2, two});
+  driver.feed(Stand{decree(1, 3), {2, 0}, 1, 0, {"a", "b", "c"}, false, false});
+  AcceptedDecree const held{{1, 2}, decree(2, 2)};
+  driver.feed(Said{1, Vote{1, {2, 0}, {2, 0}, {}, 1s}});
+  driver.feed(Said{2, Vote{1, {2, 0}, {2, 0}, held, 1s}});
+  REQUIRE(driver.state.phase == Phase::proposing);
+  driver.feed(Joined{7, node("late", 7)});
+  REQUIRE(driver.state.present.contains(7));
+  auto const result = driver.feed(Withdraw{"another leads"});
+  CHECK(driver.state.phase == Phase::standby);
+  CHECK(driver.state.present.empty());
+  CHECK(std::count(result.actions.begin(), result.actions.end(), Action{HangUp{7}}) == 1);
 }

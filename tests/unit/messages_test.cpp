@@ -96,6 +96,7 @@ std::vector<ToAgent> all_to_agent() {
           VoteRequest{8, {2, 1}},
           Propose{{2, 1}, g.decree},
           Decided{g.decree, g.successors},
+          Decided{g.decree, {}, false},
           Dropped{10, "silent for 5 s"},
           Kill{9, 3, 811, "did not enter all_reduce #812"}};
 }
