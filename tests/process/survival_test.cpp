@@ -70,9 +70,12 @@ TEST_CASE("survival: when a rank dies the others go on in their processes with a
             expect_sums(comm);
           }
           if (process == 2) {
+            await(store, "summed 0");  // whoever has its sum may be gone before the others have theirs
+            await(store, "summed 1");
             raise(SIGKILL);
           }
           if (process < 2) {
+            set(store, process == 0 ? "summed 0" : "summed 1");
             auto const failure = call_until_failure(comm);
             expect(failure.rank() == 2 && failure.generation() == 1, failure.what());
             comm.rebuild();
@@ -234,8 +237,10 @@ TEST_CASE("survival: a world shrinks to one rank and grows again") {
         expect(comm.world_size() == 2, "two");
         expect_sums(comm);
         if (process == 1) {
+          await(store, "summed");
           raise(SIGKILL);
         }
+        set(store, "summed");
         call_until_failure(comm);
         comm.rebuild();
         expect(comm.world_size() == 1 && comm.generation() == 3, "alone again");
