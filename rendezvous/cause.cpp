@@ -126,8 +126,9 @@ Ruling rule(State const& state, Policy const& policy, TimePoint now) {
   if (!lost.empty()) {
     return Ruling{Ruling::Next::reform, {}, {}, "node lost: " + lost};
   }
-  if (failures.empty()) {
-    return Ruling{Ruling::Next::reform, {}, {}, ""};  // nodes came or left in good health: said when it began
+  // Nodes came or left in good health; or the coordinator was lost and is back, and its victims' failures with it.
+  if (failures.empty() || state.mandate.taking_over()) {
+    return Ruling{Ruling::Next::reform, {}, {}, ""};  // said when it began
   }
   if (restart_left(state, now, policy)) {
     return Ruling{Ruling::Next::restart, {}, {}, describe(failures.front())};

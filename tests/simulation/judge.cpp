@@ -234,6 +234,9 @@ void Judge::coordinator_stepped(Node const& node) {
 void Judge::concluded(Node const& node, rdzv::Verdict const& verdict, Program const* program) {
   ++ends[std::string("verdict: ") + rdzv::name_of(verdict.end)];
   job_.world.note([&] { return node.name() + " concludes: " + verdict.summary; });
+  if (job_.schedule.seed >= kOnlyCuts && (verdict.end == rdzv::End::worker_failed || verdict.restarts > 0)) {
+    job_.world.violated("the job pays for failures of workers although only connections were lost: " + verdict.summary);
+  }
   bool const calm = std::none_of(job_.schedule.faults.begin(), job_.schedule.faults.end(), [](Fault const& fault) {
     return fault.trouble >= Trouble::agent_freezes && fault.trouble <= Trouble::connections_die;
   });
