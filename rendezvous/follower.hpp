@@ -111,7 +111,6 @@ struct Search {
   bool standing = false;
   bool fin = false;        ///< the coordinator's connection ended in order
   bool peer_dead = false;  ///< with a pair: its standby port was refused after that
-  TimePoint call_lost_at;  ///< when to call where the lost coordinator listened
 };
 
 struct State {

@@ -42,7 +42,7 @@ std::vector<Turns> turns(State const& state) {
     }
   }
   if (lost != nullptr) {
-    result.push_back({lost, is_own(state, *lost) ? search.since + offset : search.call_lost_at});
+    result.push_back({lost, is_own(state, *lost) ? search.since + offset : search.since});
   }
   for (auto& [successor, at] : result) {
     if (auto const it = search.again.find(where(*successor)); it != search.again.end()) {
@@ -136,7 +136,6 @@ void begin_round(Turn& turn, Millis spacing) {
   Search& search = *turn.state.search;
   search.since = turn.now;
   search.spacing = spacing;
-  search.call_lost_at = turn.now;
   search.stood = false;
   search.called.clear();
   search.again.clear();
