@@ -53,7 +53,8 @@ Supervisor::Impl::Impl(asio::io_context& context, LogPump& log_pump, SupervisorH
 // ---- events -----------------------------------------------------------------------------------------------------
 
 // One SIGCHLD may stand for many children: ask for all of them. The exit is taken by waitpid with WNOHANG alone;
-// a worker that a debugger holds is not reapable though dead, and must not block us.
+// a worker that a debugger holds is not reapable though dead, and must not block us. Always of the very child that was
+// found: another may end meanwhile, and be a worker.
 void Supervisor::Impl::watch_children() {
   child_events.async_wait(asio::posix::stream_descriptor::wait_read,
                           [weak = weak_from_this()](boost::system::error_code const& error) {
@@ -72,21 +73,16 @@ void Supervisor::Impl::watch_children() {
 void Supervisor::Impl::reap() {
   while (auto const pid = os::peek_ended()) {
     auto const local_rank = who(*pid);
-    if (!local_rank) {
-      if (auto const stranger = os::reap_any()) {
-        descendants.reaped(stranger->pid);
-        if (auto child = tended.extract(stranger->pid)) {
-          asio::post(io, std::move(child.mapped()));
-        }
-      }
-      continue;
-    }
-    auto const status = members[*local_rank].process->reap();
+    auto const status = local_rank ? members[*local_rank].process->reap() : os::reap(*pid);
     if (!status) {
       return;  // it is not reapable after all: the next SIGCHLD or timer asks again
     }
     descendants.reaped(*pid);
-    happen(Exited{*local_rank, *status, members[*local_rank].died_before_kill});
+    if (local_rank) {
+      happen(Exited{*local_rank, *status, members[*local_rank].died_before_kill});
+    } else if (auto child = tended.extract(*pid)) {
+      asio::post(io, std::move(child.mapped()));
+    }
   }
 }
 

@@ -4,19 +4,15 @@
 #include <fcntl.h>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include <boost/asio/io_context.hpp>
-
-#include "launcher/log_pump.hpp"
 #include "src/os/children.hpp"
 #include "src/os/process_info.hpp"
 #include "tests/support/catch.hpp"
-#include "tests/support/process_bench.hpp"
+#include "tests/support/supervisor_bench.hpp"
 
 using namespace cxxrun;
 using namespace cxxrun::launcher;
@@ -25,79 +21,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct Ended {
-  std::uint64_t generation = 0;
-  std::vector<rendezvous::WorkerExit> exits;
-  std::vector<std::string> unkillable;
-  bool waiting = false;
-};
-
-// A Supervisor with everything it needs, and what it has reported.
-struct Bench {
-  TempDir directory;
-  Fifo fifo{directory.file("fifo")};
-  boost::asio::io_context io;
-  LogPump pump;
-  std::vector<rendezvous::WorkerExit> exited;
-  std::optional<Ended> ended;
-  std::optional<Supervisor> supervisor;
-
-  Bench() {
-    os::become_subreaper();
-    supervisor.emplace(
-        io, pump,
-        SupervisorHandlers{[this](std::uint64_t, rendezvous::WorkerExit exit) { exited.push_back(exit); },
-                           [this](std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
-                                  std::vector<std::string> unkillable, bool waiting) {
-                             ended = Ended{generation, exits, unkillable, waiting};
-                           }});
-  }
-  ~Bench() { supervisor.reset(); }
-  Bench(Bench const&) = delete;
-  Bench& operator=(Bench const&) = delete;
-
-  static WorkerSpec worker(std::vector<std::string> argv) {
-    WorkerSpec spec;
-    spec.argv = std::move(argv);
-    spec.environment = {"PATH=/usr/bin:/bin"};
-    spec.out.console = false;
-    spec.err.console = false;
-    return spec;
-  }
-  static WorkerSpec shell(std::string const& script) { return worker({"sh", "-c", script}); }
-  [[nodiscard]] WorkerSpec probe(std::string const& command) const {
-    return worker({CXXRUN_PROBE, command, fifo.path()});
-  }
-
-  void start(std::vector<WorkerSpec> specs, std::uint64_t generation = 1) {
-    for (std::uint32_t i = 0; i < specs.size(); ++i) {
-      specs[i].local_rank = i;
-      specs[i].rank = 10 + i;
-    }
-    ended.reset();
-    exited.clear();
-    supervisor->start(generation, specs);
-  }
-  template <class Condition>
-  void run_until(Condition condition) {
-    auto const limit = Clock::now() + kGuard;
-    while (!condition()) {
-      REQUIRE(Clock::now() < limit);
-      io.run_one_until(limit);
-    }
-  }
-  Ended const& run_to_the_end() {
-    run_until([this] { return ended.has_value(); });
-    return *ended;
-  }
-  void run_until_exits(std::size_t count) {
-    run_until([&] { return exited.size() >= count; });
-  }
-};
-
-StopOrder order(std::chrono::milliseconds grace) {
-  return {SIGTERM, true, grace, 20s};
-}
+using Bench = SupervisorBench;
 
 // Waits until the worker has ended, without reaping it.
 void wait_for_death(pid_t pid) {
@@ -240,29 +164,6 @@ TEST_CASE("supervisor: a second order with no grace kills at once", "[process]")
   bench.supervisor->stop(order(0ms));
 
   CHECK(bench.run_to_the_end().exits[0].status == ExitStatus::signalled(SIGKILL));
-}
-
-TEST_CASE("supervisor: daemons of the workers die at a stop", "[process]") {
-  Bench bench;
-  bench.start({bench.probe("daemons"), bench.probe("daemons")});
-  bench.fifo.expect_lines(6);
-
-  bench.supervisor->stop(order(100ms));  // one daemon in two ignores SIGTERM
-  bench.run_to_the_end();
-
-  CHECK_FALSE(os::has_children());
-  bench.fifo.wait_until_all_are_dead();
-}
-
-TEST_CASE("supervisor: daemons left behind by workers that succeed die too", "[process]") {
-  Bench bench;
-  bench.start({bench.probe("leave")});
-  bench.fifo.expect_lines(2);
-
-  CHECK(bench.run_to_the_end().exits[0].status.ok());
-
-  CHECK_FALSE(os::has_children());
-  bench.fifo.wait_until_all_are_dead();
 }
 
 TEST_CASE("supervisor: a program that cannot be started is no exit code", "[process]") {
