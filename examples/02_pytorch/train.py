@@ -34,9 +34,8 @@ def batch(step, rank):
     return x, x.sum(dim=1, keepdim=True)
 
 
-def mean_over_ranks(value, total):
-    # One tensor for the whole run: gloo in torch 1.13 hangs at the end if its thread is the last to hold one.
-    total.copy_(value.detach())
+def mean_over_ranks(value):
+    total = value.detach().clone()
     dist.all_reduce(total)
     return total.item() / dist.get_world_size()
 
@@ -59,7 +58,6 @@ def main():
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     done = load(arguments.checkpoint, model, optimizer)
     model = DistributedDataParallel(model)
-    total = torch.zeros((), device=device)
     if rank == 0 and done:
         print(f"goes on after step {done}", flush=True)
 
@@ -69,7 +67,7 @@ def main():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        mean = mean_over_ranks(loss, total)
+        mean = mean_over_ranks(loss)
         if rank == 0:
             print(f"step {step}: loss {mean:.4f} over {dist.get_world_size()} ranks", flush=True)
             save(arguments.checkpoint, model.module, optimizer, step)
@@ -78,6 +76,7 @@ def main():
     weights = sum(parameter.detach().double().sum().item() for parameter in model.parameters())
     print(f"rank {rank} ends with weights {weights:.9f}", flush=True)
     dist.barrier()
+    del model  # before its group: where gloo ends with the last DistributedDataParallel, torch 1.13 may hang
     dist.destroy_process_group()
 
 

@@ -67,6 +67,7 @@ def torch_rank(mib, number, backward_ms, steps):
     if dist.get_rank() == 0:
         print(json.dumps({"backward_ms": statistics.median(alone), "step_ms": statistics.median(together)}), flush=True)
     dist.barrier()
+    del model  # before its group: where gloo ends with the last DistributedDataParallel, torch 1.13 may hang
     dist.destroy_process_group()
 
 

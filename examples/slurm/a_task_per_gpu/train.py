@@ -32,6 +32,7 @@ def main():
         dist.all_reduce(mean)
         print(f"rank {rank} of {world} on {os.environ['SLURMD_NODENAME']}, local rank {os.environ['LOCAL_RANK']}: "
               f"step {step} loss {mean.item() / world:.6f}", flush=True)
+    del model  # before its group: where gloo ends with the last DistributedDataParallel, torch 1.13 may hang
     dist.destroy_process_group()
 
 

@@ -40,8 +40,6 @@ class Trainer:
         if os.path.exists(snapshot_path):
             self.load_snapshot(model)
         self.model = DistributedDataParallel(model)
-        # One tensor for the whole run: gloo in torch 1.13 hangs at the end if its thread is the last to hold one.
-        self.total = torch.zeros(1, device=device)
 
     def load_snapshot(self, model):
         snapshot = torch.load(self.snapshot_path, map_location=self.device)
@@ -59,16 +57,16 @@ class Trainer:
 
     def run_epoch(self):
         self.data.sampler.set_epoch(self.epochs_done)
-        self.total.zero_()
+        total = torch.zeros(1, device=self.device)
         for x, y in self.data:
             x, y = x.to(self.device), y.to(self.device)
             loss = torch.nn.functional.mse_loss(self.model(x), y)
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
-            self.total += loss.detach()
-        dist.all_reduce(self.total)
-        return self.total.item() / len(self.data) / dist.get_world_size()
+            total += loss.detach()
+        dist.all_reduce(total)
+        return total.item() / len(self.data) / dist.get_world_size()
 
     def train(self, epochs, pause):
         while self.epochs_done < epochs:
@@ -98,6 +96,7 @@ def main():
     data = DataLoader(dataset, batch_size=16, sampler=DistributedSampler(dataset))
     trainer = Trainer(model, data, optimizer, device, arguments.save_every, arguments.snapshot)
     trainer.train(arguments.epochs, arguments.pause)
+    del trainer  # its model before the group: where gloo ends with the last DistributedDataParallel, torch 1.13 may hang
     dist.destroy_process_group()
 
 
