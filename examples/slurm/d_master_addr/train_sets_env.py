@@ -18,9 +18,8 @@ def main():
     os.environ["MASTER_PORT"] = "23456"
     os.environ["WORLD_SIZE"] = str(2 * int(os.environ["SLURM_JOB_NUM_NODES"]))
     dist.init_process_group("gloo")
-    sent = train(dist.get_rank(), dist.get_world_size())  # held until the group is gone: see train.py
+    train(dist.get_rank(), dist.get_world_size())
     dist.destroy_process_group()
-    del sent
 
 
 if __name__ == "__main__":
