@@ -3,10 +3,13 @@
 // that was sent.
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <iostream>
 #include <mutex>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/simulation/job.hpp"
 
@@ -20,7 +23,16 @@ Mutation mutation_called(std::string const& name) {
       return mutation;
     }
   }
-  return Mutation::none;
+  throw std::invalid_argument("no mutation is called " + name);
+}
+
+std::uint64_t number(std::string const& text) {
+  std::uint64_t value = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    throw std::invalid_argument("not a number: " + text);
+  }
+  return value;
 }
 
 int replay(std::uint64_t seed, Mutation mutation, bool messages) {
@@ -70,19 +82,28 @@ int run_many(std::uint64_t first, std::uint64_t count, unsigned threads, Mutatio
   return failed.empty() ? 0 : 1;
 }
 
+int run(std::vector<std::string> const& args) {
+  auto const mutation = [&args](std::size_t at) {
+    return args.size() > at ? mutation_called(args[at]) : Mutation::none;
+  };
+  if (args.size() < 2) {
+    throw std::invalid_argument("too few arguments");
+  }
+  if (args[0] == "replay" || args[0] == "messages") {
+    return replay(number(args[1]), mutation(2), args[0] == "messages");
+  }
+  auto const threads = args.size() > 2 ? static_cast<unsigned>(number(args[2])) : 1;
+  return run_many(number(args[0]), number(args[1]), threads, mutation(3));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::vector<std::string> const args(argv + 1, argv + argc);
-  if (args.size() >= 2 && (args[0] == "replay" || args[0] == "messages")) {
-    return replay(std::stoull(args[1]), args.size() > 2 ? mutation_called(args[2]) : Mutation::none,
-                  args[0] == "messages");
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (std::invalid_argument const& wrong) {
+    std::cerr << "simulation_run: " << wrong.what()
+              << "; usage: simulation_run FIRST COUNT [THREADS [MUTATION]] | replay|messages SEED [MUTATION]\n";
+    return 100;
   }
-  if (args.size() >= 2) {
-    return run_many(std::stoull(args[0]), std::stoull(args[1]),
-                    args.size() > 2 ? static_cast<unsigned>(std::stoul(args[2])) : 1,
-                    args.size() > 3 ? mutation_called(args[3]) : Mutation::none);
-  }
-  std::cerr << "usage: simulation_run FIRST COUNT [THREADS [MUTATION]] | replay|messages SEED [MUTATION]\n";
-  return 100;
 }
