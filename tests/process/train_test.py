@@ -166,11 +166,14 @@ class OneNode(TrainCase):
         wait_until(lambda: job.process.poll() is not None or
                    os.path.isdir(saved) and any(name.startswith("step") for name in os.listdir(saved)), "a checkpoint")
         with open(self.path("small/filler"), "wb", buffering=0) as filler:
-            try:
-                while job.process.poll() is None:  # what a checkpoint that goes leaves free is taken too
-                    filler.write(bytes(4096))
-            except OSError as full:
-                self.assertEqual(full.errno, errno.ENOSPC)
+            def filled_and_over():  # again and again: what a checkpoint that goes leaves free would do for the next ones
+                try:
+                    while job.process.poll() is None:
+                        filler.write(bytes(4096))
+                except OSError as full:
+                    self.assertEqual(full.errno, errno.ENOSPC)
+                return job.process.poll() is not None
+            wait_until(filled_and_over, "the job ends on a full disk")
         self.assert_codes([1], job)
         self.assertRegex(job.stderr, r"train: .* does not fit: free some space")
         self.assertNotRegex(job.stderr, r"train: rank 0 .*(left|died)")
