@@ -95,6 +95,18 @@ def processes_with(marker):
     return found
 
 
+def what_runs(marker):
+    """A line for each process that has the marker: who hangs, and in what."""
+    lines = []
+    for pid in processes_with(marker):
+        stat = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+        if stat:
+            cpu = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
+            lines.append(f"  pid {pid}: state {stat[0]}, {cpu:.1f} s of CPU, in {read(f'/proc/{pid}/wchan')}: "
+                         + read(f"/proc/{pid}/cmdline").replace("\0", " "))
+    return "\n".join(["what runs:", *lines])
+
+
 class Agent:
     """One started cxxrun: its first process (the parent) and, through it, the agent proper."""
 
@@ -106,6 +118,7 @@ class Agent:
             more.setdefault("stderr", err)
             self.process = subprocess.Popen([CXXRUN, *arguments], env=env, **more)
         self.pid = self.process.pid
+        self.marker = env.get(MARKER)
 
     @property
     def stdout(self):
@@ -122,7 +135,8 @@ class Agent:
         try:
             return self.process.wait(guard)
         except subprocess.TimeoutExpired:
-            raise Hang(f"cxxrun still runs after {guard} s; its stderr:\n{self.stderr}") from None
+            raise Hang(f"cxxrun still runs after {guard} s; {what_runs(self.marker)}\n"
+                       f"its stderr:\n{self.stderr}") from None
 
     def says(self, text):
         wait_until(lambda: text in self.stderr or self.process.poll() is not None, f"'{text}' on stderr")
@@ -148,13 +162,17 @@ class JobCase(unittest.TestCase):
                 agent.process.wait()
         for fd in self.gates:
             os.close(fd)
+        self.assert_nothing_left()
+
+    def assert_nothing_left(self, guard=10):
+        """No process of this test, on any node; what there is is told of, and killed."""
         try:
-            wait_until(lambda: not processes_with(self.marker), "nothing is left over", 10)
-        except Hang:
-            left = {pid: read(f"/proc/{pid}/cmdline").replace("\0", " ") for pid in processes_with(self.marker)}
-            for pid in left:
+            wait_until(lambda: not processes_with(self.marker), "nothing is left over", guard)
+        except Hang as hang:
+            left = what_runs(self.marker)
+            for pid in processes_with(self.marker):
                 os.kill(pid, signal.SIGKILL)
-            self.fail(f"left over: {left}")
+            raise Hang(f"{hang}; {left}") from None
 
     # ---- workers
 

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "process"))
 import cluster as clusters
 import jobs
 from cluster import LOGIN, PATH, Cluster, why_not
-from jobs import Hang, children, processes_with, read, wait_until
+from jobs import Hang, children, processes_with, read, wait_until, what_runs
 
 GUARD = 60  # seconds; against hanging only
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY")
@@ -52,6 +52,7 @@ class Running:
     def __init__(self, cluster, argv, base, **more):
         self.files = (base + ".out", base + ".err")
         self.name = " ".join(argv[:3])
+        self.marker = more["env"][jobs.MARKER]
         with open(self.files[0], "w") as out, open(self.files[1], "w") as err:
             self.process = cluster.popen(LOGIN, argv, stdout=out, stderr=err, **more)
 
@@ -78,7 +79,8 @@ class Running:
         try:
             code = self.process.wait(guard)
         except subprocess.TimeoutExpired:
-            raise Hang(f"{self.name} still runs after {guard} s:\n{self.out}\n{self.err}") from None
+            raise Hang(f"{self.name} still runs after {guard} s; {what_runs(self.marker)}\n"
+                       f"it wrote:\n{self.out}\n{self.err}") from None
         return 128 - code if code < 0 else code
 
     def says(self, text, guard=GUARD):
@@ -132,16 +134,6 @@ class SlurmCase(jobs.JobCase):
                 self.scancel(job)
             if not self.cluster.ill:
                 wait_until(none, "cancelled jobs are gone", 90)
-
-    def assert_nothing_left(self, guard=10):
-        """No process of this test, on any node."""
-        try:
-            wait_until(lambda: not processes_with(self.marker), "nothing is left over", guard)
-        except Hang:
-            left = {pid: read(f"/proc/{pid}/cmdline").replace("\0", " ") for pid in processes_with(self.marker)}
-            for pid in left:
-                os.kill(pid, signal.SIGKILL)
-            self.fail(f"left over: {left}")
 
     # ---- commands
 
@@ -217,7 +209,7 @@ class SlurmCase(jobs.JobCase):
         try:
             wait_until(reached, f"job {job} is {states or 'over'}", guard)
         except Hang as hang:
-            raise Hang(f"{hang}; it is {state} and wrote:\n{self.output(job)}") from None
+            raise Hang(f"{hang}; it is {state}; {what_runs(self.marker)}\nit wrote:\n{self.output(job)}") from None
         self.assertIn(state, states or OVER, f"job {job} wrote:\n{self.output(job)}")
         return state
 
