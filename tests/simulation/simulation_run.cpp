@@ -3,14 +3,15 @@
 // that was sent.
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <iostream>
+#include <limits>
 #include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "src/core/text.hpp"
 #include "tests/simulation/job.hpp"
 
 using namespace cxxrun::simulation;  // NOLINT(google-build-using-namespace)
@@ -26,13 +27,12 @@ Mutation mutation_called(std::string const& name) {
   throw std::invalid_argument("no mutation is called " + name);
 }
 
-std::uint64_t number(std::string const& text) {
-  std::uint64_t value = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) {
-    throw std::invalid_argument("not a number: " + text);
+std::uint64_t number(std::string const& text, std::uint64_t least = 0) {
+  auto const value = cxxrun::parse_unsigned(text, least, std::numeric_limits<std::uint64_t>::max());
+  if (!value) {
+    throw std::invalid_argument(text + ": " + value.error().message());
   }
-  return value;
+  return *value;
 }
 
 int replay(std::uint64_t seed, Mutation mutation, bool messages) {
@@ -92,7 +92,7 @@ int run(std::vector<std::string> const& args) {
   if (args[0] == "replay" || args[0] == "messages") {
     return replay(number(args[1]), mutation(2), args[0] == "messages");
   }
-  auto const threads = args.size() > 2 ? static_cast<unsigned>(number(args[2])) : 1;
+  auto const threads = args.size() > 2 ? static_cast<unsigned>(number(args[2], 1)) : 1;
   return run_many(number(args[0]), number(args[1]), threads, mutation(3));
 }
 
