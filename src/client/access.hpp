@@ -3,7 +3,7 @@
 
 #include "cxxrun/communicator.hpp"
 #include "src/comm/call.hpp"
-#include "src/host/device_queue.hpp"
+#include "src/host/common/device_queue.hpp"
 
 namespace cxxrun::client {
 

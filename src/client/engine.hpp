@@ -27,9 +27,9 @@
 
 #include "cxxrun/failure.hpp"
 #include "src/comm/call.hpp"
-#include "src/host/alarm.hpp"
-#include "src/host/backend.hpp"
-#include "src/host/device_queue.hpp"
+#include "src/host/common/backend.hpp"
+#include "src/host/common/device_queue.hpp"
+#include "src/host/node/alarm.hpp"
 #include "src/worker/recorder.hpp"
 
 namespace cxxrun::client {

@@ -17,10 +17,10 @@
 #include "src/comm/join_record.hpp"
 #include "src/gpu/nccl_backend.hpp"
 #include "src/gpu/select.hpp"
-#include "src/host/fault_points.hpp"
+#include "src/host/common/fault_points.hpp"
 #include "src/host/host_backend.hpp"
-#include "src/host/segment.hpp"
-#include "src/host/segment_socket.hpp"
+#include "src/host/node/segment.hpp"
+#include "src/host/node/segment_socket.hpp"
 #include "src/os/quiet_thread.hpp"
 
 namespace cxxrun::client {

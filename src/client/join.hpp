@@ -10,7 +10,7 @@
 #include "cxxrun/worker_env.hpp"
 #include "src/client/interruption.hpp"
 #include "src/client/local_facts.hpp"
-#include "src/host/backend.hpp"
+#include "src/host/common/backend.hpp"
 
 namespace cxxrun::client {
 

@@ -11,8 +11,8 @@
 #include "cxxrun/arena.hpp"
 #include "cxxrun/failure.hpp"
 #include "src/comm/reduce.hpp"
-#include "src/host/alarm.hpp"
-#include "src/host/fault_points.hpp"
+#include "src/host/common/fault_points.hpp"
+#include "src/host/node/alarm.hpp"
 
 namespace cxxrun::client {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "src/host/backend.hpp"
+#include "src/host/common/backend.hpp"
 
 namespace cxxrun::client {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "src/gpu/nccl_queue.hpp"
-#include "src/host/fault_points.hpp"
+#include "src/host/common/fault_points.hpp"
 
 namespace cxxrun::gpu {
 namespace {

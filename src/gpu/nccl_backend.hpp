@@ -16,7 +16,7 @@
 
 #include "src/core/time.hpp"
 #include "src/cuda/plugin_api.h"
-#include "src/host/backend.hpp"
+#include "src/host/common/backend.hpp"
 
 namespace cxxrun::gpu {
 

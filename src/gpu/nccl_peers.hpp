@@ -12,8 +12,8 @@
 
 #include "src/core/time.hpp"
 #include "src/gpu/hearing.hpp"
-#include "src/host/alarm.hpp"
-#include "src/host/backend.hpp"
+#include "src/host/common/backend.hpp"
+#include "src/host/node/alarm.hpp"
 
 namespace cxxrun::gpu {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <sched.h>
 
-#include "src/host/fault_points.hpp"
+#include "src/host/common/fault_points.hpp"
 #include "src/os/quiet_thread.hpp"
 
 namespace cxxrun::gpu {

@@ -15,7 +15,7 @@
 #include "src/gpu/choice.hpp"
 #include "src/gpu/nccl_backend.hpp"
 #include "src/gpu/nccl_peers.hpp"
-#include "src/host/device_queue.hpp"
+#include "src/host/common/device_queue.hpp"
 
 namespace cxxrun::gpu {
 

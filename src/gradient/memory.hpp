@@ -11,7 +11,7 @@
 #include "cxxrun/dtype.hpp"
 #include "cxxrun/stream.hpp"
 #include "src/gradient/buckets.hpp"
-#include "src/host/device_queue.hpp"
+#include "src/host/common/device_queue.hpp"
 
 namespace cxxrun::gradient {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "src/comm/reduce.hpp"
-#include "src/host/buffers.hpp"
+#include "src/host/node/buffers.hpp"
 
 namespace cxxrun::host {
 

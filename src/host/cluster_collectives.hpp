@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "src/comm/node_map.hpp"
-#include "src/host/node_exchange.hpp"
-#include "src/host/rails.hpp"
+#include "src/host/node/node_exchange.hpp"
+#include "src/host/rails/rails.hpp"
 
 namespace cxxrun::host {
 

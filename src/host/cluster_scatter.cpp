@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "src/comm/reduce.hpp"
-#include "src/host/buffers.hpp"
 #include "src/host/cluster_collectives.hpp"
+#include "src/host/node/buffers.hpp"
 
 namespace cxxrun::host {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "src/core/rank_name.hpp"
 #include "src/host/cluster_collectives.hpp"
-#include "src/host/fault_points.hpp"
-#include "src/host/node_group.hpp"
-#include "src/host/shared_collectives.hpp"
+#include "src/host/common/fault_points.hpp"
+#include "src/host/node/node_group.hpp"
+#include "src/host/node/shared_collectives.hpp"
 
 namespace cxxrun::host {
 namespace {

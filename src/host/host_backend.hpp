@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "src/comm/node_map.hpp"
-#include "src/host/backend.hpp"
-#include "src/host/rails.hpp"
+#include "src/host/common/backend.hpp"
+#include "src/host/rails/rails.hpp"
 #include "src/os/fd.hpp"
 
 namespace cxxrun::host {

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "cxxrun/failure.hpp"
-#include "src/host/futex.hpp"
-#include "src/host/segment_socket.hpp"
+#include "src/host/common/futex.hpp"
+#include "src/host/node/segment_socket.hpp"
 #include "src/os/descriptor_packet.hpp"
 #include "src/os/poll_time.hpp"
 #include "src/os/quiet_thread.hpp"

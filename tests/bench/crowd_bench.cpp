@@ -25,7 +25,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "rendezvous/messages.hpp"
+#include "rendezvous/protocol/messages.hpp"
 #include "src/os/fd.hpp"
 #include "src/wire/frame.hpp"
 

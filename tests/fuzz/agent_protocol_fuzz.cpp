@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/messages.hpp"
+#include "rendezvous/protocol/messages.hpp"
 #include "src/core/hostlist.hpp"
 #include "src/wire/frame.hpp"
 

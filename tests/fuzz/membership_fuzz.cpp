@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "rendezvous/membership.hpp"
+#include "rendezvous/membership/membership.hpp"
 #include "src/wire/frame.hpp"
 #include "tests/fuzz/script.hpp"
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "rendezvous/messages.hpp"
+#include "rendezvous/protocol/messages.hpp"
 
 namespace cxxrun::fuzz {
 

@@ -1,4 +1,4 @@
-#include "launcher/console_writer.hpp"
+#include "launcher/logs/console_writer.hpp"
 
 #include <limits.h>
 #include <semaphore>

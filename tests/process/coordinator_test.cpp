@@ -1,4 +1,4 @@
-#include "rendezvous/server.hpp"
+#include "rendezvous/net/server.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_world.hpp"
 

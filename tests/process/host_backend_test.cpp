@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "src/host/node_exchange.hpp"
+#include "src/host/node/node_exchange.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/closed_form.hpp"
 #include "tests/support/node_world.hpp"

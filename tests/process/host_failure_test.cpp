@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "cxxrun/failure.hpp"
-#include "src/host/fault_points.hpp"
-#include "src/host/node_layout.hpp"
+#include "src/host/common/fault_points.hpp"
+#include "src/host/node/node_layout.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/node_world.hpp"
 #include "tests/support/ranks.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/log_dir.hpp"
+#include "launcher/logs/log_dir.hpp"
 
 #include <filesystem>
 #include <sys/mount.h>

@@ -1,4 +1,4 @@
-#include "launcher/log_file.hpp"
+#include "launcher/logs/log_file.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/pump_console.hpp"

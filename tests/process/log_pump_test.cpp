@@ -1,4 +1,4 @@
-#include "launcher/log_pump.hpp"
+#include "launcher/logs/log_pump.hpp"
 
 #include <csignal>
 

@@ -1,5 +1,5 @@
 // Reading a machine: this one, one that hwloc makes up, and GPUs from a made-up /proc and /sys.
-#include "launcher/machine.hpp"
+#include "launcher/place/machine.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -3,7 +3,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "src/host/rail_socket.hpp"
+#include "src/host/rails/rail_socket.hpp"
 #include "src/wire/rail_protocol.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/rail.hpp"

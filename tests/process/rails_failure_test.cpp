@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <sys/wait.h>
 
-#include "src/host/fault_points.hpp"
+#include "src/host/common/fault_points.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/rail.hpp"
 

@@ -1,4 +1,4 @@
-#include "src/host/segment.hpp"
+#include "src/host/node/segment.hpp"
 
 #include <array>
 #include <cerrno>

@@ -1,4 +1,4 @@
-#include "launcher/supervisor.hpp"
+#include "launcher/workers/supervisor.hpp"
 
 #include <csignal>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // The agent's side of the connections with its workers; this process plays the workers as well.
-#include "launcher/worker_links.hpp"
+#include "launcher/workers/worker_links.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "src/core/time.hpp"
-#include "src/host/segment_socket.hpp"
+#include "src/host/node/segment_socket.hpp"
 #include "src/os/descriptor_packet.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_bench.hpp"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/membership.hpp"
+#include "rendezvous/membership/membership.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/scenario.hpp"
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/run_table.hpp"
+#include "rendezvous/net/run_table.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/scenario.hpp"
 

@@ -1,4 +1,4 @@
-// Hosted: the coordinator inside an agent: the real membership core, and what rendezvous/server.cpp and run.cpp do
+// Hosted: the coordinator inside an agent: the real membership core, and what rendezvous/net/server.cpp and run.cpp do
 // around it: one run, opened by the host and on standby everywhere else, and a fresh one after it was deposed.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "rendezvous/membership.hpp"
+#include "rendezvous/membership/membership.hpp"
 #include "tests/simulation/network.hpp"
 
 namespace cxxrun::simulation {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "rendezvous/membership.hpp"
+#include "rendezvous/membership/membership.hpp"
 #include "tests/simulation/world.hpp"
 
 namespace cxxrun::simulation {

@@ -8,7 +8,7 @@
 #include <set>
 #include <variant>
 
-#include "rendezvous/messages.hpp"
+#include "rendezvous/protocol/messages.hpp"
 #include "tests/simulation/world.hpp"
 
 namespace cxxrun::simulation {

@@ -1,5 +1,5 @@
 // Node: one agent with its parent, its workers and the coordinator inside it: the real cores, and what the shells do
-// around them (launcher/agent.cpp, rendezvous/client.cpp), over the simulated network.
+// around them (launcher/agent/agent.cpp, rendezvous/net/client.cpp), over the simulated network.
 #pragma once
 
 #include <deque>
@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/agent_fsm.hpp"
+#include "launcher/life/agent_fsm.hpp"
 #include "tests/simulation/hosted.hpp"
 #include "tests/simulation/network.hpp"
 #include "tests/simulation/process.hpp"

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "launcher/agent_fsm.hpp"
-#include "rendezvous/membership.hpp"
+#include "launcher/life/agent_fsm.hpp"
+#include "rendezvous/membership/membership.hpp"
 #include "tests/simulation/mutation.hpp"
 #include "tests/simulation/world.hpp"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "launcher/stop_order.hpp"
-#include "rendezvous/generation.hpp"
-#include "rendezvous/worker_exit.hpp"
+#include "launcher/workers/stop_order.hpp"
+#include "rendezvous/values/generation.hpp"
+#include "rendezvous/values/worker_exit.hpp"
 #include "tests/simulation/world.hpp"
 
 namespace cxxrun::simulation {

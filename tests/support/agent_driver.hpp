@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/agent_fsm.hpp"
+#include "launcher/life/agent_fsm.hpp"
 
 namespace cxxrun::launcher::agent::testing {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "src/comm/call.hpp"
-#include "src/host/backend.hpp"
+#include "src/host/common/backend.hpp"
 
 namespace cxxrun::test {
 

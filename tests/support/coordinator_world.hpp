@@ -14,8 +14,8 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "rendezvous/client.hpp"
-#include "rendezvous/server.hpp"
+#include "rendezvous/net/client.hpp"
+#include "rendezvous/net/server.hpp"
 #include "src/os/fd.hpp"
 #include "src/wire/frame.hpp"
 

@@ -16,7 +16,7 @@
 #include "src/comm/call.hpp"
 #include "src/cuda/plugin_api.h"
 #include "src/gpu/nccl_backend.hpp"
-#include "src/host/alarm.hpp"
+#include "src/host/node/alarm.hpp"
 
 struct cxxrun_cuda_comm {
   std::uint64_t marked = 0;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "launcher/cpu_cores.hpp"
+#include "launcher/facts/cpu_cores.hpp"
 
 namespace cxxrun::testing {
 

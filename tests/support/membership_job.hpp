@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "rendezvous/membership.hpp"
+#include "rendezvous/membership/membership.hpp"
 #include "tests/support/catch.hpp"
 
 namespace cxxrun::test {

@@ -14,7 +14,7 @@
 #include <thread>
 #include <unistd.h>
 
-#include "launcher/log_pump.hpp"
+#include "launcher/logs/log_pump.hpp"
 #include "src/os/fd.hpp"
 
 namespace cxxrun::test {

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "src/core/time.hpp"
-#include "src/host/rail_socket.hpp"
+#include "src/host/rails/rail_socket.hpp"
 #include "tests/support/rail.hpp"
 
 using namespace cxxrun;

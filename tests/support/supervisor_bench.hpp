@@ -12,8 +12,8 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "launcher/log_pump.hpp"
-#include "launcher/supervisor.hpp"
+#include "launcher/logs/log_pump.hpp"
+#include "launcher/workers/supervisor.hpp"
 #include "src/os/children.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_bench.hpp"

@@ -23,8 +23,8 @@
 #include <unistd.h>
 #include <vector>
 
-#include "src/host/futex.hpp"
-#include "src/host/segment_socket.hpp"
+#include "src/host/common/futex.hpp"
+#include "src/host/node/segment_socket.hpp"
 #include "src/os/descriptor_packet.hpp"
 #include "src/worker/agent_packets.hpp"
 #include "src/worker/control_page.hpp"

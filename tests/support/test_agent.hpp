@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "src/core/time.hpp"
-#include "src/host/futex.hpp"
-#include "src/host/segment_socket.hpp"
+#include "src/host/common/futex.hpp"
+#include "src/host/node/segment_socket.hpp"
 #include "src/os/descriptor_packet.hpp"
 #include "src/os/fd.hpp"
 #include "src/worker/agent_packets.hpp"

@@ -1,4 +1,4 @@
-#include "rendezvous/acceptor.hpp"
+#include "rendezvous/voting/acceptor.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,6 +1,6 @@
 #include <csignal>
 
-#include "rendezvous/verdict.hpp"
+#include "rendezvous/values/verdict.hpp"
 #include "tests/support/agent_driver.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,8 +1,8 @@
-#include "launcher/agent_fsm.hpp"
+#include "launcher/life/agent_fsm.hpp"
 
 #include <csignal>
 
-#include "rendezvous/verdict.hpp"
+#include "rendezvous/values/verdict.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;  // NOLINT(google-build-using-namespace)

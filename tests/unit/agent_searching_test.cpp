@@ -1,5 +1,5 @@
 // Whom an agent calls, and calls again, while nobody leads; what it still knows when somebody does.
-#include "rendezvous/verdict.hpp"
+#include "rendezvous/values/verdict.hpp"
 #include "tests/support/agent_driver.hpp"
 #include "tests/support/catch.hpp"
 

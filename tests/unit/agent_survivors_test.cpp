@@ -1,7 +1,7 @@
 // Workers that survive their generation, as the agent sees them.
 #include <csignal>
 
-#include "rendezvous/verdict.hpp"
+#include "rendezvous/values/verdict.hpp"
 #include "tests/support/agent_driver.hpp"
 #include "tests/support/catch.hpp"
 

@@ -1,6 +1,6 @@
-#include "rendezvous/budget.hpp"
+#include "rendezvous/membership/budget.hpp"
 
-#include "rendezvous/fitness.hpp"
+#include "rendezvous/membership/fitness.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)

@@ -1,4 +1,4 @@
-#include "rendezvous/complaints.hpp"
+#include "rendezvous/net/complaints.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // Binding, on synthetic machines. What the plans of this real machine are is tested in tests/process/machine_test.cpp.
-#include "launcher/cpu_plan.hpp"
+#include "launcher/place/cpu_plan.hpp"
 
 #include <algorithm>
 #include <map>

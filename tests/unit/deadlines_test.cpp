@@ -1,4 +1,4 @@
-#include "launcher/deadlines.hpp"
+#include "launcher/facts/deadlines.hpp"
 
 #include <csignal>
 

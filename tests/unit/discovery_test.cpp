@@ -1,4 +1,4 @@
-#include "launcher/discovery.hpp"
+#include "launcher/facts/discovery.hpp"
 
 #include "tests/support/catch.hpp"
 

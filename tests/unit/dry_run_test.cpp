@@ -1,4 +1,4 @@
-#include "launcher/dry_run.hpp"
+#include "launcher/programs/dry_run.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"

@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
-#include "launcher/policies.hpp"
-#include "rendezvous/membership.hpp"
+#include "launcher/agent/policies.hpp"
+#include "rendezvous/membership/membership.hpp"
 #include "src/core/text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/hang_text.hpp"
+#include "launcher/hangs/hang_text.hpp"
 
 #include "tests/support/catch.hpp"
 

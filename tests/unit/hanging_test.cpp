@@ -1,5 +1,5 @@
 // The coordinator's table of docs/hangs.md, row by row.
-#include "rendezvous/hanging.hpp"
+#include "rendezvous/membership/hanging.hpp"
 
 #include <functional>
 

@@ -1,4 +1,4 @@
-#include "launcher/health_check.hpp"
+#include "launcher/plan/health_check.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "launcher/line_prefixer.hpp"
+#include "launcher/logs/line_prefixer.hpp"
 
 #include "tests/support/catch.hpp"
 

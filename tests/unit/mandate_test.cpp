@@ -1,5 +1,5 @@
 // Quorums, authority and the gate: what a coordinator may decide, and when.
-#include "rendezvous/mandate.hpp"
+#include "rendezvous/membership/mandate.hpp"
 
 #include "tests/support/catch.hpp"
 

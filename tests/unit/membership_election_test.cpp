@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "rendezvous/membership.hpp"
+#include "rendezvous/membership/membership.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)

@@ -1,10 +1,10 @@
-#include "rendezvous/membership.hpp"
+#include "rendezvous/membership/membership.hpp"
 
 #include <algorithm>
 #include <set>
 
-#include "rendezvous/cause.hpp"
-#include "rendezvous/seating.hpp"
+#include "rendezvous/membership/cause.hpp"
+#include "rendezvous/membership/seating.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)

@@ -1,4 +1,4 @@
-#include "launcher/memory_keys.hpp"
+#include "launcher/workers/memory_keys.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "rendezvous/messages.hpp"
+#include "rendezvous/protocol/messages.hpp"
 
 #include <sstream>
 

@@ -5,7 +5,7 @@
 #include "src/client/engine.hpp"
 #include "src/client/solo_backend.hpp"
 #include "src/gpu/hearing.hpp"
-#include "src/host/device_queue.hpp"
+#include "src/host/common/device_queue.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fake_device.hpp"
 #include "tests/support/ranks.hpp"

@@ -2,7 +2,7 @@
 #include <regex>
 #include <set>
 
-#include "launcher/option_table.hpp"
+#include "launcher/options/option_table.hpp"
 #include "src/core/text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"

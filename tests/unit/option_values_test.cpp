@@ -1,4 +1,4 @@
-#include "launcher/option_values.hpp"
+#include "launcher/options/option_values.hpp"
 
 #include "tests/support/catch.hpp"
 

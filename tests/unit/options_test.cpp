@@ -1,9 +1,9 @@
-#include "launcher/options.hpp"
+#include "launcher/options/options.hpp"
 
 #include <algorithm>
 #include <sstream>
 
-#include "launcher/option_table.hpp"
+#include "launcher/options/option_table.hpp"
 #include "src/core/text.hpp"
 #include "tests/support/catch.hpp"
 

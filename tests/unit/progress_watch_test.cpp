@@ -1,5 +1,5 @@
 // The table of docs/hangs.md about one node, row by row.
-#include "launcher/progress_watch.hpp"
+#include "launcher/hangs/progress_watch.hpp"
 
 #include <functional>
 

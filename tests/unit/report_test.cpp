@@ -1,4 +1,4 @@
-#include "launcher/report.hpp"
+#include "launcher/logs/report.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "launcher/requeue.hpp"
+#include "launcher/job_end/requeue.hpp"
 
 #include <csignal>
 

@@ -1,4 +1,4 @@
-#include "launcher/signal_policy.hpp"
+#include "launcher/workers/signal_policy.hpp"
 
 #include "src/os/undertaker.hpp"
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-#include "rendezvous/silence.hpp"
+#include "rendezvous/voting/silence.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -1,6 +1,6 @@
-#include "launcher/slurm_conf.hpp"
+#include "launcher/facts/slurm_conf.hpp"
 
-#include "launcher/policies.hpp"
+#include "launcher/agent/policies.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace std::chrono_literals;

@@ -1,6 +1,6 @@
-#include "launcher/slurm_env.hpp"
+#include "launcher/place/slurm_env.hpp"
 
-#include "launcher/options.hpp"
+#include "launcher/options/options.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
 

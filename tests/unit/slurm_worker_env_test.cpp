@@ -1,4 +1,4 @@
-#include "launcher/slurm_worker_env.hpp"
+#include "launcher/plan/slurm_worker_env.hpp"
 
 #include "src/core/hostlist.hpp"
 #include "tests/support/catch.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/tail_buffer.hpp"
+#include "launcher/logs/tail_buffer.hpp"
 
 #include "tests/support/catch.hpp"
 

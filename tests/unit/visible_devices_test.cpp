@@ -1,4 +1,4 @@
-#include "launcher/visible_devices.hpp"
+#include "launcher/facts/visible_devices.hpp"
 
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"

@@ -1,4 +1,4 @@
-#include "launcher/worker_group.hpp"
+#include "launcher/workers/worker_group.hpp"
 
 #include <csignal>
 #include <fstream>

@@ -1,4 +1,4 @@
-#include "launcher/worker_plan.hpp"
+#include "launcher/plan/worker_plan.hpp"
 
 #include <algorithm>
 

@@ -1,0 +1,398 @@
+#include "launcher/agent/agent.hpp"
+
+#include <csignal>
+#include <deque>
+#include <fcntl.h>
+#include <functional>
+#include <optional>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+
+#include "launcher/agent/agent_links.hpp"
+#include "launcher/agent/agent_setup.hpp"
+#include "launcher/agent/hosting.hpp"
+#include "launcher/agent/policies.hpp"
+#include "launcher/hangs/hang_guard.hpp"
+#include "launcher/job_end/end_watch.hpp"
+#include "launcher/job_end/requeue_job.hpp"
+#include "launcher/life/agent_fsm.hpp"
+#include "launcher/logs/log_pump.hpp"
+#include "launcher/place/machine.hpp"
+#include "launcher/plan/health_check.hpp"
+#include "launcher/workers/signal_policy.hpp"
+#include "launcher/workers/supervisor.hpp"
+#include "launcher/workers/worker_memory.hpp"
+#include "src/core/time.hpp"
+#include "src/os/log.hpp"
+#include "src/os/process_info.hpp"
+#include "src/os/random.hpp"
+#include "src/os/signals.hpp"
+#include "src/os/standby_socket.hpp"
+#include "src/os/undertaker.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+using rendezvous::Verdict;
+
+constexpr int kFlushDeadlineMs = 5000;
+
+class Agent {
+ public:
+  Agent(AgentConfig config, os::AgentSide const& side)
+      : config_(std::move(config)),
+        policy_(agent_policy(config_.options, config_.topology, read_slurm_conf(config_.environment))),
+        cpus_(config_.cpus.mode, config_.facts.workers, find_value(config_.environment, "CUDA_VISIBLE_DEVICES")),
+        parent_watch_(io_, fcntl(side.parent_watch.get(), F_DUPFD_CLOEXEC, 3)),
+        signals_(io_),
+        page_(*side.page),
+        hosting_(io_, config_, side.standby.get(), coordinator_handlers()) {
+    if (config_.topology.source != JobTopology::Source::join) {  // else it does not know what the user asked of the job
+      config_.facts.standby_port = os::port_of(side.standby.get());
+    }
+    config_.facts.agent_socket = supervisor_->socket();
+    context_.parent = side.parent;
+    context_.interrupt_ignored = side.interrupt_ignored;
+    if (config_.environment.contains("SLURM_JOB_ID")) {
+      context_.slurmstepd = os::find_ancestor("slurmstepd");
+    }
+  }
+
+  int run(os::AgentSide const& side) {
+    auto opened = os::SignalFd::open(side.signals);
+    if (!opened) {
+      return give_up(opened.error());
+    }
+    signal_fd_ = *std::move(opened);
+    signals_.assign(fcntl(signal_fd_.fd(), F_DUPFD_CLOEXEC, 3));
+    await_signals();
+    parent_watch_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code const& error) {
+      if (!error) {
+        remove_log_root(config_.logs);
+        os::bury_and_exit(&page_);
+      }
+    });
+    log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody
+    pump_.on_error([](std::string const& line) { log(Level::error, line); });
+    cpus_.begin();
+    end_watch_.begin();
+    if (config_.topology.discovered) {
+      call_discovered();
+    } else {
+      meet();
+    }
+    if (!failed_) {
+      io_.run();
+    }
+    return conclude();
+  }
+
+ private:
+  // ---- the loop: event → step → actions ----------------------------------------------------------------------
+
+  void feed(agent::Event event) {
+    inbox_.push_back(std::move(event));
+    if (stepping_) {
+      return;
+    }
+    stepping_ = true;
+    while (!inbox_.empty()) {
+      agent::Event const next = std::move(inbox_.front());
+      inbox_.pop_front();
+      agent::Step result = agent::step(std::move(state_), next, Clock::now(), policy_);
+      state_ = std::move(result.next);
+      if (!result.reason.empty()) {
+        log(Level::debug, result.reason);
+      }
+      for (auto const& action : result.actions) {
+        std::visit([this](auto const& concrete) { perform(concrete); }, action);
+      }
+    }
+    stepping_ = false;
+  }
+
+  void perform(agent::Tell const& action) { links_.tell(agent::kFirstLink, action.message); }
+  void perform(agent::TellLink const& action) { links_.tell(action.link, action.message); }
+  void perform(agent::TellBeat const& action) { links_.beat(action); }
+  void perform(agent::Dial const& action) { links_.dial(action); }
+  void perform(agent::HangUp const& action) { links_.hang_up(action.link); }
+  void perform(agent::Stand const& action) { hosting_.stand(action.candidacy); }
+  void perform(agent::Withdraw const& action) { hosting_.tell(rendezvous::Withdraw{action.why}); }
+  void perform(agent::Learned const& action) { hosting_.tell(action); }
+  void perform(agent::HoldLease const& action) { page_.hold_lease(action.until); }
+  void perform(agent::WriteWill const& action) { write_will(page_, action, links_); }
+
+  void perform(agent::Freeze const&) {
+    page_.set_frozen(true);
+    hangs_.pause(true);
+    supervisor_->freeze();
+  }
+  void perform(agent::Thaw const&) {
+    page_.set_frozen(false);
+    hangs_.pause(false);
+    supervisor_->thaw();
+  }
+
+  void perform(agent::StartWorkers const& action) {
+    auto const& generation = action.generation;
+    if (hosting_.active() && !std::exchange(led_, true)) {  // elected
+      hosting_.lead();
+      requeue_.begin();
+    }
+    page_.set_frozen(false);
+    make_directories(config_.facts, generation);
+    if (!std::exchange(cpus_chosen_, true)) {  // before the first workers: the same for every generation
+      choose_cpus(cpus_, config_.cpus.asked, config_.facts);
+    }
+    config_.facts.segment = memory_.begin();
+    supervisor_->start(generation.number,
+                       plan_workers(generation, config_.options, config_.facts, config_.environment));
+    end_watch_.workers_run();
+    hangs_.begin(generation);
+  }
+
+  void perform(agent::RunCheck const& action) {
+    auto const& generation = action.generation;
+    make_directories(config_.facts, generation);
+    supervisor_->start(generation.number,
+                       {plan_check(generation, config_.options, config_.facts, config_.environment)});
+  }
+
+  void perform(agent::StopWorkers const& action) {
+    end_watch_.workers_end();
+    hangs_.end();
+    supervisor_->stop(action.order);
+  }
+
+  void perform(agent::KillWorker const& action) { hangs_.kill(action); }
+
+  void perform(agent::ArmTimer const& action) {
+    timer_.expires_at(action.at);
+    timer_.async_wait([this](error_code const& error) {
+      if (!error) {
+        feed(agent::Tick{});
+      }
+    });
+  }
+
+  void perform(agent::Exit const& action) {
+    exit_ = action;
+    if (!state_.joined) {
+      hosting_.abandon();  // nobody can have joined a coordinator that its own agent has not
+    }
+    links_.hang_up_all();
+    page_.write_will({}, "");
+    leave_if_done();
+  }
+
+  /// The host stays until its coordinator has seen everybody off.
+  void leave_if_done() {
+    if (exit_ && hosting_.done()) {
+      timer_.cancel();
+      end_watch_.cancel();
+      io_.stop();
+    }
+  }
+
+  // ---- meeting the others ------------------------------------------------------------------------------------
+
+  void meet() {
+    if (auto const hosted = hosting_.begin(); !hosted) {
+      failed_ = hosted.error();
+      io_.stop();
+      return;
+    }
+    if (hosting_.active()) {
+      led_ = true;
+      requeue_.begin();
+    }
+    hosting_.open();
+    call(agent::kFirstLink, call_plan(config_.options, config_.topology, config_.facts, config_.nonce, hosting_.port()),
+         [this](Error const& error) {
+           failed_ = error;
+           io_.stop();
+         });
+  }
+
+  /// The job's own coordinator, unless it is gone.
+  void call_discovered() {
+    auto plan = discovered_plan(config_.options, config_.topology, config_.facts, config_.nonce);
+    call(agent::kFirstLink, std::move(plan), [this](Error const& error) {
+      bool const gone = error.code == Errc::timeout || error.code == Errc::in_use || error.code == Errc::not_found;
+      std::string const& path = config_.topology.discovered->path;
+      if (!gone || config_.topology.source == JobTopology::Source::join) {
+        failed_ = gone ? fail(Errc::closed, error.message() + ", says " + path + ": the job is over or its host gone")
+                       : error;
+        io_.stop();
+        return;
+      }
+      log(Level::warn, path + " is ignored: " + error.message());
+      asio::post(io_, [this] { meet(); });  // not from within the link that is to go
+    });
+  }
+
+  /// As somebody new: the coordinator has no place any more for who we were.
+  void perform(agent::Rejoin const& action) {
+    config_.nonce = random_hex(16);
+    hosting_.rename();
+    call(action.link, rejoin_plan(config_.options, config_.topology, config_.facts, config_.nonce, action),
+         [this, link = action.link](Error const& error) {
+           feed(agent::LinkFailed{link, error.message(), false});
+         });
+  }
+
+  void call(agent::LinkId link, rendezvous::CallPlan plan, std::function<void(Error const&)> failed) {
+    links_.join(
+        link, std::move(plan), [this](rendezvous::HelloReply const& reply) { joined(reply); }, std::move(failed));
+  }
+
+  /// Who answered at the endpoint may be another: the bind test lies behind address translation.
+  void joined(rendezvous::HelloReply const& reply) {
+    bool const knows = config_.topology.source != JobTopology::Source::join;
+    adopt_heartbeats(policy_, config_.topology, knows ? config_.options.heartbeat_timeout : reply.heartbeat_timeout);
+    page_.set_terms({policy_.lease.lease, policy_.lease.timeout});
+    config_.facts.run_id = reply.run_id;  // who joins a job by its number learns it here
+    if (config_.topology.source == JobTopology::Source::join) {
+      log(Level::info, "joined " + reply.run_id + " on " + config_.topology.discovered->host);
+    }
+    if (config_.options.requeue && config_.topology.discovered && !hosting_.active()) {
+      log(Level::warn,
+          "--requeue has no effect here: cxxrun-rendezvous coordinates, and no agent knows how the job ends");
+    }
+    if (hosting_.active() && reply.coordinator != config_.nonce) {
+      log(Level::warn, "the endpoint leads to another agent: it coordinates");
+      hosting_.abandon();
+    }
+    hosting_.stand_by();
+  }
+
+  // ---- signals -----------------------------------------------------------------------------------------------
+
+  void await_signals() {
+    signals_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code const& error) {
+      if (error) {
+        return;
+      }
+      while (auto const info = signal_fd_.read()) {
+        obey(*info);
+      }
+      await_signals();
+    });
+  }
+
+  void obey(os::SignalInfo const& info) {
+    auto result = classify(std::move(signal_state_), info, Clock::now(), context_);
+    signal_state_ = std::move(result.next);
+    log(Level::debug, result.reason);
+    switch (result.verdict) {
+      case SignalVerdict::ignore: break;
+      case SignalVerdict::stop: feed(agent::EndSignal{info.signal, true}); break;
+      case SignalVerdict::stop_without_forwarding: feed(agent::EndSignal{info.signal, false}); break;
+      case SignalVerdict::kill_now: feed(agent::KillSignal{}); break;
+      case SignalVerdict::forward_only: supervisor_->forward(info.signal); break;
+    }
+  }
+
+  // ---- the end -----------------------------------------------------------------------------------------------
+
+  int give_up(Error const& error) {
+    log(Level::error, error.message());
+    return exit_code_of(error);
+  }
+
+  int conclude() {
+    if (verdict_) {
+      tell_verdict(*verdict_, config_.options.program, config_.colour, config_.logs, pump_);
+    } else if (exit_ && !exit_->line.empty()) {
+      log(Level::error, exit_->line);
+    }
+    int code = failed_ ? give_up(*failed_) : exit_ ? exit_->code : rendezvous::kExitSystem;
+    if (verdict_) {
+      code = requeue_.conclude(*verdict_, end_watch_.checkpoint_passed(), end_watch_.limit_reached(), code);
+    }
+    log_through({});
+    pump_.finish(kFlushDeadlineMs);
+    return code;
+  }
+
+  AgentConfig config_;
+  agent::Policy policy_;
+  CpuFinder cpus_;
+  agent::State state_;
+  asio::io_context io_{1};
+  asio::posix::stream_descriptor parent_watch_;
+  asio::posix::stream_descriptor signals_;
+  asio::basic_waitable_timer<Clock> timer_{io_};
+  os::SignalFd signal_fd_;
+  SignalContext context_;
+  SignalState signal_state_;
+  LogPump pump_;
+  os::SharedPage& page_;
+  Hosting hosting_;
+  AgentLinks links_{io_, [this](agent::Event event) { feed(std::move(event)); }};
+  std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers());
+  WorkerMemory memory_{io_};
+  HangGuard hangs_{io_,           *supervisor_,        config_.options.hang_timeout,
+                   config_.facts, config_.environment, [this](agent::StoodStill told) { feed(std::move(told)); }};
+  EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
+  RequeueJob requeue_{config_.options, config_.environment};
+  std::deque<agent::Event> inbox_;
+  bool stepping_ = false;
+  bool cpus_chosen_ = false;
+  bool led_ = false;
+  std::optional<agent::Exit> exit_;
+  std::optional<Verdict> verdict_;
+  std::optional<Error> failed_;
+
+  rendezvous::CoordinatorHandlers coordinator_handlers() {
+    rendezvous::CoordinatorHandlers on;
+    on.concluded = [this](std::string const& /*run_id*/, Verdict const& verdict) { verdict_ = verdict; };
+    on.closed = [this] { leave_if_done(); };
+    on.stood_down = [this](rendezvous::StoodDown const& action) {
+      feed(agent::StoodDown{action.why, action.candidacy});
+      leave_if_done();
+    };
+    return on;
+  }
+
+  EndWatch::Handlers end_handlers() {
+    EndWatch::Handlers on;
+    on.pass = [this](int signal, std::set<pid_t>& served) { return supervisor_->ask_for_checkpoint(signal, served); };
+    on.end = [this] { feed(agent::EndSignal{SIGTERM, true}); };
+    return on;
+  }
+
+  SupervisorHandlers handlers() {
+    SupervisorHandlers on;
+    on.exited = [this](std::uint64_t number, rendezvous::WorkerExit exit) {
+      feed(agent::WorkerEnded{number, std::move(exit)});
+    };
+    on.ended = [this](std::uint64_t number, std::vector<rendezvous::WorkerExit> exits,
+                      std::vector<std::string> unkillable, bool waiting) {
+      for (auto const& line : unkillable) {
+        log(Level::error, "survived SIGKILL: " + line);
+      }
+      end_watch_.workers_end();
+      hangs_.end();
+      memory_.end();
+      feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting});
+    };
+    return on;
+  }
+};
+
+}  // namespace
+
+int run_agent(AgentConfig config, os::AgentSide const& side) {
+  Agent agent(std::move(config), side);
+  return agent.run(side);
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,129 @@
+#include "launcher/agent/agent_links.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+
+#include "src/os/shared_page.hpp"
+#include "src/wire/frame.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+// Without heartbeats: how long a successor that does not answer is waited for.
+constexpr Millis kPatience{5000};
+
+}  // namespace
+
+AgentLinks::AgentLinks(boost::asio::io_context& io, std::function<void(agent::Event)> feed)
+    : io_(io), feed_(std::move(feed)) {}
+
+AgentLinks::~AgentLinks() = default;
+
+rendezvous::LinkHandlers AgentLinks::handlers(agent::LinkId link) {
+  rendezvous::LinkHandlers on;
+  on.joined = [this, link](rendezvous::HelloReply const& reply) { feed_(agent::LinkUp{link, reply.coordinator}); };
+  on.failed = [this, link](Error const& error, bool refused) {
+    drop(link);
+    feed_(agent::LinkFailed{link, error.message(), refused});
+  };
+  on.message = [this, link](rendezvous::ToAgent message) { feed_(agent::FromLink{link, std::move(message)}); };
+  on.beat = [this, link](rendezvous::BeatAck ack) { feed_(agent::BeatAnswered{link, ack}); };
+  on.closed = [this, link](std::string how, bool fin) {
+    drop(link);
+    feed_(agent::LinkDown{link, std::move(how), fin});
+  };
+  return on;
+}
+
+void AgentLinks::call(agent::LinkId link, rendezvous::CallPlan plan, rendezvous::LinkHandlers on) {
+  drop(link);
+  auto made = std::make_unique<rendezvous::CoordinatorLink>(io_, std::move(on));
+  auto& placed = *links_.emplace(link, std::move(made)).first->second;
+  placed.call(std::move(plan));
+}
+
+void AgentLinks::join(agent::LinkId link, rendezvous::CallPlan plan, Joined joined, Failed failed) {
+  plan_ = plan;
+  auto on = handlers(link);
+  on.joined = [this, link, joined = std::move(joined)](rendezvous::HelloReply const& reply) {
+    plan_.run_id = reply.run_id;
+    if (auto const reached = links_.at(link)->reached()) {
+      joined_at_ = {0, "", reached->address, reached->port};
+    }
+    joined(reply);
+    feed_(agent::LinkUp{link, reply.coordinator});
+  };
+  on.failed = [this, link, failed = std::move(failed)](Error const& error, bool /*refused*/) {
+    drop(link);
+    failed(error);
+  };
+  call(link, std::move(plan), std::move(on));
+}
+
+void AgentLinks::dial(agent::Dial const& action) {
+  auto plan = plan_;
+  plan.addresses = {action.to.address};
+  plan.ports = {action.to.port};
+  plan.coordinator.clear();
+  plan.follow = true;
+  plan.once = true;
+  Millis const timeout = plan.terms ? plan.terms->heartbeat_timeout : Millis{0};
+  // A call that meets silence is repeated: it hears of the end of a cut sooner than one whose packets are sent again.
+  plan.patience = timeout > Millis{0} ? timeout / 2 : kPatience;
+  call(action.link, std::move(plan), handlers(action.link));
+}
+
+/// Its own handler may have brought us here: it goes when that has returned.
+void AgentLinks::drop(agent::LinkId link) {
+  if (auto const it = links_.find(link); it != links_.end()) {
+    it->second->close();
+    boost::asio::post(io_, [gone = std::shared_ptr<rendezvous::CoordinatorLink>(std::move(it->second))] {});
+    links_.erase(it);
+  }
+}
+
+void AgentLinks::hang_up(agent::LinkId link) {
+  drop(link);
+}
+
+void AgentLinks::hang_up_all() {
+  while (!links_.empty()) {
+    drop(links_.begin()->first);
+  }
+}
+
+void AgentLinks::tell(agent::LinkId link, rendezvous::ToCoordinator message) {
+  if (auto* const elector = std::get_if<rendezvous::Elector>(&message)) {
+    elector->node = plan_.node;
+  }
+  if (auto const it = links_.find(link); it != links_.end()) {
+    it->second->send(message);
+  }
+}
+
+void AgentLinks::beat(agent::TellBeat const& action) {
+  if (auto const it = links_.find(action.link); it != links_.end()) {
+    it->second->send_beat(action.beat);
+  }
+}
+
+rendezvous::Hello AgentLinks::will_hello() const {
+  return {rendezvous::kProtocolVersion, plan_.run_id, plan_.node.incarnation, rendezvous::Hello::Purpose::will,
+          rendezvous::Hello::Asks::follow};
+}
+
+void write_will(os::SharedPage& page, agent::WriteWill const& action, AgentLinks const& links) {
+  std::vector<os::Heir> heirs;
+  for (auto const& heir : action.heirs) {
+    auto const& to = heir.port == 0 ? links.joined_at() : heir;
+    heirs.push_back({to.address, to.port});
+  }
+  page.write_will(
+      heirs, wire::frame(encode(links.will_hello())) + wire::frame(encode(rendezvous::ToCoordinator(action.gone))));
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,61 @@
+// AgentLinks: the connections of one agent: to the coordinator, and to those who may take over from it.
+//
+// Shell; runs on the thread of the io_context given to it. Turns what happens on a connection into the agent's events;
+// whom to call and whom to obey is agent_fsm's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "launcher/life/agent_fsm.hpp"
+#include "rendezvous/net/client.hpp"
+
+namespace cxxrun::os {
+class SharedPage;
+}
+
+namespace cxxrun::launcher {
+
+class AgentLinks {
+ public:
+  using Failed = std::function<void(Error const&)>;
+  using Joined = std::function<void(rendezvous::HelloReply const&)>;
+
+  /// `feed` takes events of every link; it may destroy links, and is never called from within a call here.
+  AgentLinks(boost::asio::io_context& io, std::function<void(agent::Event)> feed);
+  ~AgentLinks();
+  AgentLinks(AgentLinks const&) = delete;
+  AgentLinks& operator=(AgentLinks const&) = delete;
+
+  /// Calls to join. `joined` runs before LinkUp; `failed` instead of it, and is not LinkFailed.
+  void join(agent::LinkId link, rendezvous::CallPlan plan, Joined joined, Failed failed);
+  /// Calls to follow, as the same agent that has joined last.
+  void dial(agent::Dial const& action);
+  void hang_up(agent::LinkId link);
+  void tell(agent::LinkId link, rendezvous::ToCoordinator message);
+  void beat(agent::TellBeat const& action);
+  void hang_up_all();
+  /// Where the coordinator was reached that was joined last; port 0: none was.
+  [[nodiscard]] rendezvous::Successor const& joined_at() const { return joined_at_; }
+  /// The first frame of a last word about this agent.
+  [[nodiscard]] rendezvous::Hello will_hello() const;
+
+ private:
+  void call(agent::LinkId link, rendezvous::CallPlan plan, rendezvous::LinkHandlers on);
+  rendezvous::LinkHandlers handlers(agent::LinkId link);
+  void drop(agent::LinkId link);
+
+  boost::asio::io_context& io_;
+  std::function<void(agent::Event)> feed_;
+  rendezvous::CallPlan plan_;  ///< of the last call to join
+  rendezvous::Successor joined_at_;
+  std::map<agent::LinkId, std::unique_ptr<rendezvous::CoordinatorLink>> links_;
+};
+
+/// Leaves the last word with the parent.
+void write_will(os::SharedPage& page, agent::WriteWill const& action, AgentLinks const& links);
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,25 @@
+// What an agent prepares before workers start: directories for their output, and where they are bound. And what it
+// leaves at the end of a job that it has coordinated.
+#pragma once
+
+#include <string>
+
+#include "launcher/logs/log_dir.hpp"
+#include "launcher/place/machine.hpp"
+#include "launcher/plan/worker_plan.hpp"
+#include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/values/verdict.hpp"
+
+namespace cxxrun::launcher {
+
+class LogPump;
+
+/// For the output of this node's workers of `generation`. A directory that cannot be made is said in the log.
+void make_directories(NodeFacts const& facts, rendezvous::Generation const& generation);
+/// The CPU sets into `facts`; why there are none is said in the log, louder when the user `asked` for them.
+void choose_cpus(CpuFinder& finder, bool asked, NodeFacts& facts);
+/// The report to the console, and verdict.json where logs are kept.
+void tell_verdict(rendezvous::Verdict const& verdict, std::string const& program, bool colour, LogRoot const& logs,
+                  LogPump& pump);
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,177 @@
+#include "launcher/agent/hosting.hpp"
+
+#include <fcntl.h>
+#include <system_error>
+#include <utility>
+
+#include "launcher/agent/policies.hpp"
+#include "launcher/logs/log_dir.hpp"
+#include "launcher/place/discovery_file.hpp"
+#include "src/os/bounded_thread.hpp"
+#include "src/os/local_address.hpp"
+#include "src/os/log.hpp"
+#include "src/os/standby_socket.hpp"
+#include "src/store/store_server.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+constexpr Millis kFileDeadline{2000};  // for a file system that hangs
+
+}  // namespace
+
+Hosting::Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby,
+                 rendezvous::CoordinatorHandlers handlers)
+    : io_(io), config_(config), standby_(standby), handlers_(std::move(handlers)) {}
+
+Hosting::~Hosting() {
+  if (announcing_ && announcing_->join_until(Clock::now() + kFileDeadline)) {
+    remove_discovery(announced_, config_.nonce);
+  }
+}
+
+Result<bool> Hosting::is_mine() const {
+  auto const& meeting = config_.topology.meeting;
+  return meeting.host == Meeting::Host::find_out ? os::is_local_address(meeting.address)
+                                                 : Result<bool>(meeting.host == Meeting::Host::me);
+}
+
+Result<void> Hosting::begin() {
+  auto const mine = is_mine();
+  if (!mine) {
+    return mine.error();
+  }
+  if (!*mine) {
+    return {};
+  }
+  auto const& meeting = config_.topology.meeting;
+  make_coordinator();
+  auto const port = coordinator_->listen(meeting.ports);
+  if (port) {
+    port_ = *port;
+    hosts_ = true;
+    listen_for_followers();
+    begin_directories();
+    announce();
+    return {};
+  }
+  coordinator_.reset();
+  stores_.reset();
+  if (meeting.host == Meeting::Host::find_out && port.error().code == Errc::in_use) {
+    return {};  // an agent on this machine was first, or a stranger: the handshake will tell
+  }
+  return port.error();
+}
+
+void Hosting::make_coordinator() {
+  rendezvous::CoordinatorConfig conf;
+  conf.nonce = config_.nonce;
+  conf.loopback_only = config_.topology.meeting.loopback_only;
+  conf.fence_dir = config_.options.fence_dir;
+  rendezvous::CoordinatorHandlers on;
+  on.concluded = handlers_.concluded;
+  on.closed = [this] {
+    closed_ = true;
+    handlers_.closed();
+  };
+  on.stood_down = handlers_.stood_down;
+  stores_ = std::make_unique<store::StoreServer>([](auto const& line) { log(Level::warn, line); });
+  coordinator_ = std::make_unique<rendezvous::Coordinator>(io_, *stores_, std::move(conf), std::move(on));
+}
+
+void Hosting::listen_for_followers() {
+  if (standby_ < 0) {
+    return;
+  }
+  auto const listening = coordinator_->listen_also(os::UniqueFd(fcntl(standby_, F_DUPFD_CLOEXEC, 3)));
+  if (!listening) {
+    log(Level::warn, "this agent cannot take over from the coordinator: " + listening.error().message());
+  }
+}
+
+void Hosting::stand_by() {
+  if (coordinator_ || standby_ < 0 || config_.topology.source == JobTopology::Source::join) {
+    return;  // who was added by hand does not know what the user asked of the job
+  }
+  make_coordinator();
+  listen_for_followers();
+  coordinator_->standby(config_.topology.run_id, terms_of(config_.options, config_.topology));
+}
+
+void Hosting::stand(rendezvous::Stand candidacy) {
+  if (coordinator_) {
+    coordinator_->stand(std::move(candidacy));
+  }
+}
+
+void Hosting::tell(rendezvous::Event event) {
+  if (coordinator_) {
+    coordinator_->tell(std::move(event));
+  }
+}
+
+void Hosting::rename() {
+  if (coordinator_) {
+    coordinator_->rename(config_.nonce);
+  }
+}
+
+void Hosting::lead() {
+  if (!hosts_) {
+    port_ = os::port_of(standby_);
+    announce();
+  }
+}
+
+/// The host is in generation 1. A dozen directories cost a disk more than the whole rendezvous takes: they are made
+/// meanwhile. Whoever starts the workers makes what is missing and says what cannot be made.
+void Hosting::begin_directories() {
+  if (config_.facts.log_root.empty()) {
+    return;
+  }
+  try {
+    directories_ = std::make_unique<os::BoundedThread>(
+        "cxxrun-dirs", [root = config_.facts.log_root, count = config_.facts.workers] {
+          (void)make_worker_dirs(root, rendezvous::kFirstGeneration, count).has_value();
+        });
+  } catch (std::system_error const&) {
+    directories_.reset();  // without a thread to spare they are made later
+  }
+}
+
+/// Written beside everything else: a home directory may be slow, and nobody who starts with us needs it.
+void Hosting::announce() {
+  if (config_.topology.announce_as.empty()) {
+    return;
+  }
+  auto self =
+      describe_self(config_.environment, config_.topology.announce_as, config_.facts.host, port_, config_.nonce);
+  self.run_id = config_.topology.run_id;
+  if (self.path.empty()) {
+    return;
+  }
+  announced_ = self.path;
+  try {
+    announcing_ = std::make_unique<os::BoundedThread>("cxxrun-file", [self] {
+      if (auto const written = write_discovery(self); !written) {
+        log(Level::warn, "no node can be added with --join: " + written.error().message());
+      }
+    });
+  } catch (std::system_error const& error) {
+    log(Level::warn, std::string("no node can be added with --join: ") + error.what());
+  }
+}
+
+void Hosting::open() {
+  if (coordinator_) {
+    coordinator_->open_run(config_.topology.run_id, terms_of(config_.options, config_.topology));
+  }
+}
+
+void Hosting::abandon() {
+  coordinator_.reset();
+  stores_.reset();
+  hosts_ = false;
+}
+
+}  // namespace cxxrun::launcher

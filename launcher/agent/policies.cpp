@@ -1,0 +1,140 @@
+#include "launcher/agent/policies.hpp"
+
+#include <algorithm>
+
+namespace cxxrun::launcher {
+namespace {
+
+using rendezvous::Tie;
+using Asks = rendezvous::Hello::Asks;
+
+// Under Slurm containers start unevenly; elsewhere late nodes simply enter the running job.
+constexpr Millis kSlurmJoinWindow{60'000};
+// Beyond the longest stop: an agent that has not reported by then is not going to.
+constexpr Millis kStopSlack{10'000};
+// Whoever wrote a discovery file listens already.
+constexpr Millis kDiscoveryPatience{5'000};
+constexpr Millis kLeastMargin{2'000};
+
+}  // namespace
+
+rendezvous::Terms terms_of(Options const& options, JobTopology const& topology) {
+  rendezvous::Terms terms;
+  terms.min_nodes = topology.min_nodes;
+  terms.max_nodes = topology.max_nodes;
+  terms.expected_nodes = topology.expected_nodes;
+  terms.max_restarts = options.max_restarts;
+  terms.join_timeout = options.join_timeout;
+  if (topology.source == JobTopology::Source::slurm) {
+    terms.join_window = kSlurmJoinWindow;
+  }
+  if (options.join_window) {
+    terms.join_window = *options.join_window;
+    terms.rejoin_window = *options.join_window;
+  }
+  terms.stop_timeout = std::max(options.shutdown_timeout, options.restart_timeout) + options.kill_timeout + kStopSlack;
+  if (!options.health_check.empty()) {  // a member that hangs in its check answers when the check is killed
+    terms.ack_timeout += options.health_check_timeout + options.kill_timeout;
+  }
+  terms.heartbeat_timeout = options.heartbeat_timeout;
+  terms.tie = options.quorum == Quorum::none ? Tie::none : options.fence_dir.empty() ? Tie::rank : Tie::fence;
+  terms.scale_out_now = options.scale_out_now;
+  terms.restart_window = options.restart_window;
+  terms.hang_timeout = options.hang_timeout;
+  terms.agent_store = options.agent_store;
+  terms.master_port = topology.master_port;
+  return terms;
+}
+
+rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topology, NodeFacts const& facts,
+                               std::string const& nonce, std::optional<std::uint16_t> hosted) {
+  auto const& meeting = topology.meeting;
+  rendezvous::CallPlan plan;
+  plan.addresses = {hosted && meeting.host == Meeting::Host::me ? "127.0.0.1" : meeting.address};
+  plan.ports = hosted ? std::vector{*hosted} : meeting.ports;
+  plan.run_id = topology.run_id;
+  bool const agreed_port = plan.ports.size() == 1;  // derived ports may lead to other jobs: nothing is opened there
+  bool const used_once = !options.rdzv_id && topology.source == JobTopology::Source::slurm;
+  plan.asks = !agreed_port ? Asks::meet : used_once ? Asks::open : Asks::reopen;
+  plan.node.node_index = topology.node_index;
+  plan.node.incarnation = nonce;
+  plan.node.host = facts.host;
+  plan.node.slots = facts.workers;
+  plan.node.role = options.role;
+  plan.node.hosts = hosted.has_value();
+  plan.node.announce = topology.master_addr;
+  plan.node.standby_port = facts.standby_port;
+  plan.terms = terms_of(options, topology);
+  plan.patience = options.join_timeout;
+  return plan;
+}
+
+rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& topology, NodeFacts const& facts,
+                                     std::string const& nonce) {
+  auto plan = call_plan(options, topology, facts, nonce, std::nullopt);
+  auto const& discovery = *topology.discovered;
+  plan.addresses = discovery.addresses;
+  plan.ports = {discovery.port};
+  plan.coordinator = discovery.nonce;
+  plan.patience = kDiscoveryPatience;
+  plan.asks = options.rdzv_id ? Asks::reopen : Asks::open;
+  if (topology.source == JobTopology::Source::join) {
+    plan.run_id = discovery.run_id;
+    plan.asks = Asks::enter;
+    plan.terms.reset();
+  }
+  return plan;
+}
+
+rendezvous::CallPlan rejoin_plan(Options const& options, JobTopology const& topology, NodeFacts const& facts,
+                                 std::string const& nonce, agent::Rejoin const& how) {
+  auto plan = topology.source == JobTopology::Source::join ? discovered_plan(options, topology, facts, nonce)
+                                                           : call_plan(options, topology, facts, nonce, std::nullopt);
+  plan.run_id = facts.run_id;
+  if (!how.to.address.empty()) {
+    plan.addresses = {how.to.address};
+    plan.ports = {how.to.port};
+    plan.coordinator.clear();
+  }
+  plan.once = how.once;
+  plan.asks = plan.terms ? Asks::meet : Asks::enter;  // never a new run
+  return plan;
+}
+
+Millis end_timeout(Millis shutdown_timeout, Millis kill_wait) {
+  auto const margin = std::max(kLeastMargin, kill_wait / 10);
+  return std::min(shutdown_timeout, std::max(kill_wait - margin, kill_wait / 2));
+}
+
+agent::Policy agent_policy(Options const& options, JobTopology const& topology, std::optional<SlurmConf> const& slurm) {
+  agent::Policy policy;
+  policy.shutdown_timeout = options.shutdown_timeout;
+  policy.restart_timeout = options.restart_timeout;
+  policy.kill_timeout = options.kill_timeout;
+  policy.health_check = !options.health_check.empty();
+  policy.check_timeout = options.health_check_timeout;
+  policy.end_timeout = slurm ? end_timeout(options.shutdown_timeout, slurm->kill_wait) : options.shutdown_timeout;
+  policy.slurm_signals_all = slurm && slurm->signals_all;
+  policy.tie = terms_of(options, topology).tie;
+  policy.pair = topology.min_nodes <= 2 && topology.max_nodes == 2 && topology.expected_nodes.value_or(2) == 2 &&
+                topology.source != JobTopology::Source::join && policy.tie == rendezvous::Tie::rank;
+  return policy;
+}
+
+void adopt_heartbeats(agent::Policy& policy, JobTopology const& topology, Millis heartbeat_timeout) {
+  bool const alone = topology.max_nodes == 1 && topology.source != JobTopology::Source::join;
+  policy.lease = rendezvous::lease_terms(alone ? Millis{0} : heartbeat_timeout);
+}
+
+int exit_code_of(Error const& error) {
+  switch (error.code) {
+    case Errc::usage:
+    case Errc::not_found:
+    case Errc::refused: return rendezvous::kExitUsage;
+    case Errc::timeout: return rendezvous::kExitTooFewNodes;
+    case Errc::closed: return rendezvous::kExitCoordinatorLost;
+    default: return rendezvous::kExitSystem;
+  }
+}
+
+}  // namespace cxxrun::launcher

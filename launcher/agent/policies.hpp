@@ -1,0 +1,43 @@
+// Policies: what the options mean for the coordinator and for the agent. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "launcher/facts/slurm_conf.hpp"
+#include "launcher/life/agent_fsm.hpp"
+#include "launcher/options/options.hpp"
+#include "launcher/place/topology.hpp"
+#include "launcher/plan/worker_plan.hpp"
+#include "rendezvous/membership/membership.hpp"
+#include "rendezvous/net/client.hpp"
+
+namespace cxxrun::launcher {
+
+/// What this agent brings to its run.
+[[nodiscard]] rendezvous::Terms terms_of(Options const& options, JobTopology const& topology);
+/// Where and as whom the agent calls. `hosted`: the port of the coordinator inside this agent, when it hosts.
+[[nodiscard]] rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topology,
+                                             NodeFacts const& facts, std::string const& nonce,
+                                             std::optional<std::uint16_t> hosted);
+/// The same for the coordinator that `topology.discovered` says, which may be gone.
+[[nodiscard]] rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& topology,
+                                                   NodeFacts const& facts, std::string const& nonce);
+/// The same for an agent that was dropped and comes back as another one.
+[[nodiscard]] rendezvous::CallPlan rejoin_plan(Options const& options, JobTopology const& topology,
+                                               NodeFacts const& facts, std::string const& nonce,
+                                               agent::Rejoin const& how);
+/// `slurm`: nothing when this is no job of Slurm's.
+[[nodiscard]] agent::Policy agent_policy(Options const& options, JobTopology const& topology = {},
+                                         std::optional<SlurmConf> const& slurm = std::nullopt);
+/// Beats and leases of the run that the agent has joined; none in a run of one node.
+void adopt_heartbeats(agent::Policy& policy, JobTopology const& topology, Millis heartbeat_timeout);
+/// How long workers may take when the job ends: what the user gives, but no longer than Slurm leaves. Between our
+/// SIGKILL and Slurm's there is time to reap, to report and to ask for a requeue: a tenth of KillWait, at least 2 s.
+[[nodiscard]] Millis end_timeout(Millis shutdown_timeout, Millis kill_wait);
+
+/// What an agent that could not take part leaves with.
+[[nodiscard]] int exit_code_of(Error const& error);
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,197 @@
+#include "launcher/facts/deadlines.hpp"
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <utility>
+
+#include "src/core/exit_status.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::seconds;
+
+constexpr std::int64_t kYear = 366LL * 86'400;
+constexpr std::int64_t kNever = 10 * kYear;  // Slurm's "unlimited" is an end that far away, or a huge number
+
+Result<Millis> no_time_limit() {
+  return fail(Errc::usage, "a time as for sbatch is expected: MIN, MIN:SEC, H:M:S, D-H, D-H:M or D-H:M:S");
+}
+
+std::string in_seconds(Millis time) {
+  return std::to_string(duration_cast<seconds>(time).count()) + " s";
+}
+
+}  // namespace
+
+Result<CheckpointSignal> parse_checkpoint_signal(std::string_view text) {
+  auto const at = text.find('@');
+  auto const signal = signal_number(text.substr(0, at));
+  auto const before = parse_unsigned(at == std::string_view::npos ? "" : text.substr(at + 1), 1, kYear);
+  if (!signal || !before) {
+    return fail(Errc::usage, "SIGNAL@SECONDS is expected, for example USR1@120");
+  }
+  if (*signal == SIGKILL || *signal == SIGSTOP) {
+    return fail(Errc::usage, "no program can catch " + signal_name(*signal) + "; USR1@120, for example, it can");
+  }
+  return CheckpointSignal{*signal, Millis(*before * 1000)};
+}
+
+Result<Millis> parse_time_limit(std::string_view text) {
+  auto const word = lower(text);
+  if (word == "unlimited" || word == "infinite") {
+    return Millis{0};
+  }
+  auto const dash = text.find('-');
+  bool const has_days = dash != std::string_view::npos;
+  auto const parts = split(has_days ? text.substr(dash + 1) : text, ':');
+  if (parts.size() > 3) {
+    return no_time_limit();
+  }
+  std::vector<std::uint64_t> numbers;
+  for (auto const& part : parts) {
+    auto const number = parse_unsigned(part, 0, kYear);
+    if (!number) {
+      return no_time_limit();
+    }
+    numbers.push_back(*number);
+  }
+  auto const days = has_days ? parse_unsigned(text.substr(0, dash), 0, 3660) : Result<std::uint64_t>(std::uint64_t{0});
+  if (!days) {
+    return no_time_limit();
+  }
+  // Without days one or two numbers begin with minutes; otherwise the first is hours.
+  if (!has_days && numbers.size() < 3) {
+    numbers.insert(numbers.begin(), 0);
+  }
+  numbers.resize(3, 0);
+  return Millis((((*days * 24 + numbers[0]) * 60 + numbers[1]) * 60 + numbers[2]) * 1000);
+}
+
+EndPlan plan_end(std::optional<CheckpointSignal> const& checkpoint, Millis time_limit, std::string_view slurm_end,
+                 std::int64_t unix_now, TimePoint start) {
+  EndPlan plan;
+  plan.checkpoint = checkpoint;
+  if (auto const end = parse_unsigned(slurm_end, 1, INT64_MAX); end) {
+    auto const left = static_cast<std::int64_t>(*end) - unix_now;
+    if (left >= 0 && left < kNever) {
+      plan.end = start + seconds(left);
+    } else if (left < 0) {
+      plan.notes.push_back("SLURM_JOB_END_TIME=" + std::to_string(*end) + " is in the past and has no effect");
+    }
+  } else if (!slurm_end.empty()) {
+    plan.notes.push_back("SLURM_JOB_END_TIME=" + printable(slurm_end, 40) + " is no time and has no effect");
+  }
+  if (plan.end && time_limit > Millis{0}) {
+    plan.notes.emplace_back("--time-limit has no effect: Slurm says when the job ends");
+  } else if (!plan.end && time_limit > Millis{0}) {
+    plan.end = start + time_limit;
+    plan.ours = true;
+  }
+  if (checkpoint && !plan.end) {
+    plan.notes.push_back(
+        "--checkpoint-signal has no effect: nobody says when the job ends; add --time-limit, with the "
+        "value of sbatch --time");
+  }
+  return plan;
+}
+
+namespace countdown {
+namespace {
+
+constexpr std::array kLooksAfter = {seconds(1), seconds(2), seconds(5), seconds(10), seconds(20), seconds(40)};
+
+struct Turn {
+  State& state;
+  std::vector<Action>& actions;
+  TimePoint now;
+  EndPlan const& plan;
+
+  [[nodiscard]] std::optional<TimePoint> due() const {
+    return plan.end && plan.checkpoint ? std::optional(*plan.end - plan.checkpoint->before) : std::nullopt;
+  }
+
+  void on(WorkersRun const&) {
+    state.workers_run = true;
+    state.looks = 0;
+    state.next_look = due();
+  }
+
+  void on(WorkersEnd const&) {
+    state.workers_run = false;
+    state.next_look.reset();
+  }
+
+  void on(Passed const& event) {
+    if (!state.workers_run) {
+      return;
+    }
+    if (event.missing == 0) {
+      state.next_look.reset();
+    } else if (state.looks < kLooksAfter.size()) {
+      state.next_look = now + kLooksAfter[state.looks++];
+    } else {
+      state.next_look.reset();
+      actions.emplace_back(Say{std::to_string(event.missing) + " of the workers here do not catch " +
+                               signal_name(plan.checkpoint->signal) + " and did not get it"});
+    }
+  }
+
+  void on(Tick const&) {}
+
+  void announce() {
+    auto const left = duration_cast<Millis>(*plan.end - now);
+    std::string const what = signal_name(plan.checkpoint->signal) + " to the workers";
+    bool const late = left + seconds(1) < plan.checkpoint->before;
+    actions.emplace_back(Say{late
+                                 ? "only " + in_seconds(left) + " are left, less than --checkpoint-signal says: " + what
+                                 : what + ", " + in_seconds(plan.checkpoint->before) + " before the end"});
+  }
+
+  void act_on_time() {
+    if (plan.ours && !state.ended && now >= *plan.end) {
+      state.ended = true;
+      actions.emplace_back(EndJob{});
+      return;
+    }
+    if (state.next_look && now >= *state.next_look && now < *plan.end) {
+      if (!std::exchange(state.announced, true)) {
+        announce();
+      }
+      state.passed = true;
+      state.next_look.reset();
+      actions.emplace_back(Pass{plan.checkpoint->signal});  // its answer sets the alarm
+      return;
+    }
+    set_alarm();
+  }
+
+  void set_alarm() {
+    std::optional<TimePoint> at = state.next_look;
+    if (plan.ours && !state.ended) {
+      at = at ? std::min(*at, *plan.end) : *plan.end;
+    }
+    if (at && *at > now) {
+      actions.emplace_back(WakeAt{*at});
+    }
+  }
+};
+
+}  // namespace
+
+Step step(State const& state, Event const& event, TimePoint now, EndPlan const& plan) {
+  Step result;
+  result.next = state;
+  Turn turn{result.next, result.actions, now, plan};
+  std::visit([&turn](auto const& concrete) { turn.on(concrete); }, event);
+  if (plan.end) {
+    turn.act_on_time();
+  }
+  return result;
+}
+
+}  // namespace countdown
+}  // namespace cxxrun::launcher

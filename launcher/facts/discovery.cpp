@@ -1,0 +1,180 @@
+#include "launcher/facts/discovery.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxAddresses = 16;
+constexpr std::size_t kMaxText = 256;
+constexpr int kFormat = 1;
+
+/// A name from outside as part of a file name.
+std::string as_part(std::string const& text) {
+  std::string part = text.substr(0, 64);
+  std::replace_if(
+      part.begin(), part.end(), [](unsigned char c) { return c <= 0x20 || c == '/' || c == 0x7f; }, '_');
+  return part;
+}
+
+bool is_short_text(Json const& json, char const* name) {
+  return json.contains(name) && json[name].is_string() && json[name].get_ref<std::string const&>().size() <= kMaxText;
+}
+
+bool is_number(Json const& json, char const* name, std::uint64_t least, std::uint64_t most) {
+  return json.contains(name) && json[name].is_number_unsigned() && json[name].get<std::uint64_t>() >= least &&
+         json[name].get<std::uint64_t>() <= most;
+}
+
+/// The first thing that is wrong with it; "" when it can be read.
+char const* problem_of(Json const& json) {
+  if (!json.is_object() || !is_number(json, "cxxrun_rendezvous", kFormat, kFormat)) {
+    return "it does not begin as one";
+  }
+  for (char const* const name : {"job", "run_id", "nonce", "host"}) {
+    if (!is_short_text(json, name)) {
+      return name;
+    }
+  }
+  if (!is_number(json, "port", 1, 65535)) {
+    return "port";
+  }
+  if (!is_number(json, "pid", 1, INT32_MAX)) {
+    return "pid";
+  }
+  if (!is_number(json, "restarts", 0, UINT32_MAX)) {
+    return "restarts";
+  }
+  auto const addresses = json.find("addresses");
+  bool const listed = addresses != json.end() && addresses->is_array() && !addresses->empty() &&
+                      addresses->size() <= kMaxAddresses &&
+                      std::all_of(addresses->begin(), addresses->end(), [](Json const& address) {
+                        return address.is_string() && !address.get_ref<std::string const&>().empty() &&
+                               address.get_ref<std::string const&>().size() <= kMaxText;
+                      });
+  return listed ? "" : "addresses";
+}
+
+std::string text_of(JoinTarget const& target) {
+  return target.step.empty() ? target.job : target.job + "." + target.step;
+}
+
+}  // namespace
+
+std::string discovery_text(Discovery const& discovery) {
+  Json const json{{"cxxrun_rendezvous", kFormat},
+                  {"job", discovery.job},
+                  {"restarts", discovery.restarts},
+                  {"run_id", discovery.run_id},
+                  {"addresses", discovery.addresses},
+                  {"port", discovery.port},
+                  {"nonce", discovery.nonce},
+                  {"host", discovery.host},
+                  {"pid", discovery.pid}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<Discovery> parse_discovery(std::string_view text, std::string const& path) {
+  Json const json = text.size() <= kMaxDiscovery ? Json::parse(text, nullptr, false) : Json();
+  if (std::string const problem = problem_of(json); !problem.empty()) {
+    return fail(Errc::protocol, path + " is no discovery file of cxxrun (" + problem + "); remove it");
+  }
+  Discovery discovery;
+  discovery.job = json["job"].get<std::string>();
+  discovery.restarts = json["restarts"].get<std::uint32_t>();
+  discovery.run_id = json["run_id"].get<std::string>();
+  discovery.addresses = json["addresses"].get<std::vector<std::string>>();
+  discovery.port = json["port"].get<std::uint16_t>();
+  discovery.nonce = json["nonce"].get<std::string>();
+  discovery.host = json["host"].get<std::string>();
+  discovery.pid = json["pid"].get<std::int64_t>();
+  discovery.path = path;
+  return discovery;
+}
+
+std::uint32_t restart_count(Environment const& environment) {
+  auto const count = parse_unsigned(value_of(environment, "SLURM_RESTART_COUNT"), 0, UINT32_MAX);
+  return count ? static_cast<std::uint32_t>(*count) : 0;
+}
+
+std::string discovery_dir(Environment const& environment) {
+  if (auto given = value_of(environment, "CXXRUN_DISCOVERY_DIR"); !given.empty()) {
+    return given;
+  }
+  auto const home = value_of(environment, "HOME");
+  return home.empty() ? "" : home + "/.cxxrun/rendezvous";
+}
+
+std::string discovery_name(Environment const& environment, std::string const& step) {
+  auto const job = value_of(environment, "SLURM_JOB_ID");
+  if (!parse_unsigned(job, 0, UINT32_MAX)) {
+    return "";
+  }
+  auto const cluster = value_of(environment, "SLURM_CLUSTER_NAME");
+  return as_part(cluster.empty() ? "slurm" : cluster) + "-" + job + (step.empty() ? "" : "." + step);
+}
+
+std::optional<Discovery> of_this_run_of_the_job(std::optional<Discovery> discovery, Environment const& environment) {
+  return discovery && discovery->restarts == restart_count(environment) ? std::move(discovery) : std::nullopt;
+}
+
+Result<JoinTarget> parse_join_target(std::string const& text) {
+  auto const parts = split(text, '.');
+  bool const good = parts.size() <= 2 && std::all_of(parts.begin(), parts.end(), [](std::string const& part) {
+                      return parse_unsigned(part, 0, UINT32_MAX).has_value();
+                    });
+  if (!good) {
+    return fail(Errc::usage, "JOBID or JOBID.STEP is expected, as in $SLURM_JOB_ID of the job to be joined");
+  }
+  return JoinTarget{parts[0], parts.size() == 2 ? parts[1] : ""};
+}
+
+bool may_lead_to(std::string_view name, JoinTarget const& target, Environment const& environment) {
+  auto const cluster = value_of(environment, "SLURM_CLUSTER_NAME");
+  auto const dash = name.rfind('-');
+  if (dash == std::string_view::npos || (!cluster.empty() && name.substr(0, dash) != as_part(cluster))) {
+    return false;
+  }
+  auto const rest = name.substr(dash + 1);
+  auto const dot = rest.find('.');
+  return rest.substr(0, dot) == target.job &&
+         (dot == std::string_view::npos || target.step.empty() || rest.substr(dot + 1) == target.step);
+}
+
+Result<Discovery> choose_discovery(std::vector<Discovery> const& found, JoinTarget const& target,
+                                   std::string const& dir) {
+  std::string const asked = "--join " + text_of(target) + ": ";
+  std::vector<Discovery> candidates;
+  bool const step_given = !target.step.empty();  // then its own file first: the job's may be a leftover
+  for (bool const of_whole_job : {!step_given, step_given}) {
+    std::copy_if(found.begin(), found.end(), std::back_inserter(candidates),
+                 [&](Discovery const& each) { return each.run_id.empty() == of_whole_job; });
+    if (!candidates.empty()) {
+      break;
+    }
+  }
+  if (candidates.empty()) {
+    return fail(Errc::closed, asked + "no such job can be joined (looked in " + dir +
+                                  "); it has to run with cxxrun-rendezvous or with --nnodes MIN:MAX");
+  }
+  if (candidates.size() > 1) {
+    std::vector<std::string> names;
+    std::transform(candidates.begin(), candidates.end(), std::back_inserter(names),
+                   [](Discovery const& each) { return each.run_id.empty() ? each.path : each.run_id; });
+    return fail(Errc::usage, asked + "it could be " + join(names, " or ") + "; say which with --join JOBID.STEP");
+  }
+  Discovery chosen = candidates.front();
+  if (chosen.run_id.empty() && !target.step.empty()) {  // the id that the step's own agents have
+    chosen.run_id = text_of(target) + (chosen.restarts == 0 ? "" : "." + std::to_string(chosen.restarts));
+  }
+  return chosen;
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,175 @@
+#include "launcher/job_end/requeue_job.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <system_error>
+#include <thread>
+#include <unistd.h>
+
+#include "launcher/facts/discovery.hpp"
+#include "launcher/job_end/requeue.hpp"
+#include "launcher/job_end/slurm_control.hpp"
+#include "launcher/logs/log_dir.hpp"
+#include "launcher/workers/worker_streams.hpp"
+#include "src/core/text.hpp"
+#include "src/os/fd.hpp"
+#include "src/os/log.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+constexpr Millis kPatience{5000};  // for the state, and for the requeue
+// In the moment in which it preempts a job slurmctld does not show it: scontrol says nothing and exits with 1.
+constexpr int kMostQuestions = 4;
+constexpr Millis kBetweenQuestions{250};
+constexpr std::chrono::seconds kRecent{600};
+constexpr std::size_t kHistoryBytes = std::size_t{64} * 1024;
+constexpr std::uint64_t kMostEntries = 10'000;
+
+void add(Footprint& seen, std::string const& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) {
+    return;
+  }
+  seen.exists = true;
+  seen.newest_ns = std::max(seen.newest_ns, info.st_mtim.tv_sec * std::int64_t{1'000'000'000} + info.st_mtim.tv_nsec);
+  seen.bytes += static_cast<std::uint64_t>(info.st_size);
+  ++seen.entries;
+}
+
+/// Under another name first: a reader, or the next run after a crash, never sees half of it.
+Result<void> write_whole(std::string const& path, std::string const& text) {
+  std::string const unfinished = path + ".new";
+  os::UniqueFd file(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!file || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    return fail(Errc::io, "cannot write " + unfinished, errno);
+  }
+  file.reset();
+  if (std::rename(unfinished.c_str(), path.c_str()) != 0) {
+    return fail(Errc::io, "cannot write " + path, errno);
+  }
+  return {};
+}
+
+bool keep(std::string const& path, requeue::History const& history) {
+  if (path.empty()) {
+    log(Level::warn, "the history of requeues is not kept: there is no HOME; give --log-dir");
+    return false;
+  }
+  std::error_code ignored;  // what matters is seen from the file
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  if (auto const written = write_whole(path, requeue::format_history(history)); !written) {
+    log(Level::warn, "the history of requeues is not kept: " + written.error().message());
+    return false;
+  }
+  return true;
+}
+
+/// Some minutes ago, as Slurm writes times: in the local zone.
+std::string recently() {
+  std::time_t const then = std::time(nullptr) - kRecent.count();
+  std::tm local{};
+  std::array<char, 32> text{};
+  localtime_r(&then, &local);
+  return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &local)};
+}
+
+requeue::History recall(std::string const& path) {
+  auto history = requeue::parse_history(read_small_file(path, kHistoryBytes));
+  if (history.garbage) {
+    log(Level::warn, "ignored what is no history of requeues in " + path);
+  }
+  return history;
+}
+
+Result<requeue::JobState> ask(std::string const& job, Environment const& environment) {
+  auto const deadline = Clock::now() + kPatience;
+  for (int question = 1;; ++question) {
+    auto const left = std::chrono::duration_cast<Millis>(deadline - Clock::now());
+    auto const shown = scontrol({"show", "job", "-o", job}, environment, std::max(left, kBetweenQuestions));
+    auto state = shown ? requeue::parse_job_state(*shown) : Result<requeue::JobState>(shown.error());
+    bool const again = !state && (state.error().code == Errc::refused || state.error().code == Errc::protocol);
+    if (!again || question == kMostQuestions) {
+      return state;
+    }
+    std::this_thread::sleep_for(kBetweenQuestions);
+  }
+}
+
+}  // namespace
+
+Footprint look_at(std::string const& path) {
+  Footprint seen;
+  add(seen, path);
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
+    add(seen, entry->path().string());
+    if (seen.entries > kMostEntries) {
+      break;
+    }
+  }
+  return seen;
+}
+
+bool RequeueJob::active() const {
+  return options_.requeue && !requeue::job_name(environment_).empty();
+}
+
+std::string RequeueJob::history_path() const {
+  auto const name =
+      path_component(value_of(environment_, "SLURM_CLUSTER_NAME") + "-" + requeue::job_name(environment_));
+  if (!options_.log_dir.empty() && options_.log_dir != "/dev/null") {
+    return options_.log_dir + "/requeue-" + name;
+  }
+  auto const home = value_of(environment_, "HOME");
+  return home.empty() ? "" : home + "/.cxxrun/requeue/" + name;
+}
+
+void RequeueJob::begin() {
+  if (options_.requeue && !active()) {
+    log(Level::warn, "--requeue has no effect outside a Slurm job");
+  } else if (active() && !options_.progress_path.empty()) {
+    before_ = look_at(options_.progress_path);
+  }
+}
+
+int RequeueJob::conclude(rendezvous::Verdict const& verdict, bool checkpoint_passed, bool limit_reached, int code) {
+  if (!active()) {
+    return code;
+  }
+  requeue::Facts facts;
+  facts.how = requeue::how_it_ended(verdict, checkpoint_passed, limit_reached);
+  if (facts.how == requeue::Ended::success) {
+    unlink(history_path().c_str());
+  }
+  if (!requeue::may_run_again(facts.how)) {
+    return code;
+  }
+  facts.restarts = restart_count(environment_);
+  if (!options_.progress_path.empty()) {
+    facts.progress = look_at(options_.progress_path) != before_;
+  }
+  auto const job = requeue::job_name(environment_);
+  facts.recent = recently();
+  auto decision = requeue::decide(facts, ask(job, environment_), options_.max_requeues, recall(history_path()));
+  if (!keep(history_path(), decision.history)) {  // before the requeue, which ends us
+    decision = requeue::without_history(std::move(decision), facts, options_.max_requeues);
+  }
+  if (!decision.requeue) {
+    log(Level::warn, decision.line);
+    return decision.exit_code.value_or(code);
+  }
+  log(Level::info, "requeue of job " + job + ": " + decision.line);
+  if (auto const asked = scontrol({"requeue", job}, environment_, kPatience); !asked) {
+    log(Level::error, "not requeued: " + asked.error().message());
+  }
+  return code;
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,45 @@
+// RequeueJob: the shell around requeue.hpp: it looks whether there is progress, asks Slurm, keeps the history.
+//
+// For the agent that hosts the coordinator only, so that one agent of the job asks. Blocks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "launcher/options/options.hpp"
+#include "rendezvous/values/verdict.hpp"
+
+namespace cxxrun::launcher {
+
+/// What is seen of --progress-path: a file, or a directory and its entries, at most 10,000 of them.
+struct Footprint {
+  bool exists = false;
+  std::int64_t newest_ns = 0;  ///< modification time of the newest
+  std::uint64_t bytes = 0;
+  std::uint64_t entries = 0;
+  bool operator==(Footprint const&) const = default;
+};
+[[nodiscard]] Footprint look_at(std::string const& path);
+
+class RequeueJob {
+ public:
+  /// Both outlive it.
+  RequeueJob(Options const& options, Environment const& environment) : options_(options), environment_(environment) {}
+
+  /// At the start: says when --requeue cannot have an effect here, looks at --progress-path.
+  void begin();
+  /// At the end, when no worker is left: asks Slurm for a requeue if the way the job ended is a reason, with one line
+  /// about what came of it. At most 10 s, when slurmctld does not answer. Returns the exit code: `code`, or
+  /// kExitNoProgress.
+  [[nodiscard]] int conclude(rendezvous::Verdict const& verdict, bool checkpoint_passed, bool limit_reached, int code);
+
+ private:
+  [[nodiscard]] bool active() const;
+  [[nodiscard]] std::string history_path() const;
+
+  Options const& options_;
+  Environment const& environment_;
+  Footprint before_;
+};
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,220 @@
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "launcher/life/agent_turn.hpp"
+#include "rendezvous/values/verdict.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher::agent {
+namespace {
+
+namespace follower = rendezvous::follower;
+using rendezvous::Successor;
+
+constexpr std::uint32_t kMostRounds = 8;  ///< of election about one generation, for each that may lead to nothing
+
+/// Generation that a message about workers is of; nothing: of all.
+template <class Message>
+std::uint64_t message_number(Message const& message) {
+  if constexpr (std::is_same_v<Message, rendezvous::Prepare>) {
+    return message.generation.number;
+  } else if constexpr (std::is_same_v<Message, rendezvous::Start> || std::is_same_v<Message, rendezvous::Stop>) {
+    return message.number;
+  } else {
+    return 0;
+  }
+}
+
+/// Nobody leads and nobody will.
+void give_up(Turn& turn) {
+  State& state = turn.state;
+  auto line = follower::partitioned_line(state.follower);
+  turn.follow([](auto& inner) { follower::abandon(inner, "no majority within reach"); });
+  state.exit_code = rendezvous::kExitPartitioned;
+  state.last_line = std::move(line);
+  turn.reason = state.last_line;
+  if (has_processes(state.life)) {
+    stop_to_leave(turn, Millis{0}, SIGKILL);
+    return;
+  }
+  leave(turn, state.exit_code, state.last_line);
+}
+
+}  // namespace
+
+void Turn::tell(rendezvous::ToCoordinator message) {
+  if (!state.connected) {
+    return;
+  }
+  if (state.follower.main == kFirstLink) {
+    act(Tell{std::move(message)});
+  } else {
+    act(TellLink{state.follower.main, std::move(message)});
+  }
+}
+
+void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
+  State& state = turn.state;
+  state.connected = false;
+  if (state.life == Life::leaving) {  // already on its way out, with the code it has
+    turn.follow([](auto& inner) { follower::abandon(inner, "this agent leaves"); });
+    return;
+  }
+  if (state.life == Life::farewell) {
+    leave(turn, state.exit_code, state.last_line);
+    return;
+  }
+  if (state.follower.round > turn.policy.tries * kMostRounds) {  // elected, and could decide nothing: a fence of others
+    give_up(turn);
+    return;
+  }
+  if (follower::can_search(state.follower)) {
+    if (state.frozen) {
+      kill_workers(turn, "frozen, and the coordinator is lost");
+    }
+    turn.follow([&](auto& inner) { follower::search(inner, how, fin); });
+    turn.reason = "coordinator lost: " + how + "; looking for the next one";
+    return;
+  }
+  turn.follow([](auto& inner) { follower::abandon(inner, "nobody can take over"); });  // its silence is due no more
+  state.exit_code = rendezvous::kExitCoordinatorLost;
+  state.last_line = "coordinator lost: " + how + "; the job cannot go on without its first node";
+  if (has_processes(state.life)) {
+    stop_to_leave(turn, turn.policy.restart_timeout);
+    turn.reason = state.last_line;
+    return;
+  }
+  leave(turn, state.exit_code, state.last_line);
+}
+
+bool accept_lead(Turn& turn, LinkId link, rendezvous::ToAgent const& message) {
+  auto& following = turn.state.follower;
+  if (link == following.main) {
+    return true;
+  }
+  std::uint64_t const known = following.decided.decree.number;
+  bool const refused = std::holds_alternative<rendezvous::Refused>(message);
+  bool const stale = std::visit(
+      [&](auto const& concrete) {
+        auto const number = message_number(concrete);
+        return number != 0 && (std::holds_alternative<rendezvous::Stop>(message) ? number < known : number <= known);
+      },
+      message);
+  if (stale || refused || !follower::obeys(following, link)) {
+    turn.reason = stale     ? "ignored: a coordinator of an older generation than " + std::to_string(known)
+                  : refused ? "a successor refuses this agent: " + std::get<rendezvous::Refused>(message).why
+                            : "ignored: word of an agent that does not lead";
+    if (refused && following.links.contains(link)) {
+      turn.act(HangUp{link});
+      turn.follow([&](auto& inner) { follower::link_failed(inner, link, true); });
+    }
+    return false;
+  }
+  turn.follow([&](auto& inner) { follower::follow(inner, link); });
+  turn.state.connected = turn.state.joined = true;
+  return true;
+}
+
+void hear(Turn& turn, LinkId link, rendezvous::Decided const& message) {
+  State& state = turn.state;
+  bool const had_seat = state.follower.decided.rank.has_value();
+  if (!turn.follow([&](auto& inner) { return follower::hear(inner, link, message); })) {
+    return;
+  }
+  if (state.follower.main != 0) {
+    state.connected = state.joined = true;
+  }
+  if (had_seat && state.workers && !state.killed && number_of(state) < message.decree.number) {
+    kill_workers(turn, "generation " + std::to_string(message.decree.number) + " is decided");
+  }
+}
+
+namespace {
+
+/// Whether this agent has to go when it is told so. By a candidate only if it has its promise. The coordinator of the
+/// last generation needs none: it is well, so whoever else has been promised anything waits for nothing.
+bool may_drop(follower::State const& state, follower::Link const& link, LinkId id, std::uint64_t number) {
+  auto const& decided = state.decided.decree;
+  bool const incumbent = link.dialled && link.to.rank == decided.coordinator;
+  return number > decided.number || (number == decided.number && (incumbent || follower::obeys(state, id)));
+}
+
+}  // namespace
+
+void hear(Turn& turn, LinkId link, rendezvous::Dropped const& message) {
+  State& state = turn.state;
+  auto const it = state.follower.links.find(link);
+  if (it == state.follower.links.end() || state.rejoin || !may_drop(state.follower, it->second, link, message.number)) {
+    turn.reason = "ignored: dropped from generation " + std::to_string(message.number);
+    return;
+  }
+  Successor const to = it->second.dialled ? it->second.to : Successor{};
+  turn.follow([](auto& inner) { follower::abandon(inner, "dropped by the coordinator"); });
+  state.connected = false;
+  if (state.life == Life::leaving) {
+    return;
+  }
+  if (state.life == Life::farewell) {
+    leave(turn, state.exit_code, state.last_line);
+    return;
+  }
+  turn.reason = "dropped by the coordinator: " + message.why + "; joining again";
+  state.rejoin = to;
+  if (state.workers && !state.killed) {
+    kill_workers(turn, "dropped by the coordinator: " + message.why);
+  } else if (state.life == Life::checking) {
+    state.life = Life::stopping;
+    turn.act(stop_order(turn, Millis{0}, SIGKILL));
+  } else if (!has_processes(state.life) && state.parked) {
+    state.life = Life::stopping;
+    stop_waiting(turn);
+  } else if (!has_processes(state.life)) {
+    rejoin(turn);
+  }
+}
+
+void rejoin(Turn& turn) {
+  State& state = turn.state;
+  Successor const to = *std::exchange(state.rejoin, std::nullopt);
+  if (!state.unkillable.empty()) {  // it would answer for a generation that it is no member of any more
+    leave(turn, rendezvous::kExitUnkillable,
+          "dropped by the coordinator, and a process survived SIGKILL: " + state.unkillable.front());
+    return;
+  }
+  clear_will(turn);
+  follower::State fresh;
+  fresh.last_link = state.follower.last_link + 1;
+  fresh.candidacy = state.follower.candidacy;
+  fresh.main = fresh.last_link;
+  fresh.links = {{fresh.main, follower::Link{}}};
+  // A stranger has no vote, but it knows who may come to lead should this coordinator be lost, too.
+  fresh.seen = state.follower.seen;
+  fresh.decided = std::move(state.follower.decided);
+  fresh.decided.rank.reset();
+  fresh.decided.pair = false;
+  fresh.decided.hosts.clear();
+  state.follower = std::move(fresh);
+  state.generation.reset();
+  state.exits.clear();
+  state.unfit.clear();
+  state.lease.reset();
+  state.held = false;
+  state.life = Life::waiting;
+  state.joined = false;
+  state.connected = true;
+  turn.act(Rejoin{state.follower.main, to, follower::can_search(state.follower)});
+}
+
+void following_tick(Turn& turn) {
+  State& state = turn.state;
+  turn.follow([](auto& inner) { follower::send_beats(inner); });
+  if (state.connected && follower::is_silent(state.follower, turn.now, turn.policy)) {
+    lose_coordinator(turn, "silent for " + seconds_text(turn.policy.lease.timeout));
+  }
+  if (!turn.follow([](auto& inner) { return follower::search_on(inner); })) {
+    give_up(turn);
+  }
+}
+
+}  // namespace cxxrun::launcher::agent

@@ -1,0 +1,375 @@
+#include "launcher/life/agent_fsm.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "launcher/life/agent_turn.hpp"
+#include "rendezvous/values/verdict.hpp"
+
+namespace cxxrun::launcher::agent {
+
+namespace follower = rendezvous::follower;
+using rendezvous::StopKind;
+
+namespace {
+
+Millis grace_for(StopKind kind, Policy const& policy) {
+  switch (kind) {
+    case StopKind::failure: return policy.restart_timeout;
+    case StopKind::resize: return policy.shutdown_timeout;
+    case StopKind::user: return policy.end_timeout;
+  }
+  return policy.restart_timeout;
+}
+
+/// Another node was told to end. When that was Slurm, which signals the workers of every node itself, its signal comes
+/// here too, only later: ours would be a second one. When the job may go on, workers that survive are kept; not where
+/// the node is to be checked first, for a check is to have it to itself.
+void stop_for_all(Turn& turn, StopKind kind, Millis grace) {
+  bool const wait = kind == StopKind::user && turn.policy.slurm_signals_all;
+  turn.state.parks = kind != StopKind::user && !turn.policy.health_check;
+  turn.act(park_order(turn, grace, !wait));
+  if (wait) {
+    turn.state.owed_at = turn.now + turn.policy.slurm_patience;
+  }
+}
+
+// ---- messages of the coordinator ------------------------------------------------------------------------------
+
+void hear(Turn& turn, rendezvous::Prepare const& message) {
+  State& state = turn.state;
+  turn.follow([&](auto& inner) { follower::heard(inner, message.sent); });
+  if (state.life == Life::aside && state.follower.main != kFirstLink) {  // one that was not there when we told so
+    turn.tell(rendezvous::Unfit{message.generation.number, state.unfit});
+    return;
+  }
+  if (state.frozen && message.generation.number > number_of(state)) {
+    kill_workers(turn, "they are frozen, and a later generation is prepared");
+  }
+  bool const free = state.life == Life::waiting || state.life == Life::ready || state.life == Life::checking ||
+                    state.life == Life::ended;
+  if (!free || message.generation.number <= number_of(state)) {
+    turn.reason = "ignored: generation " + std::to_string(message.generation.number) + " offered in mid-generation";
+    return;
+  }
+  state.generation = message.generation;
+  state.follower.prepared_sent = message.sent;
+  state.held = false;
+  state.exits.clear();
+  state.unkillable.clear();
+  if (state.life == Life::checking) {
+    return;  // the check that runs is of this node, not of a generation: its result will do
+  }
+  bool const checked = state.checked_at && turn.now < *state.checked_at + turn.policy.check_holds;
+  if (!turn.policy.health_check || checked) {
+    acknowledge(turn);
+  } else {
+    state.life = Life::checking;
+    state.check = message.generation.number;
+    state.check_overdue = false;
+    state.deadline = turn.now + turn.policy.check_timeout;
+    turn.act(RunCheck{message.generation});
+  }
+}
+
+void hear(Turn& turn, rendezvous::Start const& message) {
+  if (turn.state.life != Life::ready || message.number != number_of(turn.state)) {
+    turn.reason = "ignored: start of generation " + std::to_string(message.number);
+    return;
+  }
+  turn.follow([](auto& inner) { follower::started(inner); });
+  take_lease(turn, message);
+  if (turn.state.held) {
+    turn.reason = "start came too late for its lease: waiting for the next one";
+    return;
+  }
+  start_workers(turn);
+}
+
+void hear(Turn& turn, rendezvous::Stop const& message) {
+  State& state = turn.state;
+  if (message.number < number_of(state) && !turn.may_have_workers()) {
+    turn.tell(rendezvous::Stopped{message.number, {}, {}});  // ready for a later one: nothing of it runs
+    return;
+  }
+  if (message.number != number_of(state)) {
+    turn.reason = "ignored: stop of generation " + std::to_string(message.number);
+    return;
+  }
+  auto const grace = grace_for(message.kind, turn.policy);
+  switch (state.life) {
+    case Life::running:
+      state.life = Life::stopping;
+      stop_for_all(turn, message.kind, grace);
+      turn.reason = "stopping workers: " + message.why;
+      break;
+    case Life::checking:
+      state.life = Life::stopping;
+      turn.act(stop_order(turn, Millis{0}, SIGKILL));
+      break;
+    case Life::ready:
+    case Life::ended:
+      state.life = Life::waiting;
+      state.held = false;
+      say_stopped(turn);
+      break;
+    case Life::stopping:
+      if (state.parks && message.kind == StopKind::user) {
+        stop_for_all(turn, message.kind, grace);
+      } else {
+        turn.act(park_order(turn, grace, false));
+      }
+      break;
+    case Life::fenced: state.life = Life::stopping; break;
+    case Life::waiting: say_stopped(turn); break;  // whoever told us to stop is not the one who asks now
+    case Life::leaving:
+    case Life::aside:
+    case Life::farewell:
+    case Life::done: break;
+  }
+}
+
+void hear(Turn& turn, rendezvous::Finished const& message) {
+  State& state = turn.state;
+  if (state.life == Life::done) {
+    return;
+  }
+  if (has_processes(state.life)) {
+    state.connected = false;  // nothing more to tell
+    state.exit_code = message.exit_code;
+    state.last_line = message.line;
+    stop_to_leave(turn, turn.policy.restart_timeout);
+    return;
+  }
+  leave(turn, message.exit_code, message.line);
+}
+
+void hear(Turn& turn, rendezvous::Refused const& message) {
+  if (message.exit_code == rendezvous::kExitCoordinatorLost && follower::can_search(turn.state.follower)) {
+    lose_coordinator(turn, message.why);  // it has stood down since it greeted us
+    return;
+  }
+  hear(turn, rendezvous::Finished{message.exit_code, "refused by the coordinator: " + message.why});
+}
+
+void hear(Turn& turn, rendezvous::Kill const& message) {
+  State const& state = turn.state;
+  bool const mine = state.life == Life::running && !state.frozen && message.number == number_of(state) &&
+                    message.rank >= state.generation->rank_base &&
+                    message.rank - state.generation->rank_base < state.generation->local_size;
+  if (!mine) {
+    turn.reason = "ignored: rank " + std::to_string(message.rank) + " is to be killed in generation " +
+                  std::to_string(message.number);
+    return;
+  }
+  turn.act(KillWorker{message.rank - state.generation->rank_base, message});
+}
+
+void on(Turn& turn, FromLink const& event) {
+  std::visit(
+      [&](auto const& message) {
+        using Message = std::decay_t<decltype(message)>;
+        if constexpr (std::is_same_v<Message, rendezvous::VoteRequest> ||
+                      std::is_same_v<Message, rendezvous::Propose>) {
+          turn.follow([&](auto& inner) { follower::hear(inner, event.link, message); });
+        } else if constexpr (std::is_same_v<Message, rendezvous::Decided> ||
+                             std::is_same_v<Message, rendezvous::Dropped>) {
+          hear(turn, event.link, message);
+        } else if constexpr (std::is_same_v<Message, rendezvous::Kill>) {  // nobody leads by saying this
+          if (event.link == turn.state.follower.main && turn.state.connected) {
+            hear(turn, message);
+          }
+        } else if (accept_lead(turn, event.link, event.message)) {
+          hear(turn, message);
+        }
+      },
+      event.message);
+}
+
+// ---- the outside ----------------------------------------------------------------------------------------------
+
+void on(Turn& turn, LinkDown const& event) {
+  State& state = turn.state;
+  if (event.link != state.follower.main) {
+    turn.follow([&](auto& inner) { follower::link_down(inner, event.link); });
+  } else if (state.connected) {
+    if (auto const it = state.follower.links.find(event.link); it != state.follower.links.end()) {
+      it->second.ended = true;
+    }
+    lose_coordinator(turn, event.how, event.fin);
+  }
+}
+
+void on(Turn& turn, LinkUp const& event) {
+  turn.state.joined = turn.state.joined || event.link == turn.state.follower.main;
+  turn.follow([&](auto& inner) { follower::link_up(inner, event.link, event.coordinator); });
+}
+
+void on(Turn& turn, LinkFailed const& event) {
+  if (event.link == turn.state.follower.main) {
+    if (!turn.state.joined && !follower::can_search(turn.state.follower)) {  // as somebody new: nothing runs here
+      leave(turn, rendezvous::kExitCoordinatorLost, "coordinator lost: cannot join again: " + event.why);
+    } else if (turn.state.connected) {
+      lose_coordinator(turn, event.why);
+    }
+    return;
+  }
+  turn.follow([&](auto& inner) { follower::link_failed(inner, event.link, event.refused); });
+}
+
+void on(Turn& turn, BeatAnswered const& event) {
+  turn.follow([&](auto& inner) { follower::answered(inner, event.link, event.ack); });
+  if (event.link == turn.state.follower.main && turn.state.connected) {
+    renew_lease(turn, event.ack);
+    stay_to_vote(turn);
+  }
+}
+
+void on(Turn& turn, StoodDown const& event) {
+  if (event.candidacy < turn.state.follower.candidacy) {
+    turn.reason = "ignored: the end of a candidacy before this one";  // this agent has stood again meanwhile
+  } else if (turn.state.follower.search) {
+    turn.follow([](auto& inner) { follower::stood_down(inner); });
+  } else if (turn.state.connected && follower::leads(turn.state.follower)) {
+    lose_coordinator(turn, "this agent coordinates no more: " + event.why);
+  }
+}
+
+void on(Turn& turn, EndSignal const& event) {
+  State& state = turn.state;
+  if (!state.joined && state.life != Life::done) {
+    leave(turn, 128 + event.signal, "");  // nobody knows us yet, so nobody has a last word for us
+    return;
+  }
+  if (state.life == Life::leaving || state.life == Life::farewell || state.life == Life::done) {
+    turn.reason = "already ending";
+    return;
+  }
+  turn.reason = "told to end by " + signal_name(event.signal);
+  state.exit_code = 128 + event.signal;
+  if (!state.connected) {  // nobody coordinates, so nobody has a last word for us
+    turn.follow([](auto& inner) { follower::abandon(inner, "this agent was told to end"); });
+    if (has_processes(state.life)) {
+      stop_to_leave(turn, turn.policy.end_timeout, event.signal, event.pass_on);
+    } else {
+      leave(turn, state.exit_code, "");
+    }
+    return;
+  }
+  turn.tell(rendezvous::Leaving{event.signal});
+  if (has_anybody(state)) {
+    stop_to_leave(turn, turn.policy.end_timeout, event.signal, event.pass_on);
+    return;
+  }
+  if (state.life == Life::ended || state.life == Life::ready) {
+    say_stopped(turn);  // the coordinator may have sent stop or start already and waits for this
+  }
+  say_farewell(turn);
+}
+
+void on(Turn& turn, KillSignal const&) {
+  if (has_anybody(turn.state)) {
+    if (turn.state.life != Life::leaving) {
+      on(turn, EndSignal{SIGINT, false});
+    }
+    turn.reason = "told to end at once";
+    turn.act(stop_order(turn, Millis{0}, SIGKILL));
+  } else if (turn.state.life != Life::done) {
+    leave(turn, turn.state.exit_code, turn.state.last_line);
+  }
+}
+
+void on(Turn& turn, StoodStill const& event) {
+  if (turn.state.life == Life::running && event.number == number_of(turn.state)) {
+    turn.tell(rendezvous::Progress{event.number, event.workers});
+  }
+}
+
+void on(Turn& turn, Tick const&) {
+  State& state = turn.state;
+  if (state.owed_at && *state.owed_at <= turn.now && has_processes(state.life)) {
+    state.owed_at.reset();
+    turn.reason = "no signal from Slurm came, sending SIGTERM";
+    turn.act(stop_order(turn, turn.policy.end_timeout));
+  }
+  bool const due = state.deadline && *state.deadline <= turn.now;
+  if (due && state.life == Life::farewell) {
+    leave(turn, state.exit_code, "no last word from the coordinator");
+    return;
+  }
+  if (due && state.life == Life::checking && !state.check_overdue) {
+    state.check_overdue = true;
+    turn.act(stop_order(turn, Millis{0}, SIGKILL));
+  }
+  following_tick(turn);
+}
+
+// ---- the timer ------------------------------------------------------------------------------------------------
+
+std::optional<TimePoint> next_deadline(State const& state, Policy const& policy) {
+  auto least = follower::due(state.follower, policy);
+  auto const consider = [&](std::optional<TimePoint> at) {
+    if (at && (!least || *at < *least)) {
+      least = at;
+    }
+  };
+  consider(lease_due(state));
+  if (state.life == Life::farewell || (state.life == Life::checking && !state.check_overdue)) {
+    consider(state.deadline);
+  }
+  if (has_processes(state.life)) {
+    consider(state.owed_at);
+  }
+  return least;
+}
+
+void arm(Turn& turn) {
+  auto const next = next_deadline(turn.state, turn.policy);
+  if (next && next != turn.state.armed) {
+    turn.state.armed = next;
+    turn.act(ArmTimer{*next});
+  }
+}
+
+/// A timer that rings late means that this process did not run meanwhile, and maybe the others neither.
+void notice_suspension(Turn& turn, bool tick) {
+  State& state = turn.state;
+  if (!state.armed) {
+    return;
+  }
+  auto const late = turn.now - *state.armed;
+  auto const& lease = turn.policy.lease;
+  turn.late = lease.lease > Millis{0} && late > lease.lease / 2;
+  if (lease.timeout > Millis{0} && late > lease.timeout / 5) {
+    turn.follow([](auto& inner) { follower::excuse_silence(inner); });
+  }
+  if (tick && *state.armed <= turn.now) {
+    state.armed.reset();
+  }
+}
+
+}  // namespace
+
+Step step(State state, Event const& event, TimePoint now, Policy const& policy) {
+  Step result;
+  result.next = std::move(state);
+  Turn turn{result.next, result.actions, result.reason, now, policy};
+  if (result.next.life == Life::done) {
+    return result;
+  }
+  notice_suspension(turn, std::holds_alternative<Tick>(event));
+  check_lease(turn);
+  std::visit([&](auto const& concrete) { on(turn, concrete); }, event);
+  State& next = result.next;
+  if (next.frozen && (next.life != next.frozen_in || !next.connected)) {
+    kill_workers(turn, "they are frozen, and to be stopped");
+  }
+  hold_lease(turn);
+  if (next.life != Life::done) {
+    arm(turn);
+  }
+  return result;
+}
+
+}  // namespace cxxrun::launcher::agent

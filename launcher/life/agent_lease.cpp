@@ -1,0 +1,148 @@
+#include <algorithm>
+
+#include "launcher/life/agent_turn.hpp"
+
+namespace cxxrun::launcher::agent {
+namespace {
+
+using rendezvous::Tie;
+namespace follower = rendezvous::follower;
+
+bool leases_on(Turn const& turn) {
+  return turn.policy.lease.lease > Millis{0} && turn.policy.tie != Tie::none && turn.state.generation &&
+         turn.state.generation->decree.tie != Tie::none;
+}
+
+/// From our own send time, so that no delay on the way stretches it. One that lies ahead is not ours.
+void extend(Turn& turn, rendezvous::OwnTime echo, Millis left) {
+  TimePoint const sent = follower::time_of(echo);
+  if (left > Millis{0} && sent <= turn.now) {
+    auto const until = rendezvous::lease_until(sent, left);
+    turn.state.lease = turn.state.lease ? std::max(*turn.state.lease, until) : until;
+  }
+}
+
+}  // namespace
+
+void take_lease(Turn& turn, rendezvous::Start const& message) {
+  State& state = turn.state;
+  state.lease.reset();
+  if (leases_on(turn)) {
+    extend(turn, message.echo, message.left);
+  }
+  state.held = state.lease && *state.lease <= turn.now;
+}
+
+void renew_lease(Turn& turn, rendezvous::BeatAck const& ack) {
+  State& state = turn.state;
+  if (!(state.workers || state.held) || ack.number != number_of(state) || !leases_on(turn)) {
+    return;
+  }
+  extend(turn, ack.echo, ack.left);
+  if (!state.lease || *state.lease <= turn.now) {
+    if (state.frozen && state.follower.next_beat) {  // the next answer is what the workers wait for
+      state.follower.next_beat =
+          std::min(*state.follower.next_beat, turn.now + turn.policy.lease.beat / follower::kProbesPerBeat);
+    }
+    return;
+  }
+  if (state.frozen) {
+    state.frozen.reset();
+    hold_lease(turn);  // the parent would stop, or kill, what runs without one
+    turn.act(Thaw{});
+    turn.reason = "the coordinator still counts on the workers: they go on";
+  }
+  if (state.held) {
+    state.held = false;
+    start_workers(turn);
+  }
+}
+
+void kill_workers(Turn& turn, std::string const& why) {
+  State& state = turn.state;
+  state.killed = true;
+  state.parks = false;
+  state.frozen.reset();
+  // An order of the same turn to end by themselves would wake frozen ones (SIGCONT), and they may not run.
+  turn.actions.erase(std::remove_if(turn.actions.begin(), turn.actions.end(),
+                                    [](Action const& one) { return std::holds_alternative<StopWorkers>(one); }),
+                     turn.actions.end());
+  state.owed_at.reset();
+  if (state.life == Life::running) {
+    state.life = Life::fenced;
+  }
+  turn.act(stop_order(turn, Millis{0}, SIGKILL));
+  turn.reason = "killing workers: " + why;
+}
+
+void check_lease(Turn& turn) {
+  State& state = turn.state;
+  if (!state.workers || state.killed || !state.lease) {
+    return;
+  }
+  if (state.frozen) {
+    if (turn.late) {  // suspended as well: no answer could come
+      state.frozen = turn.now + turn.policy.lease.timeout;
+    } else if (*state.frozen <= turn.now) {
+      kill_workers(turn, "frozen, and no fresh word from the coordinator");
+    }
+    return;
+  }
+  if (turn.now < *state.lease) {
+    return;
+  }
+  // A grace is over with the lease. Who looks for a coordinator finds one for the next generation only.
+  if ((state.life == Life::running || turn.late) && state.connected && !state.follower.search) {
+    state.frozen = turn.now + turn.policy.lease.timeout;
+    state.frozen_in = state.life;
+    turn.act(Freeze{});
+    turn.reason = "the lease has run out: workers are frozen until the coordinator answers";
+    return;
+  }
+  kill_workers(turn, "their lease has run out");
+}
+
+void hold_lease(Turn& turn) {
+  State& state = turn.state;
+  std::optional<TimePoint> const until = state.workers && !state.killed ? state.lease : std::nullopt;
+  // What the parent freezes and kills at cannot be taken back before they are dead. It stands while they are frozen.
+  if (until != state.told && !(state.workers && state.killed)) {
+    state.told = until;
+    turn.act(HoldLease{until});
+  }
+}
+
+void write_will(Turn& turn) {
+  State& state = turn.state;
+  if (!leases_on(turn)) {
+    return;
+  }
+  auto const& generation = *state.generation;
+  WriteWill will{rendezvous::Gone{generation.number, generation.group_rank}, {}};
+  auto const is_coordinator = [&](auto const& entry) { return entry.rank == generation.decree.coordinator; };
+  auto const& successors = generation.successors;
+  if (generation.coordinator.empty() || std::none_of(successors.begin(), successors.end(), is_coordinator)) {
+    will.heirs.push_back(rendezvous::Successor{generation.decree.coordinator, "", "", 0});
+  }
+  will.heirs.insert(will.heirs.end(), successors.begin(), successors.end());
+  std::stable_partition(will.heirs.begin(), will.heirs.end(),
+                        [&](auto const& entry) { return entry.port == 0 || is_coordinator(entry); });
+  state.will = true;
+  turn.act(std::move(will));
+}
+
+void clear_will(Turn& turn) {
+  if (turn.state.will) {
+    turn.state.will = false;
+    turn.act(WriteWill{});
+  }
+}
+
+std::optional<TimePoint> lease_due(State const& state) {
+  if (!state.workers || state.killed || !state.lease) {
+    return std::nullopt;
+  }
+  return state.frozen ? state.frozen : state.lease;
+}
+
+}  // namespace cxxrun::launcher::agent

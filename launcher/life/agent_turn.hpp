@@ -1,0 +1,103 @@
+// The parts of the agent's state machine, as they call each other. Internal to agent_fsm.
+#pragma once
+
+#include <csignal>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "launcher/life/agent_fsm.hpp"
+
+namespace cxxrun::launcher::agent {
+
+struct Turn {
+  State& state;
+  std::vector<Action>& actions;
+  std::string& reason;
+  TimePoint now;
+  Policy const& policy;
+  bool late = false;  ///< our own timer is so late that this node, or the job, has been suspended
+
+  void act(Action action) { actions.push_back(std::move(action)); }
+  /// To whoever coordinates; to nobody while nobody does.
+  void tell(rendezvous::ToCoordinator message);
+  /// A function of the follower, whose actions become this turn's.
+  template <class Function>
+  auto follow(Function function) {
+    std::vector<rendezvous::follower::Action> asked;
+    rendezvous::follower::Turn inner{state.follower, asked, reason, now, policy, may_have_workers()};
+    if constexpr (std::is_void_v<decltype(function(inner))>) {
+      function(inner);
+      take(asked);
+    } else {
+      auto result = function(inner);
+      take(asked);
+      return result;
+    }
+  }
+  void take(std::vector<rendezvous::follower::Action>& asked) {
+    for (auto& action : asked) {
+      std::visit([&](auto& concrete) { act(std::move(concrete)); }, action);
+    }
+  }
+  [[nodiscard]] bool may_have_workers() const { return state.workers || !state.unkillable.empty(); }
+};
+
+// ---- agent_workers.cpp: workers, and the end
+// --------------------------------------------------------------------------
+
+/// Processes of ours run, be it workers or the health check: nobody leaves before they are gone.
+[[nodiscard]] bool has_processes(Life life);
+/// The same, or workers wait for the next generation.
+[[nodiscard]] bool has_anybody(State const& state);
+[[nodiscard]] std::uint64_t number_of(State const& state);
+/// At once, or when the workers that wait have been stopped.
+void leave(Turn& turn, int code, std::string line);
+void say_stopped(Turn& turn);
+[[nodiscard]] StopWorkers stop_order(Turn const& turn, Millis grace, int signal = SIGTERM, bool send_signal = true);
+/// A stop after which the job may go on: keeps workers that survive.
+[[nodiscard]] StopWorkers park_order(Turn const& turn, Millis grace, bool send_signal = true);
+/// Stops the workers that wait. They hold nothing, so nobody is in a hurry.
+void stop_waiting(Turn& turn);
+/// Stops what runs because this agent ends. A health check has nothing to save: it is killed.
+void stop_to_leave(Turn& turn, Millis grace, int signal = SIGTERM, bool send_signal = true);
+void start_workers(Turn& turn);
+/// Ready for the generation that was offered.
+void acknowledge(Turn& turn);
+/// Told all there is to tell: waits for the coordinator's last word.
+void say_farewell(Turn& turn);
+/// The coordinator has answered: it says its last word when it needs the vote of this agent no more.
+void stay_to_vote(Turn& turn);
+void on(Turn& turn, WorkerEnded const& event);
+void on(Turn& turn, GroupEnded const& event);
+
+// ---- agent_lease.cpp: until when workers may run -----------------------------------------------------------------
+
+/// The lease that came with Start; `held` when it is over already.
+void take_lease(Turn& turn, rendezvous::Start const& message);
+/// An answer to a beat, on the link that is obeyed.
+void renew_lease(Turn& turn, rendezvous::BeatAck const& ack);
+/// Kills the workers, or freezes them, when their lease is over. Before every event: nothing may come first.
+void check_lease(Turn& turn);
+/// No grace: they may not run any more.
+void kill_workers(Turn& turn, std::string const& why);
+void hold_lease(Turn& turn);
+void write_will(Turn& turn);
+void clear_will(Turn& turn);
+/// When check_lease has something to do.
+[[nodiscard]] std::optional<TimePoint> lease_due(State const& state);
+
+// ---- agent_following.cpp: whom this agent follows ----------------------------------------------------------------
+
+/// The coordinator is gone: looks for the next one, or ends as the job does.
+void lose_coordinator(Turn& turn, std::string const& how, bool fin = false);
+/// Whether a message about workers is to be obeyed; whoever sends it leads from now on.
+[[nodiscard]] bool accept_lead(Turn& turn, LinkId link, rendezvous::ToAgent const& message);
+void hear(Turn& turn, LinkId link, rendezvous::Decided const& message);
+void hear(Turn& turn, LinkId link, rendezvous::Dropped const& message);
+/// Begins anew as somebody else, now that no workers run.
+void rejoin(Turn& turn);
+void following_tick(Turn& turn);
+
+}  // namespace cxxrun::launcher::agent

@@ -1,0 +1,214 @@
+#include <algorithm>
+#include <utility>
+
+#include "launcher/life/agent_turn.hpp"
+#include "launcher/plan/health_check.hpp"
+#include "rendezvous/values/verdict.hpp"
+
+namespace cxxrun::launcher::agent {
+
+namespace follower = rendezvous::follower;
+
+bool has_processes(Life life) {
+  return life == Life::running || life == Life::checking || life == Life::stopping || life == Life::leaving ||
+         life == Life::fenced;
+}
+
+bool has_anybody(State const& state) {
+  return has_processes(state.life) || state.parked;
+}
+
+std::uint64_t number_of(State const& state) {
+  return state.generation ? state.generation->number : 0;
+}
+
+void leave(Turn& turn, int code, std::string line) {
+  clear_will(turn);
+  if (turn.state.follower.search) {
+    turn.follow([](auto& inner) { follower::abandon(inner, "this agent ends"); });
+  }
+  turn.state.exit_code = code;
+  if (turn.state.parked) {
+    turn.state.connected = false;  // nothing more to tell
+    turn.state.last_line = std::move(line);
+    turn.state.life = Life::leaving;
+    stop_waiting(turn);
+    return;
+  }
+  turn.state.life = Life::done;
+  turn.act(Exit{code, std::move(line)});
+}
+
+void say_stopped(Turn& turn) {
+  if (turn.state.connected) {
+    turn.tell(rendezvous::Stopped{number_of(turn.state), turn.state.exits, turn.state.unkillable});
+    clear_will(turn);
+  }
+}
+
+void say_farewell(Turn& turn) {
+  turn.state.life = Life::farewell;
+  turn.state.deadline = turn.now + turn.policy.farewell_timeout;
+  turn.state.stays_until = turn.now + turn.policy.voting_timeout;
+}
+
+void stay_to_vote(Turn& turn) {
+  State& state = turn.state;
+  auto const& known = state.follower.decided;
+  if (state.life == Life::farewell && state.deadline && state.stays_until && known.rank && known.survives) {
+    auto const answered = turn.now + turn.policy.farewell_timeout;
+    state.deadline = std::max(*state.deadline, std::min(answered, *state.stays_until));
+  }
+}
+
+StopWorkers stop_order(Turn const& turn, Millis grace, int signal, bool send_signal) {
+  return StopWorkers{StopOrder{signal, send_signal, grace, turn.policy.kill_timeout}};
+}
+
+StopWorkers park_order(Turn const& turn, Millis grace, bool send_signal) {
+  auto stop = stop_order(turn, grace, SIGTERM, send_signal);
+  stop.order.park = turn.state.parks;
+  return stop;
+}
+
+void stop_waiting(Turn& turn) {
+  turn.state.parks = false;
+  turn.act(stop_order(turn, turn.policy.restart_timeout));
+}
+
+void stop_to_leave(Turn& turn, Millis grace, int signal, bool send_signal) {
+  Life const before = std::exchange(turn.state.life, Life::leaving);
+  bool const kept = std::exchange(turn.state.parks, false) || turn.state.parked;  // not signalled so far
+  bool const unsignalled = before == Life::running || turn.state.owed_at || kept;
+  turn.state.owed_at.reset();
+  if (before == Life::checking) {
+    turn.act(stop_order(turn, Millis{0}, SIGKILL));
+  } else {
+    turn.act(stop_order(turn, grace, signal, send_signal && unsignalled));
+  }
+}
+
+void start_workers(Turn& turn) {
+  State& state = turn.state;
+  state.life = Life::running;
+  state.checked_at.reset();
+  state.workers = true;
+  state.killed = false;
+  state.parks = false;
+  state.parked.reset();
+  hold_lease(turn);  // before anything runs
+  write_will(turn);
+  turn.act(StartWorkers{*state.generation});
+}
+
+void acknowledge(Turn& turn) {
+  turn.state.life = Life::ready;
+  turn.tell(turn.follow([&](auto& inner) { return follower::ready(inner, *turn.state.generation); }));
+}
+
+void on(Turn& turn, WorkerEnded const& event) {
+  if (event.number == number_of(turn.state) && has_processes(turn.state.life) && !turn.state.check &&
+      !event.exit.status.ok() && !event.exit.ours) {
+    turn.tell(rendezvous::WorkerFailed{event.number, event.exit});
+  }
+}
+
+namespace {
+
+/// Workers that nobody asked us to stop were killed for their lease, by this agent or its parent: WorkerEnded has not
+/// told so, and the coordinator, if there is one, would wait for them for ever.
+void tell_killed(Turn& turn) {
+  State& state = turn.state;
+  auto const& exits = state.exits;
+  auto const failed = std::find_if(exits.begin(), exits.end(), [](auto const& exit) { return !exit.status.ok(); });
+  if (failed != exits.end()) {
+    turn.tell(rendezvous::WorkerFailed{number_of(state), *failed});
+  }
+}
+
+/// What was being stopped is gone.
+void stopped(Turn& turn) {
+  State& state = turn.state;
+  bool const keeps = state.life == Life::stopping && state.parks;
+  if (state.parked && !keeps) {  // parked in time, and told to end meanwhile; this order is answered, or an earlier one
+    stop_waiting(turn);
+  } else if (state.rejoin && state.life != Life::leaving) {
+    rejoin(turn);
+  } else if (state.life == Life::stopping) {
+    state.life = Life::waiting;
+    say_stopped(turn);
+  } else if (state.life == Life::fenced) {
+    state.life = Life::ended;
+    tell_killed(turn);
+  } else if (!state.connected) {
+    leave(turn, state.exit_code, state.last_line);
+  } else {
+    say_stopped(turn);
+    say_farewell(turn);
+  }
+}
+
+void check_ended(Turn& turn, GroupEnded const& event) {
+  State& state = turn.state;
+  state.check.reset();
+  if (state.life != Life::checking) {  // it was killed
+    stopped(turn);
+    return;
+  }
+  auto const limit = state.check_overdue ? std::optional(turn.policy.check_timeout) : std::nullopt;
+  std::string why = explain_check(event.exits, event.unkillable, limit);
+  if (why.empty()) {
+    state.checked_at = turn.now;
+    acknowledge(turn);
+    return;
+  }
+  turn.tell(rendezvous::Unfit{number_of(state), why});
+  state.life = Life::aside;
+  state.unfit = why;
+  turn.reason = std::move(why);
+}
+
+}  // namespace
+
+void on(Turn& turn, GroupEnded const& event) {
+  State& state = turn.state;
+  if (state.check) {
+    if (*state.check == event.number) {
+      check_ended(turn, event);
+    }
+    return;
+  }
+  bool const again = state.parked == event.number;
+  if ((event.number != number_of(state) && !again) || !has_processes(state.life)) {
+    return;
+  }
+  state.owed_at.reset();
+  state.workers = false;
+  state.frozen.reset();
+  state.parked = event.waiting ? std::optional(event.number) : std::nullopt;
+  if (again) {
+    state.unkillable.insert(state.unkillable.end(), event.unkillable.begin(), event.unkillable.end());
+    stopped(turn);
+    return;
+  }
+  state.exits = event.exits;
+  state.unkillable = event.unkillable;
+  bool const all_good = event.unkillable.empty() && std::all_of(event.exits.begin(), event.exits.end(),
+                                                                [](auto const& exit) { return exit.status.ok(); });
+  if (state.life != Life::running) {
+    stopped(turn);
+  } else {
+    state.life = Life::ended;
+    if (all_good) {
+      turn.tell(rendezvous::Succeeded{event.number});
+    } else if (std::all_of(event.exits.begin(), event.exits.end(),
+                           [](auto const& exit) { return exit.ours || exit.status.ok(); })) {
+      tell_killed(turn);
+    }
+  }
+  if (state.life != Life::done && state.follower.search) {
+    turn.follow([](auto& inner) { follower::tell_again(inner); });
+  }
+}
+
+}  // namespace cxxrun::launcher::agent

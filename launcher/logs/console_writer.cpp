@@ -1,0 +1,266 @@
+#include "launcher/logs/console_writer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <fcntl.h>
+#include <limits.h>
+#include <mutex>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include "src/os/bounded_thread.hpp"
+#include "src/os/fd.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+constexpr std::size_t kPiece = std::size_t{64} << 10;
+/// How long a thread may take to notice that it should give up.
+constexpr Millis kGiveUp{100};
+/// Buffers that have grown beyond this are given back.
+constexpr std::size_t kUsualBuffer = 4 * kConsoleFull;
+
+enum class Kind { pipe, terminal, socket, other };
+
+/// A descriptor on the console and how it may be written.
+struct Target {
+  os::UniqueFd fd;
+  Kind kind = Kind::other;
+  bool may_block = true;  ///< a write waits for the reader: ask poll first
+};
+
+Target open_target(int fd) {
+  struct stat status {};
+  if (fstat(fd, &status) != 0) {
+    return {};
+  }
+  Target target;
+  bool const fifo = S_ISFIFO(status.st_mode);
+  if (S_ISSOCK(status.st_mode)) {
+    target.kind = Kind::socket;
+  } else if (fifo || isatty(fd) != 0) {
+    target.kind = fifo ? Kind::pipe : Kind::terminal;
+  }
+  if (fifo || S_ISCHR(status.st_mode)) {
+    auto const path = "/proc/self/fd/" + std::to_string(fd);
+    target.fd.reset(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    target.may_block = !target.fd;
+  }
+  if (!target.fd) {
+    target.fd.reset(fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  }
+  if (S_ISREG(status.st_mode)) {
+    target.may_block = false;  // poll says nothing about files
+  }
+  return target;
+}
+
+}  // namespace
+
+std::size_t next_piece(std::string_view lines) {
+  if (lines.size() <= PIPE_BUF) {
+    return lines.size();
+  }
+  if (auto const* end = static_cast<char const*>(memrchr(lines.data(), '\n', PIPE_BUF)); end != nullptr) {
+    return static_cast<std::size_t>(end - lines.data()) + 1;
+  }
+  auto const line_end = lines.substr(0, kPiece).find('\n');
+  return line_end == std::string_view::npos ? std::min(lines.size(), kPiece) : line_end + 1;
+}
+
+struct ConsoleWriter::Impl {
+  Target target;          ///< the thread's, once it runs
+  bool terminal = false;  ///< as it was at the start
+  std::function<void()> on_room;
+  os::UniqueFd abandon{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  ///< readable: stop waiting for the console
+  std::atomic<bool> abandoned = false;
+  std::unique_ptr<os::BoundedThread> thread;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string queue;        ///< whole lines, not yet taken by the thread
+  std::size_t dropped = 0;  ///< bytes since the last notice
+  bool starved = false;     ///< somebody was told that the console is full
+  bool closing = false;
+  bool dead = false;  ///< the console is gone: swallow
+  bool lost = false;  ///< something was dropped at some time
+
+  void run();
+  bool write_all(std::string_view lines);
+  bool wait_for_room() const;
+  [[nodiscard]] ssize_t write_some(std::string_view piece) const;
+};
+
+void ConsoleWriter::Impl::run() {
+  std::string batch;
+  std::unique_lock lock(mutex);
+  for (;;) {
+    changed.wait(lock, [this] { return !queue.empty() || closing; });
+    if (queue.empty()) {
+      target.fd.reset();  // the console's reader sees our end as soon as we are done
+      return;
+    }
+    batch.swap(queue);
+    bool const tell = std::exchange(starved, false);
+    lock.unlock();
+    if (tell) {
+      on_room();
+    }
+    bool const written = write_all(batch);
+    batch.clear();
+    if (batch.capacity() > kUsualBuffer) {
+      batch.shrink_to_fit();
+    }
+    lock.lock();
+    if (!written) {
+      dead = true;
+      lost = lost || abandoned;
+      queue.clear();
+      if (std::exchange(starved, false)) {
+        on_room();
+      }
+    }
+  }
+}
+
+/// False: nothing more can be written, because the console is gone or the time is over.
+bool ConsoleWriter::Impl::write_all(std::string_view lines) {
+  bool const narrow = target.kind == Kind::pipe || target.kind == Kind::terminal || target.may_block;
+  while (!lines.empty()) {
+    if (abandoned || (target.may_block && !wait_for_room())) {
+      return false;
+    }
+    auto const n = write_some(lines.substr(0, narrow ? next_piece(lines) : std::min(lines.size(), kPiece)));
+    if (n >= 0) {
+      lines.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN) {
+      if (!wait_for_room()) {
+        return false;
+      }
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
+ssize_t ConsoleWriter::Impl::write_some(std::string_view piece) const {
+  if (target.kind == Kind::socket) {
+    return send(target.fd.get(), piece.data(), piece.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  return write(target.fd.get(), piece.data(), piece.size());
+}
+
+/// False: told to give up.
+bool ConsoleWriter::Impl::wait_for_room() const {
+  std::array<pollfd, 2> fds{{{target.fd.get(), POLLOUT, 0}, {abandon.get(), POLLIN, 0}}};
+  while (poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR) {
+  }
+  return fds[1].revents == 0;
+}
+
+ConsoleWriter::ConsoleWriter(int fd, std::function<void()> on_room) : impl_(std::make_shared<Impl>()) {
+  impl_->target = open_target(fd);
+  impl_->on_room = std::move(on_room);
+  impl_->terminal = impl_->target.kind == Kind::terminal;
+  impl_->dead = !impl_->target.fd;
+}
+
+ConsoleWriter::~ConsoleWriter() {
+  finish(Clock::now());
+}
+
+bool ConsoleWriter::is_terminal() const {
+  return impl_->terminal;
+}
+
+/// With the first line, not at the launcher's start: there every thread delays the workers.
+bool ConsoleWriter::start_thread() {
+  try {
+    impl_->thread = std::make_unique<os::BoundedThread>("cxxrun-console", [impl = impl_] { impl->run(); });
+  } catch (std::system_error const&) {
+    impl_->lost = true;  // no thread to be had; the next line tries again
+  }
+  return impl_->thread != nullptr;
+}
+
+void ConsoleWriter::push(std::string& lines) {
+  if (lines.empty()) {
+    return;
+  }
+  std::lock_guard const lock(impl_->mutex);
+  if (impl_->dead || impl_->closing) {
+    lines.clear();
+    return;
+  }
+  if (!impl_->queue.empty() && impl_->queue.size() + lines.size() > kConsoleMost) {
+    impl_->dropped += lines.size();
+    impl_->lost = true;
+    lines.clear();
+    return;
+  }
+  if (impl_->dropped > 0) {
+    impl_->queue.append("cxxrun: ")
+        .append(std::to_string(std::exchange(impl_->dropped, 0)))
+        .append(" bytes of output are missing here: nobody read the console while workers ended\n");
+  }
+  if (!impl_->thread && !start_thread()) {
+    lines.clear();
+    return;
+  }
+  bool const idle = impl_->queue.empty();
+  if (idle) {
+    impl_->queue.swap(lines);
+  } else {
+    impl_->queue.append(lines);
+  }
+  lines.clear();
+  if (idle) {
+    impl_->changed.notify_one();
+  }
+}
+
+bool ConsoleWriter::full() {
+  std::lock_guard const lock(impl_->mutex);
+  bool const now = impl_->queue.size() >= kConsoleFull;
+  impl_->starved = impl_->starved || now;
+  return now;
+}
+
+bool ConsoleWriter::finish(TimePoint deadline) {
+  {
+    std::lock_guard const lock(impl_->mutex);
+    impl_->closing = true;
+    impl_->changed.notify_one();
+  }
+  // Taken out of impl_, which the thread owns a share of. Already finished: nothing to wait for.
+  auto const thread = std::exchange(impl_->thread, nullptr);
+  if (thread && !thread->join_until(deadline)) {
+    // Two steps: a thread that waits for the reader gives up; only one stuck in the kernel is left behind.
+    impl_->abandoned = true;
+    eventfd_write(impl_->abandon.get(), 1);
+    if (!thread->join_until(Clock::now() + kGiveUp)) {
+      std::lock_guard const lock(impl_->mutex);
+      impl_->lost = true;
+    }
+  }
+  std::lock_guard const lock(impl_->mutex);
+  return !impl_->lost;
+}
+
+bool same_console(int a, int b) {
+  struct stat one {};
+  struct stat two {};
+  return fstat(a, &one) == 0 && fstat(b, &two) == 0 && one.st_dev == two.st_dev && one.st_ino == two.st_ino;
+}
+
+}  // namespace cxxrun::launcher

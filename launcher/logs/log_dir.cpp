@@ -1,0 +1,141 @@
+#include "launcher/logs/log_dir.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "src/os/fd.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+constexpr std::size_t kLongestComponent = 200;  // NAME_MAX is 255: room for host and number
+constexpr int kMostRuns = 10'000;
+
+Error cannot_make(std::string const& path, int error) {
+  auto code = Errc::io;
+  std::string remedy = "choose another --log-dir";
+  if (error == EACCES || error == EPERM || error == EROFS) {
+    code = Errc::permission;
+    remedy = "choose a --log-dir that you may write to";
+  } else if (error == ENOTDIR || error == ENOENT) {
+    code = Errc::not_found;
+    remedy = "a part of this path is not a directory; choose another --log-dir";
+  } else if (error == ENOSPC || error == EDQUOT) {
+    remedy = "free space there or choose another --log-dir";
+  }
+  return fail(code, "cannot create the log directory " + path + " (" + remedy + ")", error);
+}
+
+/// mkdir -p. Several agents may do it at once on a shared file system.
+Result<void> make_all(std::string const& path) {
+  for (auto end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
+    mkdir(path.substr(0, end).c_str(), 0777);  // whether it worked is seen from the last one
+  }
+  if (mkdir(path.c_str(), 0777) == 0) {
+    return {};
+  }
+  int const error = errno;
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) {
+    return cannot_make(path, error);
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    return cannot_make(path, ENOTDIR);
+  }
+  return {};
+}
+
+Result<LogRoot> make_temporary(std::string const& base) {
+  auto path = base + "/cxxrun-" + std::to_string(getuid()) + "-XXXXXX";
+  if (mkdtemp(path.data()) == nullptr) {
+    return cannot_make(path, errno);
+  }
+  return LogRoot{path, true};
+}
+
+}  // namespace
+
+std::string path_component(std::string_view name) {
+  std::string safe(name.substr(0, kLongestComponent));
+  std::replace_if(
+      safe.begin(), safe.end(), [](unsigned char c) { return c == '/' || c < 0x20 || c == 0x7f; }, '_');
+  if (safe.empty()) {
+    return "_";
+  }
+  if (safe.front() == '.') {
+    safe.front() = '_';
+  }
+  return safe;
+}
+
+std::string attempt_dir(std::string const& root, std::uint64_t generation) {
+  return root + "/attempt_" + std::to_string(generation);
+}
+
+std::string worker_log_dir(std::string const& root, std::uint64_t generation, std::uint32_t local_rank) {
+  return attempt_dir(root, generation) + "/" + std::to_string(local_rank);
+}
+
+Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run_id, std::string const& host,
+                              std::string const& temporary_base) {
+  if (log_dir == "/dev/null") {
+    return LogRoot{};
+  }
+  if (log_dir.empty()) {
+    if (!temporary_base.empty()) {
+      if (auto made = make_temporary(temporary_base)) {
+        return made;
+      }
+    }
+    return make_temporary("/tmp");
+  }
+  if (auto const made = make_all(log_dir); !made) {
+    return made.error();
+  }
+  auto const name = log_dir + "/" + path_component(run_id) + "_" + path_component(host).substr(0, 40);
+  for (int run = 1; run <= kMostRuns; ++run) {
+    auto const path = run == 1 ? name : name + "-" + std::to_string(run);
+    if (mkdir(path.c_str(), 0777) == 0) {
+      return LogRoot{path, false};
+    }
+    if (errno != EEXIST) {
+      return cannot_make(path, errno);
+    }
+  }
+  return cannot_make(name, EEXIST);
+}
+
+void remove_log_root(LogRoot const& root) noexcept {
+  if (root.temporary && !root.path.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(root.path, ignored);
+  }
+}
+
+Result<void> make_worker_dirs(std::string const& root, std::uint64_t generation, std::uint32_t count) {
+  if (root.empty()) {
+    return {};
+  }
+  auto const attempt = attempt_dir(root, generation);
+  if (mkdir(attempt.c_str(), 0777) != 0 && errno != EEXIST) {
+    return cannot_make(attempt, errno);
+  }
+  os::UniqueFd const dir(open(attempt.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!dir) {
+    return cannot_make(attempt, errno);
+  }
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
+    if (mkdirat(dir.get(), std::to_string(rank).c_str(), 0777) != 0 && errno != EEXIST) {
+      return cannot_make(worker_log_dir(root, generation, rank), errno);
+    }
+  }
+  return {};
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,40 @@
+// The values of options, one parser each. Pure. Errors say what is expected, not which option: the caller knows.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "cxxrun/error.hpp"
+#include "launcher/options/options.hpp"
+
+namespace cxxrun::launcher {
+
+/// N or MIN:MAX with 1 <= MIN <= MAX <= 65536.
+[[nodiscard]] Result<NodeRange> parse_nnodes(std::string_view text);
+/// A number from 1 to 4096, or auto, gpu or cpu. A request for GPUs as Slurm hands it on ("a100:4", "gpu:2,gpu:2") is
+/// its number.
+[[nodiscard]] Result<NprocPerNode> parse_nproc(std::string_view text);
+/// 0..3 for every local rank, or RANK:0..3,RANK:0..3; ranks of any number of digits. "" = 0.
+[[nodiscard]] Result<StreamChoice> parse_streams(std::string_view text);
+/// Local ranks, comma-separated; "" = all (an empty set).
+[[nodiscard]] Result<std::set<std::uint32_t>> parse_rank_list(std::string_view text);
+/// KEY=VALUE,KEY=VALUE with blanks around either dropped; only syntax is checked here.
+[[nodiscard]] Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text);
+/// Seconds with up to three decimals, at most a year; zero only where `zero_allowed`.
+[[nodiscard]] Result<std::chrono::milliseconds> parse_seconds(std::string_view text, bool zero_allowed);
+/// torchrun's words: 1 true t yes y, 0 false f no n, in any case.
+[[nodiscard]] Result<bool> parse_bool(std::string_view text);
+
+/// Puts the meaning of rdzv_conf's keys into the options: keys that act, keys that are accepted with a note
+/// saying why they have no effect, and an error that lists the keys for any other.
+[[nodiscard]] Result<void> apply_rdzv_conf(Options& options);
+
+/// The workers of one agent. `gpus` and `cpus` are what this process sees. `one_per_task`: srun started several tasks
+/// on some node, so each carries one worker, and an explicit number other than 1 is refused.
+[[nodiscard]] Result<std::uint32_t> resolve_nproc(NprocPerNode const& nproc, unsigned gpus, unsigned cpus,
+                                                  bool one_per_task);
+
+}  // namespace cxxrun::launcher

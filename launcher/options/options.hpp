@@ -1,0 +1,124 @@
+// Options: what the command line, PET_* variables and defaults amount to. The sole place with defaults.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+#include "launcher/facts/deadlines.hpp"
+#include "launcher/place/topology.hpp"
+
+namespace cxxrun::launcher {
+
+/// --nproc-per-node: a number, or a word that is resolved on the node.
+enum class ProcWord { automatic, gpu, cpu, by_default };
+using NprocPerNode = std::variant<std::uint32_t, ProcWord>;
+
+/// --nnodes N or MIN:MAX.
+struct NodeRange {
+  std::uint32_t min = 1;
+  std::uint32_t max = 1;
+  bool operator==(NodeRange const&) const = default;
+};
+
+/// -r/-t: bits 1 = stdout, 2 = stderr, for every local rank or per rank (unlisted ranks: 0).
+struct StreamChoice {
+  int all = 0;
+  std::map<std::uint32_t, int> per_rank;
+  [[nodiscard]] int of(std::uint32_t local_rank) const {
+    if (per_rank.empty()) {
+      return all;
+    }
+    auto const it = per_rank.find(local_rank);
+    return it == per_rank.end() ? 0 : it->second;
+  }
+  bool operator==(StreamChoice const&) const = default;
+};
+
+enum class StdinMode { null, rank0 };
+
+/// --slurm-env: what workers find in SLURM_*: their own numbers, those of the task that carries them, or nothing.
+enum class SlurmEnv { per_worker, keep, clear };
+
+/// --quorum: who is asked before a side of a cut goes on. docs/election.md
+enum class Quorum { majority, none };
+
+/// How workers are bound to CPUs: --cpu-bind (none, share) or --numa-binding (the others). docs/binding.md
+enum class CpuMode { none, share, node, socket, exclusive, core_complex };
+
+struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per process, grouped by meaning
+  // topology
+  std::optional<NodeRange> nnodes;  ///< unset: Slurm's nodes, else 1
+  NprocPerNode nproc = ProcWord::by_default;
+  std::string rdzv_backend;  ///< as given; "" = not given. static, c10d accepted
+  std::string rdzv_endpoint;
+  std::optional<std::string> rdzv_id;
+  std::map<std::string, std::string> rdzv_conf;
+  std::optional<std::string> join;  ///< JOBID or JOBID.STEP, checked
+  std::optional<bool> is_host;      ///< rdzv_conf is_host: overrides every rule about who hosts
+  bool standalone = false;
+  std::optional<std::uint32_t> node_rank;
+  std::optional<std::string> master_addr;
+  std::optional<std::uint16_t> master_port;
+  std::string local_addr;
+  CpuMode numa_binding = CpuMode::none;
+  std::optional<CpuMode> cpu_bind;  ///< unset: share under Slurm, else none
+  // supervision
+  std::uint32_t max_restarts = 3;
+  std::chrono::milliseconds shutdown_timeout{30'000};
+  std::chrono::milliseconds restart_timeout{5'000};
+  std::chrono::milliseconds kill_timeout{60'000};
+  std::chrono::milliseconds heartbeat_timeout{5'000};
+  Quorum quorum = Quorum::majority;
+  std::string fence_dir;  ///< "" = none: of two halves the one with group rank 0 goes on
+  bool scale_out_now = true;
+  std::chrono::milliseconds restart_window{0};           ///< 0 = the job's whole life
+  std::chrono::milliseconds join_timeout{600'000};       ///< rdzv_conf join_timeout
+  std::optional<std::chrono::milliseconds> join_window;  ///< --join-window, else rdzv_conf last_call_timeout
+  std::string health_check;                              ///< command for /bin/sh -c; "" = none
+  std::chrono::milliseconds health_check_timeout{60'000};
+  std::chrono::milliseconds hang_timeout{0};  ///< 0 = never
+  std::optional<CheckpointSignal> checkpoint_signal;
+  std::chrono::milliseconds time_limit{0};  ///< 0 = none
+  bool requeue = false;
+  std::uint32_t max_requeues = 3;  ///< in a row without progress
+  std::string progress_path;
+  std::string role = "default";
+  bool agent_store = true;
+  StdinMode stdin_mode = StdinMode::null;
+  SlurmEnv slurm_env = SlurmEnv::per_worker;
+  // logs
+  std::string log_dir;  ///< "" = temporary, removed at the end; "/dev/null" = no files at all
+  StreamChoice redirects;
+  StreamChoice tee;
+  std::set<std::uint32_t> local_ranks_filter;  ///< empty = all
+  std::string log_level = "info";
+  // program
+  bool module = false;
+  bool no_python = false;
+  std::string program;
+  std::vector<std::string> args;
+  // modes and remarks
+  bool dry_run = false;
+  std::vector<std::string> notes;  ///< one line each: options accepted without effect, deprecated spellings
+  bool operator==(Options const&) const = default;
+};
+
+/// Parsing ended the program: print `text` (stdout when code is 0, else stderr) and exit with `code`.
+struct EarlyExit {
+  int code = 0;
+  std::string text;
+  bool operator==(EarlyExit const&) const = default;
+};
+
+/// Parses the command line (without argv[0]) over the environment's PET_* defaults. Pure: reads nothing else.
+[[nodiscard]] std::variant<Options, EarlyExit> parse_options(std::vector<std::string> const& arguments,
+                                                             Environment const& environment);
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,156 @@
+#include "launcher/place/discovery_file.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <dirent.h>
+#include <fcntl.h>
+#include <memory>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "src/os/fd.hpp"
+#include "src/os/local_address.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+constexpr std::size_t kMostAddresses = 8;
+constexpr int kMostNames = 100'000;  // directory entries looked at
+
+Error cannot_write(std::string const& path, int error) {
+  auto const code = error == EACCES || error == EPERM || error == EROFS ? Errc::permission : Errc::io;
+  return fail(code, "cannot write " + path + " (choose a directory that all nodes share with CXXRUN_DISCOVERY_DIR)",
+              error);
+}
+
+/// mkdir -p, for this user alone.
+void make_private(std::string const& path) {
+  for (auto end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
+    mkdir(path.substr(0, end).c_str(), 0700);
+  }
+  mkdir(path.c_str(), 0700);  // whether it worked is seen from the file
+}
+
+bool write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    ssize_t const put = write(fd, text.data(), text.size());
+    if (put < 0 && errno != EINTR) {
+      return false;
+    }
+    text.remove_prefix(put < 0 ? 0 : static_cast<std::size_t>(put));
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::optional<Discovery>> read_discovery(std::string const& path) {
+  os::UniqueFd const file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file) {
+    if (errno == ENOENT || errno == ENOTDIR) {
+      return std::optional<Discovery>();
+    }
+    return fail(errno == EACCES ? Errc::permission : Errc::io, "cannot read " + path, errno);
+  }
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return fail(Errc::protocol, path + " is no regular file; remove it");
+  }
+  if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return fail(Errc::permission, path + " belongs to another user or may be written by others; remove it");
+  }
+  std::string text;
+  std::array<char, 4096> chunk{};
+  while (text.size() <= kMaxDiscovery) {
+    ssize_t const got = read(file.get(), chunk.data(), chunk.size());
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      return fail(Errc::io, "cannot read " + path, errno);
+    }
+    if (got == 0) {
+      break;
+    }
+    text.append(chunk.data(), static_cast<std::size_t>(got));
+  }
+  auto discovery = parse_discovery(text, path);
+  return discovery ? Result<std::optional<Discovery>>(*std::move(discovery)) : discovery.error();
+}
+
+std::vector<Discovery> list_discoveries(std::string const& dir, JoinTarget const& target,
+                                        Environment const& environment, std::vector<std::string>& trouble) {
+  std::vector<Discovery> found;
+  std::unique_ptr<DIR, int (*)(DIR*)> const listing(opendir(dir.c_str()), closedir);
+  for (int seen = 0; listing && seen < kMostNames; ++seen) {
+    dirent const* const entry = readdir(listing.get());
+    if (entry == nullptr) {
+      break;
+    }
+    if (!may_lead_to(entry->d_name, target, environment)) {
+      continue;
+    }
+    auto discovery = read_discovery(dir + "/" + entry->d_name);
+    if (!discovery) {
+      trouble.push_back(discovery.error().message());
+    } else if (discovery->has_value()) {
+      found.push_back(std::move(**discovery));
+    }
+  }
+  return found;
+}
+
+Discovery describe_self(Environment const& environment, std::string const& name, std::string const& host,
+                        std::uint16_t port, std::string const& nonce) {
+  Discovery discovery;
+  discovery.job = value_of(environment, "SLURM_JOB_ID");
+  discovery.restarts = restart_count(environment);
+  discovery.addresses = os::own_addresses(kMostAddresses);
+  discovery.addresses.insert(discovery.addresses.begin(), host);
+  discovery.port = port;
+  discovery.nonce = nonce;
+  discovery.host = host;
+  discovery.pid = getpid();
+  if (auto const dir = discovery_dir(environment); !dir.empty()) {
+    discovery.path = dir + "/" + name;
+  }
+  return discovery;
+}
+
+Result<void> write_discovery(Discovery const& discovery) {
+  auto const slash = discovery.path.rfind('/');
+  std::string const dir = discovery.path.substr(0, slash);
+  std::string const temporary = dir + "/." + discovery.path.substr(slash + 1) + "." + discovery.nonce;
+  make_private(dir);
+  {
+    os::UniqueFd const file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!file) {
+      return cannot_write(discovery.path, errno);
+    }
+    if (!write_all(file.get(), discovery_text(discovery))) {
+      int const error = errno;
+      unlink(temporary.c_str());
+      return cannot_write(discovery.path, error);
+    }
+  }
+  if (rename(temporary.c_str(), discovery.path.c_str()) != 0) {
+    int const error = errno;
+    unlink(temporary.c_str());
+    return cannot_write(discovery.path, error);
+  }
+  return {};
+}
+
+void remove_discovery(std::string const& path, std::string const& nonce) noexcept {
+  try {
+    auto const there = read_discovery(path);
+    if (there && there->has_value() && (*there)->nonce == nonce) {
+      unlink(path.c_str());
+    }
+  } catch (...) {  // out of memory: the file stays and is recognised as stale
+    return;
+  }
+}
+
+}  // namespace cxxrun::launcher

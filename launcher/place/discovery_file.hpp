@@ -1,0 +1,30 @@
+// DiscoveryFile: reads, writes and removes the files of discovery.hpp. Blocks as the file system does.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/facts/discovery.hpp"
+
+namespace cxxrun::launcher {
+
+/// The file's content, nothing when there is no such file. A file of another user, one that others may write, one that
+/// is no regular file or holds something else is an Error that names it: permission, protocol, io.
+[[nodiscard]] Result<std::optional<Discovery>> read_discovery(std::string const& path);
+/// All files in `dir` that may lead to the target; those that cannot be read become lines in `trouble`.
+[[nodiscard]] std::vector<Discovery> list_discoveries(std::string const& dir, JoinTarget const& target,
+                                                      Environment const& environment,
+                                                      std::vector<std::string>& trouble);
+/// What this process, which listens on `port`, writes about itself: `host` and the machine's addresses, the Slurm job
+/// of the environment, this process id. `name`: of the file, in discovery_dir. `path` is "" when there is no such
+/// directory.
+[[nodiscard]] Discovery describe_self(Environment const& environment, std::string const& name, std::string const& host,
+                                      std::uint16_t port, std::string const& nonce);
+/// Writes `discovery.path` whole or not at all, replacing what is there: for this user alone, the directory too.
+/// Errors: permission, io; they name the path and CXXRUN_DISCOVERY_DIR.
+Result<void> write_discovery(Discovery const& discovery);
+/// Removes the file if it still is the one with that nonce.
+void remove_discovery(std::string const& path, std::string const& nonce) noexcept;
+
+}  // namespace cxxrun::launcher

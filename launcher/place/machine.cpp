@@ -1,0 +1,241 @@
+#include "launcher/place/machine.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fstream>
+#include <hwloc.h>
+#include <limits>
+#include <sstream>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include "src/core/text.hpp"
+#include "src/core/time.hpp"
+#include "src/os/bounded_thread.hpp"
+#include "src/os/system.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+constexpr std::chrono::seconds kPatience{1};
+constexpr char const* kLibrary = "libhwloc.so.15";
+constexpr char const* kMissing = "libhwloc.so.15 is not installed here";
+
+// ---- hwloc, loaded when needed --------------------------------------------------------------------------------
+
+/// The functions of libhwloc that are used, by their own names and types.
+struct Hwloc {
+  decltype(&hwloc_topology_init) init = nullptr;
+  decltype(&hwloc_topology_destroy) destroy = nullptr;
+  decltype(&hwloc_topology_set_components) set_components = nullptr;
+  decltype(&hwloc_topology_set_all_types_filter) set_all_types_filter = nullptr;
+  decltype(&hwloc_topology_set_type_filter) set_type_filter = nullptr;
+  decltype(&hwloc_topology_load) load = nullptr;
+  decltype(&hwloc_get_type_depth) get_type_depth = nullptr;
+  decltype(&hwloc_get_obj_by_depth) get_obj_by_depth = nullptr;
+  decltype(&hwloc_bitmap_first) bitmap_first = nullptr;
+};
+
+template <class Function>
+bool find(void* library, char const* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));  // NOLINT: how dlsym gives functions
+  return function != nullptr;
+}
+
+/// The library stays loaded until the process ends.
+Result<Hwloc> load_hwloc() {
+  void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    return fail(Errc::not_found, kMissing);
+  }
+  Hwloc hwloc;
+  bool const complete =
+      find(library, "hwloc_topology_init", hwloc.init) && find(library, "hwloc_topology_destroy", hwloc.destroy) &&
+      find(library, "hwloc_topology_set_components", hwloc.set_components) &&
+      find(library, "hwloc_topology_set_all_types_filter", hwloc.set_all_types_filter) &&
+      find(library, "hwloc_topology_set_type_filter", hwloc.set_type_filter) &&
+      find(library, "hwloc_topology_load", hwloc.load) && find(library, "hwloc_get_type_depth", hwloc.get_type_depth) &&
+      find(library, "hwloc_get_obj_by_depth", hwloc.get_obj_by_depth) &&
+      find(library, "hwloc_bitmap_first", hwloc.bitmap_first);
+  return complete ? Result<Hwloc>(hwloc) : Result<Hwloc>(fail(Errc::not_found, "libhwloc.so.15 is older than 2.1"));
+}
+
+/// The number of the nearest object of this type around `pu`; 0 when the machine does not have the type.
+std::uint32_t around(hwloc_obj_t pu, hwloc_obj_type_t type, std::uint32_t otherwise = 0) {
+  for (hwloc_obj const* object = pu; object != nullptr; object = object->parent) {
+    if (object->type == type) {
+      return object->logical_index;
+    }
+  }
+  return otherwise;
+}
+
+std::vector<Pu> list_pus(Hwloc const& hwloc, hwloc_topology_t topology) {
+  std::vector<Pu> pus;
+  int const depth = hwloc.get_type_depth(topology, HWLOC_OBJ_PU);
+  for (unsigned index = 0;; ++index) {
+    hwloc_obj_t const object = hwloc.get_obj_by_depth(topology, depth, index);
+    if (object == nullptr) {
+      return pus;
+    }
+    Pu pu;
+    pu.id = object->os_index;
+    pu.package = around(object, HWLOC_OBJ_PACKAGE);
+    pu.l3 = around(object, HWLOC_OBJ_L3CACHE);
+    pu.core = around(object, HWLOC_OBJ_CORE, object->logical_index);
+    int const node = object->nodeset == nullptr ? -1 : hwloc.bitmap_first(object->nodeset);
+    pu.numa = node < 0 ? 0 : static_cast<std::uint32_t>(node);
+    pus.push_back(pu);
+  }
+}
+
+// ---- GPUs -----------------------------------------------------------------------------------------------------
+
+std::string read_text(std::string const& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<std::string> entries(std::string const& path) {
+  std::vector<std::string> names;
+  std::unique_ptr<DIR, int (*)(DIR*)> const directory(opendir(path.c_str()), closedir);
+  while (directory) {
+    dirent const* const entry = readdir(directory.get());  // NOLINT(concurrency-mt-unsafe): a stream of our own
+    if (entry == nullptr) {
+      break;
+    }
+    std::string name = static_cast<char const*>(entry->d_name);
+    if (!name.starts_with('.')) {
+      names.push_back(std::move(name));
+    }
+  }
+  std::sort(names.begin(), names.end());  // PCI bus order
+  return names;
+}
+
+}  // namespace
+
+Result<Machine> read_machine() {
+  auto const hwloc = load_hwloc();
+  if (!hwloc) {
+    return hwloc.error();
+  }
+  hwloc_topology_t topology = nullptr;
+  if (hwloc->init(&topology) != 0) {
+    return fail(Errc::io, "hwloc cannot start", errno);
+  }
+  // x86 asks each CPU in turn by moving there, which takes milliseconds and tells nothing that Linux does not know.
+  hwloc->set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
+  hwloc->set_all_types_filter(topology, HWLOC_TYPE_FILTER_KEEP_NONE);
+  for (auto const type : {HWLOC_OBJ_PACKAGE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_CORE}) {
+    hwloc->set_type_filter(topology, type, HWLOC_TYPE_FILTER_KEEP_ALL);
+  }
+  Machine machine;
+  bool const loaded = hwloc->load(topology) == 0;
+  if (loaded) {
+    machine.pus = list_pus(*hwloc, topology);
+  }
+  hwloc->destroy(topology);
+  return loaded ? Result<Machine>(std::move(machine)) : fail(Errc::io, "hwloc cannot read this machine");
+}
+
+std::vector<Gpu> read_gpus(std::string const& root) {
+  std::string const gpus_path = root + "/proc/driver/nvidia/gpus/";
+  std::vector<Gpu> gpus;
+  for (auto const& bus_id : entries(gpus_path)) {
+    Gpu gpu;
+    bool usable = true;
+    for (auto const& line : split(read_text(gpus_path + bus_id + "/information"), '\n')) {
+      auto const colon = line.find(':');
+      auto const name = std::string_view(line).substr(0, colon);
+      auto const value = colon == std::string::npos ? std::string() : replace_all(line.substr(colon + 1), "\t", "");
+      if (name == "GPU UUID") {
+        gpu.uuid = trim(value);
+      } else if (name == "Device Minor") {
+        // A device cgroup may deny it: then CUDA does not count it. access, not open, as for counting GPUs.
+        auto const device = root + "/dev/nvidia" + std::string(trim(value));
+        usable = access(device.c_str(), R_OK | W_OK) == 0;
+      }
+    }
+    auto const node = read_text(root + "/sys/bus/pci/devices/" + lower(bus_id) + "/numa_node");
+    if (auto const number = parse_unsigned(trim(replace_all(node, "\n", "")), 0, 65535)) {  // -1: not known
+      gpu.numa = static_cast<std::uint32_t>(*number);
+    }
+    if (usable) {
+      gpus.push_back(std::move(gpu));
+    }
+  }
+  return gpus;
+}
+
+namespace {
+
+struct Task {
+  CpuMode mode = CpuMode::none;
+  std::uint32_t workers = 0;
+  std::optional<std::string> visible_gpus;
+  CpuPlan plan;
+
+  void run() {
+    auto const allowed = os::allowed_cpus();
+    auto const machine = allowed.size() < workers ? Result<Machine>(Machine{}) : read_machine();
+    if (!machine) {
+      plan.note = machine.error().context + ": workers are not bound to CPUs";
+      return;
+    }
+    auto const visible = visible_gpus ? std::optional<std::string_view>(*visible_gpus) : std::nullopt;
+    plan = plan_cpus(*machine, allowed, workers, gpu_nodes(read_gpus(""), visible), mode);
+  }
+};
+
+}  // namespace
+
+struct CpuFinder::State {
+  std::shared_ptr<Task> task = std::make_shared<Task>();
+  std::unique_ptr<os::BoundedThread> thread;
+};
+
+CpuFinder::CpuFinder(CpuMode mode, std::uint32_t workers, std::optional<std::string> visible_gpus)
+    : state_(std::make_unique<State>()) {
+  state_->task->mode = mode;
+  state_->task->workers = workers;
+  state_->task->visible_gpus = std::move(visible_gpus);
+  if (mode != CpuMode::none) {
+    setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);  // NOLINT(concurrency-mt-unsafe): there are no threads yet
+    setenv("HWLOC_HIDE_ERRORS", "2", 1);              // NOLINT(concurrency-mt-unsafe)
+  }
+}
+
+CpuFinder::~CpuFinder() = default;
+
+void CpuFinder::begin() {
+  if (state_->task->mode == CpuMode::none) {
+    return;
+  }
+  try {
+    state_->thread = std::make_unique<os::BoundedThread>("cxxrun-cpus", [task = state_->task] { task->run(); });
+  } catch (std::system_error const&) {
+    state_->thread.reset();
+  }
+}
+
+CpuPlan CpuFinder::take() {
+  if (state_->task->mode == CpuMode::none) {
+    return {};
+  }
+  if (!state_->thread) {
+    state_->task->run();
+  } else if (!state_->thread->join_until(Clock::now() + kPatience)) {
+    return {{}, "hwloc takes too long: workers are not bound to CPUs"};
+  }
+  return std::move(state_->task->plan);
+}
+
+}  // namespace cxxrun::launcher

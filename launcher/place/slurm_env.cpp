@@ -1,0 +1,230 @@
+#include "launcher/place/slurm_env.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "launcher/options/options.hpp"
+#include "src/core/endpoint.hpp"
+#include "src/core/hostlist.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher {
+
+namespace {
+
+constexpr char const* kRemedy =
+    "; pass all SLURM_* variables on (containers often drop some), or unset them all, or give --standalone";
+
+/// Step numbers from here on are Slurm's own, for example that of salloc's shell at sites with interactive steps.
+constexpr std::uint32_t kFirstSpecialStep = 4294967290;
+
+constexpr std::uint64_t kMaxTasks = 1'000'000;
+
+Error wrong(std::string const& what) {
+  return fail(Errc::environment, "Slurm environment: " + what + kRemedy);
+}
+
+Result<std::uint32_t> number(Environment const& environment, std::string const& name, std::uint64_t most) {
+  std::string const text = value_of(environment, name);
+  auto const value = parse_unsigned(text, 0, most);
+  if (!value) {
+    return wrong(name + "=" + printable(text, 40) + ": " + value.error().context);
+  }
+  return static_cast<std::uint32_t>(*value);
+}
+
+/// An error that lists what is missing, if anything is.
+Result<void> require(Environment const& environment, std::string const& because) {
+  constexpr std::array kNeeded = {
+      "SLURM_JOB_ID",  "SLURM_LOCALID",       "SLURM_NODEID",         "SLURM_PROCID",
+      "SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURM_STEP_TASKS_PER_NODE"};
+  std::vector<std::string> missing;
+  for (char const* const name : kNeeded) {
+    std::string const value = value_of(environment, name);
+    if (value == "(null)") {
+      return wrong(std::string(name) + " is (null), so Slurm had no value for it");
+    }
+    if (value.empty()) {
+      missing.push_back(name);
+    }
+  }
+  return missing.empty() ? Result<void>() : wrong(because + " is set but " + join(missing, ", ") + " is not");
+}
+
+/// The variable that tells that srun started this process, or "" when nothing does.
+std::string sign_of_step(Environment const& environment) {
+  for (char const* const name :
+       {"SLURM_STEP_ID", "SLURM_STEP_NODELIST", "SLURM_STEP_NUM_NODES", "SLURM_STEP_TASKS_PER_NODE"}) {
+    if (!value_of(environment, name).empty()) {
+      return name;
+    }
+  }
+  // A batch script has these as well, but then together with a job id.
+  for (char const* const name : {"SLURM_PROCID", "SLURM_NODEID", "SLURM_LOCALID"}) {
+    if (!value_of(environment, name).empty() && value_of(environment, "SLURM_JOB_ID").empty()) {
+      return name;
+    }
+  }
+  return "";
+}
+
+/// The parts of a heterogeneous job may differ in everything, also in what they run.
+Result<void> refuse_heterogeneous(Environment const& environment) {
+  for (char const* const name : {"SLURM_HET_SIZE", "SLURM_PACK_SIZE"}) {
+    std::string const size = value_of(environment, name);
+    if (!size.empty() && size != "1") {
+      return fail(Errc::environment,
+                  "heterogeneous Slurm job (" + std::string(name) + "=" + printable(size, 40) +
+                      "): not supported; submit a job without ':' or hetjob, or, for one part alone, type srun "
+                      "--het-group=N env -u SLURM_HET_SIZE -u SLURM_PACK_SIZE cxxrun ...");
+    }
+  }
+  return {};
+}
+
+SlurmView outside_step(Environment const& environment) {
+  SlurmView view;
+  auto const nodes = parse_unsigned(value_of(environment, "SLURM_JOB_NUM_NODES"), 2, kMaxHosts);
+  if (nodes && !value_of(environment, "SLURM_JOB_ID").empty()) {
+    view.notes.push_back("the Slurm job has " + std::to_string(*nodes) +
+                         " nodes but this runs on one; start cxxrun with srun to use them all");
+  }
+  return view;
+}
+
+/// SLURMD_NODENAME is slurmd's own word; a list copied from another step does not have it at this place.
+Result<void> check_name(Environment const& environment, SlurmStep const& step) {
+  std::string const name = value_of(environment, "SLURMD_NODENAME");
+  if (name.empty() || same_host_name(name, step.node_names[step.node_index])) {
+    return {};
+  }
+  bool const elsewhere = std::any_of(step.node_names.begin(), step.node_names.end(),
+                                     [&name](std::string const& other) { return same_host_name(name, other); });
+  return wrong("SLURMD_NODENAME is " + printable(name, 80) +
+               (elsewhere
+                    ? " but node " + std::to_string(step.node_index) + " of SLURM_STEP_NODELIST (SLURM_NODEID) is " +
+                          printable(step.node_names[step.node_index], 80)
+                    : ", which SLURM_STEP_NODELIST does not name"));
+}
+
+/// Fills in how the tasks are spread over the nodes.
+Result<void> read_tasks(Environment const& environment, std::vector<unsigned> const& tasks, SlurmStep& step) {
+  step.tasks_on_node = tasks[step.node_index];
+  step.several_tasks = *std::max_element(tasks.begin(), tasks.end()) > 1;
+  if (step.task_index >= step.tasks_on_node) {
+    return wrong("SLURM_LOCALID is " + std::to_string(step.task_index) + " but this node has " +
+                 std::to_string(step.tasks_on_node) + (step.tasks_on_node == 1 ? " task" : " tasks"));
+  }
+  auto const sum = std::accumulate(tasks.begin(), tasks.end(), std::uint64_t{0});
+  if (sum > kMaxTasks) {
+    return wrong("SLURM_STEP_TASKS_PER_NODE adds up to " + std::to_string(sum) + " tasks; the limit is " +
+                 std::to_string(kMaxTasks));
+  }
+  step.tasks = static_cast<std::uint32_t>(sum);
+  if (!value_of(environment, "SLURM_STEP_NUM_TASKS").empty()) {
+    auto const total = number(environment, "SLURM_STEP_NUM_TASKS", kMaxTasks);
+    if (!total) {
+      return total.error();
+    }
+    if (*total != step.tasks) {
+      return wrong("SLURM_STEP_NUM_TASKS is " + std::to_string(*total) + " but SLURM_STEP_TASKS_PER_NODE adds up to " +
+                   std::to_string(step.tasks));
+    }
+  }
+  if (step.process >= step.tasks) {
+    return wrong("SLURM_PROCID is " + std::to_string(step.process) + " but the step has " + std::to_string(step.tasks) +
+                 " tasks");
+  }
+  return {};
+}
+
+/// Fills in what the list of nodes and the counts of tasks say, and checks that they agree.
+Result<void> read_nodes(Environment const& environment, SlurmStep& step) {
+  std::string const list = value_of(environment, "SLURM_STEP_NODELIST");
+  auto names = expand_hostlist(list);
+  if (!names) {
+    return wrong("SLURM_STEP_NODELIST: " + names.error().context);
+  }
+  auto const tasks = expand_counts(value_of(environment, "SLURM_STEP_TASKS_PER_NODE"));
+  if (!tasks) {
+    return wrong("SLURM_STEP_TASKS_PER_NODE: " + tasks.error().context);
+  }
+  auto const nodes = number(environment, "SLURM_STEP_NUM_NODES", kMaxHosts);
+  if (!nodes) {
+    return nodes.error();
+  }
+  if (names->size() != *nodes) {
+    return wrong("SLURM_STEP_NUM_NODES is " + std::to_string(*nodes) + " but SLURM_STEP_NODELIST names " +
+                 std::to_string(names->size()));
+  }
+  if (tasks->size() != *nodes) {
+    return wrong("SLURM_STEP_NUM_NODES is " + std::to_string(*nodes) + " but SLURM_STEP_TASKS_PER_NODE counts " +
+                 std::to_string(tasks->size()));
+  }
+  if (step.node_index >= *nodes) {
+    return wrong("SLURM_NODEID is " + std::to_string(step.node_index) + " but the step has " + std::to_string(*nodes) +
+                 " nodes");
+  }
+  step.node_names = *std::move(names);
+  if (auto const spread = read_tasks(environment, *tasks, step); !spread) {
+    return spread.error();
+  }
+  return check_name(environment, step);
+}
+
+}  // namespace
+
+bool lost_its_slurm(Options const& options, Environment const& environment) {
+  bool const described = options.standalone || options.nnodes || options.node_rank || options.master_addr ||
+                         options.join || !options.rdzv_endpoint.empty();
+  return !described && value_of(environment, "SLURM_JOB_ID").empty();
+}
+
+Error explain_lost_slurm() {
+  return fail(Errc::environment,
+              "Slurm started this, but none of its SLURM_* variables came through (a container may drop them), so that "
+              "nothing tells of other nodes; pass them on, or give --standalone for a job on this node alone");
+}
+
+Result<SlurmView> read_slurm(Environment const& environment) {
+  std::string const sign = sign_of_step(environment);
+  if (sign.empty() ||
+      parse_unsigned(value_of(environment, "SLURM_STEP_ID"), kFirstSpecialStep, UINT32_MAX).has_value()) {
+    return outside_step(environment);
+  }
+  if (auto alike = refuse_heterogeneous(environment); !alike) {
+    return alike.error();
+  }
+  if (auto complete = require(environment, sign); !complete) {
+    return complete.error();
+  }
+  SlurmStep step;
+  auto const node = number(environment, "SLURM_NODEID", kMaxHosts);
+  auto const task = number(environment, "SLURM_LOCALID", kMaxHosts);
+  auto const process = number(environment, "SLURM_PROCID", kMaxTasks);
+  auto const job_id = number(environment, "SLURM_JOB_ID", UINT32_MAX);
+  auto const step_id = number(environment, "SLURM_STEP_ID", UINT32_MAX);
+  for (auto const* const checked : {&node, &task, &process, &job_id, &step_id}) {
+    if (!*checked) {
+      return checked->error();
+    }
+  }
+  step.node_index = *node;
+  step.task_index = *task;
+  step.process = *process;
+  step.run_id = std::to_string(*job_id) + "." + std::to_string(*step_id);
+  if (!value_of(environment, "SLURM_RESTART_COUNT").empty()) {
+    auto const restarts = number(environment, "SLURM_RESTART_COUNT", UINT32_MAX);
+    if (!restarts) {
+      return restarts.error();
+    }
+    step.run_id += *restarts == 0 ? "" : "." + std::to_string(*restarts);
+  }
+  if (auto read = read_nodes(environment, step); !read) {
+    return read.error();
+  }
+  return SlurmView{std::move(step), {}};
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,47 @@
+// What Slurm tells a task of a step, read from its environment. Pure.
+//
+// Only variables of the step are used: those of the job still name lost nodes and nodes outside a smaller step.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+#include "launcher/place/topology.hpp"
+
+namespace cxxrun::launcher {
+
+struct Options;
+
+/// The step this process is a task of.
+struct SlurmStep {
+  std::string run_id;                   ///< "<job>.<step>", and ".<restarts>" once the job was requeued
+  std::vector<std::string> node_names;  ///< of the step, in Slurm's order
+  std::uint32_t node_index = 0;         ///< SLURM_NODEID: this node's position in node_names
+  std::uint32_t task_index = 0;         ///< SLURM_LOCALID: position among the tasks of this node
+  std::uint32_t tasks_on_node = 1;
+  bool several_tasks = false;  ///< some node of the step has more than one task
+  std::uint32_t process = 0;   ///< SLURM_PROCID: position among the tasks of the step
+  std::uint32_t tasks = 1;     ///< of the step
+  bool operator==(SlurmStep const&) const = default;
+};
+
+struct SlurmView {
+  std::optional<SlurmStep> step;   ///< none outside Slurm and in a batch script or salloc's shell
+  std::vector<std::string> notes;  ///< "run with srun", when the allocation has more nodes than would be used
+  bool operator==(SlurmView const&) const = default;
+};
+
+/// Errc::environment with one line that names the variables when they are half-set, malformed or contradict each
+/// other (a container that passes only some of them on, a variable set by hand).
+[[nodiscard]] Result<SlurmView> read_slurm(Environment const& environment);
+
+/// Whether all of Slurm's variables were lost on the way to this process: slurmd started it, but it knows of no job.
+/// Nothing then tells it of other nodes, so each would run a job of its own. A job the user describes needs none.
+[[nodiscard]] bool lost_its_slurm(Options const& options, Environment const& environment);
+/// Refuses such a start (Errc::environment).
+[[nodiscard]] Error explain_lost_slurm();
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,179 @@
+#include "launcher/plan/worker_plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "launcher/logs/log_dir.hpp"
+#include "launcher/plan/slurm_worker_env.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher {
+
+namespace {
+
+constexpr int kStdout = 1;
+constexpr int kStderr = 2;
+
+std::string value_or(Environment const& environment, std::string const& name, std::string const& otherwise) {
+  auto const found = environment.find(name);
+  return found == environment.end() || found->second.empty() ? otherwise : found->second;
+}
+
+std::vector<std::string> command(Options const& options, std::uint32_t local_rank, Environment const& inherited) {
+  std::vector<std::string> argv;
+  bool const python = options.module || (!options.no_python && options.program.ends_with(".py"));
+  if (python) {
+    argv = {value_or(inherited, "PYTHON_EXEC", "python3"), "-u"};
+  }
+  if (options.module) {
+    argv.emplace_back("-m");
+  }
+  argv.push_back(options.program);
+  for (auto const& argument : options.args) {
+    argv.push_back(replace_all(argument, "${local_rank}", std::to_string(local_rank)));
+  }
+  return argv;
+}
+
+std::string console_prefix(Options const& options, NodeFacts const& facts, Environment const& inherited,
+                           std::uint32_t rank, std::uint32_t local_rank) {
+  std::string const fallback = "[${host}:${rank}] ";
+  std::string prefix = value_or(inherited, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", fallback);
+  prefix = replace_all(prefix, "${local_rank}", std::to_string(local_rank));
+  prefix = replace_all(prefix, "${rank}", std::to_string(rank));
+  prefix = replace_all(prefix, "${role_name}", options.role);
+  return replace_all(prefix, "${host}", facts.host);
+}
+
+/// torchrun's rules: a redirected stream is in its file only, a tee'd one also on the console; the filter silences
+/// the console of the ranks that are not in it. Without files everything goes to the console, filter or not.
+StreamPlan stream(Options const& options, std::uint32_t local_rank, int bit, std::string const& file) {
+  if (file.empty()) {
+    return {"", true};
+  }
+  auto const& filter = options.local_ranks_filter;
+  bool const shown = filter.empty() || filter.count(local_rank) > 0;
+  bool const tee = (options.tee.of(local_rank) & bit) != 0;
+  bool const redirected = (options.redirects.of(local_rank) & bit) != 0;
+  return {tee || redirected ? file : "", shown && (tee || !redirected)};
+}
+
+void set_defaults(Environment& environment, NodeFacts const& facts) {
+  std::size_t threads = std::max(1U, facts.cpus / std::max(1U, facts.workers));
+  for (auto const& cpus : facts.cpu_sets) {
+    threads = std::min(threads, cpus.size());
+  }
+  environment.emplace("OMP_NUM_THREADS", std::to_string(threads));
+  environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  environment.emplace("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
+}
+
+/// What a cxxrun around this one has set is never left.
+void set_or_erase(Environment& environment, std::string const& name, std::string const& value) {
+  if (value.empty()) {
+    environment.erase(name);
+  } else {
+    environment[name] = value;
+  }
+}
+
+void set_shared(Environment& environment, rendezvous::Generation const& generation, Options const& options,
+                NodeFacts const& facts) {
+  environment["WORLD_SIZE"] = std::to_string(generation.world_size);
+  environment["LOCAL_WORLD_SIZE"] = std::to_string(generation.local_size);
+  environment["GROUP_RANK"] = std::to_string(generation.group_rank);
+  environment["GROUP_WORLD_SIZE"] = std::to_string(generation.group_size);
+  environment["ROLE_NAME"] = options.role;
+  environment["ROLE_WORLD_SIZE"] = std::to_string(generation.role_size);
+  environment["MASTER_ADDR"] = generation.master_addr;
+  environment["MASTER_PORT"] = std::to_string(generation.master_port);
+  environment["TORCHELASTIC_RESTART_COUNT"] = std::to_string(generation.restarts);
+  environment["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(generation.max_restarts);
+  environment["TORCHELASTIC_RUN_ID"] = facts.run_id;
+  environment["TORCHELASTIC_USE_AGENT_STORE"] = options.agent_store ? "True" : "False";
+  environment["CXXRUN_GENERATION"] = std::to_string(generation.number);
+  environment["CXXRUN_HOST"] = facts.host;
+  environment["CXXRUN_RUN_ID"] = facts.run_id;
+  environment["CXXRUN_STORE_ADDR"] = generation.master_addr;
+  environment["CXXRUN_STORE_PORT"] = std::to_string(generation.store_port);
+  set_or_erase(environment, "CXXRUN_SEGMENT", facts.segment);
+  set_or_erase(environment, "CXXRUN_AGENT", facts.agent_socket);
+}
+
+/// Where every device of the node is visible to its tasks, each counts itself among them; where a task sees devices of
+/// its own it is a group of one, as the generation has it.
+std::uint32_t first_local_rank(Environment& environment, NodeFacts const& facts) {
+  if (!facts.task || facts.task->own_devices) {
+    return 0;
+  }
+  environment["LOCAL_WORLD_SIZE"] = std::to_string(facts.task->tasks_on_node);
+  environment["GROUP_RANK"] = std::to_string(facts.task->node);
+  environment["GROUP_WORLD_SIZE"] = std::to_string(facts.task->nodes);
+  return facts.task->local;
+}
+
+void change(EnvironmentChanges const& changes, Environment& environment) {
+  for (auto const& [name, value] : changes) {
+    if (value) {
+      environment[name] = *value;
+    } else {
+      environment.erase(name);
+    }
+  }
+}
+
+}  // namespace
+
+std::string log_place(NodeFacts const& facts) {
+  constexpr std::size_t kRoom = 28;  // names of log directories are cut, and never at the number
+  return facts.task ? facts.host.substr(0, kRoom) + "_task" + std::to_string(facts.task->process) : facts.host;
+}
+
+std::vector<std::string> resume_environment(WorkerSpec const& spec) {
+  static constexpr std::array<std::string_view, 9> kOurs{"RANK=",   "WORLD_SIZE=", "LOCAL_",        "GROUP_", "ROLE_",
+                                                         "MASTER_", "CXXRUN_",     "TORCHELASTIC_", "SLURM_"};
+  auto words = spec.environment;
+  std::stable_partition(words.begin(), words.end(), [](std::string const& word) {
+    return std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view start) { return word.starts_with(start); });
+  });
+  return words;
+}
+
+std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,
+                                     NodeFacts const& facts, Environment const& inherited) {
+  Environment environment = inherited;
+  set_defaults(environment, facts);
+  set_shared(environment, generation, options, facts);
+  std::uint32_t const first = first_local_rank(environment, facts);
+  std::vector<WorkerSpec> workers;
+  for (std::uint32_t index = 0; index < generation.local_size; ++index) {
+    std::uint32_t const local_rank = first + index;
+    WorkerSpec worker;
+    worker.rank = generation.rank_base + index;
+    worker.local_rank = index;
+    worker.argv = command(options, local_rank, inherited);
+    if (!options.module && worker.argv.front() != options.program) {
+      worker.script = options.program;
+    }
+    worker.prefix = console_prefix(options, facts, inherited, worker.rank, local_rank);
+    std::string const directory =
+        facts.log_root.empty() ? "" : worker_log_dir(facts.log_root, generation.number, index) + "/";
+    auto const file = [&directory](char const* name) { return directory.empty() ? "" : directory + name; };
+    worker.out = stream(options, local_rank, kStdout, file("stdout.log"));
+    worker.err = stream(options, local_rank, kStderr, file("stderr.log"));
+    worker.error_file = file("error.json");
+    worker.cpus = index < facts.cpu_sets.size() ? facts.cpu_sets[index] : CpuSet{};
+    worker.inherit_stdin = options.stdin_mode == StdinMode::rank0 && worker.rank == 0;
+    change(slurm_changes(options.slurm_env, generation, index, facts.task.has_value(), inherited), environment);
+    environment["RANK"] = std::to_string(worker.rank);
+    environment["LOCAL_RANK"] = std::to_string(local_rank);
+    environment["ROLE_RANK"] = std::to_string(generation.role_base + index);
+    environment["TORCHELASTIC_ERROR_FILE"] = worker.error_file;
+    worker.environment = as_words(environment);
+    workers.push_back(std::move(worker));
+  }
+  return workers;
+}
+
+}  // namespace cxxrun::launcher

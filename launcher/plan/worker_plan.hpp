@@ -1,0 +1,65 @@
+// WorkerSpec: everything needed to start one worker. Generation + Options → WorkerSpec[], pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/facts/cpu_cores.hpp"
+#include "launcher/options/options.hpp"
+#include "launcher/place/topology.hpp"
+#include "rendezvous/values/generation.hpp"
+
+namespace cxxrun::launcher {
+
+/// Where one stream (stdout or stderr) of one worker goes. Both false: discarded.
+struct StreamPlan {
+  std::string file;     ///< path to append to; "" = no file
+  bool console = true;  ///< whole lines, prefixed, to cxxrun's own stdout or stderr
+  bool operator==(StreamPlan const&) const = default;
+};
+
+struct WorkerSpec {
+  std::uint32_t rank = 0;
+  std::uint32_t local_rank = 0;   ///< within this agent; LOCAL_RANK may count all tasks of the node
+  std::vector<std::string> argv;  ///< argv[0] is searched in PATH when it has no slash
+  std::string script;  ///< file that argv[0], an interpreter, is to run: looked for before the start; "" = none
+  std::vector<std::string> environment;  ///< complete, "K=V", sorted
+  std::string prefix;                    ///< console prefix, for example "[node1:3] "
+  StreamPlan out;
+  StreamPlan err;
+  std::string error_file;      ///< TORCHELASTIC_ERROR_FILE; "" = none
+  bool inherit_stdin = false;  ///< --stdin=rank0
+  CpuSet cpus;                 ///< CPUs it may run on; empty = those of cxxrun
+  bool out_is_err = false;     ///< stdout is the stream that `err` describes; `out` counts for nothing
+  bool operator==(WorkerSpec const&) const = default;
+};
+
+/// What the plan needs to know about this node, found out once at start.
+struct NodeFacts {
+  std::string host;           ///< short name for prefixes and reports
+  std::uint32_t cpus = 1;     ///< CPUs this process may run on
+  std::uint32_t workers = 1;  ///< resolved --nproc-per-node
+  std::string log_root;       ///< directory of this agent's logs; "" = no files
+  std::string run_id;
+  std::optional<TaskPlace> task{};    ///< one worker per task of srun's
+  std::vector<CpuSet> cpu_sets = {};  ///< by local rank; empty: workers are not bound
+  std::string segment = {};           ///< CXXRUN_SEGMENT of this generation: where shared memory comes from; "" = unset
+  std::string agent_socket = {};      ///< CXXRUN_AGENT: where workers register; "" = unset
+  std::uint16_t standby_port = 0;     ///< where this agent can be called once it has to take over; 0: it cannot
+  bool operator==(NodeFacts const&) const = default;
+};
+
+/// What tells this agent's logs from those of other agents of the job: the host and, with several tasks there, which.
+[[nodiscard]] std::string log_place(NodeFacts const& facts);
+
+/// What a worker that goes on with this generation is told of its environment: all of it, those variables first that
+/// tell who it is. What does not fit into a packet is cut from the end.
+[[nodiscard]] std::vector<std::string> resume_environment(WorkerSpec const& spec);
+
+/// The workers of this agent in one generation, by local rank.
+[[nodiscard]] std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,
+                                                   NodeFacts const& facts, Environment const& inherited);
+
+}  // namespace cxxrun::launcher

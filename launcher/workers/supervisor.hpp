@@ -1,0 +1,94 @@
+// Supervisor: the shell that starts, watches, signals and reaps the workers of one agent.
+//
+// It performs what the pure core in worker_group.hpp decides. All members must be called from the thread that
+// runs the io_context, which must be the process's main thread: PDEATHSIG follows the forking thread. No other part
+// of the process may have children: whatever is a child, no worker and not handed to tend() counts as a worker's
+// escaped descendant and is reaped, signalled and killed as such. SIGCHLD must be blocked in every thread
+// (run_under_parent sees to it).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "launcher/plan/worker_plan.hpp"
+#include "launcher/workers/stop_order.hpp"
+#include "rendezvous/values/worker_exit.hpp"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace cxxrun::worker {
+struct ControlPage;
+}
+
+namespace cxxrun::launcher {
+
+class LogPump;
+
+/// Called on the io_context's thread, never from inside a call into the Supervisor.
+struct SupervisorHandlers {
+  /// One worker ended. `exit.stderr_tail` and `error_file` are filled only in `ended`.
+  std::function<void(std::uint64_t generation, rendezvous::WorkerExit exit)> exited;
+  /// Every worker and every descendant of the generation is reaped and its output is written, but for those that
+  /// have parked: they are not in `exits`, and `waiting` says that there are some. Comes once more, without exits, when
+  /// these have been stopped. `unkillable`: lines naming processes that survived SIGKILL (empty in all normal ends).
+  std::function<void(std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
+                     std::vector<std::string> unkillable, bool waiting)>
+      ended;
+};
+
+class Supervisor {
+ public:
+  /// `io` and `pump` outlive the Supervisor, and the pump is finished before `io` is destroyed: its thread posts
+  /// there. While a Supervisor exists, io.run() does not return by itself. Throws std::runtime_error when the
+  /// system is out of descriptors.
+  Supervisor(boost::asio::io_context& io, LogPump& pump, SupervisorHandlers handlers);
+  ~Supervisor();  ///< SIGKILLs and reaps whatever is left (blocks, at most 5 s); no handler is called any more
+  Supervisor(Supervisor const&) = delete;
+  Supervisor& operator=(Supervisor const&) = delete;
+
+  /// Starts the workers of a generation, or resumes those that wait (docs/survival.md), all of them or none running for
+  /// long: a worker that cannot be started is reported by `exited` with ExitStatus::not_started (its stderr_tail says
+  /// why in `ended`) and the others are stopped by the caller's order. `workers[i].local_rank` is i. Refused with a
+  /// line in the log while a generation has not ended. Blocks about 0.2 ms per worker.
+  void start(std::uint64_t generation, std::vector<WorkerSpec> const& workers);
+  /// Begins to stop the running generation; harmless when nothing runs or a stop is under way (a shorter
+  /// grace shortens it; grace 0 = kill now). An order that keeps nobody stops those that wait as well; `ended` follows
+  /// also when they have died meanwhile.
+  void stop(StopOrder const& order);
+  /// SIGKILL for one worker of a generation that nobody has ordered to stop. It fails like any other, and its exit says
+  /// why: `hung`. Harmless when it has ended, or is being stopped.
+  void kill_worker(std::uint32_t local_rank, std::string const& why);
+  /// Its process; 0 when it has none, or none any more.
+  [[nodiscard]] pid_t pid_of(std::uint32_t local_rank) const;
+  /// A child of this process that is no worker's, started just now: it is reaped, never signalled, and nobody waits for
+  /// it. `ended`: once, on the io_context's thread.
+  void tend(pid_t child, std::function<void()> ended);
+  /// Stops every worker and descendant where it is (SIGSTOP), and lets them go on (SIGCONT). A stop order wakes them.
+  void freeze();
+  void thaw();
+  /// Passes a signal on to those who catch it (/proc/PID/status SigCgt): the worker itself, else the nearest of its
+  /// descendants in its session that do, so that a shell script around the program is no obstacle.
+  void forward(int signal);
+  /// The same for the workers that are not in `served`, and puts those who got it there; returns how many have not.
+  /// Those that have a page find the wish there too, once in a generation.
+  std::size_t ask_for_checkpoint(int signal, std::set<pid_t>& served);
+
+  /// Where workers register: CXXRUN_AGENT. "" without a descriptor to spare.
+  [[nodiscard]] std::string socket() const;
+  /// What a worker that has registered shows of itself, also after its death until another one takes its place; null:
+  /// none has.
+  [[nodiscard]] worker::ControlPage const* page(std::uint32_t local_rank) const;
+
+ private:
+  struct Impl;  // shared: what is posted to the io_context holds it weakly
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,98 @@
+#include <chrono>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+#include "launcher/workers/supervisor_impl.hpp"
+#include "launcher/workers/worker_streams.hpp"
+#include "src/os/log.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr std::size_t kErrorFileBytes = std::size_t{64} * 1024;
+constexpr std::chrono::seconds kDrainDeadline{5};  // only a log's file system that hangs takes longer
+
+}  // namespace
+
+void Supervisor::Impl::perform(ReportEnded const& /*what*/) {
+  ++ending.number;
+  timer.expires_after(kDrainDeadline);
+  timer.async_wait([weak = weak_from_this(), number = ending.number](boost::system::error_code const& error) {
+    auto const self = weak.lock();
+    if (!error && self && self->ending.number == number && self->ending.drains > 0) {
+      log(Level::warn, "the last lines of a worker are missing: its log file takes too long");
+      self->ending.drains = 1;
+      self->drained();
+    }
+  });
+  ending.drains = 1;  // our own hold, so that the count reaches zero once
+  for (auto& member : members) {
+    if (state.workers[member.exit.local_rank].life == GroupWorker::Life::parked) {
+      continue;  // it goes on writing
+    }
+    take_over_unkillable(member);
+    for (auto const stream : std::exchange(member.streams, {})) {
+      ++ending.drains;
+      drain(stream, member.exit.local_rank, member.stderr_stream == stream);
+    }
+  }
+  drained();
+}
+
+// A worker that was given up on has had no exit to report; `ended` counts it as killed by us.
+void Supervisor::Impl::take_over_unkillable(Member& member) {
+  auto const& worker = state.workers[member.exit.local_rank];
+  member.exit.status = worker.status;
+  member.exit.ours = worker.ours;
+}
+
+// The callback comes on the pump's thread, which must not own us even for a moment: it only posts.
+void Supervisor::Impl::drain(std::uint64_t stream, std::uint32_t local_rank, bool keep) {
+  pump.drain(stream, true,
+             [&context = io, weak = weak_from_this(), number = ending.number, local_rank, keep](std::string tail) {
+               asio::post(context, [weak, number, local_rank, keep, tail = std::move(tail)] {
+                 if (auto const self = weak.lock(); self && self->ending.number == number && self->ending.drains > 0) {
+                   if (keep) {
+                     self->members[local_rank].exit.stderr_tail = tail;
+                   }
+                   self->drained();
+                 }
+               });
+             });
+}
+
+// Those that were parked when their generation ended have no exit in it, and none later.
+void Supervisor::Impl::drained() {
+  if (--ending.drains > 0) {
+    return;
+  }
+  std::vector<rendezvous::WorkerExit> exits;
+  exits.reserve(members.size());
+  bool const again = std::exchange(told, true);
+  for (auto& member : members) {
+    if (again || state.workers[member.exit.local_rank].life == GroupWorker::Life::parked) {
+      continue;
+    }
+    if (!member.exit.status.ok() && !member.error_file.empty()) {
+      member.exit.error_file = read_small_file(member.error_file, kErrorFileBytes);
+    }
+    exits.push_back(member.exit);
+  }
+  timer.cancel();
+  bool const waiting = state.phase == GroupPhase::parked;
+  if (!waiting) {
+    members.clear();
+  }
+  active = false;
+  asio::post(io, [weak = weak_from_this(), number = generation, exits = std::move(exits),
+                  unkillable = std::exchange(ending.unkillable, {}), waiting] {
+    if (auto const self = weak.lock(); self && self->handlers.ended) {
+      self->handlers.ended(number, exits, unkillable, waiting);
+    }
+  });
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,231 @@
+#include "launcher/workers/worker_links.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <map>
+#include <sys/socket.h>
+#include <utility>
+
+#include "launcher/workers/local_listener.hpp"
+#include "launcher/workers/worker_page.hpp"
+#include "src/host/node/segment_socket.hpp"
+#include "src/os/descriptor_packet.hpp"
+#include "src/os/log.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+using Connection = LocalListener::Connection;
+
+constexpr std::size_t kLongest = 1024;  // of what a worker has to say
+
+/// `descriptor` -1: none. False: it is gone, or does not read what it was sent.
+bool send_packet(int connection, worker::FromAgent const& packet, int descriptor = -1) {
+  std::string const bytes = worker::encode(packet);
+  return os::send_packet(connection, bytes, descriptor, MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
+}
+
+enum class Input : std::uint8_t { nothing_yet, packet, gone };
+
+/// recv, not recvmsg: descriptors that come along are not taken.
+Input receive_packet(int connection, worker::FromWorker& packet) {
+  std::array<char, kLongest> bytes{};
+  ssize_t const n = recv(connection, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_TRUNC);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+    return Input::nothing_yet;
+  }
+  if (n <= 0 || static_cast<std::size_t>(n) > bytes.size()) {
+    return Input::gone;
+  }
+  auto decoded = worker::decode_from_worker({bytes.data(), static_cast<std::size_t>(n)});
+  if (!decoded) {
+    return Input::gone;
+  }
+  packet = *std::move(decoded);
+  return Input::packet;
+}
+
+pid_t pid_of(int connection) {
+  ucred who{};
+  socklen_t length = sizeof who;
+  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 ? who.pid : 0;
+}
+
+}  // namespace
+
+struct WorkerLinks::Impl {
+  /// A worker that has registered. Without a connection: it has ended, or has closed it.
+  struct Link {
+    WorkerPage page;
+    bool survives = false;
+    Connection connection;
+  };
+
+  explicit Impl(Handlers callbacks) : handlers(std::move(callbacks)) {}
+
+  void close() {
+    handlers = {};
+    if (listener) {
+      listener->close();
+    }
+    while (!links.empty()) {
+      forget(links.begin()->first);
+    }
+  }
+
+  /// Nothing: it has not registered.
+  [[nodiscard]] std::optional<std::uint32_t> whose(Connection const& connection) const {
+    auto const it = std::find_if(links.begin(), links.end(),
+                                 [&](auto const& known) { return known.second.connection == connection; });
+    return it == links.end() ? std::nullopt : std::optional(it->first);
+  }
+
+  void heard(Connection const& connection) {
+    auto const from = whose(connection);
+    worker::FromWorker packet;
+    auto const input = receive_packet(connection->native_handle(), packet);
+    auto const* const here = std::get_if<worker::Register>(&packet);
+    if (input == Input::nothing_yet) {
+      listener->hear(connection);
+    } else if (input == Input::gone || (here != nullptr) == from.has_value()) {
+      from ? disconnect(*from) : listener->drop(connection);
+    } else if (here != nullptr) {
+      admit(connection, *here);
+    } else {
+      listener->hear(connection);
+      auto const& parked = std::get<worker::Parked>(packet);
+      if (parked.generation == generation) {  // else it is late: said before it was resumed
+        handlers.parked(*from, parked.why);
+      }
+    }
+  }
+
+  void admit(Connection const& connection, worker::Register const& packet) {
+    int const fd = connection->native_handle();
+    auto const local_rank = handlers.who(pid_of(fd));
+    auto const known = local_rank ? links.find(*local_rank) : links.end();
+    std::string no = !local_rank                       ? "this process is no worker of this agent"
+                     : packet.generation != generation ? "the generation is " + std::to_string(generation)
+                     : known != links.end() && known->second.connection ? "this worker has registered already"
+                                                                        : "";
+    if (no.empty()) {
+      no = welcome(connection, *local_rank, packet.survives);
+    }
+    if (!no.empty()) {
+      send_packet(fd, worker::No{no});
+      listener->drop(connection);
+    } else if (packet.survives) {
+      handlers.survives(*local_rank);
+    }
+  }
+
+  /// Why not, or "".
+  std::string welcome(Connection const& connection, std::uint32_t local_rank, bool survives) {
+    auto made = WorkerPage::make();
+    if (!made) {
+      log(Level::warn, made.error().message());
+      return made.error().message();
+    }
+    made->get()->over.store(is_over && survives ? generation : 0);
+    made->get()->ends.store(is_ending ? 1 : 0);
+    if (!send_packet(connection->native_handle(), worker::Welcome{}, made->fd.get())) {
+      return "it does not read its answer";
+    }
+    made->fd.reset();
+    listener->keep(connection);
+    links.erase(local_rank);
+    links.emplace(local_rank, Link{*std::move(made), survives, connection});
+    listener->hear(connection);
+    return "";
+  }
+
+  void disconnect(std::uint32_t local_rank) {
+    if (auto const it = links.find(local_rank); it != links.end() && it->second.connection) {
+      boost::system::error_code ignored;
+      std::exchange(it->second.connection, nullptr)->close(ignored);
+    }
+  }
+
+  void forget(std::uint32_t local_rank) {
+    disconnect(local_rank);
+    links.erase(local_rank);
+  }
+
+  Handlers handlers;
+  std::shared_ptr<LocalListener> listener;  // none without a descriptor to spare
+  std::map<std::uint32_t, Link> links;
+  std::uint64_t generation = 0;
+  bool is_over = false;    // said of the generation
+  bool is_ending = false;  // the same
+};
+
+WorkerLinks::WorkerLinks(boost::asio::io_context& io, Handlers handlers)
+    : impl_(std::make_shared<Impl>(std::move(handlers))) {
+  auto socket = host::listen_for_segments();
+  if (!socket) {
+    log(Level::debug, socket.error().message());
+    return;
+  }
+  impl_->listener =
+      LocalListener::start(io, *std::move(socket), [impl = impl_](auto const& connection) { impl->heard(connection); });
+}
+
+WorkerLinks::~WorkerLinks() {
+  impl_->close();
+}
+
+std::string WorkerLinks::name() const {
+  return impl_->listener ? impl_->listener->name() : "";
+}
+
+void WorkerLinks::begin(std::uint64_t generation) {
+  impl_->generation = generation;
+  impl_->is_over = false;
+  impl_->is_ending = false;
+}
+
+void WorkerLinks::forget(std::uint32_t local_rank) {
+  impl_->forget(local_rank);
+}
+
+void WorkerLinks::over() {
+  impl_->is_over = true;
+  for (auto const& [local_rank, link] : impl_->links) {
+    if (link.survives) {
+      link.page.get()->over.store(impl_->generation);
+      link.page.ring();
+    }
+  }
+}
+
+void WorkerLinks::ends() {
+  impl_->is_ending = true;
+  for (auto const& [local_rank, link] : impl_->links) {
+    link.page.get()->ends.store(1);
+    link.page.ring();
+  }
+}
+
+bool WorkerLinks::checkpoint(std::uint32_t local_rank) {
+  auto const it = impl_->links.find(local_rank);
+  if (it == impl_->links.end()) {
+    return false;
+  }
+  it->second.page.get()->checkpoints.fetch_add(1);
+  it->second.page.ring();
+  return true;
+}
+
+bool WorkerLinks::resume(std::uint32_t local_rank, worker::Resume const& packet) {
+  auto const it = impl_->links.find(local_rank);
+  return it != impl_->links.end() && it->second.connection &&
+         send_packet(it->second.connection->native_handle(), packet);
+}
+
+worker::ControlPage const* WorkerLinks::page(std::uint32_t local_rank) const {
+  auto const it = impl_->links.find(local_rank);
+  return it == impl_->links.end() ? nullptr : it->second.page.get();
+}
+
+}  // namespace cxxrun::launcher

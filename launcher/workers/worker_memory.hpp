@@ -1,0 +1,34 @@
+// WorkerMemory: hands the workers of this node the memory that they share (src/host/node/segment.hpp). Shell.
+//
+// One socket per generation, whose name the workers get as CXXRUN_SEGMENT; one memfd per communicator, made when the
+// first worker asks. The agent never maps it: whatever workers write there cannot harm it. Nothing but a socket is made
+// for programs that do not ask. Runs on the thread of the io_context.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "rendezvous/net/server.hpp"
+
+namespace cxxrun::launcher {
+
+class WorkerMemory {
+ public:
+  explicit WorkerMemory(boost::asio::io_context& io);
+  ~WorkerMemory();
+  WorkerMemory(WorkerMemory const&) = delete;
+  WorkerMemory& operator=(WorkerMemory const&) = delete;
+
+  /// A new generation: gives up what the one before had and returns the name of the new socket; "" without a
+  /// descriptor to spare (workers then make their memory themselves).
+  std::string begin();
+  /// The workers are gone: so is their memory.
+  void end();
+
+ private:
+  struct Generation;
+  boost::asio::io_context& io_;
+  std::shared_ptr<Generation> generation_;
+};
+
+}  // namespace cxxrun::launcher

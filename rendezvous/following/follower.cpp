@@ -1,0 +1,225 @@
+#include "rendezvous/following/follower.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cxxrun::rendezvous::follower {
+namespace {
+
+constexpr Millis kPatienceWithoutHeartbeats{5000};
+constexpr int kFirstAnswer = 4;  ///< timeouts: a coordinator that a crowd calls may answer its first beats late
+
+Link* find(State& state, LinkId id) {
+  auto const it = state.links.find(id);
+  return it == state.links.end() ? nullptr : &it->second;
+}
+
+/// What the other end must not count on any more: a higher ballot is promised to somebody else.
+bool muted(State const& state, Link const& link) {
+  return state.acceptor.promised.round > 1 && link.coordinator != state.promised_to;
+}
+
+/// The newest generation in which this agent has a seat.
+std::uint64_t seat(State const& state) {
+  if (state.prepared) {
+    return state.prepared->number;
+  }
+  return state.decided.rank ? state.decided.decree.number : 0;
+}
+
+void beat(Turn& turn, LinkId id) {
+  Link* const link = find(turn.state, id);
+  if (link != nullptr && link->up) {
+    link->asked = link->asked.value_or(turn.now);
+    Beat const message{own_time(turn.now), muted(turn.state, *link) ? 0 : link->echo, seat(turn.state)};
+    turn.act(TellBeat{id, message});
+  }
+}
+
+}  // namespace
+
+OwnTime own_time(TimePoint at) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(at.time_since_epoch()).count();
+}
+
+TimePoint time_of(OwnTime at) {
+  return TimePoint{std::chrono::microseconds{at}};
+}
+
+Millis patience(Policy const& policy) {
+  return policy.lease.timeout > Millis{0} ? policy.lease.timeout : kPatienceWithoutHeartbeats;
+}
+
+void link_up(Turn& turn, LinkId id, std::string const& coordinator) {
+  Link* const link = find(turn.state, id);
+  if (link == nullptr || link->up) {
+    return;
+  }
+  link->up = true;
+  link->coordinator = coordinator;
+  if (id == turn.state.main) {
+    if (turn.policy.lease.beat > Millis{0}) {
+      link->heard = turn.now + turn.policy.lease.timeout * (kFirstAnswer - 1);
+    }
+    turn.state.next_beat = turn.now;
+    send_beats(turn);
+  } else {
+    turn.act(TellLink{id, elector(turn.state, turn.workers)});
+  }
+}
+
+void send_beats(Turn& turn) {
+  State& state = turn.state;
+  if (turn.policy.lease.beat <= Millis{0} || !state.next_beat || turn.now < *state.next_beat) {
+    return;
+  }
+  beat(turn, state.main);
+  if (state.favoured != state.main) {
+    beat(turn, state.favoured);
+  }
+  Millis const beat_every = turn.policy.lease.beat;
+  Link const* const main = find(state, state.main);
+  bool const probing = main != nullptr && main->asked && turn.now >= *main->asked + beat_every;
+  state.next_beat = turn.now + (probing ? beat_every / kProbesPerBeat : beat_every);
+}
+
+void answered(Turn& turn, LinkId id, BeatAck const& ack) {
+  Link* const link = find(turn.state, id);
+  if (link == nullptr || !link->up) {
+    return;
+  }
+  link->heard = turn.now;
+  link->asked.reset();
+  link->echo = std::max(link->echo, ack.sent);
+  if (id == turn.state.main) {
+    turn.state.last_word = turn.now;
+  }
+}
+
+void heard(Turn& turn, OwnTime sent) {
+  turn.state.last_word = turn.now;
+  if (Link* const link = find(turn.state, turn.state.main)) {
+    link->echo = std::max(link->echo, sent);
+  }
+}
+
+Ack ready(Turn& turn, Generation const& generation) {
+  State& state = turn.state;
+  auto const& accepted = state.acceptor.accepted;
+  if (state.prepared && accepted && accepted->decree == state.prepared->decree) {
+    state.kept = std::move(state.prepared);
+  }
+  state.prepared = generation;
+  state.seen = std::max(state.seen, generation.number);
+  Link const* const link = find(state, state.main);
+  bool const silenced = link != nullptr && muted(state, *link);
+  return Ack{generation.number, silenced ? 0 : state.prepared_sent, own_time(turn.now)};
+}
+
+void pass_on(Turn& turn) {
+  Known const& decided = turn.state.decided;
+  if (decided.survives && !decided.successors.empty() && decided.rank != decided.decree.coordinator) {
+    turn.act(Learned{decided.decree, decided.successors});
+  }
+}
+
+void started(Turn& turn) {
+  State& state = turn.state;
+  if (!state.prepared) {
+    return;
+  }
+  Generation const generation = *std::move(state.prepared);
+  state.prepared.reset();
+  state.kept.reset();
+  bool const same = state.decided.decree.number == 0 ||
+                    (state.decided.pair && generation.decree.members == state.decided.decree.members);
+  state.decided.pair = same && generation.group_size == 2;
+  state.decided.decree = generation.decree;
+  state.decided.decree.number = generation.number;
+  state.decided.rank = generation.group_rank;
+  state.decided.successors = generation.successors;
+  state.decided.survives = generation.survives && !generation.coordinator.empty();
+  state.decided.hosts = generation.hosts;
+  state.acceptor = decided(state.acceptor, generation.number);
+  state.promised_to.clear();
+  state.favoured = 0;
+  state.round = 0;
+  state.last_word = turn.now;
+  pass_on(turn);
+}
+
+bool obeys(State const& state, LinkId id) {
+  if (id == state.main) {
+    return true;
+  }
+  auto const it = state.links.find(id);
+  if (it == state.links.end() || !it->second.up || !state.search) {
+    return false;
+  }
+  return !state.decided.rank || !muted(state, it->second);
+}
+
+void follow(Turn& turn, LinkId id) {
+  State& state = turn.state;
+  Link* const link = find(state, id);
+  if (link == nullptr || id == state.main) {
+    return;
+  }
+  if (state.search && state.search->standing && !link->own) {
+    turn.act(Withdraw{"another agent coordinates"});
+  }
+  state.search.reset();
+  state.main = id;
+  if (state.favoured != id) {
+    state.favoured = 0;
+  }
+  link->heard = turn.now;
+  for (auto it = state.links.begin(); it != state.links.end();) {
+    if (it->first != id) {
+      turn.act(HangUp{it->first});
+      it = state.links.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  state.next_beat = turn.now;
+  send_beats(turn);
+}
+
+bool leads(State const& state) {
+  auto const it = state.links.find(state.main);
+  if (it == state.links.end()) {
+    return false;
+  }
+  return it->second.own || (!it->second.dialled && state.decided.rank &&
+                            state.decided.decree.coordinator == *state.decided.rank && state.decided.decree.number > 0);
+}
+
+void excuse_silence(Turn& turn) {
+  for (auto& [id, link] : turn.state.links) {
+    if (link.heard) {
+      link.heard = std::max(*link.heard, turn.now);
+    }
+  }
+}
+
+bool is_silent(State const& state, TimePoint now, Policy const& policy) {
+  auto const it = state.links.find(state.main);
+  return policy.lease.timeout > Millis{0} && it != state.links.end() && it->second.heard &&
+         now >= *it->second.heard + policy.lease.silence();
+}
+
+std::optional<TimePoint> due(State const& state, Policy const& policy) {
+  std::optional<TimePoint> least = search_due(state);
+  auto const consider = [&](TimePoint at) { least = least ? std::min(*least, at) : at; };
+  auto const it = state.links.find(state.main);
+  if (policy.lease.beat > Millis{0} && state.next_beat && (it != state.links.end() || state.favoured != 0)) {
+    consider(*state.next_beat);
+  }
+  if (policy.lease.timeout > Millis{0} && it != state.links.end() && it->second.heard) {
+    consider(*it->second.heard + policy.lease.silence());
+  }
+  return least;
+}
+
+}  // namespace cxxrun::rendezvous::follower

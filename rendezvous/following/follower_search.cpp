@@ -1,0 +1,379 @@
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "rendezvous/following/follower.hpp"
+#include "src/core/hostlist.hpp"
+
+namespace cxxrun::rendezvous::follower {
+namespace {
+
+constexpr std::uint32_t kFirstElectedRound = 2;
+constexpr std::uint32_t kPatientRounds = 5;  ///< times as many as a voter's: a spare's, while somebody may come to lead
+
+std::string where(Successor const& successor) {
+  return successor.address + " " + std::to_string(successor.port);
+}
+
+bool is_own(State const& state, Successor const& successor) {
+  return state.decided.rank && *state.decided.rank == successor.rank;
+}
+
+/// One successor's turn. Those before it that are dead do not count; the lost coordinator stands last, if it is alive
+/// after all, but is called at once.
+struct Turns {
+  Successor const* successor = nullptr;
+  TimePoint at;
+};
+
+std::vector<Turns> turns(State const& state) {
+  Search const& search = *state.search;
+  std::vector<Turns> result;
+  Millis offset{0};
+  Successor const* lost = nullptr;
+  for (auto const& successor : state.decided.successors) {
+    if (where(successor) == search.lost) {
+      lost = &successor;
+      continue;
+    }
+    result.push_back({&successor, search.since + offset});
+    if (!search.dead.contains(where(successor))) {
+      offset += search.spacing;
+    }
+  }
+  if (lost != nullptr) {
+    result.push_back({lost, is_own(state, *lost) ? search.since + offset : search.since});
+  }
+  for (auto& [successor, at] : result) {
+    if (auto const it = search.again.find(where(*successor)); it != search.again.end()) {
+      at = std::max(at, it->second);
+    }
+  }
+  return result;
+}
+
+bool is_called(State const& state, Successor const& successor) {
+  return std::any_of(state.links.begin(), state.links.end(), [&](auto const& entry) {
+    return entry.second.dialled && where(entry.second.to) == where(successor);
+  });
+}
+
+void dial(Turn& turn, Successor const& successor) {
+  State& state = turn.state;
+  if (is_called(state, successor)) {
+    return;
+  }
+  Link link;
+  link.to = successor;
+  link.dialled = true;
+  link.own = is_own(state, successor);
+  state.links.emplace(++state.last_link, std::move(link));
+  turn.act(Dial{state.last_link, successor});
+}
+
+/// Two nodes: an orderly end of the connection and a refused port prove that the other one is dead.
+bool may_prove(Turn const& turn) {
+  return turn.policy.pair && turn.state.decided.pair && turn.state.search->fin && !turn.state.search->peer_dead;
+}
+
+void stand(Turn& turn, Successor const& own) {
+  State& state = turn.state;
+  state.search->stood = true;
+  if (state.favoured != 0 && !state.links.at(state.favoured).own) {
+    return;  // somebody else has our promise, and time
+  }
+  state.round = std::max({state.acceptor.promised.round, state.round, kFirstElectedRound - 1}) + 1;
+  rendezvous::Stand candidacy;
+  candidacy.decided = state.decided.decree;
+  candidacy.ballot = Ballot{state.round, own.rank};
+  candidacy.seen = std::max(state.seen, state.decided.decree.number);
+  candidacy.restarts = state.decided.decree.restarts;
+  if (!state.decided.hosts.empty()) {
+    if (auto hosts = expand_hostlist(state.decided.hosts); hosts && hosts->size() == state.decided.decree.size) {
+      candidacy.hosts = *std::move(hosts);
+    }
+  }
+  candidacy.pair = turn.policy.pair && state.decided.pair;
+  candidacy.peer_dead = candidacy.pair && state.search->peer_dead;
+  candidacy.candidacy = ++state.candidacy;
+  candidacy.successors = state.decided.successors;
+  candidacy.half_after = turn.policy.spacing * 2 + turn.policy.lease.beat;
+  state.search->standing = true;
+  state.search->until = turn.now + patience(turn.policy) * 2;
+  turn.act(Stand{std::move(candidacy)});
+  dial(turn, own);
+  turn.reason = "stands for election in round " + std::to_string(state.round);
+}
+
+/// Whose turn has come: called, or standing when it is ours.
+void take_turns(Turn& turn) {
+  State& state = turn.state;
+  Successor const* own = nullptr;
+  for (auto const& [successor, at] : turns(state)) {
+    if (turn.now < at) {
+      continue;
+    }
+    if (is_own(state, *successor)) {
+      if (!state.search->stood) {
+        own = successor;
+      }
+    } else if (state.search->called.insert(where(*successor)).second) {
+      dial(turn, *successor);
+    }
+  }
+  if (own != nullptr) {
+    stand(turn, *own);
+  }
+}
+
+/// Whoever did not listen, or hung up, may yet come to lead, or have led all the time beyond a cut.
+void call_again(Turn& turn, Successor const& successor, Millis after) {
+  turn.state.search->called.erase(where(successor));
+  turn.state.search->again[where(successor)] = turn.now + after;
+}
+
+void begin_round(Turn& turn, Millis spacing) {
+  Search& search = *turn.state.search;
+  search.since = turn.now;
+  search.spacing = spacing;
+  search.stood = false;
+  search.called.clear();
+  search.again.clear();
+  auto const order = turns(turn.state);
+  auto const own = std::find_if(order.begin(), order.end(),
+                                [&](Turns const& entry) { return is_own(turn.state, *entry.successor); });
+  auto const place = own == order.end() ? order.size() : static_cast<std::size_t>(own - order.begin());
+  search.until = turn.now + patience(turn.policy) * 2 + spacing * static_cast<int>(place);
+  tell_again(turn);
+  take_turns(turn);
+}
+
+/// The candidate that has our promise is connected and answers: nobody stands against it.
+bool is_in_good_hands(State const& state, TimePoint now, Policy const& policy) {
+  auto const it = state.links.find(state.favoured);
+  if (it == state.links.end() || it->second.own) {
+    return false;
+  }
+  return policy.lease.timeout <= Millis{0} || (it->second.heard && now < *it->second.heard + policy.lease.timeout);
+}
+
+/// A spare has no say: it waits as long as anybody is left who may come to lead.
+bool can_only_wait(State const& state) {
+  auto const may_lead = [&](Link const& link) {
+    return link.up && !link.own &&
+           std::any_of(state.decided.successors.begin(), state.decided.successors.end(),
+                       [&](Successor const& entry) { return where(entry) == where(link.to); });
+  };
+  return !state.decided.rank &&
+         std::any_of(state.links.begin(), state.links.end(), [&](auto const& entry) { return may_lead(entry.second); });
+}
+
+void hang_up_all(Turn& turn) {
+  for (auto const& [id, link] : turn.state.links) {
+    if (!link.ended) {
+      turn.act(HangUp{id});
+    }
+  }
+  turn.state.links.clear();
+  turn.state.main = 0;
+  turn.state.favoured = 0;
+  turn.state.next_beat.reset();
+}
+
+/// Where the coordinator listens that is being lost.
+std::string where_leader(State const& state) {
+  auto const main = state.links.find(state.main);
+  if (main != state.links.end() && main->second.dialled) {
+    return where(main->second.to);
+  }
+  for (auto const& successor : state.decided.successors) {
+    if (successor.rank == state.decided.decree.coordinator) {
+      return where(successor);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+bool can_search(State const& state) {
+  return state.decided.decree.number > 0 && state.decided.survives && !state.decided.successors.empty();
+}
+
+void search(Turn& turn, std::string how, bool fin) {
+  State& state = turn.state;
+  // Members notice a silence up to one beat apart: nobody's turn comes before the one in front of it can have noticed.
+  bool const silent = is_silent(state, turn.now, turn.policy);
+  Search search;
+  search.fin = fin;
+  search.how = std::move(how);
+  search.lost = where_leader(state);
+  // Lost by its own agent, the coordinator inside may still be a candidate: it ends when this agent promises to
+  // another.
+  auto const main = state.links.find(state.main);
+  search.standing = main != state.links.end() && main->second.own;
+  hang_up_all(turn);
+  state.search = std::move(search);
+  begin_round(turn, turn.policy.spacing + (silent ? turn.policy.lease.beat : Millis{0}));
+  Millis const round = patience(turn.policy) * 2 + turn.policy.spacing * state.decided.successors.size();
+  state.search->over = state.search->until + round * (turn.policy.tries - 1);
+}
+
+void search_in(Turn& turn, LinkId leader) {
+  State& state = turn.state;
+  Search& search = *state.search;
+  if (!state.decided.rank) {
+    if (std::exchange(search.standing, false)) {
+      turn.act(Withdraw{"this agent is no member of generation " + std::to_string(state.decided.decree.number)});
+    }
+    if (leader != 0) {
+      follow(turn, leader);
+      return;
+    }
+    begin_round(turn, turn.policy.spacing);  // a candidate has told so, maybe our own: whoever is elected will call
+    return;
+  }
+  for (auto& each : state.links) {
+    Link& link = each.second;
+    link.own = std::any_of(state.decided.successors.begin(), state.decided.successors.end(),
+                           [&](auto const& entry) { return is_own(state, entry) && where(entry) == where(link.to); });
+  }
+  bool const stood = search.standing;
+  begin_round(turn, turn.policy.spacing);
+  if (stood && !search.stood) {  // whoever has brought a decision about goes on at once
+    for (auto const& successor : state.decided.successors) {
+      if (is_own(state, successor)) {
+        stand(turn, successor);
+        return;
+      }
+    }
+  }
+}
+
+void link_down(Turn& turn, LinkId id) {
+  State& state = turn.state;
+  auto const it = state.links.find(id);
+  if (it == state.links.end()) {
+    return;
+  }
+  Link const link = it->second;
+  state.links.erase(it);
+  bool const was_favoured = std::exchange(state.favoured, state.favoured == id ? 0 : state.favoured) == id;
+  if (!state.search) {
+    return;
+  }
+  if (!link.own) {
+    state.search->dead.insert(where(link.to));
+    call_again(turn, link.to, patience(turn.policy) / 5);
+  } else if (state.search->standing) {  // it led to our last candidacy, this is the next one
+    dial(turn, link.to);
+  }
+  if (was_favoured && !link.own) {  // the next one's turn, within the same round
+    state.search->since = turn.now;
+    state.search->stood = false;
+  }
+  take_turns(turn);
+}
+
+void link_failed(Turn& turn, LinkId id, bool refused) {
+  State& state = turn.state;
+  auto const it = state.links.find(id);
+  if (it == state.links.end()) {
+    return;
+  }
+  if (it->second.up) {
+    link_down(turn, id);
+    return;
+  }
+  Link const link = it->second;
+  state.links.erase(it);
+  if (!state.search) {
+    return;
+  }
+  if (!link.own) {  // silence proves nothing, and ends without a word
+    if (refused) {
+      state.search->dead.insert(where(link.to));
+    }
+    call_again(turn, link.to, refused ? patience(turn.policy) / 5 : turn.policy.spacing);
+  }
+  if (where(link.to) == state.search->lost && may_prove(turn)) {  // its parent holds the port until all are gone
+    state.search->peer_dead = refused;
+    state.search->stood = state.search->stood && !refused;  // stands again, with the proof
+  }
+  take_turns(turn);
+}
+
+void stood_down(Turn& turn) {
+  if (turn.state.search) {
+    turn.state.search->standing = false;
+  }
+}
+
+void abandon(Turn& turn, std::string const& why) {
+  if (turn.state.search && turn.state.search->standing) {
+    turn.act(Withdraw{why});
+  }
+  turn.state.search.reset();
+  hang_up_all(turn);
+}
+
+bool search_on(Turn& turn) {
+  State& state = turn.state;
+  if (!state.search) {
+    return true;
+  }
+  Search& search = *state.search;
+  if (state.decided.rank && turn.now >= search.over) {
+    return false;
+  }
+  take_turns(turn);
+  if (turn.now < search.until) {
+    return true;
+  }
+  if (is_in_good_hands(state, turn.now, turn.policy)) {
+    search.until = turn.now + patience(turn.policy) * 2;
+    return true;
+  }
+  // Who may come to lead may itself only wait: no agent stays for ever.
+  if (++search.tries >= turn.policy.tries * (can_only_wait(state) ? kPatientRounds : 1)) {
+    return false;
+  }
+  turn.reason = "no coordinator yet: next round";
+  state.favoured = 0;
+  search.dead.clear();
+  begin_round(turn, turn.policy.spacing);
+  return true;
+}
+
+std::optional<TimePoint> search_due(State const& state) {
+  if (!state.search) {
+    return std::nullopt;
+  }
+  TimePoint least = state.decided.rank ? std::min(state.search->until, state.search->over) : state.search->until;
+  for (auto const& [successor, at] : turns(state)) {
+    bool const done =
+        is_own(state, *successor) ? state.search->stood : state.search->called.contains(where(*successor));
+    if (!done) {
+      least = std::min(least, at);
+    }
+  }
+  return least;
+}
+
+std::string partitioned_line(State const& state) {
+  std::string reached;
+  for (auto const& [id, link] : state.links) {
+    if (link.up && !link.own) {
+      reached += (reached.empty() ? "" : ", ") + link.to.host;
+    }
+  }
+  return "partitioned: coordinator lost (" + (state.search ? state.search->how : std::string("gone")) +
+         "), and no majority of the " + std::to_string(state.decided.decree.size) + " nodes of generation " +
+         std::to_string(state.decided.decree.number) + " could be reached; reached " +
+         (reached.empty() ? "nobody" : reached) +
+         "; start the job again with the nodes that are left (--nnodes MIN:MAX), and to let half of the nodes go on "
+         "give "
+         "--fence=DIR on a shared file system";
+}
+
+}  // namespace cxxrun::rendezvous::follower

@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/following/follower.hpp"
+
+namespace cxxrun::rendezvous::follower {
+namespace {
+
+/// A candidate has this agent's vote: its own candidacy is over, and the candidate gets time.
+void favour(Turn& turn, LinkId id, std::string const& why) {
+  State& state = turn.state;
+  Link const& link = state.links.at(id);
+  state.promised_to = link.coordinator;
+  if (state.favoured != id) {
+    if (state.favoured != 0) {  // it would count on this agent, and wait for it, for as long as a silence is
+      Acceptor const& acceptor = state.acceptor;
+      turn.act(TellLink{state.favoured,
+                        Vote{acceptor.after, acceptor.promised, acceptor.promised, acceptor.accepted, Millis{0}}});
+    }
+    state.favoured = id;
+    state.next_beat = turn.now;
+    send_beats(turn);
+  }
+  if (!state.search) {
+    return;
+  }
+  if (state.search->standing && !link.own) {
+    state.search->standing = false;
+    turn.act(Withdraw{why});
+  }
+  state.search->until = turn.now + patience(turn.policy) * 2;
+}
+
+std::string name_of(Ballot ballot) {
+  return std::to_string(ballot.round) + "." + std::to_string(ballot.rank);
+}
+
+/// Whoever says again what is decided has been elected: by this agent's promise too if it votes. A candidate that has
+/// not been says the same to every agent that seems to know less, and may hear too late that it does not.
+bool may_lead(State const& state, LinkId id) {
+  return obeys(state, id) && (!state.decided.rank || state.promised_to == state.links.at(id).coordinator);
+}
+
+bool is_up(State const& state, LinkId id) {
+  auto const it = state.links.find(id);
+  return it != state.links.end() && it->second.up;
+}
+
+}  // namespace
+
+void hear(Turn& turn, LinkId id, VoteRequest const& message) {
+  State& state = turn.state;
+  if (!is_up(state, id) || !state.decided.rank || message.after != state.acceptor.after || message.ballot.round < 2) {
+    turn.reason = "ignored: vote asked about the generation after " + std::to_string(message.after);
+    return;
+  }
+  Answer const answer = asked(state.acceptor, message.after, message.ballot);
+  state.acceptor = answer.next;
+  auto const silent = state.last_word ? std::chrono::duration_cast<Millis>(turn.now - *state.last_word) : Millis{0};
+  turn.act(TellLink{id, Vote{message.after, message.ballot, answer.next.promised, answer.next.accepted, silent}});
+  if (answer.yes) {
+    turn.reason = "promised ballot " + name_of(message.ballot);
+    favour(turn, id, "ballot " + name_of(message.ballot) + " of another agent is promised");
+  }
+}
+
+void hear(Turn& turn, LinkId id, Propose const& message) {
+  State& state = turn.state;
+  state.seen = std::max(state.seen, message.decree.number);
+  bool const first_round = message.ballot.round == 1;
+  bool const entitled = !first_round || message.ballot.rank == state.decided.decree.coordinator;
+  if (!is_up(state, id) || !state.decided.rank || !entitled || message.decree.after != state.acceptor.after) {
+    turn.reason = "ignored: proposal of generation " + std::to_string(message.decree.number) + " after " +
+                  std::to_string(message.decree.after);
+    return;
+  }
+  Answer const answer = proposed(state.acceptor, message.ballot, message.decree);
+  if (!answer.yes && answer.next.promised <= message.ballot) {
+    turn.reason = "ignored: a second decree under ballot " + name_of(message.ballot);
+    return;
+  }
+  state.acceptor = answer.next;
+  turn.act(TellLink{id, Accepted{message.decree.after, message.ballot, answer.next.promised}});
+  if (answer.yes && !first_round) {
+    favour(turn, id, "a decree of ballot " + name_of(message.ballot) + " is accepted");
+  }
+}
+
+bool hear(Turn& turn, LinkId id, Decided const& message) {
+  State& state = turn.state;
+  Decree const& decree = message.decree;
+  state.seen = std::max(state.seen, decree.number);
+  if (message.leads && decree.number == state.decided.decree.number && state.search && may_lead(state, id)) {
+    follow(turn, id);
+    return true;
+  }
+  if (!is_up(state, id) || decree.number <= state.decided.decree.number) {
+    turn.reason = "ignored: generation " + std::to_string(decree.number) + " was decided long ago";
+    return false;
+  }
+  if (state.kept && state.kept->decree == decree) {
+    state.prepared = std::move(state.kept);
+  }
+  state.kept.reset();
+  bool const member =
+      state.prepared && state.prepared->number == decree.number && state.prepared->decree.members == decree.members;
+  if (member) {
+    started(turn);
+  } else {
+    state.decided.rank.reset();
+    state.decided.pair = false;
+    state.decided.hosts.clear();
+    state.acceptor = Acceptor{};
+    state.promised_to.clear();
+    state.favoured = 0;
+    state.round = 0;
+  }
+  state.decided.decree = decree;
+  if (!message.successors.empty()) {
+    state.decided.successors = message.successors;
+    state.decided.survives = true;
+    pass_on(turn);
+  }
+  if (state.prepared && state.prepared->number <= decree.number) {
+    state.prepared.reset();
+  }
+  state.last_word.reset();  // whom its coordinator has granted what meanwhile is not known here
+  turn.reason = "learned that generation " + std::to_string(decree.number) + " is decided";
+  if (state.search) {
+    search_in(turn, message.leads && !message.successors.empty() ? id : 0);  // who leads names its successors
+  }
+  return true;
+}
+
+Elector elector(State const& state, bool workers) {
+  Elector elector;
+  elector.decided = state.decided.decree;
+  elector.rank = state.decided.rank;
+  if (state.prepared) {
+    elector.prepared = state.prepared->number;
+    elector.prepared_rank = state.prepared->group_rank;
+  }
+  elector.seen = state.seen;
+  elector.workers = workers;
+  return elector;
+}
+
+void tell_again(Turn& turn) {
+  for (auto const& [id, link] : turn.state.links) {
+    if (link.up && link.dialled && turn.state.search) {
+      turn.act(TellLink{id, elector(turn.state, turn.workers)});
+    }
+  }
+}
+
+}  // namespace cxxrun::rendezvous::follower

@@ -1,0 +1,24 @@
+// Budget: how many restarts are left. Pure.
+//
+// --max-restarts counts over the job's whole life, or within a sliding --restart-window. One count for the job: it
+// is part of every generation and decree.
+#pragma once
+
+#include <string>
+
+#include "rendezvous/membership/membership.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// Consumed restarts that count against max_restarts now.
+[[nodiscard]] std::uint32_t restarts_counted(State const& state, TimePoint now, Policy const& policy);
+[[nodiscard]] bool restart_left(State const& state, TimePoint now, Policy const& policy);
+/// Consumes one.
+void consume_restart(State& state, TimePoint now, Policy const& policy);
+/// An elected coordinator knows how many its predecessors consumed, not when: they count as of now, so that taking
+/// over never gives a job more restarts than it was allowed.
+void inherit_restarts(State& state, std::uint32_t consumed, TimePoint now, Policy const& policy);
+/// "restart 2 of 3", or "restart 7 (2 of 3 within 3600 s)", of the one consumed last.
+[[nodiscard]] std::string restart_text(State const& state, TimePoint now, Policy const& policy);
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,143 @@
+#include "rendezvous/membership/cause.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "rendezvous/membership/budget.hpp"
+#include "rendezvous/membership/setting_aside.hpp"
+#include "src/core/rank_name.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+int weight(WorkerExit const& exit) {
+  if (!exit.hung.empty()) {
+    return 1;  // those that waited for it die of its death, and may be heard of first
+  }
+  switch (exit.status.kind) {
+    case ExitStatus::Kind::not_started: return 0;
+    case ExitStatus::Kind::signalled: return 2;
+    case ExitStatus::Kind::exited: return 3;
+  }
+  return 3;
+}
+
+std::string describe(Failure const& failure) {
+  return describe(failure.exit, failure.host);
+}
+
+Ruling conclude(State const& state, Policy const& policy, End end, int code, std::string const& line) {
+  return Ruling{Ruling::Next::conclude, make_verdict(state, policy, end, code, line), {}, line};
+}
+
+}  // namespace
+
+std::string describe(WorkerExit const& exit, std::string const& host) {
+  return rank_name(exit.rank, host) + (exit.hung.empty() ? ": " + exit.status.describe() : " " + exit.hung);
+}
+
+Verdict make_verdict(State const& state, Policy const& policy, End end, int code, std::string summary) {
+  Verdict verdict;
+  verdict.end = end;
+  verdict.exit_code = code;
+  verdict.summary = std::move(summary);
+  verdict.generation = state.number;
+  verdict.restarts = state.restarts;
+  verdict.max_restarts = policy.max_restarts;
+  verdict.failures = failures_of(state);
+  for (auto const& [key, host] : state.gone) {
+    verdict.lost_nodes.push_back(host);
+  }
+  for (auto const& [key, line] : state.unfit) {
+    verdict.set_aside.push_back(line);
+  }
+  verdict.restart_window = policy.restart_window;
+  verdict.followed = state.fitness.lines;
+  return verdict;
+}
+
+std::vector<Failure> failures_of(State const& state) {
+  std::map<std::uint32_t, std::size_t> heard;  // rank → position among the reports
+  for (std::size_t i = 0; i < state.reports.size(); ++i) {
+    heard.emplace(state.reports[i].exit.rank, i);
+  }
+  std::vector<std::pair<std::size_t, Failure>> all;
+  auto const order_of = [&](std::uint32_t rank) {
+    auto const it = heard.find(rank);
+    return it == heard.end() ? std::numeric_limits<std::size_t>::max() : it->second;
+  };
+  for (std::uint32_t group_rank = 0; group_rank < state.seats.size(); ++group_rank) {
+    auto const& seat = state.seats[group_rank];
+    for (auto const& exit : seat.exits) {
+      if (!exit.status.ok() && !exit.ours) {
+        all.emplace_back(order_of(exit.rank), Failure{seat.node.host, group_rank, exit});
+      }
+    }
+  }
+  // A failure announced by a node that was lost before it could tell the rest; or, whatever else was said,
+  // the one that started the stop: a stop for a failure always has one.
+  for (auto const& report : state.reports) {
+    auto const& seat = state.seats[report.group_rank];
+    if (seat.now == Seat::Now::lost || all.empty()) {
+      all.emplace_back(order_of(report.exit.rank), Failure{seat.node.host, report.group_rank, report.exit});
+    }
+  }
+  auto const key = [](auto const& entry) {
+    return std::make_tuple(weight(entry.second.exit), entry.first, entry.second.exit.rank);
+  };
+  auto const cause =
+      std::min_element(all.begin(), all.end(), [&](auto const& a, auto const& b) { return key(a) < key(b); });
+  if (cause != all.end()) {
+    std::iter_swap(all.begin(), cause);
+    std::sort(all.begin() + 1, all.end(),
+              [](auto const& a, auto const& b) { return a.second.exit.rank < b.second.exit.rank; });
+  }
+  std::vector<Failure> failures;
+  failures.reserve(all.size());
+  for (auto& [order, failure] : all) {
+    failures.push_back(std::move(failure));
+  }
+  return failures;
+}
+
+Ruling rule(State const& state, Policy const& policy, TimePoint now) {
+  auto const failures = failures_of(state);
+  if (!failures.empty() && failures.front().exit.status.kind == ExitStatus::Kind::not_started) {
+    auto faults = start_faults(state, policy);
+    if (!faults.empty() && state.stop.kind != StopKind::user) {
+      return Ruling{Ruling::Next::reform, {}, std::move(faults), describe(failures.front())};
+    }
+    return conclude(state, policy, End::could_not_start, failures.front().exit.status.shell_code(),
+                    describe(failures.front()));
+  }
+  if (state.stop.kind == StopKind::user) {
+    return conclude(state, policy, End::stopped, 128 + state.stop.signal, state.stop.why);
+  }
+  std::string lost;
+  for (auto const& seat : state.seats) {
+    if (seat.now == Seat::Now::lost) {
+      lost += (lost.empty() ? "" : ", ") + seat.node.host;
+    }
+  }
+  if (!lost.empty()) {
+    return Ruling{Ruling::Next::reform, {}, {}, "node lost: " + lost};
+  }
+  // Nodes came or left in good health; or the coordinator was lost and is back, and its victims' failures with it.
+  if (failures.empty() || state.mandate.taking_over()) {
+    return Ruling{Ruling::Next::reform, {}, {}, ""};  // said when it began
+  }
+  if (restart_left(state, now, policy)) {
+    return Ruling{Ruling::Next::restart, {}, {}, describe(failures.front())};
+  }
+  auto const line = describe(failures.front()) + (policy.max_restarts == 0 ? "" : "; no restart left") +
+                    (policy.restart_window == Millis{0} || policy.max_restarts == 0
+                         ? ""
+                         : " within " + seconds_text(policy.restart_window));
+  return conclude(state, policy, End::worker_failed, failures.front().exit.status.shell_code(), line);
+}
+
+}  // namespace cxxrun::rendezvous

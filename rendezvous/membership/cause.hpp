@@ -1,0 +1,45 @@
+// Cause: what ended a generation, and what follows. Decided last, when every member has stopped. Pure.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "rendezvous/membership/membership.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// What follows from the end of a generation.
+struct Ruling {
+  enum class Next {
+    restart,   ///< a worker failed: form again, one restart consumed
+    reform,    ///< nodes came or went: form again, no restart consumed
+    conclude,  ///< the verdict stands
+  };
+  Next next = Next::reform;
+  Verdict verdict;  ///< meaningful for conclude
+  /// Group ranks of nodes to set aside, and why: they cannot start what runs elsewhere.
+  std::map<std::uint32_t, std::string> unfit;
+  std::string line;  ///< the cause in one line: "rank 3 on node1: signal 9 (SIGKILL)"
+  [[nodiscard]] bool worker_failed() const {
+    return next == Next::restart || (next == Next::conclude && verdict.end == End::worker_failed);
+  }
+};
+
+/// Judges the stopped generation in `state` (phase stopping, nothing awaited).
+///
+/// A peer's end-of-file error often arrives before the death that caused it, so order of arrival decides last. The
+/// cause is, in this order: a program that could not be started, the user's stop, a lost node, a worker that cxxrun
+/// killed because the others waited for it, a worker killed by a signal that is not ours, a worker's nonzero exit;
+/// among equals the one heard of first.
+[[nodiscard]] Ruling rule(State const& state, Policy const& policy, TimePoint now);
+
+/// "rank 3 on node1: signal 9 (SIGKILL)"; or, of one that cxxrun killed, "rank 3 on node1 did not enter …".
+[[nodiscard]] std::string describe(WorkerExit const& exit, std::string const& host);
+
+/// A verdict over the state's last generation, with its failures and lost nodes.
+[[nodiscard]] Verdict make_verdict(State const& state, Policy const& policy, End end, int code, std::string summary);
+
+/// All failures of the generation, the cause first. Exits explained by our own stop are left out.
+[[nodiscard]] std::vector<Failure> failures_of(State const& state);
+
+}  // namespace cxxrun::rendezvous

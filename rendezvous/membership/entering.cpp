@@ -1,0 +1,87 @@
+#include "rendezvous/membership/entering.hpp"
+
+#include <algorithm>
+
+#include "rendezvous/membership/seating.hpp"
+#include "rendezvous/membership/stopping.hpp"
+#include "rendezvous/values/verdict.hpp"
+
+namespace cxxrun::rendezvous {
+
+std::optional<Refused> objection(State const& state, NodeInfo const& node, Policy const& policy) {
+  if (state.phase == Phase::finished) {
+    return Refused{state.verdict->exit_code, "the job is over: " + state.verdict->summary};
+  }
+  if (node.node_index && state.index_owner.contains(*node.node_index)) {
+    return Refused{kExitUsage, "node rank " + std::to_string(*node.node_index) + " is taken by " +
+                                   state.present.at(state.index_owner.at(*node.node_index)).host +
+                                   ": give each agent its own --node-rank"};
+  }
+  auto const lost = state.losses.find(node_key(node));
+  if (lost != state.losses.end() && lost->second >= policy.flap_limit) {
+    return Refused{kExitTooFewNodes, "node " + node.host + " was lost " + std::to_string(lost->second) + " times"};
+  }
+  if (auto const unfit = state.unfit.find(node_key(node)); unfit != state.unfit.end()) {
+    return Refused{kExitTooFewNodes, "this node was set aside: " + unfit->second};
+  }
+  return std::nullopt;
+}
+
+void consider_scale_out(Turn& turn) {
+  State& state = turn.state;
+  bool const ending = std::any_of(state.seats.begin(), state.seats.end(),
+                                  [](Seat const& seat) { return seat.now == Seat::Now::succeeded; });
+  if (state.seats.size() >= turn.policy.max_nodes || state.present.size() <= state.seats.size() || ending) {
+    state.scale_out_at.reset();
+    return;
+  }
+  if (!turn.policy.scale_out_now) {
+    return;
+  }
+  if (state.last_scale_out && turn.now < *state.last_scale_out + turn.policy.join_spacing) {
+    state.scale_out_at = *state.last_scale_out + turn.policy.join_spacing;
+    return;
+  }
+  state.last_scale_out = turn.now;
+  auto const waiting = state.present.size() - state.seats.size();
+  begin_stopping(turn, {StopKind::resize, 0, std::to_string(waiting) + " more node(s) came: forming again"});
+}
+
+void enter(State& state, AgentId agent, NodeInfo const& node) {
+  auto const [entry, fresh] = state.present.emplace(agent, node);
+  if (!fresh && entry->second.node_index) {  // it says now that it is another node
+    state.index_owner.erase(*entry->second.node_index);
+  }
+  entry->second = node;
+  state.electors.erase(agent);
+  state.gone.erase(node_key(node));
+  state.gone.erase(node.host);
+  if (node.node_index) {
+    if (state.came.insert(*node.node_index).second && state.vanished > 0) {
+      --state.vanished;
+    }
+    state.dead.erase(*node.node_index);
+    state.index_owner[*node.node_index] = agent;
+  }
+}
+
+bool come_in(Turn& turn, AgentId agent, NodeInfo const& node) {
+  State& state = turn.state;
+  enter(state, agent, node);
+  if (state.phase == Phase::forming) {
+    consider_forming(turn);
+    return false;
+  }
+  if (state.phase != Phase::running) {
+    return true;
+  }
+  consider_scale_out(turn);
+  return state.phase == Phase::running;
+}
+
+void say_spare(Turn& turn, NodeInfo const& node) {
+  bool const seat = turn.state.seats.size() < turn.policy.max_nodes;
+  turn.say(node.host + " waits as a spare" + (seat && !turn.policy.scale_out_now ? " until the next restart" : ""));
+}
+
+}  // namespace cxxrun::rendezvous

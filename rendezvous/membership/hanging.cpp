@@ -1,0 +1,231 @@
+#include "rendezvous/membership/hanging.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/core/rank_name.hpp"
+#include "src/core/text.hpp"
+#include "src/worker/page_view.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+constexpr Millis kWarning{60'000};
+constexpr Millis kMostBlur{1500};
+constexpr Millis kLeastPause{50};
+constexpr Millis kMostPause{1000};
+constexpr std::size_t kMostNamed = 8;  // and killed: one death ends the generation for all
+
+using Seen = HangState::Seen;
+
+/// What is wrong, as far as standing still for a limit shows it.
+struct Finding {
+  std::vector<Seen const*> waiting;  ///< inside the newest collective that somebody waits in for the limit
+  std::vector<Seen const*> late;     ///< not in it, or stopped in it; the furthest behind first
+  std::uint64_t sequence = 0;        ///< of that collective; 0: nobody waits
+  Millis longest{0};                 ///< how long the first of them has waited
+};
+
+bool inside(Standstill const& figures) {
+  return figures.entered > figures.done;
+}
+
+Millis still_for(Seen const& seen, TimePoint now) {
+  return std::chrono::duration_cast<Millis>(now - seen.since);
+}
+
+Finding find(HangState const& state, TimePoint now, Millis limit, Millis blur) {
+  Finding found;
+  for (auto const& [rank, seen] : state.ranks) {
+    if (inside(seen.last) && !seen.last.halted && still_for(seen, now) >= limit) {
+      found.sequence = std::max(found.sequence, seen.last.entered);
+    }
+  }
+  if (found.sequence == 0) {
+    return found;
+  }
+  for (auto const& [rank, seen] : state.ranks) {
+    auto const& last = seen.last;
+    if (still_for(seen, now) < limit - blur) {
+      continue;
+    }
+    if (inside(last) && last.entered == found.sequence && !last.halted) {
+      found.waiting.push_back(&seen);
+      found.longest = std::max(found.longest, still_for(seen, now));
+    } else if (last.entered < found.sequence || (inside(last) && last.entered == found.sequence)) {
+      found.late.push_back(&seen);
+    }
+  }
+  std::stable_sort(found.late.begin(), found.late.end(),
+                   [](Seen const* a, Seen const* b) { return a->last.entered < b->last.entered; });
+  return found;
+}
+
+std::string in_what(Finding const& found) {
+  auto const& last = found.waiting.front()->last;
+  return worker::number_operation(last.entered, last.what, last.count);
+}
+
+std::string whole_seconds(Millis time) {
+  return seconds_text(time < Millis{10'000} ? time / 100 * 100 : time / 1000 * 1000);
+}
+
+std::string others(std::size_t number) {
+  return std::to_string(number) + (number == 1 ? " other" : " others");
+}
+
+std::string name(Seen const& seen) {
+  return rank_name(seen.last.rank, seen.host);
+}
+
+std::string names(std::vector<Seen const*> const& many) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(many.size(), kMostNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + name(*many[i]);
+  }
+  return many.size() <= kMostNamed ? text : text + " and " + std::to_string(many.size() - kMostNamed) + " more";
+}
+
+std::string last_seen(Standstill const& last) {
+  if (last.entered == 0) {
+    return "has entered no collective yet";
+  }
+  auto const what = worker::number_operation(last.entered, last.what, last.count);
+  return (inside(last) ? "is in " : "has done ") + what;
+}
+
+/// How one of those that are late is told of in the cause.
+std::string accuse(Seen const& seen, Finding const& found) {
+  bool const stopped_inside = seen.last.entered == found.sequence;
+  return (stopped_inside     ? "was stopped in "
+          : seen.last.halted ? "is stopped and did not enter "
+                             : "did not enter ") +
+         in_what(found) + " for " + whole_seconds(found.longest) + " that " + others(found.waiting.size()) +
+         " waited in";
+}
+
+std::string line_about_late(Finding const& found) {
+  auto const& first = *found.late.front();
+  if (found.late.size() == 1 && first.last.entered == found.sequence) {
+    return name(first) + " is stopped in " + in_what(found) + " for " + whole_seconds(found.longest) + " that " +
+           others(found.waiting.size()) + " wait in";
+  }
+  std::string text = names(found.late) + (found.late.size() == 1 ? " has" : " have") + " not entered " +
+                     in_what(found) + " for " + whole_seconds(found.longest) + " that " + others(found.waiting.size()) +
+                     " wait in; ";
+  text += (found.late.size() == 1 ? "it " : name(first) + " ") + last_seen(first.last);
+  return first.last.halted ? text + ", and its process is stopped" : text;
+}
+
+/// Two that wait in one collective and do not mean the same by it.
+std::optional<std::pair<Seen const*, Seen const*>> unlike(Finding const& found) {
+  auto const* const first = found.waiting.front();
+  for (auto const* const other : found.waiting) {
+    bool const known = first->last.what != worker::kUnknownOperation && other->last.what != worker::kUnknownOperation;
+    if (known && (other->last.what != first->last.what || other->last.count != first->last.count)) {
+      return std::pair{first, other};
+    }
+  }
+  return std::nullopt;
+}
+
+std::string call_of(Seen const& seen) {
+  return name(seen) + " called " + worker::describe_operation(seen.last.what, seen.last.count);
+}
+
+std::string line_about_nobody(Finding const& found, std::uint32_t world) {
+  auto const number = std::to_string(found.waiting.size());
+  auto const time = " for " + whole_seconds(found.longest);
+  if (auto const two = unlike(found)) {
+    return "ranks wait in collective #" + std::to_string(found.sequence) + time +
+           " and do not mean the same by it: " + call_of(*two->first) + "; " + call_of(*two->second);
+  }
+  if (found.waiting.size() >= world) {
+    return "all " + number + " ranks are in " + in_what(found) + time +
+           " and nobody is missing: look at the network, or at a device";
+  }
+  return number + " of " + std::to_string(world) + " ranks are in " + in_what(found) + time +
+         "; the others move, have been through it, or show nothing (no libcxxrun)";
+}
+
+/// What a line is about, so that it is said once.
+std::string subject(Finding const& found) {
+  std::string text = std::to_string(found.sequence);
+  for (std::size_t i = 0; i < std::min(found.late.size(), kMostNamed); ++i) {
+    text += " " + std::to_string(found.late[i]->last.rank);
+  }
+  return text;
+}
+
+std::vector<HangOrder> orders(HangState const& state, TimePoint now, HangPolicy const& policy) {
+  std::vector<HangOrder> all;
+  if (policy.timeout <= Millis{0}) {
+    return all;
+  }
+  Finding const found = find(state, now, policy.timeout, policy.blur(policy.timeout));
+  for (auto const* const seen : found.late) {
+    bool const furthest_behind = seen->last.entered == found.late.front()->last.entered;
+    if (furthest_behind && all.size() < kMostNamed && !found.waiting.empty()) {
+      all.push_back({seen->last.rank, seen->last.entered, accuse(*seen, found)});
+    }
+  }
+  std::erase_if(all, [&](HangOrder const& order) { return state.ordered.contains(order.rank); });
+  return all;
+}
+
+/// While somebody waits inside a collective; nothing can be wrong else.
+void set_due(HangState& state, TimePoint now, HangPolicy const& policy) {
+  bool const waits =
+      std::any_of(state.ranks.begin(), state.ranks.end(), [](auto const& each) { return inside(each.second.last); });
+  if (!waits) {
+    state.due.reset();
+  } else if (!state.due || *state.due <= now) {
+    state.due = now + std::clamp(policy.warning() / 32, kLeastPause, kMostPause);
+  }
+}
+
+}  // namespace
+
+Millis HangPolicy::warning() const {
+  return timeout > Millis{0} ? std::min(timeout, kWarning) : kWarning;
+}
+
+Millis HangPolicy::blur(Millis limit) const {
+  return std::min(limit / 8, kMostBlur);
+}
+
+HangState report(HangState state, std::string const& host, std::vector<Standstill> const& told, TimePoint now,
+                 HangPolicy const& policy) {
+  for (auto const& each : told) {
+    auto const before = state.ranks.find(each.rank);
+    if (before != state.ranks.end() && (each.still <= Millis{0} || before->second.last.entered != each.entered)) {
+      state.ordered.erase(each.rank);  // it has moved
+    }
+    if (each.still <= Millis{0}) {
+      state.ranks.erase(each.rank);
+    } else {
+      state.ranks.insert_or_assign(each.rank, Seen{each, host, now - each.still});
+    }
+  }
+  set_due(state, now, policy);
+  return state;
+}
+
+HangJudgement judge(HangState state, std::uint32_t world, TimePoint now, HangPolicy const& policy) {
+  HangJudgement result;
+  Finding const found = find(state, now, policy.warning(), policy.blur(policy.warning()));
+  std::string const about = found.waiting.empty() ? "" : subject(found);
+  if (!about.empty() && about != state.said) {
+    result.line = found.late.empty() ? line_about_nobody(found, world) : line_about_late(found);
+  }
+  result.orders = orders(state, now, policy);
+  state.said = about;
+  for (auto const& order : result.orders) {
+    state.ordered.insert(order.rank);
+  }
+  set_due(state, now, policy);
+  result.next = std::move(state);
+  return result;
+}
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,64 @@
+// Hanging: which rank keeps the others waiting in a collective, and for how long that may go on. Pure.
+//
+// Agents tell of workers that stand still (standstill.hpp), again and again while they do and once when they move; who
+// is not told of moves, or shows nothing. From that `judge` finds the collective that ranks wait in and who is not in
+// it. Rules and table: docs/hangs.md; a test plays every row. The coordinator's part of membership: hang_watch.hpp.
+//
+// Cost: `report` O(log N) for each worker told of, `judge` O(N) of those that stand still, about once per second and
+// only while one of them waits inside a collective.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rendezvous/values/standstill.hpp"
+#include "src/core/time.hpp"
+
+namespace cxxrun::rendezvous {
+
+struct HangPolicy {
+  Millis timeout{0};  ///< --hang-timeout: who keeps others waiting for so long is killed; 0: nobody is
+
+  /// From when on a line says so.
+  [[nodiscard]] Millis warning() const;
+  /// How often agents look at their workers tells times less exactly than this.
+  [[nodiscard]] Millis blur(Millis limit) const;
+};
+
+struct HangState {
+  struct Seen {
+    Standstill last;
+    std::string host;
+    TimePoint since;  ///< by the coordinator's clock: when it stopped moving
+  };
+  std::map<std::uint32_t, Seen> ranks;  ///< who stands still
+  std::set<std::uint32_t> ordered;      ///< who is to be killed; one that moves after all may be again
+  std::string said;                     ///< what the last line was about; "" = nothing is wrong
+  std::optional<TimePoint> due;         ///< when `judge` is to be called
+};
+
+/// A rank to be killed, unless it has moved by the time its agent hears of it.
+struct HangOrder {
+  std::uint32_t rank = 0;
+  std::uint64_t entered = 0;  ///< what the judgement rests on
+  std::string why;            ///< "did not enter all_reduce #812 (25 f32) for 62 s that 7 others waited in"
+  bool operator==(HangOrder const&) const = default;
+};
+
+struct HangJudgement {
+  HangState next;
+  std::string line;  ///< for the log; "" = nothing new
+  std::vector<HangOrder> orders;
+};
+
+/// The agent on `host` tells of its workers.
+[[nodiscard]] HangState report(HangState state, std::string const& host, std::vector<Standstill> const& told,
+                               TimePoint now, HangPolicy const& policy);
+/// `world`: the ranks of the generation.
+[[nodiscard]] HangJudgement judge(HangState state, std::uint32_t world, TimePoint now, HangPolicy const& policy);
+
+}  // namespace cxxrun::rendezvous

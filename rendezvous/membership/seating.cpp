@@ -1,0 +1,155 @@
+#include "rendezvous/membership/seating.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <tuple>
+
+#include "src/core/hostlist.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+auto newcomer_order(AgentId agent, NodeInfo const& node) {
+  auto const index = node.node_index.value_or(std::numeric_limits<std::uint32_t>::max());
+  return std::make_tuple(index, !node.hosts, agent);
+}
+
+/// Survivors in their old order, then newcomers in theirs; the host is moved in if the cut would lose it.
+std::vector<AgentId> choose(std::map<AgentId, NodeInfo> const& present, std::vector<Seat> const& previous,
+                            std::uint32_t max) {
+  std::vector<AgentId> chosen;
+  std::set<AgentId> taken;
+  for (auto const& seat : previous) {
+    if (present.contains(seat.agent) && taken.insert(seat.agent).second) {
+      chosen.push_back(seat.agent);
+    }
+  }
+  std::vector<AgentId> newcomers;
+  for (auto const& [agent, node] : present) {
+    if (!taken.contains(agent)) {
+      newcomers.push_back(agent);
+    }
+  }
+  std::sort(newcomers.begin(), newcomers.end(),
+            [&](AgentId a, AgentId b) { return newcomer_order(a, present.at(a)) < newcomer_order(b, present.at(b)); });
+  chosen.insert(chosen.end(), newcomers.begin(), newcomers.end());
+  if (chosen.size() > max) {
+    auto const host =
+        std::find_if(chosen.begin(), chosen.end(), [&](AgentId agent) { return present.at(agent).hosts; });
+    if (host != chosen.end() && host - chosen.begin() >= static_cast<std::ptrdiff_t>(max)) {
+      std::iter_swap(host, chosen.begin() + (max - 1));
+    }
+    chosen.resize(max);
+  }
+  return chosen;
+}
+
+/// Nobody on another machine can use it.
+bool is_local(std::string const& address) {
+  return address.empty() || address.starts_with("127.") || address == "::1";
+}
+
+}  // namespace
+
+std::vector<Seat> seat_agents(std::map<AgentId, NodeInfo> const& present, std::vector<Seat> const& previous,
+                              std::uint32_t max) {
+  auto const chosen = choose(present, previous, max);
+  std::vector<std::optional<AgentId>> at(chosen.size());
+  std::map<AgentId, std::size_t> old_rank;
+  for (std::size_t rank = 0; rank < previous.size(); ++rank) {
+    old_rank.emplace(previous[rank].agent, rank);
+  }
+  std::vector<AgentId> unplaced;
+  for (AgentId const agent : chosen) {
+    auto const old = old_rank.find(agent);
+    if (old != old_rank.end() && old->second < at.size() && !at[old->second]) {
+      at[old->second] = agent;
+    } else {
+      unplaced.push_back(agent);
+    }
+  }
+  std::vector<Seat> seats(chosen.size());
+  std::uint32_t base = 0;
+  auto next = unplaced.begin();
+  for (std::size_t rank = 0; rank < seats.size(); ++rank) {
+    AgentId const agent = at[rank] ? *at[rank] : *next++;
+    seats[rank].agent = agent;
+    seats[rank].node = present.at(agent);
+    seats[rank].rank_base = base;
+    base += seats[rank].node.slots;
+  }
+  return seats;
+}
+
+RoleTotals count_roles(std::vector<Seat> const& seats) {
+  RoleTotals totals;
+  totals.base.reserve(seats.size());
+  for (auto const& seat : seats) {
+    auto& size = totals.size[seat.node.role];
+    totals.base.push_back(size);
+    size += seat.node.slots;
+    totals.world += seat.node.slots;
+  }
+  return totals;
+}
+
+std::string master_address(std::vector<Seat> const& seats, bool agent_store) {
+  bool const hosted = std::any_of(seats.begin(), seats.end(), [](Seat const& seat) { return seat.node.hosts; });
+  if (!hosted && !agent_store && !seats.empty()) {
+    auto const& first = seats.front().node;
+    if (!first.announce.empty() || !is_local(first.calls_from)) {
+      return first.announce.empty() ? first.calls_from : first.announce;
+    }
+  }
+  std::string loopback = "127.0.0.1";
+  std::string reached;
+  for (auto const& seat : seats) {
+    if (seat.node.hosts && !seat.node.announce.empty()) {
+      return seat.node.announce;
+    }
+    auto const& address = seat.node.reached_at;
+    if (reached.empty() && !is_local(address)) {
+      reached = address;
+    }
+    if (seat.node.hosts && is_local(address) && !address.empty()) {
+      loopback = address;
+    }
+  }
+  return reached.empty() ? loopback : reached;
+}
+
+std::string standby_address(std::vector<Seat> const& seats, std::uint32_t group_rank) {
+  NodeInfo const& node = seats[group_rank].node;
+  if (!node.hosts || !is_local(node.calls_from)) {
+    return node.calls_from;
+  }
+  auto const reached =
+      std::find_if(seats.begin(), seats.end(), [](Seat const& seat) { return !is_local(seat.node.reached_at); });
+  return reached == seats.end() ? node.calls_from : reached->node.reached_at;
+}
+
+void name_members(std::vector<Seat> const& seats, Generation& generation) {
+  std::vector<std::string> hosts;
+  std::vector<unsigned> sizes;
+  hosts.reserve(seats.size());
+  sizes.reserve(seats.size());
+  for (auto const& seat : seats) {
+    hosts.push_back(seat.node.host);
+    sizes.push_back(seat.node.slots);
+  }
+  generation.hosts = compress_hostlist(hosts);
+  generation.local_sizes = compress_counts(sizes);
+  if (generation.hosts.size() > kMaxHostsText) {
+    generation.hosts.clear();
+  }
+  if (generation.local_sizes.size() > kMaxSizesText) {
+    generation.local_sizes.clear();
+  }
+}
+
+std::string node_key(NodeInfo const& node) {
+  return node.node_index ? "#" + std::to_string(*node.node_index) : node.host;
+}
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,107 @@
+#include "rendezvous/membership/setting_aside.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/membership/seating.hpp"
+#include "rendezvous/membership/stopping.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+bool not_started(WorkerExit const& exit) {
+  return exit.status.kind == ExitStatus::Kind::not_started;
+}
+
+bool has_spare(State const& state) {
+  auto const members = std::count_if(state.seats.begin(), state.seats.end(),
+                                     [&](Seat const& seat) { return state.present.contains(seat.agent); });
+  return state.present.size() > static_cast<std::size_t>(members);
+}
+
+/// "node1 is back", as a spare, or "node1 may come back" when its agent has left meanwhile.
+std::string call_back(State& state, std::string const& key) {
+  std::string const host = state.unfit.contains(key) ? state.unfit.at(key) : key + ":";
+  std::string const name = host.substr(0, host.find(':'));
+  state.unfit.erase(key);
+  auto const it = std::find_if(state.aside.begin(), state.aside.end(),
+                               [&](auto const& entry) { return node_key(entry.second) == key; });
+  if (it == state.aside.end()) {
+    return name + " may come back";
+  }
+  auto const [agent, node] = *it;
+  state.aside.erase(it);
+  state.present.emplace(agent, node);
+  if (node.node_index) {
+    state.dead.erase(*node.node_index);
+    state.index_owner[*node.node_index] = agent;
+  }
+  return name + " is back";
+}
+
+}  // namespace
+
+void put_aside(Turn& turn, AgentId agent, std::string const& why) {
+  State& state = turn.state;
+  NodeInfo const node = state.present.at(agent);
+  turn.say("set aside " + node.host + ": " + why);
+  state.unfit.emplace(node_key(node), node.host + ": " + why);
+  mark_dead(state, node);
+  state.aside.emplace(agent, node);
+  auto vote = state.mandate.voters.extract(agent);  // it stays connected: its voice in the next decree counts
+  drop(state, agent);
+  state.mandate.voters.insert(std::move(vote));
+}
+
+void judge_nodes(Turn& turn, Failure const& cause, bool goes_on) {
+  State& state = turn.state;
+  Seat const& seat = state.seats.at(cause.group_rank);
+  std::string const key = node_key(seat.node);
+  Blame const verdict = blame(state.fitness, key, cause.group_rank);
+  if (!verdict.acquitted.empty()) {
+    auto const& line = state.unfit.contains(verdict.acquitted) ? state.unfit.at(verdict.acquitted) : verdict.acquitted;
+    std::string const from = line.substr(0, line.find(':'));
+    state.fitness.lines.push_back("failure followed rank " + std::to_string(cause.exit.rank) + " from " + from +
+                                  " to " + seat.node.host + ": " + call_back(state, verdict.acquitted));
+    turn.say(state.fitness.lines.back());
+  }
+  if (goes_on && verdict.twice && !seat.node.hosts && has_spare(state) && state.present.contains(seat.agent)) {
+    state.fitness.suspects[key] = cause.group_rank;
+    put_aside(turn, seat.agent, "first to fail twice running, as rank " + std::to_string(cause.exit.rank));
+  }
+}
+
+void call_back_if_too_few(Turn& turn) {
+  State& state = turn.state;
+  auto& suspects = state.fitness.suspects;
+  for (auto it = suspects.begin(); it != suspects.end() && state.present.size() < turn.policy.min_nodes;) {
+    bool const here = std::any_of(state.aside.begin(), state.aside.end(),
+                                  [&](auto const& entry) { return node_key(entry.second) == it->first; });
+    if (here) {
+      turn.say("too few nodes: " + call_back(state, it->first));
+    }
+    it = here ? suspects.erase(it) : std::next(it);
+  }
+}
+
+std::map<std::uint32_t, std::string> start_faults(State const& state, Policy const& policy) {
+  std::map<std::uint32_t, std::string> faults;
+  std::set<std::string> roles_that_start;
+  for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
+    Seat const& seat = state.seats[rank];
+    auto const failed = std::find_if(seat.exits.begin(), seat.exits.end(), not_started);
+    if (failed != seat.exits.end()) {
+      faults.emplace(rank, "the program, which runs on other nodes, " + failed->status.describe());
+    } else if (!seat.exits.empty()) {
+      roles_that_start.insert(seat.node.role);
+    }
+  }
+  bool const nodes_fault = std::all_of(faults.begin(), faults.end(), [&](auto const& fault) {
+    Seat const& seat = state.seats[fault.first];
+    return roles_that_start.contains(seat.node.role) && !seat.node.hosts && state.present.contains(seat.agent);
+  });
+  bool const enough = state.present.size() >= faults.size() + policy.min_nodes;
+  return nodes_fault && enough ? faults : std::map<std::uint32_t, std::string>{};
+}
+
+}  // namespace cxxrun::rendezvous

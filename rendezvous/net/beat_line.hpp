@@ -1,0 +1,35 @@
+// BeatLine: an agent's second connection to a coordinator, for beats only, so that data never delays them.
+//
+// It stands by itself: the first beat dials it, one that has ended is dialled again with the next beat. Beats that stay
+// unanswered may sit behind a retransmission timer that has backed off beyond the heartbeat timeout (a cut of a few
+// seconds does that), so each further one is also sent on a freshly dialled connection; the first one to answer stays.
+//
+// Shell; runs on the thread of the io_context given to it.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include "rendezvous/protocol/messages.hpp"
+
+namespace cxxrun::rendezvous {
+
+class BeatLine {
+ public:
+  /// `answered` runs from the io_context and may destroy the line.
+  BeatLine(boost::asio::io_context& io, boost::asio::ip::tcp::endpoint to, Hello hello,
+           std::function<void(BeatAck)> answered);
+  ~BeatLine();  ///< Ends the connections in order; no handler runs afterwards.
+  BeatLine(BeatLine const&) = delete;
+  BeatLine& operator=(BeatLine const&) = delete;
+
+  void send(Beat const& beat);
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace cxxrun::rendezvous

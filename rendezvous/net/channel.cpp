@@ -1,0 +1,183 @@
+#include "rendezvous/net/channel.hpp"
+
+#include <array>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <utility>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+
+namespace cxxrun::rendezvous {
+namespace {
+
+constexpr std::size_t kMaxQueue = 8U << 20U;
+
+/// After a cut the next retransmission is at most this far away: a heartbeat timeout is of seconds, and the kernel's
+/// own pauses double up to two minutes. Linux 6.15; older ones do as they do.
+constexpr int kLongestPauseMs = 1000;
+#ifndef TCP_RTO_MAX_MS
+#define TCP_RTO_MAX_MS 44
+#endif
+
+std::string describe(boost::system::error_code const& error) {
+  if (error == boost::asio::error::eof) {
+    return "end of file";
+  }
+  if (error == boost::asio::error::connection_reset || error == boost::asio::error::broken_pipe) {
+    return "connection reset";
+  }
+  return error.message();
+}
+
+std::string text_of(boost::asio::ip::address const& address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6()).to_string();
+  }
+  return address.to_string();
+}
+
+}  // namespace
+
+Channel::Channel(Socket socket) : socket_(std::move(socket)) {
+  boost::system::error_code ignored;
+  socket_.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
+  socket_.non_blocking(true, ignored);
+  (void)setsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_RTO_MAX_MS, &kLongestPauseMs, sizeof(kLongestPauseMs));
+  fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);  // Asio leaves it to us; workers get nothing of ours
+}
+
+void Channel::start(Handlers handlers) {
+  handlers_ = std::move(handlers);
+  read();
+}
+
+/// One buffer for all connections of the thread: they are many, and mostly silent.
+void Channel::read() {
+  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](boost::system::error_code error) {
+    if (!self->open_) {
+      return;
+    }
+    thread_local std::array<char, 16384> chunk;
+    std::size_t const bytes = error ? 0 : self->socket_.read_some(boost::asio::buffer(chunk), error);
+    if (error == boost::asio::error::would_block || error == boost::asio::error::interrupted) {
+      self->read();
+    } else if (error) {
+      bool const fin = error == boost::asio::error::eof;
+      self->fail(describe(error) + (fin && self->reader_.midway() ? " in the middle of a frame" : ""), fin);
+    } else {
+      self->received(std::string_view(chunk.data(), bytes));
+    }
+  });
+}
+
+void Channel::received(std::string_view bytes) {
+  reader_.feed(bytes);
+  while (open_) {
+    auto next = reader_.next();
+    if (!next) {
+      fail("protocol error: " + next.error().message());
+      return;
+    }
+    if (!next->has_value()) {
+      read();
+      return;
+    }
+    auto const handler = handlers_.frame;  // a copy: the handler may replace or close us
+    handler(*std::move(*next));
+  }
+}
+
+void Channel::send(std::string const& payload) {
+  if (!open_ || closing_) {
+    return;
+  }
+  std::string bytes = wire::frame(payload);
+  if (queue_.empty() && !writing_) {
+    boost::system::error_code error;
+    std::size_t const done = socket_.write_some(boost::asio::buffer(bytes), error);
+    if (!error && done == bytes.size()) {
+      return;  // the usual case: the kernel took it all
+    }
+    bytes.erase(0, error ? 0 : done);
+  }
+  queued_bytes_ += bytes.size();
+  queue_.push_back(std::move(bytes));
+  if (queued_bytes_ > kMaxQueue) {
+    boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->fail("it does not read"); });
+    return;
+  }
+  write();
+}
+
+void Channel::write() {
+  if (writing_ || queue_.empty()) {
+    return;
+  }
+  writing_ = true;
+  boost::asio::async_write(socket_, boost::asio::buffer(queue_.front()),
+                           [self = shared_from_this()](boost::system::error_code const& error, std::size_t) {
+                             self->writing_ = false;
+                             if (!self->open_) {
+                               return;
+                             }
+                             if (error) {
+                               self->fail(describe(error));
+                               return;
+                             }
+                             self->queued_bytes_ -= self->queue_.front().size();
+                             self->queue_.pop_front();
+                             if (self->queue_.empty() && self->closing_) {
+                               self->close();
+                             } else {
+                               self->write();
+                             }
+                           });
+}
+
+void Channel::fail(std::string how, bool fin) {
+  if (!open_) {
+    return;
+  }
+  bool const silent = closing_;
+  auto const closed = handlers_.closed;
+  close();
+  if (!silent && closed) {
+    closed(std::move(how), fin);
+  }
+}
+
+void Channel::close() {
+  if (!open_) {
+    return;
+  }
+  open_ = false;
+  boost::system::error_code ignored;
+  socket_.shutdown(Socket::shutdown_both, ignored);
+  socket_.close(ignored);
+  // The handlers may hold the last reference to whoever is calling: drop them from the event loop.
+  boost::asio::post(socket_.get_executor(), [self = shared_from_this()] { self->handlers_ = {}; });
+}
+
+void Channel::close_after_flush() {
+  closing_ = true;
+  if (queue_.empty()) {
+    close();
+  }
+}
+
+std::string Channel::local_address() const {
+  boost::system::error_code error;
+  auto const endpoint = socket_.local_endpoint(error);
+  return error ? std::string() : text_of(endpoint.address());
+}
+
+std::string Channel::remote_address() const {
+  boost::system::error_code error;
+  auto const endpoint = socket_.remote_endpoint(error);
+  return error ? std::string() : text_of(endpoint.address());
+}
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,134 @@
+#include "rendezvous/net/fence_file.hpp"
+
+#include <array>
+#include <cerrno>
+#include <fcntl.h>
+#include <filesystem>
+#include <string_view>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include "rendezvous/protocol/messages.hpp"
+#include "src/os/fd.hpp"
+#include "src/os/random.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+constexpr std::size_t kLongest = 4096;  ///< of a decree's text
+constexpr int kTries = 3;               ///< a handle that another host's cache still holds may be stale once
+
+std::string hex(std::uint64_t number) {
+  static constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (int shift = 60; shift >= 0; shift -= 4) {
+    text += kDigits[number >> static_cast<unsigned>(shift) & 15U];
+  }
+  return text;
+}
+
+std::string file_name(std::string const& text) {
+  std::string name;
+  for (char const c : text) {
+    bool const plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+                       c == '_' || (c == '.' && !name.empty());
+    auto const byte = static_cast<unsigned char>(c);
+    name += plain ? std::string(1, c) : "%" + hex(byte).substr(14);
+  }
+  return name.empty() ? "%" : name;
+}
+
+std::string run_dir(FencePlace const& place) {
+  return place.dir + "/" + file_name(place.run_id);
+}
+
+Fenced trouble(std::uint64_t after, FencePlace const& place, std::string const& what, int os_errno) {
+  return {after, std::nullopt,
+          "--fence " + place.dir + ": " + what + ": " + std::generic_category().message(os_errno) +
+              "; give a directory that every node can write to"};
+}
+
+/// All of it, forced to disk.
+bool write_whole(int fd, std::string_view text) {
+  while (!text.empty()) {
+    auto const done = ::write(fd, text.data(), text.size());
+    if (done < 0 && errno == EINTR) {
+      continue;
+    }
+    if (done <= 0) {
+      errno = done == 0 ? ENOSPC : errno;
+      return false;
+    }
+    text.remove_prefix(static_cast<std::size_t>(done));
+  }
+  return ::fsync(fd) == 0;
+}
+
+/// What the file holds, by a fresh open: an earlier lookup may say that it is absent when it is not.
+Fenced read_winner(FencePlace const& place, std::uint64_t after, std::string const& path) {
+  os::UniqueFd file;
+  for (int i = 0; i < kTries && !file; ++i) {
+    file.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  }
+  if (!file) {
+    return trouble(after, place, "cannot read " + path, errno);
+  }
+  std::string text(kLongest, '\0');
+  auto const size = ::read(file.get(), text.data(), text.size());
+  if (size < 0) {
+    return trouble(after, place, "cannot read " + path, errno);
+  }
+  text.resize(static_cast<std::size_t>(size));
+  auto const decoded = decode_to_agent(text);
+  auto const* const held = decoded ? std::get_if<Propose>(&*decoded) : nullptr;
+  if (held == nullptr || held->decree.after != after) {
+    return {after, std::nullopt, path + " holds no decision after generation " + std::to_string(after)};
+  }
+  return {after, AcceptedDecree{held->ballot, held->decree}, {}};
+}
+
+}  // namespace
+
+std::string fence_path(FencePlace const& place, std::uint64_t after) {
+  return run_dir(place) + "/after-" + std::to_string(after) + "-" + hex(place.of);
+}
+
+Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value) {
+  std::uint64_t const after = value.decree.after;
+  std::string const path = fence_path(place, after);
+  std::string const dir = run_dir(place);
+  if (::mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
+    return trouble(after, place, "cannot make " + dir, errno);
+  }
+  std::string const mine = dir + "/claim-" + random_hex(32);
+  os::UniqueFd file(::open(mine.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file) {
+    return trouble(after, place, "cannot make " + mine, errno);
+  }
+  if (!write_whole(file.get(), encode(ToAgent(Propose{value.ballot, value.decree})))) {
+    int const why = errno;
+    ::unlink(mine.c_str());
+    return trouble(after, place, "cannot write " + mine, why);
+  }
+  bool won = ::link(mine.c_str(), path.c_str()) == 0;
+  int const why = errno;
+  if (!won) {  // the answer of a server may get lost: the second name says that it was ours all the same
+    struct stat status {};
+    won = ::fstat(file.get(), &status) == 0 && status.st_nlink == 2;
+  }
+  file.reset();
+  ::unlink(mine.c_str());
+  if (won) {
+    return {after, value, {}};
+  }
+  return why == EEXIST ? read_winner(place, after, path) : trouble(after, place, "cannot link " + path, why);
+}
+
+void remove_fences(FencePlace const& place) {
+  std::error_code ignored;
+  std::filesystem::remove_all(run_dir(place), ignored);
+}
+
+}  // namespace cxxrun::rendezvous

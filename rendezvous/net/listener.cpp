@@ -1,0 +1,122 @@
+#include "rendezvous/net/listener.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+
+#include "src/os/log.hpp"
+
+namespace cxxrun::rendezvous {
+
+using boost::asio::ip::tcp;
+using ErrorCode = boost::system::error_code;
+
+namespace {
+
+constexpr int kBacklog = 4096;
+constexpr Millis kNoDescriptor{100};  ///< out of descriptors, most likely: until one is free
+
+}  // namespace
+
+Listener::Listener(boost::asio::io_context& io) : acceptor_(io), pause_(io) {}
+
+ErrorCode Listener::open(std::uint16_t port, bool loopback_only) {
+  ErrorCode error;
+  tcp::endpoint where(tcp::v6(), port);
+  acceptor_.open(tcp::v6(), error);
+  if (!error) {
+    acceptor_.set_option(boost::asio::ip::v6_only(false), error);
+  }
+  if (error || loopback_only) {
+    where =
+        loopback_only ? tcp::endpoint(boost::asio::ip::address_v4::loopback(), port) : tcp::endpoint(tcp::v4(), port);
+    ErrorCode ignored;
+    acceptor_.close(ignored);
+    acceptor_.open(tcp::v4(), error);
+  }
+  if (!error) {
+    fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
+    acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+  }
+  if (!error) {
+    acceptor_.bind(where, error);
+  }
+  if (!error) {
+    acceptor_.listen(kBacklog, error);
+  }
+  if (error) {
+    ErrorCode ignored;
+    acceptor_.close(ignored);
+  }
+  return error;
+}
+
+ErrorCode Listener::adopt(os::UniqueFd socket) {
+  int family = 0;
+  socklen_t size = sizeof(family);
+  if (getsockopt(socket.get(), SOL_SOCKET, SO_DOMAIN, &family, &size) != 0) {
+    return {errno, boost::system::system_category()};
+  }
+  fcntl(socket.get(), F_SETFD, FD_CLOEXEC);
+  ErrorCode error;
+  acceptor_.assign(family == AF_INET6 ? tcp::v6() : tcp::v4(), socket.get(), error);
+  if (!error) {
+    (void)socket.release();
+    acceptor_.listen(kBacklog, error);
+  }
+  return error;
+}
+
+std::uint16_t Listener::port() const {
+  ErrorCode error;
+  auto const here = acceptor_.local_endpoint(error);
+  return error ? std::uint16_t{0} : here.port();
+}
+
+void Listener::accept(Accepted accepted, std::function<Millis()> hold) {
+  accepted_ = std::move(accepted);
+  hold_ = std::move(hold);
+  next();
+}
+
+void Listener::next() {
+  if (auto const wait = hold_(); wait > Millis{0}) {
+    pause(wait);
+    return;
+  }
+  acceptor_.async_accept([self = shared_from_this()](ErrorCode const& error, tcp::socket socket) {
+    if (!self->acceptor_.is_open()) {
+      return;
+    }
+    if (error) {
+      log(Level::warn, "cannot accept a connection: " + error.message());
+      self->pause(kNoDescriptor);
+      return;
+    }
+    self->accepted_(std::move(socket));
+    if (self->acceptor_.is_open()) {
+      self->next();
+    }
+  });
+}
+
+void Listener::pause(Millis how_long) {
+  pause_.expires_after(how_long);
+  pause_.async_wait([self = shared_from_this()](ErrorCode const& cancelled) {
+    if (!cancelled && self->acceptor_.is_open()) {
+      self->next();
+    }
+  });
+}
+
+void Listener::close() {
+  ErrorCode ignored;
+  pause_.cancel();
+  acceptor_.close(ignored);
+}
+
+}  // namespace cxxrun::rendezvous

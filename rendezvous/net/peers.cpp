@@ -1,0 +1,186 @@
+#include "rendezvous/net/peers.hpp"
+
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+
+namespace cxxrun::rendezvous {
+namespace {
+
+using ErrorCode = boost::system::error_code;
+
+constexpr auto kHelloDeadline = std::chrono::seconds(10);
+constexpr std::size_t kLongestGreeting = 16U << 10U;  ///< of whoever has not said yet who it is
+
+void make_known(AgentId id, Peer& peer) {
+  peer.channel->limit(wire::kMaxFrame);
+  peer.deadline.cancel();
+  if (peer.among) {
+    peer.among->since.erase(id);
+    peer.among.reset();
+  }
+}
+
+}  // namespace
+
+Peers::Peers(boost::asio::io_context& io, Handlers handlers) : io_(io), handlers_(std::move(handlers)) {}
+
+void Peers::listen(std::shared_ptr<Listener> listener) {
+  auto const strangers = std::make_shared<Strangers>();
+  auto const accepted = [weak = weak_from_this(), strangers](Channel::Socket socket) {
+    if (auto const self = weak.lock()) {
+      self->greet(std::move(socket), strangers);
+    }
+  };
+  auto const hold = [weak = weak_from_this(), strangers] {
+    Admission const admission = room(*strangers, Clock::now());
+    if (auto const self = weak.lock(); self && admission.goes) {
+      self->forget(*admission.goes);
+    }
+    return admission.hold;
+  };
+  listener->accept(accepted, hold);
+  listeners_.push_back(std::move(listener));
+}
+
+void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& strangers) {
+  AgentId const id = ++last_id_;
+  auto const peer = std::make_shared<Peer>(io_, std::move(socket));
+  peers_.emplace(id, peer);
+  strangers->since.emplace(id, Clock::now());
+  peer->among = strangers;
+  peer->deadline.expires_after(kHelloDeadline);
+  peer->deadline.async_wait([weak = weak_from_this(), known = std::weak_ptr(peer), id](ErrorCode const& error) {
+    auto const self = weak.lock();
+    auto const late = known.lock();
+    if (self && late && late->among && !error) {  // a timer that has expired cannot be recalled
+      late->channel->close();
+      self->lost(id,
+                 late->at == Peer::At::hello ? "no hello within 10 s" : "it said hello and did not join within 10 s",
+                 false);
+    }
+  });
+  Channel::Handlers on;
+  on.frame = [weak = weak_from_this(), id](std::string const& payload) {
+    auto const self = weak.lock();
+    if (!self) {
+      return;
+    }
+    if (auto const it = self->peers_.find(id); it != self->peers_.end()) {
+      auto const caller = it->second;
+      self->handlers_.frame(id, *caller, payload);
+    }
+  };
+  on.closed = [weak = weak_from_this(), id](std::string how, bool fin) {
+    if (auto const self = weak.lock()) {
+      self->lost(id, std::move(how), fin);
+    }
+  };
+  peer->channel->limit(kLongestGreeting);
+  peer->channel->start(std::move(on));
+}
+
+void Peers::admit(AgentId id, RunKey run, std::string host) {
+  Peer& peer = *peers_.at(id);
+  peer.run = run;
+  peer.host = std::move(host);
+  peer.at = Peer::At::member;
+  make_known(id, peer);
+  members_[peer.hello.nonce] = id;
+}
+
+AgentId Peers::pair(AgentId beats) {
+  Peer& peer = *peers_.at(beats);
+  if (peer.other != 0) {
+    return peer.other;
+  }
+  auto const named = members_.find(peer.hello.nonce);
+  if (named == members_.end()) {
+    return 0;
+  }
+  auto const member = peers_.at(named->second);
+  if (AgentId const before = std::exchange(member->other, beats); before != 0) {
+    peers_.at(before)->other = 0;  // a fresh connection replaces it
+    forget(before);
+  }
+  peer.other = named->second;
+  make_known(beats, peer);
+  return peer.other;
+}
+
+void Peers::send(AgentId id, std::string const& payload) {
+  if (auto const it = peers_.find(id); it != peers_.end()) {
+    it->second->channel->send(payload);
+  }
+}
+
+void Peers::send_beat(AgentId member, std::string const& payload) {
+  auto const it = peers_.find(member);
+  if (it != peers_.end() && it->second->other != 0) {
+    send(it->second->other, payload);
+  }
+}
+
+void Peers::forget(AgentId id) {
+  if (auto const it = peers_.find(id); it != peers_.end()) {
+    it->second->channel->close_after_flush();
+    erase(it);
+  }
+}
+
+void Peers::forget_run(RunKey run) {
+  std::vector<AgentId> left;
+  for (auto const& [id, peer] : peers_) {
+    if (peer->run == run) {
+      left.push_back(id);
+    }
+  }
+  for (AgentId const id : left) {
+    forget(id);
+  }
+}
+
+void Peers::lost(AgentId id, std::string how, bool fin) {
+  if (auto const it = peers_.find(id); it != peers_.end()) {
+    auto const peer = it->second;
+    erase(it);
+    handlers_.lost(id, *peer, std::move(how), fin);
+  }
+}
+
+void Peers::erase(Entry it) {
+  auto const peer = it->second;
+  AgentId const id = it->first;
+  make_known(id, *peer);
+  peers_.erase(it);
+  auto const named = members_.find(peer->hello.nonce);
+  if (named != members_.end() && named->second == id) {
+    members_.erase(named);
+  }
+  if (peer->other != 0) {
+    peers_.at(peer->other)->other = 0;
+    if (peer->at == Peer::At::member) {
+      forget(peer->other);  // nobody hears the beats of who is gone
+    }
+  }
+}
+
+void Peers::close() {
+  for (auto const& listener : listeners_) {
+    listener->close();
+  }
+  listeners_.clear();
+  for (auto const& [id, peer] : peers_) {
+    peer->deadline.cancel();
+    peer->channel->close();
+  }
+  peers_.clear();
+  members_.clear();
+}
+
+RunKey Peers::run_of(AgentId id) const {
+  auto const it = peers_.find(id);
+  return it == peers_.end() ? 0 : it->second->run;
+}
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,78 @@
+// Peers: the connections of a coordinator, from the first byte to the last, and which of them belong together.
+//
+// Shell header: for server.cpp only. Runs on the thread of the io_context given to it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <boost/asio/basic_waitable_timer.hpp>
+
+#include "rendezvous/membership/mandate.hpp"
+#include "rendezvous/net/channel.hpp"
+#include "rendezvous/net/listener.hpp"
+#include "rendezvous/net/run_table.hpp"
+#include "rendezvous/net/strangers.hpp"
+#include "rendezvous/protocol/messages.hpp"
+#include "src/core/time.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// One connection until it is told apart: an agent's, one for beats, or a last word.
+struct Peer {
+  explicit Peer(boost::asio::io_context& io, Channel::Socket socket)
+      : channel(std::make_shared<Channel>(std::move(socket))), deadline(io) {}
+  std::shared_ptr<Channel> channel;
+  std::string from = channel->remote_address();       ///< a closed connection cannot tell any more
+  std::shared_ptr<Strangers> among;                   ///< those of its listener, until it is known
+  boost::asio::basic_waitable_timer<Clock> deadline;  ///< for hello and join
+  Hello hello;
+  std::string host;   ///< once a member, for people
+  RunKey run = 0;     ///< once a member
+  AgentId other = 0;  ///< of a member its connection for beats, of that one its member; 0: none yet
+  enum class At { hello, first, member, beat, will } at = At::hello;
+};
+
+class Peers : public std::enable_shared_from_this<Peers> {
+ public:
+  struct Handlers {
+    std::function<void(AgentId, Peer&, std::string const& payload)> frame;
+    std::function<void(AgentId, Peer const&, std::string how, bool fin)> lost;  ///< it is no longer among them
+  };
+
+  Peers(boost::asio::io_context& io, Handlers handlers);
+
+  void listen(std::shared_ptr<Listener> listener);
+  /// It has joined, or follows: what is sent under its nonce belongs to it.
+  void admit(AgentId id, RunKey run, std::string host);
+  /// The connection of an agent's beats finds its member, which is returned; 0: nobody has joined under its nonce yet.
+  AgentId pair(AgentId beats);
+  void send(AgentId id, std::string const& payload);
+  void send_beat(AgentId member, std::string const& payload);
+  /// Closes once everything is written; no handler follows. With a member goes its connection for beats.
+  void forget(AgentId id);
+  void forget_run(RunKey run);
+  /// Closes everything, and listens no more.
+  void close();
+  /// 0 when it is not there (any more).
+  [[nodiscard]] RunKey run_of(AgentId id) const;
+
+ private:
+  using Entry = std::map<AgentId, std::shared_ptr<Peer>>::iterator;
+  void greet(Channel::Socket socket, std::shared_ptr<Strangers> const& strangers);
+  void lost(AgentId id, std::string how, bool fin);
+  void erase(Entry it);
+
+  boost::asio::io_context& io_;
+  Handlers handlers_;
+  std::vector<std::shared_ptr<Listener>> listeners_;
+  std::map<AgentId, std::shared_ptr<Peer>> peers_;
+  std::map<std::string, AgentId> members_;  // by nonce: whose beats these are
+  AgentId last_id_ = 0;
+};
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,67 @@
+// Run: the shell around the membership of one run. Turns messages, losses and its timer into events, performs actions.
+//
+// Runs on the thread of the io_context given to it. It decides nothing: membership.hpp does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "rendezvous/membership/membership.hpp"
+#include "rendezvous/net/run_table.hpp"
+#include "src/store/store_server.hpp"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace cxxrun::rendezvous {
+
+/// Ports from which stores are taken, both included; 0 to 0: the kernel chooses.
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+  bool operator==(PortRange const&) const = default;
+};
+
+struct RunConfig {
+  RunKey key = 0;
+  std::string label;  ///< starts each log line; "" = none
+  Policy policy;
+  std::uint64_t number = 0;    ///< generation numbers go on from here
+  std::uint32_t restarts = 0;  ///< consumed before this run
+  bool standby = false;        ///< another agent coordinates
+  bool loopback_only = false;
+  PortRange store_ports;
+};
+
+/// Called from within `feed`; none may destroy the Run.
+struct RunHandlers {
+  std::function<void(AgentId, ToAgent const&)> tell;
+  std::function<void(AgentId, BeatAck const&)> tell_beat;
+  std::function<void(AgentId)> hang_up;  ///< once what was told has been written
+  std::function<void(std::uint64_t number, std::uint32_t restarts, bool leads)> progressed;
+  /// For a decision of the members with this digest; Fenced is to follow.
+  std::function<void(std::uint64_t of, AcceptedDecree const&)> claim_fence;
+  std::function<void(StoodDown const&)> stood_down;
+  std::function<void(Verdict const&)> concluded;  ///< once
+  std::function<void()> closed;                   ///< once, after `concluded` or `stood_down`: no handler follows
+};
+
+class Run {
+ public:
+  Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig config, RunHandlers handlers);
+  ~Run();  ///< Closes its store; no handler runs.
+  Run(Run const&) = delete;
+  Run& operator=(Run const&) = delete;
+
+  void feed(Event event);
+  [[nodiscard]] Phase phase() const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace cxxrun::rendezvous

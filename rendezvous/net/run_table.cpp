@@ -1,0 +1,248 @@
+#include "rendezvous/net/run_table.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/core/text.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+// A job script that launches more steps than this has no late agent of the first ones.
+constexpr std::size_t kRemembered = 256;
+constexpr std::size_t kNamed = 8;
+
+/// For a table that may be changed and for one that may not.
+template <class Table>
+auto entry_of(Table& table, RunKey run) -> decltype(table.runs.data()) {
+  auto const it =
+      std::find_if(table.runs.begin(), table.runs.end(), [&](RunEntry const& entry) { return entry.key == run; });
+  return it == table.runs.end() ? nullptr : &*it;
+}
+
+/// The latest run of that id.
+RunEntry const* latest(RunTable const& table, std::string const& id) {
+  auto const it =
+      std::find_if(table.runs.rbegin(), table.runs.rend(), [&](RunEntry const& entry) { return entry.id == id; });
+  return it == table.runs.rend() ? nullptr : &*it;
+}
+
+/// "12.0, 12.1", at most eight of them.
+std::string names_of(std::vector<RunEntry const*> const& runs) {
+  std::string text;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (i == kNamed) {
+      return text + ", …";
+    }
+    text += (i == 0 ? "" : ", ") + runs[i]->id;
+  }
+  return text;
+}
+
+/// Who presents itself to whoever is to coordinate, or tells of a death: a run on standby is meant too.
+bool follows(Hello const& hello) {
+  return hello.asks == Hello::Asks::follow || hello.purpose == Hello::Purpose::will;
+}
+
+Elsewhere other_agent(std::string const& id) {
+  return Elsewhere{"another agent coordinates " + id};
+}
+
+Place place_newcomer(RunTable const& table, std::string const& id) {
+  std::vector<RunEntry const*> active;
+  for (auto const& entry : table.runs) {
+    if (entry.active && !entry.standby) {
+      active.push_back(&entry);
+    }
+  }
+  auto const wanted =
+      std::find_if(active.begin(), active.end(), [&](RunEntry const* entry) { return entry->id == id; });
+  if (wanted != active.end()) {
+    return Belongs{(*wanted)->key};
+  }
+  if (id.empty() && active.size() == 1) {
+    return Belongs{active.front()->key};
+  }
+  if (active.empty() && !table.runs.empty() && table.runs.back().standby) {
+    return other_agent(table.runs.back().id);
+  }
+  if (active.empty()) {
+    return TurnedAway{kExitCoordinatorLost, "nothing runs here that could be joined"};
+  }
+  return TurnedAway{kExitUsage, (id.empty() ? "several steps run here: " : id + " does not run here, but ") +
+                                    names_of(active) + "; say which one with --join JOBID.STEP"};
+}
+
+Elsewhere elsewhere(RunTable const& table, std::string const& id) {
+  if (!table.only_id.empty()) {
+    return Elsewhere{"this is the rendezvous of " + table.only_id + ", not of " + id};
+  }
+  return Elsewhere{table.serves_all || table.runs.empty() ? "nothing called " + id + " runs here"
+                                                          : "this is job " + table.runs.back().id + ", not " + id};
+}
+
+char const* option_of(Tie tie) {
+  switch (tie) {
+    case Tie::rank: return "--quorum majority";
+    case Tie::fence: return "--fence";
+    case Tie::none: return "--quorum none";
+  }
+  return "";
+}
+
+/// What two agents of one run may not want differently, in one line that names the option; "" when they agree.
+std::string disagreement(Terms const& run, Terms const& agent) {
+  auto const range = [](Terms const& terms) {
+    return std::to_string(terms.min_nodes) +
+           (terms.min_nodes == terms.max_nodes ? "" : ":" + std::to_string(terms.max_nodes));
+  };
+  auto const line = [](char const* option, std::string const& ours, std::string const& theirs) {
+    return std::string(option) + " is " + ours + " in this run but " + theirs +
+           " here: give the same to every agent, or --join JOBID to an agent that is added";
+  };
+  if (range(run) != range(agent)) {
+    return line("--nnodes", range(run), range(agent));
+  }
+  if (run.max_restarts != agent.max_restarts) {
+    return line("--max-restarts", std::to_string(run.max_restarts), std::to_string(agent.max_restarts));
+  }
+  if (run.heartbeat_timeout != agent.heartbeat_timeout) {
+    return line("--heartbeat-timeout", seconds_text(run.heartbeat_timeout), seconds_text(agent.heartbeat_timeout));
+  }
+  if (run.tie != agent.tie) {
+    return std::string(option_of(run.tie)) + " holds in this run but " + option_of(agent.tie) +
+           " here: give the same to every agent, or --join JOBID to an agent that is added";
+  }
+  if (run.scale_out_now != agent.scale_out_now) {
+    return line("--scale-out", run.scale_out_now ? "now" : "at-restart", agent.scale_out_now ? "now" : "at-restart");
+  }
+  if (run.restart_window != agent.restart_window) {
+    return line("--restart-window", seconds_text(run.restart_window), seconds_text(agent.restart_window));
+  }
+  if (run.hang_timeout != agent.hang_timeout) {
+    return line("--hang-timeout", seconds_text(run.hang_timeout), seconds_text(agent.hang_timeout));
+  }
+  if (run.agent_store != agent.agent_store) {
+    return line("--agent-store", run.agent_store ? "on" : "off", agent.agent_store ? "on" : "off");
+  }
+  if (run.master_port != agent.master_port) {
+    return line("--master-port", std::to_string(run.master_port), std::to_string(agent.master_port));
+  }
+  return {};
+}
+
+}  // namespace
+
+Place place(RunTable const& table, Hello const& hello) {
+  using Asks = Hello::Asks;
+  if (hello.asks == Asks::enter) {
+    return place_newcomer(table, hello.run_id);
+  }
+  RunEntry const* const known = latest(table, hello.run_id);
+  if (known != nullptr && known->active) {
+    return known->standby && !follows(hello) ? Place(other_agent(known->id)) : Belongs{known->key};
+  }
+  bool const may_open = table.serves_all && (table.only_id.empty() || table.only_id == hello.run_id);
+  if (may_open && (hello.asks == Asks::reopen || (hello.asks == Asks::open && known == nullptr))) {
+    return Opens{};
+  }
+  if (known != nullptr) {
+    return TurnedAway{known->exit_code, "the job is over: " + known->summary};
+  }
+  return elsewhere(table, hello.run_id);
+}
+
+Place admit(RunTable const& table, Hello const& hello, Join const& join) {
+  Place where = place(table, hello);
+  if (auto const* other = std::get_if<Elsewhere>(&where)) {
+    RunEntry const* const known = latest(table, hello.run_id);
+    bool const stood_down = known != nullptr && known->standby;  // between the hello and now
+    return TurnedAway{stood_down ? kExitCoordinatorLost : kExitUsage, other->why};
+  }
+  if (std::holds_alternative<Opens>(where) && !join.terms) {
+    return TurnedAway{kExitUsage, hello.run_id + " cannot begin with an agent that brings no terms"};
+  }
+  auto const* belongs = std::get_if<Belongs>(&where);
+  if (belongs == nullptr || !join.terms) {
+    return where;
+  }
+  auto const& run = *find_run(table, belongs->run);
+  if (auto line = disagreement(run.terms, *join.terms); !line.empty()) {
+    return TurnedAway{kExitUsage, std::move(line)};
+  }
+  if (run.terms.max_nodes == 1 && !table.serves_all && !join.node.hosts) {
+    return TurnedAway{kExitSystem, "another job " + run.id +
+                                       " of one node has this port; choose another one with --rdzv-endpoint HOST:PORT"};
+  }
+  return where;
+}
+
+HelloReply answer_to(RunTable const& table, Hello const& hello, std::string const& coordinator) {
+  HelloReply reply;
+  reply.coordinator = coordinator;
+  reply.run_id = hello.run_id;
+  Place const where = place(table, hello);
+  if (hello.version != kProtocolVersion) {
+    reply.why = HelloReply::Why::other_version;
+    reply.refused = "this coordinator speaks protocol version " + std::to_string(kProtocolVersion) +
+                    ", the agent version " + std::to_string(hello.version);
+  } else if (auto const* other = std::get_if<Elsewhere>(&where)) {
+    reply.why = HelloReply::Why::other_job;
+    reply.refused = other->why;
+  } else if (auto const* belongs = std::get_if<Belongs>(&where)) {
+    reply.run_id = find_run(table, belongs->run)->id;
+    reply.heartbeat_timeout = find_run(table, belongs->run)->terms.heartbeat_timeout;
+  }
+  return reply;
+}
+
+RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& terms) {
+  bool const alone =
+      std::none_of(table.runs.begin(), table.runs.end(), [](RunEntry const& entry) { return entry.active; });
+  if (table.runs.size() >= kRemembered) {
+    auto const oldest =
+        std::find_if(table.runs.begin(), table.runs.end(), [](RunEntry const& entry) { return !entry.active; });
+    if (oldest != table.runs.end()) {
+      table.runs.erase(oldest);
+    }
+  }
+  RunEntry entry;
+  entry.key = ++table.last_key;
+  entry.id = id;
+  entry.terms = terms;
+  entry.number = table.number;
+  entry.restarts = alone ? table.inherited : 0;
+  return table.runs.emplace_back(std::move(entry));
+}
+
+void note_progress(RunTable& table, RunKey run, std::uint64_t number, std::uint32_t restarts, bool leads) {
+  table.number = std::max(table.number, number);
+  if (RunEntry* const entry = entry_of(table, run)) {
+    entry->number = number;
+    entry->restarts = restarts;
+    entry->standby = !leads;
+  }
+}
+
+void forget_run(RunTable& table, RunKey run) {
+  table.runs.erase(
+      std::remove_if(table.runs.begin(), table.runs.end(), [run](RunEntry const& entry) { return entry.key == run; }),
+      table.runs.end());
+}
+
+void note_verdict(RunTable& table, RunKey run, Verdict const& verdict) {
+  RunEntry* const entry = entry_of(table, run);
+  if (entry == nullptr) {
+    return;
+  }
+  entry->active = false;
+  entry->exit_code = verdict.exit_code;
+  entry->summary = verdict.summary;
+  table.inherited = verdict.end == End::success ? 0 : verdict.restarts;
+}
+
+RunEntry const* find_run(RunTable const& table, RunKey run) {
+  return entry_of(table, run);
+}
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,359 @@
+#include "rendezvous/net/server.hpp"
+
+#include <map>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+
+#include "rendezvous/net/complaints.hpp"
+#include "rendezvous/net/fence_claims.hpp"
+#include "rendezvous/net/peers.hpp"
+#include "src/core/text.hpp"
+#include "src/os/log.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+using ErrorCode = boost::system::error_code;
+
+}  // namespace
+
+struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
+  Impl(boost::asio::io_context& context, store::StoreServer& store_server, CoordinatorConfig conf,
+       CoordinatorHandlers h)
+      : io(context), stores(store_server), config(std::move(conf)), handlers(std::move(h)) {
+    table.serves_all = config.serves_all;
+    table.only_id = config.only_id;
+  }
+
+  void begin() {
+    Peers::Handlers on;
+    on.frame = [this](AgentId id, Peer& peer, std::string const& payload) { received(id, peer, payload); };
+    on.lost = [this](AgentId id, Peer const& peer, std::string how, bool fin) { lost(id, peer, std::move(how), fin); };
+    peers = std::make_shared<Peers>(io, std::move(on));
+  }
+
+  boost::asio::io_context& io;
+  store::StoreServer& stores;
+  CoordinatorConfig config;
+  CoordinatorHandlers handlers;
+  RunTable table;
+  std::map<RunKey, std::shared_ptr<Run>> runs;
+  RunKey own = 0;  // the run that this agent has opened, or is on standby for
+  std::shared_ptr<Peers> peers;
+  FenceClaims fences{io};
+  Complaints complaints;
+  bool shut = false;
+
+  // ---- runs --------------------------------------------------------------------------------------------------
+
+  RunKey open_run(std::string const& id, Terms const& terms, bool standby = false) {
+    RunEntry const& entry = rendezvous::open_run(table, id, terms);
+    RunConfig run;
+    run.key = entry.key;
+    run.label = config.serves_all ? id : "";
+    static_cast<Terms&>(run.policy) = terms;
+    run.policy.ends_when_empty = config.serves_all;
+    run.number = entry.number;
+    run.restarts = entry.restarts;
+    run.standby = standby;
+    run.loopback_only = config.loopback_only;
+    run.store_ports = config.store_ports;
+    RunKey const key = run.key;
+    note_progress(table, key, entry.number, entry.restarts, !standby);
+    auto const made = std::make_shared<Run>(io, stores, std::move(run), run_handlers(key, id));
+    runs.emplace(key, made);
+    if (!standby) {
+      made->feed(Opened{});
+    }
+    return key;
+  }
+
+  RunHandlers run_handlers(RunKey key, std::string const& id) {
+    RunHandlers on;
+    on.tell = [this](AgentId agent, ToAgent const& message) { peers->send(agent, encode(message)); };
+    on.tell_beat = [this](AgentId agent, BeatAck const& ack) { peers->send_beat(agent, encode(ack)); };
+    on.hang_up = [this](AgentId agent) { peers->forget(agent); };
+    on.progressed = [this, key](std::uint64_t number, std::uint32_t restarts, bool leads) {
+      note_progress(table, key, number, restarts, leads);
+    };
+    on.claim_fence = [this, key, id](std::uint64_t of, AcceptedDecree const& value) {
+      if (config.fence_dir.empty()) {
+        feed(key, Fenced{value.decree.after, std::nullopt, "no --fence was given"});
+      } else {
+        fences.claim({config.fence_dir, id, of}, value, [this, key](Fenced fenced) { feed(key, std::move(fenced)); });
+      }
+    };
+    on.stood_down = [this](StoodDown const& action) { stood_down(action); };
+    on.concluded = [this, key, id](Verdict const& verdict) {
+      note_verdict(table, key, verdict);
+      if (!config.fence_dir.empty()) {
+        fences.remove({config.fence_dir, id, 0});
+      }
+      handlers.concluded(id, verdict);
+    };
+    on.closed = [this, key] { closed(key); };
+    return on;
+  }
+
+  /// Nobody of the run is left. It is on the call stack: it goes when that has unwound.
+  void closed(RunKey key) {
+    auto const it = runs.find(key);
+    boost::asio::post(io, [run = it->second] {});
+    runs.erase(it);
+    RunEntry const entry = *find_run(table, key);
+    bool const goes_on = entry.active;  // no verdict: with another coordinator
+    if (!config.serves_all && !goes_on) {
+      shutdown();
+    }
+    peers->forget_run(key);
+    if (goes_on) {
+      forget_run(table, key);
+      own = open_run(entry.id, entry.terms, true);
+    } else {
+      handlers.closed();
+    }
+  }
+
+  /// Later: the agent may answer by standing again, and its run is on the call stack.
+  void stood_down(StoodDown const& action) {
+    boost::asio::post(io, [weak = weak_from_this(), action] {
+      if (auto const self = weak.lock(); self && self->handlers.stood_down && !self->shut) {
+        self->handlers.stood_down(action);
+      }
+    });
+  }
+
+  void stand(Stand candidacy) {
+    if (auto const it = runs.find(own); it != runs.end() && it->second->phase() == Phase::deposed) {
+      closed(own);  // it has nothing more to say
+    }
+    feed(own, std::move(candidacy));
+  }
+
+  void feed(RunKey key, Event event) {
+    if (auto const it = runs.find(key); it != runs.end()) {
+      auto const run = it->second;
+      run->feed(std::move(event));
+    }
+  }
+
+  void quit(int signal) {
+    table.serves_all = false;
+    auto const all = runs;
+    for (auto const& [key, run] : all) {
+      run->feed(Quit{signal});
+    }
+  }
+
+  void shutdown() {
+    shut = true;
+    peers->close();
+  }
+
+  // ---- connections -------------------------------------------------------------------------------------------
+
+  void complain(std::string_view kind, std::string line) {
+    if (auto const text = rendezvous::complain(complaints, kind, std::move(line), Clock::now()); !text.empty()) {
+      log(Level::warn, text);
+    }
+  }
+
+  void lost(AgentId id, Peer const& peer, std::string how, bool fin) {
+    bool const silent = fin ? how == "end of file" : how == "connection reset";
+    if (peer.run == 0 && peer.other == 0 && !silent) {  // whoever only looks whether we listen is worth no line
+      complain(how.starts_with("protocol error") ? "frame" : "end", "a stranger from " + peer.from + ": " + how);
+    }
+    if (peer.at == Peer::At::beat && fin) {
+      feed(peers->run_of(peer.other), BeatsEnded{peer.other});
+    }
+    feed(peer.run, Lost{id, std::move(how)});
+  }
+
+  void received(AgentId id, Peer& peer, std::string const& payload) {
+    switch (peer.at) {
+      case Peer::At::hello: hello(id, peer, payload); break;
+      case Peer::At::first: first(id, peer, payload); break;
+      case Peer::At::member: message(id, peer.run, peer.host, payload); break;
+      case Peer::At::beat: beat(id, peer, payload); break;
+      case Peer::At::will: bury(id, peer, payload); break;
+    }
+  }
+
+  void beat(AgentId id, Peer const& peer, std::string const& payload) {
+    auto const decoded = decode_beat(payload);
+    if (!decoded) {
+      complain("beat", "a beat from " + peer.from + " was not understood: " + decoded.error().message());
+      peers->forget(id);
+    } else if (AgentId const member = peers->pair(id); member != 0) {  // else its agent has not joined yet
+      feed(peers->run_of(member), Beaten{member, *decoded});
+    }
+  }
+
+  void hello(AgentId id, Peer& peer, std::string const& payload) {
+    auto decoded = decode_hello(payload);
+    if (!decoded) {
+      complain("hello", "a stranger from " + peer.from + ": " + decoded.error().message());
+      peers->forget(id);
+      return;
+    }
+    peer.hello = *std::move(decoded);
+    HelloReply const reply = answer_to(table, peer.hello, config.nonce);
+    peer.hello.run_id = reply.run_id;
+    peer.channel->send(encode(reply));
+    if (reply.why != HelloReply::Why::accepted) {
+      complain(reply.why == HelloReply::Why::other_version ? "version" : "run",
+               "refused a caller from " + peer.from + ": " + reply.refused);
+      peers->forget(id);
+      return;
+    }
+    switch (peer.hello.purpose) {
+      case Hello::Purpose::agent: peer.at = Peer::At::first; break;
+      case Hello::Purpose::beat: peer.at = Peer::At::beat; break;
+      case Hello::Purpose::will: peer.at = Peer::At::will; break;
+    }
+  }
+
+  /// A caller's first message says whether it joins or follows.
+  void first(AgentId id, Peer& peer, std::string const& payload) {
+    auto decoded = decode_to_coordinator(payload);
+    auto* const elector = decoded ? std::get_if<Elector>(&*decoded) : nullptr;
+    auto* const join = decoded ? std::get_if<Join>(&*decoded) : nullptr;
+    bool const follows = peer.hello.asks == Hello::Asks::follow;
+    if (follows ? elector == nullptr : join == nullptr) {
+      complain("join", "a caller from " + peer.from + " did not " + (follows ? "say what it knows: " : "join: ") +
+                           (decoded ? "another message came" : decoded.error().message()));
+      peers->forget(id);
+      return;
+    }
+    NodeInfo& node = follows ? elector->node : join->node;
+    node.hosts = node.incarnation == config.nonce;
+    node.reached_at = peer.channel->local_address();
+    node.calls_from = peer.channel->remote_address();
+    Place const where = follows ? place(table, peer.hello) : admit(table, peer.hello, *join);
+    if (auto const* away = std::get_if<TurnedAway>(&where)) {
+      log(Level::info, "refused " + node.host + ": " + away->why);
+      peer.channel->send(encode(ToAgent(Refused{away->exit_code, away->why})));
+      peers->forget(id);
+      return;
+    }
+    auto const* belongs = std::get_if<Belongs>(&where);
+    if (belongs == nullptr && follows) {
+      peers->forget(id);  // the run it means has ended since the hello
+      return;
+    }
+    RunKey const run = belongs != nullptr ? belongs->run : open_run(peer.hello.run_id, *join->terms);
+    peers->admit(id, run, node.host);
+    feed(run, follows ? Event(Followed{id, std::move(*elector)}) : Event(Joined{id, std::move(node)}));
+  }
+
+  /// The last word of an agent's parent.
+  void bury(AgentId id, Peer& peer, std::string const& payload) {
+    auto const decoded = decode_to_coordinator(payload);
+    auto const* const gone = decoded ? std::get_if<Gone>(&*decoded) : nullptr;
+    Place const where = place(table, peer.hello);
+    auto const from = peer.from;
+    peers->forget(id);
+    if (gone == nullptr) {
+      complain("will", "a last word from " + from + " was not understood" +
+                           (decoded ? std::string() : ": " + decoded.error().message()));
+    } else if (auto const* belongs = std::get_if<Belongs>(&where)) {
+      feed(belongs->run, Buried{*gone});
+    }
+  }
+
+  void message(AgentId id, RunKey run, std::string const& host, std::string const& payload) {
+    auto decoded = decode_to_coordinator(payload);
+    if (!decoded) {
+      log(Level::error, "message from " + printable(host) + " not understood: " + decoded.error().message());
+      peers->forget(id);
+      feed(run, Lost{id, "protocol error"});
+      return;
+    }
+    std::visit(
+        [&](auto& concrete) {
+          using Message = std::decay_t<decltype(concrete)>;
+          if constexpr (std::is_same_v<Message, Elector>) {
+            feed(run, Followed{id, std::move(concrete)});
+          } else if constexpr (std::is_same_v<Message, Join> || std::is_same_v<Message, Gone>) {
+            complain("again",
+                     "ignored: " + std::string(std::is_same_v<Message, Join> ? "a second join" : "a last word") +
+                         " from " + printable(host));
+          } else {
+            feed(run, Said{id, std::move(concrete)});
+          }
+        },
+        *decoded);
+  }
+};
+
+Coordinator::Coordinator(boost::asio::io_context& io, store::StoreServer& stores, CoordinatorConfig config,
+                         CoordinatorHandlers handlers)
+    : impl_(std::make_shared<Impl>(io, stores, std::move(config), std::move(handlers))) {
+  impl_->begin();
+}
+
+Coordinator::~Coordinator() {
+  impl_->shutdown();
+}
+
+Result<std::uint16_t> Coordinator::listen(std::vector<std::uint16_t> const& ports) {
+  std::string tried;
+  ErrorCode error;
+  for (std::uint16_t const port : ports) {
+    auto const listener = std::make_shared<Listener>(impl_->io);
+    error = listener->open(port, impl_->config.loopback_only);
+    if (!error) {
+      impl_->peers->listen(listener);
+      return listener->port();
+    }
+    tried += (tried.empty() ? "" : ", ") + std::to_string(port);
+  }
+  return fail(Errc::in_use, "cannot listen on port " + tried + " (choose another one with --rdzv-endpoint HOST:PORT)",
+              error.value());
+}
+
+Result<void> Coordinator::listen_also(os::UniqueFd socket) {
+  auto const listener = std::make_shared<Listener>(impl_->io);
+  if (auto const error = listener->adopt(std::move(socket)); error) {
+    return fail(Errc::io, "cannot listen on the standby port: " + error.message(), error.value());
+  }
+  impl_->peers->listen(listener);
+  return {};
+}
+
+void Coordinator::open_run(std::string const& run_id, Terms const& terms) {
+  impl_->own = impl_->open_run(run_id, terms);
+}
+
+void Coordinator::standby(std::string const& run_id, Terms const& terms) {
+  impl_->own = impl_->open_run(run_id, terms, true);
+}
+
+void Coordinator::stand(Stand candidacy) {
+  impl_->stand(std::move(candidacy));
+}
+
+void Coordinator::tell(Event event) {
+  impl_->feed(impl_->own, std::move(event));
+}
+
+void Coordinator::rename(std::string nonce) {
+  impl_->config.nonce = std::move(nonce);
+}
+
+bool Coordinator::leads() const {
+  auto const* const entry = find_run(impl_->table, impl_->own);
+  return entry != nullptr && !entry->standby;
+}
+
+void Coordinator::quit(int signal) {
+  impl_->quit(signal);
+}
+
+bool Coordinator::idle() const {
+  return impl_->runs.empty();
+}
+
+}  // namespace cxxrun::rendezvous

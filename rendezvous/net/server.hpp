@@ -1,0 +1,78 @@
+// Coordinator: listens, greets agents, and brings each to the run it belongs to.
+//
+// An agent has one too when it coordinates nothing: its run is then on standby, known to those who look for somebody to
+// follow, and leads once the agent was elected (docs/election.md).
+//
+// Runs on the thread of the io_context given to it. It decides nothing: run_table.hpp says who belongs where,
+// membership.hpp (behind run.hpp) what a run does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+#include "rendezvous/net/run.hpp"
+#include "src/os/fd.hpp"
+#include "src/store/store_server.hpp"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace cxxrun::rendezvous {
+
+struct CoordinatorConfig {
+  std::string nonce;  ///< tells this coordinator from every other
+  bool loopback_only = false;
+  bool serves_all = false;  ///< agents open runs, several if need be; false: the one run of `open_run`
+  std::string only_id;      ///< with serves_all: of this run id alone; "" = any
+  PortRange store_ports;
+  std::string fence_dir;  ///< --fence; "" = none
+};
+
+struct CoordinatorHandlers {
+  std::function<void(std::string const& run_id, Verdict const&)> concluded;  ///< once per run
+  std::function<void()> closed;  ///< once per run, after `concluded`: nobody of it is left
+  /// The run of this agent decides nothing any more, or its candidacy came to nothing; it is on standby again. May be
+  /// empty.
+  std::function<void(StoodDown const&)> stood_down;
+};
+
+class Coordinator {
+ public:
+  Coordinator(boost::asio::io_context& io, store::StoreServer& stores, CoordinatorConfig config,
+              CoordinatorHandlers handlers);
+  ~Coordinator();
+  Coordinator(Coordinator const&) = delete;
+  Coordinator& operator=(Coordinator const&) = delete;
+
+  /// Listens on the first of `ports` that is free (0: any) and returns it. Errors: in_use naming the ports.
+  Result<std::uint16_t> listen(std::vector<std::uint16_t> const& ports);
+  /// Opens a run before anybody has called, and starts its clocks.
+  void open_run(std::string const& run_id, Terms const& terms);
+  /// Takes calls on this socket too, which is bound already; any number of them. Errors: io.
+  Result<void> listen_also(os::UniqueFd socket);
+  /// Opens the run that another agent coordinates, in case this one has to take over. Instead of open_run.
+  void standby(std::string const& run_id, Terms const& terms);
+  /// The run stands for election, or again with a higher ballot.
+  void stand(Stand candidacy);
+  /// What its own agent has to say to it: Withdraw or Learned.
+  void tell(Event event);
+  /// This agent has become somebody else: agents recognise its coordinator by its incarnation.
+  void rename(std::string nonce);
+  /// Whether the run of this agent decides: it was opened here, or elected, and has not stood down.
+  [[nodiscard]] bool leads() const;
+  /// Ends every run, as when its user had told it to end with `signal`; `closed` follows for each.
+  void quit(int signal);
+  /// Whether no run is left.
+  [[nodiscard]] bool idle() const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,58 @@
+// Verdict: how the job ended, decided once, by the coordinator.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rendezvous/values/worker_exit.hpp"
+#include "src/core/time.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// One worker's failure, with where it happened.
+struct Failure {
+  std::string host;
+  std::uint32_t group_rank = 0;
+  WorkerExit exit;
+  bool operator==(Failure const&) const = default;
+};
+
+/// Names of ends; each has its exit code in docs/exit_codes.md.
+enum class End {
+  success,
+  worker_failed,    ///< a worker failed and no restart was left
+  could_not_start,  ///< a worker's program could not be executed: restarting cannot help
+  too_few_nodes,    ///< fewer than MIN nodes came or remained
+  stopped,          ///< the user or Slurm ended the job
+  unkillable,       ///< a process survived SIGKILL and its node cannot be replaced
+  partitioned,      ///< cut off from a quorum: the others may go on, so this side may not
+  system_failure,   ///< the coordinator could not do its part (port in use, no descriptors)
+};
+
+[[nodiscard]] char const* name_of(End end);
+
+inline constexpr int kExitUsage = 100;   ///< options or environment; do not retry
+inline constexpr int kExitSystem = 111;  ///< temporary system failure
+inline constexpr int kExitTooFewNodes = 112;
+inline constexpr int kExitCoordinatorLost = 113;
+inline constexpr int kExitUnkillable = 114;
+inline constexpr int kExitNoProgress = 115;  ///< --requeue gave up: do not run it again as it is
+inline constexpr int kExitPartitioned = 116;
+
+struct Verdict {
+  End end = End::success;
+  int exit_code = 0;
+  std::string summary;           ///< one line: what and where
+  std::uint64_t generation = 0;  ///< last generation that ran
+  std::uint32_t restarts = 0;    ///< consumed
+  std::uint32_t max_restarts = 0;
+  Millis restart_window{0};             ///< within which at most max_restarts were allowed; 0: in all
+  std::vector<Failure> failures;        ///< the cause first, then what followed from it, by group rank and rank
+  std::vector<std::string> lost_nodes;  ///< hosts lost during the job and not back, sorted by node
+  std::vector<std::string> set_aside;   ///< "host: why" of nodes that were set aside and not called back
+  std::vector<std::string> followed;    ///< "failure followed rank 3 from a to b: …", one line each
+  bool operator==(Verdict const&) const = default;
+};
+
+}  // namespace cxxrun::rendezvous

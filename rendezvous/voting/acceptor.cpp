@@ -1,0 +1,42 @@
+#include "rendezvous/voting/acceptor.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+/// Round 1 belongs to the coordinator that the last decree names: nobody is asked for it.
+constexpr std::uint32_t kFirstElectedRound = 2;
+
+}  // namespace
+
+Answer asked(Acceptor acceptor, std::uint64_t after, Ballot ballot) {
+  if (after != acceptor.after || ballot.round < kFirstElectedRound || ballot < acceptor.promised) {
+    return {acceptor, false};
+  }
+  acceptor.promised = ballot;
+  return {acceptor, true};
+}
+
+Answer proposed(Acceptor acceptor, Ballot ballot, Decree const& decree) {
+  bool const ours = decree.after == acceptor.after && decree.number > decree.after && ballot.round > 0;
+  if (!ours || ballot < acceptor.promised) {
+    return {acceptor, false};
+  }
+  // One ballot carries one decree: a second one would let two majorities of one ballot differ.
+  if (acceptor.accepted && acceptor.accepted->ballot == ballot && acceptor.accepted->decree != decree) {
+    return {acceptor, false};
+  }
+  acceptor.promised = ballot;
+  acceptor.accepted = AcceptedDecree{ballot, decree};
+  return {acceptor, true};
+}
+
+Acceptor decided(Acceptor acceptor, std::uint64_t number) {
+  if (number <= acceptor.after) {
+    return acceptor;
+  }
+  Acceptor next;
+  next.after = number;
+  return next;
+}
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,50 @@
+#include "rendezvous/voting/silence.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace cxxrun::rendezvous {
+
+SilenceState heard(SilenceState state, PeerId peer, TimePoint now, SilencePolicy const& policy) {
+  if (policy.timeout <= Millis{0}) {
+    return state;
+  }
+  state.heard[peer] = now;
+  if (!state.due) {
+    state.due = now + policy.period();
+  }
+  return state;
+}
+
+SilenceState forget(SilenceState state, PeerId peer) {
+  state.heard.erase(peer);
+  if (state.heard.empty()) {
+    state.due.reset();
+  }
+  return state;
+}
+
+SilenceTick tick(SilenceState state, TimePoint now, SilencePolicy const& policy) {
+  SilenceTick result;
+  result.stalled = state.due && now - *state.due > policy.period();
+  TimePoint oldest = now;
+  for (auto it = state.heard.begin(); it != state.heard.end();) {
+    if (result.stalled) {
+      it->second = now;
+    } else if (now - it->second >= policy.limit()) {
+      result.lost.push_back(it->first);
+      it = state.heard.erase(it);
+      continue;
+    }
+    oldest = std::min(oldest, it->second);
+    ++it;
+  }
+  state.due.reset();
+  if (!state.heard.empty()) {
+    state.due = std::min(now + policy.period(), oldest + policy.limit());
+  }
+  result.next = std::move(state);
+  return result;
+}
+
+}  // namespace cxxrun::rendezvous

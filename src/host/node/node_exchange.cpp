@@ -1,0 +1,75 @@
+#include "src/host/node/node_exchange.hpp"
+
+#include <array>
+#include <bit>
+#include <string>
+
+namespace cxxrun::host {
+namespace {
+
+bool equal(comm::CallFields const& a, comm::CallFields const& b) {
+  using Bits = std::array<std::uint64_t, 3>;
+  return std::bit_cast<Bits>(a) == std::bit_cast<Bits>(b);
+}
+
+}  // namespace
+
+NodeExchange::NodeExchange(NodeGroup& group)
+    : group_(group), in_(static_cast<std::size_t>(group.size())), out_(static_cast<std::size_t>(group.size())) {}
+
+std::uint64_t NodeExchange::offset_of(void const* data, std::size_t bytes) const {
+  return group_.size() == 1 || data == nullptr || bytes == 0
+             ? Published::kElsewhere
+             : group_.segment().offset_of(data, bytes).value_or(Published::kElsewhere);
+}
+
+std::byte* NodeExchange::direct(int index, Buffer which) const {
+  auto const i = static_cast<std::size_t>(index);
+  return which == Buffer::in ? in_[i] : which == Buffer::out ? out_[i] : nullptr;
+}
+
+void NodeExchange::enter(comm::Call const& call, Offered const& offered, Patience const& patience) {
+  Published mine{.call = comm::fields_of(call)};
+  mine.in = offset_of(offered.in, offered.in_bytes);
+  mine.out = offset_of(offered.out, offered.out_bytes);
+  fault_point(FaultPoint::enter);
+  group_.publish(mine, patience);
+  compare(patience);
+  auto const find = [&](std::uint64_t offset, std::size_t bytes, int index) -> std::byte* {
+    if (offset == Published::kElsewhere) {
+      return nullptr;
+    }
+    std::byte* const data = group_.segment().at(offset, bytes);
+    if (data == nullptr) {
+      group_.raise(group_.nonsense(index));
+      group_.throw_alarm(patience);
+    }
+    return data;
+  };
+  for (int j = 0; j < group_.size(); ++j) {
+    in_[static_cast<std::size_t>(j)] = find(group_.published(j).in, offered.in_bytes, j);
+    out_[static_cast<std::size_t>(j)] = find(group_.published(j).out, offered.out_bytes, j);
+  }
+}
+
+/// All ranks compare all calls with the first rank's, so they all find the same difference.
+void NodeExchange::compare(Patience const& patience) {
+  comm::CallFields const& first = group_.published(0).call;
+  for (int j = 1; j < group_.size(); ++j) {
+    if (equal(first, group_.published(j).call)) {
+      continue;
+    }
+    if (auto why = comm::disagreement(group_.rank(0), comm::call_of(first), group_.rank(j),
+                                      comm::call_of(group_.published(j).call))) {
+      group_.raise({.peer = false, .host = {}, .error = fail(Errc::usage, std::move(*why))});
+      group_.throw_alarm(patience);
+    }
+  }
+}
+
+void NodeExchange::meet(Patience const& patience) {
+  fault_point(FaultPoint::meet);
+  group_.meet(patience);
+}
+
+}  // namespace cxxrun::host

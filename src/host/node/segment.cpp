@@ -1,0 +1,184 @@
+#include "src/host/node/segment.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <utility>
+
+#include "src/os/poll_time.hpp"
+
+namespace cxxrun::host {
+namespace {
+
+constexpr std::size_t kMostConnections = 64;  // that have not asked yet; the others stay in the queue
+constexpr Millis kTimeToAsk{2000};            // after that a connection gives its place to one in the queue
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
+constexpr int kPauseMs = 20;  // after accept ran out of descriptors
+
+std::string list(std::vector<int> const& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (int const rank : ranks) {
+    text += (rank == ranks.front() ? " " : ", ") + std::to_string(rank);
+  }
+  return text;
+}
+
+// The connections of a server, as long as somebody has still to come.
+class Serving {
+ public:
+  Serving(int listener, int segment, std::uint64_t key, std::vector<int>& ranks, int stop)
+      : listener_(listener), segment_(segment), key_(key), ranks_(ranks), stop_(stop) {}
+
+  /// One turn; false: the time is up.
+  Result<bool> turn(TimePoint deadline) {
+    bool const full = connections_.size() == kMostConnections;
+    bool const closed = paused_ || (full && connections_.front().until > Clock::now());
+    std::vector<pollfd> watched{{closed ? -1 : listener_, POLLIN, 0}};
+    watched.reserve(connections_.size() + 2);
+    for (auto const& connection : connections_) {
+      watched.push_back({connection.fd.get(), POLLIN, 0});
+    }
+    watched.push_back({stop_, POLLIN, 0});
+    int const left = os::poll_time(deadline);
+    int const until_open = paused_ ? kPauseMs : closed ? os::poll_time(connections_.front().until) : left;
+    int const n = poll(watched.data(), watched.size(), std::min(left, until_open));
+    if (n < 0 && errno != EINTR) {
+      return fail(Errc::io, "cannot wait for the ranks of this node", errno);
+    }
+    if (n <= 0) {
+      paused_ = false;
+      return left > 0;
+    }
+    for (std::size_t i = connections_.size(); i-- > 0;) {  // backwards: removing one moves those behind it
+      if (watched[i + 1].revents != 0 && hear(connections_[i].fd.get())) {
+        connections_.erase(connections_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+    }
+    if (watched.back().revents != 0) {
+      ranks_.clear();
+    } else if (watched[0].revents != 0) {
+      accept_some();
+    }
+    return true;
+  }
+
+ private:
+  /// True: this connection is finished with.
+  bool hear(int connection) {
+    SegmentRequest request;
+    SegmentInput const input = read_request(connection, request);
+    if (input != SegmentInput::request) {
+      return input == SegmentInput::gone;
+    }
+    auto const wanted = std::find(ranks_.begin(), ranks_.end(), request.rank);
+    if (request.key != key_) {
+      answer_no(connection, "this is the memory of another communicator");
+    } else if (wanted == ranks_.end()) {
+      answer_no(connection, "rank " + std::to_string(request.rank) + " has it already or is not of this node");
+    } else {
+      answer_with(connection, segment_);
+      ranks_.erase(wanted);
+    }
+    return true;
+  }
+
+  // Who is in the queue may have asked already: only one that had the time to and said nothing is put out for it.
+  void accept_some() {
+    auto const now = Clock::now();
+    if (connections_.size() == kMostConnections && connections_.front().until <= now) {
+      connections_.erase(connections_.begin());
+    }
+    while (connections_.size() < kMostConnections) {
+      auto fd = accept_same_user(listener_);
+      if (!fd) {
+        paused_ = errno != EAGAIN;
+        return;
+      }
+      connections_.push_back({std::move(fd), now + kTimeToAsk});
+    }
+  }
+
+  struct Connection {
+    os::UniqueFd fd;
+    TimePoint until;
+  };
+
+  int listener_;
+  int segment_;
+  std::uint64_t key_;
+  std::vector<int>& ranks_;
+  int stop_;
+  std::vector<Connection> connections_;  // the oldest first
+  bool paused_ = false;
+};
+
+}  // namespace
+
+Result<os::UniqueFd> make_segment() {
+#ifndef MFD_NOEXEC_SEAL
+  constexpr unsigned kNoExec = 0x0008U;  // Linux 6.3; without it newer kernels complain in their log
+#else
+  constexpr unsigned kNoExec = MFD_NOEXEC_SEAL;
+#endif
+  os::UniqueFd fd(memfd_create("cxxrun", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExec));
+  if (!fd && errno == EINVAL) {
+    fd.reset(memfd_create("cxxrun", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  }
+  if (!fd || fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
+    return fail(Errc::io, "cannot make memory to share within the node", errno);
+  }
+  return fd;
+}
+
+Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, int rank, TimePoint deadline) {
+  auto const in_context = [&name](Error error) {
+    error.context =
+        "cannot fetch the memory that this node shares from socket \"" + name.substr(0, 100) + "\": " + error.context;
+    return error;
+  };
+  auto connection = connect_for_segment(name, os::poll_time(deadline));
+  if (!connection) {
+    return in_context(connection.error());
+  }
+  if (auto const sent = send_request(connection->get(), {key, rank}); !sent) {
+    return in_context(sent.error());
+  }
+  auto segment = receive_segment(connection->get());
+  if (!segment) {
+    return in_context(segment.error());
+  }
+  int const seals = fcntl(segment->get(), F_GET_SEALS);
+  if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)) != F_SEAL_SHRINK) {
+    return in_context(fail(Errc::protocol, "what came is not shared memory of cxxrun's"));
+  }
+  return segment;
+}
+
+Result<SegmentServer> SegmentServer::open() {
+  auto socket = listen_for_segments();
+  if (!socket) {
+    return socket.error();
+  }
+  return SegmentServer(*std::move(socket));
+}
+
+Result<void> SegmentServer::serve(int segment, std::uint64_t key, std::vector<int> ranks, TimePoint deadline,
+                                  int stop) {
+  Serving serving(socket_.fd.get(), segment, key, ranks, stop);
+  while (!ranks.empty()) {
+    auto const more = serving.turn(deadline);
+    if (!more) {
+      return more.error();
+    }
+    if (!*more) {
+      return fail(Errc::timeout, list(ranks) + " did not fetch the memory that this node shares");
+    }
+  }
+  return {};
+}
+
+}  // namespace cxxrun::host

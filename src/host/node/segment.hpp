@@ -1,0 +1,47 @@
+// Segment: the memory that the ranks of one node share, as a descriptor. Shell.
+//
+// A memfd: it has no name that could be left over, no limit of /dev/shm applies, and it is gone with its last holder.
+// It is empty at first, can grow and cannot shrink: who has mapped it never gets SIGBUS because of somebody else.
+// Under cxxrun the agent makes it (CXXRUN_SEGMENT names its socket); elsewhere one rank of the node makes it and hands
+// it to its mates.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+#include "src/core/time.hpp"
+#include "src/host/node/segment_socket.hpp"
+#include "src/os/fd.hpp"
+
+namespace cxxrun::host {
+
+/// Close-on-exec, size 0, sealed against shrinking and further seals.
+[[nodiscard]] Result<os::UniqueFd> make_segment();
+
+/// Fetches the segment of `key` (the communicator's nonce) for `rank` from the socket `name`. Blocks until the
+/// deadline. The answer is looked at: only a segment as make_segment() makes it is taken. Errors: closed (nobody serves
+/// there any more), timeout, refused (another key), permission (another user's socket), environment, protocol, io.
+[[nodiscard]] Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, int rank,
+                                                 TimePoint deadline);
+
+/// For a node without an agent: the leader opens one, tells its mates name() (through the store), and serves.
+class SegmentServer {
+ public:
+  [[nodiscard]] static Result<SegmentServer> open();
+
+  [[nodiscard]] std::string const& name() const { return socket_.name; }
+
+  /// Blocks until each of `ranks` has been handed `segment`, or until `stop` (a descriptor, -1: none) can be read.
+  /// Strangers, other keys and other ranks are turned away and end nothing. Errors: timeout, naming the ranks that did
+  /// not come; io.
+  [[nodiscard]] Result<void> serve(int segment, std::uint64_t key, std::vector<int> ranks, TimePoint deadline,
+                                   int stop = -1);
+
+ private:
+  explicit SegmentServer(SegmentSocket socket) : socket_(std::move(socket)) {}
+  SegmentSocket socket_;
+};
+
+}  // namespace cxxrun::host

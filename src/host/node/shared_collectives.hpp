@@ -1,0 +1,37 @@
+// SharedCollectives: the collectives of a world whose ranks all share one node's memory. Shell.
+//
+// Buffers of at most kInlineBytes travel in the ranks' slots, with one meeting. For the others see NodeExchange, and
+// all_reduce, in which every rank reduces one slice of all inputs and writes it to all outputs: each element is read
+// once and written once, at the speed of memcpy, if the buffers lie in arenas.
+#pragma once
+
+#include <vector>
+
+#include "src/host/node/node_exchange.hpp"
+
+namespace cxxrun::host {
+
+class SharedCollectives {
+ public:
+  explicit SharedCollectives(NodeExchange& exchange);
+
+  /// Any kind but allocate.
+  void run(comm::Call const& call, Patience const& patience);
+
+ private:
+  void run_small(comm::Call const& call, std::size_t bytes, Patience const& patience);
+  void all_reduce(comm::Call const& call, Patience const& patience);
+  void reduce_window(comm::Call const& call, ByteRange window, bool whole);
+  void copy_window_out(comm::Call const& call, ByteRange window, std::size_t piece);
+  void reduce_scatter(comm::Call const& call, Patience const& patience);
+  void all_gather(comm::Call const& call, Patience const& patience);
+  void broadcast(comm::Call const& call, Patience const& patience);
+  void all_to_all(comm::Call const& call, Patience const& patience);
+
+  NodeExchange& exchange_;
+  NodeGroup& group_;
+  std::vector<void const*> inputs_;
+  std::vector<void*> outputs_;
+};
+
+}  // namespace cxxrun::host

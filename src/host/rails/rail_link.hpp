@@ -1,0 +1,87 @@
+// Link: the two connections to the rank of this rail on another node, and how far the call in progress has come on
+// them. Shell.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cxxrun/failure.hpp"
+#include "src/core/time.hpp"
+#include "src/host/common/backend.hpp"
+#include "src/host/common/mates.hpp"
+#include "src/os/fd.hpp"
+#include "src/wire/rail_protocol.hpp"
+
+namespace cxxrun::host {
+
+/// Memory that is kept from call to call and only grows.
+class Scratch {
+ public:
+  std::byte* at_least(std::size_t bytes) {
+    if (bytes > size_) {
+      memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+      size_ = bytes;
+    }
+    return memory_.get();
+  }
+  [[nodiscard]] std::byte* data() const { return memory_.get(); }
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::size_t size_ = 0;
+};
+
+struct Link {
+  int node = 0;
+  int rank = 0;
+  std::string host;
+  os::UniqueFd data;
+  os::UniqueFd control;
+
+  // The end of the connections.
+  std::string heard;                         ///< on `control`, an incomplete farewell
+  std::optional<PeerFailure::Why> ended{};   ///< `control` has ended
+  std::optional<PeerFailure::Why> broken{};  ///< `data` has ended or failed
+  TimePoint end_seen{};
+
+  // What this call sends; positions count bytes on the wire after the header.
+  std::array<std::byte, sizeof(wire::RailHeader)> header_out{};
+  std::size_t header_sent = 0;
+  std::size_t sent = 0;
+  std::size_t granted = 0;      ///< its turns have come up to here
+  std::size_t staged_from = 0;  ///< what `staged` holds, encoded
+  std::size_t staged_to = 0;
+  bool full = false;  ///< the socket takes nothing more at present
+  Scratch staged;
+
+  // What this call receives.
+  std::array<std::byte, sizeof(wire::RailHeader)> header_in{};
+  std::size_t header_got = 0;
+  std::size_t received = 0;
+  TimePoint heard_at{};
+  Scratch ring;    ///< contributions that wait for the other peers'
+  Scratch undone;  ///< a block of encoded results
+};
+
+using Links = std::vector<Link>;  ///< by node; the entry of this node itself has no connections
+
+/// Reads what has come on `control`: sets `ended` when it is over. Throws what a farewell tells.
+void listen_to(Link& link, std::uint64_t generation, Patience const& patience);
+
+/// What has come on `control` by now, left there to be read.
+[[nodiscard]] Trouble last_word(Link const& link) noexcept;
+
+[[nodiscard]] PeerFailure failure_of(Link const& link, PeerFailure::Why why, std::uint64_t generation,
+                                     Patience const& patience);
+
+/// What a failed send to or receive from `rank` says about it. Throws Failure for what is not about the peer (memory).
+[[nodiscard]] PeerFailure::Why why_of(int error, int rank);
+
+/// Tells all peers and closes; waits at most a moment for sockets that take nothing.
+void say_farewell(Links& links, wire::Farewell const& farewell) noexcept;
+
+}  // namespace cxxrun::host

@@ -1,0 +1,88 @@
+// Rails: this rank's TCP connections to the ranks with the same index on the other nodes, and the collectives among
+// those. Every rank of the rail makes the same calls in the same order. Shell.
+//
+// Each message starts with a header (call number, what is called, bytes): a peer in another call is noticed, named
+// and never added up. When a call fails, fail() tells the peers why before the connections close, so that every
+// survivor names the same culprit. A peer that dies closes its connections (FIN or RST); one that is there but late
+// is named when the patience ends; a host without power is noticed by keepalive (lost).
+//
+// Blocking; one thread at a time. Errors: PeerFailure, Failure (a peer in another call). After one, only fail() and
+// the destructor may follow.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cxxrun/store.hpp"
+#include "src/comm/call.hpp"
+#include "src/host/common/backend.hpp"
+#include "src/host/common/mates.hpp"
+#include "src/os/fd.hpp"
+
+namespace cxxrun::host {
+
+/// Who stands at the other end.
+struct RailPeer {
+  int rank = 0;
+  std::string host;
+  StoreAddress address;  ///< where it listens; meaningless for this rank itself
+};
+
+struct RailConfig {
+  int node = 0;                 ///< this rank's place in `peers`
+  std::vector<RailPeer> peers;  ///< by node, this rank included
+  std::uint64_t generation = 0;
+  std::uint64_t nonce = 0;  ///< of this communicator, the same on all ranks: strangers are turned away by it
+  /// A host that answers nothing for so long is lost; at least 4 s.
+  std::chrono::milliseconds silence = std::chrono::seconds(15);
+};
+
+class Rails {
+ public:
+  /// Connects all pairs. `listener` listens at this rank's address. Throws Failure (timeout) naming who cannot be
+  /// reached and why, PeerFailure through `mates`.
+  Rails(RailConfig config, os::UniqueFd listener, Mates& mates, Patience const& patience);
+  ~Rails();
+  Rails(Rails const&) = delete;
+  Rails& operator=(Rails const&) = delete;
+
+  /// In place; same bits on every node. `call` gives type, op, wire, scale and is what peers compare; `data` and
+  /// `count` (which may be less than call.count) are the part this rail carries.
+  void all_reduce(comm::Call const& call, std::byte* data, std::size_t count, Patience const& patience);
+  /// parts[n]: `count` elements for node n. Their reduction for this node goes to `out` (which may be parts[node]).
+  void reduce_scatter(comm::Call const& call, std::span<std::byte const* const> parts, std::byte* out,
+                      std::size_t count, Patience const& patience);
+  /// Sends sends[n] to node n and fills receives[n] from it; sizes may differ and be 0, and both sides know them.
+  /// The entries of this node itself are ignored. all_gather is this with the same bytes for everyone.
+  void exchange(comm::Call const& call, std::span<std::span<std::byte const> const> sends,
+                std::span<std::span<std::byte> const> receives, Patience const& patience);
+  void broadcast(comm::Call const& call, std::span<std::byte> data, int root_node, Patience const& patience);
+
+  /// What the peers' last words are, if any of them has said one. Leaves them to be heard by the next call; not while
+  /// one is under way.
+  [[nodiscard]] Trouble trouble() noexcept;
+  /// Throws what trouble() is about.
+  void face_trouble(Patience const& patience);
+
+  /// Tells the peers what this rank's call failed with, as far as their sockets take it, and closes. Never throws.
+  void fail(std::exception_ptr const& why) noexcept;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A listening TCP socket at an ephemeral port of `host` (a literal address). Throws Failure.
+struct RailListener {
+  os::UniqueFd fd;
+  StoreAddress address;
+};
+[[nodiscard]] RailListener listen_for_rails(std::string const& host);
+
+}  // namespace cxxrun::host
