@@ -287,7 +287,7 @@ class Agent {
     });
   }
 
-  void obey(os::SignalInfo const& info) {
+  void obey(SignalInfo const& info) {
     auto result = classify(std::move(signal_state_), info, Clock::now(), context_);
     signal_state_ = std::move(result.next);
     log(Level::debug, result.reason);

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "launcher/life/agent_fsm.hpp"
+#include "launcher/life/agent_state.hpp"
 #include "rendezvous/net/client.hpp"
 
 namespace cxxrun::os {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/agent/agent.hpp"
+#include "launcher/agent/agent_config.hpp"
 #include "rendezvous/net/server.hpp"
 
 namespace cxxrun::os {

@@ -6,12 +6,12 @@
 #include <string>
 
 #include "launcher/facts/slurm_conf.hpp"
-#include "launcher/life/agent_fsm.hpp"
+#include "launcher/life/agent_state.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/place/topology.hpp"
 #include "launcher/plan/worker_plan.hpp"
 #include "rendezvous/membership/membership.hpp"
-#include "rendezvous/net/client.hpp"
+#include "rendezvous/net/call_plan.hpp"
 
 namespace cxxrun::launcher {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "launcher/place/topology.hpp"
+#include "launcher/facts/environment.hpp"
 
 namespace cxxrun::launcher {
 

@@ -11,7 +11,7 @@
 #include "launcher/hangs/hang_text.hpp"
 #include "launcher/hangs/progress_watch.hpp"
 #include "launcher/hangs/stack_probe.hpp"
-#include "launcher/logs/log_dir.hpp"
+#include "launcher/logs/log_names.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "src/core/rank_name.hpp"
 #include "src/core/text.hpp"

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "launcher/facts/environment.hpp"
-#include "launcher/life/agent_fsm.hpp"
+#include "launcher/life/agent_state.hpp"
 #include "launcher/plan/worker_plan.hpp"
 #include "rendezvous/values/generation.hpp"
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <sys/types.h>
 
+#include "launcher/facts/environment.hpp"
 #include "launcher/facts/slurm_conf.hpp"
 #include "launcher/options/options.hpp"
 

@@ -15,7 +15,7 @@
 #include "launcher/facts/discovery.hpp"
 #include "launcher/job_end/requeue.hpp"
 #include "launcher/job_end/slurm_control.hpp"
-#include "launcher/logs/log_dir.hpp"
+#include "launcher/logs/log_names.hpp"
 #include "launcher/workers/worker_streams.hpp"
 #include "src/core/text.hpp"
 #include "src/os/fd.hpp"

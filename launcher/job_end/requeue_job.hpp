@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "launcher/facts/environment.hpp"
 #include "launcher/options/options.hpp"
 #include "rendezvous/values/verdict.hpp"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
-#include "launcher/place/topology.hpp"
+#include "launcher/facts/environment.hpp"
 #include "src/core/time.hpp"
 
 namespace cxxrun::launcher {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/life/agent_fsm.hpp"
+#include "launcher/life/agent_state.hpp"
 
 namespace cxxrun::launcher::agent {
 

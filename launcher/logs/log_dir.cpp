@@ -1,6 +1,5 @@
 #include "launcher/logs/log_dir.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
@@ -9,12 +8,12 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "launcher/logs/log_names.hpp"
 #include "src/os/fd.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
-constexpr std::size_t kLongestComponent = 200;  // NAME_MAX is 255: room for host and number
 constexpr int kMostRuns = 10'000;
 
 Error cannot_make(std::string const& path, int error) {
@@ -60,27 +59,6 @@ Result<LogRoot> make_temporary(std::string const& base) {
 }
 
 }  // namespace
-
-std::string path_component(std::string_view name) {
-  std::string safe(name.substr(0, kLongestComponent));
-  std::replace_if(
-      safe.begin(), safe.end(), [](unsigned char c) { return c == '/' || c < 0x20 || c == 0x7f; }, '_');
-  if (safe.empty()) {
-    return "_";
-  }
-  if (safe.front() == '.') {
-    safe.front() = '_';
-  }
-  return safe;
-}
-
-std::string attempt_dir(std::string const& root, std::uint64_t generation) {
-  return root + "/attempt_" + std::to_string(generation);
-}
-
-std::string worker_log_dir(std::string const& root, std::uint64_t generation, std::uint32_t local_rank) {
-  return attempt_dir(root, generation) + "/" + std::to_string(local_rank);
-}
 
 Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run_id, std::string const& host,
                               std::string const& temporary_base) {

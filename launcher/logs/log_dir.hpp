@@ -1,27 +1,13 @@
-// LogDir: where one agent's logs are: the names (pure) and the directories (shell). Layout in docs/logs.md.
+// LogDir: the directories of one agent's logs (names: log_names.hpp). Shell. Layout in docs/logs.md.
 #pragma once
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include "cxxrun/error.hpp"
+#include "launcher/logs/log_names.hpp"
 
 namespace cxxrun::launcher {
-
-/// A run id or host as one component of a path: slashes, control characters and a leading dot become '_', at most
-/// 200 bytes, never empty. Pure.
-[[nodiscard]] std::string path_component(std::string_view name);
-/// `<root>/attempt_<generation>`. Pure.
-[[nodiscard]] std::string attempt_dir(std::string const& root, std::uint64_t generation);
-/// `<root>/attempt_<generation>/<local_rank>`. Pure.
-[[nodiscard]] std::string worker_log_dir(std::string const& root, std::uint64_t generation, std::uint32_t local_rank);
-
-struct LogRoot {
-  std::string path;        ///< "" = no files at all
-  bool temporary = false;  ///< to be removed at the end
-  bool operator==(LogRoot const&) const = default;
-};
 
 /// Creates the agent's log directory. `log_dir`: --log-dir; created with its parents when missing. Inside it, the
 /// first free name of `<run_id>_<host>`, `<run_id>_<host>-2`, …, made exclusively: two agents never share one.

@@ -5,7 +5,6 @@
 
 #include "launcher/facts/discovery.hpp"
 #include "launcher/options/option_values.hpp"
-#include "launcher/place/cpu_plan.hpp"
 #include "src/core/endpoint.hpp"
 #include "src/core/text.hpp"
 

@@ -259,6 +259,18 @@ Result<bool> parse_bool(std::string_view text) {
   return expected("true or false is expected");
 }
 
+std::string_view name_of(CpuMode mode) {
+  switch (mode) {
+    case CpuMode::none: return "none";
+    case CpuMode::share: return "share";
+    case CpuMode::node: return "node";
+    case CpuMode::socket: return "socket";
+    case CpuMode::exclusive: return "exclusive";
+    case CpuMode::core_complex: return "core-complex";
+  }
+  return "none";
+}
+
 Result<void> apply_rdzv_conf(Options& options) {
   for (auto const& [name, value] : options.rdzv_conf) {
     ConfKey const* const key = find_key(name);

@@ -28,6 +28,9 @@ namespace cxxrun::launcher {
 /// torchrun's words: 1 true t yes y, 0 false f no n, in any case.
 [[nodiscard]] Result<bool> parse_bool(std::string_view text);
 
+/// "share", "node", …: the word of the option.
+[[nodiscard]] std::string_view name_of(CpuMode mode);
+
 /// Puts the meaning of rdzv_conf's keys into the options: keys that act, keys that are accepted with a note
 /// saying why they have no effect, and an error that lists the keys for any other.
 [[nodiscard]] Result<void> apply_rdzv_conf(Options& options);

@@ -10,9 +10,7 @@
 #include <variant>
 #include <vector>
 
-#include "cxxrun/error.hpp"
 #include "launcher/facts/deadlines.hpp"
-#include "launcher/place/topology.hpp"
 
 namespace cxxrun::launcher {
 
@@ -109,16 +107,5 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::vector<std::string> notes;  ///< one line each: options accepted without effect, deprecated spellings
   bool operator==(Options const&) const = default;
 };
-
-/// Parsing ended the program: print `text` (stdout when code is 0, else stderr) and exit with `code`.
-struct EarlyExit {
-  int code = 0;
-  std::string text;
-  bool operator==(EarlyExit const&) const = default;
-};
-
-/// Parses the command line (without argv[0]) over the environment's PET_* defaults. Pure: reads nothing else.
-[[nodiscard]] std::variant<Options, EarlyExit> parse_options(std::vector<std::string> const& arguments,
-                                                             Environment const& environment);
 
 }  // namespace cxxrun::launcher

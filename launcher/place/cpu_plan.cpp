@@ -220,16 +220,4 @@ CpuPlan plan_cpus(Machine const& machine, CpuSet const& allowed, std::uint32_t w
   return mode == CpuMode::share ? share(cores, workers, gpu_nodes) : near_gpus(cores, workers, gpu_nodes, mode);
 }
 
-std::string_view name_of(CpuMode mode) {
-  switch (mode) {
-    case CpuMode::none: return "none";
-    case CpuMode::share: return "share";
-    case CpuMode::node: return "node";
-    case CpuMode::socket: return "socket";
-    case CpuMode::exclusive: return "exclusive";
-    case CpuMode::core_complex: return "core-complex";
-  }
-  return "none";
-}
-
 }  // namespace cxxrun::launcher

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "launcher/facts/cpu_cores.hpp"
+#include "launcher/facts/environment.hpp"
 #include "launcher/options/options.hpp"
-#include "launcher/place/topology.hpp"
 
 namespace cxxrun::launcher {
 
@@ -44,8 +44,5 @@ struct CpuPlan {
 /// `gpu_nodes[i]` is the NUMA node of the GPU of local rank i, as far as there is one and it is known.
 [[nodiscard]] CpuPlan plan_cpus(Machine const& machine, CpuSet const& allowed, std::uint32_t workers,
                                 std::vector<std::optional<std::uint32_t>> const& gpu_nodes, CpuMode mode);
-
-/// "share", "node", …: the word of the option.
-[[nodiscard]] std::string_view name_of(CpuMode mode);
 
 }  // namespace cxxrun::launcher

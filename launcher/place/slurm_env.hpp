@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
-#include "launcher/place/topology.hpp"
+#include "launcher/facts/environment.hpp"
 
 namespace cxxrun::launcher {
 

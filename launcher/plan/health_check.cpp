@@ -1,6 +1,6 @@
 #include "launcher/plan/health_check.hpp"
 
-#include "launcher/logs/log_dir.hpp"
+#include "launcher/logs/log_names.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {

@@ -4,7 +4,7 @@
 #include <array>
 #include <string_view>
 
-#include "launcher/logs/log_dir.hpp"
+#include "launcher/logs/log_names.hpp"
 #include "launcher/plan/slurm_worker_env.hpp"
 #include "src/core/text.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "launcher/logs/log_dir.hpp"
+#include "launcher/logs/log_names.hpp"
 #include "src/core/hostlist.hpp"
 #include "src/core/text.hpp"
 

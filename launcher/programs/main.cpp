@@ -13,7 +13,7 @@
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/options/option_values.hpp"
-#include "launcher/options/options.hpp"
+#include "launcher/options/parse_options.hpp"
 #include "launcher/place/discovery_file.hpp"
 #include "launcher/place/machine.hpp"
 #include "launcher/place/slurm_env.hpp"

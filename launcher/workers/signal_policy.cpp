@@ -1,5 +1,6 @@
 #include "launcher/workers/signal_policy.hpp"
 
+#include <csignal>
 #include <utility>
 
 #include "src/core/exit_status.hpp"
@@ -18,11 +19,11 @@ bool stops(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
 }
 
-bool sent_by_slurm(os::SignalInfo const& signal, SignalContext const& context) {
+bool sent_by_slurm(SignalInfo const& signal, SignalContext const& context) {
   return signal.code != SI_KERNEL && context.slurmstepd == signal.sender;
 }
 
-SignalStep classify_stop(SignalState state, os::SignalInfo const& signal, SignalContext const& context) {
+SignalStep classify_stop(SignalState state, SignalInfo const& signal, SignalContext const& context) {
   std::string const name = signal_name(signal.signal);
   bool const terminal = signal.code == SI_KERNEL;
   if (terminal && context.interrupt_ignored && (signal.signal == SIGINT || signal.signal == SIGQUIT)) {
@@ -44,7 +45,7 @@ SignalStep classify_stop(SignalState state, os::SignalInfo const& signal, Signal
 
 }  // namespace
 
-SignalStep classify(SignalState state, os::SignalInfo const& signal, TimePoint now, SignalContext const& context) {
+SignalStep classify(SignalState state, SignalInfo const& signal, TimePoint now, SignalContext const& context) {
   if (stops(signal.signal)) {
     return classify_stop(std::move(state), signal, context);
   }

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "src/core/signal_info.hpp"
 #include "src/core/time.hpp"
-#include "src/os/signals.hpp"
 
 namespace cxxrun::launcher {
 
@@ -41,7 +41,7 @@ struct SignalStep {
 /// TERM, INT, HUP and QUIT stop; everything else is passed on. A second stop is nothing new (Slurm's time limit
 /// sends two TERMs), except a second Ctrl-C from a terminal. Slurm's linuxproc tracking signals the whole tree:
 /// then the parent's copy, which follows within a moment, is the same signal and is dropped.
-[[nodiscard]] SignalStep classify(SignalState state, os::SignalInfo const& signal, TimePoint now,
+[[nodiscard]] SignalStep classify(SignalState state, SignalInfo const& signal, TimePoint now,
                                   SignalContext const& context);
 
 }  // namespace cxxrun::launcher

@@ -8,7 +8,9 @@
 #include <memory>
 #include <string>
 
-#include "rendezvous/net/server.hpp"
+namespace boost::asio {
+class io_context;
+}
 
 namespace cxxrun::launcher {
 

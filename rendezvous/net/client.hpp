@@ -9,8 +9,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
+#include "rendezvous/net/call_plan.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "src/core/time.hpp"
 
@@ -19,23 +19,6 @@ class io_context;
 }
 
 namespace cxxrun::rendezvous {
-
-/// Where and as whom to call.
-struct CallPlan {
-  std::vector<std::string> addresses;  ///< names or literals of one host
-  std::vector<std::uint16_t> ports;    ///< tried in order, again and again until `patience` is over
-  std::string coordinator;             ///< only the one of this nonce is meant; "" = whoever has the run
-  std::string run_id;
-  Hello::Asks asks = Hello::Asks::meet;
-  NodeInfo node;  ///< node.incarnation is the nonce of the handshake
-  std::optional<Terms> terms;
-  Millis patience{600'000};
-  /// Only present oneself: nothing is sent behind the greeting; Elector is the owner's to send. Hello asks `follow`.
-  bool follow = false;
-  /// Each address and port is tried once: `failed` comes at once when nobody listens, and after `patience` without an
-  /// answer. For successors, of whom there are others.
-  bool once = false;
-};
 
 struct LinkHandlers {
   std::function<void(HelloReply const&)> joined;

@@ -20,6 +20,7 @@
 #include "src/host/common/fault_points.hpp"
 #include "src/host/host_backend.hpp"
 #include "src/host/node/segment.hpp"
+#include "src/host/rails/rail_socket.hpp"
 #include "src/host/node/segment_socket.hpp"
 #include "src/os/quiet_thread.hpp"
 

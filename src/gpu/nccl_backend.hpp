@@ -9,30 +9,13 @@
 // abort_deadline, nothing can be done from within the process: it says so and ends with code 75.
 #pragma once
 
-#include <chrono>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "src/core/time.hpp"
-#include "src/cuda/plugin_api.h"
+#include "src/gpu/nccl_config.hpp"
 #include "src/host/common/backend.hpp"
 
 namespace cxxrun::gpu {
-
-/// Of a process that cannot give up its communicator: EX_TEMPFAIL, try again.
-inline constexpr int kStartMeAnew = 75;
-
-struct NcclConfig {
-  cxxrun_cuda_api const* api = nullptr;  ///< with the device opened
-  std::string device;                    ///< "NVIDIA H200 (GPU-…)", for messages
-  int nccl = 0;
-  int rank = 0;
-  std::vector<std::string> hosts;  ///< by rank
-  std::uint64_t generation = 0;
-  Millis op_timeout{};
-  Millis abort_deadline{};
-};
 
 /// Collective. Blocks until NCCL is connected, at most until `deadline`. Throws Failure and PeerFailure.
 [[nodiscard]] std::unique_ptr<host::Backend> make_nccl_backend(NcclConfig config, std::unique_ptr<host::Backend> host,

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "src/gpu/choice.hpp"
-#include "src/gpu/nccl_backend.hpp"
+#include "src/gpu/nccl_config.hpp"
 #include "src/gpu/nccl_peers.hpp"
 #include "src/host/common/device_queue.hpp"
 

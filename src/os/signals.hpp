@@ -6,18 +6,10 @@
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigset_t is POSIX, not C++
 
 #include "cxxrun/error.hpp"
+#include "src/core/signal_info.hpp"
 #include "src/os/fd.hpp"
 
 namespace cxxrun::os {
-
-/// One signal that arrived and who sent it. `sender` is 0 for the kernel (a terminal's Ctrl-C) and for a sender
-/// outside this pid namespace; `code` is si_code: SI_KERNEL for the terminal, SI_USER for kill(2).
-struct SignalInfo {
-  int signal = 0;
-  pid_t sender = 0;
-  int code = 0;
-  bool operator==(SignalInfo const&) const = default;
-};
 
 [[nodiscard]] sigset_t make_sigset(std::initializer_list<int> signals);
 /// Blocks the signals in the calling thread; threads made later inherit that.

@@ -6,9 +6,14 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
-#include "src/store/store_server.hpp"
 
 namespace cxxrun::store {
+
+/// Where a store listens.
+struct StoreBind {
+  std::uint16_t port = 0;      ///< 0: the kernel chooses
+  bool loopback_only = false;  ///< 127.0.0.1 (and ::1) instead of every address, IPv4 and IPv6
+};
 
 /// Bound, listening, non-blocking sockets on one port. The caller closes them.
 struct StoreListeners {

@@ -18,7 +18,6 @@
 #include "src/os/quiet_thread.hpp"
 #include "src/store/kv_store.hpp"
 #include "src/store/poller.hpp"
-#include "src/store/store_listen.hpp"
 
 namespace cxxrun::store {
 namespace {

@@ -9,14 +9,9 @@
 #include <string>
 
 #include "cxxrun/error.hpp"
+#include "src/store/store_listen.hpp"
 
 namespace cxxrun::store {
-
-/// Where a store listens.
-struct StoreBind {
-  std::uint16_t port = 0;      ///< 0: the kernel chooses
-  bool loopback_only = false;  ///< 127.0.0.1 (and ::1) instead of every address, IPv4 and IPv6
-};
 
 class StoreServer {
  public:

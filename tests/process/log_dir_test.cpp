@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "launcher/logs/log_names.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/pump_console.hpp"
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/host/host_backend.hpp"
+#include "src/host/rails/rail_socket.hpp"
 
 namespace cxxrun::test {
 

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 #include <vector>
 
+#include "src/host/rails/rail_socket.hpp"
 #include "src/host/rails/rails.hpp"
 #include "tests/support/ranks.hpp"
 

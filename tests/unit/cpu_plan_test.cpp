@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "launcher/options/option_values.hpp"
 #include "src/core/text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/machines.hpp"

@@ -1,5 +1,6 @@
 #include "launcher/programs/dry_run.hpp"
 
+#include "launcher/options/parse_options.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/golden.hpp"
 

@@ -1,9 +1,8 @@
-#include "launcher/options/options.hpp"
-
 #include <algorithm>
 #include <sstream>
 
 #include "launcher/options/option_table.hpp"
+#include "launcher/options/parse_options.hpp"
 #include "src/core/text.hpp"
 #include "tests/support/catch.hpp"
 

@@ -4,12 +4,12 @@
 #include "tests/support/catch.hpp"
 
 using namespace std::chrono_literals;
+using cxxrun::SignalInfo;
 using cxxrun::TimePoint;
 using cxxrun::launcher::classify;
 using cxxrun::launcher::SignalContext;
 using cxxrun::launcher::SignalState;
 using cxxrun::launcher::SignalVerdict;
-using cxxrun::os::SignalInfo;
 
 namespace {
 

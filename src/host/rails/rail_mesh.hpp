@@ -4,8 +4,8 @@
 // scanners, another job) are turned away and cannot hold anything up.
 #pragma once
 
+#include "src/host/rails/rail_config.hpp"
 #include "src/host/rails/rail_link.hpp"
-#include "src/host/rails/rails.hpp"
 
 namespace cxxrun::host {
 

@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 
 #include "cxxrun/failure.hpp"
-#include "src/host/rails/rails.hpp"
 
 namespace cxxrun::host {
 namespace {

@@ -10,7 +10,6 @@
 // the destructor may follow.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -19,29 +18,13 @@
 #include <string>
 #include <vector>
 
-#include "cxxrun/store.hpp"
 #include "src/comm/call.hpp"
 #include "src/host/common/backend.hpp"
 #include "src/host/common/mates.hpp"
+#include "src/host/rails/rail_config.hpp"
 #include "src/os/fd.hpp"
 
 namespace cxxrun::host {
-
-/// Who stands at the other end.
-struct RailPeer {
-  int rank = 0;
-  std::string host;
-  StoreAddress address;  ///< where it listens; meaningless for this rank itself
-};
-
-struct RailConfig {
-  int node = 0;                 ///< this rank's place in `peers`
-  std::vector<RailPeer> peers;  ///< by node, this rank included
-  std::uint64_t generation = 0;
-  std::uint64_t nonce = 0;  ///< of this communicator, the same on all ranks: strangers are turned away by it
-  /// A host that answers nothing for so long is lost; at least 4 s.
-  std::chrono::milliseconds silence = std::chrono::seconds(15);
-};
 
 class Rails {
  public:
@@ -77,12 +60,5 @@ class Rails {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-/// A listening TCP socket at an ephemeral port of `host` (a literal address). Throws Failure.
-struct RailListener {
-  os::UniqueFd fd;
-  StoreAddress address;
-};
-[[nodiscard]] RailListener listen_for_rails(std::string const& host);
 
 }  // namespace cxxrun::host

@@ -1,5 +1,5 @@
 // The only file that sees CLI11. It cuts the command line into options and program; what they mean is in the table.
-#include "launcher/options/options.hpp"
+#include "launcher/options/parse_options.hpp"
 
 #include <algorithm>
 #include <memory>

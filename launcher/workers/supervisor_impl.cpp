@@ -1,4 +1,4 @@
-#include "launcher/workers/supervisor.hpp"
+#include "launcher/workers/supervisor_impl.hpp"
 
 #include <algorithm>
 #include <csignal>
@@ -9,7 +9,7 @@
 
 #include <boost/asio/post.hpp>
 
-#include "launcher/workers/supervisor_impl.hpp"
+#include "launcher/workers/supervisor.hpp"
 #include "src/os/children.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"

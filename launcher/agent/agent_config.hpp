@@ -1,0 +1,25 @@
+// AgentConfig: what one agent was started with.
+#pragma once
+
+#include <string>
+
+#include "launcher/logs/log_names.hpp"
+#include "launcher/options/options.hpp"
+#include "launcher/place/cpu_plan.hpp"
+#include "launcher/place/topology.hpp"
+#include "launcher/plan/worker_plan.hpp"
+
+namespace cxxrun::launcher {
+
+struct AgentConfig {
+  Options options;
+  JobTopology topology;
+  NodeFacts facts;
+  CpuChoice cpus;
+  LogRoot logs;             ///< removed by whoever ends last, when it is temporary
+  Environment environment;  ///< what workers inherit
+  std::string nonce;        ///< this agent's incarnation
+  bool colour = false;      ///< stderr is a terminal
+};
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,31 @@
+// CallPlan: where an agent finds a coordinator, and as whom it calls.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/protocol/messages.hpp"
+#include "src/core/time.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// Where and as whom to call.
+struct CallPlan {
+  std::vector<std::string> addresses;  ///< names or literals of one host
+  std::vector<std::uint16_t> ports;    ///< tried in order, again and again until `patience` is over
+  std::string coordinator;             ///< only the one of this nonce is meant; "" = whoever has the run
+  std::string run_id;
+  Hello::Asks asks = Hello::Asks::meet;
+  NodeInfo node;  ///< node.incarnation is the nonce of the handshake
+  std::optional<Terms> terms;
+  Millis patience{600'000};
+  /// Only present oneself: nothing is sent behind the greeting; Elector is the owner's to send. Hello asks `follow`.
+  bool follow = false;
+  /// Each address and port is tried once: `failed` comes at once when nobody listens, and after `patience` without an
+  /// answer. For successors, of whom there are others.
+  bool once = false;
+};
+
+}  // namespace cxxrun::rendezvous

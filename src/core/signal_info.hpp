@@ -1,0 +1,17 @@
+// SignalInfo: a signal as data.
+#pragma once
+
+#include <sys/types.h>
+
+namespace cxxrun {
+
+/// One signal that arrived and who sent it. `sender` is 0 for the kernel (a terminal's Ctrl-C) and for a sender
+/// outside this pid namespace; `code` is si_code: SI_KERNEL for the terminal, SI_USER for kill(2).
+struct SignalInfo {
+  int signal = 0;
+  pid_t sender = 0;
+  int code = 0;
+  bool operator==(SignalInfo const&) const = default;
+};
+
+}  // namespace cxxrun
