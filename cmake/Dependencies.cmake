@@ -5,7 +5,7 @@ find_package(Boost 1.81 REQUIRED COMPONENTS filesystem)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(spdlog REQUIRED)
-# Only its header: the library is loaded when workers are to be bound to CPUs, and may be missing (docs/binding.md).
+# Only its header: the library is loaded when workers are to be bound to CPUs, and may be missing (docs/use/binding.md).
 find_path(CXXRUN_HWLOC_INCLUDE hwloc.h REQUIRED)
 
 # Asio and Process are compiled once, in src/os/asio_impl.cpp.

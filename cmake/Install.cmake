@@ -17,6 +17,6 @@ string(REGEX REPLACE "/$" "" CXXRUN_PREFIX_FROM_PC "${CXXRUN_PREFIX_FROM_PC}")
 configure_file(cmake/cxxrun.pc.in ${PROJECT_BINARY_DIR}/cxxrun.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/cxxrun.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(FILES docs/cxxrun.1 docs/cxxrun-rendezvous.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES docs/use/cxxrun.1 docs/use/cxxrun-rendezvous.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES scripts/completion/cxxrun.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
   RENAME cxxrun)

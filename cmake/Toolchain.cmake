@@ -31,6 +31,6 @@ if(CXXRUN_SANITIZE)
     target_compile_options(cxxrun_options INTERFACE -Wno-tsan)
   endif()
 else()
-  # Start-up time: shared libstdc++ costs more than a millisecond per process (docs/performance.md).
+  # Start-up time: shared libstdc++ costs more than a millisecond per process (docs/evidence/performance.md).
   target_link_options(cxxrun_options INTERFACE -static-libstdc++ -static-libgcc)
 endif()

@@ -2,7 +2,7 @@
 //
 // This is C++17, because nvcc with CMake 3.25 compiles no more. Compiled by a plain C++ compiler each() runs the same
 // loop on the host, in the stream's order: for tests on a machine without a GPU, where something stands in for CUDA
-// (docs/gpu.md). On a real device that would not work.
+// (docs/evidence/gpu.md). On a real device that would not work.
 #pragma once
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 //
 // A file is written under another name, forced to disk, renamed, and its directory forced to disk: whenever a process
 // or node dies, the last complete checkpoint is there. Every blob has a checksum; latest() passes over files that are
-// torn or damaged and says so through `skipped`. docs/checkpoint_format.md has the bytes.
+// torn or damaged and says so through `skipped`. docs/design/checkpoint_format.md has the bytes.
 //
 // One process writes (usually rank 0), any number read. Generations guard against a writer that lives on after its
 // node was given up: making a Checkpoint raises the directory's generation, and who belongs to an older one is refused

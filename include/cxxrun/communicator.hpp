@@ -13,7 +13,7 @@
 // others are copied piecewise through shared memory. `in` and `out` may be the same buffer; otherwise they must not
 // overlap. Pointers need the alignment of their type. Those of one call are all to host memory, or with NCCL all to
 // device memory, on every rank alike; arena() is then the device's. What NCCL compares and what it does not:
-// docs/nccl_backend.md. A blocking call on device memory begins behind the default stream's work.
+// docs/design/nccl_backend.md. A blocking call on device memory begins behind the default stream's work.
 //
 // Blocking: every call blocks until it is done on this rank, at most op_timeout from when its turn comes (calls made
 // before are done first), and with several nodes about 2 s longer, in which the nodes find out whose failure it is.

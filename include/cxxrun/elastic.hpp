@@ -12,7 +12,7 @@
 //
 // Under a launcher that cannot do that (all but cxxrun) the first PeerFailure is thrown.
 // Anything unexpected ends the process, and the launcher starts it anew from its checkpoint: survival is a short cut,
-// not the only way. Rules: docs/survival.md.
+// not the only way. Rules: docs/design/survival.md.
 //
 // Threads: everything is called on the thread that calls run_elastic.
 #pragma once

@@ -10,7 +10,7 @@
 //
 // The loop ends at done(), which is the same on every rank, and not at an empty batch: in the last step of an uneven
 // epoch some ranks may have none while others do, and take part in the step's collectives with weight 0.
-// docs/sampler.md tells how to resume.
+// docs/use/sampler.md tells how to resume.
 //
 // Pure and deterministic on every machine. Thread-safety: one thread at a time.
 #pragma once

@@ -45,7 +45,7 @@ class PeerFailure : public std::runtime_error {
 
   [[nodiscard]] Why why() const noexcept { return why_; }
   /// Whose failure it is. The same in every survivor, except in a timeout of a call that nodes began more than a
-  /// second apart: a farther node may name the rank that it waited for itself (docs/host_backend.md).
+  /// second apart: a farther node may name the rank that it waited for itself (docs/design/host_backend.md).
   [[nodiscard]] int rank() const noexcept { return rank_; }
   [[nodiscard]] std::string const& host() const noexcept { return host_; }
   [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }

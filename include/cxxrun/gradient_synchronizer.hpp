@@ -15,7 +15,7 @@
 //
 // With NCCL gradients are in device memory. mark_ready(i, stream) says that what `stream` holds by now completes the
 // gradient, and the all-reduce is queued behind it; wait(stream) lets the stream go on behind all of them, and the host
-// goes on at once. docs/gradient_synchronizer.md has what a device changes.
+// goes on at once. docs/use/gradient_synchronizer.md has what a device changes.
 //
 // A step ends with wait(). Between the first mark_ready and wait() make no other calls on the Communicator.
 //
@@ -62,7 +62,7 @@ struct SyncStats {
     std::size_t bytes = 0;
     std::chrono::nanoseconds ready{};     ///< its last gradient was marked
     std::chrono::nanoseconds launched{};  ///< its all-reduce was queued: not before that of the bucket in front
-    std::chrono::nanoseconds done{};      ///< seen to be done: at a later launch, or in wait(); wait(stream) sees no more
+    std::chrono::nanoseconds done{};  ///< seen to be done: at a later launch, or in wait(); wait(stream) sees no more
   };
   std::vector<Bucket> buckets;         ///< in launch order
   std::chrono::nanoseconds exposed{};  ///< how long wait() blocked: what was not hidden behind backward
@@ -95,7 +95,7 @@ class GradientSynchronizer {
   GradientSynchronizer(GradientSynchronizer&&) noexcept;
   GradientSynchronizer& operator=(GradientSynchronizer&&) = delete;
 
-  [[nodiscard]] std::size_t size() const;                ///< number of parameters
+  [[nodiscard]] std::size_t size() const;  ///< number of parameters
   /// Aligned to Arena::kAlignment; valid until wait() returns. With NCCL device memory, as in gradient().
   [[nodiscard]] void* gradient_data(std::size_t index);
   /// Failure (usage) when T is not the parameter's type.

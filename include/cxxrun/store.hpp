@@ -3,7 +3,7 @@
 // The store is how ranks meet: one writes an address under a key, the others wait for it. It is the same c10d
 // store that torch's TCPStore talks to, on the same port, and keys are shared: every key is sent with a "/" in
 // front, as torch's client does, so `set("x", …)` here is `store.get("x")` in a Python rank of the same job.
-// (A torch PrefixStore("p", …) key k is "p/k" here.) docs/store_protocol.md has the bytes.
+// (A torch PrefixStore("p", …) key k is "p/k" here.) docs/design/store_protocol.md has the bytes.
 //
 // One Store is one TCP connection and serves one thread at a time; it has no lock. Threads that need the store
 // at the same time open one each: connections are cheap. A Store is movable, not copyable, and closes its

@@ -3,7 +3,7 @@
 //
 // The shell (hang_guard.hpp) looks at the workers' pages every `sample()` while they run, and tells what comes back.
 // A worker that waits for others and one that computes look alike here: the coordinator knows the others
-// (rendezvous/membership/hanging.hpp). Rules: docs/hangs.md.
+// (rendezvous/membership/hanging.hpp). Rules: docs/use/hangs.md.
 #pragma once
 
 #include <cstdint>

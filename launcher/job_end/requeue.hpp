@@ -1,6 +1,6 @@
 // Requeue: whether the Slurm job is to run again, decided from slurmctld's own state of it. Pure.
 //
-// What Slurm says in which case was measured (docs/requeue.md). While a job is COMPLETING, as it is from the first
+// What Slurm says in which case was measured (docs/use/requeue.md). While a job is COMPLETING, as it is from the first
 // SIGTERM on, its state hides whether it was cancelled, timed out or was preempted; Reason, PreemptTime and Restarts
 // tell them apart, and a user's scancel is what has none of the three.
 #pragma once

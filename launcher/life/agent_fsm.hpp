@@ -1,7 +1,7 @@
 // The life of one agent: what it does about messages from the coordinator, ends of workers and signals. Pure.
 //
 // The shell (agent.cpp) makes Events, calls `step`, performs the Actions in order and logs the reason. The table is
-// in docs/agent.md; a test walks every (life, event) pair.
+// in docs/design/agent.md; a test walks every (life, event) pair.
 #pragma once
 
 #include <string>

@@ -73,7 +73,7 @@ void LinePrefixer::append_lines(std::string_view lines, std::string& out) const 
     out.append(lines);
     return;
   }
-  // memchr and two appends per line: for short lines this beats a scatter list (docs/logs.md has the figures).
+  // memchr and two appends per line: for short lines this beats a scatter list (docs/use/logs.md has the figures).
   while (!lines.empty()) {
     auto const* end = static_cast<char const*>(std::memchr(lines.data(), '\n', lines.size()));
     auto const length = static_cast<std::size_t>(end - lines.data()) + 1;

@@ -1,4 +1,4 @@
-// LogDir: the directories of one agent's logs (names: log_names.hpp). Shell. Layout in docs/logs.md.
+// LogDir: the directories of one agent's logs (names: log_names.hpp). Shell. Layout in docs/use/logs.md.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the directories of one agent's logs are called. Pure. Layout in docs/logs.md.
+// What the directories of one agent's logs are called. Pure. Layout in docs/use/logs.md.
 #pragma once
 
 #include <cstdint>

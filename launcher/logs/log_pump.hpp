@@ -1,7 +1,7 @@
 // LogPump: carries the workers' output to files and to the console, on threads of its own.
 //
 // A flood of output, or a console that nobody reads, never delays supervision. Lines reach the console whole and
-// prefixed; the last lines of each stderr are kept for the failure report. docs/logs.md has the guarantees.
+// prefixed; the last lines of each stderr are kept for the failure report. docs/use/logs.md has the guarantees.
 //
 // A full console pauses the streams that go to it (their workers wait in write, as with a terminal), files of
 // those streams included; streams without console, drains and everything else go on. A console that is gone (EPIPE,

@@ -44,10 +44,10 @@ enum class StdinMode { null, rank0 };
 /// --slurm-env: what workers find in SLURM_*: their own numbers, those of the task that carries them, or nothing.
 enum class SlurmEnv { per_worker, keep, clear };
 
-/// --quorum: who is asked before a side of a cut goes on. docs/election.md
+/// --quorum: who is asked before a side of a cut goes on. docs/design/election.md
 enum class Quorum { majority, none };
 
-/// How workers are bound to CPUs: --cpu-bind (none, share) or --numa-binding (the others). docs/binding.md
+/// How workers are bound to CPUs: --cpu-bind (none, share) or --numa-binding (the others). docs/use/binding.md
 enum class CpuMode { none, share, node, socket, exclusive, core_complex };
 
 struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per process, grouped by meaning

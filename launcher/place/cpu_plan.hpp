@@ -1,7 +1,7 @@
 // CpuPlan: which CPUs each worker of a node may run on. Machine + allowed CPUs + GPUs + mode → CPU sets. Pure.
 //
-// The modes and their reasons are in docs/binding.md. A set is never empty, never holds a CPU outside `allowed`, and
-// never half a core of which the whole is allowed.
+// The modes and their reasons are in docs/use/binding.md. A set is never empty, never holds a CPU outside `allowed`,
+// and never half a core of which the whole is allowed.
 #pragma once
 
 #include <cstdint>

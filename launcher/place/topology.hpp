@@ -65,8 +65,8 @@ struct JobTopology {
 
 struct Options;
 
-/// Decides from flags and Slurm's variables who meets where; docs/torchrun.md has the rules. Pure. `random_id` names
-/// the job of --standalone. `discovery`: what the file of the step's own job says, or that of the job to --join.
+/// Decides from flags and Slurm's variables who meets where; docs/use/torchrun.md has the rules. Pure. `random_id`
+/// names the job of --standalone. `discovery`: what the file of the step's own job says, or that of the job to --join.
 /// Errc::usage or Errc::environment, in one line that says what to type instead.
 [[nodiscard]] Result<JobTopology> make_topology(Options const& options, Environment const& environment,
                                                 std::string const& random_id,

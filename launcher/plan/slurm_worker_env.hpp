@@ -16,7 +16,7 @@ namespace cxxrun::launcher {
 /// Variables to set and, without a value, to remove.
 using EnvironmentChanges = std::map<std::string, std::optional<std::string>>;
 
-/// The changes for worker `index` (local rank) of this agent; docs/environment.md has the table. Every inherited
+/// The changes for worker `index` (local rank) of this agent; docs/use/environment.md has the table. Every inherited
 /// variable that is replaced or removed stays readable with CXXRUN_ before its name. `one_per_task`: srun started this
 /// worker's task for it alone, so the variables are right. Nothing changes outside Slurm.
 [[nodiscard]] EnvironmentChanges slurm_changes(SlurmEnv mode, rendezvous::Generation const& generation,

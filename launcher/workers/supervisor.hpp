@@ -53,10 +53,10 @@ class Supervisor {
   Supervisor(Supervisor const&) = delete;
   Supervisor& operator=(Supervisor const&) = delete;
 
-  /// Starts the workers of a generation, or resumes those that wait (docs/survival.md), all of them or none running for
-  /// long: a worker that cannot be started is reported by `exited` with ExitStatus::not_started (its stderr_tail says
-  /// why in `ended`) and the others are stopped by the caller's order. `workers[i].local_rank` is i. Refused with a
-  /// line in the log while a generation has not ended. Blocks about 0.2 ms per worker.
+  /// Starts the workers of a generation, or resumes those that wait (docs/design/survival.md), all of them or none
+  /// running for long: a worker that cannot be started is reported by `exited` with ExitStatus::not_started (its
+  /// stderr_tail says why in `ended`) and the others are stopped by the caller's order. `workers[i].local_rank` is i.
+  /// Refused with a line in the log while a generation has not ended. Blocks about 0.2 ms per worker.
   void start(std::uint64_t generation, std::vector<WorkerSpec> const& workers);
   /// Begins to stop the running generation; harmless when nothing runs or a stop is under way (a shorter
   /// grace shortens it; grace 0 = kill now). An order that keeps nobody stops those that wait as well; `ended` follows

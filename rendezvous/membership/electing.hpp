@@ -1,5 +1,5 @@
 // Electing: how the coordinator inside an agent takes the place of one that was lost. Part of membership; private to
-// it. Rules: docs/election.md.
+// it. Rules: docs/design/election.md.
 #pragma once
 
 #include <string>

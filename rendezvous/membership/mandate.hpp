@@ -2,7 +2,7 @@
 //
 // Part of membership's State. A coordinator that was named in the last decree proposes the next one in round 1; one
 // that stands for election asks the members of the last generation first (phase electing), adopts what any of them has
-// accepted, and otherwise proposes its own. Rules: docs/election.md; who calls what, when: membership.hpp.
+// accepted, and otherwise proposes its own. Rules: docs/design/election.md; who calls what, when: membership.hpp.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Proposing: from "all are ready" to "run": the vote on the decree, the gate, the start. Part of membership; private
-// to it. Rules: docs/election.md.
+// to it. Rules: docs/design/election.md.
 #pragma once
 
 #include "rendezvous/membership/forming.hpp"

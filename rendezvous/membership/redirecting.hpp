@@ -1,5 +1,5 @@
 // Redirecting: what an agent that follows another tells those that call it because they have lost their coordinator.
-// Part of membership; private to it. Rules: docs/election.md.
+// Part of membership; private to it. Rules: docs/design/election.md.
 #pragma once
 
 #include "rendezvous/membership/forming.hpp"

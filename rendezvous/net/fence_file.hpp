@@ -1,7 +1,7 @@
 // The fence file: who decides when exactly half of the members are on each side of a cut (--fence=DIR). Shell; blocks.
 //
 // One file for each decision of a run, which is linked into place and never changed: the first to link it has decided.
-// The protocol, and what it may believe of a shared file system: docs/election.md. The result is Fenced's.
+// The protocol, and what it may believe of a shared file system: docs/design/election.md. The result is Fenced's.
 #pragma once
 
 #include <cstdint>

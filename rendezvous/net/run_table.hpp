@@ -2,7 +2,7 @@
 //
 // A run is one launch of cxxrun, from the first agent that joins to the verdict. A coordinator inside an agent has one,
 // opened by that agent. cxxrun-rendezvous has the runs of a whole job, one after another or several at once, opened by
-// whoever calls first. The rules are a table in docs/rendezvous.md.
+// whoever calls first. The rules are a table in docs/use/rendezvous.md.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Coordinator: listens, greets agents, and brings each to the run it belongs to.
 //
 // An agent has one too when it coordinates nothing: its run is then on standby, known to those who look for somebody to
-// follow, and leads once the agent was elected (docs/election.md).
+// follow, and leads once the agent was elected (docs/design/election.md).
 //
 // Runs on the thread of the io_context given to it. It decides nothing: run_table.hpp says who belongs where,
 // membership.hpp (behind run.hpp) what a run does.

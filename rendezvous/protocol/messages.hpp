@@ -1,6 +1,6 @@
 // Messages between agents and the coordinator, as values, and their JSON text.
 //
-// Byte layout: docs/wire_protocol.md. Decoding is total: any text gives a message or an Error, nothing throws,
+// Byte layout: docs/design/wire_protocol.md. Decoding is total: any text gives a message or an Error, nothing throws,
 // nothing grows beyond the frame that carried it.
 #pragma once
 

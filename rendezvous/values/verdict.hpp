@@ -18,7 +18,7 @@ struct Failure {
   bool operator==(Failure const&) const = default;
 };
 
-/// Names of ends; each has its exit code in docs/exit_codes.md.
+/// Names of ends; each has its exit code in docs/use/exit_codes.md.
 enum class End {
   success,
   worker_failed,    ///< a worker failed and no restart was left

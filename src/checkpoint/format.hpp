@@ -1,5 +1,5 @@
 // What is in a checkpoint file, and what it is called. Pure, total: any bytes give a Header or an Error.
-// docs/checkpoint_format.md has the bytes.
+// docs/design/checkpoint_format.md has the bytes.
 #pragma once
 
 #include <cstddef>

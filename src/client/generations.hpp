@@ -1,4 +1,4 @@
-// Generations: one Communicator's way through the generations of its job. Shell; docs/survival.md has the rules.
+// Generations: one Communicator's way through the generations of its job. Shell; docs/design/survival.md has the rules.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Meeting: the ranks of one world find each other in the store. Shell; docs/communicator.md has the keys.
+// Meeting: the ranks of one world find each other in the store. Shell; docs/use/communicator.md has the keys.
 //
 // Rank 0 opens a meeting: it writes its record under the key `first`. The others compare theirs with it, write theirs
 // below rank 0's nonce, and wait; when all are there rank 0 writes the roster, and that is the end. Whoever finds

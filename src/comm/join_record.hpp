@@ -1,6 +1,6 @@
 // JoinRecord: what a rank tells the others when they meet, and what makes them refuse each other. Pure.
 //
-// docs/communicator.md has the keys under which it stands in the store. The first five fields are the same in every
+// docs/use/communicator.md has the keys under which it stands in the store. The first five fields are the same in every
 // version, so that ranks built with different ones can say who is what.
 #pragma once
 

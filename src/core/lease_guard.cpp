@@ -5,7 +5,8 @@
 namespace cxxrun {
 namespace {
 
-// The agent is to be first: it knows why. Short enough that what the parent does stays within K (docs/election.md).
+// The agent is to be first: it knows why. Short enough that what the parent does stays within K
+// (docs/design/election.md).
 Millis head_start(LeaseGuardTerms const& terms) {
   return terms.lease / 10;
 }

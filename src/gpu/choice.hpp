@@ -1,7 +1,8 @@
 // Choice: which backend a rank uses, from what was found on its node. Pure.
 //
 // automatic takes the host backend only where there is no GPU. A GPU that is there and cannot be used is a refusal, in
-// one line with its remedy: a node whose driver is broken must not train on its CPUs in silence (docs/nccl_backend.md).
+// one line with its remedy: a node whose driver is broken must not train on its CPUs in silence
+// (docs/design/nccl_backend.md).
 #pragma once
 
 #include <optional>

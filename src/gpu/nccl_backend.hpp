@@ -1,4 +1,4 @@
-// NcclBackend: collectives on device memory with NCCL, through the plugin's table. Shell; docs/nccl_backend.md.
+// NcclBackend: collectives on device memory with NCCL, through the plugin's table. Shell; docs/design/nccl_backend.md.
 //
 // It owns a host backend beside it. Calls on host memory go there, and so does everything about the peers: NCCL does
 // not notice a rank that dies on the same node, the host backend does, within a millisecond. Whoever waits for the

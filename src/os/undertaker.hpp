@@ -5,7 +5,7 @@
 // too, and ends. There is no PDEATHSIG between them: the survivor must live to do its work.
 //
 // The parent also stops workers whose lease has run out while the agent hangs, holds the standby socket until
-// everything is reaped, and has the agent's last word (docs/supervision.md).
+// everything is reaped, and has the agent's last word (docs/design/supervision.md).
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
 // The c10d store protocol as values: requests, an incremental decoder for the server, encoders for both sides.
 //
-// Byte level: docs/store_protocol.md. Everything here is pure; no function reads a socket or a clock.
+// Byte level: docs/design/store_protocol.md. Everything here is pure; no function reads a socket or a clock.
 #pragma once
 
 #include <array>

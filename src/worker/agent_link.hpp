@@ -1,7 +1,7 @@
 // AgentLink: a worker's connection to its agent, and the page that both see. Shell.
 //
-// One per process, made with its first Communicator and kept until its end; docs/survival.md has the rules. A thread
-// of the link sleeps on the page's bell and tells whoever watches a generation that it is over.
+// One per process, made with its first Communicator and kept until its end; docs/design/survival.md has the rules. A
+// thread of the link sleeps on the page's bell and tells whoever watches a generation that it is over.
 //
 // Threads: all members may be called from any thread. A forked child must not use its parent's: process_link() gives
 // it none, and destroying a copied Watch there does nothing.

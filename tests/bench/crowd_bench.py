@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Measures the coordinator with crowds: 1,000 and 10,000 agents of crowd_bench against a real cxxrun-rendezvous.
 
-Prints a table for docs/performance.md. Exit code 0: every bar is met; 1: one is not, or a figure is missing; 2: usage.
+Prints a table for docs/evidence/performance.md. Exit code 0: every bar is met; 1: one is not, or a figure is missing; 2: usage.
 """
 import argparse
 import json

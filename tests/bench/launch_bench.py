@@ -2,7 +2,7 @@
 """Measures cxxrun as a launcher against its targets and, where it is installed, against torchrun.
 
 Every repeat runs all contenders one after the other, so that noise of the machine falls on all of them. Method and
-figures: docs/performance.md. Exit code 0: every figure was taken (met or not); 1: some could not be; 2: usage.
+figures: docs/evidence/performance.md. Exit code 0: every figure was taken (met or not); 1: some could not be; 2: usage.
 """
 import argparse
 import contextlib

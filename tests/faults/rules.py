@@ -1,11 +1,11 @@
-"""The rows of the table: each fault, where it happens, and what must follow by docs/election.md and membership.md."""
+"""The rows of the table: each fault, where it happens, and what must follow by docs/design/election.md and membership.md."""
 import dataclasses
 import signal
 
 import faults
 
 T = 5.0  # seconds of --heartbeat-timeout
-FENCE = T  # F of docs/election.md: never later than T
+FENCE = T  # F of docs/design/election.md: never later than T
 # Between a loss that is known and workers of the new generation that run: a busy machine, not a measure.
 SLACK = 6.0
 COORDINATOR_LOST, TOO_FEW, UNKILLABLE, PARTITIONED = 113, 112, 114, 116
@@ -175,7 +175,7 @@ def halves():
     for name, part, small in (("minority", {0, 1}, {0, 1}), ("majority", {0, 1, 2}, {3, 4})):
         large = frozenset(range(5)) - small
         after = (Outcome(large, {host: {PARTITIONED} for host in small}),)
-        # By docs/exit_codes.md; no worker of those is left, so that there is nothing to kill.
+        # By docs/use/exit_codes.md; no worker of those is left, so that there is nothing to kill.
         yield Row(f"split/coordinator-in-{name}/5-min1", faults.Split(part), 0, 5, 1, after[0].text(), after=after,
                   within=8 * T + 5)
     fence = ("--fence", "DIR")

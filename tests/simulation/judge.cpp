@@ -14,7 +14,7 @@ bool Judge::checks_quorum() const {
 }
 
 /// No two generations' workers execute anywhere at once. Where agent and parent have been frozen together, the lease
-/// is enforced from the thaw on: that is the one hole, and docs/election.md names it.
+/// is enforced from the thaw on: that is the one hole, and docs/design/election.md names it.
 void Judge::executing_changed() {
   if (!checks_quorum()) {
     return;

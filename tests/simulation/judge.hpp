@@ -1,4 +1,4 @@
-// Judge: what must hold after every step of every execution (docs/simulation.md has the list).
+// Judge: what must hold after every step of every execution (docs/design/simulation.md has the list).
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
-// Mutation: one rule of docs/election.md broken on purpose, between the core and the world. The simulator must notice.
+// Mutation: one rule of docs/design/election.md broken on purpose, between the core and the world. The simulator must
+// notice.
 #pragma once
 
 #include <array>

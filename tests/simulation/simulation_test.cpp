@@ -1,4 +1,4 @@
-// Random schedules of whole jobs: docs/simulation.md. Quick: the cases of seeds.txt and 10,000 new ones.
+// Random schedules of whole jobs: docs/design/simulation.md. Quick: the cases of seeds.txt and 10,000 new ones.
 #include <cstdlib>
 #include <fstream>
 #include <iostream>

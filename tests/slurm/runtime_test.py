@@ -1,5 +1,5 @@
 """The gradient runtime (examples/train) on a real Slurm: under srun cxxrun, and under plain srun with the line of
-docs/environment.md. Usage: runtime_test.py CXXRUN; the trainer is beside it, in examples/."""
+docs/use/environment.md. Usage: runtime_test.py CXXRUN; the trainer is beside it, in examples/."""
 import os
 import re
 import shlex
@@ -7,7 +7,7 @@ import shlex
 import slurm_case
 from slurm_case import SlurmCase, jobs, read, wait_until
 
-DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/environment.md")
+DOCS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/use/environment.md")
 TWO_BY_TWO = ("-N2", "--ntasks-per-node=2")
 SMALL = ["--steps", "10", "--batch", "2"]
 FINAL = re.compile(r"final loss .*$", re.M)

@@ -216,7 +216,7 @@ class SlurmCase(jobs.JobCase):
     # ---- what becomes documentation
 
     def row(self, area, typed, happened):
-        """A line of docs/slurm_tested.md (see table.py)."""
+        """A line of docs/evidence/slurm_tested.md (see table.py)."""
         table = os.environ.get("CXXRUN_SLURM_TABLE")
         if table:
             with open(table, "a") as f:

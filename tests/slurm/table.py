@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the tests on a real Slurm and writes what they saw to docs/slurm_tested.md: what you type, what happened.
+"""Runs the tests on a real Slurm and writes what they saw to docs/evidence/slurm_tested.md: what you type, what happened.
 
 Usage: table.py BUILD_DIR [--quick] [--check]
   --quick   without the tests labelled slow
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "slurm_tested.md")
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "evidence", "slurm_tested.md")
 HEAD = """# What was tried on a real Slurm
 
 Written by `tests/slurm/table.py`, from tests that all passed; do not edit. {version} on one machine: each node
@@ -70,7 +70,7 @@ def main():
             known = set(f.read().splitlines())
         new = [text for text in map(line, rows) if text not in known]
         if new:
-            sys.exit("table.py: not in docs/slurm_tested.md:\n" + "\n".join(new))
+            sys.exit("table.py: not in docs/evidence/slurm_tested.md:\n" + "\n".join(new))
         return
     if given.quick:
         sys.exit("table.py: --quick sees only a part of the page; use it with --check")

@@ -1,4 +1,4 @@
-// What the test of the table in docs/membership.md is made of: a job in a phase, and the checks of each row.
+// What the test of the table in docs/design/membership.md is made of: a job in a phase, and the checks of each row.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,7 @@ struct Job {
 
   explicit Job(Phase phase, bool spare = false, bool unhosted = false) {
     policy.max_nodes = 2;
-    policy.heartbeat_timeout = Millis{0};  // no votes: those are in docs/election.md
+    policy.heartbeat_timeout = Millis{0};  // no votes: those are in docs/design/election.md
     policy.ends_when_empty = unhosted;
     feed(Opened{});
     join(1, unhosted);

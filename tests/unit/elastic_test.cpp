@@ -25,7 +25,7 @@ Recovery from(int donor) {
 
 }  // namespace
 
-TEST_CASE("elastic: the rows of docs/survival.md") {
+TEST_CASE("elastic: the rows of docs/design/survival.md") {
   Standing const fresh;
   CHECK(plan({fresh}) == kLoad);
   CHECK(plan({fresh, fresh, fresh}) == kLoad);

@@ -1,4 +1,4 @@
-// docs/exit_codes.md: every end has its name, its code and a time within which every agent has exited.
+// docs/use/exit_codes.md: every end has its name, its code and a time within which every agent has exited.
 #include <functional>
 #include <map>
 #include <set>
@@ -20,7 +20,7 @@ std::vector<Cells> rows_under(std::string const& heading) {
   std::vector<Cells> rows;
   bool inside = false;
   for (auto const& line :
-       split(cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/exit_codes.md"), '\n')) {
+       split(cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/use/exit_codes.md"), '\n')) {
     inside = line.starts_with("## ") ? line == heading : inside;
     if (inside && line.starts_with("| ") && !line.starts_with("| end |")) {
       Cells cells;
@@ -161,7 +161,7 @@ std::map<std::string, std::function<void(LateJob&)>> plays() {
 
 }  // namespace
 
-TEST_CASE("ends: every end that membership gives comes within the time in docs/exit_codes.md", "[unit]") {
+TEST_CASE("ends: every end that membership gives comes within the time in docs/use/exit_codes.md", "[unit]") {
   launcher::Options options;
   options.max_restarts = 1;
   auto const all = plays();
@@ -189,7 +189,7 @@ TEST_CASE("ends: every end that membership gives comes within the time in docs/e
   CHECK(played == all.size());
 }
 
-TEST_CASE("ends: docs/exit_codes.md has every end by name, and every code of cxxrun's own", "[unit]") {
+TEST_CASE("ends: docs/use/exit_codes.md has every end by name, and every code of cxxrun's own", "[unit]") {
   std::set<std::string> named;
   for (auto const& row : rows_under("## How a job ends, and how long that takes")) {
     named.insert(row[0]);
@@ -199,7 +199,7 @@ TEST_CASE("ends: docs/exit_codes.md has every end by name, and every code of cxx
     all.insert(name_of(static_cast<End>(i)));
   }
   CHECK(named == all);
-  auto const text = cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/exit_codes.md");
+  auto const text = cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/use/exit_codes.md");
   for (int const code : {kExitUsage, kExitSystem, kExitTooFewNodes, kExitCoordinatorLost, kExitUnkillable,
                          kExitNoProgress, kExitPartitioned}) {
     CHECK(text.find("\n| " + std::to_string(code) + " |") != std::string::npos);

@@ -1,4 +1,4 @@
-// The coordinator's table of docs/hangs.md, row by row.
+// The coordinator's table of docs/use/hangs.md, row by row.
 #include "rendezvous/membership/hanging.hpp"
 
 #include <functional>
@@ -220,9 +220,9 @@ std::map<std::string, std::function<void()>> rows() {
 
 }  // namespace
 
-TEST_CASE("hanging: every row of the coordinator's table in docs/hangs.md is what happens", "[unit]") {
+TEST_CASE("hanging: every row of the coordinator's table in docs/use/hangs.md is what happens", "[unit]") {
   auto const checks = rows();
-  auto const documented = cxxrun::testing::documented_rows("hangs.md", "what is seen");
+  auto const documented = cxxrun::testing::documented_rows("use/hangs.md", "what is seen");
   for (std::string const& row : documented) {
     CAPTURE(row);
     REQUIRE(checks.contains(row));

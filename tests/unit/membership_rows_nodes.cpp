@@ -1,4 +1,4 @@
-// The rows of the table in docs/membership.md about nodes that come and go, stores and acks.
+// The rows of the table in docs/design/membership.md about nodes that come and go, stores and acks.
 #include "tests/support/membership_job.hpp"
 
 using namespace std::chrono_literals;

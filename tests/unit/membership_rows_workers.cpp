@@ -1,4 +1,4 @@
-// The rows of the table in docs/membership.md about workers, signals and time.
+// The rows of the table in docs/design/membership.md about workers, signals and time.
 #include "tests/support/membership_job.hpp"
 
 using namespace std::chrono_literals;

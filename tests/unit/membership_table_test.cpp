@@ -1,4 +1,4 @@
-// The table of docs/membership.md, cell by cell: what each event does in each phase.
+// The table of docs/design/membership.md, cell by cell: what each event does in each phase.
 #include "src/core/text.hpp"
 #include "tests/support/fixtures.hpp"
 #include "tests/support/membership_job.hpp"
@@ -40,7 +40,7 @@ std::vector<Phase> phases(std::string const& column) {
 /// The cells of the lines from the one that starts with `| event |` to the end of that table.
 std::vector<std::vector<std::string>> documented() {
   std::vector<std::vector<std::string>> rows;
-  auto const text = cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/membership.md");
+  auto const text = cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/design/membership.md");
   bool inside = false;
   for (auto const& line : split(text, '\n')) {
     inside = line.starts_with("| event | forming |") || (inside && line.starts_with("|"));
@@ -56,7 +56,7 @@ std::vector<std::vector<std::string>> documented() {
 
 }  // namespace
 
-TEST_CASE("membership: every cell of the table in docs/membership.md is what happens", "[unit]") {
+TEST_CASE("membership: every cell of the table in docs/design/membership.md is what happens", "[unit]") {
   auto const rows = documented();
   auto const mirrored = table();
   REQUIRE(rows.size() == mirrored.size() + 1);

@@ -219,8 +219,8 @@ TEST_CASE("messages: lists of members beyond their bounds are refused, missing o
   CHECK(decode_to_agent(text).has_value());
 }
 
-TEST_CASE("messages: the bytes in docs/wire_protocol.md are those of the code", "[unit]") {
-  std::istringstream page(cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/wire_protocol.md"));
+TEST_CASE("messages: the bytes in docs/design/wire_protocol.md are those of the code", "[unit]") {
+  std::istringstream page(cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/design/wire_protocol.md"));
   int lines = 0;
   for (std::string line; std::getline(page, line);) {
     bool const from_agent = line.starts_with("    → ");

@@ -1,4 +1,4 @@
-// The option names of the table, the man page, the shell completion and docs/torchrun.md are the same set.
+// The option names of the table, the man page, the shell completion and docs/use/torchrun.md are the same set.
 #include <regex>
 #include <set>
 
@@ -39,7 +39,7 @@ std::string source(std::string const& path) {
 TEST_CASE("option names: the man page explains exactly the options of the table", "[unit]") {
   std::string tags;
   bool tagged = false;
-  auto const lines = cxxrun::split(source("docs/cxxrun.1"), '\n');
+  auto const lines = cxxrun::split(source("docs/use/cxxrun.1"), '\n');
   for (auto const& line : lines) {
     tags += tagged ? cxxrun::replace_all(line, "\\-", "-") + "\n" : "";
     tagged = line == ".TP";
@@ -54,7 +54,7 @@ TEST_CASE("option names: the completion offers exactly the options of the table"
 }
 
 TEST_CASE("option names: short names are in the man page and in the completion", "[unit]") {
-  std::string const man = cxxrun::replace_all(source("docs/cxxrun.1"), "\\-", "-");
+  std::string const man = cxxrun::replace_all(source("docs/use/cxxrun.1"), "\\-", "-");
   for (auto const& row : option_rows()) {
     if (*row.short_name != '\0') {
       CHECK(man.find(std::string(".BR ") + row.short_name + " \", \" " + row.name) != std::string::npos);
@@ -63,8 +63,8 @@ TEST_CASE("option names: short names are in the man page and in the completion",
   }
 }
 
-TEST_CASE("option names: docs/torchrun.md says what becomes of every option", "[unit]") {
-  Names const documented = names_in(source("docs/torchrun.md"));
+TEST_CASE("option names: docs/use/torchrun.md says what becomes of every option", "[unit]") {
+  Names const documented = names_in(source("docs/use/torchrun.md"));
   for (auto const& refused : cxxrun::launcher::refused_options()) {
     CHECK(documented.count(refused.name) == 1);
   }

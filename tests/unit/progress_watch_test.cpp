@@ -1,4 +1,4 @@
-// The table of docs/hangs.md about one node, row by row.
+// The table of docs/use/hangs.md about one node, row by row.
 #include "launcher/hangs/progress_watch.hpp"
 
 #include <functional>
@@ -133,9 +133,9 @@ std::map<std::string, std::function<void()>> rows() {
 
 }  // namespace
 
-TEST_CASE("progress_watch: every row of the node's table in docs/hangs.md is what happens", "[unit]") {
+TEST_CASE("progress_watch: every row of the node's table in docs/use/hangs.md is what happens", "[unit]") {
   auto const checks = rows();
-  auto const documented = cxxrun::testing::documented_rows("hangs.md", "a worker");
+  auto const documented = cxxrun::testing::documented_rows("use/hangs.md", "a worker");
   for (std::string const& row : documented) {
     CAPTURE(row);
     REQUIRE(checks.contains(row));

@@ -52,9 +52,9 @@ std::vector<std::string> cells(std::string const& row) {
   return out;
 }
 
-// docs/supervision.md: phase → event → next phase; of the table whose first column has this head.
+// docs/design/supervision.md: phase → event → next phase; of the table whose first column has this head.
 std::map<std::string, std::map<std::string, std::string>> documented_table(std::string const& head) {
-  std::ifstream file(CXXRUN_SOURCE_DIR "/docs/supervision.md");
+  std::ifstream file(CXXRUN_SOURCE_DIR "/docs/design/supervision.md");
   std::map<std::string, std::map<std::string, std::string>> table;
   std::vector<std::string> header;
   for (std::string line; std::getline(file, line);) {
