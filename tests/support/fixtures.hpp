@@ -42,7 +42,7 @@ inline std::map<std::string, std::string> recorded_environment(std::string const
   return variables;
 }
 
-/// The first cells of the rows of the table in docs/NAME whose own first cell is `head`.
+/// The first cells of the rows of the table in the page NAME of docs/ whose own first cell is `head`.
 inline std::vector<std::string> documented_rows(std::string const& name, std::string const& head) {
   std::vector<std::string> rows;
   std::istringstream lines(read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/" + name));

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""Fail when a page names what is not there, or is too wide to be read in a terminal.
+
+  links: every relative link of a *.md leads to a file, and its #anchor to a heading of that page
+  paths: docs/…, tests/…, src/…, launcher/…, rendezvous/…, include/… and scripts/… named in a *.md exist (a name without
+         suffix may have any), and so does each docs/… named in another file. In a table whose first column is of files, a
+         bare name stands in the folder of the name before it, or of the column's head.
+  width: no line of docs/, README.md and CONTRIBUTING.md is wider than 120 columns, but in tables and code
+Usage: scripts/check_docs.py [ROOT]
+"""
+import pathlib
+import re
+import sys
+import tempfile
+
+FOLDERS = "docs tests src launcher rendezvous include scripts examples cmake".split()
+CODE = {".hpp", ".h", ".cpp", ".cu", ".py", ".cmake", ".txt", ".sh", ".1", ""}
+WIDTH = 120
+LINK = re.compile(r"\]\(([^)\s#]*)(?:#([^)\s]*))?\)")
+PATH = re.compile(r"(?<![\w./~-])(?:docs|tests|src|launcher|rendezvous|include|scripts)/[\w./*{},-]*")
+PAGE = re.compile(r"(?<![\w-])docs/[\w./-]*\w")
+
+
+def slug(heading):
+    return re.sub(r"[^\w\- ]", "", heading.replace("`", "").strip().lower()).replace(" ", "-")
+
+
+def spread(path):
+    """a/{b,c}: a/b and a/c."""
+    braces = re.match(r"(.*)\{([^}]*)\}(.*)", path)
+    return [braces[1] + name + braces[3] for name in braces[2].split(",")] if braces else [path]
+
+
+def exists(root, path):
+    path = path.rstrip(".,/-")
+    suffixes = [""] if re.search(r"\.\w+$", path) else ["", ".*"]
+    return all(any(any(root.glob(one + suffix)) for suffix in suffixes) for one in spread(path))
+
+
+def names_in_row(head, row):
+    """The paths that the first cell of a table's row abbreviates: `src/a/good`, `bad`, or `bad` under "file in `src/a`"."""
+    folder = "".join(re.findall(r"`(.*)`", head))
+    for name in re.findall(r"`([\w./*]+)`", row.split("|")[1]):
+        if "/" in name:
+            folder = name[:name.rindex("/")]
+        elif folder:
+            yield f"{folder}/{name}"
+
+
+def page_violations(root, path):
+    rel = path.relative_to(root).as_posix()
+    text = path.read_text()
+    narrow = rel.startswith("docs/") or rel in ("README.md", "CONTRIBUTING.md")
+    code = False
+    first_column = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        where = f"{rel}:{number}"
+        table = line.lstrip().startswith("|")
+        first_column = (first_column or line.split("|")[1].strip()) if table else ""
+        if line.startswith("```"):
+            code = not code
+        named = PATH.findall(line)
+        if table and first_column.startswith("file"):
+            named += names_in_row(first_column, line)
+        for name in named:
+            if not exists(root, name):
+                yield f"{where}: {name} does not exist"
+        if code or line.startswith("    "):
+            continue
+        if narrow and not table and len(line) > WIDTH and " " in line[:WIDTH].strip():
+            yield f"{where}: {len(line)} columns wide"
+        for target, anchor in LINK.findall(re.sub(r"`[^`]*`", "", line)):
+            if re.match(r"[a-z]+:", target):
+                continue
+            there = path.parent / target if target else path
+            if not there.exists():
+                yield f"{where}: link to {target}, which does not exist"
+            elif anchor and anchor not in map(slug, re.findall(r"(?m)^#+ (.*)", there.read_text())):
+                yield f"{where}: link to {target}#{anchor}: no such heading"
+
+
+def violations(root):
+    files = [p for p in root.glob("[!.]*") if p.is_file()]
+    files += [p for folder in FOLDERS for p in (root / folder).rglob("*") if p.is_file()]
+    for path in sorted(files):
+        if path.suffix == ".md":
+            yield from page_violations(root, path)
+        elif path.suffix in CODE and path.name != "check_docs.py":
+            for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+                for name in PAGE.findall(line):
+                    if not exists(root, name):
+                        yield f"{path.relative_to(root).as_posix()}:{number}: {name} does not exist"
+
+
+def self_test():
+    """The check must be able to fail: what is planted is found, and nothing else."""
+    with tempfile.TemporaryDirectory() as tmp:
+        root = pathlib.Path(tmp)
+        for folder in ("docs", "src/a"):
+            (root / folder).mkdir(parents=True)
+        (root / "src/a/good.cpp").write_text("// docs/page.md\n// docs/gone.md\n")
+        (root / "docs/page.md").write_text(
+            "# A `good` page\n[ok](page.md#a-good-page) [ok](../src/) `src/a/good`, `src/{a}/g*`, https://x/src/none\n"
+            "[gone](gone.md)\n[no heading](#nowhere)\n`src/a/none`, `src/{a,b}/good.cpp`\n" + "wide " * 30 + "\n"
+            "\n| file in `src/a` |\n|---|\n| `good`, `bad` " + "wide " * 30 + "|\n\n    " + "code " * 30 + "\n")
+        found = [v.split()[0] for v in violations(root)]
+        return found == ["docs/page.md:3:", "docs/page.md:4:", "docs/page.md:5:", "docs/page.md:5:", "docs/page.md:6:",
+                         "docs/page.md:10:", "src/a/good.cpp:2:"]
+
+
+if __name__ == "__main__":
+    if not self_test():
+        sys.exit("check_docs: the self-test did not find what it planted: the check is broken")
+    found = list(violations(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")))
+    for violation in found:
+        print(violation)
+    print(f"docs: {len(found)} violations" if found else "docs: clean")
+    sys.exit(bool(found))
