@@ -1,8 +1,7 @@
 // Deadlines: when the job's time is up, and what the workers are told before. Pure.
 //
 // The wall clock is read once, at start, to turn Slurm's end time into an instant of the monotonic clock; everything
-// after that is a function of events and instants. The shell is end_watch.cpp; docs/design/supervision.md says what
-// follows.
+// after that is a function of events and instants. The shell is end_watch.cpp; docs/use/signals.md says what follows.
 #pragma once
 
 #include <cstddef>
