@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "support"), str(HERE.parent / "process")]
+sys.path[:0] = [str(HERE.parent / "support"), str(HERE.parent / "jobs")]
 import faults  # noqa: E402
 import wires  # noqa: E402
 from jobs import wait_until  # noqa: E402

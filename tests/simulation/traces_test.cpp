@@ -76,8 +76,8 @@ TEST_CASE("F12: a decree is proposed when all of its members are ready", "[simul
   CHECK(play(job) == "");
 }
 
-// F13, run ids of a requeued job: of the shells, in tests/unit and tests/process; the simulation has one run.
-// F15, the commit of a checkpoint: of the checkpoint format, tests/unit/checkpoint_format_test.cpp.
+// F13, run ids of a requeued job: of the shells, in tests/launcher and tests/jobs; the simulation has one run.
+// F15, the commit of a checkpoint: of the checkpoint format, tests/src/checkpoint/checkpoint_format_test.cpp.
 
 TEST_CASE("F14: a suspended job goes on where it was", "[simulation]") {
   CHECK(play(suspended()) == "");

@@ -1,6 +1,6 @@
 """What the tests on a real Slurm share: a cluster per test module, commands on its login node, jobs, leftovers.
 
-A test gets a directory that all nodes see, and tells and waits through it as in tests/process/jobs.py. Every *_test.py
+A test gets a directory that all nodes see, and tells and waits through it as in tests/jobs/jobs.py. Every *_test.py
 is run as SCRIPT CXXRUN [unittest arguments]; the exit code is 77 when no cluster can run here, with the reason."""
 import json
 import os
@@ -13,7 +13,7 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "process"))
+sys.path.insert(0, os.path.join(HERE, "..", "jobs"))
 
 import cluster as clusters
 import jobs
@@ -64,7 +64,7 @@ class Running:
     def err(self):
         return read(self.files[1])
 
-    stderr = err  # as tests/process/jobs.py calls it
+    stderr = err  # as tests/jobs/jobs.py calls it
 
     @property
     def pid(self):

@@ -58,7 +58,7 @@ TEST_CASE("process_info: a process that is gone has no children and catches noth
   CHECK(cxxrun::os::children_of(none).empty());
   CHECK_FALSE(cxxrun::os::catches_signal(none, SIGTERM));
   CHECK(cxxrun::os::describe_stuck(none) == "pid 4194305, gone by now");
-  CHECK(cxxrun::os::describe_stuck(getpid()).find("(unit_os), state R") != std::string::npos);
+  CHECK(cxxrun::os::describe_stuck(getpid()).find("(unit_src), state R") != std::string::npos);
 }
 
 TEST_CASE("spawn: a failed start is explained with its remedy", "[unit]") {

@@ -1,4 +1,4 @@
-// Binding, on synthetic machines. What the plans of this real machine are is tested in tests/process/machine_test.cpp.
+// Binding, on synthetic machines. What the plans of this real machine are is tested in machine_test.cpp.
 #include "launcher/place/cpu_plan.hpp"
 
 #include <algorithm>

@@ -1,0 +1,97 @@
+# How tests are added. Their programs are all in ${PROJECT_BINARY_DIR}/tests, which is also where tests run.
+set(tests_dir ${PROJECT_BINARY_DIR}/tests)
+
+# cxxrun_command_test(NAME LABELS COMMAND…): every test is added here.
+function(cxxrun_command_test name labels)
+  add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${tests_dir})
+  set_tests_properties(${name} PROPERTIES LABELS "${labels}")
+  # On a machine with GPUs the tests are of the host backend all the same, except where they choose. Said at the folder's
+  # end, because set_tests_properties(… ENVIRONMENT …) replaces what was said before.
+  cmake_language(EVAL CODE
+    "cmake_language(DEFER CALL set_property TEST ${name} APPEND PROPERTY ENVIRONMENT CXXRUN_BACKEND=host)")
+endfunction()
+
+# cxxrun_test(NAME LABEL FILES… [LIBS …]): one Catch2 binary, one ctest entry; rooms that use the same NAME share them, for
+# linking takes longer than most tests. Compiled without optimisation in every build: what is tested is in libraries, and
+# half of the time to build everything went there.
+function(cxxrun_test name label)
+  cmake_parse_arguments(arg "" "" "LIBS" ${ARGN})
+  if(NOT TARGET ${name})
+    add_executable(${name})
+    target_link_libraries(${name} PRIVATE cxxrun_test_main cxxrun_options)
+    target_compile_definitions(${name} PRIVATE CXXRUN_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+    if(NOT label STREQUAL slow)
+      target_compile_options(${name} PRIVATE -O0)
+      target_precompile_headers(${name} REUSE_FROM cxxrun_test_main)
+    endif()
+    if(label MATCHES "unit|scenario")
+      add_dependencies(pure_tests ${name})
+    endif()
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
+    cxxrun_command_test(${name} ${label} ${name})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 900)
+  endif()
+  target_sources(${name} PRIVATE ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ${arg_LIBS})
+endfunction()
+
+# cxxrun_skipped_test(NAMES…): stands for tests of the CUDA plugin where that is not built.
+function(cxxrun_skipped_test)
+  foreach(name ${ARGN})
+    cxxrun_command_test(${name} process
+      sh -c "echo 'skipped: the CUDA plugin is not built: ${cxxrun_cuda_missing}' && exit 77")
+    set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+  endforeach()
+endfunction()
+
+# cxxrun_bench(NAME FILES… [LIBS …]): a program that a script measures or loads something with. Not a test.
+function(cxxrun_bench name)
+  cmake_parse_arguments(arg "" "" "LIBS" ${ARGN})
+  add_executable(${name} ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE cxxrun_options ${arg_LIBS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
+endfunction()
+
+# cxxrun_c_options(TARGETS…): the warnings of the tests' C programs, and where they go.
+function(cxxrun_c_options)
+  foreach(target ${ARGN})
+    target_compile_options(${target} PRIVATE -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+      $<$<BOOL:${CXXRUN_WERROR}>:-Werror>)
+    set_target_properties(${target} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY ${tests_dir} LIBRARY_OUTPUT_DIRECTORY ${tests_dir})
+  endforeach()
+endfunction()
+
+# cxxrun_python_test(NAME LABEL SCRIPT ARGS…): a script that gets paths of programs; exit code 77 means skipped.
+# Debian's interpreter, because Debian's torch belongs to it.
+function(cxxrun_python_test name label script)
+  cxxrun_command_test(${name} "${label};python" /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
+endfunction()
+
+# cxxrun_fuzz(NAME FILES… [LIBS …]): a fuzz target with the driver that g++ lacks; ctest runs it for a few seconds.
+function(cxxrun_fuzz name)
+  cmake_parse_arguments(arg "" "" "LIBS" ${ARGN})
+  add_executable(${name} driver.cpp ${arg_UNPARSED_ARGUMENTS})
+  add_dependencies(pure_tests ${name})
+  target_link_libraries(${name} PRIVATE cxxrun_options ${arg_LIBS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
+  string(REPLACE "fuzz_" "" corpus ${name})
+  set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${corpus})  # inputs worth keeping, crashes of the past among them
+  if(NOT EXISTS ${corpus})
+    set(corpus "")
+  endif()
+  cxxrun_command_test(${name} fuzz ${name} 1 10 ${corpus})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+  cxxrun_command_test(${name}_long "fuzz;slow" ${name} 2 120 ${corpus})
+  set_tests_properties(${name}_long PROPERTIES TIMEOUT 600)
+endfunction()
+
+# cxxrun_slurm_test(NAME SCRIPT [slow]): whole jobs on a real Slurm that the script starts; skipped where none can run.
+# One after another: their clusters would not disturb each other, but this machine's few CPUs are shared. They come first,
+# so that all others run beside them, while they wait for Slurm's daemons.
+function(cxxrun_slurm_test name script)
+  cxxrun_command_test(${name} "slurm;${ARGN}"
+    /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/${script} $<TARGET_FILE:cxxrun_program>)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1200 SKIP_RETURN_CODE 77 RESOURCE_LOCK slurm COST 100)
+endfunction()
