@@ -1,8 +1,9 @@
-// Names of the enumerations in the messages' JSON text. Private to messages_write.cpp, messages_read.cpp and
-// message_fields.
+// JSON, and the names of the enumerations in it. Private to messages_read.cpp and messages_write.cpp.
 #pragma once
 
-#include <cstddef>
+#include <array>
+#include <type_traits>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -12,60 +13,35 @@ namespace cxxrun::rendezvous {
 
 using Json = nlohmann::json;
 
-inline char const* name_of(StopKind kind) {
-  switch (kind) {
-    case StopKind::failure: return "failure";
-    case StopKind::resize: return "resize";
-    case StopKind::user: return "user";
-  }
-  return "failure";
-}
+template <class T>
+concept Enumeration = std::is_enum_v<T>;
 
-inline char const* name_of(ExitStatus::Kind kind) {
-  switch (kind) {
-    case ExitStatus::Kind::exited: return "exited";
-    case ExitStatus::Kind::signalled: return "signalled";
-    case ExitStatus::Kind::not_started: return "not_started";
-  }
-  return "exited";
+constexpr auto names(StopKind) {
+  return std::array{std::pair{StopKind::failure, "failure"}, std::pair{StopKind::resize, "resize"},
+                    std::pair{StopKind::user, "user"}};
 }
-
-inline char const* name_of(HelloReply::Why why) {
-  switch (why) {
-    case HelloReply::Why::accepted: return "accepted";
-    case HelloReply::Why::other_job: return "other_job";
-    case HelloReply::Why::other_version: return "other_version";
-  }
-  return "accepted";
+constexpr auto names(ExitStatus::Kind) {
+  using Kind = ExitStatus::Kind;
+  return std::array{std::pair{Kind::exited, "exited"}, std::pair{Kind::signalled, "signalled"},
+                    std::pair{Kind::not_started, "not_started"}};
 }
-
-inline char const* name_of(Hello::Asks asks) {
-  switch (asks) {
-    case Hello::Asks::meet: return "meet";
-    case Hello::Asks::open: return "open";
-    case Hello::Asks::reopen: return "reopen";
-    case Hello::Asks::enter: return "enter";
-    case Hello::Asks::follow: return "follow";
-  }
-  return "meet";
+constexpr auto names(HelloReply::Why) {
+  using Why = HelloReply::Why;
+  return std::array{std::pair{Why::accepted, "accepted"}, std::pair{Why::other_job, "other_job"},
+                    std::pair{Why::other_version, "other_version"}};
 }
-
-inline char const* name_of(Hello::Purpose purpose) {
-  switch (purpose) {
-    case Hello::Purpose::agent: return "agent";
-    case Hello::Purpose::beat: return "beat";
-    case Hello::Purpose::will: return "will";
-  }
-  return "agent";
+constexpr auto names(Hello::Asks) {
+  using Asks = Hello::Asks;
+  return std::array{std::pair{Asks::meet, "meet"}, std::pair{Asks::open, "open"}, std::pair{Asks::reopen, "reopen"},
+                    std::pair{Asks::enter, "enter"}, std::pair{Asks::follow, "follow"}};
 }
-
-inline char const* name_of(Tie tie) {
-  switch (tie) {
-    case Tie::rank: return "rank";
-    case Tie::fence: return "fence";
-    case Tie::none: return "none";
-  }
-  return "rank";
+constexpr auto names(Hello::Purpose) {
+  using Purpose = Hello::Purpose;
+  return std::array{std::pair{Purpose::agent, "agent"}, std::pair{Purpose::beat, "beat"},
+                    std::pair{Purpose::will, "will"}};
+}
+constexpr auto names(Tie) {
+  return std::array{std::pair{Tie::rank, "rank"}, std::pair{Tie::fence, "fence"}, std::pair{Tie::none, "none"}};
 }
 
 }  // namespace cxxrun::rendezvous

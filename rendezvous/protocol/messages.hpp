@@ -1,7 +1,7 @@
 // Messages between agents and the coordinator, as values, and their JSON text.
 //
-// Byte layout: docs/design/wire_protocol.md. Decoding is total: any text gives a message or an Error, nothing throws,
-// nothing grows beyond the frame that carried it.
+// Byte layout: docs/design/wire_protocol.md; names of the fields: message_fields.hpp. Decoding is total: any text gives a
+// message or an Error, nothing throws, nothing grows beyond the frame that carried it.
 #pragma once
 
 #include <cstddef>

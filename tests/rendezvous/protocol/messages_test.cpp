@@ -1,6 +1,8 @@
 #include "rendezvous/protocol/messages.hpp"
 
+#include <set>
 #include <sstream>
+#include <variant>
 
 #include "src/wire/frame.hpp"
 #include "tests/support/catch.hpp"
@@ -113,6 +115,47 @@ TEST_CASE("messages: every message survives its text", "[unit]") {
     auto const back = decode_to_agent(encode(message));
     REQUIRE(back);
     CHECK(*back == message);
+  }
+}
+
+TEST_CASE("messages: no message is missing above", "[unit]") {
+  std::set<std::size_t> seen;
+  for (auto const& message : all_to_coordinator()) {
+    seen.insert(message.index());
+  }
+  CHECK(seen.size() == std::variant_size_v<ToCoordinator>);
+  seen.clear();
+  for (auto const& message : all_to_agent()) {
+    seen.insert(message.index());
+  }
+  CHECK(seen.size() == std::variant_size_v<ToAgent>);
+}
+
+TEST_CASE("messages: every value of an enumeration survives", "[unit]") {
+  auto const survives = [](ToAgent const& message) { return decode_to_agent(encode(message)).value() == message; };
+  for (StopKind const kind : {StopKind::failure, StopKind::resize, StopKind::user}) {
+    CHECK(survives(Stop{1, kind, ""}));
+  }
+  for (Tie const tie : {Tie::rank, Tie::fence, Tie::none}) {
+    CHECK(survives(Propose{{1, 0}, {1, 2, 1, 0, 0, 0, tie}}));
+  }
+  for (auto const status : {ExitStatus::exited(0), ExitStatus::signalled(9), ExitStatus::not_started(2)}) {
+    WorkerFailed failed;
+    failed.exit.status = status;
+    CHECK(std::get<WorkerFailed>(decode_to_coordinator(encode(ToCoordinator(failed))).value()) == failed);
+  }
+  using Purpose = Hello::Purpose;
+  using Asks = Hello::Asks;
+  for (Purpose const purpose : {Purpose::agent, Purpose::beat, Purpose::will}) {
+    for (Asks const asks : {Asks::meet, Asks::open, Asks::reopen, Asks::enter, Asks::follow}) {
+      Hello const hello{kProtocolVersion, "", "", purpose, asks};
+      CHECK(decode_hello(encode(hello)).value() == hello);
+    }
+  }
+  using Why = HelloReply::Why;
+  for (Why const why : {Why::accepted, Why::other_job, Why::other_version}) {
+    HelloReply const reply{kProtocolVersion, "", "", Millis{0}, why, ""};
+    CHECK(decode_hello_reply(encode(reply)).value() == reply);
   }
 }
 
