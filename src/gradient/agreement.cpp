@@ -56,7 +56,7 @@ std::optional<std::size_t> first_difference(std::span<std::uint64_t const> a, st
   return static_cast<std::size_t>(at.first - a.begin());
 }
 
-std::string quoted(std::string_view name) {
+std::string quoted_name(std::string_view name) {
   std::string text = "\"";
   for (char const c : name.substr(0, kLongestName)) {
     text += static_cast<unsigned char>(c) >= ' ' && c != '\x7f' ? c : '?';
@@ -71,7 +71,7 @@ std::vector<std::string> items_of(std::span<Parameter const> parameters, Gradien
                                  yes(options.find_unused) + ", rebuild_order " + yes(options.rebuild_order)};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     auto const& [name, count, type] = parameters[i];
-    auto const shown = quoted(name);
+    auto const shown = quoted_name(name);
     // Names that look alike when shown must still count as different.
     auto const rest = shown == "\"" + name + "\"" ? "" : " (name " + std::to_string(hash_of(name)) + ")";
     items.push_back("parameter " + std::to_string(i));
@@ -95,16 +95,16 @@ std::optional<std::string> refusal(std::span<Parameter const> parameters) {
   std::size_t total = 0;
   for (auto const& [name, count, type] : parameters) {
     if (!is_floating(type)) {
-      return "parameter " + quoted(name) + " is of type " + std::string(cxxrun::name_of(type)) +
+      return "parameter " + quoted_name(name) + " is of type " + std::string(cxxrun::name_of(type)) +
              ": gradients are f32, f64, f16 or bf16";
     }
     if (!names.insert(name).second) {
-      return "two parameters are named " + quoted(name) + ": messages need unique names";
+      return "two parameters are named " + quoted_name(name) + ": messages need unique names";
     }
     std::size_t const most = static_cast<std::size_t>(PTRDIFF_MAX) - total;
     if (most < 2 * Arena::kAlignment || count > (most - 2 * Arena::kAlignment) / size_of(type)) {
-      return "parameter " + quoted(name) + " of " + std::to_string(count) + " " + std::string(cxxrun::name_of(type)) +
-             " is more than memory can be addressed";
+      return "parameter " + quoted_name(name) + " of " + std::to_string(count) + " " +
+             std::string(cxxrun::name_of(type)) + " is more than memory can be addressed";
     }
     total += count * size_of(type) + Arena::kAlignment;
   }
@@ -114,7 +114,7 @@ std::optional<std::string> refusal(std::span<Parameter const> parameters) {
 std::string names_of(std::span<Parameter const> parameters, std::span<std::uint32_t const> which, std::size_t total) {
   std::string text;
   for (std::size_t i = 0; i < which.size(); ++i) {
-    text += (i > 0 ? ", " : "") + quoted(parameters[which[i]].name);
+    text += (i > 0 ? ", " : "") + quoted_name(parameters[which[i]].name);
   }
   return text + (total > which.size() ? " and " + std::to_string(total - which.size()) + " more" : "");
 }

@@ -26,7 +26,7 @@ namespace cxxrun::gradient {
                                                           std::span<std::uint64_t const> b);
 
 /// A name as it may stand in a message: quoted, printable, not too long.
-[[nodiscard]] std::string quoted(std::string_view name);
+[[nodiscard]] std::string quoted_name(std::string_view name);
 
 /// What has to be the same on every rank of a synchronizer: its options, then each parameter.
 [[nodiscard]] std::vector<std::string> items_of(std::span<Parameter const> parameters,

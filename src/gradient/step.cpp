@@ -146,7 +146,7 @@ void GradientSynchronizer::Impl::write_control() {
 }
 
 std::string GradientSynchronizer::Impl::twice_text() const {
-  return here() + ": gradient " + quoted(parameters[twice.load(std::memory_order_relaxed)].name) +
+  return here() + ": gradient " + quoted_name(parameters[twice.load(std::memory_order_relaxed)].name) +
          " was marked ready twice" + step_text() + "; mark it once per step, when it is complete";
 }
 

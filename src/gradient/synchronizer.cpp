@@ -145,7 +145,7 @@ void* GradientSynchronizer::gradient_data(std::size_t index) {
 void* GradientSynchronizer::typed_data(std::size_t index, DType type) {
   Parameter const& parameter = impl_->parameter(index);
   if (type != parameter.type) {
-    throw Failure(fail(Errc::usage, impl_->here() + ": gradient " + quoted(parameter.name) + " is " +
+    throw Failure(fail(Errc::usage, impl_->here() + ": gradient " + quoted_name(parameter.name) + " is " +
                                         std::string(name_of(parameter.type)) + ", not " + std::string(name_of(type)) +
                                         "; take it as gradient() of its own type"));
   }

@@ -32,7 +32,7 @@ std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
 }
 
 // A key as a log line can carry it: short and printable.
-std::string quoted(std::string_view key) {
+std::string quoted_key(std::string_view key) {
   constexpr std::size_t kShown = 80;
   std::string out = "\"";
   for (char const c : key.substr(0, kShown)) {
@@ -83,7 +83,7 @@ struct KvStore::Apply {
 
   void missing(std::string const& key) {
     if (dialect == StoreDialect::plain) {
-      out.close_reason = "GET of the missing key " + quoted(key);
+      out.close_reason = "GET of the missing key " + quoted_key(key);
     } else {
       append_value_reply(out.reply, {});
     }
@@ -95,7 +95,7 @@ struct KvStore::Apply {
     if (found != kv.values_.end()) {
       auto const current = leading_number(found->second);
       if (!current) {
-        out.close_reason = "ADD to the key " + quoted(r.key) + ", whose value is not a number";
+        out.close_reason = "ADD to the key " + quoted_key(r.key) + ", whose value is not a number";
         return;
       }
       sum = wrapping_sum(*current, r.delta);
@@ -139,7 +139,7 @@ struct KvStore::Apply {
     if (found == kv.values_.end()) {
       kv.store(std::move(r.key), std::move(r.value), out.woken);
     } else if (found->second.size() + r.value.size() > kMaxStoreValueBytes) {
-      out.close_reason = "APPEND would make the key " + quoted(r.key) + " longer than " +
+      out.close_reason = "APPEND would make the key " + quoted_key(r.key) + " longer than " +
                          std::to_string(kMaxStoreValueBytes) + " bytes";
     } else {
       found->second += r.value;

@@ -38,7 +38,7 @@ TEST_CASE("agreement: whatever differs changes the hash", "[unit]") {
 TEST_CASE("agreement: names that look the same in a message still differ", "[unit]") {
   std::string const prefix(80, 'x');
   for (auto const& [a, b] : {std::pair<std::string, std::string>{"a\n", "a\t"}, {prefix + "1", prefix + "2"}}) {
-    CHECK(quoted(a) == quoted(b));
+    CHECK(quoted_name(a) == quoted_name(b));
     CHECK(hash_of_all({{a, 1, DType::f32}}, {}) != hash_of_all({{b, 1, DType::f32}}, {}));
   }
 }
