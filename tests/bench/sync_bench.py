@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Gradient synchronisation beside a simulated backward: cxxrun's synchronizer and torch's DistributedDataParallel (gloo).
 
 The backward writes each gradient and sleeps for the rest of its time, so what a step takes longer than the backward
