@@ -1,7 +1,6 @@
 #include "launcher/agent/agent.hpp"
 
 #include <csignal>
-#include <deque>
 #include <fcntl.h>
 #include <functional>
 #include <optional>
@@ -29,6 +28,7 @@
 #include "launcher/workers/worker_memory.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
+#include "src/os/machine.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
 #include "src/os/signals.hpp"
@@ -97,26 +97,13 @@ class Agent {
  private:
   // ---- the loop: event → step → actions ----------------------------------------------------------------------
 
-  void feed(agent::Event event) {
-    inbox_.push_back(std::move(event));
-    if (stepping_) {
-      return;
-    }
-    stepping_ = true;
-    while (!inbox_.empty()) {
-      agent::Event const next = std::move(inbox_.front());
-      inbox_.pop_front();
-      agent::Step result = agent::step(std::move(state_), next, Clock::now(), policy_);
-      state_ = std::move(result.next);
-      if (!result.reason.empty()) {
-        log(Level::debug, result.reason);
-      }
-      for (auto const& action : result.actions) {
-        std::visit([this](auto const& concrete) { perform(concrete); }, action);
-      }
-    }
-    stepping_ = false;
-  }
+  friend os::Machine<agent::State, agent::Event>;
+
+  void feed(agent::Event event) { machine_.feed(std::move(event), *this); }
+
+  [[nodiscard]] agent::Policy const& policy() const { return policy_; }
+  static void say(Line const& line) { log(line.level, line.text); }
+  static void stepped() {}
 
   void perform(agent::Tell const& action) { links_.tell(agent::kFirstLink, action.message); }
   void perform(agent::TellLink const& action) { links_.tell(action.link, action.message); }
@@ -184,7 +171,7 @@ class Agent {
 
   void perform(agent::Exit const& action) {
     exit_ = action;
-    if (!state_.joined) {
+    if (!machine_.state.joined) {
       hosting_.abandon();  // nobody can have joined a coordinator that its own agent has not
     }
     links_.hang_up_all();
@@ -325,7 +312,7 @@ class Agent {
   AgentConfig config_;
   agent::Policy policy_;
   CpuFinder cpus_;
-  agent::State state_;
+  os::Machine<agent::State, agent::Event> machine_;
   asio::io_context io_{1};
   asio::posix::stream_descriptor parent_watch_;
   asio::posix::stream_descriptor signals_;
@@ -343,8 +330,6 @@ class Agent {
                    config_.facts, config_.environment, [this](agent::StoodStill told) { feed(std::move(told)); }};
   EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
   RequeueJob requeue_{config_.options, config_.environment};
-  std::deque<agent::Event> inbox_;
-  bool stepping_ = false;
   bool cpus_chosen_ = false;
   bool led_ = false;
   std::optional<agent::Exit> exit_;

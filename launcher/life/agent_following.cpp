@@ -33,7 +33,7 @@ void give_up(Turn& turn) {
   turn.follow([](auto& inner) { follower::abandon(inner, "no majority within reach"); });
   state.exit_code = rendezvous::kExitPartitioned;
   state.last_line = std::move(line);
-  turn.reason = state.last_line;
+  turn.say(Level::error, state.last_line);
   if (has_processes(state.life)) {
     stop_to_leave(turn, Millis{0}, SIGKILL);
     return;
@@ -74,7 +74,7 @@ void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
       kill_workers(turn, "frozen, and the coordinator is lost");
     }
     turn.follow([&](auto& inner) { follower::search(inner, how, fin); });
-    turn.reason = "coordinator lost: " + how + "; looking for the next one";
+    turn.say(Level::warn, "coordinator lost: " + how + "; looking for the next one");
     return;
   }
   turn.follow([](auto& inner) { follower::abandon(inner, "nobody can take over"); });  // its silence is due no more
@@ -82,7 +82,7 @@ void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
   state.last_line = "coordinator lost: " + how + "; the job cannot go on without its first node";
   if (has_processes(state.life)) {
     stop_to_leave(turn, turn.policy.restart_timeout);
-    turn.reason = state.last_line;
+    turn.say(Level::error, state.last_line);
     return;
   }
   leave(turn, state.exit_code, state.last_line);
@@ -102,9 +102,9 @@ bool accept_lead(Turn& turn, LinkId link, rendezvous::ToAgent const& message) {
       },
       message);
   if (stale || refused || !follower::obeys(following, link)) {
-    turn.reason = stale     ? "ignored: a coordinator of an older generation than " + std::to_string(known)
-                  : refused ? "a successor refuses this agent: " + std::get<rendezvous::Refused>(message).why
-                            : "ignored: word of an agent that does not lead";
+    turn.say(Level::debug, stale     ? "ignored: a coordinator of an older generation than " + std::to_string(known)
+                           : refused ? "a successor refuses this agent: " + std::get<rendezvous::Refused>(message).why
+                                     : "ignored: word of an agent that does not lead");
     if (refused && following.links.contains(link)) {
       turn.act(HangUp{link});
       turn.follow([&](auto& inner) { follower::link_failed(inner, link, true); });
@@ -146,7 +146,7 @@ void hear(Turn& turn, LinkId link, rendezvous::Dropped const& message) {
   State& state = turn.state;
   auto const it = state.follower.links.find(link);
   if (it == state.follower.links.end() || state.rejoin || !may_drop(state.follower, it->second, link, message.number)) {
-    turn.reason = "ignored: dropped from generation " + std::to_string(message.number);
+    turn.say(Level::debug, "ignored: dropped from generation " + std::to_string(message.number));
     return;
   }
   Successor const to = it->second.dialled ? it->second.to : Successor{};
@@ -159,7 +159,7 @@ void hear(Turn& turn, LinkId link, rendezvous::Dropped const& message) {
     leave(turn, state.exit_code, state.last_line);
     return;
   }
-  turn.reason = "dropped by the coordinator: " + message.why + "; joining again";
+  turn.say(Level::warn, "dropped by the coordinator: " + message.why + "; joining again");
   state.rejoin = to;
   if (state.workers && !state.killed) {
     kill_workers(turn, "dropped by the coordinator: " + message.why);

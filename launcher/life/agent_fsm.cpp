@@ -50,7 +50,8 @@ void hear(Turn& turn, rendezvous::Prepare const& message) {
   bool const free = state.life == Life::waiting || state.life == Life::ready || state.life == Life::checking ||
                     state.life == Life::ended;
   if (!free || message.generation.number <= number_of(state)) {
-    turn.reason = "ignored: generation " + std::to_string(message.generation.number) + " offered in mid-generation";
+    turn.say(Level::debug,
+             "ignored: generation " + std::to_string(message.generation.number) + " offered in mid-generation");
     return;
   }
   state.generation = message.generation;
@@ -75,13 +76,13 @@ void hear(Turn& turn, rendezvous::Prepare const& message) {
 
 void hear(Turn& turn, rendezvous::Start const& message) {
   if (turn.state.life != Life::ready || message.number != number_of(turn.state)) {
-    turn.reason = "ignored: start of generation " + std::to_string(message.number);
+    turn.say(Level::debug, "ignored: start of generation " + std::to_string(message.number));
     return;
   }
   turn.follow([](auto& inner) { follower::started(inner); });
   take_lease(turn, message);
   if (turn.state.held) {
-    turn.reason = "start came too late for its lease: waiting for the next one";
+    turn.say(Level::warn, "start came too late for its lease: waiting for the next one");
     return;
   }
   start_workers(turn);
@@ -94,7 +95,7 @@ void hear(Turn& turn, rendezvous::Stop const& message) {
     return;
   }
   if (message.number != number_of(state)) {
-    turn.reason = "ignored: stop of generation " + std::to_string(message.number);
+    turn.say(Level::debug, "ignored: stop of generation " + std::to_string(message.number));
     return;
   }
   auto const grace = grace_for(message.kind, turn.policy);
@@ -102,7 +103,7 @@ void hear(Turn& turn, rendezvous::Stop const& message) {
     case Life::running:
       state.life = Life::stopping;
       stop_for_all(turn, message.kind, grace);
-      turn.reason = "stopping workers: " + message.why;
+      turn.say(Level::info, "stopping workers: " + message.why);
       break;
     case Life::checking:
       state.life = Life::stopping;
@@ -159,8 +160,8 @@ void hear(Turn& turn, rendezvous::Kill const& message) {
                     message.rank >= state.generation->rank_base &&
                     message.rank - state.generation->rank_base < state.generation->local_size;
   if (!mine) {
-    turn.reason = "ignored: rank " + std::to_string(message.rank) + " is to be killed in generation " +
-                  std::to_string(message.number);
+    turn.say(Level::debug, "ignored: rank " + std::to_string(message.rank) + " is to be killed in generation " +
+                               std::to_string(message.number));
     return;
   }
   turn.act(KillWorker{message.rank - state.generation->rank_base, message});
@@ -228,7 +229,7 @@ void on(Turn& turn, BeatAnswered const& event) {
 
 void on(Turn& turn, StoodDown const& event) {
   if (event.candidacy < turn.state.follower.candidacy) {
-    turn.reason = "ignored: the end of a candidacy before this one";  // this agent has stood again meanwhile
+    turn.say(Level::debug, "ignored: the end of a candidacy before this one");  // this agent has stood again meanwhile
   } else if (turn.state.follower.search) {
     turn.follow([](auto& inner) { follower::stood_down(inner); });
   } else if (turn.state.connected && follower::leads(turn.state.follower)) {
@@ -243,10 +244,10 @@ void on(Turn& turn, EndSignal const& event) {
     return;
   }
   if (state.life == Life::leaving || state.life == Life::farewell || state.life == Life::done) {
-    turn.reason = "already ending";
+    turn.say(Level::debug, "already ending");
     return;
   }
-  turn.reason = "told to end by " + signal_name(event.signal);
+  turn.say(Level::info, "told to end by " + signal_name(event.signal));
   state.exit_code = 128 + event.signal;
   if (!state.connected) {  // nobody coordinates, so nobody has a last word for us
     turn.follow([](auto& inner) { follower::abandon(inner, "this agent was told to end"); });
@@ -273,7 +274,7 @@ void on(Turn& turn, KillSignal const&) {
     if (turn.state.life != Life::leaving) {
       on(turn, EndSignal{SIGINT, false});
     }
-    turn.reason = "told to end at once";
+    turn.say(Level::info, "told to end at once");
     turn.act(stop_order(turn, Millis{0}, SIGKILL));
   } else if (turn.state.life != Life::done) {
     leave(turn, turn.state.exit_code, turn.state.last_line);
@@ -290,7 +291,7 @@ void on(Turn& turn, Tick const&) {
   State& state = turn.state;
   if (state.owed_at && *state.owed_at <= turn.now && has_processes(state.life)) {
     state.owed_at.reset();
-    turn.reason = "no signal from Slurm came, sending SIGTERM";
+    turn.say(Level::info, "no signal from Slurm came, sending SIGTERM");
     turn.act(stop_order(turn, turn.policy.end_timeout));
   }
   bool const due = state.deadline && *state.deadline <= turn.now;
@@ -308,20 +309,9 @@ void on(Turn& turn, Tick const&) {
 // ---- the timer ------------------------------------------------------------------------------------------------
 
 std::optional<TimePoint> next_deadline(State const& state, Policy const& policy) {
-  auto least = follower::due(state.follower, policy);
-  auto const consider = [&](std::optional<TimePoint> at) {
-    if (at && (!least || *at < *least)) {
-      least = at;
-    }
-  };
-  consider(lease_due(state));
-  if (state.life == Life::farewell || (state.life == Life::checking && !state.check_overdue)) {
-    consider(state.deadline);
-  }
-  if (has_processes(state.life)) {
-    consider(state.owed_at);
-  }
-  return least;
+  bool const waits = state.life == Life::farewell || (state.life == Life::checking && !state.check_overdue);
+  return earliest({follower::due(state.follower, policy), lease_due(state), waits ? state.deadline : std::nullopt,
+                   has_processes(state.life) ? state.owed_at : std::nullopt});
 }
 
 void arm(Turn& turn) {
@@ -354,7 +344,7 @@ void notice_suspension(Turn& turn, bool tick) {
 Step step(State state, Event const& event, TimePoint now, Policy const& policy) {
   Step result;
   result.next = std::move(state);
-  Turn turn{result.next, result.actions, result.reason, now, policy};
+  Turn turn{{result.next, result.actions, result.said, now, policy}};
   if (result.next.life == Life::done) {
     return result;
   }

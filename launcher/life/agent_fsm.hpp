@@ -4,18 +4,12 @@
 // in docs/design/agent.md; a test walks every (life, event) pair.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "launcher/life/agent_state.hpp"
+#include "src/core/turn.hpp"
 
 namespace cxxrun::launcher::agent {
 
-struct Step {
-  State next;
-  std::vector<Action> actions;
-  std::string reason;
-};
+using Step = BasicStep<State, Action>;
 
 [[nodiscard]] Step step(State state, Event const& event, TimePoint now, Policy const& policy);
 

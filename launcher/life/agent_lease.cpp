@@ -50,7 +50,7 @@ void renew_lease(Turn& turn, rendezvous::BeatAck const& ack) {
     state.frozen.reset();
     hold_lease(turn);  // the parent would stop, or kill, what runs without one
     turn.act(Thaw{});
-    turn.reason = "the coordinator still counts on the workers: they go on";
+    turn.say(Level::info, "the coordinator still counts on the workers: they go on");
   }
   if (state.held) {
     state.held = false;
@@ -72,7 +72,7 @@ void kill_workers(Turn& turn, std::string const& why) {
     state.life = Life::fenced;
   }
   turn.act(stop_order(turn, Millis{0}, SIGKILL));
-  turn.reason = "killing workers: " + why;
+  turn.say(Level::warn, "killing workers: " + why);
 }
 
 void check_lease(Turn& turn) {
@@ -96,7 +96,7 @@ void check_lease(Turn& turn) {
     state.frozen = turn.now + turn.policy.lease.timeout;
     state.frozen_in = state.life;
     turn.act(Freeze{});
-    turn.reason = "the lease has run out: workers are frozen until the coordinator answers";
+    turn.say(Level::warn, "the lease has run out: workers are frozen until the coordinator answers");
     return;
   }
   kill_workers(turn, "their lease has run out");

@@ -11,22 +11,16 @@
 
 namespace cxxrun::launcher::agent {
 
-struct Turn {
-  State& state;
-  std::vector<Action>& actions;
-  std::string& reason;
-  TimePoint now;
-  Policy const& policy;
+struct Turn : BasicTurn<State, Action, Policy> {
   bool late = false;  ///< our own timer is so late that this node, or the job, has been suspended
 
-  void act(Action action) { actions.push_back(std::move(action)); }
   /// To whoever coordinates; to nobody while nobody does.
   void tell(rendezvous::ToCoordinator message);
   /// A function of the follower, whose actions become this turn's.
   template <class Function>
   auto follow(Function function) {
     std::vector<rendezvous::follower::Action> asked;
-    rendezvous::follower::Turn inner{state.follower, asked, reason, now, policy, may_have_workers()};
+    rendezvous::follower::Turn inner{{state.follower, asked, said, now, policy}, may_have_workers()};
     if constexpr (std::is_void_v<decltype(function(inner))>) {
       function(inner);
       take(asked);

@@ -165,7 +165,7 @@ void check_ended(Turn& turn, GroupEnded const& event) {
   turn.tell(rendezvous::Unfit{number_of(state), why});
   state.life = Life::aside;
   state.unfit = why;
-  turn.reason = std::move(why);
+  turn.say(Level::warn, std::move(why));
 }
 
 }  // namespace

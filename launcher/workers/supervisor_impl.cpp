@@ -98,15 +98,13 @@ void Supervisor::Impl::check_descendants() {
   }
 }
 
-void Supervisor::Impl::happen(GroupEvent const& event) {
-  auto next = step(std::move(state), event, Clock::now());
-  state = std::move(next.next);
-  if (!next.reason.empty()) {
-    log(Level::debug, "generation " + std::to_string(generation) + ": " + next.reason);
-  }
-  for (auto const& action : next.actions) {
-    std::visit([this](auto const& what) { perform(what); }, action);
-  }
+GroupPolicy const& Supervisor::Impl::policy() {
+  static GroupPolicy const instance;
+  return instance;
+}
+
+void Supervisor::Impl::say(Line const& line) const {
+  log(line.level, "generation " + std::to_string(generation) + ": " + line.text);
 }
 
 WorkerLinks::Handlers Supervisor::Impl::link_handlers() {  // the links go with us: none outlives this object

@@ -21,6 +21,7 @@
 #include "launcher/workers/worker_links.hpp"
 #include "launcher/workers/worker_process.hpp"
 #include "src/core/time.hpp"
+#include "src/os/machine.hpp"
 #include "src/os/signals.hpp"
 
 namespace cxxrun::launcher {
@@ -52,7 +53,10 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
   void watch_children();
   void reap();
   void check_descendants();
-  void happen(GroupEvent const& event);
+  void happen(GroupEvent event) { machine.feed(std::move(event), *this); }
+  [[nodiscard]] static GroupPolicy const& policy();
+  void say(Line const& line) const;
+  static void stepped() {}
   void perform(SignalGroup const& what);
   void perform(TellOver const& what);
   void perform(TellEnds const& what);
@@ -91,7 +95,8 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
   os::SignalFd child_signals;
   boost::asio::posix::stream_descriptor child_events;
   boost::asio::basic_waitable_timer<Clock> timer;
-  GroupState state;
+  os::Machine<GroupState, GroupEvent> machine;
+  GroupState& state = machine.state;
   std::uint64_t generation = 0;
   bool active = false;  // from start until `ended` is posted, and again while those that wait are stopped
   bool told = false;    // the generation's exits

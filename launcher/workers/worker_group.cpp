@@ -14,15 +14,9 @@ constexpr std::uint64_t bit(int signal) {
 }
 
 // One call of step(): the state being changed and the actions so far.
-struct Transition {
-  GroupState state;
-  TimePoint now;
-  GroupPolicy const& policy;
-  std::vector<GroupAction> actions;
-  std::string reason;
-
+struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   void ignore(std::string_view what) {
-    reason = std::string(what) + " means nothing while " + std::string(phase_name(state.phase));
+    say(Level::debug, std::string(what) + " means nothing while " + std::string(phase_name(state.phase)));
   }
 
   /// Each has ended, or is parked and kept.
@@ -70,7 +64,7 @@ struct Transition {
     if (state.phase == GroupPhase::running) {
       actions.emplace_back(SignalDescendants{state.signal});
       arm(now + policy.leftover_grace);
-      reason = "every worker has ended";
+      say(Level::debug, "every worker has ended");
     }
     if (state.phase != GroupPhase::killing) {
       state.phase = GroupPhase::sweeping;
@@ -201,7 +195,7 @@ struct Transition {
     }
     if (state.phase == GroupPhase::parked) {
       dead->life = Life::ended;
-      reason = "a worker that waited has ended";
+      say(Level::debug, "a worker that waited has ended");
       return;
     }
     bool const killed = event.status.kind == ExitStatus::Kind::signalled;
@@ -249,7 +243,7 @@ struct Transition {
     state.signal = order.signal;
     state.silent = !order.send_signal;
     state.kill_timeout = order.kill_timeout;
-    reason = "stop ordered";
+    say(Level::debug, "stop ordered");
     if (order.park) {
       actions.emplace_back(TellOver{});
     } else {
@@ -283,7 +277,7 @@ struct Transition {
   // A stop that keeps some becomes one that keeps nobody. They have not been signalled, and their grace begins now; who
   // was signalled is not signalled again.
   void keep_nobody(StopOrder const& order) {
-    reason = "stop ordered, of those too that would survive";
+    say(Level::debug, "stop ordered, of those too that would survive");
     release();
     for (auto& worker : state.workers) {
       if (worker.life == Life::alive && worker.survives) {
@@ -315,10 +309,10 @@ struct Transition {
     TimePoint const wanted = now + order.grace;
     state.kill_timeout = std::min(state.kill_timeout, order.kill_timeout);
     if (order.grace <= Millis{0}) {
-      reason = "stop ordered at once";
+      say(Level::debug, "stop ordered at once");
       kill_everything();
     } else if (!state.deadline || wanted < *state.deadline) {
-      reason = "stop ordered with a shorter grace";
+      say(Level::debug, "stop ordered with a shorter grace");
       arm(wanted);
     }
   }
@@ -352,13 +346,13 @@ struct Transition {
     } else if (state.phase == GroupPhase::killing) {
       give_up();
     } else {
-      reason = "grace is over, SIGKILL";
+      say(Level::debug, "grace is over, SIGKILL");
       kill_everything();
     }
   }
 
   void give_up() {
-    reason = "processes survive SIGKILL";
+    say(Level::debug, "processes survive SIGKILL");
     actions.emplace_back(ReportUnkillable{});
     for (auto& worker : state.workers) {
       if (worker.life == Life::alive || worker.life == Life::pending) {
@@ -392,9 +386,11 @@ bool keeps(GroupState const& state, GroupWorker const& worker) {
 }
 
 GroupStep step(GroupState state, GroupEvent const& event, TimePoint now, GroupPolicy const& policy) {
-  Transition transition{std::move(state), now, policy, {}, {}};
+  GroupStep result;
+  result.next = std::move(state);
+  Transition transition{{result.next, result.actions, result.said, now, policy}};
   std::visit([&transition](auto const& happened) { transition.on(happened); }, event);
-  return {std::move(transition.state), std::move(transition.actions), std::move(transition.reason)};
+  return result;
 }
 
 }  // namespace cxxrun::launcher

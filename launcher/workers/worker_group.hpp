@@ -14,6 +14,7 @@
 #include "launcher/workers/stop_order.hpp"
 #include "src/core/exit_status.hpp"
 #include "src/core/time.hpp"
+#include "src/core/turn.hpp"
 
 namespace cxxrun::launcher {
 
@@ -151,16 +152,12 @@ struct ReportEnded {
 using GroupAction = std::variant<SignalGroup, TellOver, TellEnds, ResumeWorker, EndSurplus, SignalDescendants, ArmTimer,
                                  ReportExit, ReportUnkillable, ReportEnded>;
 
-struct GroupStep {
-  GroupState next;
-  std::vector<GroupAction> actions;
-  std::string reason;  ///< one phrase for the log; "" = not worth a line
-};
+using GroupStep = BasicStep<GroupState, GroupAction>;
 
 /// Whether this worker, and what it has started, is to outlive the stop that is under way.
 [[nodiscard]] bool keeps(GroupState const& state, GroupWorker const& worker);
 
-/// Answers every event in every phase; an event that means nothing there changes nothing and the reason says so.
+/// Answers every event in every phase; an event that means nothing there changes nothing and is said.
 [[nodiscard]] GroupStep step(GroupState state, GroupEvent const& event, TimePoint now, GroupPolicy const& policy = {});
 
 }  // namespace cxxrun::launcher

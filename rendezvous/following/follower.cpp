@@ -210,16 +210,12 @@ bool is_silent(State const& state, TimePoint now, Policy const& policy) {
 }
 
 std::optional<TimePoint> due(State const& state, Policy const& policy) {
-  std::optional<TimePoint> least = search_due(state);
-  auto const consider = [&](TimePoint at) { least = least ? std::min(*least, at) : at; };
   auto const it = state.links.find(state.main);
-  if (policy.lease.beat > Millis{0} && state.next_beat && (it != state.links.end() || state.favoured != 0)) {
-    consider(*state.next_beat);
-  }
-  if (policy.lease.timeout > Millis{0} && it != state.links.end() && it->second.heard) {
-    consider(*it->second.heard + policy.lease.silence());
-  }
-  return least;
+  bool const known = it != state.links.end();
+  bool const beats = policy.lease.beat > Millis{0} && (known || state.favoured != 0);
+  bool const watched = policy.lease.timeout > Millis{0} && known && it->second.heard;
+  return earliest({search_due(state), beats ? state.next_beat : std::nullopt,
+                   watched ? std::optional(*it->second.heard + policy.lease.silence()) : std::nullopt});
 }
 
 }  // namespace cxxrun::rendezvous::follower

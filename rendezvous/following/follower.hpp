@@ -17,6 +17,7 @@
 #include "rendezvous/voting/acceptor.hpp"
 #include "rendezvous/voting/lease.hpp"
 #include "src/core/time.hpp"
+#include "src/core/turn.hpp"
 
 namespace cxxrun::rendezvous::follower {
 
@@ -132,15 +133,8 @@ struct State {
   std::optional<Search> search;
 };
 
-struct Turn {
-  State& state;
-  std::vector<Action>& actions;
-  std::string& reason;
-  TimePoint now;
-  Policy const& policy;
-  bool workers;  ///< of the decided generation run or may run here
-
-  void act(Action action) { actions.push_back(std::move(action)); }
+struct Turn : BasicTurn<State, Action, Policy> {
+  bool workers = false;  ///< of the decided generation run or may run here
 };
 
 [[nodiscard]] OwnTime own_time(TimePoint at);

@@ -102,7 +102,7 @@ void stand(Turn& turn, Successor const& own) {
   state.search->until = turn.now + patience(turn.policy) * 2;
   turn.act(Stand{std::move(candidacy)});
   dial(turn, own);
-  turn.reason = "stands for election in round " + std::to_string(state.round);
+  turn.say(Level::info, "stands for election in round " + std::to_string(state.round));
 }
 
 /// Whose turn has come: called, or standing when it is ours.
@@ -338,7 +338,7 @@ bool search_on(Turn& turn) {
   if (++search.tries >= turn.policy.tries * (can_only_wait(state) ? kPatientRounds : 1)) {
     return false;
   }
-  turn.reason = "no coordinator yet: next round";
+  turn.say(Level::info, "no coordinator yet: next round");
   state.favoured = 0;
   search.dead.clear();
   begin_round(turn, turn.policy.spacing);

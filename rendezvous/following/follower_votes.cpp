@@ -51,7 +51,7 @@ bool is_up(State const& state, LinkId id) {
 void hear(Turn& turn, LinkId id, VoteRequest const& message) {
   State& state = turn.state;
   if (!is_up(state, id) || !state.decided.rank || message.after != state.acceptor.after || message.ballot.round < 2) {
-    turn.reason = "ignored: vote asked about the generation after " + std::to_string(message.after);
+    turn.say(Level::debug, "ignored: vote asked about the generation after " + std::to_string(message.after));
     return;
   }
   Answer const answer = asked(state.acceptor, message.after, message.ballot);
@@ -59,7 +59,7 @@ void hear(Turn& turn, LinkId id, VoteRequest const& message) {
   auto const silent = state.last_word ? std::chrono::duration_cast<Millis>(turn.now - *state.last_word) : Millis{0};
   turn.act(TellLink{id, Vote{message.after, message.ballot, answer.next.promised, answer.next.accepted, silent}});
   if (answer.yes) {
-    turn.reason = "promised ballot " + name_of(message.ballot);
+    turn.say(Level::debug, "promised ballot " + name_of(message.ballot));
     favour(turn, id, "ballot " + name_of(message.ballot) + " of another agent is promised");
   }
 }
@@ -70,13 +70,13 @@ void hear(Turn& turn, LinkId id, Propose const& message) {
   bool const first_round = message.ballot.round == 1;
   bool const entitled = !first_round || message.ballot.rank == state.decided.decree.coordinator;
   if (!is_up(state, id) || !state.decided.rank || !entitled || message.decree.after != state.acceptor.after) {
-    turn.reason = "ignored: proposal of generation " + std::to_string(message.decree.number) + " after " +
-                  std::to_string(message.decree.after);
+    turn.say(Level::debug, "ignored: proposal of generation " + std::to_string(message.decree.number) + " after " +
+                               std::to_string(message.decree.after));
     return;
   }
   Answer const answer = proposed(state.acceptor, message.ballot, message.decree);
   if (!answer.yes && answer.next.promised <= message.ballot) {
-    turn.reason = "ignored: a second decree under ballot " + name_of(message.ballot);
+    turn.say(Level::debug, "ignored: a second decree under ballot " + name_of(message.ballot));
     return;
   }
   state.acceptor = answer.next;
@@ -95,7 +95,7 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
     return true;
   }
   if (!is_up(state, id) || decree.number <= state.decided.decree.number) {
-    turn.reason = "ignored: generation " + std::to_string(decree.number) + " was decided long ago";
+    turn.say(Level::debug, "ignored: generation " + std::to_string(decree.number) + " was decided long ago");
     return false;
   }
   if (state.kept && state.kept->decree == decree) {
@@ -125,7 +125,7 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
     state.prepared.reset();
   }
   state.last_word.reset();  // whom its coordinator has granted what meanwhile is not known here
-  turn.reason = "learned that generation " + std::to_string(decree.number) + " is decided";
+  turn.say(Level::debug, "learned that generation " + std::to_string(decree.number) + " is decided");
   if (state.search) {
     search_in(turn, message.leads && !message.successors.empty() ? id : 0);  // who leads names its successors
   }

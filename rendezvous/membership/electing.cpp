@@ -72,7 +72,8 @@ void begin_round(Turn& turn, Ballot ballot) {
   mandate.promised.clear();
   mandate.accepted.clear();
   mandate.adopted = mandate.halved = mandate.claiming = mandate.claimed = mandate.proposed = mandate.pair = false;
-  turn.say("stands for election after " + name_of(mandate.decided.number) + ", round " + std::to_string(ballot.round));
+  turn.say(Level::info,
+           "stands for election after " + name_of(mandate.decided.number) + ", round " + std::to_string(ballot.round));
   auto const electors = state.electors;
   for (auto const& [agent, elector] : electors) {
     if (!ask(turn, agent, elector)) {
@@ -115,7 +116,8 @@ void count_promises(Turn& turn) {
   }
   mandate.pair = got != Majority::yes && alone(mandate);
   mandate.halved = got == Majority::half && !mandate.pair;
-  turn.say("elected by " + std::to_string(mandate.promised.size()) + " of " + std::to_string(mandate.decided.size));
+  turn.say(Level::info,
+           "elected by " + std::to_string(mandate.promised.size()) + " of " + std::to_string(mandate.decided.size));
   if (mandate.highest) {
     mandate.proposal = mandate.highest->decree;
     mandate.adopted = true;
@@ -192,7 +194,7 @@ void follow_active(Turn& turn, Followed const& event) {
     return;
   }
   if (elector.rank || elector.prepared > mandate.decided.number) {
-    turn.say(elector.node.host + " has lost us: it may join again");
+    turn.say(Level::warn, elector.node.host + " has lost us: it may join again");
     refuse(turn, event.agent, name_of(state.number) + " goes on here without you");
     return;
   }
@@ -207,12 +209,12 @@ void stand(Turn& turn, Stand const& event) {
   bool const first = state.phase == Phase::standby;
   state.candidacy = event.candidacy;
   if (!first && !candidate(state)) {
-    turn.say("ignored: a candidacy while coordinating");
+    turn.say(Level::debug, "ignored: a candidacy while coordinating");
     return;
   }
   if (!first && (event.decided.number < mandate.decided.number ||
                  (event.decided.number == mandate.decided.number && event.ballot <= mandate.ballot))) {
-    turn.say("ignored: a candidacy that is no news");
+    turn.say(Level::debug, "ignored: a candidacy that is no news");
     return;
   }
   mandate.decided = event.decided;
@@ -247,7 +249,7 @@ void withdraw(Turn& turn, Withdraw const& event) {
       turn.act(HangUp{agent});  // came while another's decree was being decided
     }
     state.index_owner.clear();
-    turn.say("no candidate any more: " + event.why);
+    turn.say(Level::debug, "no candidate any more: " + event.why);
   } else if (state.mandate.taking_over() && state.phase != Phase::finished) {
     stand_down(turn, event.why);
   }
@@ -275,7 +277,7 @@ void hear_vote(Turn& turn, AgentId agent, Vote const& message) {
   Mandate& mandate = state.mandate;
   auto const voter = mandate.voters.find(agent);
   if (voter == mandate.voters.end() || message.after != mandate.decided.number) {
-    turn.say("ignored: a vote after " + name_of(message.after));
+    turn.say(Level::debug, "ignored: a vote after " + name_of(message.after));
     return;
   }
   if (message.promised > mandate.ballot) {
@@ -283,7 +285,7 @@ void hear_vote(Turn& turn, AgentId agent, Vote const& message) {
                      std::to_string(message.promised.round) + " to node " + std::to_string(message.promised.rank);
     if (candidate(state)) {
       mandate.promised.erase(voter->second);
-      turn.say(why);
+      turn.say(Level::debug, why);
     } else if (state.phase != Phase::finished) {
       stand_down(turn, why);
     }
@@ -320,7 +322,7 @@ void bury(Turn& turn, Buried const& event) {
   Mandate& mandate = state.mandate;
   Held const held{event.gone.number, event.gone.group_rank};
   if (held.first == 0) {
-    turn.say("ignored: the last word of a node that had no seat");
+    turn.say(Level::debug, "ignored: the last word of a node that had no seat");
     return;
   }
   mandate.buried.insert(held);
@@ -347,7 +349,8 @@ void follow_adopted(Turn& turn) {
   inherit_restarts(state, mandate.decided.restarts, turn.now, turn.policy);
   state.number = std::max(state.number, mandate.decided.number);
   mandate.seen = std::max(mandate.seen, mandate.decided.number);
-  turn.say(name_of(mandate.decided.number) + " was accepted before its coordinator was lost: decided, not started");
+  turn.say(Level::info,
+           name_of(mandate.decided.number) + " was accepted before its coordinator was lost: decided, not started");
   std::optional<std::uint32_t> own;
   for (auto& [agent, elector] : state.electors) {
     turn.act(Tell{agent, Decided{mandate.decided, {}}});

@@ -81,7 +81,8 @@ bool come_in(Turn& turn, AgentId agent, NodeInfo const& node) {
 
 void say_spare(Turn& turn, NodeInfo const& node) {
   bool const seat = turn.state.seats.size() < turn.policy.max_nodes;
-  turn.say(node.host + " waits as a spare" + (seat && !turn.policy.scale_out_now ? " until the next restart" : ""));
+  turn.say(Level::info,
+           node.host + " waits as a spare" + (seat && !turn.policy.scale_out_now ? " until the next restart" : ""));
 }
 
 }  // namespace cxxrun::rendezvous

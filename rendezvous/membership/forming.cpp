@@ -193,7 +193,7 @@ void form_again(Turn& turn) {
   State& state = turn.state;
   bool const decided = state.number == state.mandate.decided.number;
   if (decided && rivalled(state, turn.policy)) {
-    turn.say("generation " + std::to_string(state.number) + " is decided and cannot run");
+    turn.say(Level::warn, "generation " + std::to_string(state.number) + " is decided and cannot run");
     for (auto const& [agent, rank] : state.mandate.voters) {  // no Start will tell them that they vote on the next one
       turn.act(Tell{agent, Decided{state.mandate.decided, {}}});
     }
@@ -232,14 +232,14 @@ void consider_forming(Turn& turn) {
   if (here < min) {
     state.window_deadline.reset();
     if (std::has_single_bit(here)) {  // a line for each of a thousand would tell less
-      turn.say("waiting for nodes: " + std::to_string(here) + " of at least " + std::to_string(min) + ", for at most " +
-               seconds_text(turn.policy.join_timeout));
+      turn.say(Level::info, "waiting for nodes: " + std::to_string(here) + " of at least " + std::to_string(min) +
+                                ", for at most " + seconds_text(turn.policy.join_timeout));
     }
     return;
   }
   if (!state.window_deadline) {
     state.window_deadline = turn.now + (state.ever_ran ? turn.policy.rejoin_window : turn.policy.join_window);
-    turn.say(of_nodes(here, turn.policy.max_nodes) + ": waiting for more");
+    turn.say(Level::info, of_nodes(here, turn.policy.max_nodes) + ": waiting for more");
   }
 }
 
@@ -341,10 +341,10 @@ void begin_running(Turn& turn) {
       }
     }
   }
-  turn.say("generation " + std::to_string(state.number) + " runs: " + std::to_string(state.seats.size()) +
-           (state.seats.size() == 1 ? " node, " : " nodes, ") + std::to_string(world) +
-           (world == 1 ? " worker" : " workers") +
-           (state.restarts == 0 ? "" : ", restarts used: " + std::to_string(state.restarts)));
+  turn.say(Level::info, "generation " + std::to_string(state.number) + " runs: " + std::to_string(state.seats.size()) +
+                            (state.seats.size() == 1 ? " node, " : " nodes, ") + std::to_string(world) +
+                            (world == 1 ? " worker" : " workers") +
+                            (state.restarts == 0 ? "" : ", restarts used: " + std::to_string(state.restarts)));
 }
 
 void conclude(Turn& turn, Verdict verdict) {
@@ -363,10 +363,11 @@ void conclude(Turn& turn, Verdict verdict) {
       turn.act(Tell{agent, Finished{verdict.exit_code, line}});
     }
   }
-  turn.say(std::string("verdict: ") + name_of(verdict.end) +
-           (verdict.end == End::success && !verdict.lost_nodes.empty()
-                ? "; lost on the way: " + join(verdict.lost_nodes, ", ")
-                : ""));
+  turn.say(verdict.end == End::success ? Level::info : Level::error,
+           std::string("verdict: ") + name_of(verdict.end) +
+               (verdict.end == End::success && !verdict.lost_nodes.empty()
+                    ? "; lost on the way: " + join(verdict.lost_nodes, ", ")
+                    : ""));
   turn.act(Conclude{verdict});
   state.verdict = std::move(verdict);
   close_if_alone(turn);

@@ -9,17 +9,7 @@
 
 namespace cxxrun::rendezvous {
 
-/// One call of `step` in progress: the state it changes and what it collects.
-struct Turn {
-  State& state;
-  std::vector<Action>& actions;
-  std::string& reason;
-  TimePoint now;
-  Policy const& policy;
-
-  void act(Action action) { actions.push_back(std::move(action)); }
-  void say(std::string const& text) { reason += (reason.empty() ? "" : "; ") + text; }
-};
+using Turn = BasicTurn<State, Action, Policy>;
 
 /// Enters phase forming with fresh deadlines and looks whether the generation can be formed at once.
 void begin_forming(Turn& turn);

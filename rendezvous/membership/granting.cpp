@@ -189,8 +189,8 @@ void authority_tick(Turn& turn) {
     // Late ourselves, we were suspended, and the others may have been: they get the time to speak, we grant nothing.
     lost = !late;
     if (late) {
-      turn.say("this process was suspended: waiting for the members of generation " +
-               std::to_string(mandate.decided.number));
+      turn.say(Level::warn, "this process was suspended: waiting for the members of generation " +
+                                std::to_string(mandate.decided.number));
     }
   } else if (state.phase == Phase::gated) {
     lost = mandate.unproven.empty() && !late;
@@ -232,7 +232,7 @@ void stand_down(Turn& turn, std::string const& why) {
   over.mandate.decided = state.mandate.decided;
   over.candidacy = state.candidacy;
   state = std::move(over);
-  turn.say("stood down: " + why);
+  turn.say(Level::warn, "stood down: " + why);
   turn.act(StoodDown{why, state.candidacy});
   turn.act(Close{});
 }

@@ -83,7 +83,7 @@ void lose(Turn& turn, Lost const& event) {
   if (state.phase == Phase::finished) {
     close_if_alone(turn);
   } else if (seat == nullptr) {
-    turn.say("lost " + node.host + " (" + event.how + ") while it waited");
+    turn.say(Level::warn, "lost " + node.host + " (" + event.how + ") while it waited");
     if (state.phase == Phase::forming) {
       mark_dead(state, node);
       consider_forming(turn);
@@ -112,7 +112,7 @@ void lose_seat(Turn& turn, Seat& seat, std::string const& how) {
     case Phase::gated: form_again(turn); break;
     case Phase::running:
       if (!was_done) {
-        begin_stopping(turn, {StopKind::failure, 0, "lost " + seat.node.host + " (" + how + ")"});
+        begin_stopping(turn, {StopKind::failure, 0, "lost " + seat.node.host + " (" + how + ")", Level::warn});
       }
       break;
     case Phase::stopping: answered(turn); break;
@@ -178,7 +178,7 @@ void set_aside(Turn& turn, AgentId agent, std::string const& why) {
   NodeInfo const node = it->second;
   bool const seated = state.phase != Phase::forming && find_seat(state, agent) != nullptr;
   if (seated && (state.phase == Phase::running || state.phase == Phase::stopping)) {
-    turn.say("ignored: a failed health check of " + node.host + ", whose workers run");
+    turn.say(Level::debug, "ignored: a failed health check of " + node.host + ", whose workers run");
     return;
   }
   put_aside(turn, agent, why);

@@ -51,7 +51,7 @@ void on(Turn& turn, Joined const& event) {
     if (event.node.node_index) {
       state.came.insert(*event.node.node_index);
     }
-    turn.say("refused " + event.node.host + ": " + refused->why);
+    turn.say(Level::warn, "refused " + event.node.host + ": " + refused->why);
     turn.act(Tell{event.agent, *std::move(refused)});
     turn.act(HangUp{event.agent});
     if (state.phase == Phase::finished) {
@@ -100,7 +100,7 @@ void hear(Turn& turn, Seat& seat, WorkerFailed const& message) {
   auto const group_rank = state.seat_of.at(seat.agent);
   state.reports.push_back(Report{group_rank, message.exit});
   if (state.phase == Phase::running) {
-    begin_stopping(turn, {StopKind::failure, 0, describe(message.exit, seat.node.host)});
+    begin_stopping(turn, {StopKind::failure, 0, describe(message.exit, seat.node.host), Level::error});
   }
 }
 
@@ -155,8 +155,8 @@ void on(Turn& turn, Said const& event) {
         if constexpr (!std::is_same_v<Message, Leaving> && !std::is_same_v<Message, Unfit> &&
                       !std::is_same_v<Message, Vote> && !std::is_same_v<Message, Accepted>) {
           if (seat == nullptr || message.number != turn.state.number) {
-            turn.say("ignored: message of generation " + std::to_string(message.number) + " during generation " +
-                     std::to_string(turn.state.number));
+            turn.say(Level::debug, "ignored: message of generation " + std::to_string(message.number) +
+                                       " during generation " + std::to_string(turn.state.number));
           } else {
             hear(turn, *seat, message);
           }
@@ -217,7 +217,7 @@ void silence_tick(Turn& turn) {
   SilenceTick looked = tick(std::move(state.silence), turn.now, silence_policy(turn.policy));
   state.silence = std::move(looked.next);
   if (looked.stalled) {
-    turn.say("this process was suspended: nobody is judged by the silence meanwhile");
+    turn.say(Level::warn, "this process was suspended: nobody is judged by the silence meanwhile");
   }
   if (!looked.lost.empty() && state.phase == Phase::running && rivalled(state, turn.policy) &&
       left(turn, Count::exactly) <= Millis{0}) {  // it is us who are out of reach: the others may elect without us
@@ -258,7 +258,6 @@ void on(Turn& turn, Tick const&) {
   silence_tick(turn);
   authority_tick(turn);
   hanging_tick(turn);
-  auto const due = [&](std::optional<TimePoint> const& at) { return at && *at <= turn.now; };
   switch (state.phase) {
     case Phase::forming: forming_tick(turn); break;
     case Phase::electing: electing_tick(turn); break;
@@ -266,25 +265,25 @@ void on(Turn& turn, Tick const&) {
     case Phase::deposed:
     case Phase::opening: break;
     case Phase::proposing:
-      if (due(state.answer_deadline)) {
+      if (is_due(state.answer_deadline, turn.now)) {
         stand_down(turn, "no quorum accepted generation " + std::to_string(state.mandate.proposal->number));
       }
       break;
     case Phase::gated: try_start(turn); break;
     case Phase::preparing:
     case Phase::stopping:
-      if (due(state.answer_deadline)) {
+      if (is_due(state.answer_deadline, turn.now)) {
         drop_silent(turn);
         end_if_abandoned(turn);
       }
       break;
     case Phase::running:
-      if (due(state.scale_out_at)) {
+      if (is_due(state.scale_out_at, turn.now)) {
         consider_scale_out(turn);
       }
       break;
     case Phase::finished:
-      if (due(state.answer_deadline)) {
+      if (is_due(state.answer_deadline, turn.now)) {
         close(turn);
       }
       break;
@@ -292,24 +291,13 @@ void on(Turn& turn, Tick const&) {
 }
 
 std::optional<TimePoint> next_deadline(State const& state) {
-  std::optional<TimePoint> least;
-  auto const consider = [&](std::optional<TimePoint> const& at) {
-    if (at && (!least || *at < *least)) {
-      least = at;
-    }
-  };
-  if (state.phase == Phase::forming) {
-    consider(state.join_deadline);
-    consider(state.window_deadline);
-  } else if (state.phase == Phase::running) {
-    consider(state.scale_out_at);
-    consider(state.hanging.due);
-  } else if (state.phase != Phase::opening) {
-    consider(state.answer_deadline);
+  auto const common = earliest({state.silence.due, state.mandate.check_at});
+  switch (state.phase) {
+    case Phase::forming: return earliest({common, state.join_deadline, state.window_deadline});
+    case Phase::running: return earliest({common, state.scale_out_at, state.hanging.due});
+    case Phase::opening: return common;
+    default: return earliest({common, state.answer_deadline});
   }
-  consider(state.silence.due);
-  consider(state.mandate.check_at);
-  return least;
 }
 
 }  // namespace
@@ -318,7 +306,7 @@ Step step(State state, Event const& event, TimePoint now, Policy const& policy) 
   auto const armed_before = next_deadline(state);
   Step result;
   result.next = std::move(state);
-  Turn turn{result.next, result.actions, result.reason, now, policy};
+  Turn turn{result.next, result.actions, result.said, now, policy};
   if (turn.state.phase != Phase::deposed) {
     std::visit([&](auto const& concrete) { on(turn, concrete); }, event);
   }

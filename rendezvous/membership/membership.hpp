@@ -23,6 +23,7 @@
 #include "rendezvous/values/verdict.hpp"
 #include "rendezvous/voting/silence.hpp"
 #include "src/core/time.hpp"
+#include "src/core/turn.hpp"
 
 namespace cxxrun::rendezvous {
 
@@ -72,6 +73,7 @@ struct StopReason {
   StopKind kind = StopKind::failure;
   int signal = 0;  ///< of a user's stop
   std::string why;
+  Level level = Level::info;  ///< of the line that says so
 };
 
 /// The coordinator's own agent follows another, and has learned what is decided now, and who may lead.
@@ -247,11 +249,7 @@ struct Close {
 using Action =
     std::variant<Tell, TellBeat, OpenStore, CloseStore, HangUp, ArmTimer, ClaimFence, StoodDown, Conclude, Close>;
 
-struct Step {
-  State next;
-  std::vector<Action> actions;
-  std::string reason;  ///< one line for the log; "" = nothing worth a line
-};
+using Step = BasicStep<State, Action>;
 
 [[nodiscard]] Step step(State state, Event const& event, TimePoint now, Policy const& policy);
 

@@ -44,7 +44,7 @@ void decide(Turn& turn) {
   state.phase = Phase::gated;
   try_start(turn);
   if (state.phase == Phase::gated && !mandate.unproven.empty()) {
-    turn.say("generation " + std::to_string(state.number) + " waits until no older worker can be alive");
+    turn.say(Level::info, "generation " + std::to_string(state.number) + " waits until no older worker can be alive");
   }
 }
 
@@ -99,7 +99,7 @@ void hear_accepted(Turn& turn, AgentId agent, Accepted const& message) {
   Mandate& mandate = turn.state.mandate;
   auto const voter = mandate.voters.find(agent);
   if (voter == mandate.voters.end() || message.after != mandate.decided.number) {
-    turn.say("ignored: an acceptance after generation " + std::to_string(message.after));
+    turn.say(Level::debug, "ignored: an acceptance after generation " + std::to_string(message.after));
     return;
   }
   if (message.promised > mandate.ballot) {

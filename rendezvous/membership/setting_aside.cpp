@@ -44,7 +44,7 @@ std::string call_back(State& state, std::string const& key) {
 void put_aside(Turn& turn, AgentId agent, std::string const& why) {
   State& state = turn.state;
   NodeInfo const node = state.present.at(agent);
-  turn.say("set aside " + node.host + ": " + why);
+  turn.say(Level::warn, "set aside " + node.host + ": " + why);
   state.unfit.emplace(node_key(node), node.host + ": " + why);
   mark_dead(state, node);
   state.aside.emplace(agent, node);
@@ -63,7 +63,7 @@ void judge_nodes(Turn& turn, Failure const& cause, bool goes_on) {
     std::string const from = line.substr(0, line.find(':'));
     state.fitness.lines.push_back("failure followed rank " + std::to_string(cause.exit.rank) + " from " + from +
                                   " to " + seat.node.host + ": " + call_back(state, verdict.acquitted));
-    turn.say(state.fitness.lines.back());
+    turn.say(Level::warn, state.fitness.lines.back());
   }
   if (goes_on && verdict.twice && !seat.node.hosts && has_spare(state) && state.present.contains(seat.agent)) {
     state.fitness.suspects[key] = cause.group_rank;
@@ -78,7 +78,7 @@ void call_back_if_too_few(Turn& turn) {
     bool const here = std::any_of(state.aside.begin(), state.aside.end(),
                                   [&](auto const& entry) { return node_key(entry.second) == it->first; });
     if (here) {
-      turn.say("too few nodes: " + call_back(state, it->first));
+      turn.say(Level::warn, "too few nodes: " + call_back(state, it->first));
     }
     it = here ? suspects.erase(it) : std::next(it);
   }

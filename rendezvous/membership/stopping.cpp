@@ -30,7 +30,8 @@ void after_stop(Turn& turn) {
   }
   Ruling ruling = rule(state, turn.policy, turn.now);
   if (!ruling.line.empty() && ruling.line != state.stop.why) {
-    turn.say("cause: " + ruling.line);  // worth a line only when it is not what the stop began with
+    turn.say(ruling.worker_failed() ? Level::error : Level::warn,
+             "cause: " + ruling.line);  // worth a line only when it is not what the stop began with
   }
   if (ruling.worker_failed()) {
     judge_nodes(turn, failures_of(state).front(), ruling.next == Ruling::Next::restart);
@@ -45,7 +46,7 @@ void after_stop(Turn& turn) {
   }
   if (ruling.next == Ruling::Next::restart) {
     consume_restart(state, turn.now, turn.policy);
-    turn.say(restart_text(state, turn.now, turn.policy));
+    turn.say(Level::info, restart_text(state, turn.now, turn.policy));
   }
   begin_forming(turn);
 }
@@ -93,7 +94,7 @@ void begin_stopping(Turn& turn, StopReason reason) {
     }
   }
   state.answer_deadline = turn.now + turn.policy.stop_timeout;
-  turn.say(state.stop.why);
+  turn.say(state.stop.level, state.stop.why);
   if (state.awaited == 0) {
     after_stop(turn);
   }
@@ -111,7 +112,7 @@ void drop_silent(Turn& turn) {
   for (auto& seat : state.seats) {
     bool const waits = phase == Phase::preparing ? seat.now == Seat::Now::invited : seat.now != Seat::Now::stopped;
     if (waits && state.present.contains(seat.agent)) {
-      turn.say("no answer from " + seat.node.host);
+      turn.say(Level::warn, "no answer from " + seat.node.host);
       turn.act(HangUp{seat.agent});
       drop(state, seat.agent);
       count_loss(state, seat.node);

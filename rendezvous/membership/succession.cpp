@@ -106,7 +106,8 @@ void take_over(Turn& turn) {
   for (std::uint32_t const rank : mandate.missing) {
     state.gone.emplace(host_at(state, rank), host_at(state, rank));
   }
-  begin_stopping(turn, {StopKind::failure, 0, "coordinator lost: " + host_at(state, mandate.decided.coordinator)});
+  begin_stopping(
+      turn, {StopKind::failure, 0, "coordinator lost: " + host_at(state, mandate.decided.coordinator), Level::warn});
 }
 
 void restore_seats(State& state) {
@@ -137,7 +138,7 @@ void take_in(Turn& turn, AgentId agent) {
   if (!state.electors.contains(agent) || !mandate.missing.contains(rank)) {
     return;
   }
-  turn.say("node " + std::to_string(rank) + " has called too");
+  turn.say(Level::info, "node " + std::to_string(rank) + " has called too");
   if (!seat_elector(turn, agent, rank)) {
     follow_us(turn, agent);
     if (state.phase == Phase::forming) {

@@ -1,6 +1,5 @@
 #include "rendezvous/net/run.hpp"
 
-#include <deque>
 #include <utility>
 
 #include <boost/asio/basic_waitable_timer.hpp>
@@ -10,6 +9,7 @@
 #include "rendezvous/membership/budget.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
+#include "src/os/machine.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -41,34 +41,25 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
   store::StoreServer& stores;
   RunConfig config;
   RunHandlers handlers;
-  State state;
+  os::Machine<State, Event> machine;
+  State& state = machine.state;
   boost::asio::basic_waitable_timer<Clock> timer;
-  std::deque<Event> inbox;
-  bool stepping = false;
   bool over = false;
 
   void feed(Event event) {
-    inbox.push_back(std::move(event));
-    if (stepping) {
-      return;
-    }
     auto const self = shared_from_this();  // the last handler lets us go
-    stepping = true;
-    while (!inbox.empty() && !over) {
-      Event const next = std::move(inbox.front());
-      inbox.pop_front();
-      Step result = step(std::move(state), next, Clock::now(), config.policy);
-      state = std::move(result.next);
-      if (!result.reason.empty()) {
-        log(Level::info, config.label.empty() ? result.reason : config.label + ": " + result.reason);
-      }
-      handlers.progressed(state.number, state.restarts, leads());
-      for (auto& action : result.actions) {
-        std::visit([this](auto& concrete) { perform(concrete); }, action);
-      }
+    if (!over) {
+      machine.feed(std::move(event), *this);
     }
-    stepping = false;
   }
+
+  // ---- for the machine's loop ----
+
+  [[nodiscard]] Policy const& policy() const { return config.policy; }
+  void say(Line const& line) const {
+    log(line.level, config.label.empty() ? line.text : config.label + ": " + line.text);
+  }
+  void stepped() { handlers.progressed(state.number, state.restarts, leads()); }
 
   void perform(Tell const& action) { handlers.tell(action.agent, action.message); }
   void perform(HangUp const& action) { handlers.hang_up(action.agent); }
@@ -141,6 +132,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
       return;
     }
     over = true;
+    machine.end();
     timer.cancel();
     stores.close(store_key(state.number));
   }

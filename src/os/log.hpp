@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-namespace cxxrun {
+#include "src/core/level.hpp"
 
-enum class Level { debug, info, warn, error };
+namespace cxxrun {
 
 /// The level called "debug", "info", "warn" or "error"; nothing for anything else.
 [[nodiscard]] std::optional<Level> log_level(std::string_view name);

@@ -126,7 +126,7 @@ class Play {
     Step result = step(std::move(state_), event, now_, policy_);
     state_ = std::move(result.next);
     require(result.actions.size() <= 64, "one event, too many actions");
-    require(result.reason.find('\n') == std::string::npos, "a line of the log is two");
+    require(text_of(result.said).find('\n') == std::string::npos, "a line of the log is two");
     for (auto const& action : result.actions) {
       require(!left_, "an action after Exit");
       std::visit([this](auto const& concrete) { check(concrete); }, action);

@@ -132,7 +132,7 @@ class Play {
     require(state_.number >= number, "a generation number decreases");
     require(state_.restarts >= restarts, "the restart count decreases");
     require(result.actions.size() <= 64 + 8 * (known + state_.present.size()), "one event, too many actions");
-    require(result.reason.find('\n') == std::string::npos, "a line of the log is two");
+    require(text_of(result.said).find('\n') == std::string::npos, "a line of the log is two");
     for (auto const& action : result.actions) {
       // A caller may still be refused in the same breath; nothing may begin.
       require(!closed_ || !(std::holds_alternative<OpenStore>(action) || std::holds_alternative<Conclude>(action)),

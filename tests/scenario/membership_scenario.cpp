@@ -291,8 +291,9 @@ class Player {
     for (auto const& action : result.actions) {
       std::visit([&](auto const& concrete) { show(lines, concrete); }, action);
     }
-    if (!result.reason.empty()) {
-      lines.push_back("log: " + result.reason);
+    for (auto const& line : result.said) {
+      static char const* const kLevels[] = {"debug", "info", "warn", "error"};
+      lines.push_back(std::string(kLevels[static_cast<int>(line.level)]) + ": " + line.text);
     }
     static char const* const kPhases[] = {"standby", "electing", "forming",  "opening",  "preparing", "proposing",
                                           "gated",   "running",  "stopping", "finished", "deposed"};

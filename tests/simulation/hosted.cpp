@@ -229,11 +229,11 @@ void Hosted::feed(rdzv::Event event) {
     auto const before = state.phase;
     rdzv::Step result = rdzv::step(std::move(state), next, job_.clock(node_.host), policy);
     state = std::move(result.next);
-    if (!result.reason.empty() || before != state.phase) {
+    if (!result.said.empty() || before != state.phase) {
       job_.world.note([&] {
         return node_.name() + " coordinator, phase " + std::to_string(static_cast<int>(before)) + " → " +
                std::to_string(static_cast<int>(state.phase)) + " by event " + std::to_string(next.index()) + ": " +
-               result.reason;
+               text_of(result.said);
       });
     }
     for (auto const& action : result.actions) {

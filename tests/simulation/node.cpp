@@ -71,11 +71,11 @@ void Node::feed(agent::Event event) {
     auto const before = state.life;
     agent::Step result = agent::step(std::move(state), next, job.clock(host), policy);
     state = std::move(result.next);
-    if (before != state.life || !result.reason.empty()) {
+    if (before != state.life || !result.said.empty()) {
       job.world.note([&] {
         return name() + " agent, life " + std::to_string(static_cast<int>(before)) + " → " +
                std::to_string(static_cast<int>(state.life)) + " by event " + std::to_string(next.index()) + ": " +
-               result.reason;
+               text_of(result.said);
       });
     }
     for (auto const& action : result.actions) {

@@ -61,7 +61,7 @@ struct Driver {
     ticked = std::holds_alternative<Tick>(event);
     Step result = step(std::move(state), event, now, policy);
     state = std::move(result.next);
-    reason = std::move(result.reason);
+    reason = text_of(result.said);
     return actions = std::move(result.actions);
   }
   std::vector<Action> hear(rdzv::ToAgent message, LinkId link = kFirstLink) {

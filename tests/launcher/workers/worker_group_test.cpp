@@ -119,7 +119,7 @@ TEST_CASE("worker_group: every event in every phase does what the table says", "
     for (auto const& happening : kHappenings) {
       auto const made = step(state, happening.event, happening.at);
       std::string const documented = table.at(phase).at(happening.name);
-      INFO(phase << " × " << happening.name << ": " << made.reason);
+      INFO(phase << " × " << happening.name << ": " << text_of(made.said));
       CHECK(phase_name(made.next.phase) == (documented == "-" ? phase : documented));
       if (documented == "-") {
         CHECK((made.actions.empty() && made.next == state));
@@ -161,7 +161,7 @@ TEST_CASE("worker_group: one that survives does what its table says", "[unit]") 
     for (auto const& happening : happenings) {
       auto const made = step(state, happening.event, happening.at);
       std::string const documented = table.at(name).at(happening.name);
-      INFO(name << " × " << happening.name << ": " << made.reason);
+      INFO(name << " × " << happening.name << ": " << text_of(made.said));
       CHECK(phase_name(made.next.phase) == (documented == "-" ? phase : documented));
       if (documented == "-") {
         CHECK((made.actions.empty() && made.next == state));

@@ -95,7 +95,7 @@ Row progress() {
               CHECK(job.state.hanging.ranks.at(0).last.entered == 1);
               job.now += 2s;
               job.feed(Tick{});
-              CHECK(job.last.reason.starts_with("rank 1 on n1 has not entered all_reduce #1 (25 f32) for 62 s"));
+              CHECK(text_of(job.last.said).starts_with("rank 1 on n1 has not entered all_reduce #1 (25 f32) for 62 s"));
               CHECK(job.told<Kill>(2) == nullptr);
               job.now += 10s;
               job.feed(Tick{});
@@ -348,7 +348,7 @@ Row of_another_generation() {
                     CHECK(job.in(phase, number));
                     CHECK(job.last.actions.empty());
                     if (text == "ignored by name") {
-                      CHECK(job.last.reason.find("generation 7") != std::string::npos);
+                      CHECK(text_of(job.last.said).find("generation 7") != std::string::npos);
                     }
                   }
                 }};

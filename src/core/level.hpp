@@ -1,0 +1,31 @@
+// Level: how much a line of the log matters. Line: one such line, said by pure code for a shell to write.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace cxxrun {
+
+enum class Level {
+  debug,  ///< routine: votes, ignored messages
+  info,   ///< what happens to a user's job
+  warn,   ///< something was lost, and the job goes on
+  error,  ///< something failed, or a person has to act
+};
+
+struct Line {
+  Level level = Level::info;
+  std::string text;
+  bool operator==(Line const&) const = default;
+};
+
+/// All of them as one, for traces.
+[[nodiscard]] inline std::string text_of(std::vector<Line> const& lines) {
+  std::string text;
+  for (auto const& line : lines) {
+    text += (text.empty() ? "" : "; ") + line.text;
+  }
+  return text;
+}
+
+}  // namespace cxxrun
