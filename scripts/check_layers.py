@@ -224,8 +224,6 @@ def circles(files):
         if unit in reach[unit] and unit not in done:
             group = sorted(other for other in reach[unit] if unit in reach.get(other, ()))
             done.update(group)
-            if all(other.startswith("rendezvous/membership/") for other in group):
-                continue  # one machine over many files; to be taken apart
             yield "include each other in a circle: " + ", ".join(group)
 
 

@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "rendezvous/membership/membership.hpp"
+#include "rendezvous/membership/state.hpp"
 
 namespace cxxrun::rendezvous {
 

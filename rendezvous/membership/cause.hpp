@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "rendezvous/membership/membership.hpp"
+#include "rendezvous/membership/state.hpp"
 
 namespace cxxrun::rendezvous {
 

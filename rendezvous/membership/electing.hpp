@@ -1,24 +1,39 @@
-// Electing: how the coordinator inside an agent takes the place of one that was lost. Part of membership; private to
-// it. Rules: docs/design/election.md.
+// Electing: how the coordinator inside an agent takes the place of one that was lost. Part of membership.
+// Rules: docs/design/election.md.
 #pragma once
 
+#include <optional>
 #include <string>
 
-#include "rendezvous/membership/forming.hpp"
+#include "rendezvous/membership/turn.hpp"
 
 namespace cxxrun::rendezvous {
 
-void stand(Turn& turn, Stand const& event);
-void withdraw(Turn& turn, Withdraw const& event);
-void follow(Turn& turn, Followed const& event);
-void hear_vote(Turn& turn, AgentId agent, Vote const& message);
-/// Half of the votes may have been all there is for long enough.
-void electing_tick(Turn& turn);
-void bury(Turn& turn, Buried const& event);
+/// "generation 3"
+[[nodiscard]] std::string name_of(std::uint64_t number);
+/// Waiting for members of the last generation; nothing of ours has begun.
+[[nodiscard]] bool candidate(State const& state);
+/// Elected, and the generation that follows is not formed yet: a member that calls keeps its seat.
+[[nodiscard]] bool gathering(State const& state);
 
+/// This agent stands for coordinator, or again with a higher ballot.
+[[nodiscard]] Next stand(Turn& turn, Stand const& event);
+/// Asks all that have called for their promise.
+[[nodiscard]] Next begin_electing(Turn& turn, Ballot ballot);
+[[nodiscard]] Next withdraw(Turn& turn, Withdraw const& event);
+void begin_standby(Turn& turn, std::string const& why);
+/// Asks one caller for its promise, or tells it what is decided; gives way when it knows more.
+[[nodiscard]] Next ask(Turn& turn, AgentId agent, Elector const& elector);
+/// Somebody knows a later decision than ours: everybody here hears of it, and we have nothing to decide.
+[[nodiscard]] Next yield_to(Turn& turn, Decree const& later);
+[[nodiscard]] Next hear_vote(Turn& turn, AgentId agent, Vote const& message);
+/// Enough may have promised.
+[[nodiscard]] Next count_promises(Turn& turn);
+/// Half of the votes may have been all there is for long enough.
+[[nodiscard]] Next electing_tick(Turn& turn);
 /// Another coordinator's decree, accepted before it was lost, is decided now. It is not started: its members elect.
-void follow_adopted(Turn& turn);
-/// Whoever still waits to be taken in is too late: joins as somebody new.
-void drop_late_electors(Turn& turn, std::string const& why);
+[[nodiscard]] Next follow_adopted(Turn& turn);
+/// A seat's workers are dead for certain. The agent that has it, when that is still taken for connected.
+[[nodiscard]] std::optional<AgentId> bury(Turn& turn, Gone const& gone);
 
 }  // namespace cxxrun::rendezvous

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "rendezvous/membership/seating.hpp"
-#include "rendezvous/membership/stopping.hpp"
+#include "rendezvous/membership/books.hpp"
+#include "rendezvous/membership/forming.hpp"
 #include "rendezvous/values/verdict.hpp"
 
 namespace cxxrun::rendezvous {
@@ -27,56 +27,34 @@ std::optional<Refused> objection(State const& state, NodeInfo const& node, Polic
   return std::nullopt;
 }
 
-void consider_scale_out(Turn& turn) {
+Next consider_scale_out(Turn& turn) {
   State& state = turn.state;
   bool const ending = std::any_of(state.seats.begin(), state.seats.end(),
                                   [](Seat const& seat) { return seat.now == Seat::Now::succeeded; });
   if (state.seats.size() >= turn.policy.max_nodes || state.present.size() <= state.seats.size() || ending) {
     state.scale_out_at.reset();
-    return;
+    return stay;
   }
   if (!turn.policy.scale_out_now) {
-    return;
+    return stay;
   }
   if (state.last_scale_out && turn.now < *state.last_scale_out + turn.policy.join_spacing) {
     state.scale_out_at = *state.last_scale_out + turn.policy.join_spacing;
-    return;
+    return stay;
   }
   state.last_scale_out = turn.now;
   auto const waiting = state.present.size() - state.seats.size();
-  begin_stopping(turn, {StopKind::resize, 0, std::to_string(waiting) + " more node(s) came: forming again"});
+  return next::Stopping{{StopKind::resize, 0, std::to_string(waiting) + " more node(s) came: forming again"}};
 }
 
-void enter(State& state, AgentId agent, NodeInfo const& node) {
-  auto const [entry, fresh] = state.present.emplace(agent, node);
-  if (!fresh && entry->second.node_index) {  // it says now that it is another node
-    state.index_owner.erase(*entry->second.node_index);
-  }
-  entry->second = node;
-  state.electors.erase(agent);
-  state.gone.erase(node_key(node));
-  state.gone.erase(node.host);
-  if (node.node_index) {
-    if (state.came.insert(*node.node_index).second && state.vanished > 0) {
-      --state.vanished;
-    }
-    state.dead.erase(*node.node_index);
-    state.index_owner[*node.node_index] = agent;
-  }
-}
-
-bool come_in(Turn& turn, AgentId agent, NodeInfo const& node) {
+Next come_in(Turn& turn, AgentId agent, NodeInfo const& node) {
   State& state = turn.state;
   enter(state, agent, node);
-  if (state.phase == Phase::forming) {
-    consider_forming(turn);
-    return false;
+  switch (state.phase) {
+    case Phase::forming: return consider_forming(turn);
+    case Phase::running: return consider_scale_out(turn);
+    default: return stay;
   }
-  if (state.phase != Phase::running) {
-    return true;
-  }
-  consider_scale_out(turn);
-  return state.phase == Phase::running;
 }
 
 void say_spare(Turn& turn, NodeInfo const& node) {

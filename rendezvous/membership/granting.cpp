@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "rendezvous/membership/leaving.hpp"
+#include "rendezvous/membership/books.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
@@ -37,14 +37,6 @@ bool has_vote(Mandate const& mandate, Elector const& elector) {
 }
 
 }  // namespace
-
-bool leases_on(Policy const& policy) {
-  return policy.heartbeat_timeout > Millis{0} && policy.tie != Tie::none;
-}
-
-bool rivalled(State const& state, Policy const& policy) {
-  return leases_on(policy) && !policy.ends_when_empty && (state.mandate.rivals || state.mandate.taking_over());
-}
 
 bool can_decide_without(State const& state, std::string const& incarnation) {
   Mandate const& mandate = state.mandate;
@@ -160,29 +152,29 @@ void count_afresh(Turn& turn) {
   }
 }
 
-void authority_tick(Turn& turn) {
+Next authority_tick(Turn& turn) {
   State& state = turn.state;
   Mandate& mandate = state.mandate;
   if (!mandate.check_at || *mandate.check_at > turn.now) {
-    return;
+    return stay;
   }
   auto const terms = lease_terms(turn.policy.heartbeat_timeout);
   bool const late = turn.now - *mandate.check_at > terms.lease / 2;
   mandate.check_at.reset();
   if (!rivalled(state, turn.policy) || state.phase == Phase::finished || state.phase == Phase::deposed ||
       state.phase == Phase::electing || state.phase == Phase::standby) {
-    return;
+    return stay;
   }
   if (auto const until = authority(turn, Count::exactly); until && *until > turn.now) {
     mandate.check_at = *until;
-    return;
+    return stay;
   }
   // Without authority nothing is granted, and that is all: nobody is lost before its silence is judged. That comes
   // first.
   auto const patience = terms.silence() - terms.lease + terms.beat * 2;
   if (state.phase == Phase::running && mandate.until && turn.now < *mandate.until + patience) {
     mandate.check_at = *mandate.until + patience;
-    return;
+    return stay;
   }
   bool lost = !can_decide_without(state, "");
   if (state.phase == Phase::running) {
@@ -198,10 +190,10 @@ void authority_tick(Turn& turn) {
     lost = false;
   }
   if (lost) {
-    stand_down(turn, "too few members of generation " + std::to_string(mandate.decided.number) + " are heard");
-    return;
+    return next::Deposed{"too few members of generation " + std::to_string(mandate.decided.number) + " are heard"};
   }
   mandate.check_at = turn.now + terms.timeout;
+  return stay;
 }
 
 void stand_down(Turn& turn, std::string const& why) {
@@ -226,7 +218,6 @@ void stand_down(Turn& turn, std::string const& why) {
     turn.act(HangUp{agent});
   }
   State over;
-  over.phase = Phase::deposed;
   over.number = state.number;
   over.restarts = state.restarts;
   over.mandate.decided = state.mandate.decided;

@@ -1,4 +1,4 @@
-// Granting: beats in, leases out, and the coordinator's own authority. Part of membership; private to it.
+// Granting: beats in, leases out, and the coordinator's own authority. Part of membership.
 //
 // A beat is O(log N). With many members authority is counted again at most every eighth of a beat: a count that is a
 // little old is never too high, since echoes only move on.
@@ -6,13 +6,9 @@
 
 #include <string>
 
-#include "rendezvous/membership/forming.hpp"
+#include "rendezvous/membership/turn.hpp"
 
 namespace cxxrun::rendezvous {
-
-[[nodiscard]] bool leases_on(Policy const& policy);
-/// Somebody may be elected in the place of this coordinator: it needs a quorum's echo and acceptance.
-[[nodiscard]] bool rivalled(State const& state, Policy const& policy);
 
 /// Members enough to decide are still connected, that agent ("": none) not counted, or have accepted already. Who is
 /// lost never votes again here; who is dropped, nowhere.
@@ -33,8 +29,8 @@ void leave_unproven(Turn& turn, Seat const& seat);
 /// A new generation is decided: what its members have echoed so far counts for it.
 void count_afresh(Turn& turn);
 /// Authority may have run out.
-void authority_tick(Turn& turn);
-/// Decides nothing any more: hangs up on everybody.
+[[nodiscard]] Next authority_tick(Turn& turn);
+/// Decides nothing any more: hangs up on everybody, and forgets all but the last decision.
 void stand_down(Turn& turn, std::string const& why);
 
 }  // namespace cxxrun::rendezvous

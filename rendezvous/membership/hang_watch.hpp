@@ -1,8 +1,8 @@
 // HangWatch: membership's side of hanging.hpp: hears what agents tell of their workers, says who keeps the others
-// waiting, and orders who is killed. Only in phase running. Part of membership; private to it.
+// waiting, and orders who is killed. Only in phase running. Part of membership.
 #pragma once
 
-#include "rendezvous/membership/forming.hpp"
+#include "rendezvous/membership/turn.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -3,44 +3,142 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/membership/books.hpp"
+#include "rendezvous/membership/callers.hpp"
 #include "rendezvous/membership/cause.hpp"
 #include "rendezvous/membership/electing.hpp"
 #include "rendezvous/membership/entering.hpp"
+#include "rendezvous/membership/finishing.hpp"
 #include "rendezvous/membership/forming.hpp"
 #include "rendezvous/membership/granting.hpp"
 #include "rendezvous/membership/hang_watch.hpp"
 #include "rendezvous/membership/leaving.hpp"
+#include "rendezvous/membership/preparing.hpp"
 #include "rendezvous/membership/proposing.hpp"
-#include "rendezvous/membership/redirecting.hpp"
-#include "rendezvous/membership/seating.hpp"
+#include "rendezvous/membership/starting.hpp"
 #include "rendezvous/membership/stopping.hpp"
+#include "rendezvous/membership/turn.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-// ---- events ---------------------------------------------------------------------------------------------------
+// ---- phases: the only place where one begins ------------------------------------------------------------------
+
+Next begin(Turn& /*turn*/, next::Stay const&) {
+  return stay;
+}
+Next begin(Turn& turn, next::Electing const& what) {
+  turn.state.phase = Phase::electing;
+  return begin_electing(turn, what.ballot);
+}
+Next begin(Turn& turn, next::Standby const& what) {
+  turn.state.phase = Phase::standby;
+  begin_standby(turn, what.why);
+  return stay;
+}
+Next begin(Turn& turn, next::Forming const&) {
+  turn.state.phase = Phase::forming;
+  return begin_forming(turn);
+}
+Next begin(Turn& turn, next::FormingAgain const&) {
+  return begin_forming_again(turn);
+}
+Next begin(Turn& turn, next::Opening const&) {
+  turn.state.phase = Phase::opening;
+  begin_opening(turn);
+  return stay;
+}
+Next begin(Turn& turn, next::Preparing const& what) {
+  turn.state.phase = Phase::preparing;
+  begin_preparing(turn, what.store);
+  return stay;
+}
+Next begin(Turn& turn, next::Proposing const&) {
+  turn.state.phase = Phase::proposing;
+  begin_proposing(turn);
+  return stay;
+}
+Next begin(Turn& turn, next::Decided const&) {
+  return begin_decided(turn);
+}
+Next begin(Turn& turn, next::Gated const&) {
+  turn.state.phase = Phase::gated;
+  return begin_gated(turn);
+}
+Next begin(Turn& turn, next::Running const&) {
+  turn.state.phase = Phase::running;
+  begin_running(turn);
+  return stay;
+}
+Next begin(Turn& turn, next::Stopping const& what) {
+  turn.state.phase = Phase::stopping;
+  return begin_stopping(turn, what.reason);
+}
+Next begin(Turn& turn, next::StoppingLate const& what) {
+  begin_stopping_late(turn, what.agent);
+  turn.state.phase = Phase::stopping;
+  return stay;
+}
+Next begin(Turn& turn, next::Stopped const&) {
+  return begin_stopped(turn);
+}
+Next begin(Turn& turn, next::Finished const& what) {
+  turn.state.phase = Phase::finished;
+  begin_finishing(turn, what.verdict);
+  return stay;
+}
+Next begin(Turn& turn, next::Deposed const& what) {
+  stand_down(turn, what.why);
+  turn.state.phase = Phase::deposed;
+  return stay;
+}
+
+void go_on(Turn& turn, Next next) {
+  while (!std::holds_alternative<next::Stay>(next)) {
+    Next const now = std::move(next);
+    next = std::visit([&](auto const& what) { return begin(turn, what); }, now);
+  }
+}
+
+bool over(State const& state) {
+  return state.phase == Phase::finished || state.phase == Phase::deposed;
+}
+
+// ---- agents come and go ---------------------------------------------------------------------------------------
+
+void lose_agent(Turn& turn, Lost const& event) {
+  bool const was_here = turn.state.present.contains(event.agent);
+  go_on(turn, lose(turn, event));
+  if (was_here) {
+    go_on(turn, abandoned(turn));
+  }
+}
+
+void hang_up_on(Turn& turn, AgentId agent, std::string const& how) {
+  turn.act(HangUp{agent});
+  lose_agent(turn, Lost{agent, how});
+}
+
+/// Whether it waits as a spare now is for the caller to say.
+bool let_in(Turn& turn, AgentId agent, NodeInfo const& node) {
+  Phase const before = turn.state.phase;
+  go_on(turn, come_in(turn, agent, node));
+  return before != Phase::forming && (before != Phase::running || turn.state.phase == Phase::running);
+}
 
 /// An agent that has lost us joins anew, and its old connection has only not been judged yet: silent for some beats is
 /// enough to let it in. Without beats nobody can tell it from a second agent with the same rank.
 void drop_unheard_owner(Turn& turn, NodeInfo const& node) {
-  State& state = turn.state;
+  State const& state = turn.state;
   auto const owner = node.node_index ? state.index_owner.find(*node.node_index) : state.index_owner.end();
   if (owner == state.index_owner.end() || state.present.at(owner->second).host != node.host) {
     return;
   }
-  AgentId const agent = owner->second;
-  auto const heard = state.silence.heard.find(agent);
+  auto const heard = state.silence.heard.find(owner->second);
   SilencePolicy const silence{turn.policy.heartbeat_timeout};
   if (heard != state.silence.heard.end() && turn.now - heard->second > silence.period()) {
-    turn.act(HangUp{agent});
-    lose(turn, Lost{agent, "it has called again"});
-  }
-}
-
-void on(Turn& turn, Opened const&) {
-  if (turn.state.phase == Phase::forming && !turn.state.join_deadline) {
-    begin_forming(turn);
+    hang_up_on(turn, owner->second, "it has called again");
   }
 }
 
@@ -59,130 +157,207 @@ void on(Turn& turn, Joined const& event) {
     }
     return;
   }
-  if (come_in(turn, event.agent, event.node) && state.phase == Phase::running) {
+  if (let_in(turn, event.agent, event.node) && state.phase == Phase::running) {
     say_spare(turn, event.node);
     tell_decided(turn, event.agent);
   }
 }
 
 void on(Turn& turn, Lost const& event) {
-  lose(turn, event);
+  lose_agent(turn, event);
 }
 
-void on(Turn& turn, StoreOpened const& event) {
-  if (turn.state.phase == Phase::opening && event.number == turn.state.number) {
-    begin_preparing(turn, event);
+/// Somebody new to this run, or a spare whose place is here now, or one that was dropped by us or a coordinator before.
+void hear_stranger(Turn& turn, AgentId agent, Elector const& elector) {
+  State const& state = turn.state;
+  auto const twin = std::find_if(state.present.begin(), state.present.end(), [&](auto const& entry) {
+    return entry.second.incarnation == elector.node.incarnation;
+  });
+  if (twin != state.present.end()) {  // its connection was cut, and nobody has noticed yet
+    hang_up_on(turn, twin->first, "it has called again");
   }
-}
-
-void on(Turn& turn, StoreFailed const& event) {
-  if (turn.state.phase == Phase::opening && event.number == turn.state.number) {
-    conclude(turn, make_verdict(turn.state, turn.policy, End::system_failure, kExitSystem, event.why));
-  }
-}
-
-void hear(Turn& turn, Seat& seat, Ack const& message) {
-  if (turn.state.phase != Phase::preparing || seat.now != Seat::Now::invited) {
+  if (over(state)) {
     return;
+  }
+  if (elector.rank || elector.prepared > state.mandate.decided.number) {
+    turn.say(Level::warn, elector.node.host + " has lost us: it may join again");
+    refuse(turn, agent, name_of(state.number) + " goes on here without you");
+  } else if (auto const refused = objection(state, elector.node, turn.policy)) {
+    refuse(turn, agent, refused->why);  // joins as anybody does, and is told what to do
+  } else {
+    tell_decided(turn, agent);
+    if (let_in(turn, agent, elector.node)) {
+      say_spare(turn, elector.node);
+    }
+  }
+}
+
+void on(Turn& turn, Followed const& event) {
+  Heard heard = hear_caller(turn, event);
+  go_on(turn, std::move(heard.next));
+  if (heard.as_stranger) {
+    hear_stranger(turn, event.agent, event.elector);
+  }
+}
+
+void on(Turn& turn, Buried const& event) {
+  if (event.gone.number == 0) {
+    turn.say(Level::debug, "ignored: the last word of a node that had no seat");
+    return;
+  }
+  if (auto const agent = bury(turn, event.gone)) {
+    hang_up_on(turn, *agent, "its parent says that it is dead");
+    return;
+  }
+  switch (turn.state.phase) {
+    case Phase::forming: go_on(turn, consider_forming(turn)); break;
+    case Phase::electing: go_on(turn, count_promises(turn)); break;
+    case Phase::gated: go_on(turn, try_start(turn)); break;
+    default: break;
+  }
+}
+
+// ---- what agents say ------------------------------------------------------------------------------------------
+
+Next hear(Turn& turn, Seat& seat, Ack const& message) {
+  if (turn.state.phase != Phase::preparing || seat.now != Seat::Now::invited) {
+    return stay;
   }
   note_echo(turn, seat.agent, message.echo, message.sent);
   seat.now = Seat::Now::ready;
-  if (--turn.state.awaited == 0) {
-    begin_deciding(turn);
-  }
+  return --turn.state.awaited == 0 ? begin_deciding(turn) : Next{stay};
 }
 
-void hear(Turn& turn, Seat& seat, WorkerFailed const& message) {
+Next hear(Turn& turn, Seat& seat, WorkerFailed const& message) {
   State& state = turn.state;
   if (state.phase != Phase::running && state.phase != Phase::stopping) {
-    return;
+    return stay;
   }
-  auto const group_rank = state.seat_of.at(seat.agent);
-  state.reports.push_back(Report{group_rank, message.exit});
-  if (state.phase == Phase::running) {
-    begin_stopping(turn, {StopKind::failure, 0, describe(message.exit, seat.node.host), Level::error});
+  state.reports.push_back(Report{state.seat_of.at(seat.agent), message.exit});
+  if (state.phase == Phase::stopping) {
+    return stay;
   }
+  return next::Stopping{{StopKind::failure, 0, describe(message.exit, seat.node.host), Level::error}};
 }
 
-void hear(Turn& turn, Seat& seat, Succeeded const&) {
+Next hear(Turn& turn, Seat& seat, Succeeded const&) {
   State& state = turn.state;
   if (state.phase != Phase::running || seat.now != Seat::Now::running) {
-    return;
+    return stay;
   }
   seat.now = Seat::Now::succeeded;
-  if (--state.awaited == 0) {
-    turn.act(CloseStore{state.number});
-    conclude(turn, make_verdict(state, turn.policy, End::success, 0, "all workers finished"));
+  if (--state.awaited > 0) {
+    return stay;
   }
+  turn.act(CloseStore{state.number});
+  return next::Finished{make_verdict(state, turn.policy, End::success, 0, "all workers finished")};
 }
 
-void hear(Turn& turn, Seat& seat, Stopped const& message) {
+Next hear(Turn& turn, Seat& seat, Stopped const& message) {
   if (turn.state.phase != Phase::stopping || seat.now == Seat::Now::stopped) {
-    return;
+    return stay;
   }
   prove_stopped(turn.state.mandate, message.number, turn.state.seat_of.at(seat.agent));
   seat.now = Seat::Now::stopped;
   seat.exits = message.exits;
   seat.unkillable = message.unkillable;
-  answered(turn);
+  return answered(turn);
 }
 
-void hear(Turn& turn, Seat const& seat, Progress const& message) {
+Next hear(Turn& turn, Seat const& seat, Progress const& message) {
   hear_progress(turn, seat, message);
+  return stay;
+}
+
+/// Of a member, about the generation that has its seat.
+template <class Message>
+void hear_from(Turn& turn, AgentId agent, Message const& message) {
+  State& state = turn.state;
+  Seat* const seat = state.phase == Phase::forming ? nullptr : find_seat(state, agent);
+  if (seat == nullptr || message.number != state.number) {
+    turn.say(Level::debug, "ignored: message of generation " + std::to_string(message.number) + " during generation " +
+                               std::to_string(state.number));
+  } else {
+    go_on(turn, hear(turn, *seat, message));
+  }
+}
+
+void hear_from(Turn& turn, AgentId agent, Leaving const& message) {
+  bool const was_here = turn.state.present.contains(agent);
+  go_on(turn, leave(turn, agent, message.signal));
+  if (was_here) {
+    go_on(turn, abandoned(turn));
+  }
+}
+void hear_from(Turn& turn, AgentId agent, Unfit const& message) {
+  bool const was_here = turn.state.present.contains(agent);
+  go_on(turn, set_aside(turn, agent, message.why));
+  if (was_here) {
+    go_on(turn, abandoned(turn));
+  }
+}
+void hear_from(Turn& turn, AgentId agent, Vote const& message) {
+  go_on(turn, hear_vote(turn, agent, message));
+}
+void hear_from(Turn& turn, AgentId agent, Accepted const& message) {
+  go_on(turn, hear_accepted(turn, agent, message));
 }
 
 void on(Turn& turn, Said const& event) {
-  if (auto const* leaving = std::get_if<Leaving>(&event.message)) {
-    leave(turn, event.agent, leaving->signal);
-    return;
+  std::visit([&](auto const& message) { hear_from(turn, event.agent, message); }, event.message);
+}
+
+// ---- what happens to this coordinator -------------------------------------------------------------------------
+
+void on(Turn& turn, Opened const&) {
+  if (turn.state.phase == Phase::forming && !turn.state.join_deadline) {
+    go_on(turn, next::Forming{});
   }
-  if (auto const* unfit = std::get_if<Unfit>(&event.message)) {
-    set_aside(turn, event.agent, unfit->why);
-    return;
+}
+
+void on(Turn& turn, StoreOpened const& event) {
+  if (turn.state.phase == Phase::opening && event.number == turn.state.number) {
+    go_on(turn, next::Preparing{event});
   }
-  if (auto const* vote = std::get_if<Vote>(&event.message)) {
-    hear_vote(turn, event.agent, *vote);
-    return;
+}
+
+void on(Turn& turn, StoreFailed const& event) {
+  if (turn.state.phase == Phase::opening && event.number == turn.state.number) {
+    go_on(turn, next::Finished{make_verdict(turn.state, turn.policy, End::system_failure, kExitSystem, event.why)});
   }
-  if (auto const* accepted = std::get_if<Accepted>(&event.message)) {
-    hear_accepted(turn, event.agent, *accepted);
-    return;
-  }
-  Seat* const seat = turn.state.phase == Phase::forming ? nullptr : find_seat(turn.state, event.agent);
-  std::visit(
-      [&](auto const& message) {
-        using Message = std::decay_t<decltype(message)>;
-        if constexpr (!std::is_same_v<Message, Leaving> && !std::is_same_v<Message, Unfit> &&
-                      !std::is_same_v<Message, Vote> && !std::is_same_v<Message, Accepted>) {
-          if (seat == nullptr || message.number != turn.state.number) {
-            turn.say(Level::debug, "ignored: message of generation " + std::to_string(message.number) +
-                                       " during generation " + std::to_string(turn.state.number));
-          } else {
-            hear(turn, *seat, message);
-          }
-        }
-      },
-      event.message);
 }
 
 void on(Turn& turn, Stand const& event) {
-  stand(turn, event);
+  go_on(turn, stand(turn, event));
 }
 void on(Turn& turn, Withdraw const& event) {
-  withdraw(turn, event);
+  go_on(turn, withdraw(turn, event));
 }
 void on(Turn& turn, Learned const& event) {
   learn(turn, event);
 }
-void on(Turn& turn, Followed const& event) {
-  follow(turn, event);
-}
-void on(Turn& turn, Buried const& event) {
-  bury(turn, event);
-}
 void on(Turn& turn, Fenced const& event) {
-  hear_fenced(turn, event);
+  go_on(turn, hear_fenced(turn, event));
 }
+
+/// The coordinator goes, so the run ends for everybody: gracefully while workers run.
+void on(Turn& turn, Quit const& event) {
+  State& state = turn.state;
+  StopReason const told{StopKind::user, event.signal,
+                        "the coordinator was told to end by " + signal_name(event.signal)};
+  switch (state.phase) {
+    case Phase::standby:
+    case Phase::electing: go_on(turn, next::Deposed{"told to end by " + signal_name(event.signal)}); break;
+    case Phase::running: go_on(turn, next::Stopping{told}); break;
+    case Phase::stopping: state.stop = told; break;
+    case Phase::finished: break;
+    default:
+      state.stop = told;
+      go_on(turn, next::Finished{make_verdict(state, turn.policy, End::stopped, 128 + event.signal, told.why)});
+  }
+}
+
+// ---- beats and time -------------------------------------------------------------------------------------------
 
 SilencePolicy silence_policy(Policy const& policy) {
   return {policy.heartbeat_timeout};
@@ -196,7 +371,7 @@ void on(Turn& turn, Beaten const& event) {
     state.silence = heard(std::move(state.silence), agent, turn.now, silence_policy(turn.policy));
   }
   answer_beat(turn, agent, event.beat);
-  try_start(turn);
+  go_on(turn, try_start(turn));
 }
 
 /// An agent whose line for beats has ended opens another with its next beat. One that does not is silent: its host may
@@ -211,7 +386,7 @@ void on(Turn& turn, BeatsEnded const& event) {
 /// Who has been silent for too long is lost, like one whose connection has ended.
 void silence_tick(Turn& turn) {
   State& state = turn.state;
-  if (!state.silence.due || *state.silence.due > turn.now) {
+  if (!is_due(state.silence.due, turn.now)) {
     return;
   }
   SilenceTick looked = tick(std::move(state.silence), turn.now, silence_policy(turn.policy));
@@ -221,7 +396,7 @@ void silence_tick(Turn& turn) {
   }
   if (!looked.lost.empty() && state.phase == Phase::running && rivalled(state, turn.policy) &&
       left(turn, Count::exactly) <= Millis{0}) {  // it is us who are out of reach: the others may elect without us
-    stand_down(turn, "too few members of generation " + std::to_string(state.mandate.decided.number) + " are heard");
+    go_on(turn, next::Deposed{"too few members of " + name_of(state.mandate.decided.number) + " are heard"});
     return;
   }
   std::string const how = "silent for " + seconds_text(turn.policy.heartbeat_timeout);
@@ -230,64 +405,50 @@ void silence_tick(Turn& turn) {
       // It may hear us although we do not hear it. An end without a word would be taken for our death (pair rule).
       turn.act(Tell{agent, Dropped{state.number, how}});
     }
-    turn.act(HangUp{agent});
-    lose(turn, Lost{agent, how});
+    hang_up_on(turn, agent, how);
   }
 }
 
-/// The coordinator goes, so the run ends for everybody: gracefully while workers run.
-void on(Turn& turn, Quit const& event) {
-  State& state = turn.state;
-  if (state.phase == Phase::standby || state.phase == Phase::electing) {
-    stand_down(turn, "told to end by " + signal_name(event.signal));
-    return;
-  }
-  auto const why = "the coordinator was told to end by " + signal_name(event.signal);
-  if (state.phase == Phase::running) {
-    begin_stopping(turn, {StopKind::user, event.signal, why});
-  } else if (state.phase == Phase::stopping) {
-    state.stop = {StopKind::user, event.signal, why};
-  } else if (state.phase != Phase::finished) {
-    state.stop = {StopKind::user, event.signal, why};
-    conclude(turn, make_verdict(state, turn.policy, End::stopped, 128 + event.signal, why));
-  }
-}
-
-void on(Turn& turn, Tick const&) {
-  State& state = turn.state;
-  silence_tick(turn);
-  authority_tick(turn);
-  hanging_tick(turn);
+void phase_tick(Turn& turn) {
+  State const& state = turn.state;
+  bool const overdue = is_due(state.answer_deadline, turn.now);
   switch (state.phase) {
-    case Phase::forming: forming_tick(turn); break;
-    case Phase::electing: electing_tick(turn); break;
+    case Phase::forming: go_on(turn, forming_tick(turn)); break;
+    case Phase::electing: go_on(turn, electing_tick(turn)); break;
+    case Phase::gated: go_on(turn, try_start(turn)); break;
     case Phase::standby:
     case Phase::deposed:
     case Phase::opening: break;
     case Phase::proposing:
-      if (is_due(state.answer_deadline, turn.now)) {
-        stand_down(turn, "no quorum accepted generation " + std::to_string(state.mandate.proposal->number));
+      if (overdue) {
+        go_on(turn, next::Deposed{"no quorum accepted " + name_of(state.mandate.proposal->number)});
       }
       break;
-    case Phase::gated: try_start(turn); break;
     case Phase::preparing:
     case Phase::stopping:
-      if (is_due(state.answer_deadline, turn.now)) {
-        drop_silent(turn);
-        end_if_abandoned(turn);
+      if (overdue) {
+        go_on(turn, drop_silent(turn));
+        go_on(turn, abandoned(turn));
       }
       break;
     case Phase::running:
       if (is_due(state.scale_out_at, turn.now)) {
-        consider_scale_out(turn);
+        go_on(turn, consider_scale_out(turn));
       }
       break;
     case Phase::finished:
-      if (is_due(state.answer_deadline, turn.now)) {
+      if (overdue) {
         close(turn);
       }
       break;
   }
+}
+
+void on(Turn& turn, Tick const&) {
+  silence_tick(turn);
+  go_on(turn, authority_tick(turn));
+  hanging_tick(turn);
+  phase_tick(turn);
 }
 
 std::optional<TimePoint> next_deadline(State const& state) {

@@ -148,8 +148,4 @@ void name_members(std::vector<Seat> const& seats, Generation& generation) {
   }
 }
 
-std::string node_key(NodeInfo const& node) {
-  return node.node_index ? "#" + std::to_string(*node.node_index) : node.host;
-}
-
 }  // namespace cxxrun::rendezvous

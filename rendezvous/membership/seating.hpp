@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/membership/membership.hpp"
+#include "rendezvous/membership/state.hpp"
 
 namespace cxxrun::rendezvous {
 
@@ -36,8 +36,5 @@ struct RoleTotals {
 
 /// Fills in `hosts` and `local_sizes`, or leaves empty what would be longer than its bound.
 void name_members(std::vector<Seat> const& seats, Generation& generation);
-
-/// Identity of a node across restarts of its agent: its index when it has one, else its host name.
-[[nodiscard]] std::string node_key(NodeInfo const& node);
 
 }  // namespace cxxrun::rendezvous

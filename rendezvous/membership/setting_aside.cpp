@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/membership/seating.hpp"
-#include "rendezvous/membership/stopping.hpp"
+#include "rendezvous/membership/books.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

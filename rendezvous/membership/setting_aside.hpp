@@ -1,9 +1,9 @@
-// Setting aside: nodes that stay connected but take no part, and how they come back. Part of membership; private to it.
+// Setting aside: nodes that stay connected but take no part, and how they come back. Part of membership.
 #pragma once
 
 #include <string>
 
-#include "rendezvous/membership/forming.hpp"
+#include "rendezvous/membership/turn.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -2,18 +2,75 @@
 
 #include <utility>
 
+#include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/budget.hpp"
 #include "rendezvous/membership/cause.hpp"
 #include "rendezvous/membership/granting.hpp"
-#include "rendezvous/membership/leaving.hpp"
-#include "rendezvous/membership/seating.hpp"
 #include "rendezvous/membership/setting_aside.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-/// Everyone has stopped: fix the cause, then form again or conclude.
-void after_stop(Turn& turn) {
+Next all_answered(State const& state) {
+  return state.awaited == 0 ? Next{next::Stopped{}} : Next{stay};
+}
+
+}  // namespace
+
+Next begin_stopping(Turn& turn, StopReason reason) {
+  State& state = turn.state;
+  state.stop = std::move(reason);
+  state.scale_out_at.reset();
+  state.awaited = 0;
+  for (auto const& seat : state.seats) {
+    if (!state.present.contains(seat.agent) || seat.now == Seat::Now::stopped) {
+      continue;
+    }
+    ++state.awaited;
+    if (seat.leaving == 0) {
+      turn.act(Tell{seat.agent, Stop{state.number, state.stop.kind, state.stop.why}});
+    }
+  }
+  state.answer_deadline = turn.now + turn.policy.stop_timeout;
+  turn.say(state.stop.level, state.stop.why);
+  return all_answered(state);
+}
+
+void begin_stopping_late(Turn& turn, AgentId agent) {
+  State& state = turn.state;
+  if (state.phase == Phase::forming) {  // nothing is formed before its workers have stopped
+    state.awaited = 0;
+    state.window_deadline.reset();
+    state.answer_deadline = turn.now + turn.policy.stop_timeout;
+  }
+  ++state.awaited;
+  turn.act(Tell{agent, Stop{state.number, state.stop.kind, state.stop.why}});
+}
+
+Next answered(Turn& turn) {
+  --turn.state.awaited;
+  return all_answered(turn.state);
+}
+
+Next drop_silent(Turn& turn) {
+  State& state = turn.state;
+  Phase const phase = state.phase;
+  for (auto& seat : state.seats) {
+    bool const waits = phase == Phase::preparing ? seat.now == Seat::Now::invited : seat.now != Seat::Now::stopped;
+    if (waits && state.present.contains(seat.agent)) {
+      turn.say(Level::warn, "no answer from " + seat.node.host);
+      turn.act(HangUp{seat.agent});
+      drop(state, seat.agent);
+      count_loss(state, seat.node);
+      leave_unproven(turn, seat);
+      seat.now = Seat::Now::lost;
+      --state.awaited;
+    }
+  }
+  return phase == Phase::preparing ? Next{next::FormingAgain{}} : Next{next::Stopped{}};
+}
+
+Next begin_stopped(Turn& turn) {
   State& state = turn.state;
   if (!state.mandate.taking_over()) {
     turn.act(CloseStore{state.number});
@@ -41,91 +98,13 @@ void after_stop(Turn& turn) {
   }
   if (ruling.next == Ruling::Next::conclude) {
     Verdict& said = ruling.verdict;  // judging may have changed what else there is to tell
-    conclude(turn, make_verdict(state, turn.policy, said.end, said.exit_code, std::move(said.summary)));
-    return;
+    return next::Finished{make_verdict(state, turn.policy, said.end, said.exit_code, std::move(said.summary))};
   }
   if (ruling.next == Ruling::Next::restart) {
     consume_restart(state, turn.now, turn.policy);
     turn.say(Level::info, restart_text(state, turn.now, turn.policy));
   }
-  begin_forming(turn);
-}
-
-}  // namespace
-
-void count_loss(State& state, NodeInfo const& node) {
-  ++state.losses[node_key(node)];
-  state.gone[node_key(node)] = node.host;
-  mark_dead(state, node);
-}
-
-void mark_dead(State& state, NodeInfo const& node) {
-  if (node.node_index) {
-    state.dead.insert(*node.node_index);
-  }
-}
-
-void drop(State& state, AgentId agent) {
-  auto const it = state.present.find(agent);
-  if (it == state.present.end()) {
-    return;
-  }
-  if (it->second.node_index) {
-    state.index_owner.erase(*it->second.node_index);
-  }
-  state.present.erase(it);
-  state.mandate.voters.erase(agent);
-  state.mandate.pulses.erase(agent);
-}
-
-void begin_stopping(Turn& turn, StopReason reason) {
-  State& state = turn.state;
-  state.phase = Phase::stopping;
-  state.stop = std::move(reason);
-  state.scale_out_at.reset();
-  state.awaited = 0;
-  for (auto const& seat : state.seats) {
-    if (!state.present.contains(seat.agent) || seat.now == Seat::Now::stopped) {
-      continue;
-    }
-    ++state.awaited;
-    if (seat.leaving == 0) {
-      turn.act(Tell{seat.agent, Stop{state.number, state.stop.kind, state.stop.why}});
-    }
-  }
-  state.answer_deadline = turn.now + turn.policy.stop_timeout;
-  turn.say(state.stop.level, state.stop.why);
-  if (state.awaited == 0) {
-    after_stop(turn);
-  }
-}
-
-void answered(Turn& turn) {
-  if (--turn.state.awaited == 0) {
-    after_stop(turn);
-  }
-}
-
-void drop_silent(Turn& turn) {
-  State& state = turn.state;
-  Phase const phase = state.phase;
-  for (auto& seat : state.seats) {
-    bool const waits = phase == Phase::preparing ? seat.now == Seat::Now::invited : seat.now != Seat::Now::stopped;
-    if (waits && state.present.contains(seat.agent)) {
-      turn.say(Level::warn, "no answer from " + seat.node.host);
-      turn.act(HangUp{seat.agent});
-      drop(state, seat.agent);
-      count_loss(state, seat.node);
-      leave_unproven(turn, seat);
-      seat.now = Seat::Now::lost;
-      --state.awaited;
-    }
-  }
-  if (phase == Phase::preparing) {
-    form_again(turn);
-  } else {
-    after_stop(turn);
-  }
+  return next::Forming{};
 }
 
 }  // namespace cxxrun::rendezvous

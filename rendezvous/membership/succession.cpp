@@ -2,17 +2,11 @@
 
 #include <algorithm>
 
-#include "rendezvous/membership/entering.hpp"
-#include "rendezvous/membership/granting.hpp"
-#include "rendezvous/membership/seating.hpp"
-#include "rendezvous/membership/stopping.hpp"
+#include "rendezvous/membership/books.hpp"
+#include "rendezvous/membership/forming.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
-
-std::string host_at(State const& state, std::uint32_t rank) {
-  return rank < state.old_hosts.size() ? state.old_hosts[rank] : "node " + std::to_string(rank);
-}
 
 /// It may die before its first beat to us, and nothing else would tell. That one has twice the timeout: a whole job may
 /// be opening as many connections meanwhile.
@@ -81,7 +75,7 @@ void reconstruct(Turn& turn) {
 
 }  // namespace
 
-void take_over(Turn& turn) {
+Next take_over(Turn& turn) {
   State& state = turn.state;
   Mandate& mandate = state.mandate;
   state.number = mandate.decided.number;
@@ -106,54 +100,23 @@ void take_over(Turn& turn) {
   for (std::uint32_t const rank : mandate.missing) {
     state.gone.emplace(host_at(state, rank), host_at(state, rank));
   }
-  begin_stopping(
-      turn, {StopKind::failure, 0, "coordinator lost: " + host_at(state, mandate.decided.coordinator), Level::warn});
+  return next::Stopping{
+      {StopKind::failure, 0, "coordinator lost: " + host_at(state, mandate.decided.coordinator), Level::warn}};
 }
 
-void restore_seats(State& state) {
-  Mandate& mandate = state.mandate;
-  mandate.seen = std::max(mandate.seen, state.number);
-  state.number = mandate.decided.number;
-  state.seats.assign(mandate.decided.size, Seat{});
-  state.seat_of.clear();
-  for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
-    state.seats[rank].now = Seat::Now::lost;
-    state.seats[rank].node.host = host_at(state, rank);
-  }
-  for (auto const& [agent, rank] : mandate.voters) {
-    if (auto const here = state.present.find(agent); here != state.present.end()) {
-      Seat& seat = state.seats[rank];
-      seat.agent = agent;
-      seat.node = here->second;
-      seat.now = Seat::Now::stopped;
-      state.seat_of[agent] = rank;
-    }
-  }
-}
-
-void take_in(Turn& turn, AgentId agent) {
+Next take_in(Turn& turn, AgentId agent) {
   State& state = turn.state;
   Mandate& mandate = state.mandate;
   auto const rank = mandate.voters.at(agent);
   if (!state.electors.contains(agent) || !mandate.missing.contains(rank)) {
-    return;
+    return stay;
   }
   turn.say(Level::info, "node " + std::to_string(rank) + " has called too");
   if (!seat_elector(turn, agent, rank)) {
     follow_us(turn, agent);
-    if (state.phase == Phase::forming) {
-      consider_forming(turn);
-    }
-    return;
+    return state.phase == Phase::forming ? consider_forming(turn) : Next{stay};
   }
-  if (state.phase == Phase::forming) {  // its workers run: nothing is formed before they have stopped
-    state.phase = Phase::stopping;
-    state.awaited = 0;
-    state.window_deadline.reset();
-    state.answer_deadline = turn.now + turn.policy.stop_timeout;
-  }
-  ++state.awaited;
-  turn.act(Tell{agent, Stop{state.number, state.stop.kind, state.stop.why}});
+  return next::StoppingLate{agent};
 }
 
 }  // namespace cxxrun::rendezvous

@@ -1,6 +1,8 @@
 #include "rendezvous/membership/budget.hpp"
 
+#include "rendezvous/membership/electing.hpp"
 #include "rendezvous/membership/fitness.hpp"
+#include "rendezvous/membership/membership.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)

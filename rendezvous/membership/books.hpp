@@ -1,0 +1,40 @@
+// Books: who is here, who was lost, who is owed a last word. Everybody in membership uses them; they call nobody, and
+// decide nothing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "rendezvous/membership/turn.hpp"
+
+namespace cxxrun::rendezvous {
+
+[[nodiscard]] bool leases_on(Policy const& policy);
+/// Somebody may be elected in the place of this coordinator: it needs a quorum's echo and acceptance.
+[[nodiscard]] bool rivalled(State const& state, Policy const& policy);
+
+/// Identity of a node across restarts of its agent: its index when it has one, else its host name.
+[[nodiscard]] std::string node_key(NodeInfo const& node);
+/// Name of the member with that group rank in the generation whose coordinator was lost.
+[[nodiscard]] std::string host_at(State const& state, std::uint32_t rank);
+/// The agent's seat in the generation last formed; nullptr: it has none.
+[[nodiscard]] Seat* find_seat(State& state, AgentId agent);
+
+/// A node is here.
+void enter(State& state, AgentId agent, NodeInfo const& node);
+/// Forgets an agent: it is neither member nor spare any more.
+void drop(State& state, AgentId agent);
+/// Remembers that a node went away in mid-generation.
+void count_loss(State& state, NodeInfo const& node);
+/// Remembers that a node of the step is gone until it joins again.
+void mark_dead(State& state, NodeInfo const& node);
+/// A node leaves the job, and is told so by `last_word`: at once, or, where the members vote and it has a vote, when
+/// the next generation is decided. It counts as gone from now on in everything else.
+void part(Turn& turn, AgentId agent, ToAgent last_word);
+/// Those that have parted and have no vote (any more) hear their last word.
+void dismiss(Turn& turn);
+/// The generation that was to follow cannot run, and its number is used up: the seats are those taken over again, for
+/// members that call late.
+void restore_seats(State& state);
+
+}  // namespace cxxrun::rendezvous

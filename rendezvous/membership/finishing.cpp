@@ -1,0 +1,60 @@
+#include "rendezvous/membership/finishing.hpp"
+
+#include <string>
+#include <utility>
+
+#include "rendezvous/membership/books.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+/// Nodes of the step that have not come yet would look for a coordinator that is gone, for as long as join_timeout.
+/// Whoever was told to end by a signal was told on every node.
+bool others_will_come(State const& state, Policy const& policy) {
+  End const end = state.verdict->end;
+  return !state.mandate.took_over && policy.expected_nodes && state.came.size() < *policy.expected_nodes &&
+         !policy.ends_when_empty && end != End::stopped && end != End::too_few_nodes;
+}
+
+}  // namespace
+
+void begin_finishing(Turn& turn, Verdict verdict) {
+  State& state = turn.state;
+  state.answer_deadline = turn.now + turn.policy.linger;
+  std::string const line =
+      verdict.end == End::success ? "" : std::string(name_of(verdict.end)) + ": " + verdict.summary;
+  for (auto const& [agent, elector] : std::exchange(state.electors, {})) {
+    state.aside.emplace(agent, elector.node);
+  }
+  state.mandate.voters.clear();  // nothing is decided any more
+  dismiss(turn);
+  for (auto const* const agents : {&state.present, &state.aside}) {
+    for (auto const& [agent, node] : *agents) {
+      turn.act(Tell{agent, Finished{verdict.exit_code, line}});
+    }
+  }
+  turn.say(verdict.end == End::success ? Level::info : Level::error,
+           std::string("verdict: ") + name_of(verdict.end) +
+               (verdict.end == End::success && !verdict.lost_nodes.empty()
+                    ? "; lost on the way: " + join(verdict.lost_nodes, ", ")
+                    : ""));
+  turn.act(Conclude{verdict});
+  state.verdict = std::move(verdict);
+  close_if_alone(turn);
+}
+
+void close(Turn& turn) {
+  if (!std::exchange(turn.state.closed, true)) {
+    turn.act(Close{});
+  }
+}
+
+void close_if_alone(Turn& turn) {
+  State const& state = turn.state;
+  if (state.present.empty() && state.aside.empty() && !others_will_come(state, turn.policy)) {
+    close(turn);
+  }
+}
+
+}  // namespace cxxrun::rendezvous
