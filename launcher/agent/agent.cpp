@@ -27,6 +27,7 @@
 #include "launcher/workers/supervisor.hpp"
 #include "launcher/workers/worker_memory.hpp"
 #include "src/core/time.hpp"
+#include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
 #include "src/os/machine.hpp"
 #include "src/os/process_info.hpp"

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <dirent.h>
 #include <dlfcn.h>
 #include <fstream>
 #include <hwloc.h>
@@ -104,18 +103,8 @@ std::string read_text(std::string const& path) {
 }
 
 std::vector<std::string> entries(std::string const& path) {
-  std::vector<std::string> names;
-  std::unique_ptr<DIR, int (*)(DIR*)> const directory(opendir(path.c_str()), closedir);
-  while (directory) {
-    dirent const* const entry = readdir(directory.get());  // NOLINT(concurrency-mt-unsafe): a stream of our own
-    if (entry == nullptr) {
-      break;
-    }
-    std::string name = static_cast<char const*>(entry->d_name);
-    if (!name.starts_with('.')) {
-      names.push_back(std::move(name));
-    }
-  }
+  auto names = os::entries_of(path);
+  std::erase_if(names, [](std::string const& name) { return name.starts_with('.'); });
   std::sort(names.begin(), names.end());  // PCI bus order
   return names;
 }

@@ -8,25 +8,18 @@
 #include <utility>
 
 #include "src/host/common/futex.hpp"
+#include "src/os/system.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
 constexpr std::size_t kBytes = 4096;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-#ifdef MFD_NOEXEC_SEAL
-constexpr unsigned kNoExec = MFD_NOEXEC_SEAL;
-#else
-constexpr unsigned kNoExec = 0x0008U;  // Linux 6.3; without it newer kernels complain in their log
-#endif
 
 }  // namespace
 
 Result<WorkerPage> WorkerPage::make() {
-  os::UniqueFd fd(memfd_create("cxxrun-page", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExec));
-  if (!fd && errno == EINVAL) {
-    fd.reset(memfd_create("cxxrun-page", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  }
+  os::UniqueFd fd = os::make_memory_file("cxxrun-page");
   if (!fd || ftruncate(fd.get(), kBytes) != 0 || fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
     return fail(Errc::io, "cannot make the page that a worker and its agent share", errno);
   }

@@ -4,9 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <limits>
-#include <memory>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <vector>
@@ -40,14 +37,8 @@ Result<std::string> address_of_interface(std::string const& wanted) {
 
 // From where packets to the store leave; a connected UDP socket knows and sends nothing.
 std::string address_towards(StoreAddress const& store) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(store.host.c_str(), std::to_string(store.port).c_str(), &hints, &found) != 0) {
-    return "";
-  }
-  std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> const owner(found, ::freeaddrinfo);
-  for (addrinfo const* each = found; each != nullptr; each = each->ai_next) {
+  auto const found = os::resolve(store.host, store.port, SOCK_DGRAM);
+  for (addrinfo const* each = found ? found->get() : nullptr; each != nullptr; each = each->ai_next) {
     os::UniqueFd const fd(::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     sockaddr_storage mine{};
     socklen_t length = sizeof mine;
@@ -64,7 +55,7 @@ std::string address_towards(StoreAddress const& store) {
 }  // namespace
 
 Error from_here(Error error) {
-  std::string const rank = variable(worker::own_variables(), "RANK");
+  std::string const rank = os::variable("RANK");
   bool const number = !rank.empty() && rank.find_first_not_of("0123456789") == std::string::npos;
   error.context = (number ? "rank " + rank + " " : "") + "on " + os::worker_host_name() + ": " + error.context;
   return error;

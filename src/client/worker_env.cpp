@@ -6,6 +6,8 @@
 #include <limits>
 #include <string_view>
 
+#include "src/core/text.hpp"
+
 namespace cxxrun {
 namespace {
 
@@ -32,12 +34,7 @@ class Reader {
   }
 
   /// Another program's variable: what is not a number is none, and no complaint.
-  [[nodiscard]] std::optional<int> peek(char const* name) const {
-    std::string_view const value = text(name);
-    int n = 0;
-    auto const [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
-    return error == std::errc{} && end == value.data() + value.size() ? std::optional(n) : std::nullopt;
-  }
+  [[nodiscard]] std::optional<int> peek(char const* name) const { return number_in<int>(text(name)); }
 
   template <class Number>
   Number optional(char const* name, Number fallback, Number least, Number most) {
@@ -55,15 +52,14 @@ class Reader {
   template <class Number>
   Number number(char const* name, Number least, Number most) {
     std::string_view const value = text(name);
-    Number n{};
-    auto const [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
-    if (error != std::errc{} || end != value.data() + value.size() || n < least || n > most) {
+    auto const n = number_in<Number>(value);
+    if (!n || *n < least || *n > most) {
       std::string const bound = most == std::numeric_limits<Number>::max() ? " up" : " to " + std::to_string(most);
       complain(std::string(name) + " is \"" + std::string(value) + "\", not a number from " + std::to_string(least) +
                bound);
       return least;
     }
-    return n;
+    return *n;
   }
 
   std::function<char const*(char const*)> const& lookup_;

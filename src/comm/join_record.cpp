@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/core/rank_name.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::comm {
 namespace {
@@ -42,14 +43,12 @@ class Fields {
   }
   template <class Number>
   Number number(Number least = std::numeric_limits<Number>::min(), Number most = std::numeric_limits<Number>::max()) {
-    std::string_view const field = text();
-    Number n{};
-    auto const [end, error] = std::from_chars(field.data(), field.data() + field.size(), n);
-    if (error != std::errc{} || end != field.data() + field.size() || n < least || n > most) {
+    auto const n = number_in<Number>(text());
+    if (!n || *n < least || *n > most) {
       spoil();
       return least;
     }
-    return n;
+    return *n;
   }
   [[nodiscard]] bool ok() const { return ok_; }
   [[nodiscard]] bool at_end() const { return ok_ && rest_.empty(); }

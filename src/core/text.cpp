@@ -1,7 +1,6 @@
 #include "src/core/text.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 
 namespace cxxrun {
@@ -26,13 +25,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 Result<std::uint64_t> parse_unsigned(std::string_view text, std::uint64_t least, std::uint64_t most) {
-  std::uint64_t value = 0;
-  char const* const end = text.data() + text.size();
-  auto const [stop, error] = std::from_chars(text.data(), end, value);
-  if (text.empty() || stop != end || error != std::errc{} || value < least || value > most) {
+  auto const value = number_in<std::uint64_t>(text);
+  if (!value || *value < least || *value > most) {
     return fail(Errc::usage, "a number from " + std::to_string(least) + " to " + std::to_string(most) + " is expected");
   }
-  return value;
+  return *value;
 }
 
 std::string_view trim(std::string_view text) {

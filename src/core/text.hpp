@@ -1,17 +1,27 @@
 // Small parsing helpers: integers with a range, splitting, trimming, the nearest word. Pure; never throw.
 #pragma once
 
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "cxxrun/error.hpp"
 #include "src/core/time.hpp"
 
 namespace cxxrun {
+
+/// The whole text as a decimal number; nothing when it is none, or one that Number does not hold.
+template <class Number>
+[[nodiscard]] std::optional<Number> number_in(std::string_view text) {
+  Number number{};
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
 
 /// A decimal number without sign or blanks, within [least, most]. The error says what was expected, but not
 /// where: the caller knows the option or variable.

@@ -27,4 +27,7 @@ struct Clock {
 using TimePoint = Clock::time_point;
 using Millis = std::chrono::milliseconds;
 
+/// As good as for ever, and a deadline can still be calculated with it.
+inline constexpr Millis kForever = std::chrono::hours(24 * 365);
+
 }  // namespace cxxrun

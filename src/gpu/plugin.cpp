@@ -1,11 +1,11 @@
 #include "src/gpu/plugin.hpp"
 
 #include <array>
-#include <cstdlib>
 #include <dlfcn.h>
 #include <string_view>
 #include <unistd.h>
-#include <vector>
+
+#include "src/os/system.hpp"
 
 #ifndef CXXRUN_PLUGIN_DIR
 #define CXXRUN_PLUGIN_DIR ""
@@ -15,11 +15,6 @@ namespace cxxrun::gpu {
 namespace {
 
 constexpr char const* kFile = "libcxxrun_cuda.so";
-
-std::string named_plugin() {
-  char const* const named = std::getenv("CXXRUN_CUDA_PLUGIN");
-  return named == nullptr ? "" : named;
-}
 
 std::string folder_of_program() {
   std::array<char, 4096> path{};
@@ -49,7 +44,7 @@ std::string find_plugin() {
 
 Signs look_for_signs() {
   Signs signs;
-  signs.named = !named_plugin().empty();
+  signs.named = !os::variable("CXXRUN_CUDA_PLUGIN").empty();
   for (char const* const file : {"/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/gpus", "/dev/dxg"}) {
     signs.device = signs.device || is_there(file);
   }
@@ -61,7 +56,7 @@ Signs look_for_signs() {
 }
 
 Result<cxxrun_cuda_api const*> load_plugin() {
-  std::string const named = named_plugin();
+  std::string const named = os::variable("CXXRUN_CUDA_PLUGIN");
   std::string const path = named.empty() ? find_plugin() : named;
   if (!named.empty() && !is_there(named)) {
     return fail(Errc::not_found, "there is no file " + named + ", which CXXRUN_CUDA_PLUGIN names");

@@ -1,8 +1,6 @@
 // Plugin: libcxxrun_cuda.so, opened at run time. Shell.
 #pragma once
 
-#include <string>
-
 #include "cxxrun/error.hpp"
 #include "src/cuda/plugin_api.h"
 #include "src/gpu/choice.hpp"

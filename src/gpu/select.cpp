@@ -1,21 +1,12 @@
 #include "src/gpu/select.hpp"
 
-#include <cstdlib>
-
 #include "src/gpu/plugin.hpp"
+#include "src/os/system.hpp"
 
 namespace cxxrun::gpu {
-namespace {
-
-std::string variable(char const* name) {
-  char const* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-}  // namespace
 
 Result<Selection> select(Backend asked, WorkerEnv const& env) {
-  if (auto const name = variable("CXXRUN_BACKEND"); !name.empty()) {
+  if (auto const name = os::variable("CXXRUN_BACKEND"); !name.empty()) {
     auto const backend = backend_named(name);
     if (!backend) {
       return fail(Errc::environment, "CXXRUN_BACKEND is \"" + name + "\", not auto, nccl or host");
@@ -28,7 +19,7 @@ Result<Selection> select(Backend asked, WorkerEnv const& env) {
   found.local_ranks = env.local_world_size;
   found.signs = asked == Backend::host ? Signs{} : look_for_signs();
   Selection selected;
-  selected.nccl_host = variable("NCCL_HOSTID");
+  selected.nccl_host = os::variable("NCCL_HOSTID");
   found.shared = !selected.nccl_host.empty();
   if (worth_loading(asked, found.signs)) {
     auto const plugin = load_plugin();

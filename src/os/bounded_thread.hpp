@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include "src/core/time.hpp"
 
@@ -25,8 +26,9 @@ class BoundedThread {
   bool join_until(TimePoint deadline);
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Ended;
+  std::shared_ptr<Ended> ended_;
+  std::thread thread_;
 };
 
 }  // namespace cxxrun::os

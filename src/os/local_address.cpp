@@ -5,42 +5,54 @@
 #include <ifaddrs.h>
 #include <memory>
 #include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include <utility>
+
+#include "src/os/fd.hpp"
 
 namespace cxxrun::os {
 namespace {
 
 bool can_bind(addrinfo const& address) {
-  int const fd = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) {
-    return false;
-  }
-  bool const bound = bind(fd, address.ai_addr, address.ai_addrlen) == 0;  // port 0: any
-  close(fd);
-  return bound;
+  UniqueFd const fd(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return fd && bind(fd.get(), address.ai_addr, address.ai_addrlen) == 0;  // port 0: any
 }
 
 }  // namespace
 
-Result<bool> is_local_address(std::string const& host) {
+Result<Addresses> resolve(std::string const& host, std::uint16_t port, int type, int flags) {
   addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_socktype = type;
+  hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  int const rc = getaddrinfo(host.c_str(), nullptr, &hints, &found);
-  if (rc != 0) {
-    return fail(Errc::not_found, "cannot resolve host " + host + ": " + gai_strerror(rc) + "; check --rdzv-endpoint");
+  int const error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (error != 0) {
+    return fail(Errc::not_found, gai_strerror(error));
   }
-  std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> const owner(found, freeaddrinfo);
-  for (auto const* each = found; each != nullptr; each = each->ai_next) {
+  return Addresses(found, freeaddrinfo);
+}
+
+Result<bool> is_local_address(std::string const& host) {
+  auto const found = resolve(host, 0, SOCK_STREAM);
+  if (!found) {
+    return fail(Errc::not_found,
+                "cannot resolve host " + host + ": " + found.error().context + "; check --rdzv-endpoint");
+  }
+  for (auto const* each = found->get(); each != nullptr; each = each->ai_next) {
     if (can_bind(*each)) {
       return true;
     }
   }
   return false;
+}
+
+std::uint16_t port_of(int socket) {
+  sockaddr_in6 address{};
+  socklen_t size = sizeof address;
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    return 0;
+  }
+  return ntohs(address.sin6_port);  // at the same place in both families
 }
 
 std::string address_text(sockaddr const* address) {

@@ -1,6 +1,10 @@
-// Addresses of this machine, and whether a name or address is one of them, found out by trying to bind it.
+// Names and addresses: resolving them, those of this machine, and whether one is among those, found out by trying to
+// bind it.
 #pragma once
 
+#include <cstdint>
+#include <memory>
+#include <netdb.h>
 #include <string>
 #include <sys/socket.h>
 #include <vector>
@@ -9,10 +13,19 @@
 
 namespace cxxrun::os {
 
+/// What getaddrinfo(3) finds, as a list that is freed with its owner.
+using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+/// `type`: SOCK_STREAM and so on. May block for as long as the system's resolver does. Errc::not_found, with the
+/// resolver's own words alone.
+[[nodiscard]] Result<Addresses> resolve(std::string const& host, std::uint16_t port, int type, int flags = 0);
+
 /// True when some address of `host` (a name or a literal) can be bound here. Names are never compared: aliases,
 /// second interfaces and /etc/hosts make that wrong. Resolves names, which may block for as long as the system's
 /// resolver does. Errc::not_found, naming the host, when it has no address at all.
 Result<bool> is_local_address(std::string const& host);
+
+/// The port that a socket is bound to; 0 for no socket.
+[[nodiscard]] std::uint16_t port_of(int socket);
 
 /// The numeric text of an IPv4 or IPv6 address, IPv4 within IPv6 as IPv4. Empty for other families and for link-local
 /// addresses, which mean nothing without an interface.

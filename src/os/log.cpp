@@ -1,5 +1,7 @@
 #include "src/os/log.hpp"
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <mutex>
 #include <unistd.h>
@@ -64,29 +66,23 @@ std::shared_ptr<spdlog::logger>& logger() {
   return instance;
 }
 
+constexpr std::array<std::pair<std::string_view, spdlog::level::level_enum>, 4> kLevels{
+    // by Level
+    {{"debug", spdlog::level::debug},
+     {"info", spdlog::level::info},
+     {"warn", spdlog::level::warn},
+     {"error", spdlog::level::err}}};
+
 spdlog::level::level_enum to_spdlog(Level level) {
-  switch (level) {
-    case Level::debug: return spdlog::level::debug;
-    case Level::info: return spdlog::level::info;
-    case Level::warn: return spdlog::level::warn;
-    case Level::error: return spdlog::level::err;
-  }
-  return spdlog::level::info;
+  return kLevels[static_cast<std::size_t>(level)].second;
 }
 
 }  // namespace
 
 std::optional<Level> log_level(std::string_view name) {
-  if (name == "debug") {
-    return Level::debug;
-  }
-  if (name == "info") {
-    return Level::info;
-  }
-  if (name == "warn") {
-    return Level::warn;
-  }
-  return name == "error" ? std::optional(Level::error) : std::nullopt;
+  auto const* const found =
+      std::find_if(kLevels.begin(), kLevels.end(), [name](auto const& level) { return level.first == name; });
+  return found == kLevels.end() ? std::nullopt : std::optional(static_cast<Level>(found - kLevels.begin()));
 }
 
 void log_setup(std::string const& who, Level least) {

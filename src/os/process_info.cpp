@@ -4,11 +4,11 @@
 #include <cctype>
 #include <charconv>
 #include <csignal>
-#include <dirent.h>
 #include <fstream>
 #include <iterator>
-#include <memory>
 #include <unistd.h>
+
+#include "src/os/system.hpp"
 
 namespace cxxrun::os {
 namespace {
@@ -22,17 +22,9 @@ std::string proc(pid_t pid, std::string_view name) {
   return "/proc/" + std::to_string(pid) + "/" + std::string(name);
 }
 
-using Directory = std::unique_ptr<DIR, int (*)(DIR*)>;
-
 std::vector<pid_t> numbered_entries(std::string const& path) {
   std::vector<pid_t> numbers;
-  Directory const directory(opendir(path.c_str()), closedir);
-  while (directory) {
-    dirent const* const entry = readdir(directory.get());  // NOLINT(concurrency-mt-unsafe): a stream of our own
-    if (entry == nullptr) {
-      break;
-    }
-    std::string_view const name = static_cast<char const*>(entry->d_name);
+  for (std::string const& name : entries_of(path)) {
     pid_t number = 0;
     if (std::from_chars(name.data(), name.data() + name.size(), number).ec == std::errc{}) {
       numbers.push_back(number);

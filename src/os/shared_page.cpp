@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <net/if.h>
 #include <new>
 #include <sys/eventfd.h>
@@ -61,13 +60,13 @@ struct SharedPage::Layout {
 Result<SharedPage> SharedPage::make() {
   void* const memory = mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
-    return fail(Errc::io, std::string("no memory to share with the parent process: ") + std::strerror(errno), errno);
+    return fail(Errc::io, "no memory to share with the parent process", errno);
   }
   UniqueFd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!bell) {
     int const error = errno;
     munmap(memory, sizeof(Layout));
-    return fail(Errc::io, std::string("no eventfd: ") + std::strerror(error), error);
+    return fail(Errc::io, "no eventfd", error);
   }
   return SharedPage(new (memory) Layout, std::move(bell));
 }
@@ -91,9 +90,7 @@ void SharedPage::hold_lease(std::optional<TimePoint> until) {
   auto const value = until ? std::max<std::int64_t>(until->time_since_epoch().count(), 1) : kNone;
   auto const before = layout_->until.exchange(value);
   if (before < now || value < before) {  // it sleeps for ever, enforces the old one, or would sleep too long
-    std::uint64_t const one = 1;
-    auto const written = write(bell_.get(), &one, sizeof one);
-    static_cast<void>(written);  // full: it is ringing
+    static_cast<void>(eventfd_write(bell_.get(), 1));  // full: it is ringing
   }
 }
 
@@ -146,9 +143,8 @@ std::optional<Will> SharedPage::will() const {
 }
 
 void SharedPage::answer() const {
-  std::uint64_t count = 0;
-  auto const got = read(bell_.get(), &count, sizeof count);
-  static_cast<void>(got);
+  eventfd_t rings = 0;
+  static_cast<void>(eventfd_read(bell_.get(), &rings));
 }
 
 }  // namespace cxxrun::os

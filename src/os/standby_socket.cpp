@@ -1,9 +1,7 @@
 #include "src/os/standby_socket.hpp"
 
 #include <cerrno>
-#include <cstring>
 #include <netinet/in.h>
-#include <string>
 #include <sys/socket.h>
 
 namespace cxxrun::os {
@@ -33,16 +31,7 @@ Result<UniqueFd> open_standby(bool loopback_only) {
   if (fd && listens(fd.get(), reinterpret_cast<sockaddr const*>(&v4), sizeof v4)) {
     return fd;
   }
-  return fail(Errc::io, std::string("no socket to take over with: ") + std::strerror(errno), errno);
-}
-
-std::uint16_t port_of(int socket) {
-  sockaddr_in6 address{};
-  socklen_t size = sizeof address;
-  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return 0;
-  }
-  return ntohs(address.sin6_port);  // at the same place in both families
+  return fail(Errc::io, "no socket to take over with", errno);
 }
 
 }  // namespace cxxrun::os

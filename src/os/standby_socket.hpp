@@ -4,8 +4,6 @@
 // started is gone: until then the kernel takes the call, and nobody answers.
 #pragma once
 
-#include <cstdint>
-
 #include "cxxrun/error.hpp"
 #include "src/os/fd.hpp"
 
@@ -14,7 +12,5 @@ namespace cxxrun::os {
 /// A listening socket on every address, on a port that the kernel chooses (IPv6 and IPv4 in one where the machine has
 /// IPv6), or on 127.0.0.1 alone. Errc::io.
 [[nodiscard]] Result<UniqueFd> open_standby(bool loopback_only = false);
-/// Its port; 0 for no socket.
-[[nodiscard]] std::uint16_t port_of(int socket);
 
 }  // namespace cxxrun::os

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
+#include <cerrno>
 #include <cstdlib>
 #include <dirent.h>
 #include <memory>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -27,9 +28,8 @@ bool all_digits(std::string_view text) {
 
 bool names_gpu(std::string_view entry, std::uint32_t devices) {
   if (all_digits(entry)) {
-    std::uint32_t index = 0;
-    auto const parsed = std::from_chars(entry.data(), entry.data() + entry.size(), index);
-    return parsed.ec == std::errc{} && index < devices;
+    auto const index = number_in<std::uint32_t>(entry);
+    return index && *index < devices;
   }
   return entry.starts_with("GPU-") || entry.starts_with("MIG-");
 }
@@ -47,14 +47,19 @@ std::map<std::string, std::string> read_environment() {
   return environment;
 }
 
+std::string variable(char const* name) {
+  char const* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
 std::string worker_host_name() {
-  char const* const set = std::getenv("CXXRUN_HOST");
-  return set != nullptr && *set != '\0' ? set : host_name();
+  auto set = variable("CXXRUN_HOST");
+  return set.empty() ? host_name() : set;
 }
 
 std::string short_hostname() {
@@ -117,22 +122,35 @@ std::uint32_t count_gpus(std::optional<std::string_view> visible, std::uint32_t 
   return count;
 }
 
-std::uint32_t gpu_devices() {
-  std::uint32_t count = 0;
-  std::unique_ptr<DIR, int (*)(DIR*)> const directory(opendir("/dev"), closedir);
-  while (directory) {
-    dirent const* const entry = readdir(directory.get());  // NOLINT(concurrency-mt-unsafe): a stream of our own
-    if (entry == nullptr) {
-      break;
-    }
-    std::string_view const name = static_cast<char const*>(entry->d_name);
-    // access, not open: opening a GPU that nobody uses initialises it, which takes seconds
-    if (name.starts_with("nvidia") && all_digits(name.substr(6)) &&
-        access(("/dev/" + std::string(name)).c_str(), R_OK | W_OK) == 0) {
-      ++count;
-    }
+UniqueFd make_memory_file(char const* name) {
+#ifdef MFD_NOEXEC_SEAL
+  constexpr unsigned kNoExec = MFD_NOEXEC_SEAL;
+#else
+  constexpr unsigned kNoExec = 0x0008U;  // Linux 6.3; without it newer kernels complain in their log
+#endif
+  UniqueFd fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExec));
+  if (!fd && errno == EINVAL) {
+    fd.reset(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   }
-  return count;
+  return fd;
+}
+
+std::vector<std::string> entries_of(std::string const& directory) {
+  std::vector<std::string> names;
+  std::unique_ptr<DIR, int (*)(DIR*)> const open(opendir(directory.c_str()), closedir);
+  while (dirent const* const entry = open ? readdir(open.get()) : nullptr) {  // NOLINT(concurrency-mt-unsafe): our own
+    names.emplace_back(entry->d_name);
+  }
+  return names;
+}
+
+std::uint32_t gpu_devices() {
+  auto const names = entries_of("/dev");
+  // access, not open: opening a GPU that nobody uses initialises it, which takes seconds
+  return static_cast<std::uint32_t>(std::count_if(names.begin(), names.end(), [](std::string const& name) {
+    return name.starts_with("nvidia") && all_digits(name.substr(6)) &&
+           access(("/dev/" + name).c_str(), R_OK | W_OK) == 0;
+  }));
 }
 
 }  // namespace cxxrun::os

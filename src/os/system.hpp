@@ -8,10 +8,15 @@
 #include <string_view>
 #include <vector>
 
+#include "src/os/fd.hpp"
+
 namespace cxxrun::os {
 
 /// The environment of this process; of a variable that is there twice the first counts, as for getenv.
 [[nodiscard]] std::map<std::string, std::string> read_environment();
+
+/// A variable of it; empty when it is not set.
+[[nodiscard]] std::string variable(char const* name);
 
 /// The host's name as the kernel has it.
 [[nodiscard]] std::string host_name();
@@ -23,6 +28,12 @@ namespace cxxrun::os {
 [[nodiscard]] std::vector<std::uint32_t> allowed_cpus();
 /// Their number, at least 1.
 [[nodiscard]] std::uint32_t usable_cpus();
+/// Memory to share, as a descriptor: empty, close-on-exec, not executable, and it can be sealed. None and errno when
+/// there is none to be had.
+[[nodiscard]] UniqueFd make_memory_file(char const* name);
+
+/// The names in a directory; none when it cannot be read.
+[[nodiscard]] std::vector<std::string> entries_of(std::string const& directory);
 
 /// Raises the soft limit on descriptors to the hard one. Call once, before threads.
 void raise_nofile_limit();

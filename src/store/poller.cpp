@@ -52,9 +52,7 @@ void Poller::post(Task task) {
     std::lock_guard const lock(mutex_);
     posted_.push_back(std::move(task));
   }
-  std::uint64_t const one = 1;
-  while (::write(wake_.get(), &one, sizeof one) < 0 && errno == EINTR) {
-  }
+  static_cast<void>(::eventfd_write(wake_.get(), 1));
 }
 
 void Poller::run() {
@@ -84,8 +82,8 @@ int Poller::patience() const {
 
 void Poller::deliver(Id id, std::uint32_t events) {
   if (id == kWake) {
-    std::uint64_t count = 0;
-    (void)!::read(wake_.get(), &count, sizeof count);
+    eventfd_t rings = 0;
+    static_cast<void>(::eventfd_read(wake_.get(), &rings));
     std::vector<Task> tasks;
     {
       std::lock_guard const lock(mutex_);

@@ -8,7 +8,8 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <utility>
+
+#include "src/os/local_address.hpp"
 
 namespace cxxrun::store {
 namespace {
@@ -34,13 +35,6 @@ Address address_of(int family, std::uint16_t port, bool loopback) {
     a.v4.sin_addr.s_addr = htonl(loopback ? INADDR_LOOPBACK : INADDR_ANY);
   }
   return a;
-}
-
-std::uint16_t port_of(int socket) {
-  Address a{};
-  socklen_t length = sizeof a;
-  ::getsockname(socket, &a.any, &length);
-  return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
 // A listening descriptor, or -1 and errno.
@@ -89,7 +83,7 @@ Result<StoreListeners> listen_everywhere(std::uint16_t port) {
   if (fd < 0) {
     return cannot_listen(port, errno);
   }
-  return StoreListeners{{fd}, port_of(fd)};
+  return StoreListeners{{fd}, os::port_of(fd)};
 }
 
 Result<StoreListeners> listen_on_loopback(std::uint16_t wanted) {
@@ -98,7 +92,7 @@ Result<StoreListeners> listen_on_loopback(std::uint16_t wanted) {
     if (v4 < 0) {
       return cannot_listen(wanted, errno);
     }
-    std::uint16_t const port = port_of(v4);
+    std::uint16_t const port = os::port_of(v4);
     int const v6 = listen_on(AF_INET6, port, true);
     if (v6 >= 0) {
       return StoreListeners{{v4, v6}, port};

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <map>
 #include <new>
 #include <poll.h>
 #include <sys/eventfd.h>

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <vector>
 
+#include "src/os/local_address.hpp"
 #include "src/os/spawn.hpp"
 #include "src/os/standby_socket.hpp"
 #include "src/os/undertaker.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <csignal>
 #include <optional>
 #include <string>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "cxxrun/failure.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::host {
 namespace {
@@ -36,12 +36,11 @@ std::atomic<std::uint64_t> calls{0};
 }
 
 std::uint64_t number(std::string_view value, std::string const& whole) {
-  std::uint64_t n = 0;
-  auto const [end, error] = std::from_chars(value.data(), value.data() + value.size(), n);
-  if (error != std::errc{} || end != value.data() + value.size()) {
+  auto const n = number_in<std::uint64_t>(value);
+  if (!n) {
     refuse(whole);
   }
-  return n;
+  return *n;
 }
 
 }  // namespace

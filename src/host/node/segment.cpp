@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <utility>
 
 #include "src/os/poll_time.hpp"
+#include "src/os/system.hpp"
 
 namespace cxxrun::host {
 namespace {
@@ -119,15 +117,7 @@ class Serving {
 }  // namespace
 
 Result<os::UniqueFd> make_segment() {
-#ifndef MFD_NOEXEC_SEAL
-  constexpr unsigned kNoExec = 0x0008U;  // Linux 6.3; without it newer kernels complain in their log
-#else
-  constexpr unsigned kNoExec = MFD_NOEXEC_SEAL;
-#endif
-  os::UniqueFd fd(memfd_create("cxxrun", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExec));
-  if (!fd && errno == EINVAL) {
-    fd.reset(memfd_create("cxxrun", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  }
+  os::UniqueFd fd = os::make_memory_file("cxxrun");
   if (!fd || fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) {
     return fail(Errc::io, "cannot make memory to share within the node", errno);
   }

@@ -1,7 +1,6 @@
 #include "src/host/node/segment_map.hpp"
 
 #include <cerrno>
-#include <functional>
 #include <limits>
 #include <sys/mman.h>
 #include <sys/resource.h>

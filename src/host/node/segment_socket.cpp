@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -131,10 +132,8 @@ Result<void> send_request(int connection, SegmentRequest const& request) {
   Packet packet;
   packet.key = request.key;
   packet.rank = request.rank;
-  while (send(connection, &packet, sizeof packet, MSG_NOSIGNAL) < 0) {
-    if (errno != EINTR) {
-      return last_error("cannot send the request", errno);
-    }
+  if (os::send_packet(connection, {reinterpret_cast<char const*>(&packet), sizeof packet}) < 0) {
+    return last_error("cannot send the request", errno);
   }
   return {};
 }

@@ -2,28 +2,20 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <utility>
 
 #include "cxxrun/failure.hpp"
+#include "src/os/local_address.hpp"
 
 namespace cxxrun::host {
 namespace {
 
-using Found = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
-
-Result<Found> literal(StoreAddress const& address) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found) != 0) {
-    return fail(Errc::usage, "\"" + address.host + "\" is not an IPv4 or IPv6 address");
-  }
-  return Found(found, ::freeaddrinfo);
+Result<os::Addresses> literal(StoreAddress const& address) {
+  auto found = os::resolve(address.host, address.port, SOCK_STREAM, AI_NUMERICHOST);
+  return found ? std::move(found) : fail(Errc::usage, "\"" + address.host + "\" is not an IPv4 or IPv6 address");
 }
 
 void set(int fd, int level, int option, int value) {
@@ -75,15 +67,11 @@ void notice_silence(int fd, std::chrono::milliseconds silence) {
 RailListener listen_for_rails(std::string const& host) {
   auto const found = or_throw(literal({host, 0}));
   os::UniqueFd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  sockaddr_storage bound{};
-  socklen_t length = sizeof bound;
-  if (!fd || ::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(fd.get(), SOMAXCONN) != 0 ||
-      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+  if (!fd || ::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) {
     throw Failure(fail(Errc::io, "cannot listen at " + host + " for the ranks of other nodes", errno));
   }
-  std::uint16_t const port = bound.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6 const&>(bound).sin6_port
-                                                         : reinterpret_cast<sockaddr_in const&>(bound).sin_port;
-  return {std::move(fd), {host, ntohs(port)}};
+  std::uint16_t const port = os::port_of(fd.get());
+  return {std::move(fd), {host, port}};
 }
 
 }  // namespace cxxrun::host

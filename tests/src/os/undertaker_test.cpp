@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "src/core/exit_status.hpp"
+#include "src/os/local_address.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/spawn.hpp"
 #include "src/os/standby_socket.hpp"
