@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cxxrun/failure.hpp"
+#include "src/host/node/alarm.hpp"
 
 namespace cxxrun::client {
 namespace {
@@ -41,8 +42,7 @@ Joined Generations::join() {
       throw;
     }
   }
-  throw PeerFailure(PeerFailure::Why::stopped, -1, "", env_.generation,
-                    std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began));
+  host::throw_failure(host::stopped_by_launcher(), env_.generation, began);
 }
 
 bool Generations::is_of_the_end(Failure const& failure, Interruption const& over) const {

@@ -19,6 +19,7 @@
 #include "src/gpu/select.hpp"
 #include "src/host/common/fault_points.hpp"
 #include "src/host/host_backend.hpp"
+#include "src/host/node/alarm.hpp"
 #include "src/host/node/segment.hpp"
 #include "src/host/rails/rail_socket.hpp"
 #include "src/host/node/segment_socket.hpp"
@@ -45,8 +46,6 @@ std::string next_prefix(WorkerEnv const& env) {
 
 /// A refusal of nonsense is told to the others for so long.
 constexpr Millis kSayWhy{2000};
-/// As good as for ever, and a deadline can still be calculated with it.
-constexpr Millis kLongest = std::chrono::hours(24 * 365);
 
 void check_timeout(char const* name, Millis timeout) {
   if (timeout < Millis(1)) {
@@ -76,7 +75,7 @@ void settle(WorkerEnv const& env, JoinOptions const& options, Openings& mine) {
   check_timeout("op_timeout", mine.op_timeout);
   host::arm_faults(env.rank, options.lookup("CXXRUN_FAULT"));
   mine.op_timeout =
-      std::min(kLongest, or_throw(seconds_from_environment(options.lookup, "CXXRUN_OP_TIMEOUT", mine.op_timeout)));
+      std::min(kForever, or_throw(seconds_from_environment(options.lookup, "CXXRUN_OP_TIMEOUT", mine.op_timeout)));
   mine.selected = or_throw(gpu::select(options.backend, env));
   mine.record.backend = mine.selected.backend;
   mine.record.nccl = mine.selected.nccl;
@@ -123,8 +122,7 @@ os::UniqueFd fetch_segment(WorkerEnv const& env, JoinRecord const& mine, JoinRec
   auto const began = Clock::now();
   auto segment = host::fetch_segment(leader.segment, key, env.rank, deadline);
   if (!segment && segment.error().code == Errc::closed && !leader.segment_of_agent) {
-    throw PeerFailure(PeerFailure::Why::died, leader.rank, leader.host, env.generation,
-                      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - began));
+    host::throw_failure({.rank = leader.rank, .host = leader.host, .error = {}}, env.generation, began);
   }
   if (!segment) {
     throw Failure(in_context(mine, segment.error()));
@@ -184,7 +182,7 @@ std::unique_ptr<host::Backend> with_device(std::unique_ptr<host::Backend> host, 
   config.hosts = std::move(hosts);
   config.generation = env.generation;
   config.op_timeout = mine.op_timeout;
-  config.abort_deadline = std::min(kLongest, options.abort_deadline);
+  config.abort_deadline = std::min(kForever, options.abort_deadline);
   return gpu::make_nccl_backend(std::move(config), std::move(host), deadline);
 }
 
@@ -221,7 +219,7 @@ Joined connect(WorkerEnv const& env, JoinOptions const& options, Openings& mine,
 
 Joined join(WorkerEnv const& env, JoinOptions const& options) {
   Interruptible const interruptible(options.over.get());
-  Millis const patience = options.init_timeout < Millis(1) ? kSayWhy : std::min(options.init_timeout, kLongest);
+  Millis const patience = options.init_timeout < Millis(1) ? kSayWhy : std::min(options.init_timeout, kForever);
   TimePoint const deadline = Clock::now() + patience;
   Openings mine{.record = own_record(env, options.lookup), .op_timeout = options.op_timeout};
   std::optional<Error> obstacle;

@@ -9,12 +9,11 @@ namespace cxxrun::client {
 namespace {
 
 constexpr int kTryAgain = 75;  // sysexits.h
-constexpr Millis kLongest = std::chrono::hours(24 * 365);
 
 }  // namespace
 
 Watchdog::Watchdog(Millis time, std::string what)
-    : thread_(os::start_quiet_thread([this, time = std::min(time, kLongest), line = std::move(what) + "\n"] {
+    : thread_(os::start_quiet_thread([this, time = std::min(time, kForever), line = std::move(what) + "\n"] {
         std::unique_lock lock(mutex_);
         if (!changed_.wait_for(lock, time, [this] { return done_; })) {
           static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));

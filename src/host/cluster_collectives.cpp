@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "src/comm/reduce.hpp"
 #include "src/host/node/buffers.hpp"
 
 namespace cxxrun::host {
@@ -17,17 +16,9 @@ ClusterCollectives::ClusterCollectives(NodeExchange& exchange, comm::NodeMap con
     largest_node_ = std::max(largest_node_, static_cast<int>(ranks.size()));
   }
   rounds_ = (largest_node_ + map_.rails - 1) / map_.rails;
-  inputs_.reserve(static_cast<std::size_t>(group_.size()));
   parts_.resize(map_.nodes.size());
   sends_.resize(map_.nodes.size());
   receives_.resize(map_.nodes.size());
-}
-
-std::byte* ClusterCollectives::Scratch::at_least(std::size_t bytes) {
-  if (memory.size() < bytes) {
-    memory.resize(bytes);
-  }
-  return memory.data();
 }
 
 int ClusterCollectives::size_of_node(int node) const {
@@ -98,13 +89,9 @@ void ClusterCollectives::all_reduce_small(Call const& call, std::size_t bytes, P
   copy_bytes(group_.outbox(), in_of(call), bytes);
   exchange_.enter(call, {}, patience);
   if (map_.index == 0) {
-    inputs_.clear();
-    for (int j = 0; j < group_.size(); ++j) {
-      inputs_.push_back(group_.inbox(j));
-    }
     fault_point(FaultPoint::reduce);
-    void* const output = call.out;
-    comm::reduce(call.type, call.op, inputs_, {&output, 1}, call.count);
+    exchange_.reduce(
+        call, [&](int j, std::size_t) { return std::span(group_.inbox(j), bytes); }, 0, out_of(call));
     rails_->all_reduce(call, out_of(call), call.count, on_rail(patience));
     copy_bytes(group_.outbox(), out_of(call), bytes);
   }
@@ -151,7 +138,7 @@ void ClusterCollectives::all_reduce(Call const& call, Patience const& patience) 
 void ClusterCollectives::reduce_slices(Call const& call, Patience const& patience) {
   std::size_t const bytes = call.count * size_of(call.type);
   auto const part = [&](int, std::size_t p) { return slice(call, static_cast<int>(p)); };
-  NodeExchange::Shown<decltype(part)> const shown{
+  Shown const shown{
       Buffer::in,          call.in, exchange_.in_arena(call.in, bytes), static_cast<std::size_t>(map_.rails),
       longest_slice(call), part};
   exchange_.show(
@@ -165,23 +152,15 @@ void ClusterCollectives::reduce_slices(Call const& call, Patience const& patienc
         }
         fault_point(FaultPoint::reduce);
         auto const mine = static_cast<std::size_t>(map_.index);
-        inputs_.clear();
-        for (int j = 0; j < group_.size(); ++j) {
-          inputs_.push_back(view(j, mine).data());
-        }
-        std::size_t const count = view(0, mine).size() / size_of(call.type);
-        void* const output = out_of(call) + slice(call, map_.index).offset + at;
-        if (count > 0) {
-          comm::reduce(call.type, call.op, inputs_, {&output, 1}, count);
-        }
+        exchange_.reduce(call, view, mine, out_of(call) + slice(call, map_.index).offset + at);
       });
 }
 
 /// The slices of `out` from those who carry them.
 void ClusterCollectives::take_slices(Call const& call, Patience const& patience) {
   auto const part = [&](int j, std::size_t) { return slice(call, j); };
-  NodeExchange::Shown<decltype(part)> const shown{
-      Buffer::out, call.out, exchange_.direct(map_.index, Buffer::out) != nullptr, 1, longest_slice(call), part};
+  Shown const shown{Buffer::out,         call.out, exchange_.direct(map_.index, Buffer::out) != nullptr, 1,
+                    longest_slice(call), part};
   exchange_.show(
       shown, true, patience, [&] { exchange_.meet(patience); },
       [&](std::size_t at, auto const& view) {
@@ -201,8 +180,7 @@ void ClusterCollectives::broadcast(Call const& call, Patience const& patience) {
   NodeExchange::Offered const offered{call.in, bytes, call.out, bytes};
   if (map_.node == root_node) {
     auto const part = [&](int j, std::size_t) { return ByteRange{0, j == root ? bytes : 0}; };
-    NodeExchange::Shown<decltype(part)> const shown{Buffer::in, call.in, exchange_.in_arena(call.in, bytes),
-                                                    1,          bytes,   part};
+    Shown const shown{Buffer::in, call.in, exchange_.in_arena(call.in, bytes), 1, bytes, part};
     exchange_.show(
         shown, true, patience, [&] { exchange_.enter(call, offered, patience); },
         [&](std::size_t at, auto const& view) {
@@ -248,8 +226,7 @@ void ClusterCollectives::gather_node(Call const& call, Patience const& patience)
       may_read_in_place(call.in, part, call.out, world * part, static_cast<std::size_t>(map_.rank) * part);
   NodeExchange::Offered const offered{in_place ? call.in : nullptr, part, call.out, world * part};
   auto const part_at = [part](int, std::size_t) { return ByteRange{0, part}; };
-  NodeExchange::Shown<decltype(part_at)> const shown{Buffer::in, call.in, exchange_.in_arena(offered.in, part),
-                                                     1,          part,    part_at};
+  Shown const shown{Buffer::in, call.in, exchange_.in_arena(offered.in, part), 1, part, part_at};
   exchange_.show(
       shown, false, patience, [&] { exchange_.enter(call, offered, patience); },
       [&](std::size_t at, auto const& view) {
@@ -268,8 +245,7 @@ void ClusterCollectives::take_other_nodes(Call const& call, Patience const& pati
     return rank < 0 ? ByteRange{} : ByteRange{static_cast<std::size_t>(rank) * part, part};
   };
   std::size_t const parts = map_.nodes.size() * rounds;
-  NodeExchange::Shown<decltype(part_at)> const shown{
-      Buffer::out, call.out, exchange_.direct(map_.index, Buffer::out) != nullptr, parts, part, part_at};
+  Shown const shown{Buffer::out, call.out, exchange_.direct(map_.index, Buffer::out) != nullptr, parts, part, part_at};
   exchange_.show(
       shown, true, patience, [&] { exchange_.meet(patience); },
       [&](std::size_t at, auto const& view) {

@@ -13,11 +13,11 @@
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <span>
 #include <vector>
 
 #include "src/comm/node_map.hpp"
+#include "src/host/common/scratch.hpp"
 #include "src/host/node/node_exchange.hpp"
 #include "src/host/rails/rails.hpp"
 
@@ -35,12 +35,6 @@ class ClusterCollectives {
   void agree(comm::Call const& call, Patience const& patience);
 
  private:
-  using First = std::function<void()>;
-  struct Scratch {
-    std::vector<std::byte> memory;
-    std::byte* at_least(std::size_t bytes);
-  };
-
   void all_reduce_small(comm::Call const& call, std::size_t bytes, Patience const& patience);
   void broadcast_small(comm::Call const& call, std::size_t bytes, Patience const& patience);
   void all_reduce(comm::Call const& call, Patience const& patience);
@@ -87,7 +81,6 @@ class ClusterCollectives {
   int largest_node_ = 1;  ///< ranks
   Scratch send_;
   Scratch receive_;
-  std::vector<void const*> inputs_;
   std::vector<std::byte const*> parts_;
   std::vector<std::span<std::byte const>> sends_;
   std::vector<std::span<std::byte>> receives_;

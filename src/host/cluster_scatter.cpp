@@ -4,7 +4,6 @@
 #include <initializer_list>
 #include <numeric>
 
-#include "src/comm/reduce.hpp"
 #include "src/host/cluster_collectives.hpp"
 #include "src/host/node/buffers.hpp"
 
@@ -66,8 +65,8 @@ void ClusterCollectives::reduce_parts(Call const& call, Chunk const& chunk, Pati
     int const rank = carried(static_cast<int>(p / rails), static_cast<int>(p % rails), chunk.round);
     return rank < 0 ? ByteRange{} : ByteRange{static_cast<std::size_t>(rank) * chunk.part + chunk.first, chunk.bytes};
   };
-  NodeExchange::Shown<decltype(part_at)> const shown{
-      Buffer::in, call.in, exchange_.in_arena(offered, bytes), map_.nodes.size() * rails, chunk.bytes, part_at};
+  Shown const shown{Buffer::in,  call.in, exchange_.in_arena(offered, bytes), map_.nodes.size() * rails,
+                    chunk.bytes, part_at};
   std::byte* const to = send_.at_least(map_.nodes.size() * chunk.bytes);
   exchange_.show(
       shown, false, patience, [&] { meet_or_enter(call, chunk, {.in = offered, .in_bytes = bytes}, patience); },
@@ -75,19 +74,14 @@ void ClusterCollectives::reduce_parts(Call const& call, Chunk const& chunk, Pati
         for (std::size_t node = 0; map_.on_rail() && node < map_.nodes.size(); ++node) {
           fault_point(FaultPoint::reduce);
           std::size_t const p = node * rails + static_cast<std::size_t>(map_.index);
-          inputs_.clear();
-          for (int j = 0; j < group_.size(); ++j) {
-            inputs_.push_back(view(j, p).data());
-          }
-          void* const output = to + node * chunk.bytes + at;
-          comm::reduce(call.type, call.op, inputs_, {&output, 1}, view(0, p).size() / size_of(call.type));
+          exchange_.reduce(call, view, p, to + node * chunk.bytes + at);
         }
       });
 }
 
 void ClusterCollectives::scatter_parts(Call const& call, Chunk const& chunk, Patience const& patience) {
   for (std::size_t node = 0; node < parts_.size(); ++node) {
-    parts_[node] = send_.at_least(0) + node * chunk.bytes;  // what nobody takes is sent all the same
+    parts_[node] = send_.data() + node * chunk.bytes;  // what nobody takes is sent all the same
   }
   std::byte* const to = chunk.round == 0 ? out_of(call) + chunk.first : receive_.at_least(chunk.bytes);
   rails_->reduce_scatter(call, parts_, to, chunk.bytes / size_of(call.type), on_rail(patience));
@@ -98,8 +92,7 @@ void ClusterCollectives::hand_over(Call const& call, Chunk const& chunk, Patienc
   auto const part_at = [&](int j, std::size_t) {
     return ByteRange{0, carried(map_.node, j, chunk.round) < 0 ? 0 : chunk.bytes};
   };
-  NodeExchange::Shown<decltype(part_at)> const shown{Buffer::scratch, receive_.at_least(0), false, 1, chunk.bytes,
-                                                     part_at};
+  Shown const shown{Buffer::scratch, receive_.data(), false, 1, chunk.bytes, part_at};
   exchange_.show(
       shown, false, patience, [&] { exchange_.meet(patience); },
       [&](std::size_t at, auto const& view) {
@@ -132,14 +125,13 @@ void ClusterCollectives::all_to_all(Call const& call, Patience const& patience) 
 }
 
 std::byte* ClusterCollectives::blocks_for(Scratch& scratch, int node, std::size_t bytes) const {
-  return scratch.memory.data() + product({node, rounds_, largest_node_}) * bytes;
+  return scratch.data() + product({node, rounds_, largest_node_}) * bytes;
 }
 
 void ClusterCollectives::pack_blocks(Call const& call, Chunk const& chunk, Patience const& patience) {
   auto const world = static_cast<std::size_t>(map_.world);
   auto const part_at = [&](int, std::size_t p) { return ByteRange{p * chunk.part + chunk.first, chunk.bytes}; };
-  NodeExchange::Shown<decltype(part_at)> const shown{
-      Buffer::in, call.in, exchange_.in_arena(call.in, world * chunk.part), world, chunk.bytes, part_at};
+  Shown const shown{Buffer::in, call.in, exchange_.in_arena(call.in, world * chunk.part), world, chunk.bytes, part_at};
   auto const pack = [&](std::size_t at, auto const& view, int node, int round) {
     int const source = map_.index + round * map_.rails;
     for (int y = 0; source < group_.size() && node != map_.node && y < size_of_node(node); ++y) {
@@ -191,8 +183,7 @@ void ClusterCollectives::unpack_blocks(Call const& call, Chunk const& chunk, Pat
     return ByteRange{(begin + p % (mates * rounds)) * chunk.bytes, chunk.bytes};
   };
   std::size_t const parts = map_.nodes.size() * rounds * mates;
-  NodeExchange::Shown<decltype(part_at)> const shown{Buffer::scratch, receive_.at_least(0), false,
-                                                     parts,           chunk.bytes,          part_at};
+  Shown const shown{Buffer::scratch, receive_.data(), false, parts, chunk.bytes, part_at};
   exchange_.show(
       shown, false, patience, [&] { exchange_.meet(patience); },
       [&](std::size_t at, auto const& view) {

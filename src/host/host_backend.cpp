@@ -20,12 +20,9 @@ using comm::Kind;
 
 constexpr std::chrono::milliseconds kMostGrace{1000};
 
-/// As good as for ever, and a deadline can still be calculated with it.
-constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365);
-
 Patience patience_of(std::chrono::milliseconds time) {
   auto const now = Clock::now();
-  return {now, now + std::min(time, kLongest)};
+  return {now, now + std::min(time, kForever)};
 }
 
 /// A file in memory may be made longer than that, and its user is killed later.

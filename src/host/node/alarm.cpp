@@ -25,11 +25,11 @@ FailureFacts facts_of(std::exception_ptr const& why, std::string const& who) {
   } catch (PeerFailure const& failure) {
     return {true, failure.why(), failure.rank(), failure.host(), {}};
   } catch (Failure const& failure) {
-    return {false, {}, 0, "", failure.error()};
+    return facts_of(failure.error());
   } catch (std::exception const& other) {
-    return {false, {}, 0, "", fail(Errc::io, who + ": the collective was interrupted: " + other.what())};
+    return facts_of(fail(Errc::io, who + ": the collective was interrupted: " + other.what()));
   } catch (...) {
-    return {false, {}, 0, "", fail(Errc::io, who + ": the collective was interrupted")};
+    return facts_of(fail(Errc::io, who + ": the collective was interrupted"));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <utility>
 
 #include "cxxrun/failure.hpp"
 #include "src/core/time.hpp"
@@ -22,6 +23,9 @@ struct FailureFacts {
 /// The launcher has ended the generation.
 [[nodiscard]] inline FailureFacts stopped_by_launcher() {
   return {.why = PeerFailure::Why::stopped, .rank = -1, .host = {}, .error = {}};
+}
+[[nodiscard]] inline FailureFacts facts_of(Error error) {
+  return {.peer = false, .host = {}, .error = std::move(error)};
 }
 /// Anything else than a PeerFailure or Failure becomes Errc::io of `who` ("rank 3 on node2").
 [[nodiscard]] FailureFacts facts_of(std::exception_ptr const& why, std::string const& who);

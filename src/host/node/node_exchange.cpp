@@ -2,7 +2,6 @@
 
 #include <array>
 #include <bit>
-#include <string>
 
 namespace cxxrun::host {
 namespace {
@@ -15,7 +14,9 @@ bool equal(comm::CallFields const& a, comm::CallFields const& b) {
 }  // namespace
 
 NodeExchange::NodeExchange(NodeGroup& group)
-    : group_(group), in_(static_cast<std::size_t>(group.size())), out_(static_cast<std::size_t>(group.size())) {}
+    : group_(group), in_(static_cast<std::size_t>(group.size())), out_(in_.size()) {
+  inputs_.reserve(in_.size());
+}
 
 std::uint64_t NodeExchange::offset_of(void const* data, std::size_t bytes) const {
   return group_.size() == 1 || data == nullptr || bytes == 0
@@ -61,7 +62,7 @@ void NodeExchange::compare(Patience const& patience) {
     }
     if (auto why = comm::disagreement(group_.rank(0), comm::call_of(first), group_.rank(j),
                                       comm::call_of(group_.published(j).call))) {
-      group_.raise({.peer = false, .host = {}, .error = fail(Errc::usage, std::move(*why))});
+      group_.raise(facts_of(fail(Errc::usage, std::move(*why))));
       group_.throw_alarm(patience);
     }
   }

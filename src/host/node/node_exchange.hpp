@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "src/comm/call.hpp"
+#include "src/comm/reduce.hpp"
 #include "src/host/common/fault_points.hpp"
 #include "src/host/node/buffers.hpp"
 #include "src/host/node/node_group.hpp"
@@ -30,6 +31,29 @@ struct ByteRange {
 
 /// A buffer of this rank, and whose offset the mates look at.
 enum class Buffer : std::uint8_t { in, out, scratch };
+
+/// What a rank shows: `parts` ranges of one of its buffers. `part(index, p)` is a ByteRange of that rank's buffer,
+/// calculated alike by all; the longest has `longest` bytes.
+template <class Part>
+struct Shown {
+  Buffer which = Buffer::in;
+  void const* mine = nullptr;  ///< where the buffer begins in this process
+  bool direct = false;         ///< and whether the mates can see it there
+  std::size_t parts = 1;
+  std::size_t longest = 0;
+  Part part;
+
+  /// Whether that rank shows any bytes.
+  [[nodiscard]] bool any(int index) const {
+    std::size_t p = 0;
+    while (p < parts && part(index, p).bytes == 0) {
+      ++p;
+    }
+    return p < parts;
+  }
+};
+template <class Part>
+Shown(Buffer, void const*, bool, std::size_t, std::size_t, Part) -> Shown<Part>;
 
 class NodeExchange {
  public:
@@ -55,22 +79,14 @@ class NodeExchange {
     return offset_of(data, bytes) != Published::kElsewhere;
   }
 
-  /// What a rank shows: `parts` ranges of one of its buffers. `part(index, p)` is a ByteRange of that rank's buffer,
-  /// calculated alike by all; the longest has `longest` bytes.
-  template <class Part>
-  struct Shown {
-    Buffer which = Buffer::in;
-    void const* mine = nullptr;  ///< where the buffer begins in this process
-    bool direct = false;         ///< and whether the mates can see it there
-    std::size_t parts = 1;
-    std::size_t longest = 0;
-    Part part;
-  };
   /// `first()` is the first meeting, by enter() or meet(). `take(at, view)` is called for each window, in order:
   /// view(index, p) is the window of that part, `at` bytes from its beginning. With `meet_last`, returns when nobody
   /// reads this rank's memory any more.
   template <class Part, class First, class Take>
   void show(Shown<Part> const& shown, bool meet_last, Patience const& patience, First const& first, Take const& take);
+  /// Of a window that `view` shows: part `p` of all ranks, reduced as `call` says and multiplied by `scale`.
+  template <class View>
+  void reduce(comm::Call const& call, View const& view, std::size_t p, std::byte* to, float scale = 1.0F);
 
   void meet(Patience const& patience);
   /// Moves on to the next piece of staging: all ranks alike.
@@ -85,6 +101,7 @@ class NodeExchange {
   NodeGroup& group_;
   std::vector<std::byte*> in_;
   std::vector<std::byte*> out_;
+  std::vector<void const*> inputs_;
   std::size_t piece_ = 0;
 };
 
@@ -110,14 +127,7 @@ template <class Part, class First, class Take>
 void NodeExchange::show(Shown<Part> const& shown, bool meet_last, Patience const& patience, First const& first,
                         Take const& take) {
   bool const alone = group_.size() == 1;
-  auto const shows = [&](int j) {
-    std::size_t p = 0;
-    while (p < shown.parts && shown.part(j, p).bytes == 0) {
-      ++p;
-    }
-    return p < shown.parts;
-  };
-  bool const copies = !alone && !shown.direct && shows(group_.index());
+  bool const copies = !alone && !shown.direct && shown.any(group_.index());
   std::size_t window = window_bytes(shown.parts);
   next_piece();
   if (copies) {
@@ -128,8 +138,8 @@ void NodeExchange::show(Shown<Part> const& shown, bool meet_last, Patience const
   bool any_direct = false;
   for (int j = 0; j < group_.size() && !alone; ++j) {
     bool const is_direct = direct(j, shown.which) != nullptr;
-    any_direct = any_direct || (is_direct && shows(j));
-    any_staged = any_staged || (!is_direct && shows(j));
+    any_direct = any_direct || (is_direct && shown.any(j));
+    any_staged = any_staged || (!is_direct && shown.any(j));
   }
   std::size_t const staged_window = window;
   window = any_staged ? window : std::max<std::size_t>(shown.longest, 1);
@@ -152,6 +162,16 @@ void NodeExchange::show(Shown<Part> const& shown, bool meet_last, Patience const
   if (any_direct && meet_last) {
     meet(patience);
   }
+}
+
+template <class View>
+void NodeExchange::reduce(comm::Call const& call, View const& view, std::size_t p, std::byte* to, float scale) {
+  inputs_.clear();
+  for (int j = 0; j < group_.size(); ++j) {
+    inputs_.push_back(view(j, p).data());
+  }
+  void* const output = to;
+  comm::reduce(call.type, call.op, inputs_, {&output, 1}, view(0, p).size() / size_of(call.type), scale);
 }
 
 }  // namespace cxxrun::host

@@ -303,9 +303,7 @@ std::string NodeGroup::name_of(int index) const {
 }
 
 FailureFacts NodeGroup::nonsense(int index) const {
-  return {.peer = false,
-          .host = {},
-          .error = fail(Errc::protocol, name_of(index) + " published a buffer outside the memory shared with it")};
+  return facts_of(fail(Errc::protocol, name_of(index) + " published a buffer outside the memory shared with it"));
 }
 
 void NodeGroup::raise(std::exception_ptr const& why) noexcept {

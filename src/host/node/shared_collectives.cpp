@@ -45,12 +45,9 @@ void SharedCollectives::run_small(Call const& call, std::size_t bytes, Patience 
   if (call.kind == Kind::broadcast) {
     copy_bytes(out_of(call), group_.inbox(call.root), bytes);
   } else if (call.kind == Kind::all_reduce || call.kind == Kind::reduce_scatter) {
-    inputs_.clear();
-    for (int j = 0; j < n; ++j) {
-      inputs_.push_back(group_.inbox(j) + (call.kind == Kind::reduce_scatter ? mine : 0));
-    }
-    void* const output = call.out;
-    comm::reduce(call.type, call.op, inputs_, {&output, 1}, call.count, call.scale);
+    std::size_t const from = call.kind == Kind::reduce_scatter ? mine : 0;
+    auto const view = [&](int j, std::size_t) { return std::span(group_.inbox(j) + from, part); };
+    exchange_.reduce(call, view, 0, out_of(call), call.scale);
   } else if (call.kind == Kind::all_gather || call.kind == Kind::all_to_all) {
     for (int j = 0; j < n; ++j) {
       copy_bytes(out_of(call) + static_cast<std::size_t>(j) * part,
@@ -128,51 +125,55 @@ void SharedCollectives::copy_window_out(Call const& call, ByteRange window, std:
   }
 }
 
+/// Shows the mates `parts` parts of `in`, where they are if they are `offered`, and takes theirs.
+template <class Take>
+void SharedCollectives::share(Call const& call, std::size_t parts, void const* offered, Patience const& patience,
+                              Take const& take) {
+  std::size_t const part = call.count * size_of(call.type);
+  std::size_t const bytes = parts * part;
+  auto const part_at = [part](int, std::size_t p) { return ByteRange{p * part, part}; };
+  exchange_.show(
+      Shown{Buffer::in, call.in, exchange_.in_arena(offered, bytes), parts, part, part_at}, true, patience,
+      [&] { exchange_.enter(call, {.in = offered, .in_bytes = bytes}, patience); }, take);
+}
+
+/// The same, and puts part `wanted` of each rank's into `out`, one behind the other.
+void SharedCollectives::collect(Call const& call, std::size_t parts, void const* offered, std::size_t wanted,
+                                Patience const& patience) {
+  std::size_t const part = call.count * size_of(call.type);
+  share(call, parts, offered, patience, [&](std::size_t at, auto const& view) {
+    fault_point(FaultPoint::copy_out);
+    for (int j = 0; j < group_.size(); ++j) {
+      copy_bytes(out_of(call) + static_cast<std::size_t>(j) * part + at, view(j, wanted));
+    }
+  });
+}
+
 void SharedCollectives::reduce_scatter(Call const& call, Patience const& patience) {
   auto const n = static_cast<std::size_t>(group_.size());
   auto const me = static_cast<std::size_t>(group_.index());
   std::size_t const part = call.count * size_of(call.type);
-  void const* const offered = may_read_in_place(call.in, n * part, call.out, part, me * part) ? call.in : nullptr;
-  auto const part_at = [part](int, std::size_t p) { return ByteRange{p * part, part}; };
-  exchange_.show(
-      NodeExchange::Shown<decltype(part_at)>{Buffer::in, call.in, exchange_.in_arena(offered, n * part), n, part,
-                                             part_at},
-      true, patience, [&] { exchange_.enter(call, {.in = offered, .in_bytes = n * part}, patience); },
-      [&](std::size_t at, auto const& view) {
-        fault_point(FaultPoint::reduce);
-        inputs_.clear();
-        for (int j = 0; j < group_.size(); ++j) {
-          inputs_.push_back(view(j, me).data());
-        }
-        void* const output = out_of(call) + at;
-        comm::reduce(call.type, call.op, inputs_, {&output, 1}, view(0, me).size() / size_of(call.type), call.scale);
-      });
+  bool const in_place = may_read_in_place(call.in, n * part, call.out, part, me * part);
+  share(call, n, in_place ? call.in : nullptr, patience, [&](std::size_t at, auto const& view) {
+    fault_point(FaultPoint::reduce);
+    exchange_.reduce(call, view, me, out_of(call) + at, call.scale);
+  });
 }
 
 void SharedCollectives::all_gather(Call const& call, Patience const& patience) {
   auto const n = static_cast<std::size_t>(group_.size());
   auto const me = static_cast<std::size_t>(group_.index());
   std::size_t const part = call.count * size_of(call.type);
-  void const* const offered = may_read_in_place(call.in, part, call.out, n * part, me * part) ? call.in : nullptr;
-  auto const part_at = [part](int, std::size_t) { return ByteRange{0, part}; };
-  exchange_.show(
-      NodeExchange::Shown<decltype(part_at)>{Buffer::in, call.in, exchange_.in_arena(offered, part), 1, part, part_at},
-      true, patience, [&] { exchange_.enter(call, {.in = offered, .in_bytes = part}, patience); },
-      [&](std::size_t at, auto const& view) {
-        fault_point(FaultPoint::copy_out);
-        for (std::size_t j = 0; j < n; ++j) {
-          copy_bytes(out_of(call) + j * part + at, view(static_cast<int>(j), 0));
-        }
-      });
+  bool const in_place = may_read_in_place(call.in, part, call.out, n * part, me * part);
+  collect(call, 1, in_place ? call.in : nullptr, 0, patience);
 }
 
 void SharedCollectives::broadcast(Call const& call, Patience const& patience) {
   std::size_t const bytes = call.count * size_of(call.type);
   auto const part_at = [&](int j, std::size_t) { return ByteRange{0, j == call.root ? bytes : 0}; };
   exchange_.show(
-      NodeExchange::Shown<decltype(part_at)>{Buffer::in, call.in, exchange_.in_arena(call.in, bytes), 1, bytes,
-                                             part_at},
-      true, patience, [&] { exchange_.enter(call, {.in = call.in, .in_bytes = bytes}, patience); },
+      Shown{Buffer::in, call.in, exchange_.in_arena(call.in, bytes), 1, bytes, part_at}, true, patience,
+      [&] { exchange_.enter(call, {.in = call.in, .in_bytes = bytes}, patience); },
       [&](std::size_t at, auto const& view) {
         if (group_.index() != call.root) {
           fault_point(FaultPoint::copy_out);
@@ -182,20 +183,7 @@ void SharedCollectives::broadcast(Call const& call, Patience const& patience) {
 }
 
 void SharedCollectives::all_to_all(Call const& call, Patience const& patience) {
-  auto const n = static_cast<std::size_t>(group_.size());
-  auto const me = static_cast<std::size_t>(group_.index());
-  std::size_t const part = call.count * size_of(call.type);
-  auto const part_at = [part](int, std::size_t p) { return ByteRange{p * part, part}; };
-  exchange_.show(
-      NodeExchange::Shown<decltype(part_at)>{Buffer::in, call.in, exchange_.in_arena(call.in, n * part), n, part,
-                                             part_at},
-      true, patience, [&] { exchange_.enter(call, {.in = call.in, .in_bytes = n * part}, patience); },
-      [&](std::size_t at, auto const& view) {
-        fault_point(FaultPoint::copy_out);
-        for (std::size_t j = 0; j < n; ++j) {
-          copy_bytes(out_of(call) + j * part + at, view(static_cast<int>(j), me));
-        }
-      });
+  collect(call, static_cast<std::size_t>(group_.size()), call.in, static_cast<std::size_t>(group_.index()), patience);
 }
 
 }  // namespace cxxrun::host

@@ -23,6 +23,11 @@ class SharedCollectives {
   void all_reduce(comm::Call const& call, Patience const& patience);
   void reduce_window(comm::Call const& call, ByteRange window, bool whole);
   void copy_window_out(comm::Call const& call, ByteRange window, std::size_t piece);
+  template <class Take>
+  void share(comm::Call const& call, std::size_t parts, void const* offered, Patience const& patience,
+             Take const& take);
+  void collect(comm::Call const& call, std::size_t parts, void const* offered, std::size_t wanted,
+               Patience const& patience);
   void reduce_scatter(comm::Call const& call, Patience const& patience);
   void all_gather(comm::Call const& call, Patience const& patience);
   void broadcast(comm::Call const& call, Patience const& patience);

@@ -6,7 +6,6 @@
 // in one pass. Results go straight to their place.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <poll.h>

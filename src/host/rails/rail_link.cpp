@@ -4,20 +4,13 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include "src/host/node/alarm.hpp"
 #include "src/os/poll_time.hpp"
 
 namespace cxxrun::host {
 namespace {
 
 constexpr Millis kFarewellTime{100};
-
-[[noreturn]] void repeat(wire::Farewell const& farewell, std::uint64_t generation, Patience const& patience) {
-  if (farewell.what == wire::Farewell::What::failure) {
-    throw Failure(farewell.error);
-  }
-  throw PeerFailure(farewell.why, farewell.rank, farewell.host, generation,
-                    std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - patience.began));
-}
 
 /// False when the socket takes nothing at present; what went out is taken off `bytes`.
 bool send_rest(int fd, std::string_view& bytes) {
@@ -97,7 +90,8 @@ void listen_to(Link& link, std::uint64_t generation, Patience const& patience) {
       link.ended = PeerFailure::Why::left;
       link.end_seen = Clock::now();
     } else if (farewell) {
-      repeat(*farewell, generation, patience);
+      bool const peer = farewell->what == wire::Farewell::What::peer_failure;
+      throw_failure({peer, farewell->why, farewell->rank, farewell->host, farewell->error}, generation, patience.began);
     }
   }
 }

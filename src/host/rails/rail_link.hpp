@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,27 +12,11 @@
 #include "src/core/time.hpp"
 #include "src/host/common/backend.hpp"
 #include "src/host/common/mates.hpp"
+#include "src/host/common/scratch.hpp"
 #include "src/os/fd.hpp"
 #include "src/wire/rail_protocol.hpp"
 
 namespace cxxrun::host {
-
-/// Memory that is kept from call to call and only grows.
-class Scratch {
- public:
-  std::byte* at_least(std::size_t bytes) {
-    if (bytes > size_) {
-      memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-      size_ = bytes;
-    }
-    return memory_.get();
-  }
-  [[nodiscard]] std::byte* data() const { return memory_.get(); }
-
- private:
-  std::unique_ptr<std::byte[]> memory_;
-  std::size_t size_ = 0;
-};
 
 struct Link {
   int node = 0;

@@ -2,13 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <deque>
 #include <fcntl.h>
-#include <memory>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -30,11 +25,11 @@ constexpr Millis kLongestPause{500};
 /// A connection on which the other side's greeting is not complete.
 struct Greeted {
   os::UniqueFd fd;
-  RailGreeting theirs;
+  RailGreeting theirs{};
   std::size_t got = 0;
 
   enum class State { incomplete, complete, gone };
-  State read(int& error) {
+  State read() {
     for (;;) {
       ssize_t const n = ::recv(fd.get(), reinterpret_cast<char*>(&theirs) + got, sizeof theirs - got, MSG_DONTWAIT);
       if (n > 0) {
@@ -45,7 +40,6 @@ struct Greeted {
       } else if (n < 0 && errno == EAGAIN) {
         return State::incomplete;
       } else if (n == 0 || errno != EINTR) {
-        error = n == 0 ? 0 : errno;
         return State::gone;
       }
     }
@@ -84,10 +78,7 @@ class Meeting {
     ::fcntl(listener_.get(), F_SETFL, O_NONBLOCK);
     for (int node = config.node + 1; node < static_cast<int>(links.size()); ++node) {
       for (auto const channel : {RailChannel::data, RailChannel::control}) {
-        Dial dial;
-        dial.node = node;
-        dial.channel = channel;
-        dials_.push_back(std::move(dial));
+        dials_.push_back({{}, node, channel});
       }
     }
   }
@@ -117,13 +108,11 @@ class Meeting {
   [[nodiscard]] RailPeer const& peer(int node) const { return config_.peers[static_cast<std::size_t>(node)]; }
   [[nodiscard]] RailPeer const& me() const { return peer(config_.node); }
   [[nodiscard]] RailGreeting greeting(int to_node, RailChannel channel) const {
-    RailGreeting mine;
-    mine.channel = channel;
-    mine.from = me().rank;
-    mine.to = peer(to_node).rank;
-    mine.generation = config_.generation;
-    mine.nonce = config_.nonce;
-    return mine;
+    return {.channel = channel,
+            .from = me().rank,
+            .to = peer(to_node).rank,
+            .generation = config_.generation,
+            .nonce = config_.nonce};
   }
   [[nodiscard]] Links::const_iterator first_missing() const {
     return std::find_if(links_.cbegin(), links_.cend(),
@@ -132,27 +121,25 @@ class Meeting {
   static std::string name(RailPeer const& who) { return rank_name(who.rank, who.host); }
 
   [[noreturn]] void give_up() const {
-    std::string first;
-    int missing = 0;
+    std::vector<std::string> missing;
     for (Dial const& dial : dials_) {
       if (!dial.done && dial.channel == RailChannel::data) {
         RailPeer const& who = peer(dial.node);
-        first = missing++ == 0 ? name(who) + " (" + who.address.host + " port " + std::to_string(who.address.port) +
-                                     "): " + dial.reason
-                               : first;
+        missing.push_back(name(who) + " (" + who.address.host + " port " + std::to_string(who.address.port) +
+                          "): " + dial.reason);
       }
     }
     for (Link const& link : links_) {
       if (link.node < config_.node && (!link.data || !link.control)) {
-        first = missing++ == 0 ? name(peer(link.node)) + " has not connected to " + me().address.host + " port " +
-                                     std::to_string(me().address.port)
-                               : first;
+        missing.push_back(name(peer(link.node)) + " has not connected to " + me().address.host + " port " +
+                          std::to_string(me().address.port));
       }
     }
     auto const waited = std::chrono::duration_cast<Millis>(patience_.until - patience_.began).count();
-    throw Failure(fail(Errc::timeout, name(me()) + " could not connect to all nodes within " + std::to_string(waited) +
-                                          " ms: " + first +
-                                          (missing > 1 ? "; and " + std::to_string(missing - 1) + " more" : "")));
+    throw Failure(
+        fail(Errc::timeout, name(me()) + " could not connect to all nodes within " + std::to_string(waited) +
+                                " ms: " + (missing.empty() ? "" : missing.front()) +
+                                (missing.size() > 1 ? "; and " + std::to_string(missing.size() - 1) + " more" : "")));
   }
 
   [[noreturn]] void versions_differ(RailPeer const& other, std::uint32_t theirs) const {
@@ -205,8 +192,7 @@ class Meeting {
       dial.reason = "it does not answer";
       return;
     }
-    int error = 0;
-    switch (dial.read(error)) {
+    switch (dial.read()) {
       case Greeted::State::incomplete: return;
       case Greeted::State::gone: return retry(dial, "it closed the connection without an answer");
       case Greeted::State::complete: break;
@@ -236,17 +222,13 @@ class Meeting {
       if (guests_.size() == kGuests) {
         guests_.pop_front();
       }
-      Guest guest;
-      guest.fd = std::move(fd);
-      guest.until = Clock::now() + kGuestTime;
-      guests_.push_back(std::move(guest));
+      guests_.push_back({{std::move(fd)}, Clock::now() + kGuestTime});
     }
   }
 
   /// Whether the guest is done with, either way.
   bool receive(Guest& guest) {
-    int error = 0;
-    auto const state = guest.read(error);
+    auto const state = guest.read();
     if (state != Greeted::State::complete) {
       return state == Greeted::State::gone;
     }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "src/comm/node_map.hpp"
-#include "src/comm/reduce.hpp"
 #include "src/core/rank_name.hpp"
 #include "src/host/node/alarm.hpp"
 #include "src/host/rails/exchange.hpp"
@@ -16,16 +15,9 @@ constexpr std::size_t kCacheLine = 64;                      // parts begin at ca
 constexpr std::size_t kStarBytes = std::size_t{64} << 10U;  // a broadcast up to this size goes to everybody at once
 
 wire::Farewell farewell_for(std::exception_ptr const& why, RailPeer const& me) {
-  wire::Farewell farewell;
   auto const facts = facts_of(why, rank_name(me.rank, me.host));
-  farewell.what = facts.peer ? wire::Farewell::What::peer_failure : wire::Farewell::What::failure;
-  farewell.error = facts.error;
-  if (facts.peer) {
-    farewell.why = facts.why;
-    farewell.rank = facts.rank;
-    farewell.host = facts.host;
-  }
-  return farewell;
+  auto const what = facts.peer ? wire::Farewell::What::peer_failure : wire::Farewell::What::failure;
+  return {what, facts.why, facts.rank, facts.host, facts.error};
 }
 
 }  // namespace
