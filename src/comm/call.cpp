@@ -26,14 +26,8 @@ std::string name_in(std::array<std::string_view, N> const& names, E value) {
   return number < N ? std::string(names[number]) : "number " + std::to_string(number);
 }
 
-bool reduces(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce_scatter;
-}
 bool has_elements(Kind kind) {
   return kind != Kind::barrier && kind != Kind::allocate;
-}
-bool floating(DType type) {
-  return type == DType::f32 || type == DType::f64 || type == DType::f16 || type == DType::bf16;
 }
 bool in_has_every_rank(Kind kind) {
   return kind == Kind::reduce_scatter || kind == Kind::all_to_all;
@@ -137,6 +131,18 @@ std::optional<std::string> bad_buffers(Call const& call, int rank, int world) {
 
 }  // namespace
 
+bool reduces(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce_scatter;
+}
+
+bool is_floating(DType type) {
+  return type == DType::f32 || type == DType::f64 || type == DType::f16 || type == DType::bf16;
+}
+
+std::string name_of(Wire wire) {
+  return name_in(kWires, wire);
+}
+
 CallFields fields_of(Call const& call) {
   return {call.count, call.scale, call.root, call.kind, call.type, call.op, call.wire, 0};
 }
@@ -174,7 +180,7 @@ std::string describe(Call const& call) {
   }
   if (reduces(call.kind)) {
     text += ", " + std::string(name_of(call.op));
-    text += call.wire == Wire::same ? "" : ", wire " + name_in(kWires, call.wire);
+    text += call.wire == Wire::same ? "" : ", wire " + name_of(call.wire);
     text += call.scale == 1.0F ? "" : ", scale " + text_of(call.scale);
   }
   return text;
@@ -199,7 +205,7 @@ std::optional<std::string> refusal(Call const& call, int rank, int world) {
   if (call.kind == Kind::broadcast && (call.root < 0 || call.root >= world)) {
     return describe(call) + ": the ranks are 0 to " + std::to_string(world - 1);
   }
-  if (reduces(call.kind) && !floating(call.type) && call.scale != 1.0F) {
+  if (reduces(call.kind) && !is_floating(call.type) && call.scale != 1.0F) {
     return describe(call) + ": only floating point types can be scaled; divide the result instead";
   }
   return bad_buffers(call, rank, world);

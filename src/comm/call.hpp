@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 
 #include "cxxrun/communicator.hpp"
@@ -45,6 +44,11 @@ static_assert(sizeof(CallFields) == 24);
 [[nodiscard]] CallFields fields_of(Call const& call);
 /// Without buffers and stream.
 [[nodiscard]] Call call_of(CallFields const& fields);
+
+/// all_reduce and reduce_scatter: those that have an op, a wire format and a scale.
+[[nodiscard]] bool reduces(Kind kind);
+[[nodiscard]] bool is_floating(DType type);
+[[nodiscard]] std::string name_of(Wire wire);
 
 /// Bytes of the in and out buffers of a call in a world of `world` ranks.
 [[nodiscard]] std::size_t in_bytes(Call const& call, int world);

@@ -10,22 +10,18 @@
 
 namespace cxxrun::comm {
 
-struct F32 {
-  using Stored = float;
-  using Value = float;
+template <class T>
+struct Native {
+  using Stored = T;
+  using Value = T;
   CXXRUN_ALSO_ON_DEVICE static Value value_of(Stored stored) { return stored; }
   CXXRUN_ALSO_ON_DEVICE static Stored stored_of(Value value) { return value; }
   CXXRUN_ALSO_ON_DEVICE static double wide(Stored stored) { return static_cast<double>(stored); }
   CXXRUN_ALSO_ON_DEVICE static Stored narrow(double value) { return static_cast<Stored>(value); }
 };
-struct F64 {
-  using Stored = double;
-  using Value = double;
-  CXXRUN_ALSO_ON_DEVICE static Value value_of(Stored stored) { return stored; }
-  CXXRUN_ALSO_ON_DEVICE static Stored stored_of(Value value) { return value; }
-  CXXRUN_ALSO_ON_DEVICE static double wide(Stored stored) { return stored; }
-  CXXRUN_ALSO_ON_DEVICE static Stored narrow(double value) { return value; }
-};
+using F32 = Native<float>;
+using F64 = Native<double>;
+
 struct F16 {
   using Stored = std::uint16_t;
   using Value = float;

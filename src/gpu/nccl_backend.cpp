@@ -87,7 +87,7 @@ class NcclBackend final : public host::Backend {
     for (std::size_t i = 1; i < all.size(); ++i) {
       if (auto const differs = comm::disagreement(0, {.kind = Kind::allocate, .count = all[0]}, static_cast<int>(i),
                                                   {.kind = Kind::allocate, .count = all[i]})) {
-        queue_.fail({Reason::Why::told, {}, {false, {}, 0, "", cxxrun::fail(Errc::usage, *differs)}});
+        queue_.fail({Reason::Why::told, {}, host::facts_of(cxxrun::fail(Errc::usage, *differs))});
       }
     }
   }

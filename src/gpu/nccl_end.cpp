@@ -97,7 +97,7 @@ void NcclQueue::finalize(Lock& lock) {
     }
     if (code != CXXRUN_CUDA_IN_PROGRESS || Clock::now() >= until) {
       status.code = code;
-      end(lock, {Reason::Why::told, {}, {false, {}, 0, "", error_of(status, "the end of NCCL")}}, wait.began);
+      end(lock, {Reason::Why::told, {}, host::facts_of(error_of(status, "the end of NCCL"))}, wait.began);
     }
     rest(lock, wait);
   }

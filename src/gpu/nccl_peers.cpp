@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "src/core/rank_name.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::gpu {
 namespace {
@@ -21,13 +22,6 @@ std::vector<std::string> names_of(std::vector<std::string> const& hosts) {
     names.push_back(rank_name(static_cast<int>(i), hosts[i]));
   }
   return names;
-}
-
-std::string in_seconds(Millis time) {
-  std::string text = std::to_string(static_cast<double>(time.count()) / 1000);
-  auto const last = text.find_last_not_of('0');
-  text.erase(text[last] == '.' ? last : last + 1);
-  return text + " s";
 }
 
 }  // namespace
@@ -49,12 +43,9 @@ host::Trouble Peers::look() noexcept {
   return lock ? host_->trouble() : host::Trouble::none;  // a call under way notices by itself
 }
 
-host::FailureFacts Peers::facts_of(Error const& error) const {
-  host::FailureFacts facts;
-  facts.peer = false;
-  facts.error = error;
-  facts.error.context = here() + ": " + facts.error.context;
-  return facts;
+host::FailureFacts Peers::facts_of(Error error) const {
+  error.context = here() + ": " + error.context;
+  return host::facts_of(std::move(error));
 }
 
 void Peers::await_trouble() {
@@ -68,16 +59,14 @@ host::FailureFacts Peers::settle(Reason const& reason, Testimony const& mine) no
   if (reason.why == Reason::Why::told) {
     return reason.facts;
   }
-  auto own = reason.why == Reason::Why::error ? facts_of(reason.error)
-                                                    : facts_of(fail(Errc::timeout,
-                                                                    "a call on device memory was not "
-                                                                    "done in time"));
+  bool const error = reason.why == Reason::Why::error;
+  auto const own = facts_of(error ? reason.error : fail(Errc::timeout, "a call on device memory was not done in time"));
   std::unique_lock const lock(mutex_, std::try_to_lock);
   if (!lock) {  // the call under way on another thread throws it, and tells the other nodes
     host_->abort(own);
     return own;
   }
-  if (reason.why == Reason::Why::error && world() > 1) {
+  if (error && world() > 1) {
     await_trouble();
     if (host_->trouble() == host::Trouble::none) {
       host_->abort(own);
@@ -94,10 +83,7 @@ host::FailureFacts Peers::settle(Reason const& reason, Testimony const& mine) no
   if (reason.why != Reason::Why::late) {
     return own;
   }
-  host::FailureFacts facts;
-  facts.peer = false;
-  facts.error = fail(Errc::timeout, verdict(told, names_, in_seconds(op_timeout_)));
-  return facts;
+  return host::facts_of(fail(Errc::timeout, verdict(told, names_, seconds_text(op_timeout_))));
 } catch (...) {
   return host::facts_of(std::current_exception(), here());
 }

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,7 +49,7 @@ class Peers {
   void leave() noexcept;
 
  private:
-  [[nodiscard]] host::FailureFacts facts_of(Error const& error) const;
+  [[nodiscard]] host::FailureFacts facts_of(Error error) const;
   void await_trouble();
 
   std::mutex mutex_;  ///< of host_'s calls

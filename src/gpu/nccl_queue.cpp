@@ -64,6 +64,14 @@ NcclQueue::~NcclQueue() {
   }
 }
 
+/// Ends NCCL where `code` is an error of the plugin's.
+void NcclQueue::require(Lock& lock, std::int32_t code, cxxrun_cuda_status& status, char const* what, TimePoint began) {
+  if (is_error(code)) {
+    status.code = code;
+    end(lock, {Reason::Why::error, error_of(status, what), {}}, began);
+  }
+}
+
 /// One call of the plugin's. `what` is for messages.
 template <class Body>
 void NcclQueue::call(Lock& lock, char const* what, Body const& body) {
@@ -77,8 +85,7 @@ void NcclQueue::call(Lock& lock, char const* what, Body const& body) {
   if (code == CXXRUN_CUDA_IN_PROGRESS) {
     settle(lock, what, std::nullopt);
   } else if (code != CXXRUN_CUDA_OK) {
-    status.code = code;
-    end(lock, {Reason::Why::error, error_of(status, what), {}}, Clock::now());
+    require(lock, code, status, what, Clock::now());
   }
 }
 
@@ -92,10 +99,7 @@ void NcclQueue::settle(Lock& lock, char const* what, std::optional<TimePoint> un
     if (code == CXXRUN_CUDA_OK) {
       return;
     }
-    if (is_error(code)) {
-      status.code = code;
-      end(lock, {Reason::Why::error, error_of(status, what), {}}, wait.began);
-    }
+    require(lock, code, status, what, wait.began);
     if (until && Clock::now() >= *until) {
       end(lock,
           {Reason::Why::error,
@@ -115,10 +119,7 @@ void NcclQueue::connect(std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> const& id
     Lock lock(mutex_);
     cxxrun_cuda_status status{};
     std::int32_t const code = api_.comm_begin(id.data(), config_.rank, peers_.world(), &comm_, &status);
-    if (is_error(code)) {
-      status.code = code;
-      end(lock, {Reason::Why::error, error_of(status, "NCCL does not start on " + config_.device), {}}, Clock::now());
-    }
+    require(lock, code, status, ("NCCL does not start on " + config_.device).c_str(), Clock::now());
     settle(lock, "connecting the ranks", deadline);
   }
   watcher_ = os::start_quiet_thread([this] { watch(); });
@@ -158,9 +159,7 @@ std::optional<std::string> NcclQueue::refusal(comm::Call const& call) const {
   if (call.kind != comm::Kind::broadcast && call.in != call.out && is_device(call.in) != out) {
     return comm::describe(call) + ": one buffer is device memory and the other the host's; give it two of one kind";
   }
-  bool const reduces = call.kind == comm::Kind::all_reduce || call.kind == comm::Kind::reduce_scatter;
-  bool const whole = call.type == DType::i32 || call.type == DType::i64 || call.type == DType::u8;
-  if (out && reduces && call.op != ReduceOp::sum && !whole) {
+  if (out && comm::reduces(call.kind) && call.op != ReduceOp::sum && comm::is_floating(call.type)) {
     return comm::describe(call) + " of device memory: NCCL loses NaNs in it; copy the values to host memory";
   }
   return std::nullopt;
@@ -174,9 +173,7 @@ std::uint64_t NcclQueue::submit(comm::Call const& call) {
     return 0;  // every result is there already: nothing is launched
   }
   Lock lock(mutex_);
-  if (marked_ - reached_.load() >= kSlots) {
-    wait_locked(lock, marked_ + 1 - kSlots);
-  }
+  await_slot(lock);
   auto const asked = plugin_call(call);
   this->call(lock, "a stream", [&](auto& status) { return api_.after(comm_, call.stream.handle, &status); });
   this->call(lock, "a call", [&](auto& status) { return api_.enqueue(comm_, &asked, &status); });
@@ -211,10 +208,14 @@ void NcclQueue::copy(void* to, void const* from, std::size_t bytes) {
 
 std::uint64_t NcclQueue::mark() {
   Lock lock(mutex_);
+  await_slot(lock);
+  return mark_locked(lock, {});
+}
+
+void NcclQueue::await_slot(Lock& lock) {
   if (marked_ - reached_.load() >= kSlots) {
     wait_locked(lock, marked_ + 1 - kSlots);
   }
-  return mark_locked(lock, {});
 }
 
 std::uint64_t NcclQueue::mark_locked(Lock& lock, Testimony const& what) {
@@ -279,10 +280,8 @@ std::int32_t NcclQueue::advance(cxxrun_cuda_status& status) {
 
 void NcclQueue::advance_or_end(Lock& lock, TimePoint began) {
   cxxrun_cuda_status status;
-  if (std::int32_t const code = advance(status); is_error(code)) {
-    status.code = code;
-    end(lock, {Reason::Why::error, error_of(status, "a call on device memory"), {}}, began);
-  }
+  std::int32_t const code = advance(status);
+  require(lock, code, status, "a call on device memory", began);
 }
 
 void NcclQueue::wait_locked(Lock& lock, std::uint64_t point) {
@@ -315,10 +314,7 @@ void NcclQueue::look(Lock& lock, Wait& wait) {
   wait.looked = now;
   cxxrun_cuda_status status{};
   std::int32_t const code = api_.poll(comm_, &status);
-  if (is_error(code)) {
-    status.code = code;
-    end(lock, {Reason::Why::error, error_of(status, "a call on device memory"), {}}, wait.began);
-  }
+  require(lock, code, status, "a call on device memory", wait.began);
   auto const trouble = peers_.look();
   if (trouble == host::Trouble::left && wait.left == TimePoint{}) {
     wait.left = now;

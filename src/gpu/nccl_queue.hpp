@@ -66,6 +66,7 @@ class NcclQueue final : public host::DeviceQueue {
   template <class Body>
   void call(Lock& lock, char const* what, Body const& body);
   void settle(Lock& lock, char const* what, std::optional<TimePoint> until);
+  void await_slot(Lock& lock);
   [[nodiscard]] std::uint64_t mark_locked(Lock& lock, Testimony const& what);
   void wait_locked(Lock& lock, std::uint64_t point);
   [[nodiscard]] std::int32_t advance(cxxrun_cuda_status& status);
@@ -74,6 +75,7 @@ class NcclQueue final : public host::DeviceQueue {
   static void pause(Wait& wait);
   static void rest(Lock& lock, Wait& wait);
   [[noreturn]] void end(Lock& lock, Reason const& reason, TimePoint began);
+  void require(Lock& lock, std::int32_t code, cxxrun_cuda_status& status, char const* what, TimePoint began);
   void carry_out_end(Reason const& reason, Testimony const& mine) noexcept;
   [[nodiscard]] Testimony oldest() const;
   void finalize(Lock& lock);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "src/comm/call.hpp"
 #include "src/core/hash.hpp"
 
 namespace cxxrun::gradient {
@@ -10,20 +11,8 @@ namespace {
 
 constexpr std::size_t kLongestName = 80;
 
-bool is_floating(DType type) {
-  return type == DType::f32 || type == DType::f64 || type == DType::f16 || type == DType::bf16;
-}
-
 std::string yes(bool value) {
   return value ? "yes" : "no";
-}
-
-char const* name_of(Wire wire) {
-  switch (wire) {
-    case Wire::bf16: return "bf16";
-    case Wire::f16: return "f16";
-    default: return "same";
-  }
 }
 
 }  // namespace
@@ -67,7 +56,7 @@ std::string quoted_name(std::string_view name) {
 std::vector<std::string> items_of(std::span<Parameter const> parameters, GradientSynchronizer::Options const& options) {
   std::vector<std::string> items{"the options first_bucket_bytes " + std::to_string(options.first_bucket_bytes) +
                                  ", bucket_bytes " + std::to_string(options.bucket_bytes) + ", wire " +
-                                 name_of(options.wire) + ", average " + yes(options.average) + ", find_unused " +
+                                 comm::name_of(options.wire) + ", average " + yes(options.average) + ", find_unused " +
                                  yes(options.find_unused) + ", rebuild_order " + yes(options.rebuild_order)};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     auto const& [name, count, type] = parameters[i];
@@ -94,7 +83,7 @@ std::optional<std::string> refusal(std::span<Parameter const> parameters) {
   std::set<std::string_view> names;
   std::size_t total = 0;
   for (auto const& [name, count, type] : parameters) {
-    if (!is_floating(type)) {
+    if (!comm::is_floating(type)) {
       return "parameter " + quoted_name(name) + " is of type " + std::string(cxxrun::name_of(type)) +
              ": gradients are f32, f64, f16 or bf16";
     }

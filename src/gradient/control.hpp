@@ -7,7 +7,6 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 
 #include "cxxrun/dtype.hpp"
 
