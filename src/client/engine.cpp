@@ -37,30 +37,30 @@ void Engine::carry_out(comm::Call const& call) {
 }
 
 // Without a ticket: the thread has done everything it was given, and sleeps or is about to.
-void Engine::run(comm::Call const& call) {
+template <class Body>
+void Engine::run_here(Body const& body) {
   wait(asked_);
   throw_if_failed(asked_ + 1);
   try {
-    carry_out(call);
+    body();
   } catch (...) {
     note_failure(asked_ + 1);
   }
   throw_if_failed(asked_ + 1);
 }
 
+void Engine::run(comm::Call const& call) {
+  run_here([&] { carry_out(call); });
+}
+
 std::byte* Engine::allocate(std::size_t bytes) {
-  wait(asked_);
-  throw_if_failed(asked_ + 1);
-  try {
+  std::byte* memory = nullptr;
+  run_here([&] {
     recorder_.entered({.kind = comm::Kind::allocate, .count = bytes});
-    std::byte* const memory = backend_->allocate(bytes);
+    memory = backend_->allocate(bytes);
     recorder_.done();
-    return memory;
-  } catch (...) {
-    note_failure(asked_ + 1);
-  }
-  throw_if_failed(asked_ + 1);
-  return nullptr;
+  });
+  return memory;
 }
 
 std::uint64_t Engine::submit(comm::Call const& call) {

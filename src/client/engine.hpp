@@ -75,6 +75,8 @@ class Engine {
   static constexpr std::uint64_t kOnDevice = std::uint64_t{1} << 63U;  ///< in a ticket: the rest is a point
   using Reason = std::variant<Failure, PeerFailure, std::exception_ptr>;
 
+  template <class Body>
+  void run_here(Body const& body);
   void carry_out(comm::Call const& call);
   [[nodiscard]] std::uint64_t submit_to_device(comm::Call const& call);
   void work();

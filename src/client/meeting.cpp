@@ -4,6 +4,8 @@
 #include <thread>
 #include <utility>
 
+#include "src/core/text.hpp"
+
 namespace cxxrun::client {
 namespace {
 
@@ -17,26 +19,11 @@ constexpr Millis kLinger{2000};
 /// How long a rank that cannot take part looks for the meeting in which to say so.
 constexpr Millis kSayWhy{2000};
 
-std::string in_seconds(Millis time) {
-  std::string const ms = std::to_string(time.count() % 1000);
-  return std::to_string(time.count() / 1000) +
-         (time.count() % 1000 == 0 ? "" : "." + std::string(3 - ms.size(), '0') + ms) + " s";
-}
-
 }  // namespace
 
 template <class T>
 T Meeting::need(Result<T> result) const {
-  if (!result) {
-    throw Failure(comm::in_context(mine_, result.error()));
-  }
-  return std::move(result).value();
-}
-
-void Meeting::need(Result<void> const& result) const {
-  if (!result) {
-    throw Failure(comm::in_context(mine_, result.error()));
-  }
+  return or_throw(result ? std::move(result) : comm::in_context(mine_, result.error()));
 }
 
 Meeting::Meeting(Store store, MeetingConfig config, comm::JoinRecord mine)
@@ -143,8 +130,9 @@ void Meeting::find_first() {
       throw Failure(comm::in_context(mine_, found.error()));
     }
     if (Clock::now() >= config_.deadline) {
-      throw Failure(in_context(mine_, fail(Errc::timeout, "rank 0 did not come within " + in_seconds(config_.timeout) +
-                                                              " to the " + config_.store)));
+      throw Failure(in_context(
+          mine_, fail(Errc::timeout,
+                      "rank 0 did not come within " + seconds_text(config_.timeout) + " to the " + config_.store)));
     }
   }
   auto first = comm::decode_record(first_text_);
@@ -231,7 +219,7 @@ void Meeting::give_up() {
   }
   std::string const who = missing.empty() ? "rank 0 on " + first_.host : comm::name_ranks(missing);
   end_with(fail(Errc::timeout, comm::describe(mine_) + ": " + who + " of " + std::to_string(mine_.world) +
-                                   " did not come within " + in_seconds(config_.timeout) +
+                                   " did not come within " + seconds_text(config_.timeout) +
                                    "; their own output says why, or Options::init_timeout is too short"));
 }
 

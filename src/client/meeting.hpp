@@ -47,7 +47,6 @@ class Meeting {
 
   template <class T>
   [[nodiscard]] T need(Result<T> result) const;  // or throws, saying which rank could not go on
-  void need(Result<void> const& result) const;
   [[nodiscard]] std::string key(std::string const& name) const;
   [[nodiscard]] std::string session_key(std::string const& name) const;
   [[nodiscard]] std::string claim_key(int rank) const;

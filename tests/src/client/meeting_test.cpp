@@ -114,7 +114,7 @@ TEST_CASE("ranks that do not come are named to those that did") {
   auto const ends = run_ranks(2, [&](int rank) { return meet(store, record_of(rank, 4), config(Millis(300))); });
   for (auto const& end : ends) {
     INFO(end.said);
-    CHECK(has(end.said, ": ranks 2 and 3 of 4 did not come within 0.300 s; "));
+    CHECK(has(end.said, ": ranks 2 and 3 of 4 did not come within 0.3 s; "));
     CHECK(end.said == ends[0].said);
   }
 }
@@ -122,7 +122,7 @@ TEST_CASE("ranks that do not come are named to those that did") {
 TEST_CASE("rank 0 that does not come is named") {
   ForkedStore const store;
   auto const ends = run_ranks(1, [&](int) { return meet(store, record_of(1, 2), config(Millis(300))); });
-  CHECK(has(ends[0].said, ": rank 0 did not come within 0.300 s to the store"));
+  CHECK(has(ends[0].said, ": rank 0 did not come within 0.3 s to the store"));
 }
 
 TEST_CASE("a rank that cannot take part tells the others why") {

@@ -1,0 +1,206 @@
+#include "src/client/store_connection.hpp"
+
+#include <cerrno>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#include <utility>
+
+#include "src/client/interruption.hpp"
+#include "src/os/local_address.hpp"
+#include "src/os/poll_time.hpp"
+
+namespace cxxrun::client {
+namespace {
+
+// Waits until poll(2) reports one of `events` (or an error, which the next call on the socket will tell); false when
+// the deadline came first, or an Interruption of this thread.
+bool socket_ready(int fd, short events, TimePoint deadline) {
+  for (;;) {
+    int const left = os::poll_time(deadline);
+    std::array<pollfd, 2> watched{{{fd, events, 0}, {Interruptible::event(), POLLIN, 0}}};
+    int const n = ::poll(watched.data(), watched.size(), left);
+    if (n > 0 && watched[0].revents != 0) {
+      return true;
+    }
+    if (n > 0 || (left == 0 && n == 0)) {
+      return false;
+    }
+  }
+}
+
+// One attempt at one address.
+Result<os::UniqueFd> connect_to(addrinfo const& address, TimePoint deadline) {
+  os::UniqueFd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd.get() < 0) {
+    return fail(Errc::io, "cannot make a socket", errno);
+  }
+  int const on = 1;
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) {
+    return fail(Errc::closed, "cannot connect", errno);
+  }
+  if (!socket_ready(fd.get(), POLLOUT, deadline)) {
+    return fail(Errc::timeout, "no answer to the connection attempt");
+  }
+  int error = 0;
+  socklen_t length = sizeof error;
+  ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) {
+    return fail(Errc::closed, "cannot connect", error);
+  }
+  return fd;
+}
+
+// One attempt at every address of the host, in the resolver's order. Each gets its share of the time, so that one that
+// swallows packets does not use up what the others need. The socket is non-blocking, close-on-exec, without Nagle's
+// delay. Errors: not_found (the name), closed (the last address' reason), timeout, io.
+Result<os::UniqueFd> dial(StoreAddress const& address, TimePoint deadline) {
+  auto const found = os::resolve(address.host, address.port, SOCK_STREAM);
+  if (!found) {
+    return fail(Errc::not_found, "cannot resolve the name: " + found.error().context);
+  }
+  int left = 0;
+  for (addrinfo const* a = found->get(); a != nullptr; a = a->ai_next) {
+    ++left;
+  }
+  Result<os::UniqueFd> result = fail(Errc::not_found, "the name has no address");
+  for (addrinfo const* a = found->get(); a != nullptr; a = a->ai_next, --left) {
+    TimePoint const now = Clock::now();
+    result = connect_to(*a, now + (deadline - now) / left);
+    if (result) {
+      break;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string StoreConnection::name() const {
+  return "store at " + address_.host + " port " + std::to_string(address_.port);
+}
+
+Error StoreConnection::breaks(Errc code, std::string const& why, int os_errno) {
+  broken_ = fail(code, name() + ": " + why, os_errno);
+  fd_.reset();
+  return *broken_;
+}
+
+// Not a timeout, after which some try again.
+Error StoreConnection::interrupted() {
+  return breaks(Errc::closed, "nothing more is wanted of it");
+}
+
+Result<void> StoreConnection::open(TimePoint deadline) {
+  auto fd = dial(address_, deadline);
+  if (!fd) {
+    return fd.error();
+  }
+  fd_ = std::move(*fd);
+  auto const nonce = static_cast<std::uint32_t>(::getpid());
+  if (auto sent = send(wire::encode_greeting() + encode_request(wire::PingRequest{nonce}, wire::StoreDialect::greeted),
+                       deadline);
+      !sent) {
+    return sent;
+  }
+  auto const echo = expect_number<std::uint32_t>(deadline);
+  if (!echo) {
+    return echo.error();
+  }
+  return *echo == nonce ? Result<void>() : breaks(Errc::protocol, "what listens there is not a c10d store");
+}
+
+bool StoreConnection::is_ungreeted(TimePoint deadline) {
+  constexpr std::int64_t kMostKeys = 1LL << 32;  // words of another protocol make a larger number
+  auto fd = dial(address_, deadline);
+  if (!fd) {
+    return false;
+  }
+  fd_ = std::move(*fd);
+  if (!send(encode_request(wire::NumKeysRequest{}, wire::StoreDialect::plain), deadline)) {
+    return false;
+  }
+  auto const keys = expect_number<std::int64_t>(deadline);
+  return keys && *keys >= 0 && *keys < kMostKeys;
+}
+
+Result<void> StoreConnection::request(wire::StoreRequest const& what, TimePoint deadline) {
+  return send(encode_request(what, wire::StoreDialect::greeted), deadline);
+}
+
+Result<void> StoreConnection::send(std::string_view bytes, TimePoint deadline) {
+  if (broken_) {
+    return *broken_;
+  }
+  while (!bytes.empty()) {
+    ssize_t const n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(n));
+    } else if (errno == EAGAIN) {
+      if (!socket_ready(fd_.get(), POLLOUT, deadline)) {
+        return Interruptible::interrupted() ? interrupted() : breaks(Errc::timeout, "does not take a request");
+      }
+    } else if (errno != EINTR) {
+      return breaks(Errc::closed, "the connection is gone", errno);
+    }
+  }
+  return {};
+}
+
+Result<std::string> StoreConnection::receive(std::size_t size, TimePoint deadline) {
+  if (broken_) {
+    return *broken_;
+  }
+  std::string bytes;
+  while (bytes.size() < size) {
+    if (auto filled = fill(deadline); !filled) {
+      return filled.error();
+    }
+    std::string_view const part = unread_.substr(0, size - bytes.size());
+    bytes += part;
+    unread_.remove_prefix(part.size());
+  }
+  return bytes;
+}
+
+// Waits for the server to send something, and takes what there is.
+Result<void> StoreConnection::fill(TimePoint deadline) {
+  while (unread_.empty()) {
+    if (!socket_ready(fd_.get(), POLLIN, deadline)) {
+      return Interruptible::interrupted() ? interrupted() : fail(Errc::timeout, name() + " did not answer in time");
+    }
+    ssize_t const n = ::recv(fd_.get(), buffer_.data(), buffer_.size(), 0);
+    if (n > 0) {
+      unread_ = {buffer_.data(), static_cast<std::size_t>(n)};
+    } else if (n == 0) {
+      return breaks(Errc::closed, "the server closed the connection: it ended, or refused the last request");
+    } else if (errno != EAGAIN && errno != EINTR) {
+      return breaks(Errc::closed, "the connection is gone", errno);
+    }
+  }
+  return {};
+}
+
+Result<std::string> StoreConnection::expect(std::size_t size, TimePoint deadline) {
+  auto bytes = receive(size, deadline);
+  if (!bytes && !broken_) {
+    return breaks(Errc::timeout, "did not answer in time");
+  }
+  return bytes;
+}
+
+Result<std::string> StoreConnection::expect_value(TimePoint deadline) {
+  auto const length = expect_number<std::uint64_t>(deadline);
+  if (!length) {
+    return length.error();
+  }
+  if (*length > wire::kMaxStoreReplyBytes) {
+    return breaks(Errc::protocol, "announced a value of " + std::to_string(*length) + " bytes");
+  }
+  return expect(static_cast<std::size_t>(*length), deadline);
+}
+
+}  // namespace cxxrun::client
