@@ -1,24 +1,19 @@
 #include "cxxrun/checkpoint.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <thread>
 
 #include "src/checkpoint/files.hpp"
 #include "src/os/quiet_thread.hpp"
+#include "src/os/system.hpp"
 
 namespace cxxrun {
 
 using namespace checkpoint;  // NOLINT(google-build-using-namespace)
 
 namespace {
-
-std::string run_of(std::string const& given) {
-  char const* const set = std::getenv("TORCHELASTIC_RUN_ID");  // NOLINT(concurrency-mt-unsafe)
-  return given.empty() && set != nullptr ? set : given;
-}
 
 Header header_of(std::uint64_t step, std::uint64_t generation, std::string const& model,
                  std::vector<Checkpoint::Blob> const& blobs) {
@@ -62,7 +57,9 @@ struct Checkpoint::Impl {
   Impl(Options given, std::uint64_t generation)
       : options(std::move(given)),
         // As it will be read back, so that the two compare equal.
-        claim(parse_claim(format_claim({run_of(options.run), generation})).value_or(Claim{"", generation})),
+        claim(parse_claim(
+                  format_claim({options.run.empty() ? os::variable("TORCHELASTIC_RUN_ID") : options.run, generation}))
+                  .value_or(Claim{"", generation})),
         directory(options.directory) {}
 
   void open() {
@@ -73,8 +70,8 @@ struct Checkpoint::Impl {
     (void)header_of(0, 0, options.model, {});
     auto const lock = directory.lock();
     for (std::uint64_t const step : directory.steps()) {
-      if (auto const header = directory.header(step); header && *header) {
-        require_model(directory.path_of(file_name(step)), **header, options.model);
+      if (auto const header = directory.header(step)) {
+        require_model(directory.path_of(file_name(step)), *header, options.model);
       }
     }
     directory.admit(claim, When::opening);
@@ -172,22 +169,18 @@ std::optional<Checkpoint::Loaded> Checkpoint::latest() const {
   auto steps = impl_->directory.steps();
   for (std::size_t i = 0; i < steps.size();) {
     auto loaded = impl_->directory.load(steps[i], impl_->options.model);
-    if (!loaded) {
-      auto const now = impl_->directory.steps();
-      if (std::find(now.begin(), now.end(), steps[i]) != now.end()) {
-        loaded = Result<Loaded>(fail(Errc::not_found, "is a link to nowhere"));
-      } else {  // pruned since it was listed, so a newer one has come
-        skipped.clear();
-        steps = now;
-        i = 0;
-        continue;
-      }
+    if (loaded) {
+      loaded->skipped = std::move(skipped);
+      return *std::move(loaded);
     }
-    if (*loaded) {
-      (*loaded)->skipped = std::move(skipped);
-      return std::move(*loaded).value();
+    auto const now = impl_->directory.steps();
+    if (std::find(now.begin(), now.end(), steps[i]) == now.end()) {  // pruned since it was listed: a newer one has come
+      skipped.clear();
+      steps = now;
+      i = 0;
+      continue;
     }
-    skipped.push_back(impl_->directory.path_of(file_name(steps[i])) + ": " + loaded->error().message());
+    skipped.push_back(impl_->directory.path_of(file_name(steps[i])) + ": " + loaded.error().message());
     ++i;
   }
   return std::nullopt;

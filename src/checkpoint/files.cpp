@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
@@ -190,10 +189,9 @@ void Directory::prune(std::uint64_t step, int keep) const {
     if (each == step) {
       continue;
     }
-    auto const head = whole < keep ? header(each) : std::nullopt;
     if (whole >= keep) {
       remove(file_name(each));
-    } else if (head && *head) {
+    } else if (header(each)) {
       ++whole;
     }
   }

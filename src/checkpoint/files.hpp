@@ -6,11 +6,8 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -61,11 +58,11 @@ class Directory {
              std::vector<Checkpoint::Blob> const& blobs) const;
 
   [[nodiscard]] std::vector<std::uint64_t> steps() const;  ///< by name, highest first
-  /// The header of a file of the right size; the blobs are not looked at. Nothing: the file has gone. Errors as of
-  /// decode(), io when the disk fails.
-  [[nodiscard]] std::optional<Result<Header>> header(std::uint64_t step) const;
+  /// The header of a file of the right size; the blobs are not looked at. Errors as of decode(), not_found when
+  /// the file has gone.
+  [[nodiscard]] Result<Header> header(std::uint64_t step) const;
   /// The same with everything in it, all checksums right.
-  [[nodiscard]] std::optional<Result<Checkpoint::Loaded>> load(std::uint64_t step, std::string const& model) const;
+  [[nodiscard]] Result<Checkpoint::Loaded> load(std::uint64_t step, std::string const& model) const;
 
   [[nodiscard]] std::string path_of(std::string const& name) const { return path_ + "/" + name; }
   [[nodiscard]] std::string const& path() const { return path_; }

@@ -86,13 +86,13 @@ void require_model(std::string const& path, Header const& header, std::string co
 
 namespace {
 
-std::optional<Result<Opened>> open_step(int directory, std::uint64_t step, std::string const& path) {
+Result<Opened> open_step(int directory, std::uint64_t step, std::string const& path) {
   os::UniqueFd fd(::openat(directory, file_name(step).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd && errno == ENOENT) {
-    return std::nullopt;
+    return fail(Errc::not_found, "is a link to nowhere");  // or has gone since it was listed
   }
   if (!fd && (errno == EIO || errno == ENXIO || errno == ELOOP)) {
-    return Result<Opened>(damaged("cannot be read", errno));
+    return damaged("cannot be read", errno);
   }
   if (!fd) {
     throw disk_failure(path, errno);
@@ -106,34 +106,28 @@ std::optional<Result<Opened>> open_step(int directory, std::uint64_t step, std::
 
 }  // namespace
 
-std::optional<Result<Header>> Directory::header(std::uint64_t step) const {
+Result<Header> Directory::header(std::uint64_t step) const {
   auto opened = open_step(fd_.get(), step, path_of(file_name(step)));
-  if (!opened) {
-    return std::nullopt;
-  }
-  return *opened ? Result<Header>(std::move((*opened)->header)) : Result<Header>(opened->error());
+  return opened ? Result<Header>(std::move(opened->header)) : opened.error();
 }
 
-std::optional<Result<Checkpoint::Loaded>> Directory::load(std::uint64_t step, std::string const& model) const {
+Result<Checkpoint::Loaded> Directory::load(std::uint64_t step, std::string const& model) const {
   Checkpoint::Loaded loaded;
   loaded.path = path_of(file_name(step));
-  auto opened = open_step(fd_.get(), step, loaded.path);
+  auto const opened = open_step(fd_.get(), step, loaded.path);
   if (!opened) {
-    return std::nullopt;
+    return opened.error();
   }
-  if (!*opened) {
-    return Result<Checkpoint::Loaded>(opened->error());
-  }
-  Header const& header = (*opened)->header;
+  Header const& header = opened->header;
   require_model(loaded.path, header, model);
   loaded.step = header.step;
   loaded.generation = header.generation;
   std::uint64_t at = header_bytes(header);
   try {
     for (Entry const& entry : header.blobs) {
-      auto blob = read_blob((*opened)->fd.get(), entry, at);
+      auto blob = read_blob(opened->fd.get(), entry, at);
       if (!blob) {
-        return Result<Checkpoint::Loaded>(blob.error());
+        return blob.error();
       }
       loaded.blobs.emplace_back(entry.name, *std::move(blob));
       at += entry.size;
@@ -142,7 +136,7 @@ std::optional<Result<Checkpoint::Loaded>> Directory::load(std::uint64_t step, st
     throw Failure(fail(Errc::io, loaded.path + " has " + std::to_string(*file_bytes(header)) +
                                      " bytes, and there is not that much memory: load it where there is"));
   }
-  return Result<Checkpoint::Loaded>(std::move(loaded));
+  return loaded;
 }
 
 }  // namespace cxxrun::checkpoint
