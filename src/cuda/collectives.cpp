@@ -56,6 +56,10 @@ struct Done {
   ncclResult_t nccl = ncclSuccess;
   char const* call = "";
 };
+
+Done by_nccl(char const* call, ncclResult_t result) {
+  return {cudaSuccess, result, call};
+}
 Done copied(void* to, void const* from, std::uint64_t bytes, cudaStream_t stream) {
   return {cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream), ncclSuccess, "cudaMemcpyAsync"};
 }
@@ -140,30 +144,26 @@ Done collective(Comm* comm, cxxrun_cuda_call const& call) {
     auto const half = call.wire == kBf16Wire ? ncclBfloat16 : ncclFloat16;
     auto* const own = at(comm->scratch, static_cast<std::uint64_t>(comm->rank) * call.count * 2);
     if (call.kind == all_reduce) {
-      return {cudaSuccess, ncclAllReduce(comm->scratch, comm->scratch, call.count, half, ncclSum, nccl, stream),
-              "ncclAllReduce"};
+      return by_nccl("ncclAllReduce",
+                     ncclAllReduce(comm->scratch, comm->scratch, call.count, half, ncclSum, nccl, stream));
     }
-    return {cudaSuccess, ncclReduceScatter(comm->scratch, own, call.count, half, ncclSum, nccl, stream),
-            "ncclReduceScatter"};
+    return by_nccl("ncclReduceScatter", ncclReduceScatter(comm->scratch, own, call.count, half, ncclSum, nccl, stream));
   }
   bool const front = from_the_front(*comm, call);
   auto* const own = at(call.out, own_offset(*comm, call));
   switch (call.kind) {
     case all_reduce:
-      return {cudaSuccess, ncclAllReduce(call.in, call.out, call.count, type, op, nccl, stream), "ncclAllReduce"};
+      return by_nccl("ncclAllReduce", ncclAllReduce(call.in, call.out, call.count, type, op, nccl, stream));
     case reduce_scatter:
-      return {cudaSuccess, ncclReduceScatter(call.in, front ? own : call.out, call.count, type, op, nccl, stream),
-              "ncclReduceScatter"};
+      return by_nccl("ncclReduceScatter",
+                     ncclReduceScatter(call.in, front ? own : call.out, call.count, type, op, nccl, stream));
     case all_gather:
-      return {cudaSuccess, ncclAllGather(front ? own : call.in, call.out, call.count, type, nccl, stream),
-              "ncclAllGather"};
+      return by_nccl("ncclAllGather", ncclAllGather(front ? own : call.in, call.out, call.count, type, nccl, stream));
     case broadcast:
-      return {cudaSuccess, ncclBroadcast(call.out, call.out, call.count, type, call.root, nccl, stream),
-              "ncclBroadcast"};
-    case all_to_all: return {cudaSuccess, exchange_all(comm, call, nccl), "ncclSend and ncclRecv"};
+      return by_nccl("ncclBroadcast", ncclBroadcast(call.out, call.out, call.count, type, call.root, nccl, stream));
+    case all_to_all: return by_nccl("ncclSend and ncclRecv", exchange_all(comm, call, nccl));
     default:
-      return {cudaSuccess, ncclAllReduce(comm->scratch, comm->scratch, 1, ncclInt32, ncclSum, nccl, stream),
-              "ncclAllReduce"};
+      return by_nccl("ncclAllReduce", ncclAllReduce(comm->scratch, comm->scratch, 1, ncclInt32, ncclSum, nccl, stream));
   }
 }
 
@@ -213,12 +213,12 @@ std::int32_t alone(Comm* comm, cxxrun_cuda_call const& call, Status* status) {
   auto* const stream = comm->timeline.stream();
   if (call.in != call.out && call.kind != broadcast) {
     auto const copy = copied(call.out, call.in, call.count * type_of(call).bytes, stream);
-    if (copy.cuda != cudaSuccess) {
-      return failed(status, copy.call, copy.cuda);
+    if (outcome(status, copy.call, copy.cuda) != CXXRUN_CUDA_OK) {
+      return status->code;
     }
   }
   auto const done = after(comm, call);
-  return done.cuda == cudaSuccess ? fine(status) : failed(status, done.call, done.cuda);
+  return outcome(status, done.call, done.cuda);
 }
 
 }  // namespace

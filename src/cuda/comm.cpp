@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <memory>
-#include <new>
 
 #include "src/cuda/device.hpp"
 #include "src/cuda/kernels.hpp"

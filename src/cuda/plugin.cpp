@@ -14,10 +14,6 @@ cudaStream_t stream_of(void* handle) {
   return static_cast<cudaStream_t>(handle);
 }
 
-std::int32_t launched(Status* status, char const* what, cudaError_t error) {
-  return error == cudaSuccess ? fine(status) : failed(status, what, error);
-}
-
 std::int32_t allocate(Comm* comm, std::uint64_t bytes, void** memory, Status* status) noexcept {
   *memory = nullptr;
   if (ready(comm, status) != CXXRUN_CUDA_OK) {
@@ -48,9 +44,9 @@ std::int32_t multiply(Comm* comm, std::uint8_t type, void* data, std::uint64_t c
   OnDevice const here(comm->device);
   auto* const stream = comm->timeline.stream();
   if (factor == 0) {
-    return launched(status, "cudaMemsetAsync", cudaMemsetAsync(data, 0, count * kWidth[type], stream));
+    return outcome(status, "cudaMemsetAsync", cudaMemsetAsync(data, 0, count * kWidth[type], stream));
   }
-  return launched(status, "the kernel that multiplies", cxxrun_cuda_launch_multiply(type, data, count, factor, stream));
+  return outcome(status, "the kernel that multiplies", cxxrun_cuda_launch_multiply(type, data, count, factor, stream));
 }
 
 std::int32_t add_squares(Comm* comm, std::uint8_t type, void const* data, std::uint64_t count, double* sum,
@@ -62,8 +58,8 @@ std::int32_t add_squares(Comm* comm, std::uint8_t type, void const* data, std::u
     return status->code;
   }
   OnDevice const here(comm->device);
-  return launched(status, "the kernel that sums squares",
-                  cxxrun_cuda_launch_add_squares(type, data, count, comm->partial, sum, comm->timeline.stream()));
+  return outcome(status, "the kernel that sums squares",
+                 cxxrun_cuda_launch_add_squares(type, data, count, comm->partial, sum, comm->timeline.stream()));
 }
 
 std::int32_t copy(Comm* comm, void* to, void const* from, std::uint64_t bytes, Status* status) noexcept {

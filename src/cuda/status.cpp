@@ -25,6 +25,10 @@ std::int32_t failed(Status* status, char const* call, cudaError_t error) {
   return status->code;
 }
 
+std::int32_t outcome(Status* status, char const* call, cudaError_t error) {
+  return error == cudaSuccess ? fine(status) : failed(status, call, error);
+}
+
 std::int32_t failed(Status* status, char const* call, ncclResult_t error, ncclComm_t comm) {
   status->code = CXXRUN_CUDA_NCCL;
   status->detail = static_cast<std::int32_t>(error);

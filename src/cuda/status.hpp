@@ -16,6 +16,8 @@ using Status = cxxrun_cuda_status;
 std::int32_t fine(Status* status);
 std::int32_t in_progress(Status* status);
 std::int32_t failed(Status* status, char const* call, cudaError_t error);
+/// One of the two.
+std::int32_t outcome(Status* status, char const* call, cudaError_t error);
 /// With the reason NCCL wrote down last. `comm` may be null.
 std::int32_t failed(Status* status, char const* call, ncclResult_t error, ncclComm_t comm);
 /// What a caller may not do: an NCCL error of code `error`, in words of our own.

@@ -57,7 +57,7 @@ std::int32_t Timeline::open(Status* status) {
   if (error == cudaSuccess) {
     error = grow();
   }
-  return error == cudaSuccess ? fine(status) : failed(status, "cudaEventCreateWithFlags", error);
+  return outcome(status, "cudaEventCreateWithFlags", error);
 }
 
 std::int32_t Timeline::after(cudaStream_t user_stream, Status* status) {
@@ -65,8 +65,7 @@ std::int32_t Timeline::after(cudaStream_t user_stream, Status* status) {
   if (auto const error = cudaEventRecord(entry_, user_stream); error != cudaSuccess) {
     return failed(status, "cudaEventRecord", error);
   }
-  auto const error = cudaStreamWaitEvent(stream_, entry_, 0);
-  return error == cudaSuccess ? fine(status) : failed(status, "cudaStreamWaitEvent", error);
+  return outcome(status, "cudaStreamWaitEvent", cudaStreamWaitEvent(stream_, entry_, 0));
 }
 
 /// Twice as many events; those in use keep their points.
@@ -156,8 +155,7 @@ std::int32_t Timeline::wait_on(std::uint64_t point, cudaStream_t user_stream, St
   if (point <= reached_) {
     return fine(status);
   }
-  auto const error = cudaStreamWaitEvent(user_stream, event_of(point), 0);
-  return error == cudaSuccess ? fine(status) : failed(status, "cudaStreamWaitEvent", error);
+  return outcome(status, "cudaStreamWaitEvent", cudaStreamWaitEvent(user_stream, event_of(point), 0));
 }
 
 /// Free memory of at least that size, taken until the next mark() is reached.
