@@ -22,7 +22,7 @@
 namespace cxxrun::rendezvous {
 
 /// Version of everything below; a peer of another version is refused by name.
-inline constexpr std::uint32_t kProtocolVersion = 4;
+inline constexpr std::uint32_t kProtocolVersion = 1;
 
 // ---- the handshake ------------------------------------------------------------------------------
 

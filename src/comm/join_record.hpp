@@ -17,7 +17,7 @@
 namespace cxxrun::comm {
 
 /// Grows with every change of anything that ranks exchange: this record, the node's memory, the rails.
-inline constexpr int kProtocol = 2;
+inline constexpr int kProtocol = 1;
 
 struct JoinRecord {
   int protocol = kProtocol;

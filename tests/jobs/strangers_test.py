@@ -10,7 +10,7 @@ import time
 import jobs
 from jobs import JobCase, children, read, wait_until
 
-VERSION = 4
+VERSION = 1
 RUN = "job"
 CROWD = 300
 MOST_LINES = 60  # that a crowd may cost; one line each would be 300

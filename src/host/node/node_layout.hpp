@@ -16,7 +16,7 @@
 
 namespace cxxrun::host {
 
-constexpr std::uint64_t kNodeMagic = 0x6e75'7278'7863'0002;  // "cxxrun" and the layout's version: change it with it
+constexpr std::uint64_t kNodeMagic = 0x6e75'7278'7863'0001;  // "cxxrun" and the layout's version: change it with it
 constexpr std::size_t kLine = 128;                           ///< two cache lines: the second is fetched with the first
 constexpr std::size_t kPage = std::size_t{64} << 10;  ///< the largest page of any machine: mmap takes its multiples
 constexpr std::size_t kInlineBytes = 2048;            ///< smaller buffers travel within the slot

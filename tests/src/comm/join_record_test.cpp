@@ -61,8 +61,8 @@ TEST_CASE("of a record of another protocol those fields are read that never chan
   REQUIRE(read);
   CHECK(describe(*read) == "rank 2 on node2 (pid 102)");
   CHECK(disagreement(record_of(0), *read) ==
-        "rank 0 on node1 (pid 100) is built with libcxxrun 0.1.0 (protocol 2), but rank 2 on node2 (pid 102) with "
-        "libcxxrun 9.0.0 (protocol 3); start the same build on every node");
+        "rank 0 on node1 (pid 100) is built with libcxxrun 0.1.0 (protocol 1), but rank 2 on node2 (pid 102) with "
+        "libcxxrun 9.0.0 (protocol 2); start the same build on every node");
 }
 
 TEST_CASE("a roster holds each rank once, in order, and as many as the world has") {
