@@ -33,8 +33,8 @@ void give_up(Turn& turn) {
   turn.follow([](auto& inner) { follower::abandon(inner, "no majority within reach"); });
   state.exit_code = rendezvous::kExitPartitioned;
   state.last_line = std::move(line);
-  turn.say(Level::error, state.last_line);
   if (has_processes(state.life)) {
+    turn.say(Level::warn, "stopping workers: " + state.last_line);
     stop_to_leave(turn, Millis{0}, SIGKILL);
     return;
   }
@@ -82,7 +82,7 @@ void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
   state.last_line = "coordinator lost: " + how + "; the job cannot go on without its first node";
   if (has_processes(state.life)) {
     stop_to_leave(turn, turn.policy.restart_timeout);
-    turn.say(Level::error, state.last_line);
+    turn.say(Level::warn, "stopping workers: " + state.last_line);
     return;
   }
   leave(turn, state.exit_code, state.last_line);
@@ -110,6 +110,9 @@ bool accept_lead(Turn& turn, LinkId link, rendezvous::ToAgent const& message) {
       turn.follow([&](auto& inner) { follower::link_failed(inner, link, true); });
     }
     return false;
+  }
+  if (auto const it = following.links.find(link); it != following.links.end()) {
+    turn.say(it->second.own ? Level::debug : Level::info, it->second.to.host + " coordinates now");
   }
   turn.follow([&](auto& inner) { follower::follow(inner, link); });
   turn.state.connected = turn.state.joined = true;

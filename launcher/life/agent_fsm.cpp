@@ -103,7 +103,7 @@ void hear(Turn& turn, rendezvous::Stop const& message) {
     case Life::running:
       state.life = Life::stopping;
       stop_for_all(turn, message.kind, grace);
-      turn.say(Level::info, "stopping workers: " + message.why);
+      turn.say_here(Level::info, "stopping workers: " + message.why);
       break;
     case Life::checking:
       state.life = Life::stopping;

@@ -14,6 +14,10 @@ namespace cxxrun::launcher::agent {
 struct Turn : BasicTurn<State, Action, Policy> {
   bool late = false;  ///< our own timer is so late that this node, or the job, has been suspended
 
+  /// Of this node's workers: once on each node, and the coordinator inside this agent has said it for its own.
+  void say_here(Level level, std::string text) {
+    say(rendezvous::follower::leads(state.follower) ? Level::debug : level, std::move(text));
+  }
   /// To whoever coordinates; to nobody while nobody does.
   void tell(rendezvous::ToCoordinator message);
   /// A function of the follower, whose actions become this turn's.

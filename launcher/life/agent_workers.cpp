@@ -98,7 +98,12 @@ void start_workers(Turn& turn) {
   state.parked.reset();
   hold_lease(turn);  // before anything runs
   write_will(turn);
-  turn.act(StartWorkers{*state.generation});
+  auto const& g = *state.generation;
+  auto const last = g.rank_base + g.local_size - 1;
+  turn.say_here(Level::info, "generation " + std::to_string(g.number) + ": starting rank" +
+                                 (g.local_size == 1 ? " " : "s " + std::to_string(g.rank_base) + " to ") +
+                                 std::to_string(last));
+  turn.act(StartWorkers{g});
 }
 
 void acknowledge(Turn& turn) {
@@ -165,7 +170,7 @@ void check_ended(Turn& turn, GroupEnded const& event) {
   turn.tell(rendezvous::Unfit{number_of(state), why});
   state.life = Life::aside;
   state.unfit = why;
-  turn.say(Level::warn, std::move(why));
+  turn.say_here(Level::warn, "set aside: " + why);
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ void stand(Turn& turn, Successor const& own) {
   state.search->until = turn.now + patience(turn.policy) * 2;
   turn.act(Stand{std::move(candidacy)});
   dial(turn, own);
-  turn.say(Level::info, "stands for election in round " + std::to_string(state.round));
+  turn.say(Level::debug, "stands for election in round " + std::to_string(state.round));
 }
 
 /// Whose turn has come: called, or standing when it is ours.

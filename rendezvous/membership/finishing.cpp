@@ -22,23 +22,23 @@ bool others_will_come(State const& state, Policy const& policy) {
 void begin_finishing(Turn& turn, Verdict verdict) {
   State& state = turn.state;
   state.answer_deadline = turn.now + turn.policy.linger;
-  std::string const line =
-      verdict.end == End::success ? "" : std::string(name_of(verdict.end)) + ": " + verdict.summary;
   for (auto const& [agent, elector] : std::exchange(state.electors, {})) {
     state.aside.emplace(agent, elector.node);
   }
   state.mandate.voters.clear();  // nothing is decided any more
   dismiss(turn);
+  // Said once for the job: by the coordinator's own agent, in its report, else by the first agent that hears it.
+  bool const by_agent = turn.policy.ends_when_empty && verdict.end != End::success;
+  std::string line = by_agent ? std::string(name_of(verdict.end)) + ": " + verdict.summary : "";
   for (auto const* const agents : {&state.present, &state.aside}) {
     for (auto const& [agent, node] : *agents) {
-      turn.act(Tell{agent, Finished{verdict.exit_code, line}});
+      turn.act(Tell{agent, Finished{verdict.exit_code, std::exchange(line, "")}});
     }
   }
-  turn.say(verdict.end == End::success ? Level::info : Level::error,
-           std::string("verdict: ") + name_of(verdict.end) +
-               (verdict.end == End::success && !verdict.lost_nodes.empty()
-                    ? "; lost on the way: " + join(verdict.lost_nodes, ", ")
-                    : ""));
+  turn.say(Level::info, std::string("verdict: ") + name_of(verdict.end) +
+                            (verdict.end == End::success && !verdict.lost_nodes.empty()
+                                 ? "; lost on the way: " + join(verdict.lost_nodes, ", ")
+                                 : ""));
   turn.act(Conclude{verdict});
   state.verdict = std::move(verdict);
   close_if_alone(turn);

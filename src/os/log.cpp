@@ -87,14 +87,16 @@ std::optional<Level> log_level(std::string_view name) {
 
 void log_setup(std::string const& who, Level least) {
   spdlog::sink_ptr sink;
-  if (isatty(STDERR_FILENO) != 0) {
+  bool const terminal = isatty(STDERR_FILENO) != 0;
+  if (terminal) {
     sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>();
   } else {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   }
   outlet() = std::make_shared<Outlet>(std::move(sink));
   logger() = std::make_shared<spdlog::logger>(who, outlet());
-  logger()->set_pattern("%H:%M:%S.%e %n: %^%l%$: %v");
+  // A file is read on another day, and on another machine.
+  logger()->set_pattern(std::string(terminal ? "%H:%M:%S.%e" : "%Y-%m-%dT%H:%M:%S.%e%z") + " %n: %^%l%$: %v");
   logger()->set_level(to_spdlog(least));
 }
 

@@ -84,12 +84,12 @@ class Strangers(JobCase):
         self.make_gate("go")
         self.program = self.worker("note start; gate go; note done")
 
-    def start_one(self):
-        return self.start_node("--rdzv-id", RUN, "--nnodes", "3", self.program)
+    def start_one(self, *options):
+        return self.start_node("--rdzv-id", RUN, "--nnodes", "3", *options, self.program)
 
-    def form(self):
-        """Two agents that wait for the third; returns them."""
-        first = self.start_one()
+    def form(self, *options):
+        """Two agents that wait for the third; returns them. `options`: of the one that coordinates."""
+        first = self.start_one(*options)
         first.says("waiting for nodes")
         return [first, self.start_one()]
 
@@ -193,7 +193,7 @@ class Kinds(Strangers):
         self.go_on(agents)
 
     def test_a_spare_that_speaks_out_of_turn_is_named_and_changes_nothing(self):
-        agents = self.form()
+        agents = self.form("--log-level", "debug")  # what is ignored is routine
         agents.append(self.start_one())
         self.await_events(3, "start", 1)
         with Caller(self.port) as spare:

@@ -60,7 +60,7 @@ class Health(SlurmCase):
         first_one = "if mkdir $DIR/ill 2>/dev/null; then exit 9; fi"  # whoever is checked first, be it the host
         done = self.srun("-N3", "cxxrun", "--nnodes", "2", "--health-check", first_one, program)
         self.assertEqual((done.code, [event[3] for event in self.events("start")]), (0, ["2", "2"]), done)
-        self.assertEqual(done.err.count("info: set aside node"), 1, done)
+        self.assertEqual(done.err.count("warning: set aside node"), 1, done)
 
     def test_a_fixed_size_ends_at_once_on_every_node(self):
         program = self.worker("note start")
