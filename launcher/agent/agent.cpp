@@ -301,7 +301,7 @@ class Agent {
     } else if (exit_ && !exit_->line.empty()) {
       log(Level::error, exit_->line);
     }
-    int code = failed_ ? give_up(*failed_) : exit_ ? exit_->code : rendezvous::kExitSystem;
+    int code = failed_ ? give_up(*failed_) : exit_ ? exit_->code : kExitSystem;
     if (verdict_) {
       code = requeue_.conclude(*verdict_, end_watch_.checkpoint_passed(), end_watch_.limit_reached(), code);
     }

@@ -130,10 +130,10 @@ int exit_code_of(Error const& error) {
   switch (error.code) {
     case Errc::usage:
     case Errc::not_found:
-    case Errc::refused: return rendezvous::kExitUsage;
-    case Errc::timeout: return rendezvous::kExitTooFewNodes;
-    case Errc::closed: return rendezvous::kExitCoordinatorLost;
-    default: return rendezvous::kExitSystem;
+    case Errc::refused: return kExitUsage;
+    case Errc::timeout: return kExitTooFewNodes;
+    case Errc::closed: return kExitCoordinatorLost;
+    default: return kExitSystem;
   }
 }
 

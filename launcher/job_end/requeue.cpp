@@ -207,7 +207,7 @@ Decision decide(Facts const& facts, Result<JobState> const& job, std::uint32_t m
     decision.line = std::string(kNotRequeued) + "no progress in " + std::to_string(without) +
                     (without == 1 ? " run" : " runs") + "; look at why before it is submitted again (--max-requeues " +
                     std::to_string(most) + ")";
-    decision.exit_code = rendezvous::kExitNoProgress;
+    decision.exit_code = kExitNoProgress;
     return decision;
   }
   decision.requeue = true;
@@ -223,7 +223,7 @@ Decision without_history(Decision decision, Facts const& facts, std::uint32_t mo
     decision.requeue = false;
     decision.line = std::string(kNotRequeued) + "its history cannot be kept, and it has run " +
                     std::to_string(facts.restarts + 1) + " times (--max-requeues " + std::to_string(most) + ")";
-    decision.exit_code = rendezvous::kExitNoProgress;
+    decision.exit_code = kExitNoProgress;
   }
   return decision;
 }

@@ -31,7 +31,7 @@ void give_up(Turn& turn) {
   State& state = turn.state;
   auto line = follower::partitioned_line(state.follower);
   turn.follow([](auto& inner) { follower::abandon(inner, "no majority within reach"); });
-  state.exit_code = rendezvous::kExitPartitioned;
+  state.exit_code = kExitPartitioned;
   state.last_line = std::move(line);
   if (has_processes(state.life)) {
     turn.say(Level::warn, "stopping workers: " + state.last_line);
@@ -78,7 +78,7 @@ void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
     return;
   }
   turn.follow([](auto& inner) { follower::abandon(inner, "nobody can take over"); });  // its silence is due no more
-  state.exit_code = rendezvous::kExitCoordinatorLost;
+  state.exit_code = kExitCoordinatorLost;
   state.last_line = "coordinator lost: " + how + "; the job cannot go on without its first node";
   if (has_processes(state.life)) {
     stop_to_leave(turn, turn.policy.restart_timeout);
@@ -181,7 +181,7 @@ void rejoin(Turn& turn) {
   State& state = turn.state;
   Successor const to = *std::exchange(state.rejoin, std::nullopt);
   if (!state.unkillable.empty()) {  // it would answer for a generation that it is no member of any more
-    leave(turn, rendezvous::kExitUnkillable,
+    leave(turn, kExitUnkillable,
           "dropped by the coordinator, and a process survived SIGKILL: " + state.unkillable.front());
     return;
   }

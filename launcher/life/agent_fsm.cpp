@@ -147,7 +147,7 @@ void hear(Turn& turn, rendezvous::Finished const& message) {
 }
 
 void hear(Turn& turn, rendezvous::Refused const& message) {
-  if (message.exit_code == rendezvous::kExitCoordinatorLost && follower::can_search(turn.state.follower)) {
+  if (message.exit_code == kExitCoordinatorLost && follower::can_search(turn.state.follower)) {
     lose_coordinator(turn, message.why);  // it has stood down since it greeted us
     return;
   }
@@ -210,7 +210,7 @@ void on(Turn& turn, LinkUp const& event) {
 void on(Turn& turn, LinkFailed const& event) {
   if (event.link == turn.state.follower.main) {
     if (!turn.state.joined && !follower::can_search(turn.state.follower)) {  // as somebody new: nothing runs here
-      leave(turn, rendezvous::kExitCoordinatorLost, "coordinator lost: cannot join again: " + event.why);
+      leave(turn, kExitCoordinatorLost, "coordinator lost: cannot join again: " + event.why);
     } else if (turn.state.connected) {
       lose_coordinator(turn, event.why);
     }

@@ -8,13 +8,13 @@
 
 #include "launcher/options/option_table.hpp"
 #include "launcher/options/option_values.hpp"
+#include "src/core/exit_codes.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
 
 namespace {
 
-constexpr int kUsageExit = 100;
 /// Stands for the empty value of "--name=", for which CLI11 would take the next argument.
 constexpr char const* kEmptyValue = "\x01";
 
@@ -25,7 +25,7 @@ struct CommandLine {
 };
 
 EarlyExit refuse(std::string const& line) {
-  return {kUsageExit, "cxxrun: " + line + "\n"};
+  return {kExitUsage, "cxxrun: " + line + "\n"};
 }
 
 bool is_option_like(std::string_view value) {

@@ -18,7 +18,7 @@
 #include "launcher/place/machine.hpp"
 #include "launcher/place/slurm_env.hpp"
 #include "launcher/programs/dry_run.hpp"
-#include "rendezvous/values/verdict.hpp"
+#include "src/core/exit_codes.hpp"
 #include "src/os/hard_link.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
@@ -33,7 +33,6 @@ namespace {
 
 namespace launcher = cxxrun::launcher;
 namespace os = cxxrun::os;
-namespace rendezvous = cxxrun::rendezvous;
 using cxxrun::Errc;
 using cxxrun::Error;
 using cxxrun::Level;
@@ -45,9 +44,9 @@ using cxxrun::Result;
 
 int complain(Error const& error) {
   std::fprintf(stderr, "cxxrun: %s\n", error.message().c_str());
-  return error.code == Errc::usage || error.code == Errc::environment ? rendezvous::kExitUsage
-         : error.code == Errc::closed                                 ? rendezvous::kExitCoordinatorLost
-                                                                      : rendezvous::kExitSystem;
+  return error.code == Errc::usage || error.code == Errc::environment ? cxxrun::kExitUsage
+         : error.code == Errc::closed                                 ? cxxrun::kExitCoordinatorLost
+                                                                      : cxxrun::kExitSystem;
 }
 
 std::optional<std::string_view> find(launcher::Environment const& environment, char const* name) {
@@ -94,7 +93,7 @@ int agent_or_refusal(launcher::AgentConfig const& config, os::AgentSide const& s
     return launcher::run_agent(config, side);
   } catch (std::exception const& error) {
     log(Level::error, std::string("the system refused: ") + error.what() + "; see the limits with: ulimit -a");
-    return rendezvous::kExitSystem;
+    return cxxrun::kExitSystem;
   }
 }
 

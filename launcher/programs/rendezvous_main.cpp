@@ -13,8 +13,8 @@
 
 #include "launcher/place/discovery_file.hpp"
 #include "launcher/programs/rendezvous_host.hpp"
-#include "rendezvous/values/verdict.hpp"
 #include "src/core/endpoint.hpp"
+#include "src/core/exit_codes.hpp"
 #include "src/core/port_sequence.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/log.hpp"
@@ -153,7 +153,7 @@ Result<void> check_alone(std::string const& path, std::string const& host) {
 
 int complain(Error const& error) {
   std::fprintf(stderr, "cxxrun-rendezvous: %s\n", error.message().c_str());
-  return error.code == Errc::usage ? cxxrun::rendezvous::kExitUsage : cxxrun::rendezvous::kExitSystem;
+  return error.code == Errc::usage ? cxxrun::kExitUsage : cxxrun::kExitSystem;
 }
 
 /// `announce` is given "HOST:PORT" once everybody can come.

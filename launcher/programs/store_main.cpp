@@ -8,14 +8,13 @@
 #include <vector>
 
 #include "src/core/endpoint.hpp"
+#include "src/core/exit_codes.hpp"
 #include "src/os/log.hpp"
 #include "src/os/system.hpp"
 #include "src/store/store_server.hpp"
 
 namespace {
 
-constexpr int kExitUsage = 100;      // do not try again with these arguments
-constexpr int kExitTemporary = 111;  // the same command may work later
 constexpr char kUsage[] =
     "Usage: cxxrun-store --port PORT [--loopback]\n"
     "\n"
@@ -84,7 +83,7 @@ int serve(Arguments const& arguments) {
   auto const port = server.open(0, {*arguments.port, arguments.loopback});
   if (!port) {
     std::fprintf(stderr, "cxxrun-store: %s\n", port.error().message().c_str());
-    return kExitTemporary;
+    return cxxrun::kExitSystem;
   }
   if (*arguments.port == 0) {
     std::printf("%u\n", static_cast<unsigned>(*port));
@@ -109,7 +108,7 @@ int main(int argc, char* argv[]) {
   }
   if (!arguments.problem.empty()) {
     std::fprintf(stderr, "cxxrun-store: %s\n", arguments.problem.c_str());
-    return kExitUsage;
+    return cxxrun::kExitUsage;
   }
   return serve(arguments);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "rendezvous/values/worker_exit.hpp"
+#include "src/core/exit_codes.hpp"
 #include "src/core/time.hpp"
 
 namespace cxxrun::rendezvous {
@@ -31,14 +32,6 @@ enum class End {
 };
 
 [[nodiscard]] char const* name_of(End end);
-
-inline constexpr int kExitUsage = 100;   ///< options or environment; do not retry
-inline constexpr int kExitSystem = 111;  ///< temporary system failure
-inline constexpr int kExitTooFewNodes = 112;
-inline constexpr int kExitCoordinatorLost = 113;
-inline constexpr int kExitUnkillable = 114;
-inline constexpr int kExitNoProgress = 115;  ///< --requeue gave up: do not run it again as it is
-inline constexpr int kExitPartitioned = 116;
 
 struct Verdict {
   End end = End::success;

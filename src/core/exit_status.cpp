@@ -7,19 +7,21 @@
 #include <sys/wait.h>
 #include <utility>
 
+#include "src/core/exit_codes.hpp"
+
 namespace cxxrun {
 namespace {
 
-/// Of a worker that was not started: 111 when the system lacked something, 127 and 126 as shells have it.
+/// Of a worker that was not started.
 int start_error_code(int error) {
   switch (error) {
     case EAGAIN:
     case EMFILE:
     case ENFILE:
-    case ENOMEM: return 111;
+    case ENOMEM: return kExitSystem;
     case ENOENT:
-    case ENOTDIR: return 127;
-    default: return 126;
+    case ENOTDIR: return kExitNotFound;
+    default: return kExitNotExecutable;
   }
 }
 
@@ -48,7 +50,7 @@ int ExitStatus::shell_code() const {
     case Kind::signalled: return 128 + value;
     case Kind::not_started: return start_error_code(value);
   }
-  return 126;
+  return kExitNotExecutable;
 }
 
 std::string ExitStatus::describe() const {

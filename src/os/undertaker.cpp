@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/core/exit_codes.hpp"
 #include "src/core/exit_status.hpp"
 #include "src/core/time.hpp"
 #include "src/os/children.hpp"
@@ -25,7 +26,6 @@
 namespace cxxrun::os {
 namespace {
 
-constexpr int kExitTemporary = 111;
 constexpr int kExitParentGone = 128 + SIGKILL;
 constexpr std::chrono::seconds kSweepLimit{5};
 constexpr Millis kLastWordLimit{1000};
@@ -169,7 +169,7 @@ int agent_side(std::function<int(AgentSide const&)> const& agent_main, AgentSide
   side.parent_watch.reset(static_cast<int>(syscall(SYS_pidfd_open, side.parent, 0)));
   if (!side.parent_watch && errno != ESRCH) {
     say(std::string("cannot watch the parent process (Linux 5.3 or newer is needed): ") + std::strerror(errno));
-    return kExitTemporary;
+    return kExitSystem;
   }
   if (getppid() != side.parent) {  // it died before we could watch it: the pidfd may be somebody else's
     return kExitParentGone;
@@ -214,12 +214,12 @@ int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, Uni
   UniqueFd timer(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
   if (!page || !signals || !timer) {
     say(std::string("cannot watch the agent process: ") + std::strerror(errno));
-    return kExitTemporary;
+    return kExitSystem;
   }
   pid_t const agent = fork();
   if (agent < 0) {
     say(std::string("cannot start the agent process: ") + std::strerror(errno));
-    return kExitTemporary;
+    return kExitSystem;
   }
   if (agent == 0) {
     signals = SignalFd();

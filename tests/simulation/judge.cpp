@@ -300,13 +300,13 @@ void Judge::left(Node const& node, int code) {
     return fault.trouble == Trouble::told_to_end || fault.trouble == Trouble::worker_fails ||
            fault.trouble == Trouble::worker_unkillable || fault.trouble == Trouble::joins;
   });
-  if (orderly && code == rdzv::kExitPartitioned) {
+  if (orderly && code == kExitPartitioned) {
     job_.world.violated(node.name() + " is partitioned although nobody was lost");
   }
-  if (code == rdzv::kExitPartitioned && only_deaths() && checks_quorum() && most_left(&node) > 0) {
+  if (code == kExitPartitioned && only_deaths() && checks_quorum() && most_left(&node) > 0) {
     job_.world.violated(node.name() + " is partitioned although most nodes are left");
   }
-  if (code == rdzv::kExitPartitioned && job_.schedule.seed >= kOnlyCuts && !ends.contains("verdict: too few nodes") &&
+  if (code == kExitPartitioned && job_.schedule.seed >= kOnlyCuts && !ends.contains("verdict: too few nodes") &&
       !ends.contains("agent left with 113")) {
     job_.world.violated(node.name() + " is partitioned although no cut was as long as the timeout");
   }

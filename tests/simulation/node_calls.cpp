@@ -53,7 +53,7 @@ void Node::call_home(agent::LinkId link, Address at, Micros give_up_at, bool at_
   call(link, to, true, [this, link, at, give_up_at, at_home](bool) {
     if (job.world.now() >= give_up_at) {
       links_.erase(link);
-      perform(agent::Exit{rdzv::kExitTooFewNodes, "nobody coordinates"});
+      perform(agent::Exit{kExitTooFewNodes, "nobody coordinates"});
       return;
     }
     links_[link].calling = true;

@@ -189,7 +189,7 @@ TEST_CASE("ends: every end that membership gives comes within the time in docs/u
   CHECK(played == all.size());
 }
 
-TEST_CASE("ends: docs/use/exit_codes.md has every end by name, and every code of cxxrun's own", "[unit]") {
+TEST_CASE("ends: docs/use/exit_codes.md has every end by name", "[unit]") {
   std::set<std::string> named;
   for (auto const& row : rows_under("## How a job ends, and how long that takes")) {
     named.insert(row[0]);
@@ -199,9 +199,4 @@ TEST_CASE("ends: docs/use/exit_codes.md has every end by name, and every code of
     all.insert(name_of(static_cast<End>(i)));
   }
   CHECK(named == all);
-  auto const text = cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/use/exit_codes.md");
-  for (int const code : {kExitUsage, kExitSystem, kExitTooFewNodes, kExitCoordinatorLost, kExitUnkillable,
-                         kExitNoProgress, kExitPartitioned}) {
-    CHECK(text.find("\n| " + std::to_string(code) + " |") != std::string::npos);
-  }
 }

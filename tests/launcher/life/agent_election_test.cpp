@@ -42,7 +42,7 @@ TEST_CASE("agent: a job that cannot go on without its first node does not look f
   CHECK(agent.all<Dial>().empty());
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
   CHECK(agent.state.life == Life::done);
-  CHECK(agent.state.exit_code == rdzv::kExitCoordinatorLost);
+  CHECK(agent.state.exit_code == kExitCoordinatorLost);
 }
 
 TEST_CASE("agent: it calls the successors in turn, the lost coordinator at once, and stands when it is its turn",
@@ -243,7 +243,7 @@ TEST_CASE("agent: no promise within reach: three rounds with higher ballots, the
   CHECK(agent.all<Withdraw>().size() == 1);
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
   REQUIRE(agent.all<Exit>().size() == 1);
-  CHECK(agent.all<Exit>()[0].code == rdzv::kExitPartitioned);
+  CHECK(agent.all<Exit>()[0].code == kExitPartitioned);
   auto const line = agent.all<Exit>()[0].line;
   CHECK(line.find("partitioned: coordinator lost (end of file)") == 0);
   for (auto const* part : {"node1, node0", "5 nodes", "--nnodes MIN:MAX", "--fence=DIR"}) {
@@ -269,7 +269,7 @@ TEST_CASE("agent: no candidate that has its promise makes its search longer than
   CHECK(agent.kills());
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
   REQUIRE(agent.all<Exit>().size() == 1);
-  CHECK(agent.all<Exit>()[0].code == rdzv::kExitPartitioned);
+  CHECK(agent.all<Exit>()[0].code == kExitPartitioned);
 }
 
 TEST_CASE("agent: the death of the candidate that has its promise is the next one's turn", "[unit]") {
@@ -354,7 +354,7 @@ TEST_CASE("agent: dropped, it kills what runs and then joins as somebody new", "
   CHECK(alone.all<Rejoin>()[0].to.address.empty());
   CHECK_FALSE(alone.all<Rejoin>()[0].once);
   alone.feed(LinkFailed{alone.all<Rejoin>()[0].link, "refused", true});
-  CHECK(alone.all<Exit>().at(0).code == rdzv::kExitCoordinatorLost);
+  CHECK(alone.all<Exit>().at(0).code == kExitCoordinatorLost);
 }
 
 TEST_CASE("agent: dropped by one that stands down before it can join again, it looks for the next one", "[unit]") {
@@ -368,7 +368,7 @@ TEST_CASE("agent: dropped by one that stands down before it can join again, it l
   }
   SECTION("it has stood down since it greeted") {
     agent.feed(LinkUp{again.link, "c1"});
-    agent.hear(rdzv::Refused{rdzv::kExitCoordinatorLost, "another agent coordinates"}, again.link);
+    agent.hear(rdzv::Refused{kExitCoordinatorLost, "another agent coordinates"}, again.link);
   }
   CHECK(agent.state.life == Life::waiting);
   CHECK(dialled(agent) == std::vector<std::uint32_t>{1, 0});
@@ -416,7 +416,7 @@ TEST_CASE("agent: a spare looks for whoever leads, has no vote, and waits while 
   CHECK(spare.state.life == Life::waiting);
   SECTION("but not for ever: all that are left may only wait") {
     spare.pass(2min);
-    CHECK(spare.state.exit_code == rdzv::kExitPartitioned);
+    CHECK(spare.state.exit_code == kExitPartitioned);
   }
   SECTION("it is told that the decision stands") {
     spare.hear(rdzv::Decided{decree(0, 1), {}}, spare.link_to(1));
@@ -429,7 +429,7 @@ TEST_CASE("agent: a spare looks for whoever leads, has no vote, and waits while 
   SECTION("nobody is left: no further round") {
     spare.feed(LinkDown{spare.link_to(1), "reset"});
     spare.pass(12s);
-    CHECK(spare.state.exit_code == rdzv::kExitPartitioned);
+    CHECK(spare.state.exit_code == kExitPartitioned);
   }
 }
 

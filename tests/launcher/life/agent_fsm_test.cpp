@@ -185,10 +185,10 @@ TEST_CASE("agent: the coordinator's loss stops the workers and has a code of its
   driver.feed(LinkDown{kFirstLink, "end of file"});
   auto const actions = driver.feed(GroupEnded{1, {}, {}});
   REQUIRE(actions.size() == 1);
-  CHECK(std::get<Exit>(actions[0]).code == rdzv::kExitCoordinatorLost);
+  CHECK(std::get<Exit>(actions[0]).code == kExitCoordinatorLost);
 
   auto idle = driver_at(Life::waiting);
-  CHECK(std::get<Exit>(idle.feed(LinkDown{kFirstLink, "reset"}).at(0)).code == rdzv::kExitCoordinatorLost);
+  CHECK(std::get<Exit>(idle.feed(LinkDown{kFirstLink, "reset"}).at(0)).code == kExitCoordinatorLost);
 }
 
 TEST_CASE("agent: told to end between ack and start, it still answers for the generation", "[unit]") {

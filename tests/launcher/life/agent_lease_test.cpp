@@ -253,7 +253,7 @@ TEST_CASE("agent: a coordinator that never answers is judged too, only later", "
   agent.pass(19s);
   CHECK(agent.state.life == Life::waiting);
   agent.pass(1250ms);
-  CHECK(agent.state.exit_code == rdzv::kExitCoordinatorLost);
+  CHECK(agent.state.exit_code == kExitCoordinatorLost);
 }
 
 TEST_CASE("agent: workers that the parent killed before their agent noticed have not succeeded", "[unit]") {

@@ -165,7 +165,7 @@ TEST_CASE("agent: dropped, or left without a coordinator, it ends those that wai
   CHECK(ordered(alone) == order(5s, false));
   alone.feed(GroupEnded{1, {}, {}});
   REQUIRE(alone.all<Exit>().size() == 1);
-  CHECK(alone.all<Exit>().front().code == rdzv::kExitCoordinatorLost);
+  CHECK(alone.all<Exit>().front().code == kExitCoordinatorLost);
 }
 
 TEST_CASE("agent: what survived SIGKILL beside those that wait is still told when they have gone", "[unit]") {
