@@ -105,7 +105,7 @@ HEAVY = {
     r"nlohmann/json\.hpp": {"rendezvous/protocol/message_json.hpp", "launcher/facts/discovery.cpp",
                             "launcher/logs/report.cpp"},
     r"spdlog/": {"src/os/log.cpp"},
-    r"CLI/": {"launcher/options/parse_options.cpp"},
+    r"CLI/": {"launcher/options/command_line.cpp"},
     r"hwloc": {"launcher/place/machine.cpp"},
     r"(cuda|nccl)[^/]*\.h$": {"src/cuda/"},
 }

@@ -1,48 +1,110 @@
-// The table of cxxrun's options: names, help and meaning, in the order of --help. Pure.
+// Tables of options, one per program: names, help and meaning, in the order of --help. Pure.
 //
 // One row is the whole truth about an option: the parser, --help, the PET_* variables, the suggestion for a typing
 // error and the tests that compare the man page and the shell completion all read it.
 #pragma once
 
-#include <optional>
-#include <span>
+#include <cstddef>
+#include <functional>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cxxrun/error.hpp"
-#include "launcher/options/options.hpp"
 
 namespace cxxrun::launcher {
 
+struct OptionRow;
+/// Puts the value ("1" for a flag) where it belongs. Errors say what is expected, not which option: the caller knows.
+using Apply = std::function<Result<void>(std::string const& value, OptionRow const& row)>;
+
 struct OptionRow {
-  char const* group;       ///< heading in --help
-  char const* short_name;  ///< "-r", or ""
-  char const* name;        ///< "--nproc-per-node"; the underscored spelling is accepted too
-  char const* value_name;  ///< "N"; "" = a flag
-  char const* help;        ///< one line
-  Result<void> (*apply)(Options&, std::string const&);  ///< a flag gets "1"; null for --help and --version
-  char const* also_from = "";                           ///< a variable read after PET_*, named by torchrun
+  char const* name;             ///< "--nproc-per-node"; the underscored spelling is accepted too
+  char const* value_name;       ///< "N"; "on|off" = one of these words; "" = a flag
+  char const* help;             ///< one line
+  Apply apply;                  ///< nothing for --help and --version
+  char const* short_name = "";  ///< "-r"
+  char const* also_from = "";   ///< a variable read after PET_*, named by torchrun
 };
+inline OptionRow const kVersion{"--version", "", "show the version, and end", {}};
+inline OptionRow const kHelp{"--help", "", "show this text, and end", {}, "-h"};
 
-[[nodiscard]] std::span<OptionRow const> option_rows();
-
-/// "--nproc-per-node" → "--nproc_per_node".
-[[nodiscard]] std::string underscored(std::string_view name);
-/// "--nproc-per-node" → "PET_NPROC_PER_NODE".
-[[nodiscard]] std::string pet_variable(std::string_view name);
+struct OptionGroup {
+  char const* heading;  ///< in --help; "" = none
+  std::vector<OptionRow> rows;
+};
 
 /// An option of torchrun's that cxxrun refuses, and what to do instead.
 struct RefusedOption {
   char const* name;
   char const* instead;
 };
-[[nodiscard]] std::span<RefusedOption const> refused_options();
 
+/// A program's command line. The rows refer to what they set.
+struct Command {
+  char const* name;   ///< "cxxrun-store"
+  char const* above;  ///< the options in --help: usage and purpose
+  char const* below;
+  std::vector<OptionGroup> groups;  ///< kVersion and kHelp are in the last
+  /// Given the words after the options. Says what no row can know.
+  std::function<Result<void>(std::vector<std::string> const& words)> finish = [](auto&) { return Result<void>(); };
+  bool runs_program = false;  ///< there may be words: another command line
+  std::vector<RefusedOption> refused = {};
+
+  [[nodiscard]] std::vector<OptionRow> rows() const;  ///< of all groups
+};
+
+/// "--nproc-per-node" → "PET_NPROC_PER_NODE".
+[[nodiscard]] std::string pet_variable(std::string_view name);
 /// The line for an argument that no row knows: refused by name, or unknown with the nearest spelling.
-[[nodiscard]] std::string explain_unknown(std::string_view argument);
+[[nodiscard]] std::string explain_unknown(Command const& command, std::string_view argument);
+/// The text of --help, grouped.
+[[nodiscard]] std::string help_text(Command const& command);
 
-/// The text of --help: grouped, at most 64 lines of at most 100 columns.
-[[nodiscard]] std::string help_text();
+[[nodiscard]] Error expected(std::string what);
+[[nodiscard]] Result<std::string> parse_text(std::string_view text);
+[[nodiscard]] Result<bool> parse_flag(std::string_view text);
+/// Where the value stands among the words of the row.
+[[nodiscard]] Result<std::size_t> find_word(std::string const& value, OptionRow const& row);
+[[nodiscard]] Result<void> check_word(std::string const& value, OptionRow const& row);
+
+template <class Target, class Parse>
+Apply set(Target& target, Parse parse) {
+  return [&target, parse](std::string const& value, OptionRow const& /*row*/) -> Result<void> {
+    auto parsed = parse(value);
+    if (!parsed) {
+      return parsed.error();
+    }
+    target = *std::move(parsed);
+    return {};
+  };
+}
+
+/// The value is checked, and dropped.
+template <class Parse>
+Apply only_check(Parse parse) {
+  return [parse](std::string const& value, OptionRow const& /*row*/) -> Result<void> {
+    auto const parsed = parse(value);
+    return parsed ? Result<void>() : parsed.error();
+  };
+}
+
+/// The first word of the row stands for the first of `values`, and so on.
+template <class Target, class Value>
+Apply choose(Target& target, std::initializer_list<Value> values) {
+  return [&target, all = std::vector(values)](std::string const& value, OptionRow const& row) -> Result<void> {
+    auto const place = find_word(value, row);
+    if (!place) {
+      return place.error();
+    }
+    target = all.at(*place);
+    return {};
+  };
+}
+
+/// The word itself.
+[[nodiscard]] Apply set_word(std::string& target);
 
 }  // namespace cxxrun::launcher

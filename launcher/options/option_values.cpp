@@ -1,10 +1,11 @@
 #include "launcher/options/option_values.hpp"
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
 
-#include "src/core/text.hpp"
+#include "launcher/options/option_table.hpp"
 
 namespace cxxrun::launcher {
 
@@ -12,10 +13,6 @@ namespace {
 
 constexpr std::uint64_t kMaxNodes = 65536;
 constexpr std::uint64_t kMaxWorkers = 4096;
-
-Error expected(std::string what) {
-  return fail(Errc::usage, std::move(what));
-}
 
 Result<int> parse_stream_bits(std::string_view text) {
   auto const bits = parse_unsigned(text, 0, 3);
@@ -25,94 +22,36 @@ Result<int> parse_stream_bits(std::string_view text) {
   return static_cast<int>(*bits);
 }
 
-/// A key of torchrun's that cxxrun accepts; `why` is empty for keys that act.
-struct ConfKey {
-  char const* name;
-  Result<void> (*apply)(Options&, std::string const&);
-  char const* why;
-};
-
-Result<void> check_seconds(Options& /*options*/, std::string const& value) {
-  auto const seconds = parse_seconds(value, false);
-  return seconds ? Result<void>() : Result<void>(seconds.error());
+Result<std::uint64_t> parse_count(std::string_view text) {
+  return parse_unsigned(text, 1, 1'000'000);
 }
 
-Result<void> check_count(Options& /*options*/, std::string const& value) {
-  auto const count = parse_unsigned(value, 1, 1'000'000);
-  return count ? Result<void>() : Result<void>(count.error());
+Result<bool> parse_store_type(std::string_view text) {
+  return lower(text) == "tcp" ? Result<bool>(true) : expected("only tcp is supported");
 }
 
-Result<std::chrono::milliseconds> parse_timeout(std::string_view text) {
-  return parse_seconds(text, false);
+/// An option that says the same wins.
+template <class Value, class Parse>
+Apply set_unless_given(std::optional<Value>& target, Parse parse) {
+  return target ? only_check(parse) : set(target, parse);
 }
 
-template <auto Parse, auto Member>
-Result<void> set(Options& options, std::string const& value) {
-  auto const parsed = Parse(value);
-  if (!parsed) {
-    return parsed.error();
-  }
-  options.*Member = *parsed;
-  return {};
-}
-
-Result<void> set_rank(Options& options, std::string const& value) {
-  auto const rank = parse_unsigned(value, 0, kMaxNodes - 1);
-  if (!rank) {
-    return rank.error();
-  }
-  if (!options.node_rank) {
-    options.node_rank = static_cast<std::uint32_t>(*rank);
-  }
-  return {};
-}
-
-/// --join-window says the same and wins.
-Result<void> set_join_window(Options& options, std::string const& value) {
-  auto const window = parse_seconds(value, false);
-  if (!window) {
-    return window.error();
-  }
-  if (!options.join_window) {
-    options.join_window = *window;
-  }
-  return {};
-}
-
-Result<void> check_store_type(Options& /*options*/, std::string const& value) {
-  return lower(value) == "tcp" ? Result<void>() : Result<void>(expected("only tcp is supported"));
-}
-
-constexpr std::array kConfKeys = {
-    ConfKey{"close_timeout", check_seconds, "closing is one message with a deadline of its own"},
-    ConfKey{"heartbeat_timeout", check_seconds, "a lost agent is noticed by its connections"},
-    ConfKey{"is_host", set<parse_bool, &Options::is_host>, ""},
-    ConfKey{"join_timeout", set<parse_timeout, &Options::join_timeout>, ""},
-    ConfKey{"keep_alive_interval", check_seconds, "a lost agent is noticed by its connections"},
-    ConfKey{"keep_alive_max_attempt", check_count, "a lost agent is noticed by its connections"},
-    ConfKey{"last_call_timeout", set_join_window, ""},
-    ConfKey{"rank", set_rank, ""},
-    ConfKey{"read_timeout", check_seconds, "agents do not use the store to meet"},
-    ConfKey{"store_type", check_store_type, "tcp is the only store"},
-    ConfKey{"timeout", check_seconds, "agents do not use the store to meet; see join_timeout"},
-};
-
-ConfKey const* find_key(std::string const& name) {
-  for (auto const& key : kConfKeys) {
-    if (name == key.name) {
-      return &key;
-    }
-  }
-  return nullptr;
-}
-
-std::string key_list() {
-  std::vector<std::string> names;
-  names.reserve(kConfKeys.size());
-  for (auto const& key : kConfKeys) {
-    names.emplace_back(key.name);
-  }
-  return join(names, ", ");
+/// torchrun's keys that cxxrun accepts; those with a help text have no effect, for that reason.
+std::vector<OptionRow> conf_keys(Options& o) {
+  constexpr char const* kConnections = "a lost agent is noticed by its connections";
+  return {
+      {"close_timeout", "", "closing is one message with a deadline of its own", only_check(parse_delay)},
+      {"heartbeat_timeout", "", kConnections, only_check(parse_delay)},
+      {"is_host", "", "", set(o.is_host, parse_bool)},
+      {"join_timeout", "", "", set(o.join_timeout, parse_delay)},
+      {"keep_alive_interval", "", kConnections, only_check(parse_delay)},
+      {"keep_alive_max_attempt", "", kConnections, only_check(parse_count)},
+      {"last_call_timeout", "", "", set_unless_given(o.join_window, parse_delay)},
+      {"rank", "", "", set_unless_given(o.node_rank, parse_number<kMaxNodes - 1>)},
+      {"read_timeout", "", "agents do not use the store to meet", only_check(parse_delay)},
+      {"store_type", "", "tcp is the only store", only_check(parse_store_type)},
+      {"timeout", "", "agents do not use the store to meet; see join_timeout", only_check(parse_delay)},
+  };
 }
 
 Result<std::uint32_t> resolve_word(ProcWord word, unsigned gpus, unsigned cpus) {
@@ -244,6 +183,14 @@ Result<std::chrono::milliseconds> parse_seconds(std::string_view text, bool zero
   return std::chrono::milliseconds(millis);
 }
 
+Result<std::chrono::milliseconds> parse_grace(std::string_view text) {
+  return parse_seconds(text, true);
+}
+
+Result<std::chrono::milliseconds> parse_delay(std::string_view text) {
+  return parse_seconds(text, false);
+}
+
 Result<bool> parse_bool(std::string_view text) {
   std::string const word = lower(text);
   for (char const* const yes : {"1", "true", "t", "yes", "y"}) {
@@ -259,29 +206,20 @@ Result<bool> parse_bool(std::string_view text) {
   return expected("true or false is expected");
 }
 
-std::string_view name_of(CpuMode mode) {
-  switch (mode) {
-    case CpuMode::none: return "none";
-    case CpuMode::share: return "share";
-    case CpuMode::node: return "node";
-    case CpuMode::socket: return "socket";
-    case CpuMode::exclusive: return "exclusive";
-    case CpuMode::core_complex: return "core-complex";
-  }
-  return "none";
-}
-
 Result<void> apply_rdzv_conf(Options& options) {
+  auto const keys = conf_keys(options);
   for (auto const& [name, value] : options.rdzv_conf) {
-    ConfKey const* const key = find_key(name);
-    if (key == nullptr) {
-      return expected("unknown key '" + printable(name, 40) + "'; the keys are " + key_list());
+    auto const key = std::find_if(keys.begin(), keys.end(), [&name](OptionRow const& row) { return name == row.name; });
+    if (key == keys.end()) {
+      std::vector<std::string> names;
+      std::transform(keys.begin(), keys.end(), std::back_inserter(names), [](auto const& row) { return row.name; });
+      return expected("unknown key '" + printable(name, 40) + "'; the keys are " + join(names, ", "));
     }
-    if (auto const applied = key->apply(options, value); !applied) {
+    if (auto const applied = key->apply(value, *key); !applied) {
       return expected(name + "=" + printable(value, 40) + ": " + applied.error().context);
     }
-    if (*key->why != '\0') {
-      options.notes.push_back("--rdzv-conf " + name + " has no effect: " + key->why);
+    if (*key->help != '\0') {
+      options.notes.push_back("--rdzv-conf " + name + " has no effect: " + key->help);
     }
   }
   return {};

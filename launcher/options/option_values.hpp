@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "cxxrun/error.hpp"
 #include "launcher/options/options.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
 
@@ -25,11 +27,15 @@ namespace cxxrun::launcher {
 [[nodiscard]] Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text);
 /// Seconds with up to three decimals, at most a year; zero only where `zero_allowed`.
 [[nodiscard]] Result<std::chrono::milliseconds> parse_seconds(std::string_view text, bool zero_allowed);
+[[nodiscard]] Result<std::chrono::milliseconds> parse_grace(std::string_view text);  ///< zero is allowed
+[[nodiscard]] Result<std::chrono::milliseconds> parse_delay(std::string_view text);
+template <std::uint64_t Most>
+[[nodiscard]] Result<std::uint32_t> parse_number(std::string_view text) {
+  auto const number = parse_unsigned(text, 0, Most);
+  return number ? Result<std::uint32_t>(static_cast<std::uint32_t>(*number)) : number.error();
+}
 /// torchrun's words: 1 true t yes y, 0 false f no n, in any case.
 [[nodiscard]] Result<bool> parse_bool(std::string_view text);
-
-/// "share", "node", …: the word of the option.
-[[nodiscard]] std::string_view name_of(CpuMode mode);
 
 /// Puts the meaning of rdzv_conf's keys into the options: keys that act, keys that are accepted with a note
 /// saying why they have no effect, and an error that lists the keys for any other.

@@ -1,175 +1,160 @@
-// The only file that sees CLI11. It cuts the command line into options and program; what they mean is in the table.
+// cxxrun's options. The command line is over PET_* and what other variables torchrun reads.
 #include "launcher/options/parse_options.hpp"
 
-#include <algorithm>
-#include <memory>
-
-#include <CLI/CLI.hpp>
-
-#include "launcher/options/option_table.hpp"
+#include "launcher/facts/discovery.hpp"
 #include "launcher/options/option_values.hpp"
-#include "src/core/exit_codes.hpp"
+#include "src/core/endpoint.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
 
 namespace {
 
-/// Stands for the empty value of "--name=", for which CLI11 would take the next argument.
-constexpr char const* kEmptyValue = "\x01";
+using Text = std::string const&;
+using Words = std::vector<std::string>;
 
-struct CommandLine {
-  std::vector<std::string> values;  ///< by row; meaningful where given
-  std::vector<bool> given;
-  std::vector<std::string> program;  ///< program and arguments
-};
-
-EarlyExit refuse(std::string const& line) {
-  return {kExitUsage, "cxxrun: " + line + "\n"};
+/// Agents: shorter silences cannot be told from a busy machine. Workers: they are looked at about once per second.
+Result<std::chrono::milliseconds> parse_second_or_never(Text text) {
+  auto timeout = parse_grace(text);
+  if (timeout && *timeout != Millis{0} && *timeout < Millis{1000}) {
+    return expected("at least 1 second is expected, or 0 for never");
+  }
+  return timeout;
 }
 
-bool is_option_like(std::string_view value) {
-  auto const rows = option_rows();
-  return value.starts_with("--") || std::any_of(rows.begin(), rows.end(), [value](OptionRow const& row) {
-           return *row.short_name != '\0' && value == row.short_name;
-         });
+Result<std::string> parse_any(Text text) {
+  return text;
 }
 
-std::string needs_value(OptionRow const& row) {
-  return std::string(row.name) + " needs a value: " + row.name + " " + row.value_name;
+/// The value itself where only the syntax is checked here; "" means "not given", as in torchrun.
+Result<std::string> parse_endpoint_text(Text text) {
+  auto const endpoint = text.empty() ? Endpoint{} : parse_endpoint(text);
+  return endpoint ? Result<std::string>(text) : endpoint.error();
 }
 
-/// CLI11 wants the arguments in reverse order.
-std::vector<std::string> for_cli11(std::vector<std::string> const& arguments) {
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
-  for (auto& argument : reversed) {
-    if (argument.starts_with("--") && argument.find('=') == argument.size() - 1) {
-      argument += kEmptyValue;
-    }
-  }
-  return reversed;
+Result<std::string> parse_host_or_nothing(Text text) {
+  return text.empty() ? text : parse_host(text);
 }
 
-std::vector<CLI::Option*> declare(CLI::App& app, std::vector<std::string>& values) {
-  std::vector<CLI::Option*> declared;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    OptionRow const& row = option_rows()[i];
-    std::string names = std::string(row.name);
-    if (underscored(row.name) != row.name) {
-      names += "," + underscored(row.name);
-    }
-    if (*row.short_name != '\0') {
-      names += std::string(",") + row.short_name;
-    }
-    auto* const option = *row.value_name == '\0' ? app.add_flag(names) : app.add_option(names, values[i]);
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-    declared.push_back(option);
-  }
-  return declared;
+Result<std::string> parse_join(Text text) {
+  auto const target = parse_join_target(text);
+  return target ? Result<std::string>(text) : target.error();
 }
 
-Result<void> check_given(CommandLine& line) {
-  for (std::size_t i = 0; i < line.values.size(); ++i) {
-    OptionRow const& row = option_rows()[i];
-    std::string& value = line.values[i];
-    if (!line.given[i]) {
-      continue;
-    }
-    if (*row.value_name == '\0') {
-      if (value != "true") {
-        return fail(Errc::usage, std::string(row.name) + " takes no value");
-      }
-      value = "1";
-    } else if (value == kEmptyValue) {
-      value.clear();
-    } else if (is_option_like(value)) {
-      return fail(Errc::usage, needs_value(row) + " ('" + printable(value, 60) + "' follows)");
-    }
-  }
-  return {};
+Apply set_backend(std::string& backend) {
+  return [&backend](Text text, OptionRow const& row) -> Result<void> {
+    return text.starts_with("etcd") ? expected("etcd is not supported and not needed; drop the option")
+                                    : set_word(backend)(text, row);
+  };
 }
 
-Result<CommandLine> cut(std::vector<std::string> const& arguments) {
-  CommandLine line;
-  line.values.resize(option_rows().size());
-  CLI::App app;
-  app.set_help_flag();
-  app.prefix_command();
-  auto const declared = declare(app, line.values);
-  try {
-    app.parse(for_cli11(arguments));
-  } catch (CLI::ArgumentMismatch const&) {
-    std::string const last = arguments.empty() ? "" : arguments.back();
-    for (auto const& row : option_rows()) {
-      if (last == row.name || last == underscored(row.name) || (!last.empty() && last == row.short_name)) {
-        return fail(Errc::usage, needs_value(row));
-      }
-    }
-    return fail(Errc::usage, printable(last) + " needs a value");
-  } catch (CLI::Error const& error) {
-    return fail(Errc::usage, printable(error.what()));
-  }
-  for (std::size_t i = 0; i < declared.size(); ++i) {
-    line.given.push_back(declared[i]->count() > 0);
-    if (line.given[i] && *option_rows()[i].value_name == '\0') {
-      line.values[i] = declared[i]->results().back();
-    }
-  }
-  auto const rest = app.remaining();
-  if (!rest.empty() && rest.front() != "--" && rest.front() != "-" && rest.front().starts_with('-')) {
-    return fail(Errc::usage, explain_unknown(rest.front()));
-  }
-  auto const skip = static_cast<std::ptrdiff_t>(!rest.empty() && rest.front() == "--" ? rest.size() - 1 : rest.size());
-  line.program.assign(arguments.end() - skip, arguments.end());
-  if (auto checked = check_given(line); !checked) {
-    return checked.error();
-  }
-  return line;
+/// Accepted without effect.
+Apply note(Options& o, Apply verify, char const* why) {
+  return [&o, verify = std::move(verify), why](Text text, OptionRow const& row) {
+    o.notes.push_back(row.name + std::string(" has no effect: ") + why);
+    return verify(text, row);
+  };
 }
 
-std::string const* find(Environment const& environment, std::string const& name) {
-  auto const found = environment.find(name);
-  return found == environment.end() || found->second.empty() ? nullptr : &found->second;
+std::vector<OptionRow> nodes(Options& o) {
+  return {
+      {"--nnodes", "N|MIN:MAX", "nodes of the job [the nodes of the Slurm step, else 1]", set(o.nnodes, parse_nnodes)},
+      {"--nproc-per-node", "N|auto|gpu|cpu", "workers per node [visible GPUs, else 1]", set(o.nproc, parse_nproc)},
+      {"--standalone", "", "one node, any free port, reachable from this host only", set(o.standalone, parse_flag)},
+      {"--rdzv-endpoint", "HOST[:PORT]", "where agents meet; the same on all nodes [port 29400]",
+       set(o.rdzv_endpoint, parse_endpoint_text)},
+      {"--rdzv-id", "ID", "name of the job, the same on all nodes [Slurm's, else none]", set(o.rdzv_id, parse_text)},
+      {"--join", "JOBID[.STEP]", "enter that running job as one more node", set(o.join, parse_join)},
+      {"--rdzv-backend", "static|c10d", "accepted; both mean cxxrun's own rendezvous", set_backend(o.rdzv_backend)},
+      {"--rdzv-conf", "KEY=VALUE,...", "join_timeout, last_call_timeout, is_host; others have no effect",
+       set(o.rdzv_conf, parse_rdzv_conf)},
+      {"--node-rank", "N", "position of this node; node 0 hosts the rendezvous", set(o.node_rank, parse_number<65535>)},
+      {"--master-addr", "HOST", "MASTER_ADDR; without --rdzv-endpoint also where agents meet",
+       set(o.master_addr, parse_host)},
+      {"--master-port", "PORT", "MASTER_PORT, exactly [0: any free port]", set(o.master_port, parse_port)},
+      {"--local-addr", "HOST", "address of this node as the others reach it", set(o.local_addr, parse_host_or_nothing)},
+      {"--cpu-bind", "share|none", "divide the node's CPUs among its workers [share under Slurm]",
+       choose(o.cpu_bind, {CpuMode::share, CpuMode::none})},
+      {"--numa-binding", "node|socket|exclusive|core-complex", "bind each worker to CPUs near its GPU",
+       choose(o.numa_binding, {CpuMode::node, CpuMode::socket, CpuMode::exclusive, CpuMode::core_complex})},
+  };
 }
 
-Result<void> apply_row(OptionRow const& row, std::string const& value, std::string const& where, Options& options) {
-  if (auto const applied = row.apply(options, value); !applied) {
-    return fail(applied.error().code, where + ": " + applied.error().context);
-  }
-  return {};
+std::vector<OptionRow> supervision(Options& o) {
+  return {
+      {"--max-restarts", "N", "restarts of the whole job after worker failures [3]",
+       set(o.max_restarts, parse_number<1'000'000>)},
+      {"--restart-window", "SECONDS", "count restarts within it only [0: the whole job]",
+       set(o.restart_window, parse_grace)},
+      {"--shutdown-timeout", "SECONDS", "from SIGTERM to SIGKILL when the job is stopped [30]",
+       set(o.shutdown_timeout, parse_grace), "", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
+      {"--restart-timeout", "SECONDS", "the same for the survivors of a failure [5]",
+       set(o.restart_timeout, parse_grace)},
+      {"--kill-timeout", "SECONDS", "after SIGKILL, until a process counts as unkillable [60]",
+       set(o.kill_timeout, parse_grace)},
+      {"--health-check", "CMD", "run on every node before each generation; failing sets it aside",
+       set(o.health_check, parse_any)},
+      {"--health-check-timeout", "SECONDS", "a check that runs longer has failed [60]",
+       set(o.health_check_timeout, parse_delay)},
+      {"--hang-timeout", "SECONDS", "kill a worker that others wait for in a collective [0: never]",
+       set(o.hang_timeout, parse_second_or_never)},
+      {"--checkpoint-signal", "SIG@SECONDS", "sent to workers that long before the job's end",
+       set(o.checkpoint_signal, parse_checkpoint_signal)},
+      {"--time-limit", "TIME", "as for sbatch; used where Slurm does not tell the job's end",
+       set(o.time_limit, parse_time_limit)},
+      {"--requeue", "", "queue the Slurm job again when it ends not by its own doing", set(o.requeue, parse_flag)},
+      {"--max-requeues", "N", "requeues in a row without progress [3]", set(o.max_requeues, parse_number<1'000'000>)},
+      {"--progress-path", "PATH", "changes when there is progress, such as the checkpoints",
+       set(o.progress_path, parse_text)},
+      {"--role", "NAME", "ROLE_NAME of this node's workers [default]", set(o.role, parse_text)},
+      {"--agent-store", "on|off", "off leaves MASTER_PORT free for rank 0 to bind [on]",
+       choose(o.agent_store, {true, false})},
+      {"--stdin", "null|rank0", "rank0 gives cxxrun's standard input to rank 0 [null]",
+       choose(o.stdin_mode, {StdinMode::null, StdinMode::rank0})},
+      {"--slurm-env", "per-worker|keep|clear", "SLURM_* of the workers [per-worker]",
+       choose(o.slurm_env, {SlurmEnv::per_worker, SlurmEnv::keep, SlurmEnv::clear})},
+  };
 }
 
-Result<void> apply_all(CommandLine const& line, Environment const& environment, Options& options) {
-  for (std::size_t i = 0; i < line.values.size(); ++i) {
-    OptionRow const& row = option_rows()[i];
-    Result<void> applied;
-    if (row.apply == nullptr) {
-      continue;
-    }
-    std::string const variable = pet_variable(row.name);
-    if (line.given[i]) {
-      applied = apply_row(row, line.values[i], std::string(row.name) + " " + printable(line.values[i]), options);
-    } else if (auto const* const value = find(environment, variable)) {
-      applied = apply_row(row, *value, variable + "=" + printable(*value), options);
-    } else if (auto const* const also = find(environment, row.also_from)) {
-      applied = apply_row(row, *also, std::string(row.also_from) + "=" + printable(*also), options);
-    }
-    if (!applied) {
-      return applied;
-    }
-  }
-  return {};
+std::vector<OptionRow> elastic(Options& o) {
+  return {
+      {"--heartbeat-timeout", "SECONDS", "until a silent node counts as lost; 0: never [5]",
+       set(o.heartbeat_timeout, parse_second_or_never)},
+      {"--quorum", "majority|none", "none: no vote; after a cut both sides may run [majority]",
+       choose(o.quorum, {Quorum::majority, Quorum::none})},
+      {"--fence", "DIR", "shared by all: of two halves the first to claim it goes on", set(o.fence_dir, parse_text)},
+      {"--scale-out", "now|at-restart", "when nodes that come late are let in [now]",
+       choose(o.scale_out_now, {true, false})},
+      {"--join-window", "SECONDS", "wait for MAX once MIN are there [5; first under Slurm 60]",
+       set(o.join_window, parse_grace)},
+  };
 }
 
-Result<void> refuse_variables(Environment const& environment) {
-  for (auto const& refused : refused_options()) {
-    auto const* const value = find(environment, pet_variable(refused.name));
-    if (value != nullptr && *value != "0" && *value != "null") {
-      return fail(Errc::usage,
-                  pet_variable(refused.name) + ": " + refused.name + " is not supported: " + refused.instead);
-    }
-  }
-  return {};
+std::vector<OptionRow> output(Options& o) {
+  return {
+      {"--log-dir", "DIR", "directory of the workers' files; /dev/null: no files [temporary]",
+       set(o.log_dir, parse_any)},
+      {"--redirects", "SPEC", "to files only: 0 none, 1 stdout, 2 stderr, 3 both, or RANK:N,...",
+       set(o.redirects, parse_streams), "-r"},
+      {"--tee", "SPEC", "to files and to the console", set(o.tee, parse_streams), "-t"},
+      {"--local-ranks-filter", "RANKS", "local ranks shown on the console, for example 0,3 [all]",
+       set(o.local_ranks_filter, parse_rank_list)},
+      {"--log-level", "debug|info|warn|error", "the least level of cxxrun's own lines [info]", set_word(o.log_level)},
+  };
+}
+
+std::vector<OptionRow> program(Options& o) {
+  return {
+      {"--module", "", "program is a Python module (python3 -u -m program)", set(o.module, parse_flag), "-m"},
+      {"--no-python", "", "execute program directly even if its name ends in .py", set(o.no_python, parse_flag)},
+      {"--monitor-interval", "SECONDS", "accepted without effect: nothing is polled",
+       note(o, only_check(parse_delay), "the end of a worker is an event, nothing is polled")},
+      {"--start-method", "spawn|fork|forkserver", "accepted without effect: every worker is a new process",
+       note(o, check_word, "every worker is a new process")},
+      {"--dry-run", "", "show what would be started, and end", set(o.dry_run, parse_flag)},
+      kVersion,
+      kHelp,
+  };
 }
 
 Result<void> check(Options& options) {
@@ -202,40 +187,40 @@ Result<void> check(Options& options) {
   return {};
 }
 
-bool asked_for(CommandLine const& line, std::string_view name) {
-  for (std::size_t i = 0; i < line.given.size(); ++i) {
-    if (line.given[i] && name == option_rows()[i].name) {
-      return true;
-    }
-  }
-  return false;
-}
-
 }  // namespace
 
-std::variant<Options, EarlyExit> parse_options(std::vector<std::string> const& arguments,
-                                               Environment const& environment) {
-  auto const line = cut(arguments);
-  if (!line) {
-    return refuse(line.error().context);
-  }
-  if (asked_for(*line, "--help")) {
-    return EarlyExit{0, help_text()};
-  }
-  if (asked_for(*line, "--version")) {
-    return EarlyExit{0, std::string("cxxrun ") + CXXRUN_VERSION + "\n"};
-  }
+Command cxxrun_command(Options& options) {
+  return {"cxxrun",
+          "usage: cxxrun [options] program [arguments]\n"
+          "Starts program on every node of the job, supervises the workers and restarts them together.\n",
+          "Names may be written with - or _. PET_NAME in the environment replaces a default, as in torchrun.\n"
+          "${local_rank} in an argument becomes the worker's local rank. Manual: man cxxrun\n",
+          {{"Nodes and workers (under srun none of these is needed)", nodes(options)},
+           {"Supervision", supervision(options)},
+           {"Nodes that are lost or come late (the same on all nodes)", elastic(options)},
+           {"Output", output(options)},
+           {"Program", program(options)}},
+          [&options](Words const& words) {
+            options.program = words.empty() ? "" : words.front();
+            options.args.assign(words.begin() + (words.empty() ? 0 : 1), words.end());
+            return check(options);
+          },
+          true,
+          {{"--duplicate-stderr-filters", "filter the files of --log-dir afterwards"},
+           {"--duplicate-stdout-filters", "filter the files of --log-dir afterwards"},
+           {"--event-log-handler", "cxxrun's own lines go to standard error; see --log-level"},
+           {"--exit-barrier-timeout", "nodes end together without a barrier"},
+           {"--logs-specs", "the layout of --log-dir is fixed"},
+           {"--run-path", "every worker is a new process; drop it"},
+           {"--signals-to-handle", "TERM, INT, HUP and QUIT stop the job, others are passed on; drop it"},
+           {"--virtual-local-rank", "use srun --gpus-per-task=1, which gives each worker one device"}}};
+}
+
+std::variant<Options, EarlyExit> parse_options(Words const& arguments, Environment const& environment) {
   Options options;
-  auto const* const own_store = find(environment, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
-  options.agent_store = own_store == nullptr || *own_store != "1";
-  if (!line->program.empty()) {
-    options.program = line->program.front();
-    options.args.assign(line->program.begin() + 1, line->program.end());
-  }
-  for (auto const& step : {apply_all(*line, environment, options), refuse_variables(environment), check(options)}) {
-    if (!step) {
-      return refuse(step.error().context);
-    }
+  options.agent_store = value_of(environment, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE") != "1";
+  if (auto early = parse(cxxrun_command(options), arguments, environment)) {
+    return *std::move(early);
   }
   return options;
 }

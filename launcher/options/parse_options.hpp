@@ -1,23 +1,17 @@
-// Parsing: the command line over the environment's defaults. Pure.
+// The command line of cxxrun. Pure.
 #pragma once
 
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "launcher/facts/environment.hpp"
+#include "launcher/options/command_line.hpp"
 #include "launcher/options/options.hpp"
 
 namespace cxxrun::launcher {
 
-/// Parsing ended the program: print `text` (stdout when code is 0, else stderr) and exit with `code`.
-struct EarlyExit {
-  int code = 0;
-  std::string text;
-  bool operator==(EarlyExit const&) const = default;
-};
-
-/// Parses the command line (without argv[0]) over the environment's PET_* defaults. Pure: reads nothing else.
+[[nodiscard]] Command cxxrun_command(Options& options);
+/// Over PET_*, and TORCH_DISABLE_SHARE_RDZV_TCP_STORE.
 [[nodiscard]] std::variant<Options, EarlyExit> parse_options(std::vector<std::string> const& arguments,
                                                              Environment const& environment);
 

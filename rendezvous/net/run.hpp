@@ -10,6 +10,7 @@
 
 #include "rendezvous/membership/membership.hpp"
 #include "rendezvous/net/run_table.hpp"
+#include "src/core/port_sequence.hpp"
 #include "src/store/store_server.hpp"
 
 namespace boost::asio {
@@ -17,13 +18,6 @@ class io_context;
 }
 
 namespace cxxrun::rendezvous {
-
-/// Ports from which stores are taken, both included; 0 to 0: the kernel chooses.
-struct PortRange {
-  std::uint16_t first = 0;
-  std::uint16_t last = 0;
-  bool operator==(PortRange const&) const = default;
-};
 
 struct RunConfig {
   RunKey key = 0;

@@ -1,4 +1,5 @@
-// Ports that every agent of a job derives from the same text, so that nobody has to pass one around.
+// Which ports to take: a range, or those that every agent of a job derives from the same text, so that nobody has to
+// pass one around.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +13,13 @@ namespace cxxrun {
 inline constexpr std::uint16_t kDefaultPort = 29400;
 /// How many ports of a sequence are tried before giving up.
 inline constexpr std::size_t kPortsTried = 16;
+
+/// Both included; 0 to 0: the kernel chooses.
+struct PortRange {
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+  bool operator==(PortRange const&) const = default;
+};
 
 /// `count` distinct ports (at most 11,987) in 20000..31986: below Linux's ephemeral range, which starts at 32768, so
 /// that no outgoing connection holds one by chance. The sequence is part of the protocol: agents of different

@@ -2,16 +2,20 @@
 #include <regex>
 #include <set>
 
-#include "launcher/options/option_table.hpp"
+#include "launcher/options/parse_options.hpp"
 #include "src/core/text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
 
-using cxxrun::launcher::option_rows;
 using cxxrun::testing::read_file;
 using Names = std::set<std::string>;
 
 namespace {
+
+cxxrun::launcher::Command command() {
+  static cxxrun::launcher::Options options;
+  return cxxrun::launcher::cxxrun_command(options);
+}
 
 Names names_in(std::string const& text) {
   static std::regex const pattern("--[a-z][a-z-]*");
@@ -24,7 +28,7 @@ Names names_in(std::string const& text) {
 
 Names table_names() {
   Names names;
-  for (auto const& row : option_rows()) {
+  for (auto const& row : command().rows()) {
     names.insert(row.name);
   }
   return names;
@@ -55,7 +59,7 @@ TEST_CASE("option names: the completion offers exactly the options of the table"
 
 TEST_CASE("option names: short names are in the man page and in the completion", "[unit]") {
   std::string const man = cxxrun::replace_all(source("docs/use/cxxrun.1"), "\\-", "-");
-  for (auto const& row : option_rows()) {
+  for (auto const& row : command().rows()) {
     if (*row.short_name != '\0') {
       CHECK(man.find(std::string(".BR ") + row.short_name + " \", \" " + row.name) != std::string::npos);
       CHECK(source("scripts/completion/cxxrun.bash").find(std::string(" ") + row.short_name) != std::string::npos);
@@ -65,7 +69,7 @@ TEST_CASE("option names: short names are in the man page and in the completion",
 
 TEST_CASE("option names: docs/use/torchrun.md says what becomes of every option", "[unit]") {
   Names const documented = names_in(source("docs/use/torchrun.md"));
-  for (auto const& refused : cxxrun::launcher::refused_options()) {
+  for (auto const& refused : command().refused) {
     CHECK(documented.count(refused.name) == 1);
   }
   for (auto const& name : table_names()) {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <sstream>
 
-#include "launcher/options/option_table.hpp"
 #include "launcher/options/parse_options.hpp"
 #include "src/core/text.hpp"
 #include "tests/support/catch.hpp"
@@ -10,6 +9,15 @@ using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the 
 using Words = std::vector<std::string>;
 
 namespace {
+
+Command command() {
+  static Options options;
+  return cxxrun_command(options);
+}
+
+std::string underscored(std::string_view name) {
+  return "--" + cxxrun::replace_all(name.substr(2), "-", "_");
+}
 
 Options parsed(Words const& arguments, Environment const& environment = {}) {
   auto result = parse_options(arguments, environment);
@@ -116,8 +124,8 @@ TEST_CASE("options: a value may be attached, may be a negative word, and the las
 }
 
 TEST_CASE("options: both spellings, and PET_ variables, mean the same for every option", "[unit]") {
-  for (auto const& row : option_rows()) {
-    if (row.apply == nullptr) {
+  for (auto const& row : command().rows()) {
+    if (!row.apply) {
       continue;
     }
     CAPTURE(row.name);
@@ -185,7 +193,7 @@ TEST_CASE("options: a bad value names the option, the value and what is expected
 }
 
 TEST_CASE("options: torchrun's other options are refused by name", "[unit]") {
-  for (auto const& refused : refused_options()) {
+  for (auto const& refused : command().refused) {
     CAPTURE(refused.name);
     std::string const rest = std::string(" is not supported: ") + refused.instead;
     CHECK(mistake({refused.name, "x", "p"}) == refused.name + rest);
@@ -202,6 +210,22 @@ TEST_CASE("options: no program is one line and the usage", "[unit]") {
     CHECK(end.code == 100);
     CHECK(end.text.starts_with("cxxrun: no program given\nusage: cxxrun [options] program [arguments]"));
   }
+}
+
+TEST_CASE("options: each word of a choice means what it says", "[unit]") {
+  auto const numa = [](char const* word) { return parsed({"--numa-binding", word, "p"}).numa_binding; };
+  auto const slurm = [](char const* word) { return parsed({"--slurm-env", word, "p"}).slurm_env; };
+  CHECK(parsed({"--cpu-bind", "share", "p"}).cpu_bind == CpuMode::share);
+  CHECK(parsed({"--cpu-bind", "none", "p"}).cpu_bind == CpuMode::none);
+  CHECK(numa("node") == CpuMode::node);
+  CHECK(numa("socket") == CpuMode::socket);
+  CHECK(numa("exclusive") == CpuMode::exclusive);
+  CHECK(numa("core-complex") == CpuMode::core_complex);
+  CHECK(slurm("per-worker") == SlurmEnv::per_worker);
+  CHECK(slurm("keep") == SlurmEnv::keep);
+  CHECK(slurm("clear") == SlurmEnv::clear);
+  CHECK(mistake({"--numa-binding", "nodes", "p"}) ==
+        "--numa-binding nodes: node, socket, exclusive or core-complex is expected");
 }
 
 TEST_CASE("options: -m and --no-python exclude each other", "[unit]") {
@@ -259,7 +283,7 @@ TEST_CASE("options: help stays short and names every option once", "[unit]") {
   for (auto const& line : lines) {
     CHECK(line.size() <= 100);
   }
-  for (auto const& row : option_rows()) {
+  for (auto const& row : command().rows()) {
     CAPTURE(row.name);
     CHECK(std::count_if(lines.begin(), lines.end(), [&](std::string const& line) {
             return line.find(std::string("  ") + row.name + " ") == 0 ||

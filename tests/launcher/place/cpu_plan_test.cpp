@@ -6,7 +6,6 @@
 #include <random>
 #include <set>
 
-#include "launcher/options/option_values.hpp"
 #include "src/core/text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/machines.hpp"
@@ -146,7 +145,7 @@ TEST_CASE("cpu plan: whole cores, disjoint, balanced, allowed and never empty on
           bound += plan.sets.empty() ? 0 : 1;
           if (!wrong.empty()) {
             FAIL(wrong << ": " << name(shape) << ", CPUs " << cpu_list(allowed) << ", " << workers << " workers, "
-                       << name_of(mode) << ": " << cxxrun::join(lists(plan), " | "));
+                       << static_cast<int>(mode) << ": " << cxxrun::join(lists(plan), " | "));
           }
         }
       }
