@@ -18,5 +18,7 @@ configure_file(cmake/cxxrun.pc.in ${PROJECT_BINARY_DIR}/cxxrun.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/cxxrun.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 install(FILES docs/use/cxxrun.1 docs/use/cxxrun-rendezvous.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES scripts/completion/cxxrun.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
-  RENAME cxxrun)
+foreach(program cxxrun cxxrun-rendezvous cxxrun-store)
+  install(FILES scripts/completion/cxxrun.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+    RENAME ${program})
+endforeach()

@@ -1,7 +1,7 @@
 // Tables of options, one per program: names, help and meaning, in the order of --help. Pure.
 //
 // One row is the whole truth about an option: the parser, --help, the PET_* variables, the suggestion for a typing
-// error and the tests that compare the man page and the shell completion all read it.
+// error, and what scripts/generate makes of it: manual pages, completions, a table of docs/use/torchrun.md.
 #pragma once
 
 #include <cstddef>

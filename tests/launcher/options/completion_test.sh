@@ -3,14 +3,15 @@
 source "$1/scripts/completion/cxxrun.bash"
 compopt() { :; }  # the real one works only while bash completes
 failed=0
+program=cxxrun
 
 expect() {  # expect "OFFERS" WORD...: the offers, sorted
   local want=$1 got
   shift
-  COMP_WORDS=(cxxrun "$@") COMP_CWORD=$#
+  COMP_WORDS=($program "$@") COMP_CWORD=$#
   _cxxrun
   got=$(printf '%s\n' "${COMPREPLY[@]}" | sort -u | xargs)
-  [[ $got == "$want" ]] || { echo "cxxrun $*: offered '$got', want '$want'"; failed=1; }
+  [[ $got == "$want" ]] || { echo "$program $*: offered '$got', want '$want'"; failed=1; }
 }
 
 expect "--nnodes --no-python --node-rank --nproc-per-node --numa-binding" --n
@@ -24,4 +25,11 @@ expect "" --nnodes 2 ./train --n
 expect "" --nnodes = 2 ./train --n
 expect "" -- --n
 expect "--tee" -r 3 --te
+program=/usr/bin/cxxrun-rendezvous
+expect "--port --port-range" --port
+expect "warn" --log_level w
+expect "" --port 1
+expect "" 1
+program=cxxrun-store
+expect "--help --loopback --port --version" --
 exit $failed
