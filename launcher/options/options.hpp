@@ -1,4 +1,4 @@
-// Options: what the command line, PET_* variables and defaults amount to. The sole place with defaults.
+// Options: what the command line, PET_* variables and defaults amount to.
 #pragma once
 
 #include <chrono>

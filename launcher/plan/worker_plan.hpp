@@ -36,7 +36,7 @@ struct WorkerSpec {
   bool operator==(WorkerSpec const&) const = default;
 };
 
-/// What the plan needs to know about this node, found out once at start.
+/// What the plan needs to know about this node. Sockets, ports and CPUs are filled in as they become known.
 struct NodeFacts {
   std::string host;           ///< short name for prefixes and reports
   std::uint32_t cpus = 1;     ///< CPUs this process may run on

@@ -49,7 +49,7 @@ struct Mandate {
   bool took_over = false;          ///< elected at least once
   bool two_nodes = false;          ///< the pair rule may hold: two members in two nodes, no spare and no stranger ever
   bool pair = false;               ///< it does: the other member is proven dead, ours decides alone
-  Millis half_after{0};            ///< standing: for so long more than half may still promise before half will do
+  Millis half_after{0};            ///< standing: how long to wait for a majority before half and the fence will do
   bool halved = false;             ///< exactly half have promised: the fence is claimed before anything is proposed
   bool claiming = false;           ///< waiting for Fenced
   bool claimed = false;            ///< the fence holds `proposal`
@@ -67,7 +67,8 @@ struct Mandate {
   std::set<std::uint32_t> missing;     ///< taking over: members of `decided` that have not called
   std::optional<TimePoint> last_word;  ///< taking over: latest word that a voter has had of the old coordinator
 
-  /// It was elected and its first own decree is not decided yet: its seats are those of another's generation.
+  /// Elected, and its own first decree is not decided yet: until then its seats are those of its predecessor's
+  /// generation.
   [[nodiscard]] bool taking_over() const { return ballot.round > 1; }
 };
 

@@ -16,7 +16,7 @@
 
 namespace cxxrun::rendezvous {
 
-/// Durations that follow from --heartbeat-timeout T; `fits` is checked at start-up and by a test for every T.
+/// Durations that follow from --heartbeat-timeout T: h fits into L six times, and F into T.
 struct LeaseTerms {
   Millis timeout{5000};  ///< T: silent for longer is lost
   Millis lease{4000};    ///< L = 0.8 T: authority and leases last this long from the send time they rest on
@@ -26,7 +26,6 @@ struct LeaseTerms {
       5000};  ///< F = (L + K)(1 + rho)/(1 - rho), rounded up: after this long a silent member's workers are dead
   /// Silent for longer is lost: a beat is due every h, so that on average T has passed since the last sign of life.
   [[nodiscard]] constexpr Millis silence() const { return timeout + beat / 2; }
-  [[nodiscard]] bool fits() const { return beat * 6 <= lease && fence <= timeout; }
 };
 /// Zero timeout (nobody is ever judged): zero throughout, no leases.
 [[nodiscard]] LeaseTerms lease_terms(Millis heartbeat_timeout);

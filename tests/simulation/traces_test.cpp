@@ -1,6 +1,6 @@
-// What went wrong in drafts of the election (docs/design/election.md, F1 to F22), each as a job with its trouble by
-// hand. With the rule in force nothing breaks; where the simulation has the rule as a mutation, without it something
-// does.
+// What went wrong in drafts of the election (docs/design/election.md, F1 to F20 and F22), each as a job with its
+// trouble by hand. With the rule in force nothing breaks; where the simulation has the rule as a mutation, without it
+// something does.
 #include "tests/simulation/traces.hpp"
 
 #include "tests/support/catch.hpp"

@@ -1,5 +1,6 @@
 // Every situation of an agent whose run has heartbeats, times every pair of events.
 #include <csignal>
+#include <set>
 
 #include "tests/support/agent_driver.hpp"
 #include "tests/support/catch.hpp"
@@ -16,6 +17,17 @@ using Story = void (*)(Driver&);
 Event const kWaiting = GroupEnded{1, {killed_exit()}, {}, true};
 void keep(Driver& agent) {
   agent.run().hear(rdzv::Stop{1, rdzv::StopKind::failure, "why"});
+}
+
+/// The node is checked before generation 1.
+void check(Driver& agent) {
+  agent.policy.health_check = true;
+  agent.hear(rdzv::Prepare{generation(1, 2), 100});
+}
+rdzv::WorkerExit failed_exit() {
+  rdzv::WorkerExit exit;
+  exit.status = ExitStatus::exited(1);
+  return exit;
 }
 
 /// Every situation that this page knows, reached from generation 1 at rank 2.
@@ -48,6 +60,15 @@ std::vector<Story> const stories{
       agent.hear(rdzv::Dropped{2, "why"}, agent.link_to(1));
     },
     [](Driver& agent) { agent.run().feed(EndSignal{SIGTERM}); },
+    [](Driver& agent) { agent.feed(EndSignal{SIGTERM}); },
+    [](Driver& agent) {
+      agent.hear(rdzv::Finished{7, "line"});
+    },
+    [](Driver& agent) { check(agent); },
+    [](Driver& agent) {
+      check(agent);
+      agent.feed(GroupEnded{1, {failed_exit()}, {}});
+    },
     [](Driver& agent) { keep(agent); },
     [](Driver& agent) {
       keep(agent);
@@ -162,4 +183,26 @@ TEST_CASE("agent: in every situation every pair of events leaves the rules of th
       }
     }
   }
+}
+
+TEST_CASE("agent: the situations are of every life, and the events of every kind", "[unit]") {
+  std::set<Life> lives;
+  for (auto const& story : stories) {
+    Driver agent;
+    story(agent);
+    lives.insert(agent.state.life);
+  }
+  for (int life = 0; life <= static_cast<int>(Life::done); ++life) {
+    CHECK(lives.contains(static_cast<Life>(life)));
+  }
+  std::set<std::size_t> kinds;
+  std::set<std::size_t> messages;
+  for (auto const& event : events_of_an_election()) {
+    kinds.insert(event.index());
+    if (auto const* const heard = std::get_if<FromLink>(&event)) {
+      messages.insert(heard->message.index());
+    }
+  }
+  CHECK(kinds.size() == std::variant_size_v<Event>);
+  CHECK(messages.size() == std::variant_size_v<rdzv::ToAgent>);
 }
