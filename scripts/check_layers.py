@@ -93,12 +93,12 @@ CLOCK = "src/core/time.hpp"
 # Heavy headers, and which files and folders may include them.
 HEAVY = {
     r"boost/(asio|process)": {
-        "src/os/asio_impl.cpp", "rendezvous/net/beat_line.hpp", "rendezvous/net/beat_line.cpp",
+        "src/os/asio_impl.cpp", "src/os/timer.cpp", "rendezvous/net/beat_line.hpp", "rendezvous/net/beat_line.cpp",
         "rendezvous/net/channel.hpp", "rendezvous/net/channel.cpp", "rendezvous/net/client.cpp",
         "rendezvous/net/fence_claims.cpp", "rendezvous/net/listener.hpp", "rendezvous/net/listener.cpp",
         "rendezvous/net/peers.hpp", "rendezvous/net/peers.cpp", "rendezvous/net/run.cpp", "rendezvous/net/server.cpp",
-        "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/job_end/end_watch.cpp",
-        "launcher/hangs/hang_guard.cpp", "launcher/hangs/stack_probe.cpp", "launcher/programs/rendezvous_host.cpp",
+        "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/hangs/stack_probe.cpp",
+        "launcher/programs/rendezvous_host.cpp",
         "launcher/workers/supervisor_impl.cpp", "launcher/workers/supervisor_impl.hpp",
         "launcher/workers/supervisor_ending.cpp", "launcher/workers/local_listener.hpp",
         "launcher/workers/worker_process.hpp"},

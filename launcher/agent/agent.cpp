@@ -7,7 +7,6 @@
 #include <unistd.h>
 #include <utility>
 
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
@@ -34,6 +33,7 @@
 #include "src/os/random.hpp"
 #include "src/os/signals.hpp"
 #include "src/os/standby_socket.hpp"
+#include "src/os/timer.hpp"
 #include "src/os/undertaker.hpp"
 
 namespace cxxrun::launcher {
@@ -162,12 +162,7 @@ class Agent {
   void perform(agent::KillWorker const& action) { hangs_.kill(action); }
 
   void perform(agent::ArmTimer const& action) {
-    timer_.expires_at(action.at);
-    timer_.async_wait([this](error_code const& error) {
-      if (!error) {
-        feed(agent::Tick{});
-      }
-    });
+    timer_.at(action.at, [this] { feed(agent::Tick{}); });
   }
 
   void perform(agent::Exit const& action) {
@@ -317,7 +312,7 @@ class Agent {
   asio::io_context io_{1};
   asio::posix::stream_descriptor parent_watch_;
   asio::posix::stream_descriptor signals_;
-  asio::basic_waitable_timer<Clock> timer_{io_};
+  os::Timer timer_{io_};
   os::SignalFd signal_fd_;
   SignalContext context_;
   SignalState signal_state_;

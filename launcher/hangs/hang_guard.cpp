@@ -5,9 +5,6 @@
 #include <set>
 #include <utility>
 
-#include <boost/asio/basic_waitable_timer.hpp>
-#include <boost/asio/io_context.hpp>
-
 #include "launcher/hangs/hang_text.hpp"
 #include "launcher/hangs/progress_watch.hpp"
 #include "launcher/hangs/stack_probe.hpp"
@@ -17,6 +14,7 @@
 #include "src/core/text.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
+#include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -45,7 +43,7 @@ struct HangGuard::Impl : std::enable_shared_from_this<HangGuard::Impl> {
   Environment environment;
   std::function<void(agent::StoodStill)> tell;
   WatchPolicy policy;
-  boost::asio::basic_waitable_timer<Clock> timer;
+  os::Timer timer;
   std::optional<rendezvous::Generation> generation;  // while its workers run
   WatchState watch;
   bool frozen = false;
@@ -54,15 +52,10 @@ struct HangGuard::Impl : std::enable_shared_from_this<HangGuard::Impl> {
   // ---- looking -----------------------------------------------------------------------------------------------
 
   void arm() {
-    timer.expires_after(policy.sample());
-    timer.async_wait([weak = weak_from_this()](boost::system::error_code const& error) {
-      auto const self = weak.lock();
-      if (error || !self || !self->generation) {
-        return;
-      }
-      self->arm();
-      if (!self->frozen) {
-        self->look_around();
+    timer.after(policy.sample(), [this] {
+      arm();
+      if (!frozen) {
+        look_around();
       }
     });
   }
@@ -167,9 +160,7 @@ HangGuard::HangGuard(boost::asio::io_context& io, Supervisor& supervisor, Millis
                      Environment environment, std::function<void(agent::StoodStill)> tell)
     : impl_(std::make_shared<Impl>(io, supervisor, hang_timeout, facts, std::move(environment), std::move(tell))) {}
 
-HangGuard::~HangGuard() {
-  impl_->timer.cancel();
-}
+HangGuard::~HangGuard() = default;
 
 void HangGuard::begin(rendezvous::Generation const& generation) {
   impl_->generation = generation;

@@ -8,7 +8,6 @@
 #include <unistd.h>
 #include <utility>
 
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
@@ -18,6 +17,7 @@
 #include "src/core/time.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/spawn.hpp"
+#include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -36,12 +36,7 @@ class Probe : public std::enable_shared_from_this<Probe> {
 
   void begin(Supervisor& supervisor) {
     supervisor.tend(debugger_, [self = shared_from_this()] { self->ended(); });
-    timer_.expires_after(kPatience);
-    timer_.async_wait([self = shared_from_this()](error_code const& error) {
-      if (!error) {
-        self->too_slow();
-      }
-    });
+    timer_.after(kPatience, [this] { too_slow(); });
     await_output();
   }
 
@@ -70,21 +65,12 @@ class Probe : public std::enable_shared_from_this<Probe> {
   }
 
   void too_slow() {
-    if (gone_ || !done_) {
-      return;
-    }
     kill(-debugger_, SIGKILL);  // its session; it is not reaped, so the number is its own
     text_ += "\ngdb took longer than 10 s\n";
-    timer_.expires_after(kAfterKill);
-    timer_.async_wait([self = shared_from_this()](error_code const& error) {
-      if (!error) {
-        self->finish();
-      }
-    });
+    timer_.after(kAfterKill, [this] { finish(); });
   }
 
   void ended() {
-    gone_ = true;
     (void)read_some();
     finish();
   }
@@ -99,11 +85,10 @@ class Probe : public std::enable_shared_from_this<Probe> {
   }
 
   asio::posix::stream_descriptor output_;
-  asio::basic_waitable_timer<Clock> timer_;
+  os::Timer timer_;
   pid_t debugger_;
   std::function<void(std::string)> done_;
   std::string text_;
-  bool gone_ = false;
 };
 
 /// The debugger's process and our end of its output.

@@ -3,12 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include <boost/asio/basic_waitable_timer.hpp>
-#include <boost/asio/io_context.hpp>
-
-#include "launcher/facts/deadlines.hpp"
 #include "launcher/workers/worker_streams.hpp"
-#include "src/core/time.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::launcher {
@@ -38,75 +33,49 @@ std::optional<SlurmConf> read_slurm_conf(Environment const& environment) {
   return parse_slurm_conf(path.empty() ? "" : read_small_file(path, kConfBytes));
 }
 
-struct EndWatch::Impl {
-  Impl(boost::asio::io_context& io, EndPlan end_plan, Handlers callbacks)
-      : plan(std::move(end_plan)), handlers(std::move(callbacks)), timer(io) {}
-
-  void happen(countdown::Event const& event) {
-    auto result = countdown::step(state, event, Clock::now(), plan);
-    state = result.next;
-    for (auto const& action : result.actions) {
-      std::visit([this](auto const& what) { perform(what); }, action);
-    }
-  }
-
-  void perform(countdown::Pass const& what) { happen(countdown::Passed{handlers.pass(what.signal, served)}); }
-
-  void perform(countdown::EndJob const&) {
-    log(Level::info, "--time-limit is reached: the job ends as by SIGTERM");
-    handlers.end();
-  }
-
-  void perform(countdown::Say const& what) { log(Level::info, what.line); }
-
-  void perform(countdown::WakeAt const& what) {
-    timer.expires_at(what.at);
-    timer.async_wait([this](boost::system::error_code const& error) {
-      if (!error) {
-        happen(countdown::Tick{});
-      }
-    });
-  }
-
-  EndPlan plan;
-  Handlers handlers;
-  boost::asio::basic_waitable_timer<Clock> timer;
-  countdown::State state;
-  std::set<pid_t> served;
-};
-
 EndWatch::EndWatch(boost::asio::io_context& io, Options const& options, Environment const& environment,
                    Handlers handlers)
-    : impl_(std::make_unique<Impl>(io, plan_for(options, environment), std::move(handlers))) {}
+    : plan_(plan_for(options, environment)), handlers_(std::move(handlers)), timer_(io) {}
 
-EndWatch::~EndWatch() = default;
+void EndWatch::happen(countdown::Event const& event) {
+  auto result = countdown::step(state_, event, Clock::now(), plan_);
+  state_ = result.next;
+  for (auto const& action : result.actions) {
+    std::visit([this](auto const& what) { perform(what); }, action);
+  }
+}
+
+void EndWatch::perform(countdown::Pass const& what) {
+  happen(countdown::Passed{handlers_.pass(what.signal, served_)});
+}
+
+void EndWatch::perform(countdown::EndJob const& /*what*/) {
+  log(Level::info, "--time-limit is reached: the job ends as by SIGTERM");
+  handlers_.end();
+}
+
+void EndWatch::perform(countdown::Say const& what) {
+  log(Level::info, what.line);
+}
+
+void EndWatch::perform(countdown::WakeAt const& what) {
+  timer_.at(what.at, [this] { happen(countdown::Tick{}); });
+}
 
 void EndWatch::begin() {
-  for (auto const& note : impl_->plan.notes) {
+  for (auto const& note : plan_.notes) {
     log(Level::warn, note);
   }
-  impl_->happen(countdown::Tick{});
+  happen(countdown::Tick{});
 }
 
 void EndWatch::workers_run() {
-  impl_->served.clear();
-  impl_->happen(countdown::WorkersRun{});
-}
-
-void EndWatch::workers_end() {
-  impl_->happen(countdown::WorkersEnd{});
-}
-
-void EndWatch::cancel() {
-  impl_->timer.cancel();
-}
-
-bool EndWatch::checkpoint_passed() const {
-  return impl_->state.passed;
+  served_.clear();
+  happen(countdown::WorkersRun{});
 }
 
 bool EndWatch::limit_reached() const {
-  return impl_->plan.ours && Clock::now() + kNearly >= *impl_->plan.end;
+  return plan_.ours && Clock::now() + kNearly >= *plan_.end;
 }
 
 }  // namespace cxxrun::launcher

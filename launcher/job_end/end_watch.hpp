@@ -5,18 +5,15 @@
 
 #include <cstddef>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <set>
 #include <sys/types.h>
 
+#include "launcher/facts/deadlines.hpp"
 #include "launcher/facts/environment.hpp"
 #include "launcher/facts/slurm_conf.hpp"
 #include "launcher/options/options.hpp"
-
-namespace boost::asio {
-class io_context;
-}
+#include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
 
@@ -34,24 +31,30 @@ class EndWatch {
   };
   /// Says at once what has no effect. `io` outlives it.
   EndWatch(boost::asio::io_context& io, Options const& options, Environment const& environment, Handlers handlers);
-  ~EndWatch();
-  EndWatch(EndWatch const&) = delete;
-  EndWatch& operator=(EndWatch const&) = delete;
 
   /// From now on --time-limit counts down, for a job without workers too.
   void begin();
   void workers_run();
-  void workers_end();  ///< none runs, or they are being stopped
+  void workers_end() { happen(countdown::WorkersEnd{}); }  ///< none runs, or they are being stopped
   /// No more timers, so that io.run() can return.
-  void cancel();
+  void cancel() { timer_.cancel(); }
   /// Whether the checkpoint signal was passed to any generation.
-  [[nodiscard]] bool checkpoint_passed() const;
+  [[nodiscard]] bool checkpoint_passed() const { return state_.passed; }
   /// Whether the limit that only we enforce is reached, or nearly: the clocks of two nodes differ a little.
   [[nodiscard]] bool limit_reached() const;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  void happen(countdown::Event const& event);
+  void perform(countdown::Pass const& what);
+  void perform(countdown::EndJob const& what);
+  void perform(countdown::Say const& what);
+  void perform(countdown::WakeAt const& what);
+
+  EndPlan plan_;
+  Handlers handlers_;
+  os::Timer timer_;
+  countdown::State state_;
+  std::set<pid_t> served_;
 };
 
 }  // namespace cxxrun::launcher

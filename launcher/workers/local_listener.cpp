@@ -52,7 +52,7 @@ void LocalListener::accept_some() {
     auto connection = host::accept_same_user(listener_.native_handle());
     if (!connection) {
       if (errno != EAGAIN) {
-        wait_and_retry();
+        pause_.after(kAcceptPause, [this] { accept_some(); });
         return;
       }
       break;
@@ -64,15 +64,6 @@ void LocalListener::accept_some() {
     hear(guests_.back());
   }
   arm();
-}
-
-void LocalListener::wait_and_retry() {
-  pause_.expires_after(kAcceptPause);
-  pause_.async_wait([self = shared_from_this()](error_code const& error) {
-    if (!error && self->listener_.is_open()) {
-      self->accept_some();
-    }
-  });
 }
 
 void LocalListener::hear(Connection const& connection) {

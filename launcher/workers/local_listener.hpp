@@ -9,12 +9,11 @@
 #include <memory>
 #include <string>
 
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
-#include "src/core/time.hpp"
 #include "src/host/node/segment_socket.hpp"
+#include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
 
@@ -44,13 +43,12 @@ class LocalListener : public std::enable_shared_from_this<LocalListener> {
   LocalListener(boost::asio::io_context& io, host::SegmentSocket socket, Heard heard);
   void arm();
   void accept_some();
-  void wait_and_retry();
 
   boost::asio::io_context& io_;
   std::string name_;
   Heard heard_;
   boost::asio::posix::stream_descriptor listener_;
-  boost::asio::basic_waitable_timer<Clock> pause_;
+  os::Timer pause_;
   std::list<Connection> guests_;  // oldest first
 };
 

@@ -19,14 +19,10 @@ constexpr std::chrono::seconds kDrainDeadline{5};  // only a log's file system t
 
 void Supervisor::Impl::perform(ReportEnded const& /*what*/) {
   ++ending.number;
-  timer.expires_after(kDrainDeadline);
-  timer.async_wait([weak = weak_from_this(), number = ending.number](boost::system::error_code const& error) {
-    auto const self = weak.lock();
-    if (!error && self && self->ending.number == number && self->ending.drains > 0) {
-      log(Level::warn, "the last lines of a worker are missing: its log file takes too long");
-      self->ending.drains = 1;
-      self->drained();
-    }
+  timer.after(kDrainDeadline, [this] {
+    log(Level::warn, "the last lines of a worker are missing: its log file takes too long");
+    ending.drains = 1;
+    drained();
   });
   ending.drains = 1;  // our own hold, so that the count reaches zero once
   for (auto& member : members) {

@@ -181,14 +181,10 @@ void Supervisor::Impl::perform(ReportUnkillable const& /*what*/) {
 }
 
 void Supervisor::Impl::perform(ArmTimer const& what) {
-  timer.expires_at(what.at);
-  timer.async_wait([weak = weak_from_this()](boost::system::error_code const& error) {
-    auto const self = weak.lock();
-    if (!error && self) {
-      self->reap();  // who has died in time is not killed late
-      self->happen(Tick{});
-      self->check_descendants();
-    }
+  timer.at(what.at, [this] {
+    reap();  // who has died in time is not killed late
+    happen(Tick{});
+    check_descendants();
   });
 }
 

@@ -10,7 +10,6 @@
 #include <sys/types.h>
 #include <vector>
 
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
@@ -23,6 +22,7 @@
 #include "src/core/time.hpp"
 #include "src/os/machine.hpp"
 #include "src/os/signals.hpp"
+#include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
 
@@ -94,7 +94,7 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
   SupervisorHandlers handlers;
   os::SignalFd child_signals;
   boost::asio::posix::stream_descriptor child_events;
-  boost::asio::basic_waitable_timer<Clock> timer;
+  os::Timer timer;
   os::Machine<GroupState, GroupEvent> machine;
   GroupState& state = machine.state;
   std::uint64_t generation = 0;

@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -14,13 +13,13 @@
 #include "src/core/text.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
+#include "src/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
 using boost::asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
-using Timer = boost::asio::basic_waitable_timer<Clock>;
 
 constexpr Millis kConnectDeadline{3000};
 constexpr Millis kHelloDeadline{5000};
@@ -39,7 +38,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   LinkHandlers handlers;
   CallPlan plan;
   tcp::resolver resolver;
-  Timer timer;
+  os::Timer timer;
   std::vector<boost::asio::ip::address> addresses;
   std::size_t attempt = 0;  // index into addresses × ports
   TimePoint give_up_at;
@@ -134,13 +133,12 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
 
   template <class Next>
   void rest(Next next) {
-    timer.expires_after(pause);
+    timer.after(pause, guarded(next));
     pause = std::min(pause * 2, kLongestPause);
-    timer.async_wait(guarded([next](Impl& self, ErrorCode const& error) {
-      if (!error) {
-        next(self);
-      }
-    }));
+  }
+
+  [[nodiscard]] Millis at_most(Millis deadline) const {
+    return plan.once ? std::min(plan.patience, deadline) : deadline;
   }
 
   void try_next() {
@@ -152,13 +150,10 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     tcp::endpoint const to(address, plan.ports[attempt % plan.ports.size()]);
     ++attempt;
     calling = std::make_shared<tcp::socket>(io);
-    timer.expires_after(plan.once ? std::min(plan.patience, kConnectDeadline) : kConnectDeadline);
-    timer.async_wait(guarded([](Impl& self, ErrorCode const& error) {
-      if (!error && self.calling) {
-        ErrorCode ignored;
-        self.calling->close(ignored);
-      }
-    }));
+    timer.after(at_most(kConnectDeadline), guarded([](Impl& self) {
+                  ErrorCode ignored;
+                  self.calling->close(ignored);
+                }));
     calling->async_connect(to, guarded([to](Impl& self, ErrorCode const& error) {
                              self.timer.cancel();
                              self.refused = error == boost::asio::error::connection_refused;
@@ -199,12 +194,8 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   void greet() {
     channel = std::make_shared<Channel>(std::move(*calling));
     calling.reset();
-    timer.expires_after(plan.once ? std::min(plan.patience, kHelloDeadline) : kHelloDeadline);
-    timer.async_wait(guarded([](Impl& self, ErrorCode const& error) {
-      if (!error) {
-        self.not_ours("it accepts connections but is no cxxrun coordinator");
-      }
-    }));
+    timer.after(at_most(kHelloDeadline),
+                guarded([](Impl& self) { self.not_ours("it accepts connections but is no cxxrun coordinator"); }));
     Channel::Handlers on;
     on.frame = guarded([](Impl& self, std::string const& payload) { self.received(payload); });
     on.closed = guarded([](Impl& self, std::string how, bool fin) { self.closed(std::move(how), fin); });
@@ -287,15 +278,9 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     }
     if (!beats) {
       beats = std::make_unique<BeatLine>(io, reached, hello(Hello::Purpose::beat),
-                                         guarded([](Impl& self, BeatAck const& ack) { self.beat_answered(ack); }));
+                                         guarded([](Impl& self, BeatAck const& ack) { self.handlers.beat(ack); }));
     }
     beats->send(beat);
-  }
-
-  void beat_answered(BeatAck const& ack) {
-    if (handlers.beat) {
-      handlers.beat(ack);
-    }
   }
 };
 

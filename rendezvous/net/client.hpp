@@ -25,7 +25,7 @@ struct LinkHandlers {
   /// Could not join; nothing follows. `refused`: by the host, since nobody listens there.
   std::function<void(Error, bool refused)> failed;
   std::function<void(ToAgent)> message;
-  std::function<void(BeatAck)> beat;  ///< may be empty
+  std::function<void(BeatAck)> beat;
   /// The connection ended; nothing follows. `fin`: in order, the other process closed it or is dead.
   std::function<void(std::string how, bool fin)> closed;
 };

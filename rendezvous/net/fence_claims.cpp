@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
 #include "src/core/time.hpp"
 #include "src/os/bounded_thread.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -36,7 +36,7 @@ struct Claim {
   explicit Claim(boost::asio::io_context& io) : ready(io), deadline(io) {}
   std::shared_ptr<Answer> answer = std::make_shared<Answer>();
   stream_descriptor ready;
-  boost::asio::basic_waitable_timer<Clock> deadline;
+  os::Timer deadline;
   std::unique_ptr<os::BoundedThread> thread;
   std::function<void(Fenced)> done;
 };
@@ -83,12 +83,7 @@ void FenceClaims::claim(FencePlace const& place, AcceptedDecree const& value, st
     lock.unlock();
     finish(std::move(fenced));
   });
-  claim->deadline.expires_after(kLongest);
-  claim->deadline.async_wait([finish, late](ErrorCode const& cancelled) {
-    if (!cancelled) {
-      finish(late);
-    }
-  });
+  claim->deadline.after(kLongest, [finish, late] { finish(late); });
   try {
     claim->thread = std::make_unique<os::BoundedThread>("cxxrun-fence", [answer = claim->answer, place, value] {
       Fenced fenced = claim_fence(place, value);
@@ -97,8 +92,7 @@ void FenceClaims::claim(FencePlace const& place, AcceptedDecree const& value, st
       ::eventfd_write(answer->ready.get(), 1);
     });
   } catch (std::system_error const&) {
-    claim->deadline.expires_after(Millis{0});  // without a thread: as if it did not answer
-    claim->deadline.async_wait([finish, late](ErrorCode const&) { finish(late); });
+    claim->deadline.after(Millis{0}, [finish, late] { finish(late); });  // without a thread: as if it did not answer
   }
 }
 

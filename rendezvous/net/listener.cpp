@@ -85,30 +85,21 @@ void Listener::accept(Accepted accepted, std::function<Millis()> hold) {
 
 void Listener::next() {
   if (auto const wait = hold_(); wait > Millis{0}) {
-    pause(wait);
+    pause_.after(wait, [this] { next(); });
     return;
   }
-  acceptor_.async_accept([self = shared_from_this()](ErrorCode const& error, tcp::socket socket) {
-    if (!self->acceptor_.is_open()) {
+  acceptor_.async_accept([this, self = shared_from_this()](ErrorCode const& error, tcp::socket socket) {
+    if (!acceptor_.is_open()) {
       return;
     }
     if (error) {
       log(Level::warn, "cannot accept a connection: " + error.message());
-      self->pause(kNoDescriptor);
+      pause_.after(kNoDescriptor, [this] { next(); });
       return;
     }
-    self->accepted_(std::move(socket));
-    if (self->acceptor_.is_open()) {
-      self->next();
-    }
-  });
-}
-
-void Listener::pause(Millis how_long) {
-  pause_.expires_after(how_long);
-  pause_.async_wait([self = shared_from_this()](ErrorCode const& cancelled) {
-    if (!cancelled && self->acceptor_.is_open()) {
-      self->next();
+    accepted_(std::move(socket));
+    if (acceptor_.is_open()) {
+      next();
     }
   });
 }

@@ -6,10 +6,10 @@
 #include <memory>
 
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "src/core/time.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
 
@@ -33,10 +33,9 @@ class Listener : public std::enable_shared_from_this<Listener> {
 
  private:
   void next();
-  void pause(Millis how_long);
 
   Acceptor acceptor_;
-  boost::asio::steady_timer pause_;
+  os::Timer pause_;
   Accepted accepted_;
   std::function<Millis()> hold_;
 };

@@ -7,8 +7,6 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-using ErrorCode = boost::system::error_code;
-
 constexpr auto kHelloDeadline = std::chrono::seconds(10);
 constexpr std::size_t kLongestGreeting = 16U << 10U;  ///< of whoever has not said yet who it is
 
@@ -49,16 +47,10 @@ void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& stra
   peers_.emplace(id, peer);
   strangers->since.emplace(id, Clock::now());
   peer->among = strangers;
-  peer->deadline.expires_after(kHelloDeadline);
-  peer->deadline.async_wait([weak = weak_from_this(), known = std::weak_ptr(peer), id](ErrorCode const& error) {
-    auto const self = weak.lock();
-    auto const late = known.lock();
-    if (self && late && late->among && !error) {  // a timer that has expired cannot be recalled
-      late->channel->close();
-      self->lost(id,
-                 late->at == Peer::At::hello ? "no hello within 10 s" : "it said hello and did not join within 10 s",
-                 false);
-    }
+  peer->deadline.after(kHelloDeadline, [this, late = peer.get(), id] {  // once it is known it has none
+    late->channel->close();
+    lost(id, late->at == Peer::At::hello ? "no hello within 10 s" : "it said hello and did not join within 10 s",
+         false);
   });
   Channel::Handlers on;
   on.frame = [weak = weak_from_this(), id](std::string const& payload) {

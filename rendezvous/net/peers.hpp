@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include <boost/asio/basic_waitable_timer.hpp>
-
 #include "rendezvous/membership/mandate.hpp"
 #include "rendezvous/net/channel.hpp"
 #include "rendezvous/net/listener.hpp"
@@ -19,6 +17,7 @@
 #include "rendezvous/net/strangers.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "src/core/time.hpp"
+#include "src/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
 
@@ -27,9 +26,9 @@ struct Peer {
   explicit Peer(boost::asio::io_context& io, Channel::Socket socket)
       : channel(std::make_shared<Channel>(std::move(socket))), deadline(io) {}
   std::shared_ptr<Channel> channel;
-  std::string from = channel->remote_address();       ///< a closed connection cannot tell any more
-  std::shared_ptr<Strangers> among;                   ///< those of its listener, until it is known
-  boost::asio::basic_waitable_timer<Clock> deadline;  ///< for hello and join
+  std::string from = channel->remote_address();  ///< a closed connection cannot tell any more
+  std::shared_ptr<Strangers> among;              ///< those of its listener, until it is known
+  os::Timer deadline;                            ///< for hello and join
   Hello hello;
   std::string host;   ///< once a member, for people
   RunKey run = 0;     ///< once a member

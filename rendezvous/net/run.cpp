@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
@@ -10,6 +9,7 @@
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
 #include "src/os/machine.hpp"
+#include "src/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -43,7 +43,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
   RunHandlers handlers;
   os::Machine<State, Event> machine;
   State& state = machine.state;
-  boost::asio::basic_waitable_timer<Clock> timer;
+  os::Timer timer;
   bool over = false;
 
   void feed(Event event) {
@@ -110,12 +110,7 @@ struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
   void perform(CloseStore const& action) { stores.close(store_key(action.number)); }
 
   void perform(ArmTimer const& action) {
-    timer.expires_at(action.at);
-    timer.async_wait([weak = weak_from_this()](ErrorCode const& error) {
-      if (auto const self = weak.lock(); self && !error) {
-        self->feed(Tick{});
-      }
-    });
+    timer.at(action.at, [this] { feed(Tick{}); });
   }
 
   void perform(Conclude const& action) { handlers.concluded(action.verdict); }
