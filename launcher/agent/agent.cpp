@@ -55,10 +55,6 @@ class Agent {
         signals_(io_),
         page_(*side.page),
         hosting_(io_, config_, side.standby.get(), coordinator_handlers()) {
-    if (config_.topology.source != JobTopology::Source::join) {  // else it does not know what the user asked of the job
-      config_.facts.standby_port = os::port_of(side.standby.get());
-    }
-    config_.facts.agent_socket = supervisor_->socket();
     context_.parent = side.parent;
     context_.interrupt_ignored = side.interrupt_ignored;
     if (config_.environment.contains("SLURM_JOB_ID")) {
@@ -69,7 +65,8 @@ class Agent {
   int run(os::AgentSide const& side) {
     auto opened = os::SignalFd::open(side.signals);
     if (!opened) {
-      return give_up(opened.error());
+      failed_ = opened.error();
+      return conclude();
     }
     signal_fd_ = *std::move(opened);
     signals_.assign(fcntl(signal_fd_.fd(), F_DUPFD_CLOEXEC, 3));
@@ -119,12 +116,12 @@ class Agent {
 
   void perform(agent::Freeze const&) {
     page_.set_frozen(true);
-    hangs_.pause(true);
+    hangs_->pause(true);
     supervisor_->freeze();
   }
   void perform(agent::Thaw const&) {
     page_.set_frozen(false);
-    hangs_.pause(false);
+    hangs_->pause(false);
     supervisor_->thaw();
   }
 
@@ -136,30 +133,38 @@ class Agent {
     }
     page_.set_frozen(false);
     make_directories(config_.facts, generation);
-    if (!std::exchange(cpus_chosen_, true)) {  // before the first workers: the same for every generation
-      choose_cpus(cpus_, config_.cpus.asked, config_.facts);
+    if (!cpu_sets_) {  // before the first workers: the same for every generation
+      cpu_sets_ = choose_cpus(cpus_, config_.cpus.asked);
     }
-    config_.facts.segment = memory_.begin();
-    supervisor_->start(generation.number,
-                       plan_workers(generation, config_.options, config_.facts, config_.environment));
+    auto const now = facts(memory_.begin());
+    supervisor_->start(generation.number, plan_workers(generation, config_.options, now, config_.environment));
     end_watch_.workers_run();
-    hangs_.begin(generation);
+    hangs_->begin(generation);
   }
 
   void perform(agent::RunCheck const& action) {
     auto const& generation = action.generation;
     make_directories(config_.facts, generation);
-    supervisor_->start(generation.number,
-                       {plan_check(generation, config_.options, config_.facts, config_.environment)});
+    supervisor_->start(generation.number, {plan_check(generation, config_.options, facts(), config_.environment)});
+  }
+
+  /// What was found out at the start, and since. `segment`: of the workers that are to be started.
+  [[nodiscard]] NodeFacts facts(std::string segment = "") const {
+    NodeFacts all = config_.facts;
+    all.run_id = run_id_;
+    all.cpu_sets = cpu_sets_.value_or(std::vector<CpuSet>());
+    all.agent_socket = supervisor_->socket();
+    all.segment = std::move(segment);
+    return all;
   }
 
   void perform(agent::StopWorkers const& action) {
     end_watch_.workers_end();
-    hangs_.end();
+    hangs_->end();
     supervisor_->stop(action.order);
   }
 
-  void perform(agent::KillWorker const& action) { hangs_.kill(action); }
+  void perform(agent::KillWorker const& action) { hangs_->kill(action); }
 
   void perform(agent::ArmTimer const& action) {
     timer_.at(action.at, [this] { feed(agent::Tick{}); });
@@ -225,7 +230,7 @@ class Agent {
   void perform(agent::Rejoin const& action) {
     config_.nonce = random_hex(16);
     hosting_.rename();
-    call(action.link, rejoin_plan(config_.options, config_.topology, config_.facts, config_.nonce, action),
+    call(action.link, rejoin_plan(config_.options, config_.topology, facts(), config_.nonce, action),
          [this, link = action.link](Error const& error) {
            feed(agent::LinkFailed{link, error.message(), false});
          });
@@ -241,7 +246,7 @@ class Agent {
     bool const knows = config_.topology.source != JobTopology::Source::join;
     adopt_heartbeats(policy_, config_.topology, knows ? config_.options.heartbeat_timeout : reply.heartbeat_timeout);
     page_.set_terms({policy_.lease.lease, policy_.lease.timeout});
-    config_.facts.run_id = reply.run_id;  // who joins a job by its number learns it here
+    run_id_ = reply.run_id;  // who joins a job by its number learns it here
     if (config_.topology.source == JobTopology::Source::join) {
       log(Level::info, "joined " + reply.run_id + " on " + config_.topology.discovered->host);
     }
@@ -285,24 +290,22 @@ class Agent {
 
   // ---- the end -----------------------------------------------------------------------------------------------
 
-  int give_up(Error const& error) {
-    log(Level::error, error.message());
-    return exit_code_of(error);
-  }
-
   int conclude() {
     if (verdict_) {
       tell_verdict(*verdict_, config_.options.program, config_.colour, config_.logs, pump_);
     } else if (exit_ && !exit_->line.empty()) {
       log(Level::error, exit_->line);
     }
-    int code = failed_ ? give_up(*failed_) : exit_ ? exit_->code : kExitSystem;
+    if (failed_) {
+      log(Level::error, failed_->message());
+    }
+    std::optional<int> instead;
     if (verdict_) {
-      code = requeue_.conclude(*verdict_, end_watch_.checkpoint_passed(), end_watch_.limit_reached(), code);
+      instead = requeue_.conclude(*verdict_, end_watch_.checkpoint_passed(), end_watch_.limit_reached());
     }
     log_through({});
     pump_.finish(kFlushDeadlineMs);
-    return code;
+    return exit_code(failed_, exit_, instead);
   }
 
   AgentConfig config_;
@@ -322,11 +325,13 @@ class Agent {
   AgentLinks links_{io_, [this](agent::Event event) { feed(std::move(event)); }};
   std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers());
   WorkerMemory memory_{io_};
-  HangGuard hangs_{io_,           *supervisor_,        config_.options.hang_timeout,
-                   config_.facts, config_.environment, [this](agent::StoodStill told) { feed(std::move(told)); }};
+  std::shared_ptr<HangGuard> hangs_ =
+      std::make_shared<HangGuard>(io_, *supervisor_, config_.options.hang_timeout, config_.facts, config_.environment,
+                                  [this](agent::StoodStill told) { feed(std::move(told)); });
   EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
   RequeueJob requeue_{config_.options, config_.environment};
-  bool cpus_chosen_ = false;
+  std::string run_id_ = config_.facts.run_id;
+  std::optional<std::vector<CpuSet>> cpu_sets_;  // once workers have been started
   bool led_ = false;
   std::optional<agent::Exit> exit_;
   std::optional<Verdict> verdict_;
@@ -344,10 +349,11 @@ class Agent {
   }
 
   EndWatch::Handlers end_handlers() {
-    EndWatch::Handlers on;
-    on.pass = [this](int signal, std::set<pid_t>& served) { return supervisor_->ask_for_checkpoint(signal, served); };
-    on.end = [this] { feed(agent::EndSignal{SIGTERM, true}); };
-    return on;
+    return {.pass = [this](int signal, auto& served) { return supervisor_->ask_for_checkpoint(signal, served); },
+            .end =
+                [this] {
+                  feed(agent::EndSignal{SIGTERM, true});
+                }};
   }
 
   SupervisorHandlers handlers() {
@@ -361,7 +367,7 @@ class Agent {
         log(Level::error, "survived SIGKILL: " + line);
       }
       end_watch_.workers_end();
-      hangs_.end();
+      hangs_->end();
       memory_.end();
       feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting});
     };
@@ -372,6 +378,9 @@ class Agent {
 }  // namespace
 
 int run_agent(AgentConfig config, os::AgentSide const& side) {
+  if (config.topology.source != JobTopology::Source::join) {  // else it does not know what the user asked of the job
+    config.facts.standby_port = os::port_of(side.standby.get());
+  }
   Agent agent(std::move(config), side);
   return agent.run(side);
 }

@@ -19,12 +19,12 @@ void make_directories(NodeFacts const& facts, rendezvous::Generation const& gene
   }
 }
 
-void choose_cpus(CpuFinder& finder, bool asked, NodeFacts& facts) {
+std::vector<CpuSet> choose_cpus(CpuFinder& finder, bool asked) {
   auto plan = finder.take();
   if (!plan.note.empty()) {
     log(asked ? Level::warn : Level::debug, plan.note);
   }
-  facts.cpu_sets = std::move(plan.sets);
+  return std::move(plan.sets);
 }
 
 void tell_verdict(rendezvous::Verdict const& verdict, std::string const& program, bool colour, LogRoot const& logs,

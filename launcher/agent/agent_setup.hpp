@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/place/machine.hpp"
@@ -16,8 +17,8 @@ class LogPump;
 
 /// For the output of this node's workers of `generation`. A directory that cannot be made is said in the log.
 void make_directories(NodeFacts const& facts, rendezvous::Generation const& generation);
-/// The CPU sets into `facts`; why there are none is said in the log, louder when the user `asked` for them.
-void choose_cpus(CpuFinder& finder, bool asked, NodeFacts& facts);
+/// Why there are none is said in the log, louder when the user `asked` for them.
+[[nodiscard]] std::vector<CpuSet> choose_cpus(CpuFinder& finder, bool asked);
 /// The report to the console, and verdict.json where logs are kept.
 void tell_verdict(rendezvous::Verdict const& verdict, std::string const& program, bool colour, LogRoot const& logs,
                   LogPump& pump);

@@ -126,7 +126,9 @@ void adopt_heartbeats(agent::Policy& policy, JobTopology const& topology, Millis
   policy.lease = rendezvous::lease_terms(alone ? Millis{0} : heartbeat_timeout);
 }
 
-int exit_code_of(Error const& error) {
+namespace {
+
+int code_of(Error const& error) {
   switch (error.code) {
     case Errc::usage:
     case Errc::not_found:
@@ -135,6 +137,15 @@ int exit_code_of(Error const& error) {
     case Errc::closed: return kExitCoordinatorLost;
     default: return kExitSystem;
   }
+}
+
+}  // namespace
+
+int exit_code(std::optional<Error> const& failed, std::optional<agent::Exit> const& exit, std::optional<int> instead) {
+  if (instead) {
+    return *instead;
+  }
+  return failed ? code_of(*failed) : exit ? exit->code : kExitSystem;
 }
 
 }  // namespace cxxrun::launcher

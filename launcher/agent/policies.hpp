@@ -37,7 +37,9 @@ void adopt_heartbeats(agent::Policy& policy, JobTopology const& topology, Millis
 /// SIGKILL and Slurm's there is time to reap, to report and to ask for a requeue: a tenth of KillWait, at least 2 s.
 [[nodiscard]] Millis end_timeout(Millis shutdown_timeout, Millis kill_wait);
 
-/// What an agent that could not take part leaves with.
-[[nodiscard]] int exit_code_of(Error const& error);
+/// What cxxrun ends with: `failed` when this agent could not take part, else `exit` when its life has come to an end,
+/// else it was stopped half-way. `instead`: of the job that is not to be requeued, which its verdict cannot know.
+[[nodiscard]] int exit_code(std::optional<Error> const& failed, std::optional<agent::Exit> const& exit,
+                            std::optional<int> instead);
 
 }  // namespace cxxrun::launcher

@@ -6,43 +6,60 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
+#include <string>
 
 #include "launcher/facts/environment.hpp"
+#include "launcher/hangs/progress_watch.hpp"
 #include "launcher/life/agent_state.hpp"
 #include "launcher/plan/worker_plan.hpp"
 #include "rendezvous/values/generation.hpp"
-
-namespace boost::asio {
-class io_context;
-}
+#include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
 
 class Supervisor;
 
-class HangGuard {
+class HangGuard : public std::enable_shared_from_this<HangGuard> {
  public:
   /// `io` and `supervisor` outlive it. `hang_timeout`: --hang-timeout, 0 = none. `environment`: where the debugger is
   /// looked for. `tell`: from the io_context, never from inside a call.
   HangGuard(boost::asio::io_context& io, Supervisor& supervisor, Millis hang_timeout, NodeFacts const& facts,
             Environment environment, std::function<void(agent::StoodStill)> tell);
-  ~HangGuard();
-  HangGuard(HangGuard const&) = delete;
-  HangGuard& operator=(HangGuard const&) = delete;
 
   /// The workers of this generation run.
   void begin(rendezvous::Generation const& generation);
   /// They are being stopped, or have ended: nobody is looked at, and nobody is killed by it any more.
   void end();
   /// While they are frozen nobody is looked at.
-  void pause(bool frozen);
+  void pause(bool frozen) { frozen_ = frozen; }
   /// Unless the worker has moved since the judgement: its last collectives and its stack go to hang.txt and, shorter,
   /// to the console, then it gets SIGKILL. Takes about 12 s at most, without blocking.
   void kill(agent::KillWorker const& order);
 
  private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_;
+  void arm();
+  std::optional<worker::Figures> figures_of(std::uint32_t local_rank);
+  void look_around();
+  [[nodiscard]] std::string name(agent::KillWorker const& what) const;
+  bool holds(agent::KillWorker const& what);
+  void show_stack(agent::KillWorker const& what, std::string const& stack) const;
+  void write(agent::KillWorker const& what, std::string const& text) const;
+  void finish(agent::KillWorker const& what);
+
+  boost::asio::io_context& io_;
+  Supervisor& supervisor_;
+  std::string host_;
+  std::string log_root_;  // "" = no files
+  Environment environment_;
+  std::function<void(agent::StoodStill)> tell_;
+  WatchPolicy policy_;
+  os::Timer timer_;
+  std::optional<rendezvous::Generation> generation_;  // while its workers run
+  WatchState watch_;
+  bool frozen_ = false;
+  std::set<std::uint32_t> killing_;  // local ranks whose stack is being taken
 };
 
 }  // namespace cxxrun::launcher

@@ -9,7 +9,6 @@ namespace {
 using rendezvous::Standstill;
 using Watched = WatchState::Watched;
 
-constexpr Millis kWarning{60'000};
 constexpr Millis kLeastSample{100};
 constexpr Millis kMostSample{1000};
 constexpr Millis kLeastGap{1000};
@@ -54,7 +53,9 @@ Millis WatchPolicy::gap() const {
 }
 
 WatchPolicy watch_policy(Millis hang_timeout) {
-  return {(hang_timeout > Millis{0} ? std::min(hang_timeout, kWarning) : kWarning) / 4};
+  return {
+      (hang_timeout > Millis{0} ? std::min(hang_timeout, rendezvous::kStandstillShown) : rendezvous::kStandstillShown) /
+      4};
 }
 
 WatchStep look(WatchState state, std::vector<Look> const& seen, TimePoint now, WatchPolicy const& policy) {

@@ -19,6 +19,7 @@
 #include "launcher/workers/worker_streams.hpp"
 #include "src/core/text.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/fd_io.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::launcher {
@@ -47,7 +48,7 @@ void add(Footprint& seen, std::string const& path) {
 Result<void> write_whole(std::string const& path, std::string const& text) {
   std::string const unfinished = path + ".new";
   os::UniqueFd file(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!file || write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+  if (!file || !os::write_all(file.get(), text)) {
     return fail(Errc::io, "cannot write " + unfinished, errno);
   }
   file.reset();
@@ -139,9 +140,10 @@ void RequeueJob::begin() {
   }
 }
 
-int RequeueJob::conclude(rendezvous::Verdict const& verdict, bool checkpoint_passed, bool limit_reached, int code) {
+std::optional<int> RequeueJob::conclude(rendezvous::Verdict const& verdict, bool checkpoint_passed,
+                                        bool limit_reached) {
   if (!active()) {
-    return code;
+    return std::nullopt;
   }
   requeue::Facts facts;
   facts.how = requeue::how_it_ended(verdict, checkpoint_passed, limit_reached);
@@ -149,7 +151,7 @@ int RequeueJob::conclude(rendezvous::Verdict const& verdict, bool checkpoint_pas
     unlink(history_path().c_str());
   }
   if (!requeue::may_run_again(facts.how)) {
-    return code;
+    return std::nullopt;
   }
   facts.restarts = restart_count(environment_);
   if (!options_.progress_path.empty()) {
@@ -163,13 +165,13 @@ int RequeueJob::conclude(rendezvous::Verdict const& verdict, bool checkpoint_pas
   }
   if (!decision.requeue) {
     log(Level::warn, decision.line);
-    return decision.exit_code.value_or(code);
+    return decision.exit_code;
   }
   log(Level::info, "requeue of job " + job + ": " + decision.line);
   if (auto const asked = scontrol({"requeue", job}, environment_, kPatience); !asked) {
     log(Level::error, "not requeued: " + asked.error().message());
   }
-  return code;
+  return std::nullopt;
 }
 
 }  // namespace cxxrun::launcher

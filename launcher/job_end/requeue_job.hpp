@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "launcher/facts/environment.hpp"
@@ -30,9 +31,10 @@ class RequeueJob {
   /// At the start: says when --requeue cannot have an effect here, looks at --progress-path.
   void begin();
   /// At the end, when no worker is left: asks Slurm for a requeue if the way the job ended is a reason, with one line
-  /// about what came of it. At most 10 s, when slurmctld does not answer. Returns the exit code: `code`, or
-  /// kExitNoProgress.
-  [[nodiscard]] int conclude(rendezvous::Verdict const& verdict, bool checkpoint_passed, bool limit_reached, int code);
+  /// about what came of it. At most 10 s, when slurmctld does not answer. Returns the exit code that takes the place of
+  /// the verdict's, if one does.
+  [[nodiscard]] std::optional<int> conclude(rendezvous::Verdict const& verdict, bool checkpoint_passed,
+                                            bool limit_reached);
 
  private:
   [[nodiscard]] bool active() const;

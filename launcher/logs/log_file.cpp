@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "launcher/logs/tail_buffer.hpp"
+#include "src/os/fd_io.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -29,15 +30,7 @@ Result<os::UniqueFd> open_log_file(std::string const& path) {
 }
 
 Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes) {
-  while (!bytes.empty()) {
-    auto const n = write(file.get(), bytes.data(), bytes.size());
-    if (n >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(n));
-    } else if (errno != EINTR) {
-      return cannot_write(path, errno);
-    }
-  }
-  return {};
+  return os::write_all(file.get(), bytes) ? Result<void>() : cannot_write(path, errno);
 }
 
 std::string tail_of_log_file(std::string const& path) {

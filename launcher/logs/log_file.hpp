@@ -9,8 +9,7 @@
 
 namespace cxxrun::launcher {
 
-/// Opens for appending, creating with mode 0644; CLOEXEC. The directory must exist. Also for the supervisor,
-/// whose workers write to the file themselves when nothing of the stream goes to the console.
+/// Opens for appending, creating with mode 0644; CLOEXEC. The directory must exist.
 [[nodiscard]] Result<os::UniqueFd> open_log_file(std::string const& path);
 /// Writes everything. Blocks as long as the file system does. The error names `path` and the remedy.
 [[nodiscard]] Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes);

@@ -1,6 +1,5 @@
 #include "launcher/place/discovery_file.hpp"
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <dirent.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include "src/os/fd.hpp"
+#include "src/os/fd_io.hpp"
 #include "src/os/local_address.hpp"
 
 namespace cxxrun::launcher {
@@ -32,17 +32,6 @@ void make_private(std::string const& path) {
   mkdir(path.c_str(), 0700);  // whether it worked is seen from the file
 }
 
-bool write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    ssize_t const put = write(fd, text.data(), text.size());
-    if (put < 0 && errno != EINTR) {
-      return false;
-    }
-    text.remove_prefix(put < 0 ? 0 : static_cast<std::size_t>(put));
-  }
-  return true;
-}
-
 }  // namespace
 
 Result<std::optional<Discovery>> read_discovery(std::string const& path) {
@@ -60,22 +49,11 @@ Result<std::optional<Discovery>> read_discovery(std::string const& path) {
   if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return fail(Errc::permission, path + " belongs to another user or may be written by others; remove it");
   }
-  std::string text;
-  std::array<char, 4096> chunk{};
-  while (text.size() <= kMaxDiscovery) {
-    ssize_t const got = read(file.get(), chunk.data(), chunk.size());
-    if (got < 0 && errno == EINTR) {
-      continue;
-    }
-    if (got < 0) {
-      return fail(Errc::io, "cannot read " + path, errno);
-    }
-    if (got == 0) {
-      break;
-    }
-    text.append(chunk.data(), static_cast<std::size_t>(got));
+  auto const text = os::read_all(file.get(), kMaxDiscovery + 1);
+  if (!text) {
+    return fail(Errc::io, "cannot read " + path, errno);
   }
-  auto discovery = parse_discovery(text, path);
+  auto discovery = parse_discovery(*text, path);
   return discovery ? Result<std::optional<Discovery>>(*std::move(discovery)) : discovery.error();
 }
 
@@ -128,7 +106,7 @@ Result<void> write_discovery(Discovery const& discovery) {
     if (!file) {
       return cannot_write(discovery.path, errno);
     }
-    if (!write_all(file.get(), discovery_text(discovery))) {
+    if (!os::write_all(file.get(), discovery_text(discovery))) {
       int const error = errno;
       unlink(temporary.c_str());
       return cannot_write(discovery.path, error);

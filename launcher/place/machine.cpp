@@ -5,10 +5,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <dlfcn.h>
-#include <fstream>
 #include <hwloc.h>
 #include <limits>
-#include <sstream>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -16,6 +14,7 @@
 #include "src/core/text.hpp"
 #include "src/core/time.hpp"
 #include "src/os/bounded_thread.hpp"
+#include "src/os/process_info.hpp"
 #include "src/os/system.hpp"
 
 namespace cxxrun::launcher {
@@ -95,13 +94,6 @@ std::vector<Pu> list_pus(Hwloc const& hwloc, hwloc_topology_t topology) {
 
 // ---- GPUs -----------------------------------------------------------------------------------------------------
 
-std::string read_text(std::string const& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 std::vector<std::string> entries(std::string const& path) {
   auto names = os::entries_of(path);
   std::erase_if(names, [](std::string const& name) { return name.starts_with('.'); });
@@ -141,7 +133,7 @@ std::vector<Gpu> read_gpus(std::string const& root) {
   for (auto const& bus_id : entries(gpus_path)) {
     Gpu gpu;
     bool usable = true;
-    for (auto const& line : split(read_text(gpus_path + bus_id + "/information"), '\n')) {
+    for (auto const& line : split(os::read_text(gpus_path + bus_id + "/information"), '\n')) {
       auto const colon = line.find(':');
       auto const name = std::string_view(line).substr(0, colon);
       auto const value = colon == std::string::npos ? std::string() : replace_all(line.substr(colon + 1), "\t", "");
@@ -153,7 +145,7 @@ std::vector<Gpu> read_gpus(std::string const& root) {
         usable = access(device.c_str(), R_OK | W_OK) == 0;
       }
     }
-    auto const node = read_text(root + "/sys/bus/pci/devices/" + lower(bus_id) + "/numa_node");
+    auto const node = os::read_text(root + "/sys/bus/pci/devices/" + lower(bus_id) + "/numa_node");
     if (auto const number = parse_unsigned(trim(replace_all(node, "\n", "")), 0, 65535)) {  // -1: not known
       gpu.numa = static_cast<std::uint32_t>(*number);
     }

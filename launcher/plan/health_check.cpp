@@ -2,6 +2,7 @@
 
 #include "launcher/logs/log_names.hpp"
 #include "src/core/text.hpp"
+#include "src/core/variables.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -21,9 +22,9 @@ std::string last_line(std::string const& text) {
 WorkerSpec plan_check(rendezvous::Generation const& generation, Options const& options, NodeFacts const& facts,
                       Environment const& inherited) {
   Environment environment = inherited;
-  environment["CXXRUN_GENERATION"] = std::to_string(generation.number);
-  environment["CXXRUN_HOST"] = facts.host;
-  environment["CXXRUN_RUN_ID"] = facts.run_id;
+  environment[variables::kGeneration] = std::to_string(generation.number);
+  environment[variables::kHost] = facts.host;
+  environment[variables::kRunId] = facts.run_id;
   environment["LOCAL_WORLD_SIZE"] = std::to_string(generation.local_size);
   WorkerSpec check;
   check.argv = {"/bin/sh", "-c", options.health_check};

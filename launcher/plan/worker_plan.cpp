@@ -7,6 +7,7 @@
 #include "launcher/logs/log_names.hpp"
 #include "launcher/plan/slurm_worker_env.hpp"
 #include "src/core/text.hpp"
+#include "src/core/variables.hpp"
 
 namespace cxxrun::launcher {
 
@@ -92,13 +93,13 @@ void set_shared(Environment& environment, rendezvous::Generation const& generati
   environment["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(generation.max_restarts);
   environment["TORCHELASTIC_RUN_ID"] = facts.run_id;
   environment["TORCHELASTIC_USE_AGENT_STORE"] = options.agent_store ? "True" : "False";
-  environment["CXXRUN_GENERATION"] = std::to_string(generation.number);
-  environment["CXXRUN_HOST"] = facts.host;
-  environment["CXXRUN_RUN_ID"] = facts.run_id;
-  environment["CXXRUN_STORE_ADDR"] = generation.master_addr;
-  environment["CXXRUN_STORE_PORT"] = std::to_string(generation.store_port);
-  set_or_erase(environment, "CXXRUN_SEGMENT", facts.segment);
-  set_or_erase(environment, "CXXRUN_AGENT", facts.agent_socket);
+  environment[variables::kGeneration] = std::to_string(generation.number);
+  environment[variables::kHost] = facts.host;
+  environment[variables::kRunId] = facts.run_id;
+  environment[variables::kStoreAddr] = generation.master_addr;
+  environment[variables::kStorePort] = std::to_string(generation.store_port);
+  set_or_erase(environment, variables::kSegment, facts.segment);
+  set_or_erase(environment, variables::kAgent, facts.agent_socket);
 }
 
 /// Where every device of the node is visible to its tasks, each counts itself among them; where a task sees devices of

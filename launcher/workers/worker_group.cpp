@@ -1,6 +1,7 @@
 #include "launcher/workers/worker_group.hpp"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <utility>
 
@@ -31,7 +32,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
 
   void arm(TimePoint at) {
     state.deadline = at;
-    actions.emplace_back(ArmTimer{at});
+    act(ArmTimer{at});
   }
 
   void signal_workers(int signal, bool send) {
@@ -39,7 +40,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
       if (worker.life == Life::alive && (signal == SIGKILL || !keeps(state, worker))) {
         worker.sent |= bit(signal);
         if (send) {
-          actions.emplace_back(SignalGroup{worker.local_rank, signal});
+          act(SignalGroup{worker.local_rank, signal});
         }
       }
     }
@@ -48,7 +49,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   void kill_everything() {
     state.phase = GroupPhase::killing;
     signal_workers(SIGKILL, true);
-    actions.emplace_back(SignalDescendants{SIGKILL});
+    act(SignalDescendants{SIGKILL});
     arm(now + state.kill_timeout);
   }
 
@@ -56,13 +57,13 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     state.phase = any(Life::parked) ? GroupPhase::parked : GroupPhase::ended;
     state.reported = true;
     state.deadline.reset();
-    actions.emplace_back(ReportEnded{});
+    act(ReportEnded{});
   }
 
   // The last worker has ended, or parked. What a stop has begun goes on with its deadline; a natural end begins one.
   void workers_ended() {
     if (state.phase == GroupPhase::running) {
-      actions.emplace_back(SignalDescendants{state.signal});
+      act(SignalDescendants{state.signal});
       arm(now + policy.leftover_grace);
       say(Level::debug, "every worker has ended");
     }
@@ -76,7 +77,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     worker.status = status;
     worker.ours = ours;
     if (!state.reported) {
-      actions.emplace_back(ReportExit{worker.local_rank});
+      act(ReportExit{worker.local_rank});
     }
     if (all_over()) {
       workers_ended();
@@ -88,6 +89,15 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
       return nullptr;
     }
     return &state.workers[local_rank];
+  }
+
+  /// In another life the event means nothing.
+  GroupWorker* expect(std::uint32_t local_rank, Life life, std::string_view what) {
+    auto* const found = worker(local_rank, life);
+    if (found == nullptr) {
+      ignore(what);
+    }
+    return found;
   }
 
   void on(Begin const& event) {
@@ -115,14 +125,14 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   // It has waited for this generation, and is of it from now on.
   void take_on(GroupWorker const& old) {
     if (old.local_rank >= state.workers.size()) {
-      actions.emplace_back(EndSurplus{old.pid});
+      act(EndSurplus{old.pid});
       return;
     }
     auto& worker = state.workers[old.local_rank];
     worker.life = Life::alive;
     worker.pid = old.pid;
     worker.survives = true;
-    actions.emplace_back(ResumeWorker{old.local_rank});
+    act(ResumeWorker{old.local_rank});
   }
 
   void on(ResumeFailed const& event) {
@@ -136,12 +146,9 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   }
 
   void on(Survives const& event) {
-    auto* const able = worker(event.local_rank, Life::alive);
-    if (able == nullptr) {
-      ignore("a registration");
-      return;
+    if (auto* const able = expect(event.local_rank, Life::alive, "a registration")) {
+      able->survives = true;
     }
-    able->survives = true;
   }
 
   // Before any stop nothing is known to be wrong yet: it is kept if a stop comes that keeps. One that was signalled, or
@@ -160,9 +167,8 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   }
 
   void on(Started const& event) {
-    auto* const started = worker(event.local_rank, Life::pending);
+    auto* const started = expect(event.local_rank, Life::pending, "a started worker");
     if (started == nullptr) {
-      ignore("a started worker");
       return;
     }
     started->life = Life::alive;
@@ -170,17 +176,14 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     if (state.phase != GroupPhase::running) {  // the stop overtook the start: it must not be missed
       int const signal = state.phase == GroupPhase::killing ? SIGKILL : state.signal;
       started->sent |= bit(signal);
-      actions.emplace_back(SignalGroup{event.local_rank, signal});
+      act(SignalGroup{event.local_rank, signal});
     }
   }
 
   void on(StartFailed const& event) {
-    auto* const failed = worker(event.local_rank, Life::pending);
-    if (failed == nullptr) {
-      ignore("a failed start");
-      return;
+    if (auto* const failed = expect(event.local_rank, Life::pending, "a failed start")) {
+      record_end(*failed, ExitStatus::not_started(event.error), false);
     }
-    record_end(*failed, ExitStatus::not_started(event.error), false);
   }
 
   // After an order any exit code is explained by it, but only the signals that were sent: a worker that dies of
@@ -188,9 +191,8 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   // SIGKILL may come after another's, and explains nothing then.
   void on(Exited const& event) {
     auto* dead = worker(event.local_rank, Life::alive);
-    dead = dead == nullptr ? worker(event.local_rank, Life::parked) : dead;
+    dead = dead == nullptr ? expect(event.local_rank, Life::parked, "an exit") : dead;
     if (dead == nullptr) {
-      ignore("an exit");
       return;
     }
     if (state.phase == GroupPhase::parked) {
@@ -205,27 +207,20 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   }
 
   void on(StopOrdered const& event) {
-    switch (state.phase) {
-      case GroupPhase::idle:
-      case GroupPhase::killing:
-      case GroupPhase::ended: ignore("a stop"); return;
-      case GroupPhase::running: begin_stop(event.order); return;
-      case GroupPhase::parked:
-        if (event.order.park) {
-          ignore("a stop");
-        } else {
-          begin_stop(event.order);
-        }
-        return;
-      case GroupPhase::stopping:
-      case GroupPhase::sweeping:
-        if (state.parks && !event.order.park) {
-          keep_nobody(event.order);
-        } else {
-          hurry(event.order);
-        }
-        return;
+    if (state.phase == GroupPhase::running || (state.phase == GroupPhase::parked && !event.order.park)) {
+      begin_stop(event.order);
+    } else if (!is_stopping()) {
+      ignore("a stop");
+    } else if (state.parks && !event.order.park) {
+      keep_nobody(event.order);
+    } else {
+      hurry(event.order);
     }
+  }
+
+  /// Not killed yet.
+  [[nodiscard]] bool is_stopping() const {
+    return state.phase == GroupPhase::stopping || state.phase == GroupPhase::sweeping;
   }
 
   // Not noted as sent: this death is a failure, whatever is ordered before it is seen.
@@ -234,7 +229,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
       ignore("the death of one worker");
       return;
     }
-    actions.emplace_back(SignalGroup{event.local_rank, SIGKILL});
+    act(SignalGroup{event.local_rank, SIGKILL});
   }
 
   void begin_stop(StopOrder const& order) {
@@ -245,7 +240,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     state.kill_timeout = order.kill_timeout;
     say(Level::debug, "stop ordered");
     if (order.park) {
-      actions.emplace_back(TellOver{});
+      act(TellOver{});
     } else {
       release();
     }
@@ -253,10 +248,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
       kill_everything();
     } else {
       state.phase = GroupPhase::stopping;
-      signal_workers(order.signal, order.send_signal);
-      if (order.send_signal) {
-        actions.emplace_back(SignalDescendants{order.signal});
-      }
+      signal_all(order);
       arm(now + order.grace);
     }
     if (all_over()) {  // parked, before anything was known to be wrong; or dead since
@@ -264,9 +256,16 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     }
   }
 
+  void signal_all(StopOrder const& order) {
+    signal_workers(order.signal, order.send_signal);
+    if (order.send_signal) {
+      act(SignalDescendants{order.signal});
+    }
+  }
+
   // Nobody waits any more: who is parked is to end like the others.
   void release() {
-    actions.emplace_back(TellEnds{});
+    act(TellEnds{});
     for (auto& worker : state.workers) {
       if (worker.life == Life::parked) {
         worker.life = Life::alive;
@@ -283,7 +282,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
       if (worker.life == Life::alive && worker.survives) {
         worker.sent |= bit(order.signal);
         if (order.send_signal && order.grace > Millis{0}) {
-          actions.emplace_back(SignalGroup{worker.local_rank, order.signal});
+          act(SignalGroup{worker.local_rank, order.signal});
         }
       }
     }
@@ -303,8 +302,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     if (order.send_signal && state.silent) {
       state.silent = false;
       state.signal = order.signal;
-      signal_workers(order.signal, true);
-      actions.emplace_back(SignalDescendants{order.signal});
+      signal_all(order);
     }
     TimePoint const wanted = now + order.grace;
     state.kill_timeout = std::min(state.kill_timeout, order.kill_timeout);
@@ -319,13 +317,11 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
 
   void on(DescendantsFound const&) {
     if (state.phase == GroupPhase::killing) {
-      actions.emplace_back(SignalDescendants{SIGKILL});
-    } else if (state.phase == GroupPhase::stopping || state.phase == GroupPhase::sweeping) {
-      if (!state.silent) {
-        actions.emplace_back(SignalDescendants{state.signal});
-      }
-    } else {
+      act(SignalDescendants{SIGKILL});
+    } else if (!is_stopping()) {
       ignore("a descendant");
+    } else if (!state.silent) {
+      act(SignalDescendants{state.signal});
     }
   }
 
@@ -353,7 +349,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
 
   void give_up() {
     say(Level::debug, "processes survive SIGKILL");
-    actions.emplace_back(ReportUnkillable{});
+    act(ReportUnkillable{});
     for (auto& worker : state.workers) {
       if (worker.life == Life::alive || worker.life == Life::pending) {
         worker.life = Life::ended;
@@ -368,16 +364,8 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
 }  // namespace
 
 std::string_view phase_name(GroupPhase phase) {
-  switch (phase) {
-    case GroupPhase::idle: return "idle";
-    case GroupPhase::running: return "running";
-    case GroupPhase::stopping: return "stopping";
-    case GroupPhase::killing: return "killing";
-    case GroupPhase::sweeping: return "sweeping";
-    case GroupPhase::parked: return "parked";
-    case GroupPhase::ended: return "ended";
-  }
-  return "?";
+  static constexpr std::array kNames{"idle", "running", "stopping", "killing", "sweeping", "parked", "ended"};
+  return kNames.at(static_cast<std::size_t>(phase));
 }
 
 bool keeps(GroupState const& state, GroupWorker const& worker) {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/os/fd_io.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::launcher {
@@ -66,17 +67,7 @@ std::string read_small_file(std::string const& path, std::size_t limit) {
   if (!file || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return {};
   }
-  std::string text(limit, '\0');
-  std::size_t size = 0;
-  while (size < limit) {
-    ssize_t const got = read(file.get(), text.data() + size, limit - size);
-    if (got <= 0) {
-      break;
-    }
-    size += static_cast<std::size_t>(got);
-  }
-  text.resize(size);
-  return text;
+  return os::read_all(file.get(), limit).value_or("");
 }
 
 }  // namespace cxxrun::launcher

@@ -16,7 +16,7 @@ Link* find(State& state, LinkId id) {
 
 /// What the other end must not count on any more: a higher ballot is promised to somebody else.
 bool muted(State const& state, Link const& link) {
-  return state.acceptor.promised.round > 1 && link.coordinator != state.promised_to;
+  return state.acceptor.promised.round >= kFirstElectedRound && link.coordinator != state.promised_to;
 }
 
 /// The newest generation in which this agent has a seat.

@@ -4,11 +4,11 @@
 
 #include "rendezvous/following/follower.hpp"
 #include "src/core/hostlist.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous::follower {
 namespace {
 
-constexpr std::uint32_t kFirstElectedRound = 2;
 constexpr std::uint32_t kPatientRounds = 5;  ///< times as many as a voter's: a spare's, while somebody may come to lead
 
 std::string where(Successor const& successor) {
@@ -17,6 +17,18 @@ std::string where(Successor const& successor) {
 
 bool is_own(State const& state, Successor const& successor) {
   return state.decided.rank && *state.decided.rank == successor.rank;
+}
+
+/// This agent among those that may take over; null: it is not one of them.
+Successor const* own_entry(State const& state) {
+  auto const& all = state.decided.successors;
+  auto const own = std::find_if(all.begin(), all.end(), [&](auto const& entry) { return is_own(state, entry); });
+  return own == all.end() ? nullptr : &*own;
+}
+
+/// Until one that has refused is called again.
+Millis pause_after_refusal(Policy const& policy) {
+  return patience(policy) / 5;
 }
 
 /// One successor's turn. Those before it that are dead do not count; the lost coordinator stands last, if it is alive
@@ -186,12 +198,10 @@ std::string where_leader(State const& state) {
   if (main != state.links.end() && main->second.dialled) {
     return where(main->second.to);
   }
-  for (auto const& successor : state.decided.successors) {
-    if (successor.rank == state.decided.decree.coordinator) {
-      return where(successor);
-    }
-  }
-  return "";
+  auto const& all = state.decided.successors;
+  auto const leader = std::find_if(
+      all.begin(), all.end(), [&](Successor const& entry) { return entry.rank == state.decided.decree.coordinator; });
+  return leader == all.end() ? "" : where(*leader);
 }
 
 }  // namespace
@@ -233,38 +243,31 @@ void search_in(Turn& turn, LinkId leader) {
     begin_round(turn, turn.policy.spacing);  // a candidate has told so, maybe our own: whoever is elected will call
     return;
   }
-  for (auto& each : state.links) {
-    Link& link = each.second;
-    link.own = std::any_of(state.decided.successors.begin(), state.decided.successors.end(),
-                           [&](auto const& entry) { return is_own(state, entry) && where(entry) == where(link.to); });
+  Successor const* const own = own_entry(state);
+  for (auto& [id, link] : state.links) {
+    link.own = own != nullptr && where(*own) == where(link.to);
   }
   bool const stood = search.standing;
   begin_round(turn, turn.policy.spacing);
-  if (stood && !search.stood) {  // whoever has brought a decision about goes on at once
-    for (auto const& successor : state.decided.successors) {
-      if (is_own(state, successor)) {
-        stand(turn, successor);
-        return;
-      }
-    }
+  if (stood && !search.stood && own != nullptr) {  // whoever has brought a decision about goes on at once
+    stand(turn, *own);
   }
 }
 
 void link_down(Turn& turn, LinkId id) {
   State& state = turn.state;
-  auto const it = state.links.find(id);
-  if (it == state.links.end()) {
+  auto const gone = state.links.extract(id);
+  if (gone.empty()) {
     return;
   }
-  Link const link = it->second;
-  state.links.erase(it);
+  Link const& link = gone.mapped();
   bool const was_favoured = std::exchange(state.favoured, state.favoured == id ? 0 : state.favoured) == id;
   if (!state.search) {
     return;
   }
   if (!link.own) {
     state.search->dead.insert(where(link.to));
-    call_again(turn, link.to, patience(turn.policy) / 5);
+    call_again(turn, link.to, pause_after_refusal(turn.policy));
   } else if (state.search->standing) {  // it led to our last candidacy, this is the next one
     dial(turn, link.to);
   }
@@ -277,24 +280,20 @@ void link_down(Turn& turn, LinkId id) {
 
 void link_failed(Turn& turn, LinkId id, bool refused) {
   State& state = turn.state;
-  auto const it = state.links.find(id);
-  if (it == state.links.end()) {
-    return;
-  }
-  if (it->second.up) {
+  if (auto const it = state.links.find(id); it != state.links.end() && it->second.up) {
     link_down(turn, id);
     return;
   }
-  Link const link = it->second;
-  state.links.erase(it);
-  if (!state.search) {
+  auto const gone = state.links.extract(id);
+  if (gone.empty() || !state.search) {
     return;
   }
+  Link const& link = gone.mapped();
   if (!link.own) {  // silence proves nothing, and ends without a word
     if (refused) {
       state.search->dead.insert(where(link.to));
     }
-    call_again(turn, link.to, refused ? patience(turn.policy) / 5 : turn.policy.spacing);
+    call_again(turn, link.to, refused ? pause_after_refusal(turn.policy) : turn.policy.spacing);
   }
   if (where(link.to) == state.search->lost && may_prove(turn)) {  // its parent holds the port until all are gone
     state.search->peer_dead = refused;
@@ -361,16 +360,16 @@ std::optional<TimePoint> search_due(State const& state) {
 }
 
 std::string partitioned_line(State const& state) {
-  std::string reached;
+  std::vector<std::string> reached;
   for (auto const& [id, link] : state.links) {
     if (link.up && !link.own) {
-      reached += (reached.empty() ? "" : ", ") + link.to.host;
+      reached.push_back(link.to.host);
     }
   }
   return "partitioned: coordinator lost (" + (state.search ? state.search->how : std::string("gone")) +
          "), and no majority of the " + std::to_string(state.decided.decree.size) + " nodes of generation " +
          std::to_string(state.decided.decree.number) + " could be reached; reached " +
-         (reached.empty() ? "nobody" : reached) +
+         (reached.empty() ? "nobody" : join(reached, ", ")) +
          "; start the job again with the nodes that are left (--nnodes MIN:MAX), and to let half of the nodes go on "
          "give "
          "--fence=DIR on a shared file system";

@@ -50,7 +50,8 @@ bool is_up(State const& state, LinkId id) {
 
 void hear(Turn& turn, LinkId id, VoteRequest const& message) {
   State& state = turn.state;
-  if (!is_up(state, id) || !state.decided.rank || message.after != state.acceptor.after || message.ballot.round < 2) {
+  if (!is_up(state, id) || !state.decided.rank || message.after != state.acceptor.after ||
+      message.ballot.round < kFirstElectedRound) {
     turn.say(Level::debug, "ignored: vote asked about the generation after " + std::to_string(message.after));
     return;
   }
@@ -67,7 +68,7 @@ void hear(Turn& turn, LinkId id, VoteRequest const& message) {
 void hear(Turn& turn, LinkId id, Propose const& message) {
   State& state = turn.state;
   state.seen = std::max(state.seen, message.decree.number);
-  bool const first_round = message.ballot.round == 1;
+  bool const first_round = message.ballot.round < kFirstElectedRound;
   bool const entitled = !first_round || message.ballot.rank == state.decided.decree.coordinator;
   if (!is_up(state, id) || !state.decided.rank || !entitled || message.decree.after != state.acceptor.after) {
     turn.say(Level::debug, "ignored: proposal of generation " + std::to_string(message.decree.number) + " after " +

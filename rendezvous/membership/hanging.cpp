@@ -10,7 +10,6 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-constexpr Millis kWarning{60'000};
 constexpr Millis kMostBlur{1500};
 constexpr Millis kLeastPause{50};
 constexpr Millis kMostPause{1000};
@@ -187,7 +186,7 @@ void set_due(HangState& state, TimePoint now, HangPolicy const& policy) {
 }  // namespace
 
 Millis HangPolicy::warning() const {
-  return timeout > Millis{0} ? std::min(timeout, kWarning) : kWarning;
+  return timeout > Millis{0} ? std::min(timeout, kStandstillShown) : kStandstillShown;
 }
 
 Millis HangPolicy::blur(Millis limit) const {

@@ -32,9 +32,8 @@ struct Pulse {
 };
 
 struct Mandate {
-  bool external = false;  ///< no agent coordinates (cxxrun-rendezvous): nobody votes, nobody can take over
-  Decree decided;         ///< the last one; number 0: none yet, and the first needs no vote
-  Ballot ballot;          ///< with which the next one is proposed
+  Decree decided;                              ///< the last one; number 0: none yet, and the first needs no vote
+  Ballot ballot;                               ///< with which the next one is proposed
   std::map<AgentId, std::uint32_t> voters;     ///< connected members of `decided`, with their group ranks there
   std::set<std::uint32_t> promised;            ///< members that have promised `ballot`
   std::optional<AcceptedDecree> highest;       ///< highest accepted decree among their votes: to be adopted
@@ -69,7 +68,7 @@ struct Mandate {
 
   /// Elected, and its own first decree is not decided yet: until then its seats are those of its predecessor's
   /// generation.
-  [[nodiscard]] bool taking_over() const { return ballot.round > 1; }
+  [[nodiscard]] bool taking_over() const { return ballot.round >= kFirstElectedRound; }
 };
 
 /// `group_rank` of the generation that `mandate` decided has stopped, or its parent says that it is gone.

@@ -12,6 +12,7 @@
 
 #include "rendezvous/protocol/messages.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/fd_io.hpp"
 #include "src/os/random.hpp"
 
 namespace cxxrun::rendezvous {
@@ -50,22 +51,6 @@ Fenced trouble(std::uint64_t after, FencePlace const& place, std::string const& 
               "; give a directory that every node can write to"};
 }
 
-/// All of it, forced to disk.
-bool write_whole(int fd, std::string_view text) {
-  while (!text.empty()) {
-    auto const done = ::write(fd, text.data(), text.size());
-    if (done < 0 && errno == EINTR) {
-      continue;
-    }
-    if (done <= 0) {
-      errno = done == 0 ? ENOSPC : errno;
-      return false;
-    }
-    text.remove_prefix(static_cast<std::size_t>(done));
-  }
-  return ::fsync(fd) == 0;
-}
-
 /// What the file holds, by a fresh open: an earlier lookup may say that it is absent when it is not.
 Fenced read_winner(FencePlace const& place, std::uint64_t after, std::string const& path) {
   os::UniqueFd file;
@@ -75,13 +60,11 @@ Fenced read_winner(FencePlace const& place, std::uint64_t after, std::string con
   if (!file) {
     return trouble(after, place, "cannot read " + path, errno);
   }
-  std::string text(kLongest, '\0');
-  auto const size = ::read(file.get(), text.data(), text.size());
-  if (size < 0) {
+  auto const text = os::read_all(file.get(), kLongest);
+  if (!text) {
     return trouble(after, place, "cannot read " + path, errno);
   }
-  text.resize(static_cast<std::size_t>(size));
-  auto const decoded = decode_to_agent(text);
+  auto const decoded = decode_to_agent(*text);
   auto const* const held = decoded ? std::get_if<Propose>(&*decoded) : nullptr;
   if (held == nullptr || held->decree.after != after) {
     return {after, std::nullopt, path + " holds no decision after generation " + std::to_string(after)};
@@ -107,7 +90,8 @@ Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value) {
   if (!file) {
     return trouble(after, place, "cannot make " + mine, errno);
   }
-  if (!write_whole(file.get(), encode(ToAgent(Propose{value.ballot, value.decree})))) {
+  bool const written = os::write_all(file.get(), encode(ToAgent(Propose{value.ballot, value.decree})));
+  if (!written || ::fsync(file.get()) != 0) {
     int const why = errno;
     ::unlink(mine.c_str());
     return trouble(after, place, "cannot write " + mine, why);

@@ -6,10 +6,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "rendezvous/membership/budget.hpp"
-#include "src/core/time.hpp"
 #include "src/os/log.hpp"
-#include "src/os/machine.hpp"
-#include "src/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -29,123 +26,82 @@ std::uint16_t free_port(boost::asio::io_context& io) {
 
 }  // namespace
 
-struct Run::Impl : std::enable_shared_from_this<Run::Impl> {
-  Impl(boost::asio::io_context& context, store::StoreServer& store_server, RunConfig conf, RunHandlers h)
-      : io(context), stores(store_server), config(std::move(conf)), handlers(std::move(h)), timer(context) {
-    state.number = config.number;
-    inherit_restarts(state, config.restarts, Clock::now(), config.policy);
-    state.phase = config.standby ? Phase::standby : Phase::forming;
-  }
-
-  boost::asio::io_context& io;
-  store::StoreServer& stores;
-  RunConfig config;
-  RunHandlers handlers;
-  os::Machine<State, Event> machine;
-  State& state = machine.state;
-  os::Timer timer;
-  bool over = false;
-
-  void feed(Event event) {
-    auto const self = shared_from_this();  // the last handler lets us go
-    if (!over) {
-      machine.feed(std::move(event), *this);
-    }
-  }
-
-  // ---- for the machine's loop ----
-
-  [[nodiscard]] Policy const& policy() const { return config.policy; }
-  void say(Line const& line) const {
-    log(line.level, config.label.empty() ? line.text : config.label + ": " + line.text);
-  }
-  void stepped() { handlers.progressed(state.number, state.restarts, leads()); }
-
-  void perform(Tell const& action) { handlers.tell(action.agent, action.message); }
-  void perform(HangUp const& action) { handlers.hang_up(action.agent); }
-
-  void perform(TellBeat const& action) { handlers.tell_beat(action.agent, action.ack); }
-  void perform(ClaimFence const& action) { handlers.claim_fence(state.mandate.decided.members, action.value); }
-  void perform(StoodDown const& action) { handlers.stood_down(action); }
-
-  [[nodiscard]] bool leads() const {
-    return state.phase != Phase::standby && state.phase != Phase::electing && state.phase != Phase::deposed;
-  }
-
-  void perform(OpenStore const& action) {
-    auto const& policy = config.policy;
-    std::uint16_t const wanted = policy.agent_store ? policy.master_port : std::uint16_t{0};
-    auto const port = open_store(action.number, wanted);
-    if (!port) {
-      feed(StoreFailed{action.number, (wanted != 0 ? "--master-port: " : "") + port.error().message()});
-      return;
-    }
-    std::uint16_t master = *port;
-    if (!policy.agent_store) {
-      master = policy.master_port != 0 ? policy.master_port : free_port(io);
-    }
-    feed(StoreOpened{action.number, *port, master});
-  }
-
-  Result<std::uint16_t> open_store(std::uint64_t number, std::uint16_t wanted) {
-    auto const& range = config.store_ports;
-    if (wanted != 0 || range.first == 0) {
-      return stores.open(store_key(number), {wanted, config.loopback_only});
-    }
-    for (std::uint32_t port = range.first; port <= range.last; ++port) {
-      auto opened = stores.open(store_key(number), {static_cast<std::uint16_t>(port), config.loopback_only});
-      if (opened || opened.error().code != Errc::in_use) {
-        return opened;
-      }
-    }
-    return fail(Errc::in_use, "no port from " + std::to_string(range.first) + " to " + std::to_string(range.last) +
-                                  " is free for a store; widen --port-range");
-  }
-
-  /// Runs at the same time may have the same numbers: a store's name has the run in it.
-  [[nodiscard]] std::uint64_t store_key(std::uint64_t number) const {
-    return (std::uint64_t{config.key} << 32U) + number;
-  }
-
-  void perform(CloseStore const& action) { stores.close(store_key(action.number)); }
-
-  void perform(ArmTimer const& action) {
-    timer.at(action.at, [this] { feed(Tick{}); });
-  }
-
-  void perform(Conclude const& action) { handlers.concluded(action.verdict); }
-
-  void perform(Close const&) {
-    if (!over) {
-      end();
-      handlers.closed();
-    }
-  }
-
-  void end() {
-    if (over) {
-      return;
-    }
-    over = true;
-    machine.end();
-    timer.cancel();
-    stores.close(store_key(state.number));
-  }
-};
-
 Run::Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig config, RunHandlers handlers)
-    : impl_(std::make_shared<Impl>(io, stores, std::move(config), std::move(handlers))) {}
+    : io_(io), stores_(stores), config_(std::move(config)), handlers_(std::move(handlers)), timer_(io) {
+  auto& state = machine_.state;
+  state.number = config_.number;
+  inherit_restarts(state, config_.restarts, Clock::now(), config_.policy);
+  state.phase = config_.standby ? Phase::standby : Phase::forming;
+}
 
 Run::~Run() {
-  impl_->end();
+  end();
 }
 
 void Run::feed(Event event) {
-  impl_->feed(std::move(event));
+  auto const self = shared_from_this();  // the last handler lets us go
+  if (!over_) {
+    machine_.feed(std::move(event), *this);
+  }
 }
 
-Phase Run::phase() const {
-  return impl_->state.phase;
+void Run::say(Line const& line) const {
+  log(line.level, config_.label.empty() ? line.text : config_.label + ": " + line.text);
+}
+
+void Run::stepped() {
+  bool const leads = phase() != Phase::standby && phase() != Phase::electing && phase() != Phase::deposed;
+  handlers_.progressed(machine_.state.number, machine_.state.restarts, leads);
+}
+
+void Run::perform(ClaimFence const& action) {
+  handlers_.claim_fence(machine_.state.mandate.decided.members, action.value);
+}
+
+void Run::perform(ArmTimer const& action) {
+  timer_.at(action.at, [this] { feed(Tick{}); });
+}
+
+void Run::perform(OpenStore const& action) {
+  auto const plan = plan_ports(config_.policy, config_.store_ports);
+  auto const port = open_store(action.number, plan);
+  if (!port) {
+    feed(StoreFailed{action.number, (plan.demanded ? "--master-port: " : "") + port.error().message()});
+    return;
+  }
+  std::uint16_t const master = plan.master.value_or(*port);
+  feed(StoreOpened{action.number, *port, master != 0 ? master : free_port(io_)});
+}
+
+Result<std::uint16_t> Run::open_store(std::uint64_t number, PortPlan const& plan) {
+  for (std::uint16_t const port : plan.store) {
+    auto opened = stores_.open(store_key(number), {port, config_.loopback_only});
+    if (opened || plan.demanded || port == 0 || opened.error().code != Errc::in_use) {
+      return opened;
+    }
+  }
+  return fail(Errc::in_use, "no port from " + std::to_string(plan.store.front()) + " to " +
+                                std::to_string(plan.store.back()) + " is free for a store; widen --port-range");
+}
+
+/// Runs at the same time may have the same numbers: a store's name has the run in it.
+std::uint64_t Run::store_key(std::uint64_t number) const {
+  return (std::uint64_t{config_.key} << 32U) + number;
+}
+
+void Run::perform(Close const& /*action*/) {
+  if (!over_) {
+    end();
+    handlers_.closed();
+  }
+}
+
+void Run::end() {
+  if (!std::exchange(over_, true)) {
+    machine_.end();
+    timer_.cancel();
+    stores_.close(store_key(machine_.state.number));
+  }
 }
 
 }  // namespace cxxrun::rendezvous

@@ -9,13 +9,11 @@
 #include <string>
 
 #include "rendezvous/membership/membership.hpp"
+#include "rendezvous/net/port_plan.hpp"
 #include "rendezvous/net/run_table.hpp"
-#include "src/core/port_sequence.hpp"
+#include "src/os/machine.hpp"
+#include "src/os/timer.hpp"
 #include "src/store/store_server.hpp"
-
-namespace boost::asio {
-class io_context;
-}
 
 namespace cxxrun::rendezvous {
 
@@ -43,7 +41,7 @@ struct RunHandlers {
   std::function<void()> closed;                   ///< once, after `concluded` or `stood_down`: no handler follows
 };
 
-class Run {
+class Run : public std::enable_shared_from_this<Run> {
  public:
   Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig config, RunHandlers handlers);
   ~Run();  ///< Closes its store; no handler runs.
@@ -51,11 +49,34 @@ class Run {
   Run& operator=(Run const&) = delete;
 
   void feed(Event event);
-  [[nodiscard]] Phase phase() const;
+  [[nodiscard]] Phase phase() const { return machine_.state.phase; }
 
  private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_;
+  friend os::Machine<State, Event>;
+  [[nodiscard]] Policy const& policy() const { return config_.policy; }
+  void say(Line const& line) const;
+  void stepped();
+  void perform(Tell const& action) { handlers_.tell(action.agent, action.message); }
+  void perform(TellBeat const& action) { handlers_.tell_beat(action.agent, action.ack); }
+  void perform(HangUp const& action) { handlers_.hang_up(action.agent); }
+  void perform(ClaimFence const& action);
+  void perform(StoodDown const& action) { handlers_.stood_down(action); }
+  void perform(OpenStore const& action);
+  void perform(CloseStore const& action) { stores_.close(store_key(action.number)); }
+  void perform(ArmTimer const& action);
+  void perform(Conclude const& action) { handlers_.concluded(action.verdict); }
+  void perform(Close const& action);
+  Result<std::uint16_t> open_store(std::uint64_t number, PortPlan const& plan);
+  [[nodiscard]] std::uint64_t store_key(std::uint64_t number) const;
+  void end();
+
+  boost::asio::io_context& io_;
+  store::StoreServer& stores_;
+  RunConfig config_;
+  RunHandlers handlers_;
+  os::Machine<State, Event> machine_;
+  os::Timer timer_;
+  bool over_ = false;
 };
 
 }  // namespace cxxrun::rendezvous

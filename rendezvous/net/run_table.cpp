@@ -96,37 +96,29 @@ std::string disagreement(Terms const& run, Terms const& agent) {
     return std::to_string(terms.min_nodes) +
            (terms.min_nodes == terms.max_nodes ? "" : ":" + std::to_string(terms.max_nodes));
   };
-  auto const line = [](char const* option, std::string const& ours, std::string const& theirs) {
-    return std::string(option) + " is " + ours + " in this run but " + theirs +
-           " here: give the same to every agent, or --join JOBID to an agent that is added";
+  auto const on_off = [](bool on) { return std::string(on ? "on" : "off"); };
+  auto const when = [](Terms const& terms) { return std::string(terms.scale_out_now ? "now" : "at-restart"); };
+  struct Term {
+    std::string what;
+    std::string ours;
+    std::string theirs;
   };
-  if (range(run) != range(agent)) {
-    return line("--nnodes", range(run), range(agent));
-  }
-  if (run.max_restarts != agent.max_restarts) {
-    return line("--max-restarts", std::to_string(run.max_restarts), std::to_string(agent.max_restarts));
-  }
-  if (run.heartbeat_timeout != agent.heartbeat_timeout) {
-    return line("--heartbeat-timeout", seconds_text(run.heartbeat_timeout), seconds_text(agent.heartbeat_timeout));
-  }
-  if (run.tie != agent.tie) {
-    return std::string(option_of(run.tie)) + " holds in this run but " + option_of(agent.tie) +
-           " here: give the same to every agent, or --join JOBID to an agent that is added";
-  }
-  if (run.scale_out_now != agent.scale_out_now) {
-    return line("--scale-out", run.scale_out_now ? "now" : "at-restart", agent.scale_out_now ? "now" : "at-restart");
-  }
-  if (run.restart_window != agent.restart_window) {
-    return line("--restart-window", seconds_text(run.restart_window), seconds_text(agent.restart_window));
-  }
-  if (run.hang_timeout != agent.hang_timeout) {
-    return line("--hang-timeout", seconds_text(run.hang_timeout), seconds_text(agent.hang_timeout));
-  }
-  if (run.agent_store != agent.agent_store) {
-    return line("--agent-store", run.agent_store ? "on" : "off", agent.agent_store ? "on" : "off");
-  }
-  if (run.master_port != agent.master_port) {
-    return line("--master-port", std::to_string(run.master_port), std::to_string(agent.master_port));
+  Term const all[] = {
+      // NOLINT(modernize-avoid-c-arrays)
+      {"--nnodes is ", range(run), range(agent)},
+      {"--max-restarts is ", std::to_string(run.max_restarts), std::to_string(agent.max_restarts)},
+      {"--heartbeat-timeout is ", seconds_text(run.heartbeat_timeout), seconds_text(agent.heartbeat_timeout)},
+      {"", option_of(run.tie), option_of(agent.tie)},
+      {"--scale-out is ", when(run), when(agent)},
+      {"--restart-window is ", seconds_text(run.restart_window), seconds_text(agent.restart_window)},
+      {"--hang-timeout is ", seconds_text(run.hang_timeout), seconds_text(agent.hang_timeout)},
+      {"--agent-store is ", on_off(run.agent_store), on_off(agent.agent_store)},
+      {"--master-port is ", std::to_string(run.master_port), std::to_string(agent.master_port)}};
+  for (auto const& [what, ours, theirs] : all) {
+    if (ours != theirs) {
+      return what + ours + (what.empty() ? " holds" : "") + " in this run but " + theirs +
+             " here: give the same to every agent, or --join JOBID to an agent that is added";
+    }
   }
   return {};
 }

@@ -13,25 +13,17 @@
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
-namespace {
-
-using ErrorCode = boost::system::error_code;
-
-}  // namespace
-
 struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   Impl(boost::asio::io_context& context, store::StoreServer& store_server, CoordinatorConfig conf,
        CoordinatorHandlers h)
       : io(context), stores(store_server), config(std::move(conf)), handlers(std::move(h)) {
     table.serves_all = config.serves_all;
     table.only_id = config.only_id;
-  }
-
-  void begin() {
-    Peers::Handlers on;
-    on.frame = [this](AgentId id, Peer& peer, std::string const& payload) { received(id, peer, payload); };
-    on.lost = [this](AgentId id, Peer const& peer, std::string how, bool fin) { lost(id, peer, std::move(how), fin); };
-    peers = std::make_shared<Peers>(io, std::move(on));
+    peers = std::make_shared<Peers>(
+        io, Peers::Handlers{[this](AgentId id, Peer& peer, std::string const& payload) { received(id, peer, payload); },
+                            [this](AgentId id, Peer const& peer, std::string how, bool fin) {
+                              lost(id, peer, std::move(how), fin);
+                            }});
   }
 
   boost::asio::io_context& io;
@@ -290,9 +282,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
 Coordinator::Coordinator(boost::asio::io_context& io, store::StoreServer& stores, CoordinatorConfig config,
                          CoordinatorHandlers handlers)
-    : impl_(std::make_shared<Impl>(io, stores, std::move(config), std::move(handlers))) {
-  impl_->begin();
-}
+    : impl_(std::make_shared<Impl>(io, stores, std::move(config), std::move(handlers))) {}
 
 Coordinator::~Coordinator() {
   impl_->shutdown();
@@ -300,7 +290,7 @@ Coordinator::~Coordinator() {
 
 Result<std::uint16_t> Coordinator::listen(std::vector<std::uint16_t> const& ports) {
   std::string tried;
-  ErrorCode error;
+  boost::system::error_code error;
   for (std::uint16_t const port : ports) {
     auto const listener = std::make_shared<Listener>(impl_->io);
     error = listener->open(port, impl_->config.loopback_only);

@@ -26,6 +26,9 @@ struct Ballot {
   auto operator<=>(Ballot const&) const = default;  // NOLINT(modernize-use-nullptr): means the 0 that < compares with
 };
 
+/// Round 1 belongs to the coordinator that the last decree names: nobody is asked for it.
+inline constexpr std::uint32_t kFirstElectedRound = 2;
+
 /// A value that is voted on. It says who will be the members only by their number and a digest: each new member knows
 /// its own seat before the decree is proposed.
 struct Decree {

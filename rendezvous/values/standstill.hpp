@@ -7,6 +7,9 @@
 
 namespace cxxrun::rendezvous {
 
+/// Who stands still for so long is worth a line, whatever --hang-timeout says.
+inline constexpr Millis kStandstillShown{60'000};
+
 struct Standstill {
   std::uint32_t rank = 0;
   std::uint64_t entered = 0;  ///< collectives begun, of the generation's first Communicator

@@ -1,12 +1,6 @@
 #include "rendezvous/voting/acceptor.hpp"
 
 namespace cxxrun::rendezvous {
-namespace {
-
-/// Round 1 belongs to the coordinator that the last decree names: nobody is asked for it.
-constexpr std::uint32_t kFirstElectedRound = 2;
-
-}  // namespace
 
 Answer asked(Acceptor acceptor, std::uint64_t after, Ballot ballot) {
   if (after != acceptor.after || ballot.round < kFirstElectedRound || ballot < acceptor.promised) {

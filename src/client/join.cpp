@@ -15,14 +15,15 @@
 #include "src/client/meeting.hpp"
 #include "src/client/solo_backend.hpp"
 #include "src/comm/join_record.hpp"
+#include "src/core/variables.hpp"
 #include "src/gpu/nccl_backend.hpp"
 #include "src/gpu/select.hpp"
 #include "src/host/common/fault_points.hpp"
 #include "src/host/host_backend.hpp"
 #include "src/host/node/alarm.hpp"
 #include "src/host/node/segment.hpp"
-#include "src/host/rails/rail_socket.hpp"
 #include "src/host/node/segment_socket.hpp"
+#include "src/host/rails/rail_socket.hpp"
 #include "src/os/quiet_thread.hpp"
 
 namespace cxxrun::client {
@@ -87,7 +88,7 @@ void settle(WorkerEnv const& env, JoinOptions const& options, Openings& mine) {
   mine.rail = host::listen_for_rails(or_throw(own_address(env, options.lookup)));
   mine.record.rail = mine.rail.address;
   // From within another network namespace the agent's socket cannot be reached.
-  char const* const agent = options.lookup("CXXRUN_SEGMENT");
+  char const* const agent = options.lookup(variables::kSegment);
   constexpr int kLocalMs = 1000;
   mine.record.segment_of_agent =
       agent != nullptr && *agent != '\0' && host::connect_for_segment(agent, kLocalMs).has_value();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "src/core/endpoint.hpp"
+#include "src/core/variables.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/random.hpp"
@@ -94,7 +95,7 @@ comm::JoinRecord own_record(WorkerEnv const& env, Lookup const& lookup) {
   comm::JoinRecord record;
   record.library = CXXRUN_VERSION;
   record.rank = env.rank;
-  auto const host = variable(lookup, "CXXRUN_HOST");
+  auto const host = variable(lookup, variables::kHost);
   record.host = host.empty() ? os::host_name() : host;
   record.pid = ::getpid();
   record.nonce = random_number();

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "src/core/text.hpp"
+#include "src/core/variables.hpp"
 
 namespace cxxrun {
 namespace {
@@ -137,9 +138,9 @@ void read_place(Reader& env, WorkerEnv& me) {
 }
 
 std::optional<StoreAddress> read_store(Reader& env) {
-  bool const own = env.has("CXXRUN_STORE_ADDR") || env.has("CXXRUN_STORE_PORT");
-  char const* const host = own ? "CXXRUN_STORE_ADDR" : "MASTER_ADDR";
-  char const* const port = own ? "CXXRUN_STORE_PORT" : "MASTER_PORT";
+  bool const own = env.has(variables::kStoreAddr) || env.has(variables::kStorePort);
+  char const* const host = own ? variables::kStoreAddr : "MASTER_ADDR";
+  char const* const port = own ? variables::kStorePort : "MASTER_PORT";
   if (!env.has(host) && !env.has(port)) {
     return std::nullopt;
   }
@@ -172,8 +173,8 @@ Result<WorkerEnv> WorkerEnv::from(std::function<char const*(char const*)> const&
       me.store = read_store(env);
     }
   }
-  me.store_unserved = me.store && !env.has("CXXRUN_STORE_ADDR") && env.text("TORCHELASTIC_USE_AGENT_STORE") != "True";
-  me.generation = env.optional<std::uint64_t>("CXXRUN_GENERATION", 0, 0, std::numeric_limits<std::uint64_t>::max());
+  me.store_unserved = me.store && !env.has(variables::kStoreAddr) && env.text("TORCHELASTIC_USE_AGENT_STORE") != "True";
+  me.generation = env.optional<std::uint64_t>(variables::kGeneration, 0, 0, std::numeric_limits<std::uint64_t>::max());
   me.restart_count = env.optional("TORCHELASTIC_RESTART_COUNT", 0, 0, kMost);
   me.run_id = env.text("TORCHELASTIC_RUN_ID");
   if (env.error()) {

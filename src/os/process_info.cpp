@@ -13,11 +13,6 @@
 namespace cxxrun::os {
 namespace {
 
-std::string read_text(std::string const& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
 std::string proc(pid_t pid, std::string_view name) {
   return "/proc/" + std::to_string(pid) + "/" + std::string(name);
 }
@@ -105,6 +100,11 @@ bool has_signal(std::string_view status, std::string_view key, int signal) {
 
 bool parse_catches(std::string_view status, int signal) {
   return has_signal(status, "SigCgt:", signal);
+}
+
+std::string read_text(std::string const& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
 std::optional<ProcessStat> read_stat(pid_t pid) {

@@ -18,6 +18,8 @@ struct ProcessStat {
   bool operator==(ProcessStat const&) const = default;
 };
 
+/// A file of /proc or /sys; "" when it cannot be read.
+[[nodiscard]] std::string read_text(std::string const& path);
 /// Decodes /proc/PID/stat; the name may hold spaces and parentheses. Pure and total.
 [[nodiscard]] std::optional<ProcessStat> parse_stat(std::string_view text);
 /// Whether the SigCgt line of /proc/PID/status has `signal`. Pure and total.

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "src/core/text.hpp"
+#include "src/core/variables.hpp"
 
 namespace cxxrun::os {
 namespace {
@@ -58,7 +59,7 @@ std::string host_name() {
 }
 
 std::string worker_host_name() {
-  auto set = variable("CXXRUN_HOST");
+  auto set = variable(variables::kHost);
   return set.empty() ? host_name() : set;
 }
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "cxxrun/failure.hpp"
+#include "src/core/variables.hpp"
 #include "src/host/common/futex.hpp"
 #include "src/host/node/segment_socket.hpp"
 #include "src/os/descriptor_packet.hpp"
@@ -251,7 +252,7 @@ AgentLink* process_link(Lookup const& lookup, Register const& me) {
   static auto* const kept = new Kept;  // NOLINT(cppcoreguidelines-owning-memory)
   std::lock_guard const lock(kept->mutex);
   if (kept->link == nullptr) {
-    char const* const name = lookup("CXXRUN_AGENT");
+    char const* const name = lookup(variables::kAgent);
     auto link = name == nullptr || *name == '\0' ? Result<std::unique_ptr<AgentLink>>(fail(Errc::closed, "no agent"))
                                                  : AgentLink::connect(name, me);
     if (link) {

@@ -200,3 +200,19 @@ TEST_CASE("ends: docs/use/exit_codes.md has every end by name", "[unit]") {
   }
   CHECK(named == all);
 }
+
+TEST_CASE("ends: what cxxrun ends with", "[unit]") {
+  using launcher::exit_code;
+  launcher::agent::Exit const left{7, ""};
+  CHECK(exit_code(std::nullopt, left, std::nullopt) == 7);
+  CHECK(exit_code(std::nullopt, left, kExitNoProgress) == kExitNoProgress);
+  CHECK(exit_code(std::nullopt, std::nullopt, std::nullopt) == kExitSystem);
+  std::map<Errc, int> const failures = {
+      {Errc::usage, kExitUsage},         {Errc::not_found, kExitUsage},        {Errc::refused, kExitUsage},
+      {Errc::timeout, kExitTooFewNodes}, {Errc::closed, kExitCoordinatorLost}, {Errc::io, kExitSystem},
+      {Errc::in_use, kExitSystem}};
+  for (auto const& [why, code] : failures) {
+    CHECK(exit_code(fail(why, "it did not work"), std::nullopt, std::nullopt) == code);
+    CHECK(exit_code(fail(why, "it did not work"), left, std::nullopt) == code);
+  }
+}

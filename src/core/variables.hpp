@@ -1,0 +1,14 @@
+// The environment variables by which cxxrun tells its workers what they need: one name for both sides.
+#pragma once
+
+namespace cxxrun::variables {
+
+inline constexpr char const* kGeneration = "CXXRUN_GENERATION";
+inline constexpr char const* kHost = "CXXRUN_HOST";
+inline constexpr char const* kRunId = "CXXRUN_RUN_ID";
+inline constexpr char const* kStoreAddr = "CXXRUN_STORE_ADDR";
+inline constexpr char const* kStorePort = "CXXRUN_STORE_PORT";
+inline constexpr char const* kSegment = "CXXRUN_SEGMENT";
+inline constexpr char const* kAgent = "CXXRUN_AGENT";
+
+}  // namespace cxxrun::variables
