@@ -21,4 +21,7 @@ install(FILES docs/use/cxxrun.1 docs/use/cxxrun-rendezvous.1 DESTINATION ${CMAKE
 foreach(program cxxrun cxxrun-rendezvous cxxrun-store)
   install(FILES scripts/completion/cxxrun.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
     RENAME ${program})
+  install(FILES scripts/completion/cxxrun.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d
+    RENAME ${program}.fish)
 endforeach()
+install(FILES scripts/completion/_cxxrun DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
