@@ -48,7 +48,7 @@ SHELLS = {
     "src/store/store_server": "the stores' thread and connections",
     "rendezvous/net/beat_line": "an agent's connection for beats",
     "rendezvous/net/channel": "one framed connection",
-    "rendezvous/net/client": "an agent's calls to the coordinator",
+    "rendezvous/net/coordinator_link": "an agent's calls to the coordinator",
     "rendezvous/net/fence_claims": "threads that claim fence files",
     "rendezvous/net/fence_file": "makes, links and reads fence files",
     "rendezvous/net/listener": "the coordinator's listening socket",
@@ -94,7 +94,7 @@ CLOCK = "src/core/time.hpp"
 HEAVY = {
     r"boost/(asio|process)": {
         "src/os/asio_impl.cpp", "src/os/timer.cpp", "rendezvous/net/beat_line.hpp", "rendezvous/net/beat_line.cpp",
-        "rendezvous/net/channel.hpp", "rendezvous/net/channel.cpp", "rendezvous/net/client.cpp",
+        "rendezvous/net/channel.hpp", "rendezvous/net/channel.cpp", "rendezvous/net/coordinator_link.cpp",
         "rendezvous/net/fence_claims.cpp", "rendezvous/net/listener.hpp", "rendezvous/net/listener.cpp",
         "rendezvous/net/peers.hpp", "rendezvous/net/peers.cpp", "rendezvous/net/run.cpp", "rendezvous/net/server.cpp",
         "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/hangs/stack_probe.cpp",

@@ -29,12 +29,12 @@
 #include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
 #include "src/os/machine.hpp"
+#include "src/os/monitor.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
 #include "src/os/signals.hpp"
 #include "src/os/standby_socket.hpp"
 #include "src/os/timer.hpp"
-#include "src/os/undertaker.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -74,7 +74,7 @@ class Agent {
     parent_watch_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code const& error) {
       if (!error) {
         remove_log_root(config_.logs);
-        os::bury_and_exit(&page_);
+        os::sweep_and_exit(&page_);
       }
     });
     log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody
@@ -108,11 +108,11 @@ class Agent {
   void perform(agent::TellBeat const& action) { links_.beat(action); }
   void perform(agent::Dial const& action) { links_.dial(action); }
   void perform(agent::HangUp const& action) { links_.hang_up(action.link); }
-  void perform(agent::Stand const& action) { hosting_.stand(action.candidacy); }
+  void perform(agent::StartCampaign const& action) { hosting_.start_campaign(action.campaign); }
   void perform(agent::Withdraw const& action) { hosting_.tell(rendezvous::Withdraw{action.why}); }
   void perform(agent::Learned const& action) { hosting_.tell(action); }
   void perform(agent::HoldLease const& action) { page_.hold_lease(action.until); }
-  void perform(agent::WriteWill const& action) { write_will(page_, action, links_); }
+  void perform(agent::WriteDeathNotice const& action) { write_death_notice(page_, action, links_); }
 
   void perform(agent::Freeze const&) {
     page_.set_frozen(true);
@@ -176,11 +176,11 @@ class Agent {
       hosting_.abandon();  // nobody can have joined a coordinator that its own agent has not
     }
     links_.hang_up_all();
-    page_.write_will({}, "");
+    page_.write_death_notice({}, "");
     leave_if_done();
   }
 
-  /// The host stays until its coordinator has seen everybody off.
+  /// The coordinator's agent stays until it has seen everybody off.
   void leave_if_done() {
     if (exit_ && hosting_.done()) {
       timer_.cancel();
@@ -341,8 +341,8 @@ class Agent {
     rendezvous::CoordinatorHandlers on;
     on.concluded = [this](std::string const& /*run_id*/, Verdict const& verdict) { verdict_ = verdict; };
     on.closed = [this] { leave_if_done(); };
-    on.stood_down = [this](rendezvous::StoodDown const& action) {
-      feed(agent::StoodDown{action.why, action.candidacy});
+    on.stepped_down = [this](rendezvous::SteppedDown const& action) {
+      feed(agent::SteppedDown{action.why, action.campaign_id});
       leave_if_done();
     };
     return on;

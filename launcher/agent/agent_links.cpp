@@ -97,8 +97,8 @@ void AgentLinks::hang_up_all() {
 }
 
 void AgentLinks::tell(agent::LinkId link, rendezvous::ToCoordinator message) {
-  if (auto* const elector = std::get_if<rendezvous::Elector>(&message)) {
-    elector->node = plan_.node;
+  if (auto* const follower_info = std::get_if<rendezvous::FollowerInfo>(&message)) {
+    follower_info->node = plan_.node;
   }
   if (auto const it = links_.find(link); it != links_.end()) {
     it->second->send(message);
@@ -111,19 +111,19 @@ void AgentLinks::beat(agent::TellBeat const& action) {
   }
 }
 
-rendezvous::Hello AgentLinks::will_hello() const {
-  return {rendezvous::kProtocolVersion, plan_.run_id, plan_.node.incarnation, rendezvous::Hello::Purpose::will,
+rendezvous::Hello AgentLinks::death_notice_hello() const {
+  return {rendezvous::kProtocolVersion, plan_.run_id, plan_.node.incarnation, rendezvous::Hello::Purpose::death_notice,
           rendezvous::Hello::Asks::follow};
 }
 
-void write_will(os::SharedPage& page, agent::WriteWill const& action, AgentLinks const& links) {
-  std::vector<os::Heir> heirs;
-  for (auto const& heir : action.heirs) {
-    auto const& to = heir.port == 0 ? links.joined_at() : heir;
-    heirs.push_back({to.address, to.port});
+void write_death_notice(os::SharedPage& page, agent::WriteDeathNotice const& action, AgentLinks const& links) {
+  std::vector<os::Recipient> recipients;
+  for (auto const& recipient : action.recipients) {
+    auto const& to = recipient.port == 0 ? links.joined_at() : recipient;
+    recipients.push_back({to.address, to.port});
   }
-  page.write_will(
-      heirs, wire::frame(encode(links.will_hello())) + wire::frame(encode(rendezvous::ToCoordinator(action.gone))));
+  page.write_death_notice(recipients, wire::frame(encode(links.death_notice_hello())) +
+                                          wire::frame(encode(rendezvous::ToCoordinator(action.gone))));
 }
 
 }  // namespace cxxrun::launcher

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "launcher/life/agent_state.hpp"
-#include "rendezvous/net/client.hpp"
+#include "rendezvous/net/coordinator_link.hpp"
 
 namespace cxxrun::os {
 class SharedPage;
@@ -40,8 +40,8 @@ class AgentLinks {
   void hang_up_all();
   /// Where the coordinator was reached that was joined last; port 0: none was.
   [[nodiscard]] rendezvous::Successor const& joined_at() const { return joined_at_; }
-  /// The first frame of a last word about this agent.
-  [[nodiscard]] rendezvous::Hello will_hello() const;
+  /// The first frame of a death notice about this agent.
+  [[nodiscard]] rendezvous::Hello death_notice_hello() const;
 
  private:
   void call(agent::LinkId link, rendezvous::CallPlan plan, rendezvous::LinkHandlers on);
@@ -55,7 +55,7 @@ class AgentLinks {
   std::map<agent::LinkId, std::unique_ptr<rendezvous::CoordinatorLink>> links_;
 };
 
-/// Leaves the last word with the parent.
-void write_will(os::SharedPage& page, agent::WriteWill const& action, AgentLinks const& links);
+/// Leaves the death notice with the parent.
+void write_death_notice(os::SharedPage& page, agent::WriteDeathNotice const& action, AgentLinks const& links);
 
 }  // namespace cxxrun::launcher

@@ -74,7 +74,7 @@ void Hosting::make_coordinator() {
     closed_ = true;
     handlers_.closed();
   };
-  on.stood_down = handlers_.stood_down;
+  on.stepped_down = handlers_.stepped_down;
   stores_ = std::make_unique<store::StoreServer>([](auto const& line) { log(Level::warn, line); });
   coordinator_ = std::make_unique<rendezvous::Coordinator>(io_, *stores_, std::move(conf), std::move(on));
 }
@@ -98,9 +98,9 @@ void Hosting::stand_by() {
   coordinator_->standby(config_.topology.run_id, terms_of(config_.options, config_.topology));
 }
 
-void Hosting::stand(rendezvous::Stand candidacy) {
+void Hosting::start_campaign(rendezvous::Campaign campaign) {
   if (coordinator_) {
-    coordinator_->stand(std::move(candidacy));
+    coordinator_->start_campaign(std::move(campaign));
   }
 }
 
@@ -123,8 +123,8 @@ void Hosting::lead() {
   }
 }
 
-/// The host is in generation 1. A dozen directories cost a disk more than the whole rendezvous takes: they are made
-/// meanwhile. Whoever starts the workers makes what is missing and says what cannot be made.
+/// The coordinator's node is in generation 1. A dozen directories cost a disk more than the whole rendezvous takes:
+/// they are made meanwhile. Whoever starts the workers makes what is missing and says what cannot be made.
 void Hosting::begin_directories() {
   if (config_.facts.log_root.empty()) {
     return;

@@ -2,7 +2,7 @@
 // generation, and the discovery file of a run that nodes may be added to.
 //
 // The agent of the first node hosts from the beginning. Every other one of a job with several nodes has a coordinator
-// on standby, which does nothing until the agent stands for election (docs/design/election.md).
+// on standby, which does nothing until the agent campaigns (docs/design/election.md).
 //
 // Runs on the thread of the io_context given to it; `begin` may block while a name is resolved.
 #pragma once
@@ -39,7 +39,7 @@ class Hosting {
   void stand_by();
   /// Drops a coordinator that nobody has joined.
   void abandon();
-  void stand(rendezvous::Stand candidacy);
+  void start_campaign(rendezvous::Campaign campaign);
   /// Of this agent: Withdraw or Learned.
   void tell(rendezvous::Event event);
   /// This agent has a new incarnation, and so has its coordinator.

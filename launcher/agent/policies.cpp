@@ -61,7 +61,7 @@ rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topolo
   plan.node.host = facts.host;
   plan.node.slots = facts.workers;
   plan.node.role = options.role;
-  plan.node.hosts = hosted.has_value();
+  plan.node.coordinates = hosted.has_value();
   plan.node.announce = topology.master_addr;
   plan.node.standby_port = facts.standby_port;
   plan.terms = terms_of(options, topology);

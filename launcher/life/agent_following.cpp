@@ -30,7 +30,7 @@ std::uint64_t message_number(Message const& message) {
 void give_up(Turn& turn) {
   State& state = turn.state;
   auto line = follower::partitioned_line(state.follower);
-  turn.follow([](auto& inner) { follower::abandon(inner, "no majority within reach"); });
+  turn.delegate([](auto& inner) { follower::abandon(inner, "no majority within reach"); });
   state.exit_code = kExitPartitioned;
   state.last_line = std::move(line);
   if (has_processes(state.life)) {
@@ -58,7 +58,7 @@ void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
   State& state = turn.state;
   state.connected = false;
   if (state.life == Life::leaving) {  // already on its way out, with the code it has
-    turn.follow([](auto& inner) { follower::abandon(inner, "this agent leaves"); });
+    turn.delegate([](auto& inner) { follower::abandon(inner, "this agent leaves"); });
     return;
   }
   if (state.life == Life::farewell) {
@@ -73,11 +73,11 @@ void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
     if (state.frozen) {
       kill_workers(turn, "frozen, and the coordinator is lost");
     }
-    turn.follow([&](auto& inner) { follower::search(inner, how, fin); });
+    turn.delegate([&](auto& inner) { follower::search(inner, how, fin); });
     turn.say(Level::warn, "coordinator lost: " + how + "; looking for the next one");
     return;
   }
-  turn.follow([](auto& inner) { follower::abandon(inner, "nobody can take over"); });  // its silence is due no more
+  turn.delegate([](auto& inner) { follower::abandon(inner, "nobody can take over"); });  // its silence is due no more
   state.exit_code = kExitCoordinatorLost;
   state.last_line = "coordinator lost: " + how + "; the job cannot go on without its first node";
   if (has_processes(state.life)) {
@@ -107,14 +107,14 @@ bool accept_lead(Turn& turn, LinkId link, rendezvous::ToAgent const& message) {
                                      : "ignored: word of an agent that does not lead");
     if (refused && following.links.contains(link)) {
       turn.act(HangUp{link});
-      turn.follow([&](auto& inner) { follower::link_failed(inner, link, true); });
+      turn.delegate([&](auto& inner) { follower::link_failed(inner, link, true); });
     }
     return false;
   }
   if (auto const it = following.links.find(link); it != following.links.end()) {
     turn.say(it->second.own ? Level::debug : Level::info, it->second.to.host + " coordinates now");
   }
-  turn.follow([&](auto& inner) { follower::follow(inner, link); });
+  turn.delegate([&](auto& inner) { follower::follow(inner, link); });
   turn.state.connected = turn.state.joined = true;
   return true;
 }
@@ -122,7 +122,7 @@ bool accept_lead(Turn& turn, LinkId link, rendezvous::ToAgent const& message) {
 void hear(Turn& turn, LinkId link, rendezvous::Decided const& message) {
   State& state = turn.state;
   bool const had_seat = state.follower.decided.rank.has_value();
-  if (!turn.follow([&](auto& inner) { return follower::hear(inner, link, message); })) {
+  if (!turn.delegate([&](auto& inner) { return follower::hear(inner, link, message); })) {
     return;
   }
   if (state.follower.main != 0) {
@@ -153,7 +153,7 @@ void hear(Turn& turn, LinkId link, rendezvous::Dropped const& message) {
     return;
   }
   Successor const to = it->second.dialled ? it->second.to : Successor{};
-  turn.follow([](auto& inner) { follower::abandon(inner, "dropped by the coordinator"); });
+  turn.delegate([](auto& inner) { follower::abandon(inner, "dropped by the coordinator"); });
   state.connected = false;
   if (state.life == Life::leaving) {
     return;
@@ -185,10 +185,10 @@ void rejoin(Turn& turn) {
           "dropped by the coordinator, and a process survived SIGKILL: " + state.unkillable.front());
     return;
   }
-  clear_will(turn);
+  clear_death_notice(turn);
   follower::State fresh;
   fresh.last_link = state.follower.last_link + 1;
-  fresh.candidacy = state.follower.candidacy;
+  fresh.campaign_id = state.follower.campaign_id;
   fresh.main = fresh.last_link;
   fresh.links = {{fresh.main, follower::Link{}}};
   // A stranger has no vote, but it knows who may come to lead should this coordinator be lost, too.
@@ -211,11 +211,11 @@ void rejoin(Turn& turn) {
 
 void following_tick(Turn& turn) {
   State& state = turn.state;
-  turn.follow([](auto& inner) { follower::send_beats(inner); });
+  turn.delegate([](auto& inner) { follower::send_beats(inner); });
   if (state.connected && follower::is_silent(state.follower, turn.now, turn.policy)) {
     lose_coordinator(turn, "silent for " + seconds_text(turn.policy.lease.timeout));
   }
-  if (!turn.follow([](auto& inner) { return follower::search_on(inner); })) {
+  if (!turn.delegate([](auto& inner) { return follower::search_on(inner); })) {
     give_up(turn);
   }
 }

@@ -39,8 +39,8 @@ void stop_for_all(Turn& turn, StopKind kind, Millis grace) {
 
 void hear(Turn& turn, rendezvous::Prepare const& message) {
   State& state = turn.state;
-  turn.follow([&](auto& inner) { follower::heard(inner, message.sent); });
-  if (state.life == Life::aside && state.follower.main != kFirstLink) {  // one that was not there when we told so
+  turn.delegate([&](auto& inner) { follower::heard(inner, message.sent); });
+  if (state.life == Life::excluded && state.follower.main != kFirstLink) {  // one that was not there when we told so
     turn.tell(rendezvous::Unfit{message.generation.number, state.unfit});
     return;
   }
@@ -79,7 +79,7 @@ void hear(Turn& turn, rendezvous::Start const& message) {
     turn.say(Level::debug, "ignored: start of generation " + std::to_string(message.number));
     return;
   }
-  turn.follow([](auto& inner) { follower::started(inner); });
+  turn.delegate([](auto& inner) { follower::started(inner); });
   take_lease(turn, message);
   if (turn.state.held) {
     turn.say(Level::warn, "start came too late for its lease: waiting for the next one");
@@ -125,7 +125,7 @@ void hear(Turn& turn, rendezvous::Stop const& message) {
     case Life::fenced: state.life = Life::stopping; break;
     case Life::waiting: say_stopped(turn); break;  // whoever told us to stop is not the one who asks now
     case Life::leaving:
-    case Life::aside:
+    case Life::excluded:
     case Life::farewell:
     case Life::done: break;
   }
@@ -148,7 +148,7 @@ void hear(Turn& turn, rendezvous::Finished const& message) {
 
 void hear(Turn& turn, rendezvous::Refused const& message) {
   if (message.exit_code == kExitCoordinatorLost && follower::can_search(turn.state.follower)) {
-    lose_coordinator(turn, message.why);  // it has stood down since it greeted us
+    lose_coordinator(turn, message.why);  // it has stepped down since it greeted us
     return;
   }
   hear(turn, rendezvous::Finished{message.exit_code, "refused by the coordinator: " + message.why});
@@ -173,7 +173,7 @@ void on(Turn& turn, FromLink const& event) {
         using Message = std::decay_t<decltype(message)>;
         if constexpr (std::is_same_v<Message, rendezvous::VoteRequest> ||
                       std::is_same_v<Message, rendezvous::Propose>) {
-          turn.follow([&](auto& inner) { follower::hear(inner, event.link, message); });
+          turn.delegate([&](auto& inner) { follower::hear(inner, event.link, message); });
         } else if constexpr (std::is_same_v<Message, rendezvous::Decided> ||
                              std::is_same_v<Message, rendezvous::Dropped>) {
           hear(turn, event.link, message);
@@ -193,7 +193,7 @@ void on(Turn& turn, FromLink const& event) {
 void on(Turn& turn, LinkDown const& event) {
   State& state = turn.state;
   if (event.link != state.follower.main) {
-    turn.follow([&](auto& inner) { follower::link_down(inner, event.link); });
+    turn.delegate([&](auto& inner) { follower::link_down(inner, event.link); });
   } else if (state.connected) {
     if (auto const it = state.follower.links.find(event.link); it != state.follower.links.end()) {
       it->second.ended = true;
@@ -204,7 +204,7 @@ void on(Turn& turn, LinkDown const& event) {
 
 void on(Turn& turn, LinkUp const& event) {
   turn.state.joined = turn.state.joined || event.link == turn.state.follower.main;
-  turn.follow([&](auto& inner) { follower::link_up(inner, event.link, event.coordinator); });
+  turn.delegate([&](auto& inner) { follower::link_up(inner, event.link, event.coordinator); });
 }
 
 void on(Turn& turn, LinkFailed const& event) {
@@ -216,22 +216,23 @@ void on(Turn& turn, LinkFailed const& event) {
     }
     return;
   }
-  turn.follow([&](auto& inner) { follower::link_failed(inner, event.link, event.refused); });
+  turn.delegate([&](auto& inner) { follower::link_failed(inner, event.link, event.refused); });
 }
 
 void on(Turn& turn, BeatAnswered const& event) {
-  turn.follow([&](auto& inner) { follower::answered(inner, event.link, event.ack); });
+  turn.delegate([&](auto& inner) { follower::answered(inner, event.link, event.ack); });
   if (event.link == turn.state.follower.main && turn.state.connected) {
     renew_lease(turn, event.ack);
     stay_to_vote(turn);
   }
 }
 
-void on(Turn& turn, StoodDown const& event) {
-  if (event.candidacy < turn.state.follower.candidacy) {
-    turn.say(Level::debug, "ignored: the end of a candidacy before this one");  // this agent has stood again meanwhile
+void on(Turn& turn, SteppedDown const& event) {
+  if (event.campaign_id < turn.state.follower.campaign_id) {
+    turn.say(Level::debug,
+             "ignored: the end of a campaign before this one");  // this agent has campaigned again meanwhile
   } else if (turn.state.follower.search) {
-    turn.follow([](auto& inner) { follower::stood_down(inner); });
+    turn.delegate([](auto& inner) { follower::stepped_down(inner); });
   } else if (turn.state.connected && follower::leads(turn.state.follower)) {
     lose_coordinator(turn, "this agent coordinates no more: " + event.why);
   }
@@ -240,7 +241,7 @@ void on(Turn& turn, StoodDown const& event) {
 void on(Turn& turn, EndSignal const& event) {
   State& state = turn.state;
   if (!state.joined && state.life != Life::done) {
-    leave(turn, 128 + event.signal, "");  // nobody knows us yet, so nobody has a last word for us
+    leave(turn, 128 + event.signal, "");  // nobody knows us yet, so nobody has a final message for us
     return;
   }
   if (state.life == Life::leaving || state.life == Life::farewell || state.life == Life::done) {
@@ -249,8 +250,8 @@ void on(Turn& turn, EndSignal const& event) {
   }
   turn.say(Level::info, "told to end by " + signal_name(event.signal));
   state.exit_code = 128 + event.signal;
-  if (!state.connected) {  // nobody coordinates, so nobody has a last word for us
-    turn.follow([](auto& inner) { follower::abandon(inner, "this agent was told to end"); });
+  if (!state.connected) {  // nobody coordinates, so nobody has a final message for us
+    turn.delegate([](auto& inner) { follower::abandon(inner, "this agent was told to end"); });
     if (has_processes(state.life)) {
       stop_to_leave(turn, turn.policy.end_timeout, event.signal, event.pass_on);
     } else {
@@ -296,7 +297,7 @@ void on(Turn& turn, Tick const&) {
   }
   bool const due = state.deadline && *state.deadline <= turn.now;
   if (due && state.life == Life::farewell) {
-    leave(turn, state.exit_code, "no last word from the coordinator");
+    leave(turn, state.exit_code, "no final message from the coordinator");
     return;
   }
   if (due && state.life == Life::checking && !state.check_overdue) {
@@ -332,7 +333,7 @@ void notice_suspension(Turn& turn, bool tick) {
   auto const& lease = turn.policy.lease;
   turn.late = lease.lease > Millis{0} && late > lease.lease / 2;
   if (lease.timeout > Millis{0} && late > lease.timeout / 5) {
-    turn.follow([](auto& inner) { follower::excuse_silence(inner); });
+    turn.delegate([](auto& inner) { follower::excuse_silence(inner); });
   }
   if (tick && *state.armed <= turn.now) {
     state.armed.reset();

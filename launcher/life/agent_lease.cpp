@@ -112,29 +112,29 @@ void hold_lease(Turn& turn) {
   }
 }
 
-void write_will(Turn& turn) {
+void write_death_notice(Turn& turn) {
   State& state = turn.state;
   if (!leases_on(turn)) {
     return;
   }
   auto const& generation = *state.generation;
-  WriteWill will{rendezvous::Gone{generation.number, generation.group_rank}, {}};
+  WriteDeathNotice death_notice{rendezvous::Gone{generation.number, generation.group_rank}, {}};
   auto const is_coordinator = [&](auto const& entry) { return entry.rank == generation.decree.coordinator; };
   auto const& successors = generation.successors;
   if (generation.coordinator.empty() || std::none_of(successors.begin(), successors.end(), is_coordinator)) {
-    will.heirs.push_back(rendezvous::Successor{generation.decree.coordinator, "", "", 0});
+    death_notice.recipients.push_back(rendezvous::Successor{generation.decree.coordinator, "", "", 0});
   }
-  will.heirs.insert(will.heirs.end(), successors.begin(), successors.end());
-  std::stable_partition(will.heirs.begin(), will.heirs.end(),
+  death_notice.recipients.insert(death_notice.recipients.end(), successors.begin(), successors.end());
+  std::stable_partition(death_notice.recipients.begin(), death_notice.recipients.end(),
                         [&](auto const& entry) { return entry.port == 0 || is_coordinator(entry); });
-  state.will = true;
-  turn.act(std::move(will));
+  state.death_notice = true;
+  turn.act(std::move(death_notice));
 }
 
-void clear_will(Turn& turn) {
-  if (turn.state.will) {
-    turn.state.will = false;
-    turn.act(WriteWill{});
+void clear_death_notice(Turn& turn) {
+  if (turn.state.death_notice) {
+    turn.state.death_notice = false;
+    turn.act(WriteDeathNotice{});
   }
 }
 

@@ -20,7 +20,7 @@ struct Policy : rendezvous::follower::Policy {
   Millis end_timeout{30'000};  ///< the same when the whole job ends: under Slurm within its KillWait
   Millis restart_timeout{5'000};
   Millis kill_timeout{60'000};
-  Millis farewell_timeout{5'000};  ///< after its own stop: how long to wait for the coordinator's last word
+  Millis farewell_timeout{5'000};  ///< after its own stop: how long to wait for the coordinator's final message
   Millis voting_timeout{30'000};   ///< the same as long as it answers, and may need this agent's vote
   bool health_check = false;       ///< this node is checked before it takes part in a generation
   Millis check_timeout{60'000};    ///< a check that runs longer has failed
@@ -37,9 +37,9 @@ enum class Life {
   ended,     ///< all workers have ended by themselves; the coordinator knows
   stopping,  ///< workers are being stopped on the coordinator's order
   leaving,   ///< workers are being stopped because this agent ends (signal, coordinator lost)
-  aside,     ///< the health check failed: no workers any more; waits for the end of the job
+  excluded,  ///< the health check failed: no workers any more; waits for the end of the job
   fenced,    ///< the lease ran out, or the coordinator dropped us: workers are being killed
-  farewell,  ///< told to end; workers are gone; waiting for the coordinator's last word
+  farewell,  ///< told to end; workers are gone; waiting for the coordinator's final message
   done,
 };
 
@@ -67,7 +67,7 @@ struct State {  // NOLINT(clang-analyzer-optin.performance.Padding): in the orde
   bool held = false;                    ///< Start came too late for its lease: workers start with the next one
   std::optional<TimePoint> lease;       ///< workers may run until then; nothing: none is needed
   std::optional<TimePoint> told;        ///< what HoldLease said last
-  bool will = false;                    ///< WriteWill has heirs
+  bool death_notice = false;            ///< WriteDeathNotice has recipients
   std::optional<TimePoint> frozen;      ///< workers are frozen, and killed then unless an answer comes
   Life frozen_in = Life::running;
   std::optional<TimePoint> armed;               ///< the timer
@@ -102,10 +102,10 @@ struct BeatAnswered {
   LinkId link = kFirstLink;
   rendezvous::BeatAck ack;
 };
-/// The coordinator inside this agent has lost its authority, or its candidacy came to nothing.
-struct StoodDown {
+/// The coordinator inside this agent has lost its authority, or its campaign came to nothing.
+struct SteppedDown {
   std::string why;
-  std::uint64_t candidacy = 0;  ///< the last one it has heard of
+  std::uint64_t campaign_id = 0;  ///< the last one it has heard of
 };
 /// One worker ended.
 struct WorkerEnded {
@@ -133,13 +133,13 @@ struct StoodStill {
   std::vector<rendezvous::Standstill> workers;
 };
 struct Tick {};
-using Event = std::variant<LinkUp, LinkDown, LinkFailed, FromLink, BeatAnswered, StoodDown, WorkerEnded, GroupEnded,
+using Event = std::variant<LinkUp, LinkDown, LinkFailed, FromLink, BeatAnswered, SteppedDown, WorkerEnded, GroupEnded,
                            EndSignal, KillSignal, StoodStill, Tick>;
 
 using rendezvous::Learned;
 using rendezvous::follower::Dial;
 using rendezvous::follower::HangUp;
-using rendezvous::follower::Stand;
+using rendezvous::follower::StartCampaign;
 using rendezvous::follower::TellBeat;
 using rendezvous::follower::TellLink;
 using rendezvous::follower::Withdraw;
@@ -157,11 +157,11 @@ struct HoldLease {
   bool operator==(HoldLease const&) const = default;
 };
 /// What the parent is to say when this agent is dead and everything it started is reaped, and to whom.
-struct WriteWill {
+struct WriteDeathNotice {
   rendezvous::Gone gone;
   /// The coordinator and those who may succeed it; empty: nothing to say. Port 0: the coordinator, where it was called.
-  std::vector<rendezvous::Successor> heirs;
-  bool operator==(WriteWill const&) const = default;
+  std::vector<rendezvous::Successor> recipients;
+  bool operator==(WriteDeathNotice const&) const = default;
 };
 /// SIGSTOP to every worker and descendant; SIGCONT.
 struct Freeze {
@@ -206,7 +206,8 @@ struct Exit {
   std::string line;
   bool operator==(Exit const&) const = default;
 };
-using Action = std::variant<Tell, TellLink, TellBeat, Dial, HangUp, Rejoin, Stand, Withdraw, Learned, HoldLease,
-                            WriteWill, StartWorkers, RunCheck, StopWorkers, KillWorker, Freeze, Thaw, ArmTimer, Exit>;
+using Action =
+    std::variant<Tell, TellLink, TellBeat, Dial, HangUp, Rejoin, StartCampaign, Withdraw, Learned, HoldLease,
+                 WriteDeathNotice, StartWorkers, RunCheck, StopWorkers, KillWorker, Freeze, Thaw, ArmTimer, Exit>;
 
 }  // namespace cxxrun::launcher::agent

@@ -22,7 +22,7 @@ struct Turn : BasicTurn<State, Action, Policy> {
   void tell(rendezvous::ToCoordinator message);
   /// A function of the follower, whose actions become this turn's.
   template <class Function>
-  auto follow(Function function) {
+  auto delegate(Function function) {
     std::vector<rendezvous::follower::Action> asked;
     rendezvous::follower::Turn inner{{state.follower, asked, said, now, policy}, may_have_workers()};
     if constexpr (std::is_void_v<decltype(function(inner))>) {
@@ -63,9 +63,9 @@ void stop_to_leave(Turn& turn, Millis grace, int signal = SIGTERM, bool send_sig
 void start_workers(Turn& turn);
 /// Ready for the generation that was offered.
 void acknowledge(Turn& turn);
-/// Told all there is to tell: waits for the coordinator's last word.
+/// Told all there is to tell: waits for the coordinator's final message.
 void say_farewell(Turn& turn);
-/// The coordinator has answered: it says its last word when it needs the vote of this agent no more.
+/// The coordinator has answered: it says its final message when it needs the vote of this agent no more.
 void stay_to_vote(Turn& turn);
 void on(Turn& turn, WorkerEnded const& event);
 void on(Turn& turn, GroupEnded const& event);
@@ -81,8 +81,8 @@ void check_lease(Turn& turn);
 /// No grace: they may not run any more.
 void kill_workers(Turn& turn, std::string const& why);
 void hold_lease(Turn& turn);
-void write_will(Turn& turn);
-void clear_will(Turn& turn);
+void write_death_notice(Turn& turn);
+void clear_death_notice(Turn& turn);
 /// When check_lease has something to do.
 [[nodiscard]] std::optional<TimePoint> lease_due(State const& state);
 

@@ -23,9 +23,9 @@ std::uint64_t number_of(State const& state) {
 }
 
 void leave(Turn& turn, int code, std::string line) {
-  clear_will(turn);
+  clear_death_notice(turn);
   if (turn.state.follower.search) {
-    turn.follow([](auto& inner) { follower::abandon(inner, "this agent ends"); });
+    turn.delegate([](auto& inner) { follower::abandon(inner, "this agent ends"); });
   }
   turn.state.exit_code = code;
   if (turn.state.parked) {
@@ -42,7 +42,7 @@ void leave(Turn& turn, int code, std::string line) {
 void say_stopped(Turn& turn) {
   if (turn.state.connected) {
     turn.tell(rendezvous::Stopped{number_of(turn.state), turn.state.exits, turn.state.unkillable});
-    clear_will(turn);
+    clear_death_notice(turn);
   }
 }
 
@@ -97,7 +97,7 @@ void start_workers(Turn& turn) {
   state.parks = false;
   state.parked.reset();
   hold_lease(turn);  // before anything runs
-  write_will(turn);
+  write_death_notice(turn);
   auto const& g = *state.generation;
   auto const last = g.rank_base + g.local_size - 1;
   turn.say_here(Level::info, "generation " + std::to_string(g.number) + ": starting rank" +
@@ -108,7 +108,7 @@ void start_workers(Turn& turn) {
 
 void acknowledge(Turn& turn) {
   turn.state.life = Life::ready;
-  turn.tell(turn.follow([&](auto& inner) { return follower::ready(inner, *turn.state.generation); }));
+  turn.tell(turn.delegate([&](auto& inner) { return follower::ready(inner, *turn.state.generation); }));
 }
 
 void on(Turn& turn, WorkerEnded const& event) {
@@ -168,9 +168,9 @@ void check_ended(Turn& turn, GroupEnded const& event) {
     return;
   }
   turn.tell(rendezvous::Unfit{number_of(state), why});
-  state.life = Life::aside;
+  state.life = Life::excluded;
   state.unfit = why;
-  turn.say_here(Level::warn, "set aside: " + why);
+  turn.say_here(Level::warn, "excluded: " + why);
 }
 
 }  // namespace
@@ -212,7 +212,7 @@ void on(Turn& turn, GroupEnded const& event) {
     }
   }
   if (state.life != Life::done && state.follower.search) {
-    turn.follow([](auto& inner) { follower::tell_again(inner); });
+    turn.delegate([](auto& inner) { follower::tell_again(inner); });
   }
 }
 

@@ -147,8 +147,8 @@ std::string format_report(Verdict const& verdict, std::string const& program, bo
   for (auto const& line : verdict.followed) {
     out += "  " + line + "\n";
   }
-  for (auto const& node : verdict.set_aside) {
-    out += "  set aside:     " + node + "\n";
+  for (auto const& node : verdict.excluded) {
+    out += "  excluded:      " + node + "\n";
   }
   if (verdict.generation > 0) {
     out +=
@@ -163,7 +163,7 @@ std::string verdict_json(Verdict const& verdict) {
             {"summary", verdict.summary},       {"generation", verdict.generation},
             {"restarts", verdict.restarts},     {"max_restarts", verdict.max_restarts},
             {"lost_nodes", verdict.lost_nodes}, {"failures", Json::array()},
-            {"set_aside", verdict.set_aside},   {"followed", verdict.followed}};
+            {"excluded", verdict.excluded},     {"followed", verdict.followed}};
   for (auto const& failure : verdict.failures) {
     json["failures"].push_back(to_json(failure));
   }

@@ -92,7 +92,7 @@ std::vector<OptionRow> supervision(Options& o) {
        set(o.restart_timeout, parse_grace)},
       {"--kill-timeout", "SECONDS", "after SIGKILL, until a process counts as unkillable [60]",
        set(o.kill_timeout, parse_grace)},
-      {"--health-check", "CMD", "run on every node before each generation; failing sets it aside",
+      {"--health-check", "CMD", "run on every node before each generation; failing excludes it",
        set(o.health_check, parse_any)},
       {"--health-check-timeout", "SECONDS", "a check that runs longer has failed [60]",
        set(o.health_check_timeout, parse_delay)},

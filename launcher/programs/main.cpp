@@ -21,11 +21,11 @@
 #include "src/core/exit_codes.hpp"
 #include "src/os/hard_link.hpp"
 #include "src/os/log.hpp"
+#include "src/os/monitor.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
 #include "src/os/standby_socket.hpp"
 #include "src/os/system.hpp"
-#include "src/os/undertaker.hpp"
 
 extern char** environ;
 

@@ -20,10 +20,10 @@
 #include "src/core/port_sequence.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/log.hpp"
+#include "src/os/monitor.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
 #include "src/os/system.hpp"
-#include "src/os/undertaker.hpp"
 
 extern char** environ;
 

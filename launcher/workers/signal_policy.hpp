@@ -20,7 +20,7 @@ enum class SignalVerdict {
 
 /// Who is who, found out once at start.
 struct SignalContext {
-  pid_t parent = 0;                 ///< our undertaker, which passes on what it receives
+  pid_t parent = 0;                 ///< our monitor, which passes on what it receives
   std::optional<pid_t> slurmstepd;  ///< under Slurm: who signals for scancel; 0 = outside our pid namespace
   bool interrupt_ignored = false;   ///< SIGINT was ignored at start: a terminal's Ctrl-C is for others
 };

@@ -64,7 +64,7 @@ void link_up(Turn& turn, LinkId id, std::string const& coordinator) {
     turn.state.next_beat = turn.now;
     send_beats(turn);
   } else {
-    turn.act(TellLink{id, elector(turn.state, turn.workers)});
+    turn.act(TellLink{id, follower_info(turn.state, turn.workers)});
   }
 }
 
@@ -92,12 +92,12 @@ void answered(Turn& turn, LinkId id, BeatAck const& ack) {
   link->asked.reset();
   link->echo = std::max(link->echo, ack.sent);
   if (id == turn.state.main) {
-    turn.state.last_word = turn.now;
+    turn.state.last_contact = turn.now;
   }
 }
 
 void heard(Turn& turn, OwnTime sent) {
-  turn.state.last_word = turn.now;
+  turn.state.last_contact = turn.now;
   if (Link* const link = find(turn.state, turn.state.main)) {
     link->echo = std::max(link->echo, sent);
   }
@@ -144,7 +144,7 @@ void started(Turn& turn) {
   state.promised_to.clear();
   state.favoured = 0;
   state.round = 0;
-  state.last_word = turn.now;
+  state.last_contact = turn.now;
   pass_on(turn);
 }
 
@@ -165,7 +165,7 @@ void follow(Turn& turn, LinkId id) {
   if (link == nullptr || id == state.main) {
     return;
   }
-  if (state.search && state.search->standing && !link->own) {
+  if (state.search && state.search->campaigning && !link->own) {
     turn.act(Withdraw{"another agent coordinates"});
   }
   state.search.reset();

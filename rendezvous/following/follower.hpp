@@ -35,7 +35,7 @@ struct HangUp {
   LinkId link = kFirstLink;
   bool operator==(HangUp const&) const = default;
 };
-/// In an Elector, `node` is filled in by whoever performs this.
+/// In a FollowerInfo, `node` is filled in by whoever performs this.
 struct TellLink {
   LinkId link = kFirstLink;
   ToCoordinator message;
@@ -47,18 +47,18 @@ struct TellBeat {
   Beat beat;
   bool operator==(TellBeat const&) const = default;
 };
-/// The coordinator inside this agent stands for election.
-struct Stand {
-  rendezvous::Stand candidacy;
-  bool operator==(Stand const&) const = default;
+/// The coordinator inside this agent campaigns.
+struct StartCampaign {
+  rendezvous::Campaign campaign;
+  bool operator==(StartCampaign const&) const = default;
 };
-/// It stops to.
+/// It stops campaigning.
 struct Withdraw {
   std::string why;
   bool operator==(Withdraw const&) const = default;
 };
 /// Learned: the coordinator inside this agent passes it on to those that call there.
-using Action = std::variant<TellLink, TellBeat, Dial, HangUp, Stand, Withdraw, Learned>;
+using Action = std::variant<TellLink, TellBeat, Dial, HangUp, StartCampaign, Withdraw, Learned>;
 
 /// Of a run without heartbeats, and of one node with itself.
 inline constexpr LeaseTerms kNoLeases{Millis{0}, Millis{0}, Millis{0}, Millis{0}, Millis{0}};
@@ -108,8 +108,8 @@ struct Search {
   std::set<std::string> called;            ///< addresses called in this round
   std::map<std::string, TimePoint> again;  ///< addresses that did not answer: called again then
   std::set<std::string> dead;              ///< addresses where nobody listened: their turn is passed
-  bool stood = false;                      ///< had our own turn in this round
-  bool standing = false;
+  bool campaigned = false;                 ///< had our own turn in this round
+  bool campaigning = false;
   bool fin = false;        ///< the coordinator's connection ended in order
   bool peer_dead = false;  ///< with a pair: its standby port was refused after that
 };
@@ -121,14 +121,14 @@ struct State {
   std::optional<Generation> kept;      ///< the one it has accepted, while it is ready for another: may yet be decided
   std::uint64_t seen = 0;              ///< highest generation number ever heard of
   Acceptor acceptor;
-  std::string promised_to;      ///< incarnation of the candidate whose ballot is promised; "" = only round 1 has been
-  std::uint32_t round = 0;      ///< highest in which this agent has stood in this instance
-  std::uint64_t candidacy = 0;  ///< how often this agent has stood
+  std::string promised_to;        ///< incarnation of the candidate whose ballot is promised; "" = only round 1 has been
+  std::uint32_t round = 0;        ///< highest in which this agent has campaigned in this instance
+  std::uint64_t campaign_id = 0;  ///< how often this agent has campaigned
   std::map<LinkId, Link> links{{kFirstLink, Link{}}};
   LinkId main = kFirstLink;  ///< the one that is obeyed; 0: none
   LinkId favoured = 0;       ///< the one of `promised_to`
   LinkId last_link = kFirstLink;
-  std::optional<TimePoint> last_word;  ///< newest word of the coordinator of `decided`; nothing: unsure
+  std::optional<TimePoint> last_contact;  ///< newest contact with the coordinator of `decided`; nothing: unsure
   std::optional<TimePoint> next_beat;
   std::optional<Search> search;
 };
@@ -176,7 +176,7 @@ void hear(Turn& turn, LinkId id, Propose const& message);
 /// Whether this agent has learned of a later generation, or who leads on from the one that it knows.
 [[nodiscard]] bool hear(Turn& turn, LinkId id, Decided const& message);
 /// What this agent says of itself to whoever may take over, and that it has changed.
-[[nodiscard]] Elector elector(State const& state, bool workers);
+[[nodiscard]] FollowerInfo follower_info(State const& state, bool workers);
 void tell_again(Turn& turn);
 
 // ---- searching --------------------------------------------------------------------------------------------------
@@ -186,8 +186,8 @@ void search(Turn& turn, std::string how, bool fin = false);
 /// A later generation became known during the search: goes on among its members, or follows who leads it (0: not
 /// known).
 void search_in(Turn& turn, LinkId leader);
-/// The coordinator inside this agent has given its candidacy up.
-void stood_down(Turn& turn);
+/// The coordinator inside this agent has given its campaign up.
+void stepped_down(Turn& turn);
 /// Ends the search and every link: this agent leaves or begins anew.
 void abandon(Turn& turn, std::string const& why);
 /// What is due by now. False: nobody leads, and the search is over.

@@ -88,36 +88,36 @@ bool may_prove(Turn const& turn) {
   return turn.policy.pair && turn.state.decided.pair && turn.state.search->fin && !turn.state.search->peer_dead;
 }
 
-void stand(Turn& turn, Successor const& own) {
+void start_campaign(Turn& turn, Successor const& own) {
   State& state = turn.state;
-  state.search->stood = true;
+  state.search->campaigned = true;
   if (state.favoured != 0 && !state.links.at(state.favoured).own) {
     return;  // somebody else has our promise, and time
   }
   state.round = std::max({state.acceptor.promised.round, state.round, kFirstElectedRound - 1}) + 1;
-  rendezvous::Stand candidacy;
-  candidacy.decided = state.decided.decree;
-  candidacy.ballot = Ballot{state.round, own.rank};
-  candidacy.seen = std::max(state.seen, state.decided.decree.number);
-  candidacy.restarts = state.decided.decree.restarts;
+  rendezvous::Campaign campaign;
+  campaign.decided = state.decided.decree;
+  campaign.ballot = Ballot{state.round, own.rank};
+  campaign.seen = std::max(state.seen, state.decided.decree.number);
+  campaign.restarts = state.decided.decree.restarts;
   if (!state.decided.hosts.empty()) {
     if (auto hosts = expand_hostlist(state.decided.hosts); hosts && hosts->size() == state.decided.decree.size) {
-      candidacy.hosts = *std::move(hosts);
+      campaign.hosts = *std::move(hosts);
     }
   }
-  candidacy.pair = turn.policy.pair && state.decided.pair;
-  candidacy.peer_dead = candidacy.pair && state.search->peer_dead;
-  candidacy.candidacy = ++state.candidacy;
-  candidacy.successors = state.decided.successors;
-  candidacy.half_after = turn.policy.spacing * 2 + turn.policy.lease.beat;
-  state.search->standing = true;
+  campaign.pair = turn.policy.pair && state.decided.pair;
+  campaign.peer_dead = campaign.pair && state.search->peer_dead;
+  campaign.campaign_id = ++state.campaign_id;
+  campaign.successors = state.decided.successors;
+  campaign.half_after = turn.policy.spacing * 2 + turn.policy.lease.beat;
+  state.search->campaigning = true;
   state.search->until = turn.now + patience(turn.policy) * 2;
-  turn.act(Stand{std::move(candidacy)});
+  turn.act(StartCampaign{std::move(campaign)});
   dial(turn, own);
-  turn.say(Level::debug, "stands for election in round " + std::to_string(state.round));
+  turn.say(Level::debug, "campaigns in round " + std::to_string(state.round));
 }
 
-/// Whose turn has come: called, or standing when it is ours.
+/// Whose turn has come: called, or campaigning when it is ours.
 void take_turns(Turn& turn) {
   State& state = turn.state;
   Successor const* own = nullptr;
@@ -126,7 +126,7 @@ void take_turns(Turn& turn) {
       continue;
     }
     if (is_own(state, *successor)) {
-      if (!state.search->stood) {
+      if (!state.search->campaigned) {
         own = successor;
       }
     } else if (state.search->called.insert(where(*successor)).second) {
@@ -134,7 +134,7 @@ void take_turns(Turn& turn) {
     }
   }
   if (own != nullptr) {
-    stand(turn, *own);
+    start_campaign(turn, *own);
   }
 }
 
@@ -148,7 +148,7 @@ void begin_round(Turn& turn, Millis spacing) {
   Search& search = *turn.state.search;
   search.since = turn.now;
   search.spacing = spacing;
-  search.stood = false;
+  search.campaigned = false;
   search.called.clear();
   search.again.clear();
   auto const order = turns(turn.state);
@@ -160,7 +160,7 @@ void begin_round(Turn& turn, Millis spacing) {
   take_turns(turn);
 }
 
-/// The candidate that has our promise is connected and answers: nobody stands against it.
+/// The candidate that has our promise is connected and answers: nobody campaigns against it.
 bool is_in_good_hands(State const& state, TimePoint now, Policy const& policy) {
   auto const it = state.links.find(state.favoured);
   if (it == state.links.end() || it->second.own) {
@@ -221,7 +221,7 @@ void search(Turn& turn, std::string how, bool fin) {
   // Lost by its own agent, the coordinator inside may still be a candidate: it ends when this agent promises to
   // another.
   auto const main = state.links.find(state.main);
-  search.standing = main != state.links.end() && main->second.own;
+  search.campaigning = main != state.links.end() && main->second.own;
   hang_up_all(turn);
   state.search = std::move(search);
   begin_round(turn, turn.policy.spacing + (silent ? turn.policy.lease.beat : Millis{0}));
@@ -233,7 +233,7 @@ void search_in(Turn& turn, LinkId leader) {
   State& state = turn.state;
   Search& search = *state.search;
   if (!state.decided.rank) {
-    if (std::exchange(search.standing, false)) {
+    if (std::exchange(search.campaigning, false)) {
       turn.act(Withdraw{"this agent is no member of generation " + std::to_string(state.decided.decree.number)});
     }
     if (leader != 0) {
@@ -247,10 +247,10 @@ void search_in(Turn& turn, LinkId leader) {
   for (auto& [id, link] : state.links) {
     link.own = own != nullptr && where(*own) == where(link.to);
   }
-  bool const stood = search.standing;
+  bool const campaigned = search.campaigning;
   begin_round(turn, turn.policy.spacing);
-  if (stood && !search.stood && own != nullptr) {  // whoever has brought a decision about goes on at once
-    stand(turn, *own);
+  if (campaigned && !search.campaigned && own != nullptr) {  // whoever has brought a decision about goes on at once
+    start_campaign(turn, *own);
   }
 }
 
@@ -268,12 +268,12 @@ void link_down(Turn& turn, LinkId id) {
   if (!link.own) {
     state.search->dead.insert(where(link.to));
     call_again(turn, link.to, pause_after_refusal(turn.policy));
-  } else if (state.search->standing) {  // it led to our last candidacy, this is the next one
+  } else if (state.search->campaigning) {  // it led to our last campaign, this is the next one
     dial(turn, link.to);
   }
   if (was_favoured && !link.own) {  // the next one's turn, within the same round
     state.search->since = turn.now;
-    state.search->stood = false;
+    state.search->campaigned = false;
   }
   take_turns(turn);
 }
@@ -297,19 +297,19 @@ void link_failed(Turn& turn, LinkId id, bool refused) {
   }
   if (where(link.to) == state.search->lost && may_prove(turn)) {  // its parent holds the port until all are gone
     state.search->peer_dead = refused;
-    state.search->stood = state.search->stood && !refused;  // stands again, with the proof
+    state.search->campaigned = state.search->campaigned && !refused;  // campaigns again, with the proof
   }
   take_turns(turn);
 }
 
-void stood_down(Turn& turn) {
+void stepped_down(Turn& turn) {
   if (turn.state.search) {
-    turn.state.search->standing = false;
+    turn.state.search->campaigning = false;
   }
 }
 
 void abandon(Turn& turn, std::string const& why) {
-  if (turn.state.search && turn.state.search->standing) {
+  if (turn.state.search && turn.state.search->campaigning) {
     turn.act(Withdraw{why});
   }
   turn.state.search.reset();
@@ -351,7 +351,7 @@ std::optional<TimePoint> search_due(State const& state) {
   TimePoint least = state.decided.rank ? std::min(state.search->until, state.search->over) : state.search->until;
   for (auto const& [successor, at] : turns(state)) {
     bool const done =
-        is_own(state, *successor) ? state.search->stood : state.search->called.contains(where(*successor));
+        is_own(state, *successor) ? state.search->campaigned : state.search->called.contains(where(*successor));
     if (!done) {
       least = std::min(least, at);
     }

@@ -6,7 +6,7 @@
 namespace cxxrun::rendezvous::follower {
 namespace {
 
-/// A candidate has this agent's vote: its own candidacy is over, and the candidate gets time.
+/// A candidate has this agent's vote: its own campaign is over, and the candidate gets time.
 void favour(Turn& turn, LinkId id, std::string const& why) {
   State& state = turn.state;
   Link const& link = state.links.at(id);
@@ -24,8 +24,8 @@ void favour(Turn& turn, LinkId id, std::string const& why) {
   if (!state.search) {
     return;
   }
-  if (state.search->standing && !link.own) {
-    state.search->standing = false;
+  if (state.search->campaigning && !link.own) {
+    state.search->campaigning = false;
     turn.act(Withdraw{why});
   }
   state.search->until = turn.now + patience(turn.policy) * 2;
@@ -57,7 +57,8 @@ void hear(Turn& turn, LinkId id, VoteRequest const& message) {
   }
   Answer const answer = asked(state.acceptor, message.after, message.ballot);
   state.acceptor = answer.next;
-  auto const silent = state.last_word ? std::chrono::duration_cast<Millis>(turn.now - *state.last_word) : Millis{0};
+  auto const silent =
+      state.last_contact ? std::chrono::duration_cast<Millis>(turn.now - *state.last_contact) : Millis{0};
   turn.act(TellLink{id, Vote{message.after, message.ballot, answer.next.promised, answer.next.accepted, silent}});
   if (answer.yes) {
     turn.say(Level::debug, "promised ballot " + name_of(message.ballot));
@@ -125,7 +126,7 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
   if (state.prepared && state.prepared->number <= decree.number) {
     state.prepared.reset();
   }
-  state.last_word.reset();  // whom its coordinator has granted what meanwhile is not known here
+  state.last_contact.reset();  // whom its coordinator has granted what meanwhile is not known here
   turn.say(Level::debug, "learned that generation " + std::to_string(decree.number) + " is decided");
   if (state.search) {
     search_in(turn, message.leads && !message.successors.empty() ? id : 0);  // who leads names its successors
@@ -133,23 +134,23 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
   return true;
 }
 
-Elector elector(State const& state, bool workers) {
-  Elector elector;
-  elector.decided = state.decided.decree;
-  elector.rank = state.decided.rank;
+FollowerInfo follower_info(State const& state, bool workers) {
+  FollowerInfo follower_info;
+  follower_info.decided = state.decided.decree;
+  follower_info.rank = state.decided.rank;
   if (state.prepared) {
-    elector.prepared = state.prepared->number;
-    elector.prepared_rank = state.prepared->group_rank;
+    follower_info.prepared = state.prepared->number;
+    follower_info.prepared_rank = state.prepared->group_rank;
   }
-  elector.seen = state.seen;
-  elector.workers = workers;
-  return elector;
+  follower_info.seen = state.seen;
+  follower_info.workers = workers;
+  return follower_info;
 }
 
 void tell_again(Turn& turn) {
   for (auto const& [id, link] : turn.state.links) {
     if (link.up && link.dialled && turn.state.search) {
-      turn.act(TellLink{id, elector(turn.state, turn.workers)});
+      turn.act(TellLink{id, follower_info(turn.state, turn.workers)});
     }
   }
 }

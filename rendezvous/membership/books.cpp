@@ -10,7 +10,7 @@ bool leases_on(Policy const& policy) {
 }
 
 bool rivalled(State const& state, Policy const& policy) {
-  return leases_on(policy) && !policy.ends_when_empty && (state.mandate.rivals || state.mandate.taking_over());
+  return leases_on(policy) && !policy.ends_when_empty && (state.leadership.rivals || state.leadership.taking_over());
 }
 
 std::string host_at(State const& state, std::uint32_t rank) {
@@ -47,8 +47,8 @@ void drop(State& state, AgentId agent) {
     state.index_owner.erase(*it->second.node_index);
   }
   state.present.erase(it);
-  state.mandate.voters.erase(agent);
-  state.mandate.pulses.erase(agent);
+  state.leadership.voters.erase(agent);
+  state.leadership.pulses.erase(agent);
 }
 
 void enter(State& state, AgentId agent, NodeInfo const& node) {
@@ -57,7 +57,7 @@ void enter(State& state, AgentId agent, NodeInfo const& node) {
     state.index_owner.erase(*entry->second.node_index);
   }
   entry->second = node;
-  state.electors.erase(agent);
+  state.followers.erase(agent);
   state.gone.erase(node_key(node));
   state.gone.erase(node.host);
   if (node.node_index) {
@@ -69,18 +69,18 @@ void enter(State& state, AgentId agent, NodeInfo const& node) {
   }
 }
 
-void part(Turn& turn, AgentId agent, ToAgent last_word) {
+void drain(Turn& turn, AgentId agent, ToAgent final_message) {
   State& state = turn.state;
   auto const it = state.present.find(agent);
   if (it == state.present.end()) {
     return;
   }
   mark_dead(state, it->second);  // it does not come back
-  auto vote = state.mandate.voters.extract(agent);
+  auto vote = state.leadership.voters.extract(agent);
   drop(state, agent);
-  state.parting.emplace(agent, std::move(last_word));
+  state.draining.emplace(agent, std::move(final_message));
   if (!vote.empty() && rivalled(state, turn.policy)) {
-    state.mandate.voters.insert(std::move(vote));
+    state.leadership.voters.insert(std::move(vote));
   } else {
     dismiss(turn);
   }
@@ -88,28 +88,28 @@ void part(Turn& turn, AgentId agent, ToAgent last_word) {
 
 void dismiss(Turn& turn) {
   State& state = turn.state;
-  std::erase_if(state.parting, [&](auto const& entry) {
-    auto const& [agent, last_word] = entry;
-    if (state.mandate.voters.contains(agent)) {
+  std::erase_if(state.draining, [&](auto const& entry) {
+    auto const& [agent, final_message] = entry;
+    if (state.leadership.voters.contains(agent)) {
       return false;
     }
-    turn.act(Tell{agent, last_word});
+    turn.act(Tell{agent, final_message});
     turn.act(HangUp{agent});
     return true;
   });
 }
 
 void restore_seats(State& state) {
-  Mandate& mandate = state.mandate;
-  mandate.seen = std::max(mandate.seen, state.number);
-  state.number = mandate.decided.number;
-  state.seats.assign(mandate.decided.size, Seat{});
+  Leadership& leadership = state.leadership;
+  leadership.seen = std::max(leadership.seen, state.number);
+  state.number = leadership.decided.number;
+  state.seats.assign(leadership.decided.size, Seat{});
   state.seat_of.clear();
   for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
     state.seats[rank].now = Seat::Now::lost;
     state.seats[rank].node.host = host_at(state, rank);
   }
-  for (auto const& [agent, rank] : mandate.voters) {
+  for (auto const& [agent, rank] : leadership.voters) {
     if (auto const here = state.present.find(agent); here != state.present.end()) {
       Seat& seat = state.seats[rank];
       seat.agent = agent;

@@ -1,5 +1,5 @@
-// Books: who is here, who was lost, who is owed a last word. Everybody in membership uses them; they call nobody, and
-// decide nothing.
+// Books: who is here, who was lost, who is owed a death notice. Everybody in membership uses them; they call nobody,
+// and decide nothing.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,10 @@ void drop(State& state, AgentId agent);
 void count_loss(State& state, NodeInfo const& node);
 /// Remembers that a node of the step is gone until it joins again.
 void mark_dead(State& state, NodeInfo const& node);
-/// A node leaves the job, and is told so by `last_word`: at once, or, where the members vote and it has a vote, when
-/// the next generation is decided. It counts as gone from now on in everything else.
-void part(Turn& turn, AgentId agent, ToAgent last_word);
-/// Those that have parted and have no vote (any more) hear their last word.
+/// A node leaves the job, and is told so by `final_message`: at once, or, where the members vote and it has a vote,
+/// when the next generation is decided. It counts as gone from now on in everything else.
+void drain(Turn& turn, AgentId agent, ToAgent final_message);
+/// Those that are draining and have no vote (any more) hear their final message.
 void dismiss(Turn& turn);
 /// The generation that was to follow cannot run, and its number is used up: the seats are those taken over again, for
 /// members that call late.

@@ -9,18 +9,18 @@ namespace cxxrun::rendezvous {
 namespace {
 
 /// It waits here for an election that is over, and may not know anybody who leads: is told who may.
-void redirect(Turn& turn, AgentId agent, Elector const& elector) {
+void redirect(Turn& turn, AgentId agent, FollowerInfo const& follower_info) {
   auto const& learned = turn.state.learned;
-  if (learned && elector.decided.number < learned->decree.number) {
+  if (learned && follower_info.decided.number < learned->decree.number) {
     turn.act(Tell{agent, Decided{learned->decree, learned->successors, false}});
   }
 }
 
 /// While this agent coordinates, or did until the verdict.
-Heard hear_active(Turn& turn, Followed const& event) {
+Heard hear_active(Turn& turn, FollowerCalled const& event) {
   State& state = turn.state;
-  Mandate& mandate = state.mandate;
-  Elector const& elector = event.elector;
+  Leadership& leadership = state.leadership;
+  FollowerInfo const& follower_info = event.follower_info;
   if (state.present.contains(event.agent)) {
     return {};
   }
@@ -29,22 +29,22 @@ Heard hear_active(Turn& turn, Followed const& event) {
     turn.act(HangUp{event.agent});
     return {};
   }
-  if (elector.decided.number > mandate.decided.number) {
-    state.electors[event.agent] = elector;
-    return {yield_to(turn, elector.decided)};
+  if (follower_info.decided.number > leadership.decided.number) {
+    state.followers[event.agent] = follower_info;
+    return {yield_to(turn, follower_info.decided)};
   }
-  if (gathering(state) && elector.decided.number == mandate.decided.number && elector.rank &&
-      mandate.missing.contains(*elector.rank)) {
-    state.electors[event.agent] = elector;
-    mandate.voters.erase(event.agent);  // it calls again: whom it has promised meanwhile, we have to know
-    return {ask(turn, event.agent, elector)};
+  if (gathering(state) && follower_info.decided.number == leadership.decided.number && follower_info.rank &&
+      leadership.missing.contains(*follower_info.rank)) {
+    state.followers[event.agent] = follower_info;
+    leadership.voters.erase(event.agent);  // it calls again: whom it has promised meanwhile, we have to know
+    return {ask(turn, event.agent, follower_info)};
   }
-  if (mandate.voters.contains(event.agent)) {  // its vote counts, and it is let in with the next generation
-    state.electors[event.agent] = elector;
+  if (leadership.voters.contains(event.agent)) {  // its vote counts, and it is let in with the next generation
+    state.followers[event.agent] = follower_info;
     return {};
   }
-  if (auto why = needed(turn, elector); !why.empty()) {
-    state.electors[event.agent] = elector;
+  if (auto why = needed(turn, follower_info); !why.empty()) {
+    state.followers[event.agent] = follower_info;
     return {next::Deposed{std::move(why)}};
   }
   return {stay, true};
@@ -52,22 +52,22 @@ Heard hear_active(Turn& turn, Followed const& event) {
 
 }  // namespace
 
-Heard hear_caller(Turn& turn, Followed const& event) {
+Heard hear_caller(Turn& turn, FollowerCalled const& event) {
   State& state = turn.state;
   if (state.phase == Phase::standby) {
-    state.electors[event.agent] = event.elector;
-    redirect(turn, event.agent, event.elector);
+    state.followers[event.agent] = event.follower_info;
+    redirect(turn, event.agent, event.follower_info);
     return {};
   }
   if (!candidate(state)) {
     return hear_active(turn, event);
   }
-  auto const known = state.electors.find(event.agent);
-  if (known != state.electors.end() && known->second.decided.number != event.elector.decided.number) {
-    state.mandate.voters.erase(event.agent);
+  auto const known = state.followers.find(event.agent);
+  if (known != state.followers.end() && known->second.decided.number != event.follower_info.decided.number) {
+    state.leadership.voters.erase(event.agent);
   }
-  state.electors[event.agent] = event.elector;
-  return {ask(turn, event.agent, event.elector)};
+  state.followers[event.agent] = event.follower_info;
+  return {ask(turn, event.agent, event.follower_info)};
 }
 
 void learn(Turn& turn, Learned const& event) {
@@ -76,8 +76,8 @@ void learn(Turn& turn, Learned const& event) {
     return;
   }
   state.learned = event;
-  for (auto const& [agent, elector] : state.electors) {
-    redirect(turn, agent, elector);
+  for (auto const& [agent, follower_info] : state.followers) {
+    redirect(turn, agent, follower_info);
   }
 }
 
@@ -86,9 +86,9 @@ void refuse(Turn& turn, AgentId agent, std::string const& why) {
   turn.act(HangUp{agent});
 }
 
-void drop_late_electors(Turn& turn, std::string const& why) {
-  auto const late = std::exchange(turn.state.electors, {});
-  for (auto const& [agent, elector] : late) {
+void drop_late_followers(Turn& turn, std::string const& why) {
+  auto const late = std::exchange(turn.state.followers, {});
+  for (auto const& [agent, follower_info] : late) {
     refuse(turn, agent, why);
   }
 }

@@ -13,12 +13,12 @@ struct Heard {
   bool as_stranger = false;  ///< nothing but a place may come of it: it is to be let in or refused like anybody
 };
 /// One of them presents itself.
-[[nodiscard]] Heard hear_caller(Turn& turn, Followed const& event);
+[[nodiscard]] Heard hear_caller(Turn& turn, FollowerCalled const& event);
 /// On standby: who leads is kept for those that will call, and told to those that have.
 void learn(Turn& turn, Learned const& event);
 /// It has no place here.
 void refuse(Turn& turn, AgentId agent, std::string const& why);
 /// Whoever still waits to be taken in is too late: joins as somebody new.
-void drop_late_electors(Turn& turn, std::string const& why);
+void drop_late_followers(Turn& turn, std::string const& why);
 
 }  // namespace cxxrun::rendezvous

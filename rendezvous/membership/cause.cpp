@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "rendezvous/membership/budget.hpp"
-#include "rendezvous/membership/setting_aside.hpp"
+#include "rendezvous/membership/excluding.hpp"
 #include "src/core/rank_name.hpp"
 #include "src/core/text.hpp"
 
@@ -53,7 +53,7 @@ Verdict make_verdict(State const& state, Policy const& policy, End end, int code
     verdict.lost_nodes.push_back(host);
   }
   for (auto const& [key, line] : state.unfit) {
-    verdict.set_aside.push_back(line);
+    verdict.excluded.push_back(line);
   }
   verdict.restart_window = policy.restart_window;
   verdict.followed = state.fitness.lines;
@@ -127,7 +127,7 @@ Ruling rule(State const& state, Policy const& policy, TimePoint now) {
     return Ruling{Ruling::Next::reform, {}, {}, "node lost: " + lost};
   }
   // Nodes came or left in good health; or the coordinator was lost and is back, and its victims' failures with it.
-  if (failures.empty() || state.mandate.taking_over()) {
+  if (failures.empty() || state.leadership.taking_over()) {
     return Ruling{Ruling::Next::reform, {}, {}, ""};  // said when it began
   }
   if (restart_left(state, now, policy)) {

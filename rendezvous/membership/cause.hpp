@@ -17,7 +17,7 @@ struct Ruling {
   };
   Next next = Next::reform;
   Verdict verdict;  ///< meaningful for conclude
-  /// Group ranks of nodes to set aside, and why: they cannot start what runs elsewhere.
+  /// Group ranks of nodes to exclude, and why: they cannot start what runs elsewhere.
   std::map<std::uint32_t, std::string> unfit;
   std::string line;  ///< the cause in one line: "rank 3 on node1: signal 9 (SIGKILL)"
   [[nodiscard]] bool worker_failed() const {

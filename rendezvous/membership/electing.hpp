@@ -16,14 +16,14 @@ namespace cxxrun::rendezvous {
 /// Elected, and the generation that follows is not formed yet: a member that calls keeps its seat.
 [[nodiscard]] bool gathering(State const& state);
 
-/// This agent stands for coordinator, or again with a higher ballot.
-[[nodiscard]] Next stand(Turn& turn, Stand const& event);
+/// This agent campaigns, or again with a higher ballot.
+[[nodiscard]] Next start_campaign(Turn& turn, Campaign const& event);
 /// Asks all that have called for their promise.
 [[nodiscard]] Next begin_electing(Turn& turn, Ballot ballot);
 [[nodiscard]] Next withdraw(Turn& turn, Withdraw const& event);
 void begin_standby(Turn& turn, std::string const& why);
 /// Asks one caller for its promise, or tells it what is decided; gives way when it knows more.
-[[nodiscard]] Next ask(Turn& turn, AgentId agent, Elector const& elector);
+[[nodiscard]] Next ask(Turn& turn, AgentId agent, FollowerInfo const& follower_info);
 /// Somebody knows a later decision than ours: everybody here hears of it, and we have nothing to decide.
 [[nodiscard]] Next yield_to(Turn& turn, Decree const& later);
 [[nodiscard]] Next hear_vote(Turn& turn, AgentId agent, Vote const& message);
@@ -32,8 +32,8 @@ void begin_standby(Turn& turn, std::string const& why);
 /// Half of the votes may have been all there is for long enough.
 [[nodiscard]] Next electing_tick(Turn& turn);
 /// Another coordinator's decree, accepted before it was lost, is decided now. It is not started: its members elect.
-[[nodiscard]] Next follow_adopted(Turn& turn);
+[[nodiscard]] Next campaign_after_adopted(Turn& turn);
 /// A seat's workers are dead for certain. The agent that has it, when that is still taken for connected.
-[[nodiscard]] std::optional<AgentId> bury(Turn& turn, Gone const& gone);
+[[nodiscard]] std::optional<AgentId> hear_death_notice(Turn& turn, Gone const& gone);
 
 }  // namespace cxxrun::rendezvous

@@ -22,7 +22,7 @@ std::optional<Refused> objection(State const& state, NodeInfo const& node, Polic
     return Refused{kExitTooFewNodes, "node " + node.host + " was lost " + std::to_string(lost->second) + " times"};
   }
   if (auto const unfit = state.unfit.find(node_key(node)); unfit != state.unfit.end()) {
-    return Refused{kExitTooFewNodes, "this node was set aside: " + unfit->second};
+    return Refused{kExitTooFewNodes, "this node was excluded: " + unfit->second};
   }
   return std::nullopt;
 }

@@ -12,9 +12,9 @@
 namespace cxxrun::rendezvous {
 
 struct Opened {};  ///< the coordinator has started
-/// The coordinator's own agent stands for election: it has lost the one that was. In phase standby, or again in
+/// The coordinator's own agent campaigns: it has lost the one that was. In phase standby, or again in
 /// electing with a higher ballot.
-struct Stand {
+struct Campaign {
   Decree decided;  ///< the last one it knows
   Ballot ballot;
   std::uint64_t seen = 0;          ///< highest generation number it has heard of
@@ -22,19 +22,19 @@ struct Stand {
   std::vector<std::string> hosts;  ///< of the members by group rank, for people; may be empty
   bool pair = false;       ///< exactly two members and two nodes, no spare and no stranger ever: the pair rule may hold
   bool peer_dead = false;  ///< with `pair`: the other's FIN and its refused standby port have proven it dead
-  std::uint64_t candidacy = 0;  ///< counts those of this agent
-  Millis half_after{0};         ///< exactly half of the votes, with a fence, do only when no more came for so long
+  std::uint64_t campaign_id = 0;  ///< counts those of this agent
+  Millis half_after{0};           ///< exactly half of the votes, with a fence, do only when no more came for so long
   std::vector<Successor> successors = {};  ///< of `decided`
-  bool operator==(Stand const&) const = default;
+  bool operator==(Campaign const&) const = default;
 };
-/// The coordinator's own agent gives its candidacy up, or follows another.
+/// The coordinator's own agent gives its campaign up, or follows another.
 struct Withdraw {
   std::string why;
 };
 /// An agent that has lost its coordinator presents itself here. Again when what it knows has changed.
-struct Followed {
+struct FollowerCalled {
   AgentId agent;
-  Elector elector;
+  FollowerInfo follower_info;
 };
 /// A beat of the agent came. The first one puts it under watch.
 struct Beaten {
@@ -45,8 +45,8 @@ struct Beaten {
 struct BeatsEnded {
   AgentId agent;
 };
-/// The parent of a dead agent has had the last word.
-struct Buried {
+/// The parent of a dead agent has sent its death notice.
+struct ConfirmedDead {
   Gone gone;
 };
 /// The fence file after `after` holds this now; ours if we were first. Nothing: it could not be read or made.
@@ -82,8 +82,8 @@ struct Quit {
   int signal = 0;
 };
 struct Tick {};
-using Event = std::variant<Opened, Joined, Lost, StoreOpened, StoreFailed, Said, Quit, Tick, Stand, Withdraw, Learned,
-                           Followed, Beaten, BeatsEnded, Buried, Fenced>;
+using Event = std::variant<Opened, Joined, Lost, StoreOpened, StoreFailed, Said, Quit, Tick, Campaign, Withdraw,
+                           Learned, FollowerCalled, Beaten, BeatsEnded, ConfirmedDead, Fenced>;
 
 struct Tell {
   AgentId agent;
@@ -102,10 +102,10 @@ struct ClaimFence {
   bool operator==(ClaimFence const&) const = default;
 };
 /// This coordinator decides nothing any more; its own agent has to look for another. Close follows.
-struct StoodDown {
+struct SteppedDown {
   std::string why;
-  std::uint64_t candidacy = 0;  ///< the last one it has heard of: whoever has stood again since is not meant
-  bool operator==(StoodDown const&) const = default;
+  std::uint64_t campaign_id = 0;  ///< the last one it has heard of: whoever has campaigned again since is not meant
+  bool operator==(SteppedDown const&) const = default;
 };
 struct OpenStore {
   std::uint64_t number;
@@ -135,6 +135,6 @@ struct Close {
   bool operator==(Close const&) const = default;
 };
 using Action =
-    std::variant<Tell, TellBeat, OpenStore, CloseStore, HangUp, ArmTimer, ClaimFence, StoodDown, Conclude, Close>;
+    std::variant<Tell, TellBeat, OpenStore, CloseStore, HangUp, ArmTimer, ClaimFence, SteppedDown, Conclude, Close>;
 
 }  // namespace cxxrun::rendezvous

@@ -1,8 +1,8 @@
 // Fitness: whether it is the node that fails, or the rank. Pure.
 //
-// A node whose worker is the first to fail twice running is set aside when a spare can take its seat. If the next
-// failure comes from that seat again, it was not the node: it comes back, and that rank is never a reason to set a
-// node aside any more. What "set aside" means: setting_aside.hpp.
+// A node whose worker is the first to fail twice running is excluded when a spare can take its seat. If the next
+// failure comes from that seat again, it was not the node: it comes back, and that rank is never a reason to exclude a
+// node any more. What "excluded" means: excluding.hpp.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace cxxrun::rendezvous {
 struct Fitness {
   std::string culprit;                            ///< node key of the last failure's cause
   std::uint32_t in_a_row = 0;                     ///< that it was the first to fail
-  std::map<std::string, std::uint32_t> suspects;  ///< node keys set aside for it, and their group ranks then
+  std::map<std::string, std::uint32_t> suspects;  ///< node keys excluded for it, and their group ranks then
   std::set<std::uint32_t> failing;                ///< group ranks that failures have followed
   std::vector<std::string> lines;                 ///< for the report: "failure followed rank 3 from a to b: …"
   bool operator==(Fitness const&) const = default;

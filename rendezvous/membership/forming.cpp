@@ -7,18 +7,18 @@
 
 #include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/cause.hpp"
+#include "rendezvous/membership/excluding.hpp"
 #include "rendezvous/membership/granting.hpp"
-#include "rendezvous/membership/setting_aside.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
 /// Missing in a generation taken over, and proven dead since.
-std::size_t buried(State const& state) {
-  Mandate const& mandate = state.mandate;
-  return static_cast<std::size_t>(std::count_if(mandate.missing.begin(), mandate.missing.end(), [&](auto rank) {
-    return mandate.buried.contains(Held{mandate.decided.number, rank});
+std::size_t count_confirmed_dead(State const& state) {
+  Leadership const& leadership = state.leadership;
+  return static_cast<std::size_t>(std::count_if(leadership.missing.begin(), leadership.missing.end(), [&](auto rank) {
+    return leadership.confirmed_dead.contains(Held{leadership.decided.number, rank});
   }));
 }
 
@@ -27,17 +27,18 @@ std::size_t can_come(State const& state, Policy const& policy) {
   if (!policy.expected_nodes) {
     return std::numeric_limits<std::size_t>::max();
   }
-  std::size_t const dead = state.dead.size() + state.vanished + buried(state);
+  std::size_t const dead = state.dead.size() + state.vanished + count_confirmed_dead(state);
   std::size_t const added = state.present.size() - state.index_owner.size();
   return (*policy.expected_nodes > dead ? *policy.expected_nodes - dead : 0) + added;
 }
 
 /// Taking over from a coordinator that everybody who has promised has not heard for the timeout: as lost as a member.
 bool was_silent(State const& state, TimePoint now, Policy const& policy) {
-  Mandate const& mandate = state.mandate;
-  return mandate.missing.contains(mandate.decided.coordinator) &&
-         !mandate.buried.contains(Held{mandate.decided.number, mandate.decided.coordinator}) && mandate.last_word &&
-         policy.heartbeat_timeout > Millis{0} && now - *mandate.last_word >= policy.heartbeat_timeout;
+  Leadership const& leadership = state.leadership;
+  return leadership.missing.contains(leadership.decided.coordinator) &&
+         !leadership.confirmed_dead.contains(Held{leadership.decided.number, leadership.decided.coordinator}) &&
+         leadership.last_contact && policy.heartbeat_timeout > Millis{0} &&
+         now - *leadership.last_contact >= policy.heartbeat_timeout;
 }
 
 /// Members of the last generation that are here; and, taking over, those that may only be late to notice the loss.
@@ -46,8 +47,8 @@ std::size_t left_of_it(Turn const& turn) {
   State const& state = turn.state;
   auto const here = std::count_if(state.seats.begin(), state.seats.end(),
                                   [&](Seat const& seat) { return state.present.contains(seat.agent); });
-  std::size_t const lost = buried(state) + (was_silent(state, turn.now, turn.policy) ? 1 : 0);
-  return std::min(static_cast<std::size_t>(here) + state.mandate.missing.size() - lost, state.seats.size());
+  std::size_t const lost = count_confirmed_dead(state) + (was_silent(state, turn.now, turn.policy) ? 1 : 0);
+  return std::min(static_cast<std::size_t>(here) + state.leadership.missing.size() - lost, state.seats.size());
 }
 
 /// With how many nodes there is nothing to wait for.
@@ -74,7 +75,7 @@ std::string lost_hosts(State const& state) {
   return hosts;
 }
 
-/// "; set aside: node3: why; node7: why", at most eight of them; "" when every health check passed.
+/// "; excluded: node3: why; node7: why", at most eight of them; "" when every health check passed.
 std::string unfit_nodes(State const& state) {
   constexpr std::size_t kMost = 8;
   std::string text;
@@ -83,7 +84,7 @@ std::string unfit_nodes(State const& state) {
     if (++shown > kMost) {
       return text + "; and " + std::to_string(state.unfit.size() - kMost) + " more";
     }
-    text += (shown == 1 ? "; set aside: " : "; ") + line;
+    text += (shown == 1 ? "; excluded: " : "; ") + line;
   }
   return text;
 }
@@ -105,9 +106,9 @@ std::string missing_indices(State const& state, Policy const& policy) {
 
 Next give_up(Turn const& turn, std::string why) {
   State const& state = turn.state;
-  if (!state.set_aside.empty()) {
-    return next::Finished{
-        make_verdict(state, turn.policy, End::unkillable, kExitUnkillable, "unkillable worker on " + state.set_aside)};
+  if (!state.unkillable_on.empty()) {
+    return next::Finished{make_verdict(state, turn.policy, End::unkillable, kExitUnkillable,
+                                       "unkillable worker on " + state.unkillable_on)};
   }
   std::string const lost = lost_hosts(state);
   std::string line = (lost.empty() ? "" : "node lost: " + lost + "; ") + std::move(why) + unfit_nodes(state);
@@ -121,7 +122,7 @@ Next give_up(Turn const& turn, std::string why) {
 }  // namespace
 
 Next begin_forming(Turn& turn) {
-  if (turn.state.mandate.taking_over() && turn.state.number != turn.state.mandate.decided.number) {
+  if (turn.state.leadership.taking_over() && turn.state.number != turn.state.leadership.decided.number) {
     restore_seats(turn.state);
   }
   turn.state.answer_deadline.reset();
@@ -132,11 +133,12 @@ Next begin_forming(Turn& turn) {
 
 Next begin_forming_again(Turn& turn) {
   State& state = turn.state;
-  bool const decided = state.number == state.mandate.decided.number;
+  bool const decided = state.number == state.leadership.decided.number;
   if (decided && rivalled(state, turn.policy)) {
     turn.say(Level::warn, "generation " + std::to_string(state.number) + " is decided and cannot run");
-    for (auto const& [agent, rank] : state.mandate.voters) {  // no Start will tell them that they vote on the next one
-      turn.act(Tell{agent, Decided{state.mandate.decided, {}}});
+    for (auto const& [agent, rank] :
+         state.leadership.voters) {  // no Start will tell them that they vote on the next one
+      turn.act(Tell{agent, Decided{state.leadership.decided, {}}});
     }
   }
   turn.act(CloseStore{state.number});
@@ -145,9 +147,10 @@ Next begin_forming_again(Turn& turn) {
 
 Next consider_forming(Turn& turn) {
   State& state = turn.state;
-  bool const elected = state.mandate.taking_over() && rivalled(state, turn.policy);
+  bool const elected = state.leadership.taking_over() && rivalled(state, turn.policy);
   if (elected && !can_decide_without(state, "")) {  // whoever comes now has no vote
-    return next::Deposed{"too few members of generation " + std::to_string(state.mandate.decided.number) + " are left"};
+    return next::Deposed{"too few members of generation " + std::to_string(state.leadership.decided.number) +
+                         " are left"};
   }
   call_back_if_too_few(turn);
   std::size_t const here = state.present.size();

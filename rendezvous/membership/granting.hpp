@@ -13,8 +13,8 @@ namespace cxxrun::rendezvous {
 /// Members enough to decide are still connected, that agent ("": none) not counted, or have accepted already. Who is
 /// lost never votes again here; who is dropped, nowhere.
 [[nodiscard]] bool can_decide_without(State const& state, std::string const& incarnation);
-/// Why an elector whose vote would be lost with it must not be dropped; "": it can be spared.
-[[nodiscard]] std::string needed(Turn& turn, Elector const& elector);
+/// Why a follower whose vote would be lost with it must not be dropped; "": it can be spared.
+[[nodiscard]] std::string needed(Turn& turn, FollowerInfo const& follower_info);
 
 [[nodiscard]] OwnTime own_time(TimePoint now);
 /// A message of the agent came with its own send time and the newest of ours that it knows.
@@ -24,13 +24,14 @@ enum class Count { lazily, exactly };
 [[nodiscard]] Millis left(Turn& turn, Count count);
 /// Answers one beat, with a lease when the agent's workers may run.
 void answer_beat(Turn& turn, AgentId agent, Beat const& beat);
-/// The workers at this seat may outlive the loss of its agent, for as long as its last lease: the gate waits for them.
-void leave_unproven(Turn& turn, Seat const& seat);
+/// The workers at this seat may outlive the loss of its agent, for as long as its last lease: the lease wait is for
+/// them.
+void keep_lease_outstanding(Turn& turn, Seat const& seat);
 /// A new generation is decided: what its members have echoed so far counts for it.
 void count_afresh(Turn& turn);
 /// Authority may have run out.
 [[nodiscard]] Next authority_tick(Turn& turn);
 /// Decides nothing any more: hangs up on everybody, and forgets all but the last decision.
-void stand_down(Turn& turn, std::string const& why);
+void step_down(Turn& turn, std::string const& why);
 
 }  // namespace cxxrun::rendezvous

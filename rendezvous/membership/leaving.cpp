@@ -2,24 +2,24 @@
 
 #include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/cause.hpp"
+#include "rendezvous/membership/excluding.hpp"
 #include "rendezvous/membership/finishing.hpp"
 #include "rendezvous/membership/forming.hpp"
 #include "rendezvous/membership/granting.hpp"
 #include "rendezvous/membership/proposing.hpp"
-#include "rendezvous/membership/setting_aside.hpp"
 #include "rendezvous/membership/stopping.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-/// A node that was set aside is told to end: nobody misses it, but the coordinator's host takes the job with it.
-Next leave_aside(Turn& turn, AgentId agent, int signal) {
+/// A node that was excluded is told to end: nobody misses it, but the coordinator's node takes the job with it.
+Next leave_excluded(Turn& turn, AgentId agent, int signal) {
   State& state = turn.state;
-  NodeInfo const node = state.aside.at(agent);
+  NodeInfo const node = state.excluded.at(agent);
   turn.act(Tell{agent, Finished{128 + signal, ""}});
   turn.act(HangUp{agent});
-  state.aside.erase(agent);
-  if (node.hosts) {
+  state.excluded.erase(agent);
+  if (node.coordinates) {
     auto const why = node.host + " was told to end by " + signal_name(signal);
     state.stop = {StopKind::user, signal, why};
     return next::Finished{make_verdict(state, turn.policy, End::stopped, 128 + signal, why)};
@@ -31,7 +31,7 @@ Next leave_aside(Turn& turn, AgentId agent, int signal) {
 Next lose_seat(Turn& turn, Seat& seat, std::string const& how) {
   State& state = turn.state;
   bool const was_done = seat.now == Seat::Now::succeeded;
-  leave_unproven(turn, seat);
+  keep_lease_outstanding(turn, seat);
   if (!was_done) {
     seat.now = Seat::Now::lost;
     if (seat.leaving == 0) {
@@ -41,7 +41,7 @@ Next lose_seat(Turn& turn, Seat& seat, std::string const& how) {
   switch (state.phase) {
     case Phase::opening:
     case Phase::preparing:
-    case Phase::gated: return next::FormingAgain{};
+    case Phase::lease_wait: return next::FormingAgain{};
     case Phase::running:
       return was_done ? Next{stay}
                       : Next{next::Stopping{
@@ -64,11 +64,11 @@ Next lose(Turn& turn, Lost const& event) {
   state.silence = forget(std::move(state.silence), event.agent);
   auto const it = state.present.find(event.agent);
   if (it == state.present.end()) {
-    state.electors.erase(event.agent);
-    state.parting.erase(event.agent);
-    state.mandate.voters.erase(event.agent);
-    state.mandate.pulses.erase(event.agent);
-    if (state.aside.erase(event.agent) > 0 && state.phase == Phase::finished) {
+    state.followers.erase(event.agent);
+    state.draining.erase(event.agent);
+    state.leadership.voters.erase(event.agent);
+    state.leadership.pulses.erase(event.agent);
+    if (state.excluded.erase(event.agent) > 0 && state.phase == Phase::finished) {
       close_if_alone(turn);
     }
     return count_acceptances(turn);
@@ -94,8 +94,8 @@ Next lose(Turn& turn, Lost const& event) {
 
 Next leave(Turn& turn, AgentId agent, int signal) {
   State& state = turn.state;
-  if (state.phase != Phase::finished && state.aside.contains(agent)) {
-    return leave_aside(turn, agent, signal);
+  if (state.phase != Phase::finished && state.excluded.contains(agent)) {
+    return leave_excluded(turn, agent, signal);
   }
   auto const it = state.present.find(agent);
   if (it == state.present.end() || state.phase == Phase::finished) {
@@ -107,7 +107,7 @@ Next leave(Turn& turn, AgentId agent, int signal) {
   for (auto const& other : state.seats) {
     staying -= (other.leaving != 0 && other.agent != agent && state.present.contains(other.agent)) ? 1 : 0;
   }
-  bool const job_ends = node.hosts || (state.ever_ran && staying < turn.policy.min_nodes);
+  bool const job_ends = node.coordinates || (state.ever_ran && staying < turn.policy.min_nodes);
   StopReason const told{StopKind::user, signal, node.host + " was told to end by " + signal_name(signal)};
   bool const workers_run = state.phase == Phase::running || state.phase == Phase::stopping;
   if (workers_run && seat != nullptr) {
@@ -120,7 +120,7 @@ Next leave(Turn& turn, AgentId agent, int signal) {
     }
     return stay;
   }
-  part(turn, agent, Finished{128 + signal, ""});
+  drain(turn, agent, Finished{128 + signal, ""});
   if (job_ends || state.present.empty()) {
     state.stop = told;
   }
@@ -134,7 +134,7 @@ Next leave(Turn& turn, AgentId agent, int signal) {
   return state.phase == Phase::forming ? consider_forming(turn) : Next{stay};
 }
 
-Next set_aside(Turn& turn, AgentId agent, std::string const& why) {
+Next exclude_unfit(Turn& turn, AgentId agent, std::string const& why) {
   State& state = turn.state;
   auto const it = state.present.find(agent);
   if (it == state.present.end() || state.phase == Phase::finished) {
@@ -146,7 +146,7 @@ Next set_aside(Turn& turn, AgentId agent, std::string const& why) {
     turn.say(Level::debug, "ignored: a failed health check of " + node.host + ", whose workers run");
     return stay;
   }
-  put_aside(turn, agent, why);
+  exclude(turn, agent, why);
   if (seated) {
     return state.phase == Phase::proposing ? count_acceptances(turn) : Next{next::FormingAgain{}};
   }

@@ -62,9 +62,9 @@ Next begin(Turn& turn, next::Proposing const&) {
 Next begin(Turn& turn, next::Decided const&) {
   return begin_decided(turn);
 }
-Next begin(Turn& turn, next::Gated const&) {
-  turn.state.phase = Phase::gated;
-  return begin_gated(turn);
+Next begin(Turn& turn, next::LeaseWait const&) {
+  turn.state.phase = Phase::lease_wait;
+  return begin_lease_wait(turn);
 }
 Next begin(Turn& turn, next::Running const&) {
   turn.state.phase = Phase::running;
@@ -89,7 +89,7 @@ Next begin(Turn& turn, next::Finished const& what) {
   return stay;
 }
 Next begin(Turn& turn, next::Deposed const& what) {
-  stand_down(turn, what.why);
+  step_down(turn, what.why);
   turn.state.phase = Phase::deposed;
   return stay;
 }
@@ -168,51 +168,51 @@ void on(Turn& turn, Lost const& event) {
 }
 
 /// Somebody new to this run, or a spare whose place is here now, or one that was dropped by us or a coordinator before.
-void hear_stranger(Turn& turn, AgentId agent, Elector const& elector) {
+void hear_stranger(Turn& turn, AgentId agent, FollowerInfo const& follower_info) {
   State const& state = turn.state;
-  auto const twin = std::find_if(state.present.begin(), state.present.end(), [&](auto const& entry) {
-    return entry.second.incarnation == elector.node.incarnation;
+  auto const stale = std::find_if(state.present.begin(), state.present.end(), [&](auto const& entry) {
+    return entry.second.incarnation == follower_info.node.incarnation;
   });
-  if (twin != state.present.end()) {  // its connection was cut, and nobody has noticed yet
-    hang_up_on(turn, twin->first, "it has called again");
+  if (stale != state.present.end()) {  // its connection was cut, and nobody has noticed yet
+    hang_up_on(turn, stale->first, "it has called again");
   }
   if (over(state)) {
     return;
   }
-  if (elector.rank || elector.prepared > state.mandate.decided.number) {
-    turn.say(Level::warn, elector.node.host + " has lost us: it may join again");
+  if (follower_info.rank || follower_info.prepared > state.leadership.decided.number) {
+    turn.say(Level::warn, follower_info.node.host + " has lost us: it may join again");
     refuse(turn, agent, name_of(state.number) + " goes on here without you");
-  } else if (auto const refused = objection(state, elector.node, turn.policy)) {
+  } else if (auto const refused = objection(state, follower_info.node, turn.policy)) {
     refuse(turn, agent, refused->why);  // joins as anybody does, and is told what to do
   } else {
     tell_decided(turn, agent);
-    if (let_in(turn, agent, elector.node)) {
-      say_spare(turn, elector.node);
+    if (let_in(turn, agent, follower_info.node)) {
+      say_spare(turn, follower_info.node);
     }
   }
 }
 
-void on(Turn& turn, Followed const& event) {
+void on(Turn& turn, FollowerCalled const& event) {
   Heard heard = hear_caller(turn, event);
   go_on(turn, std::move(heard.next));
   if (heard.as_stranger) {
-    hear_stranger(turn, event.agent, event.elector);
+    hear_stranger(turn, event.agent, event.follower_info);
   }
 }
 
-void on(Turn& turn, Buried const& event) {
+void on(Turn& turn, ConfirmedDead const& event) {
   if (event.gone.number == 0) {
-    turn.say(Level::debug, "ignored: the last word of a node that had no seat");
+    turn.say(Level::debug, "ignored: the death notice of a node that had no seat");
     return;
   }
-  if (auto const agent = bury(turn, event.gone)) {
+  if (auto const agent = hear_death_notice(turn, event.gone)) {
     hang_up_on(turn, *agent, "its parent says that it is dead");
     return;
   }
   switch (turn.state.phase) {
     case Phase::forming: go_on(turn, consider_forming(turn)); break;
     case Phase::electing: go_on(turn, count_promises(turn)); break;
-    case Phase::gated: go_on(turn, try_start(turn)); break;
+    case Phase::lease_wait: go_on(turn, try_start(turn)); break;
     default: break;
   }
 }
@@ -257,7 +257,7 @@ Next hear(Turn& turn, Seat& seat, Stopped const& message) {
   if (turn.state.phase != Phase::stopping || seat.now == Seat::Now::stopped) {
     return stay;
   }
-  prove_stopped(turn.state.mandate, message.number, turn.state.seat_of.at(seat.agent));
+  prove_stopped(turn.state.leadership, message.number, turn.state.seat_of.at(seat.agent));
   seat.now = Seat::Now::stopped;
   seat.exits = message.exits;
   seat.unkillable = message.unkillable;
@@ -291,7 +291,7 @@ void hear_from(Turn& turn, AgentId agent, Leaving const& message) {
 }
 void hear_from(Turn& turn, AgentId agent, Unfit const& message) {
   bool const was_here = turn.state.present.contains(agent);
-  go_on(turn, set_aside(turn, agent, message.why));
+  go_on(turn, exclude_unfit(turn, agent, message.why));
   if (was_here) {
     go_on(turn, abandoned(turn));
   }
@@ -327,8 +327,8 @@ void on(Turn& turn, StoreFailed const& event) {
   }
 }
 
-void on(Turn& turn, Stand const& event) {
-  go_on(turn, stand(turn, event));
+void on(Turn& turn, Campaign const& event) {
+  go_on(turn, start_campaign(turn, event));
 }
 void on(Turn& turn, Withdraw const& event) {
   go_on(turn, withdraw(turn, event));
@@ -366,8 +366,8 @@ SilencePolicy silence_policy(Policy const& policy) {
 void on(Turn& turn, Beaten const& event) {
   State& state = turn.state;
   AgentId const agent = event.agent;
-  if (state.present.contains(agent) || state.electors.contains(agent) || state.aside.contains(agent) ||
-      state.parting.contains(agent)) {
+  if (state.present.contains(agent) || state.followers.contains(agent) || state.excluded.contains(agent) ||
+      state.draining.contains(agent)) {
     state.silence = heard(std::move(state.silence), agent, turn.now, silence_policy(turn.policy));
   }
   answer_beat(turn, agent, event.beat);
@@ -396,7 +396,7 @@ void silence_tick(Turn& turn) {
   }
   if (!looked.lost.empty() && state.phase == Phase::running && rivalled(state, turn.policy) &&
       left(turn, Count::exactly) <= Millis{0}) {  // it is us who are out of reach: the others may elect without us
-    go_on(turn, next::Deposed{"too few members of " + name_of(state.mandate.decided.number) + " are heard"});
+    go_on(turn, next::Deposed{"too few members of " + name_of(state.leadership.decided.number) + " are heard"});
     return;
   }
   std::string const how = "silent for " + seconds_text(turn.policy.heartbeat_timeout);
@@ -415,13 +415,13 @@ void phase_tick(Turn& turn) {
   switch (state.phase) {
     case Phase::forming: go_on(turn, forming_tick(turn)); break;
     case Phase::electing: go_on(turn, electing_tick(turn)); break;
-    case Phase::gated: go_on(turn, try_start(turn)); break;
+    case Phase::lease_wait: go_on(turn, try_start(turn)); break;
     case Phase::standby:
     case Phase::deposed:
     case Phase::opening: break;
     case Phase::proposing:
       if (overdue) {
-        go_on(turn, next::Deposed{"no quorum accepted " + name_of(state.mandate.proposal->number)});
+        go_on(turn, next::Deposed{"no quorum accepted " + name_of(state.leadership.proposal->number)});
       }
       break;
     case Phase::preparing:
@@ -452,7 +452,7 @@ void on(Turn& turn, Tick const&) {
 }
 
 std::optional<TimePoint> next_deadline(State const& state) {
-  auto const common = earliest({state.silence.due, state.mandate.check_at});
+  auto const common = earliest({state.silence.due, state.leadership.check_at});
   switch (state.phase) {
     case Phase::forming: return earliest({common, state.join_deadline, state.window_deadline});
     case Phase::running: return earliest({common, state.scale_out_at, state.hanging.due});

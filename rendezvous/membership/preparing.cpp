@@ -11,14 +11,14 @@ namespace cxxrun::rendezvous {
 namespace {
 
 std::vector<Successor> successors(std::vector<Seat> const& seats) {
-  std::vector<Successor> heirs;
-  for (std::uint32_t rank = 0; rank < seats.size() && heirs.size() < kMaxSuccessors; ++rank) {
+  std::vector<Successor> result;
+  for (std::uint32_t rank = 0; rank < seats.size() && result.size() < kMaxSuccessors; ++rank) {
     NodeInfo const& node = seats[rank].node;
     if (node.standby_port != 0) {
-      heirs.push_back(Successor{rank, node.host, standby_address(seats, rank), node.standby_port});
+      result.push_back(Successor{rank, node.host, standby_address(seats, rank), node.standby_port});
     }
   }
-  return heirs;
+  return result;
 }
 
 /// Tells one set of members in the order of their ranks from another, no more.
@@ -32,10 +32,11 @@ std::uint64_t digest(std::vector<Seat> const& seats) {
 
 Decree decree(State const& state, Policy const& policy) {
   Decree next;
-  next.after = state.mandate.decided.number;
+  next.after = state.leadership.decided.number;
   next.number = state.number;
   next.size = static_cast<std::uint32_t>(state.seats.size());
-  auto const host = std::find_if(state.seats.begin(), state.seats.end(), [](Seat const& s) { return s.node.hosts; });
+  auto const host =
+      std::find_if(state.seats.begin(), state.seats.end(), [](Seat const& s) { return s.node.coordinates; });
   next.coordinator =
       host == state.seats.end() ? 0 : static_cast<std::uint32_t>(std::distance(state.seats.begin(), host));
   next.restarts = state.restarts;
@@ -61,7 +62,7 @@ void begin_opening(Turn& turn) {
   state.join_deadline.reset();
   state.window_deadline.reset();
   state.awaited = 0;
-  state.number = std::max(state.number, state.mandate.seen) + 1;
+  state.number = std::max(state.number, state.leadership.seen) + 1;
   turn.act(OpenStore{state.number});
 }
 
@@ -80,13 +81,13 @@ void begin_preparing(Turn& turn, StoreOpened const& store) {
   common.successors = successors(state.seats);
   common.decree = decree(state, turn.policy);
   for (auto const& seat : state.seats) {
-    common.coordinator = seat.node.hosts ? seat.node.incarnation : common.coordinator;
+    common.coordinator = seat.node.coordinates ? seat.node.incarnation : common.coordinator;
   }
   common.survives = may_be_succeeded(turn.policy) &&
                     (turn.policy.min_nodes < state.seats.size() || state.present.size() > state.seats.size());
-  state.mandate.survives = common.survives;
-  state.mandate.proposal = common.decree;
-  state.mandate.proposed_successors = common.successors;
+  state.leadership.survives = common.survives;
+  state.leadership.proposal = common.decree;
+  state.leadership.proposed_successors = common.successors;
   name_members(state.seats, common);
   for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
     Seat const& seat = state.seats[rank];
@@ -104,7 +105,7 @@ void begin_preparing(Turn& turn, StoreOpened const& store) {
 
 void tell_decided(Turn& turn, AgentId agent) {
   if (may_be_succeeded(turn.policy)) {
-    turn.act(Tell{agent, Decided{turn.state.mandate.decided, turn.state.mandate.successors}});
+    turn.act(Tell{agent, Decided{turn.state.leadership.decided, turn.state.leadership.successors}});
   }
 }
 

@@ -16,16 +16,16 @@ std::string round_of(Ballot const& ballot) {
 }
 
 void claim_fence(Turn& turn) {
-  Mandate& mandate = turn.state.mandate;
-  mandate.claiming = true;
-  turn.act(ClaimFence{AcceptedDecree{mandate.ballot, *mandate.proposal}});
+  Leadership& leadership = turn.state.leadership;
+  leadership.claiming = true;
+  turn.act(ClaimFence{AcceptedDecree{leadership.ballot, *leadership.proposal}});
 }
 
 void send_proposal(Turn& turn) {
-  Mandate& mandate = turn.state.mandate;
-  mandate.proposed = true;
-  for (auto const& [agent, rank] : mandate.voters) {
-    turn.act(Tell{agent, Propose{mandate.ballot, *mandate.proposal}});
+  Leadership& leadership = turn.state.leadership;
+  leadership.proposed = true;
+  for (auto const& [agent, rank] : leadership.voters) {
+    turn.act(Tell{agent, Propose{leadership.ballot, *leadership.proposal}});
   }
 }
 
@@ -34,17 +34,17 @@ void send_proposal(Turn& turn) {
 Next begin_deciding(Turn& turn) {
   State& state = turn.state;
   state.answer_deadline.reset();
-  bool const nobody_votes = state.mandate.proposal->after == 0 || !rivalled(state, turn.policy);
+  bool const nobody_votes = state.leadership.proposal->after == 0 || !rivalled(state, turn.policy);
   return nobody_votes ? Next{next::Decided{}} : Next{next::Proposing{}};
 }
 
 void begin_proposing(Turn& turn) {
   State& state = turn.state;
-  Mandate& mandate = state.mandate;
+  Leadership& leadership = state.leadership;
   state.answer_deadline = turn.now + turn.policy.ack_timeout;
-  mandate.accepted.clear();
-  mandate.claimed = mandate.proposed = false;
-  if (mandate.halved) {
+  leadership.accepted.clear();
+  leadership.claimed = leadership.proposed = false;
+  if (leadership.halved) {
     claim_fence(turn);
   } else {
     send_proposal(turn);
@@ -52,17 +52,17 @@ void begin_proposing(Turn& turn) {
 }
 
 Next count_acceptances(Turn& turn) {
-  Mandate& mandate = turn.state.mandate;
-  if (turn.state.phase != Phase::proposing || !mandate.proposed || mandate.claiming) {
+  Leadership& leadership = turn.state.leadership;
+  if (turn.state.phase != Phase::proposing || !leadership.proposed || leadership.claiming) {
     return stay;
   }
-  Majority const got = mandate.pair && !mandate.accepted.empty() ? Majority::yes : acceptance(mandate);
-  if (got == Majority::yes || (got == Majority::half && mandate.claimed)) {
+  Majority const got = leadership.pair && !leadership.accepted.empty() ? Majority::yes : acceptance(leadership);
+  if (got == Majority::yes || (got == Majority::half && leadership.claimed)) {
     return next::Decided{};
   }
-  bool const all_answered =
-      got == Majority::half && std::all_of(mandate.voters.begin(), mandate.voters.end(),
-                                           [&](auto const& voter) { return mandate.accepted.contains(voter.second); });
+  bool const all_answered = got == Majority::half &&
+                            std::all_of(leadership.voters.begin(), leadership.voters.end(),
+                                        [&](auto const& voter) { return leadership.accepted.contains(voter.second); });
   if (all_answered) {
     claim_fence(turn);
   }
@@ -70,17 +70,18 @@ Next count_acceptances(Turn& turn) {
 }
 
 Next hear_accepted(Turn& turn, AgentId agent, Accepted const& message) {
-  Mandate& mandate = turn.state.mandate;
-  auto const voter = mandate.voters.find(agent);
-  if (voter == mandate.voters.end() || message.after != mandate.decided.number) {
+  Leadership& leadership = turn.state.leadership;
+  auto const voter = leadership.voters.find(agent);
+  if (voter == leadership.voters.end() || message.after != leadership.decided.number) {
     turn.say(Level::debug, "ignored: an acceptance after generation " + std::to_string(message.after));
     return stay;
   }
-  if (message.promised > mandate.ballot) {
+  if (message.promised > leadership.ballot) {
     return next::Deposed{"a member follows " + round_of(message.promised)};
   }
-  if (turn.state.phase == Phase::proposing && message.ballot == mandate.ballot && message.promised == mandate.ballot) {
-    mandate.accepted.insert(voter->second);
+  if (turn.state.phase == Phase::proposing && message.ballot == leadership.ballot &&
+      message.promised == leadership.ballot) {
+    leadership.accepted.insert(voter->second);
     return count_acceptances(turn);
   }
   return stay;
@@ -88,12 +89,12 @@ Next hear_accepted(Turn& turn, AgentId agent, Accepted const& message) {
 
 Next hear_fenced(Turn& turn, Fenced const& event) {
   State& state = turn.state;
-  Mandate& mandate = state.mandate;
-  if (state.phase != Phase::proposing || !mandate.claiming || event.after != mandate.decided.number) {
+  Leadership& leadership = state.leadership;
+  if (state.phase != Phase::proposing || !leadership.claiming || event.after != leadership.decided.number) {
     return stay;
   }
-  mandate.claiming = false;
-  if (!event.holds || event.holds->decree != *mandate.proposal) {
+  leadership.claiming = false;
+  if (!event.holds || event.holds->decree != *leadership.proposal) {
     // Nothing else can be decided here any more, in no round: whoever is left on this side ends.
     auto const generation = "generation " + std::to_string(event.after);
     return next::Finished{make_verdict(state, turn.policy, End::partitioned, kExitPartitioned,
@@ -101,8 +102,8 @@ Next hear_fenced(Turn& turn, Fenced const& event) {
                                            ? "the fence after " + generation + " belongs to other nodes"
                                            : "the fence after " + generation + " cannot be claimed: " + event.why)};
   }
-  mandate.claimed = true;
-  if (mandate.proposed) {
+  leadership.claimed = true;
+  if (leadership.proposed) {
     return count_acceptances(turn);
   }
   send_proposal(turn);
@@ -111,20 +112,20 @@ Next hear_fenced(Turn& turn, Fenced const& event) {
 
 Next begin_decided(Turn& turn) {
   State& state = turn.state;
-  Mandate& mandate = state.mandate;
-  if (mandate.adopted) {
-    return follow_adopted(turn);
+  Leadership& leadership = state.leadership;
+  if (leadership.adopted) {
+    return campaign_after_adopted(turn);
   }
-  state.vanished += static_cast<std::uint32_t>(mandate.missing.size());
-  mandate.missing.clear();
-  mandate.rivals = mandate.rivals || mandate.survives || mandate.taking_over();
-  note_decided(mandate);
+  state.vanished += static_cast<std::uint32_t>(leadership.missing.size());
+  leadership.missing.clear();
+  leadership.rivals = leadership.rivals || leadership.survives || leadership.taking_over();
+  note_decided(leadership);
   count_afresh(turn);
   dismiss(turn);
-  drop_late_electors(turn, "generation " + std::to_string(state.number) + " was decided without you");
+  drop_late_followers(turn, "generation " + std::to_string(state.number) + " was decided without you");
   bool const complete = std::all_of(state.seats.begin(), state.seats.end(),
                                     [&](Seat const& seat) { return state.present.contains(seat.agent); });
-  return complete ? Next{next::Gated{}} : Next{next::FormingAgain{}};
+  return complete ? Next{next::LeaseWait{}} : Next{next::FormingAgain{}};
 }
 
 }  // namespace cxxrun::rendezvous

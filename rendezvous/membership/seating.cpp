@@ -12,10 +12,10 @@ namespace {
 
 auto newcomer_order(AgentId agent, NodeInfo const& node) {
   auto const index = node.node_index.value_or(std::numeric_limits<std::uint32_t>::max());
-  return std::make_tuple(index, !node.hosts, agent);
+  return std::make_tuple(index, !node.coordinates, agent);
 }
 
-/// Survivors in their old order, then newcomers in theirs; the host is moved in if the cut would lose it.
+/// Survivors in their old order, then newcomers in theirs; the coordinator's node is moved in if the cut would lose it.
 std::vector<AgentId> choose(std::map<AgentId, NodeInfo> const& present, std::vector<Seat> const& previous,
                             std::uint32_t max) {
   std::vector<AgentId> chosen;
@@ -36,7 +36,7 @@ std::vector<AgentId> choose(std::map<AgentId, NodeInfo> const& present, std::vec
   chosen.insert(chosen.end(), newcomers.begin(), newcomers.end());
   if (chosen.size() > max) {
     auto const host =
-        std::find_if(chosen.begin(), chosen.end(), [&](AgentId agent) { return present.at(agent).hosts; });
+        std::find_if(chosen.begin(), chosen.end(), [&](AgentId agent) { return present.at(agent).coordinates; });
     if (host != chosen.end() && host - chosen.begin() >= static_cast<std::ptrdiff_t>(max)) {
       std::iter_swap(host, chosen.begin() + (max - 1));
     }
@@ -95,7 +95,7 @@ RoleTotals count_roles(std::vector<Seat> const& seats) {
 }
 
 std::string master_address(std::vector<Seat> const& seats, bool agent_store) {
-  bool const hosted = std::any_of(seats.begin(), seats.end(), [](Seat const& seat) { return seat.node.hosts; });
+  bool const hosted = std::any_of(seats.begin(), seats.end(), [](Seat const& seat) { return seat.node.coordinates; });
   if (!hosted && !agent_store && !seats.empty()) {
     auto const& first = seats.front().node;
     if (!first.announce.empty() || !is_local(first.calls_from)) {
@@ -105,14 +105,14 @@ std::string master_address(std::vector<Seat> const& seats, bool agent_store) {
   std::string loopback = "127.0.0.1";
   std::string reached;
   for (auto const& seat : seats) {
-    if (seat.node.hosts && !seat.node.announce.empty()) {
+    if (seat.node.coordinates && !seat.node.announce.empty()) {
       return seat.node.announce;
     }
     auto const& address = seat.node.reached_at;
     if (reached.empty() && !is_local(address)) {
       reached = address;
     }
-    if (seat.node.hosts && is_local(address) && !address.empty()) {
+    if (seat.node.coordinates && is_local(address) && !address.empty()) {
       loopback = address;
     }
   }
@@ -121,7 +121,7 @@ std::string master_address(std::vector<Seat> const& seats, bool agent_store) {
 
 std::string standby_address(std::vector<Seat> const& seats, std::uint32_t group_rank) {
   NodeInfo const& node = seats[group_rank].node;
-  if (!node.hosts || !is_local(node.calls_from)) {
+  if (!node.coordinates || !is_local(node.calls_from)) {
     return node.calls_from;
   }
   auto const reached =

@@ -25,8 +25,9 @@ struct RoleTotals {
 };
 [[nodiscard]] RoleTotals count_roles(std::vector<Seat> const& seats);
 
-/// MASTER_ADDR: what the host announces, else the first address by which a member from another machine reached the
-/// coordinator, else the loopback address everybody used. When no member hosts and rank 0 is to listen itself
+/// MASTER_ADDR: what the coordinator's node announces, else the first address by which a member from another machine
+/// reached the coordinator, else the loopback address everybody used. When no member hosts and rank 0 is to listen
+/// itself
 /// (`agent_store` false): what its agent announces, else the address it calls from.
 [[nodiscard]] std::string master_address(std::vector<Seat> const& seats, bool agent_store);
 

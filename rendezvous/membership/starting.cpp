@@ -6,9 +6,9 @@
 
 namespace cxxrun::rendezvous {
 
-Next begin_gated(Turn& turn) {
+Next begin_lease_wait(Turn& turn) {
   Next next = try_start(turn);
-  if (std::holds_alternative<next::Stay>(next) && !turn.state.mandate.unproven.empty()) {
+  if (std::holds_alternative<next::Stay>(next) && !turn.state.leadership.outstanding_leases.empty()) {
     turn.say(Level::info,
              "generation " + std::to_string(turn.state.number) + " waits until no older worker can be alive");
   }
@@ -17,13 +17,13 @@ Next begin_gated(Turn& turn) {
 
 Next try_start(Turn& turn) {
   State& state = turn.state;
-  Mandate& mandate = state.mandate;
-  if (state.phase != Phase::gated) {
+  Leadership& leadership = state.leadership;
+  if (state.phase != Phase::lease_wait) {
     return stay;
   }
-  std::erase_if(mandate.unproven, [&](auto const& entry) { return entry.second <= turn.now; });
-  state.answer_deadline = gate(mandate, turn.now);
-  if (!mandate.unproven.empty()) {
+  std::erase_if(leadership.outstanding_leases, [&](auto const& entry) { return entry.second <= turn.now; });
+  state.answer_deadline = lease_wait(leadership, turn.now);
+  if (!leadership.outstanding_leases.empty()) {
     return stay;
   }
   if (leases_on(turn.policy) && left(turn, Count::lazily) <= Millis{0}) {
@@ -34,10 +34,10 @@ Next try_start(Turn& turn) {
 
 void begin_running(Turn& turn) {
   State& state = turn.state;
-  Mandate& mandate = state.mandate;
+  Leadership& leadership = state.leadership;
   Millis const lease = left(turn, Count::exactly);
-  mandate.granted.clear();
-  std::erase_if(mandate.buried, [&](Held const& held) { return held.first < state.number; });
+  leadership.granted.clear();
+  std::erase_if(leadership.confirmed_dead, [&](Held const& held) { return held.first < state.number; });
   state.ever_ran = true;
   state.hanging = {};
   state.answer_deadline.reset();
@@ -46,9 +46,9 @@ void begin_running(Turn& turn) {
   for (auto& seat : state.seats) {
     seat.now = Seat::Now::running;
     world += seat.node.slots;
-    turn.act(Tell{seat.agent, Start{state.number, mandate.pulses[seat.agent].sent, lease}});
+    turn.act(Tell{seat.agent, Start{state.number, leadership.pulses[seat.agent].sent, lease}});
     if (lease > Millis{0}) {
-      mandate.granted[seat.agent] = turn.now;
+      leadership.granted[seat.agent] = turn.now;
     }
   }
   if (state.present.size() > state.seats.size()) {

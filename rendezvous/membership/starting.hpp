@@ -5,8 +5,8 @@
 
 namespace cxxrun::rendezvous {
 
-[[nodiscard]] Next begin_gated(Turn& turn);
-/// In phase gated: starts when no older worker can be alive and authority over the new generation is there.
+[[nodiscard]] Next begin_lease_wait(Turn& turn);
+/// In phase lease_wait: starts when no older worker can be alive and authority over the new generation is there.
 [[nodiscard]] Next try_start(Turn& turn);
 /// Tells all to start.
 void begin_running(Turn& turn);

@@ -10,7 +10,7 @@
 
 #include "rendezvous/membership/fitness.hpp"
 #include "rendezvous/membership/hanging.hpp"
-#include "rendezvous/membership/mandate.hpp"
+#include "rendezvous/membership/leadership.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/verdict.hpp"
 #include "rendezvous/voting/silence.hpp"
@@ -19,7 +19,7 @@
 
 namespace cxxrun::rendezvous {
 
-// AgentId (mandate.hpp): one connection of one agent; given out by the server in the order of arrival, never reused.
+// AgentId (leadership.hpp): one connection of one agent; given out by the server in the order of arrival, never reused.
 
 /// What the user asked for and what is ours to set; constant during the run.
 struct Policy : Terms {
@@ -30,17 +30,17 @@ struct Policy : Terms {
 };
 
 enum class Phase {
-  standby,    ///< another agent coordinates; survivors of its loss may call here already
-  electing,   ///< this agent stands for coordinator: waiting for promises
-  forming,    ///< collecting agents
-  opening,    ///< members chosen; the store is being opened
-  preparing,  ///< members have been told; waiting for their acks
-  proposing,  ///< all are ready: the decree is being voted on by the members of the generation before
-  gated,      ///< decided; waiting until no older worker can be alive, and for authority over the new generation
-  running,    ///< workers run
-  stopping,   ///< members stop their workers; the cause is decided when all have
-  finished,   ///< verdict given; waiting for agents to leave
-  deposed,    ///< authority lost to another coordinator or to a cut: decides nothing any more
+  standby,     ///< another agent coordinates; survivors of its loss may call here already
+  electing,    ///< this agent campaigns: waiting for promises
+  forming,     ///< collecting agents
+  opening,     ///< members chosen; the store is being opened
+  preparing,   ///< members have been told; waiting for their acks
+  proposing,   ///< all are ready: the decree is being voted on by the members of the generation before
+  lease_wait,  ///< decided; waiting until no older worker can be alive, and for authority over the new generation
+  running,     ///< workers run
+  stopping,    ///< members stop their workers; the cause is decided when all have
+  finished,    ///< verdict given; waiting for agents to leave
+  deposed,     ///< authority lost to another coordinator or to a cut: decides nothing any more
 };
 
 /// A member of the current generation, at its group rank.
@@ -92,9 +92,9 @@ struct State {
   std::set<std::uint32_t> dead;                  ///< indices of nodes of the step known dead and not back
   std::uint32_t vanished = 0;                    ///< nodes lost to an earlier coordinator: which ones is not known
   std::map<std::uint32_t, AgentId> index_owner;  ///< node index → agent present with it
-  std::string set_aside;                         ///< why a node was excluded for good; "" = none was
-  std::map<AgentId, NodeInfo> aside;             ///< connected, but set aside: told the end only
-  std::map<std::string, std::string> unfit;      ///< node key → "host: why" of nodes that were set aside
+  std::string unkillable_on;                     ///< why a node was excluded for good; "" = none was
+  std::map<AgentId, NodeInfo> excluded;          ///< connected, but excluded: told the end only
+  std::map<std::string, std::string> unfit;      ///< node key → "host: why" of nodes that were excluded
   Fitness fitness;                               ///< whose workers were first to fail
   std::vector<TimePoint> restarted_at;           ///< when the newest restarts were consumed, at most max_restarts
   std::optional<TimePoint> join_deadline;        ///< forming: too few nodes at
@@ -105,14 +105,14 @@ struct State {
   std::optional<Verdict> verdict;
   bool closed = false;  ///< Close has been emitted
   /// No nodes of the job any more, connected for their vote in the next decree: what each is told once that is decided.
-  std::map<AgentId, ToAgent> parting;
-  Mandate mandate;
-  std::map<AgentId, Elector> electors;  ///< connected, have lost their coordinator, not in a generation of ours
-  std::vector<std::string> old_hosts;   ///< of the generation whose coordinator was lost, by group rank
-  std::uint64_t candidacy = 0;          ///< of the last Stand
-  std::optional<Learned> learned;       ///< standby: for callers that know of an older generation
-  SilenceState silence;                 ///< agents whose beats are watched
-  HangState hanging;                    ///< running: workers whose collectives stand still
+  std::map<AgentId, ToAgent> draining;
+  Leadership leadership;
+  std::map<AgentId, FollowerInfo> followers;  ///< connected, have lost their coordinator, not in a generation of ours
+  std::vector<std::string> old_hosts;         ///< of the generation whose coordinator was lost, by group rank
+  std::uint64_t campaign_id = 0;              ///< of the last Campaign
+  std::optional<Learned> learned;             ///< standby: for callers that know of an older generation
+  SilenceState silence;                       ///< agents whose beats are watched
+  HangState hanging;                          ///< running: workers whose collectives stand still
 };
 
 }  // namespace cxxrun::rendezvous

@@ -5,8 +5,8 @@
 #include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/budget.hpp"
 #include "rendezvous/membership/cause.hpp"
+#include "rendezvous/membership/excluding.hpp"
 #include "rendezvous/membership/granting.hpp"
-#include "rendezvous/membership/setting_aside.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -62,7 +62,7 @@ Next drop_silent(Turn& turn) {
       turn.act(HangUp{seat.agent});
       drop(state, seat.agent);
       count_loss(state, seat.node);
-      leave_unproven(turn, seat);
+      keep_lease_outstanding(turn, seat);
       seat.now = Seat::Now::lost;
       --state.awaited;
     }
@@ -72,17 +72,17 @@ Next drop_silent(Turn& turn) {
 
 Next begin_stopped(Turn& turn) {
   State& state = turn.state;
-  if (!state.mandate.taking_over()) {
+  if (!state.leadership.taking_over()) {
     turn.act(CloseStore{state.number});
   }
   for (auto& seat : state.seats) {
     if (seat.leaving != 0 && state.present.contains(seat.agent)) {
-      part(turn, seat.agent, Finished{128 + seat.leaving, ""});
+      drain(turn, seat.agent, Finished{128 + seat.leaving, ""});
     } else if (!seat.unkillable.empty()) {
-      state.set_aside = seat.node.host + ": " + seat.unkillable.front();
-      state.unfit.emplace(node_key(seat.node), state.set_aside);
+      state.unkillable_on = seat.node.host + ": " + seat.unkillable.front();
+      state.unfit.emplace(node_key(seat.node), state.unkillable_on);
       mark_dead(state, seat.node);
-      part(turn, seat.agent, Refused{kExitUnkillable, "set aside: " + seat.unkillable.front()});
+      drain(turn, seat.agent, Refused{kExitUnkillable, "excluded: " + seat.unkillable.front()});
     }
   }
   Ruling ruling = rule(state, turn.policy, turn.now);
@@ -94,7 +94,7 @@ Next begin_stopped(Turn& turn) {
     judge_nodes(turn, failures_of(state).front(), ruling.next == Ruling::Next::restart);
   }
   for (auto const& [rank, why] : ruling.unfit) {
-    put_aside(turn, state.seats[rank].agent, why);
+    exclude(turn, state.seats[rank].agent, why);
   }
   if (ruling.next == Ruling::Next::conclude) {
     Verdict& said = ruling.verdict;  // judging may have changed what else there is to tell

@@ -31,7 +31,7 @@ struct Preparing {
 };
 struct Proposing {};
 struct Decided {};  ///< the proposal has its votes, or needs none
-struct Gated {};
+struct LeaseWait {};
 struct Running {};
 struct Stopping {
   StopReason reason;
@@ -50,8 +50,8 @@ struct Deposed {
 }  // namespace next
 
 using Next = std::variant<next::Stay, next::Electing, next::Standby, next::Forming, next::FormingAgain, next::Opening,
-                          next::Preparing, next::Proposing, next::Decided, next::Gated, next::Running, next::Stopping,
-                          next::StoppingLate, next::Stopped, next::Finished, next::Deposed>;
+                          next::Preparing, next::Proposing, next::Decided, next::LeaseWait, next::Running,
+                          next::Stopping, next::StoppingLate, next::Stopped, next::Finished, next::Deposed>;
 
 inline constexpr next::Stay stay{};
 

@@ -21,7 +21,8 @@ struct CallPlan {
   NodeInfo node;  ///< node.incarnation is the nonce of the handshake
   std::optional<Terms> terms;
   Millis patience{600'000};
-  /// Only present oneself: nothing is sent behind the greeting; Elector is the owner's to send. Hello asks `follow`.
+  /// Only present oneself: nothing is sent behind the greeting; FollowerInfo is the owner's to send. Hello asks
+  /// `follow`.
   bool follow = false;
   /// Each address and port is tried once: `failed` comes at once when nobody listens, and after `patience` without an
   /// answer. For successors, of whom there are others.

@@ -1,7 +1,8 @@
 // Channel: one connection of the agent protocol. Frames in, frames out, one place to close.
 //
 // Every agent ↔ coordinator connection passes through here, in both directions: this is where authentication and a
-// MAC per frame belong (design: "closed by default"). Shell header: for server.cpp, client.cpp and tests only.
+// MAC per frame belong (design: "closed by default"). Shell header: for server.cpp, coordinator_link.cpp and tests
+// only.
 #pragma once
 
 #include <cstddef>

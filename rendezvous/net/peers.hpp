@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/membership/mandate.hpp"
+#include "rendezvous/membership/leadership.hpp"
 #include "rendezvous/net/channel.hpp"
 #include "rendezvous/net/listener.hpp"
 #include "rendezvous/net/run_table.hpp"
@@ -21,7 +21,7 @@
 
 namespace cxxrun::rendezvous {
 
-/// One connection until it is told apart: an agent's, one for beats, or a last word.
+/// One connection until it is told apart: an agent's, one for beats, or a death notice.
 struct Peer {
   explicit Peer(boost::asio::io_context& io, Channel::Socket socket)
       : channel(std::make_shared<Channel>(std::move(socket))), deadline(io) {}
@@ -33,7 +33,7 @@ struct Peer {
   std::string host;   ///< once a member, for people
   RunKey run = 0;     ///< once a member
   AgentId other = 0;  ///< of a member its connection for beats, of that one its member; 0: none yet
-  enum class At { hello, first, member, beat, will } at = At::hello;
+  enum class At { hello, first, member, beat, death_notice } at = At::hello;
 };
 
 class Peers : public std::enable_shared_from_this<Peers> {

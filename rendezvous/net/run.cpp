@@ -55,7 +55,7 @@ void Run::stepped() {
 }
 
 void Run::perform(ClaimFence const& action) {
-  handlers_.claim_fence(machine_.state.mandate.decided.members, action.value);
+  handlers_.claim_fence(machine_.state.leadership.decided.members, action.value);
 }
 
 void Run::perform(ArmTimer const& action) {

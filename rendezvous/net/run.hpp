@@ -36,9 +36,9 @@ struct RunHandlers {
   std::function<void(std::uint64_t number, std::uint32_t restarts, bool leads)> progressed;
   /// For a decision of the members with this digest; Fenced is to follow.
   std::function<void(std::uint64_t of, AcceptedDecree const&)> claim_fence;
-  std::function<void(StoodDown const&)> stood_down;
+  std::function<void(SteppedDown const&)> stepped_down;
   std::function<void(Verdict const&)> concluded;  ///< once
-  std::function<void()> closed;                   ///< once, after `concluded` or `stood_down`: no handler follows
+  std::function<void()> closed;                   ///< once, after `concluded` or `stepped_down`: no handler follows
 };
 
 class Run : public std::enable_shared_from_this<Run> {
@@ -60,7 +60,7 @@ class Run : public std::enable_shared_from_this<Run> {
   void perform(TellBeat const& action) { handlers_.tell_beat(action.agent, action.ack); }
   void perform(HangUp const& action) { handlers_.hang_up(action.agent); }
   void perform(ClaimFence const& action);
-  void perform(StoodDown const& action) { handlers_.stood_down(action); }
+  void perform(SteppedDown const& action) { handlers_.stepped_down(action); }
   void perform(OpenStore const& action);
   void perform(CloseStore const& action) { stores_.close(store_key(action.number)); }
   void perform(ArmTimer const& action);

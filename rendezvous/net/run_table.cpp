@@ -41,7 +41,7 @@ std::string names_of(std::vector<RunEntry const*> const& runs) {
 
 /// Who presents itself to whoever is to coordinate, or tells of a death: a run on standby is meant too.
 bool follows(Hello const& hello) {
-  return hello.asks == Hello::Asks::follow || hello.purpose == Hello::Purpose::will;
+  return hello.asks == Hello::Asks::follow || hello.purpose == Hello::Purpose::death_notice;
 }
 
 Elsewhere other_agent(std::string const& id) {
@@ -148,8 +148,8 @@ Place admit(RunTable const& table, Hello const& hello, Join const& join) {
   Place where = place(table, hello);
   if (auto const* other = std::get_if<Elsewhere>(&where)) {
     RunEntry const* const known = latest(table, hello.run_id);
-    bool const stood_down = known != nullptr && known->standby;  // between the hello and now
-    return TurnedAway{stood_down ? kExitCoordinatorLost : kExitUsage, other->why};
+    bool const stepped_down = known != nullptr && known->standby;  // between the hello and now
+    return TurnedAway{stepped_down ? kExitCoordinatorLost : kExitUsage, other->why};
   }
   if (std::holds_alternative<Opens>(where) && !join.terms) {
     return TurnedAway{kExitUsage, hello.run_id + " cannot begin with an agent that brings no terms"};
@@ -162,7 +162,7 @@ Place admit(RunTable const& table, Hello const& hello, Join const& join) {
   if (auto line = disagreement(run.terms, *join.terms); !line.empty()) {
     return TurnedAway{kExitUsage, std::move(line)};
   }
-  if (run.terms.max_nodes == 1 && !table.serves_all && !join.node.hosts) {
+  if (run.terms.max_nodes == 1 && !table.serves_all && !join.node.coordinates) {
     return TurnedAway{kExitSystem, "another job " + run.id +
                                        " of one node has this port; choose another one with --rdzv-endpoint HOST:PORT"};
   }

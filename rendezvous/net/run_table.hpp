@@ -32,7 +32,7 @@ struct RunEntry {
 };
 
 struct RunTable {
-  bool serves_all = false;      ///< agents open runs; false: only the host does, with open_run
+  bool serves_all = false;      ///< agents open runs; false: only its owner does, with open_run
   std::string only_id;          ///< serve this run id alone; "" = any
   std::vector<RunEntry> runs;   ///< the active ones and the last few that are over, oldest first
   RunKey last_key = 0;          ///< 0: none was opened yet

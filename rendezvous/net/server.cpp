@@ -77,7 +77,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
         fences.claim({config.fence_dir, id, of}, value, [this, key](Fenced fenced) { feed(key, std::move(fenced)); });
       }
     };
-    on.stood_down = [this](StoodDown const& action) { stood_down(action); };
+    on.stepped_down = [this](SteppedDown const& action) { stepped_down(action); };
     on.concluded = [this, key, id](Verdict const& verdict) {
       note_verdict(table, key, verdict);
       if (!config.fence_dir.empty()) {
@@ -108,20 +108,20 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
   }
 
-  /// Later: the agent may answer by standing again, and its run is on the call stack.
-  void stood_down(StoodDown const& action) {
+  /// Later: the agent may answer by campaigning again, and its run is on the call stack.
+  void stepped_down(SteppedDown const& action) {
     boost::asio::post(io, [weak = weak_from_this(), action] {
-      if (auto const self = weak.lock(); self && self->handlers.stood_down && !self->shut) {
-        self->handlers.stood_down(action);
+      if (auto const self = weak.lock(); self && self->handlers.stepped_down && !self->shut) {
+        self->handlers.stepped_down(action);
       }
     });
   }
 
-  void stand(Stand candidacy) {
+  void start_campaign(Campaign campaign) {
     if (auto const it = runs.find(own); it != runs.end() && it->second->phase() == Phase::deposed) {
       closed(own);  // it has nothing more to say
     }
-    feed(own, std::move(candidacy));
+    feed(own, std::move(campaign));
   }
 
   void feed(RunKey key, Event event) {
@@ -169,7 +169,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       case Peer::At::first: first(id, peer, payload); break;
       case Peer::At::member: message(id, peer.run, peer.host, payload); break;
       case Peer::At::beat: beat(id, peer, payload); break;
-      case Peer::At::will: bury(id, peer, payload); break;
+      case Peer::At::death_notice: hear_death_notice(id, peer, payload); break;
     }
   }
 
@@ -203,24 +203,24 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     switch (peer.hello.purpose) {
       case Hello::Purpose::agent: peer.at = Peer::At::first; break;
       case Hello::Purpose::beat: peer.at = Peer::At::beat; break;
-      case Hello::Purpose::will: peer.at = Peer::At::will; break;
+      case Hello::Purpose::death_notice: peer.at = Peer::At::death_notice; break;
     }
   }
 
   /// A caller's first message says whether it joins or follows.
   void first(AgentId id, Peer& peer, std::string const& payload) {
     auto decoded = decode_to_coordinator(payload);
-    auto* const elector = decoded ? std::get_if<Elector>(&*decoded) : nullptr;
+    auto* const follower_info = decoded ? std::get_if<FollowerInfo>(&*decoded) : nullptr;
     auto* const join = decoded ? std::get_if<Join>(&*decoded) : nullptr;
     bool const follows = peer.hello.asks == Hello::Asks::follow;
-    if (follows ? elector == nullptr : join == nullptr) {
+    if (follows ? follower_info == nullptr : join == nullptr) {
       complain("join", "a caller from " + peer.from + " did not " + (follows ? "say what it knows: " : "join: ") +
                            (decoded ? "another message came" : decoded.error().message()));
       peers->forget(id);
       return;
     }
-    NodeInfo& node = follows ? elector->node : join->node;
-    node.hosts = node.incarnation == config.nonce;
+    NodeInfo& node = follows ? follower_info->node : join->node;
+    node.coordinates = node.incarnation == config.nonce;
     node.reached_at = peer.channel->local_address();
     node.calls_from = peer.channel->remote_address();
     Place const where = follows ? place(table, peer.hello) : admit(table, peer.hello, *join);
@@ -237,21 +237,21 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     }
     RunKey const run = belongs != nullptr ? belongs->run : open_run(peer.hello.run_id, *join->terms);
     peers->admit(id, run, node.host);
-    feed(run, follows ? Event(Followed{id, std::move(*elector)}) : Event(Joined{id, std::move(node)}));
+    feed(run, follows ? Event(FollowerCalled{id, std::move(*follower_info)}) : Event(Joined{id, std::move(node)}));
   }
 
-  /// The last word of an agent's parent.
-  void bury(AgentId id, Peer& peer, std::string const& payload) {
+  /// The death notice of an agent's parent.
+  void hear_death_notice(AgentId id, Peer& peer, std::string const& payload) {
     auto const decoded = decode_to_coordinator(payload);
     auto const* const gone = decoded ? std::get_if<Gone>(&*decoded) : nullptr;
     Place const where = place(table, peer.hello);
     auto const from = peer.from;
     peers->forget(id);
     if (gone == nullptr) {
-      complain("will", "a last word from " + from + " was not understood" +
-                           (decoded ? std::string() : ": " + decoded.error().message()));
+      complain("death_notice", "a death notice from " + from + " was not understood" +
+                                   (decoded ? std::string() : ": " + decoded.error().message()));
     } else if (auto const* belongs = std::get_if<Belongs>(&where)) {
-      feed(belongs->run, Buried{*gone});
+      feed(belongs->run, ConfirmedDead{*gone});
     }
   }
 
@@ -266,11 +266,11 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     std::visit(
         [&](auto& concrete) {
           using Message = std::decay_t<decltype(concrete)>;
-          if constexpr (std::is_same_v<Message, Elector>) {
-            feed(run, Followed{id, std::move(concrete)});
+          if constexpr (std::is_same_v<Message, FollowerInfo>) {
+            feed(run, FollowerCalled{id, std::move(concrete)});
           } else if constexpr (std::is_same_v<Message, Join> || std::is_same_v<Message, Gone>) {
             complain("again",
-                     "ignored: " + std::string(std::is_same_v<Message, Join> ? "a second join" : "a last word") +
+                     "ignored: " + std::string(std::is_same_v<Message, Join> ? "a second join" : "a death notice") +
                          " from " + printable(host));
           } else {
             feed(run, Said{id, std::move(concrete)});
@@ -321,8 +321,8 @@ void Coordinator::standby(std::string const& run_id, Terms const& terms) {
   impl_->own = impl_->open_run(run_id, terms, true);
 }
 
-void Coordinator::stand(Stand candidacy) {
-  impl_->stand(std::move(candidacy));
+void Coordinator::start_campaign(Campaign campaign) {
+  impl_->start_campaign(std::move(campaign));
 }
 
 void Coordinator::tell(Event event) {

@@ -36,9 +36,9 @@ struct CoordinatorConfig {
 struct CoordinatorHandlers {
   std::function<void(std::string const& run_id, Verdict const&)> concluded;  ///< once per run
   std::function<void()> closed;  ///< once per run, after `concluded`: nobody of it is left
-  /// The run of this agent decides nothing any more, or its candidacy came to nothing; it is on standby again. May be
+  /// The run of this agent decides nothing any more, or its campaign came to nothing; it is on standby again. May be
   /// empty.
-  std::function<void(StoodDown const&)> stood_down;
+  std::function<void(SteppedDown const&)> stepped_down;
 };
 
 class Coordinator {
@@ -57,13 +57,13 @@ class Coordinator {
   Result<void> listen_also(os::UniqueFd socket);
   /// Opens the run that another agent coordinates, in case this one has to take over. Instead of open_run.
   void standby(std::string const& run_id, Terms const& terms);
-  /// The run stands for election, or again with a higher ballot.
-  void stand(Stand candidacy);
+  /// The run campaigns, or again with a higher ballot.
+  void start_campaign(Campaign campaign);
   /// What its own agent has to say to it: Withdraw or Learned.
   void tell(Event event);
   /// This agent has become somebody else: agents recognise its coordinator by its incarnation.
   void rename(std::string nonce);
-  /// Whether the run of this agent decides: it was opened here, or elected, and has not stood down.
+  /// Whether the run of this agent decides: it was opened here, or elected, and has not stepped down.
   [[nodiscard]] bool leads() const;
   /// Ends every run, as when its user had told it to end with `signal`; `closed` follows for each.
   void quit(int signal);

@@ -38,7 +38,7 @@ struct Type {
 };
 inline constexpr std::tuple kTypes(Type<Join>{"join"}, Type<Ack>{"ack"}, Type<WorkerFailed>{"worker_failed"},
                                    Type<Succeeded>{"succeeded"}, Type<Stopped>{"stopped"}, Type<Leaving>{"leaving"},
-                                   Type<Unfit>{"unfit"}, Type<Elector>{"elector"}, Type<Vote>{"vote"},
+                                   Type<Unfit>{"unfit"}, Type<FollowerInfo>{"follower_info"}, Type<Vote>{"vote"},
                                    Type<Accepted>{"accepted"}, Type<Gone>{"gone"}, Type<Progress>{"progress"},
                                    Type<Prepare>{"generation"}, Type<Start>{"start"}, Type<Stop>{"stop"},
                                    Type<Finished>{"finished"}, Type<Refused>{"refused"}, Type<VoteRequest>{"vote?"},
@@ -57,7 +57,7 @@ void fields(auto& field, Of<NodeInfo> auto& node) {
   field("host", node.host);
   field("slots", node.slots);
   field("role", node.role);
-  field("hosts", node.hosts);
+  field("coordinates", node.coordinates);
   field("announce", node.announce);
   field("standby_port", node.standby_port);
   field.require(node.slots != 0 && node.slots <= kMaxItems, "slots");
@@ -184,14 +184,14 @@ void fields(auto& field, Of<Ack> auto& ack) {
   field("echo", ack.echo);
   field("sent", ack.sent);
 }
-void fields(auto& field, Of<Elector> auto& elector) {
-  field("node", elector.node);
-  field("decided", elector.decided);
-  field("rank", elector.rank);
-  field("prepared", elector.prepared);
-  field("prepared_rank", elector.prepared_rank);
-  field("seen", elector.seen);
-  field("workers", elector.workers);
+void fields(auto& field, Of<FollowerInfo> auto& follower_info) {
+  field("node", follower_info.node);
+  field("decided", follower_info.decided);
+  field("rank", follower_info.rank);
+  field("prepared", follower_info.prepared);
+  field("prepared_rank", follower_info.prepared_rank);
+  field("seen", follower_info.seen);
+  field("workers", follower_info.workers);
 }
 void fields(auto& field, Of<Vote> auto& vote) {
   field("after", vote.after);

@@ -38,7 +38,7 @@ constexpr auto names(Hello::Asks) {
 constexpr auto names(Hello::Purpose) {
   using Purpose = Hello::Purpose;
   return std::array{std::pair{Purpose::agent, "agent"}, std::pair{Purpose::beat, "beat"},
-                    std::pair{Purpose::will, "will"}};
+                    std::pair{Purpose::death_notice, "death_notice"}};
 }
 constexpr auto names(Tie) {
   return std::array{std::pair{Tie::rank, "rank"}, std::pair{Tie::fence, "fence"}, std::pair{Tie::none, "none"}};

@@ -1,7 +1,7 @@
 // Messages between agents and the coordinator, as values, and their JSON text.
 //
-// Byte layout: docs/design/wire_protocol.md; names of the fields: message_fields.hpp. Decoding is total: any text gives a
-// message or an Error, nothing throws, nothing grows beyond the frame that carried it.
+// Byte layout: docs/design/wire_protocol.md; names of the fields: message_fields.hpp. Decoding is total: any text gives
+// a message or an Error, nothing throws, nothing grows beyond the frame that carried it.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,9 @@ inline constexpr std::uint32_t kProtocolVersion = 1;
 struct Hello {
   enum class Purpose {
     agent,
-    beat,  ///< heartbeats only, so that data never delays them
-    will,  ///< the last word of an agent's parent: the agent is dead and so is everything it started; Gone follows
+    beat,          ///< heartbeats only, so that data never delays them
+    death_notice,  ///< the death notice of an agent's parent: the agent is dead and so is everything it started; Gone
+                   ///< follows
   };
   /// Which run the agent wants; run_table.hpp decides.
   enum class Asks {
@@ -39,7 +40,7 @@ struct Hello {
     open,    ///< the run of this id, opened now if there is none: an id used once, like Slurm's job and step
     reopen,  ///< the same, but once its run is over the id names a new one (--rdzv-id)
     enter,   ///< to be one more node of a run that is under way: of this id, or the only one when it is ""
-    follow,  ///< whoever is to coordinate this run from now on: said to a standby port, followed by Elector
+    follow,  ///< whoever is to coordinate this run from now on: said to a standby port, followed by FollowerInfo
   };
   std::uint32_t version = kProtocolVersion;
   std::string run_id;
@@ -70,7 +71,7 @@ struct NodeInfo {
   std::string host;         ///< short name, for people
   std::uint32_t slots = 1;  ///< workers it will start
   std::string role = "default";
-  bool hosts = false;              ///< the coordinator runs inside this agent
+  bool coordinates = false;        ///< the coordinator runs inside this agent
   std::string announce;            ///< MASTER_ADDR to announce if this agent hosts; "" = as reached
   std::string reached_at;          ///< address of the coordinator's end of the connection; set by the server
   std::string calls_from;          ///< address of the agent's end; set by the server
@@ -116,7 +117,7 @@ struct Ack {
   bool operator==(Ack const&) const = default;
 };
 /// First message to whoever may take over, instead of Join: what this agent knows. Sent again when that has changed.
-struct Elector {
+struct FollowerInfo {
   NodeInfo node;
   Decree decided;                              ///< the last one this agent knows to be decided
   std::optional<std::uint32_t> rank;           ///< its group rank there; nothing: a spare or newcomer, without a vote
@@ -124,7 +125,7 @@ struct Elector {
   std::optional<std::uint32_t> prepared_rank;  ///< its group rank there
   std::uint64_t seen = 0;                      ///< highest generation number it has ever heard of
   bool workers = false;                        ///< workers of `decided` run or may run here
-  bool operator==(Elector const&) const = default;
+  bool operator==(FollowerInfo const&) const = default;
 };
 /// Answer to VoteRequest.
 struct Vote {
@@ -132,7 +133,7 @@ struct Vote {
   Ballot ballot;                           ///< that was asked for
   Ballot promised;                         ///< equal to `ballot`: yes; higher: no
   std::optional<AcceptedDecree> accepted;  ///< what this voter has accepted in this instance
-  Millis silent_for{0};                    ///< since the last word of the old coordinator; 0 when unsure
+  Millis silent_for{0};                    ///< since the last contact with the old coordinator; 0 when unsure
   bool operator==(Vote const&) const = default;
 };
 /// Answer to Propose.
@@ -186,8 +187,8 @@ struct Progress {
 };
 /// The longest `workers` of a Progress; an agent with more tells of the first.
 inline constexpr std::size_t kMaxProgress = 1024;
-using ToCoordinator =
-    std::variant<Join, Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit, Elector, Vote, Accepted, Gone, Progress>;
+using ToCoordinator = std::variant<Join, Ack, WorkerFailed, Succeeded, Stopped, Leaving, Unfit, FollowerInfo, Vote,
+                                   Accepted, Gone, Progress>;
 
 // ---- coordinator to agent -----------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 // Decree: what the members of one generation decide about the next one. And the ballots by which they do.
 //
 // Generation g+1 is one decree of the members of generation g (docs/design/election.md): single-decree Paxos, one
-// instance per decided generation. Pure values; the voter's half is acceptor.hpp, the coordinator's mandate.hpp.
+// instance per decided generation. Pure values; the voter's half is acceptor.hpp, the coordinator's leadership.hpp.
 #pragma once
 
 #include <compare>

@@ -44,7 +44,7 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l restart-window -x -d 
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l shutdown-timeout -x -d 'from SIGTERM to SIGKILL when the job is stopped [30]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l restart-timeout -x -d 'the same for the survivors of a failure [5]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l kill-timeout -x -d 'after SIGKILL, until a process counts as unkillable [60]'
-complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l health-check -x -d 'run on every node before each generation; failing sets it aside'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l health-check -x -d 'run on every node before each generation; failing excludes it'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l health-check-timeout -x -d 'a check that runs longer has failed [60]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l hang-timeout -x -d 'kill a worker that others wait for in a collective [0: never]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l checkpoint-signal -x -d 'sent to workers that long before the job\'s end'

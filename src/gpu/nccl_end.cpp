@@ -23,8 +23,8 @@ namespace {
 
 }  // namespace
 
-Testimony NcclQueue::oldest() const {
-  Testimony told;
+CallReport NcclQueue::oldest() const {
+  CallReport told;
   for (std::uint64_t point = reached_.load() + 1; point <= marked_ && told.number == 0; ++point) {
     told = under_way_[point % kSlots];
   }
@@ -47,7 +47,7 @@ void NcclQueue::end(Lock& lock, Reason const& reason, TimePoint began) {
   host::throw_failure(failed_, config_.generation, began);
 }
 
-void NcclQueue::carry_out_end(Reason const& reason, Testimony const& mine) noexcept {
+void NcclQueue::carry_out_end(Reason const& reason, CallReport const& mine) noexcept {
   auto const deadline = Clock::now() + config_.abort_deadline;
   if (comm_ == nullptr) {
     failed_ = peers_.settle(reason, mine);

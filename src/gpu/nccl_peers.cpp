@@ -12,7 +12,7 @@ namespace {
 
 /// NCCL may notice that a connection broke before the host backend learns who died: so long the name is waited for.
 constexpr Millis kBlame{2000};
-/// Ranks whose patience with one call ends this much apart still come to the same hearing.
+/// Ranks whose patience with one call ends this much apart still report at the same time.
 constexpr Millis kHearing{5000};
 constexpr Millis kTick{1};
 
@@ -55,7 +55,7 @@ void Peers::await_trouble() {
   }
 }
 
-host::FailureFacts Peers::settle(Reason const& reason, Testimony const& mine) noexcept try {
+host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) noexcept try {
   if (reason.why == Reason::Why::told) {
     return reason.facts;
   }
@@ -72,7 +72,7 @@ host::FailureFacts Peers::settle(Reason const& reason, Testimony const& mine) no
       host_->abort(own);
     }
   }
-  std::vector<Testimony> told(static_cast<std::size_t>(world()));
+  std::vector<CallReport> told(static_cast<std::size_t>(world()));
   try {
     host_->run_within(
         {.kind = comm::Kind::all_gather, .type = DType::u8, .count = sizeof mine, .in = &mine, .out = told.data()},

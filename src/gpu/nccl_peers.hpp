@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/core/time.hpp"
-#include "src/gpu/hearing.hpp"
+#include "src/gpu/desync_report.hpp"
 #include "src/host/common/backend.hpp"
 #include "src/host/node/alarm.hpp"
 
@@ -45,7 +45,7 @@ class Peers {
   [[nodiscard]] host::Trouble look() noexcept;
   /// What this rank fails with: what the others fail with too, wherever one of them knows more than that it is stuck.
   /// Blocks up to about 7 s.
-  [[nodiscard]] host::FailureFacts settle(Reason const& reason, Testimony const& mine) noexcept;
+  [[nodiscard]] host::FailureFacts settle(Reason const& reason, CallReport const& mine) noexcept;
   void leave() noexcept;
 
  private:

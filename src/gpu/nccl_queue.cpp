@@ -218,7 +218,7 @@ void NcclQueue::await_slot(Lock& lock) {
   }
 }
 
-std::uint64_t NcclQueue::mark_locked(Lock& lock, Testimony const& what) {
+std::uint64_t NcclQueue::mark_locked(Lock& lock, CallReport const& what) {
   std::uint64_t point = 0;
   call(lock, "an event", [&](auto& status) { return api_.mark(comm_, &point, &status); });
   if (marked_ == 0) {

@@ -67,7 +67,7 @@ class NcclQueue final : public host::DeviceQueue {
   void call(Lock& lock, char const* what, Body const& body);
   void settle(Lock& lock, char const* what, std::optional<TimePoint> until);
   void await_slot(Lock& lock);
-  [[nodiscard]] std::uint64_t mark_locked(Lock& lock, Testimony const& what);
+  [[nodiscard]] std::uint64_t mark_locked(Lock& lock, CallReport const& what);
   void wait_locked(Lock& lock, std::uint64_t point);
   [[nodiscard]] std::int32_t advance(cxxrun_cuda_status& status);
   void advance_or_end(Lock& lock, TimePoint began);
@@ -76,8 +76,8 @@ class NcclQueue final : public host::DeviceQueue {
   static void rest(Lock& lock, Wait& wait);
   [[noreturn]] void end(Lock& lock, Reason const& reason, TimePoint began);
   void require(Lock& lock, std::int32_t code, cxxrun_cuda_status& status, char const* what, TimePoint began);
-  void carry_out_end(Reason const& reason, Testimony const& mine) noexcept;
-  [[nodiscard]] Testimony oldest() const;
+  void carry_out_end(Reason const& reason, CallReport const& mine) noexcept;
+  [[nodiscard]] CallReport oldest() const;
   void finalize(Lock& lock);
   void watch() noexcept;
 
@@ -97,7 +97,7 @@ class NcclQueue final : public host::DeviceQueue {
   std::atomic<std::uint64_t> reached_{0};
   TimePoint progress_{};    ///< since when the oldest point under way has had its turn
   std::uint64_t made_ = 0;  ///< calls
-  std::array<Testimony, kSlots> under_way_{};
+  std::array<CallReport, kSlots> under_way_{};
   int waiting_ = 0;  ///< threads that look at the peers themselves
   bool closed_ = false;
 

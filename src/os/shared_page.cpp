@@ -17,23 +17,23 @@ namespace {
 
 constexpr std::int64_t kNone = 0;
 
-std::optional<sockaddr_storage> parse(Heir const& heir) {
+std::optional<sockaddr_storage> parse(Recipient const& recipient) {
   sockaddr_storage storage{};
   auto* const v4 = reinterpret_cast<sockaddr_in*>(&storage);
-  if (inet_pton(AF_INET, heir.address.c_str(), &v4->sin_addr) == 1) {
+  if (inet_pton(AF_INET, recipient.address.c_str(), &v4->sin_addr) == 1) {
     v4->sin_family = AF_INET;
-    v4->sin_port = htons(heir.port);
+    v4->sin_port = htons(recipient.port);
     return storage;
   }
   auto* const v6 = reinterpret_cast<sockaddr_in6*>(&storage);
-  auto const percent = heir.address.find('%');
-  if (inet_pton(AF_INET6, heir.address.substr(0, percent).c_str(), &v6->sin6_addr) != 1) {
+  auto const percent = recipient.address.find('%');
+  if (inet_pton(AF_INET6, recipient.address.substr(0, percent).c_str(), &v6->sin6_addr) != 1) {
     return std::nullopt;
   }
   v6->sin6_family = AF_INET6;
-  v6->sin6_port = htons(heir.port);
+  v6->sin6_port = htons(recipient.port);
   if (percent != std::string::npos) {
-    v6->sin6_scope_id = if_nametoindex(heir.address.substr(percent + 1).c_str());
+    v6->sin6_scope_id = if_nametoindex(recipient.address.substr(percent + 1).c_str());
   }
   return storage;
 }
@@ -42,16 +42,16 @@ std::optional<sockaddr_storage> parse(Heir const& heir) {
 
 struct SharedPage::Layout {
   struct Place {
-    std::uint32_t heirs = 0;
+    std::uint32_t recipients = 0;
     std::uint32_t size = 0;
-    std::array<sockaddr_storage, kMaxHeirs> to{};
+    std::array<sockaddr_storage, kMaxRecipients> to{};
     std::array<char, kMaxWords> words{};
   };
   std::atomic<std::int64_t> until{kNone};  // nanoseconds of Clock
   std::atomic<std::int64_t> lease_ms{0};
   std::atomic<std::int64_t> timeout_ms{0};
   std::atomic<std::uint32_t> frozen{0};
-  std::atomic<std::uint32_t> valid{0};  // 0: no will; else 1 + the place that holds it
+  std::atomic<std::uint32_t> valid{0};  // 0: no notice; else 1 + the place that holds it
   std::array<Place, 2> places;
   static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
                 "shared between processes, and a killed one releases no lock");
@@ -102,18 +102,18 @@ bool SharedPage::frozen() const {
   return layout_->frozen.load() != 0;
 }
 
-void SharedPage::write_will(std::vector<Heir> const& heirs, std::string const& words) {
-  if (heirs.empty() || words.empty() || words.size() > kMaxWords) {
+void SharedPage::write_death_notice(std::vector<Recipient> const& recipients, std::string const& words) {
+  if (recipients.empty() || words.empty() || words.size() > kMaxWords) {
     layout_->valid.store(0);
     return;
   }
   std::uint32_t const index = layout_->valid.load() == 1 ? 1 : 0;
   auto& place = layout_->places[index];
-  place.heirs = 0;
-  for (auto const& heir : heirs) {
-    auto const address = parse(heir);
-    if (address && place.heirs < kMaxHeirs) {
-      place.to[place.heirs++] = *address;
+  place.recipients = 0;
+  for (auto const& recipient : recipients) {
+    auto const address = parse(recipient);
+    if (address && place.recipients < kMaxRecipients) {
+      place.to[place.recipients++] = *address;
     }
   }
   place.size = static_cast<std::uint32_t>(words.size());
@@ -130,16 +130,17 @@ std::optional<TimePoint> SharedPage::lease() const {
   return value == kNone ? std::nullopt : std::optional(TimePoint(std::chrono::nanoseconds{value}));
 }
 
-std::optional<Will> SharedPage::will() const {
+std::optional<DeathNotice> SharedPage::death_notice() const {
   std::uint32_t const valid = layout_->valid.load(std::memory_order_acquire);
   if (valid == 0 || valid > layout_->places.size()) {
     return std::nullopt;
   }
   auto const& place = layout_->places[valid - 1];
-  if (place.heirs > kMaxHeirs || place.size > kMaxWords) {
+  if (place.recipients > kMaxRecipients || place.size > kMaxWords) {
     return std::nullopt;
   }
-  return Will{{place.to.begin(), place.to.begin() + place.heirs}, std::string(place.words.data(), place.size)};
+  return DeathNotice{{place.to.begin(), place.to.begin() + place.recipients},
+                     std::string(place.words.data(), place.size)};
 }
 
 void SharedPage::answer() const {

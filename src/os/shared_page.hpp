@@ -1,8 +1,8 @@
-// SharedPage: what an agent leaves with its parent: until when workers may run, and its last word.
+// SharedPage: what an agent leaves with its parent: until when workers may run, and its death notice.
 //
 // One page of shared memory, made before the fork; nothing in it is a pointer. The agent writes, the parent reads, also
-// when the agent is stopped or was killed in the middle of a write: the will has two places, and only the number of the
-// place says which one is valid.
+// when the agent is stopped or was killed in the middle of a write: the notice has two places, and only the number of
+// the place says which one is valid.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,21 @@
 
 namespace cxxrun::os {
 
-/// Whom the last word is for: a literal address, with "%interface" where it needs one.
-struct Heir {
+/// Whom the death notice is for: a literal address, with "%interface" where it needs one.
+struct Recipient {
   std::string address;
   std::uint16_t port = 0;
 };
 
-struct Will {
-  std::vector<sockaddr_storage> heirs;
+struct DeathNotice {
+  std::vector<sockaddr_storage> recipients;
   std::string words;  ///< the bytes to send to each
 };
 
 class SharedPage {
  public:
-  /// No more heirs and no longer words than this.
-  static constexpr std::size_t kMaxHeirs = 9;
+  /// No more recipients and no longer words than this.
+  static constexpr std::size_t kMaxRecipients = 9;
   static constexpr std::size_t kMaxWords = 1536;
 
   /// Errc::io when the system lacks memory or a descriptor.
@@ -48,14 +48,15 @@ class SharedPage {
   void hold_lease(std::optional<TimePoint> until);
   /// The agent has frozen its workers itself: a lease that reaches further is then no reason to thaw them.
   void set_frozen(bool yes);
-  /// Replaces the last word. Heirs whose address is no literal are left out; too long words, or none: no will.
-  void write_will(std::vector<Heir> const& heirs, std::string const& words);
+  /// Replaces the death notice. Recipients whose address is no literal are left out; too long words, or none: no
+  /// notice.
+  void write_death_notice(std::vector<Recipient> const& recipients, std::string const& words);
 
   // ---- the parent ----
   [[nodiscard]] LeaseGuardTerms terms() const;
   [[nodiscard]] std::optional<TimePoint> lease() const;
   [[nodiscard]] bool frozen() const;
-  [[nodiscard]] std::optional<Will> will() const;
+  [[nodiscard]] std::optional<DeathNotice> death_notice() const;
   /// Readable after a ring; `answer` makes it silent again.
   [[nodiscard]] int bell() const { return bell_.get(); }
   void answer() const;

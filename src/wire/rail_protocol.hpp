@@ -44,7 +44,7 @@ struct RailHeader {
 };
 static_assert(sizeof(RailHeader) == 40);
 
-/// The last word of a rank: why it goes.
+/// The farewell of a rank: why it goes.
 struct Farewell {
   enum class What : std::uint8_t { left, peer_failure, failure };
   What what = What::left;

@@ -134,7 +134,7 @@ class Crowd {
   void lose_one() {
     agents_.back().main.fd.reset();
     agents_.back().beats.fd.reset();
-    last_word();
+    send_death_notice();
     std::uint64_t const before = agents_.front().running;
     started_ = 0;
     run_until([&] { return started_ == agents_.size() - 1 && agents_.front().running > before; }, "the others go on");
@@ -200,24 +200,24 @@ class Crowd {
   }
 
   /// What the parent of the last agent does, all at once: the coordinator reads it after the greeting.
-  void last_word() {
-    Connection will;
-    will.fd = os::UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  void send_death_notice() {
+    Connection death_notice;
+    death_notice.fd = os::UniqueFd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address.sin_port = htons(arguments_.port);
-    if (::connect(will.fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
+    if (::connect(death_notice.fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) {
       give_up("cannot connect: " + std::string(std::strerror(errno)));
     }
     Hello hello;
     hello.run_id = arguments_.run_id;
     hello.nonce = incarnation(agents_.size() - 1);
-    hello.purpose = Hello::Purpose::will;
-    send(will, encode(hello));
-    send(will, encode(ToCoordinator(Gone{agents_.back().running, agents_.back().rank})));
+    hello.purpose = Hello::Purpose::death_notice;
+    send(death_notice, encode(hello));
+    send(death_notice, encode(ToCoordinator(Gone{agents_.back().running, agents_.back().rank})));
     char reply[512];
-    (void)!::recv(will.fd.get(), reply, sizeof reply, 0);
+    (void)!::recv(death_notice.fd.get(), reply, sizeof reply, 0);
   }
 
   void send(Connection const& connection, std::string const& payload) {

@@ -281,7 +281,7 @@ def strike(pid, number):
 
 
 def lost(figure, of_coordinator=False, silent=False, **more):
-    """One of three agents goes with its workers, the others run on without it. Its parent is left to bury them, and
+    """One of three agents goes with its workers, the others run on without it. Its parent is left to reap them, and
     says so; frozen are all."""
     def case(job, contender, phase):
         ours = contender.separator == "-"

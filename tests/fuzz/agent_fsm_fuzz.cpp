@@ -62,7 +62,7 @@ class Play {
           feed(BeatAnswered{*link, fuzz::some_beat_ack(script_, hints())});
         }
         break;
-      case 4: feed(rdzv_stood_down()); break;
+      case 4: feed(rdzv_stepped_down()); break;
       case 5:
         if (running_) {
           feed(WorkerEnded{*running_, fuzz::some_exit(script_)});
@@ -97,7 +97,7 @@ class Play {
     return *std::next(links.begin(), steps);
   }
 
-  StoodDown rdzv_stood_down() { return {"why", script_.below(4)}; }
+  SteppedDown rdzv_stepped_down() { return {"why", script_.below(4)}; }
 
   void all_end() {
     if (auto const number = std::exchange(running_, std::nullopt)) {

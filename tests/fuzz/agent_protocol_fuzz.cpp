@@ -64,17 +64,17 @@ std::vector<std::string> fuzz_seeds() {
   exit.status = ExitStatus::signalled(9);
   exit.stderr_tail = "last words";
   Decree const decree{3, 4, 5, 1, 2, 0xfedcba9876543210U, Tie::fence};
-  Elector elector;
-  elector.decided = decree;
-  elector.rank = 2;
-  elector.prepared_rank = 1;
+  FollowerInfo follower_info;
+  follower_info.decided = decree;
+  follower_info.rank = 2;
+  follower_info.prepared_rank = 1;
   Prepare prepare;
   prepare.generation.decree = decree;
   prepare.generation.successors = {{0, "node1", "10.0.0.1", 4711}, {1, "node2", "fe80::1%eth0", 4712}};
   std::vector<std::string> seeds;
   for (auto const& message : std::vector<ToCoordinator>{
            Join{}, Join{{}, Terms{}}, Ack{1}, WorkerFailed{1, exit}, Succeeded{2}, Stopped{3, {exit}, {"pid 7"}},
-           Leaving{15}, Unfit{1, "no GPU"}, Elector{}, elector,
+           Leaving{15}, Unfit{1, "no GPU"}, FollowerInfo{}, follower_info,
            Vote{3, {2, 1}, {2, 1}, AcceptedDecree{{1, 0}, decree}, Millis{900}}, Vote{}, Accepted{3, {2, 1}, {3, 0}},
            Gone{3, 2}, Progress{3, {{1, 8, 7, 0x10203, 25, Millis{15'000}, true}}}}) {
     seeds.push_back(encode(message));

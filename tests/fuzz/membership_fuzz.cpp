@@ -65,12 +65,12 @@ class Play {
   void election() {
     switch (script_.below(6)) {
       case 0:
-        feed(Stand{fuzz::some_decree(script_, hints()), {script_.below(4), script_.below(4)}, state_.number, 0, {}});
+        feed(Campaign{fuzz::some_decree(script_, hints()), {script_.below(4), script_.below(4)}, state_.number, 0, {}});
         break;
       case 1: feed(Withdraw{"why"}); break;
-      case 2: feed(Fenced{state_.mandate.decided.number, std::nullopt, "why"}); break;
+      case 2: feed(Fenced{state_.leadership.decided.number, std::nullopt, "why"}); break;
       case 3:
-        feed(Fenced{script_.near(state_.mandate.decided.number),
+        feed(Fenced{script_.near(state_.leadership.decided.number),
                     AcceptedDecree{{script_.below(4), 0}, fuzz::some_decree(script_, hints())}, ""});
         break;
       case 4: feed(Learned{fuzz::some_decree(script_, hints()), {}}); break;
@@ -88,7 +88,8 @@ class Play {
         case 1: feed(Said{agent, Succeeded{number}}); break;
         case 2: feed(Said{agent, Stopped{number, {}, {}}}); break;
         default:
-          feed(Said{agent, Accepted{state_.mandate.decided.number, state_.mandate.ballot, state_.mandate.ballot}});
+          feed(Said{agent,
+                    Accepted{state_.leadership.decided.number, state_.leadership.ballot, state_.leadership.ballot}});
       }
     }
   }
@@ -97,10 +98,10 @@ class Play {
     std::visit(
         [&](auto& concrete) {
           using Message = std::decay_t<decltype(concrete)>;
-          if constexpr (std::is_same_v<Message, Elector>) {
-            feed(Followed{agent, std::move(concrete)});
+          if constexpr (std::is_same_v<Message, FollowerInfo>) {
+            feed(FollowerCalled{agent, std::move(concrete)});
           } else if constexpr (std::is_same_v<Message, Gone>) {
-            feed(Buried{concrete});
+            feed(ConfirmedDead{concrete});
           } else if constexpr (!std::is_same_v<Message, Join>) {
             feed(Said{agent, std::move(concrete)});
           }
@@ -116,8 +117,8 @@ class Play {
   }
 
   [[nodiscard]] fuzz::Hints hints() const {
-    return {state_.number, state_.mandate.decided.number, static_cast<std::uint32_t>(state_.seats.size()),
-            state_.mandate.ballot};
+    return {state_.number, state_.leadership.decided.number, static_cast<std::uint32_t>(state_.seats.size()),
+            state_.leadership.ballot};
   }
 
   void feed(Event const& event) {
@@ -126,7 +127,7 @@ class Play {
     }
     std::uint64_t const number = state_.number;
     std::uint32_t const restarts = state_.restarts;
-    std::size_t const known = state_.present.size() + state_.aside.size() + state_.seats.size();
+    std::size_t const known = state_.present.size() + state_.excluded.size() + state_.seats.size();
     Step result = step(std::move(state_), event, now_, policy_);
     state_ = std::move(result.next);
     require(state_.number >= number, "a generation number decreases");

@@ -47,7 +47,7 @@ NodeInfo some_node(Script& script) {
   if (script.flip()) {
     node.node_index = who;
   }
-  node.hosts = who == 0;
+  node.coordinates = who == 0;
   node.standby_port = static_cast<std::uint16_t>(script.flip() ? 1000 + who : 0);
   return node;
 }
@@ -94,15 +94,15 @@ ToCoordinator some_to_coordinator(Script& script, Hints const& hints) {
       case 6: return Leaving{static_cast<int>(1 + script.below(15))};
       case 7: return Unfit{script.near(hints.number), "no GPU"};
       case 8: {
-        Elector elector;
-        elector.node = some_node(script);
-        elector.decided = some_decree(script, hints);
-        elector.rank = script.flip() ? std::optional(script.below(4)) : std::nullopt;
-        elector.prepared = script.near(hints.number);
-        elector.prepared_rank = script.flip() ? std::optional(script.below(4)) : std::nullopt;
-        elector.seen = script.near(hints.number);
-        elector.workers = script.flip();
-        return elector;
+        FollowerInfo follower_info;
+        follower_info.node = some_node(script);
+        follower_info.decided = some_decree(script, hints);
+        follower_info.rank = script.flip() ? std::optional(script.below(4)) : std::nullopt;
+        follower_info.prepared = script.near(hints.number);
+        follower_info.prepared_rank = script.flip() ? std::optional(script.below(4)) : std::nullopt;
+        follower_info.seen = script.near(hints.number);
+        follower_info.workers = script.flip();
+        return follower_info;
       }
       case 9: {
         Vote vote;

@@ -39,24 +39,24 @@ class Health(JobCase):
         [file] = glob.glob(self.path("logs/*/attempt_1/health.log"))
         self.assertEqual(read(file), "out\nerr\n")
 
-    def test_a_node_that_fails_is_set_aside_and_the_other_one_goes_on(self):
+    def test_a_node_that_fails_is_excluded_and_the_other_one_goes_on(self):
         first, second = self.two('test $NODE = a || { echo "GPU 3 is gone"; exit 9; }', "--log-dir", self.path("logs"),
                                  "--rdzv-conf", "last_call_timeout=1")
         self.assert_codes([0, 0], first, second)
-        self.assertIn("set aside", first.stderr)
+        self.assertIn("excluded", first.stderr)
         self.assertIn("health check: exit code 9: GPU 3 is gone", first.stderr)
         self.assertIn(":health] GPU 3 is gone", second.stderr)
         self.assertEqual([event[3] for event in self.events("start")], ["1"])
         self.assertEqual(len(self.events("check")), 2)  # the passed check of the first attempt counts
         [file] = glob.glob(self.path("logs/*/verdict.json"))
-        self.assertIn("GPU 3 is gone", json.loads(read(file))["set_aside"][0])
+        self.assertIn("GPU 3 is gone", json.loads(read(file))["excluded"][0])
 
-    def test_the_host_of_the_rendezvous_may_be_the_one_set_aside(self):
+    def test_the_host_of_the_rendezvous_may_be_the_one_excluded(self):
         first, second = self.two("test $NODE = b", "--rdzv-conf", "last_call_timeout=1")
         self.assert_codes([0, 0], first, second)
         self.assertEqual([event[3] for event in self.events("start")], ["1"])
 
-    def test_a_node_set_aside_stays_until_the_end_and_leaves_with_the_code_of_the_job(self):
+    def test_an_excluded_node_stays_until_the_end_and_leaves_with_the_code_of_the_job(self):
         self.make_gate("go")
         self.program = self.worker("note start\ngate go\nexit 7")
         first, second = self.two("test $NODE = a", "--rdzv-conf", "last_call_timeout=1", "--max-restarts", "0")
@@ -65,7 +65,7 @@ class Health(JobCase):
         self.open_gate("go")
         self.assert_codes([7, 7], first, second)
 
-    def test_a_node_set_aside_that_is_told_to_end_disturbs_nobody_unless_it_hosts(self):
+    def test_an_excluded_node_that_is_told_to_end_disturbs_nobody_unless_it_hosts(self):
         self.make_gate("go")
         self.program = self.worker("note start\ngate go")
         first, second = self.two("test $NODE = a", "--rdzv-conf", "last_call_timeout=1")
@@ -75,7 +75,7 @@ class Health(JobCase):
         self.open_gate("go")
         self.assert_codes([0], first)
 
-    def test_the_host_that_was_set_aside_ends_the_job_when_it_is_told_to_end(self):
+    def test_the_host_that_was_excluded_ends_the_job_when_it_is_told_to_end(self):
         self.make_gate("go")
         self.program = self.worker("note start\ngate go")
         first, second = self.two("test $NODE = b", "--rdzv-conf", "last_call_timeout=1")
@@ -114,7 +114,7 @@ class Health(JobCase):
         self.program = self.worker("note start\nexit 3")
         agent = self.run_job("--health-check", self.NOTE + "test $CXXRUN_GENERATION = 1", self.program)
         self.assertEqual(agent.code, 112, agent.stderr)
-        self.assertIn("set aside", agent.stderr)
+        self.assertIn("excluded", agent.stderr)
         self.assertEqual(len(self.events("start")), 1)
 
     def test_a_job_that_is_told_to_end_while_it_checks_leaves_nothing(self):

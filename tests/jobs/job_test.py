@@ -323,7 +323,7 @@ class ExitCodes(JobCase):
         second = self.start_node(self.path("nothing"))
         self.assert_codes([127, 127], first, second)
 
-    def test_a_program_missing_on_one_node_sets_that_node_aside_when_the_others_suffice(self):
+    def test_a_program_missing_on_one_node_excludes_that_node_when_the_others_suffice(self):
         program = self.worker("gate go")
         self.make_gate("go")
         first = self.start_node(program, nnodes="1:2")

@@ -29,7 +29,7 @@ def hello(**changes):
 
 
 def join(host="stranger", **changes):
-    node = {"incarnation": "stranger", "host": host, "slots": 1, "role": "default", "hosts": False, "announce": "",
+    node = {"incarnation": "stranger", "host": host, "slots": 1, "role": "default", "coordinates": False, "announce": "",
             "standby_port": 0}
     return {"type": "join", "node": node, **changes}
 

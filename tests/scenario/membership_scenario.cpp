@@ -59,11 +59,12 @@ class Player {
     if (verb == "store-failed") {
       return feed(StoreFailed{number(words), "cannot listen on port 29500"});
     }
-    return verb == "elector" || kElection.contains(verb) ? election(words) : feed(Said{agent(words), message(words)});
+    return verb == "follower_info" || kElection.contains(verb) ? election(words)
+                                                               : feed(Said{agent(words), message(words)});
   }
 
  private:
-  static inline std::set<std::string> const kElection{"standby", "stand",       "withdraw", "elector",
+  static inline std::set<std::string> const kElection{"standby", "campaign",    "withdraw", "follower_info",
                                                       "beat",    "beats-ended", "gone",     "fenced"};
 
   AgentId agent(Words const& words) { return ids_.at(words[1]); }
@@ -104,11 +105,11 @@ class Player {
       return std::nullopt;
     }
     if (text == "ours") {
-      return AcceptedDecree{state_.mandate.ballot, state_.mandate.proposal.value_or(Decree{})};
+      return AcceptedDecree{state_.leadership.ballot, state_.leadership.proposal.value_or(Decree{})};
     }
     AcceptedDecree held{ballot(text.substr(text.find('@') + 1)), {}};
     held.decree.number = std::stoull(text);
-    held.decree.after = state_.mandate.decided.number;
+    held.decree.after = state_.leadership.decided.number;
     held.decree.size = static_cast<std::uint32_t>(count(words, "accepted-size", "2"));
     held.decree.tie = policy_.tie;
     return held;
@@ -120,21 +121,22 @@ class Player {
       state_.phase = Phase::standby;
       return {};
     }
-    if (verb == "stand") {
-      Stand stand{decree(words, "decided"), ballot(value(words, "ballot", "2.1")), count(words, "seen", "1"), 0, {}};
-      for (std::uint32_t rank = 0; rank < stand.decided.size; ++rank) {
-        stand.hosts.push_back("host" + std::to_string(rank));
+    if (verb == "campaign") {
+      Campaign campaign{
+          decree(words, "decided"), ballot(value(words, "ballot", "2.1")), count(words, "seen", "1"), 0, {}};
+      for (std::uint32_t rank = 0; rank < campaign.decided.size; ++rank) {
+        campaign.hosts.push_back("host" + std::to_string(rank));
       }
-      stand.pair = has(words, "pair") || has(words, "peer-dead");
-      stand.peer_dead = has(words, "peer-dead");
-      stand.half_after = Millis{count(words, "half-after", "0")};
-      return feed(stand);
+      campaign.pair = has(words, "pair") || has(words, "peer-dead");
+      campaign.peer_dead = has(words, "peer-dead");
+      campaign.half_after = Millis{count(words, "half-after", "0")};
+      return feed(campaign);
     }
     if (verb == "withdraw") {
       return feed(Withdraw{"follows another"});
     }
-    if (verb == "elector") {
-      return elector(words);
+    if (verb == "follower_info") {
+      return follower_info(words);
     }
     if (verb == "beat") {  // echo=2.5: the coordinator's send time in seconds; as a rule it has seen the newest
       auto const own = std::chrono::duration_cast<std::chrono::microseconds>(now_.time_since_epoch()).count();
@@ -145,26 +147,26 @@ class Player {
       return feed(BeatsEnded{agent(words)});
     }
     if (verb == "gone") {  // generation and group rank
-      return feed(Buried{{std::stoull(words[1]), static_cast<std::uint32_t>(std::stoul(words[2]))}});
+      return feed(ConfirmedDead{{std::stoull(words[1]), static_cast<std::uint32_t>(std::stoul(words[2]))}});
     }
-    return feed(Fenced{state_.mandate.decided.number, accepted(words, "holds"), "no such directory"});
+    return feed(Fenced{state_.leadership.decided.number, accepted(words, "holds"), "no such directory"});
   }
 
-  Lines elector(Words const& words) {
+  Lines follower_info(Words const& words) {
     AgentId const id = has(words, "again") ? agent(words) : named(words[1]);
-    Elector elector;
-    elector.node = node(words);
-    elector.decided = decree(words, "decided");
+    FollowerInfo follower_info;
+    follower_info.node = node(words);
+    follower_info.decided = decree(words, "decided");
     if (auto const rank = value(words, "rank", ""); !rank.empty()) {
-      elector.rank = static_cast<std::uint32_t>(std::stoul(rank));
+      follower_info.rank = static_cast<std::uint32_t>(std::stoul(rank));
     }
     if (auto const rank = value(words, "prepared-rank", ""); !rank.empty()) {
-      elector.prepared_rank = static_cast<std::uint32_t>(std::stoul(rank));
-      elector.prepared = count(words, "prepared", "2");
+      follower_info.prepared_rank = static_cast<std::uint32_t>(std::stoul(rank));
+      follower_info.prepared = count(words, "prepared", "2");
     }
-    elector.seen = count(words, "seen", "1");
-    elector.workers = has(words, "workers");
-    return feed(Followed{id, elector});
+    follower_info.seen = count(words, "seen", "1");
+    follower_info.workers = has(words, "workers");
+    return feed(FollowerCalled{id, follower_info});
   }
 
   Lines set_policy(Words const& words) {
@@ -191,7 +193,7 @@ class Player {
     node.incarnation = value(words, "is", words[1]);  // "is=": the agent of that name, on another connection
     node.slots = static_cast<std::uint32_t>(std::stoul(value(words, "slots", "1")));
     node.role = value(words, "role", "default");
-    node.hosts = has(words, "hosts");
+    node.coordinates = has(words, "coordinates");
     node.reached_at = value(words, "reached", "127.0.0.1");
     if (auto const index = value(words, "index", ""); !index.empty()) {
       node.node_index = static_cast<std::uint32_t>(std::stoul(index));
@@ -227,14 +229,14 @@ class Player {
       return Ack{number(words), has(words, "mute") ? 0 : prepared_at_, 1};
     }
     if (words[0] == "vote") {
-      Vote vote{state_.mandate.decided.number, state_.mandate.ballot, state_.mandate.ballot,
+      Vote vote{state_.leadership.decided.number, state_.leadership.ballot, state_.leadership.ballot,
                 accepted(words, "accepted"), Millis{static_cast<int>(std::stod(value(words, "silent", "0")) * 1000)}};
       vote.promised = ballot(value(words, "promised", text(vote.promised)));
       return vote;
     }
     if (words[0] == "accepted") {
-      Ballot const asked = state_.mandate.ballot;
-      return Accepted{state_.mandate.decided.number, asked, ballot(value(words, "promised", text(asked)))};
+      Ballot const asked = state_.leadership.ballot;
+      return Accepted{state_.leadership.decided.number, asked, ballot(value(words, "promised", text(asked)))};
     }
     if (words[0] == "succeeded") {
       return Succeeded{number(words)};
@@ -295,8 +297,8 @@ class Player {
       static char const* const kLevels[] = {"debug", "info", "warn", "error"};
       lines.push_back(std::string(kLevels[static_cast<int>(line.level)]) + ": " + line.text);
     }
-    static char const* const kPhases[] = {"standby", "electing", "forming",  "opening",  "preparing", "proposing",
-                                          "gated",   "running",  "stopping", "finished", "deposed"};
+    static char const* const kPhases[] = {"standby",    "electing", "forming",  "opening",  "preparing", "proposing",
+                                          "lease_wait", "running",  "stopping", "finished", "deposed"};
     lines.push_back(std::string("phase: ") + kPhases[static_cast<int>(state_.phase)] +
                     " gen=" + std::to_string(state_.number) + " restarts=" + std::to_string(state_.restarts));
     return lines;
@@ -361,7 +363,7 @@ class Player {
   static void show(Lines& lines, ClaimFence const& a) {
     lines.push_back("claim the fence for " + text(a.value.decree) + ", ballot " + text(a.value.ballot));
   }
-  static void show(Lines& lines, StoodDown const& a) { lines.push_back("stood down: " + a.why); }
+  static void show(Lines& lines, SteppedDown const& a) { lines.push_back("stepped down: " + a.why); }
   static void show(Lines& lines, OpenStore const& a) { lines.push_back("open store " + std::to_string(a.number)); }
   static void show(Lines& lines, CloseStore const& a) { lines.push_back("close store " + std::to_string(a.number)); }
   void show(Lines& lines, HangUp const& a) { lines.push_back("hang up on " + names_.at(a.agent)); }
@@ -376,8 +378,8 @@ class Player {
       lines.push_back("  failure: rank " + std::to_string(failure.exit.rank) + " on " + failure.host + ": " +
                       failure.exit.status.describe() + (failure.exit.hung.empty() ? "" : ": it " + failure.exit.hung));
     }
-    for (auto const& node : a.verdict.set_aside) {
-      lines.push_back("  set aside: " + node);
+    for (auto const& node : a.verdict.excluded) {
+      lines.push_back("  excluded: " + node);
     }
     for (auto const& line : a.verdict.followed) {
       lines.push_back("  " + line);

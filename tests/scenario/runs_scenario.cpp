@@ -73,7 +73,7 @@ class Player {
     }
     if (verb == "join") {
       Join joined{{}, terms_of(words)};
-      joined.node.hosts = words.back() == "hosts";
+      joined.node.coordinates = words.back() == "coordinates";
       Place const where = admit(table_, hello_of(words), joined);
       return std::holds_alternative<Opens>(where)
                  ? open(hello_of(words).run_id, *terms_of(words))

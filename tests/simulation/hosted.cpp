@@ -37,11 +37,11 @@ bool Hosted::leads() const {
   return active() && state.phase != rdzv::Phase::electing;
 }
 
-void Hosted::stand(rdzv::Stand candidacy) {
+void Hosted::start_campaign(rdzv::Campaign campaign) {
   if (state.phase == rdzv::Phase::deposed && !over_) {
     perform(rdzv::Close{});  // it has nothing more to say
   }
-  feed(std::move(candidacy));
+  feed(std::move(campaign));
 }
 
 // ---- connections ----------------------------------------------------------------------------------------------
@@ -107,8 +107,8 @@ void Hosted::received(AgentId id, Frame const& frame) {
       first(id, peer, *message);
     } else if (peer.at == Peer::At::member) {
       said(id, *message);
-    } else if (auto const* const gone = std::get_if<rdzv::Gone>(message); gone && peer.at == Peer::At::will) {
-      feed(rdzv::Buried{*gone});
+    } else if (auto const* const gone = std::get_if<rdzv::Gone>(message); gone && peer.at == Peer::At::death_notice) {
+      feed(rdzv::ConfirmedDead{*gone});
       forget(id);
     }
   } else if (auto const* const sign = std::get_if<rdzv::Beat>(&frame)) {
@@ -135,7 +135,7 @@ void Hosted::greeted(AgentId id, Peer& peer, rdzv::Hello const& hello) {
   switch (hello.purpose) {
     case rdzv::Hello::Purpose::agent: peer.at = Peer::At::first; break;
     case rdzv::Hello::Purpose::beat: peer.at = Peer::At::beat; break;
-    case rdzv::Hello::Purpose::will: peer.at = Peer::At::will; break;
+    case rdzv::Hello::Purpose::death_notice: peer.at = Peer::At::death_notice; break;
   }
 }
 
@@ -143,21 +143,21 @@ void Hosted::first(AgentId id, Peer& peer, rdzv::ToCoordinator const& message) {
   auto const fill = [&](rdzv::NodeInfo node) {
     node.reached_at = address_text(node_.host);
     node.calls_from = address_text(peer.end->peer->host);
-    node.hosts = node.incarnation == node_.info.incarnation;
+    node.coordinates = node.incarnation == node_.info.incarnation;
     return node;
   };
   peer.at = Peer::At::member;
   members_[peer.hello.nonce] = id;
   if (auto const* const join = std::get_if<rdzv::Join>(&message)) {
-    if (!leads()) {  // it has stood down since the hello
+    if (!leads()) {  // it has stepped down since the hello
       forget(id);
       return;
     }
     feed(rdzv::Joined{id, fill(join->node)});
-  } else if (auto const* const elector = std::get_if<rdzv::Elector>(&message)) {
-    auto known = *elector;
+  } else if (auto const* const follower_info = std::get_if<rdzv::FollowerInfo>(&message)) {
+    auto known = *follower_info;
     known.node = fill(known.node);
-    feed(rdzv::Followed{id, known});
+    feed(rdzv::FollowerCalled{id, known});
   } else {
     forget(id);
   }
@@ -167,14 +167,14 @@ void Hosted::said(AgentId id, rdzv::ToCoordinator const& message) {
   std::visit(
       [&](auto const& concrete) {
         using Message = std::decay_t<decltype(concrete)>;
-        if constexpr (std::is_same_v<Message, rdzv::Elector>) {
+        if constexpr (std::is_same_v<Message, rdzv::FollowerInfo>) {
           auto known = concrete;
           known.node.reached_at = address_text(node_.host);
           known.node.calls_from = address_text(peers_.at(id).end->peer->host);
-          known.node.hosts = known.node.incarnation == node_.info.incarnation;
-          feed(rdzv::Followed{id, known});
+          known.node.coordinates = known.node.incarnation == node_.info.incarnation;
+          feed(rdzv::FollowerCalled{id, known});
         } else if constexpr (std::is_same_v<Message, rdzv::Gone>) {
-          feed(rdzv::Buried{concrete});
+          feed(rdzv::ConfirmedDead{concrete});
         } else if constexpr (!std::is_same_v<Message, rdzv::Join>) {
           feed(rdzv::Said{id, concrete});
         }
@@ -294,11 +294,11 @@ void Hosted::perform(rdzv::ClaimFence const& action) {
   });
 }
 
-void Hosted::perform(rdzv::StoodDown const& action) {
-  job_.world.note([&] { return node_.name() + " stands down: " + action.why; });
-  // Later: the agent may answer by standing again.
+void Hosted::perform(rdzv::SteppedDown const& action) {
+  job_.world.note([&] { return node_.name() + " steps down: " + action.why; });
+  // Later: the agent may answer by campaigning again.
   job_.world.after(0, [this, action] {
-    node_.process.run([this, action] { node_.feed(agent::StoodDown{action.why, action.candidacy}); });
+    node_.process.run([this, action] { node_.feed(agent::SteppedDown{action.why, action.campaign_id}); });
   });
 }
 

@@ -21,7 +21,7 @@ class Hosted {
 
   void open();
   void stand_by();
-  void stand(rendezvous::Stand candidacy);
+  void start_campaign(rendezvous::Campaign campaign);
   void accept(EndPtr end);
   void feed(rendezvous::Event event);
   void die() { over_ = true; }
@@ -43,7 +43,7 @@ class Hosted {
     EndPtr end = nullptr;
     rendezvous::Hello hello;
     rendezvous::AgentId other = 0;  ///< of a beat connection its member, and the other way round
-    enum class At { hello, first, member, beat, will } at = At::hello;
+    enum class At { hello, first, member, beat, death_notice } at = At::hello;
   };
   using AgentId = rendezvous::AgentId;
 
@@ -62,7 +62,7 @@ class Hosted {
   void perform(rendezvous::Tell const& action);
   void perform(rendezvous::TellBeat const& action);
   void perform(rendezvous::ClaimFence const& action);
-  void perform(rendezvous::StoodDown const& action);
+  void perform(rendezvous::SteppedDown const& action);
   void perform(rendezvous::OpenStore const& action);
   void perform(rendezvous::CloseStore const&) {}
   void perform(rendezvous::HangUp const& action) { forget(action.agent); }

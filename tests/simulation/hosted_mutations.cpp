@@ -27,7 +27,7 @@ void Hosted::mutate(rdzv::Event& event) {
 }
 
 void Hosted::take_for_all(std::set<std::uint32_t>& ranks) const {
-  for (std::uint32_t rank = 0; rank < state.mandate.decided.size; ++rank) {
+  for (std::uint32_t rank = 0; rank < state.leadership.decided.size; ++rank) {
     ranks.insert(rank);
   }
 }
@@ -37,19 +37,19 @@ std::size_t Hosted::left_alive() const {
   std::size_t alive = 0;
   for (auto const& node : job_.nodes) {
     auto const& known = node->state.follower.decided;
-    alive += node->running() && known.rank && known.decree.number == state.mandate.decided.number ? 1 : 0;
+    alive += node->running() && known.rank && known.decree.number == state.leadership.decided.number ? 1 : 0;
   }
   return alive;
 }
 
 /// And the state that it sees it in.
 void Hosted::mutate_state() {
-  auto& mandate = state.mandate;
+  auto& leadership = state.leadership;
   bool const electing = state.phase == rdzv::Phase::electing;
-  auto& counted = electing ? mandate.promised : mandate.accepted;
+  auto& counted = electing ? leadership.promised : leadership.accepted;
   bool const counts = electing || state.phase == rdzv::Phase::proposing;
   switch (job_.schedule.mutation) {
-    case Mutation::skip_gate: mandate.unproven.clear(); break;
+    case Mutation::skip_lease_wait: leadership.outstanding_leases.clear(); break;
     case Mutation::no_quorum:
       if (counts) {
         take_for_all(counted);
@@ -61,8 +61,8 @@ void Hosted::mutate_state() {
       }
       break;
     case Mutation::grant_without_quorum:
-      for (std::uint32_t rank = 0; rank < mandate.decided.size; ++rank) {
-        mandate.authority.echoed[rank] = job_.clock(node_.host);
+      for (std::uint32_t rank = 0; rank < leadership.decided.size; ++rank) {
+        leadership.authority.echoed[rank] = job_.clock(node_.host);
       }
       break;
     case Mutation::watch_from_beats:
@@ -76,8 +76,8 @@ void Hosted::mutate_state() {
     default: break;
   }
   bool const miscounts = job_.mutated(Mutation::no_quorum) || job_.mutated(Mutation::shrink_denominator);
-  if (miscounts && mandate.taking_over() && state.phase != rdzv::Phase::proposing) {
-    mandate.accepted = mandate.promised;  // what it is elected by, it goes on by
+  if (miscounts && leadership.taking_over() && state.phase != rdzv::Phase::proposing) {
+    leadership.accepted = leadership.promised;  // what it is elected by, it goes on by
   }
 }
 

@@ -108,7 +108,7 @@ std::string Job::describe() const {
             (node->process.alive() ? ", life " + std::to_string(static_cast<int>(node->state.life)) : ", gone") +
             (node->process.frozen() ? ", frozen" : "") + ", phase " +
             std::to_string(static_cast<int>(node->hosted.state.phase)) + ", decided " +
-            std::to_string(node->hosted.state.mandate.decided.number) + (node->timer_armed ? "" : ", no timer") +
+            std::to_string(node->hosted.state.leadership.decided.number) + (node->timer_armed ? "" : ", no timer") +
             (node->hosted.timer_armed ? "" : ", no timer of its coordinator") +
             (node->executing() ? ", workers of " + std::to_string(node->workers->generation().number) + " run" : "") +
             links_of(*node) + (node->exit_code ? ", code " + std::to_string(*node->exit_code) : "") + "\n";

@@ -101,7 +101,8 @@ void Judge::decided(rdzv::Decree const& decree) {
   }
   if (decree.number > decree.after + 50) {
     // The pair rule: the other member is dead, whatever it has decided alone, and it was the only one to run that. Its
-    // port is refused, and its last word said, only once all that it started is reaped: nothing of both ever executes.
+    // port is refused, and its death notice sent, only once all that it started is reaped: nothing of both ever
+    // executes.
     auto const votes = [&](auto const& node) {
       auto const& known = node->state.follower.decided;
       return node->running() && known.rank && known.decree.number >= decree.after &&
@@ -161,13 +162,13 @@ void Judge::accepted(Node const& node, rdzv::Accepted const& acceptance) {
 }
 
 /// Who has promised a higher ballot to another is no candidate any more.
-void Judge::candidacy(Node const& node) {
+void Judge::campaign(Node const& node) {
   auto const& acceptor = node.state.follower.acceptor;
   auto const& state = node.hosted.state;
-  auto const& mandate = state.mandate;
-  bool const stands = !node.hosted.over() && mandate.taking_over() && state.phase != Phase::standby &&
-                      state.phase != Phase::deposed && state.phase != Phase::finished;
-  if (stands && mandate.decided.number == acceptor.after && mandate.ballot < acceptor.promised) {
+  auto const& leadership = state.leadership;
+  bool const campaigns = !node.hosted.over() && leadership.taking_over() && state.phase != Phase::standby &&
+                         state.phase != Phase::deposed && state.phase != Phase::finished;
+  if (campaigns && leadership.decided.number == acceptor.after && leadership.ballot < acceptor.promised) {
     job_.world.violated(node.name() + " has promised round " + std::to_string(acceptor.promised.round) +
                         " to another and goes on as a candidate");
   }
@@ -176,8 +177,8 @@ void Judge::candidacy(Node const& node) {
 /// What is proposed, or decided without a vote, can run: all of its members are ready.
 void Judge::all_ready(Node const& node) {
   auto const& state = node.hosted.state;
-  bool const proposed = state.phase == Phase::proposing && state.mandate.proposed && !state.mandate.adopted;
-  if ((!proposed && state.phase != Phase::gated && state.phase != Phase::running) ||
+  bool const proposed = state.phase == Phase::proposing && state.leadership.proposed && !state.leadership.adopted;
+  if ((!proposed && state.phase != Phase::lease_wait && state.phase != Phase::running) ||
       !checked_.emplace(state.number, node.info.incarnation).second) {
     return;
   }
@@ -192,7 +193,7 @@ void Judge::all_ready(Node const& node) {
 
 /// Nobody waits for nothing: there is a timer, a call under way, or the job is over here.
 void Judge::agent_stepped(Node const& node) {
-  candidacy(node);
+  campaign(node);
   bool const calm = job_.schedule.faults.empty() || job_.world.now() < job_.schedule.faults.front().at;
   if (calm && (node.state.life == agent::Life::fenced || node.state.frozen)) {
     job_.world.violated("the lease of " + node.name() + " runs out although nothing has happened");
@@ -209,15 +210,15 @@ void Judge::agent_stepped(Node const& node) {
 void Judge::coordinator_stepped(Node const& node) {
   auto const& hosted = node.hosted;
   auto const& state = hosted.state;
-  rounds = std::max(rounds, state.mandate.ballot.round);
+  rounds = std::max(rounds, state.leadership.ballot.round);
   all_ready(node);
-  if (state.mandate.decided.number != 0 && state.phase != Phase::standby) {
-    decided(state.mandate.decided);
+  if (state.leadership.decided.number != 0 && state.phase != Phase::standby) {
+    decided(state.leadership.decided);
   }
   if (state.restarts > job_.schedule.policy.max_restarts) {
     job_.world.violated("more restarts than allowed");
   }
-  // A candidacy ends when its own agent says so: that one has a timer.
+  // A campaign ends when its own agent says so: that one has a timer.
   bool const candidate = state.phase == Phase::electing && (node.timer_armed || node.state.follower.search);
   bool const waits = !candidate && state.phase != Phase::standby && state.phase != Phase::deposed &&
                      state.phase != Phase::opening && state.phase != Phase::running;

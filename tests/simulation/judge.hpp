@@ -56,7 +56,7 @@ class Judge {
 
   void voted(Node const& node, rendezvous::Vote const& vote);
   void accepted(Node const& node, rendezvous::Accepted const& acceptance);
-  void candidacy(Node const& node);
+  void campaign(Node const& node);
   void all_ready(Node const& node);
   void decided(rendezvous::Decree const& decree);
   [[nodiscard]] bool checks_quorum() const;

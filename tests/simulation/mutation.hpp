@@ -11,12 +11,12 @@ enum class Mutation {
   none,
   forget_promise,        ///< a voter promises every ballot that it is asked for, and accepts every proposal
   forget_accepted,       ///< a vote does not say what was accepted
-  keep_candidacy,        ///< a promise to another does not end one's own candidacy
+  keep_campaign,         ///< a promise to another does not end one's own campaign
   same_member_again,     ///< an agent that restarts is taken for the member it was, without its memory
   no_quorum,             ///< a coordinator takes every vote and acceptance for those of all members
   shrink_denominator,    ///< the dead leave the denominator of the quorum
   grant_without_quorum,  ///< a coordinator grants leases whoever echoes
-  skip_gate,             ///< Start does not wait for the workers of older generations
+  skip_lease_wait,       ///< Start does not wait for the workers of older generations
   vote_silent_long,      ///< voters say that the old coordinator has been silent for T
   lease_from_receipt,    ///< a lease counts from the answer's arrival
   no_lease,              ///< workers run without a lease, in agent and parent
@@ -39,12 +39,12 @@ enum class Mutation {
 inline constexpr std::array kMutations{
     std::pair{Mutation::forget_promise, "forget_promise"},
     std::pair{Mutation::forget_accepted, "forget_accepted"},
-    std::pair{Mutation::keep_candidacy, "keep_candidacy"},
+    std::pair{Mutation::keep_campaign, "keep_campaign"},
     std::pair{Mutation::same_member_again, "same_member_again"},
     std::pair{Mutation::no_quorum, "no_quorum"},
     std::pair{Mutation::shrink_denominator, "shrink_denominator"},
     std::pair{Mutation::grant_without_quorum, "grant_without_quorum"},
-    std::pair{Mutation::skip_gate, "skip_gate"},
+    std::pair{Mutation::skip_lease_wait, "skip_lease_wait"},
     std::pair{Mutation::vote_silent_long, "vote_silent_long"},
     std::pair{Mutation::lease_from_receipt, "lease_from_receipt"},
     std::pair{Mutation::no_lease, "no_lease"},

@@ -86,23 +86,23 @@ void Node::feed(agent::Event event) {
   stepping_ = false;
 }
 
-void Node::perform(agent::Stand const& action) {
+void Node::perform(agent::StartCampaign const& action) {
   job.world.note([&] {
-    return name() + " stands after generation " + std::to_string(action.candidacy.decided.number) + " in round " +
-           std::to_string(action.candidacy.ballot.round);
+    return name() + " campaigns after generation " + std::to_string(action.campaign.decided.number) + " in round " +
+           std::to_string(action.campaign.ballot.round);
   });
   if (job.coverage != nullptr) {
     ++job.coverage->elections;
   }
-  auto candidacy = action.candidacy;
+  auto campaign = action.campaign;
   if (job.mutated(Mutation::half_at_once)) {
-    candidacy.half_after = Millis{0};
+    campaign.half_after = Millis{0};
   }
-  hosted.stand(candidacy);
+  hosted.start_campaign(campaign);
 }
 
 void Node::perform(agent::Withdraw const& action) {
-  if (!job.mutated(Mutation::keep_candidacy)) {
+  if (!job.mutated(Mutation::keep_campaign)) {
     hosted.feed(rdzv::Withdraw{action.why});
   }
 }
@@ -146,7 +146,7 @@ void Node::perform(agent::Exit const& action) {
 
 void Node::leave_if_done() {
   if (exit_code && !hosted.active() && process.alive()) {
-    will_ = {};
+    death_notice_ = {};
     close_everything();
     process.die();
     hosted.die();
@@ -182,7 +182,7 @@ void Node::perform(agent::StartWorkers const& action) {
     if (process.alive()) {
       process.run([this, number, exits, lines, waiting] { feed(agent::GroupEnded{number, exits, lines, waiting}); });
     } else {
-      parent.run([this] { last_word(); });
+      parent.run([this] { send_death_notice(); });
     }
   };
   on.changed = [this] {

@@ -1,5 +1,5 @@
 // Node: one agent with its parent, its workers and the coordinator inside it: the real cores, and what the shells do
-// around them (launcher/agent/agent.cpp, rendezvous/net/client.cpp), over the simulated network.
+// around them (launcher/agent/agent.cpp, rendezvous/net/coordinator_link.cpp), over the simulated network.
 #pragma once
 
 #include <deque>
@@ -87,12 +87,12 @@ class Node {
   void perform(agent::TellBeat const& action);
   void perform(agent::Dial const& action);
   void perform(agent::HangUp const& action);
-  void perform(agent::Stand const& action);
+  void perform(agent::StartCampaign const& action);
   void perform(agent::Withdraw const& action);
   void perform(agent::Learned const& action);
   void perform(agent::Rejoin const& action);
   void perform(agent::HoldLease const& action);
-  void perform(agent::WriteWill const& action) { will_ = action; }
+  void perform(agent::WriteDeathNotice const& action) { death_notice_ = action; }
   void perform(agent::StartWorkers const& action);
   void perform(agent::RunCheck const& action);
   void perform(agent::StopWorkers const& action);
@@ -116,7 +116,7 @@ class Node {
   void enforce();
   void freeze_workers(std::string const& by);
   void thaw_workers();
-  void last_word();
+  void send_death_notice();
 
   std::map<agent::LinkId, Link> links_;
   std::deque<agent::Event> inbox_;
@@ -125,7 +125,7 @@ class Node {
   std::uint64_t lease_change_ = 0;
   bool agent_froze_ = false;
   bool parent_froze_ = false;
-  agent::WriteWill will_;
+  agent::WriteDeathNotice death_notice_;
   Address home_;  ///< where the coordinator was called that this agent has joined
 };
 

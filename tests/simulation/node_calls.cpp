@@ -26,7 +26,7 @@ void Node::start() {
   job.network.listen(standby(), process.wrap<EndPtr>([this](EndPtr end) { hosted.accept(end); }));
   if (index == 0) {
     job.network.listen({host, kRendezvousPort}, process.wrap<EndPtr>([this](EndPtr end) { hosted.accept(end); }));
-    info.hosts = true;
+    info.coordinates = true;
     hosted.open();
   } else {
     hosted.stand_by();
@@ -294,22 +294,23 @@ void Node::agent_dies(bool parent_too) {
   if (!reaped) {
     workers->kill();  // by the parent, else by the kernel (PR_SET_PDEATHSIG)
   } else {
-    parent.run([this] { last_word(); });
+    parent.run([this] { send_death_notice(); });
   }
 }
 
-void Node::last_word() {
+void Node::send_death_notice() {
   job.network.close(standby());
-  for (auto const& heir : will_.heirs) {
-    job.network.call(host, heir.port == 0 ? home_ : address_of(heir), [this, gone = will_.gone](Called result) {
-      if (result.end != nullptr && parent.alive()) {
-        job.network.send(result.end, hello(rdzv::Hello::Purpose::will, rdzv::Hello::Asks::follow));
-        job.network.send(result.end, rdzv::ToCoordinator(gone));
-        job.network.hang_up(result.end);
-      }
-    });
+  for (auto const& recipient : death_notice_.recipients) {
+    job.network.call(
+        host, recipient.port == 0 ? home_ : address_of(recipient), [this, gone = death_notice_.gone](Called result) {
+          if (result.end != nullptr && parent.alive()) {
+            job.network.send(result.end, hello(rdzv::Hello::Purpose::death_notice, rdzv::Hello::Asks::follow));
+            job.network.send(result.end, rdzv::ToCoordinator(gone));
+            job.network.hang_up(result.end);
+          }
+        });
   }
-  will_ = {};
+  death_notice_ = {};
 }
 
 void Node::vanishes() {

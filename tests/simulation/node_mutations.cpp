@@ -42,8 +42,8 @@ void Node::mutate(agent::Event& event) {
 
 /// What the shell fills in; and before anybody else sees a message.
 void Node::mutate(rdzv::ToCoordinator& message) {
-  if (auto* const elector = std::get_if<rdzv::Elector>(&message)) {
-    elector->node = info;
+  if (auto* const follower_info = std::get_if<rdzv::FollowerInfo>(&message)) {
+    follower_info->node = info;
   }
   if (auto* const vote = std::get_if<rdzv::Vote>(&message); vote && job.mutated(Mutation::forget_accepted)) {
     vote->accepted.reset();

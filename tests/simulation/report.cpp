@@ -52,7 +52,7 @@ std::size_t Coverage::life_pairs() const {
 
 std::ostream& operator<<(std::ostream& out, Coverage const& coverage) {
   out << coverage.schedules << " schedules, " << coverage.steps << " steps, " << coverage.generations
-      << " generations, " << coverage.decrees << " decrees, " << coverage.elections << " candidacies\n"
+      << " generations, " << coverage.decrees << " decrees, " << coverage.elections << " campaigns\n"
       << "states: " << coverage.phase_pairs() << " pairs of (phase, event), " << coverage.life_pairs()
       << " pairs of (life, event)\n"
       << "highest round of election:";

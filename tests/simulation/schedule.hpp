@@ -12,7 +12,7 @@
 namespace cxxrun::simulation {
 
 enum class Trouble {
-  agent_dies,       ///< SIGKILL of one agent; its parent reaps the workers and has the last word
+  agent_dies,       ///< SIGKILL of one agent; its parent reaps the workers and sends the death notice
   both_die,         ///< agent and parent at once; the kernel kills the workers
   host_dies,        ///< power: silent
   host_vanishes,    ///< every process of a host is killed, its kernel says FIN

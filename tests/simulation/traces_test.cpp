@@ -108,7 +108,7 @@ TEST_CASE("F19, F20: nobody waits for those whose promises have gone to another,
     auto job = job_of(7, {{2 * kT, Trouble::both_die, 0, 0}, {2 * kT + later, Trouble::host_dies, 0, 5}});
     job.policy.stop_timeout = Millis{20'000};
     CHECK(succeed(job) == "");
-    job.faults[1] = {2 * kT + later, Trouble::both_die, 0, 1};  // the first to stand, as a rule
+    job.faults[1] = {2 * kT + later, Trouble::both_die, 0, 1};  // the first to campaign, as a rule
     CHECK(succeed(job) == "");
   }
 }
@@ -122,7 +122,7 @@ TEST_CASE("F22: nobody is dropped without whom too few nodes are left", "[simula
   }
 }
 
-TEST_CASE("whoever was dropped by a coordinator that stands down finds the next one", "[simulation]") {
+TEST_CASE("whoever was dropped by a coordinator that steps down finds the next one", "[simulation]") {
   for (std::uint32_t const nodes : {2U, 3U, 4U, 5U}) {
     CAPTURE(nodes);
     CHECK(stay(resets(nodes)) == "");

@@ -50,17 +50,17 @@ class Health(SlurmCase):
         self.assertEqual(len(self.events("start")), 2)
         self.open_gate("go")
         code = job.wait()
-        self.assertIn("set aside node2: health check: exit code 9: GPU 3 is gone", job.err)
+        self.assertIn("excluded node2: health check: exit code 9: GPU 3 is gone", job.err)
         self.assertEqual(code, 0, job.err)
         self.row("health check", "srun -N3 cxxrun --nnodes 2:3 --health-check CMD ./train",
-                 "CMD fails on one node: it is named and set aside, the others finish; srun ends with 0")
+                 "CMD fails on one node: it is named and excluded, the others finish; srun ends with 0")
 
     def test_a_spare_takes_the_place(self):
         program = self.worker("note start $WORLD_SIZE")
         first_one = "if mkdir $DIR/ill 2>/dev/null; then exit 9; fi"  # whoever is checked first, be it the host
         done = self.srun("-N3", "cxxrun", "--nnodes", "2", "--health-check", first_one, program)
         self.assertEqual((done.code, [event[3] for event in self.events("start")]), (0, ["2", "2"]), done)
-        self.assertEqual(done.err.count("warning: set aside node"), 1, done)
+        self.assertEqual(done.err.count("warning: excluded node"), 1, done)
 
     def test_a_fixed_size_ends_at_once_on_every_node(self):
         program = self.worker("note start")

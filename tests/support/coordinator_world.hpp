@@ -14,7 +14,7 @@
 
 #include <boost/asio/io_context.hpp>
 
-#include "rendezvous/net/client.hpp"
+#include "rendezvous/net/coordinator_link.hpp"
 #include "rendezvous/net/server.hpp"
 #include "src/os/fd.hpp"
 #include "src/wire/frame.hpp"
@@ -158,7 +158,7 @@ class Host {
   explicit Host(boost::asio::io_context& io, std::string nonce = "host")
       : coordinator(io, stores_, config(std::move(nonce)), handlers()) {}
 
-  std::vector<std::string> stood_down;
+  std::vector<std::string> stepped_down;
   std::optional<rendezvous::Verdict> verdict;
   bool closed = false;
 
@@ -172,7 +172,7 @@ class Host {
     rendezvous::CoordinatorHandlers on;
     on.concluded = [this](std::string const&, rendezvous::Verdict const& end) { verdict = end; };
     on.closed = [this] { closed = true; };
-    on.stood_down = [this](rendezvous::StoodDown const& action) { stood_down.push_back(action.why); };
+    on.stepped_down = [this](rendezvous::SteppedDown const& action) { stepped_down.push_back(action.why); };
     return on;
   }
   store::StoreServer stores_;

@@ -18,7 +18,7 @@ inline NodeInfo node(std::uint32_t index) {
   NodeInfo info;
   info.host = "n" + std::to_string(index);
   info.node_index = index;
-  info.hosts = index == 0;
+  info.coordinates = index == 0;
   info.reached_at = "127.0.0.1";
   return info;
 }
@@ -64,7 +64,7 @@ struct Job {
   }
   void join(AgentId agent, bool unhosted = false, std::optional<std::uint32_t> index = {}) {
     NodeInfo info = node(index.value_or(static_cast<std::uint32_t>(agent) - 1));
-    info.hosts = info.hosts && !unhosted;
+    info.coordinates = info.coordinates && !unhosted;
     feed(Joined{agent, info});
   }
   void stop_all() {

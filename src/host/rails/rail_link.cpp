@@ -96,7 +96,7 @@ void listen_to(Link& link, std::uint64_t generation, Patience const& patience) {
   }
 }
 
-Trouble last_word(Link const& link) noexcept {
+Trouble peek_trouble(Link const& link) noexcept {
   if (link.ended == PeerFailure::Why::left && !link.broken) {
     return Trouble::left;
   }

@@ -56,7 +56,7 @@ using Links = std::vector<Link>;  ///< by node; the entry of this node itself ha
 void listen_to(Link& link, std::uint64_t generation, Patience const& patience);
 
 /// What has come on `control` by now, left there to be read.
-[[nodiscard]] Trouble last_word(Link const& link) noexcept;
+[[nodiscard]] Trouble peek_trouble(Link const& link) noexcept;
 
 [[nodiscard]] PeerFailure failure_of(Link const& link, PeerFailure::Why why, std::uint64_t generation,
                                      Patience const& patience);

@@ -147,7 +147,7 @@ void Rails::broadcast(comm::Call const& call, std::span<std::byte> data, int roo
 Trouble Rails::trouble() noexcept {
   Trouble worst = Trouble::none;
   for (Link const& link : impl_->links) {
-    worst = link.control ? std::max(worst, last_word(link)) : worst;
+    worst = link.control ? std::max(worst, peek_trouble(link)) : worst;
   }
   return worst;
 }

@@ -47,7 +47,7 @@ class Rails {
                 std::span<std::span<std::byte> const> receives, Patience const& patience);
   void broadcast(comm::Call const& call, std::span<std::byte> data, int root_node, Patience const& patience);
 
-  /// What the peers' last words are, if any of them has said one. Leaves them to be heard by the next call; not while
+  /// What the peers' farewells say, if any has come. Leaves them to be heard by the next call; not while
   /// one is under way.
   [[nodiscard]] Trouble trouble() noexcept;
   /// Throws what trouble() is about.

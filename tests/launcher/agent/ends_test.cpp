@@ -79,7 +79,7 @@ struct LateJob {
     for (AgentId agent = 1; agent <= 2; ++agent) {
       NodeInfo node;
       node.host = "n" + std::to_string(agent);
-      node.hosts = agent == 1;
+      node.coordinates = agent == 1;
       feed(Joined{agent, node});
     }
   }

@@ -45,7 +45,7 @@ TEST_CASE("agent: a job that cannot go on without its first node does not look f
   CHECK(agent.state.exit_code == kExitCoordinatorLost);
 }
 
-TEST_CASE("agent: it calls the successors in turn, the lost coordinator at once, and stands when it is its turn",
+TEST_CASE("agent: it calls the successors in turn, the lost coordinator at once, and campaigns when it is its turn",
           "[unit]") {
   Driver agent = Driver().run();
   agent.lose();
@@ -54,11 +54,11 @@ TEST_CASE("agent: it calls the successors in turn, the lost coordinator at once,
   agent.pass(199ms);
   CHECK(agent.actions.empty());
   agent.pass(1ms);
-  REQUIRE(agent.all<Stand>().size() == 1);
-  auto const candidacy = agent.all<Stand>()[0].candidacy;
-  CHECK(candidacy.ballot == rdzv::Ballot{2, 2});
-  CHECK(candidacy.decided == decree(0, 1));
-  CHECK(candidacy.hosts == std::vector<std::string>{"node0", "node1", "node2", "node3", "node4"});
+  REQUIRE(agent.all<StartCampaign>().size() == 1);
+  auto const campaign = agent.all<StartCampaign>()[0].campaign;
+  CHECK(campaign.ballot == rdzv::Ballot{2, 2});
+  CHECK(campaign.decided == decree(0, 1));
+  CHECK(campaign.hosts == std::vector<std::string>{"node0", "node1", "node2", "node3", "node4"});
   CHECK(dialled(agent) == std::vector<std::uint32_t>{2});  // its own vote comes over a connection too
   agent.pass(200ms);
   CHECK(dialled(agent) == std::vector<std::uint32_t>{3});
@@ -70,36 +70,36 @@ TEST_CASE("agent: after a silence nobody's turn comes before the one in front of
   agent.pass(5250ms);
   CHECK(dialled(agent) == std::vector<std::uint32_t>{1, 0});
   agent.pass(699ms);
-  CHECK(agent.all<Stand>().empty());
+  CHECK(agent.all<StartCampaign>().empty());
   agent.pass(1ms);
-  CHECK(agent.all<Stand>().size() == 1);
+  CHECK(agent.all<StartCampaign>().size() == 1);
 }
 
 TEST_CASE("agent: the turn of a successor that refuses is passed at once", "[unit]") {
   Driver agent = Driver().run();
   agent.lose();
   agent.feed(LinkFailed{agent.link_to(0), "refused", true});
-  CHECK(agent.all<Stand>().empty());
+  CHECK(agent.all<StartCampaign>().empty());
   SECTION("refused") {
     agent.feed(LinkFailed{agent.link_to(1), "refused", true});
-    CHECK(agent.all<Stand>().size() == 1);
+    CHECK(agent.all<StartCampaign>().size() == 1);
   }
   SECTION("no answer proves nothing") {
     agent.feed(LinkFailed{agent.link_to(1), "no answer", false});
-    CHECK(agent.all<Stand>().empty());
+    CHECK(agent.all<StartCampaign>().empty());
   }
 }
 
 TEST_CASE("agent: whom it has called it tells what it knows, and again when that changes", "[unit]") {
   auto agent = searching();
-  REQUIRE(agent.told<rdzv::Elector>().size() == 1);
-  auto elector = agent.told<rdzv::Elector>()[0];
-  CHECK(elector.decided == decree(0, 1));
-  CHECK(elector.rank == 2U);
-  CHECK(elector.workers);
+  REQUIRE(agent.told<rdzv::FollowerInfo>().size() == 1);
+  auto follower_info = agent.told<rdzv::FollowerInfo>()[0];
+  CHECK(follower_info.decided == decree(0, 1));
+  CHECK(follower_info.rank == 2U);
+  CHECK(follower_info.workers);
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
-  REQUIRE(agent.told<rdzv::Elector>().size() == 1);
-  CHECK_FALSE(agent.told<rdzv::Elector>()[0].workers);
+  REQUIRE(agent.told<rdzv::FollowerInfo>().size() == 1);
+  CHECK_FALSE(agent.told<rdzv::FollowerInfo>()[0].workers);
 }
 
 TEST_CASE("agent: a vote says how long the old coordinator has been silent, and binds", "[unit]") {
@@ -120,10 +120,10 @@ TEST_CASE("agent: a vote says how long the old coordinator has been silent, and 
   CHECK(agent.all<StopWorkers>().empty());
 }
 
-TEST_CASE("agent: a promise ends its own candidacy, and it does not stand against it", "[unit]") {
+TEST_CASE("agent: a promise ends its own campaign, and it does not campaign against it", "[unit]") {
   auto agent = searching();
   agent.pass(200ms);
-  REQUIRE(agent.all<Stand>().size() == 1);
+  REQUIRE(agent.all<StartCampaign>().size() == 1);
   agent.hear(rdzv::VoteRequest{1, {3, 1}}, agent.link_to(1));
   CHECK(agent.all<Withdraw>().size() == 1);
   agent.up(2);
@@ -199,7 +199,7 @@ TEST_CASE("agent: its own coordinator's agent follows it over its own link", "[u
   Driver agent(1);
   agent.run();
   agent.lose();
-  REQUIRE(agent.all<Stand>().size() == 1);  // first in line
+  REQUIRE(agent.all<StartCampaign>().size() == 1);  // first in line
   LinkId const own = agent.link_to(1);
   agent.up(1);
   agent.hear(rdzv::VoteRequest{1, {2, 1}}, own);
@@ -207,18 +207,18 @@ TEST_CASE("agent: its own coordinator's agent follows it over its own link", "[u
   agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, ""}, own);
   CHECK(agent.all<Withdraw>().empty());
   CHECK(rdzv::follower::leads(agent.state.follower));
-  agent.feed(StoodDown{"its authority has run out", 1});
+  agent.feed(SteppedDown{"its authority has run out", 1});
   CHECK(agent.state.follower.search);
 }
 
-TEST_CASE("agent: word of the end of one candidacy does not end the next one", "[unit]") {
-  for (std::uint64_t const ended : {0U, 1U}) {  // 0: it was sent before this agent stood
+TEST_CASE("agent: word of the end of one campaign does not end the next one", "[unit]") {
+  for (std::uint64_t const ended : {0U, 1U}) {  // 0: it was sent before this agent campaigned
     Driver agent(1);
     agent.run();
     agent.lose();
-    REQUIRE(agent.all<Stand>().size() == 1);
-    CHECK(agent.all<Stand>()[0].candidacy.candidacy == 1);
-    agent.feed(StoodDown{"something later is decided", ended});
+    REQUIRE(agent.all<StartCampaign>().size() == 1);
+    CHECK(agent.all<StartCampaign>()[0].campaign.campaign_id == 1);
+    agent.feed(SteppedDown{"something later is decided", ended});
     agent.pass(200ms);
     agent.up(2);
     agent.hear(rdzv::VoteRequest{1, {2, 2}}, agent.link_to(2));
@@ -234,8 +234,8 @@ TEST_CASE("agent: no promise within reach: three rounds with higher ballots, the
   agent.up(0);
   auto const seen = agent.pass(40s);
   std::vector<std::uint32_t> rounds;
-  for (auto const& stand : agent.all<Stand>()) {
-    rounds.push_back(stand.candidacy.ballot.round);
+  for (auto const& campaign : agent.all<StartCampaign>()) {
+    rounds.push_back(campaign.campaign.ballot.round);
   }
   CHECK(rounds == std::vector<std::uint32_t>{2, 3, 4});
   CHECK(agent.kills());
@@ -263,7 +263,7 @@ TEST_CASE("agent: no candidate that has its promise makes its search longer than
   bool const left = GENERATE(true, false);
   if (left) {  // its own rounds are over: no others begin here
     agent.feed(LinkDown{first, "end of file"});
-    CHECK(agent.all<Stand>().size() == 1);
+    CHECK(agent.all<StartCampaign>().size() == 1);
   }
   agent.pass(3s);
   CHECK(agent.kills());
@@ -277,10 +277,10 @@ TEST_CASE("agent: the death of the candidate that has its promise is the next on
   LinkId const first = agent.link_to(1);
   agent.hear(rdzv::VoteRequest{1, {2, 1}}, first);
   agent.pass(1s);
-  CHECK(agent.all<Stand>().empty());
+  CHECK(agent.all<StartCampaign>().empty());
   agent.feed(LinkDown{first, "reset"});
-  REQUIRE(agent.all<Stand>().size() == 1);
-  CHECK(agent.all<Stand>()[0].candidacy.ballot == rdzv::Ballot{3, 2});
+  REQUIRE(agent.all<StartCampaign>().size() == 1);
+  CHECK(agent.all<StartCampaign>()[0].campaign.ballot == rdzv::Ballot{3, 2});
 }
 
 TEST_CASE("agent: a later decision is adopted, by a member with its new rank and by others without", "[unit]") {
@@ -292,17 +292,17 @@ TEST_CASE("agent: a later decision is adopted, by a member with its new rank and
   agent.hear(rdzv::Prepare{next, 300});
   agent.lose();
   agent.up(1);
-  REQUIRE(agent.told<rdzv::Elector>().size() == 1);
-  CHECK(agent.told<rdzv::Elector>()[0].prepared == 2);
-  CHECK(agent.told<rdzv::Elector>()[0].prepared_rank == 1U);
+  REQUIRE(agent.told<rdzv::FollowerInfo>().size() == 1);
+  CHECK(agent.told<rdzv::FollowerInfo>()[0].prepared == 2);
+  CHECK(agent.told<rdzv::FollowerInfo>()[0].prepared_rank == 1U);
   bool const member = GENERATE(true, false);
   auto decided = next.decree;
   decided.members += member ? 0 : 1;
   agent.hear(rdzv::Decided{decided, {}}, agent.link_to(1));
   CHECK(agent.state.follower.decided.decree == decided);
-  CHECK_FALSE(agent.state.follower.last_word);
+  CHECK_FALSE(agent.state.follower.last_contact);
   if (member) {
-    CHECK(agent.told<rdzv::Elector>().at(0).rank == 1U);
+    CHECK(agent.told<rdzv::FollowerInfo>().at(0).rank == 1U);
     agent.hear(rdzv::VoteRequest{2, {2, 2}}, agent.link_to(1));
     CHECK(agent.told<rdzv::Vote>().at(0).silent_for == 0ms);
   } else {
@@ -357,7 +357,7 @@ TEST_CASE("agent: dropped, it kills what runs and then joins as somebody new", "
   CHECK(alone.all<Exit>().at(0).code == kExitCoordinatorLost);
 }
 
-TEST_CASE("agent: dropped by one that stands down before it can join again, it looks for the next one", "[unit]") {
+TEST_CASE("agent: dropped by one that steps down before it can join again, it looks for the next one", "[unit]") {
   auto agent = searching();
   agent.hear(rdzv::Dropped{2, "generation 2 goes on without you"}, agent.link_to(1));
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
@@ -366,14 +366,14 @@ TEST_CASE("agent: dropped by one that stands down before it can join again, it l
   SECTION("it does not coordinate any more") {
     agent.feed(LinkFailed{again.link, "another agent coordinates", false});
   }
-  SECTION("it has stood down since it greeted") {
+  SECTION("it has stepped down since it greeted") {
     agent.feed(LinkUp{again.link, "c1"});
     agent.hear(rdzv::Refused{kExitCoordinatorLost, "another agent coordinates"}, again.link);
   }
   CHECK(agent.state.life == Life::waiting);
   CHECK(dialled(agent) == std::vector<std::uint32_t>{1, 0});
   agent.up(1);
-  CHECK_FALSE(agent.told<rdzv::Elector>().at(0).rank);
+  CHECK_FALSE(agent.told<rdzv::FollowerInfo>().at(0).rank);
   agent.hear(rdzv::Prepare{generation(3, 4), 10}, agent.link_to(1));
   CHECK(agent.state.life == Life::ready);
   agent.hear(rdzv::Start{3, agent.own(), 4000ms}, agent.link_to(1));
@@ -393,7 +393,7 @@ TEST_CASE("agent: dropped, and then the coordinator is lost, too: it looks for t
   CHECK(agent.state.life == Life::waiting);
   CHECK(dialled(agent) == std::vector<std::uint32_t>{1, 0});
   agent.up(1);
-  CHECK_FALSE(agent.told<rdzv::Elector>().at(0).rank);
+  CHECK_FALSE(agent.told<rdzv::FollowerInfo>().at(0).rank);
   agent.hear(rdzv::VoteRequest{1, {2, 1}}, agent.link_to(1));
   CHECK(agent.told<rdzv::Vote>().empty());
 }
@@ -408,11 +408,11 @@ TEST_CASE("agent: a spare looks for whoever leads, has no vote, and waits while 
   spare.lose();
   CHECK(dialled(spare) == std::vector<std::uint32_t>{1, 0});
   spare.up(1);
-  CHECK_FALSE(spare.told<rdzv::Elector>().at(0).rank);
+  CHECK_FALSE(spare.told<rdzv::FollowerInfo>().at(0).rank);
   spare.hear(rdzv::VoteRequest{1, {2, 1}}, spare.link_to(1));
   CHECK(spare.told<rdzv::Vote>().empty());
   spare.pass(2min);
-  CHECK(spare.all<Stand>().empty());
+  CHECK(spare.all<StartCampaign>().empty());
   CHECK(spare.state.life == Life::waiting);
   SECTION("but not for ever: all that are left may only wait") {
     spare.pass(2min);
@@ -453,17 +453,17 @@ TEST_CASE("agent: an orderly end and a refused port prove to one of two that the
   agent.hear(rdzv::Prepare{two, 100});
   agent.hear(rdzv::Start{1, agent.own(), 4000ms});
   agent.feed(LinkDown{kFirstLink, "gone", fin});
-  REQUIRE(agent.all<Stand>().size() == 1);
-  CHECK(agent.all<Stand>()[0].candidacy.pair);
-  CHECK_FALSE(agent.all<Stand>()[0].candidacy.peer_dead);
+  REQUIRE(agent.all<StartCampaign>().size() == 1);
+  CHECK(agent.all<StartCampaign>()[0].campaign.pair);
+  CHECK_FALSE(agent.all<StartCampaign>()[0].campaign.peer_dead);
   agent.feed(LinkFailed{agent.link_to(0), "no answer", false});
-  CHECK(agent.all<Stand>().empty());
+  CHECK(agent.all<StartCampaign>().empty());
   agent.pass(200ms);
   CHECK(dialled(agent) == std::vector<std::uint32_t>{0});
   agent.feed(LinkFailed{agent.link_to(0), "refused", true});
-  CHECK(agent.all<Stand>().size() == (fin ? 1 : 0));
+  CHECK(agent.all<StartCampaign>().size() == (fin ? 1 : 0));
   if (fin) {
-    CHECK(agent.all<Stand>()[0].candidacy.peer_dead);
-    CHECK(agent.all<Stand>()[0].candidacy.ballot == rdzv::Ballot{3, 1});
+    CHECK(agent.all<StartCampaign>()[0].campaign.peer_dead);
+    CHECK(agent.all<StartCampaign>()[0].campaign.ballot == rdzv::Ballot{3, 1});
   }
 }

@@ -48,7 +48,7 @@ Driver driver_at(Life life) {
     driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(1)}});
     return driver;
   }
-  if (life == Life::aside) {
+  if (life == Life::excluded) {
     driver = driver_at(Life::checking);
     driver.feed(GroupEnded{1, {bad_exit()}, {}});
     return driver;
@@ -260,7 +260,7 @@ TEST_CASE("agent: told to end while it checks, it kills the check and then says 
   CHECK(over.feed(GroupEnded{1, {bad_exit()}, {}}) == std::vector<Action>{Exit{112, "line"}});
 }
 
-TEST_CASE("agent: without a last word it leaves after the farewell timeout", "[unit]") {
+TEST_CASE("agent: without a final message it leaves after the farewell timeout", "[unit]") {
   auto driver = driver_at(Life::farewell);
   CHECK(driver.feed(Tick{}, TimePoint{} + 4s).empty());
   auto const actions = driver.feed(Tick{}, TimePoint{} + 5s);
@@ -284,7 +284,7 @@ TEST_CASE("agent: every event in every life has an answer, and workers never run
                                   EndSignal{SIGTERM},
                                   KillSignal{},
                                   Tick{}};
-  for (auto const life : {Life::waiting, Life::checking, Life::aside, Life::ready, Life::running, Life::ended,
+  for (auto const life : {Life::waiting, Life::checking, Life::excluded, Life::ready, Life::running, Life::ended,
                           Life::stopping, Life::leaving, Life::farewell, Life::done}) {
     for (auto const& first : events) {
       for (auto const& second : events) {
@@ -311,7 +311,7 @@ TEST_CASE("agent: every event in every life has an answer, and workers never run
 TEST_CASE("agent: a worker is killed on order of whoever leads, while workers of that generation run", "[unit]") {
   rdzv::Kill const order{1, 5, 811, "did not enter all_reduce #812"};
   for (Life const life : {Life::waiting, Life::checking, Life::ready, Life::running, Life::ended, Life::stopping,
-                          Life::aside, Life::leaving, Life::farewell}) {
+                          Life::excluded, Life::leaving, Life::farewell}) {
     auto driver = driver_at(life);
     auto const base = driver.state.generation ? driver.state.generation->rank_base : 0;
     auto mine = order;

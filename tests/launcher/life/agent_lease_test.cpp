@@ -163,7 +163,7 @@ TEST_CASE("agent: without leases nothing of them is heard", "[unit]") {
   agent.policy.tie = rdzv::Tie::none;
   agent.run();
   CHECK(agent.all<HoldLease>().empty());
-  CHECK(agent.all<WriteWill>().empty());
+  CHECK(agent.all<WriteDeathNotice>().empty());
   agent.pass_answered(60s, 1);
   CHECK(agent.state.life == Life::running);
 }
@@ -269,23 +269,23 @@ TEST_CASE("agent: workers that the parent killed before their agent noticed have
 
 TEST_CASE("agent: its will names the coordinator first, and is withdrawn with the last report", "[unit]") {
   auto agent = Driver().run();
-  REQUIRE(agent.all<WriteWill>().size() == 1);
-  auto const will = agent.all<WriteWill>()[0];
-  CHECK(will.gone == rdzv::Gone{1, 2});
-  REQUIRE(will.heirs.size() == kNodes);
-  CHECK(will.heirs[0] == successor(0));
+  REQUIRE(agent.all<WriteDeathNotice>().size() == 1);
+  auto const death_notice = agent.all<WriteDeathNotice>()[0];
+  CHECK(death_notice.gone == rdzv::Gone{1, 2});
+  REQUIRE(death_notice.recipients.size() == kNodes);
+  CHECK(death_notice.recipients[0] == successor(0));
   agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "why"});
-  CHECK(agent.all<WriteWill>().empty());
+  CHECK(agent.all<WriteDeathNotice>().empty());
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
-  CHECK(agent.all<WriteWill>() == std::vector<WriteWill>{WriteWill{}});
+  CHECK(agent.all<WriteDeathNotice>() == std::vector<WriteDeathNotice>{WriteDeathNotice{}});
 
   Driver outside;
   auto elsewhere = generation(1, 2);
   elsewhere.coordinator.clear();
   outside.hear(rdzv::Prepare{elsewhere, 100});
   outside.hear(rdzv::Start{1, outside.own(), 4000ms});
-  REQUIRE(outside.all<WriteWill>().size() == 1);
-  CHECK(outside.all<WriteWill>()[0].heirs.at(0).port == 0);  // where it was called
+  REQUIRE(outside.all<WriteDeathNotice>().size() == 1);
+  CHECK(outside.all<WriteDeathNotice>()[0].recipients.at(0).port == 0);  // where it was called
 }
 
 TEST_CASE("agent: told to end, it stays to vote as long as the coordinator answers, half a minute at most", "[unit]") {

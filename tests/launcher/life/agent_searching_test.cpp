@@ -65,7 +65,7 @@ TEST_CASE("agent: each round it says again what it knows, for a link may be open
   CHECK(agent.state.follower.search->tries == 1);
   std::size_t told = 0;
   for (auto const& tell : agent.all<TellLink>()) {
-    told += tell.link == agent.link_to(1) && std::holds_alternative<rdzv::Elector>(tell.message) ? 1 : 0;
+    told += tell.link == agent.link_to(1) && std::holds_alternative<rdzv::FollowerInfo>(tell.message) ? 1 : 0;
   }
   CHECK(told == 1);
 }
@@ -73,7 +73,7 @@ TEST_CASE("agent: each round it says again what it knows, for a link may be open
 TEST_CASE("agent: a candidate whose way to itself ends opens another", "[unit]") {
   auto agent = searching();
   agent.pass(200ms);
-  REQUIRE(agent.all<Stand>().size() == 1);
+  REQUIRE(agent.all<StartCampaign>().size() == 1);
   agent.up(2);
   agent.feed(LinkDown{agent.link_to(2), "end of file"});
   CHECK(calls(agent, 2) == 1);
@@ -121,11 +121,11 @@ TEST_CASE("agent: who follows another tells those that call it what is decided; 
 
 TEST_CASE("agent: who passes a decision on does not lead by it", "[unit]") {
   auto agent = searching();
-  std::vector<rdzv::Successor> const heirs{successor(4), successor(1)};
-  agent.hear(rdzv::Decided{decree(1, 2), heirs, false}, agent.link_to(1));
+  std::vector<rdzv::Successor> const successors{successor(4), successor(1)};
+  agent.hear(rdzv::Decided{decree(1, 2), successors, false}, agent.link_to(1));
   CHECK(agent.state.follower.search);
   CHECK(agent.state.follower.main == 0);
-  CHECK(agent.state.follower.decided.successors == heirs);
+  CHECK(agent.state.follower.decided.successors == successors);
   CHECK(calls(agent, 4) == 1);
   CHECK(agent.all<Learned>().size() == 1);  // to those that call here
 }

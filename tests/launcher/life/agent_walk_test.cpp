@@ -106,7 +106,7 @@ std::vector<Event> events_of_an_election() {
     events.emplace_back(LinkFailed{link, "no answer", false});
     events.emplace_back(BeatAnswered{link, rdzv::BeatAck{3'600'000'000, 9, 4000ms, 1}});
   }
-  events.emplace_back(StoodDown{"why"});
+  events.emplace_back(SteppedDown{"why"});
   events.emplace_back(WorkerEnded{1, killed_exit()});
   events.emplace_back(GroupEnded{1, {killed_exit()}, {}});
   events.emplace_back(GroupEnded{1, {killed_exit()}, {"pid 7"}});

@@ -74,10 +74,10 @@ TEST_CASE("report: what went wrong before any worker ran is one line", "[unit]")
   CHECK(launcher::format_report(verdict, "x", true) == "cxxrun: --master-port: store port 29500 is taken\n");
 }
 
-TEST_CASE("report: nodes set aside are named in the text and in the JSON", "[unit]") {
+TEST_CASE("report: excluded nodes are named in the text and in the JSON", "[unit]") {
   auto verdict = two_failures();
-  verdict.set_aside = {"node7: health check: exit code 1"};
-  CHECK(launcher::format_report(verdict, "x", false).find("  set aside:     node7: health") != std::string::npos);
+  verdict.excluded = {"node7: health check: exit code 1"};
+  CHECK(launcher::format_report(verdict, "x", false).find("  excluded:      node7: health") != std::string::npos);
   CHECK(launcher::verdict_json(verdict).find("\"node7: health check: exit code 1\"") != std::string::npos);
 }
 

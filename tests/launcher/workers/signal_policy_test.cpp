@@ -1,6 +1,6 @@
 #include "launcher/workers/signal_policy.hpp"
 
-#include "src/os/undertaker.hpp"
+#include "src/os/monitor.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace std::chrono_literals;
@@ -96,7 +96,7 @@ TEST_CASE("signal_policy: a USR1 that the parent passes on a second after Slurm'
   CHECK(classify(state, by(kParent, SIGUSR1), TimePoint{} + 1s, kSlurm).verdict == SignalVerdict::forward_only);
 }
 
-TEST_CASE("undertaker: a terminal's Ctrl-C is not passed on, the agent has it already", "[unit]") {
+TEST_CASE("monitor: a terminal's Ctrl-C is not passed on, the agent has it already", "[unit]") {
   CHECK_FALSE(cxxrun::os::passes_on(by_terminal(SIGINT)));
   CHECK_FALSE(cxxrun::os::passes_on(by_terminal(SIGQUIT)));
   CHECK(cxxrun::os::passes_on(by_terminal(SIGHUP)));

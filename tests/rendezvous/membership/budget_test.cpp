@@ -75,20 +75,20 @@ TEST_CASE("fitness: twice running is the node's fault, unless the rank fails els
   CHECK_FALSE(blame(fitness, "d", 2).acquitted == "a");
 }
 
-TEST_CASE("budget: who stands for election inherits what the lost coordinator consumed", "[unit]") {
+TEST_CASE("budget: who campaigns inherits what the lost coordinator consumed", "[unit]") {
   Policy policy;
   policy.min_nodes = 1;
   policy.max_nodes = policy.max_restarts = 3;
   policy.restart_window = 60s;
   State state;
   state.phase = Phase::standby;
-  Stand stand;
-  stand.decided.number = 4;
-  stand.decided.size = 3;
-  stand.decided.restarts = 2;
-  stand.ballot = Ballot{2, 1};
+  Campaign campaign;
+  campaign.decided.number = 4;
+  campaign.decided.size = 3;
+  campaign.decided.restarts = 2;
+  campaign.ballot = Ballot{2, 1};
   auto const now = TimePoint{} + 1000s;
-  state = step(std::move(state), stand, now, policy).next;
+  state = step(std::move(state), campaign, now, policy).next;
   CHECK(state.restarts == 2);
   CHECK(restarts_counted(state, now + 59s, policy) == 2);
   CHECK(restarts_counted(state, now + 60s, policy) == 0);

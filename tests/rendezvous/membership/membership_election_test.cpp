@@ -14,16 +14,16 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr OwnTime kStart = 100'000'000;  // microseconds
-constexpr Phase kPhases[] = {Phase::standby,   Phase::electing,  Phase::forming, Phase::opening,
-                             Phase::preparing, Phase::proposing, Phase::gated,   Phase::running,
+constexpr Phase kPhases[] = {Phase::standby,   Phase::electing,  Phase::forming,    Phase::opening,
+                             Phase::preparing, Phase::proposing, Phase::lease_wait, Phase::running,
                              Phase::stopping,  Phase::finished,  Phase::deposed};
 
-NodeInfo node(std::string host, std::optional<std::uint32_t> index = {}, bool hosts = false) {
+NodeInfo node(std::string host, std::optional<std::uint32_t> index = {}, bool coordinates = false) {
   NodeInfo info;
   info.host = host;
   info.incarnation = std::move(host);
   info.node_index = index;
-  info.hosts = hosts;
+  info.coordinates = coordinates;
   return info;
 }
 
@@ -36,9 +36,9 @@ Decree decree(std::uint64_t number, std::uint32_t size, Tie tie = Tie::rank) {
   return value;
 }
 
-Elector elector(std::string host, std::uint32_t rank, bool hosts = false) {
-  Elector value;
-  value.node = node(std::move(host), rank, hosts);
+FollowerInfo follower_info(std::string host, std::uint32_t rank, bool coordinates = false) {
+  FollowerInfo value;
+  value.node = node(std::move(host), rank, coordinates);
   value.decided = decree(1, 2);
   value.rank = rank;
   value.seen = 1;
@@ -96,13 +96,13 @@ struct Driver {
     feed(Said{2, Stopped{1, {bad}, {}}});
     feed(Said{1, Stopped{1, {}, {}}});
   }
-  /// A coordinator by appointment in each phase; one that stands by or for election in the first two.
+  /// A coordinator by appointment in each phase; one that is on standby or campaigns in the first two.
   void reach(Phase phase) {
     if (phase == Phase::standby || phase == Phase::electing) {
       state.phase = Phase::standby;
-      feed(Followed{1, elector("a", 0)});
+      feed(FollowerCalled{1, follower_info("a", 0)});
       if (phase == Phase::electing) {
-        feed(Stand{decree(1, 2), {2, 1}, 1, 0, {"a", "b"}, false, false});
+        feed(Campaign{decree(1, 2), {2, 1}, 1, 0, {"a", "b"}, false, false});
       }
       return;
     }
@@ -124,10 +124,10 @@ struct Driver {
         restart();
         ack_all();
         break;
-      case Phase::gated:
+      case Phase::lease_wait:
         restart();
         ack_all();
-        state.mandate.unproven[Held{1, 7}] = now + 5s;
+        state.leadership.outstanding_leases[Held{1, 7}] = now + 5s;
         feed(Said{1, Accepted{1, {1, 0}, {1, 0}}});
         feed(Said{2, Accepted{1, {1, 0}, {1, 0}}});
         break;
@@ -145,9 +145,9 @@ struct Driver {
 std::vector<Event> every_event() {
   WorkerExit bad;
   bad.status = ExitStatus::exited(1);
-  auto later = elector("z", 1);
+  auto later = follower_info("z", 1);
   later.decided = decree(9, 2);
-  auto spare = elector("s", 3);
+  auto spare = follower_info("s", 3);
   spare.rank.reset();
   AcceptedDecree const held{{1, 0}, decree(2, 2)};
   std::vector<Event> events{Opened{},
@@ -163,18 +163,18 @@ std::vector<Event> every_event() {
                             Said{2, Leaving{15}},
                             Quit{15},
                             Tick{},
-                            Stand{decree(1, 2), {2, 1}, 1, 0, {}, false, false},
-                            Stand{decree(1, 2), {3, 1}, 1, 0, {}, true, true},
+                            Campaign{decree(1, 2), {2, 1}, 1, 0, {}, false, false},
+                            Campaign{decree(1, 2), {3, 1}, 1, 0, {}, true, true},
                             Withdraw{"why"},
                             Learned{decree(9, 2), {}},
-                            Followed{3, elector("b", 1, true)},
-                            Followed{4, elector("a", 0)},
-                            Followed{5, later},
-                            Followed{6, spare},
+                            FollowerCalled{3, follower_info("b", 1, true)},
+                            FollowerCalled{4, follower_info("a", 0)},
+                            FollowerCalled{5, later},
+                            FollowerCalled{6, spare},
                             BeatsEnded{1},
-                            Buried{{1, 0}},
-                            Buried{{1, 1}},
-                            Buried{{7, 7}},
+                            ConfirmedDead{{1, 0}},
+                            ConfirmedDead{{1, 1}},
+                            ConfirmedDead{{7, 7}},
                             Fenced{1, held, ""},
                             Fenced{1, {}, "why"}};
   for (AgentId const agent : {AgentId{1}, AgentId{2}, AgentId{3}, AgentId{99}}) {
@@ -200,14 +200,14 @@ void check(Driver const& driver, Step const& result, Phase before) {
   REQUIRE(state.awaited <= state.seats.size());
   REQUIRE(state.restarts <= driver.policy.max_restarts);
   bool const deposed_now = state.phase == Phase::deposed && before != Phase::deposed;
-  REQUIRE(count<StoodDown>(result.actions) == (deposed_now ? 1U : 0U));
+  REQUIRE(count<SteppedDown>(result.actions) == (deposed_now ? 1U : 0U));
   if (before == Phase::deposed) {
     REQUIRE(result.actions.empty());
   }
   if (told<rendezvous::Start>(result.actions) > 0) {
     REQUIRE(before != Phase::running);
-    REQUIRE(state.mandate.unproven.empty());
-    REQUIRE(state.mandate.decided.number == state.number);
+    REQUIRE(state.leadership.outstanding_leases.empty());
+    REQUIRE(state.leadership.decided.number == state.number);
   }
   for (auto const& action : result.actions) {
     if (auto const* const beat = std::get_if<TellBeat>(&action); beat != nullptr && beat->ack.left > 0ms) {
@@ -257,11 +257,11 @@ TEST_CASE("election: a decree names its members in the order of their ranks", "[
   other.feed(Joined{1, node("b", 0, true)});
   other.feed(Joined{2, node("a", 1)});
   other.ack_all();
-  CHECK(one.state.mandate.decided.number == 1);
-  CHECK(one.state.mandate.decided.size == 2);
-  CHECK(one.state.mandate.decided.coordinator == 0);
-  CHECK(one.state.mandate.decided.members != 0);
-  CHECK(one.state.mandate.decided.members != other.state.mandate.decided.members);
+  CHECK(one.state.leadership.decided.number == 1);
+  CHECK(one.state.leadership.decided.size == 2);
+  CHECK(one.state.leadership.decided.coordinator == 0);
+  CHECK(one.state.leadership.decided.members != 0);
+  CHECK(one.state.leadership.decided.members != other.state.leadership.decided.members);
 }
 
 TEST_CASE("election: the beats of 10,000 members are cheap", "[unit]") {
@@ -290,17 +290,17 @@ TEST_CASE("election: the beats of 10,000 members are cheap", "[unit]") {
     }
   }
   CHECK(actions < 10 * kMany + 10);
-  CHECK(driver.state.mandate.counted_at);
+  CHECK(driver.state.leadership.counted_at);
 }
 
-TEST_CASE("election: numbers go on above the highest that any elector has heard of", "[unit]") {
+TEST_CASE("election: numbers go on above the highest that any follower has heard of", "[unit]") {
   Driver driver;
   driver.state.phase = Phase::standby;
-  auto first = elector("a", 0, true);
+  auto first = follower_info("a", 0, true);
   first.seen = 41;
   first.workers = false;
-  driver.feed(Followed{1, first});
-  driver.feed(Stand{decree(1, 2), {2, 0}, 7, 0, {"a", "b"}, false, false});
+  driver.feed(FollowerCalled{1, first});
+  driver.feed(Campaign{decree(1, 2), {2, 0}, 7, 0, {"a", "b"}, false, false});
   driver.feed(Said{1, Vote{1, {2, 0}, {2, 0}, {}, 1s}});
   driver.now += 6s;
   auto const result = driver.feed(Tick{});
@@ -312,30 +312,30 @@ TEST_CASE("election: numbers go on above the highest that any elector has heard 
 TEST_CASE("election: whoever waits here for an election that is over hears who may lead", "[unit]") {
   Driver driver;
   driver.reach(Phase::standby);
-  std::vector<Successor> const heirs{{0, "c", "10.0.0.3", 7}};
-  auto const news = driver.feed(Learned{decree(3, 2), heirs});
-  Tell const expected{1, Decided{decree(3, 2), heirs, false}};
+  std::vector<Successor> const successors{{0, "c", "10.0.0.3", 7}};
+  auto const news = driver.feed(Learned{decree(3, 2), successors});
+  Tell const expected{1, Decided{decree(3, 2), successors, false}};
   CHECK(news.actions == std::vector<Action>{expected});
-  auto const late = driver.feed(Followed{5, elector("b", 1)});
+  auto const late = driver.feed(FollowerCalled{5, follower_info("b", 1)});
   CHECK(late.actions == std::vector<Action>{Tell{5, expected.message}});
-  auto informed = elector("d", 1);
+  auto informed = follower_info("d", 1);
   informed.decided = decree(3, 2);
-  CHECK(driver.feed(Followed{6, informed}).actions.empty());
+  CHECK(driver.feed(FollowerCalled{6, informed}).actions.empty());
 }
 
 TEST_CASE("election: a member that calls again is asked again, whom it has promised meanwhile", "[unit]") {
   Driver driver;
   driver.policy.min_nodes = 2;
   driver.state.phase = Phase::standby;
-  driver.feed(Followed{1, elector("a", 0, true)});
-  driver.feed(Stand{decree(1, 3), {2, 0}, 1, 0, {"a", "b", "c"}, false, false});
+  driver.feed(FollowerCalled{1, follower_info("a", 0, true)});
+  driver.feed(Campaign{decree(1, 3), {2, 0}, 1, 0, {"a", "b", "c"}, false, false});
   driver.feed(Said{1, Vote{1, {2, 0}, {2, 0}, {}, 1s}});
-  driver.feed(Followed{2, elector("b", 1)});
-  driver.feed(Followed{3, elector("c", 2)});
-  driver.feed(Said{3, Vote{1, {2, 0}, {2, 2}, {}, 1s}});  // it stands itself
+  driver.feed(FollowerCalled{2, follower_info("b", 1)});
+  driver.feed(FollowerCalled{3, follower_info("c", 2)});
+  driver.feed(Said{3, Vote{1, {2, 0}, {2, 2}, {}, 1s}});  // it campaigns itself
   driver.feed(Said{2, Vote{1, {2, 0}, {2, 0}, {}, 1s}});
   REQUIRE(driver.state.phase == Phase::stopping);
-  CHECK(told<VoteRequest>(driver.feed(Followed{3, elector("c", 2)}).actions) == 1);
+  CHECK(told<VoteRequest>(driver.feed(FollowerCalled{3, follower_info("c", 2)}).actions) == 1);
   driver.feed(Said{3, Vote{1, {2, 0}, {3, 2}, {}, 1s}});
   CHECK(driver.state.phase == Phase::deposed);
 }
@@ -345,23 +345,23 @@ TEST_CASE("election: a member whose vote came too late for a seat is not dropped
   driver.policy.max_nodes = 5;
   driver.state.phase = Phase::standby;
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
-    auto member = elector(std::string(1, static_cast<char>('a' + rank)), rank, rank == 0);
+    auto member = follower_info(std::string(1, static_cast<char>('a' + rank)), rank, rank == 0);
     member.decided = decree(1, 5);
     member.workers = false;
-    driver.feed(Followed{rank + 1, member});
+    driver.feed(FollowerCalled{rank + 1, member});
   }
-  driver.feed(Stand{decree(1, 5), {2, 0}, 1, 0, {"a", "b", "c", "d", "e"}, false, false});
+  driver.feed(Campaign{decree(1, 5), {2, 0}, 1, 0, {"a", "b", "c", "d", "e"}, false, false});
   for (AgentId agent = 1; agent <= 3; ++agent) {
     driver.feed(Said{agent, Vote{1, {2, 0}, {2, 0}, {}, 10s}});
   }
-  auto late = elector("d", 3);
+  auto late = follower_info("d", 3);
   late.decided = decree(1, 5);
-  driver.feed(Followed{4, late});  // still in time to be asked
+  driver.feed(FollowerCalled{4, late});  // still in time to be asked
   driver.now += 6s;
   driver.feed(Tick{});
   REQUIRE(driver.state.phase == Phase::opening);
   late.workers = false;
-  auto const again = driver.feed(Followed{4, late});
+  auto const again = driver.feed(FollowerCalled{4, late});
   CHECK(again.actions.empty());
   CHECK(driver.state.phase == Phase::opening);
 }
@@ -384,10 +384,10 @@ TEST_CASE("election: spares hear the successors of what is decided, not of what 
     driver.feed(Said{agent, Stopped{1, {}, {}}});
   }
   REQUIRE(driver.state.phase == Phase::opening);
-  auto spare = elector("s", 3);
+  auto spare = follower_info("s", 3);
   spare.decided = decree(0, 0);
   spare.rank.reset();
-  auto const told_it = driver.feed(Followed{9, spare});
+  auto const told_it = driver.feed(FollowerCalled{9, spare});
   auto const* const tell = std::get_if<Tell>(&told_it.actions.at(0));
   REQUIRE(tell != nullptr);
   auto const& decided = std::get<Decided>(tell->message);
@@ -399,13 +399,13 @@ TEST_CASE("election: who came while another's decree was being decided looks fur
           "[unit]") {
   Driver driver;
   driver.state.phase = Phase::standby;
-  auto one = elector("a", 0, true);
+  auto one = follower_info("a", 0, true);
   one.decided = decree(1, 3);
-  auto two = elector("b", 1);
+  auto two = follower_info("b", 1);
   two.decided = decree(1, 3);
-  driver.feed(Followed{1, one});
-  driver.feed(Followed{2, two});
-  driver.feed(Stand{decree(1, 3), {2, 0}, 1, 0, {"a", "b", "c"}, false, false});
+  driver.feed(FollowerCalled{1, one});
+  driver.feed(FollowerCalled{2, two});
+  driver.feed(Campaign{decree(1, 3), {2, 0}, 1, 0, {"a", "b", "c"}, false, false});
   AcceptedDecree const held{{1, 2}, decree(2, 2)};
   driver.feed(Said{1, Vote{1, {2, 0}, {2, 0}, {}, 1s}});
   driver.feed(Said{2, Vote{1, {2, 0}, {2, 0}, held, 1s}});

@@ -6,33 +6,33 @@ using namespace std::chrono_literals;
 namespace cxxrun::test {
 
 Row unfit() {
-  auto const ignored_or_aside = [](Phase phase) {
+  auto const ignored_or_excluded = [](Phase phase) {
     Job member(phase, true);
     member.feed(Said{2, Unfit{1, "no GPU"}});
     CHECK(member.in(phase, 1));
     CHECK(member.state.unfit.empty());
     member.feed(Said{3, Unfit{1, "no GPU"}});
-    CHECK(member.state.aside.contains(3));
+    CHECK(member.state.excluded.contains(3));
   };
   return {{"forming",
-           {"set aside",
+           {"excluded",
             [](Phase phase) {
               Job job(phase);
               job.feed(Said{1, Unfit{0, "no GPU"}});
-              CHECK(job.state.aside.contains(1));
+              CHECK(job.state.excluded.contains(1));
               CHECK(job.state.present.empty());
             }}},
           {"opening, preparing",
-           {"set aside, back to forming, number used up",
+           {"excluded, back to forming, number used up",
             [](Phase phase) {
               Job job(phase);
               job.feed(Said{2, Unfit{1, "no GPU"}});
               CHECK(job.in(Phase::forming, 1));
-              CHECK(job.state.aside.contains(2));
+              CHECK(job.state.excluded.contains(2));
               CHECK(job.state.restarts == 0);
             }}},
-          {"running", {"a spare: set aside; a member: ignored", ignored_or_aside}},
-          {"stopping", {"as running", ignored_or_aside}},
+          {"running", {"a spare: excluded; a member: ignored", ignored_or_excluded}},
+          {"stopping", {"as running", ignored_or_excluded}},
           {"finished", nothing([](Job const&) {
              return Event{Said{2, Unfit{1, "no GPU"}}};
            })}};
@@ -159,7 +159,7 @@ Row stopped() {
 Row told_to_end() {
   return {
       {"forming",
-       {"job ends if host or too few remain, else one fewer",
+       {"job ends if it is the coordinator's or too few remain, else one fewer",
         [](Phase phase) {
           Job host(phase);
           host.feed(Said{1, Leaving{15}});

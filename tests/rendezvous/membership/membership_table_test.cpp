@@ -11,7 +11,7 @@ namespace {
 std::map<std::string, Row> table() {
   return {{"a node joins", joins()},
           {"a member's connection ends, or it is silent", member_lost()},
-          {"its index is taken, it was lost 3 times or set aside", refused()},
+          {"its index is taken, it was lost 3 times or excluded", refused()},
           {"a spare's connection ends", spare_lost()},
           {"store open / failed", store()},
           {"ack", ack()},

@@ -13,11 +13,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-NodeInfo node(std::string host, std::optional<std::uint32_t> index = {}, bool hosts = false) {
+NodeInfo node(std::string host, std::optional<std::uint32_t> index = {}, bool coordinates = false) {
   NodeInfo info;
   info.host = std::move(host);
   info.node_index = index;
-  info.hosts = hosts;
+  info.coordinates = coordinates;
   info.reached_at = "127.0.0.1";
   return info;
 }
@@ -59,7 +59,7 @@ struct Driver {
 
 }  // namespace
 
-TEST_CASE("seating: node index orders the first generation, then the host, then arrival", "[unit]") {
+TEST_CASE("seating: node index orders the first generation, then the coordinator's node, then arrival", "[unit]") {
   CHECK(order(seat_agents({{1, node("b", 1)}, {2, node("a", 0)}}, {}, 2)) == std::vector<AgentId>{2, 1});
   CHECK(order(seat_agents({{1, node("x")}, {2, node("y", {}, true)}, {3, node("z")}}, {}, 3)) ==
         std::vector<AgentId>{2, 1, 3});
@@ -78,7 +78,7 @@ TEST_CASE("seating: the coordinator's own agent is never a spare", "[unit]") {
   CHECK(order(seats) == std::vector<AgentId>{1, 3});
 }
 
-TEST_CASE("seating: MASTER_ADDR is what the host announces, else how others reached it", "[unit]") {
+TEST_CASE("seating: MASTER_ADDR is what the coordinator's node announces, else how others reached it", "[unit]") {
   auto host = node("a", 0, true);
   auto other = node("b", 1);
   other.reached_at = "10.0.0.1";

@@ -74,7 +74,7 @@ TEST_CASE("a run on standby lets in who follows, and nobody who joins") {
   follows.call(follows.follow(port));
   REQUIRE(wait_until(io, [&] { return follows.reply.has_value(); }));
   CHECK(follows.reply->coordinator == "host");
-  follows.link().send(Elector{});
+  follows.link().send(FollowerInfo{});
   follows.link().send_beat({1, 0, 0});
   CHECK(wait_until(io, [&] { return !follows.acks.empty(); }));
   CHECK_FALSE(follows.closed);
@@ -107,10 +107,10 @@ TEST_CASE("who hosts is the agent whose incarnation the coordinator has, whateve
   host.coordinator.open_run("job", terms(1));
   Caller liar(io, "somebody");
   auto plan = liar.plan({*port}, terms(1));
-  plan.node.hosts = true;
+  plan.node.coordinates = true;
   liar.call(plan);
   REQUIRE(wait_until(io, [&] { return !liar.messages.empty(); }));
-  CHECK(liar.heard<Refused>() != nullptr);  // a job of one node is its host's
+  CHECK(liar.heard<Refused>() != nullptr);  // a job of one node is its coordinator's
 }
 
 TEST_CASE("a successor's port at which nobody listens is known at once, one that does not answer after the deadline") {
@@ -173,14 +173,14 @@ TEST_CASE("beats find a fresh connection when the one they had has ended") {
   }));
 }
 
-TEST_CASE("the last word of an agent's parent is taken and its connection ended") {
+TEST_CASE("the death notice of an agent's parent is taken and its connection ended") {
   boost::asio::io_context io;
   Host host(io);
   std::uint16_t port = 0;
   REQUIRE(host.coordinator.listen_also(bound_socket(port)));
   host.coordinator.standby("job", terms(2));
   Stranger parent(port);
-  parent.say(hello("dead", Hello::Purpose::will));
+  parent.say(hello("dead", Hello::Purpose::death_notice));
   parent.say(encode(ToCoordinator(Gone{1, 0})));
   REQUIRE(wait_until(io, [&] { return parent.ended(); }));
   auto const reply = decode_hello_reply(parent.heard().substr(4));
@@ -265,11 +265,11 @@ TEST_CASE("messages of another kind, twice or from nowhere end their connection 
   join.node.incarnation = "twice";
   join.node.host = "twice";
   join.terms = terms(2);
-  CHECK(ends({encode(ToCoordinator(join))}));                      // no hello
-  CHECK(ends({hello("a"), encode(ToCoordinator(Ack{1, 0, 0}))}));  // an ack before it has joined
-  CHECK(ends({hello("a"), encode(ToCoordinator(Elector{}))}));     // follows, but asked to join
+  CHECK(ends({encode(ToCoordinator(join))}));                        // no hello
+  CHECK(ends({hello("a"), encode(ToCoordinator(Ack{1, 0, 0}))}));    // an ack before it has joined
+  CHECK(ends({hello("a"), encode(ToCoordinator(FollowerInfo{}))}));  // follows, but asked to join
   CHECK(ends({hello("a", Hello::Purpose::agent, Hello::Asks::follow), encode(ToCoordinator(join))}));
-  CHECK(ends({hello("a", Hello::Purpose::will), encode(ToCoordinator(join))}));
+  CHECK(ends({hello("a", Hello::Purpose::death_notice), encode(ToCoordinator(join))}));
   CHECK(ends({hello("a"), hello("a")}));  // the hello twice
   CHECK(ends({encode(Hello{kProtocolVersion - 1, "job", "a", Hello::Purpose::agent, Hello::Asks::meet})}));
   CHECK(ends({encode(Hello{kProtocolVersion, "other", "a", Hello::Purpose::agent, Hello::Asks::meet})}));

@@ -40,14 +40,14 @@ class Member {
     }
     if (following_ && caller_->reply) {
       following_ = false;
-      Elector elector;
-      elector.node.incarnation = nonce_;
-      elector.node.host = "host-" + nonce_;
-      elector.node.standby_port = standby_port_;
-      elector.decided = generation.decree;
-      elector.rank = generation.group_rank;
-      elector.seen = generation.number;
-      caller_->link().send(elector);
+      FollowerInfo follower_info;
+      follower_info.node.incarnation = nonce_;
+      follower_info.node.host = "host-" + nonce_;
+      follower_info.node.standby_port = standby_port_;
+      follower_info.decided = generation.decree;
+      follower_info.rank = generation.group_rank;
+      follower_info.seen = generation.number;
+      caller_->link().send(follower_info);
     }
     for (; read_ < caller_->messages.size(); ++read_) {
       std::visit([this](auto const& message) { hear(message); }, caller_->messages[read_]);
@@ -149,10 +149,10 @@ TEST_CASE("a coordinator on standby takes over from one that is gone, and leads 
   job.lose_first();
   job.members[1]->follow(job.ports[1]);  // its own, like anybody else's
   job.members[2]->follow(job.ports[1]);
-  job.hosts[1]->coordinator.stand(
+  job.hosts[1]->coordinator.start_campaign(
       {old.decree, {2, job.members[1]->generation.group_rank}, old.number, old.restarts, {"a", "b", "c"}});
   Stranger parent(job.ports[1]);  // of the agent that is gone
-  parent.say(encode(Hello{kProtocolVersion, "job", "0", Hello::Purpose::will, Hello::Asks::meet}));
+  parent.say(encode(Hello{kProtocolVersion, "job", "0", Hello::Purpose::death_notice, Hello::Asks::meet}));
   parent.say(encode(ToCoordinator(Gone{old.number, old.group_rank})));
   REQUIRE(job.until([&] { return job.members[1]->started > old.number && job.members[2]->started > old.number; }));
   CHECK(job.hosts[1]->coordinator.leads());
@@ -173,11 +173,11 @@ TEST_CASE("a candidate that hears of a later decision is on standby again, and s
   REQUIRE(job.until([&] { return job.members[0]->started && job.members[1]->started && job.members[2]->started; }));
   auto const old = job.members[0]->generation;
   job.lose_first();
-  job.hosts[1]->coordinator.stand({old.decree, {2, 1}, old.number, old.restarts, {}});
+  job.hosts[1]->coordinator.start_campaign({old.decree, {2, 1}, old.number, old.restarts, {}});
   job.members[2]->generation.decree.after = old.number;
   job.members[2]->generation.decree.number = old.number + 1;
   job.members[2]->follow(job.ports[1]);
-  REQUIRE(job.until([&] { return !job.hosts[1]->stood_down.empty(); }));
+  REQUIRE(job.until([&] { return !job.hosts[1]->stepped_down.empty(); }));
   CHECK_FALSE(job.hosts[1]->coordinator.leads());
   CHECK_FALSE(job.hosts[1]->closed);
   Caller joins(job.io, "x");  // nobody is let in to join, and the port is open

@@ -33,7 +33,7 @@ std::vector<ToCoordinator> all_to_coordinator() {
   node.host = "node3";
   node.slots = 8;
   node.role = "trainer";
-  node.hosts = true;
+  node.coordinates = true;
   node.announce = "10.0.0.3";
   WorkerExit brief = some_exit();
   brief.stderr_tail.clear();
@@ -52,8 +52,8 @@ std::vector<ToCoordinator> all_to_coordinator() {
   terms.hang_timeout = Millis{120'000};
   Decree const decree{8, 9, 2, 1, 3, 0x9f3a, Tie::none};
   return {Join{node, terms},
-          Elector{node, decree, 1, 10, 0, 11, true},
-          Elector{node, decree, {}, 0, {}, 9, false},
+          FollowerInfo{node, decree, 1, 10, 0, 11, true},
+          FollowerInfo{node, decree, {}, 0, {}, 9, false},
           Vote{8, {2, 1}, {2, 1}, AcceptedDecree{{1, 0}, decree}, Millis{450}},
           Vote{8, {2, 1}, {3, 0}, {}, Millis{0}},
           Accepted{8, {2, 1}, {2, 1}},
@@ -146,7 +146,7 @@ TEST_CASE("messages: every value of an enumeration survives", "[unit]") {
   }
   using Purpose = Hello::Purpose;
   using Asks = Hello::Asks;
-  for (Purpose const purpose : {Purpose::agent, Purpose::beat, Purpose::will}) {
+  for (Purpose const purpose : {Purpose::agent, Purpose::beat, Purpose::death_notice}) {
     for (Asks const asks : {Asks::meet, Asks::open, Asks::reopen, Asks::enter, Asks::follow}) {
       Hello const hello{kProtocolVersion, "", "", purpose, asks};
       CHECK(decode_hello(encode(hello)).value() == hello);

@@ -4,7 +4,7 @@
 
 #include "src/client/engine.hpp"
 #include "src/client/solo_backend.hpp"
-#include "src/gpu/hearing.hpp"
+#include "src/gpu/desync_report.hpp"
 #include "src/host/common/device_queue.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fake_device.hpp"
@@ -188,7 +188,7 @@ TEST_CASE("nccl: an error of NCCL's is told to the peers in its own words, unles
   CHECK(world.peers.aborts == (died ? 0 : 1));
 }
 
-TEST_CASE("nccl: when a call is not done in op_timeout, who does not come to the hearing is named") {
+TEST_CASE("nccl: when a call is not done in op_timeout, who does not report is named") {
   World world;
   world.op_timeout = 50ms;
   auto const backend = world.join();
@@ -342,18 +342,18 @@ TEST_CASE("nccl: more calls than there are points under way wait for the device"
   CHECK_FALSE(world.device.crowded);
 }
 
-TEST_CASE("hearing: who made another call, or fewer, is named") {
+TEST_CASE("desync report: who made another call, or fewer, is named") {
   std::vector<std::string> const names{"rank 0 on a", "rank 1 on b"};
   Call const eight{.kind = Kind::all_reduce, .type = DType::f32, .count = 8};
   Call const seven{.kind = Kind::all_reduce, .type = DType::f32, .count = 7};
-  using gpu::Testimony;
-  auto const third = [](Call const& call) { return Testimony{3, 3, comm::fields_of(call)}; };
+  using gpu::CallReport;
+  auto const third = [](Call const& call) { return CallReport{3, 3, comm::fields_of(call)}; };
   CHECK(
-      gpu::verdict(std::vector<Testimony>{third(eight), third(seven)}, names, "5 s") ==
+      gpu::verdict(std::vector<CallReport>{third(eight), third(seven)}, names, "5 s") ==
       "ranks disagree about the count: rank 0 called all_reduce of 8 f32, sum; rank 1 called all_reduce of 7 f32, sum");
-  CHECK(gpu::verdict(std::vector<Testimony>{third(eight), Testimony{.made = 2}}, names, "5 s") ==
+  CHECK(gpu::verdict(std::vector<CallReport>{third(eight), CallReport{.made = 2}}, names, "5 s") ==
         "rank 0 on a has made 3 calls on device memory and rank 1 on b only 2: every rank makes the same calls, with "
         "buffers in the same kind of memory");
-  CHECK(has(gpu::verdict(std::vector<Testimony>{Testimony{.made = 3}, third(eight)}, names, "5 s"),
+  CHECK(has(gpu::verdict(std::vector<CallReport>{CallReport{.made = 3}, third(eight)}, names, "5 s"),
             "rank 1 on b: all_reduce of 8 f32, sum was not done within 5 s"));
 }

@@ -1,4 +1,4 @@
-#include "src/os/undertaker.hpp"
+#include "src/os/monitor.hpp"
 
 #include <cerrno>
 #include <csignal>
@@ -25,7 +25,7 @@ constexpr int kWorkers = 4;
 constexpr int kLinesPerWorker = 3;  // the worker and its two daemons
 
 // The stand-in for cxxrun, running with its workers up.
-struct Undertaken {
+struct Monitored {
   TempDir directory;
   Fifo fifo{directory.file("fifo")};
   Pipe out = make_pipe();
@@ -36,10 +36,10 @@ struct Undertaken {
   pid_t agent = 0;
   int standby = 0;
 
-  explicit Undertaken(std::vector<std::string> const& more = {}) {
+  explicit Monitored(std::vector<std::string> const& more = {}) {
     os::SpawnRequest request;
-    request.path = CXXRUN_UNDERTAKEN;
-    request.argv = {"undertaken", CXXRUN_PROBE, fifo.path(), std::to_string(kWorkers)};
+    request.path = CXXRUN_MONITORED;
+    request.argv = {"monitored", CXXRUN_PROBE, fifo.path(), std::to_string(kWorkers)};
     request.argv.insert(request.argv.end(), more.begin(), more.end());
     request.out = out.writer.get();
     request.err = err.writer.get();
@@ -60,11 +60,11 @@ struct Undertaken {
 };
 
 // Somebody who goes on, listening on the loopback.
-struct HeirSocket {
+struct RecipientSocket {
   os::UniqueFd fd{socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   std::string port;
 
-  HeirSocket() {
+  RecipientSocket() {
     sockaddr_in where{};
     where.sin_family = AF_INET;
     where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -104,8 +104,8 @@ double milliseconds_since(TimePoint then) {
 
 }  // namespace
 
-TEST_CASE("undertaker: killing the agent kills every descendant, and the parent says so", "[process]") {
-  Undertaken run;
+TEST_CASE("monitor: killing the agent kills every descendant, and the parent says so", "[process]") {
+  Monitored run;
 
   auto const then = Clock::now();
   REQUIRE(kill(run.agent, SIGKILL) == 0);
@@ -117,8 +117,8 @@ TEST_CASE("undertaker: killing the agent kills every descendant, and the parent 
                                  ") was killed by signal 9 (SIGKILL); all workers on this node were stopped");
 }
 
-TEST_CASE("undertaker: killing the parent kills every descendant, and the agent ends", "[process]") {
-  Undertaken run;
+TEST_CASE("monitor: killing the parent kills every descendant, and the agent ends", "[process]") {
+  Monitored run;
 
   auto const then = Clock::now();
   REQUIRE(kill(run.parent, SIGKILL) == 0);
@@ -131,8 +131,8 @@ TEST_CASE("undertaker: killing the parent kills every descendant, and the agent 
   CHECK(run.output.rest().empty());  // the agent has closed it: it is gone
 }
 
-TEST_CASE("undertaker: a signal reaches the agent once, and its exit code comes out", "[process]") {
-  Undertaken run;
+TEST_CASE("monitor: a signal reaches the agent once, and its exit code comes out", "[process]") {
+  Monitored run;
 
   kill(run.parent, SIGUSR1);
   CHECK(run.output.line() == "signal 10 process");
@@ -143,11 +143,11 @@ TEST_CASE("undertaker: a signal reaches the agent once, and its exit code comes 
   run.fifo.wait_until_all_are_dead();  // what the agent had left
 }
 
-TEST_CASE("undertaker: a signal sent while the agent is starting is not lost", "[process]") {
+TEST_CASE("monitor: a signal sent while the agent is starting is not lost", "[process]") {
   for (int i = 0; i < 20; ++i) {
     os::SpawnRequest request;
-    request.path = CXXRUN_UNDERTAKEN;
-    request.argv = {"undertaken", CXXRUN_PROBE, "-", "0"};
+    request.path = CXXRUN_MONITORED;
+    request.argv = {"monitored", CXXRUN_PROBE, "-", "0"};
     auto const started = os::spawn(request);
     REQUIRE(started.ok());
     while (!os::read_stat(started.pid) || os::children_of(started.pid).empty()) {  // until it has forked
@@ -159,11 +159,11 @@ TEST_CASE("undertaker: a signal sent while the agent is starting is not lost", "
   }
 }
 
-TEST_CASE("undertaker: Ctrl-C at a terminal reaches the agent once each time", "[process]") {
+TEST_CASE("monitor: Ctrl-C at a terminal reaches the agent once each time", "[process]") {
   int master = -1;
   pid_t const child = forkpty(&master, nullptr, nullptr, nullptr);
   if (child == 0) {
-    execl(CXXRUN_UNDERTAKEN, "undertaken", CXXRUN_PROBE, "-", "0", nullptr);
+    execl(CXXRUN_MONITORED, "monitored", CXXRUN_PROBE, "-", "0", nullptr);
     _exit(127);
   }
   LineReader terminal{os::UniqueFd(master)};
@@ -182,12 +182,12 @@ TEST_CASE("undertaker: Ctrl-C at a terminal reaches the agent once each time", "
   CHECK(ExitStatus::from_wait(status) == ExitStatus::exited(42));
 }
 
-TEST_CASE("undertaker: under nohup a hang-up means nothing", "[process]") {
+TEST_CASE("monitor: under nohup a hang-up means nothing", "[process]") {
   Pipe pipe = make_pipe();
   LineReader output(std::move(pipe.reader));
   os::SpawnRequest request;
   request.path = "/bin/sh";
-  request.argv = {"sh", "-c", "trap '' HUP; exec " CXXRUN_UNDERTAKEN " " CXXRUN_PROBE " - 0"};
+  request.argv = {"sh", "-c", "trap '' HUP; exec " CXXRUN_MONITORED " " CXXRUN_PROBE " - 0"};
   request.out = pipe.writer.get();
   auto const started = os::spawn(request);
   pipe.writer.reset();
@@ -219,9 +219,9 @@ bool wait_until_stopped(pid_t pid) {
 
 }  // namespace
 
-TEST_CASE("undertaker: workers of an agent that is stopped are frozen at the end of their lease, then killed",
+TEST_CASE("monitor: workers of an agent that is stopped are frozen at the end of their lease, then killed",
           "[process]") {
-  Undertaken run({"1000"});
+  Monitored run({"1000"});
   REQUIRE(kill(run.agent, SIGSTOP) == 0);
   auto const workers = os::children_of(run.agent);
   REQUIRE_FALSE(workers.empty());
@@ -240,8 +240,8 @@ TEST_CASE("undertaker: workers of an agent that is stopped are frozen at the end
   CHECK(run.wait() == ExitStatus::exited(42));
 }
 
-TEST_CASE("undertaker: a parent that was suspended with everything else freezes the workers first", "[process]") {
-  Undertaken run({"1500"});
+TEST_CASE("monitor: a parent that was suspended with everything else freezes the workers first", "[process]") {
+  Monitored run({"1500"});
   auto const worker = os::children_of(run.agent).front();
 
   REQUIRE(kill(run.agent, SIGSTOP) == 0);
@@ -259,12 +259,12 @@ TEST_CASE("undertaker: a parent that was suspended with everything else freezes 
   CHECK(run.wait() == ExitStatus::exited(128 + SIGKILL));
 }
 
-TEST_CASE("undertaker: the last word of a killed agent reaches every heir that is there", "[process]") {
-  HeirSocket first;
-  HeirSocket second;
-  HeirSocket nobody;
+TEST_CASE("monitor: the death notice of a killed agent reaches every recipient that is there", "[process]") {
+  RecipientSocket first;
+  RecipientSocket second;
+  RecipientSocket nobody;
   nobody.fd.reset();
-  Undertaken run({"0", "farewell", first.port, nobody.port, second.port});
+  Monitored run({"0", "farewell", first.port, nobody.port, second.port});
   CHECK(error_of_call_to(run.standby) == 0);
 
   REQUIRE(kill(run.agent, SIGKILL) == 0);
@@ -275,19 +275,19 @@ TEST_CASE("undertaker: the last word of a killed agent reaches every heir that i
   CHECK(run.wait() == ExitStatus::exited(128 + SIGKILL));
 }
 
-TEST_CASE("undertaker: an agent whose parent was killed has the last word itself", "[process]") {
-  HeirSocket heir;
-  Undertaken run({"0", "farewell", heir.port});
+TEST_CASE("monitor: an agent whose parent was killed sends the death notice itself", "[process]") {
+  RecipientSocket recipient;
+  Monitored run({"0", "farewell", recipient.port});
 
   REQUIRE(kill(run.parent, SIGKILL) == 0);
 
-  CHECK(heir.hears() == "farewell");
+  CHECK(recipient.hears() == "farewell");
   run.fifo.wait_until_all_are_dead();
 }
 
-TEST_CASE("undertaker: an heir that does not answer holds nobody up for longer than a second", "[process]") {
-  HeirSocket silent;  // the kernel takes the call, nobody ever reads or closes
-  Undertaken run({"0", "farewell", silent.port});
+TEST_CASE("monitor: a recipient that does not answer holds nobody up for longer than a second", "[process]") {
+  RecipientSocket silent;  // the kernel takes the call, nobody ever reads or closes
+  Monitored run({"0", "farewell", silent.port});
 
   auto const then = Clock::now();
   REQUIRE(kill(run.agent, SIGKILL) == 0);
@@ -296,18 +296,18 @@ TEST_CASE("undertaker: an heir that does not answer holds nobody up for longer t
   CHECK(milliseconds_since(then) < 5000);
 }
 
-TEST_CASE("undertaker: no last word while a descendant lives", "[process]") {
-  HeirSocket heir;
-  Undertaken run({"0", "farewell", heir.port});
+TEST_CASE("monitor: no death notice while a descendant lives", "[process]") {
+  RecipientSocket recipient;
+  Monitored run({"0", "farewell", recipient.port});
   REQUIRE(kill(run.parent, SIGSTOP) == 0);
 
   REQUIRE(kill(run.agent, SIGKILL) == 0);
 
   CHECK(!os::children_of(run.parent).empty());
-  CHECK(!heir.was_called());
+  CHECK(!recipient.was_called());
   CHECK(error_of_call_to(run.standby) == 0);  // the parent has its copy
   REQUIRE(kill(run.parent, SIGCONT) == 0);
-  CHECK(heir.hears() == "farewell");
+  CHECK(recipient.hears() == "farewell");
   run.fifo.wait_until_all_are_dead();
   CHECK(run.wait() == ExitStatus::exited(128 + SIGKILL));
 }

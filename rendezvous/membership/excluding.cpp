@@ -1,4 +1,4 @@
-#include "rendezvous/membership/setting_aside.hpp"
+#include "rendezvous/membership/excluding.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -23,13 +23,13 @@ std::string call_back(State& state, std::string const& key) {
   std::string const host = state.unfit.contains(key) ? state.unfit.at(key) : key + ":";
   std::string const name = host.substr(0, host.find(':'));
   state.unfit.erase(key);
-  auto const it = std::find_if(state.aside.begin(), state.aside.end(),
+  auto const it = std::find_if(state.excluded.begin(), state.excluded.end(),
                                [&](auto const& entry) { return node_key(entry.second) == key; });
-  if (it == state.aside.end()) {
+  if (it == state.excluded.end()) {
     return name + " may come back";
   }
   auto const [agent, node] = *it;
-  state.aside.erase(it);
+  state.excluded.erase(it);
   state.present.emplace(agent, node);
   if (node.node_index) {
     state.dead.erase(*node.node_index);
@@ -40,16 +40,16 @@ std::string call_back(State& state, std::string const& key) {
 
 }  // namespace
 
-void put_aside(Turn& turn, AgentId agent, std::string const& why) {
+void exclude(Turn& turn, AgentId agent, std::string const& why) {
   State& state = turn.state;
   NodeInfo const node = state.present.at(agent);
-  turn.say(Level::warn, "set aside " + node.host + ": " + why);
+  turn.say(Level::warn, "excluded " + node.host + ": " + why);
   state.unfit.emplace(node_key(node), node.host + ": " + why);
   mark_dead(state, node);
-  state.aside.emplace(agent, node);
-  auto vote = state.mandate.voters.extract(agent);  // it stays connected: its voice in the next decree counts
+  state.excluded.emplace(agent, node);
+  auto vote = state.leadership.voters.extract(agent);  // it stays connected: its voice in the next decree counts
   drop(state, agent);
-  state.mandate.voters.insert(std::move(vote));
+  state.leadership.voters.insert(std::move(vote));
 }
 
 void judge_nodes(Turn& turn, Failure const& cause, bool goes_on) {
@@ -64,9 +64,9 @@ void judge_nodes(Turn& turn, Failure const& cause, bool goes_on) {
                                   " to " + seat.node.host + ": " + call_back(state, verdict.acquitted));
     turn.say(Level::warn, state.fitness.lines.back());
   }
-  if (goes_on && verdict.twice && !seat.node.hosts && has_spare(state) && state.present.contains(seat.agent)) {
+  if (goes_on && verdict.twice && !seat.node.coordinates && has_spare(state) && state.present.contains(seat.agent)) {
     state.fitness.suspects[key] = cause.group_rank;
-    put_aside(turn, seat.agent, "first to fail twice running, as rank " + std::to_string(cause.exit.rank));
+    exclude(turn, seat.agent, "first to fail twice running, as rank " + std::to_string(cause.exit.rank));
   }
 }
 
@@ -74,7 +74,7 @@ void call_back_if_too_few(Turn& turn) {
   State& state = turn.state;
   auto& suspects = state.fitness.suspects;
   for (auto it = suspects.begin(); it != suspects.end() && state.present.size() < turn.policy.min_nodes;) {
-    bool const here = std::any_of(state.aside.begin(), state.aside.end(),
+    bool const here = std::any_of(state.excluded.begin(), state.excluded.end(),
                                   [&](auto const& entry) { return node_key(entry.second) == it->first; });
     if (here) {
       turn.say(Level::warn, "too few nodes: " + call_back(state, it->first));
@@ -97,7 +97,7 @@ std::map<std::uint32_t, std::string> start_faults(State const& state, Policy con
   }
   bool const nodes_fault = std::all_of(faults.begin(), faults.end(), [&](auto const& fault) {
     Seat const& seat = state.seats[fault.first];
-    return roles_that_start.contains(seat.node.role) && !seat.node.hosts && state.present.contains(seat.agent);
+    return roles_that_start.contains(seat.node.role) && !seat.node.coordinates && state.present.contains(seat.agent);
   });
   bool const enough = state.present.size() >= faults.size() + policy.min_nodes;
   return nodes_fault && enough ? faults : std::map<std::uint32_t, std::string>{};

@@ -1,4 +1,4 @@
-// Setting aside: nodes that stay connected but take no part, and how they come back. Part of membership.
+// Excluding: nodes that stay connected but take no part, and how they come back. Part of membership.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@ namespace cxxrun::rendezvous {
 
 /// Takes a node that is present out of the job: no seat, hears of nothing but the end, refused when its agent is
 /// started again. It stays connected, for Slurm may end a step when a task of it leaves early.
-void put_aside(Turn& turn, AgentId agent, std::string const& why);
+void exclude(Turn& turn, AgentId agent, std::string const& why);
 
-/// A worker failure ended the generation, and `cause` came first. Sets its node aside when that one was first to fail
+/// A worker failure ended the generation, and `cause` came first. Excludes its node when that one was first to fail
 /// twice running, a spare is there and the job `goes_on`; calls one back that was not to blame. The coordinator's own
-/// node is never set aside for it: the job would lose more than a seat.
+/// node is never excluded for it: the job would lose more than a seat.
 void judge_nodes(Turn& turn, Failure const& cause, bool goes_on);
 
-/// With too few left, nodes that were set aside for failing twice are better than none.
+/// With too few left, nodes that were excluded for failing twice are better than none.
 void call_back_if_too_few(Turn& turn);
 
 /// Group ranks whose nodes could not start the program while nodes of the same role did, so that it is the node's

@@ -1,5 +1,5 @@
-// Quorums, authority and the gate: what a coordinator may decide, and when.
-#include "rendezvous/membership/mandate.hpp"
+// Quorums, authority and the lease wait: what a coordinator may decide, and when.
+#include "rendezvous/membership/leadership.hpp"
 
 #include "tests/support/catch.hpp"
 
@@ -100,31 +100,31 @@ TEST_CASE("lease: authority lasts from the newest time that enough have echoed, 
   CHECK(authority_until({}, decree(3), lease_terms(0ms)) == TimePoint::max());
 }
 
-TEST_CASE("mandate: the gate opens when the last seat is proven or its time has come", "[unit]") {
-  Mandate mandate;
-  mandate.unproven = {{{3, 0}, at(10)}, {{3, 1}, at(30)}, {{2, 1}, at(20)}};
-  CHECK(gate(mandate, at(0)) == at(30));
-  prove_stopped(mandate, 3, 1);
-  CHECK(gate(mandate, at(0)) == at(20));
-  CHECK_FALSE(gate(mandate, at(20)));
+TEST_CASE("leadership: the lease wait ends when the last seat is proven or its time has come", "[unit]") {
+  Leadership leadership;
+  leadership.outstanding_leases = {{{3, 0}, at(10)}, {{3, 1}, at(30)}, {{2, 1}, at(20)}};
+  CHECK(lease_wait(leadership, at(0)) == at(30));
+  prove_stopped(leadership, 3, 1);
+  CHECK(lease_wait(leadership, at(0)) == at(20));
+  CHECK_FALSE(lease_wait(leadership, at(20)));
 }
 
-TEST_CASE("mandate: what is decided empties the instance and names who decides next", "[unit]") {
-  Mandate mandate;
-  mandate.decided = decree(3);
-  mandate.ballot = {4, 2};
-  mandate.proposal = decree(2);
-  mandate.proposal->number = 9;
-  mandate.proposal->coordinator = 1;
-  mandate.accepted = {2};
-  CHECK(acceptance(mandate) == Majority::no);
-  mandate.accepted = {1, 2};
-  CHECK(acceptance(mandate) == Majority::yes);
-  mandate.promised = {1, 2};
-  note_decided(mandate);
-  CHECK(mandate.decided.number == 9);
-  CHECK(mandate.ballot == Ballot{1, 1});
-  CHECK_FALSE(mandate.proposal);
-  CHECK(mandate.accepted.empty());
-  CHECK(mandate.promised.empty());
+TEST_CASE("leadership: what is decided empties the instance and names who decides next", "[unit]") {
+  Leadership leadership;
+  leadership.decided = decree(3);
+  leadership.ballot = {4, 2};
+  leadership.proposal = decree(2);
+  leadership.proposal->number = 9;
+  leadership.proposal->coordinator = 1;
+  leadership.accepted = {2};
+  CHECK(acceptance(leadership) == Majority::no);
+  leadership.accepted = {1, 2};
+  CHECK(acceptance(leadership) == Majority::yes);
+  leadership.promised = {1, 2};
+  note_decided(leadership);
+  CHECK(leadership.decided.number == 9);
+  CHECK(leadership.ballot == Ballot{1, 1});
+  CHECK_FALSE(leadership.proposal);
+  CHECK(leadership.accepted.empty());
+  CHECK(leadership.promised.empty());
 }

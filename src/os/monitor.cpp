@@ -1,4 +1,4 @@
-#include "src/os/undertaker.hpp"
+#include "src/os/monitor.hpp"
 
 #include <algorithm>
 #include <array>
@@ -20,7 +20,7 @@
 #include "src/core/exit_status.hpp"
 #include "src/core/time.hpp"
 #include "src/os/children.hpp"
-#include "src/os/last_word.hpp"
+#include "src/os/death_notice.hpp"
 #include "src/os/process_info.hpp"
 
 namespace cxxrun::os {
@@ -28,9 +28,9 @@ namespace {
 
 constexpr int kExitParentGone = 128 + SIGKILL;
 constexpr std::chrono::seconds kSweepLimit{5};
-constexpr Millis kLastWordLimit{1000};
-// The agent may be among its own heirs, and does not answer itself any more.
-constexpr Millis kOwnLastWordLimit{200};
+constexpr Millis kDeathNoticeLimit{1000};
+// The agent may be among its own recipients, and does not answer itself any more.
+constexpr Millis kOwnDeathNoticeLimit{200};
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr int kRounds = 20;
 
@@ -88,8 +88,8 @@ struct Parent {
     }
     if (clean) {
       standby.reset();
-      if (auto const will = page.will()) {
-        deliver(*will, kLastWordLimit);
+      if (auto const death_notice = page.death_notice()) {
+        deliver(*death_notice, kDeathNoticeLimit);
       }
     }
     return status.shell_code();
@@ -232,11 +232,11 @@ int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, Uni
   return parent.run();
 }
 
-void bury_and_exit(SharedPage const* page) {
+void sweep_and_exit(SharedPage const* page) {
   bool const clean = sweep_descendants(Clock::now() + kSweepLimit);
   say("the parent process of the agent (pid " + std::to_string(getpid()) + ") is gone; " + outcome(clean));
-  if (auto const will = clean && page != nullptr ? page->will() : std::nullopt) {
-    deliver(*will, kOwnLastWordLimit);
+  if (auto const death_notice = clean && page != nullptr ? page->death_notice() : std::nullopt) {
+    deliver(*death_notice, kOwnDeathNoticeLimit);
   }
   _exit(kExitParentGone);
 }

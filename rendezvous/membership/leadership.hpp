@@ -1,7 +1,7 @@
-// Mandate: by what right a coordinator decides, and how far it has come with the next decree. Pure.
+// Leadership: by what right a coordinator decides, and how far it has come with the next decree. Pure.
 //
 // Part of membership's State. A coordinator that was named in the last decree proposes the next one in round 1; one
-// that stands for election asks the members of the last generation first (phase electing), adopts what any of them has
+// that campaigns asks the members of the last generation first (phase electing), adopts what any of them has
 // accepted, and otherwise proposes its own. Rules: docs/design/election.md; who calls what, when: membership.hpp.
 #pragma once
 
@@ -31,7 +31,7 @@ struct Pulse {
   std::int64_t sent = 0;          ///< newest send time of its own: what its first lease rests on
 };
 
-struct Mandate {
+struct Leadership {
   Decree decided;                              ///< the last one; number 0: none yet, and the first needs no vote
   Ballot ballot;                               ///< with which the next one is proposed
   std::map<AgentId, std::uint32_t> voters;     ///< connected members of `decided`, with their group ranks there
@@ -60,24 +60,25 @@ struct Mandate {
   std::optional<TimePoint> check_at;    ///< authority may have run out at
   std::map<AgentId, Pulse> pulses;
   std::map<AgentId, TimePoint> granted;  ///< when each agent was last sent a lease
-  /// Seats whose workers may still run, and when they cannot any more even if nothing is heard: the gate before Start.
-  std::map<Held, TimePoint> unproven;
-  std::set<Held> buried;               ///< seats whose agents' parents have had the last word
-  std::set<std::uint32_t> missing;     ///< taking over: members of `decided` that have not called
-  std::optional<TimePoint> last_word;  ///< taking over: latest word that a voter has had of the old coordinator
+  /// Seats whose workers may still run, and when they cannot any more even if nothing is heard: the lease wait before
+  /// Start.
+  std::map<Held, TimePoint> outstanding_leases;
+  std::set<Held> confirmed_dead;          ///< seats whose agents' parents have sent a death notice
+  std::set<std::uint32_t> missing;        ///< taking over: members of `decided` that have not called
+  std::optional<TimePoint> last_contact;  ///< taking over: latest contact that a voter has had with the old coordinator
 
   /// Elected, and its own first decree is not decided yet: until then its seats are those of its predecessor's
   /// generation.
   [[nodiscard]] bool taking_over() const { return ballot.round >= kFirstElectedRound; }
 };
 
-/// `group_rank` of the generation that `mandate` decided has stopped, or its parent says that it is gone.
-void prove_stopped(Mandate& mandate, std::uint64_t number, std::uint32_t group_rank);
-/// When Start may be sent: now (nothing), or at the latest of what is unproven.
-[[nodiscard]] std::optional<TimePoint> gate(Mandate const& mandate, TimePoint now);
+/// `group_rank` of the generation that `leadership` decided has stopped, or its parent says that it is gone.
+void prove_stopped(Leadership& leadership, std::uint64_t number, std::uint32_t group_rank);
+/// When Start may be sent: now (nothing), or when the last outstanding lease has ended.
+[[nodiscard]] std::optional<TimePoint> lease_wait(Leadership const& leadership, TimePoint now);
 /// The proposal has enough acceptances to be decided. `half`: a fence has to decide.
-[[nodiscard]] Majority acceptance(Mandate const& mandate);
+[[nodiscard]] Majority acceptance(Leadership const& leadership);
 /// Makes the proposal the last decided generation: its members vote from now on, and `voters` are to be filled again.
-void note_decided(Mandate& mandate);
+void note_decided(Leadership& leadership);
 
 }  // namespace cxxrun::rendezvous

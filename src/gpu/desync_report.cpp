@@ -1,9 +1,9 @@
-#include "src/gpu/hearing.hpp"
+#include "src/gpu/desync_report.hpp"
 
 #include <algorithm>
 
 namespace cxxrun::gpu {
-std::string verdict(std::span<Testimony const> ranks, std::vector<std::string> const& names,
+std::string verdict(std::span<CallReport const> ranks, std::vector<std::string> const& names,
                     std::string const& patience) {
   for (std::size_t i = 1; i < ranks.size(); ++i) {
     if (ranks[i].number == ranks[0].number && ranks[0].number != 0) {

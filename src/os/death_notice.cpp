@@ -1,4 +1,4 @@
-#include "src/os/last_word.hpp"
+#include "src/os/death_notice.hpp"
 
 #include <algorithm>
 #include <array>
@@ -63,11 +63,11 @@ void read_away(Call& call) {
 
 }  // namespace
 
-std::size_t deliver(Will const& will, Millis limit) {
+std::size_t deliver(DeathNotice const& death_notice, Millis limit) {
   auto const deadline = Clock::now() + limit;
   std::vector<Call> calls;
-  for (auto const& heir : will.heirs) {
-    calls.push_back(dial(heir));
+  for (auto const& recipient : death_notice.recipients) {
+    calls.push_back(dial(recipient));
   }
   while (std::any_of(calls.begin(), calls.end(), [](Call const& call) { return !call.over(); })) {
     std::vector<pollfd> watched;
@@ -82,7 +82,7 @@ std::size_t deliver(Will const& will, Millis limit) {
       if (watched[i].revents != 0 && calls[i].taken) {
         read_away(calls[i]);
       } else if (watched[i].revents != 0) {
-        write_more(calls[i], will.words);
+        write_more(calls[i], death_notice.words);
       }
     }
   }

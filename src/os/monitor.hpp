@@ -1,11 +1,11 @@
-// The undertaker: two processes per node that bury each other.
+// The monitor: the two processes of a node, each of which cleans up after the other.
 //
 // The process that srun (or a shell) started becomes a small parent; everything else happens in its child, the agent.
 // Both are subreapers. Whichever of the two dies, SIGKILL included, the other kills every descendant, daemonised ones
 // too, and ends. There is no PDEATHSIG between them: the survivor must live to do its work.
 //
 // The parent also stops workers whose lease has run out while the agent hangs, holds the standby socket until
-// everything is reaped, and has the agent's last word (docs/design/supervision.md).
+// everything is reaped, and sends the agent's death notice (docs/design/supervision.md).
 #pragma once
 
 #include <functional>
@@ -20,9 +20,9 @@ namespace cxxrun::os {
 /// What the agent is given.
 struct AgentSide {
   pid_t parent = 0;
-  UniqueFd parent_watch;           ///< pidfd: readable once the parent is dead; then call bury_and_exit
+  UniqueFd parent_watch;           ///< pidfd: readable once the parent is dead; then call sweep_and_exit
   sigset_t signals{};              ///< blocked since before the fork: open a SignalFd over it, nothing is lost
-  SharedPage* page = nullptr;      ///< lease and last word, for the parent to read
+  SharedPage* page = nullptr;      ///< lease and death notice, for the parent to read
   UniqueFd standby;                ///< listens where this agent can be called; none when nobody may have to
   bool interrupt_ignored = false;  ///< SIGINT was ignored at start (`cxxrun … &` in a script): Ctrl-C is not for us
 };
@@ -34,9 +34,9 @@ struct AgentSide {
 /// `standby` (standby_socket.hpp) may be none; a call to it is refused once everything here is reaped.
 [[nodiscard]] int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, UniqueFd standby = {});
 
-/// For the agent when its parent is gone: kills every descendant (at most 5 s), says so, has the last word itself when
-/// `page` holds one (at most 0.2 s), and exits 137.
-[[noreturn]] void bury_and_exit(SharedPage const* page = nullptr);
+/// For the agent when its parent is gone: kills every descendant (at most 5 s), says so, sends the death notice itself
+/// when `page` holds one (at most 0.2 s), and exits 137.
+[[noreturn]] void sweep_and_exit(SharedPage const* page = nullptr);
 
 /// Whether the parent passes a signal on to the agent. A terminal's Ctrl-C and Ctrl-\ reach the agent by
 /// themselves, being in the same process group, and are not passed on: each counts once. Pure.

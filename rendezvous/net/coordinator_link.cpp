@@ -1,4 +1,4 @@
-#include "rendezvous/net/client.hpp"
+#include "rendezvous/net/coordinator_link.hpp"
 
 #include <algorithm>
 #include <optional>

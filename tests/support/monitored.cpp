@@ -1,5 +1,5 @@
 // A stand-in for cxxrun: an agent under its parent with some workers.
-// undertaken PROBE FIFO WORKERS [LEASE_MS [WORDS HEIR_PORT…]]
+// monitored PROBE FIFO WORKERS [LEASE_MS [WORDS RECIPIENT_PORT…]]
 //
 // With a lease it holds one of that length and never renews it; 0: none. WORDS are its last, for 127.0.0.1 at the
 // ports. Writes "agent PID parent PID" to stdout, then a line for each signal: "signal N terminal|process". TERM ends
@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "src/os/local_address.hpp"
+#include "src/os/monitor.hpp"
 #include "src/os/spawn.hpp"
 #include "src/os/standby_socket.hpp"
-#include "src/os/undertaker.hpp"
 
 /// LeakSanitizer looks at a process that ends by way of another one, which stops all its threads. That one is a
 /// descendant of the agent's: the parent kills it when the lease is over, and the agent stays stopped.
@@ -31,7 +31,7 @@ using cxxrun::Millis;
 struct Words {
   int lease = 0;
   std::string text;
-  std::vector<cxxrun::os::Heir> heirs;
+  std::vector<cxxrun::os::Recipient> recipients;
 };
 
 int agent(cxxrun::os::AgentSide const& side, std::string const& probe, std::string const& fifo, int workers,
@@ -52,9 +52,9 @@ int agent(cxxrun::os::AgentSide const& side, std::string const& probe, std::stri
     side.page->set_terms({Millis{words.lease}, Millis{words.lease}});
     side.page->hold_lease(Clock::now() + Millis{words.lease});
   }
-  if (!words.heirs.empty()) {
-    side.page->write_will({{"127.0.0.1", 1}}, "an older one");
-    side.page->write_will(words.heirs, words.text);
+  if (!words.recipients.empty()) {
+    side.page->write_death_notice({{"127.0.0.1", 1}}, "an older one");
+    side.page->write_death_notice(words.recipients, words.text);
   }
   std::printf("agent %d parent %d standby %d\n", getpid(), side.parent, cxxrun::os::port_of(side.standby.get()));
   std::fflush(stdout);
@@ -62,7 +62,7 @@ int agent(cxxrun::os::AgentSide const& side, std::string const& probe, std::stri
     std::array<pollfd, 2> watched{{{signals->fd(), POLLIN, 0}, {side.parent_watch.get(), POLLIN, 0}}};
     poll(watched.data(), watched.size(), -1);
     if (watched[1].revents != 0) {
-      cxxrun::os::bury_and_exit(side.page);
+      cxxrun::os::sweep_and_exit(side.page);
     }
     while (auto const signal = signals->read()) {
       std::printf("signal %d %s\n", signal->signal, signal->code == SI_KERNEL ? "terminal" : "process");
@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   words.lease = argc > 4 ? std::atoi(argv[4]) : 0;
   words.text = argc > 5 ? argv[5] : "";
   for (int i = 6; i < argc; ++i) {
-    words.heirs.push_back({"127.0.0.1", static_cast<std::uint16_t>(std::atoi(argv[i]))});
+    words.recipients.push_back({"127.0.0.1", static_cast<std::uint16_t>(std::atoi(argv[i]))});
   }
   auto standby = cxxrun::os::open_standby();
   if (!standby) {
