@@ -1,6 +1,6 @@
 // Turn: one call of membership's step in progress. Next: what follows from what its parts have done.
 //
-// The parts change the state, except its phase: they return the phase that is to begin, and membership.cpp, which
+// The parts change the state, except its phase: they return the phase that is to begin, and transitions.cpp, which
 // alone writes it, begins it. So no part calls one that may call it back.
 #pragma once
 
