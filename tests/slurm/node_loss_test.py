@@ -74,7 +74,7 @@ class NodeLoss(SlurmCase):
         job = self.step()
         self.cluster.kill("node2", fin=True)
         self.assertEqual(job.wait(), 112, job.err)
-        self.assertIn("too few nodes: node lost: node2", job.err)
+        self.assertIn("node lost: node2; 2 of 3 nodes left", job.err)
         self.assertIn("--nnodes MIN:3 (under Slurm with srun --no-kill)", job.err)
         self.assertEqual((self.verdict()["verdict"], self.verdict()["lost_nodes"]), ("too few nodes", ["node2"]))
         self.row("node loss", "srun --no-kill --input=none -N3 cxxrun ./train; node2 is killed",
@@ -83,7 +83,7 @@ class NodeLoss(SlurmCase):
     def test_without_no_kill_the_verdict_comes_before_slurm_notices(self):
         job = self.step(no_kill=False)
         self.cluster.kill("node2", fin=False)
-        job.says("too few nodes: node lost: node2")
+        job.says("node lost: node2; 2 of 3 nodes left")
         self.assertNotIn("Node failure", job.err)
         job.wait()
         self.row("node loss", "srun -N3 cxxrun ./train; node2 loses power",
