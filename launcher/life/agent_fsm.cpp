@@ -295,7 +295,7 @@ void on(Turn& turn, Tick const&) {
     turn.say(Level::info, "no signal from Slurm came, sending SIGTERM");
     turn.act(stop_order(turn, turn.policy.end_timeout));
   }
-  bool const due = state.deadline && *state.deadline <= turn.now;
+  bool const due = is_due(state.deadline, turn.now);
   if (due && state.life == Life::farewell) {
     leave(turn, state.exit_code, "no final message from the coordinator");
     return;

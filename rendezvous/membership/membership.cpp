@@ -30,12 +30,18 @@ bool over(State const& state) {
 
 // ---- agents come and go ---------------------------------------------------------------------------------------
 
-void lose_agent(Turn& turn, Lost const& event) {
-  bool const was_here = turn.state.present.contains(event.agent);
-  go_on(turn, lose(turn, event));
+/// `part` may take the agent away; if it was the last one here, the run may be over.
+template <class Part>
+void take_away(Turn& turn, AgentId agent, Part const& part) {
+  bool const was_here = turn.state.present.contains(agent);
+  go_on(turn, part());
   if (was_here) {
     go_on(turn, abandoned(turn));
   }
+}
+
+void lose_agent(Turn& turn, Lost const& event) {
+  take_away(turn, event.agent, [&] { return lose(turn, event); });
 }
 
 void hang_up_on(Turn& turn, AgentId agent, std::string const& how) {
@@ -206,18 +212,10 @@ void hear_from(Turn& turn, AgentId agent, Message const& message) {
 }
 
 void hear_from(Turn& turn, AgentId agent, Leaving const& message) {
-  bool const was_here = turn.state.present.contains(agent);
-  go_on(turn, leave(turn, agent, message.signal));
-  if (was_here) {
-    go_on(turn, abandoned(turn));
-  }
+  take_away(turn, agent, [&] { return leave(turn, agent, message.signal); });
 }
 void hear_from(Turn& turn, AgentId agent, Unfit const& message) {
-  bool const was_here = turn.state.present.contains(agent);
-  go_on(turn, exclude_unfit(turn, agent, message.why));
-  if (was_here) {
-    go_on(turn, abandoned(turn));
-  }
+  take_away(turn, agent, [&] { return exclude_unfit(turn, agent, message.why); });
 }
 void hear_from(Turn& turn, AgentId agent, Vote const& message) {
   go_on(turn, hear_vote(turn, agent, message));
