@@ -1,4 +1,5 @@
-// Supervisor::Impl, over three files: supervisor.cpp (events, actions), supervisor_start.cpp, supervisor_ending.cpp.
+// Supervisor::Impl, over three files: supervisor_impl.cpp (events, actions), supervisor_start.cpp and
+// supervisor_ending.cpp.
 #pragma once
 
 #include <csignal>
@@ -48,7 +49,7 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
 
   Impl(boost::asio::io_context& context, LogPump& log_pump, SupervisorHandlers callbacks);
 
-  // -- supervisor.cpp ------------------------------------------------------------------------------------------
+  // -- supervisor_impl.cpp -------------------------------------------------------------------------------------
 
   void watch_children();
   void reap();

@@ -1,7 +1,7 @@
 // The life of one generation's workers on one node, as a pure state machine.
 //
-// No clock, process or log in it: the shell (supervisor.cpp) turns what happens into events and performs the actions
-// in order. The table of states and events is docs/design/supervision.md; a test compares it with step().
+// No clock, process or log in it: supervisor_impl.cpp turns what happens into events and performs the actions in order.
+// The table of states and events is docs/design/supervision.md; a test compares it with step().
 #pragma once
 
 #include <cstdint>

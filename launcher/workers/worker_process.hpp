@@ -1,4 +1,4 @@
-// WorkerProcess: a worker's process, adopted from our own spawn by Boost.Process. Shell header, for supervisor.cpp.
+// WorkerProcess: a worker's process, adopted from our own spawn by Boost.Process. For supervisor_impl.cpp alone.
 //
 // Boost.Process terminates, and waits for, whatever it still holds when it is destroyed. Nothing in the agent may block
 // on a process, so this class lets go of it first.
