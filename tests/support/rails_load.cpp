@@ -119,7 +119,7 @@ void stream(Options const& options, int node, std::vector<host::RailListener>& l
     wait_for(listeners[1].fd.get(), POLLIN);
     fd.reset(::accept4(listeners[1].fd.get(), nullptr, nullptr, SOCK_NONBLOCK));
   }
-  host::send_at_once(fd.get());
+  host::prepare_data(fd.get());
   std::vector<std::byte> data(options.bytes, std::byte{1});
   std::vector<double> times;
   for (int rep = 0; rep <= options.reps; ++rep) {

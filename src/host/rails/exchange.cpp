@@ -24,36 +24,12 @@ Exchange::Exchange(Links& links, int node, int rank, std::uint64_t generation)
   inputs_.resize(links.size());
 }
 
-Flow const& Exchange::flow(Link const& link) const {
-  return (*plan_->flows)[static_cast<std::size_t>(link.node)];
-}
-
-std::size_t Exchange::total_out(Link const& link) const {
-  return on_wire(flow(link).contribution.size() + flow(link).result.size());
-}
-
-std::size_t Exchange::total_in(Link const& link) const {
-  return on_wire(flow(link).contributed + flow(link).place.size());
-}
-
 /// Where sending has to stop at present.
 std::size_t Exchange::sendable(Link const& link) const {
   std::size_t const there = plan_->relayed_from >= 0 ? links_[static_cast<std::size_t>(plan_->relayed_from)].received
                                                      : (plan_->part > 0 ? on_wire(reduced_) : SIZE_MAX);
   std::size_t const results = std::min(on_wire(flow(link).result.size()), there);
   return std::min(link.granted, on_wire(flow(link).contribution.size()) + results);
-}
-
-bool Exchange::sent_all(Link const& link) const {
-  return link.header_sent == sizeof link.header_out && link.sent == total_out(link);
-}
-
-bool Exchange::received_all(Link const& link) const {
-  return link.header_got == sizeof link.header_in && link.received == total_in(link);
-}
-
-bool Exchange::can_send(Link const& link) const {
-  return !link.broken && (link.header_sent < sizeof link.header_out || link.sent < sendable(link));
 }
 
 bool Exchange::can_receive(Link const& link) const {

@@ -48,15 +48,27 @@ class Exchange {
  private:
   void begin();
   void begin_link(Link& link);
-  [[nodiscard]] Flow const& flow(Link const& link) const;
+  [[nodiscard]] Flow const& flow(Link const& link) const {
+    return (*plan_->flows)[static_cast<std::size_t>(link.node)];
+  }
   [[nodiscard]] std::size_t on_wire(std::size_t bytes) const { return bytes / element_ * wire_element_; }
-  [[nodiscard]] std::size_t total_out(Link const& link) const;
-  [[nodiscard]] std::size_t total_in(Link const& link) const;
+  [[nodiscard]] std::size_t total_out(Link const& link) const {
+    return on_wire(flow(link).contribution.size() + flow(link).result.size());
+  }
+  [[nodiscard]] std::size_t total_in(Link const& link) const {
+    return on_wire(flow(link).contributed + flow(link).place.size());
+  }
   [[nodiscard]] std::size_t sendable(Link const& link) const;
-  [[nodiscard]] bool received_all(Link const& link) const;
-  [[nodiscard]] bool sent_all(Link const& link) const;
+  [[nodiscard]] bool received_all(Link const& link) const {
+    return link.header_got == sizeof link.header_in && link.received == total_in(link);
+  }
+  [[nodiscard]] bool sent_all(Link const& link) const {
+    return link.header_sent == sizeof link.header_out && link.sent == total_out(link);
+  }
   [[nodiscard]] bool done() const;
-  [[nodiscard]] bool can_send(Link const& link) const;
+  [[nodiscard]] bool can_send(Link const& link) const {
+    return !link.broken && (link.header_sent < sizeof link.header_out || link.sent < sendable(link));
+  }
   [[nodiscard]] bool can_receive(Link const& link) const;
 
   void pump();

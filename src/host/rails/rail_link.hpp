@@ -5,15 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "cxxrun/failure.hpp"
-#include "src/core/time.hpp"
 #include "src/host/common/backend.hpp"
 #include "src/host/common/mates.hpp"
 #include "src/host/common/scratch.hpp"
-#include "src/os/fd.hpp"
+#include "src/host/rails/rail_socket.hpp"
 #include "src/wire/rail_protocol.hpp"
 
 namespace cxxrun::host {
@@ -51,6 +48,11 @@ struct Link {
 };
 
 using Links = std::vector<Link>;  ///< by node; the entry of this node itself has no connections
+
+/// Fills the connections of `links` (one per node, names already there). Throws Failure (timeout: who is missing and
+/// why; usage: a peer of another version) and PeerFailure; `links` then holds what was connected.
+void connect_rails(RailConfig const& config, os::UniqueFd listener, Mates& mates, Patience const& patience,
+                   Links& links);
 
 /// Reads what has come on `control`: sets `ended` when it is over. Throws what a farewell tells.
 void listen_to(Link& link, std::uint64_t generation, Patience const& patience);

@@ -1,5 +1,7 @@
-#include "src/host/rails/rail_mesh.hpp"
-
+// How the ranks of a rail come to know each other: every pair connects, the lower node to the higher.
+//
+// Ranks may start in any order: whoever does not listen yet is tried again. Strangers on the listening port (port
+// scanners, another job) are turned away and cannot hold anything up.
 #include <algorithm>
 #include <cerrno>
 #include <deque>
@@ -8,7 +10,7 @@
 #include <sys/socket.h>
 
 #include "src/core/rank_name.hpp"
-#include "src/host/rails/rail_socket.hpp"
+#include "src/host/rails/rail_link.hpp"
 
 namespace cxxrun::host {
 namespace {
@@ -159,11 +161,10 @@ class Meeting {
   }
 
   void prepare(int fd, RailChannel channel) const {
-    send_at_once(fd);
     if (channel == RailChannel::control) {
-      notice_silence(fd, config_.silence);
+      prepare_control(fd, config_.silence);
     } else {
-      keep_alive(fd);
+      prepare_data(fd);
     }
   }
 

@@ -22,6 +22,14 @@ void set(int fd, int level, int option, int value) {
   ::setsockopt(fd, level, option, &value, sizeof value);
 }
 
+/// And asks every `pause` seconds whether the other host is there.
+void send_at_once(int fd, int pause) {
+  set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, pause);
+  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
+}
+
 }  // namespace
 
 Result<os::UniqueFd> begin_connect(StoreAddress const& address) {
@@ -40,26 +48,16 @@ Result<os::UniqueFd> begin_connect(StoreAddress const& address) {
   return fd;
 }
 
-void send_at_once(int fd) {
-  set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-}
-
 // No limit on what is not acknowledged: a peer that computes for long takes nothing and lives.
-void keep_alive(int fd) {
-  constexpr int kIdle = 60;  // seconds
-  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kIdle);
-  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, kIdle);
+void prepare_data(int fd) {
+  send_at_once(fd, 60);
 }
 
 // Keepalive probes are sent where nothing else is; TCP_USER_TIMEOUT is for a farewell that is not acknowledged.
-void notice_silence(int fd, std::chrono::milliseconds silence) {
+void prepare_control(int fd, Millis silence) {
   constexpr int kProbes = 3;
-  auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(silence / (kProbes + 1)).count();
-  int const pause = static_cast<int>(std::max<std::int64_t>(seconds, 1));
-  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, pause);
-  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, pause);
+  auto const pause = std::chrono::duration_cast<std::chrono::seconds>(silence / (kProbes + 1)).count();
+  send_at_once(fd, static_cast<int>(std::max<std::int64_t>(pause, 1)));
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
   set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(silence.count()));
 }

@@ -11,18 +11,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <exception>
-#include <memory>
 #include <span>
-#include <string>
-#include <vector>
 
-#include "src/comm/call.hpp"
-#include "src/host/common/backend.hpp"
-#include "src/host/common/mates.hpp"
-#include "src/host/rails/rail_config.hpp"
-#include "src/os/fd.hpp"
+#include "src/host/rails/exchange.hpp"
 
 namespace cxxrun::host {
 
@@ -57,8 +49,17 @@ class Rails {
   void fail(std::exception_ptr const& why) noexcept;
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  [[nodiscard]] RailPeer const& me() const { return config_.peers[static_cast<std::size_t>(config_.node)]; }
+  [[nodiscard]] int nodes() const { return static_cast<int>(links_.size()); }
+  void begin(comm::Call const& call);
+  void begin_reduction(comm::Call const& call);
+
+  RailConfig config_;
+  Mates& mates_;
+  Links links_;
+  std::vector<Flow> flows_;
+  Exchange exchange_;
+  Plan plan_;
 };
 
 }  // namespace cxxrun::host
