@@ -21,15 +21,6 @@ ClusterCollectives::ClusterCollectives(NodeExchange& exchange, comm::NodeMap con
   receives_.resize(map_.nodes.size());
 }
 
-int ClusterCollectives::size_of_node(int node) const {
-  return static_cast<int>(map_.nodes[static_cast<std::size_t>(node)].size());
-}
-
-int ClusterCollectives::carried(int node, int rail, int round) const {
-  int const index = rail + round * map_.rails;
-  return rail < map_.rails && index < size_of_node(node) ? map_.partner(node, index) : -1;
-}
-
 ByteRange ClusterCollectives::slice(Call const& call, int rail) const {
   if (rail >= map_.rails) {
     return {};
@@ -44,10 +35,6 @@ std::size_t ClusterCollectives::longest_slice(Call const& call) const {
     longest = std::max(longest, slice(call, rail).bytes);
   }
   return longest;
-}
-
-Patience ClusterCollectives::on_rail(Patience const& patience) const {
-  return {patience.began, patience.until + grace_};
 }
 
 void ClusterCollectives::run(Call const& call, Patience const& patience) {
@@ -176,19 +163,9 @@ void ClusterCollectives::take_slices(Call const& call, Patience const& patience)
 void ClusterCollectives::broadcast(Call const& call, Patience const& patience) {
   std::size_t const bytes = call.count * size_of(call.type);
   int const root_node = map_.node_of[static_cast<std::size_t>(call.root)];
-  int const root = map_.index_of[static_cast<std::size_t>(call.root)];
   NodeExchange::Offered const offered{call.in, bytes, call.out, bytes};
   if (map_.node == root_node) {
-    auto const part = [&](int j, std::size_t) { return ByteRange{0, j == root ? bytes : 0}; };
-    Shown const shown{Buffer::in, call.in, exchange_.in_arena(call.in, bytes), 1, bytes, part};
-    exchange_.show(
-        shown, true, patience, [&] { exchange_.enter(call, offered, patience); },
-        [&](std::size_t at, auto const& view) {
-          if (map_.index != root) {
-            fault_point(FaultPoint::copy_out);
-            copy_bytes(out_of(call) + at, view(root, 0));
-          }
-        });
+    exchange_.broadcast(call, map_.index_of[static_cast<std::size_t>(call.root)], offered, patience);
   } else {
     exchange_.enter(call, offered, patience);
   }

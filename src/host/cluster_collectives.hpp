@@ -62,15 +62,26 @@ class ClusterCollectives {
   void unpack_blocks(comm::Call const& call, Chunk const& chunk, Patience const& patience);
 
   [[nodiscard]] int nodes() const { return map_.node_count(); }
-  [[nodiscard]] int size_of_node(int node) const;
+  [[nodiscard]] int size_of_node(int node) const {
+    return static_cast<int>(map_.nodes[static_cast<std::size_t>(node)].size());
+  }
   /// The rank that `rail` carries in `round` on `node`, or -1.
-  [[nodiscard]] int carried(int node, int rail, int round) const;
+  [[nodiscard]] int carried(int node, int rail, int round) const {
+    int const index = rail + round * map_.rails;
+    return rail < map_.rails && index < size_of_node(node) ? map_.partner(node, index) : -1;
+  }
   [[nodiscard]] ByteRange slice(comm::Call const& call, int rail) const;
   [[nodiscard]] std::size_t longest_slice(comm::Call const& call) const;
-  [[nodiscard]] Patience on_rail(Patience const& patience) const;
+  [[nodiscard]] Patience on_rail(Patience const& patience) const { return {patience.began, patience.until + grace_}; }
   [[nodiscard]] std::byte* blocks_for(Scratch& scratch, int node, std::size_t bytes) const;
   void meet_or_enter(comm::Call const& call, Chunk const& chunk, NodeExchange::Offered const& offered,
-                     Patience const& patience);
+                     Patience const& patience) {
+    if (chunk.begins) {
+      exchange_.enter(call, offered, patience);
+    } else {
+      exchange_.meet(patience);
+    }
+  }
 
   NodeExchange& exchange_;
   NodeGroup& group_;

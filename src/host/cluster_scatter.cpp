@@ -26,15 +26,6 @@ std::size_t product(std::initializer_list<int> factors) {
 
 }  // namespace
 
-void ClusterCollectives::meet_or_enter(Call const& call, Chunk const& chunk, NodeExchange::Offered const& offered,
-                                       Patience const& patience) {
-  if (chunk.begins) {
-    exchange_.enter(call, offered, patience);
-  } else {
-    exchange_.meet(patience);
-  }
-}
-
 void ClusterCollectives::reduce_scatter(Call const& call, Patience const& patience) {
   std::size_t const most = chunk_bytes(map_.nodes.size());
   Chunk chunk{.part = call.count * size_of(call.type), .begins = true};

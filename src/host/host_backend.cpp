@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <utility>
 
-#include "src/core/rank_name.hpp"
 #include "src/host/cluster_collectives.hpp"
 #include "src/host/common/fault_points.hpp"
-#include "src/host/node/node_group.hpp"
 #include "src/host/node/shared_collectives.hpp"
 
 namespace cxxrun::host {
@@ -17,8 +14,6 @@ namespace {
 
 using comm::Call;
 using comm::Kind;
-
-constexpr std::chrono::milliseconds kMostGrace{1000};
 
 Patience patience_of(std::chrono::milliseconds time) {
   auto const now = Clock::now();
@@ -30,25 +25,6 @@ std::size_t machine_memory() {
   struct sysinfo machine {};
   sysinfo(&machine);
   return (std::size_t{machine.totalram} + machine.totalswap) * machine.mem_unit;
-}
-
-/// How much longer a rail waits than the ranks of a node do for each other: a stuck rank is named by its own node.
-std::chrono::milliseconds grace_of(HostConfig const& config) {
-  return config.map.node_count() == 1 ? std::chrono::milliseconds(0)
-                                      : std::min<std::chrono::milliseconds>(config.op_timeout / 8, kMostGrace);
-}
-
-NodeConfig node_config(HostConfig const& config) {
-  NodeConfig node;
-  node.ranks = config.map.nodes[static_cast<std::size_t>(config.map.node)];
-  node.hosts = config.hosts;
-  node.index = config.map.index;
-  node.generation = config.generation;
-  node.nonce = config.nonce;
-  node.enough_cpus = config.enough_cpus;
-  node.grace = 2 * grace_of(config);
-  node.is_over = config.is_over;
-  return node;
 }
 
 /// Rank by rank, those this rank's rail leads to.
@@ -69,7 +45,7 @@ class HostBackend final : public Backend {
  public:
   HostBackend(HostConfig config, os::UniqueFd segment, RailListener listener, Patience const& patience)
       : config_(std::move(config)),
-        group_(node_config(config_), std::move(segment), patience),
+        group_(config_, std::move(segment), patience),
         exchange_(group_),
         shared_(exchange_) {
     if (config_.map.node_count() > 1) {
@@ -105,7 +81,11 @@ class HostBackend final : public Backend {
     return memory;
   }
 
-  [[nodiscard]] std::string describe() const override;
+  [[nodiscard]] std::string describe() const override {
+    int const nodes = config_.map.node_count();
+    return "host backend, " + std::to_string(nodes) + (nodes == 1 ? " node, " : " nodes, ") +
+           std::to_string(group_.size()) + (group_.size() == 1 ? " rank" : " ranks share memory") + " here";
+  }
 
   void leave() noexcept override {
     cluster_.reset();
@@ -117,11 +97,88 @@ class HostBackend final : public Backend {
   void abort(FailureFacts const& facts) noexcept override { group_.raise(facts); }
 
  private:
+  /// One call.
   template <class Body>
-  void guarded(std::chrono::milliseconds time, Body const& body);
-  void carry_out(Call const& call, Patience const& patience);
-  std::byte* share(std::size_t bytes, Patience const& patience);
-  void connect(RailListener listener, Patience const& patience);
+  void guarded(std::chrono::milliseconds time, Body const& body) {
+    if (failed_) {
+      std::rethrow_exception(failed_);
+    }
+    auto const patience = patience_of(time);
+    count_call();
+    fail_together(patience, [&] {
+      if (group_.failed()) {
+        group_.throw_alarm(patience);
+      }
+      body(patience);
+      fault_point(FaultPoint::leave);
+    });
+  }
+
+  /// What `body` fails with becomes the node's failure, unless there is one, and this backend's for ever.
+  template <class Body>
+  void fail_together(Patience const& patience, Body const& body) {
+    try {
+      try {
+        body();
+      } catch (...) {
+        group_.raise(std::current_exception());
+        group_.throw_alarm(patience);
+      }
+    } catch (...) {
+      failed_ = std::current_exception();
+      if (rails_ != nullptr) {
+        rails_->fail(failed_);
+      }
+      throw;
+    }
+  }
+
+  void carry_out(Call const& call, Patience const& patience) {
+    if (cluster_ != nullptr) {
+      cluster_->run(call, patience);
+    } else {
+      shared_.run(call, patience);
+    }
+  }
+
+  /// Returns when all rails of the node are connected; if one cannot be, all throw why.
+  void connect(RailListener listener, Patience const& patience) {
+    fail_together(patience, [&] {
+      if (config_.map.on_rail()) {
+        rails_ = std::make_unique<Rails>(rail_config(config_), std::move(listener.fd), group_, patience);
+      }
+      group_.meet(patience);
+    });
+    cluster_ = std::make_unique<ClusterCollectives>(exchange_, config_.map, rails_.get(), config_.grace());
+  }
+
+  /// Grows the segment by `bytes` for each rank. All tell how it went before any of them uses the memory.
+  std::byte* share(std::size_t bytes, Patience const& patience) {
+    exchange_.enter({.kind = Kind::allocate, .count = bytes}, {}, patience);
+    auto const ranks = static_cast<std::size_t>(group_.size());
+    std::uint64_t const offset = group_.segment().end();
+    std::size_t const each = bytes < machine_memory() ? bytes + (kPage - bytes % kPage) % kPage : machine_memory();
+    int error = each >= machine_memory() / ranks ? ENOMEM : 0;
+    if (error == 0 && each > 0) {
+      error = group_.segment().grow(offset + each * ranks);
+      error = error == 0 ? group_.segment().map(each * ranks) : error;
+    }
+    group_.publish({.call = {.count = bytes, .kind = Kind::allocate}, .error = static_cast<std::uint32_t>(error)},
+                   patience);
+    for (int j = 0; j < group_.size(); ++j) {
+      if (auto const theirs = group_.published(j).error; theirs != 0) {
+        throw Failure(fail(Errc::io,
+                           group_.name_of(j) + " cannot share an arena of " + std::to_string(bytes) +
+                               " bytes; ask for less" +
+                               (theirs == EFBIG ? ", or raise the limit of file sizes (ulimit -f)" : ""),
+                           static_cast<int>(theirs)));
+      }
+    }
+    if (cluster_ != nullptr) {
+      cluster_->agree({.kind = Kind::allocate, .count = bytes}, patience);
+    }
+    return group_.segment().at(offset + each * static_cast<std::size_t>(group_.index()), bytes);
+  }
 
   HostConfig config_;
   NodeGroup group_;
@@ -131,99 +188,6 @@ class HostBackend final : public Backend {
   std::unique_ptr<ClusterCollectives> cluster_;
   std::exception_ptr failed_;
 };
-
-/// One call. What it fails with becomes the node's failure, unless there is one, and this backend's for ever.
-template <class Body>
-void HostBackend::guarded(std::chrono::milliseconds time, Body const& body) {
-  if (failed_) {
-    std::rethrow_exception(failed_);
-  }
-  auto const patience = patience_of(time);
-  count_call();
-  try {
-    try {
-      if (group_.failed()) {
-        group_.throw_alarm(patience);
-      }
-      body(patience);
-      fault_point(FaultPoint::leave);
-      return;
-    } catch (...) {
-      group_.raise(std::current_exception());
-      group_.throw_alarm(patience);
-    }
-  } catch (...) {
-    failed_ = std::current_exception();
-    if (rails_ != nullptr) {
-      rails_->fail(failed_);
-    }
-    throw;
-  }
-}
-
-void HostBackend::carry_out(Call const& call, Patience const& patience) {
-  if (cluster_ != nullptr) {
-    cluster_->run(call, patience);
-  } else {
-    shared_.run(call, patience);
-  }
-}
-
-/// Returns when all rails of the node are connected; if one cannot be, all throw why.
-void HostBackend::connect(RailListener listener, Patience const& patience) {
-  try {
-    if (config_.map.on_rail()) {
-      rails_ = std::make_unique<Rails>(rail_config(config_), std::move(listener.fd), group_, patience);
-    }
-    group_.meet(patience);
-  } catch (...) {
-    group_.raise(std::current_exception());
-    try {
-      group_.throw_alarm(patience);
-    } catch (...) {
-      if (rails_ != nullptr) {
-        rails_->fail(std::current_exception());
-      }
-      throw;
-    }
-  }
-  cluster_ = std::make_unique<ClusterCollectives>(exchange_, config_.map, rails_.get(), grace_of(config_));
-}
-
-/// Grows the segment by `bytes` for each rank. All tell how it went before any of them uses the memory.
-std::byte* HostBackend::share(std::size_t bytes, Patience const& patience) {
-  exchange_.enter({.kind = Kind::allocate, .count = bytes}, {}, patience);
-  auto const ranks = static_cast<std::size_t>(group_.size());
-  std::uint64_t const offset = group_.segment().end();
-  std::size_t const each = bytes < machine_memory() ? bytes + (kPage - bytes % kPage) % kPage : machine_memory();
-  int error = each >= machine_memory() / ranks ? ENOMEM : 0;
-  if (error == 0 && each > 0) {
-    error = group_.segment().grow(offset + each * ranks);
-    error = error == 0 ? group_.segment().map(each * ranks) : error;
-  }
-  group_.publish({.call = {.count = bytes, .kind = Kind::allocate}, .error = static_cast<std::uint32_t>(error)},
-                 patience);
-  for (int j = 0; j < group_.size(); ++j) {
-    if (auto const theirs = group_.published(j).error; theirs != 0) {
-      int const rank = group_.rank(j);
-      throw Failure(fail(Errc::io,
-                         rank_name(rank, config_.hosts[static_cast<std::size_t>(rank)]) + " cannot share an arena of " +
-                             std::to_string(bytes) + " bytes; ask for less" +
-                             (theirs == EFBIG ? ", or raise the limit of file sizes (ulimit -f)" : ""),
-                         static_cast<int>(theirs)));
-    }
-  }
-  if (cluster_ != nullptr) {
-    cluster_->agree({.kind = Kind::allocate, .count = bytes}, patience);
-  }
-  return group_.segment().at(offset + each * static_cast<std::size_t>(group_.index()), bytes);
-}
-
-std::string HostBackend::describe() const {
-  int const nodes = config_.map.node_count();
-  return "host backend, " + std::to_string(nodes) + (nodes == 1 ? " node, " : " nodes, ") +
-         std::to_string(group_.size()) + (group_.size() == 1 ? " rank" : " ranks share memory") + " here";
-}
 
 }  // namespace
 

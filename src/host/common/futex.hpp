@@ -4,14 +4,29 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <ctime>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
 
 namespace cxxrun::host {
 
 using FutexWord = std::atomic<std::uint32_t>;
 static_assert(FutexWord::is_always_lock_free && sizeof(FutexWord) == 4);
 
+// Without FUTEX_PRIVATE_FLAG: the kernel finds sleepers by the page of the file, whatever address it is mapped at.
+
 /// Returns when somebody wakes the word, when it does not hold `expected` (any more), after `most`, or for no reason.
-void futex_wait(FutexWord& word, std::uint32_t expected, std::chrono::nanoseconds most) noexcept;
-void futex_wake_all(FutexWord& word) noexcept;
+inline void futex_wait(FutexWord& word, std::uint32_t expected, std::chrono::nanoseconds most) noexcept {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  timespec const limit{static_cast<time_t>(most.count() / kSecond), static_cast<long>(most.count() % kSecond)};
+  syscall(SYS_futex, &word, FUTEX_WAIT, expected, &limit, nullptr, 0);
+}
+
+inline void futex_wake_all(FutexWord& word) noexcept {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+}
 
 }  // namespace cxxrun::host

@@ -31,30 +31,8 @@ struct FailureFacts {
 [[nodiscard]] FailureFacts facts_of(std::exception_ptr const& why, std::string const& who);
 [[noreturn]] void throw_failure(FailureFacts const& facts, std::uint64_t generation, TimePoint began);
 
-/// Writes the failure if nobody has before. `gone(index)`: a writer that stopped halfway is taken over from.
-template <class Gone>
-void raise_alarm(Alarm& alarm, int index, FailureFacts const& facts, Gone const& gone);
-
-[[nodiscard]] inline bool is_raised(Alarm const& alarm) {
-  return alarm.state.load(std::memory_order_acquire) == Alarm::kRaised;
-}
+/// Writes the failure and raises the alarm: for who holds it as its writer.
+void write_alarm(Alarm& alarm, FailureFacts const& facts);
 [[nodiscard]] FailureFacts read_alarm(Alarm const& alarm);
-
-void write_alarm(Alarm& alarm, FailureFacts const& facts);  ///< for raise_alarm
-
-template <class Gone>
-void raise_alarm(Alarm& alarm, int index, FailureFacts const& facts, Gone const& gone) {
-  std::uint32_t const mine = Alarm::kWriting + static_cast<std::uint32_t>(index);
-  for (std::uint32_t seen = Alarm::kQuiet; seen != Alarm::kRaised;) {
-    bool const free = seen == Alarm::kQuiet || (seen != mine && gone(static_cast<int>(seen - Alarm::kWriting)));
-    if (free && alarm.state.compare_exchange_strong(seen, mine)) {
-      write_alarm(alarm, facts);
-      return;
-    }
-    if (!free) {
-      seen = alarm.state.load();
-    }
-  }
-}
 
 }  // namespace cxxrun::host

@@ -1,7 +1,5 @@
 #include "src/host/node/lifeline.hpp"
 
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <utility>
 
 #include "src/os/quiet_thread.hpp"

@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <functional>
-#include <linux/futex.h>
 #include <thread>
 
 #include "src/host/common/futex.hpp"

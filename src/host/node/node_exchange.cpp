@@ -68,6 +68,20 @@ void NodeExchange::compare(Patience const& patience) {
   }
 }
 
+void NodeExchange::broadcast(comm::Call const& call, int root, Offered const& offered, Patience const& patience) {
+  std::size_t const bytes = call.count * size_of(call.type);
+  auto const part_at = [&](int j, std::size_t) { return ByteRange{0, j == root ? bytes : 0}; };
+  show(
+      Shown{Buffer::in, call.in, in_arena(call.in, bytes), 1, bytes, part_at}, true, patience,
+      [&] { enter(call, offered, patience); },
+      [&](std::size_t at, auto const& view) {
+        if (group_.index() != root) {
+          fault_point(FaultPoint::copy_out);
+          copy_bytes(out_of(call) + at, view(root, 0));
+        }
+      });
+}
+
 void NodeExchange::meet(Patience const& patience) {
   fault_point(FaultPoint::meet);
   group_.meet(patience);

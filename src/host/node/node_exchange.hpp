@@ -88,6 +88,9 @@ class NodeExchange {
   template <class View>
   void reduce(comm::Call const& call, View const& view, std::size_t p, std::byte* to, float scale = 1.0F);
 
+  /// `out` of every rank becomes what rank `root`, by index, has in `in`.
+  void broadcast(comm::Call const& call, int root, Offered const& offered, Patience const& patience);
+
   void meet(Patience const& patience);
   /// Moves on to the next piece of staging: all ranks alike.
   std::size_t next_piece() { return piece_ = (piece_ + 1) % kPieces; }

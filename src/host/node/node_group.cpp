@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include <utility>
 
-#include "src/core/rank_name.hpp"
 #include "src/host/node/segment.hpp"
 
 namespace cxxrun::host {
@@ -29,8 +28,8 @@ void pause_cpu() {
 
 }  // namespace
 
-NodeGroup::NodeGroup(NodeConfig config, os::UniqueFd segment, Patience const& patience)
-    : config_(std::move(config)), layout_{static_cast<int>(config_.ranks.size())} {
+NodeGroup::NodeGroup(HostConfig const& config, os::UniqueFd segment, Patience const& patience)
+    : config_(config), layout_{config.map.node_size()} {
   if (size() == 1) {
     alone_ = std::make_unique<Slot>();
     alone_header_ = std::make_unique<Header>();
@@ -105,26 +104,10 @@ void NodeGroup::take_place() {
   slot(index()).held_up_by.store(-1);
 }
 
-std::byte* NodeGroup::outbox() {
-  return slot(index()).publications[(publications_ + 1) % 2].data.data();
-}
-
 void NodeGroup::publish(Published const& call, Patience const& patience) {
   ++publications_;
   slot(index()).publications[publications_ % 2].call = call;
   meet(patience);
-}
-
-Published const& NodeGroup::published(int index) const {
-  return slot(index).publications[publications_ % 2].call;
-}
-
-std::byte const* NodeGroup::inbox(int index) const {
-  return slot(index).publications[publications_ % 2].data.data();
-}
-
-std::byte* NodeGroup::staging(int index, std::size_t piece) const {
-  return staging_[static_cast<std::size_t>(index) * kPieces + piece];
 }
 
 // Sequentially consistent, like the sleepers' side: either the sleeper sees that all have arrived, or the last to
@@ -145,10 +128,6 @@ void NodeGroup::meet(Patience const& patience) {
   while (!all_arrived() && !came_soon()) {
     sleep_until_rung(patience);
   }
-}
-
-bool NodeGroup::arrived(int index) const {
-  return static_cast<std::int32_t>(slot(index).arrived.load() - step_) >= 0;
 }
 
 bool NodeGroup::all_arrived() const {
@@ -179,21 +158,21 @@ bool NodeGroup::came_soon() const {
       }
       pause_cpu();
     }
-  } while (Clock::now() < until && !is_raised(header().alarm) && !anyone_died());
+  } while (Clock::now() < until && !failed() && dead_mate() < 0);
   return false;
 }
 
-bool NodeGroup::anyone_died() const {
+int NodeGroup::dead_mate() const {
   for (int i = 0; i < size(); ++i) {
     if (i != index() && Lifeline::died(slot(i).lifeline)) {
-      return true;
+      return i;
     }
   }
-  return false;
+  return -1;
 }
 
 Trouble NodeGroup::trouble() const {
-  if (failed() || anyone_died()) {
+  if (failed() || dead_mate() >= 0) {
     return Trouble::failed;
   }
   for (int i = 0; i < size(); ++i) {
@@ -221,7 +200,7 @@ void NodeGroup::look_at_clock(Patience const& patience) {
 void NodeGroup::sleep_until_rung(Patience const& patience) {
   std::uint32_t const bell = header().bell.load();
   header().sleepers.fetch_add(1);
-  if (!all_arrived() && !is_raised(header().alarm)) {
+  if (!all_arrived() && !failed()) {
     futex_wait(header().bell, bell, kSlice);
   }
   header().sleepers.fetch_sub(1);
@@ -232,15 +211,13 @@ void NodeGroup::sleep_until_rung(Patience const& patience) {
 
 void NodeGroup::check(Patience const& patience) {
   look_at_clock(patience);
-  for (int i = 0; i < size(); ++i) {
-    if (i != index() && Lifeline::died(slot(i).lifeline)) {
-      raise(peer_failure(PeerFailure::Why::died, rank(i)));
-    }
+  if (int const dead = dead_mate(); dead >= 0) {
+    raise(peer_failure(PeerFailure::Why::died, rank(dead)));
   }
   if (is_over()) {
     raise(stopped_by_launcher());
   }
-  if (is_raised(header().alarm)) {
+  if (failed()) {
     throw_alarm(patience);
   }
 }
@@ -248,7 +225,7 @@ void NodeGroup::check(Patience const& patience) {
 /// Throws if there is a reason not to wait any longer for who is missing. Who died may have arrived before, and was
 /// the last: then this step is done, and the next one throws. So first the look for trouble, then for who is missing.
 void NodeGroup::look_around(Patience const& patience) {
-  bool const trouble = is_raised(header().alarm) || anyone_died() || is_over();
+  bool const trouble = failed() || dead_mate() >= 0 || is_over();
   if (all_arrived()) {
     return;
   }
@@ -264,7 +241,7 @@ void NodeGroup::look_around(Patience const& patience) {
   look_at_clock(patience);
   auto const until = patience.until + stopped_;
   if (looked_ >= until) {
-    give_up(patience, looked_ >= until + config_.grace);
+    give_up(patience, looked_ >= until + 2 * config_.grace());
   }
 }
 
@@ -290,37 +267,25 @@ void NodeGroup::give_up(Patience const& patience, bool held_up_too) {
   }
 }
 
-void NodeGroup::held_up_by(int rank) {
-  slot(index()).held_up_by.store(rank);
-}
-
-FailureFacts NodeGroup::peer_failure(PeerFailure::Why why, int rank) const {
-  return {true, why, rank, config_.hosts[static_cast<std::size_t>(rank)], {}};
-}
-
-std::string NodeGroup::name_of(int index) const {
-  return rank_name(rank(index), config_.hosts[static_cast<std::size_t>(rank(index))]);
-}
-
-FailureFacts NodeGroup::nonsense(int index) const {
-  return facts_of(fail(Errc::protocol, name_of(index) + " published a buffer outside the memory shared with it"));
-}
-
-void NodeGroup::raise(std::exception_ptr const& why) noexcept {
-  raise(facts_of(why, name_of(index())));
-}
-
+/// A writer that stopped halfway is taken over from.
 void NodeGroup::raise(FailureFacts const& facts) noexcept {
   auto const begin = Clock::now();
-  raise_alarm(header().alarm, index(), facts, [this, begin](int writer) {
-    return writer < 0 || writer >= size() || Lifeline::died(slot(writer).lifeline) ||
-           Clock::now() > begin + kWritingTakes;
-  });
+  auto const gone = [this, begin](std::uint32_t writer) {
+    return writer >= slots_.size() || Lifeline::died(slots_[writer]->lifeline) || Clock::now() > begin + kWritingTakes;
+  };
+  Alarm& alarm = header().alarm;
+  std::uint32_t const mine = Alarm::kWriting + static_cast<std::uint32_t>(index());
+  for (std::uint32_t seen = Alarm::kQuiet; seen != Alarm::kRaised;) {
+    bool const free = seen == Alarm::kQuiet || (seen != mine && gone(seen - Alarm::kWriting));
+    if (free && alarm.state.compare_exchange_strong(seen, mine)) {
+      write_alarm(alarm, facts);
+      break;
+    }
+    if (!free) {
+      seen = alarm.state.load();
+    }
+  }
   ring();
-}
-
-void NodeGroup::throw_alarm(Patience const& patience) const {
-  throw_failure(read_alarm(header().alarm), config_.generation, patience.began);
 }
 
 void NodeGroup::ring() const noexcept {

@@ -10,6 +10,7 @@
 // Threads: one at a time; the guard's thread is this object's own.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -17,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "src/comm/node_map.hpp"
+#include "src/core/rank_name.hpp"
 #include "src/host/common/backend.hpp"
 #include "src/host/common/mates.hpp"
 #include "src/host/node/alarm.hpp"
@@ -26,42 +29,53 @@
 
 namespace cxxrun::host {
 
-struct NodeConfig {
-  std::vector<int> ranks;          ///< by index within the node
-  std::vector<std::string> hosts;  ///< by rank, of all nodes
-  int index = 0;
+/// What a host backend is made from.
+struct HostConfig {
+  comm::NodeMap map;
+  std::vector<std::string> hosts;  ///< by rank, for messages
   std::uint64_t generation = 0;
-  std::uint64_t nonce = 0;
-  bool enough_cpus = true;
-  /// How much longer to wait for a mate that is itself held up by another node: who is nearer to the cause names it.
-  std::chrono::milliseconds grace{};
+  std::uint64_t nonce = 0;  ///< of this communicator, the same on all ranks
+  bool enough_cpus = true;  ///< this node's ranks have a CPU each: waiting may spin
+  Millis op_timeout{};
+  std::vector<StoreAddress> addresses;  ///< by rank; empty where all share one node
   /// Asked by whoever waits, every millisecond: when the launcher has ended the generation nobody need come any more.
   /// For the time in which there is no backend to abort() yet. Empty: never.
   std::function<bool()> is_over = {};
+
+  /// How much longer a rail waits than the ranks of a node do for each other: a stuck rank is named by its own node.
+  [[nodiscard]] Millis grace() const {
+    return map.node_count() == 1 ? Millis(0) : std::min<Millis>(op_timeout / 8, std::chrono::seconds(1));
+  }
 };
 
 class NodeGroup : public Mates {
  public:
-  /// Blocks until all ranks of the node are there. A node of one rank needs no segment.
-  NodeGroup(NodeConfig config, os::UniqueFd segment, Patience const& patience);
+  /// Blocks until all ranks of the node are there. A node of one rank needs no segment. `config` outlives this object.
+  NodeGroup(HostConfig const& config, os::UniqueFd segment, Patience const& patience);
   ~NodeGroup() override;
   NodeGroup(NodeGroup const&) = delete;
   NodeGroup& operator=(NodeGroup const&) = delete;
 
   [[nodiscard]] int size() const { return layout_.size; }
-  [[nodiscard]] int index() const { return config_.index; }
-  [[nodiscard]] int rank(int index) const { return config_.ranks[static_cast<std::size_t>(index)]; }
-  [[nodiscard]] std::string name_of(int index) const;  ///< "rank 3 on node2"
+  [[nodiscard]] int index() const { return config_.map.index; }
+  [[nodiscard]] int rank(int index) const { return config_.map.partner(config_.map.node, index); }
+  [[nodiscard]] std::string name_of(int index) const {  ///< "rank 3 on node2"
+    return rank_name(rank(index), config_.hosts[static_cast<std::size_t>(rank(index))]);
+  }
   [[nodiscard]] SegmentMap& segment() { return *segment_; }
 
   /// Where this rank's data of the next publication goes: kInlineBytes.
-  [[nodiscard]] std::byte* outbox();
+  [[nodiscard]] std::byte* outbox() { return slot(index()).publications[(publications_ + 1) % 2].data.data(); }
   /// Shows `call` and the outbox to the mates, and meets.
   void publish(Published const& call, Patience const& patience);
   /// What a mate has published last; valid until this rank's publication after the next.
-  [[nodiscard]] Published const& published(int index) const;
-  [[nodiscard]] std::byte const* inbox(int index) const;
-  [[nodiscard]] std::byte* staging(int index, std::size_t piece) const;
+  [[nodiscard]] Published const& published(int index) const { return slot(index).publications[publications_ % 2].call; }
+  [[nodiscard]] std::byte const* inbox(int index) const {
+    return slot(index).publications[publications_ % 2].data.data();
+  }
+  [[nodiscard]] std::byte* staging(int index, std::size_t piece) const {
+    return staging_[static_cast<std::size_t>(index) * kPieces + piece];
+  }
 
   void meet(Patience const& patience);
 
@@ -69,30 +83,39 @@ class NodeGroup : public Mates {
   void leave() noexcept;
 
   void check(Patience const& patience) override;
-  void held_up_by(int rank) override;
+  void held_up_by(int rank) override { slot(index()).held_up_by.store(rank); }
   [[nodiscard]] Clock::duration stopped() const override { return stopped_; }
 
   /// Raises the alarm, unless it is.
-  void raise(std::exception_ptr const& why) noexcept;
+  void raise(std::exception_ptr const& why) noexcept { raise(facts_of(why, name_of(index()))); }
   void raise(FailureFacts const& facts) noexcept;
   /// That a mate has published what no rank of this version publishes.
-  [[nodiscard]] FailureFacts nonsense(int index) const;
-  [[nodiscard]] bool failed() const { return is_raised(header().alarm); }
+  [[nodiscard]] FailureFacts nonsense(int index) const {
+    return facts_of(fail(Errc::protocol, name_of(index) + " published a buffer outside the memory shared with it"));
+  }
+  [[nodiscard]] bool failed() const { return header().alarm.state.load(std::memory_order_acquire) == Alarm::kRaised; }
   /// What is known of the mates without meeting them. Any thread.
   [[nodiscard]] Trouble trouble() const;
   /// Throws what the alarm says.
-  [[noreturn]] void throw_alarm(Patience const& patience) const;
+  [[noreturn]] void throw_alarm(Patience const& patience) const {
+    throw_failure(read_alarm(header().alarm), config_.generation, patience.began);
+  }
 
  private:
   [[nodiscard]] Header& header() const { return *header_; }
   [[nodiscard]] Slot& slot(int index) const { return *slots_[static_cast<std::size_t>(index)]; }
-  [[nodiscard]] FailureFacts peer_failure(PeerFailure::Why why, int rank) const;
+  [[nodiscard]] FailureFacts peer_failure(PeerFailure::Why why, int rank) const {
+    return {true, why, rank, config_.hosts[static_cast<std::size_t>(rank)], {}};
+  }
   void map_segment();
   void take_place();
-  [[nodiscard]] bool arrived(int index) const;
+  [[nodiscard]] bool arrived(int index) const {
+    return static_cast<std::int32_t>(slot(index).arrived.load() - step_) >= 0;
+  }
   [[nodiscard]] bool all_arrived() const;
   [[nodiscard]] bool came_soon() const;
-  [[nodiscard]] bool anyone_died() const;
+  /// The first mate that has died, by index, or -1.
+  [[nodiscard]] int dead_mate() const;
   [[nodiscard]] bool is_over() const { return config_.is_over && config_.is_over(); }
   void look_at_clock(Patience const& patience);
   void sleep_until_rung(Patience const& patience);
@@ -100,7 +123,7 @@ class NodeGroup : public Mates {
   void give_up(Patience const& patience, bool held_up_too);
   void ring() const noexcept;
 
-  NodeConfig config_;
+  HostConfig const& config_;
   NodeLayout layout_;
   std::unique_ptr<SegmentMap> segment_;
   Header* header_ = nullptr;

@@ -125,25 +125,27 @@ Result<os::UniqueFd> make_segment() {
 }
 
 Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, int rank, TimePoint deadline) {
-  auto const in_context = [&name](Error error) {
+  auto const fetch = [&]() -> Result<os::UniqueFd> {
+    auto connection = connect_for_segment(name, os::poll_time(deadline));
+    if (!connection) {
+      return connection;
+    }
+    if (auto const sent = send_request(connection->get(), {key, rank}); !sent) {
+      return sent.error();
+    }
+    auto segment = receive_segment(connection->get());
+    int const seals = segment ? fcntl(segment->get(), F_GET_SEALS) : 0;
+    if (segment && (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)) != F_SEAL_SHRINK)) {
+      return fail(Errc::protocol, "what came is not shared memory of cxxrun's");
+    }
+    return segment;
+  };
+  auto segment = fetch();
+  if (!segment) {
+    Error error = segment.error();
     error.context =
         "cannot fetch the memory that this node shares from socket \"" + name.substr(0, 100) + "\": " + error.context;
     return error;
-  };
-  auto connection = connect_for_segment(name, os::poll_time(deadline));
-  if (!connection) {
-    return in_context(connection.error());
-  }
-  if (auto const sent = send_request(connection->get(), {key, rank}); !sent) {
-    return in_context(sent.error());
-  }
-  auto segment = receive_segment(connection->get());
-  if (!segment) {
-    return in_context(segment.error());
-  }
-  int const seals = fcntl(segment->get(), F_GET_SEALS);
-  if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)) != F_SEAL_SHRINK) {
-    return in_context(fail(Errc::protocol, "what came is not shared memory of cxxrun's"));
   }
   return segment;
 }

@@ -27,8 +27,10 @@ void SharedCollectives::run(Call const& call, Patience const& patience) {
     case Kind::all_reduce: return all_reduce(call, patience);
     case Kind::reduce_scatter: return reduce_scatter(call, patience);
     case Kind::all_gather: return all_gather(call, patience);
-    case Kind::broadcast: return broadcast(call, patience);
-    case Kind::all_to_all: return all_to_all(call, patience);
+    case Kind::broadcast: return exchange_.broadcast(call, call.root, {.in = call.in, .in_bytes = bytes}, patience);
+    case Kind::all_to_all:
+      return collect(call, static_cast<std::size_t>(group_.size()), call.in, static_cast<std::size_t>(group_.index()),
+                     patience);
     case Kind::barrier:
     case Kind::allocate: return;
   }
@@ -166,24 +168,6 @@ void SharedCollectives::all_gather(Call const& call, Patience const& patience) {
   std::size_t const part = call.count * size_of(call.type);
   bool const in_place = may_read_in_place(call.in, part, call.out, n * part, me * part);
   collect(call, 1, in_place ? call.in : nullptr, 0, patience);
-}
-
-void SharedCollectives::broadcast(Call const& call, Patience const& patience) {
-  std::size_t const bytes = call.count * size_of(call.type);
-  auto const part_at = [&](int j, std::size_t) { return ByteRange{0, j == call.root ? bytes : 0}; };
-  exchange_.show(
-      Shown{Buffer::in, call.in, exchange_.in_arena(call.in, bytes), 1, bytes, part_at}, true, patience,
-      [&] { exchange_.enter(call, {.in = call.in, .in_bytes = bytes}, patience); },
-      [&](std::size_t at, auto const& view) {
-        if (group_.index() != call.root) {
-          fault_point(FaultPoint::copy_out);
-          copy_bytes(out_of(call) + at, view(call.root, 0));
-        }
-      });
-}
-
-void SharedCollectives::all_to_all(Call const& call, Patience const& patience) {
-  collect(call, static_cast<std::size_t>(group_.size()), call.in, static_cast<std::size_t>(group_.index()), patience);
 }
 
 }  // namespace cxxrun::host

@@ -30,8 +30,6 @@ class SharedCollectives {
                Patience const& patience);
   void reduce_scatter(comm::Call const& call, Patience const& patience);
   void all_gather(comm::Call const& call, Patience const& patience);
-  void broadcast(comm::Call const& call, Patience const& patience);
-  void all_to_all(comm::Call const& call, Patience const& patience);
 
   NodeExchange& exchange_;
   NodeGroup& group_;
