@@ -1,17 +1,71 @@
 #include "cxxrun/elastic_sampler.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <string>
 #include <tuple>
 
 #include "cxxrun/failure.hpp"
-#include "src/data/feistel.hpp"
 
 namespace cxxrun {
 namespace {
 
 __extension__ using Wide = unsigned __int128;
-static_assert(std::tuple_size_v<data::Keys> == std::tuple_size_v<ElasticSampler::Keys>);
+
+// A keyed permutation of 0 … size-1 for any size: a Feistel network over the bits of the index, walked along its cycle
+// until it falls into the range. The same numbers on every machine, and pinned by a test: changing anything here
+// changes the order of epochs that are under way.
+
+using Keys = ElasticSampler::Keys;
+constexpr std::size_t kRounds = std::tuple_size_v<Keys>;
+static_assert(kRounds % 2 == 0, "so that the halves end with the widths they began with");
+
+/// Networks over fewer bits reach only some of the permutations; a longer walk over more bits makes up for it.
+constexpr unsigned kFewestBits = 6;
+
+/// The finaliser of splitmix64: every bit of the result depends on every bit of `x`.
+constexpr std::uint64_t mix(std::uint64_t x) {
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31U);
+}
+
+/// The key of each round: seed and epoch are mixed one after the other, so that (seed 1, epoch 2) is not (2, 1).
+constexpr Keys keys_of(std::uint64_t seed, std::uint64_t epoch) {
+  constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15U;
+  Keys keys{};
+  std::uint64_t const base = mix(mix(seed + kGolden) + epoch * kGolden + 1);
+  for (std::size_t i = 0; i < kRounds; ++i) {
+    keys[i] = mix(base + (i + 1) * kGolden);
+  }
+  return keys;
+}
+
+/// `position` < `size`. The halves may differ by one bit, so the network spans less than twice the size and a walk
+/// has less than two steps on average (up to 32 for the smallest sizes).
+constexpr std::uint64_t permute(Keys const& keys, std::uint64_t size, std::uint64_t position) {
+  if (size < 2) {
+    return position;
+  }
+  auto const bits = std::max(kFewestBits, static_cast<unsigned>(std::bit_width(size - 1)));
+  unsigned const low = bits / 2;  // at most 32: no shift below reaches 64
+  unsigned const high = bits - low;
+  std::uint64_t const low_mask = (std::uint64_t{1} << low) - 1;
+  std::uint64_t const high_mask = (std::uint64_t{1} << high) - 1;
+  std::uint64_t x = position;
+  do {
+    std::uint64_t a = x >> low;
+    std::uint64_t b = x & low_mask;
+    for (std::size_t i = 0; i < kRounds; i += 2) {
+      std::uint64_t const from_b = (b ^ keys[i]) * 0x9fb21c651e98df25U;
+      a ^= ((from_b ^ (from_b >> 32U)) * 0xd6e8feb86659fd93U >> 32U) & high_mask;
+      std::uint64_t const from_a = (a ^ keys[i + 1]) * 0x9fb21c651e98df25U;
+      b ^= ((from_a ^ (from_a >> 32U)) * 0xd6e8feb86659fd93U >> 32U) & low_mask;
+    }
+    x = (a << low) | b;
+  } while (x >= size);
+  return x;
+}
 
 [[noreturn]] void refuse(std::string const& why) {
   throw Failure(fail(Errc::usage, "ElasticSampler: " + why));
@@ -20,13 +74,13 @@ static_assert(std::tuple_size_v<data::Keys> == std::tuple_size_v<ElasticSampler:
 }  // namespace
 
 ElasticSampler::ElasticSampler(std::uint64_t size, std::uint64_t seed, Tail tail)
-    : size_(size), state_{seed, 0, 0}, keys_(data::keys_of(seed, 0)), tail_(tail) {}
+    : size_(size), state_{seed, 0, 0}, keys_(keys_of(seed, 0)), tail_(tail) {}
 
 std::uint64_t ElasticSampler::at(std::uint64_t position) const {
   if (position >= size_) {  // a walk from outside might never come back in
     refuse("position " + std::to_string(position) + " of an epoch of " + std::to_string(size_) + " samples");
   }
-  return data::permute(keys_, size_, position);
+  return permute(keys_, size_, position);
 }
 
 std::vector<std::uint64_t> ElasticSampler::next(int rank, int world, std::size_t per_rank) {
@@ -62,7 +116,7 @@ std::vector<std::uint64_t> ElasticSampler::next(int rank, int world, std::size_t
   samples.reserve(static_cast<std::size_t>(count));
   for (std::uint64_t i = 0, position = first; i < count; ++i, ++position) {
     position = position == size_ ? 0 : position;
-    samples.push_back(data::permute(keys_, size_, position));
+    samples.push_back(permute(keys_, size_, position));
   }
   return samples;
 }
@@ -74,7 +128,7 @@ bool ElasticSampler::done() const {
 void ElasticSampler::next_epoch() {
   ++state_.epoch;
   state_.consumed = 0;
-  keys_ = data::keys_of(state_.seed, state_.epoch);
+  keys_ = keys_of(state_.seed, state_.epoch);
 }
 
 void ElasticSampler::restore(State const& state) {
@@ -83,7 +137,7 @@ void ElasticSampler::restore(State const& state) {
            " samples: it was saved with another data set");
   }
   state_ = state;
-  keys_ = data::keys_of(state_.seed, state_.epoch);
+  keys_ = keys_of(state_.seed, state_.epoch);
 }
 
 }  // namespace cxxrun
