@@ -1,4 +1,4 @@
-// Agreement: whether all ranks were given the same list, and the sentence that says where they differ. Pure.
+// Agreement: whether all ranks were given the same list, and the Failure of all that says where they differ.
 //
 // Lists are compared as texts, one per item ("w1", 4096 f32): first one hash of everything, and only when that differs
 // one hash per item, which leads to the first item that differs.
@@ -40,5 +40,12 @@ namespace cxxrun::gradient {
 /// "never marked ready in step 3: "w1", "w2", "w3" and 4 more": at most three names.
 [[nodiscard]] std::string names_of(std::span<Parameter const> parameters, std::span<std::uint32_t const> which,
                                    std::size_t total);
+
+/// Collective. Failure (usage) naming the first item that is not the same on every rank, as rank 0 and as the first
+/// rank that differs have it, and `advice`. 8 bytes per rank when all is well.
+void require_same(Communicator& comm, std::span<std::string const> items, std::string_view advice);
+
+/// "rank 2 on node1".
+[[nodiscard]] std::string name_of_rank(Communicator const& comm, int rank);
 
 }  // namespace cxxrun::gradient

@@ -1,13 +1,15 @@
-#include "src/gradient/broadcast.hpp"
-
+// Broadcast of many tensors in few calls: small tensors travel together, large ones by themselves and without a copy of
+// ours.
 #include <algorithm>
 #include <cstring>
 
 #include "src/client/access.hpp"
-#include "src/gradient/agreement.hpp"
-#include "src/gradient/compare.hpp"
+#include "src/gradient/synchronizer_impl.hpp"
 
-namespace cxxrun::gradient {
+namespace cxxrun {
+
+using namespace cxxrun::gradient;  // NOLINT(google-build-using-namespace): the parts of this class
+
 namespace {
 
 constexpr std::size_t kLarge = std::size_t{256} << 10;  // bytes: worth a call of its own
@@ -62,7 +64,10 @@ class Parcel {
 
 }  // namespace
 
-void broadcast_tensors(Communicator& comm, std::span<Tensor const> tensors, int root) {
+void GradientSynchronizer::broadcast(std::span<Tensor const> tensors, int root) {
+  impl_->require_between_steps("broadcast()");
+  impl_->judge_step_before();
+  Communicator& comm = impl_->comm;
   auto const* const device = client::Access::device(comm);
   auto const on_device = [&](Tensor const& tensor) {
     return device != nullptr && tensor.count > 0 && device->is_device(tensor.data);
@@ -102,4 +107,4 @@ void broadcast_tensors(Communicator& comm, std::span<Tensor const> tensors, int 
   queued.wait();
 }
 
-}  // namespace cxxrun::gradient
+}  // namespace cxxrun

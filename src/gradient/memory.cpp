@@ -18,12 +18,6 @@ void move_gradients(std::byte* to, Layout const& next, std::byte const* from, La
 
 }  // namespace
 
-void Memory::after(Stream stream) const {
-  if (on_device()) {
-    device_->after(stream);
-  }
-}
-
 void Memory::multiply(Piece const& piece, double factor) const {
   if (on_device()) {
     device_->multiply(piece.type, at(piece.offset), piece.count, factor);
@@ -48,21 +42,11 @@ double Memory::sum_of_squares(std::span<Piece const> pieces) const {
   return sum;
 }
 
-void Memory::put(std::size_t offset, void const* from, std::size_t bytes) const {
-  device_->copy(at(offset), from, bytes);
-}
-
-std::uint64_t Memory::get(void* to, std::size_t offset, std::size_t bytes) const {
-  device_->copy(to, at(offset), bytes);
-  return device_->mark();
-}
-
 void Memory::rearrange(Layout const& from, Layout const& to) const {
   if (!on_device()) {
     std::vector<std::byte> const before(data_, data_ + bytes_);
     std::memset(data_, 0, bytes_);
-    move_gradients(data_, to, before.data(), from);
-    return;
+    return move_gradients(data_, to, before.data(), from);
   }
   std::vector<std::byte> before(bytes_);
   std::vector<std::byte> next(bytes_);

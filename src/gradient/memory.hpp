@@ -36,14 +36,21 @@ class Memory {
   [[nodiscard]] host::DeviceQueue& device() const { return *device_; }
 
   /// On a device: what follows comes after what `stream` holds by now.
-  void after(Stream stream) const;
+  void after(Stream stream) const {
+    if (on_device()) {
+      device_->after(stream);
+    }
+  }
   void multiply(Piece const& piece, double factor) const;
   /// Blocks until it is known.
   [[nodiscard]] double sum_of_squares(std::span<Piece const> pieces) const;
   /// Of a device: copies from host memory, which may change at once.
-  void put(std::size_t offset, void const* from, std::size_t bytes) const;
+  void put(std::size_t offset, void const* from, std::size_t bytes) const { device_->copy(at(offset), from, bytes); }
   /// Of a device: copies to host memory; it is there when the point is reached.
-  [[nodiscard]] std::uint64_t get(void* to, std::size_t offset, std::size_t bytes) const;
+  [[nodiscard]] std::uint64_t get(void* to, std::size_t offset, std::size_t bytes) const {
+    device_->copy(to, at(offset), bytes);
+    return device_->mark();
+  }
   /// Moves every gradient to its place in another layout; all other bytes become zero. Blocks, and takes as much host
   /// memory again while it lasts; of a device twice as much, and none of the device's.
   void rearrange(Layout const& from, Layout const& to) const;

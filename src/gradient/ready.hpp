@@ -22,11 +22,29 @@ namespace cxxrun::gradient {
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): cache lines of their own
 class ReadyTracker {
  public:
-  explicit ReadyTracker(std::size_t parameters);
+  explicit ReadyTracker(std::size_t parameters)
+      : marks_(new std::atomic<std::uint32_t>[parameters] {}), bucket_of_(parameters), seen_(parameters) {}
 
   /// From the next begin_step() on. The only call that allocates.
-  void use(Layout const& layout);
-  void begin_step();
+  void use(Layout const& layout) {
+    for (std::size_t i = 0; i < bucket_of_.size(); ++i) {
+      bucket_of_[i] = layout.places[i].bucket;
+    }
+    buckets_ = layout.buckets.size();
+    pending_.reset(new Pending[buckets_]);
+    gradients_.clear();
+    for (auto const& bucket : layout.buckets) {
+      gradients_.push_back(bucket.gradients);
+    }
+  }
+  void begin_step() {
+    ++step_;
+    next_ = 0;
+    seen_count_.store(0, std::memory_order_relaxed);
+    for (std::size_t b = 0; b < buckets_; ++b) {
+      pending_[b].count.store(gradients_[b], std::memory_order_relaxed);
+    }
+  }
   /// Whether claims are to be written down in the order in which they come.
   void record(bool on) { recording_ = on; }
 
@@ -63,7 +81,9 @@ class ReadyTracker {
   }
   [[nodiscard]] bool all_launched() const { return next_ == buckets_; }
   /// What claim() wrote down in this step.
-  [[nodiscard]] std::span<std::uint32_t const> seen() const;
+  [[nodiscard]] std::span<std::uint32_t const> seen() const {
+    return {seen_.data(), seen_count_.load(std::memory_order_relaxed)};
+  }
 
  private:
   struct alignas(64) Pending {  // threads that finish different buckets do not share a cache line

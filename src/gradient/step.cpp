@@ -2,7 +2,6 @@
 #include <array>
 #include <utility>
 
-#include "src/gradient/agreement.hpp"
 #include "src/gradient/synchronizer_impl.hpp"
 
 namespace cxxrun {

@@ -5,8 +5,6 @@
 #include "cxxrun/gradient_synchronizer.hpp"
 #include "src/client/access.hpp"
 #include "src/comm/node_map.hpp"
-#include "src/gradient/agreement.hpp"
-#include "src/gradient/broadcast.hpp"
 #include "src/gradient/synchronizer_impl.hpp"
 
 namespace cxxrun {
@@ -97,37 +95,6 @@ void GradientSynchronizer::Impl::rebuild() {
   use_layout(std::move(next));
 }
 
-void GradientSynchronizer::Impl::set_weight(double samples) {
-  require_between_steps("set_weight()");
-  if (!std::isfinite(samples) || samples < 0) {
-    throw Failure(fail(
-        Errc::usage, here() + ": a weight of " + std::to_string(samples) + ": it is the number of samples, 0 or more"));
-  }
-  weight = samples;
-}
-
-double GradientSynchronizer::Impl::norm() {
-  require_between_steps("gradient_norm()");
-  judge_step_before();
-  std::vector<Piece> pieces;
-  for (auto const& [type, offset, bytes, slots, gradients] : layout.buckets) {
-    auto const size = size_of(type);
-    auto const mine = comm::part_of(bytes / size, comm.rank(), comm.world_size(), Arena::kAlignment / size);
-    pieces.push_back({type, offset + mine.first * size, mine.count});
-  }
-  memory.after({});
-  double sum = memory.sum_of_squares(pieces);
-  if (!alone) {
-    comm.all_reduce(std::span(&sum, 1));
-  }
-  return std::sqrt(sum);
-}
-
-void GradientSynchronizer::Impl::enter_no_sync() {
-  require_between_steps("no_sync()");
-  no_sync.fetch_add(1, std::memory_order_relaxed);
-}
-
 GradientSynchronizer::GradientSynchronizer(Communicator& comm, std::vector<Parameter> parameters, Options options)
     : impl_(std::make_unique<Impl>(comm, std::move(parameters), options)) {}
 GradientSynchronizer::GradientSynchronizer(Communicator& comm, std::vector<Parameter> parameters)
@@ -164,7 +131,12 @@ void GradientSynchronizer::wait(Stream stream) {
   impl_->wait(stream);
 }
 void GradientSynchronizer::set_weight(double samples) {
-  impl_->set_weight(samples);
+  impl_->require_between_steps("set_weight()");
+  if (!std::isfinite(samples) || samples < 0) {
+    throw Failure(fail(Errc::usage, impl_->here() + ": a weight of " + std::to_string(samples) +
+                                        ": it is the number of samples, 0 or more"));
+  }
+  impl_->weight = samples;
 }
 double GradientSynchronizer::scale() const {
   return impl_->scale;
@@ -174,7 +146,8 @@ bool GradientSynchronizer::used(std::size_t index) const {
   return impl_->used[index] != 0;
 }
 GradientSynchronizer::NoSync::NoSync(GradientSynchronizer& sync) : sync_(sync) {
-  sync_.impl_->enter_no_sync();
+  sync_.impl_->require_between_steps("no_sync()");
+  sync_.impl_->no_sync.fetch_add(1, std::memory_order_relaxed);
 }
 GradientSynchronizer::NoSync::~NoSync() {
   sync_.impl_->no_sync.fetch_sub(1, std::memory_order_relaxed);
@@ -182,13 +155,22 @@ GradientSynchronizer::NoSync::~NoSync() {
 GradientSynchronizer::NoSync GradientSynchronizer::no_sync() {
   return NoSync(*this);
 }
-void GradientSynchronizer::broadcast(std::span<Tensor const> tensors, int root) {
-  impl_->require_between_steps("broadcast()");
-  impl_->judge_step_before();
-  broadcast_tensors(impl_->comm, tensors, root);
-}
 double GradientSynchronizer::gradient_norm() {
-  return impl_->norm();
+  Impl& self = *impl_;
+  self.require_between_steps("gradient_norm()");
+  self.judge_step_before();
+  std::vector<Piece> pieces;
+  for (auto const& [type, offset, bytes, slots, gradients] : self.layout.buckets) {
+    auto const size = size_of(type);
+    auto const mine = comm::part_of(bytes / size, self.comm.rank(), self.comm.world_size(), Arena::kAlignment / size);
+    pieces.push_back({type, offset + mine.first * size, mine.count});
+  }
+  self.memory.after({});
+  double sum = self.memory.sum_of_squares(pieces);
+  if (!self.alone) {
+    self.comm.all_reduce(std::span(&sum, 1));
+  }
+  return std::sqrt(sum);
 }
 SyncStats const& GradientSynchronizer::stats() const {
   return impl_->stats;

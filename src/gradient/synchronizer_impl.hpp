@@ -12,8 +12,8 @@
 
 #include "cxxrun/gradient_synchronizer.hpp"
 #include "src/core/time.hpp"
+#include "src/gradient/agreement.hpp"
 #include "src/gradient/buckets.hpp"
-#include "src/gradient/compare.hpp"
 #include "src/gradient/control.hpp"
 #include "src/gradient/memory.hpp"
 #include "src/gradient/ready.hpp"
@@ -38,9 +38,6 @@ struct GradientSynchronizer::Impl {
   void mark_ready(std::size_t index, Stream stream);
   /// `stream`: goes on when the step is done; the host need not wait. Nothing: the host waits.
   void wait(std::optional<Stream> stream);
-  void set_weight(double samples);
-  [[nodiscard]] double norm();
-  void enter_no_sync();
   void require_between_steps(char const* what) const;
   [[nodiscard]] Parameter const& parameter(std::size_t index) const;
 
