@@ -63,11 +63,6 @@ class Fields {
   bool ok_ = true;
 };
 
-/// "2.28.9" of 22809.
-std::string nccl_text(int code) {
-  return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." + std::to_string(code % 100);
-}
-
 int digit_value(char c) {
   return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 0;
 }
@@ -204,8 +199,8 @@ std::optional<std::string> disagreement(JoinRecord const& mine, JoinRecord const
            "; give every node a GPU, or set the same CXXRUN_BACKEND on all ranks";
   }
   if (mine.nccl / 100 != first.nccl / 100) {
-    return describe(mine) + " has NCCL " + nccl_text(mine.nccl) + ", but " + describe(first) + " has " +
-           nccl_text(first.nccl) + "; install the same on every node";
+    return describe(mine) + " has NCCL " + nccl_version(mine.nccl) + ", but " + describe(first) + " has " +
+           nccl_version(first.nccl) + "; install the same on every node";
   }
   return std::nullopt;
 }
@@ -223,6 +218,10 @@ std::optional<std::string> conflict(std::vector<JoinRecord> const& roster) {
     }
   }
   return std::nullopt;
+}
+
+std::string nccl_version(int code) {
+  return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." + std::to_string(code % 100);
 }
 
 std::string name_ranks(std::vector<int> const& ranks) {

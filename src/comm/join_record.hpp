@@ -29,11 +29,11 @@ struct JoinRecord {
   std::uint64_t nonce = 0;  ///< random: of this process's Communicator
   int world = 1;
   int local_rank = 0;
-  std::string host_key;           ///< ranks with the same one share memory
-  std::string cpus;               ///< those it may run on, as a bit string (cpu_bits)
-  StoreAddress rail;              ///< where it listens for other nodes; empty when it does not
-  std::string segment;            ///< the socket from which its node's shared memory comes if it is the node's first
-  bool segment_of_agent = false;  ///< that socket is the agent's, and this rank fetches there too
+  std::string host_key;             ///< ranks with the same one share memory
+  std::string cpus;                 ///< those it may run on, as a bit string (cpu_bits)
+  StoreAddress rail;                ///< where it listens for other nodes; empty when it does not
+  std::string segment;              ///< the socket from which its node's shared memory comes if it is the node's first
+  bool segment_of_agent = false;    ///< that socket is the agent's, and this rank fetches there too
   Backend backend = Backend::host;  ///< never automatic
   int nccl = 0;                     ///< its version as NCCL numbers it, 22809; 0 with the host backend, as the rest
   std::string device;               ///< the GPU's UUID
@@ -62,6 +62,8 @@ struct JoinRecord {
 [[nodiscard]] std::optional<std::string> disagreement(JoinRecord const& mine, JoinRecord const& first);
 /// Why these together cannot be a world though each of them agrees with rank 0, or nothing: two ranks on one GPU.
 [[nodiscard]] std::optional<std::string> conflict(std::vector<JoinRecord> const& roster);
+/// "2.28.9" of 22809.
+[[nodiscard]] std::string nccl_version(int code);
 /// "rank 2", "ranks 2, 3 and 5", at most eight by number.
 [[nodiscard]] std::string name_ranks(std::vector<int> const& ranks);
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "src/comm/join_record.hpp"
+
 namespace cxxrun::gpu {
 namespace {
 
@@ -66,7 +68,8 @@ Error refusal(std::string what) {
 Result<Choice> on_device(Findings const& found) {
   auto const& facts = found.facts;
   if (facts.nccl < kOldestNccl) {
-    return refusal("NCCL " + nccl_version(facts.nccl) + " was loaded; it takes 2.19 or newer: install one" + kOrHost);
+    return refusal("NCCL " + comm::nccl_version(facts.nccl) + " was loaded; it takes 2.19 or newer: install one" +
+                   kOrHost);
   }
   if (facts.devices >= found.local_ranks) {
     return Choice{Backend::nccl, found.local_rank};
@@ -125,10 +128,6 @@ std::string with_remedy(std::string const& loader_error) {
     return loader_error + "; install the CUDA runtime (package cuda-cudart), or put its folder on LD_LIBRARY_PATH";
   }
   return loader_error;
-}
-
-std::string nccl_version(int code) {
-  return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." + std::to_string(code % 100);
 }
 
 std::string cuda_version(int code) {

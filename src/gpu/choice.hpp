@@ -52,8 +52,7 @@ struct Choice {
 /// The loader's words with what to do about them.
 [[nodiscard]] std::string with_remedy(std::string const& loader_error);
 
-/// "2.28.9" of 22809, "13.0" of 13000.
-[[nodiscard]] std::string nccl_version(int code);
+/// "13.0" of 13000.
 [[nodiscard]] std::string cuda_version(int code);
 
 /// What a call of the plugin's failed with, for a person: its own words and what to do.

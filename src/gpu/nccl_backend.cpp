@@ -1,8 +1,4 @@
-#include "src/gpu/nccl_backend.hpp"
-
-#include <array>
-#include <utility>
-
+#include "src/comm/join_record.hpp"
 #include "src/gpu/nccl_queue.hpp"
 #include "src/host/common/fault_points.hpp"
 
@@ -15,9 +11,7 @@ using comm::Kind;
 class NcclBackend final : public host::Backend {
  public:
   NcclBackend(NcclConfig config, std::unique_ptr<host::Backend> host, TimePoint deadline)
-      : config_(std::move(config)),
-        peers_(std::move(host), config_.rank, config_.hosts, config_.op_timeout),
-        queue_(config_, peers_) {
+      : config_(std::move(config)), peers_(std::move(host), config_), queue_(config_, peers_) {
     queue_.connect(share_id(), deadline);
     run_on_host({.kind = Kind::barrier});  // who could not connect has raised the alarm
   }
@@ -38,7 +32,7 @@ class NcclBackend final : public host::Backend {
   }
 
   [[nodiscard]] std::string describe() const override {
-    return "NCCL " + nccl_version(config_.nccl) + " on " + config_.device + "; for host memory: " + host_text_;
+    return "NCCL " + comm::nccl_version(config_.nccl) + " on " + config_.device + "; for host memory: " + host_text_;
   }
 
   void leave() noexcept override {

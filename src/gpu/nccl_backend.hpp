@@ -11,9 +11,7 @@
 
 #include <memory>
 
-#include "src/core/time.hpp"
-#include "src/gpu/nccl_config.hpp"
-#include "src/host/common/backend.hpp"
+#include "src/gpu/nccl_peers.hpp"
 
 namespace cxxrun::gpu {
 

@@ -16,18 +16,13 @@ constexpr Millis kBlame{2000};
 constexpr Millis kHearing{5000};
 constexpr Millis kTick{1};
 
-std::vector<std::string> names_of(std::vector<std::string> const& hosts) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    names.push_back(rank_name(static_cast<int>(i), hosts[i]));
-  }
-  return names;
-}
-
 }  // namespace
 
-Peers::Peers(std::unique_ptr<host::Backend> host, int rank, std::vector<std::string> const& hosts, Millis op_timeout)
-    : host_(std::move(host)), rank_(rank), names_(names_of(hosts)), op_timeout_(op_timeout) {}
+Peers::Peers(std::unique_ptr<host::Backend> host, NcclConfig const& config) : host_(std::move(host)), config_(config) {
+  for (auto const& name : config.hosts) {
+    names_.push_back(rank_name(static_cast<int>(names_.size()), name));
+  }
+}
 
 bool Peers::run(comm::Call const& call, std::function<bool()> const& alive) {
   std::lock_guard const lock(mutex_);
@@ -43,13 +38,8 @@ host::Trouble Peers::look() noexcept {
   return lock ? host_->trouble() : host::Trouble::none;  // a call under way notices by itself
 }
 
-host::FailureFacts Peers::facts_of(Error error) const {
-  error.context = here() + ": " + error.context;
-  return host::facts_of(std::move(error));
-}
-
 void Peers::await_trouble() {
-  auto const until = Clock::now() + std::min(kBlame, op_timeout_);
+  auto const until = Clock::now() + std::min(kBlame, config_.op_timeout);
   while (host_->trouble() != host::Trouble::failed && Clock::now() < until) {
     std::this_thread::sleep_for(kTick);
   }
@@ -60,7 +50,9 @@ host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) n
     return reason.facts;
   }
   bool const error = reason.why == Reason::Why::error;
-  auto const own = facts_of(error ? reason.error : fail(Errc::timeout, "a call on device memory was not done in time"));
+  Error mine_failed = error ? reason.error : fail(Errc::timeout, "a call on device memory was not done in time");
+  mine_failed.context = here() + ": " + mine_failed.context;
+  auto const own = host::facts_of(std::move(mine_failed));
   std::unique_lock const lock(mutex_, std::try_to_lock);
   if (!lock) {  // the call under way on another thread throws it, and tells the other nodes
     host_->abort(own);
@@ -76,14 +68,14 @@ host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) n
   try {
     host_->run_within(
         {.kind = comm::Kind::all_gather, .type = DType::u8, .count = sizeof mine, .in = &mine, .out = told.data()},
-        std::min(kHearing, op_timeout_));
+        std::min(kHearing, config_.op_timeout));
   } catch (...) {
     return host::facts_of(std::current_exception(), here());
   }
   if (reason.why != Reason::Why::late) {
     return own;
   }
-  return host::facts_of(fail(Errc::timeout, verdict(told, names_, seconds_text(op_timeout_))));
+  return host::facts_of(fail(Errc::timeout, verdict(told, names_, seconds_text(config_.op_timeout))));
 } catch (...) {
   return host::facts_of(std::current_exception(), here());
 }

@@ -10,11 +10,26 @@
 #include <vector>
 
 #include "src/core/time.hpp"
+#include "src/cuda/plugin_api.h"
 #include "src/gpu/desync_report.hpp"
 #include "src/host/common/backend.hpp"
 #include "src/host/node/alarm.hpp"
 
 namespace cxxrun::gpu {
+
+/// Of a process that cannot give up its communicator: EX_TEMPFAIL, try again.
+inline constexpr int kStartMeAnew = 75;
+
+struct NcclConfig {
+  cxxrun_cuda_api const* api = nullptr;  ///< with the device opened
+  std::string device;                    ///< "NVIDIA H200 (GPU-…)", for messages
+  int nccl = 0;
+  int rank = 0;
+  std::vector<std::string> hosts;  ///< by rank
+  std::uint64_t generation = 0;
+  Millis op_timeout{};
+  Millis abort_deadline{};
+};
 
 /// Why the communicator of NCCL's is given up.
 struct Reason {
@@ -31,12 +46,11 @@ struct Reason {
 
 class Peers {
  public:
-  Peers(std::unique_ptr<host::Backend> host, int rank, std::vector<std::string> const& hosts, Millis op_timeout);
+  /// `config` outlives this object.
+  Peers(std::unique_ptr<host::Backend> host, NcclConfig const& config);
 
-  [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int world() const { return static_cast<int>(names_.size()); }
-  [[nodiscard]] std::string const& here() const { return names_[static_cast<std::size_t>(rank_)]; }
-  [[nodiscard]] std::vector<std::string> const& names() const { return names_; }
+  [[nodiscard]] std::string const& here() const { return names_[static_cast<std::size_t>(config_.rank)]; }
   [[nodiscard]] host::Backend& host() { return *host_; }
 
   /// The call on host memory. False, and nothing done, when `alive` says no once its turn has come.
@@ -49,14 +63,12 @@ class Peers {
   void leave() noexcept;
 
  private:
-  [[nodiscard]] host::FailureFacts facts_of(Error error) const;
   void await_trouble();
 
   std::mutex mutex_;  ///< of host_'s calls
   std::unique_ptr<host::Backend> host_;
-  int rank_;
+  NcclConfig const& config_;
   std::vector<std::string> names_;
-  Millis op_timeout_;
 };
 
 }  // namespace cxxrun::gpu

@@ -17,10 +17,6 @@ constexpr std::chrono::microseconds kLongest{200};
 /// A rank that leaves after its last call: the others may be that much later in seeing theirs done.
 constexpr Millis kLeaving{200};
 
-bool is_error(std::int32_t code) {
-  return code != CXXRUN_CUDA_OK && code != CXXRUN_CUDA_IN_PROGRESS;
-}
-
 cxxrun_cuda_call plugin_call(comm::Call const& call) {
   return {.kind = static_cast<std::uint8_t>(call.kind),
           .type = static_cast<std::uint8_t>(call.type),
@@ -33,21 +29,7 @@ cxxrun_cuda_call plugin_call(comm::Call const& call) {
           .out = call.out};
 }
 
-/// One more, for as long as this lives.
-class Counted {
- public:
-  explicit Counted(int& number) : number_(number) { ++number_; }
-  ~Counted() { --number_; }
-  Counted(Counted const&) = delete;
-  Counted& operator=(Counted const&) = delete;
-
- private:
-  int& number_;
-};
-
 }  // namespace
-
-NcclQueue::NcclQueue(NcclConfig const& config, Peers& peers) : config_(config), peers_(peers), api_(*config.api) {}
 
 NcclQueue::~NcclQueue() {
   close();
@@ -66,7 +48,7 @@ NcclQueue::~NcclQueue() {
 
 /// Ends NCCL where `code` is an error of the plugin's.
 void NcclQueue::require(Lock& lock, std::int32_t code, cxxrun_cuda_status& status, char const* what, TimePoint began) {
-  if (is_error(code)) {
+  if (code != CXXRUN_CUDA_OK && code != CXXRUN_CUDA_IN_PROGRESS) {
     status.code = code;
     end(lock, {Reason::Why::error, error_of(status, what), {}}, began);
   }
@@ -84,7 +66,7 @@ void NcclQueue::call(Lock& lock, char const* what, Body const& body) {
   std::int32_t const code = body(status);
   if (code == CXXRUN_CUDA_IN_PROGRESS) {
     settle(lock, what, std::nullopt);
-  } else if (code != CXXRUN_CUDA_OK) {
+  } else {
     require(lock, code, status, what, Clock::now());
   }
 }
@@ -147,12 +129,8 @@ bool NcclQueue::is_device(void const* memory) const {
   return memory != nullptr && api_.is_device_memory(memory) != 0;
 }
 
-bool NcclQueue::takes(comm::Call const& call) const {
-  return call.kind != comm::Kind::barrier && call.kind != comm::Kind::allocate && call.count > 0 && is_device(call.out);
-}
-
 std::optional<std::string> NcclQueue::refusal(comm::Call const& call) const {
-  if (call.kind == comm::Kind::barrier || call.kind == comm::Kind::allocate || call.count == 0) {
+  if (comm::in_bytes(call, 1) == 0) {
     return std::nullopt;
   }
   bool const out = is_device(call.out);
@@ -182,40 +160,36 @@ std::uint64_t NcclQueue::submit(comm::Call const& call) {
   return mark_locked(lock, {made_, made_, comm::fields_of(call)});
 }
 
-void NcclQueue::after(Stream stream) {
+template <class Body>
+void NcclQueue::queue(char const* what, Body const& body) {
   Lock lock(mutex_);
-  call(lock, "a stream", [&](auto& status) { return api_.after(comm_, stream.handle, &status); });
+  call(lock, what, body);
+}
+
+void NcclQueue::after(Stream stream) {
+  queue("a stream", [&](auto& status) { return api_.after(comm_, stream.handle, &status); });
 }
 
 void NcclQueue::multiply(DType type, void* data, std::size_t count, double factor) {
-  Lock lock(mutex_);
-  call(lock, "scaling", [&](auto& status) {
+  queue("scaling", [&](auto& status) {
     return api_.multiply(comm_, static_cast<std::uint8_t>(type), data, count, factor, &status);
   });
 }
 
 void NcclQueue::add_squares(DType type, void const* data, std::size_t count, double* sum) {
-  Lock lock(mutex_);
-  call(lock, "a norm", [&](auto& status) {
+  queue("a norm", [&](auto& status) {
     return api_.add_squares(comm_, static_cast<std::uint8_t>(type), data, count, sum, &status);
   });
 }
 
 void NcclQueue::copy(void* to, void const* from, std::size_t bytes) {
-  Lock lock(mutex_);
-  call(lock, "a copy", [&](auto& status) { return api_.copy(comm_, to, from, bytes, &status); });
+  queue("a copy", [&](auto& status) { return api_.copy(comm_, to, from, bytes, &status); });
 }
 
 std::uint64_t NcclQueue::mark() {
   Lock lock(mutex_);
   await_slot(lock);
   return mark_locked(lock, {});
-}
-
-void NcclQueue::await_slot(Lock& lock) {
-  if (marked_ - reached_.load() >= kSlots) {
-    wait_locked(lock, marked_ + 1 - kSlots);
-  }
 }
 
 std::uint64_t NcclQueue::mark_locked(Lock& lock, CallReport const& what) {
@@ -261,8 +235,7 @@ void NcclQueue::wait_on(std::uint64_t point, Stream stream) {
   if (point <= reached_.load(std::memory_order_acquire)) {
     return;
   }
-  Lock lock(mutex_);
-  call(lock, "a stream", [&](auto& status) { return api_.wait_on(comm_, base_ + point - 1, stream.handle, &status); });
+  queue("a stream", [&](auto& status) { return api_.wait_on(comm_, base_ + point - 1, stream.handle, &status); });
 }
 
 /// Looks how far the device has come. What the plugin says of the first point that is not reached.
@@ -286,7 +259,8 @@ void NcclQueue::advance_or_end(Lock& lock, TimePoint began) {
 
 void NcclQueue::wait_locked(Lock& lock, std::uint64_t point) {
   Wait wait;
-  Counted const counted(waiting_);
+  // One thread more, for as long as it is here.
+  std::unique_ptr<int, decltype([](int* number) { --*number; })> const counted(&++waiting_);
   for (;;) {
     if (alive()) {
       advance_or_end(lock, wait.began);
@@ -334,12 +308,6 @@ void NcclQueue::pause(Wait& wait) {
   } else {
     std::this_thread::sleep_for(std::min(kLongest, kShortest * (wait.rounds - kYields)));
   }
-}
-
-void NcclQueue::rest(Lock& lock, Wait& wait) {
-  lock.unlock();
-  pause(wait);
-  lock.lock();
 }
 
 /// For who is blocked elsewhere: in cudaStreamSynchronize, or in another library.

@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "src/gpu/choice.hpp"
-#include "src/gpu/nccl_config.hpp"
 #include "src/gpu/nccl_peers.hpp"
 #include "src/host/common/device_queue.hpp"
 
@@ -21,7 +20,7 @@ namespace cxxrun::gpu {
 
 class NcclQueue final : public host::DeviceQueue {
  public:
-  NcclQueue(NcclConfig const& config, Peers& peers);
+  NcclQueue(NcclConfig const& config, Peers& peers) : config_(config), peers_(peers), api_(*config.api) {}
   ~NcclQueue() override;
   NcclQueue(NcclQueue const&) = delete;
   NcclQueue& operator=(NcclQueue const&) = delete;
@@ -38,7 +37,9 @@ class NcclQueue final : public host::DeviceQueue {
   [[noreturn]] void fail(Reason const& reason);
 
   [[nodiscard]] bool is_device(void const* memory) const override;
-  [[nodiscard]] bool takes(comm::Call const& call) const override;
+  [[nodiscard]] bool takes(comm::Call const& call) const override {
+    return comm::in_bytes(call, 1) > 0 && is_device(call.out);
+  }
   [[nodiscard]] std::optional<std::string> refusal(comm::Call const& call) const override;
   [[nodiscard]] std::uint64_t submit(comm::Call const& call) override;
   void after(Stream stream) override;
@@ -64,16 +65,26 @@ class NcclQueue final : public host::DeviceQueue {
   };
 
   template <class Body>
+  void queue(char const* what, Body const& body);
+  template <class Body>
   void call(Lock& lock, char const* what, Body const& body);
   void settle(Lock& lock, char const* what, std::optional<TimePoint> until);
-  void await_slot(Lock& lock);
+  void await_slot(Lock& lock) {
+    if (marked_ - reached_.load() >= kSlots) {
+      wait_locked(lock, marked_ + 1 - kSlots);
+    }
+  }
   [[nodiscard]] std::uint64_t mark_locked(Lock& lock, CallReport const& what);
   void wait_locked(Lock& lock, std::uint64_t point);
   [[nodiscard]] std::int32_t advance(cxxrun_cuda_status& status);
   void advance_or_end(Lock& lock, TimePoint began);
   void look(Lock& lock, Wait& wait);
   static void pause(Wait& wait);
-  static void rest(Lock& lock, Wait& wait);
+  static void rest(Lock& lock, Wait& wait) {
+    lock.unlock();
+    pause(wait);
+    lock.lock();
+  }
   [[noreturn]] void end(Lock& lock, Reason const& reason, TimePoint began);
   void require(Lock& lock, std::int32_t code, cxxrun_cuda_status& status, char const* what, TimePoint began);
   void carry_out_end(Reason const& reason, CallReport const& mine) noexcept;

@@ -1,9 +1,80 @@
 #include "src/gpu/select.hpp"
 
-#include "src/gpu/plugin.hpp"
+#include <dlfcn.h>
+#include <filesystem>
+#include <system_error>
+#include <unistd.h>
+
 #include "src/os/system.hpp"
 
 namespace cxxrun::gpu {
+namespace {
+
+constexpr char const* kFile = "libcxxrun_cuda.so";
+
+bool is_there(std::string const& path) {
+  return ::access(path.c_str(), F_OK) == 0;
+}
+
+/// Where it is, or its bare name for the loader to look for.
+std::string find_plugin() {
+  std::error_code error;
+  std::string const here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (std::string const& folder : {here, here + "/../lib", here + "/../lib/cxxrun", std::string(CXXRUN_PLUGIN_DIR)}) {
+    if (!folder.empty() && is_there(folder + "/" + kFile)) {
+      return folder + "/" + kFile;
+    }
+  }
+  return kFile;
+}
+
+/// Looks for device files and libcuda.so.1; a fraction of a millisecond where there is neither.
+Signs look_for_signs() {
+  Signs signs;
+  signs.named = !os::variable("CXXRUN_CUDA_PLUGIN").empty();
+  for (char const* const file : {"/dev/nvidiactl", "/dev/nvidia0", "/proc/driver/nvidia/gpus", "/dev/dxg"}) {
+    signs.device = signs.device || is_there(file);
+  }
+  if (void* const driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL)) {
+    signs.driver = true;
+    ::dlclose(driver);
+  }
+  return signs;
+}
+
+/// The plugin's table: from the file CXXRUN_CUDA_PLUGIN, else from the first there is of: the program's folder,
+/// ../lib and ../lib/cxxrun beside it, where cxxrun was installed, the loader's own path. It stays loaded.
+/// Errors (not_found): no such file, the loader's own words, another version of the table.
+Result<cxxrun_cuda_api const*> load_plugin() {
+  std::string const named = os::variable("CXXRUN_CUDA_PLUGIN");
+  std::string const path = named.empty() ? find_plugin() : named;
+  if (!named.empty() && !is_there(named)) {
+    return fail(Errc::not_found, "there is no file " + named + ", which CXXRUN_CUDA_PLUGIN names");
+  }
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    char const* const why = ::dlerror();
+    std::string const words = why == nullptr ? path + " cannot be loaded" : why;
+    bool const absent = path == kFile && words.rfind(kFile, 0) == 0;
+    return fail(Errc::not_found, absent ? std::string(kFile) +
+                                              " was not found beside the program, in ../lib of it or "
+                                              "where cxxrun was installed: build cxxrun with CUDA, or name the file in "
+                                              "CXXRUN_CUDA_PLUGIN"
+                                        : "the CUDA plugin is not usable: " + with_remedy(words));
+  }
+  auto const get = reinterpret_cast<cxxrun_cuda_api_function>(::dlsym(library, CXXRUN_CUDA_SYMBOL));
+  if (get == nullptr) {
+    return fail(Errc::not_found, path + " is not a CUDA plugin of cxxrun's: it has no " CXXRUN_CUDA_SYMBOL);
+  }
+  cxxrun_cuda_api const* const api = get(CXXRUN_CUDA_ABI);
+  if (api == nullptr || api->abi != CXXRUN_CUDA_ABI) {
+    return fail(Errc::not_found, path + " is of another version of cxxrun (it has no table of version " +
+                                     std::to_string(CXXRUN_CUDA_ABI) + "); install both from the same build");
+  }
+  return api;
+}
+
+}  // namespace
 
 Result<Selection> select(Backend asked, WorkerEnv const& env) {
   if (auto const name = os::variable("CXXRUN_BACKEND"); !name.empty()) {

@@ -1,4 +1,4 @@
-// Select: the backend of this process, with its device opened. Shell around `choose`.
+// Select: the backend of this process, with the CUDA plugin loaded and its device opened. Shell around `choose`.
 #pragma once
 
 #include <string>
