@@ -8,6 +8,7 @@
 #include <iterator>
 #include <unistd.h>
 
+#include "src/core/text.hpp"
 #include "src/os/system.hpp"
 
 namespace cxxrun::os {
@@ -20,25 +21,11 @@ std::string proc(pid_t pid, std::string_view name) {
 std::vector<pid_t> numbered_entries(std::string const& path) {
   std::vector<pid_t> numbers;
   for (std::string const& name : entries_of(path)) {
-    pid_t number = 0;
-    if (std::from_chars(name.data(), name.data() + name.size(), number).ec == std::errc{}) {
-      numbers.push_back(number);
+    if (auto const number = number_in<pid_t>(name)) {
+      numbers.push_back(*number);
     }
   }
   return numbers;
-}
-
-void append_numbers(std::string const& text, std::vector<pid_t>& to) {
-  char const* at = text.data();
-  char const* const end = at + text.size();
-  while (at != end) {
-    pid_t number = 0;
-    auto const [next, error] = std::from_chars(at, end, number);
-    if (error == std::errc{}) {
-      to.push_back(number);
-    }
-    at = next == end ? end : next + 1;
-  }
 }
 
 // For kernels without CONFIG_PROC_CHILDREN.
@@ -52,34 +39,6 @@ std::vector<pid_t> children_by_scan(pid_t pid) {
   }
   return children;
 }
-
-}  // namespace
-
-std::optional<ProcessStat> parse_stat(std::string_view text) {
-  auto const open = text.find('(');
-  auto const close = text.rfind(')');
-  if (open == std::string_view::npos || close == std::string_view::npos || close < open || text.size() < close + 5) {
-    return std::nullopt;
-  }
-  ProcessStat stat;
-  stat.comm = text.substr(open + 1, close - open - 1);
-  stat.state = text[close + 2];
-  std::string_view const rest = text.substr(close + 4);
-  if (std::from_chars(rest.data(), rest.data() + rest.size(), stat.parent).ec != std::errc{}) {
-    return std::nullopt;
-  }
-  std::size_t at = 0;
-  for (int field = 0; field < 5 && at != std::string_view::npos;
-       ++field) {  // pgrp, session, terminal, its group, flags
-    at = rest.find(' ', at + 1);
-  }
-  if (at != std::string_view::npos) {
-    std::from_chars(rest.data() + at + 1, rest.data() + rest.size(), stat.flags);
-  }
-  return stat;
-}
-
-namespace {
 
 // Whether the mask behind `key` has the signal's bit.
 bool has_signal(std::string_view status, std::string_view key, int signal) {
@@ -97,6 +56,25 @@ bool has_signal(std::string_view status, std::string_view key, int signal) {
 }
 
 }  // namespace
+
+std::optional<ProcessStat> parse_stat(std::string_view text) {
+  auto const open = text.find('(');
+  auto const close = text.rfind(')');
+  if (open == std::string_view::npos || close == std::string_view::npos || close < open || text.size() < close + 5) {
+    return std::nullopt;
+  }
+  ProcessStat stat;
+  stat.comm = text.substr(open + 1, close - open - 1);
+  stat.state = text[close + 2];
+  auto const fields = split(text.substr(close + 4), ' ');  // parent, pgrp, session, terminal, its group, flags
+  auto const parent = number_in<pid_t>(fields[0]);
+  if (!parent) {
+    return std::nullopt;
+  }
+  stat.parent = *parent;
+  stat.flags = fields.size() > 5 ? number_in<unsigned>(fields[5]).value_or(0) : 0;
+  return stat;
+}
 
 bool parse_catches(std::string_view status, int signal) {
   return has_signal(status, "SigCgt:", signal);
@@ -133,7 +111,8 @@ std::vector<pid_t> children_of(pid_t pid) {
   }
   std::vector<pid_t> children;
   for (pid_t const thread : numbered_entries(proc(pid, "task"))) {
-    append_numbers(read_text(proc(pid, "task/" + std::to_string(thread) + "/children")), children);
+    std::ifstream file(proc(pid, "task/" + std::to_string(thread) + "/children"));
+    children.insert(children.end(), std::istream_iterator<pid_t>(file), {});
   }
   return children;
 }

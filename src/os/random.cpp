@@ -1,19 +1,15 @@
 #include "src/os/random.hpp"
 
 #include <cstdlib>
-#include <sys/random.h>
+#include <unistd.h>
 
 namespace cxxrun {
 
 namespace {
 
-void fill(char* to, std::size_t bytes) {
-  for (std::size_t have = 0; have < bytes;) {
-    ssize_t const got = getrandom(to + have, bytes - have, 0);
-    if (got <= 0) {
-      std::abort();  // no kernel this program supports refuses
-    }
-    have += static_cast<std::size_t>(got);
+void fill(void* to, std::size_t bytes) {
+  if (getentropy(to, bytes) != 0) {  // at most 256 bytes at once
+    std::abort();                    // no kernel this program supports refuses
   }
 }
 
@@ -31,7 +27,7 @@ std::string random_hex(std::size_t digits) {
 
 std::uint64_t random_number() {
   std::uint64_t number = 0;
-  fill(reinterpret_cast<char*>(&number), sizeof number);
+  fill(&number, sizeof number);
   return number;
 }
 

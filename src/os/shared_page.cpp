@@ -1,42 +1,20 @@
 #include "src/os/shared_page.hpp"
 
 #include <algorithm>
-#include <arpa/inet.h>
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <net/if.h>
+#include <cstring>
 #include <new>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <unistd.h>
-#include <utility>
+
+#include "src/os/local_address.hpp"
 
 namespace cxxrun::os {
 namespace {
 
 constexpr std::int64_t kNone = 0;
-
-std::optional<sockaddr_storage> parse(Recipient const& recipient) {
-  sockaddr_storage storage{};
-  auto* const v4 = reinterpret_cast<sockaddr_in*>(&storage);
-  if (inet_pton(AF_INET, recipient.address.c_str(), &v4->sin_addr) == 1) {
-    v4->sin_family = AF_INET;
-    v4->sin_port = htons(recipient.port);
-    return storage;
-  }
-  auto* const v6 = reinterpret_cast<sockaddr_in6*>(&storage);
-  auto const percent = recipient.address.find('%');
-  if (inet_pton(AF_INET6, recipient.address.substr(0, percent).c_str(), &v6->sin6_addr) != 1) {
-    return std::nullopt;
-  }
-  v6->sin6_family = AF_INET6;
-  v6->sin6_port = htons(recipient.port);
-  if (percent != std::string::npos) {
-    v6->sin6_scope_id = if_nametoindex(recipient.address.substr(percent + 1).c_str());
-  }
-  return storage;
-}
 
 }  // namespace
 
@@ -111,9 +89,9 @@ void SharedPage::write_death_notice(std::vector<Recipient> const& recipients, st
   auto& place = layout_->places[index];
   place.recipients = 0;
   for (auto const& recipient : recipients) {
-    auto const address = parse(recipient);
-    if (address && place.recipients < kMaxRecipients) {
-      place.to[place.recipients++] = *address;
+    auto const found = resolve(recipient.address, recipient.port, SOCK_STREAM, AI_NUMERICHOST);
+    if (found && place.recipients < kMaxRecipients) {
+      std::memcpy(&place.to[place.recipients++], (*found)->ai_addr, (*found)->ai_addrlen);
     }
   }
   place.size = static_cast<std::uint32_t>(words.size());

@@ -18,19 +18,15 @@
 namespace cxxrun::os {
 namespace {
 
-std::optional<std::uint64_t>& saved_nofile_limit() {
-  static std::optional<std::uint64_t> limit;  // one limit per process, so one value per process
-  return limit;
-}
+std::optional<std::uint64_t> nofile_before;  // one limit per process, so one value per process
 
 bool all_digits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
 }
 
 bool names_gpu(std::string_view entry, std::uint32_t devices) {
-  if (all_digits(entry)) {
-    auto const index = number_in<std::uint32_t>(entry);
-    return index && *index < devices;
+  if (auto const index = number_in<std::uint32_t>(entry)) {
+    return *index < devices;
   }
   return entry.starts_with("GPU-") || entry.starts_with("MIG-");
 }
@@ -95,32 +91,24 @@ void raise_nofile_limit() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) {
     return;
   }
-  std::uint64_t const before = limit.rlim_cur;
-  limit.rlim_cur = limit.rlim_max;
+  std::uint64_t const before = std::exchange(limit.rlim_cur, limit.rlim_max);
   if (setrlimit(RLIMIT_NOFILE, &limit) == 0) {
-    saved_nofile_limit() = before;
+    nofile_before = before;
   }
 }
 
 std::optional<std::uint64_t> original_nofile_limit() {
-  return saved_nofile_limit();
+  return nofile_before;
 }
 
 std::uint32_t count_gpus(std::optional<std::string_view> visible, std::uint32_t devices) {
   if (!visible || devices == 0) {
     return devices;
   }
-  std::uint32_t count = 0;
-  std::string_view rest = *visible;
-  while (!rest.empty()) {
-    auto const comma = rest.find(',');
-    if (!names_gpu(trim(rest.substr(0, comma)), devices)) {
-      break;
-    }
-    ++count;
-    rest.remove_prefix(comma == std::string_view::npos ? rest.size() : comma + 1);
-  }
-  return count;
+  auto const entries = split(*visible, ',');
+  auto const end = std::find_if_not(entries.begin(), entries.end(),
+                                    [devices](std::string const& entry) { return names_gpu(trim(entry), devices); });
+  return static_cast<std::uint32_t>(end - entries.begin());
 }
 
 UniqueFd make_memory_file(char const* name) {
