@@ -56,7 +56,7 @@ std::string_view difference(Call const& a, Call const& b) {
   if (a.kind != b.kind) {
     return "the operation";
   }
-  if (a.kind != Kind::barrier && a.kind != Kind::allocate && a.type != b.type) {
+  if (has_elements(a.kind) && a.type != b.type) {
     return "the type";
   }
   if (reduces(a.kind) && a.op != b.op) {
@@ -79,17 +79,22 @@ std::optional<std::string> unknown_value(Call const& call) {
   if (!within(call.kind, kKinds.size())) {
     return "there is no operation number " + std::to_string(static_cast<int>(call.kind));
   }
-  if (!within(call.type, kTypes)) {
-    return name_in(kKinds, call.kind) + " of elements of type number " + std::to_string(static_cast<int>(call.type)) +
-           ": the types are f32, f64, f16, bf16, i32, i64, u8";
-  }
-  if (!within(call.op, kOps)) {
-    return name_in(kKinds, call.kind) + " with operation number " + std::to_string(static_cast<int>(call.op)) +
-           ": the operations are sum, min, max";
-  }
-  if (!within(call.wire, kWires.size())) {
-    return name_in(kKinds, call.kind) + " with wire format number " + std::to_string(static_cast<int>(call.wire)) +
-           ": the formats are same, bf16, f16";
+  struct Value {
+    bool known;
+    int number;
+    char const* what;
+    char const* all;
+  };
+  for (auto const& [known, number, what, all] :
+       {Value{within(call.type, kTypes), static_cast<int>(call.type), " of elements of type number ",
+              ": the types are f32, f64, f16, bf16, i32, i64, u8"},
+        Value{within(call.op, kOps), static_cast<int>(call.op), " with operation number ",
+              ": the operations are sum, min, max"},
+        Value{within(call.wire, kWires.size()), static_cast<int>(call.wire), " with wire format number ",
+              ": the formats are same, bf16, f16"}}) {
+    if (!known) {
+      return name_in(kKinds, call.kind) + what + std::to_string(number) + all;
+    }
   }
   return std::nullopt;
 }

@@ -18,16 +18,19 @@ constexpr std::array<std::string_view, 3> kOps{"sum", "min", "max"};
 // A number that no enumerator has comes from a cast or from another version; comm::refusal() names it.
 constexpr Described kUnknown{"unknown", 1};
 
+Described const& described(DType type) {
+  auto const number = static_cast<std::size_t>(type);
+  return number < kTypes.size() ? kTypes[number] : kUnknown;
+}
+
 }  // namespace
 
 std::size_t size_of(DType type) {
-  auto const number = static_cast<std::size_t>(type);
-  return (number < kTypes.size() ? kTypes[number] : kUnknown).size;
+  return described(type).size;
 }
 
 std::string_view name_of(DType type) {
-  auto const number = static_cast<std::size_t>(type);
-  return (number < kTypes.size() ? kTypes[number] : kUnknown).name;
+  return described(type).name;
 }
 
 std::string_view name_of(ReduceOp op) {

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <limits>
 #include <map>
-#include <utility>
+#include <type_traits>
 
 #include "src/core/rank_name.hpp"
 #include "src/core/text.hpp"
@@ -20,10 +20,18 @@ void put(std::string& to, std::string_view field) {
   to += std::to_string(field.size()) + ":";
   to += field;
 }
-template <class Number>
-void put_number(std::string& to, Number number) {
-  put(to, std::to_string(number));
-}
+/// What a field that is no text is written as.
+template <class T>
+using Number = std::conditional_t<std::is_enum_v<T> || std::is_same_v<T, bool>, int, T>;
+
+struct Writer {
+  std::string& to;
+  void operator()(std::string const& field) const { put(to, field); }
+  template <class T>
+  void operator()(T field, auto... /*limits*/) const {
+    put(to, std::to_string(static_cast<Number<T>>(field)));
+  }
+};
 
 // Takes fields off the front; after the first mistake everything is empty and ok() is false.
 class Fields {
@@ -41,14 +49,16 @@ class Fields {
     rest_.remove_prefix(digits + 1 + size);
     return field;
   }
-  template <class Number>
-  Number number(Number least = std::numeric_limits<Number>::min(), Number most = std::numeric_limits<Number>::max()) {
-    auto const n = number_in<Number>(text());
+  void operator()(std::string& field) { field = text(); }
+  template <class T>
+  void operator()(T& field, Number<T> least = std::numeric_limits<Number<T>>::min(),
+                  Number<T> most = std::numeric_limits<Number<T>>::max()) {
+    auto const n = number_in<Number<T>>(text());
     if (!n || *n < least || *n > most) {
       spoil();
-      return least;
+    } else {
+      field = static_cast<T>(*n);
     }
-    return *n;
   }
   [[nodiscard]] bool ok() const { return ok_; }
   [[nodiscard]] bool at_end() const { return ok_ && rest_.empty(); }
@@ -63,6 +73,33 @@ class Fields {
   bool ok_ = true;
 };
 
+/// The fields in the order in which they travel, numbers with their limits: first those that are the same in every
+/// protocol.
+template <class Record, class Field>
+void each_lasting_field(Record& record, Field& field) {
+  field(record.protocol, 0);
+  field(record.library);
+  field(record.rank, 0);
+  field(record.host);
+  field(record.pid);
+}
+template <class Record, class Field>
+void each_other_field(Record& record, Field& field) {
+  field(record.nonce);
+  field(record.world, 1);
+  field(record.local_rank, 0);
+  field(record.host_key);
+  field(record.cpus);
+  field(record.rail.host);
+  field(record.rail.port);
+  field(record.segment);
+  field(record.segment_of_agent, 0, 1);
+  field(record.backend, 0, static_cast<int>(Backend::host));
+  field(record.nccl, 0);
+  field(record.device);
+  field(record.nccl_host);
+}
+
 int digit_value(char c) {
   return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 0;
 }
@@ -72,24 +109,9 @@ int digit_value(char c) {
 std::string encode(JoinRecord const& record) {
   std::string text;
   put(text, kMagic);
-  put_number(text, record.protocol);
-  put(text, record.library);
-  put_number(text, record.rank);
-  put(text, record.host);
-  put_number(text, record.pid);
-  put_number(text, record.nonce);
-  put_number(text, record.world);
-  put_number(text, record.local_rank);
-  put(text, record.host_key);
-  put(text, record.cpus);
-  put(text, record.rail.host);
-  put_number(text, record.rail.port);
-  put(text, record.segment);
-  put_number(text, record.segment_of_agent ? 1 : 0);
-  put_number(text, static_cast<int>(record.backend));
-  put_number(text, record.nccl);
-  put(text, record.device);
-  put(text, record.nccl_host);
+  Writer const write{text};
+  each_lasting_field(record, write);
+  each_other_field(record, write);
   return text;
 }
 
@@ -97,30 +119,14 @@ std::optional<JoinRecord> decode_record(std::string_view text) {
   Fields fields(text);
   JoinRecord record;
   bool const ours = fields.text() == kMagic;
-  record.protocol = fields.number<int>(0);
-  record.library = fields.text();
-  record.rank = fields.number<int>(0);
-  record.host = fields.text();
-  record.pid = fields.number<int>();
+  each_lasting_field(record, fields);
   if (!ours || !fields.ok()) {
     return std::nullopt;
   }
   if (record.protocol != kProtocol) {
     return record;
   }
-  record.nonce = fields.number<std::uint64_t>();
-  record.world = fields.number<int>(1);
-  record.local_rank = fields.number<int>(0);
-  record.host_key = fields.text();
-  record.cpus = fields.text();
-  record.rail.host = fields.text();
-  record.rail.port = fields.number<std::uint16_t>();
-  record.segment = fields.text();
-  record.segment_of_agent = fields.number<int>(0, 1) == 1;
-  record.backend = static_cast<Backend>(fields.number<int>(0, static_cast<int>(Backend::host)));
-  record.nccl = fields.number<int>(0);
-  record.device = fields.text();
-  record.nccl_host = fields.text();
+  each_other_field(record, fields);
   return fields.at_end() ? std::optional(record) : std::nullopt;
 }
 
@@ -153,20 +159,14 @@ std::string encode(Error const& error) {
 }
 
 Error decode_error(std::string_view text) {
-  Error error{Errc::refused, std::string(text), 0};
-  int code = 0;
-  int os_errno = 0;
-  char const* const last = text.data() + text.size();
-  auto const [after_code, wrong_code] = std::from_chars(text.data(), last, code);
-  if (wrong_code != std::errc{} || after_code == last || *after_code != ':' || code < 0 ||
-      code > static_cast<int>(Errc::io)) {
-    return error;
+  auto const first = text.find(':');
+  auto const second = text.find(':', first + 1);
+  auto const code = number_in<int>(text.substr(0, first));
+  auto const os_errno = number_in<int>(text.substr(first + 1, second - first - 1));
+  if (second == std::string_view::npos || !code || *code < 0 || *code > static_cast<int>(Errc::io) || !os_errno) {
+    return {Errc::refused, std::string(text), 0};
   }
-  auto const [after_errno, wrong_errno] = std::from_chars(after_code + 1, last, os_errno);
-  if (wrong_errno != std::errc{} || after_errno == last || *after_errno != ':') {
-    return error;
-  }
-  return {static_cast<Errc>(code), std::string(after_errno + 1, last), os_errno};
+  return {static_cast<Errc>(*code), std::string(text.substr(second + 1)), *os_errno};
 }
 
 std::string describe(JoinRecord const& record) {

@@ -1,7 +1,5 @@
 #include "src/comm/reduce.hpp"
 
-#include <array>
-
 #include "src/comm/kernels.hpp"
 
 namespace cxxrun::comm {
@@ -10,11 +8,6 @@ void reduce(DType type, ReduceOp op, std::span<void const* const> inputs, std::s
             std::size_t count, float scale) {
   auto const kernel = kernels().reduce[static_cast<std::size_t>(type)][static_cast<std::size_t>(op)];
   kernel({inputs.data(), inputs.size(), outputs.data(), outputs.size(), count, scale});
-}
-
-void accumulate(DType type, ReduceOp op, void* to, void const* from, std::size_t count) {
-  std::array<void const*, 2> const inputs{to, from};
-  reduce(type, op, inputs, std::span(&to, 1), count);
 }
 
 std::size_t wire_size(Wire wire) {

@@ -14,9 +14,6 @@ namespace cxxrun::comm {
 void reduce(DType type, ReduceOp op, std::span<void const* const> inputs, std::span<void* const> outputs,
             std::size_t count, float scale = 1.0F);
 
-/// to[i] = op(to[i], from[i]).
-void accumulate(DType type, ReduceOp op, void* to, void const* from, std::size_t count);
-
 /// Bytes per f32 element on the wire.
 [[nodiscard]] std::size_t wire_size(Wire wire);
 /// f32 → wire format, wire format → f32, and to[i] += the f32 of from[i].

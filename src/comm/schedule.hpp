@@ -6,6 +6,7 @@
 // docs/decisions/0008-pairwise-exchange-between-nodes.md.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 namespace cxxrun::comm {
@@ -18,7 +19,11 @@ struct Turn {
 };
 
 /// Turn number `turn` of `node` among `nodes` >= 2.
-[[nodiscard]] Turn turn_of(std::size_t turn, int node, int nodes);
+[[nodiscard]] inline Turn turn_of(std::size_t turn, int node, int nodes) {
+  auto const steps = static_cast<std::size_t>(nodes) - 1;
+  int const step = static_cast<int>(turn % steps) + 1;
+  return {turn / steps, (node + step) % nodes, (node - step + nodes) % nodes};
+}
 
 /// Blocks of `block` units that hold `size` units.
 [[nodiscard]] constexpr std::size_t blocks_in(std::size_t size, std::size_t block) {
@@ -29,6 +34,16 @@ struct Turn {
 inline constexpr std::size_t kBlocksAhead = 4;
 
 /// Bytes of a block: large enough that system calls do not count, small enough for all peers' blocks to stay in cache.
-[[nodiscard]] std::size_t block_bytes(int nodes);
+[[nodiscard]] constexpr std::size_t block_bytes(int nodes) {
+  constexpr std::size_t kAllPeers = std::size_t{8} << 20U;
+  constexpr std::size_t kSmallest = std::size_t{64} << 10U;
+  constexpr std::size_t kLargest = std::size_t{256} << 10U;
+  auto const peers = static_cast<std::size_t>(std::max(nodes, 2)) - 1;
+  std::size_t size = kLargest;  // a power of two: any element fits a whole number of times
+  while (size > kSmallest && size * kBlocksAhead * peers > kAllPeers) {
+    size /= 2;
+  }
+  return size;
+}
 
 }  // namespace cxxrun::comm

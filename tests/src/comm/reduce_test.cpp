@@ -25,6 +25,12 @@ using namespace cxxrun::comm;  // NOLINT(google-build-using-namespace)
 
 namespace {
 
+/// to[i] = op(to[i], from[i]).
+void accumulate(DType type, ReduceOp op, void* to, void const* from, std::size_t count) {
+  std::array<void const*, 2> const inputs{to, from};
+  reduce(type, op, inputs, std::span(&to, 1), count);
+}
+
 constexpr std::array<ReduceOp, 3> kOps{ReduceOp::sum, ReduceOp::min, ReduceOp::max};
 constexpr std::array<std::size_t, 13> kCounts{0, 1, 2, 3, 4, 7, 8, 9, 15, 31, 33, 129, 2051};
 
