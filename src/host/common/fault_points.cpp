@@ -35,14 +35,6 @@ std::atomic<std::uint64_t> calls{0};
                                             "reduce, rail, rail_middle, meet, copy_out, leave; do: kill, stop, exit)"));
 }
 
-std::uint64_t number(std::string_view value, std::string const& whole) {
-  auto const n = number_in<std::uint64_t>(value);
-  if (!n) {
-    refuse(whole);
-  }
-  return *n;
-}
-
 }  // namespace
 
 void arm_faults(int rank, char const* set) {
@@ -54,19 +46,19 @@ void arm_faults(int rank, char const* set) {
   }
   Fault fault;
   std::optional<std::uint64_t> whose;
-  std::string_view rest = whole;
-  while (!rest.empty()) {
-    std::string_view const word = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), word.size() + 1));
-    auto const equals = word.find('=');
-    std::string_view const key = word.substr(0, equals);
-    std::string_view const value = equals == std::string_view::npos ? "" : word.substr(equals + 1);
-    if (key == "rank") {
-      whose = number(value, whole);
-    } else if (key == "call") {
-      fault.call = number(value, whole);
-    } else if (auto const* const point = std::find(kPoints.begin(), kPoints.end(), value);
-               key == "at" && point != kPoints.end()) {
+  for (std::string const& word : split(whole, ',')) {
+    auto const parts = split(word, '=');
+    std::string const& key = parts.front();
+    std::string const& value = parts.back();
+    auto const number = number_in<std::uint64_t>(value);
+    auto const* const point = std::find(kPoints.begin(), kPoints.end(), value);
+    if (parts.size() != 2) {
+      refuse(whole);
+    } else if (key == "rank" && number) {
+      whose = number;
+    } else if (key == "call" && number) {
+      fault.call = *number;
+    } else if (key == "at" && point != kPoints.end()) {
       fault.at = static_cast<FaultPoint>(point - kPoints.begin());
     } else if (key == "do" && (value == "kill" || value == "stop" || value == "exit")) {
       fault.how = value;
