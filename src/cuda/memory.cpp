@@ -64,17 +64,13 @@ Kept& kept() {
 
 Memory::~Memory() {
   for (auto const& piece : pieces_) {
-    give_back(piece);
-  }
-}
-
-void Memory::give_back(Piece const& piece) {
-  if (piece.window != nullptr && windows_lost_ && !aborting_frees_windows()) {
-    kept().put(device_, piece.bytes, piece.memory);
-  } else if (piece.nccl) {
-    ncclMemFree(piece.memory);
-  } else {
-    cudaFree(piece.memory);
+    if (piece.window != nullptr && windows_lost_ && !aborting_frees_windows()) {
+      kept().put(device_, piece.bytes, piece.memory);
+    } else if (piece.nccl) {
+      ncclMemFree(piece.memory);
+    } else {
+      cudaFree(piece.memory);
+    }
   }
 }
 
@@ -115,18 +111,6 @@ std::int32_t Memory::allocate(ncclComm_t comm, std::uint64_t bytes, cudaStream_t
   }
 #endif
   return fine(status);
-}
-
-void Memory::release(ncclComm_t comm, void* memory) {
-  if (comm != nullptr) {
-    return;  // the window goes with the communicator, and the memory after it
-  }
-  auto const found =
-      std::find_if(pieces_.begin(), pieces_.end(), [&](Piece const& piece) { return piece.memory == memory; });
-  if (found != pieces_.end()) {
-    give_back(*found);
-    pieces_.erase(found);
-  }
 }
 
 std::int32_t Memory::close_windows(ncclComm_t comm, Status* status) {

@@ -30,8 +30,6 @@ class Memory {
 
   /// `comm` is null in a world of one. Zeroed on `stream`. IN_PROGRESS: *memory is there, but the window is not yet.
   std::int32_t allocate(ncclComm_t comm, std::uint64_t bytes, cudaStream_t stream, void** memory, Status* status);
-  /// At once without a communicator, else with it.
-  void release(ncclComm_t comm, void* memory);
   /// In good health, before the communicator is finalized.
   std::int32_t close_windows(ncclComm_t comm, Status* status);
   /// The communicator was aborted, and its windows went with it.
@@ -44,7 +42,6 @@ class Memory {
     cxxrun_cuda_window window = nullptr;  ///< NCCL writes it when the window is there: it must not move
     bool nccl = false;                    ///< of ncclMemAlloc
   };
-  void give_back(Piece const& piece);
 
   int device_;
   bool windows_lost_ = false;

@@ -14,23 +14,24 @@ cudaStream_t stream_of(void* handle) {
   return static_cast<cudaStream_t>(handle);
 }
 
-std::int32_t allocate(Comm* comm, std::uint64_t bytes, void** memory, Status* status) noexcept {
-  *memory = nullptr;
+/// `body` on the communicator's device, when something may be queued now.
+template <class Body>
+std::int32_t when_ready(Comm* comm, Status* status, Body const& body) {
   if (ready(comm, status) != CXXRUN_CUDA_OK) {
     return status->code;
   }
   OnDevice const here(comm->device);
-  return comm->memory.allocate(comm->nccl, bytes, comm->timeline.stream(), memory, status);
+  return body();
 }
 
-void release(Comm* comm, void* memory) noexcept {
-  OnDevice const here(comm->device);
-  comm->memory.release(comm->nccl, memory);
+std::int32_t allocate(Comm* comm, std::uint64_t bytes, void** memory, Status* status) noexcept {
+  *memory = nullptr;
+  return when_ready(comm, status,
+                    [&] { return comm->memory.allocate(comm->nccl, bytes, comm->timeline.stream(), memory, status); });
 }
 
 std::int32_t after(Comm* comm, void* user_stream, Status* status) noexcept {
-  OnDevice const here(comm->device);
-  return ready(comm, status) != CXXRUN_CUDA_OK ? status->code : comm->timeline.after(stream_of(user_stream), status);
+  return when_ready(comm, status, [&] { return comm->timeline.after(stream_of(user_stream), status); });
 }
 
 std::int32_t multiply(Comm* comm, std::uint8_t type, void* data, std::uint64_t count, double factor,
@@ -38,15 +39,13 @@ std::int32_t multiply(Comm* comm, std::uint8_t type, void* data, std::uint64_t c
   if (type >= kTypesInKernels) {
     return unsupported(status, "only floating point numbers are multiplied");
   }
-  if (ready(comm, status) != CXXRUN_CUDA_OK || count == 0) {
-    return status->code;
-  }
-  OnDevice const here(comm->device);
-  auto* const stream = comm->timeline.stream();
-  if (factor == 0) {
-    return outcome(status, "cudaMemsetAsync", cudaMemsetAsync(data, 0, count * kWidth[type], stream));
-  }
-  return outcome(status, "the kernel that multiplies", cxxrun_cuda_launch_multiply(type, data, count, factor, stream));
+  return when_ready(comm, status, [&] {
+    auto* const stream = comm->timeline.stream();
+    return count == 0    ? fine(status)
+           : factor == 0 ? outcome(status, "cudaMemsetAsync", cudaMemsetAsync(data, 0, count * kWidth[type], stream))
+                         : outcome(status, "the kernel that multiplies",
+                                   cxxrun_cuda_launch_multiply(type, data, count, factor, stream));
+  });
 }
 
 std::int32_t add_squares(Comm* comm, std::uint8_t type, void const* data, std::uint64_t count, double* sum,
@@ -54,22 +53,20 @@ std::int32_t add_squares(Comm* comm, std::uint8_t type, void const* data, std::u
   if (type >= kTypesInKernels) {
     return unsupported(status, "only floating point numbers are squared");
   }
-  if (ready(comm, status) != CXXRUN_CUDA_OK || count == 0) {
-    return status->code;
-  }
-  OnDevice const here(comm->device);
-  return outcome(status, "the kernel that sums squares",
-                 cxxrun_cuda_launch_add_squares(type, data, count, comm->partial, sum, comm->timeline.stream()));
+  return when_ready(comm, status, [&] {
+    return count == 0 ? fine(status)
+                      : outcome(status, "the kernel that sums squares",
+                                cxxrun_cuda_launch_add_squares(type, data, count, comm->partial, sum,
+                                                               comm->timeline.stream()));
+  });
 }
 
 std::int32_t copy(Comm* comm, void* to, void const* from, std::uint64_t bytes, Status* status) noexcept {
-  OnDevice const here(comm->device);
-  return ready(comm, status) != CXXRUN_CUDA_OK ? status->code : comm->timeline.copy(to, from, bytes, status);
+  return when_ready(comm, status, [&] { return comm->timeline.copy(to, from, bytes, status); });
 }
 
 std::int32_t mark(Comm* comm, std::uint64_t* point, Status* status) noexcept {
-  OnDevice const here(comm->device);
-  return ready(comm, status) != CXXRUN_CUDA_OK ? status->code : comm->timeline.mark(point, status);
+  return when_ready(comm, status, [&] { return comm->timeline.mark(point, status); });
 }
 
 std::int32_t reached(Comm* comm, std::uint64_t point, Status* status) noexcept {
@@ -86,8 +83,8 @@ std::int32_t wait_on(Comm* comm, std::uint64_t point, void* user_stream, Status*
 }
 
 constexpr cxxrun_cuda_api kApi{
-    CXXRUN_CUDA_ABI, facts, open_device, unique_id, comm_begin,  poll, abort, finalize, comm_free, allocate,
-    release,         after, enqueue,     multiply,  add_squares, copy, mark,  reached,  wait_on,   is_device_memory};
+    CXXRUN_CUDA_ABI, facts,   open_device, unique_id,   comm_begin, poll, abort,   finalize, comm_free,       allocate,
+    after,           enqueue, multiply,    add_squares, copy,       mark, reached, wait_on,  is_device_memory};
 
 }  // namespace
 }  // namespace cxxrun::cuda

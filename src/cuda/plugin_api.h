@@ -23,7 +23,7 @@ extern "C" {
 /* NOLINTBEGIN(readability-identifier-naming): the names of a C header */
 
 /* Grows with every change of this file; another version is refused by name. */
-#define CXXRUN_CUDA_ABI 1u
+#define CXXRUN_CUDA_ABI 2u
 #define CXXRUN_CUDA_ID_BYTES 128
 
 enum cxxrun_cuda_code {
@@ -101,8 +101,6 @@ struct cxxrun_cuda_api {
    * poll() before the next call. In a collective the buffers of all ranks lie in such memory at the same offset, or
    * those of none. */
   int32_t (*allocate)(struct cxxrun_cuda_comm* comm, uint64_t bytes, void** memory, struct cxxrun_cuda_status* status);
-  /* Before the communicator was aborted or finalized it only notes that the memory can go with the communicator. */
-  void (*release)(struct cxxrun_cuda_comm* comm, void* memory);
 
   /* Everything below is queued on the communicator's stream, in the order of the calls. */
 

@@ -4,6 +4,18 @@
 
 namespace cxxrun::cuda {
 
+namespace {
+
+template <class Detail, class... Words>
+std::int32_t fill(Status* status, cxxrun_cuda_code code, Detail detail, char const* format, Words... words) {
+  status->code = code;
+  status->detail = static_cast<std::int32_t>(detail);
+  std::snprintf(status->text, sizeof(status->text), format, words...);
+  return status->code;
+}
+
+}  // namespace
+
 std::int32_t fine(Status* status) {
   status->code = CXXRUN_CUDA_OK;
   status->detail = 0;
@@ -18,11 +30,7 @@ std::int32_t in_progress(Status* status) {
 }
 
 std::int32_t failed(Status* status, char const* call, cudaError_t error) {
-  status->code = CXXRUN_CUDA_CUDA;
-  status->detail = static_cast<std::int32_t>(error);
-  std::snprintf(status->text, sizeof(status->text), "%s: %s (%s)", call, cudaGetErrorString(error),
-                cudaGetErrorName(error));
-  return status->code;
+  return fill(status, CXXRUN_CUDA_CUDA, error, "%s: %s (%s)", call, cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
 std::int32_t outcome(Status* status, char const* call, cudaError_t error) {
@@ -30,27 +38,18 @@ std::int32_t outcome(Status* status, char const* call, cudaError_t error) {
 }
 
 std::int32_t failed(Status* status, char const* call, ncclResult_t error, ncclComm_t comm) {
-  status->code = CXXRUN_CUDA_NCCL;
-  status->detail = static_cast<std::int32_t>(error);
   char const* const reason = ncclGetLastError(comm);
   bool const known = reason != nullptr && reason[0] != '\0';
-  std::snprintf(status->text, sizeof(status->text), known ? "%s: %s (%s)" : "%s: %s", call, ncclGetErrorString(error),
-                known ? reason : "");
-  return status->code;
+  return fill(status, CXXRUN_CUDA_NCCL, error, known ? "%s: %s (%s)" : "%s: %s", call, ncclGetErrorString(error),
+              known ? reason : "");
 }
 
 std::int32_t refused(Status* status, ncclResult_t error, char const* sentence) {
-  status->code = CXXRUN_CUDA_NCCL;
-  status->detail = static_cast<std::int32_t>(error);
-  std::snprintf(status->text, sizeof(status->text), "%s", sentence);
-  return status->code;
+  return fill(status, CXXRUN_CUDA_NCCL, error, "%s", sentence);
 }
 
 std::int32_t unsupported(Status* status, char const* sentence) {
-  status->code = CXXRUN_CUDA_UNSUPPORTED;
-  status->detail = 0;
-  std::snprintf(status->text, sizeof(status->text), "%s", sentence);
-  return status->code;
+  return fill(status, CXXRUN_CUDA_UNSUPPORTED, 0, "%s", sentence);
 }
 
 int loaded_nccl() {
@@ -63,10 +62,8 @@ std::int32_t check_nccl(Status* status) {
   if (version >= kOldestNccl) {
     return fine(status);
   }
-  unsupported(status, "");
-  std::snprintf(status->text, sizeof(status->text), "this is NCCL %d.%d.%d; the oldest that is used is 2.19",
-                version / 10000, version / 100 % 100, version % 100);
-  return status->code;
+  return fill(status, CXXRUN_CUDA_UNSUPPORTED, 0, "this is NCCL %d.%d.%d; the oldest that is used is 2.19",
+              version / 10000, version / 100 % 100, version % 100);
 }
 
 }  // namespace cxxrun::cuda

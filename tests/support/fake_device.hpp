@@ -208,11 +208,11 @@ inline std::int32_t is_device_memory(void const* pointer) {
 }  // namespace fake
 
 inline cxxrun_cuda_api const& FakeDevice::table() {
-  static cxxrun_cuda_api const api{CXXRUN_CUDA_ABI,  nullptr,        nullptr,           fake::unique_id,
-                                   fake::comm_begin, fake::poll,     fake::abort,       fake::finalize,
-                                   fake::comm_free,  fake::allocate, nullptr,           fake::after,
-                                   fake::enqueue,    fake::multiply, fake::add_squares, fake::copy,
-                                   fake::mark,       fake::reached,  fake::wait_on,     fake::is_device_memory};
+  static cxxrun_cuda_api const api{
+      CXXRUN_CUDA_ABI, nullptr,       nullptr,        fake::unique_id,       fake::comm_begin,
+      fake::poll,      fake::abort,   fake::finalize, fake::comm_free,       fake::allocate,
+      fake::after,     fake::enqueue, fake::multiply, fake::add_squares,     fake::copy,
+      fake::mark,      fake::reached, fake::wait_on,  fake::is_device_memory};
   return api;
 }
 
