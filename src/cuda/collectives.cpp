@@ -81,6 +81,11 @@ std::uint64_t own_offset(Comm const& comm, cxxrun_cuda_call const& call) {
   return static_cast<std::uint64_t>(comm.rank) * call.count * type_of(call).bytes;
 }
 
+/// Of this rank's own part in the scratch.
+std::uint64_t encoded_offset(Comm const& comm, cxxrun_cuda_call const& call) {
+  return static_cast<std::uint64_t>(comm.rank) * call.count * 2;
+}
+
 /// A reduction in place ends in this rank's own part of the input, from where it is moved to the front; then the part
 /// is as it was.
 Done set_own_part_aside(Comm* comm, cxxrun_cuda_call const& call) {
@@ -138,25 +143,18 @@ ncclResult_t exchange_all(Comm* comm, cxxrun_cuda_call const& call, ncclComm_t n
 Done collective(Comm* comm, cxxrun_cuda_call const& call) {
   ncclComm_t const nccl = comm->nccl;
   auto* const stream = comm->timeline.stream();
-  auto const type = type_of(call).nccl;
+  bool const half = encoded(call);  // in and out are then the scratch, and the operation is a sum
+  auto const type = !half ? type_of(call).nccl : call.wire == kBf16Wire ? ncclBfloat16 : ncclFloat16;
   auto const op = kOps[call.op];
-  if (encoded(call)) {
-    auto const half = call.wire == kBf16Wire ? ncclBfloat16 : ncclFloat16;
-    auto* const own = at(comm->scratch, static_cast<std::uint64_t>(comm->rank) * call.count * 2);
-    if (call.kind == all_reduce) {
-      return by_nccl("ncclAllReduce",
-                     ncclAllReduce(comm->scratch, comm->scratch, call.count, half, ncclSum, nccl, stream));
-    }
-    return by_nccl("ncclReduceScatter", ncclReduceScatter(comm->scratch, own, call.count, half, ncclSum, nccl, stream));
-  }
+  void const* const in = half ? comm->scratch : call.in;
+  void* const out = half ? comm->scratch : call.out;
   bool const front = from_the_front(*comm, call);
-  auto* const own = at(call.out, own_offset(*comm, call));
+  auto* const own = half ? at(out, encoded_offset(*comm, call)) : at(out, own_offset(*comm, call));
   switch (call.kind) {
-    case all_reduce:
-      return by_nccl("ncclAllReduce", ncclAllReduce(call.in, call.out, call.count, type, op, nccl, stream));
+    case all_reduce: return by_nccl("ncclAllReduce", ncclAllReduce(in, out, call.count, type, op, nccl, stream));
     case reduce_scatter:
       return by_nccl("ncclReduceScatter",
-                     ncclReduceScatter(call.in, front ? own : call.out, call.count, type, op, nccl, stream));
+                     ncclReduceScatter(in, front || half ? own : out, call.count, type, op, nccl, stream));
     case all_gather:
       return by_nccl("ncclAllGather", ncclAllGather(front ? own : call.in, call.out, call.count, type, nccl, stream));
     case broadcast:
@@ -171,7 +169,7 @@ Done collective(Comm* comm, cxxrun_cuda_call const& call) {
 Done after(Comm* comm, cxxrun_cuda_call const& call) {
   auto* const stream = comm->timeline.stream();
   if (encoded(call) && comm->world > 1) {
-    auto const offset = call.kind == reduce_scatter ? static_cast<std::uint64_t>(comm->rank) * call.count * 2 : 0;
+    auto const offset = call.kind == reduce_scatter ? encoded_offset(*comm, call) : 0;
     return {cxxrun_cuda_launch_decode(call.wire, at(comm->scratch, offset), static_cast<float*>(call.out), call.count,
                                       call.scale, stream),
             ncclSuccess, "the kernel that decodes"};

@@ -1,8 +1,9 @@
 #include "src/cuda/memory.hpp"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
-#include <vector>
+#include <utility>
 
 #if CXXRUN_CUDA_HAS_WINDOWS
 // Weak: an older library that is loaded instead of the one compiled with may lack them.
@@ -31,28 +32,17 @@ class Kept {
  public:
   void put(int device, std::uint64_t bytes, void* memory) {
     std::lock_guard const lock(mutex_);
-    all_.push_back({device, bytes, memory});
+    all_.emplace(std::pair(device, bytes), memory);
   }
   void* take(int device, std::uint64_t bytes) {
     std::lock_guard const lock(mutex_);
-    auto const found = std::find_if(all_.begin(), all_.end(),
-                                    [&](One const& one) { return one.device == device && one.bytes == bytes; });
-    if (found == all_.end()) {
-      return nullptr;
-    }
-    void* const memory = found->memory;
-    all_.erase(found);
-    return memory;
+    auto const found = all_.extract({device, bytes});
+    return found ? found.mapped() : nullptr;
   }
 
  private:
-  struct One {
-    int device;
-    std::uint64_t bytes;
-    void* memory;
-  };
   std::mutex mutex_;
-  std::vector<One> all_;
+  std::multimap<std::pair<int, std::uint64_t>, void*> all_;
 };
 
 Kept& kept() {

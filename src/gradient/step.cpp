@@ -77,19 +77,14 @@ void GradientSynchronizer::Impl::finish_gradient(std::size_t index, Stream strea
   }
   try {
     if (weight && *weight != 1) {
-      weigh(index, stream);
+      memory.after(stream);
+      memory.multiply(piece(index), *weight);  // while it is still in this CPU's cache
     }
     if (memory.on_device()) {
       keep_stream(index, stream);
     }
   } catch (...) {  // the device has failed: wait() throws it
   }
-}
-
-/// While the gradient is still in this CPU's cache.
-void GradientSynchronizer::Impl::weigh(std::size_t index, Stream stream) {
-  memory.after(stream);
-  memory.multiply(piece(index), *weight);
 }
 
 /// The all-reduce is queued behind one stream, which as a rule is that of all gradients; others are waited for here.

@@ -44,7 +44,6 @@ struct GradientSynchronizer::Impl {
   // The parts of a step.
   void start_clock();
   void finish_gradient(std::size_t index, Stream stream) noexcept;
-  void weigh(std::size_t index, Stream stream);
   void keep_stream(std::size_t index, Stream stream);
   void launch(std::size_t bucket) noexcept;
   void write_control();

@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <utility>
 
+#include "src/comm/join_record.hpp"
 #include "src/os/poll_time.hpp"
 #include "src/os/system.hpp"
 
@@ -16,14 +17,6 @@ constexpr std::size_t kMostConnections = 64;  // that have not asked yet; the ot
 constexpr Millis kTimeToAsk{2000};            // after that a connection gives its place to one in the queue
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
 constexpr int kPauseMs = 20;  // after accept ran out of descriptors
-
-std::string list(std::vector<int> const& ranks) {
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  for (int const rank : ranks) {
-    text += (rank == ranks.front() ? " " : ", ") + std::to_string(rank);
-  }
-  return text;
-}
 
 // The connections of a server, as long as somebody has still to come.
 class Serving {
@@ -167,7 +160,7 @@ Result<void> SegmentServer::serve(int segment, std::uint64_t key, std::vector<in
       return more.error();
     }
     if (!*more) {
-      return fail(Errc::timeout, list(ranks) + " did not fetch the memory that this node shares");
+      return fail(Errc::timeout, comm::name_ranks(ranks) + " did not fetch the memory that this node shares");
     }
   }
   return {};

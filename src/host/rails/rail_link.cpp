@@ -113,9 +113,9 @@ Trouble peek_trouble(Link const& link) noexcept {
   return left ? Trouble::left : Trouble::failed;
 }
 
-void say_farewell(Links& links, wire::Farewell const& farewell) noexcept {
+void say_farewell(Links& links, std::function<wire::Farewell()> const& farewell) noexcept {
   try {
-    tell_all(links, wire::encode_farewell(farewell));
+    tell_all(links, wire::encode_farewell(farewell()));
   } catch (...) {  // no memory for it: the closing itself has to tell
   }
   for (Link& link : links) {

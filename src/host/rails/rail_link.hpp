@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <optional>
 
 #include "cxxrun/failure.hpp"
@@ -67,6 +68,6 @@ void listen_to(Link& link, std::uint64_t generation, Patience const& patience);
 [[nodiscard]] PeerFailure::Why why_of(int error, int rank);
 
 /// Tells all peers and closes; waits at most a moment for sockets that take nothing.
-void say_farewell(Links& links, wire::Farewell const& farewell) noexcept;
+void say_farewell(Links& links, std::function<wire::Farewell()> const& farewell) noexcept;
 
 }  // namespace cxxrun::host

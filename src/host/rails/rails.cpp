@@ -45,7 +45,7 @@ Rails::Rails(RailConfig config, os::UniqueFd listener, Mates& mates, Patience co
 }
 
 Rails::~Rails() {
-  say_farewell(links_, wire::Farewell{});
+  say_farewell(links_, [] { return wire::Farewell{}; });
 }
 
 /// An empty plan for `call`.
@@ -146,14 +146,7 @@ void Rails::face_trouble(Patience const& patience) {
 }
 
 void Rails::fail(std::exception_ptr const& why) noexcept {
-  try {
-    say_farewell(links_, farewell_for(why, me()));
-  } catch (...) {  // no memory: the closing itself has to tell
-    for (Link& link : links_) {
-      link.control.reset();
-      link.data.reset();
-    }
-  }
+  say_farewell(links_, [&] { return farewell_for(why, me()); });
 }
 
 }  // namespace cxxrun::host

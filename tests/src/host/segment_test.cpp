@@ -112,7 +112,7 @@ TEST_CASE("segment: who does not come is named", "[process]") {
   CHECK(fetched.get());
   REQUIRE_FALSE(served);
   CHECK(served.error().code == Errc::timeout);
-  CHECK(served.error().context == "ranks 1, 3 did not fetch the memory that this node shares");
+  CHECK(served.error().context == "ranks 1 and 3 did not fetch the memory that this node shares");
 }
 
 TEST_CASE("segment: a node of many ranks may ask all at once, before anybody serves", "[process]") {
