@@ -3,8 +3,6 @@
 #include <array>
 #include <bit>
 #include <charconv>
-#include <cstdint>
-#include <string_view>
 
 namespace cxxrun::comm {
 namespace {

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <limits>
 #include <map>
-#include <type_traits>
 
 #include "src/core/rank_name.hpp"
 #include "src/core/text.hpp"

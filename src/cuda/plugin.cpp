@@ -2,7 +2,6 @@
 #include "src/cuda/comm.hpp"
 #include "src/cuda/device.hpp"
 #include "src/cuda/kernels.hpp"
-#include "src/cuda/plugin_api.h"
 
 namespace cxxrun::cuda {
 namespace {

@@ -1,7 +1,5 @@
 // The end of a communicator of NCCL's, in good order and in any other.
-#include <array>
 #include <cstdio>
-#include <unistd.h>
 
 #include "src/gpu/nccl_queue.hpp"
 #include "src/os/bounded_thread.hpp"

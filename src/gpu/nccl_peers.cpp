@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <thread>
-#include <utility>
 
 #include "src/core/rank_name.hpp"
 #include "src/core/text.hpp"

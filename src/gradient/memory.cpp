@@ -1,7 +1,6 @@
 #include "src/gradient/memory.hpp"
 
 #include <cstring>
-#include <vector>
 
 #include "src/gradient/elements.hpp"
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "src/gradient/synchronizer_impl.hpp"
 

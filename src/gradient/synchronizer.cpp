@@ -1,8 +1,5 @@
 #include <algorithm>
-#include <cmath>
-#include <utility>
 
-#include "cxxrun/gradient_synchronizer.hpp"
 #include "src/client/access.hpp"
 #include "src/comm/node_map.hpp"
 #include "src/gradient/synchronizer_impl.hpp"

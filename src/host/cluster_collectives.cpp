@@ -1,8 +1,6 @@
 #include "src/host/cluster_collectives.hpp"
 
-#include <algorithm>
 
-#include "src/host/node/buffers.hpp"
 
 namespace cxxrun::host {
 

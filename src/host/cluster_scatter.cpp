@@ -1,11 +1,9 @@
 // reduce_scatter and all_to_all over several nodes: every rank gets something else, so what the rails carry is
 // gathered in memory of this rank first, chunk by chunk. Chunks are cut alike on all nodes.
-#include <algorithm>
 #include <initializer_list>
 #include <numeric>
 
 #include "src/host/cluster_collectives.hpp"
-#include "src/host/node/buffers.hpp"
 
 namespace cxxrun::host {
 namespace {

@@ -1,12 +1,9 @@
 #include "src/host/host_backend.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <sys/sysinfo.h>
-#include <utility>
 
 #include "src/host/cluster_collectives.hpp"
-#include "src/host/common/fault_points.hpp"
 #include "src/host/node/shared_collectives.hpp"
 
 namespace cxxrun::host {

@@ -3,7 +3,6 @@
 #include <condition_variable>
 #include <mutex>
 #include <pthread.h>
-#include <utility>
 
 #include "src/os/quiet_thread.hpp"
 

@@ -6,9 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "src/os/fd.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/signals.hpp"
 

@@ -1,13 +1,9 @@
 #include "src/os/death_notice.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <netinet/in.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-#include <vector>
 
 #include "src/os/poll_time.hpp"
 

@@ -3,10 +3,8 @@
 #include <arpa/inet.h>
 #include <array>
 #include <ifaddrs.h>
-#include <memory>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <utility>
 
 #include "src/os/fd.hpp"
 

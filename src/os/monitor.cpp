@@ -7,18 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <optional>
 #include <poll.h>
-#include <string>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
-#include <utility>
-#include <vector>
 
 #include "src/core/exit_codes.hpp"
-#include "src/core/exit_status.hpp"
-#include "src/core/time.hpp"
 #include "src/os/children.hpp"
 #include "src/os/death_notice.hpp"
 #include "src/os/process_info.hpp"

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <fstream>
 #include <iterator>
-#include <unistd.h>
 
 #include "src/core/text.hpp"
 #include "src/os/system.hpp"

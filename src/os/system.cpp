@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "src/core/text.hpp"
 #include "src/core/variables.hpp"

@@ -1,7 +1,6 @@
 #include "src/os/timer.hpp"
 
 #include <cstdint>
-#include <utility>
 
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>

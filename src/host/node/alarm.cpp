@@ -1,7 +1,6 @@
 #include "src/host/node/alarm.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 namespace cxxrun::host {

@@ -1,6 +1,5 @@
 #include "src/host/node/node_exchange.hpp"
 
-#include <array>
 #include <bit>
 
 namespace cxxrun::host {

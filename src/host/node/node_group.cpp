@@ -3,8 +3,6 @@
 #include <cerrno>
 #include <new>
 #include <sched.h>
-#include <unistd.h>
-#include <utility>
 
 #include "src/host/node/segment.hpp"
 

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <poll.h>
-#include <utility>
 
 #include "src/comm/join_record.hpp"
 #include "src/os/poll_time.hpp"

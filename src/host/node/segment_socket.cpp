@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "src/os/descriptor_packet.hpp"
 #include "src/os/random.hpp"

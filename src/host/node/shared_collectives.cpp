@@ -1,8 +1,5 @@
 #include "src/host/node/shared_collectives.hpp"
 
-#include "src/comm/node_map.hpp"
-#include "src/comm/reduce.hpp"
-#include "src/host/node/buffers.hpp"
 
 namespace cxxrun::host {
 namespace {

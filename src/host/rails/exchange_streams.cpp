@@ -1,6 +1,5 @@
 // The bytes of an Exchange: what goes to a peer next, where what comes from it belongs, and what that adds up to.
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <sys/socket.h>

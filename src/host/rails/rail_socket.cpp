@@ -5,7 +5,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <utility>
 
 #include "cxxrun/failure.hpp"
 #include "src/os/local_address.hpp"
