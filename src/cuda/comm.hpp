@@ -43,17 +43,8 @@ namespace cxxrun::cuda {
 using Comm = cxxrun_cuda_comm;
 using Step = CxxrunCudaStep;
 
-std::int32_t unique_id(std::uint8_t* id, Status* status);
-std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t world, Comm** comm, Status* status);
-std::int32_t poll(Comm* comm, Status* status);
-void abort(Comm* comm);
-std::int32_t finalize(Comm* comm, Status* status);
-void comm_free(Comm* comm);
-
 /// OK when something may be queued now; else why not, in `status`.
 std::int32_t ready(Comm* comm, Status* status);
-/// NCCL's own state alone: OK, IN_PROGRESS or its asynchronous error.
-std::int32_t nccl_state(Comm* comm, Status* status);
 
 std::int32_t enqueue(Comm* comm, cxxrun_cuda_call const* call, Status* status);
 /// Takes the steps that remain, as far as they go now.
