@@ -45,10 +45,6 @@ std::string text_of(float value) {
   return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
 }
 
-bool same_bits(float a, float b) {
-  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b);
-}
-
 /// The first thing that two calls differ in, or nothing.
 std::string_view difference(Call const& a, Call const& b) {
   if (a.kind != b.kind) {
@@ -69,7 +65,8 @@ std::string_view difference(Call const& a, Call const& b) {
   if (reduces(a.kind) && a.wire != b.wire) {
     return "the wire format";
   }
-  return reduces(a.kind) && !same_bits(a.scale, b.scale) ? "the scale" : "";
+  bool const same_scale = std::bit_cast<std::uint32_t>(a.scale) == std::bit_cast<std::uint32_t>(b.scale);
+  return reduces(a.kind) && !same_scale ? "the scale" : "";
 }
 
 /// A value that no enumerator has: cast from a number.

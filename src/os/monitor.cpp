@@ -13,7 +13,6 @@
 
 #include "src/core/exit_codes.hpp"
 #include "src/os/children.hpp"
-#include "src/os/death_notice.hpp"
 #include "src/os/process_info.hpp"
 
 namespace cxxrun::os {

@@ -13,6 +13,7 @@
 
 #include "cxxrun/error.hpp"
 #include "src/core/lease_guard.hpp"
+#include "src/core/time.hpp"
 #include "src/os/fd.hpp"
 
 namespace cxxrun::os {
@@ -67,5 +68,8 @@ class SharedPage {
   Layout* layout_ = nullptr;
   UniqueFd bell_;
 };
+
+/// Connects to all recipients at once and sends each the words; blocks until each has hung up, no longer than `limit`.
+void deliver(DeathNotice const& death_notice, Millis limit);
 
 }  // namespace cxxrun::os

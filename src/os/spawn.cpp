@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "src/core/text.hpp"
+
 namespace cxxrun::os {
 namespace {
 
@@ -219,20 +221,13 @@ FoundProgram find_program(std::string const& name, std::vector<std::string> cons
     return {name, executable_error(name)};
   }
   int error = ENOENT;
-  std::string_view rest = search_path(environment);
-  for (bool more = true; more;) {
-    auto const colon = rest.find(':');
-    auto const entry = rest.substr(0, colon);
-    std::string path(entry.empty() ? std::string_view(".") : entry);  // an empty entry is the working directory
-    path += '/';
-    path += name;
+  for (std::string const& entry : split(search_path(environment), ':')) {
+    std::string const path = (entry.empty() ? "." : entry) + "/" + name;  // empty: the working directory
     int const why = executable_error(path);
     if (why == 0) {
       return {path, 0};
     }
     error = why == EACCES ? EACCES : error;
-    more = colon != std::string_view::npos;
-    rest.remove_prefix(more ? colon + 1 : rest.size());
   }
   return {name, error};
 }

@@ -4,8 +4,6 @@
 #include <new>
 #include <sched.h>
 
-#include "src/host/node/segment.hpp"
-
 namespace cxxrun::host {
 namespace {
 

@@ -25,7 +25,7 @@
 #include "src/host/node/alarm.hpp"
 #include "src/host/node/lifeline.hpp"
 #include "src/host/node/node_layout.hpp"
-#include "src/host/node/segment_map.hpp"
+#include "src/host/node/segment.hpp"
 
 namespace cxxrun::host {
 

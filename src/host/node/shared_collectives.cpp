@@ -1,6 +1,5 @@
 #include "src/host/node/shared_collectives.hpp"
 
-
 namespace cxxrun::host {
 namespace {
 
