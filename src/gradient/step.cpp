@@ -17,10 +17,6 @@ void* no_stream() {
   return const_cast<char*>(&nothing);
 }
 
-std::int64_t nanoseconds(TimePoint time) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-}
-
 /// What one rank tells the others after a step that went wrong somewhere.
 struct Report {
   bool weighted = false;
@@ -42,9 +38,13 @@ void GradientSynchronizer::Impl::begin_step() {
   std::fill(touched.begin(), touched.end(), std::uint8_t{0});
 }
 
+/// Unless it runs.
 void GradientSynchronizer::Impl::start_clock() {
   std::int64_t none = 0;
-  started.compare_exchange_strong(none, nanoseconds(Clock::now()), std::memory_order_relaxed);
+  if (started.load(std::memory_order_relaxed) == none) {
+    auto const now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+    started.compare_exchange_strong(none, now, std::memory_order_relaxed);
+  }
 }
 
 void GradientSynchronizer::Impl::mark_ready(std::size_t index, Stream stream) {
@@ -55,9 +55,7 @@ void GradientSynchronizer::Impl::mark_ready(std::size_t index, Stream stream) {
     }
     return;
   }
-  if (started.load(std::memory_order_relaxed) == 0) {
-    start_clock();
-  }
+  start_clock();
   if (!tracker.claim(index)) {
     twice.store(static_cast<std::uint32_t>(index), std::memory_order_relaxed);
     return;
@@ -219,9 +217,7 @@ void GradientSynchronizer::Impl::wait(std::optional<Stream> stream) {
 }
 
 void GradientSynchronizer::Impl::launch_rest(Stream stream) {
-  if (started.load(std::memory_order_relaxed) == 0) {
-    start_clock();
-  }
+  start_clock();
   last_stream = stream;
   if (!tracker.all_launched()) {
     note_missing(stream);

@@ -1,27 +1,19 @@
 #include "src/os/bounded_thread.hpp"
 
-#include <condition_variable>
-#include <mutex>
 #include <pthread.h>
 
 #include "src/os/quiet_thread.hpp"
 
 namespace cxxrun::os {
 
-/// Outlives whichever of owner and thread goes first.
-struct BoundedThread::Ended {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool yes = false;
-};
-
-BoundedThread::BoundedThread(char const* name, std::function<void()> body) : ended_(std::make_shared<Ended>()) {
-  thread_ = start_quiet_thread([ended = ended_, run = std::move(body)]() mutable {
+BoundedThread::BoundedThread(char const* name, std::function<void()> body) {
+  std::promise<void>
+      ended;  // it and the future own what they share: it outlives whichever of owner and thread goes first
+  ended_ = ended.get_future();
+  thread_ = start_quiet_thread([ended = std::move(ended), run = std::move(body)]() mutable {
     run();
     run = nullptr;  // what it owned must be gone when the owner is told
-    std::lock_guard const lock(ended->mutex);
-    ended->yes = true;
-    ended->changed.notify_all();
+    ended.set_value();
   });
   pthread_setname_np(thread_.native_handle(), name);
 }
@@ -33,9 +25,7 @@ BoundedThread::~BoundedThread() {
 }
 
 bool BoundedThread::join_until(TimePoint deadline) {
-  std::unique_lock lock(ended_->mutex);
-  bool const ended = ended_->changed.wait_until(lock, deadline, [this] { return ended_->yes; });
-  lock.unlock();
+  bool const ended = ended_.wait_for(deadline - Clock::now()) == std::future_status::ready;
   if (ended && thread_.joinable()) {
     thread_.join();
   }

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <functional>
-#include <memory>
+#include <future>
 #include <thread>
 
 #include "src/core/time.hpp"
@@ -26,8 +26,7 @@ class BoundedThread {
   bool join_until(TimePoint deadline);
 
  private:
-  struct Ended;
-  std::shared_ptr<Ended> ended_;
+  std::future<void> ended_;
   std::thread thread_;
 };
 

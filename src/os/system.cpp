@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <dirent.h>
@@ -18,10 +17,6 @@ namespace cxxrun::os {
 namespace {
 
 std::optional<std::uint64_t> nofile_before;  // one limit per process, so one value per process
-
-bool all_digits(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-}
 
 bool names_gpu(std::string_view entry, std::uint32_t devices) {
   if (auto const index = number_in<std::uint32_t>(entry)) {
@@ -136,7 +131,7 @@ std::uint32_t gpu_devices() {
   auto const names = entries_of("/dev");
   // access, not open: opening a GPU that nobody uses initialises it, which takes seconds
   return static_cast<std::uint32_t>(std::count_if(names.begin(), names.end(), [](std::string const& name) {
-    return name.starts_with("nvidia") && all_digits(name.substr(6)) &&
+    return name.starts_with("nvidia") && number_in<std::uint32_t>(std::string_view(name).substr(6)) &&
            access(("/dev/" + name).c_str(), R_OK | W_OK) == 0;
   }));
 }
