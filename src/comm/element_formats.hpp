@@ -4,7 +4,6 @@
 // in which gradients are multiplied (multiplied(); src/gradient/elements.hpp).
 #pragma once
 
-#include <cstdint>
 
 #include "src/comm/half.hpp"
 

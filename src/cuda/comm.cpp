@@ -160,10 +160,6 @@ void comm_free(Comm* comm) {
 constexpr std::uint8_t kTypesInKernels = 4;  // f32, f64, f16, bf16
 constexpr std::uint64_t kWidth[kTypesInKernels] = {4, 8, 2, 2};
 
-cudaStream_t stream_of(void* handle) {
-  return static_cast<cudaStream_t>(handle);
-}
-
 /// `body` on the communicator's device, when something may be queued now.
 template <class Body>
 std::int32_t when_ready(Comm* comm, Status* status, Body const& body) {
@@ -181,7 +177,7 @@ std::int32_t allocate(Comm* comm, std::uint64_t bytes, void** memory, Status* st
 }
 
 std::int32_t after(Comm* comm, void* user_stream, Status* status) noexcept {
-  return when_ready(comm, status, [&] { return comm->timeline.after(stream_of(user_stream), status); });
+  return when_ready(comm, status, [&] { return comm->timeline.after(static_cast<cudaStream_t>(user_stream), status); });
 }
 
 std::int32_t multiply(Comm* comm, std::uint8_t type, void* data, std::uint64_t count, double factor,
@@ -229,7 +225,7 @@ std::int32_t reached(Comm* comm, std::uint64_t point, Status* status) noexcept {
 
 std::int32_t wait_on(Comm* comm, std::uint64_t point, void* user_stream, Status* status) noexcept {
   OnDevice const here(comm->device);
-  return comm->timeline.wait_on(point, stream_of(user_stream), status);
+  return comm->timeline.wait_on(point, static_cast<cudaStream_t>(user_stream), status);
 }
 
 constexpr cxxrun_cuda_api kApi{

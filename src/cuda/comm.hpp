@@ -6,7 +6,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 
 #include "src/cuda/memory.hpp"
 #include "src/cuda/status.hpp"

@@ -5,7 +5,6 @@
 // but handed out again by the next allocation of that size: a job that is rebuilt again and again needs no more.
 #pragma once
 
-#include <cstdint>
 #include <list>
 
 #include "src/cuda/status.hpp"

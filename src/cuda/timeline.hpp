@@ -4,7 +4,6 @@
 // whatever is reached lets go of everything before it, and after a few steps nothing is created any more.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include <cuda_runtime_api.h>

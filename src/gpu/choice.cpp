@@ -23,10 +23,6 @@ std::string text_of(cxxrun_cuda_facts const& facts) {
   return {facts.count_text, strnlen(facts.count_text, sizeof facts.count_text)};
 }
 
-bool has_driver(cxxrun_cuda_facts const& facts) {
-  return facts.driver_found != 0 || facts.cuda_driver > 0;
-}
-
 /// Why there is no GPU here, or nothing.
 std::optional<std::string> no_gpu(cxxrun_cuda_facts const& facts) {
   switch (facts.count_error) {
@@ -38,10 +34,11 @@ std::optional<std::string> no_gpu(cxxrun_cuda_facts const& facts) {
       return "libcuda.so.1 is the stub of the CUDA toolkit; take its folder off LD_LIBRARY_PATH, and start containers "
              "with the GPU option of their runtime";
     case kInsufficientDriver:
-      return has_driver(facts) ? std::nullopt
-                               : std::optional<std::string>(
-                                     "there is no CUDA driver (libcuda.so.1); install it, or start the container with "
-                                     "the GPU option of its runtime");
+      return facts.driver_found != 0 || facts.cuda_driver > 0
+                 ? std::nullopt
+                 : std::optional<std::string>(
+                       "there is no CUDA driver (libcuda.so.1); install it, or start the container with "
+                       "the GPU option of its runtime");
     case kNoDevice: return "the CUDA driver finds no GPU; look at CUDA_VISIBLE_DEVICES and what Slurm was asked for";
     default: return std::nullopt;
   }

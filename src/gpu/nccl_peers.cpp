@@ -37,13 +37,6 @@ host::Trouble Peers::look() noexcept {
   return lock ? host_->trouble() : host::Trouble::none;  // a call under way notices by itself
 }
 
-void Peers::await_trouble() {
-  auto const until = Clock::now() + std::min(kBlame, config_.op_timeout);
-  while (host_->trouble() != host::Trouble::failed && Clock::now() < until) {
-    std::this_thread::sleep_for(kTick);
-  }
-}
-
 host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) noexcept try {
   if (reason.why == Reason::Why::told) {
     return reason.facts;
@@ -58,7 +51,10 @@ host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) n
     return own;
   }
   if (error && world() > 1) {
-    await_trouble();
+    auto const until = Clock::now() + std::min(kBlame, config_.op_timeout);
+    while (host_->trouble() != host::Trouble::failed && Clock::now() < until) {
+      std::this_thread::sleep_for(kTick);
+    }
     if (host_->trouble() == host::Trouble::none) {
       host_->abort(own);
     }

@@ -63,8 +63,6 @@ class Peers {
   void leave() noexcept;
 
  private:
-  void await_trouble();
-
   std::mutex mutex_;  ///< of host_'s calls
   std::unique_ptr<host::Backend> host_;
   NcclConfig const& config_;

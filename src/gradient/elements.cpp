@@ -8,11 +8,6 @@
 namespace cxxrun::gradient {
 namespace {
 
-using comm::BF16;
-using comm::F16;
-using comm::F32;
-using comm::F64;
-
 template <class Format>
 void multiply_as(void* data, std::size_t count, double factor) {
   auto* const values = static_cast<typename Format::Stored*>(data);
@@ -43,32 +38,31 @@ double sum_of_squares_as(void const* data, std::size_t count) {
   return total;
 }
 
-}  // namespace
-
-void multiply(DType type, void* data, std::size_t count, double factor) {
-  if (factor == 0) {
-    if (count > 0) {
-      std::memset(data, 0, count * size_of(type));
-    }
-    return;
-  }
+template <class Body>
+void with_format(DType type, Body const& body) {
   switch (type) {
-    case DType::f32: return multiply_as<F32>(data, count, factor);
-    case DType::f64: return multiply_as<F64>(data, count, factor);
-    case DType::f16: return multiply_as<F16>(data, count, factor);
-    case DType::bf16: return multiply_as<BF16>(data, count, factor);
+    case DType::f32: return body(comm::F32{});
+    case DType::f64: return body(comm::F64{});
+    case DType::f16: return body(comm::F16{});
+    case DType::bf16: return body(comm::BF16{});
     default: return;  // no gradient has another type
   }
 }
 
-double sum_of_squares(DType type, void const* data, std::size_t count) {
-  switch (type) {
-    case DType::f32: return sum_of_squares_as<F32>(data, count);
-    case DType::f64: return sum_of_squares_as<F64>(data, count);
-    case DType::f16: return sum_of_squares_as<F16>(data, count);
-    case DType::bf16: return sum_of_squares_as<BF16>(data, count);
-    default: return 0;
+}  // namespace
+
+void multiply(DType type, void* data, std::size_t count, double factor) {
+  if (factor != 0) {
+    with_format(type, [&]<class Format>(Format) { multiply_as<Format>(data, count, factor); });
+  } else if (count > 0) {
+    std::memset(data, 0, count * size_of(type));
   }
+}
+
+double sum_of_squares(DType type, void const* data, std::size_t count) {
+  double sum = 0;
+  with_format(type, [&]<class Format>(Format) { sum = sum_of_squares_as<Format>(data, count); });
+  return sum;
 }
 
 }  // namespace cxxrun::gradient

@@ -4,8 +4,6 @@
 // Threads: after() and multiply() from any; the rest from one.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
 
 #include "cxxrun/dtype.hpp"

@@ -1,10 +1,8 @@
 // The node's alarm: the first failure of a call, which all ranks of the node then throw. Shell.
 #pragma once
 
-#include <cstdint>
 #include <exception>
 #include <string>
-#include <utility>
 
 #include "cxxrun/failure.hpp"
 #include "src/core/time.hpp"

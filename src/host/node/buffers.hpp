@@ -1,8 +1,6 @@
 // Bytes of calls' buffers: where they are, whether they overlap, copying them.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <span>
 #if defined(__SSE2__)

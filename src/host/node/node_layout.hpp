@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 #include "src/comm/call.hpp"
 #include "src/host/common/futex.hpp"

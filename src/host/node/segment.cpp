@@ -20,46 +20,53 @@ constexpr Millis kTimeToAsk{2000};            // after that a connection gives i
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
 constexpr int kPauseMs = 20;  // after accept ran out of descriptors
 
-// The connections of a server, as long as somebody has still to come.
-class Serving {
- public:
-  Serving(int listener, int segment, std::uint64_t key, std::vector<int>& ranks, int stop)
-      : listener_(listener), segment_(segment), key_(key), ranks_(ranks), stop_(stop) {}
+// A server, as long as somebody has still to come.
+struct Serving {
+  struct Connection {
+    os::UniqueFd fd;
+    TimePoint until;
+  };
+  int listener;
+  int segment;
+  std::uint64_t key;
+  std::vector<int>& ranks;
+  int stop;
+  std::vector<Connection> connections{};  // the oldest first
+  bool paused = false;
 
   /// One turn; false: the time is up.
   Result<bool> turn(TimePoint deadline) {
-    bool const full = connections_.size() == kMostConnections;
-    bool const closed = paused_ || (full && connections_.front().until > Clock::now());
-    std::vector<pollfd> watched{{closed ? -1 : listener_, POLLIN, 0}};
-    watched.reserve(connections_.size() + 2);
-    for (auto const& connection : connections_) {
+    bool const full = connections.size() == kMostConnections;
+    bool const closed = paused || (full && connections.front().until > Clock::now());
+    std::vector<pollfd> watched{{closed ? -1 : listener, POLLIN, 0}};
+    watched.reserve(connections.size() + 2);
+    for (auto const& connection : connections) {
       watched.push_back({connection.fd.get(), POLLIN, 0});
     }
-    watched.push_back({stop_, POLLIN, 0});
+    watched.push_back({stop, POLLIN, 0});
     int const left = os::poll_time(deadline);
-    int const until_open = paused_ ? kPauseMs : closed ? os::poll_time(connections_.front().until) : left;
+    int const until_open = paused ? kPauseMs : closed ? os::poll_time(connections.front().until) : left;
     int const n = poll(watched.data(), watched.size(), std::min(left, until_open));
     if (n < 0 && errno != EINTR) {
       return fail(Errc::io, "cannot wait for the ranks of this node", errno);
     }
     if (n <= 0) {
-      paused_ = false;
+      paused = false;
       return left > 0;
     }
-    for (std::size_t i = connections_.size(); i-- > 0;) {  // backwards: removing one moves those behind it
-      if (watched[i + 1].revents != 0 && hear(connections_[i].fd.get())) {
-        connections_.erase(connections_.begin() + static_cast<std::ptrdiff_t>(i));
+    for (std::size_t i = connections.size(); i-- > 0;) {  // backwards: removing one moves those behind it
+      if (watched[i + 1].revents != 0 && hear(connections[i].fd.get())) {
+        connections.erase(connections.begin() + static_cast<std::ptrdiff_t>(i));
       }
     }
     if (watched.back().revents != 0) {
-      ranks_.clear();
+      ranks.clear();
     } else if (watched[0].revents != 0) {
       accept_some();
     }
     return true;
   }
 
- private:
   /// True: this connection is finished with.
   bool hear(int connection) {
     SegmentRequest request;
@@ -67,14 +74,14 @@ class Serving {
     if (input != SegmentInput::request) {
       return input == SegmentInput::gone;
     }
-    auto const wanted = std::find(ranks_.begin(), ranks_.end(), request.rank);
-    if (request.key != key_) {
+    auto const wanted = std::find(ranks.begin(), ranks.end(), request.rank);
+    if (request.key != key) {
       answer_no(connection, "this is the memory of another communicator");
-    } else if (wanted == ranks_.end()) {
+    } else if (wanted == ranks.end()) {
       answer_no(connection, "rank " + std::to_string(request.rank) + " has it already or is not of this node");
     } else {
-      answer_with(connection, segment_);
-      ranks_.erase(wanted);
+      answer_with(connection, segment);
+      ranks.erase(wanted);
     }
     return true;
   }
@@ -82,31 +89,18 @@ class Serving {
   // Who is in the queue may have asked already: only one that had the time to and said nothing is put out for it.
   void accept_some() {
     auto const now = Clock::now();
-    if (connections_.size() == kMostConnections && connections_.front().until <= now) {
-      connections_.erase(connections_.begin());
+    if (connections.size() == kMostConnections && connections.front().until <= now) {
+      connections.erase(connections.begin());
     }
-    while (connections_.size() < kMostConnections) {
-      auto fd = accept_same_user(listener_);
+    while (connections.size() < kMostConnections) {
+      auto fd = accept_same_user(listener);
       if (!fd) {
-        paused_ = errno != EAGAIN;
+        paused = errno != EAGAIN;
         return;
       }
-      connections_.push_back({std::move(fd), now + kTimeToAsk});
+      connections.push_back({std::move(fd), now + kTimeToAsk});
     }
   }
-
-  struct Connection {
-    os::UniqueFd fd;
-    TimePoint until;
-  };
-
-  int listener_;
-  int segment_;
-  std::uint64_t key_;
-  std::vector<int>& ranks_;
-  int stop_;
-  std::vector<Connection> connections_;  // the oldest first
-  bool paused_ = false;
 };
 
 }  // namespace
@@ -155,7 +149,7 @@ Result<SegmentServer> SegmentServer::open() {
 
 Result<void> SegmentServer::serve(int segment, std::uint64_t key, std::vector<int> ranks, TimePoint deadline,
                                   int stop) {
-  Serving serving(socket_.fd.get(), segment, key, ranks, stop);
+  Serving serving{socket_.fd.get(), segment, key, ranks, stop};
   while (!ranks.empty()) {
     auto const more = serving.turn(deadline);
     if (!more) {

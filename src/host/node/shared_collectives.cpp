@@ -1,12 +1,9 @@
 #include "src/host/node/shared_collectives.hpp"
 
 namespace cxxrun::host {
-namespace {
 
 using comm::Call;
 using comm::Kind;
-
-}  // namespace
 
 SharedCollectives::SharedCollectives(NodeExchange& exchange) : exchange_(exchange), group_(exchange.group()) {
   inputs_.reserve(static_cast<std::size_t>(group_.size()));

@@ -6,8 +6,6 @@
 // in one pass. Results go straight to their place.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <poll.h>
 #include <span>
 #include <vector>

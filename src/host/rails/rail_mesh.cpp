@@ -269,7 +269,11 @@ class Meeting {
     ::poll(watched_.data(), watched_.size(), kSlice);
     for (std::size_t i = 0; i < links_.size(); ++i) {
       if (watched_[1 + dials_.size() + i].revents != 0) {
-        heed(links_[i]);
+        listen_to(links_[i], config_.generation, patience_);
+      }
+      // One that is connected already may fail while others are awaited; it may also have all it wants and leave.
+      if (auto const ended = links_[i].ended; ended && *ended != PeerFailure::Why::left) {
+        throw failure_of(links_[i], *ended, config_.generation, patience_);
       }
     }
     for (std::size_t i = 0; i < dials_.size(); ++i) {
@@ -281,14 +285,6 @@ class Meeting {
     std::erase_if(guests_, [&](Guest& guest) { return watched_[at++].revents != 0 && receive(guest); });
     if (watched_[0].revents != 0) {
       accept_all();
-    }
-  }
-
-  /// A peer that is connected already may fail while others are still awaited; it may also have all it wants and leave.
-  void heed(Link& link) {
-    listen_to(link, config_.generation, patience_);
-    if (link.ended && *link.ended != PeerFailure::Why::left) {
-      throw failure_of(link, *link.ended, config_.generation, patience_);
     }
   }
 

@@ -10,7 +10,6 @@
 // the destructor may follow.
 #pragma once
 
-#include <cstddef>
 #include <exception>
 #include <span>
 
