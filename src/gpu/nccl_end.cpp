@@ -1,5 +1,4 @@
 // The end of a communicator of NCCL's, in good order and in any other.
-#include <cstdio>
 
 #include "src/gpu/nccl_queue.hpp"
 #include "src/os/bounded_thread.hpp"
@@ -10,12 +9,10 @@ namespace {
 
 /// Nothing in this process can make a thread come back from the driver, and no other thread may use the device then.
 [[noreturn]] void start_me_anew(std::string const& here, Millis deadline) {
-  std::array<char, 512> line{};
-  int const size = std::snprintf(line.data(), line.size(),
-                                 "%s: NCCL could not be given up within %lld ms: this process ends with code %d, to be "
-                                 "started anew\n",
-                                 here.c_str(), static_cast<long long>(deadline.count()), kStartMeAnew);
-  static_cast<void>(!::write(STDERR_FILENO, line.data(), static_cast<std::size_t>(std::min(size, 511))));
+  std::string const line = here + ": NCCL could not be given up within " + std::to_string(deadline.count()) +
+                           " ms: this process ends with code " + std::to_string(kStartMeAnew) +
+                           ", to be started anew\n";
+  static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
   ::_exit(kStartMeAnew);
 }
 

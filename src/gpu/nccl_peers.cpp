@@ -32,11 +32,6 @@ bool Peers::run(comm::Call const& call, std::function<bool()> const& alive) {
   return true;
 }
 
-host::Trouble Peers::look() noexcept {
-  std::unique_lock const lock(mutex_, std::try_to_lock);
-  return lock ? host_->trouble() : host::Trouble::none;  // a call under way notices by itself
-}
-
 host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) noexcept try {
   if (reason.why == Reason::Why::told) {
     return reason.facts;
@@ -73,11 +68,6 @@ host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) n
   return host::facts_of(fail(Errc::timeout, verdict(told, names_, seconds_text(config_.op_timeout))));
 } catch (...) {
   return host::facts_of(std::current_exception(), here());
-}
-
-void Peers::leave() noexcept {
-  std::lock_guard const lock(mutex_);
-  host_->leave();
 }
 
 }  // namespace cxxrun::gpu

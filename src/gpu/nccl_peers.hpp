@@ -56,11 +56,17 @@ class Peers {
   /// The call on host memory. False, and nothing done, when `alive` says no once its turn has come.
   [[nodiscard]] bool run(comm::Call const& call, std::function<bool()> const& alive);
   /// As far as that is known without a call.
-  [[nodiscard]] host::Trouble look() noexcept;
+  [[nodiscard]] host::Trouble look() noexcept {
+    std::unique_lock const lock(mutex_, std::try_to_lock);
+    return lock ? host_->trouble() : host::Trouble::none;  // a call under way notices by itself
+  }
   /// What this rank fails with: what the others fail with too, wherever one of them knows more than that it is stuck.
   /// Blocks up to about 7 s.
   [[nodiscard]] host::FailureFacts settle(Reason const& reason, CallReport const& mine) noexcept;
-  void leave() noexcept;
+  void leave() noexcept {
+    std::lock_guard const lock(mutex_);
+    host_->leave();
+  }
 
  private:
   std::mutex mutex_;  ///< of host_'s calls

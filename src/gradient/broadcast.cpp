@@ -20,46 +20,42 @@ std::size_t bytes_of(Tensor const& tensor) {
 }
 
 /// Small tensors one behind the other, until a parcel is full.
-class Parcel {
- public:
-  Parcel(Communicator& comm, int root, std::size_t bytes) : comm_(comm), root_(root), data_(bytes) {}
+struct Parcel {
+  Communicator& comm;
+  int root;
+  std::vector<std::byte> data;
+  std::vector<Tensor> tensors{};
+  std::size_t used = 0;
 
   void add(Tensor const& tensor) {
-    if (used_ + bytes_of(tensor) > data_.size()) {
+    if (used + bytes_of(tensor) > data.size()) {
       send();
     }
-    tensors_.push_back(tensor);
-    used_ += bytes_of(tensor);
+    if (tensor.count > 0) {
+      tensors.push_back(tensor);
+      used += bytes_of(tensor);
+    }
   }
   void send() {
-    if (comm_.rank() == root_) {
+    bool const sends = comm.rank() == root;
+    if (sends) {
       each([](std::byte* parcel, Tensor const& tensor) { std::memcpy(parcel, tensor.data, bytes_of(tensor)); });
     }
-    comm_.broadcast(data_.data(), used_, DType::u8, root_);
-    if (comm_.rank() != root_) {
+    comm.broadcast(data.data(), used, DType::u8, root);
+    if (!sends) {
       each([](std::byte const* parcel, Tensor const& tensor) { std::memcpy(tensor.data, parcel, bytes_of(tensor)); });
     }
-    tensors_.clear();
-    used_ = 0;
+    tensors.clear();
+    used = 0;
   }
-
- private:
   template <class Copy>
   void each(Copy copy) {
-    std::byte* at = data_.data();
-    for (auto const& tensor : tensors_) {
-      if (tensor.count > 0) {
-        copy(at, tensor);
-        at += bytes_of(tensor);
-      }
+    std::byte* at = data.data();
+    for (auto const& tensor : tensors) {
+      copy(at, tensor);
+      at += bytes_of(tensor);
     }
   }
-
-  Communicator& comm_;
-  int root_;
-  std::vector<std::byte> data_;
-  std::vector<Tensor> tensors_;
-  std::size_t used_ = 0;
 };
 
 }  // namespace
@@ -85,7 +81,7 @@ void GradientSynchronizer::broadcast(std::span<Tensor const> tensors, int root) 
   for (auto const& tensor : tensors) {
     small += bytes_of(tensor) < kLarge && !on_device(tensor) ? bytes_of(tensor) : 0;
   }
-  Parcel parcel(comm, root, std::min(small, kParcel));
+  Parcel parcel{comm, root, std::vector<std::byte>(std::min(small, kParcel))};
   Work queued;  // the last one of the device's, which come in order
   for (auto const& tensor : tensors) {
     if (on_device(tensor)) {

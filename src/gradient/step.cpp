@@ -136,11 +136,6 @@ void GradientSynchronizer::Impl::write_control() {
   }
 }
 
-std::string GradientSynchronizer::Impl::twice_text() const {
-  return here() + ": gradient " + quoted_name(parameters[twice.load(std::memory_order_relaxed)].name) +
-         " was marked ready twice" + step_text() + "; mark it once per step, when it is complete";
-}
-
 /// What has not been marked counts as zero, or is an error.
 void GradientSynchronizer::Impl::note_missing(Stream stream) {
   std::array<std::uint32_t, kMostNames> names{};

@@ -47,7 +47,10 @@ struct GradientSynchronizer::Impl {
   void write_control();
   void note_done(std::size_t bucket, TimePoint now) { times[bucket].done = now; }
   void note_missing(Stream stream);
-  [[nodiscard]] std::string twice_text() const;
+  [[nodiscard]] std::string twice_text() const {
+    return here() + ": gradient " + gradient::quoted_name(parameters[twice.load(std::memory_order_relaxed)].name) +
+           " was marked ready twice" + step_text() + "; mark it once per step, when it is complete";
+  }
   void launch_rest(Stream stream);
   void fetch_totals();
   void wait_for_buckets();

@@ -17,17 +17,6 @@ NodeExchange::NodeExchange(NodeGroup& group)
   inputs_.reserve(in_.size());
 }
 
-std::uint64_t NodeExchange::offset_of(void const* data, std::size_t bytes) const {
-  return group_.size() == 1 || data == nullptr || bytes == 0
-             ? Published::kElsewhere
-             : group_.segment().offset_of(data, bytes).value_or(Published::kElsewhere);
-}
-
-std::byte* NodeExchange::direct(int index, Buffer which) const {
-  auto const i = static_cast<std::size_t>(index);
-  return which == Buffer::in ? in_[i] : which == Buffer::out ? out_[i] : nullptr;
-}
-
 void NodeExchange::enter(comm::Call const& call, Offered const& offered, Patience const& patience) {
   Published mine{.call = comm::fields_of(call)};
   mine.in = offset_of(offered.in, offered.in_bytes);
@@ -79,11 +68,6 @@ void NodeExchange::broadcast(comm::Call const& call, int root, Offered const& of
           copy_bytes(out_of(call) + at, view(root, 0));
         }
       });
-}
-
-void NodeExchange::meet(Patience const& patience) {
-  fault_point(FaultPoint::meet);
-  group_.meet(patience);
 }
 
 }  // namespace cxxrun::host

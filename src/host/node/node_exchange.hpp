@@ -71,9 +71,16 @@ class NodeExchange {
   void enter(comm::Call const& call, Offered const& offered, Patience const& patience);
 
   /// Where rank `index` has that buffer in an arena, once entered; null: elsewhere.
-  [[nodiscard]] std::byte* direct(int index, Buffer which) const;
+  [[nodiscard]] std::byte* direct(int index, Buffer which) const {
+    auto const i = static_cast<std::size_t>(index);
+    return which == Buffer::in ? in_[i] : which == Buffer::out ? out_[i] : nullptr;
+  }
   /// Where this rank's buffer lies in the segment, or Published::kElsewhere (also for null and for no bytes).
-  [[nodiscard]] std::uint64_t offset_of(void const* data, std::size_t bytes) const;
+  [[nodiscard]] std::uint64_t offset_of(void const* data, std::size_t bytes) const {
+    return group_.size() == 1 || data == nullptr || bytes == 0
+               ? Published::kElsewhere
+               : group_.segment().offset_of(data, bytes).value_or(Published::kElsewhere);
+  }
   [[nodiscard]] bool in_arena(void const* data, std::size_t bytes) const {
     return offset_of(data, bytes) != Published::kElsewhere;
   }
@@ -90,7 +97,10 @@ class NodeExchange {
   /// `out` of every rank becomes what rank `root`, by index, has in `in`.
   void broadcast(comm::Call const& call, int root, Offered const& offered, Patience const& patience);
 
-  void meet(Patience const& patience);
+  void meet(Patience const& patience) {
+    fault_point(FaultPoint::meet);
+    group_.meet(patience);
+  }
   /// Moves on to the next piece of staging: all ranks alike.
   std::size_t next_piece() { return piece_ = (piece_ + 1) % kPieces; }
   [[nodiscard]] std::size_t piece() const { return piece_; }

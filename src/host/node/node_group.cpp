@@ -100,12 +100,6 @@ void NodeGroup::take_place() {
   slot(index()).held_up_by.store(-1);
 }
 
-void NodeGroup::publish(Published const& call, Patience const& patience) {
-  ++publications_;
-  slot(index()).publications[publications_ % 2].call = call;
-  meet(patience);
-}
-
 // Sequentially consistent, like the sleepers' side: either the sleeper sees that all have arrived, or the last to
 // arrive sees the sleeper. Of several that arrive at once, at least one sees that all have.
 void NodeGroup::meet(Patience const& patience) {
@@ -282,13 +276,6 @@ void NodeGroup::raise(FailureFacts const& facts) noexcept {
     }
   }
   ring();
-}
-
-void NodeGroup::ring() const noexcept {
-  header().bell.fetch_add(1);
-  if (header().sleepers.load() != 0) {
-    futex_wake_all(header().bell);
-  }
 }
 
 }  // namespace cxxrun::host

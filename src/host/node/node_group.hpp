@@ -66,7 +66,11 @@ class NodeGroup : public Mates {
   /// Where this rank's data of the next publication goes: kInlineBytes.
   [[nodiscard]] std::byte* outbox() { return slot(index()).publications[(publications_ + 1) % 2].data.data(); }
   /// Shows `call` and the outbox to the mates, and meets.
-  void publish(Published const& call, Patience const& patience);
+  void publish(Published const& call, Patience const& patience) {
+    ++publications_;
+    slot(index()).publications[publications_ % 2].call = call;
+    meet(patience);
+  }
   /// What a mate has published last; valid until this rank's publication after the next.
   [[nodiscard]] Published const& published(int index) const { return slot(index).publications[publications_ % 2].call; }
   [[nodiscard]] std::byte const* inbox(int index) const {
@@ -120,7 +124,12 @@ class NodeGroup : public Mates {
   void sleep_until_rung(Patience const& patience);
   void look_around(Patience const& patience);
   void give_up(Patience const& patience, bool held_up_too);
-  void ring() const noexcept;
+  void ring() const noexcept {
+    header().bell.fetch_add(1);
+    if (header().sleepers.load() != 0) {
+      futex_wake_all(header().bell);
+    }
+  }
 
   HostConfig const& config_;
   NodeLayout layout_;

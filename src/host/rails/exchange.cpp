@@ -1,6 +1,5 @@
 #include "src/host/rails/exchange.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 #include "src/comm/reduce.hpp"
@@ -39,12 +38,6 @@ bool Exchange::can_receive(Link const& link) const {
   std::size_t const ring = on_wire(reduced_) + comm::kBlocksAhead * block_;
   return link.header_got < sizeof link.header_in || link.received >= on_wire(flow(link).contributed) ||
          link.received < ring;
-}
-
-bool Exchange::done() const {
-  return reduced_ == plan_->part && std::all_of(links_.begin(), links_.end(), [&](Link const& link) {
-           return link.node == node_ || (sent_all(link) && received_all(link));
-         });
 }
 
 void Exchange::begin_link(Link& link) {

@@ -6,6 +6,7 @@
 // in one pass. Results go straight to their place.
 #pragma once
 
+#include <algorithm>
 #include <poll.h>
 #include <span>
 #include <vector>
@@ -63,7 +64,11 @@ class Exchange {
   [[nodiscard]] bool sent_all(Link const& link) const {
     return link.header_sent == sizeof link.header_out && link.sent == total_out(link);
   }
-  [[nodiscard]] bool done() const;
+  [[nodiscard]] bool done() const {
+    return reduced_ == plan_->part && std::all_of(links_.begin(), links_.end(), [&](Link const& link) {
+             return link.node == node_ || (sent_all(link) && received_all(link));
+           });
+  }
   [[nodiscard]] bool can_send(Link const& link) const {
     return !link.broken && (link.header_sent < sizeof link.header_out || link.sent < sendable(link));
   }

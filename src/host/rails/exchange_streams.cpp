@@ -1,5 +1,4 @@
 // The bytes of an Exchange: what goes to a peer next, where what comes from it belongs, and what that adds up to.
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <sys/socket.h>

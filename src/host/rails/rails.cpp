@@ -56,13 +56,6 @@ void Rails::begin(comm::Call const& call) {
   plan_.flows = &flows_;
 }
 
-void Rails::begin_reduction(comm::Call const& call) {
-  begin(call);
-  if (call.type == DType::f32 && call.op == ReduceOp::sum) {
-    plan_.wire = call.wire;
-  }
-}
-
 void Rails::all_reduce(comm::Call const& call, std::byte* data, std::size_t count, Patience const& patience) {
   begin_reduction(call);
   std::size_t const element = size_of(call.type);

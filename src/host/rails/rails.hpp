@@ -51,7 +51,12 @@ class Rails {
   [[nodiscard]] RailPeer const& me() const { return config_.peers[static_cast<std::size_t>(config_.node)]; }
   [[nodiscard]] int nodes() const { return static_cast<int>(links_.size()); }
   void begin(comm::Call const& call);
-  void begin_reduction(comm::Call const& call);
+  void begin_reduction(comm::Call const& call) {
+    begin(call);
+    if (call.type == DType::f32 && call.op == ReduceOp::sum) {
+      plan_.wire = call.wire;
+    }
+  }
 
   RailConfig config_;
   Mates& mates_;
