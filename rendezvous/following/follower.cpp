@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/text.hpp"
+
 namespace cxxrun::rendezvous::follower {
 namespace {
 
@@ -216,6 +218,26 @@ std::optional<TimePoint> due(State const& state, Policy const& policy) {
   bool const watched = policy.lease.timeout > Millis{0} && known && it->second.heard;
   return earliest({search_due(state), beats ? state.next_beat : std::nullopt,
                    watched ? std::optional(*it->second.heard + policy.lease.silence()) : std::nullopt});
+}
+
+bool can_search(State const& state) {
+  return state.decided.decree.number > 0 && state.decided.survives && !state.decided.successors.empty();
+}
+
+std::string partitioned_line(State const& state) {
+  std::vector<std::string> reached;
+  for (auto const& [id, link] : state.links) {
+    if (link.up && !link.own) {
+      reached.push_back(link.to.host);
+    }
+  }
+  return "partitioned: coordinator lost (" + (state.search ? state.search->how : std::string("gone")) +
+         "), and no majority of the " + std::to_string(state.decided.decree.size) + " nodes of generation " +
+         std::to_string(state.decided.decree.number) + " could be reached; reached " +
+         (reached.empty() ? "nobody" : join(reached, ", ")) +
+         "; start the job again with the nodes that are left (--nnodes MIN:MAX), and to let half of the nodes go on "
+         "give "
+         "--fence=DIR on a shared file system";
 }
 
 }  // namespace cxxrun::rendezvous::follower

@@ -4,7 +4,6 @@
 
 #include "rendezvous/following/follower.hpp"
 #include "src/core/hostlist.hpp"
-#include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous::follower {
 namespace {
@@ -206,10 +205,6 @@ std::string where_leader(State const& state) {
 
 }  // namespace
 
-bool can_search(State const& state) {
-  return state.decided.decree.number > 0 && state.decided.survives && !state.decided.successors.empty();
-}
-
 void search(Turn& turn, std::string how, bool fin) {
   State& state = turn.state;
   // Members notice a silence up to one beat apart: nobody's turn comes before the one in front of it can have noticed.
@@ -357,22 +352,6 @@ std::optional<TimePoint> search_due(State const& state) {
     }
   }
   return least;
-}
-
-std::string partitioned_line(State const& state) {
-  std::vector<std::string> reached;
-  for (auto const& [id, link] : state.links) {
-    if (link.up && !link.own) {
-      reached.push_back(link.to.host);
-    }
-  }
-  return "partitioned: coordinator lost (" + (state.search ? state.search->how : std::string("gone")) +
-         "), and no majority of the " + std::to_string(state.decided.decree.size) + " nodes of generation " +
-         std::to_string(state.decided.decree.number) + " could be reached; reached " +
-         (reached.empty() ? "nobody" : join(reached, ", ")) +
-         "; start the job again with the nodes that are left (--nnodes MIN:MAX), and to let half of the nodes go on "
-         "give "
-         "--fence=DIR on a shared file system";
 }
 
 }  // namespace cxxrun::rendezvous::follower
