@@ -1,8 +1,11 @@
 #include "src/wire/store_protocol.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <concepts>
 #include <cstring>
+#include <type_traits>
 
 namespace cxxrun::wire {
 namespace {
@@ -10,7 +13,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the protocol is the little-endian memory of its clients");
 
 constexpr std::uint32_t kGreetingMagic = 0x3C85F7CE;
-constexpr std::uint8_t kGreetingOpcode = 0;
 
 template <class Number>
 void append_number(std::string& out, Number number) {
@@ -24,90 +26,97 @@ void append_string(std::string& out, std::string_view text) {
   out.append(text);
 }
 
-}  // namespace
+struct Writer {
+  std::string& out;
+  void operator()(std::string const& text) { append_string(out, text); }
+  void operator()(std::integral auto number) { append_number(out, number); }
+  void operator()(std::pair<std::string, std::string> const& pair) {
+    append_string(out, pair.first);
+    append_string(out, pair.second);
+  }
+  template <class Item>
+  void operator()(std::vector<Item> const& items) {
+    append_number(out, static_cast<std::uint64_t>(items.size()));
+    std::for_each(items.begin(), items.end(), *this);
+  }
+};
 
-// The numbers are those of the greeted dialect; the plain one has SET..NUMKEYS one lower and no greeting.
-enum class StoreDecoder::Op : std::uint8_t {
-  greeting = 0,
-  set = 1,
-  compare_set = 2,
-  get = 3,
-  add = 4,
-  check = 5,
-  wait = 6,
-  num_keys = 7,
-  delete_key = 8,
-  append = 9,
-  multi_get = 10,
-  multi_set = 11,
-  cancel_wait = 12,
-  ping = 13,
+// Takes what the decoder has gathered.
+struct Reader {
+  std::vector<std::string>& strings;
+  std::uint64_t number;
+  std::size_t next = 0;
+  void operator()(std::string& text) { text = std::move(strings[next++]); }
+  void operator()(std::integral auto& into) { into = static_cast<std::remove_reference_t<decltype(into)>>(number); }
+  void operator()(std::vector<std::string>& keys) { keys = std::move(strings); }
+  void operator()(std::vector<std::pair<std::string, std::string>>& pairs) {
+    pairs.resize(strings.size() / 2);
+    for (auto& [key, value] : pairs) {
+      (*this)(key);
+      (*this)(value);
+    }
+    strings = {};
+  }
 };
 
 // What follows an opcode: [u64 n] strings [tail]. The first string of each item is a key, the others are values.
-struct StoreDecoder::Shape {
-  std::uint8_t strings = 0;  // per item; not counted requests have one item
-  bool counted = false;
-  std::uint8_t tail = 0;  // bytes of the number behind the strings
+struct Shape {
+  std::string_view name;
+  std::uint8_t strings;  // per item; not counted requests have one item
+  bool counted;
+  std::uint8_t tail;  // bytes of the number behind the strings
+  StoreRequest (*read)(Reader field);
+  void (*write)(Writer field, StoreRequest const& request);
 };
 
-StoreDecoder::Shape StoreDecoder::shape_of(Op op) {
-  switch (op) {
-    case Op::set:
-    case Op::append: return {2, false, 0};
-    case Op::compare_set: return {3, false, 0};
-    case Op::get:
-    case Op::delete_key: return {1, false, 0};
-    case Op::add: return {1, false, 8};
-    case Op::check:
-    case Op::wait:
-    case Op::multi_get: return {1, true, 0};
-    case Op::multi_set: return {2, true, 0};
-    case Op::greeting:
-    case Op::ping: return {0, false, 4};
-    case Op::num_keys:
-    case Op::cancel_wait: break;
-  }
-  return {};
+// `kFields` are the members of the request in the order of the wire.
+template <class Request, auto... kFields>
+constexpr Shape shape(std::string_view name, std::uint8_t strings, bool counted = false, std::uint8_t tail = 0) {
+  auto const read = []([[maybe_unused]] Reader field) {
+    Request request;
+    (field(request.*kFields), ...);
+    return StoreRequest(std::move(request));
+  };
+  auto const write = []([[maybe_unused]] Writer field, [[maybe_unused]] StoreRequest const& request) {
+    (field(std::get<Request>(request).*kFields), ...);
+  };
+  return {name, strings, counted, tail, read, write};
 }
 
-std::string_view StoreDecoder::name_of(Op op) {
-  constexpr std::array<std::string_view, 14> kNames = {"VALIDATE",  "SET",       "COMPARE_SET", "GET",        "ADD",
-                                                       "CHECK",     "WAIT",      "NUMKEYS",     "DELETE_KEY", "APPEND",
-                                                       "MULTI_GET", "MULTI_SET", "CANCEL_WAIT", "PING"};
-  return kNames[static_cast<std::size_t>(op)];
-}
+constexpr std::size_t kGreeting = 0;
+constexpr std::size_t kSet = 1;
+constexpr std::size_t kCancelWait = 12;
+// By the numbers of the greeted dialect; the plain one has SET..NUMKEYS one lower, and neither greeting nor PING.
+constexpr std::array<Shape, 14> kShapes{
+    Shape{"VALIDATE", 0, false, 4, nullptr, nullptr},
+    shape<SetRequest, &SetRequest::key, &SetRequest::value>("SET", 2),
+    shape<CompareSetRequest, &CompareSetRequest::key, &CompareSetRequest::expected, &CompareSetRequest::desired>(
+        "COMPARE_SET", 3),
+    shape<GetRequest, &GetRequest::key>("GET", 1),
+    shape<AddRequest, &AddRequest::key, &AddRequest::delta>("ADD", 1, false, 8),
+    shape<CheckRequest, &CheckRequest::keys>("CHECK", 1, true),
+    shape<WaitRequest, &WaitRequest::keys>("WAIT", 1, true),
+    shape<NumKeysRequest>("NUMKEYS", 0),
+    shape<DeleteRequest, &DeleteRequest::key>("DELETE_KEY", 1),
+    shape<AppendRequest, &AppendRequest::key, &AppendRequest::value>("APPEND", 2),
+    shape<MultiGetRequest, &MultiGetRequest::keys>("MULTI_GET", 1, true),
+    shape<MultiSetRequest, &MultiSetRequest::pairs>("MULTI_SET", 2, true),
+    shape<CancelWaitRequest>("CANCEL_WAIT", 0),
+    shape<PingRequest, &PingRequest::nonce>("PING", 0, false, 4),
+};
+constexpr std::uint8_t kPlainWatchKey = 7;  // nobody offers it; the numbers above are the same in both dialects
+
+}  // namespace
 
 StoreDecoder::Status StoreDecoder::next(std::string_view& input, StoreRequest& request) {
   while (stage_ != Stage::broken && stage_ != Stage::complete && !input.empty()) {
-    switch (stage_) {
-      case Stage::opcode:
-        begin(static_cast<std::uint8_t>(input.front()));
-        input.remove_prefix(1);
-        break;
-      case Stage::greeting:
-        if (gather(input, 4)) {
-          greet();
-        }
-        break;
-      case Stage::count:
-        if (gather(input, 8)) {
-          take_count();
-        }
-        break;
-      case Stage::length:
-        if (gather(input, 8)) {
-          take_length();
-        }
-        break;
-      case Stage::bytes: take_bytes(input); break;
-      case Stage::number:
-        if (gather(input, shape_of(op_).tail)) {
-          stage_ = Stage::complete;
-        }
-        break;
-      case Stage::complete:
-      case Stage::broken: break;
+    if (stage_ == Stage::opcode) {
+      begin(static_cast<std::uint8_t>(input.front()));
+      input.remove_prefix(1);
+    } else if (stage_ == Stage::bytes) {
+      take_bytes(input);
+    } else {
+      take_number(input);
     }
   }
   if (stage_ == Stage::complete) {
@@ -117,48 +126,30 @@ StoreDecoder::Status StoreDecoder::next(std::string_view& input, StoreRequest& r
   return stage_ == Stage::broken ? Status::broken : Status::need_more;
 }
 
-// Collects a fixed-size field; true when the whole of it is in scratch_.
-bool StoreDecoder::gather(std::string_view& input, std::size_t wanted) {
-  std::size_t const n = std::min(wanted - scratch_used_, input.size());
-  std::memcpy(scratch_.data() + scratch_used_, input.data(), n);
-  scratch_used_ = static_cast<std::uint8_t>(scratch_used_ + n);
-  input.remove_prefix(n);
-  return scratch_used_ == wanted;
-}
-
-std::uint64_t StoreDecoder::gathered() const {
-  std::uint64_t number = 0;
-  std::memcpy(&number, scratch_.data(), sizeof number);
-  return number;
-}
-
 void StoreDecoder::begin(std::uint8_t opcode) {
-  scratch_ = {};
-  scratch_used_ = 0;
+  number_ = 0;
+  number_used_ = 0;
   if (dialect_ == StoreDialect::undecided) {
-    if (opcode == kGreetingOpcode) {
-      stage_ = Stage::greeting;  // or a plain SET: the next four bytes tell
+    if (opcode == kGreeting) {
+      begin_op(kGreeting);  // or a plain SET: the next four bytes tell
       return;
     }
     dialect_ = StoreDialect::plain;
   }
   bool const plain = dialect_ == StoreDialect::plain;
-  constexpr std::uint8_t kPlainWatchKey = 7;
-  if ((plain && opcode == kPlainWatchKey) || opcode > static_cast<std::uint8_t>(plain ? Op::cancel_wait : Op::ping)) {
+  if ((plain && opcode == kPlainWatchKey) || opcode > (plain ? kCancelWait : kShapes.size() - 1)) {
     breaks("opcode " + std::to_string(opcode) + " is not offered");
     return;
   }
-  begin_op(static_cast<Op>(plain && opcode < kPlainWatchKey ? opcode + 1 : opcode));
+  begin_op(plain && opcode < kPlainWatchKey ? opcode + 1U : opcode);
 }
 
-void StoreDecoder::begin_op(Op op) {
+void StoreDecoder::begin_op(std::size_t op) {
   op_ = op;
   request_bytes_ = 0;
-  Shape const shape = shape_of(op);
+  Shape const& shape = kShapes[op];
   strings_left_ = shape.strings;
-  if (op == Op::greeting) {
-    stage_ = Stage::greeting;
-  } else if (shape.counted) {
+  if (shape.counted) {
     stage_ = Stage::count;
   } else if (shape.strings > 0) {
     stage_ = Stage::length;
@@ -167,49 +158,71 @@ void StoreDecoder::begin_op(Op op) {
   }
 }
 
-void StoreDecoder::greet() {
-  bool const greeting = gathered() == kGreetingMagic;
-  if (greeting) {
+// Collects a fixed-size field, and goes on once the whole of it is there.
+void StoreDecoder::take_number(std::string_view& input) {
+  std::size_t const wanted = stage_ == Stage::number ? kShapes[op_].tail : sizeof number_;
+  std::size_t const n = std::min(wanted - number_used_, input.size());
+  std::memcpy(reinterpret_cast<char*>(&number_) + number_used_, input.data(), n);
+  number_used_ = static_cast<std::uint8_t>(number_used_ + n);
+  input.remove_prefix(n);
+  if (number_used_ < wanted) {
+    return;
+  }
+  if (stage_ == Stage::count) {
+    take_count(number_);
+  } else if (stage_ == Stage::length) {
+    take_length(number_);
+  } else if (op_ == kGreeting) {
+    greet(number_);
+  } else {
+    stage_ = Stage::complete;
+  }
+}
+
+void StoreDecoder::greet(std::uint64_t magic) {
+  if (magic == kGreetingMagic) {
     dialect_ = StoreDialect::greeted;
     stage_ = Stage::opcode;
   } else if (dialect_ == StoreDialect::undecided) {
     // What looked like a greeting is a SET; the four bytes are the low half of its key's length.
     dialect_ = StoreDialect::plain;
-    begin_op(Op::set);
+    begin_op(kSet);
   } else {
     breaks("VALIDATE carries a wrong magic number");
   }
 }
 
-void StoreDecoder::take_count() {
-  std::uint64_t const n = gathered();
-  scratch_used_ = 0;
-  if (n > kMaxStoreKeys) {
-    breaks(std::string(name_of(op_)) + " of " + std::to_string(n) + " keys; at most " + std::to_string(kMaxStoreKeys));
+void StoreDecoder::take_count(std::uint64_t count) {
+  number_used_ = 0;
+  Shape const& shape = kShapes[op_];
+  if (count > kMaxStoreKeys) {
+    breaks(std::string(shape.name) + " of " + std::to_string(count) + " keys; at most " +
+           std::to_string(kMaxStoreKeys));
     return;
   }
-  strings_left_ = n * shape_of(op_).strings;
-  stage_ = n == 0 ? Stage::complete : Stage::length;
+  strings_left_ = count * shape.strings;
+  stage_ = count == 0 ? Stage::complete : Stage::length;
 }
 
-void StoreDecoder::take_length() {
-  string_length_ = gathered();
-  scratch_used_ = 0;
-  bool const is_key = strings_.size() % std::max<std::size_t>(shape_of(op_).strings, 1) == 0;
+void StoreDecoder::take_length(std::uint64_t length) {
+  number_used_ = 0;
+  string_length_ = length;
+  std::string const name(kShapes[op_].name);
+  bool const is_key = strings_.size() % kShapes[op_].strings == 0;
   std::uint64_t const most = is_key ? kMaxStoreKeyBytes : kMaxStoreValueBytes;
-  if (string_length_ > most) {
-    breaks(std::string(name_of(op_)) + " with a " + (is_key ? "key" : "value") + " of " +
-           std::to_string(string_length_) + " bytes; at most " + std::to_string(most));
+  if (length > most) {
+    breaks(name + " with a " + (is_key ? "key" : "value") + " of " + std::to_string(length) + " bytes; at most " +
+           std::to_string(most));
     return;
   }
-  request_bytes_ += string_length_;
+  request_bytes_ += length;
   if (request_bytes_ > kMaxStoreRequestBytes) {
-    breaks(std::string(name_of(op_)) + " of more than " + std::to_string(kMaxStoreRequestBytes) + " bytes");
+    breaks(name + " of more than " + std::to_string(kMaxStoreRequestBytes) + " bytes");
     return;
   }
   strings_.emplace_back();
   stage_ = Stage::bytes;
-  if (string_length_ == 0) {
+  if (length == 0) {
     end_string();
   }
 }
@@ -233,40 +246,14 @@ void StoreDecoder::end_string() {
   if (strings_left_ > 0) {
     stage_ = Stage::length;
   } else {
-    stage_ = shape_of(op_).tail > 0 ? Stage::number : Stage::complete;
+    stage_ = kShapes[op_].tail > 0 ? Stage::number : Stage::complete;
   }
 }
 
 StoreRequest StoreDecoder::finish() {
   stage_ = Stage::opcode;
-  std::vector<std::string>& s = strings_;
-  StoreRequest request;
-  switch (op_) {
-    case Op::set: request = SetRequest{std::move(s[0]), std::move(s[1])}; break;
-    case Op::compare_set: request = CompareSetRequest{std::move(s[0]), std::move(s[1]), std::move(s[2])}; break;
-    case Op::get: request = GetRequest{std::move(s[0])}; break;
-    case Op::add: request = AddRequest{std::move(s[0]), static_cast<std::int64_t>(gathered())}; break;
-    case Op::check: request = CheckRequest{std::exchange(s, {})}; break;
-    case Op::wait: request = WaitRequest{std::exchange(s, {})}; break;
-    case Op::num_keys: request = NumKeysRequest{}; break;
-    case Op::delete_key: request = DeleteRequest{std::move(s[0])}; break;
-    case Op::append: request = AppendRequest{std::move(s[0]), std::move(s[1])}; break;
-    case Op::multi_get: request = MultiGetRequest{std::exchange(s, {})}; break;
-    case Op::multi_set: {
-      MultiSetRequest all;
-      all.pairs.reserve(s.size() / 2);
-      for (std::size_t i = 0; i + 1 < s.size(); i += 2) {
-        all.pairs.emplace_back(std::move(s[i]), std::move(s[i + 1]));
-      }
-      s = {};
-      request = std::move(all);
-      break;
-    }
-    case Op::greeting:  // never complete: greet() goes back to the opcode
-    case Op::cancel_wait: request = CancelWaitRequest{}; break;
-    case Op::ping: request = PingRequest{static_cast<std::uint32_t>(gathered())}; break;
-  }
-  s.clear();
+  StoreRequest request = kShapes[op_].read({strings_, number_});
+  strings_.clear();
   return request;
 }
 
@@ -285,68 +272,16 @@ std::uint64_t StoreDecoder::held_bytes() const {
 }
 
 std::string encode_greeting() {
-  std::string out(1, static_cast<char>(kGreetingOpcode));
+  std::string out(1, static_cast<char>(kGreeting));
   append_number(out, kGreetingMagic);
   return out;
 }
 
-namespace {
-
-// Writes one request; `out` already holds nothing but what the caller wants in front.
-struct Encoder {
-  std::string& out;
-  bool plain;
-
-  void op(std::uint8_t greeted_number) const {
-    out.push_back(static_cast<char>(plain && greeted_number < 8 ? greeted_number - 1 : greeted_number));
-  }
-  void keys(std::uint8_t number, std::vector<std::string> const& all) const {
-    op(number);
-    append_number(out, static_cast<std::uint64_t>(all.size()));
-    for (std::string const& key : all) {
-      append_string(out, key);
-    }
-  }
-  void strings(std::uint8_t number, std::initializer_list<std::string_view> all) const {
-    op(number);
-    for (std::string_view text : all) {
-      append_string(out, text);
-    }
-  }
-
-  void operator()(SetRequest const& r) const { strings(1, {r.key, r.value}); }
-  void operator()(CompareSetRequest const& r) const { strings(2, {r.key, r.expected, r.desired}); }
-  void operator()(GetRequest const& r) const { strings(3, {r.key}); }
-  void operator()(AddRequest const& r) const {
-    strings(4, {r.key});
-    append_number(out, r.delta);
-  }
-  void operator()(CheckRequest const& r) const { keys(5, r.keys); }
-  void operator()(WaitRequest const& r) const { keys(6, r.keys); }
-  void operator()(NumKeysRequest const&) const { op(7); }
-  void operator()(DeleteRequest const& r) const { strings(8, {r.key}); }
-  void operator()(AppendRequest const& r) const { strings(9, {r.key, r.value}); }
-  void operator()(MultiGetRequest const& r) const { keys(10, r.keys); }
-  void operator()(MultiSetRequest const& r) const {
-    op(11);
-    append_number(out, static_cast<std::uint64_t>(r.pairs.size()));
-    for (auto const& [key, value] : r.pairs) {
-      append_string(out, key);
-      append_string(out, value);
-    }
-  }
-  void operator()(CancelWaitRequest const&) const { op(12); }
-  void operator()(PingRequest const& r) const {
-    op(13);
-    append_number(out, r.nonce);
-  }
-};
-
-}  // namespace
-
 std::string encode_request(StoreRequest const& request, StoreDialect dialect) {
-  std::string out;
-  std::visit(Encoder{out, dialect == StoreDialect::plain}, request);
+  std::size_t const op = request.index() + 1;
+  bool const lower = dialect == StoreDialect::plain && op <= kPlainWatchKey;
+  std::string out(1, static_cast<char>(lower ? op - 1 : op));
+  kShapes[op].write({out}, request);
   return out;
 }
 

@@ -3,7 +3,7 @@
 // Byte level: docs/design/store_protocol.md. Everything here is pure; no function reads a socket or a clock.
 #pragma once
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -83,6 +83,7 @@ struct PingRequest {
   bool operator==(PingRequest const&) const = default;
 };
 
+/// In the order of their opcodes, from 1.
 using StoreRequest =
     std::variant<SetRequest, CompareSetRequest, GetRequest, AddRequest, CheckRequest, WaitRequest, NumKeysRequest,
                  DeleteRequest, AppendRequest, MultiGetRequest, MultiSetRequest, CancelWaitRequest, PingRequest>;
@@ -107,29 +108,24 @@ class StoreDecoder {
   [[nodiscard]] std::uint64_t held_bytes() const;
 
  private:
-  enum class Stage { opcode, greeting, count, length, bytes, number, complete, broken };
-  enum class Op : std::uint8_t;
-  struct Shape;
-  static Shape shape_of(Op op);
-  static std::string_view name_of(Op op);
+  enum class Stage { opcode, count, length, bytes, number, complete, broken };
 
-  bool gather(std::string_view& input, std::size_t wanted);
-  [[nodiscard]] std::uint64_t gathered() const;
   void begin(std::uint8_t opcode);
-  void begin_op(Op op);
-  void greet();
-  void take_count();
-  void take_length();
+  void begin_op(std::size_t op);
+  void take_number(std::string_view& input);
+  void take_count(std::uint64_t count);
+  void take_length(std::uint64_t length);
   void take_bytes(std::string_view& input);
   void end_string();
+  void greet(std::uint64_t magic);
   StoreRequest finish();
   void breaks(std::string why);
 
   StoreDialect dialect_ = StoreDialect::undecided;
   Stage stage_ = Stage::opcode;
-  Op op_{};
-  std::uint8_t scratch_used_ = 0;
-  std::array<char, 8> scratch_{};    // a fixed-size field that arrived in pieces
+  std::size_t op_ = 0;  // greeted number
+  std::uint8_t number_used_ = 0;
+  std::uint64_t number_ = 0;         // a fixed-size field that arrived in pieces
   std::uint64_t strings_left_ = 0;   // of this request, the one in progress included
   std::uint64_t string_length_ = 0;  // of the string in progress
   std::uint64_t request_bytes_ = 0;  // sum of the lengths so far
