@@ -6,6 +6,7 @@
 #include <set>
 
 #include "src/checkpoint/crc32c.hpp"
+#include "src/core/bytes.hpp"
 
 namespace cxxrun::checkpoint {
 namespace {
@@ -21,50 +22,9 @@ constexpr std::size_t kEntryBytes = 16;  // and the name
 constexpr std::size_t kStepDigits = 20;
 constexpr std::uint64_t kMostFileBytes = std::numeric_limits<std::int64_t>::max();
 
-class Writer {
- public:
-  template <class Number>
-  void number(Number value) {
-    for (std::size_t i = 0; i < sizeof(Number); ++i) {
-      bytes.push_back(static_cast<std::byte>((value >> (8 * i)) & 0xffU));
-    }
-  }
-  void text(std::string_view value) {
-    auto const from = std::as_bytes(std::span(value));
-    bytes.insert(bytes.end(), from.begin(), from.end());
-  }
-  std::vector<std::byte> bytes;
-};
-
-// Reading past the end gives zeros and empty texts and is remembered.
-class Reader {
- public:
-  explicit Reader(std::span<std::byte const> bytes) : rest(bytes) {}
-  template <class Number>
-  Number number() {
-    Number value = 0;
-    auto const from = take(sizeof(Number));
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      value |= static_cast<Number>(static_cast<Number>(from[i]) << (8 * i));
-    }
-    return value;
-  }
-  std::string text(std::size_t size) {
-    auto const from = take(size);
-    return {reinterpret_cast<char const*>(from.data()), from.size()};
-  }
-  std::span<std::byte const> take(std::size_t size) {
-    if (size > rest.size()) {
-      failed = true;
-      return {};
-    }
-    auto const taken = rest.first(size);
-    rest = rest.subspan(size);
-    return taken;
-  }
-  std::span<std::byte const> rest;
-  bool failed = false;
-};
+std::string_view as_text(std::span<std::byte const> bytes) {
+  return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
+}
 
 Error damaged(std::string why) {
   return fail(Errc::protocol, std::move(why));
@@ -122,33 +82,31 @@ std::optional<std::uint64_t> file_bytes(Header const& header) {
 }
 
 std::vector<std::byte> encode(Header const& header) {
-  Writer to;
-  to.text(kMagic);
-  to.number(kVersion);
-  to.number(static_cast<std::uint32_t>(header_bytes(header)));
-  to.number(header.step);
-  to.number(header.generation);
-  to.number(static_cast<std::uint32_t>(header.blobs.size()));
-  to.number(static_cast<std::uint32_t>(header.model.size()));
-  to.text(header.model);
+  std::string to(kMagic);
+  put(to, kVersion);
+  put(to, static_cast<std::uint32_t>(header_bytes(header)));
+  put(to, header.step);
+  put(to, header.generation);
+  put(to, static_cast<std::uint32_t>(header.blobs.size()));
+  put_text(to, header.model);
   for (Entry const& entry : header.blobs) {
-    to.number(entry.size);
-    to.number(entry.crc);
-    to.number(static_cast<std::uint32_t>(entry.name.size()));
-    to.text(entry.name);
+    put(to, entry.size);
+    put(to, entry.crc);
+    put_text(to, entry.name);
   }
-  to.number(crc32c(to.bytes));
-  return std::move(to.bytes);
+  put(to, crc32c(std::as_bytes(std::span(to))));
+  auto const bytes = std::as_bytes(std::span(to));
+  return {bytes.begin(), bytes.end()};
 }
 
 Result<std::size_t> decode_preamble(std::span<std::byte const> bytes) {
-  Reader from(bytes);
-  if (from.text(kMagic.size()) != kMagic) {
+  ByteReader from(as_text(bytes));
+  if (from.take(kMagic.size()) != kMagic) {
     return damaged("does not begin like a checkpoint");
   }
   (void)from.number<std::uint32_t>();  // the version: judged when the checksum has been
   std::size_t const size = from.number<std::uint32_t>();
-  if (from.failed || size < kFixedBytes + kCrcBytes || size > kMostHeaderBytes) {
+  if (!from.ok() || size < kFixedBytes + kCrcBytes || size > kMostHeaderBytes) {
     return damaged("its header is damaged");
   }
   return size;
@@ -162,12 +120,12 @@ Result<Header> decode(std::span<std::byte const> bytes, std::uint64_t size) {
   if (bytes.size() != *length) {
     return damaged("it ends in its header");
   }
-  Reader crc(bytes.last(kCrcBytes));
+  ByteReader crc(as_text(bytes.last(kCrcBytes)));
   bytes = bytes.first(bytes.size() - kCrcBytes);
   if (crc.number<std::uint32_t>() != crc32c(bytes)) {
     return damaged("its header is damaged");
   }
-  Reader from(bytes.subspan(kMagic.size()));
+  ByteReader from(as_text(bytes.subspan(kMagic.size())));
   if (auto const version = from.number<std::uint32_t>(); version != kVersion) {
     return fail(Errc::usage, "is of format " + std::to_string(version) + ", and this cxxrun reads format " +
                                  std::to_string(kVersion) + " only: use the release that wrote it");
@@ -177,15 +135,15 @@ Result<Header> decode(std::span<std::byte const> bytes, std::uint64_t size) {
   header.step = from.number<std::uint64_t>();
   header.generation = from.number<std::uint64_t>();
   std::size_t const count = from.number<std::uint32_t>();
-  header.model = from.text(from.number<std::uint32_t>());
-  for (std::size_t i = 0; i < count && !from.failed; ++i) {
+  header.model = from.text();
+  for (std::size_t i = 0; i < count && from.ok(); ++i) {
     Entry entry;
     entry.size = from.number<std::uint64_t>();
     entry.crc = from.number<std::uint32_t>();
-    entry.name = from.text(from.number<std::uint32_t>());
+    entry.name = from.text();
     header.blobs.push_back(std::move(entry));
   }
-  if (from.failed || !from.rest.empty() || refusal(header)) {  // the checksum is right: not written by this library
+  if (!from.at_end() || refusal(header)) {  // the checksum is right: not written by this library
     return damaged("its header makes no sense");
   }
   std::uint64_t const expected = *file_bytes(header);

@@ -2,41 +2,33 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <concepts>
 #include <cstring>
 #include <type_traits>
 
+#include "src/core/bytes.hpp"
+
 namespace cxxrun::wire {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the protocol is the little-endian memory of its clients");
-
 constexpr std::uint32_t kGreetingMagic = 0x3C85F7CE;
 
-template <class Number>
-void append_number(std::string& out, Number number) {
-  std::array<char, sizeof number> bytes{};
-  std::memcpy(bytes.data(), &number, sizeof number);
-  out.append(bytes.data(), bytes.size());
-}
-
 void append_string(std::string& out, std::string_view text) {
-  append_number(out, static_cast<std::uint64_t>(text.size()));
+  put(out, static_cast<std::uint64_t>(text.size()));
   out.append(text);
 }
 
 struct Writer {
   std::string& out;
   void operator()(std::string const& text) { append_string(out, text); }
-  void operator()(std::integral auto number) { append_number(out, number); }
+  void operator()(std::integral auto number) { put(out, number); }
   void operator()(std::pair<std::string, std::string> const& pair) {
     append_string(out, pair.first);
     append_string(out, pair.second);
   }
   template <class Item>
   void operator()(std::vector<Item> const& items) {
-    append_number(out, static_cast<std::uint64_t>(items.size()));
+    put(out, static_cast<std::uint64_t>(items.size()));
     std::for_each(items.begin(), items.end(), *this);
   }
 };
@@ -273,7 +265,7 @@ std::uint64_t StoreDecoder::held_bytes() const {
 
 std::string encode_greeting() {
   std::string out(1, static_cast<char>(kGreeting));
-  append_number(out, kGreetingMagic);
+  put(out, kGreetingMagic);
   return out;
 }
 
@@ -298,13 +290,13 @@ void append_value_reply(std::string& out, std::string_view value) {
 
 std::string encode_number_reply(std::int64_t number) {
   std::string out;
-  append_number(out, number);
+  put(out, number);
   return out;
 }
 
 std::string encode_ping_reply(std::uint32_t nonce) {
   std::string out;
-  append_number(out, nonce);
+  put(out, nonce);
   return out;
 }
 

@@ -1,9 +1,8 @@
 #include "src/worker/agent_packets.hpp"
 
-#include <array>
-#include <cstring>
-#include <type_traits>
 #include <utility>
+
+#include "src/core/bytes.hpp"
 
 namespace cxxrun::worker {
 namespace {
@@ -14,55 +13,18 @@ constexpr std::size_t kWhy = 500;
 
 enum class Is : std::uint8_t { registers = 1, parked = 2, welcome = 65, no = 66, resume = 67 };
 
-template <class Number>
-void put(std::string& to, Number number) {
-  static_assert(std::is_unsigned_v<Number>);
-  std::array<char, sizeof number> bytes{};
-  std::memcpy(bytes.data(), &number, sizeof number);
-  to.append(bytes.data(), bytes.size());
-}
-
-void put_text(std::string& to, std::string_view text) {
-  put(to, static_cast<std::uint32_t>(text.size()));
-  to += text;
-}
-
 std::string begin(Is what) {
   std::string bytes(kMagic);
   put(bytes, static_cast<std::uint8_t>(what));
   return bytes;
 }
 
-// Takes fields off the front; after the first mistake everything is empty and at_end() is false.
-class Fields {
+class Fields : public ByteReader {
  public:
-  explicit Fields(std::string_view bytes) : rest_(bytes), ok_(bytes.size() <= kMostBytes) {
-    if (!ok_ || rest_.substr(0, kMagic.size()) != kMagic) {
+  explicit Fields(std::string_view bytes) : ByteReader(bytes) {
+    if (bytes.size() > kMostBytes || take(kMagic.size()) != kMagic) {
       spoil();
-    } else {
-      rest_.remove_prefix(kMagic.size());
     }
-  }
-
-  template <class Number>
-  Number number() {
-    Number value{};
-    if (rest_.size() < sizeof value) {
-      spoil();
-      return value;
-    }
-    std::memcpy(&value, rest_.data(), sizeof value);
-    rest_.remove_prefix(sizeof value);
-    return value;
-  }
-  std::string_view text(std::size_t most) {
-    auto const size = number<std::uint32_t>();
-    if (size > most || size > rest_.size()) {
-      return spoil();
-    }
-    std::string_view const field = rest_.substr(0, size);
-    rest_.remove_prefix(size);
-    return field;
   }
   bool flag() {
     auto const value = number<std::uint8_t>();
@@ -71,17 +33,6 @@ class Fields {
     }
     return value == 1;
   }
-  [[nodiscard]] bool more() const { return ok_ && !rest_.empty(); }
-  [[nodiscard]] bool at_end() const { return ok_ && rest_.empty(); }
-  std::string_view spoil() {
-    ok_ = false;
-    rest_ = {};
-    return {};
-  }
-
- private:
-  std::string_view rest_;
-  bool ok_;
 };
 
 template <class Packet, class Value>
@@ -162,7 +113,7 @@ std::optional<FromAgent> decode_from_agent(std::string_view bytes) {
     case Is::resume: {
       Resume resume;
       resume.generation = fields.number<std::uint64_t>();
-      while (fields.more()) {
+      while (fields.ok() && !fields.at_end()) {
         auto const variable = fields.text(kMostBytes);
         if (!is_variable(variable)) {
           return std::nullopt;
