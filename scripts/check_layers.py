@@ -101,7 +101,7 @@ HEAVY = {
         "launcher/workers/supervisor_impl.cpp", "launcher/workers/supervisor_impl.hpp",
         "launcher/workers/supervisor_ending.cpp", "launcher/workers/local_listener.hpp",
         "launcher/workers/worker_process.hpp"},
-    r"nlohmann/json\.hpp": {"rendezvous/protocol/message_json.hpp", "launcher/facts/discovery.cpp",
+    r"nlohmann/json\.hpp": {"rendezvous/protocol/message_fields.hpp", "launcher/facts/discovery.cpp",
                             "launcher/logs/report.cpp"},
     r"spdlog/": {"src/os/log.cpp"},
     r"CLI/": {"launcher/options/command_line.cpp"},

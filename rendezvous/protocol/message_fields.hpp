@@ -1,5 +1,5 @@
 // The fields of every message, once for both directions: `field` is the Reader of messages_read.cpp or the Writer of
-// messages_write.cpp.
+// messages_write.cpp. Private to the two.
 //
 //   field(name, value)               has to be there; an optional value is left out when there is none
 //   field.if_known(name, value)      the same, but an unknown name of an enumeration is read as the default
@@ -13,6 +13,7 @@
 // its fields in this order.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,9 +21,13 @@
 #include <tuple>
 #include <type_traits>
 
+#include <nlohmann/json.hpp>
+
 #include "rendezvous/protocol/messages.hpp"
 
 namespace cxxrun::rendezvous {
+
+using Json = nlohmann::json;
 
 // Arrays longer than this are not ours.
 inline constexpr std::size_t kMaxItems = 65536;
@@ -44,6 +49,24 @@ inline constexpr std::tuple kTypes(Type<Join>{"join"}, Type<Ack>{"ack"}, Type<Wo
                                    Type<Finished>{"finished"}, Type<Refused>{"refused"}, Type<VoteRequest>{"vote?"},
                                    Type<Propose>{"propose"}, Type<Decided>{"decided"}, Type<Dropped>{"dropped"},
                                    Type<Kill>{"kill"});
+
+template <class T>
+concept Enumeration = std::is_enum_v<T>;
+/// The names of its values, in their order.
+template <Enumeration T>
+inline constexpr auto kNames = nullptr;
+template <>
+inline constexpr std::array kNames<StopKind>{"failure", "resize", "user"};
+template <>
+inline constexpr std::array kNames<ExitStatus::Kind>{"exited", "signalled", "not_started"};
+template <>
+inline constexpr std::array kNames<HelloReply::Why>{"accepted", "other_job", "other_version"};
+template <>
+inline constexpr std::array kNames<Hello::Asks>{"meet", "open", "reopen", "enter", "follow"};
+template <>
+inline constexpr std::array kNames<Hello::Purpose>{"agent", "beat", "death_notice"};
+template <>
+inline constexpr std::array kNames<Tie>{"rank", "fence", "none"};
 
 /// A `Message` to read into, or a constant one to write.
 template <class T, class Message>

@@ -3,7 +3,6 @@
 #include <variant>
 
 #include "rendezvous/protocol/message_fields.hpp"
-#include "rendezvous/protocol/message_json.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -97,16 +96,16 @@ class Reader {
   static bool take(Json const& from, Ballot& into) {
     return from.is_array() && from.size() == 2 && take(from[0], into.round) && take(from[1], into.rank);
   }
-  static bool take(Json const& from, Enumeration auto& into) {
+  template <Enumeration T>
+  static bool take(Json const& from, T& into) {
     std::string text;
     take(from, text);
-    for (auto const& [value, name] : names(into)) {
-      if (text == name) {
-        into = value;
-        return true;
-      }
+    auto const name = std::find(kNames<T>.begin(), kNames<T>.end(), text);
+    if (name == kNames<T>.end()) {
+      return false;
     }
-    return false;
+    into = static_cast<T>(name - kNames<T>.begin());
+    return true;
   }
   template <class Part>
   bool take(Json const& from, Part& into) {

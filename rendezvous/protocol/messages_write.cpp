@@ -3,7 +3,6 @@
 #include <variant>
 
 #include "rendezvous/protocol/message_fields.hpp"
-#include "rendezvous/protocol/message_json.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -57,13 +56,9 @@ class Writer {
   static Json to_json(std::string const& text) { return text; }
   static Json to_json(Millis wait) { return wait.count(); }
   static Json to_json(Ballot const& ballot) { return Json::array({ballot.round, ballot.rank}); }
-  static Json to_json(Enumeration auto const& value) {
-    for (auto const& [each, name] : names(value)) {
-      if (each == value) {
-        return name;
-      }
-    }
-    return nullptr;  // without a name in the table: no reader takes it
+  template <Enumeration T>
+  static Json to_json(T const& value) {
+    return kNames<T>.at(static_cast<std::size_t>(value));
   }
   template <class Part>
   static Json to_json(Part const& part) {
