@@ -48,8 +48,7 @@ SHELLS = {
     "rendezvous/net/beat_line": "an agent's connection for beats",
     "rendezvous/net/channel": "one framed connection",
     "rendezvous/net/coordinator_link": "an agent's calls to the coordinator",
-    "rendezvous/net/fence_claims": "threads that claim fence files",
-    "rendezvous/net/fence_file": "makes, links and reads fence files",
+    "rendezvous/net/fence": "makes, links and reads fence files, on threads of their own",
     "rendezvous/net/listener": "the coordinator's listening socket",
     "rendezvous/net/peers": "the coordinator's connections and their deadlines",
     "rendezvous/net/run": "one run's timer and log",
@@ -94,7 +93,7 @@ HEAVY = {
     r"boost/(asio|process)": {
         "src/os/asio_impl.cpp", "src/os/timer.cpp", "rendezvous/net/beat_line.hpp", "rendezvous/net/beat_line.cpp",
         "rendezvous/net/channel.hpp", "rendezvous/net/channel.cpp", "rendezvous/net/coordinator_link.cpp",
-        "rendezvous/net/fence_claims.cpp", "rendezvous/net/listener.hpp", "rendezvous/net/listener.cpp",
+        "rendezvous/net/fence.cpp", "rendezvous/net/listener.hpp", "rendezvous/net/listener.cpp",
         "rendezvous/net/peers.hpp", "rendezvous/net/peers.cpp", "rendezvous/net/run.cpp", "rendezvous/net/server.cpp",
         "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/hangs/stack_probe.cpp",
         "launcher/programs/rendezvous_host.cpp",

@@ -7,8 +7,11 @@
 // Shell; runs on the thread of the io_context given to it.
 #pragma once
 
+#include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include <boost/asio/ip/tcp.hpp>
 
@@ -16,9 +19,9 @@
 
 namespace cxxrun::rendezvous {
 
-class BeatLine {
+class BeatLine : public std::enable_shared_from_this<BeatLine> {
  public:
-  /// `answered` runs from the io_context and may destroy the line.
+  /// `answered` runs from the io_context and may let go of the line.
   BeatLine(boost::asio::io_context& io, boost::asio::ip::tcp::endpoint to, Hello hello,
            std::function<void(BeatAck)> answered);
   ~BeatLine();  ///< Ends the connections in order; no handler runs afterwards.
@@ -28,8 +31,21 @@ class BeatLine {
   void send(Beat const& beat);
 
  private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_;
+  struct Line;
+  [[nodiscard]] bool waits() const;
+  [[nodiscard]] bool has(std::shared_ptr<Line> const& line) const;
+  void dial();
+  void greet(std::shared_ptr<Line> const& line);
+  void received(std::shared_ptr<Line> const& line, std::string const& payload);
+  void drop(std::shared_ptr<Line> line);
+
+  boost::asio::io_context& io_;
+  boost::asio::ip::tcp::endpoint to_;
+  Hello hello_;
+  std::function<void(BeatAck)> answered_;
+  std::deque<std::shared_ptr<Line>> lines_;  // oldest first; more than one only while beats stay unanswered
+  Beat newest_;
+  std::size_t unanswered_ = 0;
 };
 
 }  // namespace cxxrun::rendezvous

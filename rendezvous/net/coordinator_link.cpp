@@ -47,7 +47,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   Millis pause = kFirstPause;
   std::shared_ptr<tcp::socket> calling;
   std::shared_ptr<Channel> channel;
-  std::unique_ptr<BeatLine> beats;
+  std::shared_ptr<BeatLine> beats;
   tcp::endpoint reached;
   bool refused = false;  // the last attempt: nobody listens there
   bool joined = false;
@@ -277,7 +277,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       return;
     }
     if (!beats) {
-      beats = std::make_unique<BeatLine>(io, reached, hello(Hello::Purpose::beat),
+      beats = std::make_shared<BeatLine>(io, reached, hello(Hello::Purpose::beat),
                                          guarded([](Impl& self, BeatAck const& ack) { self.handlers.beat(ack); }));
     }
     beats->send(beat);

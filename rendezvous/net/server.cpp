@@ -7,7 +7,7 @@
 #include <boost/asio/post.hpp>
 
 #include "rendezvous/net/complaints.hpp"
-#include "rendezvous/net/fence_claims.hpp"
+#include "rendezvous/net/fence.hpp"
 #include "rendezvous/net/peers.hpp"
 #include "src/core/text.hpp"
 #include "src/os/log.hpp"

@@ -2,7 +2,7 @@
 #include <fstream>
 #include <set>
 
-#include "rendezvous/net/fence_claims.hpp"
+#include "rendezvous/net/fence.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_world.hpp"
 #include "tests/support/ranks.hpp"

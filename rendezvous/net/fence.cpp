@@ -1,33 +1,42 @@
-#include "rendezvous/net/fence_file.hpp"
+#include "rendezvous/net/fence.hpp"
 
 #include <array>
 #include <cerrno>
+#include <cinttypes>
+#include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
-#include <string_view>
+#include <mutex>
+#include <optional>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+
 #include "rendezvous/protocol/messages.hpp"
+#include "src/core/time.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/random.hpp"
+#include "src/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
+
+using ErrorCode = boost::system::error_code;
+using boost::asio::posix::stream_descriptor;
 
 constexpr std::size_t kLongest = 4096;  ///< of a decree's text
 constexpr int kTries = 3;               ///< a handle that another host's cache still holds may be stale once
 
 std::string hex(std::uint64_t number) {
-  static constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (int shift = 60; shift >= 0; shift -= 4) {
-    text += kDigits[number >> static_cast<unsigned>(shift) & 15U];
-  }
-  return text;
+  std::array<char, 17> text{};
+  (void)std::snprintf(text.data(), text.size(), "%016" PRIx64, number);
+  return text.data();
 }
 
 std::string file_name(std::string const& text) {
@@ -72,6 +81,25 @@ Fenced read_winner(FencePlace const& place, std::uint64_t after, std::string con
   return {after, AcceptedDecree{held->ballot, held->decree}, {}};
 }
 
+constexpr std::chrono::seconds kLongestClaim(10);
+constexpr Millis kFarewell{2000};
+
+/// What the thread and the loop share; the thread may outlive the loop.
+struct Answer {
+  std::mutex mutex;
+  std::optional<Fenced> fenced;
+  os::UniqueFd ready{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+};
+
+struct Claim {
+  explicit Claim(boost::asio::io_context& io) : ready(io), deadline(io) {}
+  std::shared_ptr<Answer> answer = std::make_shared<Answer>();
+  stream_descriptor ready;
+  os::Timer deadline;
+  std::unique_ptr<os::BoundedThread> thread;
+  std::function<void(Fenced)> done;
+};
+
 }  // namespace
 
 std::string fence_path(FencePlace const& place, std::uint64_t after) {
@@ -113,6 +141,56 @@ Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value) {
 void remove_fences(FencePlace const& place) {
   std::error_code ignored;
   std::filesystem::remove_all(run_dir(place), ignored);
+}
+
+FenceClaims::~FenceClaims() {
+  if (removing_) {
+    removing_->join_until(Clock::now() + kFarewell);
+  }
+}
+
+void FenceClaims::claim(FencePlace const& place, AcceptedDecree const& value, std::function<void(Fenced)> done) {
+  auto const claim = std::make_shared<Claim>(io_);
+  claim->done = std::move(done);
+  auto const finish = [here = std::weak_ptr(here_), claim](Fenced fenced) {
+    if (auto const tell = std::exchange(claim->done, {}); tell && !here.expired()) {
+      tell(std::move(fenced));
+    }
+    claim->deadline.cancel();
+    claim->ready.close();
+  };
+  Fenced const late{value.decree.after, std::nullopt,
+                    "--fence " + place.dir + ": the file system does not answer; give one that does"};
+  ErrorCode error;
+  claim->ready.assign(::dup(claim->answer->ready.get()), error);
+  claim->ready.async_wait(stream_descriptor::wait_read, [claim, finish](ErrorCode const& failed) {
+    if (failed) {
+      return;
+    }
+    std::unique_lock lock(claim->answer->mutex);
+    Fenced fenced = std::move(claim->answer->fenced).value_or(Fenced{});
+    lock.unlock();
+    finish(std::move(fenced));
+  });
+  claim->deadline.after(kLongestClaim, [finish, late] { finish(late); });
+  try {
+    claim->thread = std::make_unique<os::BoundedThread>("cxxrun-fence", [answer = claim->answer, place, value] {
+      Fenced fenced = claim_fence(place, value);
+      std::lock_guard const lock(answer->mutex);
+      answer->fenced = std::move(fenced);
+      ::eventfd_write(answer->ready.get(), 1);
+    });
+  } catch (std::system_error const&) {
+    claim->deadline.after(Millis{0}, [finish, late] { finish(late); });  // without a thread: as if it did not answer
+  }
+}
+
+void FenceClaims::remove(FencePlace const& place) {
+  try {
+    removing_ = std::make_unique<os::BoundedThread>("cxxrun-fence", [place] { remove_fences(place); });
+  } catch (std::system_error const&) {
+    removing_.reset();  // they stay: of no use to anybody, and in nobody's way
+  }
 }
 
 }  // namespace cxxrun::rendezvous

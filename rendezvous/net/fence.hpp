@@ -1,0 +1,54 @@
+// The fence file: who decides when exactly half of the members are on each side of a cut (--fence=DIR). Shell.
+//
+// One file for each decision of a run, which is linked into place and never changed: the first to link it has decided.
+// The protocol, and what it may believe of a shared file system: docs/design/election.md. The result is Fenced's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "rendezvous/membership/membership.hpp"
+#include "src/os/bounded_thread.hpp"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace cxxrun::rendezvous {
+
+/// Which decision of which run.
+struct FencePlace {
+  std::string dir;     ///< --fence; every node sees the same one
+  std::string run_id;  ///< any text
+  /// Digest of the members that decide: a requeued job has the run id and numbers of its first run.
+  std::uint64_t of = 0;
+};
+
+/// DIR/<run id>/after-<g>-<of>: characters of the run id that no file name should have are written as %XX.
+[[nodiscard]] std::string fence_path(FencePlace const& place, std::uint64_t after);
+/// Claims it for `value`, and blocks meanwhile; says what it holds from then on: `value`, or somebody else's.
+[[nodiscard]] Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value);
+/// Removes all of the run: it has ended.
+void remove_fences(FencePlace const& place);
+
+/// The same on a thread for each, so that a file system that hangs stops nobody.
+class FenceClaims {
+ public:
+  explicit FenceClaims(boost::asio::io_context& io) : io_(io) {}
+  ~FenceClaims();  ///< Waits 2 s at most for files that are being removed; no handler runs.
+  FenceClaims(FenceClaims const&) = delete;
+  FenceClaims& operator=(FenceClaims const&) = delete;
+
+  /// `done` once, from the io_context: within 10 s, whatever the file system does.
+  void claim(FencePlace const& place, AcceptedDecree const& value, std::function<void(Fenced)> done);
+  void remove(FencePlace const& place);
+
+ private:
+  boost::asio::io_context& io_;
+  std::unique_ptr<os::BoundedThread> removing_;
+  std::shared_ptr<bool> here_ = std::make_shared<bool>();  ///< handlers ask whether it has gone
+};
+
+}  // namespace cxxrun::rendezvous
