@@ -11,11 +11,6 @@ namespace {
 constexpr Millis kPatienceWithoutHeartbeats{5000};
 constexpr int kFirstAnswer = 4;  ///< timeouts: a coordinator that a crowd calls may answer its first beats late
 
-Link* find(State& state, LinkId id) {
-  auto const it = state.links.find(id);
-  return it == state.links.end() ? nullptr : &it->second;
-}
-
 /// What the other end must not count on any more: a higher ballot is promised to somebody else.
 bool muted(State const& state, Link const& link) {
   return state.acceptor.promised.round >= kFirstElectedRound && link.coordinator != state.promised_to;
@@ -154,11 +149,8 @@ bool obeys(State const& state, LinkId id) {
   if (id == state.main) {
     return true;
   }
-  auto const it = state.links.find(id);
-  if (it == state.links.end() || !it->second.up || !state.search) {
-    return false;
-  }
-  return !state.decided.rank || !muted(state, it->second);
+  Link const* const link = find(state, id);
+  return link != nullptr && link->up && state.search && (!state.decided.rank || !muted(state, *link));
 }
 
 void follow(Turn& turn, LinkId id) {
@@ -176,25 +168,21 @@ void follow(Turn& turn, LinkId id) {
     state.favoured = 0;
   }
   link->heard = turn.now;
-  for (auto it = state.links.begin(); it != state.links.end();) {
-    if (it->first != id) {
-      turn.act(HangUp{it->first});
-      it = state.links.erase(it);
-    } else {
-      ++it;
+  for (auto const& [other, its_link] : state.links) {
+    if (other != id) {
+      turn.act(HangUp{other});
     }
   }
+  std::erase_if(state.links, [id](auto const& entry) { return entry.first != id; });
   state.next_beat = turn.now;
   send_beats(turn);
 }
 
 bool leads(State const& state) {
-  auto const it = state.links.find(state.main);
-  if (it == state.links.end()) {
-    return false;
-  }
-  return it->second.own || (!it->second.dialled && state.decided.rank &&
-                            state.decided.decree.coordinator == *state.decided.rank && state.decided.decree.number > 0);
+  Link const* const main = find(state, state.main);
+  return main != nullptr &&
+         (main->own || (!main->dialled && state.decided.rank &&
+                        state.decided.decree.coordinator == *state.decided.rank && state.decided.decree.number > 0));
 }
 
 void excuse_silence(Turn& turn) {
@@ -206,18 +194,17 @@ void excuse_silence(Turn& turn) {
 }
 
 bool is_silent(State const& state, TimePoint now, Policy const& policy) {
-  auto const it = state.links.find(state.main);
-  return policy.lease.timeout > Millis{0} && it != state.links.end() && it->second.heard &&
-         now >= *it->second.heard + policy.lease.silence();
+  Link const* const main = find(state, state.main);
+  return policy.lease.timeout > Millis{0} && main != nullptr && main->heard &&
+         now >= *main->heard + policy.lease.silence();
 }
 
 std::optional<TimePoint> due(State const& state, Policy const& policy) {
-  auto const it = state.links.find(state.main);
-  bool const known = it != state.links.end();
-  bool const beats = policy.lease.beat > Millis{0} && (known || state.favoured != 0);
-  bool const watched = policy.lease.timeout > Millis{0} && known && it->second.heard;
+  Link const* const main = find(state, state.main);
+  bool const beats = policy.lease.beat > Millis{0} && (main != nullptr || state.favoured != 0);
+  bool const watched = policy.lease.timeout > Millis{0} && main != nullptr && main->heard;
   return earliest({search_due(state), beats ? state.next_beat : std::nullopt,
-                   watched ? std::optional(*it->second.heard + policy.lease.silence()) : std::nullopt});
+                   watched ? std::optional(*main->heard + policy.lease.silence()) : std::nullopt});
 }
 
 bool can_search(State const& state) {

@@ -137,6 +137,13 @@ struct Turn : BasicTurn<State, Action, Policy> {
   bool workers = false;  ///< of the decided generation run or may run here
 };
 
+/// The link of this id; null: it is gone.
+template <class AnyState>
+[[nodiscard]] auto find(AnyState& state, LinkId id) -> decltype(&state.links.begin()->second) {
+  auto const it = state.links.find(id);
+  return it == state.links.end() ? nullptr : &it->second;
+}
+
 [[nodiscard]] OwnTime own_time(TimePoint at);
 [[nodiscard]] TimePoint time_of(OwnTime at);
 /// T, and when nobody is judged by silence something in its place: a search has to end.

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "rendezvous/following/follower.hpp"
@@ -18,11 +17,12 @@ bool is_own(State const& state, Successor const& successor) {
   return state.decided.rank && *state.decided.rank == successor.rank;
 }
 
-/// This agent among those that may take over; null: it is not one of them.
-Successor const* own_entry(State const& state) {
+/// The first of those that may take over for which this holds; null: none.
+template <class Holds>
+Successor const* find_successor(State const& state, Holds const& holds) {
   auto const& all = state.decided.successors;
-  auto const own = std::find_if(all.begin(), all.end(), [&](auto const& entry) { return is_own(state, entry); });
-  return own == all.end() ? nullptr : &*own;
+  auto const found = std::find_if(all.begin(), all.end(), holds);
+  return found == all.end() ? nullptr : &*found;
 }
 
 /// Until one that has refused is called again.
@@ -63,15 +63,12 @@ std::vector<Turns> turns(State const& state) {
   return result;
 }
 
-bool is_called(State const& state, Successor const& successor) {
-  return std::any_of(state.links.begin(), state.links.end(), [&](auto const& entry) {
-    return entry.second.dialled && where(entry.second.to) == where(successor);
-  });
-}
-
 void dial(Turn& turn, Successor const& successor) {
   State& state = turn.state;
-  if (is_called(state, successor)) {
+  bool const is_called = std::any_of(state.links.begin(), state.links.end(), [&](auto const& entry) {
+    return entry.second.dialled && where(entry.second.to) == where(successor);
+  });
+  if (is_called) {
     return;
   }
   Link link;
@@ -99,10 +96,8 @@ void start_campaign(Turn& turn, Successor const& own) {
   campaign.ballot = Ballot{state.round, own.rank};
   campaign.seen = std::max(state.seen, state.decided.decree.number);
   campaign.restarts = state.decided.decree.restarts;
-  if (!state.decided.hosts.empty()) {
-    if (auto hosts = expand_hostlist(state.decided.hosts); hosts && hosts->size() == state.decided.decree.size) {
-      campaign.hosts = *std::move(hosts);
-    }
+  if (auto hosts = expand_hostlist(state.decided.hosts); hosts && hosts->size() == state.decided.decree.size) {
+    campaign.hosts = *std::move(hosts);
   }
   campaign.pair = turn.policy.pair && state.decided.pair;
   campaign.peer_dead = campaign.pair && state.search->peer_dead;
@@ -153,30 +148,25 @@ void begin_round(Turn& turn, Millis spacing) {
   auto const order = turns(turn.state);
   auto const own = std::find_if(order.begin(), order.end(),
                                 [&](Turns const& entry) { return is_own(turn.state, *entry.successor); });
-  auto const place = own == order.end() ? order.size() : static_cast<std::size_t>(own - order.begin());
-  search.until = turn.now + patience(turn.policy) * 2 + spacing * static_cast<int>(place);
+  search.until = turn.now + patience(turn.policy) * 2 + spacing * (own - order.begin());
   tell_again(turn);
   take_turns(turn);
 }
 
 /// The candidate that has our promise is connected and answers: nobody campaigns against it.
 bool is_in_good_hands(State const& state, TimePoint now, Policy const& policy) {
-  auto const it = state.links.find(state.favoured);
-  if (it == state.links.end() || it->second.own) {
-    return false;
-  }
-  return policy.lease.timeout <= Millis{0} || (it->second.heard && now < *it->second.heard + policy.lease.timeout);
+  Link const* const link = find(state, state.favoured);
+  return link != nullptr && !link->own &&
+         (policy.lease.timeout <= Millis{0} || (link->heard && now < *link->heard + policy.lease.timeout));
 }
 
 /// A spare has no say: it waits as long as anybody is left who may come to lead.
 bool can_only_wait(State const& state) {
-  auto const may_lead = [&](Link const& link) {
+  return !state.decided.rank && std::any_of(state.links.begin(), state.links.end(), [&](auto const& entry) {
+    Link const& link = entry.second;
     return link.up && !link.own &&
-           std::any_of(state.decided.successors.begin(), state.decided.successors.end(),
-                       [&](Successor const& entry) { return where(entry) == where(link.to); });
-  };
-  return !state.decided.rank &&
-         std::any_of(state.links.begin(), state.links.end(), [&](auto const& entry) { return may_lead(entry.second); });
+           find_successor(state, [&](Successor const& each) { return where(each) == where(link.to); }) != nullptr;
+  });
 }
 
 void hang_up_all(Turn& turn) {
@@ -193,14 +183,12 @@ void hang_up_all(Turn& turn) {
 
 /// Where the coordinator listens that is being lost.
 std::string where_leader(State const& state) {
-  auto const main = state.links.find(state.main);
-  if (main != state.links.end() && main->second.dialled) {
-    return where(main->second.to);
+  if (Link const* const main = find(state, state.main); main != nullptr && main->dialled) {
+    return where(main->to);
   }
-  auto const& all = state.decided.successors;
-  auto const leader = std::find_if(
-      all.begin(), all.end(), [&](Successor const& entry) { return entry.rank == state.decided.decree.coordinator; });
-  return leader == all.end() ? "" : where(*leader);
+  auto const* const leader =
+      find_successor(state, [&](Successor const& each) { return each.rank == state.decided.decree.coordinator; });
+  return leader == nullptr ? "" : where(*leader);
 }
 
 }  // namespace
@@ -215,8 +203,8 @@ void search(Turn& turn, std::string how, bool fin) {
   search.lost = where_leader(state);
   // Lost by its own agent, the coordinator inside may still be a candidate: it ends when this agent promises to
   // another.
-  auto const main = state.links.find(state.main);
-  search.campaigning = main != state.links.end() && main->second.own;
+  Link const* const main = find(state, state.main);
+  search.campaigning = main != nullptr && main->own;
   hang_up_all(turn);
   state.search = std::move(search);
   begin_round(turn, turn.policy.spacing + (silent ? turn.policy.lease.beat : Millis{0}));
@@ -238,7 +226,7 @@ void search_in(Turn& turn, LinkId leader) {
     begin_round(turn, turn.policy.spacing);  // a candidate has told so, maybe our own: whoever is elected will call
     return;
   }
-  Successor const* const own = own_entry(state);
+  auto const* const own = find_successor(state, [&](Successor const& each) { return is_own(state, each); });
   for (auto& [id, link] : state.links) {
     link.own = own != nullptr && where(*own) == where(link.to);
   }
@@ -275,7 +263,7 @@ void link_down(Turn& turn, LinkId id) {
 
 void link_failed(Turn& turn, LinkId id, bool refused) {
   State& state = turn.state;
-  if (auto const it = state.links.find(id); it != state.links.end() && it->second.up) {
+  if (Link const* const link = find(state, id); link != nullptr && link->up) {
     link_down(turn, id);
     return;
   }

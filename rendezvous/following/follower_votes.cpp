@@ -42,8 +42,8 @@ bool may_lead(State const& state, LinkId id) {
 }
 
 bool is_up(State const& state, LinkId id) {
-  auto const it = state.links.find(id);
-  return it != state.links.end() && it->second.up;
+  Link const* const link = find(state, id);
+  return link != nullptr && link->up;
 }
 
 }  // namespace
