@@ -98,13 +98,13 @@ void BeatLine::greet(std::shared_ptr<Line> const& line) {
 
 void BeatLine::received(std::shared_ptr<Line> const& line, std::string const& payload) {
   if (!std::exchange(line->greeted, true)) {
-    auto const reply = decode_hello_reply(payload);
+    auto const reply = decode<HelloReply>(payload);
     if (!reply || reply->why != HelloReply::Why::accepted) {
       drop(line);  // the first connection tells what is wrong
     }
     return;
   }
-  auto const ack = decode_beat_ack(payload);
+  auto const ack = decode<BeatAck>(payload);
   if (!ack) {
     log(Level::error, "answer to a beat not understood: " + ack.error().message());
     drop(line);

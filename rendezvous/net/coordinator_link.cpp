@@ -224,7 +224,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       reply(payload);
       return;
     }
-    auto message = decode_to_agent(payload);
+    auto message = decode<ToAgent>(payload);
     if (!message) {
       log(Level::error, "message from the coordinator not understood: " + message.error().message());
       closed("protocol error", false);
@@ -234,7 +234,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   }
 
   void reply(std::string const& payload) {
-    auto decoded = decode_hello_reply(payload);
+    auto decoded = decode<HelloReply>(payload);
     if (!decoded) {
       not_ours("it answers but is no cxxrun coordinator");
       return;

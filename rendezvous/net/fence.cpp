@@ -73,7 +73,7 @@ Fenced read_winner(FencePlace const& place, std::uint64_t after, std::string con
   if (!text) {
     return trouble(after, place, "cannot read " + path, errno);
   }
-  auto const decoded = decode_to_agent(*text);
+  auto const decoded = decode<ToAgent>(*text);
   auto const* const held = decoded ? std::get_if<Propose>(&*decoded) : nullptr;
   if (held == nullptr || held->decree.after != after) {
     return {after, std::nullopt, path + " holds no decision after generation " + std::to_string(after)};

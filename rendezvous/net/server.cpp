@@ -174,7 +174,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void beat(AgentId id, Peer const& peer, std::string const& payload) {
-    auto const decoded = decode_beat(payload);
+    auto const decoded = decode<Beat>(payload);
     if (!decoded) {
       complain("beat", "a beat from " + peer.from + " was not understood: " + decoded.error().message());
       peers->forget(id);
@@ -184,7 +184,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void hello(AgentId id, Peer& peer, std::string const& payload) {
-    auto decoded = decode_hello(payload);
+    auto decoded = decode<Hello>(payload);
     if (!decoded) {
       complain("hello", "a stranger from " + peer.from + ": " + decoded.error().message());
       peers->forget(id);
@@ -209,7 +209,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   /// A caller's first message says whether it joins or follows.
   void first(AgentId id, Peer& peer, std::string const& payload) {
-    auto decoded = decode_to_coordinator(payload);
+    auto decoded = decode<ToCoordinator>(payload);
     auto* const follower_info = decoded ? std::get_if<FollowerInfo>(&*decoded) : nullptr;
     auto* const join = decoded ? std::get_if<Join>(&*decoded) : nullptr;
     bool const follows = peer.hello.asks == Hello::Asks::follow;
@@ -242,7 +242,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   /// The death notice of an agent's parent.
   void hear_death_notice(AgentId id, Peer& peer, std::string const& payload) {
-    auto const decoded = decode_to_coordinator(payload);
+    auto const decoded = decode<ToCoordinator>(payload);
     auto const* const gone = decoded ? std::get_if<Gone>(&*decoded) : nullptr;
     Place const where = place(table, peer.hello);
     auto const from = peer.from;
@@ -256,7 +256,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   }
 
   void message(AgentId id, RunKey run, std::string const& host, std::string const& payload) {
-    auto decoded = decode_to_coordinator(payload);
+    auto decoded = decode<ToCoordinator>(payload);
     if (!decoded) {
       log(Level::error, "message from " + printable(host) + " not understood: " + decoded.error().message());
       peers->forget(id);

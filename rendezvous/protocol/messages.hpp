@@ -281,19 +281,11 @@ struct BeatAck {
   bool operator==(BeatAck const&) const = default;
 };
 
-[[nodiscard]] std::string encode(Beat const& beat);
-[[nodiscard]] std::string encode(BeatAck const& ack);
-Result<Beat> decode_beat(std::string_view text);
-Result<BeatAck> decode_beat_ack(std::string_view text);
-
-[[nodiscard]] std::string encode(Hello const& hello);
-[[nodiscard]] std::string encode(HelloReply const& reply);
-[[nodiscard]] std::string encode(ToCoordinator const& message);  ///< exits' texts are cut to fit one frame
-[[nodiscard]] std::string encode(ToAgent const& message);
-
-Result<Hello> decode_hello(std::string_view text);
-Result<HelloReply> decode_hello_reply(std::string_view text);
-Result<ToCoordinator> decode_to_coordinator(std::string_view text);
-Result<ToAgent> decode_to_agent(std::string_view text);
+/// Hello, HelloReply, ToCoordinator (exits' texts are cut to fit one frame), ToAgent, Beat and BeatAck as text; and
+/// back.
+template <class Message>
+[[nodiscard]] std::string encode(Message const& message);
+template <class Message>
+[[nodiscard]] Result<Message> decode(std::string_view text);
 
 }  // namespace cxxrun::rendezvous

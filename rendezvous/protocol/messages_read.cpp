@@ -134,6 +134,8 @@ void fields(Reader& field, std::variant<Messages...>& out) {
   field.require((read_if(std::get<Type<Messages>>(kTypes)) || ...), "type");
 }
 
+}  // namespace
+
 /// Parses the text; any complaint becomes the Error.
 template <class Message>
 Result<Message> decode(std::string_view text) {
@@ -153,25 +155,11 @@ Result<Message> decode(std::string_view text) {
   return complaint.text.empty() ? Result<Message>(std::move(message)) : fail(Errc::protocol, complaint.text);
 }
 
-}  // namespace
-
-Result<Hello> decode_hello(std::string_view text) {
-  return decode<Hello>(text);
-}
-Result<HelloReply> decode_hello_reply(std::string_view text) {
-  return decode<HelloReply>(text);
-}
-Result<ToCoordinator> decode_to_coordinator(std::string_view text) {
-  return decode<ToCoordinator>(text);
-}
-Result<ToAgent> decode_to_agent(std::string_view text) {
-  return decode<ToAgent>(text);
-}
-Result<Beat> decode_beat(std::string_view text) {
-  return decode<Beat>(text);
-}
-Result<BeatAck> decode_beat_ack(std::string_view text) {
-  return decode<BeatAck>(text);
-}
+template Result<Hello> decode(std::string_view);
+template Result<HelloReply> decode(std::string_view);
+template Result<ToCoordinator> decode(std::string_view);
+template Result<ToAgent> decode(std::string_view);
+template Result<Beat> decode(std::string_view);
+template Result<BeatAck> decode(std::string_view);
 
 }  // namespace cxxrun::rendezvous

@@ -114,30 +114,21 @@ void fields(Writer& field, std::variant<Messages...> const& any) {
       any);
 }
 
-std::string written(auto const& message, Writer field = Writer{}) {
+}  // namespace
+
+template <class Message>
+std::string encode(Message const& message) {
+  constexpr bool kBeat = std::is_same_v<Message, Beat> || std::is_same_v<Message, BeatAck>;
+  Writer field(kBeat ? Json::array() : Json::object());
   fields(field, message);
   return field.text();
 }
 
-}  // namespace
-
-std::string encode(Hello const& hello) {
-  return written(hello);
-}
-std::string encode(HelloReply const& reply) {
-  return written(reply);
-}
-std::string encode(ToCoordinator const& message) {
-  return written(message);
-}
-std::string encode(ToAgent const& message) {
-  return written(message);
-}
-std::string encode(Beat const& beat) {
-  return written(beat, Writer{Json::array()});
-}
-std::string encode(BeatAck const& ack) {
-  return written(ack, Writer{Json::array()});
-}
+template std::string encode(Hello const&);
+template std::string encode(HelloReply const&);
+template std::string encode(ToCoordinator const&);
+template std::string encode(ToAgent const&);
+template std::string encode(Beat const&);
+template std::string encode(BeatAck const&);
 
 }  // namespace cxxrun::rendezvous

@@ -278,7 +278,7 @@ class Crowd {
   void heard(std::size_t i, std::string const& payload) {
     Agent& agent = agents_[i];
     if (!agent.main.greeted) {
-      auto const reply = decode_hello_reply(payload);
+      auto const reply = decode<HelloReply>(payload);
       if (!reply || reply->why != HelloReply::Why::accepted) {
         give_up("refused: " + payload);
       }
@@ -286,7 +286,7 @@ class Crowd {
       join(i);
       return;
     }
-    auto const message = decode_to_agent(payload);
+    auto const message = decode<ToAgent>(payload);
     if (!message) {
       give_up("not understood: " + payload);
     }
@@ -338,7 +338,7 @@ class Crowd {
       beat(i);
       return;
     }
-    if (auto const ack = decode_beat_ack(payload)) {
+    if (auto const ack = decode<BeatAck>(payload)) {
       agent.echo = ack->sent;
     }
   }

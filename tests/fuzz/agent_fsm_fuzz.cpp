@@ -136,7 +136,7 @@ class Play {
   static void check_message(rdzv::ToCoordinator const& message) {
     std::string const text = encode(message);
     require(text.size() <= wire::kMaxFrame, "a message does not fit a frame");
-    require(static_cast<bool>(rdzv::decode_to_coordinator(text)), "a message does not survive");
+    require(static_cast<bool>(rdzv::decode<rdzv::ToCoordinator>(text)), "a message does not survive");
   }
   void check(Tell const& action) { check_message(action.message); }
   void check(TellLink const& action) { check_message(action.message); }

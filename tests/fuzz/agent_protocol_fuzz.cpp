@@ -38,12 +38,12 @@ void check(std::string_view text, Decode decode) {
 }
 
 void check_message(std::string_view text) {
-  check<ToCoordinator>(text, decode_to_coordinator);
-  check<ToAgent>(text, decode_to_agent);
-  check<Hello>(text, decode_hello);
-  check<HelloReply>(text, decode_hello_reply);
-  check<Beat>(text, decode_beat);
-  check<BeatAck>(text, decode_beat_ack);
+  check<ToCoordinator>(text, decode<ToCoordinator>);
+  check<ToAgent>(text, decode<ToAgent>);
+  check<Hello>(text, decode<Hello>);
+  check<HelloReply>(text, decode<HelloReply>);
+  check<Beat>(text, decode<Beat>);
+  check<BeatAck>(text, decode<BeatAck>);
 }
 
 void check_frames(std::string_view bytes) {

@@ -145,7 +145,7 @@ class Play {
   void check(Tell const& action) {
     std::string const text = encode(action.message);
     require(text.size() <= wire::kMaxFrame, "a message does not fit a frame");
-    auto const back = decode_to_agent(text);
+    auto const back = decode<ToAgent>(text);
     require(back && *back == action.message, "a message does not survive");
     if (auto const* const start = std::get_if<Start>(&action.message)) {
       require(start->number == state_.number, "another generation than the last one starts");

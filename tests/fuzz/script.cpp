@@ -133,7 +133,7 @@ ToCoordinator some_to_coordinator(Script& script, Hints const& hints) {
       }
     }
   };
-  return carried(make(), [](std::string const& text) { return decode_to_coordinator(text); });
+  return carried(make(), [](std::string const& text) { return decode<ToCoordinator>(text); });
 }
 
 ToAgent some_to_agent(Script& script, Hints const& hints) {
@@ -154,7 +154,7 @@ ToAgent some_to_agent(Script& script, Hints const& hints) {
         return Kill{script.near(hints.number), script.below(8), script.below(4), "did not enter barrier #4"};
     }
   };
-  return carried(make(), [](std::string const& text) { return decode_to_agent(text); });
+  return carried(make(), [](std::string const& text) { return decode<ToAgent>(text); });
 }
 
 }  // namespace cxxrun::fuzz

@@ -183,7 +183,7 @@ TEST_CASE("the death notice of an agent's parent is taken and its connection end
   parent.say(hello("dead", Hello::Purpose::death_notice));
   parent.say(encode(ToCoordinator(Gone{1, 0})));
   REQUIRE(wait_until(io, [&] { return parent.ended(); }));
-  auto const reply = decode_hello_reply(parent.heard().substr(4));
+  auto const reply = decode<HelloReply>(parent.heard().substr(4));
   REQUIRE(reply);
   CHECK(reply->why == HelloReply::Why::accepted);
 }

@@ -107,12 +107,12 @@ std::vector<ToAgent> all_to_agent() {
 
 TEST_CASE("messages: every message survives its text", "[unit]") {
   for (auto const& message : all_to_coordinator()) {
-    auto const back = decode_to_coordinator(encode(message));
+    auto const back = decode<ToCoordinator>(encode(message));
     REQUIRE(back);
     CHECK(*back == message);
   }
   for (auto const& message : all_to_agent()) {
-    auto const back = decode_to_agent(encode(message));
+    auto const back = decode<ToAgent>(encode(message));
     REQUIRE(back);
     CHECK(*back == message);
   }
@@ -132,7 +132,7 @@ TEST_CASE("messages: no message is missing above", "[unit]") {
 }
 
 TEST_CASE("messages: every value of an enumeration survives", "[unit]") {
-  auto const survives = [](ToAgent const& message) { return decode_to_agent(encode(message)).value() == message; };
+  auto const survives = [](ToAgent const& message) { return decode<ToAgent>(encode(message)).value() == message; };
   for (StopKind const kind : {StopKind::failure, StopKind::resize, StopKind::user}) {
     CHECK(survives(Stop{1, kind, ""}));
   }
@@ -142,32 +142,32 @@ TEST_CASE("messages: every value of an enumeration survives", "[unit]") {
   for (auto const status : {ExitStatus::exited(0), ExitStatus::signalled(9), ExitStatus::not_started(2)}) {
     WorkerFailed failed;
     failed.exit.status = status;
-    CHECK(std::get<WorkerFailed>(decode_to_coordinator(encode(ToCoordinator(failed))).value()) == failed);
+    CHECK(std::get<WorkerFailed>(decode<ToCoordinator>(encode(ToCoordinator(failed))).value()) == failed);
   }
   using Purpose = Hello::Purpose;
   using Asks = Hello::Asks;
   for (Purpose const purpose : {Purpose::agent, Purpose::beat, Purpose::death_notice}) {
     for (Asks const asks : {Asks::meet, Asks::open, Asks::reopen, Asks::enter, Asks::follow}) {
       Hello const hello{kProtocolVersion, "", "", purpose, asks};
-      CHECK(decode_hello(encode(hello)).value() == hello);
+      CHECK(decode<Hello>(encode(hello)).value() == hello);
     }
   }
   using Why = HelloReply::Why;
   for (Why const why : {Why::accepted, Why::other_job, Why::other_version}) {
     HelloReply const reply{kProtocolVersion, "", "", Millis{0}, why, ""};
-    CHECK(decode_hello_reply(encode(reply)).value() == reply);
+    CHECK(decode<HelloReply>(encode(reply)).value() == reply);
   }
 }
 
 TEST_CASE("messages: hello survives, and one of another version is still recognised", "[unit]") {
   Hello const hello{kProtocolVersion, "job.0", "nonce", Hello::Purpose::beat, Hello::Asks::reopen};
-  REQUIRE(decode_hello(encode(hello)));
-  CHECK(*decode_hello(encode(hello)) == hello);
+  REQUIRE(decode<Hello>(encode(hello)));
+  CHECK(*decode<Hello>(encode(hello)) == hello);
   HelloReply const reply{kProtocolVersion,      "nonce", "job.0", Millis{7000}, HelloReply::Why::other_job,
                          "this is job a, not b"};
-  CHECK(*decode_hello_reply(encode(reply)) == reply);
+  CHECK(*decode<HelloReply>(encode(reply)) == reply);
 
-  auto const future = decode_hello(R"({"hello":"cxxrun","version":99,"what":"ever"})");
+  auto const future = decode<Hello>(R"({"hello":"cxxrun","version":99,"what":"ever"})");
   REQUIRE(future);
   CHECK(future->version == 99);
 }
@@ -175,43 +175,43 @@ TEST_CASE("messages: hello survives, and one of another version is still recogni
 TEST_CASE("messages: beats survive, and what is no beat is refused by the name of what is missing", "[unit]") {
   constexpr OwnTime kLong = 20'000'000'000'000;  // microseconds of most of a year
   Beat const beat{kLong, kLong - 1, 7};
-  CHECK(*decode_beat(encode(beat)) == beat);
+  CHECK(*decode<Beat>(encode(beat)) == beat);
   BeatAck const ack{kLong, kLong + 1, Millis{4000}, 7};
-  CHECK(*decode_beat_ack(encode(ack)) == ack);
+  CHECK(*decode<BeatAck>(encode(ack)) == ack);
   CHECK(encode(beat).size() + encode(ack).size() + 8 <= 100);  // two a second of a thousand agents: 200 kB/s
 
-  CHECK(decode_beat("[1,2]").error().context == "beat lacks generation or has it in the wrong form");
-  CHECK(decode_beat("[1,2,-3]").error().context == "beat lacks generation or has it in the wrong form");
-  CHECK(decode_beat(R"(["1",2,3])").error().context == "beat lacks sent or has it in the wrong form");
-  CHECK(decode_beat("{}").error().context == "beat is no array");
-  CHECK(decode_beat("[1,2,3").error().context == "beat is not JSON");
-  CHECK(decode_beat_ack("[1,2,-1,3]").error().context == "beat lacks left_ms or has it in the wrong form");
-  CHECK(*decode_beat("[1,2,3,4]") == Beat{1, 2, 3});  // a later version says more
+  CHECK(decode<Beat>("[1,2]").error().context == "beat lacks generation or has it in the wrong form");
+  CHECK(decode<Beat>("[1,2,-3]").error().context == "beat lacks generation or has it in the wrong form");
+  CHECK(decode<Beat>(R"(["1",2,3])").error().context == "beat lacks sent or has it in the wrong form");
+  CHECK(decode<Beat>("{}").error().context == "beat is no array");
+  CHECK(decode<Beat>("[1,2,3").error().context == "beat is not JSON");
+  CHECK(decode<BeatAck>("[1,2,-1,3]").error().context == "beat lacks left_ms or has it in the wrong form");
+  CHECK(*decode<Beat>("[1,2,3,4]") == Beat{1, 2, 3});  // a later version says more
 }
 
 TEST_CASE("messages: every truncation and every flipped byte is an answer, never a throw", "[unit]") {
   for (auto const& message : all_to_coordinator()) {
     std::string const text = encode(message);
     for (std::size_t i = 0; i < text.size(); ++i) {
-      CHECK_FALSE(decode_to_coordinator(text.substr(0, i)));
+      CHECK_FALSE(decode<ToCoordinator>(text.substr(0, i)));
       std::string flipped = text;
       flipped[i] = static_cast<char>(flipped[i] ^ 0x15);
-      (void)decode_to_coordinator(flipped);
+      (void)decode<ToCoordinator>(flipped);
     }
   }
   for (auto const& message : all_to_agent()) {
     std::string const text = encode(message);
     for (std::size_t i = 0; i < text.size(); ++i) {
-      CHECK_FALSE(decode_to_agent(text.substr(0, i)));
+      CHECK_FALSE(decode<ToAgent>(text.substr(0, i)));
     }
   }
 }
 
 TEST_CASE("messages: numbers out of range and wrong kinds are named", "[unit]") {
-  CHECK_FALSE(decode_to_coordinator(R"({"type":"ack","generation":-1})"));
-  CHECK_FALSE(decode_to_coordinator(R"({"type":"ack","generation":"1"})"));
-  CHECK_FALSE(decode_to_coordinator(R"({"type":"nonsense","generation":1})"));
-  auto const bad = decode_to_coordinator(R"({"type":"leaving"})");
+  CHECK_FALSE(decode<ToCoordinator>(R"({"type":"ack","generation":-1})"));
+  CHECK_FALSE(decode<ToCoordinator>(R"({"type":"ack","generation":"1"})"));
+  CHECK_FALSE(decode<ToCoordinator>(R"({"type":"nonsense","generation":1})"));
+  auto const bad = decode<ToCoordinator>(R"({"type":"leaving"})");
   REQUIRE_FALSE(bad);
   CHECK(bad.error().message() == "message lacks signal or has it in the wrong form");
 }
@@ -229,7 +229,7 @@ TEST_CASE("messages: long and binary last words are cut to fit a frame, failures
   }
   std::string const text = encode(ToCoordinator(stopped));
   CHECK(text.size() <= wire::kMaxFrame);
-  auto const back = decode_to_coordinator(text);
+  auto const back = decode<ToCoordinator>(text);
   REQUIRE(back);
   auto const& exits = std::get<Stopped>(*back).exits;
   REQUIRE(exits.size() == 128);
@@ -245,21 +245,21 @@ TEST_CASE("messages: a generation fits in 4 KiB, whatever its members are called
   g.hosts.assign(kMaxHostsText, 'n');
   g.local_sizes.assign(kMaxSizesText, '1');
   CHECK(encode(ToAgent(Prepare{g})).size() < std::size_t{4 * 1024});
-  CHECK(decode_to_agent(encode(ToAgent(Prepare{g}))).has_value());
+  CHECK(decode<ToAgent>(encode(ToAgent(Prepare{g}))).has_value());
 }
 
 TEST_CASE("messages: lists of members beyond their bounds are refused, missing ones are not", "[unit]") {
   Generation g;
   g.hosts.assign(kMaxHostsText + 1, 'n');
-  CHECK(decode_to_agent(encode(ToAgent(Prepare{g}))).error().message() ==
+  CHECK(decode<ToAgent>(encode(ToAgent(Prepare{g}))).error().message() ==
         "message lacks hosts or has it in the wrong form");
   g.hosts.clear();
   g.local_sizes.assign(kMaxSizesText + 1, '1');
-  CHECK_FALSE(decode_to_agent(encode(ToAgent(Prepare{g}))).has_value());
+  CHECK_FALSE(decode<ToAgent>(encode(ToAgent(Prepare{g}))).has_value());
   g.local_sizes.clear();
   std::string text = encode(ToAgent(Prepare{g}));
   text.erase(text.find("\"hosts\":\"\","), std::string("\"hosts\":\"\",").size());
-  CHECK(decode_to_agent(text).has_value());
+  CHECK(decode<ToAgent>(text).has_value());
 }
 
 TEST_CASE("messages: the bytes in docs/design/wire_protocol.md are those of the code", "[unit]") {
@@ -274,11 +274,11 @@ TEST_CASE("messages: the bytes in docs/design/wire_protocol.md are those of the 
     INFO(text);
     std::string again;
     if (text.starts_with('[')) {
-      again = from_agent ? encode(decode_beat(text).value()) : encode(decode_beat_ack(text).value());
+      again = from_agent ? encode(decode<Beat>(text).value()) : encode(decode<BeatAck>(text).value());
     } else if (text.find("\"hello\"") != std::string::npos) {
-      again = from_agent ? encode(decode_hello(text).value()) : encode(decode_hello_reply(text).value());
+      again = from_agent ? encode(decode<Hello>(text).value()) : encode(decode<HelloReply>(text).value());
     } else {
-      again = from_agent ? encode(decode_to_coordinator(text).value()) : encode(decode_to_agent(text).value());
+      again = from_agent ? encode(decode<ToCoordinator>(text).value()) : encode(decode<ToAgent>(text).value());
     }
     CHECK(again == text);
     ++lines;
