@@ -69,7 +69,7 @@ void AgentLinks::dial(agent::Dial const& action) {
   plan.addresses = {action.to.address};
   plan.ports = {action.to.port};
   plan.coordinator.clear();
-  plan.follow = true;
+  plan.asks = rendezvous::Hello::Asks::follow;
   plan.once = true;
   Millis const timeout = plan.terms ? plan.terms->heartbeat_timeout : Millis{0};
   // A call that meets silence is repeated: it hears of the end of a cut sooner than one whose packets are sent again.

@@ -17,13 +17,10 @@ struct CallPlan {
   std::vector<std::uint16_t> ports;    ///< tried in order, again and again until `patience` is over
   std::string coordinator;             ///< only the one of this nonce is meant; "" = whoever has the run
   std::string run_id;
-  Hello::Asks asks = Hello::Asks::meet;
-  NodeInfo node;  ///< node.incarnation is the nonce of the handshake
+  Hello::Asks asks = Hello::Asks::meet;  ///< follow: nothing is sent behind the greeting, FollowerInfo is the owner's
+  NodeInfo node;                         ///< node.incarnation is the nonce of the handshake
   std::optional<Terms> terms;
   Millis patience{600'000};
-  /// Only present oneself: nothing is sent behind the greeting; FollowerInfo is the owner's to send. Hello asks
-  /// `follow`.
-  bool follow = false;
   /// Each address and port is tried once: `failed` comes at once when nobody listens, and after `patience` without an
   /// answer. For successors, of whom there are others.
   bool once = false;

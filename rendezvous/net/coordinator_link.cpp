@@ -204,8 +204,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   }
 
   [[nodiscard]] Hello hello(Hello::Purpose purpose) const {
-    return Hello{kProtocolVersion, plan.run_id, plan.node.incarnation, purpose,
-                 plan.follow ? Hello::Asks::follow : plan.asks};
+    return Hello{kProtocolVersion, plan.run_id, plan.node.incarnation, purpose, plan.asks};
   }
 
   void not_ours(std::string why) {
@@ -255,7 +254,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     timer.cancel();
     joined = true;
     plan.run_id = decoded->run_id;
-    if (!plan.follow) {
+    if (plan.asks != Hello::Asks::follow) {
       channel->send(encode(ToCoordinator(Join{plan.node, plan.terms})));
     }
     handlers.joined(*decoded);

@@ -106,7 +106,7 @@ class Caller {
   }
   [[nodiscard]] rendezvous::CallPlan follow(std::uint16_t port) const {
     auto plan = this->plan({port}, {});
-    plan.follow = true;
+    plan.asks = rendezvous::Hello::Asks::follow;
     plan.once = true;
     return plan;
   }
