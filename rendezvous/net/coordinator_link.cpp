@@ -1,7 +1,6 @@
 #include "rendezvous/net/coordinator_link.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>

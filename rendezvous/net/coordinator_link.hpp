@@ -12,7 +12,6 @@
 
 #include "rendezvous/net/call_plan.hpp"
 #include "rendezvous/protocol/messages.hpp"
-#include "src/core/time.hpp"
 
 namespace boost::asio {
 class io_context;

@@ -3,7 +3,6 @@
 // Shell header: for server.cpp only. Runs on the thread of the io_context given to it.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,7 +15,6 @@
 #include "rendezvous/net/run_table.hpp"
 #include "rendezvous/net/strangers.hpp"
 #include "rendezvous/protocol/messages.hpp"
-#include "src/core/time.hpp"
 #include "src/os/timer.hpp"
 
 namespace cxxrun::rendezvous {

@@ -18,10 +18,6 @@
 #include "src/os/fd.hpp"
 #include "src/store/store_server.hpp"
 
-namespace boost::asio {
-class io_context;
-}
-
 namespace cxxrun::rendezvous {
 
 struct CoordinatorConfig {

@@ -6,8 +6,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <optional>
-#include <string>
 
 namespace cxxrun::rendezvous {
 

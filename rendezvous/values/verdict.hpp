@@ -31,7 +31,19 @@ enum class End {
   system_failure,   ///< the coordinator could not do its part (port in use, no descriptors)
 };
 
-[[nodiscard]] char const* name_of(End end);
+[[nodiscard]] constexpr char const* name_of(End end) {
+  switch (end) {
+    case End::success: return "success";
+    case End::worker_failed: return "worker failed";
+    case End::could_not_start: return "worker could not be started";
+    case End::too_few_nodes: return "too few nodes";
+    case End::stopped: return "stopped";
+    case End::unkillable: return "unkillable worker";
+    case End::partitioned: return "partitioned";
+    case End::system_failure: return "system failure";
+  }
+  return "unknown";
+}
 
 struct Verdict {
   End end = End::success;

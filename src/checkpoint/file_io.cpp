@@ -6,6 +6,7 @@
 #include "src/os/system.hpp"
 
 namespace cxxrun::checkpoint {
+
 bool write_at(int fd, std::span<std::byte const> bytes, std::uint64_t offset) {
   while (!bytes.empty()) {
     ssize_t const n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
@@ -47,28 +48,24 @@ bool force_to_disk(int fd) {
 }
 
 Failure disk_failure(std::string const& file, int os_errno) {
-  std::string const what = "on " + os::worker_host_name() + ": " + file;
+  auto const failure = [&](Errc code, char const* remedy) {
+    return Failure(fail(code, "on " + os::worker_host_name() + ": " + file + remedy, os_errno));
+  };
   switch (os_errno) {
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
-      return Failure(fail(Errc::io,
-                          what + " does not fit: free some space or name another directory; the checkpoints "
-                                 "before it are as they were",
-                          os_errno));
+      return failure(Errc::io,
+                     " does not fit: free some space or name another directory; the checkpoints before it "
+                     "are as they were");
     case EACCES:
     case EPERM:
     case EROFS:
-      return Failure(fail(Errc::permission,
-                          what + " cannot be used: let this user read and write there, or name another "
-                                 "directory",
-                          os_errno));
+      return failure(Errc::permission,
+                     " cannot be used: let this user read and write there, or name another directory");
     case EMFILE:
-    case ENFILE:
-      return Failure(fail(Errc::io, what + " cannot be opened: raise the limit of open files (ulimit -n)", os_errno));
-    default:
-      return Failure(
-          fail(Errc::io, what + ": the disk failed; look at the kernel's log, or name another directory", os_errno));
+    case ENFILE: return failure(Errc::io, " cannot be opened: raise the limit of open files (ulimit -n)");
+    default: return failure(Errc::io, ": the disk failed; look at the kernel's log, or name another directory");
   }
 }
 

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <thread>
 #include <unistd.h>
 
@@ -75,7 +73,6 @@ Lock::~Lock() {
 }
 
 Directory::Directory(std::string path) : path_(std::move(path)) {
-  std::string const what = "checkpoint directory \"" + path_ + "\"";
   if (path_.empty()) {
     throw Failure(fail(Errc::usage, "the checkpoint directory has no name: set Checkpoint::Options::directory"));
   }
@@ -85,19 +82,19 @@ Directory::Directory(std::string path) : path_(std::move(path)) {
   }
   int const why = errno;
   if (why == ENOTDIR) {
-    throw Failure(fail(Errc::usage, what + ": a file is in its way: name another directory", why));
+    throw Failure(fail(Errc::usage, title() + ": a file is in its way: name another directory", why));
   }
   if (why == ENOENT) {
     throw Failure(fail(Errc::not_found,
-                       what + ": \"" + parent_of(path_) + "\" does not exist: make it, or correct the path", why));
+                       title() + ": \"" + parent_of(path_) + "\" does not exist: make it, or correct the path", why));
   }
-  throw disk_failure(what, why);
+  throw disk_failure(title(), why);
 }
 
 Lock Directory::lock(std::chrono::milliseconds patience) const {
   os::UniqueFd fd(::openat(fd_.get(), kLock, O_RDWR | O_CREAT | O_CLOEXEC, kFileMode));
   if (!fd) {
-    throw disk_failure("checkpoint directory \"" + path_ + "\"", errno);
+    throw disk_failure(title(), errno);
   }
   auto const until = std::chrono::steady_clock::now() + patience;
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -138,7 +135,7 @@ void Directory::admit(Claim const& mine, When when) const {
   }
   auto const admission = checkpoint::admit(mine, theirs, when);
   if (!admission.refusal.empty()) {
-    throw Failure(fail(Errc::refused, "checkpoint directory \"" + path_ + "\": " + admission.refusal));
+    throw Failure(fail(Errc::refused, title() + ": " + admission.refusal));
   }
   if (!admission.write) {
     return;
@@ -146,15 +143,11 @@ void Directory::admit(Claim const& mine, When when) const {
   // Renamed into place: whenever this process dies, one claim or the other is there, and whole.
   std::string const text = format_claim(mine);
   os::UniqueFd const fresh(::openat(fd_.get(), kNewGeneration, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode));
-  int const failed = !fresh                                                               ? errno
-                     : !write_at(fresh.get(), std::as_bytes(std::span(text)), 0)          ? errno
-                     : !force_to_disk(fresh.get())                                        ? errno
-                     : ::renameat(fd_.get(), kNewGeneration, fd_.get(), kGeneration) != 0 ? errno
-                     : !force_to_disk(fd_.get())                                          ? errno
-                                                                                          : 0;
-  if (failed != 0) {
+  if (!fresh || !write_at(fresh.get(), std::as_bytes(std::span(text)), 0) || !force_to_disk(fresh.get()) ||
+      ::renameat(fd_.get(), kNewGeneration, fd_.get(), kGeneration) != 0 || !force_to_disk(fd_.get())) {
+    int const why = errno;
     remove(kNewGeneration);
-    throw disk_failure(path_of(kGeneration), failed);
+    throw disk_failure(path_of(kGeneration), why);
   }
 }
 
@@ -245,14 +238,14 @@ std::vector<std::string> Directory::names() const {
   int const fd = ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   std::unique_ptr<DIR, int (*)(DIR*)> const open(fd < 0 ? nullptr : ::fdopendir(fd), ::closedir);
   if (!open) {
-    throw disk_failure("checkpoint directory \"" + path_ + "\"", errno);
+    throw disk_failure(title(), errno);
   }
   errno = 0;
   while (dirent const* const entry = ::readdir(open.get())) {  // NOLINT(concurrency-mt-unsafe): a stream of our own
     all.emplace_back(entry->d_name);
   }
   if (errno != 0) {
-    throw disk_failure("checkpoint directory \"" + path_ + "\"", errno);
+    throw disk_failure(title(), errno);
   }
   return all;
 }

@@ -7,12 +7,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "cxxrun/checkpoint.hpp"
-#include "src/checkpoint/claim.hpp"
 #include "src/checkpoint/format.hpp"
 #include "src/os/fd.hpp"
 
@@ -65,7 +63,8 @@ class Directory {
   [[nodiscard]] Result<Checkpoint::Loaded> load(std::uint64_t step, std::string const& model) const;
 
   [[nodiscard]] std::string path_of(std::string const& name) const { return path_ + "/" + name; }
-  [[nodiscard]] std::string const& path() const { return path_; }
+  /// For messages.
+  [[nodiscard]] std::string title() const { return "checkpoint directory \"" + path_ + "\""; }
 
  private:
   [[nodiscard]] std::vector<std::string> names() const;

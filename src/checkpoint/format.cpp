@@ -20,6 +20,8 @@ constexpr std::size_t kFixedBytes = 40;  // up to the model's name
 constexpr std::size_t kCrcBytes = 4;
 constexpr std::size_t kEntryBytes = 16;  // and the name
 constexpr std::size_t kStepDigits = 20;
+constexpr std::string_view kClaim = "generation ";
+constexpr std::string_view kOfRun = " of run ";
 constexpr std::uint64_t kMostFileBytes = std::numeric_limits<std::int64_t>::max();
 
 std::string_view as_text(std::span<std::byte const> bytes) {
@@ -34,6 +36,11 @@ bool bad_text(std::string_view text) {
   return text.size() > kMostNameBytes || std::any_of(text.begin(), text.end(), [](char c) {
            return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
          });
+}
+
+std::string name_of(Claim const& claim) {
+  std::string const text = format_claim(claim);
+  return claim.run.empty() ? "generation " + std::to_string(claim.generation) : text.substr(0, text.size() - 1);
 }
 
 }  // namespace
@@ -178,6 +185,44 @@ bool is_temporary(std::string_view name) {
   auto const at = name.find(".tmp");
   return at != std::string_view::npos && step_of(name.substr(0, at)) &&
          name.find_first_not_of("0123456789", at + 4) == std::string_view::npos && name.size() > at + 4;
+}
+
+std::string format_claim(Claim const& claim) {
+  std::string run = claim.run;
+  std::replace_if(
+      run.begin(), run.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20; }, '?');
+  return std::string(kClaim) + std::to_string(claim.generation) + std::string(kOfRun) + run + "\n";
+}
+
+std::optional<Claim> parse_claim(std::string_view text) {
+  if (!text.starts_with(kClaim) || !text.ends_with('\n')) {
+    return std::nullopt;
+  }
+  Claim claim;
+  auto const [end, error] = std::from_chars(text.data() + kClaim.size(), text.data() + text.size(), claim.generation);
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  if (error != std::errc{} || !text.starts_with(kOfRun)) {
+    return std::nullopt;
+  }
+  text.remove_prefix(kOfRun.size());
+  claim.run = text.substr(0, text.size() - 1);
+  return claim.run.find('\n') == std::string::npos ? std::optional(claim) : std::nullopt;
+}
+
+Admission admit(Claim const& mine, std::optional<Claim> const& theirs, When when) {
+  std::string const who =
+      theirs ? name_of(*theirs) + " owns the directory, and this process is of " + name_of(mine) : "";
+  if (!theirs || (theirs->run != mine.run && when == When::opening)) {
+    return {"", true};
+  }
+  if (theirs->run != mine.run) {
+    return {who + ": the job was started again elsewhere; end this process", false};
+  }
+  if (theirs->generation > mine.generation) {
+    return {who + ": it was given up, end it (or remove the file \"generation\" there, if no other job uses it)",
+            false};
+  }
+  return {"", theirs->generation < mine.generation};
 }
 
 }  // namespace cxxrun::checkpoint

@@ -1,4 +1,5 @@
-// What is in a checkpoint file, and what it is called. Pure, total: any bytes give a Header or an Error.
+// What is in a checkpoint file, what it is called, and whose the directory is. Pure, total: any bytes give a Header or
+// an Error.
 // docs/design/checkpoint_format.md has the bytes.
 #pragma once
 
@@ -54,5 +55,29 @@ struct Header {
 /// The name a file has while it is written.
 [[nodiscard]] std::string temporary_name(std::uint64_t step, unsigned number);
 [[nodiscard]] bool is_temporary(std::string_view name);
+
+/// Whose a checkpoint directory is: what its file `generation` says.
+struct Claim {
+  std::string run;  ///< one start of the job: generations are compared within it
+  std::uint64_t generation = 0;
+  bool operator==(Claim const&) const = default;
+};
+
+/// "generation 7 of run 4711.0" and a line end; and back, nothing for any other text.
+[[nodiscard]] std::string format_claim(Claim const& claim);
+[[nodiscard]] std::optional<Claim> parse_claim(std::string_view text);
+
+enum class When : std::uint8_t { opening, saving };
+
+struct Admission {
+  std::string refusal;  ///< who owns the directory and what to do about it; empty: come in
+  bool write = false;   ///< `mine` has to be written down first
+  bool operator==(Admission const&) const = default;
+};
+
+/// `theirs`: what the directory says, nothing in a new one. An older generation of the same run is refused. Another
+/// run (the job was submitted or requeued again, and its generations begin anew) takes the directory over when it
+/// opens it; from then on the run before is refused.
+[[nodiscard]] Admission admit(Claim const& mine, std::optional<Claim> const& theirs, When when);
 
 }  // namespace cxxrun::checkpoint

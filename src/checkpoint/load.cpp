@@ -75,17 +75,6 @@ Result<std::vector<std::byte>> read_blob(int fd, Entry const& entry, std::uint64
   return bytes;
 }
 
-}  // namespace
-
-void require_model(std::string const& path, Header const& header, std::string const& model) {
-  if (header.model != model) {
-    throw Failure(fail(Errc::usage, path + " is a checkpoint of model \"" + header.model + "\", not of \"" + model +
-                                        "\": name another directory"));
-  }
-}
-
-namespace {
-
 Result<Opened> open_step(int directory, std::uint64_t step, std::string const& path) {
   os::UniqueFd fd(::openat(directory, file_name(step).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd && errno == ENOENT) {
@@ -105,6 +94,13 @@ Result<Opened> open_step(int directory, std::uint64_t step, std::string const& p
 }
 
 }  // namespace
+
+void require_model(std::string const& path, Header const& header, std::string const& model) {
+  if (header.model != model) {
+    throw Failure(fail(Errc::usage, path + " is a checkpoint of model \"" + header.model + "\", not of \"" + model +
+                                        "\": name another directory"));
+  }
+}
 
 Result<Header> Directory::header(std::uint64_t step) const {
   auto opened = open_step(fd_.get(), step, path_of(file_name(step)));

@@ -1,27 +1,38 @@
 // Watchdog: ends this process when something that must not take long does. Shell.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
+#include <algorithm>
+#include <future>
 #include <string>
 #include <thread>
+#include <unistd.h>
+#include <utility>
 
 #include "src/core/time.hpp"
+#include "src/os/quiet_thread.hpp"
 
 namespace cxxrun::client {
 
 class Watchdog {
  public:
   /// Unless it is destroyed within `time`, the process ends at once with exit code 75, and `what` is its last line.
-  Watchdog(Millis time, std::string what);
-  ~Watchdog();
+  Watchdog(Millis time, std::string what)
+      : thread_(os::start_quiet_thread([this, time = std::min(time, kForever), line = std::move(what) + "\n"] {
+          if (done_.get_future().wait_for(time) == std::future_status::timeout) {
+            static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
+            ::_exit(kTryAgain);  // no destructor: one of them is what hangs
+          }
+        })) {}
+  ~Watchdog() {
+    done_.set_value();
+    thread_.join();
+  }
   Watchdog(Watchdog const&) = delete;
   Watchdog& operator=(Watchdog const&) = delete;
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool done_ = false;
+  static constexpr int kTryAgain = 75;  // sysexits.h
+  std::promise<void> done_;
   std::thread thread_;
 };
 

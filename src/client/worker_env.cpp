@@ -1,11 +1,10 @@
 #include "cxxrun/worker_env.hpp"
 
-#include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <limits>
 #include <string_view>
 
+#include "src/core/hostlist.hpp"
 #include "src/core/text.hpp"
 #include "src/core/variables.hpp"
 
@@ -35,7 +34,10 @@ class Reader {
   }
 
   /// Another program's variable: what is not a number is none, and no complaint.
-  [[nodiscard]] std::optional<int> peek(char const* name) const { return number_in<int>(text(name)); }
+  template <class Number = int>
+  [[nodiscard]] std::optional<Number> peek(char const* name) const {
+    return number_in<Number>(text(name));
+  }
 
   template <class Number>
   Number optional(char const* name, Number fallback, Number least, Number most) {
@@ -70,27 +72,9 @@ class Reader {
 constexpr int kMost = std::numeric_limits<int>::max();
 
 // How many tasks the node `index` has, of a list like "4(x2),2".
-std::optional<int> tasks_of_node(std::string_view list, int index) {
-  while (!list.empty() && index >= 0) {
-    std::string_view const item = list.substr(0, list.find(','));
-    list.remove_prefix(std::min(list.size(), item.size() + 1));
-    int tasks = 0;
-    int nodes = 1;
-    auto const* const end = item.data() + item.size();
-    auto at = std::from_chars(item.data(), end, tasks);
-    if (at.ec == std::errc{} && end - at.ptr > 3 && at.ptr[0] == '(' && at.ptr[1] == 'x') {
-      at = std::from_chars(at.ptr + 2, end, nodes);
-      at.ptr += at.ptr != end && *at.ptr == ')' ? 1 : 0;
-    }
-    if (at.ec != std::errc{} || at.ptr != end || nodes < 1) {
-      return std::nullopt;
-    }
-    if (index < nodes) {
-      return tasks;
-    }
-    index -= nodes;
-  }
-  return std::nullopt;
+std::optional<int> tasks_of_node(std::string_view list, std::optional<std::size_t> index) {
+  auto const tasks = expand_counts(list);
+  return tasks && index && *index < tasks->size() ? std::optional(static_cast<int>((*tasks)[*index])) : std::nullopt;
 }
 
 struct Place {
@@ -115,7 +99,7 @@ Place place_on_node(Reader const& env, int rank, int world) {
   }
   if (numbered("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")) {
     return {env.peek("SLURM_LOCALID"),
-            tasks_of_node(env.text("SLURM_STEP_TASKS_PER_NODE"), env.peek("SLURM_NODEID").value_or(-1))};
+            tasks_of_node(env.text("SLURM_STEP_TASKS_PER_NODE"), env.peek<std::size_t>("SLURM_NODEID"))};
   }
   return {};
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 namespace cxxrun {
 
@@ -18,14 +17,5 @@ struct Line {
   std::string text;
   bool operator==(Line const&) const = default;
 };
-
-/// All of them as one, for traces.
-[[nodiscard]] inline std::string text_of(std::vector<Line> const& lines) {
-  std::string text;
-  for (auto const& line : lines) {
-    text += (text.empty() ? "" : "; ") + line.text;
-  }
-  return text;
-}
 
 }  // namespace cxxrun

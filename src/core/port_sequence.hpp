@@ -2,10 +2,13 @@
 // pass one around.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
+
+#include "src/core/hash.hpp"
 
 namespace cxxrun {
 
@@ -24,6 +27,17 @@ struct PortRange {
 /// `count` distinct ports (at most 11,987) in 20000..31986: below Linux's ephemeral range, which starts at 32768, so
 /// that no outgoing connection holds one by chance. The sequence is part of the protocol: agents of different
 /// builds must agree on it (FNV-1a, 64 bits).
-[[nodiscard]] std::vector<std::uint16_t> port_sequence(std::string_view seed, std::size_t count);
+[[nodiscard]] inline std::vector<std::uint16_t> port_sequence(std::string_view seed, std::size_t count) {
+  constexpr std::uint64_t kFirst = 20000;
+  constexpr std::uint64_t kPrime = 11987;  // any stride below a prime visits every port once
+  std::uint64_t const hash = fnv1a(seed);
+  std::uint64_t const start = hash % kPrime;
+  std::uint64_t const stride = 1 + (hash >> 32) % (kPrime - 1);
+  std::vector<std::uint16_t> ports;
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(count, kPrime); ++i) {
+    ports.push_back(static_cast<std::uint16_t>(kFirst + (start + i * stride) % kPrime));
+  }
+  return ports;
+}
 
 }  // namespace cxxrun

@@ -11,6 +11,7 @@
 #include "launcher/life/agent_fsm.hpp"
 #include "src/wire/frame.hpp"
 #include "tests/fuzz/script.hpp"
+#include "tests/support/said.hpp"
 
 namespace {
 

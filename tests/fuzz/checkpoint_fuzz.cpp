@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "src/checkpoint/claim.hpp"
 #include "src/checkpoint/crc32c.hpp"
 #include "src/checkpoint/format.hpp"
 

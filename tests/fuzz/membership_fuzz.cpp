@@ -10,6 +10,7 @@
 #include "rendezvous/membership/membership.hpp"
 #include "src/wire/frame.hpp"
 #include "tests/fuzz/script.hpp"
+#include "tests/support/said.hpp"
 
 namespace {
 

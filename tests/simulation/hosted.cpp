@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tests/simulation/job.hpp"
+#include "tests/support/said.hpp"
 
 namespace cxxrun::simulation {
 

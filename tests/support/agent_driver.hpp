@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/life/agent_fsm.hpp"
+#include "tests/support/said.hpp"
 
 namespace cxxrun::launcher::agent::testing {
 

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/said.hpp"
 
 using namespace cxxrun::launcher;
 using namespace std::chrono_literals;

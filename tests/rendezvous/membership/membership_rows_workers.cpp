@@ -1,5 +1,6 @@
 // The rows of the table in docs/design/membership.md about workers, signals and time.
 #include "tests/support/membership_job.hpp"
+#include "tests/support/said.hpp"
 
 using namespace std::chrono_literals;
 

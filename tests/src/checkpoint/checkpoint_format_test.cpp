@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <random>
 
-#include "src/checkpoint/claim.hpp"
 #include "src/checkpoint/crc32c.hpp"
 #include "src/checkpoint/format.hpp"
 #include "tests/support/catch.hpp"
