@@ -215,8 +215,7 @@ Work Communicator::start_all_reduce(void const* in, void* out, std::size_t count
                         .in = in,
                         .out = out,
                         .stream = stream};
-  impl_->check(call);
-  return {impl_->engine, impl_->engine->submit(call)};
+  return client::Access::start(*this, call);
 }
 
 host::DeviceQueue* client::Access::device(Communicator& comm) {

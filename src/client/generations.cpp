@@ -24,11 +24,7 @@ Generations::Generations(WorkerEnv env, Communicator::Options const& options)
 }
 
 Joined Generations::join() {
-  JoinOptions join_options{.op_timeout = options_.op_timeout,
-                           .init_timeout = options_.init_timeout,
-                           .backend = options_.backend,
-                           .abort_deadline = options_.abort_deadline,
-                           .lookup = lookup_};
+  JoinOptions join_options{options_, lookup_};
   worker::AgentLink::Watch watching;
   if (can_go_on()) {
     join_options.over = std::make_shared<Interruption>();

@@ -11,7 +11,6 @@
 
 #include "cxxrun/failure.hpp"
 #include "src/client/host_store.hpp"
-#include "src/client/local_facts.hpp"
 #include "src/client/meeting.hpp"
 #include "src/client/solo_backend.hpp"
 #include "src/comm/join_record.hpp"

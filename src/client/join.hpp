@@ -1,7 +1,6 @@
 // join: from an environment to a connected backend. Shell.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,11 +18,7 @@ struct Joined {
   std::vector<std::string> hosts;  ///< by rank
 };
 
-struct JoinOptions {
-  std::chrono::milliseconds op_timeout{};
-  std::chrono::milliseconds init_timeout{};
-  Backend backend = Backend::automatic;
-  std::chrono::milliseconds abort_deadline = std::chrono::seconds(10);
+struct JoinOptions : Communicator::Options {
   Lookup lookup = worker::own_variables();  ///< what the generation's variables are
   std::shared_ptr<Interruption> over = {};  ///< raised when the generation is over; null: never
 };

@@ -127,13 +127,6 @@ std::vector<std::string> numbers_of(std::vector<Range> const& ranges) {
 /// ("r[0-1]c[0-1]n[0-1]" goes on with r1c0n0 after r0c0n1); with more the same rule is assumed.
 std::vector<std::string> expand(Pattern const& pattern) {
   std::size_t const brackets = pattern.ranges.size();
-  std::vector<std::size_t> fastest_first;
-  if (brackets > 0) {
-    fastest_first.push_back(brackets - 1);
-  }
-  for (std::size_t i = 0; i + 1 < brackets; ++i) {
-    fastest_first.push_back(i);
-  }
   std::vector<std::vector<std::string>> numbers;
   for (auto const& ranges : pattern.ranges) {
     numbers.push_back(numbers_of(ranges));
@@ -147,8 +140,12 @@ std::vector<std::string> expand(Pattern const& pattern) {
     }
     hosts.push_back(std::move(host));
     std::size_t turn = 0;
-    while (turn < brackets && ++at[fastest_first[turn]] == numbers[fastest_first[turn]].size()) {
-      at[fastest_first[turn++]] = 0;
+    for (; turn < brackets; ++turn) {
+      std::size_t const bracket = (turn + brackets - 1) % brackets;
+      if (++at[bracket] < numbers[bracket].size()) {
+        break;
+      }
+      at[bracket] = 0;
     }
     if (turn == brackets) {
       return hosts;

@@ -1,65 +1,54 @@
 #include "src/wire/rail_protocol.hpp"
 
-#include <cstring>
+#include <utility>
+
+#include "src/core/bytes.hpp"
 
 namespace cxxrun::wire {
 namespace {
 
-/// The fixed part of a farewell; host and text follow.
-struct Fixed {
-  std::uint32_t size = 0;  // of everything, this part included
-  std::uint32_t host_size = 0;
-  std::int32_t rank = 0;
-  std::int32_t os_errno = 0;
-  std::uint8_t what = 0;
-  std::uint8_t why = 0;
-  std::uint8_t code = 0;
-  std::uint8_t unused = 0;
-};
-static_assert(sizeof(Fixed) == 20);
-
+constexpr std::size_t kFixed = 20;  // bytes in front of host and text
 constexpr std::size_t kMaxHost = 256;
 
 }  // namespace
 
 std::string encode_farewell(Farewell const& farewell) {
   std::string const host = farewell.host.substr(0, kMaxHost);
-  std::string const text = farewell.error.context.substr(0, kMaxFarewell - sizeof(Fixed) - host.size());
-  Fixed fixed;
-  fixed.size = static_cast<std::uint32_t>(sizeof fixed + host.size() + text.size());
-  fixed.host_size = static_cast<std::uint32_t>(host.size());
-  fixed.rank = farewell.rank;
-  fixed.os_errno = farewell.error.os_errno;
-  fixed.what = static_cast<std::uint8_t>(farewell.what);
-  fixed.why = static_cast<std::uint8_t>(farewell.why);
-  fixed.code = static_cast<std::uint8_t>(farewell.error.code);
-  std::string bytes(reinterpret_cast<char const*>(&fixed), sizeof fixed);
+  std::string const text = farewell.error.context.substr(0, kMaxFarewell - kFixed - host.size());
+  std::string bytes;
+  put(bytes, static_cast<std::uint32_t>(kFixed + host.size() + text.size()));
+  put(bytes, static_cast<std::uint32_t>(host.size()));
+  put(bytes, std::int32_t{farewell.rank});
+  put(bytes, std::int32_t{farewell.error.os_errno});
+  put(bytes, static_cast<std::uint8_t>(farewell.what));
+  put(bytes, static_cast<std::uint8_t>(farewell.why));
+  put(bytes, static_cast<std::uint8_t>(farewell.error.code));
+  put(bytes, std::uint8_t{0});  // unused
   return bytes + host + text;
 }
 
 Result<std::optional<Farewell>> decode_farewell(std::string_view bytes) {
-  Fixed fixed;
-  if (bytes.size() < sizeof fixed) {
+  if (bytes.size() < kFixed) {
     return std::optional<Farewell>();
   }
-  std::memcpy(&fixed, bytes.data(), sizeof fixed);
-  if (fixed.size < sizeof fixed || fixed.size > kMaxFarewell || fixed.host_size > fixed.size - sizeof fixed ||
-      fixed.what > static_cast<std::uint8_t>(Farewell::What::failure) ||
-      fixed.why > static_cast<std::uint8_t>(PeerFailure::Why::stopped) ||
-      fixed.code > static_cast<std::uint8_t>(Errc::io)) {
+  ByteReader from(bytes);
+  auto const size = from.number<std::uint32_t>();
+  auto const host_size = from.number<std::uint32_t>();
+  Farewell farewell;
+  farewell.rank = from.number<std::int32_t>();
+  farewell.error.os_errno = from.number<std::int32_t>();
+  farewell.what = static_cast<Farewell::What>(from.number<std::uint8_t>());
+  farewell.why = static_cast<PeerFailure::Why>(from.number<std::uint8_t>());
+  farewell.error.code = static_cast<Errc>(from.number<std::uint8_t>());
+  if (size < kFixed || size > kMaxFarewell || host_size > size - kFixed || farewell.what > Farewell::What::failure ||
+      farewell.why > PeerFailure::Why::stopped || farewell.error.code > Errc::io) {
     return fail(Errc::protocol, "a farewell that is none");
   }
-  if (bytes.size() < fixed.size) {
+  if (bytes.size() < size) {
     return std::optional<Farewell>();
   }
-  Farewell farewell;
-  farewell.what = static_cast<Farewell::What>(fixed.what);
-  farewell.why = static_cast<PeerFailure::Why>(fixed.why);
-  farewell.rank = fixed.rank;
-  farewell.host = bytes.substr(sizeof fixed, fixed.host_size);
-  farewell.error.code = static_cast<Errc>(fixed.code);
-  farewell.error.os_errno = fixed.os_errno;
-  farewell.error.context = bytes.substr(sizeof fixed + fixed.host_size, fixed.size - sizeof fixed - fixed.host_size);
+  farewell.host = bytes.substr(kFixed, host_size);
+  farewell.error.context = bytes.substr(kFixed + host_size, size - kFixed - host_size);
   return std::optional<Farewell>(std::move(farewell));
 }
 

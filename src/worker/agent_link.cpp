@@ -104,10 +104,8 @@ Result<std::unique_ptr<AgentLink>> AgentLink::connect(std::string const& name, R
   if (packet.bytes.empty()) {
     return fail(packet.closed ? Errc::closed : Errc::timeout, "the agent does not answer a worker's registration");
   }
-  if (answer) {
-    if (auto const* const no = std::get_if<No>(&*answer)) {
-      return fail(Errc::refused, no->why);
-    }
+  if (auto const* const no = answer ? std::get_if<No>(&*answer) : nullptr) {
+    return fail(Errc::refused, no->why);
   }
   ControlPage* const page = answer && std::holds_alternative<Welcome>(*answer) && packet.descriptor
                                 ? map_page(packet.descriptor.get())

@@ -39,11 +39,6 @@ std::string elements(std::uint32_t what, std::uint64_t count) {
   return std::to_string(count) + " " + (bytes ? "bytes" : name_in(kTypes, what >> 8U & 0xffU));
 }
 
-bool reduces(std::uint32_t what) {
-  return kind_of(what) == static_cast<std::uint32_t>(Kind::all_reduce) ||
-         kind_of(what) == static_cast<std::uint32_t>(Kind::reduce_scatter);
-}
-
 /// Whole while we looked: its sequence was the same before and after.
 std::optional<SeenOperation> read_entry(Operation const& entry) {
   SeenOperation seen;
@@ -96,7 +91,7 @@ std::vector<SeenOperation> read_operations(ControlPage const& page) {
 std::string describe_operation(std::uint32_t what, std::uint64_t count) {
   auto const size = elements(what, count);
   return kind_name(what) + (size.empty() ? "" : " of " + size) +
-         (reduces(what) ? ", " + name_in(kOps, what >> 16U & 0xffU) : "");
+         (comm::reduces(static_cast<Kind>(kind_of(what))) ? ", " + name_in(kOps, what >> 16U & 0xffU) : "");
 }
 
 std::string number_operation(std::uint64_t sequence, std::uint32_t what, std::uint64_t count) {
