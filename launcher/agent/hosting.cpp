@@ -126,16 +126,11 @@ void Hosting::lead() {
 /// The coordinator's node is in generation 1. A dozen directories cost a disk more than the whole rendezvous takes:
 /// they are made meanwhile. Whoever starts the workers makes what is missing and says what cannot be made.
 void Hosting::begin_directories() {
-  if (config_.facts.log_root.empty()) {
-    return;
-  }
-  try {
-    directories_ = std::make_unique<os::BoundedThread>(
-        "cxxrun-dirs", [root = config_.facts.log_root, count = config_.facts.workers] {
+  if (!config_.facts.log_root.empty()) {  // without a thread to spare they are made later
+    directories_ =
+        os::BoundedThread::start("cxxrun-dirs", [root = config_.facts.log_root, count = config_.facts.workers] {
           (void)make_worker_dirs(root, rendezvous::kFirstGeneration, count).has_value();
         });
-  } catch (std::system_error const&) {
-    directories_.reset();  // without a thread to spare they are made later
   }
 }
 

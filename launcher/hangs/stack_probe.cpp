@@ -91,49 +91,18 @@ class Probe : public std::enable_shared_from_this<Probe> {
   std::string text_;
 };
 
-/// The debugger's process and our end of its output.
-struct Begun {
-  pid_t pid = 0;
-  os::UniqueFd output;
-  std::string why;  ///< there is none
-};
-
-Begun start_debugger(pid_t pid, Environment environment) {
-  environment.erase("DEBUGINFOD_URLS");  // it would fetch symbols over the network
-  os::SpawnRequest request;
-  request.argv = debugger_command(pid);
-  request.environment = as_words(environment);
-  auto found = os::find_program(request.argv.front(), request.environment);
-  if (found.error != 0) {
-    return {0, {}, "none: there is no gdb in PATH here\n"};
-  }
-  request.path = std::move(found.path);
-  int ends[2] = {-1, -1};  // NOLINT(modernize-avoid-c-arrays): pipe2's type
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return {0, {}, "none: no pipe for gdb\n"};
-  }
-  os::UniqueFd ours(ends[0]);
-  os::UniqueFd const theirs(ends[1]);
-  fcntl(ours.get(), F_SETFL, O_NONBLOCK);
-  request.out = theirs.get();
-  request.err = theirs.get();
-  auto const started = os::spawn(request);
-  if (!started.ok()) {
-    return {0, {}, "none: " + os::explain_failed_start("gdb", started.stage, started.error) + "\n"};
-  }
-  return {started.pid, std::move(ours), ""};
-}
-
 }  // namespace
 
-void probe_stack(asio::io_context& io, Supervisor& supervisor, pid_t pid, Environment const& environment,
+void probe_stack(asio::io_context& io, Supervisor& supervisor, pid_t pid, Environment environment,
                  std::function<void(std::string written)> done) {
-  auto begun = start_debugger(pid, environment);
-  if (begun.pid == 0) {
-    asio::post(io, [done = std::move(done), why = std::move(begun.why)] { done(why); });
+  environment.erase("DEBUGINFOD_URLS");  // it would fetch symbols over the network
+  auto started = os::spawn_piped(debugger_command(pid), as_words(environment));
+  if (!started) {
+    asio::post(io, [done = std::move(done), why = "none: " + started.error().message() + "\n"] { done(why); });
     return;
   }
-  std::make_shared<Probe>(io, std::move(begun.output), begun.pid, std::move(done))->begin(supervisor);
+  fcntl(started->output.get(), F_SETFL, O_NONBLOCK);
+  std::make_shared<Probe>(io, std::move(started->output), started->pid, std::move(done))->begin(supervisor);
 }
 
 }  // namespace cxxrun::launcher

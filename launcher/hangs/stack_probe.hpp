@@ -19,7 +19,7 @@ class Supervisor;
 /// what gdb wrote, or one line that says why there is nothing (no gdb in PATH, not allowed, too slow). The debugger is
 /// a child of this process that the Supervisor reaps and never counts as a worker's. Blocks as long as a process takes
 /// to start. `environment`: PATH, and what gdb inherits.
-void probe_stack(boost::asio::io_context& io, Supervisor& supervisor, pid_t pid, Environment const& environment,
+void probe_stack(boost::asio::io_context& io, Supervisor& supervisor, pid_t pid, Environment environment,
                  std::function<void(std::string written)> done);
 
 }  // namespace cxxrun::launcher

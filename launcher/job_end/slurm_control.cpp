@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <fcntl.h>
 #include <optional>
 #include <poll.h>
 #include <sys/wait.h>
@@ -12,7 +11,6 @@
 #include "src/core/exit_status.hpp"
 #include "src/core/text.hpp"
 #include "src/os/children.hpp"
-#include "src/os/fd.hpp"
 #include "src/os/spawn.hpp"
 
 namespace cxxrun::launcher {
@@ -61,31 +59,16 @@ std::optional<ExitStatus> take_exit(pid_t pid, TimePoint deadline) {
 Result<std::string> scontrol(std::vector<std::string> const& arguments, Environment const& environment,
                              Millis patience) {
   auto const deadline = Clock::now() + patience;
-  os::SpawnRequest request;
-  request.argv = {"scontrol"};
-  request.argv.insert(request.argv.end(), arguments.begin(), arguments.end());
-  request.environment = as_words(environment);
-  auto found = os::find_program("scontrol", request.environment);
-  if (found.error != 0) {
-    return fail(Errc::not_found, "there is no scontrol in PATH here (a container often has none)");
+  std::vector<std::string> argv = {"scontrol"};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  auto const started = os::spawn_piped(std::move(argv), as_words(environment));
+  if (!started) {
+    bool const absent = started.error().code == Errc::not_found;
+    return absent ? fail(Errc::not_found, started.error().context + " (a container often has none)") : started.error();
   }
-  request.path = std::move(found.path);
-  int ends[2] = {-1, -1};  // NOLINT(modernize-avoid-c-arrays): pipe2's type
-  if (pipe2(ends, O_CLOEXEC) != 0) {
-    return fail(Errc::io, "cannot make a pipe for scontrol", errno);
-  }
-  os::UniqueFd const ours(ends[0]);
-  os::UniqueFd theirs(ends[1]);
-  request.out = theirs.get();
-  request.err = theirs.get();
-  auto const started = os::spawn(request);
-  if (!started.ok()) {
-    return fail(Errc::io, os::explain_failed_start("scontrol", started.stage, started.error));
-  }
-  theirs.reset();
   std::string text;
-  read_all(ours.get(), deadline, text);
-  auto const status = take_exit(started.pid, deadline);
+  read_all(started->output.get(), deadline, text);
+  auto const status = take_exit(started->pid, deadline);
   if (!status) {
     return fail(Errc::timeout, "slurmctld did not answer in time");
   }

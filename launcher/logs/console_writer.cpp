@@ -13,7 +13,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -185,11 +184,8 @@ bool ConsoleWriter::is_terminal() const {
 
 /// With the first line, not at the launcher's start: there every thread delays the workers.
 bool ConsoleWriter::start_thread() {
-  try {
-    impl_->thread = std::make_unique<os::BoundedThread>("cxxrun-console", [impl = impl_] { impl->run(); });
-  } catch (std::system_error const&) {
-    impl_->lost = true;  // no thread to be had; the next line tries again
-  }
+  impl_->thread = os::BoundedThread::start("cxxrun-console", [impl = impl_] { impl->run(); });
+  impl_->lost = impl_->lost || !impl_->thread;  // no thread to be had; the next line tries again
   return impl_->thread != nullptr;
 }
 

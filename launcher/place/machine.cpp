@@ -7,7 +7,6 @@
 #include <dlfcn.h>
 #include <hwloc.h>
 #include <limits>
-#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -197,13 +196,8 @@ CpuFinder::CpuFinder(CpuMode mode, std::uint32_t workers, std::optional<std::str
 CpuFinder::~CpuFinder() = default;
 
 void CpuFinder::begin() {
-  if (state_->task->mode == CpuMode::none) {
-    return;
-  }
-  try {
-    state_->thread = std::make_unique<os::BoundedThread>("cxxrun-cpus", [task = state_->task] { task->run(); });
-  } catch (std::system_error const&) {
-    state_->thread.reset();
+  if (state_->task->mode != CpuMode::none) {
+    state_->thread = os::BoundedThread::start("cxxrun-cpus", [task = state_->task] { task->run(); });
   }
 }
 

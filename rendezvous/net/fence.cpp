@@ -10,7 +10,6 @@
 #include <optional>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -173,24 +172,19 @@ void FenceClaims::claim(FencePlace const& place, AcceptedDecree const& value, st
     finish(std::move(fenced));
   });
   claim->deadline.after(kLongestClaim, [finish, late] { finish(late); });
-  try {
-    claim->thread = std::make_unique<os::BoundedThread>("cxxrun-fence", [answer = claim->answer, place, value] {
-      Fenced fenced = claim_fence(place, value);
-      std::lock_guard const lock(answer->mutex);
-      answer->fenced = std::move(fenced);
-      ::eventfd_write(answer->ready.get(), 1);
-    });
-  } catch (std::system_error const&) {
-    claim->deadline.after(Millis{0}, [finish, late] { finish(late); });  // without a thread: as if it did not answer
+  claim->thread = os::BoundedThread::start("cxxrun-fence", [answer = claim->answer, place, value] {
+    Fenced fenced = claim_fence(place, value);
+    std::lock_guard const lock(answer->mutex);
+    answer->fenced = std::move(fenced);
+    ::eventfd_write(answer->ready.get(), 1);
+  });
+  if (!claim->thread) {  // as if it did not answer
+    claim->deadline.after(Millis{0}, [finish, late] { finish(late); });
   }
 }
 
-void FenceClaims::remove(FencePlace const& place) {
-  try {
-    removing_ = std::make_unique<os::BoundedThread>("cxxrun-fence", [place] { remove_fences(place); });
-  } catch (std::system_error const&) {
-    removing_.reset();  // they stay: of no use to anybody, and in nobody's way
-  }
+void FenceClaims::remove(FencePlace const& place) {  // without a thread they stay: of no use, and in nobody's way
+  removing_ = os::BoundedThread::start("cxxrun-fence", [place] { remove_fences(place); });
 }
 
 }  // namespace cxxrun::rendezvous

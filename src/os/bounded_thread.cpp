@@ -1,6 +1,8 @@
 #include "src/os/bounded_thread.hpp"
 
 #include <pthread.h>
+#include <system_error>
+#include <utility>
 
 #include "src/os/quiet_thread.hpp"
 
@@ -16,6 +18,14 @@ BoundedThread::BoundedThread(char const* name, std::function<void()> body) {
     ended.set_value();
   });
   pthread_setname_np(thread_.native_handle(), name);
+}
+
+std::unique_ptr<BoundedThread> BoundedThread::start(char const* name, std::function<void()> body) {
+  try {
+    return std::make_unique<BoundedThread>(name, std::move(body));
+  } catch (std::system_error const&) {
+    return nullptr;
+  }
 }
 
 BoundedThread::~BoundedThread() {

@@ -17,6 +17,8 @@ class BoundedThread {
   /// Starts `body` with every signal blocked. `name`: at most 15 characters, shown by ps -L. Throws
   /// std::system_error when no thread can be made.
   BoundedThread(char const* name, std::function<void()> body);
+  /// The same; null when no thread can be made.
+  [[nodiscard]] static std::unique_ptr<BoundedThread> start(char const* name, std::function<void()> body);
   /// Lets the thread go, still running, when it has not been joined.
   ~BoundedThread();
   BoundedThread(BoundedThread const&) = delete;

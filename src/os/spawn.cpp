@@ -1,6 +1,7 @@
 #include "src/os/spawn.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 
 #include "src/core/text.hpp"
 
@@ -230,6 +232,31 @@ FoundProgram find_program(std::string const& name, std::vector<std::string> cons
     error = why == EACCES ? EACCES : error;
   }
   return {name, error};
+}
+
+Result<PipedProgram> spawn_piped(std::vector<std::string> argv, std::vector<std::string> environment) {
+  SpawnRequest request;
+  request.argv = std::move(argv);
+  request.environment = std::move(environment);
+  std::string const name = request.argv.front();
+  auto found = find_program(name, request.environment);
+  if (found.error != 0) {
+    return fail(Errc::not_found, "there is no " + name + " in PATH here");
+  }
+  request.path = std::move(found.path);
+  std::array<int, 2> ends{-1, -1};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return fail(Errc::io, "cannot make a pipe for " + name, errno);
+  }
+  UniqueFd ours(ends[0]);
+  UniqueFd const theirs(ends[1]);
+  request.out = theirs.get();
+  request.err = theirs.get();
+  auto const started = spawn(request);
+  if (!started.ok()) {
+    return fail(Errc::io, explain_failed_start(name, started.stage, started.error));
+  }
+  return PipedProgram{started.pid, std::move(ours)};
 }
 
 std::string explain_failed_start(std::string const& name, SpawnStage stage, int error) {

@@ -7,6 +7,9 @@
 #include <sys/types.h>
 #include <vector>
 
+#include "cxxrun/error.hpp"
+#include "src/os/fd.hpp"
+
 namespace cxxrun::os {
 
 /// What to start. The child leads its own session, dies with the thread that called spawn (PDEATHSIG), has the
@@ -45,6 +48,14 @@ struct FoundProgram {
   int error = 0;
 };
 [[nodiscard]] FoundProgram find_program(std::string const& name, std::vector<std::string> const& environment);
+
+/// A program from PATH whose stdout and stderr come out at `output`; its stdin is /dev/null.
+struct PipedProgram {
+  pid_t pid = 0;
+  UniqueFd output;
+};
+/// Errors: not_found (it is not in PATH), io. As `spawn` otherwise.
+[[nodiscard]] Result<PipedProgram> spawn_piped(std::vector<std::string> argv, std::vector<std::string> environment);
 
 /// One line for the report: what could not be started, why, and what to do. Pure.
 [[nodiscard]] std::string explain_failed_start(std::string const& name, SpawnStage stage, int error);
