@@ -34,7 +34,6 @@ struct EndPlan {
   bool ours = false;  ///< nobody but us ends the job then
   std::optional<CheckpointSignal> checkpoint;
   std::vector<std::string> notes;  ///< options that have no effect here
-  bool operator==(EndPlan const&) const = default;
 };
 /// `slurm_end`: SLURM_JOB_END_TIME in seconds since 1970, "" when not set; it wins over `time_limit` (0: none), which
 /// counts from `start`. `unix_now` is the wall clock at `start`.

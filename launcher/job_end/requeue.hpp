@@ -60,7 +60,6 @@ struct Run {
 struct History {
   std::vector<Run> runs;  ///< oldest first, at most kMostRuns
   bool garbage = false;   ///< some line was none of ours and was ignored
-  bool operator==(History const&) const = default;
 };
 inline constexpr std::size_t kMostRuns = 100;
 /// Lines "run RESTARTS HOW progress|none". Total.

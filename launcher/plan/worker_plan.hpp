@@ -33,7 +33,6 @@ struct WorkerSpec {
   bool inherit_stdin = false;  ///< --stdin=rank0
   CpuSet cpus;                 ///< CPUs it may run on; empty = those of cxxrun
   bool out_is_err = false;     ///< stdout is the stream that `err` describes; `out` counts for nothing
-  bool operator==(WorkerSpec const&) const = default;
 };
 
 /// What the plan needs to know about this node. Sockets, ports and CPUs are filled in as they become known.
@@ -48,7 +47,6 @@ struct NodeFacts {
   std::string segment = {};           ///< CXXRUN_SEGMENT of this generation: where shared memory comes from; "" = unset
   std::string agent_socket = {};      ///< CXXRUN_AGENT: where workers register; "" = unset
   std::uint16_t standby_port = 0;     ///< where this agent can be called once it has to take over; 0: it cannot
-  bool operator==(NodeFacts const&) const = default;
 };
 
 /// What tells this agent's logs from those of other agents of the job: the host and, with several tasks there, which.

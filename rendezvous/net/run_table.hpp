@@ -42,22 +42,17 @@ struct RunTable {
 /// The agent belongs to this active run.
 struct Belongs {
   RunKey run;
-  bool operator==(Belongs const&) const = default;
 };
 /// The agent opens a run of its run id.
-struct Opens {
-  bool operator==(Opens const&) const = default;
-};
+struct Opens {};
 /// Another coordinator is meant: the agent may try its next port.
 struct Elsewhere {
   std::string why;
-  bool operator==(Elsewhere const&) const = default;
 };
 /// The agent has to leave.
 struct TurnedAway {
   int exit_code;
   std::string why;
-  bool operator==(TurnedAway const&) const = default;
 };
 using Place = std::variant<Belongs, Opens, Elsewhere, TurnedAway>;
 

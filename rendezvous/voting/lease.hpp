@@ -33,7 +33,6 @@ struct LeaseTerms {
 /// The coordinator's side: up to when it has authority over a generation.
 struct Authority {
   std::map<std::uint32_t, TimePoint> echoed;  ///< by group rank: newest own send time that the member sent back
-  bool operator==(Authority const&) const = default;
 };
 /// A member has sent back `own_send_time`. Older ones than known are no news.
 [[nodiscard]] Authority echoed(Authority authority, std::uint32_t group_rank, TimePoint own_send_time);
