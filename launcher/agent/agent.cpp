@@ -33,7 +33,6 @@
 #include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
 #include "src/os/signals.hpp"
-#include "src/os/standby_socket.hpp"
 #include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {

@@ -1,6 +1,5 @@
 #include "launcher/agent/agent_links.hpp"
 
-#include <algorithm>
 #include <utility>
 #include <variant>
 

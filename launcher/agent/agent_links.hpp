@@ -4,11 +4,9 @@
 // whom to call and whom to obey is agent_fsm's.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <string>
 
 #include "launcher/life/agent_state.hpp"
 #include "rendezvous/net/coordinator_link.hpp"

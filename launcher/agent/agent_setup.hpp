@@ -8,7 +8,6 @@
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/place/machine.hpp"
 #include "launcher/plan/worker_plan.hpp"
-#include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/verdict.hpp"
 
 namespace cxxrun::launcher {

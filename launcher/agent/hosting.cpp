@@ -10,7 +10,6 @@
 #include "src/os/bounded_thread.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
-#include "src/os/standby_socket.hpp"
 #include "src/store/store_server.hpp"
 
 namespace cxxrun::launcher {

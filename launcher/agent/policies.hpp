@@ -10,7 +10,6 @@
 #include "launcher/options/options.hpp"
 #include "launcher/place/topology.hpp"
 #include "launcher/plan/worker_plan.hpp"
-#include "rendezvous/membership/membership.hpp"
 #include "rendezvous/net/call_plan.hpp"
 
 namespace cxxrun::launcher {

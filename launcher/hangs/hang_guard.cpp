@@ -1,12 +1,9 @@
 #include "launcher/hangs/hang_guard.hpp"
 
 #include <fstream>
-#include <optional>
-#include <set>
 #include <utility>
 
 #include "launcher/hangs/hang_text.hpp"
-#include "launcher/hangs/progress_watch.hpp"
 #include "launcher/hangs/stack_probe.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/workers/supervisor.hpp"
@@ -14,7 +11,6 @@
 #include "src/core/text.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
-#include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
 namespace {

@@ -14,7 +14,6 @@
 
 #include "launcher/hangs/hang_text.hpp"
 #include "launcher/workers/supervisor.hpp"
-#include "src/core/time.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/spawn.hpp"
 #include "src/os/timer.hpp"

@@ -1,6 +1,5 @@
 #include "launcher/life/agent_fsm.hpp"
 
-#include <algorithm>
 #include <csignal>
 #include <utility>
 

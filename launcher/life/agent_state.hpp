@@ -8,7 +8,6 @@
 
 #include "launcher/workers/stop_order.hpp"
 #include "rendezvous/following/follower.hpp"
-#include "rendezvous/membership/membership.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "src/core/time.hpp"
 

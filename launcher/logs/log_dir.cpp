@@ -8,7 +8,6 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "launcher/logs/log_names.hpp"
 #include "src/os/fd.hpp"
 
 namespace cxxrun::launcher {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <map>
 #include <sstream>
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,6 @@
 #include "launcher/place/discovery_file.hpp"
 
 #include <cerrno>
-#include <cstdio>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>

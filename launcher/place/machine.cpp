@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <hwloc.h>
-#include <limits>
 #include <unistd.h>
 #include <utility>
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "launcher/facts/environment.hpp"
 #include "launcher/options/options.hpp"
-#include "launcher/place/topology.hpp"
 #include "rendezvous/values/generation.hpp"
 
 namespace cxxrun::launcher {

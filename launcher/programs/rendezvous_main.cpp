@@ -4,9 +4,7 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <functional>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>

@@ -9,7 +9,6 @@
 
 #include <boost/asio/post.hpp>
 
-#include "launcher/workers/supervisor.hpp"
 #include "src/os/children.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"

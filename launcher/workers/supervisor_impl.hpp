@@ -2,7 +2,6 @@
 // supervisor_ending.cpp.
 #pragma once
 
-#include <csignal>
 #include <functional>
 #include <map>
 #include <optional>
@@ -20,7 +19,6 @@
 #include "launcher/workers/worker_group.hpp"
 #include "launcher/workers/worker_links.hpp"
 #include "launcher/workers/worker_process.hpp"
-#include "src/core/time.hpp"
 #include "src/os/machine.hpp"
 #include "src/os/signals.hpp"
 #include "src/os/timer.hpp"

@@ -1,7 +1,6 @@
 // The worker's ends of stdout and stderr: pipe to the log pump, file, or nothing.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "cxxrun/error.hpp"
