@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "launcher/workers/worker_streams.hpp"
+#include "launcher/logs/log_file.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::launcher {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/logs/tail_buffer.hpp"
@@ -45,6 +46,16 @@ std::string tail_of_log_file(std::string const& path) {
   auto const n = pread(file.get(), bytes.data(), bytes.size(), from);
   bytes.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
   return std::string(last_lines(bytes, from == 0));
+}
+
+std::string read_small_file(std::string const& path, std::size_t limit) {
+  // O_NONBLOCK: the worker chose what lies there, and a FIFO must not hold us up
+  os::UniqueFd const file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat info {};
+  if (!file || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return {};
+  }
+  return os::read_all(file.get(), limit).value_or("");
 }
 
 }  // namespace cxxrun::launcher

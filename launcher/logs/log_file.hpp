@@ -1,6 +1,7 @@
-// LogFile: one worker's stdout.log or stderr.log, appended to and never truncated. Shell.
+// LogFile: one worker's stdout.log or stderr.log, appended to and never truncated; and small files, read whole. Shell.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -15,5 +16,7 @@ namespace cxxrun::launcher {
 [[nodiscard]] Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes);
 /// The last lines (as TailBuffer keeps them) of a file; "" when it cannot be read.
 [[nodiscard]] std::string tail_of_log_file(std::string const& path);
+/// At most `limit` bytes of a regular file; "" when it is not there.
+[[nodiscard]] std::string read_small_file(std::string const& path, std::size_t limit);
 
 }  // namespace cxxrun::launcher

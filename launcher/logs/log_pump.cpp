@@ -81,16 +81,6 @@ struct Mailbox {
   }
 };
 
-/// Larger pipes let workers write on while we are busy: 64 KiB ones halve the throughput. The kernel gives a user
-/// 64 MiB in all and shrinks every later pipe when they are spent, so large groups get less. Failure is harmless.
-void widen_pipe(int fd, std::size_t streams) {
-  if (streams <= 16) {
-    fcntl(fd, F_SETPIPE_SZ, 1 << 20);
-  } else if (streams <= 64) {
-    fcntl(fd, F_SETPIPE_SZ, 256 << 10);
-  }
-}
-
 /// The pump's thread: everything here but the constructor is called on it alone.
 class Pump {
  public:
@@ -142,7 +132,6 @@ class Pump {
       }
     }
     streams_.emplace(id, std::move(stream));
-    widen_pipe(s.pipe.get(), streams_.size());
     watch(id, s);
   }
 

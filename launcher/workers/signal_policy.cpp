@@ -11,10 +11,6 @@ namespace {
 // The parent passes a signal on within a scheduling delay; two orders a second apart are two orders.
 constexpr Millis kSameSignal{1000};
 
-SignalStep decide(SignalState state, SignalVerdict verdict, std::string reason) {
-  return {std::move(state), verdict, std::move(reason)};
-}
-
 bool stops(int signal) {
   return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
 }
@@ -27,20 +23,20 @@ SignalStep classify_stop(SignalState state, SignalInfo const& signal, SignalCont
   std::string const name = signal_name(signal.signal);
   bool const terminal = signal.code == SI_KERNEL;
   if (terminal && context.interrupt_ignored && (signal.signal == SIGINT || signal.signal == SIGQUIT)) {
-    return decide(std::move(state), SignalVerdict::ignore, name + " from the terminal, ignored since our start");
+    return {std::move(state), SignalVerdict::ignore, name + " from the terminal, ignored since our start"};
   }
   bool const ctrl_c = terminal && signal.signal == SIGINT;
   if (ctrl_c && state.interrupted) {
-    return decide(std::move(state), SignalVerdict::kill_now, "second Ctrl-C");
+    return {std::move(state), SignalVerdict::kill_now, "second Ctrl-C"};
   }
   state.interrupted = state.interrupted || ctrl_c;
   if (std::exchange(state.stopping, true)) {
-    return decide(std::move(state), SignalVerdict::ignore, name + " again, already stopping");
+    return {std::move(state), SignalVerdict::ignore, name + " again, already stopping"};
   }
   if (sent_by_slurm(signal, context)) {
-    return decide(std::move(state), SignalVerdict::stop_without_forwarding, name + " from Slurm to every process");
+    return {std::move(state), SignalVerdict::stop_without_forwarding, name + " from Slurm to every process"};
   }
-  return decide(std::move(state), SignalVerdict::stop, ctrl_c ? "Ctrl-C" : name);
+  return {std::move(state), SignalVerdict::stop, ctrl_c ? "Ctrl-C" : name};
 }
 
 }  // namespace
@@ -52,13 +48,13 @@ SignalStep classify(SignalState state, SignalInfo const& signal, TimePoint now, 
   std::string const name = signal_name(signal.signal);
   if (sent_by_slurm(signal, context)) {
     state.from_slurm[signal.signal] = now;
-    return decide(std::move(state), SignalVerdict::ignore, name + " from Slurm to every process");
+    return {std::move(state), SignalVerdict::ignore, name + " from Slurm to every process"};
   }
   auto const direct = state.from_slurm.find(signal.signal);
   if (signal.sender == context.parent && direct != state.from_slurm.end() && now - direct->second < kSameSignal) {
-    return decide(std::move(state), SignalVerdict::ignore, name + " passed on, but Slurm sent it to the workers too");
+    return {std::move(state), SignalVerdict::ignore, name + " passed on, but Slurm sent it to the workers too"};
   }
-  return decide(std::move(state), SignalVerdict::forward_only, name);
+  return {std::move(state), SignalVerdict::forward_only, name};
 }
 
 }  // namespace cxxrun::launcher

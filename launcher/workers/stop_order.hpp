@@ -1,7 +1,7 @@
 // StopOrder: how the workers of a generation are to be stopped.
 #pragma once
 
-#include <chrono>
+#include "src/core/time.hpp"
 
 namespace cxxrun::launcher {
 
@@ -9,8 +9,8 @@ namespace cxxrun::launcher {
 struct StopOrder {
   int signal = 15;          ///< SIGTERM, or the user's own signal
   bool send_signal = true;  ///< false: somebody (Slurm) has signalled the workers already
-  std::chrono::milliseconds grace{5000};
-  std::chrono::milliseconds kill_timeout{60'000};
+  Millis grace{5000};
+  Millis kill_timeout{60'000};
   bool park = false;  ///< workers that survive a generation are told that it is over, and kept once they have parked
   bool operator==(StopOrder const&) const = default;
 };

@@ -3,8 +3,8 @@
 
 #include <boost/asio/post.hpp>
 
+#include "launcher/logs/log_file.hpp"
 #include "launcher/workers/supervisor_impl.hpp"
-#include "launcher/workers/worker_streams.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::launcher {
@@ -26,23 +26,19 @@ void Supervisor::Impl::perform(ReportEnded const& /*what*/) {
   });
   ending.drains = 1;  // our own hold, so that the count reaches zero once
   for (auto& member : members) {
-    if (state.workers[member.exit.local_rank].life == GroupWorker::Life::parked) {
+    auto const& worker = state.workers[member.exit.local_rank];
+    if (worker.life == GroupWorker::Life::parked) {
       continue;  // it goes on writing
     }
-    take_over_unkillable(member);
+    // One that was given up on has had no exit to report; `ended` counts it as killed by us.
+    member.exit.status = worker.status;
+    member.exit.ours = worker.ours;
     for (auto const stream : std::exchange(member.streams, {})) {
       ++ending.drains;
       drain(stream, member.exit.local_rank, member.stderr_stream == stream);
     }
   }
   drained();
-}
-
-// A worker that was given up on has had no exit to report; `ended` counts it as killed by us.
-void Supervisor::Impl::take_over_unkillable(Member& member) {
-  auto const& worker = state.workers[member.exit.local_rank];
-  member.exit.status = worker.status;
-  member.exit.ours = worker.ours;
 }
 
 // The callback comes on the pump's thread, which must not own us even for a moment: it only posts.

@@ -159,26 +159,6 @@ void Supervisor::Impl::perform(SignalGroup const& what) {
   descendants.signal_worker(pid, what.signal);
 }
 
-void Supervisor::Impl::perform(TellOver const& /*what*/) {
-  links.over();
-}
-
-void Supervisor::Impl::perform(TellEnds const& /*what*/) {
-  links.ends();
-}
-
-void Supervisor::Impl::perform(EndSurplus const& what) {
-  descendants.signal_worker(what.pid, SIGKILL);
-}
-
-void Supervisor::Impl::perform(SignalDescendants const& what) {
-  descendants.signal_strangers(live_workers(), kept_workers(), what.signal);
-}
-
-void Supervisor::Impl::perform(ReportUnkillable const& /*what*/) {
-  ending.unkillable = descendants.abandon_all(kept_workers());
-}
-
 void Supervisor::Impl::perform(ArmTimer const& what) {
   timer.at(what.at, [this] {
     reap();  // who has died in time is not killed late

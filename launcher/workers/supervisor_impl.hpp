@@ -2,6 +2,7 @@
 // supervisor_ending.cpp.
 #pragma once
 
+#include <csignal>
 #include <functional>
 #include <map>
 #include <optional>
@@ -12,18 +13,61 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/process/v2/process.hpp>
 
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/workers/descendants.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "launcher/workers/worker_group.hpp"
 #include "launcher/workers/worker_links.hpp"
-#include "launcher/workers/worker_process.hpp"
+#include "src/core/exit_status.hpp"
+#include "src/os/children.hpp"
 #include "src/os/machine.hpp"
 #include "src/os/signals.hpp"
 #include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
+
+/// A worker's process, from its start until its exit is taken. Not thread-safe.
+///
+/// Boost.Process terminates, and waits for, whatever it still holds when it is destroyed. Nothing in the agent may
+/// block on a process, so this class lets go of it first.
+class WorkerProcess {
+ public:
+  WorkerProcess(boost::asio::io_context& io, pid_t pid) : pid_(pid) {
+    try {
+      process_.emplace(io.get_executor(), pid);
+    } catch (boost::system::system_error const&) {
+      // no descriptor is left for its pidfd; the worker runs all the same, and its exit is taken by pid
+    }
+  }
+  WorkerProcess(WorkerProcess&&) = default;
+  WorkerProcess& operator=(WorkerProcess&&) = delete;
+  WorkerProcess(WorkerProcess const&) = delete;
+  WorkerProcess& operator=(WorkerProcess const&) = delete;
+  ~WorkerProcess() {
+    if (process_) {
+      process_->detach();
+    }
+  }
+
+  /// Takes the exit of a process that has ended; never blocks. Its native code is the status word: exit_code() would
+  /// make 9 of both "exit 9" and "killed by signal 9".
+  std::optional<ExitStatus> reap() {
+    if (!process_) {
+      return os::reap(pid_);
+    }
+    boost::system::error_code error;
+    if (process_->running(error) || error) {
+      return std::nullopt;
+    }
+    return ExitStatus::from_wait(process_->native_exit_code());
+  }
+
+ private:
+  pid_t pid_;
+  std::optional<boost::process::v2::process> process_;
+};
 
 struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
   // What the shell keeps of one worker; its life is in GroupState. It stays with a process that is resumed.
@@ -57,13 +101,15 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
   void say(Line const& line) const;
   static void stepped() {}
   void perform(SignalGroup const& what);
-  void perform(TellOver const& what);
-  void perform(TellEnds const& what);
-  void perform(EndSurplus const& what);
-  void perform(SignalDescendants const& what);
+  void perform(TellOver const& /*what*/) { links.over(); }
+  void perform(TellEnds const& /*what*/) { links.ends(); }
+  void perform(EndSurplus const& what) { descendants.signal_worker(what.pid, SIGKILL); }
+  void perform(SignalDescendants const& what) {
+    descendants.signal_strangers(live_workers(), kept_workers(), what.signal);
+  }
   void perform(ArmTimer const& what);
   void perform(ReportExit const& what);
-  void perform(ReportUnkillable const& what);
+  void perform(ReportUnkillable const& /*what*/) { ending.unkillable = descendants.abandon_all(kept_workers()); }
   /// Local rank of a worker that lives, be it parked.
   [[nodiscard]] std::optional<std::uint32_t> who(pid_t pid) const;
   /// All that live, be they parked.
@@ -80,11 +126,11 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
   void start_one(WorkerSpec const& spec, Member& member, int capacity_bytes);
   void perform(ResumeWorker const& what);
   void hand_to_pump(Member& member);
+  void drop_streams(Member& member);
 
   // -- supervisor_ending.cpp -----------------------------------------------------------------------------------
 
   void perform(ReportEnded const& what);
-  void take_over_unkillable(Member& member);
   void drain(std::uint64_t stream, std::uint32_t local_rank, bool keep);
   void drained();
 

@@ -1,12 +1,140 @@
+#include <array>
+#include <cerrno>
 #include <csignal>
+#include <fcntl.h>
+#include <unistd.h>
 #include <utility>
 
 #include "launcher/workers/supervisor_impl.hpp"
-#include "launcher/workers/worker_start.hpp"
-#include "launcher/workers/worker_streams.hpp"
+#include "src/os/fd.hpp"
 #include "src/os/log.hpp"
+#include "src/os/spawn.hpp"
+#include "src/os/system.hpp"
 
 namespace cxxrun::launcher {
+namespace {
+
+constexpr int kLargePipe = 1024 * 1024;
+constexpr int kSmallPipe = 256 * 1024;
+constexpr std::size_t kFewStreams = 16;
+
+/// One opened stream. `pump_end` is empty when the worker writes to its file or to /dev/null by itself; otherwise it
+/// goes to the pump together with `pump`.
+struct OpenStream {
+  os::UniqueFd worker_end;  ///< empty = /dev/null
+  os::UniqueFd pump_end;
+  PumpStream pump;  ///< fd unset
+};
+
+/// A running worker, or why there is none.
+struct WorkerStart {
+  pid_t pid = 0;                    ///< 0: it could not be started
+  int error = 0;                    ///< errno when it could not
+  std::string why;                  ///< a line for people when it could not
+  std::vector<PumpStream> streams;  ///< for LogPump::add, which owns their descriptors from then on
+};
+
+/// Console output needs a pipe, and stderr always, for its last lines.
+bool needs_pipe(StreamPlan const& plan, bool is_stderr) {
+  return is_stderr || plan.console;
+}
+
+/// Pipe capacity to ask for. Larger pipes let workers write on while the pump is busy: 64 KiB ones halve the
+/// throughput. The kernel gives a user 64 MiB in all and shrinks every later pipe when they are spent, so large groups
+/// get less.
+int pipe_bytes(std::size_t streams) {
+  return streams <= kFewStreams ? kLargePipe : kSmallPipe;
+}
+
+Result<OpenStream> open_pipe(StreamPlan const& plan, bool is_stderr, std::string const& prefix, int capacity_bytes) {
+  std::array<int, 2> ends{-1, -1};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return fail(Errc::io, "cannot open a pipe for a worker's output", errno);
+  }
+  OpenStream opened;
+  opened.pump_end.reset(ends[0]);
+  opened.worker_end.reset(ends[1]);
+  // Only our end: the worker's stays blocking, as every program expects of its stdout.
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  fcntl(ends[1], F_SETPIPE_SZ, capacity_bytes);
+  opened.pump = {
+      .file = plan.file, .console = plan.console, .to_stderr = is_stderr, .prefix = prefix, .keep_tail = is_stderr};
+  return opened;
+}
+
+/// A file that cannot be opened is reported by a log line and the stream discarded; Errc::io only when the system is
+/// out of descriptors.
+Result<OpenStream> open_stream(StreamPlan const& plan, bool is_stderr, std::string const& prefix, int capacity_bytes) {
+  if (needs_pipe(plan, is_stderr)) {
+    return open_pipe(plan, is_stderr, prefix, capacity_bytes);
+  }
+  OpenStream opened;
+  if (!plan.file.empty()) {
+    opened.worker_end.reset(open(plan.file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+    if (!opened.worker_end) {
+      log(Level::warn,
+          fail(Errc::io, "cannot write " + plan.file + ", this output of the worker is lost", errno).message());
+    }
+  }
+  return opened;
+}
+
+WorkerStart failed(std::string why, int error) {
+  WorkerStart start;
+  start.error = error;
+  start.why = std::move(why);
+  return start;
+}
+
+void take(OpenStream stream, std::vector<PumpStream>& streams) {
+  if (stream.pump_end) {
+    stream.pump.fd = stream.pump_end.release();
+    streams.push_back(std::move(stream.pump));
+  }
+}
+
+/// Removes the error file of an earlier run, opens the streams, finds the program and starts it. The worker's ends are
+/// closed here: the worker has its own copies, and the pump is to see the end of file.
+WorkerStart start_worker(WorkerSpec const& spec, int capacity_bytes) {
+  std::string const name = spec.argv.empty() ? "" : spec.argv.front();
+  if (!spec.error_file.empty()) {
+    unlink(spec.error_file.c_str());
+  }
+  auto out = open_stream(spec.out, false, spec.prefix, capacity_bytes);
+  auto err = open_stream(spec.err, true, spec.prefix, capacity_bytes);
+  if (!out || !err) {
+    auto const& error = !out ? out.error() : err.error();
+    return failed(error.message(), error.os_errno);
+  }
+  auto found = os::find_program(name, spec.environment);
+  if (found.error != 0) {
+    return failed(os::explain_failed_start(name, os::SpawnStage::find, found.error), found.error);
+  }
+  if (!spec.script.empty() && access(spec.script.c_str(), R_OK) != 0) {  // else the interpreter's own code comes out
+    int const why = errno;
+    return failed(fail(Errc::not_found, "cannot read the script '" + spec.script + "'", why).message(), why);
+  }
+  os::SpawnRequest const request{std::move(found.path),
+                                 spec.argv,
+                                 spec.environment,
+                                 "",
+                                 spec.inherit_stdin ? STDIN_FILENO : -1,
+                                 spec.out_is_err ? err->worker_end.get() : out->worker_end.get(),
+                                 err->worker_end.get(),
+                                 spec.cpus,
+                                 os::original_nofile_limit()};
+  auto const started = os::spawn(request);
+  if (!started.ok()) {
+    return failed(os::explain_failed_start(name, started.stage, started.error), started.error);
+  }
+  WorkerStart start;
+  start.pid = started.pid;
+  take(*std::move(out), start.streams);
+  take(*std::move(err), start.streams);
+  return start;
+}
+
+}  // namespace
 
 void Supervisor::Impl::start(std::uint64_t number, std::vector<WorkerSpec> const& workers) {
   reap();  // whoever has died waiting is started anew
@@ -47,12 +175,16 @@ void Supervisor::Impl::prepare_members(std::vector<WorkerSpec> const& workers) {
     member.exit.local_rank = static_cast<std::uint32_t>(i);
     member.error_file = workers[i].error_file;
   }
-  for (auto const& member : members) {  // of workers that died while they waited: nobody else ends these
-    for (auto const stream : member.streams) {
-      pump.drain(stream, true, [](std::string const& /*tail*/) {});
-    }
+  for (auto& member : members) {  // of workers that died while they waited: nobody else ends these
+    drop_streams(member);
   }
   members = std::move(next);
+}
+
+void Supervisor::Impl::drop_streams(Member& member) {
+  for (auto const stream : std::exchange(member.streams, {})) {
+    pump.drain(stream, true, [](std::string const& /*tail*/) {});
+  }
 }
 
 void Supervisor::Impl::perform(ResumeWorker const& what) {
@@ -63,9 +195,7 @@ void Supervisor::Impl::perform(ResumeWorker const& what) {
   log(Level::info, "rank " + std::to_string(spec.rank) + " cannot be told of the next generation: it is started anew");
   auto& member = members[what.local_rank];
   descendants.signal_worker(state.workers[what.local_rank].pid, SIGKILL);
-  for (auto const stream : std::exchange(member.streams, {})) {
-    pump.drain(stream, true, [](std::string const& /*tail*/) {});
-  }
+  drop_streams(member);
   happen(ResumeFailed{what.local_rank});
 }
 

@@ -35,7 +35,8 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     act(ArmTimer{at});
   }
 
-  void signal_workers(int signal, bool send) {
+  /// Not `send`: somebody else has.
+  void signal_all(int signal, bool send) {
     for (auto& worker : state.workers) {
       if (worker.life == Life::alive && (signal == SIGKILL || !keeps(state, worker))) {
         worker.sent |= bit(signal);
@@ -44,12 +45,14 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
         }
       }
     }
+    if (send) {
+      act(SignalDescendants{signal});
+    }
   }
 
   void kill_everything() {
     state.phase = GroupPhase::killing;
-    signal_workers(SIGKILL, true);
-    act(SignalDescendants{SIGKILL});
+    signal_all(SIGKILL, true);
     arm(now + state.kill_timeout);
   }
 
@@ -85,10 +88,8 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   }
 
   GroupWorker* worker(std::uint32_t local_rank, Life life) {
-    if (local_rank >= state.workers.size() || state.workers[local_rank].life != life) {
-      return nullptr;
-    }
-    return &state.workers[local_rank];
+    bool const there = local_rank < state.workers.size() && state.workers[local_rank].life == life;
+    return there ? &state.workers[local_rank] : nullptr;
   }
 
   /// In another life the event means nothing.
@@ -108,9 +109,8 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     auto const before = std::exchange(state, GroupState{}).workers;
     state.phase = GroupPhase::running;
     state.kill_timeout = policy.kill_timeout;
-    state.workers.resize(event.workers);
     for (std::uint32_t i = 0; i < event.workers; ++i) {
-      state.workers[i].local_rank = i;
+      state.workers.emplace_back().local_rank = i;
     }
     for (auto const& old : before) {
       if (old.life == Life::parked) {
@@ -141,7 +141,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
       ignore("a failed resumption");
       return;
     }
-    *lost = GroupWorker{};
+    *lost = {};
     lost->local_rank = event.local_rank;
   }
 
@@ -248,18 +248,11 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
       kill_everything();
     } else {
       state.phase = GroupPhase::stopping;
-      signal_all(order);
+      signal_all(order.signal, order.send_signal);
       arm(now + order.grace);
     }
     if (all_over()) {  // parked, before anything was known to be wrong; or dead since
       workers_ended();
-    }
-  }
-
-  void signal_all(StopOrder const& order) {
-    signal_workers(order.signal, order.send_signal);
-    if (order.send_signal) {
-      act(SignalDescendants{order.signal});
     }
   }
 
@@ -302,7 +295,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     if (order.send_signal && state.silent) {
       state.silent = false;
       state.signal = order.signal;
-      signal_all(order);
+      signal_all(order.signal, order.send_signal);
     }
     TimePoint const wanted = now + order.grace;
     state.kill_timeout = std::min(state.kill_timeout, order.kill_timeout);

@@ -3,15 +3,21 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fcntl.h>
 #include <map>
+#include <new>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <utility>
 
 #include "launcher/workers/local_listener.hpp"
-#include "launcher/workers/worker_page.hpp"
+#include "src/host/common/futex.hpp"
 #include "src/host/node/segment_socket.hpp"
 #include "src/os/descriptor_packet.hpp"
+#include "src/os/fd.hpp"
 #include "src/os/log.hpp"
+#include "src/os/system.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -19,6 +25,59 @@ namespace {
 using Connection = LocalListener::Connection;
 
 constexpr std::size_t kLongest = 1024;  // of what a worker has to say
+constexpr std::size_t kPageBytes = 4096;
+constexpr int kPageSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+/// The memory of one ControlPage, for the agent's side. Mapped here; `fd` is for the worker. Sealed: it can neither
+/// shrink nor grow, so no access to it ever fails.
+class WorkerPage {
+ public:
+  /// Errc::io without memory or descriptors.
+  [[nodiscard]] static Result<WorkerPage> make();
+  WorkerPage(WorkerPage const&) = delete;
+  WorkerPage& operator=(WorkerPage const&) = delete;
+  WorkerPage(WorkerPage&& other) noexcept;
+  WorkerPage& operator=(WorkerPage&&) = delete;
+  ~WorkerPage();
+
+  [[nodiscard]] worker::ControlPage* get() const { return page_; }
+  /// After a change of the agent's words: wakes whoever sleeps on the bell.
+  void ring() const;
+
+  os::UniqueFd fd;  ///< may be closed once the worker has it
+
+ private:
+  WorkerPage(worker::ControlPage* page, os::UniqueFd memory) : fd(std::move(memory)), page_(page) {}
+  worker::ControlPage* page_;
+};
+
+Result<WorkerPage> WorkerPage::make() {
+  os::UniqueFd fd = os::make_memory_file("cxxrun-page");
+  if (!fd || ftruncate(fd.get(), kPageBytes) != 0 || fcntl(fd.get(), F_ADD_SEALS, kPageSeals) != 0) {
+    return fail(Errc::io, "cannot make the page that a worker and its agent share", errno);
+  }
+  void* const memory = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) {  // NOLINT(cppcoreguidelines-pro-type-cstyle-cast,performance-no-int-to-ptr)
+    return fail(Errc::io, "cannot map the page that a worker and its agent share", errno);
+  }
+  auto* const page = new (memory) worker::ControlPage;
+  page->magic.store(worker::kPageMagic, std::memory_order_release);
+  return WorkerPage(page, std::move(fd));
+}
+
+WorkerPage::WorkerPage(WorkerPage&& other) noexcept
+    : fd(std::move(other.fd)), page_(std::exchange(other.page_, nullptr)) {}
+
+WorkerPage::~WorkerPage() {
+  if (page_ != nullptr) {
+    munmap(page_, kPageBytes);
+  }
+}
+
+void WorkerPage::ring() const {
+  page_->bell.fetch_add(1, std::memory_order_release);
+  host::futex_wake_all(page_->bell);
+}
 
 /// `descriptor` -1: none. False: it is gone, or does not read what it was sent.
 bool send_packet(int connection, worker::FromAgent const& packet, int descriptor = -1) {
