@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/facts/slurm_conf.hpp"
+#include "launcher/facts/deadlines.hpp"
 #include "launcher/life/agent_state.hpp"
 #include "launcher/options/options.hpp"
 #include "launcher/place/topology.hpp"

@@ -1,6 +1,5 @@
 #include "launcher/facts/deadlines.hpp"
 
-#include <algorithm>
 #include <array>
 #include <csignal>
 #include <utility>
@@ -19,6 +18,18 @@ constexpr std::int64_t kNever = 10 * kYear;  // Slurm's "unlimited" is an end th
 
 Result<Millis> no_time_limit() {
   return fail(Errc::usage, "a time as for sbatch is expected: MIN, MIN:SEC, H:M:S, D-H, D-H:M or D-H:M:S");
+}
+
+constexpr std::uint64_t kMostKillWait = 65'533;  // Slurm's own limit, in seconds
+
+void apply(std::string const& key, std::string_view value, SlurmConf& conf) {
+  if (key == "killwait") {
+    if (auto const wait = parse_unsigned(value, 0, kMostKillWait)) {
+      conf.kill_wait = Millis(*wait * 1000);
+    }
+  } else if (key == "proctracktype") {
+    conf.signals_all = lower(value) == "proctrack/linuxproc";
+  }
 }
 
 std::string in_seconds(Millis time) {
@@ -71,6 +82,21 @@ Result<Millis> parse_time_limit(std::string_view text) {
   return Millis((((*days * 24 + numbers[0]) * 60 + numbers[1]) * 60 + numbers[2]) * 1000);
 }
 
+SlurmConf parse_slurm_conf(std::string_view text) {
+  SlurmConf conf;
+  while (!text.empty()) {
+    auto const end = text.find('\n');
+    auto line = text.substr(0, end);
+    line = trim(line.substr(0, line.find('#')));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    auto const equals = line.find('=');
+    if (equals != std::string_view::npos) {
+      apply(lower(trim(line.substr(0, equals))), trim(line.substr(equals + 1)), conf);
+    }
+  }
+  return conf;
+}
+
 EndPlan plan_end(std::optional<CheckpointSignal> const& checkpoint, Millis time_limit, std::string_view slurm_end,
                  std::int64_t unix_now, TimePoint start) {
   EndPlan plan;
@@ -104,14 +130,9 @@ namespace {
 
 constexpr std::array kLooksAfter = {seconds(1), seconds(2), seconds(5), seconds(10), seconds(20), seconds(40)};
 
-struct Turn {
-  State& state;
-  std::vector<Action>& actions;
-  TimePoint now;
-  EndPlan const& plan;
-
+struct Turn : BasicTurn<State, Action, EndPlan> {
   [[nodiscard]] std::optional<TimePoint> due() const {
-    return plan.end && plan.checkpoint ? std::optional(*plan.end - plan.checkpoint->before) : std::nullopt;
+    return policy.end && policy.checkpoint ? std::optional(*policy.end - policy.checkpoint->before) : std::nullopt;
   }
 
   void on(WorkersRun const&) {
@@ -135,47 +156,43 @@ struct Turn {
       state.next_look = now + kLooksAfter[state.looks++];
     } else {
       state.next_look.reset();
-      actions.emplace_back(Say{std::to_string(event.missing) + " of the workers here do not catch " +
-                               signal_name(plan.checkpoint->signal) + " and did not get it"});
+      say(Level::info, std::to_string(event.missing) + " of the workers here do not catch " +
+                           signal_name(policy.checkpoint->signal) + " and did not get it");
     }
   }
 
   void on(Tick const&) {}
 
   void announce() {
-    auto const left = duration_cast<Millis>(*plan.end - now);
-    std::string const what = signal_name(plan.checkpoint->signal) + " to the workers";
-    bool const late = left + seconds(1) < plan.checkpoint->before;
-    actions.emplace_back(Say{late
-                                 ? "only " + in_seconds(left) + " are left, less than --checkpoint-signal says: " + what
-                                 : what + ", " + in_seconds(plan.checkpoint->before) + " before the end"});
+    auto const left = duration_cast<Millis>(*policy.end - now);
+    std::string const what = signal_name(policy.checkpoint->signal) + " to the workers";
+    bool const late = left + seconds(1) < policy.checkpoint->before;
+    say(Level::info, late ? "only " + in_seconds(left) + " are left, less than --checkpoint-signal says: " + what
+                          : what + ", " + in_seconds(policy.checkpoint->before) + " before the end");
   }
 
   void act_on_time() {
-    if (plan.ours && !state.ended && now >= *plan.end) {
+    if (policy.ours && !state.ended && now >= *policy.end) {
       state.ended = true;
-      actions.emplace_back(EndJob{});
+      act(EndJob{});
       return;
     }
-    if (state.next_look && now >= *state.next_look && now < *plan.end) {
+    if (state.next_look && now >= *state.next_look && now < *policy.end) {
       if (!std::exchange(state.announced, true)) {
         announce();
       }
       state.passed = true;
       state.next_look.reset();
-      actions.emplace_back(Pass{plan.checkpoint->signal});  // its answer sets the alarm
+      act(Pass{policy.checkpoint->signal});  // its answer sets the alarm
       return;
     }
     set_alarm();
   }
 
   void set_alarm() {
-    std::optional<TimePoint> at = state.next_look;
-    if (plan.ours && !state.ended) {
-      at = at ? std::min(*at, *plan.end) : *plan.end;
-    }
+    auto const at = earliest({state.next_look, policy.ours && !state.ended ? policy.end : std::nullopt});
     if (at && *at > now) {
-      actions.emplace_back(WakeAt{*at});
+      act(WakeAt{*at});
     }
   }
 };
@@ -185,7 +202,7 @@ struct Turn {
 Step step(State const& state, Event const& event, TimePoint now, EndPlan const& plan) {
   Step result;
   result.next = state;
-  Turn turn{result.next, result.actions, now, plan};
+  Turn turn{{result.next, result.actions, result.said, now, plan}};
   std::visit([&turn](auto const& concrete) { turn.on(concrete); }, event);
   if (plan.end) {
     turn.act_on_time();

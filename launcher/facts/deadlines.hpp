@@ -14,6 +14,7 @@
 
 #include "cxxrun/error.hpp"
 #include "src/core/time.hpp"
+#include "src/core/turn.hpp"
 
 namespace cxxrun::launcher {
 
@@ -27,6 +28,17 @@ struct CheckpointSignal {
 [[nodiscard]] Result<CheckpointSignal> parse_checkpoint_signal(std::string_view text);
 /// Slurm's forms: MIN, MIN:SEC, H:M:S, D-H, D-H:M, D-H:M:S. Zero, UNLIMITED and INFINITE: no limit, which is 0 ms.
 [[nodiscard]] Result<Millis> parse_time_limit(std::string_view text);
+
+/// The two lines of slurm.conf that decide how a job's end reaches cxxrun.
+struct SlurmConf {
+  Millis kill_wait{30'000};  ///< KillWait: from Slurm's SIGTERM to its SIGKILL; Slurm's own default is 30 s
+  bool signals_all = false;  ///< proctrack/linuxproc: Slurm's signals go to every descendant of a task, not to it alone
+  bool operator==(SlurmConf const&) const = default;
+};
+
+/// Reads KEY=VALUE lines as Slurm does: keys in any case, '#' begins a comment. Files named by Include are not read,
+/// and what is malformed or missing keeps Slurm's default. Total: any text has an answer.
+[[nodiscard]] SlurmConf parse_slurm_conf(std::string_view text);
 
 /// When this job is over, as known at its start.
 struct EndPlan {
@@ -71,21 +83,14 @@ struct Pass {
 struct EndJob {
   bool operator==(EndJob const&) const = default;
 };
-struct Say {
-  std::string line;
-  bool operator==(Say const&) const = default;
-};
 /// Send Tick then; replaces an earlier one.
 struct WakeAt {
   TimePoint at;
   bool operator==(WakeAt const&) const = default;
 };
-using Action = std::variant<Pass, EndJob, Say, WakeAt>;
+using Action = std::variant<Pass, EndJob, WakeAt>;
 
-struct Step {
-  State next;
-  std::vector<Action> actions;
-};
+using Step = BasicStep<State, Action>;
 /// A worker that is still importing has no handler yet and would die of the signal: it is looked at again after 1, 2,
 /// 5, 10, 20 and 40 s, then given up with one line.
 [[nodiscard]] Step step(State const& state, Event const& event, TimePoint now, EndPlan const& plan);

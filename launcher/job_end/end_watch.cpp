@@ -37,29 +37,13 @@ EndWatch::EndWatch(boost::asio::io_context& io, Options const& options, Environm
                    Handlers handlers)
     : plan_(plan_for(options, environment)), handlers_(std::move(handlers)), timer_(io) {}
 
-void EndWatch::happen(countdown::Event const& event) {
-  auto result = countdown::step(state_, event, Clock::now(), plan_);
-  state_ = result.next;
-  for (auto const& action : result.actions) {
-    std::visit([this](auto const& what) { perform(what); }, action);
-  }
-}
-
-void EndWatch::perform(countdown::Pass const& what) {
-  happen(countdown::Passed{handlers_.pass(what.signal, served_)});
-}
-
 void EndWatch::perform(countdown::EndJob const& /*what*/) {
   log(Level::info, "--time-limit is reached: the job ends as by SIGTERM");
   handlers_.end();
 }
 
-void EndWatch::perform(countdown::Say const& what) {
-  log(Level::info, what.line);
-}
-
-void EndWatch::perform(countdown::WakeAt const& what) {
-  timer_.at(what.at, [this] { happen(countdown::Tick{}); });
+void EndWatch::say(Line const& line) {
+  log(line.level, line.text);
 }
 
 void EndWatch::begin() {

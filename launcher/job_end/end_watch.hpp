@@ -8,11 +8,12 @@
 #include <optional>
 #include <set>
 #include <sys/types.h>
+#include <utility>
 
 #include "launcher/facts/deadlines.hpp"
 #include "launcher/facts/environment.hpp"
-#include "launcher/facts/slurm_conf.hpp"
 #include "launcher/options/options.hpp"
+#include "src/os/machine.hpp"
 #include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
@@ -39,21 +40,27 @@ class EndWatch {
   /// No more timers, so that io.run() can return.
   void cancel() { timer_.cancel(); }
   /// Whether the checkpoint signal was passed to any generation.
-  [[nodiscard]] bool checkpoint_passed() const { return state_.passed; }
+  [[nodiscard]] bool checkpoint_passed() const { return machine_.state.passed; }
   /// Whether the limit that only we enforce is reached, or nearly: the clocks of two nodes differ a little.
   [[nodiscard]] bool limit_reached() const;
 
  private:
-  void happen(countdown::Event const& event);
-  void perform(countdown::Pass const& what);
+  friend os::Machine<countdown::State, countdown::Event>;
+
+  void happen(countdown::Event event) { machine_.feed(std::move(event), *this); }
+  [[nodiscard]] EndPlan const& policy() const { return plan_; }
+  static void say(Line const& line);
+  static void stepped() {}
+  void perform(countdown::Pass const& what) { happen(countdown::Passed{handlers_.pass(what.signal, served_)}); }
   void perform(countdown::EndJob const& what);
-  void perform(countdown::Say const& what);
-  void perform(countdown::WakeAt const& what);
+  void perform(countdown::WakeAt const& what) {
+    timer_.at(what.at, [this] { happen(countdown::Tick{}); });
+  }
 
   EndPlan plan_;
   Handlers handlers_;
   os::Timer timer_;
-  countdown::State state_;
+  os::Machine<countdown::State, countdown::Event> machine_;
   std::set<pid_t> served_;
 };
 

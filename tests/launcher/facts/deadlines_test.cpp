@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/said.hpp"
 
 using namespace cxxrun;            // NOLINT(google-build-using-namespace)
 using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace)
@@ -25,27 +26,28 @@ EndPlan plan_with(Millis left, bool ours = false) {
 struct Driver {
   EndPlan plan;
   countdown::State state{};
-  std::vector<countdown::Action> feed(countdown::Event const& event, Millis at) {
+  countdown::Step feed(countdown::Event const& event, Millis at) {
     auto result = countdown::step(state, event, kT0 + at, plan);
     state = result.next;
-    return std::move(result.actions);
+    return result;
   }
 };
 
 template <class Action>
-bool has(std::vector<countdown::Action> const& actions, Action const& wanted) {
-  return std::find(actions.begin(), actions.end(), countdown::Action(wanted)) != actions.end();
+bool has(countdown::Step const& step, Action const& wanted) {
+  return std::find(step.actions.begin(), step.actions.end(), countdown::Action(wanted)) != step.actions.end();
 }
 
-bool passes(std::vector<countdown::Action> const& actions) {
-  return has(actions, countdown::Pass{SIGUSR1});
+bool does_nothing(countdown::Step const& step) {
+  return step.actions.empty() && step.said.empty();
 }
 
-bool says(std::vector<countdown::Action> const& actions, std::string const& part) {
-  return std::any_of(actions.begin(), actions.end(), [&](auto const& action) {
-    auto const* line = std::get_if<countdown::Say>(&action);
-    return line != nullptr && line->line.find(part) != std::string::npos;
-  });
+bool passes(countdown::Step const& step) {
+  return has(step, countdown::Pass{SIGUSR1});
+}
+
+bool says(countdown::Step const& step, std::string const& part) {
+  return text_of(step.said).find(part) != std::string::npos;
 }
 
 }  // namespace
@@ -105,7 +107,7 @@ TEST_CASE("deadlines: the signal goes once to each generation, when it is due", 
   CHECK(has(driver.feed(countdown::WorkersRun{}, 0s), countdown::WakeAt{kT0 + 480s}));
   CHECK_FALSE(passes(driver.feed(countdown::Tick{}, 479s)));
   CHECK(passes(driver.feed(countdown::Tick{}, 480s)));
-  CHECK(driver.feed(countdown::Passed{0}, 480s).empty());
+  CHECK(does_nothing(driver.feed(countdown::Passed{0}, 480s)));
   CHECK_FALSE(passes(driver.feed(countdown::Tick{}, 490s)));
   driver.feed(countdown::WorkersEnd{}, 495s);
   auto const again = driver.feed(countdown::WorkersRun{}, 500s);  // a restart: they have work to save as well
@@ -115,10 +117,10 @@ TEST_CASE("deadlines: the signal goes once to each generation, when it is due", 
 
 TEST_CASE("deadlines: with less time left than asked for the signal goes as soon as workers run", "[unit]") {
   Driver driver{plan_with(60s)};
-  CHECK(driver.feed(countdown::Tick{}, 1s).empty());
-  auto const actions = driver.feed(countdown::WorkersRun{}, 2s);
-  CHECK(passes(actions));
-  CHECK(says(actions, "only 58 s are left"));
+  CHECK(does_nothing(driver.feed(countdown::Tick{}, 1s)));
+  auto const step = driver.feed(countdown::WorkersRun{}, 2s);
+  CHECK(passes(step));
+  CHECK(says(step, "only 58 s are left"));
 }
 
 TEST_CASE("deadlines: workers without a handler are looked at six times more, then named", "[unit]") {
@@ -132,26 +134,26 @@ TEST_CASE("deadlines: workers without a handler are looked at six times more, th
     CHECK(passes(driver.feed(countdown::Tick{}, at)));
   }
   CHECK(says(driver.feed(countdown::Passed{2}, at), "2 of the workers here do not catch SIGUSR1"));
-  CHECK(driver.feed(countdown::Tick{}, at + 1s).empty());
+  CHECK(does_nothing(driver.feed(countdown::Tick{}, at + 1s)));
 }
 
 TEST_CASE("deadlines: workers that are being stopped get no signal", "[unit]") {
   Driver driver{plan_with(600s)};
   driver.feed(countdown::WorkersRun{}, 0s);
   driver.feed(countdown::WorkersEnd{}, 470s);
-  CHECK(driver.feed(countdown::Tick{}, 480s).empty());
+  CHECK(does_nothing(driver.feed(countdown::Tick{}, 480s)));
   driver.feed(countdown::WorkersRun{}, 481s);
   driver.feed(countdown::WorkersEnd{}, 481s);
-  CHECK(driver.feed(countdown::Passed{1}, 481s).empty());
+  CHECK(does_nothing(driver.feed(countdown::Passed{1}, 481s)));
 }
 
 TEST_CASE("deadlines: after the signal the alarm is set by the answer alone", "[unit]") {
   Driver driver{plan_with(60s, true)};
-  auto const actions = driver.feed(countdown::WorkersRun{}, 1s);
-  REQUIRE(passes(actions));
-  CHECK(std::holds_alternative<countdown::Pass>(actions.back()));
-  CHECK(driver.feed(countdown::Passed{1}, 1s) == std::vector<countdown::Action>{countdown::WakeAt{kT0 + 2s}});
-  CHECK(driver.feed(countdown::Passed{0}, 2s) == std::vector<countdown::Action>{countdown::WakeAt{kT0 + 60s}});
+  auto const step = driver.feed(countdown::WorkersRun{}, 1s);
+  REQUIRE(passes(step));
+  CHECK(std::holds_alternative<countdown::Pass>(step.actions.back()));
+  CHECK(driver.feed(countdown::Passed{1}, 1s).actions == std::vector<countdown::Action>{countdown::WakeAt{kT0 + 2s}});
+  CHECK(driver.feed(countdown::Passed{0}, 2s).actions == std::vector<countdown::Action>{countdown::WakeAt{kT0 + 60s}});
 }
 
 TEST_CASE("deadlines: only a limit of our own ends the job, once, with or without workers", "[unit]") {
@@ -159,7 +161,7 @@ TEST_CASE("deadlines: only a limit of our own ends the job, once, with or withou
   own.plan.checkpoint.reset();
   CHECK(has(own.feed(countdown::Tick{}, 0s), countdown::WakeAt{kT0 + 600s}));
   CHECK(has(own.feed(countdown::Tick{}, 600s), countdown::EndJob{}));
-  CHECK(own.feed(countdown::Tick{}, 601s).empty());
+  CHECK(does_nothing(own.feed(countdown::Tick{}, 601s)));
   Driver slurms{plan_with(600s)};
   CHECK_FALSE(has(slurms.feed(countdown::Tick{}, 601s), countdown::EndJob{}));
 }

@@ -1,6 +1,5 @@
-#include "launcher/facts/slurm_conf.hpp"
-
 #include "launcher/agent/policies.hpp"
+#include "launcher/facts/deadlines.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace std::chrono_literals;
