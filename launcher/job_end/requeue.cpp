@@ -1,6 +1,7 @@
 #include "launcher/job_end/requeue.hpp"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <utility>
 
@@ -116,16 +117,9 @@ Ended how_it_ended(rendezvous::Verdict const& verdict, bool checkpoint_passed, b
 }
 
 char const* name_of(Ended how) {
-  switch (how) {
-    case Ended::success: return "success";
-    case Ended::stopped: return "stopped";
-    case Ended::limit: return "time-limit";
-    case Ended::nodes_lost: return "nodes-lost";
-    case Ended::unkillable: return "unkillable";
-    case Ended::checkpointed: return "checkpointed";
-    case Ended::otherwise: return "otherwise";
-  }
-  return "?";
+  static constexpr std::array kNames{"success",    "stopped",      "time-limit", "nodes-lost",
+                                     "unkillable", "checkpointed", "otherwise"};
+  return kNames.at(static_cast<std::size_t>(how));
 }
 
 bool may_run_again(Ended how) {

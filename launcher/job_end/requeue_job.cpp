@@ -3,24 +3,29 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <fcntl.h>
 #include <filesystem>
+#include <poll.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <system_error>
 #include <thread>
 #include <unistd.h>
 
 #include "launcher/facts/discovery.hpp"
 #include "launcher/job_end/requeue.hpp"
-#include "launcher/job_end/slurm_control.hpp"
 #include "launcher/logs/log_file.hpp"
 #include "launcher/logs/log_names.hpp"
+#include "src/core/exit_status.hpp"
 #include "src/core/text.hpp"
+#include "src/os/children.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/log.hpp"
+#include "src/os/spawn.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -32,6 +37,8 @@ constexpr Millis kBetweenQuestions{250};
 constexpr std::chrono::seconds kRecent{600};
 constexpr std::size_t kHistoryBytes = std::size_t{64} * 1024;
 constexpr std::uint64_t kMostEntries = 10'000;
+constexpr int kBetweenLooksMs = 2;  // it has closed its output and is about to end
+constexpr std::size_t kAnswerBytes = std::size_t{64} * 1024;
 
 void add(Footprint& seen, std::string const& path) {
   struct stat info {};
@@ -87,6 +94,67 @@ requeue::History recall(std::string const& path) {
     log(Level::warn, "ignored what is no history of requeues in " + path);
   }
   return history;
+}
+
+/// Reads until the other end is closed or the deadline has passed.
+void read_answer(int fd, TimePoint deadline, std::string& text) {
+  for (;;) {
+    auto const left = std::chrono::duration_cast<Millis>(deadline - Clock::now()).count();
+    pollfd readable{fd, POLLIN, 0};
+    int const ready = left <= 0 ? 0 : poll(&readable, 1, static_cast<int>(left));
+    if (ready < 0 && errno == EINTR) {
+      continue;
+    }
+    if (ready <= 0) {
+      return;
+    }
+    std::string part(4096, '\0');
+    ssize_t const got = read(fd, part.data(), part.size());
+    if (got <= 0) {
+      return;
+    }
+    text.append(part, 0, std::min(static_cast<std::size_t>(got), kAnswerBytes - text.size()));
+  }
+}
+
+/// Nothing when it has not ended by the deadline; then it is killed.
+std::optional<ExitStatus> take_exit(pid_t pid, TimePoint deadline) {
+  while (Clock::now() < deadline) {
+    if (auto const status = os::reap(pid)) {
+      return status;
+    }
+    poll(nullptr, 0, kBetweenLooksMs);
+  }
+  kill(pid, SIGKILL);
+  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return std::nullopt;
+}
+
+/// Runs `scontrol` with these arguments, without a shell, and returns what it writes to stdout, at most 64 KiB. Blocks
+/// for at most `patience`; whoever takes longer is killed. Errors: not_found (no scontrol in PATH), timeout, refused
+/// (the first line it wrote, when it exits with another code than 0), io. Only when this process has no children of its
+/// own to supervise any more: see Supervisor.
+Result<std::string> scontrol(std::vector<std::string> const& arguments, Environment const& environment,
+                             Millis patience) {
+  auto const deadline = Clock::now() + patience;
+  std::vector<std::string> argv = {"scontrol"};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  auto const started = os::spawn_piped(std::move(argv), as_words(environment));
+  if (!started) {
+    bool const absent = started.error().code == Errc::not_found;
+    return absent ? fail(Errc::not_found, started.error().context + " (a container often has none)") : started.error();
+  }
+  std::string text;
+  read_answer(started->output.get(), deadline, text);
+  auto const status = take_exit(started->pid, deadline);
+  if (!status) {
+    return fail(Errc::timeout, "slurmctld did not answer in time");
+  }
+  if (!status->ok()) {
+    return fail(Errc::refused, "scontrol: " + printable(trim(text.substr(0, text.find('\n')))));
+  }
+  return text;
 }
 
 Result<requeue::JobState> ask(std::string const& job, Environment const& environment) {
