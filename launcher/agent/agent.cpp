@@ -2,7 +2,6 @@
 
 #include <csignal>
 #include <fcntl.h>
-#include <functional>
 #include <optional>
 #include <unistd.h>
 #include <utility>
@@ -12,13 +11,13 @@
 #include <boost/asio/post.hpp>
 
 #include "launcher/agent/agent_links.hpp"
-#include "launcher/agent/agent_setup.hpp"
 #include "launcher/agent/hosting.hpp"
 #include "launcher/agent/policies.hpp"
+#include "launcher/agent/signal_watch.hpp"
 #include "launcher/hangs/hang_guard.hpp"
 #include "launcher/job_end/end_watch.hpp"
-#include "launcher/job_end/requeue_job.hpp"
-#include "launcher/life/agent_fsm.hpp"
+#include "launcher/life/agent_state.hpp"
+#include "launcher/logs/log_dir.hpp"
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/place/machine.hpp"
 #include "launcher/plan/health_check.hpp"
@@ -32,7 +31,6 @@
 #include "src/os/monitor.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
-#include "src/os/signals.hpp"
 #include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
@@ -40,7 +38,6 @@ namespace {
 
 namespace asio = boost::asio;
 using boost::system::error_code;
-using rendezvous::Verdict;
 
 constexpr int kFlushDeadlineMs = 5000;
 
@@ -51,7 +48,6 @@ class Agent {
         policy_(agent_policy(config_.options, config_.topology, read_slurm_conf(config_.environment))),
         cpus_(config_.cpus.mode, config_.facts.workers, find_value(config_.environment, "CUDA_VISIBLE_DEVICES")),
         parent_watch_(io_, fcntl(side.parent_watch.get(), F_DUPFD_CLOEXEC, 3)),
-        signals_(io_),
         page_(*side.page),
         hosting_(io_, config_, side.standby.get(), coordinator_handlers()) {
     context_.parent = side.parent;
@@ -62,14 +58,10 @@ class Agent {
   }
 
   int run(os::AgentSide const& side) {
-    auto opened = os::SignalFd::open(side.signals);
-    if (!opened) {
-      failed_ = opened.error();
+    if (auto const watched = signals_.begin(side.signals); !watched) {
+      failed_ = watched.error();
       return conclude();
     }
-    signal_fd_ = *std::move(opened);
-    signals_.assign(fcntl(signal_fd_.fd(), F_DUPFD_CLOEXEC, 3));
-    await_signals();
     parent_watch_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code const& error) {
       if (!error) {
         remove_log_root(config_.logs);
@@ -111,7 +103,7 @@ class Agent {
   void perform(agent::Withdraw const& action) { hosting_.tell(rendezvous::Withdraw{action.why}); }
   void perform(agent::Learned const& action) { hosting_.tell(action); }
   void perform(agent::HoldLease const& action) { page_.hold_lease(action.until); }
-  void perform(agent::WriteDeathNotice const& action) { write_death_notice(page_, action, links_); }
+  void perform(agent::WriteDeathNotice const& action) { links_.write_death_notice(page_, action); }
 
   void perform(agent::Freeze const&) {
     page_.set_frozen(true);
@@ -126,14 +118,15 @@ class Agent {
 
   void perform(agent::StartWorkers const& action) {
     auto const& generation = action.generation;
-    if (hosting_.active() && !std::exchange(led_, true)) {  // elected
-      hosting_.lead();
-      requeue_.begin();
-    }
+    hosting_.lead();
     page_.set_frozen(false);
-    make_directories(config_.facts, generation);
-    if (!cpu_sets_) {  // before the first workers: the same for every generation
-      cpu_sets_ = choose_cpus(cpus_, config_.cpus.asked);
+    make_directories(generation);
+    if (!std::exchange(cpus_chosen_, true)) {  // before the first workers: the same for every generation
+      auto plan = cpus_.take();
+      if (!plan.note.empty()) {
+        log(config_.cpus.asked ? Level::warn : Level::debug, plan.note);
+      }
+      config_.facts.cpu_sets = std::move(plan.sets);
     }
     auto const now = facts(memory_.begin());
     supervisor_->start(generation.number, plan_workers(generation, config_.options, now, config_.environment));
@@ -143,15 +136,20 @@ class Agent {
 
   void perform(agent::RunCheck const& action) {
     auto const& generation = action.generation;
-    make_directories(config_.facts, generation);
+    make_directories(generation);
     supervisor_->start(generation.number, {plan_check(generation, config_.options, facts(), config_.environment)});
+  }
+
+  /// For the output of this node's workers.
+  void make_directories(rendezvous::Generation const& generation) const {
+    if (auto const made = make_worker_dirs(config_.facts.log_root, generation.number, generation.local_size); !made) {
+      log(Level::error, made.error().message());
+    }
   }
 
   /// What was found out at the start, and since. `segment`: of the workers that are to be started.
   [[nodiscard]] NodeFacts facts(std::string segment = "") const {
     NodeFacts all = config_.facts;
-    all.run_id = run_id_;
-    all.cpu_sets = cpu_sets_.value_or(std::vector<CpuSet>());
     all.agent_socket = supervisor_->socket();
     all.segment = std::move(segment);
     return all;
@@ -181,7 +179,7 @@ class Agent {
 
   /// The coordinator's agent stays until it has seen everybody off.
   void leave_if_done() {
-    if (exit_ && hosting_.done()) {
+    if (exit_ && !hosting_.active()) {
       timer_.cancel();
       end_watch_.cancel();
       io_.stop();
@@ -190,34 +188,29 @@ class Agent {
 
   // ---- meeting the others ------------------------------------------------------------------------------------
 
+  void fail_with(Error error) {
+    failed_ = std::move(error);
+    io_.stop();
+  }
+
   void meet() {
     if (auto const hosted = hosting_.begin(); !hosted) {
-      failed_ = hosted.error();
-      io_.stop();
+      fail_with(hosted.error());
       return;
     }
-    if (hosting_.active()) {
-      led_ = true;
-      requeue_.begin();
-    }
     hosting_.open();
-    call(agent::kFirstLink, call_plan(config_.options, config_.topology, config_.facts, config_.nonce, hosting_.port()),
-         [this](Error const& error) {
-           failed_ = error;
-           io_.stop();
-         });
+    links_.join(agent::kFirstLink, call_plan(config_, hosting_.port()),
+                [this](Error const& error) { fail_with(error); });
   }
 
   /// The job's own coordinator, unless it is gone.
   void call_discovered() {
-    auto plan = discovered_plan(config_.options, config_.topology, config_.facts, config_.nonce);
-    call(agent::kFirstLink, std::move(plan), [this](Error const& error) {
+    links_.join(agent::kFirstLink, discovered_plan(config_), [this](Error const& error) {
       bool const gone = error.code == Errc::timeout || error.code == Errc::in_use || error.code == Errc::not_found;
       std::string const& path = config_.topology.discovered->path;
       if (!gone || config_.topology.source == JobTopology::Source::join) {
-        failed_ = gone ? fail(Errc::closed, error.message() + ", says " + path + ": the job is over or its host gone")
-                       : error;
-        io_.stop();
+        fail_with(gone ? fail(Errc::closed, error.message() + ", says " + path + ": the job is over or its host gone")
+                       : error);
         return;
       }
       log(Level::warn, path + " is ignored: " + error.message());
@@ -229,15 +222,9 @@ class Agent {
   void perform(agent::Rejoin const& action) {
     config_.nonce = random_hex(16);
     hosting_.rename();
-    call(action.link, rejoin_plan(config_.options, config_.topology, facts(), config_.nonce, action),
-         [this, link = action.link](Error const& error) {
-           feed(agent::LinkFailed{link, error.message(), false});
-         });
-  }
-
-  void call(agent::LinkId link, rendezvous::CallPlan plan, std::function<void(Error const&)> failed) {
-    links_.join(
-        link, std::move(plan), [this](rendezvous::HelloReply const& reply) { joined(reply); }, std::move(failed));
+    links_.join(action.link, rejoin_plan(config_, action), [this, link = action.link](Error const& error) {
+      feed(agent::LinkFailed{link, error.message(), false});
+    });
   }
 
   /// Who answered at the endpoint may be another: the bind test lies behind address translation.
@@ -245,7 +232,7 @@ class Agent {
     bool const knows = config_.topology.source != JobTopology::Source::join;
     adopt_heartbeats(policy_, config_.topology, knows ? config_.options.heartbeat_timeout : reply.heartbeat_timeout);
     page_.set_terms({policy_.lease.lease, policy_.lease.timeout});
-    run_id_ = reply.run_id;  // who joins a job by its number learns it here
+    config_.facts.run_id = reply.run_id;  // who joins a job by its number learns it here
     if (config_.topology.source == JobTopology::Source::join) {
       log(Level::info, "joined " + reply.run_id + " on " + config_.topology.discovered->host);
     }
@@ -261,18 +248,6 @@ class Agent {
   }
 
   // ---- signals -----------------------------------------------------------------------------------------------
-
-  void await_signals() {
-    signals_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code const& error) {
-      if (error) {
-        return;
-      }
-      while (auto const info = signal_fd_.read()) {
-        obey(*info);
-      }
-      await_signals();
-    });
-  }
 
   void obey(SignalInfo const& info) {
     auto result = classify(std::move(signal_state_), info, Clock::now(), context_);
@@ -290,18 +265,13 @@ class Agent {
   // ---- the end -----------------------------------------------------------------------------------------------
 
   int conclude() {
-    if (verdict_) {
-      tell_verdict(*verdict_, config_.options.program, config_.colour, config_.logs, pump_);
-    } else if (exit_ && !exit_->line.empty()) {
+    if (!hosting_.tell_verdict(pump_) && exit_ && !exit_->line.empty()) {
       log(Level::error, exit_->line);
     }
     if (failed_) {
       log(Level::error, failed_->message());
     }
-    std::optional<int> instead;
-    if (verdict_) {
-      instead = requeue_.conclude(*verdict_, end_watch_.checkpoint_passed(), end_watch_.limit_reached());
-    }
+    auto const instead = hosting_.requeue(end_watch_.checkpoint_passed(), end_watch_.limit_reached());
     log_through({});
     pump_.finish(kFlushDeadlineMs);
     return exit_code(failed_, exit_, instead);
@@ -313,32 +283,27 @@ class Agent {
   os::Machine<agent::State, agent::Event> machine_;
   asio::io_context io_{1};
   asio::posix::stream_descriptor parent_watch_;
-  asio::posix::stream_descriptor signals_;
+  SignalWatch signals_{io_, [this](SignalInfo const& info) { obey(info); }};
   os::Timer timer_{io_};
-  os::SignalFd signal_fd_;
   SignalContext context_;
   SignalState signal_state_;
   LogPump pump_;
   os::SharedPage& page_;
   Hosting hosting_;
-  AgentLinks links_{io_, [this](agent::Event event) { feed(std::move(event)); }};
+  AgentLinks links_{io_, [this](agent::Event event) { feed(std::move(event)); },
+                    [this](rendezvous::HelloReply const& reply) { joined(reply); }};
   std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers());
   WorkerMemory memory_{io_};
   std::shared_ptr<HangGuard> hangs_ =
       std::make_shared<HangGuard>(io_, *supervisor_, config_.options.hang_timeout, config_.facts, config_.environment,
                                   [this](agent::StoodStill told) { feed(std::move(told)); });
   EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
-  RequeueJob requeue_{config_.options, config_.environment};
-  std::string run_id_ = config_.facts.run_id;
-  std::optional<std::vector<CpuSet>> cpu_sets_;  // once workers have been started
-  bool led_ = false;
+  bool cpus_chosen_ = false;
   std::optional<agent::Exit> exit_;
-  std::optional<Verdict> verdict_;
   std::optional<Error> failed_;
 
   rendezvous::CoordinatorHandlers coordinator_handlers() {
     rendezvous::CoordinatorHandlers on;
-    on.concluded = [this](std::string const& /*run_id*/, Verdict const& verdict) { verdict_ = verdict; };
     on.closed = [this] { leave_if_done(); };
     on.stepped_down = [this](rendezvous::SteppedDown const& action) {
       feed(agent::SteppedDown{action.why, action.campaign_id});
@@ -348,11 +313,10 @@ class Agent {
   }
 
   EndWatch::Handlers end_handlers() {
-    return {.pass = [this](int signal, auto& served) { return supervisor_->ask_for_checkpoint(signal, served); },
-            .end =
-                [this] {
-                  feed(agent::EndSignal{SIGTERM, true});
-                }};
+    EndWatch::Handlers on;
+    on.pass = [this](int signal, auto& served) { return supervisor_->ask_for_checkpoint(signal, served); };
+    on.end = [this] { feed(agent::EndSignal{SIGTERM, true}); };
+    return on;
   }
 
   SupervisorHandlers handlers() {
@@ -360,8 +324,7 @@ class Agent {
     on.exited = [this](std::uint64_t number, rendezvous::WorkerExit exit) {
       feed(agent::WorkerEnded{number, std::move(exit)});
     };
-    on.ended = [this](std::uint64_t number, std::vector<rendezvous::WorkerExit> exits,
-                      std::vector<std::string> unkillable, bool waiting) {
+    on.ended = [this](std::uint64_t number, auto exits, auto unkillable, bool waiting) {
       for (auto const& line : unkillable) {
         log(Level::error, "survived SIGKILL: " + line);
       }

@@ -17,47 +17,45 @@ constexpr Millis kPatience{5000};
 
 }  // namespace
 
-AgentLinks::AgentLinks(boost::asio::io_context& io, std::function<void(agent::Event)> feed)
-    : io_(io), feed_(std::move(feed)) {}
-
-AgentLinks::~AgentLinks() = default;
+AgentLinks::AgentLinks(boost::asio::io_context& io, std::function<void(agent::Event)> feed, Joined joined)
+    : io_(io), feed_(std::move(feed)), joined_(std::move(joined)) {}
 
 rendezvous::LinkHandlers AgentLinks::handlers(agent::LinkId link) {
   rendezvous::LinkHandlers on;
   on.joined = [this, link](rendezvous::HelloReply const& reply) { feed_(agent::LinkUp{link, reply.coordinator}); };
   on.failed = [this, link](Error const& error, bool refused) {
-    drop(link);
+    hang_up(link);
     feed_(agent::LinkFailed{link, error.message(), refused});
   };
   on.message = [this, link](rendezvous::ToAgent message) { feed_(agent::FromLink{link, std::move(message)}); };
   on.beat = [this, link](rendezvous::BeatAck ack) { feed_(agent::BeatAnswered{link, ack}); };
   on.closed = [this, link](std::string how, bool fin) {
-    drop(link);
+    hang_up(link);
     feed_(agent::LinkDown{link, std::move(how), fin});
   };
   return on;
 }
 
 void AgentLinks::call(agent::LinkId link, rendezvous::CallPlan plan, rendezvous::LinkHandlers on) {
-  drop(link);
+  hang_up(link);
   auto made = std::make_unique<rendezvous::CoordinatorLink>(io_, std::move(on));
   auto& placed = *links_.emplace(link, std::move(made)).first->second;
   placed.call(std::move(plan));
 }
 
-void AgentLinks::join(agent::LinkId link, rendezvous::CallPlan plan, Joined joined, Failed failed) {
+void AgentLinks::join(agent::LinkId link, rendezvous::CallPlan plan, Failed failed) {
   plan_ = plan;
   auto on = handlers(link);
-  on.joined = [this, link, joined = std::move(joined)](rendezvous::HelloReply const& reply) {
+  on.joined = [this, link](rendezvous::HelloReply const& reply) {
     plan_.run_id = reply.run_id;
     if (auto const reached = links_.at(link)->reached()) {
       joined_at_ = {0, "", reached->address, reached->port};
     }
-    joined(reply);
+    joined_(reply);
     feed_(agent::LinkUp{link, reply.coordinator});
   };
   on.failed = [this, link, failed = std::move(failed)](Error const& error, bool /*refused*/) {
-    drop(link);
+    hang_up(link);
     failed(error);
   };
   call(link, std::move(plan), std::move(on));
@@ -77,7 +75,7 @@ void AgentLinks::dial(agent::Dial const& action) {
 }
 
 /// Its own handler may have brought us here: it goes when that has returned.
-void AgentLinks::drop(agent::LinkId link) {
+void AgentLinks::hang_up(agent::LinkId link) {
   if (auto const it = links_.find(link); it != links_.end()) {
     it->second->close();
     boost::asio::post(io_, [gone = std::shared_ptr<rendezvous::CoordinatorLink>(std::move(it->second))] {});
@@ -85,13 +83,9 @@ void AgentLinks::drop(agent::LinkId link) {
   }
 }
 
-void AgentLinks::hang_up(agent::LinkId link) {
-  drop(link);
-}
-
 void AgentLinks::hang_up_all() {
   while (!links_.empty()) {
-    drop(links_.begin()->first);
+    hang_up(links_.begin()->first);
   }
 }
 
@@ -110,19 +104,16 @@ void AgentLinks::beat(agent::TellBeat const& action) {
   }
 }
 
-rendezvous::Hello AgentLinks::death_notice_hello() const {
-  return {rendezvous::kProtocolVersion, plan_.run_id, plan_.node.incarnation, rendezvous::Hello::Purpose::death_notice,
-          rendezvous::Hello::Asks::follow};
-}
-
-void write_death_notice(os::SharedPage& page, agent::WriteDeathNotice const& action, AgentLinks const& links) {
+void AgentLinks::write_death_notice(os::SharedPage& page, agent::WriteDeathNotice const& action) const {
   std::vector<os::Recipient> recipients;
   for (auto const& recipient : action.recipients) {
-    auto const& to = recipient.port == 0 ? links.joined_at() : recipient;
+    auto const& to = recipient.port == 0 ? joined_at_ : recipient;
     recipients.push_back({to.address, to.port});
   }
-  page.write_death_notice(recipients, wire::frame(encode(links.death_notice_hello())) +
-                                          wire::frame(encode(rendezvous::ToCoordinator(action.gone))));
+  rendezvous::Hello const hello{rendezvous::kProtocolVersion, plan_.run_id, plan_.node.incarnation,
+                                rendezvous::Hello::Purpose::death_notice, rendezvous::Hello::Asks::follow};
+  page.write_death_notice(recipients,
+                          wire::frame(encode(hello)) + wire::frame(encode(rendezvous::ToCoordinator(action.gone))));
 }
 
 }  // namespace cxxrun::launcher

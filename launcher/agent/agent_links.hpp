@@ -22,38 +22,34 @@ class AgentLinks {
   using Failed = std::function<void(Error const&)>;
   using Joined = std::function<void(rendezvous::HelloReply const&)>;
 
-  /// `feed` takes events of every link; it may destroy links, and is never called from within a call here.
-  AgentLinks(boost::asio::io_context& io, std::function<void(agent::Event)> feed);
-  ~AgentLinks();
+  /// `feed` takes events of every link; it may destroy links, and is never called from within a call here. `joined`
+  /// runs before the LinkUp of a call to join.
+  AgentLinks(boost::asio::io_context& io, std::function<void(agent::Event)> feed, Joined joined);
+  ~AgentLinks() = default;
   AgentLinks(AgentLinks const&) = delete;
   AgentLinks& operator=(AgentLinks const&) = delete;
 
-  /// Calls to join. `joined` runs before LinkUp; `failed` instead of it, and is not LinkFailed.
-  void join(agent::LinkId link, rendezvous::CallPlan plan, Joined joined, Failed failed);
+  /// Calls to join. `failed` comes instead of LinkUp, and is not LinkFailed.
+  void join(agent::LinkId link, rendezvous::CallPlan plan, Failed failed);
   /// Calls to follow, as the same agent that has joined last.
   void dial(agent::Dial const& action);
   void hang_up(agent::LinkId link);
   void tell(agent::LinkId link, rendezvous::ToCoordinator message);
   void beat(agent::TellBeat const& action);
   void hang_up_all();
-  /// Where the coordinator was reached that was joined last; port 0: none was.
-  [[nodiscard]] rendezvous::Successor const& joined_at() const { return joined_at_; }
-  /// The first frame of a death notice about this agent.
-  [[nodiscard]] rendezvous::Hello death_notice_hello() const;
+  /// Leaves the death notice with the parent.
+  void write_death_notice(os::SharedPage& page, agent::WriteDeathNotice const& action) const;
 
  private:
   void call(agent::LinkId link, rendezvous::CallPlan plan, rendezvous::LinkHandlers on);
   rendezvous::LinkHandlers handlers(agent::LinkId link);
-  void drop(agent::LinkId link);
 
   boost::asio::io_context& io_;
   std::function<void(agent::Event)> feed_;
-  rendezvous::CallPlan plan_;  ///< of the last call to join
-  rendezvous::Successor joined_at_;
+  Joined joined_;
+  rendezvous::CallPlan plan_;        ///< of the last call to join
+  rendezvous::Successor joined_at_;  ///< where the coordinator was reached that was joined last; port 0: none was
   std::map<agent::LinkId, std::unique_ptr<rendezvous::CoordinatorLink>> links_;
 };
-
-/// Leaves the death notice with the parent.
-void write_death_notice(os::SharedPage& page, agent::WriteDeathNotice const& action, AgentLinks const& links);
 
 }  // namespace cxxrun::launcher

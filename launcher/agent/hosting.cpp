@@ -1,11 +1,14 @@
 #include "launcher/agent/hosting.hpp"
 
 #include <fcntl.h>
+#include <fstream>
 #include <system_error>
 #include <utility>
 
 #include "launcher/agent/policies.hpp"
 #include "launcher/logs/log_dir.hpp"
+#include "launcher/logs/log_pump.hpp"
+#include "launcher/logs/report.hpp"
 #include "launcher/place/discovery_file.hpp"
 #include "src/os/bounded_thread.hpp"
 #include "src/os/local_address.hpp"
@@ -29,21 +32,16 @@ Hosting::~Hosting() {
   }
 }
 
-Result<bool> Hosting::is_mine() const {
-  auto const& meeting = config_.topology.meeting;
-  return meeting.host == Meeting::Host::find_out ? os::is_local_address(meeting.address)
-                                                 : Result<bool>(meeting.host == Meeting::Host::me);
-}
-
 Result<void> Hosting::begin() {
-  auto const mine = is_mine();
+  auto const& meeting = config_.topology.meeting;
+  auto const mine = meeting.host == Meeting::Host::find_out ? os::is_local_address(meeting.address)
+                                                            : Result<bool>(meeting.host == Meeting::Host::me);
   if (!mine) {
     return mine.error();
   }
   if (!*mine) {
     return {};
   }
-  auto const& meeting = config_.topology.meeting;
   make_coordinator();
   auto const port = coordinator_->listen(meeting.ports);
   if (port) {
@@ -68,7 +66,7 @@ void Hosting::make_coordinator() {
   conf.loopback_only = config_.topology.meeting.loopback_only;
   conf.fence_dir = config_.options.fence_dir;
   rendezvous::CoordinatorHandlers on;
-  on.concluded = handlers_.concluded;
+  on.concluded = [this](std::string const& /*run_id*/, rendezvous::Verdict const& verdict) { verdict_ = verdict; };
   on.closed = [this] {
     closed_ = true;
     handlers_.closed();
@@ -94,7 +92,7 @@ void Hosting::stand_by() {
   }
   make_coordinator();
   listen_for_followers();
-  coordinator_->standby(config_.topology.run_id, terms_of(config_.options, config_.topology));
+  coordinator_->standby(config_.topology.run_id, terms_of(config_));
 }
 
 void Hosting::start_campaign(rendezvous::Campaign campaign) {
@@ -116,10 +114,14 @@ void Hosting::rename() {
 }
 
 void Hosting::lead() {
+  if (!active() || std::exchange(led_, true)) {
+    return;
+  }
   if (!hosts_) {
     port_ = os::port_of(standby_);
     announce();
   }
+  requeue_.begin();
 }
 
 /// The coordinator's node is in generation 1. A dozen directories cost a disk more than the whole rendezvous takes:
@@ -158,8 +160,26 @@ void Hosting::announce() {
 
 void Hosting::open() {
   if (coordinator_) {
-    coordinator_->open_run(config_.topology.run_id, terms_of(config_.options, config_.topology));
+    coordinator_->open_run(config_.topology.run_id, terms_of(config_));
   }
+}
+
+bool Hosting::tell_verdict(LogPump& pump) const {
+  if (!verdict_) {
+    return false;
+  }
+  if (auto report = format_report(*verdict_, config_.options.program, config_.colour); !report.empty()) {
+    report.pop_back();  // say() adds the newline
+    pump.say(std::move(report));
+  }
+  if (!config_.logs.path.empty() && !config_.logs.temporary) {
+    std::ofstream(config_.logs.path + "/verdict.json") << verdict_json(*verdict_);
+  }
+  return true;
+}
+
+std::optional<int> Hosting::requeue(bool checkpoint_passed, bool limit_reached) {
+  return verdict_ ? requeue_.conclude(*verdict_, checkpoint_passed, limit_reached) : std::nullopt;
 }
 
 void Hosting::abandon() {

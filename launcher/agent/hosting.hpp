@@ -1,5 +1,5 @@
 // Hosting: what an agent does besides its own part: the coordinator, the stores, the log directories of the first
-// generation, and the discovery file of a run that nodes may be added to.
+// generation, the discovery file of a run that nodes may be added to, and at the end the verdict and the requeue.
 //
 // The agent of the first node hosts from the beginning. Every other one of a job with several nodes has a coordinator
 // on standby, which does nothing until the agent campaigns (docs/design/election.md).
@@ -13,6 +13,7 @@
 #include <string>
 
 #include "launcher/agent/agent_config.hpp"
+#include "launcher/job_end/requeue_job.hpp"
 #include "rendezvous/net/server.hpp"
 
 namespace cxxrun::os {
@@ -20,6 +21,8 @@ class BoundedThread;
 }
 
 namespace cxxrun::launcher {
+
+class LogPump;
 
 class Hosting {
  public:
@@ -44,19 +47,22 @@ class Hosting {
   void tell(rendezvous::Event event);
   /// This agent has a new incarnation, and so has its coordinator.
   void rename();
-  /// This agent leads the job now: says so where agents that are added look.
+  /// Workers start. The first time that this agent leads the job then: looks at --progress-path and, if it was elected,
+  /// says so where agents that are added look.
   void lead();
-  /// Whether the coordinator of the job is in this agent.
+  /// Whether the coordinator of the job is in this agent, and has not yet seen everybody off.
   [[nodiscard]] bool active() const { return coordinator_ && !closed_ && coordinator_->leads(); }
-  /// Whether the coordinator has seen everybody off, or decides nothing.
-  [[nodiscard]] bool done() const { return !active(); }
   /// Where the coordinator listens, when this agent hosts.
   [[nodiscard]] std::optional<std::uint16_t> port() const {
     return coordinator_ && hosts_ ? std::optional(port_) : std::nullopt;
   }
+  /// The report to the console, and verdict.json where logs are kept. False: no run was concluded here.
+  bool tell_verdict(LogPump& pump) const;
+  /// Asks Slurm for a requeue after that, if it is a reason. Returns the exit code that takes the place of the
+  /// verdict's.
+  [[nodiscard]] std::optional<int> requeue(bool checkpoint_passed, bool limit_reached);
 
  private:
-  [[nodiscard]] Result<bool> is_mine() const;
   void make_coordinator();
   void listen_for_followers();
   void begin_directories();
@@ -64,8 +70,8 @@ class Hosting {
 
   boost::asio::io_context& io_;
   AgentConfig const& config_;
-  int standby_;  ///< the agent's, which may outlive a coordinator
-  rendezvous::CoordinatorHandlers handlers_;
+  int standby_;                               ///< the agent's, which may outlive a coordinator
+  rendezvous::CoordinatorHandlers handlers_;  ///< but for `concluded`
   std::unique_ptr<os::BoundedThread> directories_;
   std::unique_ptr<os::BoundedThread> announcing_;
   std::string announced_;  ///< path of the discovery file, "" = none
@@ -74,6 +80,9 @@ class Hosting {
   std::uint16_t port_ = 0;
   bool hosts_ = false;
   bool closed_ = false;
+  bool led_ = false;
+  RequeueJob requeue_{config_.options, config_.environment};
+  std::optional<rendezvous::Verdict> verdict_;
 };
 
 }  // namespace cxxrun::launcher

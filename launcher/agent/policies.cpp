@@ -16,9 +16,26 @@ constexpr Millis kStopSlack{10'000};
 constexpr Millis kDiscoveryPatience{5'000};
 constexpr Millis kLeastMargin{2'000};
 
+Tie tie_of(Options const& options) {
+  return options.quorum == Quorum::none ? Tie::none : options.fence_dir.empty() ? Tie::rank : Tie::fence;
+}
+
+int code_of(Error const& error) {
+  switch (error.code) {
+    case Errc::usage:
+    case Errc::not_found:
+    case Errc::refused: return kExitUsage;
+    case Errc::timeout: return kExitTooFewNodes;
+    case Errc::closed: return kExitCoordinatorLost;
+    default: return kExitSystem;
+  }
+}
+
 }  // namespace
 
-rendezvous::Terms terms_of(Options const& options, JobTopology const& topology) {
+rendezvous::Terms terms_of(AgentConfig const& config) {
+  Options const& options = config.options;
+  JobTopology const& topology = config.topology;
   rendezvous::Terms terms;
   terms.min_nodes = topology.min_nodes;
   terms.max_nodes = topology.max_nodes;
@@ -37,7 +54,7 @@ rendezvous::Terms terms_of(Options const& options, JobTopology const& topology) 
     terms.ack_timeout += options.health_check_timeout + options.kill_timeout;
   }
   terms.heartbeat_timeout = options.heartbeat_timeout;
-  terms.tie = options.quorum == Quorum::none ? Tie::none : options.fence_dir.empty() ? Tie::rank : Tie::fence;
+  terms.tie = tie_of(options);
   terms.scale_out_now = options.scale_out_now;
   terms.restart_window = options.restart_window;
   terms.hang_timeout = options.hang_timeout;
@@ -46,39 +63,38 @@ rendezvous::Terms terms_of(Options const& options, JobTopology const& topology) 
   return terms;
 }
 
-rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topology, NodeFacts const& facts,
-                               std::string const& nonce, std::optional<std::uint16_t> hosted) {
-  auto const& meeting = topology.meeting;
+rendezvous::CallPlan call_plan(AgentConfig const& config, std::optional<std::uint16_t> hosted) {
+  JobTopology const& topology = config.topology;
+  Meeting const& meeting = topology.meeting;
   rendezvous::CallPlan plan;
   plan.addresses = {hosted && meeting.host == Meeting::Host::me ? "127.0.0.1" : meeting.address};
   plan.ports = hosted ? std::vector{*hosted} : meeting.ports;
   plan.run_id = topology.run_id;
   bool const agreed_port = plan.ports.size() == 1;  // derived ports may lead to other jobs: nothing is opened there
-  bool const used_once = !options.rdzv_id && topology.source == JobTopology::Source::slurm;
+  bool const used_once = !config.options.rdzv_id && topology.source == JobTopology::Source::slurm;
   plan.asks = !agreed_port ? Asks::meet : used_once ? Asks::open : Asks::reopen;
   plan.node.node_index = topology.node_index;
-  plan.node.incarnation = nonce;
-  plan.node.host = facts.host;
-  plan.node.slots = facts.workers;
-  plan.node.role = options.role;
+  plan.node.incarnation = config.nonce;
+  plan.node.host = config.facts.host;
+  plan.node.slots = config.facts.workers;
+  plan.node.role = config.options.role;
   plan.node.coordinates = hosted.has_value();
   plan.node.announce = topology.master_addr;
-  plan.node.standby_port = facts.standby_port;
-  plan.terms = terms_of(options, topology);
-  plan.patience = options.join_timeout;
+  plan.node.standby_port = config.facts.standby_port;
+  plan.terms = terms_of(config);
+  plan.patience = config.options.join_timeout;
   return plan;
 }
 
-rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& topology, NodeFacts const& facts,
-                                     std::string const& nonce) {
-  auto plan = call_plan(options, topology, facts, nonce, std::nullopt);
-  auto const& discovery = *topology.discovered;
+rendezvous::CallPlan discovered_plan(AgentConfig const& config) {
+  auto plan = call_plan(config, std::nullopt);
+  auto const& discovery = *config.topology.discovered;
   plan.addresses = discovery.addresses;
   plan.ports = {discovery.port};
   plan.coordinator = discovery.nonce;
   plan.patience = kDiscoveryPatience;
-  plan.asks = options.rdzv_id ? Asks::reopen : Asks::open;
-  if (topology.source == JobTopology::Source::join) {
+  plan.asks = config.options.rdzv_id ? Asks::reopen : Asks::open;
+  if (config.topology.source == JobTopology::Source::join) {
     plan.run_id = discovery.run_id;
     plan.asks = Asks::enter;
     plan.terms.reset();
@@ -86,11 +102,10 @@ rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& 
   return plan;
 }
 
-rendezvous::CallPlan rejoin_plan(Options const& options, JobTopology const& topology, NodeFacts const& facts,
-                                 std::string const& nonce, agent::Rejoin const& how) {
-  auto plan = topology.source == JobTopology::Source::join ? discovered_plan(options, topology, facts, nonce)
-                                                           : call_plan(options, topology, facts, nonce, std::nullopt);
-  plan.run_id = facts.run_id;
+rendezvous::CallPlan rejoin_plan(AgentConfig const& config, agent::Rejoin const& how) {
+  auto plan =
+      config.topology.source == JobTopology::Source::join ? discovered_plan(config) : call_plan(config, std::nullopt);
+  plan.run_id = config.facts.run_id;
   if (!how.to.address.empty()) {
     plan.addresses = {how.to.address};
     plan.ports = {how.to.port};
@@ -115,7 +130,7 @@ agent::Policy agent_policy(Options const& options, JobTopology const& topology, 
   policy.check_timeout = options.health_check_timeout;
   policy.end_timeout = slurm ? end_timeout(options.shutdown_timeout, slurm->kill_wait) : options.shutdown_timeout;
   policy.slurm_signals_all = slurm && slurm->signals_all;
-  policy.tie = terms_of(options, topology).tie;
+  policy.tie = tie_of(options);
   policy.pair = topology.min_nodes <= 2 && topology.max_nodes == 2 && topology.expected_nodes.value_or(2) == 2 &&
                 topology.source != JobTopology::Source::join && policy.tie == rendezvous::Tie::rank;
   return policy;
@@ -125,21 +140,6 @@ void adopt_heartbeats(agent::Policy& policy, JobTopology const& topology, Millis
   bool const alone = topology.max_nodes == 1 && topology.source != JobTopology::Source::join;
   policy.lease = rendezvous::lease_terms(alone ? Millis{0} : heartbeat_timeout);
 }
-
-namespace {
-
-int code_of(Error const& error) {
-  switch (error.code) {
-    case Errc::usage:
-    case Errc::not_found:
-    case Errc::refused: return kExitUsage;
-    case Errc::timeout: return kExitTooFewNodes;
-    case Errc::closed: return kExitCoordinatorLost;
-    default: return kExitSystem;
-  }
-}
-
-}  // namespace
 
 int exit_code(std::optional<Error> const& failed, std::optional<agent::Exit> const& exit, std::optional<int> instead) {
   if (instead) {

@@ -5,28 +5,21 @@
 #include <optional>
 #include <string>
 
+#include "launcher/agent/agent_config.hpp"
 #include "launcher/facts/deadlines.hpp"
 #include "launcher/life/agent_state.hpp"
-#include "launcher/options/options.hpp"
-#include "launcher/place/topology.hpp"
-#include "launcher/plan/worker_plan.hpp"
 #include "rendezvous/net/call_plan.hpp"
 
 namespace cxxrun::launcher {
 
 /// What this agent brings to its run.
-[[nodiscard]] rendezvous::Terms terms_of(Options const& options, JobTopology const& topology);
+[[nodiscard]] rendezvous::Terms terms_of(AgentConfig const& config);
 /// Where and as whom the agent calls. `hosted`: the port of the coordinator inside this agent, when it hosts.
-[[nodiscard]] rendezvous::CallPlan call_plan(Options const& options, JobTopology const& topology,
-                                             NodeFacts const& facts, std::string const& nonce,
-                                             std::optional<std::uint16_t> hosted);
+[[nodiscard]] rendezvous::CallPlan call_plan(AgentConfig const& config, std::optional<std::uint16_t> hosted);
 /// The same for the coordinator that `topology.discovered` says, which may be gone.
-[[nodiscard]] rendezvous::CallPlan discovered_plan(Options const& options, JobTopology const& topology,
-                                                   NodeFacts const& facts, std::string const& nonce);
-/// The same for an agent that was dropped and comes back as another one.
-[[nodiscard]] rendezvous::CallPlan rejoin_plan(Options const& options, JobTopology const& topology,
-                                               NodeFacts const& facts, std::string const& nonce,
-                                               agent::Rejoin const& how);
+[[nodiscard]] rendezvous::CallPlan discovered_plan(AgentConfig const& config);
+/// The same for an agent that was dropped and comes back as another one, to the run that it had joined.
+[[nodiscard]] rendezvous::CallPlan rejoin_plan(AgentConfig const& config, agent::Rejoin const& how);
 /// `slurm`: nothing when this is no job of Slurm's.
 [[nodiscard]] agent::Policy agent_policy(Options const& options, JobTopology const& topology = {},
                                          std::optional<SlurmConf> const& slurm = std::nullopt);

@@ -40,6 +40,14 @@ void give_up(Turn& turn) {
   leave(turn, state.exit_code, state.last_line);
 }
 
+/// Whether this agent has to go when it is told so. By a candidate only if it has its promise. The coordinator of the
+/// last generation needs none: it is well, so whoever else has been promised anything waits for nothing.
+bool may_drop(follower::State const& state, follower::Link const& link, LinkId id, std::uint64_t number) {
+  auto const& decided = state.decided.decree;
+  bool const incumbent = link.dialled && link.to.rank == decided.coordinator;
+  return number > decided.number || (number == decided.number && (incumbent || follower::obeys(state, id)));
+}
+
 }  // namespace
 
 void Turn::tell(rendezvous::ToCoordinator message) {
@@ -131,18 +139,6 @@ void hear(Turn& turn, LinkId link, rendezvous::Decided const& message) {
     kill_workers(turn, "generation " + std::to_string(message.decree.number) + " is decided");
   }
 }
-
-namespace {
-
-/// Whether this agent has to go when it is told so. By a candidate only if it has its promise. The coordinator of the
-/// last generation needs none: it is well, so whoever else has been promised anything waits for nothing.
-bool may_drop(follower::State const& state, follower::Link const& link, LinkId id, std::uint64_t number) {
-  auto const& decided = state.decided.decree;
-  bool const incumbent = link.dialled && link.to.rank == decided.coordinator;
-  return number > decided.number || (number == decided.number && (incumbent || follower::obeys(state, id)));
-}
-
-}  // namespace
 
 void hear(Turn& turn, LinkId link, rendezvous::Dropped const& message) {
   State& state = turn.state;

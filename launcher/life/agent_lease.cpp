@@ -64,9 +64,7 @@ void kill_workers(Turn& turn, std::string const& why) {
   state.parks = false;
   state.frozen.reset();
   // An order of the same turn to end by themselves would wake frozen ones (SIGCONT), and they may not run.
-  turn.actions.erase(std::remove_if(turn.actions.begin(), turn.actions.end(),
-                                    [](Action const& one) { return std::holds_alternative<StopWorkers>(one); }),
-                     turn.actions.end());
+  std::erase_if(turn.actions, [](Action const& one) { return std::holds_alternative<StopWorkers>(one); });
   state.owed_at.reset();
   if (state.life == Life::running) {
     state.life = Life::fenced;

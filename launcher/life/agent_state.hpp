@@ -1,4 +1,7 @@
-// What the agent's state machine (agent_fsm.hpp) decides on: its state, its events and its actions. Pure.
+// The life of one agent: what it does about messages from the coordinator, ends of workers and signals. Pure.
+//
+// The shell (agent.cpp) makes Events, calls `step` (agent_fsm.cpp), performs the Actions in order and logs the reason.
+// The table is in docs/design/agent.md; a test walks every (life, event) pair.
 #pragma once
 
 #include <optional>
@@ -10,6 +13,7 @@
 #include "rendezvous/following/follower.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "src/core/time.hpp"
+#include "src/core/turn.hpp"
 
 namespace cxxrun::launcher::agent {
 
@@ -208,5 +212,9 @@ struct Exit {
 using Action =
     std::variant<Tell, TellLink, TellBeat, Dial, HangUp, Rejoin, StartCampaign, Withdraw, Learned, HoldLease,
                  WriteDeathNotice, StartWorkers, RunCheck, StopWorkers, KillWorker, Freeze, Thaw, ArmTimer, Exit>;
+
+using Step = BasicStep<State, Action>;
+
+[[nodiscard]] Step step(State state, Event const& event, TimePoint now, Policy const& policy);
 
 }  // namespace cxxrun::launcher::agent

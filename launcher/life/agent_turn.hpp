@@ -42,8 +42,7 @@ struct Turn : BasicTurn<State, Action, Policy> {
   [[nodiscard]] bool may_have_workers() const { return state.workers || !state.unkillable.empty(); }
 };
 
-// ---- agent_workers.cpp: workers, and the end
-// --------------------------------------------------------------------------
+// ---- agent_workers.cpp: workers, and the end ---------------------------------------------------------------------
 
 /// Processes of ours run, be it workers or the health check: nobody leaves before they are gone.
 [[nodiscard]] bool has_processes(Life life);
@@ -69,6 +68,8 @@ void say_farewell(Turn& turn);
 void stay_to_vote(Turn& turn);
 void on(Turn& turn, WorkerEnded const& event);
 void on(Turn& turn, GroupEnded const& event);
+void on(Turn& turn, EndSignal const& event);
+void on(Turn& turn, KillSignal const& event);
 
 // ---- agent_lease.cpp: until when workers may run -----------------------------------------------------------------
 

@@ -216,4 +216,48 @@ void on(Turn& turn, GroupEnded const& event) {
   }
 }
 
+void on(Turn& turn, EndSignal const& event) {
+  State& state = turn.state;
+  if (!state.joined && state.life != Life::done) {
+    leave(turn, 128 + event.signal, "");  // nobody knows us yet, so nobody has a final message for us
+    return;
+  }
+  if (state.life == Life::leaving || state.life == Life::farewell || state.life == Life::done) {
+    turn.say(Level::debug, "already ending");
+    return;
+  }
+  turn.say(Level::info, "told to end by " + signal_name(event.signal));
+  state.exit_code = 128 + event.signal;
+  if (!state.connected) {  // nobody coordinates, so nobody has a final message for us
+    turn.delegate([](auto& inner) { follower::abandon(inner, "this agent was told to end"); });
+    if (has_processes(state.life)) {
+      stop_to_leave(turn, turn.policy.end_timeout, event.signal, event.pass_on);
+    } else {
+      leave(turn, state.exit_code, "");
+    }
+    return;
+  }
+  turn.tell(rendezvous::Leaving{event.signal});
+  if (has_anybody(state)) {
+    stop_to_leave(turn, turn.policy.end_timeout, event.signal, event.pass_on);
+    return;
+  }
+  if (state.life == Life::ended || state.life == Life::ready) {
+    say_stopped(turn);  // the coordinator may have sent stop or start already and waits for this
+  }
+  say_farewell(turn);
+}
+
+void on(Turn& turn, KillSignal const&) {
+  if (has_anybody(turn.state)) {
+    if (turn.state.life != Life::leaving) {
+      on(turn, EndSignal{SIGINT, false});
+    }
+    turn.say(Level::info, "told to end at once");
+    turn.act(stop_order(turn, Millis{0}, SIGKILL));
+  } else if (turn.state.life != Life::done) {
+    leave(turn, turn.state.exit_code, turn.state.last_line);
+  }
+}
+
 }  // namespace cxxrun::launcher::agent

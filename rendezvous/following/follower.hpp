@@ -1,6 +1,6 @@
 // Follower: whom an agent follows, what it owes as a voter, and what it does when nobody leads any more. Pure.
 //
-// One part of the agent's state machine (launcher/life/agent_fsm.hpp), which says what becomes of the workers. Rules:
+// One part of the agent's state machine (launcher/life/agent_state.hpp), which says what becomes of the workers. Rules:
 // docs/design/election.md. The state is O(8) links whatever the number of members, and every function is O(8).
 #pragma once
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/life/agent_fsm.hpp"
+#include "launcher/life/agent_state.hpp"
 #include "src/wire/frame.hpp"
 #include "tests/fuzz/script.hpp"
 #include "tests/support/said.hpp"

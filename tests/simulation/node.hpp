@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/life/agent_fsm.hpp"
+#include "launcher/life/agent_state.hpp"
 #include "tests/simulation/hosted.hpp"
 #include "tests/simulation/network.hpp"
 #include "tests/simulation/process.hpp"

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "launcher/life/agent_fsm.hpp"
+#include "launcher/life/agent_state.hpp"
 #include "rendezvous/membership/membership.hpp"
 #include "tests/simulation/mutation.hpp"
 #include "tests/simulation/world.hpp"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/life/agent_fsm.hpp"
+#include "launcher/life/agent_state.hpp"
 #include "tests/support/said.hpp"
 
 namespace cxxrun::launcher::agent::testing {

@@ -59,9 +59,10 @@ struct LateJob {
   bool closed = false;
 
   explicit LateJob(launcher::Options const& options) {
-    launcher::JobTopology topology;
-    topology.min_nodes = topology.max_nodes = 2;
-    static_cast<Terms&>(policy) = launcher::terms_of(options, topology);
+    launcher::AgentConfig config;
+    config.options = options;
+    config.topology.min_nodes = config.topology.max_nodes = 2;
+    static_cast<Terms&>(policy) = launcher::terms_of(config);
     policy.heartbeat_timeout = Millis{0};  // no beats are played
     feed(Opened{});
   }

@@ -1,7 +1,6 @@
-#include "launcher/life/agent_fsm.hpp"
-
 #include <csignal>
 
+#include "launcher/life/agent_state.hpp"
 #include "rendezvous/values/verdict.hpp"
 #include "tests/support/catch.hpp"
 
