@@ -72,8 +72,7 @@ SHELLS = {
     "launcher/agent/signal_watch": "a process's signals as events",
     "launcher/agent/hosting": "the coordinator and the stores inside the first node's agent; verdict.json",
     "launcher/programs/main": "environment, exit code",
-    "launcher/programs/rendezvous_host": "the event loop of cxxrun-rendezvous",
-    "launcher/programs/rendezvous_main": "environment, exit code of cxxrun-rendezvous",
+    "launcher/programs/rendezvous_main": "event loop, environment, exit code of cxxrun-rendezvous",
     "launcher/programs/store_main": "the same for cxxrun-store",
 }
 # Among the files of shells, headers that only hold types and interfaces: pure, and for everybody below.
@@ -91,13 +90,13 @@ HEAVY = {
         "rendezvous/net/peers.hpp", "rendezvous/net/peers.cpp", "rendezvous/net/run.cpp", "rendezvous/net/server.cpp",
         "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/agent/signal_watch.hpp",
         "launcher/hangs/hang_guard.cpp",
-        "launcher/programs/rendezvous_host.cpp",
+        "launcher/programs/rendezvous_main.cpp",
         "launcher/workers/supervisor_impl.cpp", "launcher/workers/supervisor_impl.hpp",
         "launcher/workers/supervisor_ending.cpp", "launcher/workers/local_listener.hpp"},
     r"nlohmann/json\.hpp": {"rendezvous/protocol/message_fields.hpp", "launcher/facts/discovery.cpp",
                             "launcher/logs/report.cpp"},
     r"spdlog/": {"src/os/log.cpp"},
-    r"CLI/": {"launcher/options/command_line.cpp"},
+    r"CLI/": {"launcher/options/option_table.cpp"},
     r"hwloc": {"launcher/place/machine.cpp"},
     r"(cuda|nccl)[^/]*\.h$": {"src/cuda/"},
 }

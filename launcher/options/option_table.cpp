@@ -1,12 +1,41 @@
+// The only file that sees CLI11. It cuts the command line into options and other words; what they mean is in the table.
 #include "launcher/options/option_table.hpp"
 
 #include <algorithm>
 
+#include <CLI/CLI.hpp>
+
+#include "src/core/exit_codes.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
 
 namespace {
+
+using Words = std::vector<std::string>;
+
+/// Stands for the empty value of "--name=", for which CLI11 would take the next argument.
+constexpr char const* kEmptyValue = "\x01";
+
+struct CommandLine {
+  Environment values;  ///< by the names of rows
+  Words rest;
+};
+
+bool is_flag(OptionRow const& row) {
+  return *row.value_name == '\0';
+}
+
+OptionRow const* find_option(std::vector<OptionRow> const& rows, std::string_view word) {
+  auto const found = std::find_if(rows.begin(), rows.end(), [word](OptionRow const& row) {
+    return word == row.name || (!word.empty() && word == row.short_name);
+  });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+std::string needs_value(OptionRow const& row) {
+  return std::string(row.name) + " needs a value: " + row.name + " " + row.value_name;
+}
 
 std::string bare(std::string_view name) {
   auto const start = std::min(name.find_first_not_of('-'), name.size());
@@ -19,24 +48,7 @@ std::string left_column(OptionRow const& row) {
   return (*row.value_name == '\0' ? left : left + " " + row.value_name) + " ";
 }
 
-}  // namespace
-
-std::vector<OptionRow> Command::rows() const {
-  std::vector<OptionRow> all;
-  for (auto const& group : groups) {
-    all.insert(all.end(), group.rows.begin(), group.rows.end());
-  }
-  return all;
-}
-
-std::string pet_variable(std::string_view name) {
-  std::string variable = "PET_" + replace_all(name.substr(2), "-", "_");
-  for (char& c : variable) {
-    c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  }
-  return variable;
-}
-
+/// The line for an argument that no row knows: refused by name, or unknown with the nearest spelling.
 std::string explain_unknown(Command const& command, std::string_view argument) {
   std::string const given = printable(argument.substr(0, argument.find('=')), 60);
   for (auto const& refused : command.refused) {
@@ -69,6 +81,136 @@ std::string help_text(Command const& command) {
     }
   }
   return text + "\n" + command.below;
+}
+
+/// With dashes in names. CLI11 wants the reverse order.
+Words for_cli11(Words const& arguments) {
+  Words reversed(arguments.rbegin(), arguments.rend());
+  for (auto& argument : reversed) {
+    if (argument.starts_with("--")) {
+      auto const end = std::min(argument.find('='), argument.size());
+      argument = replace_all(argument.substr(0, end), "_", "-") + argument.substr(end);
+      argument += end + 1 == argument.size() ? kEmptyValue : "";
+    }
+  }
+  return reversed;
+}
+
+Result<std::string> check_value(std::vector<OptionRow> const& rows, OptionRow const& row, std::string const& value) {
+  if (is_flag(row)) {
+    return value == "true" ? Result<std::string>("1") : expected(std::string(row.name) + " takes no value");
+  }
+  if (value.starts_with("--") || find_option(rows, value) != nullptr) {
+    return expected(needs_value(row) + " ('" + printable(value, 60) + "' follows)");
+  }
+  return value == kEmptyValue ? "" : value;
+}
+
+Result<CommandLine> cut(Command const& command, std::vector<OptionRow> const& rows, Words const& arguments) {
+  CLI::App app;
+  app.set_help_flag();
+  app.prefix_command();
+  for (auto const& row : rows) {
+    auto const names = row.name + std::string(*row.short_name == '\0' ? "" : ",") + row.short_name;
+    (is_flag(row) ? app.add_flag(names) : app.add_option(names))->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+  auto const reversed = for_cli11(arguments);
+  try {
+    app.parse(Words(reversed));
+  } catch (CLI::ArgumentMismatch const&) {
+    auto const* const last = find_option(rows, reversed.front());
+    return expected(last != nullptr ? needs_value(*last) : printable(arguments.back()) + " needs a value");
+  } catch (CLI::Error const& error) {
+    return expected(printable(error.what()));
+  }
+  CommandLine line;
+  auto& rest = line.rest;
+  rest.assign(arguments.end() - static_cast<std::ptrdiff_t>(app.remaining().size()), arguments.end());
+  if (!rest.empty() && rest.front() == "--") {
+    rest.erase(rest.begin());
+  } else if (!rest.empty() && rest.front() != "-" && rest.front().starts_with('-')) {
+    return expected(explain_unknown(command, rest.front()));
+  }
+  for (auto const& row : rows) {
+    if (auto const* const option = app.get_option(row.name); option->count() > 0) {
+      auto checked = check_value(rows, row, option->results().back());
+      if (!checked) {
+        return checked.error();
+      }
+      line.values.emplace(row.name, *std::move(checked));
+    }
+  }
+  if (!rest.empty() && !command.runs_program) {
+    return expected("unexpected argument " + printable(rest.front(), 60) + "; " + command.name +
+                    " --help lists all options");
+  }
+  return line;
+}
+
+std::optional<std::string> find(Environment const& environment, std::string const& name) {
+  auto value = find_value(environment, name);
+  return value && value->empty() ? std::nullopt : value;
+}
+
+Result<void> apply(OptionRow const& row, std::optional<std::string> const& value, Environment const& environment) {
+  std::string const variable = pet_variable(row.name);
+  for (auto const& [where, text] :
+       {std::pair(row.name + std::string(" "), value), std::pair(variable + "=", find(environment, variable)),
+        std::pair(row.also_from + std::string("="), find(environment, row.also_from))}) {
+    if (text && row.apply) {
+      auto const applied = row.apply(*text, row);
+      return applied ? applied : expected(where + printable(*text) + ": " + applied.error().context);
+    }
+  }
+  return {};
+}
+
+Result<void> refuse_variables(Command const& command, Environment const& environment) {
+  for (auto const& [name, instead] : command.refused) {
+    auto const value = find(environment, pet_variable(name));
+    if (value && *value != "0" && *value != "null") {
+      return expected(pet_variable(name) + ": " + name + " is not supported: " + instead);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<OptionRow> Command::rows() const {
+  std::vector<OptionRow> all;
+  for (auto const& group : groups) {
+    all.insert(all.end(), group.rows.begin(), group.rows.end());
+  }
+  return all;
+}
+
+std::string pet_variable(std::string_view name) {
+  std::string variable = "PET_" + replace_all(name.substr(2), "-", "_");
+  for (char& c : variable) {
+    c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  }
+  return variable;
+}
+
+std::optional<EarlyExit> parse(Command const& command, Words const& arguments, Environment const& environment) {
+  auto const rows = command.rows();
+  auto const line = cut(command, rows, arguments);
+  if (line && line->values.contains(kHelp.name)) {
+    return EarlyExit{0, help_text(command)};
+  }
+  if (line && line->values.contains(kVersion.name)) {
+    return EarlyExit{0, std::string(command.name) + " " + CXXRUN_VERSION + "\n"};
+  }
+  Result<void> done = line ? refuse_variables(command, environment) : line.error();
+  for (std::size_t i = 0; done && i < rows.size(); ++i) {
+    done = apply(rows[i], find_value(line->values, rows[i].name), environment);
+  }
+  if (done) {
+    done = command.finish(line->rest);
+  }
+  return done ? std::nullopt
+              : std::optional(EarlyExit{kExitUsage, std::string(command.name) + ": " + done.error().context + "\n"});
 }
 
 Error expected(std::string what) {

@@ -7,12 +7,14 @@
 #include <cstddef>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "cxxrun/error.hpp"
+#include "launcher/facts/environment.hpp"
 
 namespace cxxrun::launcher {
 
@@ -58,10 +60,18 @@ struct Command {
 
 /// "--nproc-per-node" → "PET_NPROC_PER_NODE".
 [[nodiscard]] std::string pet_variable(std::string_view name);
-/// The line for an argument that no row knows: refused by name, or unknown with the nearest spelling.
-[[nodiscard]] std::string explain_unknown(Command const& command, std::string_view argument);
-/// The text of --help, grouped.
-[[nodiscard]] std::string help_text(Command const& command);
+
+/// Parsing ended the program: print `text` (stdout when code is 0, else stderr) and exit with `code`.
+struct EarlyExit {
+  int code = 0;
+  std::string text;
+  bool operator==(EarlyExit const&) const = default;
+};
+
+/// Sets what the command line (without argv[0]) says and, where it says nothing, the environment's PET_*. Reads
+/// nothing else.
+[[nodiscard]] std::optional<EarlyExit> parse(Command const& command, std::vector<std::string> const& arguments,
+                                             Environment const& environment = {});
 
 [[nodiscard]] Error expected(std::string what);
 [[nodiscard]] Result<std::string> parse_text(std::string_view text);

@@ -66,6 +66,12 @@ Result<std::uint32_t> resolve_word(ProcWord word, unsigned gpus, unsigned cpus) 
   return std::uint32_t{gpus == 0 ? 1 : gpus};
 }
 
+/// The number at the end of a request for GPUs as Slurm hands it on: "4", "a100:4", "gpu:a100:4".
+Result<std::uint64_t> count_of_request(std::string_view text) {
+  auto const colon = text.rfind(':');
+  return parse_unsigned(colon == std::string_view::npos ? text : text.substr(colon + 1), 1, kMaxWorkers);
+}
+
 }  // namespace
 
 Result<NodeRange> parse_nnodes(std::string_view text) {
@@ -80,16 +86,6 @@ Result<NodeRange> parse_nnodes(std::string_view text) {
   }
   return NodeRange{static_cast<std::uint32_t>(*min), static_cast<std::uint32_t>(*max)};
 }
-
-namespace {
-
-/// The number at the end of a request for GPUs as Slurm hands it on: "4", "a100:4", "gpu:a100:4".
-Result<std::uint64_t> count_of_request(std::string_view text) {
-  auto const colon = text.rfind(':');
-  return parse_unsigned(colon == std::string_view::npos ? text : text.substr(colon + 1), 1, kMaxWorkers);
-}
-
-}  // namespace
 
 Result<NprocPerNode> parse_nproc(std::string_view text) {
   if (text == "auto") {
@@ -170,7 +166,7 @@ Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text
   return conf;
 }
 
-Result<std::chrono::milliseconds> parse_seconds(std::string_view text, bool zero_allowed) {
+Result<Millis> parse_seconds(std::string_view text, bool zero_allowed) {
   constexpr double kYear = 366.0 * 86400.0;
   double seconds = 0;
   char const* const end = text.data() + text.size();
@@ -180,30 +176,23 @@ Result<std::chrono::milliseconds> parse_seconds(std::string_view text, bool zero
   if (millis < 0 || (millis == 0 && !zero_allowed)) {
     return expected(std::string("a number of seconds ") + (zero_allowed ? "(0 or more)" : "above 0") + " is expected");
   }
-  return std::chrono::milliseconds(millis);
+  return Millis(millis);
 }
 
-Result<std::chrono::milliseconds> parse_grace(std::string_view text) {
+Result<Millis> parse_grace(std::string_view text) {
   return parse_seconds(text, true);
 }
 
-Result<std::chrono::milliseconds> parse_delay(std::string_view text) {
+Result<Millis> parse_delay(std::string_view text) {
   return parse_seconds(text, false);
 }
 
 Result<bool> parse_bool(std::string_view text) {
-  std::string const word = lower(text);
-  for (char const* const yes : {"1", "true", "t", "yes", "y"}) {
-    if (word == yes) {
-      return true;
-    }
-  }
-  for (char const* const no : {"0", "false", "f", "no", "n"}) {
-    if (word == no) {
-      return false;
-    }
-  }
-  return expected("true or false is expected");
+  static std::map<std::string, bool> const kWords{{"1", true},   {"true", true}, {"t", true},      {"yes", true},
+                                                  {"y", true},   {"0", false},   {"false", false}, {"f", false},
+                                                  {"no", false}, {"n", false}};
+  auto const found = kWords.find(lower(text));
+  return found != kWords.end() ? Result<bool>(found->second) : expected("true or false is expected");
 }
 
 Result<void> apply_rdzv_conf(Options& options) {

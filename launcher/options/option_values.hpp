@@ -1,7 +1,6 @@
 // The values of options, one parser each. Pure. Errors say what is expected, not which option: the caller knows.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -26,9 +25,9 @@ namespace cxxrun::launcher {
 /// KEY=VALUE,KEY=VALUE with blanks around either dropped; only syntax is checked here.
 [[nodiscard]] Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text);
 /// Seconds with up to three decimals, at most a year; zero only where `zero_allowed`.
-[[nodiscard]] Result<std::chrono::milliseconds> parse_seconds(std::string_view text, bool zero_allowed);
-[[nodiscard]] Result<std::chrono::milliseconds> parse_grace(std::string_view text);  ///< zero is allowed
-[[nodiscard]] Result<std::chrono::milliseconds> parse_delay(std::string_view text);
+[[nodiscard]] Result<Millis> parse_seconds(std::string_view text, bool zero_allowed);
+[[nodiscard]] Result<Millis> parse_grace(std::string_view text);  ///< zero is allowed
+[[nodiscard]] Result<Millis> parse_delay(std::string_view text);
 template <std::uint64_t Most>
 [[nodiscard]] Result<std::uint32_t> parse_number(std::string_view text) {
   auto const number = parse_unsigned(text, 0, Most);

@@ -1,7 +1,6 @@
 // Options: what the command line, PET_* variables and defaults amount to.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -69,21 +68,21 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::optional<CpuMode> cpu_bind;  ///< unset: share under Slurm, else none
   // supervision
   std::uint32_t max_restarts = 3;
-  std::chrono::milliseconds shutdown_timeout{30'000};
-  std::chrono::milliseconds restart_timeout{5'000};
-  std::chrono::milliseconds kill_timeout{60'000};
-  std::chrono::milliseconds heartbeat_timeout{5'000};
+  Millis shutdown_timeout{30'000};
+  Millis restart_timeout{5'000};
+  Millis kill_timeout{60'000};
+  Millis heartbeat_timeout{5'000};
   Quorum quorum = Quorum::majority;
   std::string fence_dir;  ///< "" = none: of two halves the one with group rank 0 goes on
   bool scale_out_now = true;
-  std::chrono::milliseconds restart_window{0};           ///< 0 = the job's whole life
-  std::chrono::milliseconds join_timeout{600'000};       ///< rdzv_conf join_timeout
-  std::optional<std::chrono::milliseconds> join_window;  ///< --join-window, else rdzv_conf last_call_timeout
-  std::string health_check;                              ///< command for /bin/sh -c; "" = none
-  std::chrono::milliseconds health_check_timeout{60'000};
-  std::chrono::milliseconds hang_timeout{0};  ///< 0 = never
+  Millis restart_window{0};           ///< 0 = the job's whole life
+  Millis join_timeout{600'000};       ///< rdzv_conf join_timeout
+  std::optional<Millis> join_window;  ///< --join-window, else rdzv_conf last_call_timeout
+  std::string health_check;           ///< command for /bin/sh -c; "" = none
+  Millis health_check_timeout{60'000};
+  Millis hang_timeout{0};  ///< 0 = never
   std::optional<CheckpointSignal> checkpoint_signal;
-  std::chrono::milliseconds time_limit{0};  ///< 0 = none
+  Millis time_limit{0};  ///< 0 = none
   bool requeue = false;
   std::uint32_t max_requeues = 3;  ///< in a row without progress
   std::string progress_path;

@@ -1,4 +1,4 @@
-// cxxrun's options. The command line is over PET_* and what other variables torchrun reads.
+// The options of the three programs. cxxrun's command line is over PET_* and what other variables torchrun reads.
 #include "launcher/options/parse_options.hpp"
 
 #include "launcher/facts/discovery.hpp"
@@ -14,7 +14,7 @@ using Text = std::string const&;
 using Words = std::vector<std::string>;
 
 /// Agents: shorter silences cannot be told from a busy machine. Workers: they are looked at about once per second.
-Result<std::chrono::milliseconds> parse_second_or_never(Text text) {
+Result<Millis> parse_second_or_never(Text text) {
   auto timeout = parse_grace(text);
   if (timeout && *timeout != Millis{0} && *timeout < Millis{1000}) {
     return expected("at least 1 second is expected, or 0 for never");
@@ -39,6 +39,16 @@ Result<std::string> parse_host_or_nothing(Text text) {
 Result<std::string> parse_join(Text text) {
   auto const target = parse_join_target(text);
   return target ? Result<std::string>(text) : target.error();
+}
+
+Result<PortRange> parse_port_range(std::string_view text) {
+  auto const dash = text.find('-');
+  auto const first = parse_port(text.substr(0, dash));
+  auto const last = dash == std::string_view::npos ? first : parse_port(text.substr(dash + 1));
+  if (!first || !last || *first == 0 || *last < *first) {
+    return expected("FIRST-LAST is expected, for example 20000-20100");
+  }
+  return PortRange{*first, *last};
 }
 
 Apply set_backend(std::string& backend) {
@@ -159,21 +169,19 @@ std::vector<OptionRow> program(Options& o) {
 
 Result<void> check(Options& options) {
   if (auto applied = apply_rdzv_conf(options); !applied) {
-    return fail(Errc::usage, "--rdzv-conf: " + applied.error().context);
+    return expected("--rdzv-conf: " + applied.error().context);
   }
   if (options.module && options.no_python) {
-    return fail(Errc::usage, "-m and --no-python exclude each other: a module needs Python; drop one of them");
+    return expected("-m and --no-python exclude each other: a module needs Python; drop one of them");
   }
   if (options.numa_binding != CpuMode::none && options.cpu_bind) {
-    return fail(Errc::usage, "--numa-binding and --cpu-bind exclude each other: drop one of them");
+    return expected("--numa-binding and --cpu-bind exclude each other: drop one of them");
   }
   if (options.quorum == Quorum::none && !options.fence_dir.empty()) {
-    return fail(Errc::usage,
-                "--fence and --quorum none exclude each other: a fence breaks ties in a vote; drop one of them");
+    return expected("--fence and --quorum none exclude each other: a fence breaks ties in a vote; drop one of them");
   }
   if (!options.fence_dir.empty() && options.heartbeat_timeout == Millis{0}) {
-    return fail(Errc::usage,
-                "--fence needs --heartbeat-timeout above 0: without heartbeats nobody votes; drop one of them");
+    return expected("--fence needs --heartbeat-timeout above 0: without heartbeats nobody votes; drop one of them");
   }
   if (options.quorum == Quorum::none) {
     options.notes.emplace_back(
@@ -181,8 +189,8 @@ Result<void> check(Options& options) {
         "run at once, restarts are counted on each side, and whichever saves last overwrites the other's checkpoint");
   }
   if (options.program.empty()) {
-    return fail(Errc::usage,
-                "no program given\nusage: cxxrun [options] program [arguments]   (cxxrun --help lists the options)");
+    return expected(
+        "no program given\nusage: cxxrun [options] program [arguments]   (cxxrun --help lists the options)");
   }
   return {};
 }
@@ -223,6 +231,45 @@ std::variant<Options, EarlyExit> parse_options(Words const& arguments, Environme
     return *std::move(early);
   }
   return options;
+}
+
+Command store_command(StoreOptions& o) {
+  return {
+      "cxxrun-store",
+      "usage: cxxrun-store --port PORT [--loopback]\n"
+      "Serves one c10d key-value store (the TCPStore of PyTorch, every release) until SIGTERM or SIGINT.\n",
+      "Exit codes: 0 ended by a signal, 100 bad arguments, 111 the port cannot be had.\n",
+      {{"",
+        {{"--port", "PORT", "where to listen; 0 lets the kernel choose and prints the port on stdout",
+          set(o.port, parse_port)},
+         {"--loopback", "", "listen on 127.0.0.1 and ::1 only, instead of every address", set(o.loopback, parse_flag)},
+         kVersion,
+         kHelp}}},
+      [&o](auto&) { return o.port ? Result<void>() : expected("--port is missing; --port 0 lets the kernel choose"); }};
+}
+
+Command rendezvous_command(RendezvousOptions& o) {
+  return {
+      "cxxrun-rendezvous",
+      "usage: cxxrun-rendezvous [options]\n"
+      "Hosts the coordinator and the stores for every run of cxxrun in a job. In a Slurm batch script:\n\n"
+      "    cxxrun-rendezvous --background\n"
+      "    srun cxxrun train.py\n\n"
+      "Each step of the job finds it by itself, through a file in ~/.cxxrun/rendezvous (or\n"
+      "$CXXRUN_DISCOVERY_DIR). Elsewhere give the agents --rdzv-endpoint HOST:PORT and --rdzv-id ID.\n"
+      "Ends with the job script, or by SIGTERM.\n",
+      "Prints HOST:PORT on standard output once it listens. Manual: man cxxrun-rendezvous\n"
+      "Exit codes: 0 told to end or its parent ended, 100 bad arguments, 111 no port or the system refused.\n",
+      {{"",
+        {{"--port", "PORT", "where to listen; 0: any [by the Slurm job's number, else 29400]", set(o.port, parse_port)},
+         {"--port-range", "FIRST-LAST", "take the ports, also those of the stores, from here only",
+          set(o.range, parse_port_range)},
+         {"--rdzv-id", "ID", "serve runs of this id alone", set(o.id, parse_text)},
+         {"--loopback", "", "listen on 127.0.0.1 only", set(o.loopback, parse_flag)},
+         {"--background", "", "return once it listens and the steps can find it", set(o.background, parse_flag)},
+         {"--log-level", "debug|info|warn|error", "the least level of its own lines [info]", set_word(o.log_level)},
+         kVersion,
+         kHelp}}}};
 }
 
 }  // namespace cxxrun::launcher

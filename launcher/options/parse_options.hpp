@@ -1,12 +1,15 @@
-// The command line of cxxrun. Pure.
+// The command lines of cxxrun, cxxrun-store and cxxrun-rendezvous. Pure.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "launcher/options/command_line.hpp"
+#include "launcher/options/option_table.hpp"
 #include "launcher/options/options.hpp"
+#include "src/core/port_sequence.hpp"
 
 namespace cxxrun::launcher {
 
@@ -14,5 +17,21 @@ namespace cxxrun::launcher {
 /// Over PET_*, and TORCH_DISABLE_SHARE_RDZV_TCP_STORE.
 [[nodiscard]] std::variant<Options, EarlyExit> parse_options(std::vector<std::string> const& arguments,
                                                              Environment const& environment);
+
+struct StoreOptions {
+  std::optional<std::uint16_t> port;  ///< set, once parsed
+  bool loopback = false;
+};
+[[nodiscard]] Command store_command(StoreOptions& options);
+
+struct RendezvousOptions {
+  std::optional<std::uint16_t> port;
+  PortRange range;
+  std::string id;  ///< "" = any
+  bool loopback = false;
+  bool background = false;
+  std::string log_level = "info";
+};
+[[nodiscard]] Command rendezvous_command(RendezvousOptions& options);
 
 }  // namespace cxxrun::launcher

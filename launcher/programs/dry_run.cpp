@@ -1,6 +1,7 @@
 #include "launcher/programs/dry_run.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "launcher/logs/log_names.hpp"
@@ -14,13 +15,8 @@ namespace {
 using Words = std::vector<std::string>;
 
 char const* source_text(JobTopology::Source source) {
-  switch (source) {
-    case JobTopology::Source::standalone: return "standalone";
-    case JobTopology::Source::flags: return "flags";
-    case JobTopology::Source::slurm: return "Slurm step";
-    case JobTopology::Source::join: return "joined";
-  }
-  return "";
+  static constexpr std::array kTexts{"standalone", "flags", "Slurm step", "joined"};
+  return kTexts.at(static_cast<std::size_t>(source));
 }
 
 std::string nodes_text(JobTopology const& topology) {

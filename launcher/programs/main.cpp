@@ -3,7 +3,6 @@
 #include <exception>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <unistd.h>
 #include <utility>
 #include <variant>
@@ -27,46 +26,27 @@
 #include "src/os/standby_socket.hpp"
 #include "src/os/system.hpp"
 
-extern char** environ;
-
+namespace cxxrun::launcher {
 namespace {
-
-namespace launcher = cxxrun::launcher;
-namespace os = cxxrun::os;
-using cxxrun::Errc;
-using cxxrun::Error;
-using cxxrun::Level;
-using cxxrun::log;
-using cxxrun::log_level;
-using cxxrun::log_setup;
-using cxxrun::random_hex;
-using cxxrun::Result;
 
 int complain(Error const& error) {
   std::fprintf(stderr, "cxxrun: %s\n", error.message().c_str());
-  return error.code == Errc::usage || error.code == Errc::environment ? cxxrun::kExitUsage
-         : error.code == Errc::closed                                 ? cxxrun::kExitCoordinatorLost
-                                                                      : cxxrun::kExitSystem;
+  return error.code == Errc::usage || error.code == Errc::environment ? kExitUsage
+         : error.code == Errc::closed                                 ? kExitCoordinatorLost
+                                                                      : kExitSystem;
 }
 
-std::optional<std::string_view> find(launcher::Environment const& environment, char const* name) {
-  auto const it = environment.find(name);
-  return it == environment.end() ? std::nullopt : std::optional<std::string_view>(it->second);
-}
-
-Result<launcher::NodeFacts> find_out(launcher::Options const& options, launcher::JobTopology const& topology,
-                                     launcher::Environment const& environment) {
-  launcher::NodeFacts facts;
+Result<NodeFacts> find_out(Options const& options, JobTopology const& topology, Environment const& environment) {
+  NodeFacts facts;
   facts.host = topology.host.empty() ? os::short_hostname() : topology.host;
   facts.task = topology.task;
   facts.cpus = os::usable_cpus();
   facts.run_id = topology.run_id;
   bool const counted = std::holds_alternative<std::uint32_t>(options.nproc);  // then nobody asks for GPUs
-  auto const from_slurm = launcher::slurm_devices(environment);
-  auto const gpus = counted      ? 0U
-                    : from_slurm ? *from_slurm
-                                 : os::count_gpus(find(environment, "CUDA_VISIBLE_DEVICES"), os::gpu_devices());
-  auto const workers = launcher::resolve_nproc(options.nproc, gpus, facts.cpus, topology.task.has_value());
+  auto const from_slurm = slurm_devices(environment);
+  auto const visible = find_value(environment, "CUDA_VISIBLE_DEVICES");
+  auto const gpus = counted ? 0U : from_slurm ? *from_slurm : os::count_gpus(visible, os::gpu_devices());
+  auto const workers = resolve_nproc(options.nproc, gpus, facts.cpus, topology.task.has_value());
   if (!workers) {
     return workers.error();
   }
@@ -75,12 +55,11 @@ Result<launcher::NodeFacts> find_out(launcher::Options const& options, launcher:
 }
 
 /// Where this agent's logs go. Without --log-dir a temporary directory, kept only when output was asked into it.
-Result<launcher::LogRoot> open_logs(launcher::Options const& options, launcher::NodeFacts const& facts,
-                                    launcher::Environment const& environment, std::vector<std::string>& notes) {
-  auto root = launcher::make_log_root(options.log_dir, facts.run_id, launcher::log_place(facts),
-                                      std::string(find(environment, "TMPDIR").value_or("/tmp")));
-  if (root && root->temporary &&
-      (options.redirects != launcher::StreamChoice{} || options.tee != launcher::StreamChoice{})) {
+Result<LogRoot> open_logs(Options const& options, NodeFacts const& facts, Environment const& environment,
+                          std::vector<std::string>& notes) {
+  auto root = make_log_root(options.log_dir, facts.run_id, log_place(facts),
+                            find_value(environment, "TMPDIR").value_or("/tmp"));
+  if (root && root->temporary && (options.redirects != StreamChoice{} || options.tee != StreamChoice{})) {
     root->temporary = false;
     notes.push_back("logs are in " + root->path + "; choose with --log-dir");
   }
@@ -88,70 +67,65 @@ Result<launcher::LogRoot> open_logs(launcher::Options const& options, launcher::
 }
 
 /// What throws is a thread, timer or descriptor that the system refuses. Workers that run are the parent's to end.
-int agent_or_refusal(launcher::AgentConfig const& config, os::AgentSide const& side) {
+int agent_or_refusal(AgentConfig const& config, os::AgentSide const& side) {
   try {
-    return launcher::run_agent(config, side);
+    return run_agent(config, side);
   } catch (std::exception const& error) {
     log(Level::error, std::string("the system refused: ") + error.what() + "; see the limits with: ulimit -a");
-    return cxxrun::kExitSystem;
+    return kExitSystem;
   }
 }
 
-int show_dry_run(launcher::AgentConfig config, launcher::Environment const& environment) {
-  auto const visible = find(environment, "CUDA_VISIBLE_DEVICES");
-  launcher::CpuFinder cpus(config.cpus.mode, config.facts.workers,
-                           visible ? std::optional<std::string>(*visible) : std::nullopt);
+int show_dry_run(AgentConfig config, Environment const& environment) {
+  CpuFinder cpus(config.cpus.mode, config.facts.workers, find_value(environment, "CUDA_VISIBLE_DEVICES"));
   auto plan = cpus.take();
   config.facts.cpu_sets = std::move(plan.sets);
   if (!config.cpus.note.empty() || !plan.note.empty()) {
     config.topology.notes.push_back(config.cpus.note + plan.note);
   }
-  std::fputs(launcher::dry_run_text(config.options, config.topology, config.facts, environment).c_str(), stdout);
+  std::fputs(dry_run_text(config.options, config.topology, config.facts, environment).c_str(), stdout);
   return 0;
 }
 
 /// The file that leads to the coordinator: of the job to --join, or of the step's own job. One that is of no use to a
 /// step is a line in `trouble`.
-Result<std::optional<launcher::Discovery>> discover(launcher::Options const& options,
-                                                    launcher::Environment const& environment,
-                                                    std::vector<std::string>& trouble) {
-  auto const dir = launcher::discovery_dir(environment);
+Result<std::optional<Discovery>> discover(Options const& options, Environment const& environment,
+                                          std::vector<std::string>& trouble) {
+  auto const dir = discovery_dir(environment);
   if (options.join) {
-    auto const target = launcher::parse_join_target(*options.join);
-    auto chosen =
-        launcher::choose_discovery(launcher::list_discoveries(dir, *target, environment, trouble), *target, dir);
+    auto const target = parse_join_target(*options.join);
+    auto chosen = choose_discovery(list_discoveries(dir, *target, environment, trouble), *target, dir);
     if (!chosen) {
       return fail(chosen.error().code, chosen.error().context + (trouble.empty() ? "" : "; " + trouble.front()));
     }
-    return std::optional<launcher::Discovery>(*std::move(chosen));
+    return std::optional<Discovery>(*std::move(chosen));
   }
-  auto const name = launcher::discovery_name(environment);
-  if (dir.empty() || name.empty() || !find(environment, "SLURM_STEP_ID") || options.standalone) {
-    return std::optional<launcher::Discovery>();
+  auto const name = discovery_name(environment);
+  if (dir.empty() || name.empty() || !environment.contains("SLURM_STEP_ID") || options.standalone) {
+    return std::optional<Discovery>();
   }
-  auto found = launcher::read_discovery(dir + "/" + name);
+  auto found = read_discovery(dir + "/" + name);
   if (!found) {
     trouble.push_back(found.error().message() + "; it is ignored");
-    return std::optional<launcher::Discovery>();
+    return std::optional<Discovery>();
   }
-  return launcher::of_this_run_of_the_job(*std::move(found), environment);
+  return of_this_run_of_the_job(*std::move(found), environment);
 }
 
 /// Everything that is found out before anything is started. What is worth telling is in `notes`.
-Result<launcher::AgentConfig> prepare(launcher::Options options, launcher::Environment const& environment,
-                                      std::vector<std::string>& notes) {
-  launcher::AgentConfig config;
+Result<AgentConfig> prepare(Options options, Environment const& environment, std::vector<std::string>& notes) {
+  AgentConfig config;
   config.options = std::move(options);
   // 0 stands for an ancestor outside this namespace, which may be anything.
-  if (launcher::lost_its_slurm(config.options, environment) && os::find_ancestor("slurmstepd").value_or(0) > 0) {
-    return launcher::explain_lost_slurm();
+  if (lost_its_slurm(config.options, environment) && os::find_ancestor("slurmstepd").value_or(0) > 0) {
+    return explain_lost_slurm();
   }
   std::vector<std::string> trouble;
   auto const discovery = discover(config.options, environment, trouble);
   if (!discovery) {
     return discovery.error();
   }
-  auto topology = launcher::make_topology(config.options, environment, random_hex(16), *discovery);
+  auto topology = make_topology(config.options, environment, random_hex(16), *discovery);
   if (!topology) {
     return topology.error();
   }
@@ -161,7 +135,7 @@ Result<launcher::AgentConfig> prepare(launcher::Options options, launcher::Envir
     return facts.error();
   }
   config.facts = *std::move(facts);
-  config.cpus = launcher::choose_cpu_mode(config.options, environment, config.facts.workers);
+  config.cpus = choose_cpu_mode(config.options, environment, config.facts.workers);
   config.environment = environment;
   config.nonce = random_hex(16);
   if (!config.options.fence_dir.empty()) {
@@ -179,7 +153,7 @@ Result<launcher::AgentConfig> prepare(launcher::Options options, launcher::Envir
   return config;
 }
 
-void tell(launcher::AgentConfig const& config, std::vector<std::string> const& notes) {
+void tell(AgentConfig const& config, std::vector<std::string> const& notes) {
   auto const task = config.facts.task ? ":" + std::to_string(config.facts.task->process) : "";
   log_setup("cxxrun[" + config.facts.host + task + "]", log_level(config.options.log_level).value_or(Level::info));
   for (auto const& note : notes) {
@@ -193,17 +167,17 @@ void tell(launcher::AgentConfig const& config, std::vector<std::string> const& n
 int run(std::vector<std::string> const& arguments) {
   os::ensure_standard_descriptors();
   auto const environment = os::read_environment();
-  auto parsed = launcher::parse_options(arguments, environment);
-  if (auto const* early = std::get_if<launcher::EarlyExit>(&parsed)) {
+  auto parsed = parse_options(arguments, environment);
+  if (auto const* early = std::get_if<EarlyExit>(&parsed)) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
     return early->code;
   }
   std::vector<std::string> notes;
-  auto prepared = prepare(std::move(std::get<launcher::Options>(parsed)), environment, notes);
+  auto prepared = prepare(std::move(std::get<Options>(parsed)), environment, notes);
   if (!prepared) {
     return complain(prepared.error());
   }
-  launcher::AgentConfig config = *std::move(prepared);
+  AgentConfig config = *std::move(prepared);
   if (config.options.dry_run) {
     return show_dry_run(std::move(config), environment);
   }
@@ -227,13 +201,14 @@ int run(std::vector<std::string> const& arguments) {
   int const code = os::run_under_parent([&](os::AgentSide const& side) { return agent_or_refusal(config, side); },
                                         std::move(standby));
   if (getpid() == self) {
-    launcher::remove_log_root(config.logs);
+    remove_log_root(config.logs);
   }
   return code;
 }
 
 }  // namespace
+}  // namespace cxxrun::launcher
 
 int main(int argc, char** argv) {
-  return run(std::vector<std::string>(argv + 1, argv + argc));
+  return cxxrun::launcher::run({argv + 1, argv + argc});
 }

@@ -1,39 +1,159 @@
 // cxxrun-rendezvous: the coordinator and the stores of a whole job as a program of its own, for the job script.
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <fcntl.h>
 #include <functional>
+#include <optional>
 #include <string>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
-#include "launcher/options/command_line.hpp"
-#include "launcher/options/server_options.hpp"
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
+
+#include "launcher/agent/signal_watch.hpp"
+#include "launcher/logs/report.hpp"
+#include "launcher/options/parse_options.hpp"
 #include "launcher/place/discovery_file.hpp"
-#include "launcher/programs/rendezvous_host.hpp"
+#include "rendezvous/net/server.hpp"
 #include "src/core/endpoint.hpp"
 #include "src/core/exit_codes.hpp"
+#include "src/core/exit_status.hpp"
 #include "src/core/port_sequence.hpp"
+#include "src/core/time.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/fd_io.hpp"
 #include "src/os/log.hpp"
 #include "src/os/monitor.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
+#include "src/os/signals.hpp"
 #include "src/os/system.hpp"
 
-extern char** environ;
-
+namespace cxxrun::launcher {
 namespace {
 
-namespace launcher = cxxrun::launcher;
-using cxxrun::Errc;
-using cxxrun::Error;
-using cxxrun::Result;
+namespace asio = boost::asio;
+using asio::posix::stream_descriptor;
+using boost::system::error_code;
 
-std::vector<std::uint16_t> ports_to_try(launcher::RendezvousOptions const& options,
-                                        launcher::Environment const& environment) {
+constexpr Millis kSameEnd{1000};
+
+bool ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+/// What ends us. A signal that is ignored stays so: Ctrl-C in a terminal is not for what a script has in the
+/// background.
+sigset_t ending_signals() {
+  sigset_t set = os::make_sigset({SIGTERM});
+  for (int const signal : {SIGINT, SIGHUP}) {
+    if (!ignored(signal)) {
+      sigaddset(&set, signal);
+    }
+  }
+  return set;
+}
+
+/// A coordinator and stores for every step of a job, until it is told to end or whoever started it is gone: the runs
+/// are stopped first, by a second signal at once. Runs on the calling thread; the stores have one of their own.
+class RendezvousHost {
+ public:
+  RendezvousHost(rendezvous::CoordinatorConfig config, pid_t owner)
+      : owner_(owner), coordinator_(io_, stores_, std::move(config), handlers()) {}
+
+  /// Blocks until it has been told to end and has stopped its runs. `ports`: the first that is free; 0: any.
+  /// `listening` is called once. Errors: in_use (the ports), io, and what `listening` returns.
+  Result<void> run(std::vector<std::uint16_t> const& ports,
+                   std::function<Result<void>(std::uint16_t port)> const& listening) {
+    std::signal(SIGPIPE, SIG_IGN);
+    if (auto const watched = signals_.begin(ending_signals()); !watched) {
+      return watched.error();
+    }
+    await_owner();
+    auto const port = coordinator_.listen(ports);
+    if (!port) {
+      return port.error();
+    }
+    if (auto const told = listening(*port); !told) {
+      return told.error();
+    }
+    io_.run();
+    return {};
+  }
+
+ private:
+  rendezvous::CoordinatorHandlers handlers() {
+    rendezvous::CoordinatorHandlers on;
+    on.concluded = [this](std::string const& run_id, rendezvous::Verdict const& verdict) {
+      if (auto report = format_report(verdict, run_id, colour_); !report.empty()) {
+        std::fputs(report.c_str(), stderr);
+      }
+    };
+    on.closed = [this] { leave_if_idle(); };
+    return on;
+  }
+
+  void await_owner() {
+    if (owner_ <= 1) {  // init does not end
+      return;
+    }
+    int const watch = static_cast<int>(syscall(SYS_pidfd_open, owner_, 0));
+    if (watch < 0 && errno == ESRCH) {
+      asio::post(io_, [this] { owner_ended(); });
+    } else if (watch >= 0) {
+      owner_watch_.assign(watch);
+      owner_watch_.async_wait(stream_descriptor::wait_read, [this](error_code const& error) {
+        if (!error) {
+          owner_ended();
+        }
+      });
+    }
+  }
+
+  void owner_ended() { end(SIGTERM, "whoever started this has ended", false); }
+
+  /// Slurm's time limit sends two signals, and a script that is told to end passes its own on: within a second all of
+  /// them are one. `may_hurry`: a later one ends this at once.
+  void end(int signal, std::string const& why, bool may_hurry = true) {
+    log(Level::info, why);
+    auto const now = Clock::now();
+    if (ending_) {
+      if (may_hurry && now - *ending_ > kSameEnd) {
+        io_.stop();
+      }
+      return;
+    }
+    ending_ = now;
+    coordinator_.quit(signal);  // no run is opened any more
+    leave_if_idle();
+  }
+
+  void leave_if_idle() {
+    if (ending_ && coordinator_.idle()) {
+      io_.stop();
+    }
+  }
+
+  pid_t owner_;  // this ends with it; at most 1: with nobody
+  bool const colour_ = isatty(STDERR_FILENO) != 0;
+  std::optional<TimePoint> ending_;
+  asio::io_context io_{1};
+  SignalWatch signals_{io_,
+                       [this](auto const& info) { end(info.signal, "told to end by " + signal_name(info.signal)); }};
+  stream_descriptor owner_watch_{io_};
+  store::StoreServer stores_{[](std::string const& line) { log(Level::warn, line); }};
+  rendezvous::Coordinator coordinator_;
+};
+
+std::vector<std::uint16_t> ports_to_try(RendezvousOptions const& options, Environment const& environment) {
   if (options.port) {
     return {*options.port};
   }
@@ -44,18 +164,17 @@ std::vector<std::uint16_t> ports_to_try(launcher::RendezvousOptions const& optio
     }
     return ports;
   }
-  auto const name = launcher::discovery_name(environment);
-  return name.empty() ? std::vector{cxxrun::kDefaultPort}
-                      : cxxrun::port_sequence(name + ".rendezvous", cxxrun::kPortsTried);
+  auto const name = discovery_name(environment);
+  return name.empty() ? std::vector{kDefaultPort} : port_sequence(name + ".rendezvous", kPortsTried);
 }
 
 /// Another one in this job would take the steps of the first.
 Result<void> check_alone(std::string const& path, std::string const& host) {
-  auto const other = launcher::read_discovery(path);
+  auto const other = read_discovery(path);
   if (!other || !other->has_value() || (*other)->host != host) {
     return {};
   }
-  auto const stat = cxxrun::os::read_stat(static_cast<pid_t>((*other)->pid));
+  auto const stat = os::read_stat(static_cast<pid_t>((*other)->pid));
   bool const runs = stat && stat->comm == "cxxrun-rendezvo" && stat->state != 'Z';
   return runs ? Result<void>(fail(Errc::usage, "it runs already in this job, as process " +
                                                    std::to_string((*other)->pid) + "; one serves every step"))
@@ -64,44 +183,41 @@ Result<void> check_alone(std::string const& path, std::string const& host) {
 
 int complain(Error const& error) {
   std::fprintf(stderr, "cxxrun-rendezvous: %s\n", error.message().c_str());
-  return error.code == Errc::usage ? cxxrun::kExitUsage : cxxrun::kExitSystem;
+  return error.code == Errc::usage ? kExitUsage : kExitSystem;
 }
 
 /// `announce` is given "HOST:PORT" once everybody can come.
-int serve(launcher::RendezvousOptions const& options, pid_t owner,
-          std::function<void(std::string const&)> const& announce) {
-  auto const environment = cxxrun::os::read_environment();
-  std::string host = launcher::value_of(environment, "SLURMD_NODENAME");
-  host = options.loopback ? "127.0.0.1" : host.empty() ? cxxrun::os::short_hostname() : host;
-  std::string const nonce = cxxrun::random_hex(16);
-  std::string const name = launcher::discovery_name(environment);
-  launcher::Discovery self;
-  launcher::RendezvousConfig config;
-  config.owner = owner;
-  config.ports = ports_to_try(options, environment);
-  config.coordinator.nonce = nonce;
-  config.coordinator.loopback_only = options.loopback;
-  config.coordinator.serves_all = true;
-  config.coordinator.only_id = options.id;
-  config.coordinator.store_ports = options.range;
-  config.listening = [&](std::uint16_t port) -> Result<void> {
+int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std::string const&)> const& announce) {
+  auto const environment = os::read_environment();
+  std::string host = value_of(environment, "SLURMD_NODENAME");
+  host = options.loopback ? "127.0.0.1" : host.empty() ? os::short_hostname() : host;
+  std::string const nonce = random_hex(16);
+  std::string const name = discovery_name(environment);
+  Discovery self;
+  rendezvous::CoordinatorConfig config;
+  config.nonce = nonce;
+  config.loopback_only = options.loopback;
+  config.serves_all = true;
+  config.only_id = options.id;
+  config.store_ports = options.range;
+  auto const listening = [&](std::uint16_t port) -> Result<void> {
     if (!name.empty()) {
-      self = launcher::describe_self(environment, name, host, port, nonce);
+      self = describe_self(environment, name, host, port, nonce);
     }
     if (!self.path.empty()) {
       if (auto const alone = check_alone(self.path, host); !alone) {
         return alone.error();
       }
-      if (auto const written = launcher::write_discovery(self); !written) {
+      if (auto const written = write_discovery(self); !written) {
         return written.error();
       }
     }
-    announce(cxxrun::endpoint_text(host, port));
+    announce(endpoint_text(host, port));
     return {};
   };
-  auto const served = launcher::host_rendezvous(std::move(config));
+  auto const served = RendezvousHost(std::move(config), owner).run(ports_to_try(options, environment), listening);
   if (!self.path.empty()) {
-    launcher::remove_discovery(self.path, nonce);
+    remove_discovery(self.path, nonce);
   }
   return served ? 0 : complain(served.error());
 }
@@ -113,14 +229,14 @@ void print(std::string const& endpoint) {
 
 /// The work is a child's, of which only the first line is waited for; without one its exit code is ours. The child
 /// lets go of standard output, so that $(cxxrun-rendezvous --background) ends too.
-int serve_in_background(launcher::RendezvousOptions const& options) {
+int serve_in_background(RendezvousOptions const& options) {
   pid_t const owner = getppid();
   std::array<int, 2> line{};
   if (pipe2(line.data(), O_CLOEXEC) != 0) {
     return complain(fail(Errc::io, "cannot make a pipe", errno));
   }
-  cxxrun::os::UniqueFd reading(line[0]);
-  cxxrun::os::UniqueFd writing(line[1]);
+  os::UniqueFd reading(line[0]);
+  os::UniqueFd writing(line[1]);
   pid_t const child = fork();
   if (child < 0) {
     return complain(fail(Errc::io, "cannot make a process", errno));
@@ -129,18 +245,13 @@ int serve_in_background(launcher::RendezvousOptions const& options) {
     reading.reset();
     return serve(options, owner, [&](std::string const& endpoint) {
       print(endpoint);
-      cxxrun::os::UniqueFd const nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
+      os::UniqueFd const nowhere(open("/dev/null", O_WRONLY | O_CLOEXEC));
       dup2(nowhere.get(), STDOUT_FILENO);
       (void)write(writing.get(), "", 1);
     });
   }
   writing.reset();
-  char ready = 0;
-  ssize_t got = 0;
-  do {
-    got = read(reading.get(), &ready, 1);
-  } while (got < 0 && errno == EINTR);
-  if (got == 1) {
+  if (!os::read_all(reading.get(), 1).value_or("").empty()) {
     return 0;
   }
   int status = 0;
@@ -149,16 +260,21 @@ int serve_in_background(launcher::RendezvousOptions const& options) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-}  // namespace
-
-int main(int argc, char* argv[]) {
-  cxxrun::os::ensure_standard_descriptors();
-  launcher::RendezvousOptions options;
-  if (auto const early = launcher::parse(launcher::rendezvous_command(options), {argv + 1, argv + argc})) {
+int run(std::vector<std::string> const& arguments) {
+  os::ensure_standard_descriptors();
+  RendezvousOptions options;
+  if (auto const early = parse(rendezvous_command(options), arguments)) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
     return early->code;
   }
-  cxxrun::log_setup("cxxrun-rendezvous", cxxrun::log_level(options.log_level).value_or(cxxrun::Level::info));
-  cxxrun::os::raise_nofile_limit();
+  log_setup("cxxrun-rendezvous", log_level(options.log_level).value_or(Level::info));
+  os::raise_nofile_limit();
   return options.background ? serve_in_background(options) : serve(options, getppid(), print);
+}
+
+}  // namespace
+}  // namespace cxxrun::launcher
+
+int main(int argc, char* argv[]) {
+  return cxxrun::launcher::run({argv + 1, argv + argc});
 }

@@ -2,55 +2,51 @@
 #include <csignal>
 #include <cstdio>
 
-#include "launcher/options/command_line.hpp"
-#include "launcher/options/server_options.hpp"
+#include "launcher/options/parse_options.hpp"
 #include "src/core/exit_codes.hpp"
 #include "src/os/log.hpp"
+#include "src/os/signals.hpp"
 #include "src/os/system.hpp"
 #include "src/store/store_server.hpp"
 
+namespace cxxrun::launcher {
 namespace {
 
-namespace launcher = cxxrun::launcher;
-
-// Returns when SIGTERM or SIGINT, blocked in every thread, is pending.
-void wait_for_end(sigset_t const& ends) {
-  int signal = 0;
-  while (::sigwait(&ends, &signal) != 0) {
-  }
-}
-
-int serve(launcher::StoreOptions const& options) {
-  sigset_t ends;
-  ::sigemptyset(&ends);
-  ::sigaddset(&ends, SIGTERM);
-  ::sigaddset(&ends, SIGINT);
-  ::pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+int serve(StoreOptions const& options) {
+  sigset_t const ends = os::make_sigset({SIGTERM, SIGINT});
+  os::block_signals(ends);
   // Each client costs a descriptor; the soft limit of 1024 is for programs that use select.
-  cxxrun::os::raise_nofile_limit();
+  os::raise_nofile_limit();
 
-  cxxrun::store::StoreServer server([](auto const& line) { cxxrun::log(cxxrun::Level::warn, line); });
+  store::StoreServer server([](auto const& line) { log(Level::warn, line); });
   auto const port = server.open(0, {*options.port, options.loopback});
   if (!port) {
     std::fprintf(stderr, "cxxrun-store: %s\n", port.error().message().c_str());
-    return cxxrun::kExitSystem;
+    return kExitSystem;
   }
   if (*options.port == 0) {
     std::printf("%u\n", static_cast<unsigned>(*port));
     std::fflush(stdout);
   }
-  wait_for_end(ends);
+  int signal = 0;
+  while (::sigwait(&ends, &signal) != 0) {
+  }
   return 0;
 }
 
-}  // namespace
-
-int main(int argc, char* argv[]) {
-  cxxrun::log_setup("cxxrun-store", cxxrun::Level::info);
-  launcher::StoreOptions options;
-  if (auto const early = launcher::parse(launcher::store_command(options), {argv + 1, argv + argc})) {
+int run(std::vector<std::string> const& arguments) {
+  log_setup("cxxrun-store", Level::info);
+  StoreOptions options;
+  if (auto const early = parse(store_command(options), arguments)) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
     return early->code;
   }
   return serve(options);
+}
+
+}  // namespace
+}  // namespace cxxrun::launcher
+
+int main(int argc, char* argv[]) {
+  return cxxrun::launcher::run({argv + 1, argv + argc});
 }

@@ -2,7 +2,6 @@
 #include <cstdio>
 
 #include "launcher/options/parse_options.hpp"
-#include "launcher/options/server_options.hpp"
 
 int main() {
   using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace)

@@ -1,5 +1,3 @@
-#include "launcher/options/server_options.hpp"
-
 #include <algorithm>
 
 #include "launcher/options/parse_options.hpp"
