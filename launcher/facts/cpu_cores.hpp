@@ -1,8 +1,10 @@
-// Machine, Core, CpuSet: the CPUs of a node as values, in the order in which they are neighbours. Pure.
+// Machine, Core, CpuSet: the CPUs of a node as values, in the order in which they are neighbours, and the slices of
+// --cpu-bind share. Pure.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +48,11 @@ using CoreField = std::uint32_t Core::*;
 [[nodiscard]] CpuSet cpus_of(Cores cores);
 /// How many of `cores` each of `parts` (at least 1) gets: as equal as possible, the first ones one more.
 [[nodiscard]] std::vector<std::size_t> even_parts(std::size_t cores, std::size_t parts);
+/// One set per worker, by local rank: disjoint, contiguous, all of `cores`, equal up to one core. As far as that
+/// allows, no slice lies in two packages, NUMA nodes or caches. `gpu_nodes[i]` is the NUMA node of the GPU of local
+/// rank i: when all are known, slices go where the GPUs are. There are at least as many cores as workers.
+[[nodiscard]] std::vector<CpuSet> share_cores(Cores cores, std::uint32_t workers,
+                                              std::vector<std::optional<std::uint32_t>> const& gpu_nodes);
 /// "0-3,8".
 [[nodiscard]] std::string cpu_list(CpuSet const& cpus);
 

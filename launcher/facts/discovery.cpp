@@ -8,6 +8,9 @@
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Discovery, job, restarts, run_id, addresses, port, nonce, host, pid)
+
 namespace {
 
 using Json = nlohmann::json;
@@ -43,14 +46,11 @@ char const* problem_of(Json const& json) {
       return name;
     }
   }
-  if (!is_number(json, "port", 1, 65535)) {
-    return "port";
-  }
-  if (!is_number(json, "pid", 1, INT32_MAX)) {
-    return "pid";
-  }
-  if (!is_number(json, "restarts", 0, UINT32_MAX)) {
-    return "restarts";
+  for (auto const& [name, least, most] :
+       {std::tuple("port", 1U, 65535U), {"pid", 1U, INT32_MAX}, {"restarts", 0U, UINT32_MAX}}) {
+    if (!is_number(json, name, least, most)) {
+      return name;
+    }
   }
   auto const addresses = json.find("addresses");
   bool const listed = addresses != json.end() && addresses->is_array() && !addresses->empty() &&
@@ -69,15 +69,8 @@ std::string text_of(JoinTarget const& target) {
 }  // namespace
 
 std::string discovery_text(Discovery const& discovery) {
-  Json const json{{"cxxrun_rendezvous", kFormat},
-                  {"job", discovery.job},
-                  {"restarts", discovery.restarts},
-                  {"run_id", discovery.run_id},
-                  {"addresses", discovery.addresses},
-                  {"port", discovery.port},
-                  {"nonce", discovery.nonce},
-                  {"host", discovery.host},
-                  {"pid", discovery.pid}};
+  Json json = discovery;
+  json["cxxrun_rendezvous"] = kFormat;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -86,15 +79,7 @@ Result<Discovery> parse_discovery(std::string_view text, std::string const& path
   if (std::string const problem = problem_of(json); !problem.empty()) {
     return fail(Errc::protocol, path + " is no discovery file of cxxrun (" + problem + "); remove it");
   }
-  Discovery discovery;
-  discovery.job = json["job"].get<std::string>();
-  discovery.restarts = json["restarts"].get<std::uint32_t>();
-  discovery.run_id = json["run_id"].get<std::string>();
-  discovery.addresses = json["addresses"].get<std::vector<std::string>>();
-  discovery.port = json["port"].get<std::uint16_t>();
-  discovery.nonce = json["nonce"].get<std::string>();
-  discovery.host = json["host"].get<std::string>();
-  discovery.pid = json["pid"].get<std::int64_t>();
+  auto discovery = json.get<Discovery>();
   discovery.path = path;
   return discovery;
 }

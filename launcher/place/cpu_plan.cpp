@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 
-#include "launcher/facts/cpu_share.hpp"
 #include "launcher/place/slurm_env.hpp"
 #include "src/core/text.hpp"
 
@@ -26,13 +25,6 @@ CpuPlan unbound(std::string why) {
 
 std::string count(std::size_t number, char const* what) {
   return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-}
-
-CpuPlan share(Cores cores, std::uint32_t workers, std::vector<Node> const& nodes) {
-  if (cores.size() < workers) {
-    return unbound(count(workers, "worker") + " on " + count(cores.size(), "core"));
-  }
-  return CpuPlan{share_cores(cores, workers, nodes), ""};
 }
 
 // ---- the modes of --numa-binding: near the GPU ----------------------------------------------------------------
@@ -217,7 +209,11 @@ CpuPlan plan_cpus(Machine const& machine, CpuSet const& allowed, std::uint32_t w
   if (cores.empty()) {
     return unbound("the machine's topology is not known");
   }
-  return mode == CpuMode::share ? share(cores, workers, gpu_nodes) : near_gpus(cores, workers, gpu_nodes, mode);
+  if (mode != CpuMode::share) {
+    return near_gpus(cores, workers, gpu_nodes, mode);
+  }
+  return cores.size() < workers ? unbound(count(workers, "worker") + " on " + count(cores.size(), "core"))
+                                : CpuPlan{share_cores(cores, workers, gpu_nodes), ""};
 }
 
 }  // namespace cxxrun::launcher

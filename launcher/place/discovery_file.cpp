@@ -100,19 +100,16 @@ Result<void> write_discovery(Discovery const& discovery) {
   std::string const dir = discovery.path.substr(0, slash);
   std::string const temporary = dir + "/." + discovery.path.substr(slash + 1) + "." + discovery.nonce;
   make_private(dir);
-  {
-    os::UniqueFd const file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!file) {
-      return cannot_write(discovery.path, errno);
-    }
-    if (!os::write_all(file.get(), discovery_text(discovery))) {
-      int const error = errno;
-      unlink(temporary.c_str());
-      return cannot_write(discovery.path, error);
-    }
+  os::UniqueFd file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file) {
+    return cannot_write(discovery.path, errno);
   }
-  if (rename(temporary.c_str(), discovery.path.c_str()) != 0) {
-    int const error = errno;
+  int error = os::write_all(file.get(), discovery_text(discovery)) ? 0 : errno;
+  file.reset();
+  if (error == 0 && rename(temporary.c_str(), discovery.path.c_str()) != 0) {
+    error = errno;
+  }
+  if (error != 0) {
     unlink(temporary.c_str());
     return cannot_write(discovery.path, error);
   }

@@ -154,13 +154,11 @@ std::vector<Gpu> read_gpus(std::string const& root) {
   return gpus;
 }
 
-namespace {
-
-struct Task {
+struct CpuFinder::Task {
   CpuMode mode = CpuMode::none;
   std::uint32_t workers = 0;
   std::optional<std::string> visible_gpus;
-  CpuPlan plan;
+  CpuPlan plan{};
 
   void run() {
     auto const allowed = os::allowed_cpus();
@@ -169,23 +167,12 @@ struct Task {
       plan.note = machine.error().context + ": workers are not bound to CPUs";
       return;
     }
-    auto const visible = visible_gpus ? std::optional<std::string_view>(*visible_gpus) : std::nullopt;
-    plan = plan_cpus(*machine, allowed, workers, gpu_nodes(read_gpus(""), visible), mode);
+    plan = plan_cpus(*machine, allowed, workers, gpu_nodes(read_gpus(""), visible_gpus), mode);
   }
 };
 
-}  // namespace
-
-struct CpuFinder::State {
-  std::shared_ptr<Task> task = std::make_shared<Task>();
-  std::unique_ptr<os::BoundedThread> thread;
-};
-
 CpuFinder::CpuFinder(CpuMode mode, std::uint32_t workers, std::optional<std::string> visible_gpus)
-    : state_(std::make_unique<State>()) {
-  state_->task->mode = mode;
-  state_->task->workers = workers;
-  state_->task->visible_gpus = std::move(visible_gpus);
+    : task_(std::make_shared<Task>(Task{mode, workers, std::move(visible_gpus)})) {
   if (mode != CpuMode::none) {
     setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);  // NOLINT(concurrency-mt-unsafe): there are no threads yet
     setenv("HWLOC_HIDE_ERRORS", "2", 1);              // NOLINT(concurrency-mt-unsafe)
@@ -195,21 +182,21 @@ CpuFinder::CpuFinder(CpuMode mode, std::uint32_t workers, std::optional<std::str
 CpuFinder::~CpuFinder() = default;
 
 void CpuFinder::begin() {
-  if (state_->task->mode != CpuMode::none) {
-    state_->thread = os::BoundedThread::start("cxxrun-cpus", [task = state_->task] { task->run(); });
+  if (task_->mode != CpuMode::none) {
+    thread_ = os::BoundedThread::start("cxxrun-cpus", [task = task_] { task->run(); });
   }
 }
 
 CpuPlan CpuFinder::take() {
-  if (state_->task->mode == CpuMode::none) {
+  if (task_->mode == CpuMode::none) {
     return {};
   }
-  if (!state_->thread) {
-    state_->task->run();
-  } else if (!state_->thread->join_until(Clock::now() + kPatience)) {
+  if (!thread_) {
+    task_->run();
+  } else if (!thread_->join_until(Clock::now() + kPatience)) {
     return {{}, "hwloc takes too long: workers are not bound to CPUs"};
   }
-  return std::move(state_->task->plan);
+  return std::move(task_->plan);
 }
 
 }  // namespace cxxrun::launcher

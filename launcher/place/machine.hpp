@@ -11,6 +11,10 @@
 
 #include "launcher/place/cpu_plan.hpp"
 
+namespace cxxrun::os {
+class BoundedThread;
+}
+
 namespace cxxrun::launcher {
 
 /// The packages, NUMA nodes, caches and cores of this machine as hwloc reports them; an error says what is missing.
@@ -35,8 +39,9 @@ class CpuFinder {
   [[nodiscard]] CpuPlan take();
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Task;
+  std::shared_ptr<Task> task_;  // shared with the thread, which may have to be left behind
+  std::unique_ptr<os::BoundedThread> thread_;
 };
 
 }  // namespace cxxrun::launcher

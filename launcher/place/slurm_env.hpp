@@ -25,6 +25,7 @@ struct SlurmStep {
   bool several_tasks = false;  ///< some node of the step has more than one task
   std::uint32_t process = 0;   ///< SLURM_PROCID: position among the tasks of the step
   std::uint32_t tasks = 1;     ///< of the step
+  [[nodiscard]] std::uint32_t nodes() const { return static_cast<std::uint32_t>(node_names.size()); }
   bool operator==(SlurmStep const&) const = default;
 };
 

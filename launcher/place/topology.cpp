@@ -12,6 +12,10 @@ namespace cxxrun::launcher {
 
 namespace {
 
+Error wrong(std::string what) {
+  return fail(Errc::usage, std::move(what));
+}
+
 std::string quoted(std::uint32_t number, char const* noun) {
   return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
 }
@@ -24,7 +28,7 @@ std::string range_text(NodeRange const& range) {
 /// The derived rendezvous ports, without the one that the store has been promised.
 std::vector<std::uint16_t> derived_ports(std::string const& seed, std::uint16_t master_port) {
   auto ports = port_sequence(seed, kPortsTried);
-  ports.erase(std::remove(ports.begin(), ports.end(), master_port), ports.end());
+  std::erase(ports, master_port);
   return ports;
 }
 
@@ -44,20 +48,18 @@ JobTopology common(Options const& options, NodeRange const& range) {
 }
 
 JobTopology standalone(Options const& options, SlurmView const& slurm, std::string const& random_id) {
-  Options bare = options;
-  if (options.standalone) {  // as in torchrun, --standalone wins over every flag about other nodes
-    bare.master_addr.reset();
-  }
-  JobTopology topology = common(bare, {});
+  JobTopology topology = common(options, {});
   topology.source = JobTopology::Source::standalone;
-  topology.run_id = slurm.step && !options.standalone ? slurm.step->run_id : random_id;
-  if (options.rdzv_id && !options.standalone) {
-    topology.run_id = *options.rdzv_id;
+  topology.run_id = random_id;
+  if (options.standalone) {  // as in torchrun, it wins over every flag about other nodes
+    topology.master_addr = options.local_addr;
+  } else if (options.rdzv_id || slurm.step) {
+    topology.run_id = options.rdzv_id ? *options.rdzv_id : slurm.step->run_id;
   }
   topology.node_index = 0;
   topology.meeting = {Meeting::Host::me, "127.0.0.1", {0}, true};
   topology.notes = slurm.notes;
-  if (options.standalone && slurm.step && (slurm.step->node_names.size() > 1 || slurm.step->several_tasks)) {
+  if (options.standalone && slurm.step && (slurm.step->nodes() > 1 || slurm.step->several_tasks)) {
     topology.notes.emplace_back("--standalone: each task of the Slurm step runs a job of its own; drop it for one job");
   }
   return topology;
@@ -68,24 +70,19 @@ Result<void> meet_at_endpoint(Endpoint const& endpoint, char const* flag, SlurmS
                               JobTopology& topology) {
   Meeting& meeting = topology.meeting;
   if (endpoint.port == std::uint16_t{0}) {
-    return fail(Errc::usage,
-                std::string(flag) + ": port 0 is for one node only; drop the flag, Slurm says where to meet");
+    return wrong(std::string(flag) + ": port 0 is for one node only; drop the flag, Slurm says where to meet");
   }
   if (endpoint.port) {
     meeting.ports = {*endpoint.port};
   }
-  if (is_loopback(endpoint.host) && step.node_names.size() == 1) {
-    meeting.address = endpoint.host;
-    meeting.loopback_only = true;
-    return {};
-  }
-  if (is_loopback(endpoint.host)) {
-    return fail(Errc::usage, std::string(flag) + " " + endpoint.host + " is this host only, but the Slurm step has " +
-                                 quoted(static_cast<std::uint32_t>(step.node_names.size()), "node") +
-                                 "; drop the flag");
-  }
   meeting.address = endpoint.host;
-  meeting.loopback_only = false;
+  meeting.loopback_only = is_loopback(endpoint.host);
+  if (meeting.loopback_only) {
+    return step.nodes() == 1
+               ? Result<void>()
+               : wrong(std::string(flag) + " " + endpoint.host + " is this host only, but the Slurm step has " +
+                       quoted(step.nodes(), "node") + "; drop the flag");
+  }
   if (is_ip_literal(endpoint.host)) {
     meeting.host = Meeting::Host::find_out;
     return {};
@@ -93,10 +90,9 @@ Result<void> meet_at_endpoint(Endpoint const& endpoint, char const* flag, SlurmS
   auto const named = std::find_if(step.node_names.begin(), step.node_names.end(),
                                   [&](std::string const& name) { return same_host_name(name, endpoint.host); });
   if (named == step.node_names.end()) {
-    return fail(Errc::usage, std::string(flag) + " " + endpoint.host + " is on no node of the Slurm step (" +
-                                 step.node_names.front() +
-                                 (step.node_names.size() > 1 ? " to " + step.node_names.back() : "") +
-                                 "); drop the flag, Slurm says where to meet");
+    return wrong(std::string(flag) + " " + endpoint.host + " is on no node of the Slurm step (" +
+                 step.node_names.front() + (step.nodes() > 1 ? " to " + step.node_names.back() : "") +
+                 "); drop the flag, Slurm says where to meet");
   }
   auto const index = static_cast<std::uint32_t>(named - step.node_names.begin());
   meeting.host = host_if(index == step.node_index && step.task_index == 0);
@@ -107,18 +103,27 @@ Result<void> meet_at_endpoint(Endpoint const& endpoint, char const* flag, SlurmS
   return {};
 }
 
+Result<void> meet_where_told(Options const& options, SlurmStep const& step, JobTopology& topology) {
+  if (!options.rdzv_endpoint.empty()) {
+    auto const endpoint = parse_endpoint(options.rdzv_endpoint);
+    return endpoint ? meet_at_endpoint(*endpoint, "--rdzv-endpoint", step, topology) : endpoint.error();
+  }
+  return options.master_addr ? meet_at_endpoint({*options.master_addr, {}}, "--master-addr", step, topology)
+                             : Result<void>();
+}
+
 Result<NodeRange> slurm_range(Options const& options, std::uint32_t nodes) {
   NodeRange const range = options.nnodes.value_or(NodeRange{nodes, nodes});
   if (range.min > nodes) {
-    return fail(Errc::usage, "--nnodes " + range_text(range) + " needs more than the " + quoted(nodes, "node") +
-                                 " of the Slurm step; use srun -N" + std::to_string(range.min) + ", or drop --nnodes");
+    return wrong("--nnodes " + range_text(range) + " needs more than the " + quoted(nodes, "node") +
+                 " of the Slurm step; use srun -N" + std::to_string(range.min) + ", or drop --nnodes");
   }
   return range;
 }
 
 /// With several tasks on a node every task is an agent, and all of them are needed: a fixed size.
 Result<NodeRange> task_range(Options const& options, SlurmStep const& step) {
-  auto const nodes = static_cast<std::uint32_t>(step.node_names.size());
+  auto const nodes = step.nodes();
   std::string const tasks =
       "several tasks on a node of the Slurm step (" + quoted(step.tasks, "task") + ", " + quoted(nodes, "node") + ")";
   NodeRange const all{step.tasks, step.tasks};
@@ -126,11 +131,10 @@ Result<NodeRange> task_range(Options const& options, SlurmStep const& step) {
     return all;
   }
   if (options.nnodes->min != options.nnodes->max) {
-    return fail(Errc::usage, "--nnodes " + range_text(*options.nnodes) + " with " + tasks +
-                                 ": only whole nodes can come and go; use srun --ntasks-per-node=1");
+    return wrong("--nnodes " + range_text(*options.nnodes) + " with " + tasks +
+                 ": only whole nodes can come and go; use srun --ntasks-per-node=1");
   }
-  return fail(Errc::usage,
-              "--nnodes " + range_text(*options.nnodes) + " with " + tasks + ": every task takes part; drop --nnodes");
+  return wrong("--nnodes " + range_text(*options.nnodes) + " with " + tasks + ": every task takes part; drop --nnodes");
 }
 
 /// torchrun's --node-rank may be given when it says what Slurm says.
@@ -138,17 +142,15 @@ Result<void> check_node_rank(Options const& options, SlurmStep const& step) {
   bool const agrees = !options.node_rank || *options.node_rank == step.node_index ||
                       (step.several_tasks && *options.node_rank == step.process);
   return agrees ? Result<void>()
-                : fail(Errc::usage, "--node-rank " + std::to_string(*options.node_rank) +
-                                        " contradicts SLURM_NODEID=" + std::to_string(step.node_index) +
-                                        "; drop --node-rank, Slurm numbers the nodes");
+                : wrong("--node-rank " + std::to_string(*options.node_rank) + " contradicts SLURM_NODEID=" +
+                        std::to_string(step.node_index) + "; drop --node-rank, Slurm numbers the nodes");
 }
 
 /// Task 0 of node 0 hosts, with one task per node and with several: it always exists, and its node is the first of the
 /// step's list, so that every task knows where it is. Process 0 may be on any node (srun -m arbitrary).
 void place(Options const& options, SlurmStep const& step, Environment const& environment, JobTopology& topology) {
-  auto const nodes = static_cast<std::uint32_t>(step.node_names.size());
   bool const hosts = step.node_index == 0 && step.task_index == 0;
-  topology.expected_nodes = step.several_tasks ? step.tasks : nodes;
+  topology.expected_nodes = step.several_tasks ? step.tasks : step.nodes();
   topology.node_index = step.several_tasks ? step.process : step.node_index;
   topology.host = step.node_names[step.node_index];
   topology.node_names = step.node_names;
@@ -157,13 +159,13 @@ void place(Options const& options, SlurmStep const& step, Environment const& env
     return;
   }
   bool const own = has_own_devices(environment, step.tasks_on_node);
-  topology.task = TaskPlace{step.process, step.task_index, step.tasks_on_node, step.node_index, nodes, own};
+  topology.task = TaskPlace{step.process, step.task_index, step.tasks_on_node, step.node_index, step.nodes(), own};
   if (own && hosts) {
     topology.remarks.emplace_back(
         "each task sees GPUs of its own: LOCAL_RANK is 0 and LOCAL_WORLD_SIZE 1 in every worker, as for the visible "
         "devices");
   }
-  if (nodes == 1 && options.local_addr.empty()) {
+  if (step.nodes() == 1 && options.local_addr.empty()) {
     topology.meeting.address = "127.0.0.1";
     topology.meeting.loopback_only = true;
   }
@@ -181,8 +183,7 @@ void remark_on_loss(Environment const& environment, JobTopology& topology) {
 
 Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Environment const& environment) {
   SlurmStep const& step = *slurm.step;
-  auto const range = step.several_tasks ? task_range(options, step)
-                                        : slurm_range(options, static_cast<std::uint32_t>(step.node_names.size()));
+  auto const range = step.several_tasks ? task_range(options, step) : slurm_range(options, step.nodes());
   if (!range) {
     return range.error();
   }
@@ -191,9 +192,9 @@ Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Env
   }
   if (step.several_tasks && !options.agent_store &&
       value_of(environment, "SLURM_DISTRIBUTION").starts_with("arbitrary")) {
-    return fail(Errc::usage,
-                "srun -m arbitrary without the agent's store: rank 0 may be on another node than MASTER_ADDR; drop "
-                "--agent-store off (TORCH_DISABLE_SHARE_RDZV_TCP_STORE), or -m arbitrary");
+    return wrong(
+        "srun -m arbitrary without the agent's store: rank 0 may be on another node than MASTER_ADDR; drop "
+        "--agent-store off (TORCH_DISABLE_SHARE_RDZV_TCP_STORE), or -m arbitrary");
   }
   JobTopology topology = common(options, *range);
   topology.source = JobTopology::Source::slurm;
@@ -201,25 +202,12 @@ Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Env
   topology.notes = slurm.notes;
   place(options, step, environment, topology);
   remark_on_loss(environment, topology);
-  Result<void> met;
-  if (!options.rdzv_endpoint.empty()) {
-    auto const endpoint = parse_endpoint(options.rdzv_endpoint);
-    if (!endpoint) {
-      return endpoint.error();
-    }
-    met = meet_at_endpoint(*endpoint, "--rdzv-endpoint", step, topology);
-  } else if (options.master_addr) {
-    met = meet_at_endpoint({*options.master_addr, std::nullopt}, "--master-addr", step, topology);
-  }
-  if (!met) {
+  if (auto const met = meet_where_told(options, step, topology); !met) {
     return met.error();
   }
   bool const may_be_taken = options.rdzv_id && topology.meeting.ports.size() == 1;  // by cxxrun-rendezvous
   if (topology.meeting.host == Meeting::Host::me && may_be_taken) {
     topology.meeting.host = Meeting::Host::find_out;
-  }
-  if (options.is_host) {
-    topology.meeting.host = host_if(*options.is_host);
   }
   if (topology.min_nodes < topology.max_nodes) {
     topology.announce_as = discovery_name(environment, value_of(environment, "SLURM_STEP_ID"));
@@ -246,10 +234,10 @@ Result<JobTopology> joining(Options const& options, SlurmView const& slurm, Disc
                                   : options.is_host                ? "--rdzv-conf is_host"
                                                                    : "";
   if (!contradicts.empty()) {
-    return fail(Errc::usage, contradicts + " with --join: the job that is joined says that; drop it");
+    return wrong(contradicts + " with --join: the job that is joined says that; drop it");
   }
   if (slurm.step && slurm.step->several_tasks) {
-    return fail(Errc::usage, "--join with several tasks on a node: use srun --ntasks-per-node=1");
+    return wrong("--join with several tasks on a node: use srun --ntasks-per-node=1");
   }
   JobTopology topology = common(options, {});
   topology.source = JobTopology::Source::join;
@@ -258,12 +246,6 @@ Result<JobTopology> joining(Options const& options, SlurmView const& slurm, Disc
   topology.host = slurm.step ? slurm.step->node_names[slurm.step->node_index] : "";
   topology.meeting = {Meeting::Host::other, discovery.addresses.front(), {discovery.port}, false};
   return topology;
-}
-
-/// The job's own rendezvous is where its steps meet, unless another port is asked for.
-bool may_use(Discovery const& discovery, Options const& options) {
-  auto const endpoint = parse_endpoint(options.rdzv_endpoint);
-  return !endpoint || endpoint->port.value_or(discovery.port) == discovery.port;
 }
 
 /// --rdzv-endpoint outside Slurm.
@@ -277,15 +259,13 @@ Result<Meeting> meeting_at_endpoint(Options const& options, NodeRange const& ran
   meeting.ports = {endpoint->port.value_or(kDefaultPort)};
   meeting.loopback_only = is_loopback(endpoint->host);
   if (meeting.ports.front() == 0 && range.max > 1) {
-    return fail(Errc::usage, "--rdzv-endpoint " + options.rdzv_endpoint + ": port 0 is for one node only; with " +
-                                 range_text(range) + " nodes all must be given the same port");
+    return wrong("--rdzv-endpoint " + options.rdzv_endpoint + ": port 0 is for one node only; with " +
+                 range_text(range) + " nodes all must be given the same port");
   }
-  if (options.node_rank) {
-    meeting.host = host_if(*options.node_rank == 0);
-  } else {
-    bool const may_be_taken = options.rdzv_id && meeting.ports.front() != 0;  // by cxxrun-rendezvous
-    meeting.host = range.max == 1 && !may_be_taken ? Meeting::Host::me : Meeting::Host::find_out;
-  }
+  bool const may_be_taken = options.rdzv_id && meeting.ports.front() != 0;  // by cxxrun-rendezvous
+  meeting.host = options.node_rank                 ? host_if(*options.node_rank == 0)
+                 : range.max == 1 && !may_be_taken ? Meeting::Host::me
+                                                   : Meeting::Host::find_out;
   return meeting;
 }
 
@@ -295,14 +275,13 @@ Result<Meeting> meeting_at_master(Options const& options, NodeRange const& range
     return Meeting{Meeting::Host::me, "127.0.0.1", {0}, is_loopback(options.master_addr.value_or("127.0.0.1"))};
   }
   if (!options.master_addr) {
-    return fail(
-        Errc::usage,
+    return wrong(
         "--nnodes " + range_text(range) +
-            ": where do the nodes meet? Add --rdzv-endpoint HOST:29400, the same on all nodes, or start with srun");
+        ": where do the nodes meet? Add --rdzv-endpoint HOST:29400, the same on all nodes, or start with srun");
   }
   if (!options.node_rank && !options.is_host) {
-    return fail(Errc::usage, "--master-addr with --nnodes " + range_text(range) +
-                                 " needs --node-rank on every node; or use --rdzv-endpoint HOST:PORT, which does not");
+    return wrong("--master-addr with --nnodes " + range_text(range) +
+                 " needs --node-rank on every node; or use --rdzv-endpoint HOST:PORT, which does not");
   }
   std::uint16_t const port = options.master_port.value_or(0);
   return Meeting{host_if(options.node_rank == 0U), *options.master_addr,
@@ -311,8 +290,8 @@ Result<Meeting> meeting_at_master(Options const& options, NodeRange const& range
 
 Result<JobTopology> by_flags(Options const& options, SlurmView const& slurm, NodeRange const& range) {
   if (options.node_rank && *options.node_rank >= range.max) {
-    return fail(Errc::usage, "--node-rank " + std::to_string(*options.node_rank) + " is not below --nnodes " +
-                                 range_text(range) + "; ranks start at 0");
+    return wrong("--node-rank " + std::to_string(*options.node_rank) + " is not below --nnodes " + range_text(range) +
+                 "; ranks start at 0");
   }
   JobTopology topology = common(options, range);
   topology.source = JobTopology::Source::flags;
@@ -324,9 +303,6 @@ Result<JobTopology> by_flags(Options const& options, SlurmView const& slurm, Nod
     return meeting.error();
   }
   topology.meeting = std::move(*meeting);
-  if (options.is_host) {
-    topology.meeting.host = host_if(*options.is_host);
-  }
   return topology;
 }
 
@@ -339,8 +315,8 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
     return joining(options, slurm ? *slurm : SlurmView{}, *discovery);
   }
   if (options.standalone && options.nnodes && options.nnodes->min > 1) {
-    return fail(Errc::usage, "--standalone is for one node but --nnodes " + range_text(*options.nnodes) +
-                                 " asks for more; drop one of them");
+    return wrong("--standalone is for one node but --nnodes " + range_text(*options.nnodes) +
+                 " asks for more; drop one of them");
   }
   if (options.standalone) {
     return standalone(options, slurm ? *slurm : SlurmView{}, random_id);
@@ -351,10 +327,10 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
   bool const has_place = !options.rdzv_endpoint.empty() || options.master_addr;
   auto const& step = slurm->step;
   bool const outside = step && meets_outside(options, *step);
-  auto const here = outside ? static_cast<std::uint32_t>(step->node_names.size()) : 1U;
+  auto const here = outside ? step->nodes() : 1U;
   NodeRange const range = options.nnodes.value_or(NodeRange{here, here});
   // A step of one task with a meeting place given: agents of other steps or jobs may be expected there.
-  bool const shared_step = step && (step->node_names.size() > 1 || step->several_tasks);
+  bool const shared_step = step && (step->nodes() > 1 || step->several_tasks);
   auto topology = [&]() -> Result<JobTopology> {
     if ((shared_step && !outside) || (step && !has_place && (range.max > 1 || discovery))) {
       return in_slurm(options, *slurm, environment);
@@ -362,8 +338,14 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
     bool const by_flags_alone = has_place || options.master_port || range.max > 1;
     return by_flags_alone ? by_flags(options, *slurm, range) : standalone(options, *slurm, random_id);
   }();
-  if (topology && step && discovery && may_use(*discovery, options)) {
-    topology->discovered = discovery;
+  if (topology && options.is_host && topology->source != JobTopology::Source::standalone) {
+    topology->meeting.host = host_if(*options.is_host);
+  }
+  if (topology && step &&
+      discovery) {  // the job's own rendezvous is where its steps meet, unless another port is asked
+    auto const endpoint = parse_endpoint(options.rdzv_endpoint);
+    bool const elsewhere = endpoint && endpoint->port.value_or(discovery->port) != discovery->port;
+    topology->discovered = elsewhere ? std::nullopt : discovery;
   }
   if (topology && topology->master_port != 0 && topology->meeting.ports.front() == topology->master_port) {
     topology->master_port = 0;
