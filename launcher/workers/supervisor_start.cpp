@@ -26,14 +26,6 @@ struct OpenStream {
   PumpStream pump;  ///< fd unset
 };
 
-/// A running worker, or why there is none.
-struct WorkerStart {
-  pid_t pid = 0;                    ///< 0: it could not be started
-  int error = 0;                    ///< errno when it could not
-  std::string why;                  ///< a line for people when it could not
-  std::vector<PumpStream> streams;  ///< for LogPump::add, which owns their descriptors from then on
-};
-
 /// Console output needs a pipe, and stderr always, for its last lines.
 bool needs_pipe(StreamPlan const& plan, bool is_stderr) {
   return is_stderr || plan.console;
@@ -79,13 +71,6 @@ Result<OpenStream> open_stream(StreamPlan const& plan, bool is_stderr, std::stri
   return opened;
 }
 
-WorkerStart failed(std::string why, int error) {
-  WorkerStart start;
-  start.error = error;
-  start.why = std::move(why);
-  return start;
-}
-
 void take(OpenStream stream, std::vector<PumpStream>& streams) {
   if (stream.pump_end) {
     stream.pump.fd = stream.pump_end.release();
@@ -95,7 +80,8 @@ void take(OpenStream stream, std::vector<PumpStream>& streams) {
 
 /// Removes the error file of an earlier run, opens the streams, finds the program and starts it. The worker's ends are
 /// closed here: the worker has its own copies, and the pump is to see the end of file.
-WorkerStart start_worker(WorkerSpec const& spec, int capacity_bytes) {
+/// `streams`: for LogPump::add, which owns their descriptors from then on. The Error's context has errno's text in it.
+Result<pid_t> start_worker(WorkerSpec const& spec, int capacity_bytes, std::vector<PumpStream>& streams) {
   std::string const name = spec.argv.empty() ? "" : spec.argv.front();
   if (!spec.error_file.empty()) {
     unlink(spec.error_file.c_str());
@@ -104,15 +90,16 @@ WorkerStart start_worker(WorkerSpec const& spec, int capacity_bytes) {
   auto err = open_stream(spec.err, true, spec.prefix, capacity_bytes);
   if (!out || !err) {
     auto const& error = !out ? out.error() : err.error();
-    return failed(error.message(), error.os_errno);
+    return fail(error.code, error.message(), error.os_errno);
   }
   auto found = os::find_program(name, spec.environment);
   if (found.error != 0) {
-    return failed(os::explain_failed_start(name, os::SpawnStage::find, found.error), found.error);
+    return fail(Errc::not_found, os::explain_failed_start(name, os::SpawnStage::find, found.error), found.error);
   }
   if (!spec.script.empty() && access(spec.script.c_str(), R_OK) != 0) {  // else the interpreter's own code comes out
     int const why = errno;
-    return failed(fail(Errc::not_found, "cannot read the script '" + spec.script + "'", why).message(), why);
+    return fail(Errc::not_found, fail(Errc::not_found, "cannot read the script '" + spec.script + "'", why).message(),
+                why);
   }
   os::SpawnRequest const request{std::move(found.path),
                                  spec.argv,
@@ -125,13 +112,11 @@ WorkerStart start_worker(WorkerSpec const& spec, int capacity_bytes) {
                                  os::original_nofile_limit()};
   auto const started = os::spawn(request);
   if (!started.ok()) {
-    return failed(os::explain_failed_start(name, started.stage, started.error), started.error);
+    return fail(Errc::io, os::explain_failed_start(name, started.stage, started.error), started.error);
   }
-  WorkerStart start;
-  start.pid = started.pid;
-  take(*std::move(out), start.streams);
-  take(*std::move(err), start.streams);
-  return start;
+  take(*std::move(out), streams);
+  take(*std::move(err), streams);
+  return started.pid;
 }
 
 }  // namespace
@@ -200,16 +185,15 @@ void Supervisor::Impl::perform(ResumeWorker const& what) {
 }
 
 void Supervisor::Impl::start_one(WorkerSpec const& spec, Member& member, int capacity_bytes) {
-  auto started = start_worker(spec, capacity_bytes);
+  auto const started = start_worker(spec, capacity_bytes, member.pending);
   links.forget(member.exit.local_rank);
-  if (started.pid == 0) {
-    member.exit.stderr_tail = std::move(started.why);
-    happen(StartFailed{member.exit.local_rank, started.error});
+  if (!started) {
+    member.exit.stderr_tail = started.error().context;
+    happen(StartFailed{member.exit.local_rank, started.error().os_errno});
     return;
   }
-  member.process.emplace(io, started.pid);
-  member.pending = std::move(started.streams);
-  happen(Started{member.exit.local_rank, started.pid});
+  member.process.emplace(io, *started);
+  happen(Started{member.exit.local_rank, *started});
 }
 
 void Supervisor::Impl::hand_to_pump(Member& member) {
