@@ -20,7 +20,7 @@
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/place/machine.hpp"
-#include "launcher/plan/health_check.hpp"
+#include "launcher/plan/worker_plan.hpp"
 #include "launcher/workers/signal_policy.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "launcher/workers/worker_memory.hpp"

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "launcher/life/agent_turn.hpp"
-#include "launcher/plan/health_check.hpp"
+#include "launcher/plan/worker_plan.hpp"
 #include "rendezvous/values/verdict.hpp"
 
 namespace cxxrun::launcher::agent {

@@ -1,4 +1,5 @@
-// WorkerSpec: everything needed to start one worker. Generation + Options → WorkerSpec[], pure.
+// WorkerSpec: everything needed to start one worker, or the health check of a node before a generation. Generation +
+// Options → WorkerSpec[], pure.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,8 @@
 #include "launcher/options/options.hpp"
 #include "launcher/place/topology.hpp"
 #include "rendezvous/values/generation.hpp"
+#include "rendezvous/values/worker_exit.hpp"
+#include "src/core/time.hpp"
 
 namespace cxxrun::launcher {
 
@@ -59,5 +62,16 @@ struct NodeFacts {
 /// The workers of this agent in one generation, by local rank.
 [[nodiscard]] std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,
                                                    NodeFacts const& facts, Environment const& inherited);
+
+/// The check of --health-check as a process to start: `/bin/sh -c` with the inherited environment and
+/// CXXRUN_GENERATION, CXXRUN_HOST, CXXRUN_RUN_ID, LOCAL_WORLD_SIZE. Both its streams are one, with "[host:health] "
+/// before each line, and with log files also in health.log of the generation's directory.
+[[nodiscard]] WorkerSpec plan_check(rendezvous::Generation const& generation, Options const& options,
+                                    NodeFacts const& facts, Environment const& inherited);
+
+/// Why the node is unfit, in one line with the last line of the check's output; "" when the check passed. `limit` is
+/// set when the check was killed because it ran longer.
+[[nodiscard]] std::string explain_check(std::vector<rendezvous::WorkerExit> const& exits,
+                                        std::vector<std::string> const& unkillable, std::optional<Millis> limit);
 
 }  // namespace cxxrun::launcher

@@ -1,7 +1,6 @@
-#include "launcher/plan/health_check.hpp"
-
 #include <algorithm>
 
+#include "launcher/plan/worker_plan.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;            // NOLINT(google-build-using-namespace)
