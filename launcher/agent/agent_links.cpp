@@ -10,12 +10,9 @@
 #include "src/wire/frame.hpp"
 
 namespace cxxrun::launcher {
-namespace {
 
 // Without heartbeats: how long a successor that does not answer is waited for.
 constexpr Millis kPatience{5000};
-
-}  // namespace
 
 AgentLinks::AgentLinks(boost::asio::io_context& io, std::function<void(agent::Event)> feed, Joined joined)
     : io_(io), feed_(std::move(feed)), joined_(std::move(joined)) {}

@@ -16,11 +16,8 @@
 #include "src/store/store_server.hpp"
 
 namespace cxxrun::launcher {
-namespace {
 
 constexpr Millis kFileDeadline{2000};  // for a file system that hangs
-
-}  // namespace
 
 Hosting::Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby,
                  rendezvous::CoordinatorHandlers handlers)

@@ -4,12 +4,9 @@
 #include <utility>
 
 namespace cxxrun::launcher {
-namespace {
 
 /// Capacity that is worth keeping between lines.
 constexpr std::size_t kUsualLine = std::size_t{64} << 10;
-
-}  // namespace
 
 LinePrefixer::LinePrefixer(std::string prefix, std::size_t longest_line, Return meaning)
     : prefix_(std::move(prefix)), longest_line_(longest_line), meaning_(meaning) {}

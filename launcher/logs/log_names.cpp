@@ -3,11 +3,8 @@
 #include <algorithm>
 
 namespace cxxrun::launcher {
-namespace {
 
 constexpr std::size_t kLongestComponent = 200;  // NAME_MAX is 255: room for host and number
-
-}  // namespace
 
 std::string path_component(std::string_view name) {
   std::string safe(name.substr(0, kLongestComponent));

@@ -4,7 +4,6 @@
 #include <utility>
 
 namespace cxxrun::launcher {
-namespace {
 
 using boost::asio::posix::stream_descriptor;
 using boost::system::error_code;
@@ -12,8 +11,6 @@ using boost::system::error_code;
 constexpr std::size_t kMostGuests = 256;
 constexpr int kAcceptsPerTurn = 64;
 constexpr Millis kAcceptPause{50};  // after accept ran out of descriptors
-
-}  // namespace
 
 LocalListener::LocalListener(boost::asio::io_context& io, host::SegmentSocket socket, Heard heard)
     : io_(io),

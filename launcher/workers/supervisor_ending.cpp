@@ -8,14 +8,11 @@
 #include "src/os/log.hpp"
 
 namespace cxxrun::launcher {
-namespace {
 
 namespace asio = boost::asio;
 
 constexpr std::size_t kErrorFileBytes = std::size_t{64} * 1024;
 constexpr std::chrono::seconds kDrainDeadline{5};  // only a log's file system that hangs takes longer
-
-}  // namespace
 
 void Supervisor::Impl::perform(ReportEnded const& /*what*/) {
   ++ending.number;
