@@ -100,7 +100,7 @@ class Agent {
   void perform(agent::Dial const& action) { links_.dial(action); }
   void perform(agent::HangUp const& action) { links_.hang_up(action.link); }
   void perform(agent::StartCampaign const& action) { hosting_.start_campaign(action.campaign); }
-  void perform(agent::Withdraw const& action) { hosting_.tell(rendezvous::Withdraw{action.why}); }
+  void perform(agent::Withdraw const& action) { hosting_.tell(action); }
   void perform(agent::Learned const& action) { hosting_.tell(action); }
   void perform(agent::HoldLease const& action) { page_.hold_lease(action.until); }
   void perform(agent::WriteDeathNotice const& action) { links_.write_death_notice(page_, action); }

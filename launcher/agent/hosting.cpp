@@ -98,9 +98,9 @@ void Hosting::start_campaign(rendezvous::Campaign campaign) {
   }
 }
 
-void Hosting::tell(rendezvous::Event event) {
+void Hosting::tell(std::variant<rendezvous::Withdraw, rendezvous::Learned> news) {
   if (coordinator_) {
-    coordinator_->tell(std::move(event));
+    coordinator_->tell(std::move(news));
   }
 }
 

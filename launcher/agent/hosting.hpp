@@ -16,6 +16,10 @@
 #include "launcher/job_end/requeue_job.hpp"
 #include "rendezvous/net/server.hpp"
 
+namespace boost::asio {
+class io_context;
+}
+
 namespace cxxrun::os {
 class BoundedThread;
 }
@@ -43,8 +47,8 @@ class Hosting {
   /// Drops a coordinator that nobody has joined.
   void abandon();
   void start_campaign(rendezvous::Campaign campaign);
-  /// Of this agent: Withdraw or Learned.
-  void tell(rendezvous::Event event);
+  /// Of this agent.
+  void tell(std::variant<rendezvous::Withdraw, rendezvous::Learned> news);
   /// This agent has a new incarnation, and so has its coordinator.
   void rename();
   /// Workers start. The first time that this agent leads the job then: looks at --progress-path and, if it was elected,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "rendezvous/values/verdict.hpp"
+
 namespace cxxrun::launcher {
 namespace {
 

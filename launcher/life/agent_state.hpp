@@ -11,6 +11,7 @@
 
 #include "launcher/workers/stop_order.hpp"
 #include "rendezvous/following/follower.hpp"
+#include "rendezvous/membership/campaign.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "src/core/time.hpp"
 #include "src/core/turn.hpp"
@@ -140,12 +141,12 @@ using Event = std::variant<LinkUp, LinkDown, LinkFailed, FromLink, BeatAnswered,
                            EndSignal, KillSignal, StoodStill, Tick>;
 
 using rendezvous::Learned;
+using rendezvous::Withdraw;
 using rendezvous::follower::Dial;
 using rendezvous::follower::HangUp;
 using rendezvous::follower::StartCampaign;
 using rendezvous::follower::TellBeat;
 using rendezvous::follower::TellLink;
-using rendezvous::follower::Withdraw;
 /// Join as somebody new, with a new incarnation, whoever coordinates; the answer is LinkUp or LinkFailed of this link.
 struct Rejoin {
   LinkId link = kFirstLink;

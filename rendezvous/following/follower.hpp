@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/membership/membership.hpp"
+#include "rendezvous/membership/campaign.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/voting/acceptor.hpp"
 #include "rendezvous/voting/lease.hpp"
@@ -52,12 +52,7 @@ struct StartCampaign {
   rendezvous::Campaign campaign;
   bool operator==(StartCampaign const&) const = default;
 };
-/// It stops campaigning.
-struct Withdraw {
-  std::string why;
-  bool operator==(Withdraw const&) const = default;
-};
-/// Learned: the coordinator inside this agent passes it on to those that call there.
+/// Withdraw and Learned are for the coordinator inside this agent, which passes the latter on to those that call there.
 using Action = std::variant<TellLink, TellBeat, Dial, HangUp, StartCampaign, Withdraw, Learned>;
 
 /// Of a run without heartbeats, and of one node with itself.

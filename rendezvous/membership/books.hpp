@@ -13,6 +13,8 @@ namespace cxxrun::rendezvous {
 /// Somebody may be elected in the place of this coordinator: it needs a quorum's echo and acceptance.
 [[nodiscard]] bool rivalled(State const& state, Policy const& policy);
 
+/// "generation 3"
+[[nodiscard]] std::string name_of(std::uint64_t number);
 /// Identity of a node across restarts of its agent: its index when it has one, else its host name.
 [[nodiscard]] std::string node_key(NodeInfo const& node);
 /// Name of the member with that group rank in the generation whose coordinator was lost.

@@ -4,21 +4,30 @@
 // is part of every generation and decree.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
-#include "rendezvous/membership/state.hpp"
+#include "rendezvous/membership/policy.hpp"
+#include "src/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 
+/// Part of membership's State.
+struct Restarts {
+  std::uint32_t consumed = 0;
+  std::vector<TimePoint> newest;  ///< when those were that can matter, at most max_restarts
+};
+
 /// Consumed restarts that count against max_restarts now.
-[[nodiscard]] std::uint32_t restarts_counted(State const& state, TimePoint now, Policy const& policy);
-[[nodiscard]] bool restart_left(State const& state, TimePoint now, Policy const& policy);
+[[nodiscard]] std::uint32_t restarts_counted(Restarts const& restarts, TimePoint now, Policy const& policy);
+[[nodiscard]] bool restart_left(Restarts const& restarts, TimePoint now, Policy const& policy);
 /// Consumes one.
-void consume_restart(State& state, TimePoint now, Policy const& policy);
+void consume_restart(Restarts& restarts, TimePoint now, Policy const& policy);
 /// An elected coordinator knows how many its predecessors consumed, not when: they count as of now, so that taking
 /// over never gives a job more restarts than it was allowed.
-void inherit_restarts(State& state, std::uint32_t consumed, TimePoint now, Policy const& policy);
+void inherit_restarts(Restarts& restarts, std::uint32_t consumed, TimePoint now, Policy const& policy);
 /// "restart 2 of 3", or "restart 7 (2 of 3 within 3600 s)", of the one consumed last.
-[[nodiscard]] std::string restart_text(State const& state, TimePoint now, Policy const& policy);
+[[nodiscard]] std::string restart_text(Restarts const& restarts, TimePoint now, Policy const& policy);
 
 }  // namespace cxxrun::rendezvous

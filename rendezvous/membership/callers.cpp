@@ -10,7 +10,7 @@ namespace {
 
 /// It waits here for an election that is over, and may not know anybody who leads: is told who may.
 void redirect(Turn& turn, AgentId agent, FollowerInfo const& follower_info) {
-  auto const& learned = turn.state.learned;
+  auto const& learned = turn.state.election.learned;
   if (learned && follower_info.decided.number < learned->decree.number) {
     turn.act(Tell{agent, Decided{learned->decree, learned->successors, false}});
   }
@@ -19,9 +19,10 @@ void redirect(Turn& turn, AgentId agent, FollowerInfo const& follower_info) {
 /// While this agent coordinates, or did until the verdict.
 Heard hear_active(Turn& turn, FollowerCalled const& event) {
   State& state = turn.state;
-  Leadership& leadership = state.leadership;
+  Proposer& proposer = state.proposer;
+  Election& election = state.election;
   FollowerInfo const& follower_info = event.follower_info;
-  if (state.present.contains(event.agent)) {
+  if (state.roster.present.contains(event.agent)) {
     return {};
   }
   if (state.phase == Phase::finished) {  // it has missed the verdict
@@ -29,22 +30,22 @@ Heard hear_active(Turn& turn, FollowerCalled const& event) {
     turn.act(HangUp{event.agent});
     return {};
   }
-  if (follower_info.decided.number > leadership.decided.number) {
-    state.followers[event.agent] = follower_info;
+  if (follower_info.decided.number > proposer.decided.number) {
+    state.election.followers[event.agent] = follower_info;
     return {yield_to(turn, follower_info.decided)};
   }
-  if (gathering(state) && follower_info.decided.number == leadership.decided.number && follower_info.rank &&
-      leadership.missing.contains(*follower_info.rank)) {
-    state.followers[event.agent] = follower_info;
-    leadership.voters.erase(event.agent);  // it calls again: whom it has promised meanwhile, we have to know
+  if (gathering(state) && follower_info.decided.number == proposer.decided.number && follower_info.rank &&
+      election.missing.contains(*follower_info.rank)) {
+    state.election.followers[event.agent] = follower_info;
+    election.voters.erase(event.agent);  // it calls again: whom it has promised meanwhile, we have to know
     return {ask(turn, event.agent, follower_info)};
   }
-  if (leadership.voters.contains(event.agent)) {  // its vote counts, and it is let in with the next generation
-    state.followers[event.agent] = follower_info;
+  if (election.voters.contains(event.agent)) {  // its vote counts, and it is let in with the next generation
+    state.election.followers[event.agent] = follower_info;
     return {};
   }
   if (auto why = needed(turn, follower_info); !why.empty()) {
-    state.followers[event.agent] = follower_info;
+    state.election.followers[event.agent] = follower_info;
     return {next::Deposed{std::move(why)}};
   }
   return {stay, true};
@@ -55,18 +56,18 @@ Heard hear_active(Turn& turn, FollowerCalled const& event) {
 Heard hear_caller(Turn& turn, FollowerCalled const& event) {
   State& state = turn.state;
   if (state.phase == Phase::standby) {
-    state.followers[event.agent] = event.follower_info;
+    state.election.followers[event.agent] = event.follower_info;
     redirect(turn, event.agent, event.follower_info);
     return {};
   }
   if (!candidate(state)) {
     return hear_active(turn, event);
   }
-  auto const known = state.followers.find(event.agent);
-  if (known != state.followers.end() && known->second.decided.number != event.follower_info.decided.number) {
-    state.leadership.voters.erase(event.agent);
+  auto const known = state.election.followers.find(event.agent);
+  if (known != state.election.followers.end() && known->second.decided.number != event.follower_info.decided.number) {
+    state.election.voters.erase(event.agent);
   }
-  state.followers[event.agent] = event.follower_info;
+  state.election.followers[event.agent] = event.follower_info;
   return {ask(turn, event.agent, event.follower_info)};
 }
 
@@ -75,8 +76,8 @@ void learn(Turn& turn, Learned const& event) {
   if (state.phase != Phase::standby) {
     return;
   }
-  state.learned = event;
-  for (auto const& [agent, follower_info] : state.followers) {
+  state.election.learned = event;
+  for (auto const& [agent, follower_info] : state.election.followers) {
     redirect(turn, agent, follower_info);
   }
 }
@@ -87,7 +88,7 @@ void refuse(Turn& turn, AgentId agent, std::string const& why) {
 }
 
 void drop_late_followers(Turn& turn, std::string const& why) {
-  auto const late = std::exchange(turn.state.followers, {});
+  auto const late = std::exchange(turn.state.election.followers, {});
   for (auto const& [agent, follower_info] : late) {
     refuse(turn, agent, why);
   }

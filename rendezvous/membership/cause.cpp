@@ -46,32 +46,32 @@ Verdict make_verdict(State const& state, Policy const& policy, End end, int code
   verdict.exit_code = code;
   verdict.summary = std::move(summary);
   verdict.generation = state.number;
-  verdict.restarts = state.restarts;
+  verdict.restarts = state.restarts.consumed;
   verdict.max_restarts = policy.max_restarts;
   verdict.failures = failures_of(state);
-  for (auto const& [key, host] : state.gone) {
+  for (auto const& [key, host] : state.roster.gone) {
     verdict.lost_nodes.push_back(host);
   }
-  for (auto const& [key, line] : state.unfit) {
+  for (auto const& [key, line] : state.roster.unfit) {
     verdict.excluded.push_back(line);
   }
   verdict.restart_window = policy.restart_window;
-  verdict.followed = state.fitness.lines;
+  verdict.followed = state.roster.fitness.lines;
   return verdict;
 }
 
 std::vector<Failure> failures_of(State const& state) {
   std::map<std::uint32_t, std::size_t> heard;  // rank → position among the reports
-  for (std::size_t i = 0; i < state.reports.size(); ++i) {
-    heard.emplace(state.reports[i].exit.rank, i);
+  for (std::size_t i = 0; i < state.group.reports.size(); ++i) {
+    heard.emplace(state.group.reports[i].exit.rank, i);
   }
   std::vector<std::pair<std::size_t, Failure>> all;
   auto const order_of = [&](std::uint32_t rank) {
     auto const it = heard.find(rank);
     return it == heard.end() ? std::numeric_limits<std::size_t>::max() : it->second;
   };
-  for (std::uint32_t group_rank = 0; group_rank < state.seats.size(); ++group_rank) {
-    auto const& seat = state.seats[group_rank];
+  for (std::uint32_t group_rank = 0; group_rank < state.group.seats.size(); ++group_rank) {
+    auto const& seat = state.group.seats[group_rank];
     for (auto const& exit : seat.exits) {
       if (!exit.status.ok() && !exit.ours) {
         all.emplace_back(order_of(exit.rank), Failure{seat.node.host, group_rank, exit});
@@ -80,8 +80,8 @@ std::vector<Failure> failures_of(State const& state) {
   }
   // A failure announced by a node that was lost before it could tell the rest; or, whatever else was said,
   // the one that started the stop: a stop for a failure always has one.
-  for (auto const& report : state.reports) {
-    auto const& seat = state.seats[report.group_rank];
+  for (auto const& report : state.group.reports) {
+    auto const& seat = state.group.seats[report.group_rank];
     if (seat.now == Seat::Now::lost || all.empty()) {
       all.emplace_back(order_of(report.exit.rank), Failure{seat.node.host, report.group_rank, report.exit});
     }
@@ -108,17 +108,17 @@ Ruling rule(State const& state, Policy const& policy, TimePoint now) {
   auto const failures = failures_of(state);
   if (!failures.empty() && failures.front().exit.status.kind == ExitStatus::Kind::not_started) {
     auto faults = start_faults(state, policy);
-    if (!faults.empty() && state.stop.kind != StopKind::user) {
+    if (!faults.empty() && state.group.stop.kind != StopKind::user) {
       return Ruling{Ruling::Next::reform, {}, std::move(faults), describe(failures.front())};
     }
     return conclude(state, policy, End::could_not_start, failures.front().exit.status.shell_code(),
                     describe(failures.front()));
   }
-  if (state.stop.kind == StopKind::user) {
-    return conclude(state, policy, End::stopped, 128 + state.stop.signal, state.stop.why);
+  if (state.group.stop.kind == StopKind::user) {
+    return conclude(state, policy, End::stopped, 128 + state.group.stop.signal, state.group.stop.why);
   }
   std::string lost;
-  for (auto const& seat : state.seats) {
+  for (auto const& seat : state.group.seats) {
     if (seat.now == Seat::Now::lost) {
       lost += (lost.empty() ? "" : ", ") + seat.node.host;
     }
@@ -127,10 +127,10 @@ Ruling rule(State const& state, Policy const& policy, TimePoint now) {
     return Ruling{Ruling::Next::reform, {}, {}, "node lost: " + lost};
   }
   // Nodes came or left in good health; or the coordinator was lost and is back, and its victims' failures with it.
-  if (failures.empty() || state.leadership.taking_over()) {
+  if (failures.empty() || state.proposer.taking_over()) {
     return Ruling{Ruling::Next::reform, {}, {}, ""};  // said when it began
   }
-  if (restart_left(state, now, policy)) {
+  if (restart_left(state.restarts, now, policy)) {
     return Ruling{Ruling::Next::restart, {}, {}, describe(failures.front())};
   }
   auto const line = describe(failures.front()) + (policy.max_restarts == 0 ? "" : "; no restart left") +

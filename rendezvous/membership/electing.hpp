@@ -9,8 +9,6 @@
 
 namespace cxxrun::rendezvous {
 
-/// "generation 3"
-[[nodiscard]] std::string name_of(std::uint64_t number);
 /// Waiting for members of the last generation; nothing of ours has begun.
 [[nodiscard]] bool candidate(State const& state);
 /// Elected, and the generation that follows is not formed yet: a member that calls keeps its seat.
@@ -31,8 +29,9 @@ void begin_standby(Turn& turn, std::string const& why);
 [[nodiscard]] Next count_promises(Turn& turn);
 /// Half of the votes may have been all there is for long enough.
 [[nodiscard]] Next electing_tick(Turn& turn);
-/// Another coordinator's decree, accepted before it was lost, is decided now. It is not started: its members elect.
-[[nodiscard]] Next campaign_after_adopted(Turn& turn);
+/// Another coordinator's decree, accepted before it was lost, is decided now. It is not started: its members elect, in
+/// this round.
+[[nodiscard]] Next campaign_after_adopted(Turn& turn, std::uint32_t round);
 /// A seat's workers are dead for certain. The agent that has it, when that is still taken for connected.
 [[nodiscard]] std::optional<AgentId> hear_death_notice(Turn& turn, Gone const& gone);
 

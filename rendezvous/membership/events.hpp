@@ -2,35 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "rendezvous/membership/state.hpp"
+#include "rendezvous/membership/campaign.hpp"
+#include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/values/agent_id.hpp"
+#include "rendezvous/values/verdict.hpp"
 
 namespace cxxrun::rendezvous {
 
 struct Opened {};  ///< the coordinator has started
-/// The coordinator's own agent campaigns: it has lost the one that was. In phase standby, or again in
-/// electing with a higher ballot.
-struct Campaign {
-  Decree decided;  ///< the last one it knows
-  Ballot ballot;
-  std::uint64_t seen = 0;          ///< highest generation number it has heard of
-  std::uint32_t restarts = 0;      ///< consumed
-  std::vector<std::string> hosts;  ///< of the members by group rank, for people; may be empty
-  bool pair = false;       ///< exactly two members and two nodes, no spare and no stranger ever: the pair rule may hold
-  bool peer_dead = false;  ///< with `pair`: the other's FIN and its refused standby port have proven it dead
-  std::uint64_t campaign_id = 0;  ///< counts those of this agent
-  Millis half_after{0};           ///< exactly half of the votes, with a fence, do only when no more came for so long
-  std::vector<Successor> successors = {};  ///< of `decided`
-  bool operator==(Campaign const&) const = default;
-};
-/// The coordinator's own agent gives its campaign up, or follows another.
-struct Withdraw {
-  std::string why;
-};
 /// An agent that has lost its coordinator presents itself here. Again when what it knows has changed.
 struct FollowerCalled {
   AgentId agent;
@@ -48,12 +31,6 @@ struct BeatsEnded {
 /// The parent of a dead agent has sent its death notice.
 struct ConfirmedDead {
   Gone gone;
-};
-/// The fence file after `after` holds this now; ours if we were first. Nothing: it could not be read or made.
-struct Fenced {
-  std::uint64_t after = 0;
-  std::optional<AcceptedDecree> holds;
-  std::string why;
 };
 struct Joined {
   AgentId agent;
@@ -100,12 +77,6 @@ struct TellBeat {
 struct ClaimFence {
   AcceptedDecree value;
   bool operator==(ClaimFence const&) const = default;
-};
-/// This coordinator decides nothing any more; its own agent has to look for another. Close follows.
-struct SteppedDown {
-  std::string why;
-  std::uint64_t campaign_id = 0;  ///< the last one it has heard of: whoever has campaigned again since is not meant
-  bool operator==(SteppedDown const&) const = default;
 };
 struct OpenStore {
   std::uint64_t number;

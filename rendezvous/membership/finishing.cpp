@@ -13,24 +13,25 @@ namespace {
 /// Whoever was told to end by a signal was told on every node.
 bool others_will_come(State const& state, Policy const& policy) {
   End const end = state.verdict->end;
-  return !state.leadership.took_over && policy.expected_nodes && state.came.size() < *policy.expected_nodes &&
-         !policy.ends_when_empty && end != End::stopped && end != End::too_few_nodes;
+  return state.election.succession != Succession::happened && policy.expected_nodes &&
+         state.roster.came.size() < *policy.expected_nodes && !policy.ends_when_empty && end != End::stopped &&
+         end != End::too_few_nodes;
 }
 
 }  // namespace
 
 void begin_finishing(Turn& turn, Verdict verdict) {
   State& state = turn.state;
-  state.answer_deadline = turn.now + turn.policy.linger;
-  for (auto const& [agent, follower_info] : std::exchange(state.followers, {})) {
-    state.excluded.emplace(agent, follower_info.node);
+  state.timers.answer = turn.now + turn.policy.linger;
+  for (auto const& [agent, follower_info] : std::exchange(state.election.followers, {})) {
+    state.roster.excluded.emplace(agent, follower_info.node);
   }
-  state.leadership.voters.clear();  // nothing is decided any more
+  state.election.voters.clear();  // nothing is decided any more
   dismiss(turn);
   // Said once for the job: by the coordinator's own agent, in its report, else by the first agent that hears it.
   bool const by_agent = turn.policy.ends_when_empty && verdict.end != End::success;
   std::string line = by_agent ? std::string(name_of(verdict.end)) + ": " + verdict.summary : "";
-  for (auto const* const agents : {&state.present, &state.excluded}) {
+  for (auto const* const agents : {&state.roster.present, &state.roster.excluded}) {
     for (auto const& [agent, node] : *agents) {
       turn.act(Tell{agent, Finished{verdict.exit_code, std::exchange(line, "")}});
     }
@@ -52,7 +53,7 @@ void close(Turn& turn) {
 
 void close_if_alone(Turn& turn) {
   State const& state = turn.state;
-  if (state.present.empty() && state.excluded.empty() && !others_will_come(state, turn.policy)) {
+  if (state.roster.present.empty() && state.roster.excluded.empty() && !others_will_come(state, turn.policy)) {
     close(turn);
   }
 }

@@ -16,9 +16,9 @@ namespace {
 
 /// Missing in a generation taken over, and proven dead since.
 std::size_t count_confirmed_dead(State const& state) {
-  Leadership const& leadership = state.leadership;
-  return static_cast<std::size_t>(std::count_if(leadership.missing.begin(), leadership.missing.end(), [&](auto rank) {
-    return leadership.confirmed_dead.contains(Held{leadership.decided.number, rank});
+  Election const& election = state.election;
+  return static_cast<std::size_t>(std::count_if(election.missing.begin(), election.missing.end(), [&](auto rank) {
+    return election.confirmed_dead.contains(Held{state.proposer.decided.number, rank});
   }));
 }
 
@@ -27,28 +27,29 @@ std::size_t can_come(State const& state, Policy const& policy) {
   if (!policy.expected_nodes) {
     return std::numeric_limits<std::size_t>::max();
   }
-  std::size_t const dead = state.dead.size() + state.vanished + count_confirmed_dead(state);
-  std::size_t const added = state.present.size() - state.index_owner.size();
+  std::size_t const dead = state.roster.dead.size() + state.roster.vanished + count_confirmed_dead(state);
+  std::size_t const added = state.roster.present.size() - state.roster.index_owner.size();
   return (*policy.expected_nodes > dead ? *policy.expected_nodes - dead : 0) + added;
 }
 
 /// Taking over from a coordinator that everybody who has promised has not heard for the timeout: as lost as a member.
 bool was_silent(State const& state, TimePoint now, Policy const& policy) {
-  Leadership const& leadership = state.leadership;
-  return leadership.missing.contains(leadership.decided.coordinator) &&
-         !leadership.confirmed_dead.contains(Held{leadership.decided.number, leadership.decided.coordinator}) &&
-         leadership.last_contact && policy.heartbeat_timeout > Millis{0} &&
-         now - *leadership.last_contact >= policy.heartbeat_timeout;
+  Proposer const& proposer = state.proposer;
+  Election const& election = state.election;
+  return election.missing.contains(proposer.decided.coordinator) &&
+         !election.confirmed_dead.contains(Held{proposer.decided.number, proposer.decided.coordinator}) &&
+         election.last_contact && policy.heartbeat_timeout > Millis{0} &&
+         now - *election.last_contact >= policy.heartbeat_timeout;
 }
 
 /// Members of the last generation that are here; and, taking over, those that may only be late to notice the loss.
 /// Others are known to be lost: who replaces them, if anybody, enters the running job.
 std::size_t left_of_it(Turn const& turn) {
   State const& state = turn.state;
-  auto const here = std::count_if(state.seats.begin(), state.seats.end(),
-                                  [&](Seat const& seat) { return state.present.contains(seat.agent); });
+  auto const here = std::count_if(state.group.seats.begin(), state.group.seats.end(),
+                                  [&](Seat const& seat) { return state.roster.present.contains(seat.agent); });
   std::size_t const lost = count_confirmed_dead(state) + (was_silent(state, turn.now, turn.policy) ? 1 : 0);
-  return std::min(static_cast<std::size_t>(here) + state.leadership.missing.size() - lost, state.seats.size());
+  return std::min(static_cast<std::size_t>(here) + state.election.missing.size() - lost, state.group.seats.size());
 }
 
 /// With how many nodes there is nothing to wait for.
@@ -67,7 +68,7 @@ std::string of_nodes(std::size_t have, std::size_t want) {
 
 std::string lost_hosts(State const& state) {
   std::string hosts;
-  for (auto const& seat : state.seats) {
+  for (auto const& seat : state.group.seats) {
     if (seat.now == Seat::Now::lost) {
       hosts += (hosts.empty() ? "" : ", ") + seat.node.host;
     }
@@ -80,9 +81,9 @@ std::string unfit_nodes(State const& state) {
   constexpr std::size_t kMost = 8;
   std::string text;
   std::size_t shown = 0;
-  for (auto const& [key, line] : state.unfit) {
+  for (auto const& [key, line] : state.roster.unfit) {
     if (++shown > kMost) {
-      return text + "; and " + std::to_string(state.unfit.size() - kMost) + " more";
+      return text + "; and " + std::to_string(state.roster.unfit.size() - kMost) + " more";
     }
     text += (shown == 1 ? "; excluded: " : "; ") + line;
   }
@@ -94,7 +95,7 @@ std::string missing_indices(State const& state, Policy const& policy) {
   std::string text;
   int shown = 0;
   for (std::uint32_t index = 0; policy.expected_nodes && index < *policy.expected_nodes; ++index) {
-    if (!state.index_owner.contains(index)) {
+    if (!state.roster.index_owner.contains(index)) {
       if (++shown > 8) {
         return text + ", …";
       }
@@ -106,9 +107,9 @@ std::string missing_indices(State const& state, Policy const& policy) {
 
 Next give_up(Turn const& turn, std::string why) {
   State const& state = turn.state;
-  if (!state.unkillable_on.empty()) {
+  if (!state.roster.unkillable_on.empty()) {
     return next::Finished{make_verdict(state, turn.policy, End::unkillable, kExitUnkillable,
-                                       "unkillable worker on " + state.unkillable_on)};
+                                       "unkillable worker on " + state.roster.unkillable_on)};
   }
   std::string const lost = lost_hosts(state);
   std::string line = (lost.empty() ? "" : "node lost: " + lost + "; ") + std::move(why) + unfit_nodes(state);
@@ -122,23 +123,22 @@ Next give_up(Turn const& turn, std::string why) {
 }  // namespace
 
 Next begin_forming(Turn& turn) {
-  if (turn.state.leadership.taking_over() && turn.state.number != turn.state.leadership.decided.number) {
+  if (turn.state.proposer.taking_over() && turn.state.number != turn.state.proposer.decided.number) {
     restore_seats(turn.state);
   }
-  turn.state.answer_deadline.reset();
-  turn.state.window_deadline.reset();
-  turn.state.join_deadline = turn.now + turn.policy.join_timeout;
+  turn.state.timers.answer.reset();
+  turn.state.timers.window.reset();
+  turn.state.timers.join = turn.now + turn.policy.join_timeout;
   return consider_forming(turn);
 }
 
 Next begin_forming_again(Turn& turn) {
   State& state = turn.state;
-  bool const decided = state.number == state.leadership.decided.number;
+  bool const decided = state.number == state.proposer.decided.number;
   if (decided && rivalled(state, turn.policy)) {
-    turn.say(Level::warn, "generation " + std::to_string(state.number) + " is decided and cannot run");
-    for (auto const& [agent, rank] :
-         state.leadership.voters) {  // no Start will tell them that they vote on the next one
-      turn.act(Tell{agent, Decided{state.leadership.decided, {}}});
+    turn.say(Level::warn, name_of(state.number) + " is decided and cannot run");
+    for (auto const& [agent, rank] : state.election.voters) {  // no Start will tell them that they vote on the next one
+      turn.act(Tell{agent, Decided{state.proposer.decided, {}}});
     }
   }
   turn.act(CloseStore{state.number});
@@ -147,13 +147,12 @@ Next begin_forming_again(Turn& turn) {
 
 Next consider_forming(Turn& turn) {
   State& state = turn.state;
-  bool const elected = state.leadership.taking_over() && rivalled(state, turn.policy);
+  bool const elected = state.proposer.taking_over() && rivalled(state, turn.policy);
   if (elected && !can_decide_without(state, "")) {  // whoever comes now has no vote
-    return next::Deposed{"too few members of generation " + std::to_string(state.leadership.decided.number) +
-                         " are left"};
+    return next::Deposed{"too few members of " + name_of(state.proposer.decided.number) + " are left"};
   }
   call_back_if_too_few(turn);
-  std::size_t const here = state.present.size();
+  std::size_t const here = state.roster.present.size();
   std::size_t const min = turn.policy.min_nodes;
   bool const fixed = turn.policy.min_nodes == turn.policy.max_nodes;
   if (can_come(state, turn.policy) < min) {
@@ -162,22 +161,22 @@ Next consider_forming(Turn& turn) {
   if (fixed && state.ever_ran && here < min) {
     return give_up(turn, of_nodes(here, min) + " left and the size is fixed");
   }
-  if (here < min && !state.unfit.empty() && !turn.policy.expected_nodes && (fixed || here == 0)) {
+  if (here < min && !state.roster.unfit.empty() && !turn.policy.expected_nodes && (fixed || here == 0)) {
     return give_up(turn, of_nodes(here, min) + " left");  // nobody is known who could come
   }
   if (here >= target_size(turn)) {
     return next::Opening{};
   }
   if (here < min) {
-    state.window_deadline.reset();
+    state.timers.window.reset();
     if (std::has_single_bit(here)) {  // a line for each of a thousand would tell less
       turn.say(Level::info, "waiting for nodes: " + std::to_string(here) + " of at least " + std::to_string(min) +
                                 ", for at most " + seconds_text(turn.policy.join_timeout));
     }
     return stay;
   }
-  if (!state.window_deadline) {
-    state.window_deadline = turn.now + (state.ever_ran ? turn.policy.rejoin_window : turn.policy.join_window);
+  if (!state.timers.window) {
+    state.timers.window = turn.now + (state.ever_ran ? turn.policy.rejoin_window : turn.policy.join_window);
     turn.say(Level::info, of_nodes(here, turn.policy.max_nodes) + ": waiting for more");
   }
   return stay;
@@ -185,25 +184,26 @@ Next consider_forming(Turn& turn) {
 
 Next forming_tick(Turn& turn) {
   State const& state = turn.state;
-  if (is_due(state.window_deadline, turn.now)) {
+  if (is_due(state.timers.window, turn.now)) {
     return next::Opening{};
   }
-  if (!is_due(state.join_deadline, turn.now)) {
+  if (!is_due(state.timers.join, turn.now)) {
     return stay;
   }
   std::string const missing = missing_indices(state, turn.policy);
-  return give_up(turn, of_nodes(state.present.size(), turn.policy.min_nodes) + " came within " +
+  return give_up(turn, of_nodes(state.roster.present.size(), turn.policy.min_nodes) + " came within " +
                            seconds_text(turn.policy.join_timeout) +
                            (missing.empty() ? "" : "; missing: node " + missing));
 }
 
 Next abandoned(Turn& turn) {
   State const& state = turn.state;
-  if (!turn.policy.ends_when_empty || !state.present.empty() || state.phase == Phase::finished) {
+  if (!turn.policy.ends_when_empty || !state.roster.present.empty() || state.phase == Phase::finished) {
     return stay;
   }
-  if (state.stop.kind == StopKind::user) {
-    return next::Finished{make_verdict(state, turn.policy, End::stopped, 128 + state.stop.signal, state.stop.why)};
+  if (state.group.stop.kind == StopKind::user) {
+    return next::Finished{
+        make_verdict(state, turn.policy, End::stopped, 128 + state.group.stop.signal, state.group.stop.why)};
   }
   return give_up(turn, "nobody is left");
 }

@@ -19,51 +19,53 @@ bool has_store(Phase phase) {
 }
 
 std::optional<TimePoint> authority(Turn& turn, Count count) {
-  Leadership& leadership = turn.state.leadership;
+  Proposer& proposer = turn.state.proposer;
+  Leases& leases = turn.state.leases;
   auto const terms = lease_terms(turn.policy.heartbeat_timeout);
   constexpr std::uint32_t kFew = 64;
-  bool const recent = leadership.counted_at && turn.now - *leadership.counted_at < terms.beat / 8;
-  if (count == Count::exactly || leadership.decided.size <= kFew || !recent) {
-    leadership.until = authority_until(leadership.authority, leadership.decided, terms);
-    leadership.counted_at = turn.now;
+  bool const recent = leases.counted_at && turn.now - *leases.counted_at < terms.beat / 8;
+  if (count == Count::exactly || proposer.decided.size <= kFew || !recent) {
+    leases.until = authority_until(leases.authority, proposer.decided, terms);
+    leases.counted_at = turn.now;
   }
-  return leadership.until;
+  return leases.until;
 }
 
 /// It is a member of the generation that votes on the next one, and could vote for another coordinator.
-bool has_vote(Leadership const& leadership, FollowerInfo const& follower_info) {
-  return (follower_info.rank && follower_info.decided.number == leadership.decided.number) ||
-         (follower_info.prepared_rank && follower_info.prepared == leadership.decided.number);
+bool has_vote(Decree const& decided, FollowerInfo const& follower_info) {
+  return (follower_info.rank && follower_info.decided.number == decided.number) ||
+         (follower_info.prepared_rank && follower_info.prepared == decided.number);
 }
 
 }  // namespace
 
 bool can_decide_without(State const& state, std::string const& incarnation) {
-  Leadership const& leadership = state.leadership;
-  std::set<std::uint32_t> ranks = leadership.accepted;
-  for (auto const& [agent, rank] : leadership.voters) {
-    auto const here = state.present.find(agent);
-    auto const follower_info = state.followers.find(agent);
-    bool const same = (here != state.present.end() && here->second.incarnation == incarnation) ||
-                      (follower_info != state.followers.end() && follower_info->second.node.incarnation == incarnation);
+  Proposer const& proposer = state.proposer;
+  std::set<std::uint32_t> ranks = proposer.accepted;
+  for (auto const& [agent, rank] : state.election.voters) {
+    auto const here = state.roster.present.find(agent);
+    auto const follower_info = state.election.followers.find(agent);
+    bool const same =
+        (here != state.roster.present.end() && here->second.incarnation == incarnation) ||
+        (follower_info != state.election.followers.end() && follower_info->second.node.incarnation == incarnation);
     if (!same) {
       ranks.insert(ranks.end(), rank);  // as a rule in their order
     }
   }
-  return leadership.pair || majority(leadership.decided, ranks) != Majority::no;
+  return proposer.right == Right::survivor || majority(proposer.decided, ranks) != Majority::no;
 }
 
 std::string needed(Turn& turn, FollowerInfo const& follower_info) {
   State const& state = turn.state;
-  Leadership const& leadership = state.leadership;
-  bool const told_to_end = state.phase == Phase::stopping && state.stop.kind == StopKind::user;  // nothing to decide
-  if (!rivalled(state, turn.policy) || told_to_end || !has_vote(leadership, follower_info)) {
+  bool const told_to_end =
+      state.phase == Phase::stopping && state.group.stop.kind == StopKind::user;  // nothing to decide
+  if (!rivalled(state, turn.policy) || told_to_end || !has_vote(state.proposer.decided, follower_info)) {
     return "";
   }
   if (state.phase == Phase::running && left(turn, Count::exactly) <= Millis{0}) {
     return follower_info.node.host + " has lost us, and the others may have";
   }
-  auto const others = std::count_if(state.present.begin(), state.present.end(), [&](auto const& entry) {
+  auto const others = std::count_if(state.roster.present.begin(), state.roster.present.end(), [&](auto const& entry) {
     return entry.second.incarnation != follower_info.node.incarnation;
   });
   if (static_cast<std::size_t>(others) < turn.policy.min_nodes) {  // it has promised, and would not come as a stranger
@@ -71,8 +73,8 @@ std::string needed(Turn& turn, FollowerInfo const& follower_info) {
   }
   return can_decide_without(state, follower_info.node.incarnation)
              ? ""
-             : "too few members of generation " + std::to_string(leadership.decided.number) +
-                   " would be left without " + follower_info.node.host;
+             : "too few members of " + name_of(state.proposer.decided.number) + " would be left without " +
+                   follower_info.node.host;
 }
 
 OwnTime own_time(TimePoint now) {
@@ -80,16 +82,17 @@ OwnTime own_time(TimePoint now) {
 }
 
 void note_echo(Turn& turn, AgentId agent, OwnTime echo, OwnTime sent) {
-  Leadership& leadership = turn.state.leadership;
-  Pulse& pulse = leadership.pulses[agent];
+  Election& election = turn.state.election;
+  Leases& leases = turn.state.leases;
+  Pulse& pulse = leases.pulses[agent];
   pulse.sent = std::max(pulse.sent, sent);
   TimePoint const at{std::chrono::microseconds{echo}};
   if (echo <= 0 || at > turn.now || (pulse.echo && at <= *pulse.echo)) {
     return;  // none; or a time that is still to come, which nobody can have had from us
   }
   pulse.echo = at;
-  if (auto const voter = leadership.voters.find(agent); voter != leadership.voters.end()) {
-    leadership.authority = echoed(std::move(leadership.authority), voter->second, at);
+  if (auto const voter = election.voters.find(agent); voter != election.voters.end()) {
+    leases.authority = echoed(std::move(leases.authority), voter->second, at);
   }
 }
 
@@ -109,71 +112,72 @@ void answer_beat(Turn& turn, AgentId agent, Beat const& beat) {
   note_echo(turn, agent, beat.echo, beat.sent);
   BeatAck ack{beat.sent, own_time(turn.now), Millis{0}, 0};
   Seat const* const seat =
-      workers_may_run(state.phase) && !state.leadership.taking_over() ? find_seat(state, agent) : nullptr;
+      workers_may_run(state.phase) && !state.proposer.taking_over() ? find_seat(state, agent) : nullptr;
   if (seat != nullptr && (seat->now == Seat::Now::running || seat->now == Seat::Now::succeeded)) {
     ack.number = state.number;
     ack.left = left(turn, Count::lazily);
     if (ack.left > Millis{0}) {
-      state.leadership.granted[agent] = turn.now;
+      state.leases.granted[agent] = turn.now;
     }
   }
   turn.act(TellBeat{agent, ack});
 }
 
 void keep_lease_outstanding(Turn& turn, Seat const& seat) {
-  Leadership& leadership = turn.state.leadership;
-  if (!leases_on(turn.policy) || !workers_may_run(turn.state.phase) || leadership.taking_over() ||
+  Leases& leases = turn.state.leases;
+  if (!leases_on(turn.policy) || !workers_may_run(turn.state.phase) || turn.state.proposer.taking_over() ||
       seat.now != Seat::Now::running) {
     return;
   }
-  Held const held{turn.state.number, turn.state.seat_of.at(seat.agent)};
-  auto const granted = leadership.granted.find(seat.agent);
-  if (granted != leadership.granted.end() && !leadership.confirmed_dead.contains(held)) {
-    leadership.outstanding_leases[held] = granted->second + lease_terms(turn.policy.heartbeat_timeout).fence;
+  Held const held{turn.state.number, turn.state.group.seat_of.at(seat.agent)};
+  auto const granted = leases.granted.find(seat.agent);
+  if (granted != leases.granted.end() && !turn.state.election.confirmed_dead.contains(held)) {
+    leases.outstanding[held] = granted->second + lease_terms(turn.policy.heartbeat_timeout).fence;
   }
 }
 
 void count_afresh(Turn& turn) {
   State& state = turn.state;
-  Leadership& leadership = state.leadership;
-  for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
-    AgentId const agent = state.seats[rank].agent;
-    if (!state.present.contains(agent) && !state.draining.contains(agent)) {
+  Leases& leases = state.leases;
+  for (std::uint32_t rank = 0; rank < state.group.seats.size(); ++rank) {
+    AgentId const agent = state.group.seats[rank].agent;
+    if (!state.roster.present.contains(agent) && !state.roster.draining.contains(agent)) {
       continue;
     }
-    leadership.voters.emplace(agent, rank);
-    if (auto const pulse = leadership.pulses.find(agent); pulse != leadership.pulses.end() && pulse->second.echo) {
-      leadership.authority = echoed(std::move(leadership.authority), rank, *pulse->second.echo);
+    state.election.voters.emplace(agent, rank);
+    if (auto const pulse = leases.pulses.find(agent); pulse != leases.pulses.end() && pulse->second.echo) {
+      leases.authority = echoed(std::move(leases.authority), rank, *pulse->second.echo);
     }
   }
-  leadership.check_at.reset();
+  leases.check_at.reset();
   if (rivalled(state, turn.policy)) {
-    leadership.check_at = turn.now + turn.policy.heartbeat_timeout;
+    leases.check_at = turn.now + turn.policy.heartbeat_timeout;
   }
 }
 
 Next authority_tick(Turn& turn) {
   State& state = turn.state;
-  Leadership& leadership = state.leadership;
-  if (!leadership.check_at || *leadership.check_at > turn.now) {
+  Proposer& proposer = state.proposer;
+  Leases& leases = state.leases;
+  if (!leases.check_at || *leases.check_at > turn.now) {
     return stay;
   }
   auto const terms = lease_terms(turn.policy.heartbeat_timeout);
-  bool const late = turn.now - *leadership.check_at > terms.lease / 2;
-  leadership.check_at.reset();
+  bool const late = turn.now - *leases.check_at > terms.lease / 2;
+  leases.check_at.reset();
   if (!rivalled(state, turn.policy) || state.phase == Phase::finished || state.phase == Phase::deposed ||
       state.phase == Phase::electing || state.phase == Phase::standby) {
     return stay;
   }
   if (auto const until = authority(turn, Count::exactly); until && *until > turn.now) {
-    leadership.check_at = *until;
+    leases.check_at = *until;
     return stay;
   }
   // Without authority nothing is granted, and that is all: nobody is lost before its silence is judged. That comes
   // first.
   auto const patience = terms.silence() - terms.lease + terms.beat * 2;
-  if (state.phase == Phase::running && leadership.until && turn.now < *leadership.until + patience) {
-    leadership.check_at = *leadership.until + patience;
+  if (state.phase == Phase::running && leases.until && turn.now < *leases.until + patience) {
+    leases.check_at = *leases.until + patience;
     return stay;
   }
   bool lost = !can_decide_without(state, "");
@@ -181,37 +185,37 @@ Next authority_tick(Turn& turn) {
     // Late ourselves, we were suspended, and the others may have been: they get the time to speak, we grant nothing.
     lost = !late;
     if (late) {
-      turn.say(Level::warn, "this process was suspended: waiting for the members of generation " +
-                                std::to_string(leadership.decided.number));
+      turn.say(Level::warn,
+               "this process was suspended: waiting for the members of " + name_of(proposer.decided.number));
     }
   } else if (state.phase == Phase::lease_wait) {
-    lost = leadership.outstanding_leases.empty() && !late;
+    lost = leases.outstanding.empty() && !late;
   } else if (state.phase == Phase::stopping) {
     lost = false;
   }
   if (lost) {
-    return next::Deposed{"too few members of generation " + std::to_string(leadership.decided.number) + " are heard"};
+    return next::Deposed{"too few members of " + name_of(proposer.decided.number) + " are heard"};
   }
-  leadership.check_at = turn.now + terms.timeout;
+  leases.check_at = turn.now + terms.timeout;
   return stay;
 }
 
 void step_down(Turn& turn, std::string const& why) {
   State& state = turn.state;
-  bool const ours = !(state.leadership.taking_over() && (state.phase == Phase::stopping || state.leadership.adopted));
+  bool const ours = !(state.proposer.taking_over() && (state.phase == Phase::stopping || state.proposer.adopted()));
   if (ours && has_store(state.phase)) {
     turn.act(CloseStore{state.number});
   }
   std::set<AgentId> connected;
-  for (auto const* const agents : {&state.present, &state.excluded}) {
+  for (auto const* const agents : {&state.roster.present, &state.roster.excluded}) {
     for (auto const& [agent, node] : *agents) {
       connected.insert(agent);
     }
   }
-  for (auto const& [agent, follower_info] : state.followers) {
+  for (auto const& [agent, follower_info] : state.election.followers) {
     connected.insert(agent);
   }
-  for (auto const& [agent, final_message] : state.draining) {
+  for (auto const& [agent, final_message] : state.roster.draining) {
     connected.insert(agent);
   }
   for (AgentId const agent : connected) {
@@ -219,12 +223,12 @@ void step_down(Turn& turn, std::string const& why) {
   }
   State over;
   over.number = state.number;
-  over.restarts = state.restarts;
-  over.leadership.decided = state.leadership.decided;
-  over.campaign_id = state.campaign_id;
+  over.restarts.consumed = state.restarts.consumed;
+  over.proposer.decided = state.proposer.decided;
+  over.election.campaign_id = state.election.campaign_id;
   state = std::move(over);
   turn.say(Level::warn, "stepped down: " + why);
-  turn.act(SteppedDown{why, state.campaign_id});
+  turn.act(SteppedDown{why, state.election.campaign_id});
   turn.act(Close{});
 }
 

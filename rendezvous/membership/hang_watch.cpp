@@ -11,14 +11,14 @@ bool holds(Seat const& seat, std::uint32_t rank) {
 }
 
 std::uint32_t world_of(State const& state) {
-  return state.seats.empty() ? 0 : state.seats.back().rank_base + state.seats.back().node.slots;
+  return state.group.seats.empty() ? 0 : state.group.seats.back().rank_base + state.group.seats.back().node.slots;
 }
 
 /// The seats are in the order of their ranks.
 Seat const* seat_with(State const& state, std::uint32_t rank) {
-  auto const after = std::upper_bound(state.seats.begin(), state.seats.end(), rank,
+  auto const after = std::upper_bound(state.group.seats.begin(), state.group.seats.end(), rank,
                                       [](std::uint32_t value, Seat const& seat) { return value < seat.rank_base; });
-  return after == state.seats.begin() || !holds(*std::prev(after), rank) ? nullptr : &*std::prev(after);
+  return after == state.group.seats.begin() || !holds(*std::prev(after), rank) ? nullptr : &*std::prev(after);
 }
 
 }  // namespace

@@ -15,13 +15,13 @@ namespace {
 /// A node that was excluded is told to end: nobody misses it, but the coordinator's node takes the job with it.
 Next leave_excluded(Turn& turn, AgentId agent, int signal) {
   State& state = turn.state;
-  NodeInfo const node = state.excluded.at(agent);
+  NodeInfo const node = state.roster.excluded.at(agent);
   turn.act(Tell{agent, Finished{128 + signal, ""}});
   turn.act(HangUp{agent});
-  state.excluded.erase(agent);
+  state.roster.excluded.erase(agent);
   if (node.coordinates) {
     auto const why = node.host + " was told to end by " + signal_name(signal);
-    state.stop = {StopKind::user, signal, why};
+    state.group.stop = {StopKind::user, signal, why};
     return next::Finished{make_verdict(state, turn.policy, End::stopped, 128 + signal, why)};
   }
   return stay;
@@ -62,13 +62,13 @@ Next lose_seat(Turn& turn, Seat& seat, std::string const& how) {
 Next lose(Turn& turn, Lost const& event) {
   State& state = turn.state;
   state.silence = forget(std::move(state.silence), event.agent);
-  auto const it = state.present.find(event.agent);
-  if (it == state.present.end()) {
-    state.followers.erase(event.agent);
-    state.draining.erase(event.agent);
-    state.leadership.voters.erase(event.agent);
-    state.leadership.pulses.erase(event.agent);
-    if (state.excluded.erase(event.agent) > 0 && state.phase == Phase::finished) {
+  auto const it = state.roster.present.find(event.agent);
+  if (it == state.roster.present.end()) {
+    state.election.followers.erase(event.agent);
+    state.roster.draining.erase(event.agent);
+    state.election.voters.erase(event.agent);
+    state.leases.pulses.erase(event.agent);
+    if (state.roster.excluded.erase(event.agent) > 0 && state.phase == Phase::finished) {
       close_if_alone(turn);
     }
     return count_acceptances(turn);
@@ -94,18 +94,18 @@ Next lose(Turn& turn, Lost const& event) {
 
 Next leave(Turn& turn, AgentId agent, int signal) {
   State& state = turn.state;
-  if (state.phase != Phase::finished && state.excluded.contains(agent)) {
+  if (state.phase != Phase::finished && state.roster.excluded.contains(agent)) {
     return leave_excluded(turn, agent, signal);
   }
-  auto const it = state.present.find(agent);
-  if (it == state.present.end() || state.phase == Phase::finished) {
+  auto const it = state.roster.present.find(agent);
+  if (it == state.roster.present.end() || state.phase == Phase::finished) {
     return stay;
   }
   NodeInfo const node = it->second;
   Seat* const seat = state.phase == Phase::forming ? nullptr : find_seat(state, agent);
-  std::size_t staying = state.present.size() - 1;
-  for (auto const& other : state.seats) {
-    staying -= (other.leaving != 0 && other.agent != agent && state.present.contains(other.agent)) ? 1 : 0;
+  std::size_t staying = state.roster.present.size() - 1;
+  for (auto const& other : state.group.seats) {
+    staying -= (other.leaving != 0 && other.agent != agent && state.roster.present.contains(other.agent)) ? 1 : 0;
   }
   bool const job_ends = node.coordinates || (state.ever_ran && staying < turn.policy.min_nodes);
   StopReason const told{StopKind::user, signal, node.host + " was told to end by " + signal_name(signal)};
@@ -116,13 +116,13 @@ Next leave(Turn& turn, AgentId agent, int signal) {
       return next::Stopping{{job_ends ? StopKind::user : StopKind::resize, signal, told.why}};
     }
     if (job_ends) {
-      state.stop = told;
+      state.group.stop = told;
     }
     return stay;
   }
   drain(turn, agent, Finished{128 + signal, ""});
-  if (job_ends || state.present.empty()) {
-    state.stop = told;
+  if (job_ends || state.roster.present.empty()) {
+    state.group.stop = told;
   }
   if (job_ends) {
     return next::Finished{make_verdict(state, turn.policy, End::stopped, 128 + signal, told.why)};
@@ -136,8 +136,8 @@ Next leave(Turn& turn, AgentId agent, int signal) {
 
 Next exclude_unfit(Turn& turn, AgentId agent, std::string const& why) {
   State& state = turn.state;
-  auto const it = state.present.find(agent);
-  if (it == state.present.end() || state.phase == Phase::finished) {
+  auto const it = state.roster.present.find(agent);
+  if (it == state.roster.present.end() || state.phase == Phase::finished) {
     return stay;
   }
   NodeInfo const node = it->second;

@@ -33,7 +33,7 @@ bool over(State const& state) {
 /// `part` may take the agent away; if it was the last one here, the run may be over.
 template <class Part>
 void take_away(Turn& turn, AgentId agent, Part const& part) {
-  bool const was_here = turn.state.present.contains(agent);
+  bool const was_here = turn.state.roster.present.contains(agent);
   go_on(turn, part());
   if (was_here) {
     go_on(turn, abandoned(turn));
@@ -60,8 +60,8 @@ bool let_in(Turn& turn, AgentId agent, NodeInfo const& node) {
 /// enough to let it in. Without beats nobody can tell it from a second agent with the same rank.
 void drop_unheard_owner(Turn& turn, NodeInfo const& node) {
   State const& state = turn.state;
-  auto const owner = node.node_index ? state.index_owner.find(*node.node_index) : state.index_owner.end();
-  if (owner == state.index_owner.end() || state.present.at(owner->second).host != node.host) {
+  auto const owner = node.node_index ? state.roster.index_owner.find(*node.node_index) : state.roster.index_owner.end();
+  if (owner == state.roster.index_owner.end() || state.roster.present.at(owner->second).host != node.host) {
     return;
   }
   auto const heard = state.silence.heard.find(owner->second);
@@ -76,7 +76,7 @@ void on(Turn& turn, Joined const& event) {
   drop_unheard_owner(turn, event.node);
   if (auto refused = objection(state, event.node, turn.policy)) {
     if (event.node.node_index) {
-      state.came.insert(*event.node.node_index);
+      state.roster.came.insert(*event.node.node_index);
     }
     turn.say(Level::warn, "refused " + event.node.host + ": " + refused->why);
     turn.act(Tell{event.agent, *std::move(refused)});
@@ -99,16 +99,16 @@ void on(Turn& turn, Lost const& event) {
 /// Somebody new to this run, or a spare whose place is here now, or one that was dropped by us or a coordinator before.
 void hear_stranger(Turn& turn, AgentId agent, FollowerInfo const& follower_info) {
   State const& state = turn.state;
-  auto const stale = std::find_if(state.present.begin(), state.present.end(), [&](auto const& entry) {
+  auto const stale = std::find_if(state.roster.present.begin(), state.roster.present.end(), [&](auto const& entry) {
     return entry.second.incarnation == follower_info.node.incarnation;
   });
-  if (stale != state.present.end()) {  // its connection was cut, and nobody has noticed yet
+  if (stale != state.roster.present.end()) {  // its connection was cut, and nobody has noticed yet
     hang_up_on(turn, stale->first, "it has called again");
   }
   if (over(state)) {
     return;
   }
-  if (follower_info.rank || follower_info.prepared > state.leadership.decided.number) {
+  if (follower_info.rank || follower_info.prepared > state.proposer.decided.number) {
     turn.say(Level::warn, follower_info.node.host + " has lost us: it may join again");
     refuse(turn, agent, name_of(state.number) + " goes on here without you");
   } else if (auto const refused = objection(state, follower_info.node, turn.policy)) {
@@ -154,7 +154,7 @@ Next hear(Turn& turn, Seat& seat, Ack const& message) {
   }
   note_echo(turn, seat.agent, message.echo, message.sent);
   seat.now = Seat::Now::ready;
-  return --turn.state.awaited == 0 ? begin_deciding(turn) : Next{stay};
+  return --turn.state.group.awaited == 0 ? begin_deciding(turn) : Next{stay};
 }
 
 Next hear(Turn& turn, Seat& seat, WorkerFailed const& message) {
@@ -162,7 +162,7 @@ Next hear(Turn& turn, Seat& seat, WorkerFailed const& message) {
   if (state.phase != Phase::running && state.phase != Phase::stopping) {
     return stay;
   }
-  state.reports.push_back(Report{state.seat_of.at(seat.agent), message.exit});
+  state.group.reports.push_back(Report{state.group.seat_of.at(seat.agent), message.exit});
   if (state.phase == Phase::stopping) {
     return stay;
   }
@@ -175,7 +175,7 @@ Next hear(Turn& turn, Seat& seat, Succeeded const&) {
     return stay;
   }
   seat.now = Seat::Now::succeeded;
-  if (--state.awaited > 0) {
+  if (--state.group.awaited > 0) {
     return stay;
   }
   turn.act(CloseStore{state.number});
@@ -186,7 +186,7 @@ Next hear(Turn& turn, Seat& seat, Stopped const& message) {
   if (turn.state.phase != Phase::stopping || seat.now == Seat::Now::stopped) {
     return stay;
   }
-  prove_stopped(turn.state.leadership, message.number, turn.state.seat_of.at(seat.agent));
+  turn.state.leases.outstanding.erase(Held{message.number, turn.state.group.seat_of.at(seat.agent)});
   seat.now = Seat::Now::stopped;
   seat.exits = message.exits;
   seat.unkillable = message.unkillable;
@@ -204,8 +204,7 @@ void hear_from(Turn& turn, AgentId agent, Message const& message) {
   State& state = turn.state;
   Seat* const seat = state.phase == Phase::forming ? nullptr : find_seat(state, agent);
   if (seat == nullptr || message.number != state.number) {
-    turn.say(Level::debug, "ignored: message of generation " + std::to_string(message.number) + " during generation " +
-                               std::to_string(state.number));
+    turn.say(Level::debug, "ignored: message of " + name_of(message.number) + " during " + name_of(state.number));
   } else {
     go_on(turn, hear(turn, *seat, message));
   }
@@ -231,7 +230,7 @@ void on(Turn& turn, Said const& event) {
 // ---- what happens to this coordinator -------------------------------------------------------------------------
 
 void on(Turn& turn, Opened const&) {
-  if (turn.state.phase == Phase::forming && !turn.state.join_deadline) {
+  if (turn.state.phase == Phase::forming && !turn.state.timers.join) {
     go_on(turn, next::Forming{});
   }
 }
@@ -270,10 +269,10 @@ void on(Turn& turn, Quit const& event) {
     case Phase::standby:
     case Phase::electing: go_on(turn, next::Deposed{"told to end by " + signal_name(event.signal)}); break;
     case Phase::running: go_on(turn, next::Stopping{told}); break;
-    case Phase::stopping: state.stop = told; break;
+    case Phase::stopping: state.group.stop = told; break;
     case Phase::finished: break;
     default:
-      state.stop = told;
+      state.group.stop = told;
       go_on(turn, next::Finished{make_verdict(state, turn.policy, End::stopped, 128 + event.signal, told.why)});
   }
 }
@@ -287,8 +286,8 @@ SilencePolicy silence_policy(Policy const& policy) {
 void on(Turn& turn, Beaten const& event) {
   State& state = turn.state;
   AgentId const agent = event.agent;
-  if (state.present.contains(agent) || state.followers.contains(agent) || state.excluded.contains(agent) ||
-      state.draining.contains(agent)) {
+  if (state.roster.present.contains(agent) || state.election.followers.contains(agent) ||
+      state.roster.excluded.contains(agent) || state.roster.draining.contains(agent)) {
     state.silence = heard(std::move(state.silence), agent, turn.now, silence_policy(turn.policy));
   }
   answer_beat(turn, agent, event.beat);
@@ -317,7 +316,7 @@ void silence_tick(Turn& turn) {
   }
   if (!looked.lost.empty() && state.phase == Phase::running && rivalled(state, turn.policy) &&
       left(turn, Count::exactly) <= Millis{0}) {  // it is us who are out of reach: the others may elect without us
-    go_on(turn, next::Deposed{"too few members of " + name_of(state.leadership.decided.number) + " are heard"});
+    go_on(turn, next::Deposed{"too few members of " + name_of(state.proposer.decided.number) + " are heard"});
     return;
   }
   std::string const how = "silent for " + seconds_text(turn.policy.heartbeat_timeout);
@@ -332,7 +331,7 @@ void silence_tick(Turn& turn) {
 
 void phase_tick(Turn& turn) {
   State const& state = turn.state;
-  bool const overdue = is_due(state.answer_deadline, turn.now);
+  bool const overdue = is_due(state.timers.answer, turn.now);
   switch (state.phase) {
     case Phase::forming: go_on(turn, forming_tick(turn)); break;
     case Phase::electing: go_on(turn, electing_tick(turn)); break;
@@ -342,7 +341,7 @@ void phase_tick(Turn& turn) {
     case Phase::opening: break;
     case Phase::proposing:
       if (overdue) {
-        go_on(turn, next::Deposed{"no quorum accepted " + name_of(state.leadership.proposal->number)});
+        go_on(turn, next::Deposed{"no quorum accepted " + name_of(state.proposer.proposal->number)});
       }
       break;
     case Phase::preparing:
@@ -353,7 +352,7 @@ void phase_tick(Turn& turn) {
       }
       break;
     case Phase::running:
-      if (is_due(state.scale_out_at, turn.now)) {
+      if (is_due(state.timers.scale_out, turn.now)) {
         go_on(turn, consider_scale_out(turn));
       }
       break;
@@ -373,12 +372,12 @@ void on(Turn& turn, Tick const&) {
 }
 
 std::optional<TimePoint> next_deadline(State const& state) {
-  auto const common = earliest({state.silence.due, state.leadership.check_at});
+  auto const common = earliest({state.silence.due, state.leases.check_at});
   switch (state.phase) {
-    case Phase::forming: return earliest({common, state.join_deadline, state.window_deadline});
-    case Phase::running: return earliest({common, state.scale_out_at, state.hanging.due});
+    case Phase::forming: return earliest({common, state.timers.join, state.timers.window});
+    case Phase::running: return earliest({common, state.timers.scale_out, state.hanging.due});
     case Phase::opening: return common;
-    default: return earliest({common, state.answer_deadline});
+    default: return earliest({common, state.timers.answer});
   }
 }
 

@@ -9,6 +9,8 @@
 #pragma once
 
 #include "rendezvous/membership/events.hpp"
+#include "rendezvous/membership/policy.hpp"
+#include "rendezvous/membership/state.hpp"
 #include "src/core/turn.hpp"
 
 namespace cxxrun::rendezvous {

@@ -32,15 +32,15 @@ std::uint64_t digest(std::vector<Seat> const& seats) {
 
 Decree decree(State const& state, Policy const& policy) {
   Decree next;
-  next.after = state.leadership.decided.number;
+  next.after = state.proposer.decided.number;
   next.number = state.number;
-  next.size = static_cast<std::uint32_t>(state.seats.size());
-  auto const host =
-      std::find_if(state.seats.begin(), state.seats.end(), [](Seat const& s) { return s.node.coordinates; });
+  next.size = static_cast<std::uint32_t>(state.group.seats.size());
+  auto const host = std::find_if(state.group.seats.begin(), state.group.seats.end(),
+                                 [](Seat const& s) { return s.node.coordinates; });
   next.coordinator =
-      host == state.seats.end() ? 0 : static_cast<std::uint32_t>(std::distance(state.seats.begin(), host));
-  next.restarts = state.restarts;
-  next.members = digest(state.seats);
+      host == state.group.seats.end() ? 0 : static_cast<std::uint32_t>(std::distance(state.group.seats.begin(), host));
+  next.restarts = state.restarts.consumed;
+  next.members = digest(state.group.seats);
   next.tie = policy.tie;
   return next;
 }
@@ -53,44 +53,44 @@ bool may_be_succeeded(Policy const& policy) {
 
 void begin_opening(Turn& turn) {
   State& state = turn.state;
-  state.seats = seat_agents(state.present, state.seats, turn.policy.max_nodes);
-  state.seat_of.clear();
-  for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
-    state.seat_of.emplace(state.seats[rank].agent, rank);
+  state.group.seats = seat_agents(state.roster.present, state.group.seats, turn.policy.max_nodes);
+  state.group.seat_of.clear();
+  for (std::uint32_t rank = 0; rank < state.group.seats.size(); ++rank) {
+    state.group.seat_of.emplace(state.group.seats[rank].agent, rank);
   }
-  state.reports.clear();
-  state.join_deadline.reset();
-  state.window_deadline.reset();
-  state.awaited = 0;
-  state.number = std::max(state.number, state.leadership.seen) + 1;
+  state.group.reports.clear();
+  state.timers.join.reset();
+  state.timers.window.reset();
+  state.group.awaited = 0;
+  state.number = std::max(state.number, state.election.seen) + 1;
   turn.act(OpenStore{state.number});
 }
 
 void begin_preparing(Turn& turn, StoreOpened const& store) {
   State& state = turn.state;
-  RoleTotals const roles = count_roles(state.seats);
+  RoleTotals const roles = count_roles(state.group.seats);
   Generation common;
   common.number = state.number;
-  common.restarts = state.restarts;
+  common.restarts = state.restarts.consumed;
   common.max_restarts = turn.policy.max_restarts;
-  common.group_size = static_cast<std::uint32_t>(state.seats.size());
+  common.group_size = static_cast<std::uint32_t>(state.group.seats.size());
   common.world_size = roles.world;
-  common.master_addr = master_address(state.seats, turn.policy.agent_store);
+  common.master_addr = master_address(state.group.seats, turn.policy.agent_store);
   common.master_port = store.master_port;
   common.store_port = store.store_port;
-  common.successors = successors(state.seats);
+  common.successors = successors(state.group.seats);
   common.decree = decree(state, turn.policy);
-  for (auto const& seat : state.seats) {
+  for (auto const& seat : state.group.seats) {
     common.coordinator = seat.node.coordinates ? seat.node.incarnation : common.coordinator;
   }
-  common.survives = may_be_succeeded(turn.policy) &&
-                    (turn.policy.min_nodes < state.seats.size() || state.present.size() > state.seats.size());
-  state.leadership.survives = common.survives;
-  state.leadership.proposal = common.decree;
-  state.leadership.proposed_successors = common.successors;
-  name_members(state.seats, common);
-  for (std::uint32_t rank = 0; rank < state.seats.size(); ++rank) {
-    Seat const& seat = state.seats[rank];
+  common.survives = may_be_succeeded(turn.policy) && (turn.policy.min_nodes < state.group.seats.size() ||
+                                                      state.roster.present.size() > state.group.seats.size());
+  state.election.survives = common.survives;
+  state.proposer.proposal = common.decree;
+  state.election.proposed_successors = common.successors;
+  name_members(state.group.seats, common);
+  for (std::uint32_t rank = 0; rank < state.group.seats.size(); ++rank) {
+    Seat const& seat = state.group.seats[rank];
     Generation own = common;
     own.group_rank = rank;
     own.rank_base = seat.rank_base;
@@ -99,13 +99,13 @@ void begin_preparing(Turn& turn, StoreOpened const& store) {
     own.role_size = roles.size.at(seat.node.role);
     turn.act(Tell{seat.agent, Prepare{std::move(own), own_time(turn.now)}});
   }
-  state.awaited = static_cast<std::uint32_t>(state.seats.size());
-  state.answer_deadline = turn.now + turn.policy.ack_timeout;
+  state.group.awaited = static_cast<std::uint32_t>(state.group.seats.size());
+  state.timers.answer = turn.now + turn.policy.ack_timeout;
 }
 
 void tell_decided(Turn& turn, AgentId agent) {
   if (may_be_succeeded(turn.policy)) {
-    turn.act(Tell{agent, Decided{turn.state.leadership.decided, turn.state.leadership.successors}});
+    turn.act(Tell{agent, Decided{turn.state.proposer.decided, turn.state.election.successors}});
   }
 }
 

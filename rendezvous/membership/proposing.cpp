@@ -1,6 +1,7 @@
 #include "rendezvous/membership/proposing.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/callers.hpp"
@@ -15,116 +16,104 @@ std::string round_of(Ballot const& ballot) {
   return "round " + std::to_string(ballot.round) + " of node " + std::to_string(ballot.rank);
 }
 
-void claim_fence(Turn& turn) {
-  Leadership& leadership = turn.state.leadership;
-  leadership.claiming = true;
-  turn.act(ClaimFence{AcceptedDecree{leadership.ballot, *leadership.proposal}});
+/// Half of the acceptances is all that there will be once every voter that is connected has answered.
+Next follow(Turn& turn, Outcome outcome) {
+  Proposer& proposer = turn.state.proposer;
+  auto const& voters = turn.state.election.voters;
+  if (outcome == Outcome::half && std::all_of(voters.begin(), voters.end(), [&](auto const& voter) {
+        return proposer.accepted.contains(voter.second);
+      })) {
+    outcome = half_is_all(proposer);
+  }
+  if (outcome == Outcome::claim) {
+    turn.act(ClaimFence{AcceptedDecree{proposer.ballot, *proposer.proposal}});
+  } else if (outcome == Outcome::send) {
+    for (auto const& [agent, rank] : voters) {
+      turn.act(Tell{agent, Propose{proposer.ballot, *proposer.proposal}});
+    }
+  }
+  return outcome == Outcome::decided ? Next{next::Decided{}} : Next{stay};
 }
 
-void send_proposal(Turn& turn) {
-  Leadership& leadership = turn.state.leadership;
-  leadership.proposed = true;
-  for (auto const& [agent, rank] : leadership.voters) {
-    turn.act(Tell{agent, Propose{leadership.ballot, *leadership.proposal}});
-  }
+/// Its members vote from now on: `voters` are to be filled again.
+void note_decided(State& state) {
+  Election& election = state.election;
+  auto own = std::exchange(election.proposed_successors, {});
+  election.successors = state.proposer.adopted() ? std::vector<Successor>{} : std::move(own);
+  election.voters.clear();
+  conclude(state.proposer);
+  state.leases.authority = {};
+  state.leases.until.reset();
+  state.leases.counted_at.reset();
 }
 
 }  // namespace
 
 Next begin_deciding(Turn& turn) {
   State& state = turn.state;
-  state.answer_deadline.reset();
-  bool const nobody_votes = state.leadership.proposal->after == 0 || !rivalled(state, turn.policy);
+  state.timers.answer.reset();
+  bool const nobody_votes = state.proposer.proposal->after == 0 || !rivalled(state, turn.policy);
   return nobody_votes ? Next{next::Decided{}} : Next{next::Proposing{}};
 }
 
-void begin_proposing(Turn& turn) {
-  State& state = turn.state;
-  Leadership& leadership = state.leadership;
-  state.answer_deadline = turn.now + turn.policy.ack_timeout;
-  leadership.accepted.clear();
-  leadership.claimed = leadership.proposed = false;
-  if (leadership.halved) {
-    claim_fence(turn);
-  } else {
-    send_proposal(turn);
-  }
+Next begin_proposing(Turn& turn) {
+  turn.state.timers.answer = turn.now + turn.policy.ack_timeout;
+  return follow(turn, propose(turn.state.proposer));
 }
 
 Next count_acceptances(Turn& turn) {
-  Leadership& leadership = turn.state.leadership;
-  if (turn.state.phase != Phase::proposing || !leadership.proposed || leadership.claiming) {
-    return stay;
-  }
-  Majority const got = leadership.pair && !leadership.accepted.empty() ? Majority::yes : acceptance(leadership);
-  if (got == Majority::yes || (got == Majority::half && leadership.claimed)) {
-    return next::Decided{};
-  }
-  bool const all_answered = got == Majority::half &&
-                            std::all_of(leadership.voters.begin(), leadership.voters.end(),
-                                        [&](auto const& voter) { return leadership.accepted.contains(voter.second); });
-  if (all_answered) {
-    claim_fence(turn);
-  }
-  return stay;
+  return turn.state.phase == Phase::proposing ? follow(turn, count(turn.state.proposer)) : Next{stay};
 }
 
 Next hear_accepted(Turn& turn, AgentId agent, Accepted const& message) {
-  Leadership& leadership = turn.state.leadership;
-  auto const voter = leadership.voters.find(agent);
-  if (voter == leadership.voters.end() || message.after != leadership.decided.number) {
-    turn.say(Level::debug, "ignored: an acceptance after generation " + std::to_string(message.after));
+  Proposer& proposer = turn.state.proposer;
+  Election& election = turn.state.election;
+  auto const voter = election.voters.find(agent);
+  if (voter == election.voters.end() || message.after != proposer.decided.number) {
+    turn.say(Level::debug, "ignored: an acceptance after " + name_of(message.after));
     return stay;
   }
-  if (message.promised > leadership.ballot) {
+  if (message.promised > proposer.ballot) {
     return next::Deposed{"a member follows " + round_of(message.promised)};
   }
-  if (turn.state.phase == Phase::proposing && message.ballot == leadership.ballot &&
-      message.promised == leadership.ballot) {
-    leadership.accepted.insert(voter->second);
-    return count_acceptances(turn);
-  }
-  return stay;
+  bool const counts =
+      turn.state.phase == Phase::proposing && message.ballot == proposer.ballot && message.promised == proposer.ballot;
+  return counts ? follow(turn, hear_acceptance(proposer, voter->second)) : Next{stay};
 }
 
 Next hear_fenced(Turn& turn, Fenced const& event) {
   State& state = turn.state;
-  Leadership& leadership = state.leadership;
-  if (state.phase != Phase::proposing || !leadership.claiming || event.after != leadership.decided.number) {
+  if (state.phase != Phase::proposing || event.after != state.proposer.decided.number) {
     return stay;
   }
-  leadership.claiming = false;
-  if (!event.holds || event.holds->decree != *leadership.proposal) {
-    // Nothing else can be decided here any more, in no round: whoever is left on this side ends.
-    auto const generation = "generation " + std::to_string(event.after);
-    return next::Finished{make_verdict(state, turn.policy, End::partitioned, kExitPartitioned,
-                                       event.holds
-                                           ? "the fence after " + generation + " belongs to other nodes"
-                                           : "the fence after " + generation + " cannot be claimed: " + event.why)};
+  Outcome const outcome = hear_fence(state.proposer, event.holds);
+  if (outcome != Outcome::partitioned) {
+    return follow(turn, outcome);
   }
-  leadership.claimed = true;
-  if (leadership.proposed) {
-    return count_acceptances(turn);
-  }
-  send_proposal(turn);
-  return stay;
+  auto const where = "the fence after " + name_of(event.after);
+  return next::Finished{
+      make_verdict(state, turn.policy, End::partitioned, kExitPartitioned,
+                   where + (event.holds ? " belongs to other nodes" : " cannot be claimed: " + event.why))};
 }
 
 Next begin_decided(Turn& turn) {
   State& state = turn.state;
-  Leadership& leadership = state.leadership;
-  if (leadership.adopted) {
-    return campaign_after_adopted(turn);
+  Election& election = state.election;
+  if (state.proposer.adopted()) {
+    std::uint32_t const round = state.proposer.ballot.round;
+    note_decided(state);
+    return campaign_after_adopted(turn, round + 1);
   }
-  state.vanished += static_cast<std::uint32_t>(leadership.missing.size());
-  leadership.missing.clear();
-  leadership.rivals = leadership.rivals || leadership.survives || leadership.taking_over();
-  note_decided(leadership);
+  state.roster.vanished += static_cast<std::uint32_t>(std::exchange(election.missing, {}).size());
+  if (election.succession == Succession::none && election.survives) {
+    election.succession = Succession::possible;
+  }
+  note_decided(state);
   count_afresh(turn);
   dismiss(turn);
-  drop_late_followers(turn, "generation " + std::to_string(state.number) + " was decided without you");
-  bool const complete = std::all_of(state.seats.begin(), state.seats.end(),
-                                    [&](Seat const& seat) { return state.present.contains(seat.agent); });
+  drop_late_followers(turn, name_of(state.number) + " was decided without you");
+  bool const complete = std::all_of(state.group.seats.begin(), state.group.seats.end(),
+                                    [&](Seat const& seat) { return state.roster.present.contains(seat.agent); });
   return complete ? Next{next::LeaseWait{}} : Next{next::FormingAgain{}};
 }
 

@@ -1,4 +1,5 @@
-// Proposing: the vote on the decree, from "all are ready" to "decided". Part of membership. Rules: docs/design/election.md.
+// Proposing: the vote on the decree, from "all are ready" to "decided". Part of membership. Rules:
+// docs/design/election.md.
 #pragma once
 
 #include "rendezvous/membership/turn.hpp"
@@ -8,7 +9,7 @@ namespace cxxrun::rendezvous {
 /// Every member of the next generation is ready: the decree is proposed, or decided where nobody has to vote.
 [[nodiscard]] Next begin_deciding(Turn& turn);
 /// Sends the proposal to the voters; claims the fence first when only half of them have promised.
-void begin_proposing(Turn& turn);
+[[nodiscard]] Next begin_proposing(Turn& turn);
 /// An acceptance came, or a voter has gone: the proposal may be decided now.
 [[nodiscard]] Next count_acceptances(Turn& turn);
 [[nodiscard]] Next hear_accepted(Turn& turn, AgentId agent, Accepted const& message);

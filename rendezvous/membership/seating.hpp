@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/membership/state.hpp"
+#include "rendezvous/membership/group.hpp"
 
 namespace cxxrun::rendezvous {
 

@@ -45,8 +45,7 @@ Next begin(Turn& turn, next::Preparing const& what) {
 }
 Next begin(Turn& turn, next::Proposing const&) {
   turn.state.phase = Phase::proposing;
-  begin_proposing(turn);
-  return stay;
+  return begin_proposing(turn);
 }
 Next begin(Turn& turn, next::Decided const&) {
   return begin_decided(turn);

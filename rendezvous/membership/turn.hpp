@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "rendezvous/membership/events.hpp"
+#include "rendezvous/membership/state.hpp"
 #include "src/core/turn.hpp"
 
 namespace cxxrun::rendezvous {

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "rendezvous/membership/membership.hpp"
+#include "rendezvous/values/decree.hpp"
 #include "src/os/bounded_thread.hpp"
 
 namespace boost::asio {

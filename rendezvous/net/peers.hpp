@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "rendezvous/membership/leadership.hpp"
 #include "rendezvous/net/channel.hpp"
 #include "rendezvous/net/listener.hpp"
 #include "rendezvous/net/run_table.hpp"
 #include "rendezvous/net/strangers.hpp"
 #include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/values/agent_id.hpp"
 #include "src/os/timer.hpp"
 
 namespace cxxrun::rendezvous {

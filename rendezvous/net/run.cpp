@@ -30,7 +30,7 @@ Run::Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig conf
     : io_(io), stores_(stores), config_(std::move(config)), handlers_(std::move(handlers)), timer_(io) {
   auto& state = machine_.state;
   state.number = config_.number;
-  inherit_restarts(state, config_.restarts, Clock::now(), config_.policy);
+  inherit_restarts(state.restarts, config_.restarts, Clock::now(), config_.policy);
   state.phase = config_.standby ? Phase::standby : Phase::forming;
 }
 
@@ -51,11 +51,11 @@ void Run::say(Line const& line) const {
 
 void Run::stepped() {
   bool const leads = phase() != Phase::standby && phase() != Phase::electing && phase() != Phase::deposed;
-  handlers_.progressed(machine_.state.number, machine_.state.restarts, leads);
+  handlers_.progressed(machine_.state.number, machine_.state.restarts.consumed, leads);
 }
 
 void Run::perform(ClaimFence const& action) {
-  handlers_.claim_fence(machine_.state.leadership.decided.members, action.value);
+  handlers_.claim_fence(machine_.state.proposer.decided.members, action.value);
 }
 
 void Run::perform(ArmTimer const& action) {

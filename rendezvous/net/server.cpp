@@ -9,6 +9,7 @@
 #include "rendezvous/net/complaints.hpp"
 #include "rendezvous/net/fence.hpp"
 #include "rendezvous/net/peers.hpp"
+#include "rendezvous/net/run.hpp"
 #include "src/core/text.hpp"
 #include "src/os/log.hpp"
 
@@ -325,8 +326,8 @@ void Coordinator::start_campaign(Campaign campaign) {
   impl_->start_campaign(std::move(campaign));
 }
 
-void Coordinator::tell(Event event) {
-  impl_->feed(impl_->own, std::move(event));
+void Coordinator::tell(std::variant<Withdraw, Learned> news) {
+  std::visit([&](auto& event) { impl_->feed(impl_->own, std::move(event)); }, news);
 }
 
 void Coordinator::rename(std::string nonce) {

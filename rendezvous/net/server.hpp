@@ -11,12 +11,20 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "cxxrun/error.hpp"
-#include "rendezvous/net/run.hpp"
+#include "rendezvous/membership/campaign.hpp"
+#include "rendezvous/net/port_plan.hpp"
+#include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/values/verdict.hpp"
 #include "src/os/fd.hpp"
 #include "src/store/store_server.hpp"
+
+namespace boost::asio {
+class io_context;
+}
 
 namespace cxxrun::rendezvous {
 
@@ -55,8 +63,8 @@ class Coordinator {
   void standby(std::string const& run_id, Terms const& terms);
   /// The run campaigns, or again with a higher ballot.
   void start_campaign(Campaign campaign);
-  /// What its own agent has to say to it: Withdraw or Learned.
-  void tell(Event event);
+  /// What its own agent has to say to it.
+  void tell(std::variant<Withdraw, Learned> news);
   /// This agent has become somebody else: agents recognise its coordinator by its incarnation.
   void rename(std::string nonce);
   /// Whether the run of this agent decides: it was opened here, or elected, and has not stepped down.

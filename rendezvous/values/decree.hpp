@@ -1,11 +1,13 @@
 // Decree: what the members of one generation decide about the next one. And the ballots by which they do.
 //
 // Generation g+1 is one decree of the members of generation g (docs/design/election.md): single-decree Paxos, one
-// instance per decided generation. Pure values; the voter's half is acceptor.hpp, the coordinator's leadership.hpp.
+// instance per decided generation. Pure values; the voter's half is acceptor.hpp, the coordinator's proposer.hpp.
 #pragma once
 
 #include <compare>
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace cxxrun::rendezvous {
 
@@ -44,6 +46,13 @@ struct AcceptedDecree {
   Ballot ballot;
   Decree decree;
   bool operator==(AcceptedDecree const&) const = default;
+};
+
+/// The fence file after `after` holds this now; ours if we were first. Nothing: it could not be read or made.
+struct Fenced {
+  std::uint64_t after = 0;
+  std::optional<AcceptedDecree> holds;
+  std::string why;
 };
 
 }  // namespace cxxrun::rendezvous

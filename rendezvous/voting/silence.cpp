@@ -5,7 +5,7 @@
 
 namespace cxxrun::rendezvous {
 
-SilenceState heard(SilenceState state, PeerId peer, TimePoint now, SilencePolicy const& policy) {
+SilenceState heard(SilenceState state, AgentId peer, TimePoint now, SilencePolicy const& policy) {
   if (policy.timeout <= Millis{0}) {
     return state;
   }
@@ -16,7 +16,7 @@ SilenceState heard(SilenceState state, PeerId peer, TimePoint now, SilencePolicy
   return state;
 }
 
-SilenceState forget(SilenceState state, PeerId peer) {
+SilenceState forget(SilenceState state, AgentId peer) {
   state.heard.erase(peer);
   if (state.heard.empty()) {
     state.due.reset();

@@ -9,16 +9,14 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <vector>
 
+#include "rendezvous/values/agent_id.hpp"
 #include "src/core/time.hpp"
 
 namespace cxxrun::rendezvous {
-
-using PeerId = std::uint64_t;
 
 struct SilencePolicy {
   Millis timeout{5000};  ///< 0: nobody is ever judged
@@ -29,20 +27,20 @@ struct SilencePolicy {
 };
 
 struct SilenceState {
-  std::map<PeerId, TimePoint> heard;  ///< peers under watch, and when each was last heard
-  std::optional<TimePoint> due;       ///< when `tick` is to be called; unset: nobody is under watch
+  std::map<AgentId, TimePoint> heard;  ///< peers under watch, and when each was last heard
+  std::optional<TimePoint> due;        ///< when `tick` is to be called; unset: nobody is under watch
 };
 
 struct SilenceTick {
   SilenceState next;
-  std::vector<PeerId> lost;  ///< no longer under watch
-  bool stalled = false;      ///< the tick came so late that nobody was judged
+  std::vector<AgentId> lost;  ///< no longer under watch
+  bool stalled = false;       ///< the tick came so late that nobody was judged
 };
 
 /// A sign of life. The first one of a peer puts it under watch.
-[[nodiscard]] SilenceState heard(SilenceState state, PeerId peer, TimePoint now, SilencePolicy const& policy);
+[[nodiscard]] SilenceState heard(SilenceState state, AgentId peer, TimePoint now, SilencePolicy const& policy);
 /// The peer is gone for another reason.
-[[nodiscard]] SilenceState forget(SilenceState state, PeerId peer);
+[[nodiscard]] SilenceState forget(SilenceState state, AgentId peer);
 [[nodiscard]] SilenceTick tick(SilenceState state, TimePoint now, SilencePolicy const& policy);
 
 }  // namespace cxxrun::rendezvous

@@ -69,9 +69,9 @@ class Play {
         feed(Campaign{fuzz::some_decree(script_, hints()), {script_.below(4), script_.below(4)}, state_.number, 0, {}});
         break;
       case 1: feed(Withdraw{"why"}); break;
-      case 2: feed(Fenced{state_.leadership.decided.number, std::nullopt, "why"}); break;
+      case 2: feed(Fenced{state_.proposer.decided.number, std::nullopt, "why"}); break;
       case 3:
-        feed(Fenced{script_.near(state_.leadership.decided.number),
+        feed(Fenced{script_.near(state_.proposer.decided.number),
                     AcceptedDecree{{script_.below(4), 0}, fuzz::some_decree(script_, hints())}, ""});
         break;
       case 4: feed(Learned{fuzz::some_decree(script_, hints()), {}}); break;
@@ -83,14 +83,13 @@ class Play {
   void all_say() {
     std::uint32_t const what = script_.below(4);
     std::uint64_t const number = state_.number;
-    for (auto const& [agent, node] : std::map(state_.present)) {
+    for (auto const& [agent, node] : std::map(state_.roster.present)) {
       switch (what) {
         case 0: feed(Said{agent, Ack{number, 0, 0}}); break;
         case 1: feed(Said{agent, Succeeded{number}}); break;
         case 2: feed(Said{agent, Stopped{number, {}, {}}}); break;
         default:
-          feed(Said{agent,
-                    Accepted{state_.leadership.decided.number, state_.leadership.ballot, state_.leadership.ballot}});
+          feed(Said{agent, Accepted{state_.proposer.decided.number, state_.proposer.ballot, state_.proposer.ballot}});
       }
     }
   }
@@ -118,8 +117,8 @@ class Play {
   }
 
   [[nodiscard]] fuzz::Hints hints() const {
-    return {state_.number, state_.leadership.decided.number, static_cast<std::uint32_t>(state_.seats.size()),
-            state_.leadership.ballot};
+    return {state_.number, state_.proposer.decided.number, static_cast<std::uint32_t>(state_.group.seats.size()),
+            state_.proposer.ballot};
   }
 
   void feed(Event const& event) {
@@ -127,13 +126,13 @@ class Play {
       return;
     }
     std::uint64_t const number = state_.number;
-    std::uint32_t const restarts = state_.restarts;
-    std::size_t const known = state_.present.size() + state_.excluded.size() + state_.seats.size();
+    std::uint32_t const restarts = state_.restarts.consumed;
+    std::size_t const known = state_.roster.present.size() + state_.roster.excluded.size() + state_.group.seats.size();
     Step result = step(std::move(state_), event, now_, policy_);
     state_ = std::move(result.next);
     require(state_.number >= number, "a generation number decreases");
-    require(state_.restarts >= restarts, "the restart count decreases");
-    require(result.actions.size() <= 64 + 8 * (known + state_.present.size()), "one event, too many actions");
+    require(state_.restarts.consumed >= restarts, "the restart count decreases");
+    require(result.actions.size() <= 64 + 8 * (known + state_.roster.present.size()), "one event, too many actions");
     require(text_of(result.said).find('\n') == std::string::npos, "a line of the log is two");
     for (auto const& action : result.actions) {
       // A caller may still be refused in the same breath; nothing may begin.

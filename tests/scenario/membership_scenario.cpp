@@ -105,11 +105,11 @@ class Player {
       return std::nullopt;
     }
     if (text == "ours") {
-      return AcceptedDecree{state_.leadership.ballot, state_.leadership.proposal.value_or(Decree{})};
+      return AcceptedDecree{state_.proposer.ballot, state_.proposer.proposal.value_or(Decree{})};
     }
     AcceptedDecree held{ballot(text.substr(text.find('@') + 1)), {}};
     held.decree.number = std::stoull(text);
-    held.decree.after = state_.leadership.decided.number;
+    held.decree.after = state_.proposer.decided.number;
     held.decree.size = static_cast<std::uint32_t>(count(words, "accepted-size", "2"));
     held.decree.tie = policy_.tie;
     return held;
@@ -149,7 +149,7 @@ class Player {
     if (verb == "gone") {  // generation and group rank
       return feed(ConfirmedDead{{std::stoull(words[1]), static_cast<std::uint32_t>(std::stoul(words[2]))}});
     }
-    return feed(Fenced{state_.leadership.decided.number, accepted(words, "holds"), "no such directory"});
+    return feed(Fenced{state_.proposer.decided.number, accepted(words, "holds"), "no such directory"});
   }
 
   Lines follower_info(Words const& words) {
@@ -209,8 +209,8 @@ class Player {
   WorkerExit exit_of(std::string const& agent, std::string const& text) {
     WorkerExit exit;
     exit.local_rank = static_cast<std::uint32_t>(std::stoul(text));
-    auto const it = state_.seat_of.find(ids_.at(agent));
-    exit.rank = (it == state_.seat_of.end() ? 0 : state_.seats[it->second].rank_base) + exit.local_rank;
+    auto const it = state_.group.seat_of.find(ids_.at(agent));
+    exit.rank = (it == state_.group.seat_of.end() ? 0 : state_.group.seats[it->second].rank_base) + exit.local_rank;
     std::string const how = text.substr(text.find(':') + 1);
     if (how.starts_with("exit")) {
       exit.status = ExitStatus::exited(std::stoi(how.substr(4)));
@@ -229,14 +229,14 @@ class Player {
       return Ack{number(words), has(words, "mute") ? 0 : prepared_at_, 1};
     }
     if (words[0] == "vote") {
-      Vote vote{state_.leadership.decided.number, state_.leadership.ballot, state_.leadership.ballot,
+      Vote vote{state_.proposer.decided.number, state_.proposer.ballot, state_.proposer.ballot,
                 accepted(words, "accepted"), Millis{static_cast<int>(std::stod(value(words, "silent", "0")) * 1000)}};
       vote.promised = ballot(value(words, "promised", text(vote.promised)));
       return vote;
     }
     if (words[0] == "accepted") {
-      Ballot const asked = state_.leadership.ballot;
-      return Accepted{state_.leadership.decided.number, asked, ballot(value(words, "promised", text(asked)))};
+      Ballot const asked = state_.proposer.ballot;
+      return Accepted{state_.proposer.decided.number, asked, ballot(value(words, "promised", text(asked)))};
     }
     if (words[0] == "succeeded") {
       return Succeeded{number(words)};
@@ -269,7 +269,7 @@ class Player {
   /// ":halted": its process is stopped.
   Progress still(Words const& words) {
     Progress progress{number(words), {}};
-    auto const base = state_.seats.at(state_.seat_of.at(ids_.at(words[1]))).rank_base;
+    auto const base = state_.group.seats.at(state_.group.seat_of.at(ids_.at(words[1]))).rank_base;
     for (std::size_t i = 2; i < words.size(); ++i) {
       if (words[i].find('@') == std::string::npos) {
         continue;
@@ -300,7 +300,7 @@ class Player {
     static char const* const kPhases[] = {"standby",    "electing", "forming",  "opening",  "preparing", "proposing",
                                           "lease_wait", "running",  "stopping", "finished", "deposed"};
     lines.push_back(std::string("phase: ") + kPhases[static_cast<int>(state_.phase)] +
-                    " gen=" + std::to_string(state_.number) + " restarts=" + std::to_string(state_.restarts));
+                    " gen=" + std::to_string(state_.number) + " restarts=" + std::to_string(state_.restarts.consumed));
     return lines;
   }
 

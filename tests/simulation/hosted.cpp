@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "rendezvous/membership/membership.hpp"
 #include "tests/simulation/job.hpp"
 #include "tests/support/said.hpp"
 
@@ -16,6 +17,10 @@ constexpr Micros kHelloDeadline = 10'000'000;
 
 }  // namespace
 
+Hosted::Hosted(Job& job, Node& node) : state_(std::make_unique<rdzv::State>()), job_(job), node_(node) {}
+
+Hosted::~Hosted() = default;
+
 void Hosted::open() {
   over_ = false;
   policy = job_.schedule.policy;
@@ -26,20 +31,20 @@ void Hosted::stand_by() {
   ++run_;
   timer_armed = opening_store = claiming = over_ = false;
   policy = job_.schedule.policy;
-  state = rdzv::State{};
-  state.phase = rdzv::Phase::standby;
+  *state_ = rdzv::State{};
+  state_->phase = rdzv::Phase::standby;
 }
 
 bool Hosted::active() const {
-  return !over_ && state.phase != rdzv::Phase::standby && state.phase != rdzv::Phase::deposed;
+  return !over_ && state_->phase != rdzv::Phase::standby && state_->phase != rdzv::Phase::deposed;
 }
 
 bool Hosted::leads() const {
-  return active() && state.phase != rdzv::Phase::electing;
+  return active() && state_->phase != rdzv::Phase::electing;
 }
 
 void Hosted::start_campaign(rdzv::Campaign campaign) {
-  if (state.phase == rdzv::Phase::deposed && !over_) {
+  if (state_->phase == rdzv::Phase::deposed && !over_) {
     perform(rdzv::Close{});  // it has nothing more to say
   }
   feed(std::move(campaign));
@@ -225,15 +230,15 @@ void Hosted::feed(rdzv::Event event) {
     mutate(next);
     mutate_state();
     if (job_.coverage != nullptr) {
-      ++job_.coverage->phases[static_cast<std::size_t>(state.phase)][next.index()];
+      ++job_.coverage->phases[static_cast<std::size_t>(state_->phase)][next.index()];
     }
-    auto const before = state.phase;
-    rdzv::Step result = rdzv::step(std::move(state), next, job_.clock(node_.host), policy);
-    state = std::move(result.next);
-    if (!result.said.empty() || before != state.phase) {
+    auto const before = state_->phase;
+    rdzv::Step result = rdzv::step(std::move(*state_), next, job_.clock(node_.host), policy);
+    *state_ = std::move(result.next);
+    if (!result.said.empty() || before != state_->phase) {
       job_.world.note([&] {
         return node_.name() + " coordinator, phase " + std::to_string(static_cast<int>(before)) + " → " +
-               std::to_string(static_cast<int>(state.phase)) + " by event " + std::to_string(next.index()) + ": " +
+               std::to_string(static_cast<int>(state_->phase)) + " by event " + std::to_string(next.index()) + ": " +
                text_of(result.said);
       });
     }
@@ -250,7 +255,7 @@ void Hosted::feed(rdzv::Event event) {
 
 void Hosted::perform(rdzv::Tell const& action) {
   auto const it = peers_.find(action.agent);
-  bool const forms = state.phase == rdzv::Phase::forming || state.phase == rdzv::Phase::opening;
+  bool const forms = state_->phase == rdzv::Phase::forming || state_->phase == rdzv::Phase::opening;
   bool const news = forms && std::holds_alternative<rdzv::Decided>(action.message);
   if (it == peers_.end() || (news && job_.mutated(Mutation::decide_silently))) {
     return;
@@ -339,7 +344,7 @@ void Hosted::perform(rdzv::Conclude const& action) {
 void Hosted::perform(rdzv::Close const&) {
   over_ = true;
   timer_armed = false;
-  bool const again = !state.verdict;  // with another coordinator
+  bool const again = !state_->verdict;  // with another coordinator
   hang_up_all();
   if (again) {
     stand_by();

@@ -4,11 +4,17 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
-#include "rendezvous/membership/membership.hpp"
+#include "rendezvous/membership/events.hpp"
+#include "rendezvous/membership/policy.hpp"
 #include "tests/simulation/network.hpp"
+
+namespace cxxrun::rendezvous {
+struct State;
+}
 
 namespace cxxrun::simulation {
 
@@ -17,7 +23,8 @@ class Node;
 
 class Hosted {
  public:
-  Hosted(Job& job, Node& node) : job_(job), node_(node) {}
+  Hosted(Job& job, Node& node);
+  ~Hosted();
 
   void open();
   void stand_by();
@@ -31,7 +38,7 @@ class Hosted {
   /// Whoever joins is let in.
   [[nodiscard]] bool leads() const;
 
-  rendezvous::State state;
+  [[nodiscard]] rendezvous::State const& state() const { return *state_; }
   rendezvous::Policy policy;
   bool timer_armed = false;
   bool opening_store = false;
@@ -70,6 +77,7 @@ class Hosted {
   void perform(rendezvous::Conclude const& action);
   void perform(rendezvous::Close const& action);
 
+  std::unique_ptr<rendezvous::State> state_;
   Job& job_;
   Node& node_;
   std::map<AgentId, Peer> peers_;

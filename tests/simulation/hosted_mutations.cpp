@@ -1,6 +1,7 @@
 // Rules of the coordinator broken on purpose, between its core and the world.
 #include <set>
 
+#include "rendezvous/membership/state.hpp"
 #include "tests/simulation/hosted.hpp"
 #include "tests/simulation/job.hpp"
 
@@ -27,7 +28,7 @@ void Hosted::mutate(rdzv::Event& event) {
 }
 
 void Hosted::take_for_all(std::set<std::uint32_t>& ranks) const {
-  for (std::uint32_t rank = 0; rank < state.leadership.decided.size; ++rank) {
+  for (std::uint32_t rank = 0; rank < state_->proposer.decided.size; ++rank) {
     ranks.insert(rank);
   }
 }
@@ -37,19 +38,20 @@ std::size_t Hosted::left_alive() const {
   std::size_t alive = 0;
   for (auto const& node : job_.nodes) {
     auto const& known = node->state.follower.decided;
-    alive += node->running() && known.rank && known.decree.number == state.leadership.decided.number ? 1 : 0;
+    alive += node->running() && known.rank && known.decree.number == state_->proposer.decided.number ? 1 : 0;
   }
   return alive;
 }
 
 /// And the state that it sees it in.
 void Hosted::mutate_state() {
-  auto& leadership = state.leadership;
+  auto& state = *state_;
+  auto& proposer = state.proposer;
   bool const electing = state.phase == rdzv::Phase::electing;
-  auto& counted = electing ? leadership.promised : leadership.accepted;
+  auto& counted = electing ? proposer.promised : proposer.accepted;
   bool const counts = electing || state.phase == rdzv::Phase::proposing;
   switch (job_.schedule.mutation) {
-    case Mutation::skip_lease_wait: leadership.outstanding_leases.clear(); break;
+    case Mutation::skip_lease_wait: state.leases.outstanding.clear(); break;
     case Mutation::no_quorum:
       if (counts) {
         take_for_all(counted);
@@ -61,8 +63,8 @@ void Hosted::mutate_state() {
       }
       break;
     case Mutation::grant_without_quorum:
-      for (std::uint32_t rank = 0; rank < leadership.decided.size; ++rank) {
-        leadership.authority.echoed[rank] = job_.clock(node_.host);
+      for (std::uint32_t rank = 0; rank < proposer.decided.size; ++rank) {
+        state.leases.authority.echoed[rank] = job_.clock(node_.host);
       }
       break;
     case Mutation::watch_from_beats:
@@ -70,14 +72,14 @@ void Hosted::mutate_state() {
       break;
     case Mutation::count_locally:
       if (electing) {
-        state.restarts = 0;
+        state.restarts.consumed = 0;
       }
       break;
     default: break;
   }
   bool const miscounts = job_.mutated(Mutation::no_quorum) || job_.mutated(Mutation::shrink_denominator);
-  if (miscounts && leadership.taking_over() && state.phase != rdzv::Phase::proposing) {
-    leadership.accepted = leadership.promised;  // what it is elected by, it goes on by
+  if (miscounts && proposer.taking_over() && state.phase != rdzv::Phase::proposing) {
+    proposer.accepted = proposer.promised;  // what it is elected by, it goes on by
   }
 }
 

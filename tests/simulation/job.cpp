@@ -4,6 +4,8 @@
 #include <csignal>
 #include <utility>
 
+#include "rendezvous/membership/state.hpp"
+
 namespace cxxrun::simulation {
 
 namespace rdzv = cxxrun::rendezvous;
@@ -107,8 +109,8 @@ std::string Job::describe() const {
     text += "  " + node->name() + " on host " + std::to_string(node->host) +
             (node->process.alive() ? ", life " + std::to_string(static_cast<int>(node->state.life)) : ", gone") +
             (node->process.frozen() ? ", frozen" : "") + ", phase " +
-            std::to_string(static_cast<int>(node->hosted.state.phase)) + ", decided " +
-            std::to_string(node->hosted.state.leadership.decided.number) + (node->timer_armed ? "" : ", no timer") +
+            std::to_string(static_cast<int>(node->hosted.state().phase)) + ", decided " +
+            std::to_string(node->hosted.state().proposer.decided.number) + (node->timer_armed ? "" : ", no timer") +
             (node->hosted.timer_armed ? "" : ", no timer of its coordinator") +
             (node->executing() ? ", workers of " + std::to_string(node->workers->generation().number) + " run" : "") +
             links_of(*node) + (node->exit_code ? ", code " + std::to_string(*node->exit_code) : "") + "\n";

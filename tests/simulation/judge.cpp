@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "rendezvous/membership/state.hpp"
 #include "tests/simulation/job.hpp"
 
 namespace cxxrun::simulation {
@@ -164,11 +165,11 @@ void Judge::accepted(Node const& node, rdzv::Accepted const& acceptance) {
 /// Who has promised a higher ballot to another is no candidate any more.
 void Judge::campaign(Node const& node) {
   auto const& acceptor = node.state.follower.acceptor;
-  auto const& state = node.hosted.state;
-  auto const& leadership = state.leadership;
-  bool const campaigns = !node.hosted.over() && leadership.taking_over() && state.phase != Phase::standby &&
+  auto const& state = node.hosted.state();
+  auto const& proposer = state.proposer;
+  bool const campaigns = !node.hosted.over() && proposer.taking_over() && state.phase != Phase::standby &&
                          state.phase != Phase::deposed && state.phase != Phase::finished;
-  if (campaigns && leadership.decided.number == acceptor.after && leadership.ballot < acceptor.promised) {
+  if (campaigns && proposer.decided.number == acceptor.after && proposer.ballot < acceptor.promised) {
     job_.world.violated(node.name() + " has promised round " + std::to_string(acceptor.promised.round) +
                         " to another and goes on as a candidate");
   }
@@ -176,13 +177,14 @@ void Judge::campaign(Node const& node) {
 
 /// What is proposed, or decided without a vote, can run: all of its members are ready.
 void Judge::all_ready(Node const& node) {
-  auto const& state = node.hosted.state;
-  bool const proposed = state.phase == Phase::proposing && state.leadership.proposed && !state.leadership.adopted;
+  auto const& state = node.hosted.state();
+  bool const proposed =
+      state.phase == Phase::proposing && state.proposer.stage != rdzv::Stage::claiming && !state.proposer.adopted();
   if ((!proposed && state.phase != Phase::lease_wait && state.phase != Phase::running) ||
       !checked_.emplace(state.number, node.info.incarnation).second) {
     return;
   }
-  for (auto const& seat : state.seats) {
+  for (auto const& seat : state.group.seats) {
     if (!ready_.contains({state.number, seat.node.incarnation})) {
       job_.world.violated("generation " + std::to_string(state.number) + " is proposed although " + seat.node.host +
                           " is not ready");
@@ -209,13 +211,13 @@ void Judge::agent_stepped(Node const& node) {
 
 void Judge::coordinator_stepped(Node const& node) {
   auto const& hosted = node.hosted;
-  auto const& state = hosted.state;
-  rounds = std::max(rounds, state.leadership.ballot.round);
+  auto const& state = hosted.state();
+  rounds = std::max(rounds, state.proposer.ballot.round);
   all_ready(node);
-  if (state.leadership.decided.number != 0 && state.phase != Phase::standby) {
-    decided(state.leadership.decided);
+  if (state.proposer.decided.number != 0 && state.phase != Phase::standby) {
+    decided(state.proposer.decided);
   }
-  if (state.restarts > job_.schedule.policy.max_restarts) {
+  if (state.restarts.consumed > job_.schedule.policy.max_restarts) {
     job_.world.violated("more restarts than allowed");
   }
   // A campaign ends when its own agent says so: that one has a timer.

@@ -6,7 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "rendezvous/membership/membership.hpp"
+#include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/values/verdict.hpp"
 #include "tests/simulation/world.hpp"
 
 namespace cxxrun::simulation {

@@ -104,7 +104,7 @@ void Node::perform(agent::StartCampaign const& action) {
 
 void Node::perform(agent::Withdraw const& action) {
   if (!job.mutated(Mutation::keep_campaign)) {
-    hosted.feed(rdzv::Withdraw{action.why});
+    hosted.feed(action);
   }
 }
 

@@ -96,7 +96,9 @@ struct Job {
     return state.phase == phase && state.number == number;
   }
   [[nodiscard]] bool ended(End end) const { return state.verdict && state.verdict->end == end; }
-  [[nodiscard]] bool stops(StopKind kind) const { return state.phase == Phase::stopping && state.stop.kind == kind; }
+  [[nodiscard]] bool stops(StopKind kind) const {
+    return state.phase == Phase::stopping && state.group.stop.kind == kind;
+  }
 };
 
 struct Cell {

@@ -127,7 +127,7 @@ struct Driver {
       case Phase::lease_wait:
         restart();
         ack_all();
-        state.leadership.outstanding_leases[Held{1, 7}] = now + 5s;
+        state.leases.outstanding[Held{1, 7}] = now + 5s;
         feed(Said{1, Accepted{1, {1, 0}, {1, 0}}});
         feed(Said{2, Accepted{1, {1, 0}, {1, 0}}});
         break;
@@ -197,8 +197,8 @@ std::vector<Event> every_event() {
 void check(Driver const& driver, Step const& result, Phase before) {
   State const& state = driver.state;
   REQUIRE((state.phase == Phase::finished) == state.verdict.has_value());
-  REQUIRE(state.awaited <= state.seats.size());
-  REQUIRE(state.restarts <= driver.policy.max_restarts);
+  REQUIRE(state.group.awaited <= state.group.seats.size());
+  REQUIRE(state.restarts.consumed <= driver.policy.max_restarts);
   bool const deposed_now = state.phase == Phase::deposed && before != Phase::deposed;
   REQUIRE(count<SteppedDown>(result.actions) == (deposed_now ? 1U : 0U));
   if (before == Phase::deposed) {
@@ -206,8 +206,8 @@ void check(Driver const& driver, Step const& result, Phase before) {
   }
   if (told<rendezvous::Start>(result.actions) > 0) {
     REQUIRE(before != Phase::running);
-    REQUIRE(state.leadership.outstanding_leases.empty());
-    REQUIRE(state.leadership.decided.number == state.number);
+    REQUIRE(state.leases.outstanding.empty());
+    REQUIRE(state.proposer.decided.number == state.number);
   }
   for (auto const& action : result.actions) {
     if (auto const* const beat = std::get_if<TellBeat>(&action); beat != nullptr && beat->ack.left > 0ms) {
@@ -257,11 +257,11 @@ TEST_CASE("election: a decree names its members in the order of their ranks", "[
   other.feed(Joined{1, node("b", 0, true)});
   other.feed(Joined{2, node("a", 1)});
   other.ack_all();
-  CHECK(one.state.leadership.decided.number == 1);
-  CHECK(one.state.leadership.decided.size == 2);
-  CHECK(one.state.leadership.decided.coordinator == 0);
-  CHECK(one.state.leadership.decided.members != 0);
-  CHECK(one.state.leadership.decided.members != other.state.leadership.decided.members);
+  CHECK(one.state.proposer.decided.number == 1);
+  CHECK(one.state.proposer.decided.size == 2);
+  CHECK(one.state.proposer.decided.coordinator == 0);
+  CHECK(one.state.proposer.decided.members != 0);
+  CHECK(one.state.proposer.decided.members != other.state.proposer.decided.members);
 }
 
 TEST_CASE("election: the beats of 10,000 members are cheap", "[unit]") {
@@ -290,7 +290,7 @@ TEST_CASE("election: the beats of 10,000 members are cheap", "[unit]") {
     }
   }
   CHECK(actions < 10 * kMany + 10);
-  CHECK(driver.state.leadership.counted_at);
+  CHECK(driver.state.leases.counted_at);
 }
 
 TEST_CASE("election: numbers go on above the highest that any follower has heard of", "[unit]") {
@@ -306,7 +306,7 @@ TEST_CASE("election: numbers go on above the highest that any follower has heard
   auto const result = driver.feed(Tick{});
   CHECK(driver.state.phase == Phase::opening);
   CHECK(driver.state.number == 42);
-  CHECK(driver.state.restarts == 0);
+  CHECK(driver.state.restarts.consumed == 0);
 }
 
 TEST_CASE("election: whoever waits here for an election that is over hears who may lead", "[unit]") {
@@ -411,9 +411,9 @@ TEST_CASE("election: who came while another's decree was being decided looks fur
   driver.feed(Said{2, Vote{1, {2, 0}, {2, 0}, held, 1s}});
   REQUIRE(driver.state.phase == Phase::proposing);
   driver.feed(Joined{7, node("late", 7)});
-  REQUIRE(driver.state.present.contains(7));
+  REQUIRE(driver.state.roster.present.contains(7));
   auto const result = driver.feed(Withdraw{"another leads"});
   CHECK(driver.state.phase == Phase::standby);
-  CHECK(driver.state.present.empty());
+  CHECK(driver.state.roster.present.empty());
   CHECK(std::count(result.actions.begin(), result.actions.end(), Action{HangUp{7}}) == 1);
 }

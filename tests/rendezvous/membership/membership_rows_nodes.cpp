@@ -14,7 +14,7 @@ Row joins() {
           complete.join(2);
           CHECK(complete.in(Phase::opening, 1));
           Job waits(phase);
-          CHECK(waits.state.window_deadline);
+          CHECK(waits.state.timers.window);
         }}},
       {"opening, preparing",
        {"wait as spare",
@@ -22,7 +22,7 @@ Row joins() {
           Job job(phase);
           job.join(3);
           CHECK(job.in(phase, 1));
-          CHECK(job.state.present.size() == 3);
+          CHECK(job.state.roster.present.size() == 3);
         }}},
       {"running",
        {"seat free: stop (resize), else spare; always spare with `--scale-out=at-restart`",
@@ -48,7 +48,7 @@ Row joins() {
           CHECK(job.in(Phase::stopping, 1));
           job.stop_all();
           CHECK(job.in(Phase::opening, 2));
-          CHECK(job.state.seats.size() == 3);
+          CHECK(job.state.group.seats.size() == 3);
         }}},
       {"finished",
        {"refused with the job's code: the job is over",
@@ -69,7 +69,7 @@ Row member_lost() {
           Job job(phase);
           job.feed(Lost{1, "reset"});
           CHECK(job.in(Phase::forming, 0));
-          CHECK(job.state.present.empty());
+          CHECK(job.state.roster.present.empty());
         }}},
       {"opening, preparing",
        {"back to forming, number used up",
@@ -78,7 +78,7 @@ Row member_lost() {
           job.feed(Lost{2, "reset"});
           CHECK(job.in(Phase::forming, 1));
           CHECK(job.did<CloseStore>());
-          CHECK(job.state.losses.at("#1") == 1);
+          CHECK(job.state.roster.losses.at("#1") == 1);
         }}},
       {"running",
        {"stop (failure): node lost; after its success: nothing",
@@ -98,8 +98,8 @@ Row member_lost() {
           Job job(phase);
           job.feed(Said{1, Stopped{1, {}, {}}});
           job.feed(Lost{2, "reset"});
-          CHECK(job.in(Phase::opening, 2));  // at once, with whoever is left
-          CHECK(job.state.restarts == 0);  // a node lost is not a worker failed
+          CHECK(job.in(Phase::opening, 2));         // at once, with whoever is left
+          CHECK(job.state.restarts.consumed == 0);  // a node lost is not a worker failed
         }}},
       {"finished",
        {"closed when the last has gone",
@@ -126,14 +126,14 @@ static void refuses(Phase phase, bool by_name) {
     Job job(phase);
     NodeInfo const other = node(7);
     if (flaps) {
-      job.state.losses["#7"] = 3;
+      job.state.roster.losses["#7"] = 3;
     } else {
-      job.state.unfit["#7"] = "n7: why";
+      job.state.roster.unfit["#7"] = "n7: why";
     }
-    auto const present = job.state.present.size();
+    auto const present = job.state.roster.present.size();
     job.feed(Joined{9, other});
     REQUIRE(job.told<Refused>(9) != nullptr);
-    CHECK(job.state.present.size() == present);
+    CHECK(job.state.roster.present.size() == present);
     if (phase != Phase::finished) {
       CHECK(job.told<Refused>(9)->exit_code == kExitTooFewNodes);
     }
@@ -156,7 +156,7 @@ Row spare_lost() {
                          Job job(phase, true);
                          job.feed(Lost{3, "reset"});
                          CHECK(job.in(phase, 1));
-                         CHECK(job.state.present.size() == 2);
+                         CHECK(job.state.roster.present.size() == 2);
                        }};
   return {{"forming", member_lost().at("forming")},
           {"opening, preparing", forgotten},

@@ -11,17 +11,17 @@ Row unfit() {
     Job member(phase, true);
     member.feed(Said{2, Unfit{1, "no GPU"}});
     CHECK(member.in(phase, 1));
-    CHECK(member.state.unfit.empty());
+    CHECK(member.state.roster.unfit.empty());
     member.feed(Said{3, Unfit{1, "no GPU"}});
-    CHECK(member.state.excluded.contains(3));
+    CHECK(member.state.roster.excluded.contains(3));
   };
   return {{"forming",
            {"excluded",
             [](Phase phase) {
               Job job(phase);
               job.feed(Said{1, Unfit{0, "no GPU"}});
-              CHECK(job.state.excluded.contains(1));
-              CHECK(job.state.present.empty());
+              CHECK(job.state.roster.excluded.contains(1));
+              CHECK(job.state.roster.present.empty());
             }}},
           {"opening, preparing",
            {"excluded, back to forming, number used up",
@@ -29,8 +29,8 @@ Row unfit() {
               Job job(phase);
               job.feed(Said{2, Unfit{1, "no GPU"}});
               CHECK(job.in(Phase::forming, 1));
-              CHECK(job.state.excluded.contains(2));
-              CHECK(job.state.restarts == 0);
+              CHECK(job.state.roster.excluded.contains(2));
+              CHECK(job.state.restarts.consumed == 0);
             }}},
           {"running", {"a spare: excluded; a member: ignored", ignored_or_excluded}},
           {"stopping", {"as running", ignored_or_excluded}},
@@ -66,7 +66,7 @@ Row failed() {
               Job job(phase);
               job.feed(Said{1, WorkerFailed{1, Job::failure()}});
               CHECK(job.in(Phase::stopping, 1));
-              CHECK(job.state.reports.size() == 2);
+              CHECK(job.state.group.reports.size() == 2);
             }}},
           {"finished", ignored}};
 }
@@ -152,7 +152,7 @@ Row stopped() {
               CHECK(job.in(Phase::stopping, 1));
               job.feed(Said{2, Stopped{1, {Job::failure()}, {}}});
               CHECK(job.in(Phase::opening, 2));
-              CHECK(job.state.restarts == 1);
+              CHECK(job.state.restarts.consumed == 1);
             }}},
           {"finished", ignored}};
 }
@@ -171,7 +171,7 @@ Row told_to_end() {
           other.feed(Said{2, Leaving{15}});
           CHECK(other.in(Phase::forming, 0));
           CHECK(other.told<Finished>(2)->exit_code == 143);
-          CHECK(other.state.present.size() == 1);
+          CHECK(other.state.roster.present.size() == 1);
         }}},
       {"opening, preparing",
        {"same, back to forming",
@@ -279,14 +279,14 @@ Row timer() {
        {"window over: form; timeout: verdict `too few nodes`",
         [](Phase phase) {
           Job job(phase);
-          job.now = *job.state.window_deadline;
+          job.now = *job.state.timers.window;
           job.feed(Tick{});
           CHECK(job.in(Phase::opening, 1));
           Job few(phase);
           few.policy.min_nodes = 2;
           few.feed(Lost{1, "reset"});
           few.join(1);
-          few.now = *few.state.join_deadline;
+          few.now = *few.state.timers.join;
           few.feed(Tick{});
           CHECK(few.ended(End::too_few_nodes));
         }}},
@@ -297,15 +297,15 @@ Row timer() {
           job.feed(Said{1, Ack{1}});
           job.now += 30s;
           job.feed(Tick{});
-          CHECK(job.state.present.contains(2) == (phase == Phase::opening));
-          CHECK(job.state.present.contains(1));
+          CHECK(job.state.roster.present.contains(2) == (phase == Phase::opening));
+          CHECK(job.state.roster.present.contains(1));
         }}},
       {"running",
        {"scale-out spacing over",
         [](Phase phase) {
           Job job(phase);
           job.policy.max_nodes = 3;
-          job.state.last_scale_out = job.now;
+          job.state.timers.last_scale_out = job.now;
           job.join(3);
           REQUIRE(job.in(Phase::running, 1));
           job.now += 59s;
@@ -322,7 +322,7 @@ Row timer() {
           job.feed(Said{1, Stopped{1, {}, {}}});
           job.now += job.policy.stop_timeout;
           job.feed(Tick{});
-          CHECK_FALSE(job.state.present.contains(2));
+          CHECK_FALSE(job.state.roster.present.contains(2));
           CHECK(job.did<HangUp>());
           CHECK(job.in(Phase::opening, 2));
         }}},

@@ -51,7 +51,7 @@ struct Driver {
   }
   void answer_prepare() {
     feed(StoreOpened{state.number, 29500, 29500});
-    for (AgentId const agent : order(state.seats)) {
+    for (AgentId const agent : order(state.group.seats)) {
       feed(Said{agent, Ack{state.number}});
     }
   }
@@ -148,7 +148,7 @@ TEST_CASE("membership: the restart count never exceeds the budget and the number
   for (int failures = 0; driver.state.phase == Phase::running; ++failures) {
     REQUIRE(failures <= 2);
     REQUIRE(numbers.insert(driver.state.number).second);
-    REQUIRE(driver.state.restarts == static_cast<std::uint32_t>(failures));
+    REQUIRE(driver.state.restarts.consumed == static_cast<std::uint32_t>(failures));
     WorkerExit exit;
     exit.status = ExitStatus::exited(5);
     driver.feed(Said{1, WorkerFailed{driver.state.number, exit}});
@@ -234,8 +234,8 @@ TEST_CASE("membership: every event in every phase has an answer that keeps the b
         rest /= events.size();
         auto const& state = driver.state;
         REQUIRE((state.phase == Phase::finished) == state.verdict.has_value());
-        REQUIRE(state.awaited <= state.seats.size());
-        REQUIRE(state.restarts <= driver.policy.max_restarts);
+        REQUIRE(state.group.awaited <= state.group.seats.size());
+        REQUIRE(state.restarts.consumed <= driver.policy.max_restarts);
       }
     }
   }
@@ -264,14 +264,14 @@ TEST_CASE("cause: a death by signal is preferred to the error it caused, and a l
   culprit.rank = 1;
   culprit.status = ExitStatus::signalled(9);
   State state = driver.state;
-  state.reports = {Report{0, victim}, Report{1, culprit}};
-  state.seats[0].exits = {victim};
-  state.seats[1].exits = {culprit};
+  state.group.reports = {Report{0, victim}, Report{1, culprit}};
+  state.group.seats[0].exits = {victim};
+  state.group.seats[1].exits = {culprit};
   auto const ruling = rule(state, driver.policy, {});
   CHECK(ruling.next == Ruling::Next::restart);
   CHECK(ruling.line == "rank 1 on n1: signal 9 (SIGKILL)");
 
-  state.seats[1].now = Seat::Now::lost;
+  state.group.seats[1].now = Seat::Now::lost;
   CHECK(rule(state, driver.policy, {}).next == Ruling::Next::reform);
 }
 
@@ -281,6 +281,25 @@ TEST_CASE("cause: a worker that we stopped ourselves is no failure", "[unit]") {
   WorkerExit ours;
   ours.status = ExitStatus::signalled(15);
   ours.ours = true;
-  driver.state.seats[0].exits = {ours};
+  driver.state.group.seats[0].exits = {ours};
   CHECK(failures_of(driver.state).empty());
+}
+
+TEST_CASE("budget: who campaigns inherits what the lost coordinator consumed", "[unit]") {
+  Policy policy;
+  policy.min_nodes = 1;
+  policy.max_nodes = policy.max_restarts = 3;
+  policy.restart_window = 60s;
+  State state;
+  state.phase = Phase::standby;
+  Campaign campaign;
+  campaign.decided.number = 4;
+  campaign.decided.size = 3;
+  campaign.decided.restarts = 2;
+  campaign.ballot = Ballot{2, 1};
+  auto const now = TimePoint{} + 1000s;
+  state = step(std::move(state), campaign, now, policy).next;
+  CHECK(state.restarts.consumed == 2);
+  CHECK(restarts_counted(state.restarts, now + 59s, policy) == 2);
+  CHECK(restarts_counted(state.restarts, now + 60s, policy) == 0);
 }

@@ -11,11 +11,11 @@ constexpr TimePoint kStart{std::chrono::hours(1)};
 SilencePolicy const kPolicy{Millis(5000)};
 
 /// Ticks at every due instant up to `until`; the peers in `beating` are heard just before each tick.
-std::vector<PeerId> lost_until(SilenceState& state, TimePoint until, std::vector<PeerId> const& beating) {
-  std::vector<PeerId> lost;
+std::vector<AgentId> lost_until(SilenceState& state, TimePoint until, std::vector<AgentId> const& beating) {
+  std::vector<AgentId> lost;
   while (state.due && *state.due <= until) {
     TimePoint const now = *state.due;
-    for (PeerId const peer : beating) {
+    for (AgentId const peer : beating) {
       state = heard(std::move(state), peer, now, kPolicy);
     }
     auto result = tick(std::move(state), now, kPolicy);
@@ -33,7 +33,7 @@ TEST_CASE("silence: only who is silent for longer than the timeout is lost, at t
   state = heard(std::move(state), 2, kStart + Millis(123), kPolicy);
   CHECK(lost_until(state, kStart + Millis(5123 + 249), {1}).empty());
   CHECK(state.due == kStart + Millis(5123 + 250));
-  CHECK(lost_until(state, kStart + Millis(5123 + 250), {1}) == std::vector<PeerId>{2});
+  CHECK(lost_until(state, kStart + Millis(5123 + 250), {1}) == std::vector<AgentId>{2});
   CHECK(lost_until(state, kStart + Millis(60'000), {1}).empty());
   CHECK(state.heard.size() == 1);
 }
@@ -53,7 +53,7 @@ TEST_CASE("silence: whoever was itself suspended judges nobody and gives everybo
   CHECK(result.stalled);
   CHECK(result.lost.empty());
   CHECK(lost_until(result.next, back + Millis(5249), {1}).empty());
-  CHECK(lost_until(result.next, back + Millis(5250), {1}) == std::vector<PeerId>{2});
+  CHECK(lost_until(result.next, back + Millis(5250), {1}) == std::vector<AgentId>{2});
 }
 
 TEST_CASE("silence: who left is not lost as well, and without peers there is no timer", "[unit]") {

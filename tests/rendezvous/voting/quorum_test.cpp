@@ -1,6 +1,7 @@
-// Quorums, authority and the lease wait: what a coordinator may decide, and when.
-#include "rendezvous/membership/leadership.hpp"
+// Quorums and authority: what members enough may decide, and for how long.
+#include "rendezvous/voting/quorum.hpp"
 
+#include "rendezvous/voting/lease.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
@@ -98,33 +99,4 @@ TEST_CASE("lease: authority lasts from the newest time that enough have echoed, 
   CHECK(authority_until(authority, decree(3), terms) == at(4250));
   CHECK(authority_until({}, decree(3, Tie::none), terms) == TimePoint::max());
   CHECK(authority_until({}, decree(3), lease_terms(0ms)) == TimePoint::max());
-}
-
-TEST_CASE("leadership: the lease wait ends when the last seat is proven or its time has come", "[unit]") {
-  Leadership leadership;
-  leadership.outstanding_leases = {{{3, 0}, at(10)}, {{3, 1}, at(30)}, {{2, 1}, at(20)}};
-  CHECK(lease_wait(leadership, at(0)) == at(30));
-  prove_stopped(leadership, 3, 1);
-  CHECK(lease_wait(leadership, at(0)) == at(20));
-  CHECK_FALSE(lease_wait(leadership, at(20)));
-}
-
-TEST_CASE("leadership: what is decided empties the instance and names who decides next", "[unit]") {
-  Leadership leadership;
-  leadership.decided = decree(3);
-  leadership.ballot = {4, 2};
-  leadership.proposal = decree(2);
-  leadership.proposal->number = 9;
-  leadership.proposal->coordinator = 1;
-  leadership.accepted = {2};
-  CHECK(acceptance(leadership) == Majority::no);
-  leadership.accepted = {1, 2};
-  CHECK(acceptance(leadership) == Majority::yes);
-  leadership.promised = {1, 2};
-  note_decided(leadership);
-  CHECK(leadership.decided.number == 9);
-  CHECK(leadership.ballot == Ballot{1, 1});
-  CHECK_FALSE(leadership.proposal);
-  CHECK(leadership.accepted.empty());
-  CHECK(leadership.promised.empty());
 }

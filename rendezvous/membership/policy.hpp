@@ -1,0 +1,19 @@
+// Policy: by what membership is bound, and constant during the run.
+#pragma once
+
+#include <cstdint>
+
+#include "rendezvous/protocol/messages.hpp"
+#include "src/core/time.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// What the user asked for and what is ours to set.
+struct Policy : Terms {
+  Millis join_spacing{60'000};   ///< least time between two generations triggered by joins; the first is free
+  Millis linger{5000};           ///< how long the coordinator waits for agents to leave at the end
+  std::uint32_t flap_limit = 3;  ///< a node lost this often is refused
+  bool ends_when_empty = false;  ///< no agent hosts: a run that everybody has left is over, nobody knows of it
+};
+
+}  // namespace cxxrun::rendezvous
