@@ -237,6 +237,7 @@ void Judge::coordinator_stepped(Node const& node) {
 void Judge::concluded(Node const& node, rdzv::Verdict const& verdict, Program const* program) {
   ++ends[std::string("verdict: ") + rdzv::name_of(verdict.end)];
   job_.world.note([&] { return node.name() + " concludes: " + verdict.summary; });
+  // F28: who was lost and has called whom the others elected counts as a lost node.
   if (job_.schedule.seed >= kOnlyCuts && (verdict.end == rdzv::End::worker_failed || verdict.restarts > 0)) {
     job_.world.violated("the job pays for failures of workers although only connections were lost: " + verdict.summary);
   }

@@ -25,7 +25,7 @@ std::size_t calls(Driver const& agent, std::uint32_t rank) {
 
 }  // namespace
 
-TEST_CASE("agent: dropped by the coordinator of its generation, it goes whatever it has promised", "[unit]") {
+TEST_CASE("F23: dropped by the coordinator of its generation, an agent goes whatever it has promised", "[unit]") {
   auto agent = searching();
   agent.hear(rdzv::VoteRequest{1, {2, 1}}, agent.link_to(1));
   agent.up(0);
@@ -70,7 +70,7 @@ TEST_CASE("agent: each round it says again what it knows, for a link may be open
   CHECK(told == 1);
 }
 
-TEST_CASE("agent: a candidate whose way to itself ends opens another", "[unit]") {
+TEST_CASE("F26: a candidate whose way to itself ends opens another", "[unit]") {
   auto agent = searching();
   agent.pass(200ms);
   REQUIRE(agent.all<StartCampaign>().size() == 1);
@@ -79,7 +79,7 @@ TEST_CASE("agent: a candidate whose way to itself ends opens another", "[unit]")
   CHECK(calls(agent, 2) == 1);
 }
 
-TEST_CASE("agent: what it has accepted it can be a member of, whatever it is made ready for later", "[unit]") {
+TEST_CASE("F24: what an agent has accepted it can be a member of, whatever it is made ready for later", "[unit]") {
   auto agent = searching();
   auto second = generation(2, 1);
   second.decree = decree(1, 2, 3);

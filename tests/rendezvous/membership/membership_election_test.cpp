@@ -340,7 +340,7 @@ TEST_CASE("election: a member that calls again is asked again, whom it has promi
   CHECK(driver.state.phase == Phase::deposed);
 }
 
-TEST_CASE("election: a member whose vote came too late for a seat is not dropped when it tells more", "[unit]") {
+TEST_CASE("F27: a member whose vote came too late for a seat is not dropped when it tells more", "[unit]") {
   Driver driver;
   driver.policy.max_nodes = 5;
   driver.state.phase = Phase::standby;
@@ -366,7 +366,7 @@ TEST_CASE("election: a member whose vote came too late for a seat is not dropped
   CHECK(driver.state.phase == Phase::opening);
 }
 
-TEST_CASE("election: spares hear the successors of what is decided, not of what is being prepared", "[unit]") {
+TEST_CASE("F25: spares hear the successors of what is decided, not of what is being prepared", "[unit]") {
   Driver driver;
   driver.policy.max_nodes = 3;
   driver.policy.expected_nodes = 3;
