@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "src/core/text.hpp"
+
 namespace cxxrun::testing {
 
 inline std::string read_file(std::string const& path) {
@@ -52,6 +54,23 @@ inline std::vector<std::string> documented_rows(std::string const& name, std::st
     within = begins || (within && line.starts_with("|"));
     if (within && !begins && !line.starts_with("|---")) {
       rows.push_back(line.substr(2, line.find(" |", 2) - 2));
+    }
+  }
+  return rows;
+}
+
+/// The cells of the table in the page NAME of docs/ whose first line begins with `head`: that line first.
+inline std::vector<std::vector<std::string>> documented_table(std::string const& name, std::string const& head) {
+  std::vector<std::vector<std::string>> rows;
+  auto const page = read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/" + name);
+  bool within = false;
+  for (auto const& line : split(page, '\n')) {
+    within = line.starts_with(head) || (within && line.starts_with("|"));
+    if (within && !line.starts_with("|---")) {
+      rows.emplace_back();
+      for (auto const& cell : split(std::string_view(line).substr(1, line.size() - 2), '|')) {
+        rows.back().emplace_back(trim(cell));
+      }
     }
   }
   return rows;

@@ -1,5 +1,4 @@
 // The table of docs/design/membership.md, cell by cell: what each event does in each phase.
-#include "src/core/text.hpp"
 #include "tests/support/fixtures.hpp"
 #include "tests/support/membership_job.hpp"
 
@@ -37,27 +36,10 @@ std::vector<Phase> phases(std::string const& column) {
   return all.at(column);
 }
 
-/// The cells of the lines from the one that starts with `| event |` to the end of that table.
-std::vector<std::vector<std::string>> documented() {
-  std::vector<std::vector<std::string>> rows;
-  auto const text = cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/design/membership.md");
-  bool inside = false;
-  for (auto const& line : split(text, '\n')) {
-    inside = line.starts_with("| event | forming |") || (inside && line.starts_with("|"));
-    if (inside && !line.starts_with("|---")) {
-      rows.emplace_back();
-      for (auto const& cell : split(std::string_view(line).substr(1, line.size() - 2), '|')) {
-        rows.back().emplace_back(trim(cell));
-      }
-    }
-  }
-  return rows;
-}
-
 }  // namespace
 
 TEST_CASE("membership: every cell of the table in docs/design/membership.md is what happens", "[unit]") {
-  auto const rows = documented();
+  auto const rows = cxxrun::testing::documented_table("design/membership.md", "| event | forming |");
   auto const mirrored = table();
   REQUIRE(rows.size() == mirrored.size() + 1);
   auto const& columns = rows.front();

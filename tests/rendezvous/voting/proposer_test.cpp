@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "src/core/text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
 
@@ -158,27 +157,10 @@ std::string cell(Proposer const& before, Proposer const& after, Outcome outcome)
   return result.empty() ? (before == after ? "–" : "noted") : result;
 }
 
-/// The rows of that table on the page, the head first.
-std::vector<std::vector<std::string>> documented() {
-  std::vector<std::vector<std::string>> rows;
-  auto const page = cxxrun::testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/docs/design/election.md");
-  bool inside = false;
-  for (auto const& line : split(page, '\n')) {
-    inside = line.starts_with("| event | idle |") || (inside && line.starts_with("|"));
-    if (inside && !line.starts_with("|---")) {
-      rows.emplace_back();
-      for (auto const& each : split(std::string_view(line).substr(1, line.size() - 2), '|')) {
-        rows.back().emplace_back(trim(each));
-      }
-    }
-  }
-  return rows;
-}
-
 }  // namespace
 
 TEST_CASE("proposer: every cell of the table in docs/design/election.md is what happens", "[unit]") {
-  auto const rows = documented();
+  auto const rows = cxxrun::testing::documented_table("design/election.md", "| event | idle |");
   auto const walked = table();
   REQUIRE(rows.size() == walked.size() + 1);
   REQUIRE(rows.front() ==
