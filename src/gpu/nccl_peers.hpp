@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "src/comm/call.hpp"
 #include "src/core/time.hpp"
 #include "src/cuda/plugin_api.h"
-#include "src/gpu/desync_report.hpp"
 #include "src/host/common/backend.hpp"
 #include "src/host/node/alarm.hpp"
 
@@ -43,6 +43,21 @@ struct Reason {
   Error error{};
   host::FailureFacts facts{};
 };
+
+/// What ranks tell each other when a device call did not end in time. Travels between processes as it is.
+///
+/// NCCL does not say whose fault it is when a call hangs. So every rank that gives up tells which of its calls is the
+/// oldest one under way; who does not report is late, and is named by the host backend. When all have come,
+/// the reports say whether they were in the same call.
+struct CallReport {
+  std::uint64_t number = 0;  ///< of the oldest call that is under way, from 1; 0: none is
+  std::uint64_t made = 0;    ///< calls this rank has made
+  comm::CallFields call{};   ///< that one
+};
+
+/// The sentence for the Failure that all ranks throw. `names`: "rank 2 on node1", by rank.
+[[nodiscard]] std::string verdict(std::span<CallReport const> ranks, std::vector<std::string> const& names,
+                                  std::string const& patience);
 
 class Peers {
  public:

@@ -4,7 +4,7 @@
 
 #include "src/client/engine.hpp"
 #include "src/client/solo_backend.hpp"
-#include "src/gpu/desync_report.hpp"
+#include "src/gpu/nccl_peers.hpp"
 #include "src/host/common/device_queue.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fake_device.hpp"
