@@ -8,7 +8,6 @@
 #include <atomic>
 
 #include "src/cuda/memory.hpp"
-#include "src/cuda/status.hpp"
 #include "src/cuda/timeline.hpp"
 
 /// What remains to be done of a call, in this order.

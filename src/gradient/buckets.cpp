@@ -48,10 +48,6 @@ std::vector<Draft> fill(std::span<Parameter const> parameters, std::span<std::ui
   return drafts;
 }
 
-bool can_hold_control(DType type, ControlNeeds const& control) {
-  return type == DType::f64 || (type == DType::f32 && control.f32);
-}
-
 }  // namespace
 
 std::size_t elements_of(Bucket const& bucket) {
@@ -104,7 +100,8 @@ Layout make_layout(std::span<Parameter const> parameters, std::span<std::uint32_
     bucket.bytes = offset - bucket.offset;
     layout.buckets.push_back(bucket);
   }
-  if (layout.buckets.empty() || !can_hold_control(layout.buckets.back().type, control)) {
+  auto const last = layout.buckets.empty() ? DType::u8 : layout.buckets.back().type;
+  if (last != DType::f64 && !(last == DType::f32 && control.f32)) {
     layout.buckets.push_back({DType::f64, offset, 0, 0, 0});
   }
   layout.buckets.back().control_slots = control.slots;

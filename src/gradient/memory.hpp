@@ -6,8 +6,6 @@
 
 #include <span>
 
-#include "cxxrun/dtype.hpp"
-#include "cxxrun/stream.hpp"
 #include "src/gradient/buckets.hpp"
 #include "src/host/common/device_queue.hpp"
 

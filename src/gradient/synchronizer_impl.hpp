@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "cxxrun/gradient_synchronizer.hpp"
 #include "src/core/time.hpp"
 #include "src/gradient/agreement.hpp"
 #include "src/gradient/buckets.hpp"

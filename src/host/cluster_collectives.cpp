@@ -1,7 +1,5 @@
 #include "src/host/cluster_collectives.hpp"
 
-
-
 namespace cxxrun::host {
 
 using comm::Call;

@@ -15,7 +15,6 @@
 #include <span>
 #include <vector>
 
-#include "src/comm/node_map.hpp"
 #include "src/host/common/scratch.hpp"
 #include "src/host/node/node_exchange.hpp"
 #include "src/host/rails/rails.hpp"

@@ -11,7 +11,6 @@
 #include <functional>
 #include <sys/types.h>
 
-#include "src/os/fd.hpp"
 #include "src/os/shared_page.hpp"
 #include "src/os/signals.hpp"
 

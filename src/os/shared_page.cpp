@@ -25,8 +25,6 @@ struct Call {
   UniqueFd socket;
   std::size_t sent = 0;
   bool taken = false;  // all of it, and the end of the connection behind it
-
-  [[nodiscard]] bool over() const { return !socket; }
 };
 
 Call dial(sockaddr_storage const& to) {
@@ -184,14 +182,14 @@ void deliver(DeathNotice const& death_notice, Millis limit) {
   for (auto const& recipient : death_notice.recipients) {
     calls.push_back(dial(recipient));
   }
-  while (std::any_of(calls.begin(), calls.end(), [](Call const& call) { return !call.over(); })) {
+  for (;;) {
+    std::erase_if(calls, [](Call const& call) { return !call.socket; });
     std::vector<pollfd> watched;
     for (auto const& call : calls) {
-      short const events = call.taken ? POLLIN : POLLOUT;
-      watched.push_back({call.over() ? -1 : call.socket.get(), events, 0});
+      watched.push_back({call.socket.get(), static_cast<short>(call.taken ? POLLIN : POLLOUT), 0});
     }
-    if (Clock::now() >= deadline || poll(watched.data(), watched.size(), poll_time(deadline)) == 0) {
-      break;
+    if (calls.empty() || Clock::now() >= deadline || poll(watched.data(), watched.size(), poll_time(deadline)) == 0) {
+      return;
     }
     for (std::size_t i = 0; i < calls.size(); ++i) {
       if (watched[i].revents != 0 && calls[i].taken) {

@@ -7,7 +7,6 @@
 #include <emmintrin.h>
 #endif
 
-#include "src/comm/call.hpp"
 #include "src/host/node/node_layout.hpp"
 
 namespace cxxrun::host {

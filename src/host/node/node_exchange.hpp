@@ -9,7 +9,6 @@
 #include <span>
 #include <vector>
 
-#include "src/comm/call.hpp"
 #include "src/comm/reduce.hpp"
 #include "src/host/common/fault_points.hpp"
 #include "src/host/node/buffers.hpp"

@@ -23,7 +23,6 @@
 #include "src/host/common/mates.hpp"
 #include "src/host/node/alarm.hpp"
 #include "src/host/node/lifeline.hpp"
-#include "src/host/node/node_layout.hpp"
 #include "src/host/node/segment.hpp"
 
 namespace cxxrun::host {

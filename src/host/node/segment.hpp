@@ -11,10 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "cxxrun/error.hpp"
 #include "src/core/time.hpp"
 #include "src/host/node/segment_socket.hpp"
-#include "src/os/fd.hpp"
 
 namespace cxxrun::host {
 

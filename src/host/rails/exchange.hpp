@@ -11,8 +11,6 @@
 #include <span>
 #include <vector>
 
-#include "src/comm/call.hpp"
-#include "src/host/common/mates.hpp"
 #include "src/host/rails/rail_link.hpp"
 
 namespace cxxrun::host {
