@@ -130,11 +130,10 @@ Result<NodeRange> task_range(Options const& options, SlurmStep const& step) {
   if (!options.nnodes || *options.nnodes == all || *options.nnodes == NodeRange{nodes, nodes}) {
     return all;
   }
-  if (options.nnodes->min != options.nnodes->max) {
-    return wrong("--nnodes " + range_text(*options.nnodes) + " with " + tasks +
-                 ": only whole nodes can come and go; use srun --ntasks-per-node=1");
-  }
-  return wrong("--nnodes " + range_text(*options.nnodes) + " with " + tasks + ": every task takes part; drop --nnodes");
+  return wrong("--nnodes " + range_text(*options.nnodes) + " with " + tasks +
+               (options.nnodes->min != options.nnodes->max
+                    ? ": only whole nodes can come and go; use srun --ntasks-per-node=1"
+                    : ": every task takes part; drop --nnodes"));
 }
 
 /// torchrun's --node-rank may be given when it says what Slurm says.
@@ -254,10 +253,8 @@ Result<Meeting> meeting_at_endpoint(Options const& options, NodeRange const& ran
   if (!endpoint) {
     return endpoint.error();
   }
-  Meeting meeting;
-  meeting.address = endpoint->host;
-  meeting.ports = {endpoint->port.value_or(kDefaultPort)};
-  meeting.loopback_only = is_loopback(endpoint->host);
+  Meeting meeting{
+      Meeting::Host::find_out, endpoint->host, {endpoint->port.value_or(kDefaultPort)}, is_loopback(endpoint->host)};
   if (meeting.ports.front() == 0 && range.max > 1) {
     return wrong("--rdzv-endpoint " + options.rdzv_endpoint + ": port 0 is for one node only; with " +
                  range_text(range) + " nodes all must be given the same port");
@@ -327,25 +324,21 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
   bool const has_place = !options.rdzv_endpoint.empty() || options.master_addr;
   auto const& step = slurm->step;
   bool const outside = step && meets_outside(options, *step);
-  auto const here = outside ? step->nodes() : 1U;
-  NodeRange const range = options.nnodes.value_or(NodeRange{here, here});
+  NodeRange const range = options.nnodes.value_or(outside ? NodeRange{step->nodes(), step->nodes()} : NodeRange{});
   // A step of one task with a meeting place given: agents of other steps or jobs may be expected there.
   bool const shared_step = step && (step->nodes() > 1 || step->several_tasks);
-  auto topology = [&]() -> Result<JobTopology> {
-    if ((shared_step && !outside) || (step && !has_place && (range.max > 1 || discovery))) {
-      return in_slurm(options, *slurm, environment);
-    }
-    bool const by_flags_alone = has_place || options.master_port || range.max > 1;
-    return by_flags_alone ? by_flags(options, *slurm, range) : standalone(options, *slurm, random_id);
-  }();
+  bool const by_step = (shared_step && !outside) || (step && !has_place && (range.max > 1 || discovery));
+  bool const by_flags_alone = has_place || options.master_port || range.max > 1;
+  auto topology = by_step          ? in_slurm(options, *slurm, environment)
+                  : by_flags_alone ? by_flags(options, *slurm, range)
+                                   : standalone(options, *slurm, random_id);
   if (topology && options.is_host && topology->source != JobTopology::Source::standalone) {
     topology->meeting.host = host_if(*options.is_host);
   }
-  if (topology && step &&
-      discovery) {  // the job's own rendezvous is where its steps meet, unless another port is asked
-    auto const endpoint = parse_endpoint(options.rdzv_endpoint);
-    bool const elsewhere = endpoint && endpoint->port.value_or(discovery->port) != discovery->port;
-    topology->discovered = elsewhere ? std::nullopt : discovery;
+  // The job's own rendezvous is where its steps meet, unless another port is asked for.
+  auto const endpoint = parse_endpoint(options.rdzv_endpoint);
+  if (topology && step && discovery && (!endpoint || endpoint->port.value_or(discovery->port) == discovery->port)) {
+    topology->discovered = discovery;
   }
   if (topology && topology->master_port != 0 && topology->meeting.ports.front() == topology->master_port) {
     topology->master_port = 0;
