@@ -48,7 +48,7 @@ Verdict make_verdict(State const& state, Policy const& policy, End end, int code
   verdict.generation = state.number;
   verdict.restarts = state.restarts.consumed;
   verdict.max_restarts = policy.max_restarts;
-  verdict.failures = failures_of(state);
+  verdict.failures = failures_of(state.group);
   for (auto const& [key, host] : state.roster.gone) {
     verdict.lost_nodes.push_back(host);
   }
@@ -60,18 +60,23 @@ Verdict make_verdict(State const& state, Policy const& policy, End end, int code
   return verdict;
 }
 
-std::vector<Failure> failures_of(State const& state) {
+Verdict told_to_end(State const& state, Policy const& policy) {
+  auto const& stop = state.group.stop;
+  return make_verdict(state, policy, End::stopped, 128 + stop.signal, stop.why);
+}
+
+std::vector<Failure> failures_of(Group const& group) {
   std::map<std::uint32_t, std::size_t> heard;  // rank → position among the reports
-  for (std::size_t i = 0; i < state.group.reports.size(); ++i) {
-    heard.emplace(state.group.reports[i].exit.rank, i);
+  for (std::size_t i = 0; i < group.reports.size(); ++i) {
+    heard.emplace(group.reports[i].exit.rank, i);
   }
   std::vector<std::pair<std::size_t, Failure>> all;
   auto const order_of = [&](std::uint32_t rank) {
     auto const it = heard.find(rank);
     return it == heard.end() ? std::numeric_limits<std::size_t>::max() : it->second;
   };
-  for (std::uint32_t group_rank = 0; group_rank < state.group.seats.size(); ++group_rank) {
-    auto const& seat = state.group.seats[group_rank];
+  for (std::uint32_t group_rank = 0; group_rank < group.seats.size(); ++group_rank) {
+    auto const& seat = group.seats[group_rank];
     for (auto const& exit : seat.exits) {
       if (!exit.status.ok() && !exit.ours) {
         all.emplace_back(order_of(exit.rank), Failure{seat.node.host, group_rank, exit});
@@ -80,8 +85,8 @@ std::vector<Failure> failures_of(State const& state) {
   }
   // A failure announced by a node that was lost before it could tell the rest; or, whatever else was said,
   // the one that started the stop: a stop for a failure always has one.
-  for (auto const& report : state.group.reports) {
-    auto const& seat = state.group.seats[report.group_rank];
+  for (auto const& report : group.reports) {
+    auto const& seat = group.seats[report.group_rank];
     if (seat.now == Seat::Now::lost || all.empty()) {
       all.emplace_back(order_of(report.exit.rank), Failure{seat.node.host, report.group_rank, report.exit});
     }
@@ -105,7 +110,7 @@ std::vector<Failure> failures_of(State const& state) {
 }
 
 Ruling rule(State const& state, Policy const& policy, TimePoint now) {
-  auto const failures = failures_of(state);
+  auto const failures = failures_of(state.group);
   if (!failures.empty() && failures.front().exit.status.kind == ExitStatus::Kind::not_started) {
     auto faults = start_faults(state, policy);
     if (!faults.empty() && state.group.stop.kind != StopKind::user) {

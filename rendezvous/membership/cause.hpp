@@ -39,7 +39,10 @@ struct Ruling {
 /// A verdict over the state's last generation, with its failures and lost nodes.
 [[nodiscard]] Verdict make_verdict(State const& state, Policy const& policy, End end, int code, std::string summary);
 
+/// The same for a run whose user told it to end.
+[[nodiscard]] Verdict told_to_end(State const& state, Policy const& policy);
+
 /// All failures of the generation, the cause first. Exits explained by our own stop are left out.
-[[nodiscard]] std::vector<Failure> failures_of(State const& state);
+[[nodiscard]] std::vector<Failure> failures_of(Group const& group);
 
 }  // namespace cxxrun::rendezvous

@@ -226,8 +226,7 @@ std::optional<AgentId> hear_death_notice(Turn& turn, Gone const& gone) {
   Held const held{gone.number, gone.group_rank};
   state.election.confirmed_dead.insert(held);
   state.leases.outstanding.erase(held);
-  bool const workers_run = state.phase == Phase::running || state.phase == Phase::stopping;
-  if (!workers_run || held.first != state.number || held.second >= state.group.seats.size()) {
+  if (!workers_may_run(state.phase) || held.first != state.number || held.second >= state.group.seats.size()) {
     return std::nullopt;
   }
   AgentId const agent = state.group.seats[held.second].agent;

@@ -40,6 +40,21 @@ std::string call_back(State& state, std::string const& key) {
 
 }  // namespace
 
+Blame blame(Fitness& fitness, std::string const& key, std::uint32_t group_rank) {
+  fitness.in_a_row = fitness.culprit == key ? fitness.in_a_row + 1 : 1;
+  fitness.culprit = key;
+  Blame result;
+  auto const suspect = std::find_if(fitness.suspects.begin(), fitness.suspects.end(),
+                                    [&](auto const& entry) { return entry.second == group_rank; });
+  if (suspect != fitness.suspects.end()) {
+    result.acquitted = suspect->first;
+    fitness.failing.insert(group_rank);
+    fitness.suspects.erase(suspect);
+  }
+  result.twice = fitness.in_a_row >= 2 && !fitness.failing.contains(group_rank);
+  return result;
+}
+
 void exclude(Turn& turn, AgentId agent, std::string const& why) {
   State& state = turn.state;
   NodeInfo const node = state.roster.present.at(agent);

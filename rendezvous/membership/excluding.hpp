@@ -7,6 +7,13 @@
 
 namespace cxxrun::rendezvous {
 
+struct Blame {
+  bool twice = false;     ///< the node was first to fail twice running, and its rank is not known to fail anywhere
+  std::string acquitted;  ///< node key of a suspect whose rank fails on another node as well; "" = nobody's
+};
+/// A worker of the node `key` at `group_rank` was the first to fail.
+[[nodiscard]] Blame blame(Fitness& fitness, std::string const& key, std::uint32_t group_rank);
+
 /// Takes a node that is present out of the job: no seat, hears of nothing but the end, refused when its agent is
 /// started again. It stays connected, for Slurm may end a step when a task of it leaves early.
 void exclude(Turn& turn, AgentId agent, std::string const& why);

@@ -202,8 +202,7 @@ Next abandoned(Turn& turn) {
     return stay;
   }
   if (state.group.stop.kind == StopKind::user) {
-    return next::Finished{
-        make_verdict(state, turn.policy, End::stopped, 128 + state.group.stop.signal, state.group.stop.why)};
+    return next::Finished{told_to_end(state, turn.policy)};
   }
   return give_up(turn, "nobody is left");
 }

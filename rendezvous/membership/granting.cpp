@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 
 #include "rendezvous/membership/books.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
-
-bool workers_may_run(Phase phase) {
-  return phase == Phase::running || phase == Phase::stopping;
-}
 
 bool has_store(Phase phase) {
   return phase == Phase::opening || phase == Phase::preparing || phase == Phase::proposing ||
@@ -207,17 +204,14 @@ void step_down(Turn& turn, std::string const& why) {
     turn.act(CloseStore{state.number});
   }
   std::set<AgentId> connected;
-  for (auto const* const agents : {&state.roster.present, &state.roster.excluded}) {
-    for (auto const& [agent, node] : *agents) {
-      connected.insert(agent);
-    }
-  }
-  for (auto const& [agent, follower_info] : state.election.followers) {
-    connected.insert(agent);
-  }
-  for (auto const& [agent, final_message] : state.roster.draining) {
-    connected.insert(agent);
-  }
+  auto const add = [&](auto const& agents) {
+    std::transform(agents.begin(), agents.end(), std::inserter(connected, connected.end()),
+                   [](auto const& entry) { return entry.first; });
+  };
+  add(state.roster.present);
+  add(state.roster.excluded);
+  add(state.roster.draining);
+  add(state.election.followers);
   for (AgentId const agent : connected) {
     turn.act(HangUp{agent});
   }

@@ -3,22 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/membership/attendance.hpp"
 #include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/callers.hpp"
 #include "rendezvous/membership/cause.hpp"
 #include "rendezvous/membership/electing.hpp"
-#include "rendezvous/membership/entering.hpp"
-#include "rendezvous/membership/finishing.hpp"
+#include "rendezvous/membership/ending.hpp"
 #include "rendezvous/membership/forming.hpp"
 #include "rendezvous/membership/granting.hpp"
-#include "rendezvous/membership/hang_watch.hpp"
-#include "rendezvous/membership/leaving.hpp"
-#include "rendezvous/membership/preparing.hpp"
 #include "rendezvous/membership/proposing.hpp"
 #include "rendezvous/membership/starting.hpp"
-#include "rendezvous/membership/stopping.hpp"
 #include "rendezvous/membership/transitions.hpp"
 #include "rendezvous/membership/turn.hpp"
+#include "rendezvous/membership/watching.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
@@ -148,56 +145,6 @@ void on(Turn& turn, ConfirmedDead const& event) {
 
 // ---- what agents say ------------------------------------------------------------------------------------------
 
-Next hear(Turn& turn, Seat& seat, Ack const& message) {
-  if (turn.state.phase != Phase::preparing || seat.now != Seat::Now::invited) {
-    return stay;
-  }
-  note_echo(turn, seat.agent, message.echo, message.sent);
-  seat.now = Seat::Now::ready;
-  return --turn.state.group.awaited == 0 ? begin_deciding(turn) : Next{stay};
-}
-
-Next hear(Turn& turn, Seat& seat, WorkerFailed const& message) {
-  State& state = turn.state;
-  if (state.phase != Phase::running && state.phase != Phase::stopping) {
-    return stay;
-  }
-  state.group.reports.push_back(Report{state.group.seat_of.at(seat.agent), message.exit});
-  if (state.phase == Phase::stopping) {
-    return stay;
-  }
-  return next::Stopping{{StopKind::failure, 0, describe(message.exit, seat.node.host), Level::error}};
-}
-
-Next hear(Turn& turn, Seat& seat, Succeeded const&) {
-  State& state = turn.state;
-  if (state.phase != Phase::running || seat.now != Seat::Now::running) {
-    return stay;
-  }
-  seat.now = Seat::Now::succeeded;
-  if (--state.group.awaited > 0) {
-    return stay;
-  }
-  turn.act(CloseStore{state.number});
-  return next::Finished{make_verdict(state, turn.policy, End::success, 0, "all workers finished")};
-}
-
-Next hear(Turn& turn, Seat& seat, Stopped const& message) {
-  if (turn.state.phase != Phase::stopping || seat.now == Seat::Now::stopped) {
-    return stay;
-  }
-  turn.state.leases.outstanding.erase(Held{message.number, turn.state.group.seat_of.at(seat.agent)});
-  seat.now = Seat::Now::stopped;
-  seat.exits = message.exits;
-  seat.unkillable = message.unkillable;
-  return answered(turn);
-}
-
-Next hear(Turn& turn, Seat const& seat, Progress const& message) {
-  hear_progress(turn, seat, message);
-  return stay;
-}
-
 /// Of a member, about the generation that has its seat.
 template <class Message>
 void hear_from(Turn& turn, AgentId agent, Message const& message) {
@@ -271,62 +218,18 @@ void on(Turn& turn, Quit const& event) {
     case Phase::running: go_on(turn, next::Stopping{told}); break;
     case Phase::stopping: state.group.stop = told; break;
     case Phase::finished: break;
-    default:
-      state.group.stop = told;
-      go_on(turn, next::Finished{make_verdict(state, turn.policy, End::stopped, 128 + event.signal, told.why)});
+    default: state.group.stop = told; go_on(turn, next::Finished{told_to_end(state, turn.policy)});
   }
 }
 
 // ---- beats and time -------------------------------------------------------------------------------------------
 
-SilencePolicy silence_policy(Policy const& policy) {
-  return {policy.heartbeat_timeout};
-}
-
 void on(Turn& turn, Beaten const& event) {
-  State& state = turn.state;
-  AgentId const agent = event.agent;
-  if (state.roster.present.contains(agent) || state.election.followers.contains(agent) ||
-      state.roster.excluded.contains(agent) || state.roster.draining.contains(agent)) {
-    state.silence = heard(std::move(state.silence), agent, turn.now, silence_policy(turn.policy));
-  }
-  answer_beat(turn, agent, event.beat);
+  hear_beat(turn, event);
   go_on(turn, try_start(turn));
 }
-
-/// An agent whose line for beats has ended opens another with its next beat. One that does not is silent: its host may
-/// have died right after, and nothing else would ever tell.
 void on(Turn& turn, BeatsEnded const& event) {
-  State& state = turn.state;
-  if (state.silence.heard.contains(event.agent)) {
-    state.silence = heard(std::move(state.silence), event.agent, turn.now, silence_policy(turn.policy));
-  }
-}
-
-/// Who has been silent for too long is lost, like one whose connection has ended.
-void silence_tick(Turn& turn) {
-  State& state = turn.state;
-  if (!is_due(state.silence.due, turn.now)) {
-    return;
-  }
-  SilenceTick looked = tick(std::move(state.silence), turn.now, silence_policy(turn.policy));
-  state.silence = std::move(looked.next);
-  if (looked.stalled) {
-    turn.say(Level::warn, "this process was suspended: nobody is judged by the silence meanwhile");
-  }
-  if (!looked.lost.empty() && state.phase == Phase::running && rivalled(state, turn.policy) &&
-      left(turn, Count::exactly) <= Millis{0}) {  // it is us who are out of reach: the others may elect without us
-    go_on(turn, next::Deposed{"too few members of " + name_of(state.proposer.decided.number) + " are heard"});
-    return;
-  }
-  std::string const how = "silent for " + seconds_text(turn.policy.heartbeat_timeout);
-  for (AgentId const agent : looked.lost) {
-    if (rivalled(state, turn.policy)) {
-      // It may hear us although we do not hear it. An end without a word would be taken for our death (pair rule).
-      turn.act(Tell{agent, Dropped{state.number, how}});
-    }
-    hang_up_on(turn, agent, how);
-  }
+  end_beats(turn, event);
 }
 
 void phase_tick(Turn& turn) {
@@ -365,20 +268,19 @@ void phase_tick(Turn& turn) {
 }
 
 void on(Turn& turn, Tick const&) {
-  silence_tick(turn);
+  Silent silent = silence_tick(turn);
+  go_on(turn, std::move(silent.next));
+  std::string const how = "silent for " + seconds_text(turn.policy.heartbeat_timeout);
+  for (AgentId const agent : silent.agents) {
+    if (rivalled(turn.state, turn.policy)) {
+      // It may hear us although we do not hear it. An end without a word would be taken for our death (pair rule).
+      turn.act(Tell{agent, Dropped{turn.state.number, how}});
+    }
+    hang_up_on(turn, agent, how);
+  }
   go_on(turn, authority_tick(turn));
   hanging_tick(turn);
   phase_tick(turn);
-}
-
-std::optional<TimePoint> next_deadline(State const& state) {
-  auto const common = earliest({state.silence.due, state.leases.check_at});
-  switch (state.phase) {
-    case Phase::forming: return earliest({common, state.timers.join, state.timers.window});
-    case Phase::running: return earliest({common, state.timers.scale_out, state.hanging.due});
-    case Phase::opening: return common;
-    default: return earliest({common, state.timers.answer});
-  }
 }
 
 }  // namespace

@@ -1,10 +1,22 @@
-// Starting: from "decided" to "runs". Part of membership. Rules: docs/design/election.md.
+// Starting: from the members that are chosen to workers that run. Part of membership.
 #pragma once
+
+#include <optional>
 
 #include "rendezvous/membership/turn.hpp"
 
 namespace cxxrun::rendezvous {
 
+/// Gives out seats and a number, and asks for a store.
+void begin_opening(Turn& turn);
+/// The store is open: tells every member its part.
+void begin_preparing(Turn& turn, StoreOpened const& store);
+/// A member is ready; the last one begins the vote.
+[[nodiscard]] Next hear(Turn& turn, Seat& seat, Ack const& message);
+/// Spares and newcomers hear which generation runs and who may succeed its coordinator, where somebody may.
+void tell_decided(Turn& turn, AgentId agent);
+/// When Start may be sent: now (nothing), or when the last outstanding lease has ended.
+[[nodiscard]] std::optional<TimePoint> lease_wait(Leases const& leases, TimePoint now);
 [[nodiscard]] Next begin_lease_wait(Turn& turn);
 /// In phase lease_wait: starts when no older worker can be alive and authority over the new generation is there.
 [[nodiscard]] Next try_start(Turn& turn);

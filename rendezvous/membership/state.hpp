@@ -1,16 +1,20 @@
-// State: what membership knows. Values only; each part has its header.
+// State: what membership knows, in parts, so that a function takes the part that it needs. Values only.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "rendezvous/membership/budget.hpp"
-#include "rendezvous/membership/election.hpp"
+#include "rendezvous/membership/campaign.hpp"
 #include "rendezvous/membership/group.hpp"
 #include "rendezvous/membership/hanging.hpp"
-#include "rendezvous/membership/leases.hpp"
-#include "rendezvous/membership/roster.hpp"
 #include "rendezvous/values/verdict.hpp"
+#include "rendezvous/voting/lease.hpp"
 #include "rendezvous/voting/proposer.hpp"
 #include "rendezvous/voting/silence.hpp"
 
@@ -29,6 +33,86 @@ enum class Phase {
   finished,    ///< verdict given; waiting for agents to leave
   deposed,     ///< authority lost to another coordinator or to a cut: decides nothing any more
 };
+
+/// What is remembered of the worker failures of a job.
+struct Fitness {
+  std::string culprit;                            ///< node key of the last failure's cause
+  std::uint32_t in_a_row = 0;                     ///< that it was the first to fail
+  std::map<std::string, std::uint32_t> suspects;  ///< node keys excluded for it, and their group ranks then
+  std::set<std::uint32_t> failing;                ///< group ranks that failures have followed
+  std::vector<std::string> lines;                 ///< for the report: "failure followed rank 3 from a to b: …"
+  bool operator==(Fitness const&) const = default;
+};
+
+/// Who is here, and what is known of nodes that are not.
+struct Roster {
+  std::map<AgentId, NodeInfo> present;           ///< connected and joined, members and spares
+  std::map<std::uint32_t, AgentId> index_owner;  ///< node index → agent present with it
+  std::map<AgentId, NodeInfo> excluded;          ///< connected, but excluded: told the end only
+  /// No nodes of the job any more, connected for their vote in the next decree: what each is told once that is decided.
+  std::map<AgentId, ToAgent> draining;
+  std::set<std::uint32_t> came;                 ///< indices of nodes that have ever joined
+  std::map<std::string, std::uint32_t> losses;  ///< per node key: how often lost
+  std::map<std::string, std::string> gone;      ///< node key → host of nodes lost and not back
+  std::set<std::uint32_t> dead;                 ///< indices of nodes of the step known dead and not back
+  std::uint32_t vanished = 0;                   ///< nodes lost to an earlier coordinator: which ones is not known
+  std::map<std::string, std::string> unfit;     ///< node key → "host: why" of nodes that were excluded
+  std::string unkillable_on;                    ///< why a node was excluded for good; "" = none was
+  Fitness fitness;                              ///< whose workers were first to fail
+};
+
+/// A seat of a generation that has run: {generation, group rank}.
+using Held = std::pair<std::uint64_t, std::uint32_t>;
+
+/// Whether another coordinator may be elected in the place of this one.
+enum class Succession {
+  none,      ///< no generation so far could go on without its coordinator
+  possible,  ///< one could
+  happened,  ///< and this coordinator was elected in the place of another
+};
+
+/// Who votes, who has called after a loss, and what a coordinator that is elected knows of the generation that it takes
+/// over. The vote itself is voting/proposer.hpp; rules: docs/design/election.md.
+struct Election {
+  std::map<AgentId, std::uint32_t> voters;    ///< connected members of the last decree, with their group ranks there
+  std::map<AgentId, FollowerInfo> followers;  ///< connected, have lost their coordinator, not in a generation of ours
+  std::optional<Learned> learned;             ///< standby: for callers that know of an older generation
+  std::uint64_t campaign_id = 0;              ///< of the last Campaign
+  std::uint64_t seen = 0;                     ///< highest generation number that anybody has heard of
+  Succession succession = Succession::none;
+  bool survives = false;   ///< the generation being prepared can go on without its coordinator
+  bool two_nodes = false;  ///< the pair rule may hold: two members in two nodes, no spare and no stranger ever
+  Millis half_after{0};    ///< standing: how long to wait for a majority before half and the fence will do
+  std::vector<Successor> successors;           ///< of the last decree; empty: not known
+  std::vector<Successor> proposed_successors;  ///< of our own proposal
+  std::vector<std::string> old_hosts;          ///< of the generation whose coordinator was lost, by group rank
+  std::set<Held> confirmed_dead;               ///< seats whose agents' parents have sent a death notice
+  std::set<std::uint32_t> missing;             ///< taking over: members of the last decree that have not called
+  std::optional<TimePoint> last_contact;  ///< taking over: latest contact that a voter has had with the old coordinator
+};
+
+/// What the beats and acks of one agent have brought.
+struct Pulse {
+  std::optional<TimePoint> echo;  ///< newest own send time that it sent back
+  std::int64_t sent = 0;          ///< newest send time of its own: what its first lease rests on
+};
+
+/// What the coordinator's authority rests on, and whose workers may run by it: voting/lease.hpp.
+struct Leases {
+  Authority authority;                  ///< echoes, by group rank of the last decree
+  std::optional<TimePoint> until;       ///< authority as last counted; never more than it is
+  std::optional<TimePoint> counted_at;  ///< when that was
+  std::optional<TimePoint> check_at;    ///< authority may have run out at
+  std::map<AgentId, Pulse> pulses;
+  std::map<AgentId, TimePoint> granted;  ///< when each agent was last sent a lease
+  /// Seats whose workers may still run, and when they cannot any more even if nothing is heard: the lease wait before
+  /// Start.
+  std::map<Held, TimePoint> outstanding;
+};
+
+[[nodiscard]] inline bool workers_may_run(Phase phase) {
+  return phase == Phase::running || phase == Phase::stopping;
+}
 
 /// When something is to happen by itself.
 struct Timers {

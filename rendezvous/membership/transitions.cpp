@@ -3,13 +3,11 @@
 #include <utility>
 
 #include "rendezvous/membership/electing.hpp"
-#include "rendezvous/membership/finishing.hpp"
+#include "rendezvous/membership/ending.hpp"
 #include "rendezvous/membership/forming.hpp"
 #include "rendezvous/membership/granting.hpp"
-#include "rendezvous/membership/preparing.hpp"
 #include "rendezvous/membership/proposing.hpp"
 #include "rendezvous/membership/starting.hpp"
-#include "rendezvous/membership/stopping.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -1,6 +1,6 @@
 #include "rendezvous/membership/budget.hpp"
 
-#include "rendezvous/membership/fitness.hpp"
+#include "rendezvous/membership/excluding.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)

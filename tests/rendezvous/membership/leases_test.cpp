@@ -1,4 +1,4 @@
-#include "rendezvous/membership/leases.hpp"
+#include "rendezvous/membership/starting.hpp"
 
 #include "tests/support/catch.hpp"
 

@@ -282,7 +282,7 @@ TEST_CASE("cause: a worker that we stopped ourselves is no failure", "[unit]") {
   ours.status = ExitStatus::signalled(15);
   ours.ours = true;
   driver.state.group.seats[0].exits = {ours};
-  CHECK(failures_of(driver.state).empty());
+  CHECK(failures_of(driver.state.group).empty());
 }
 
 TEST_CASE("budget: who campaigns inherits what the lost coordinator consumed", "[unit]") {

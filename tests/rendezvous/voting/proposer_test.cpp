@@ -90,9 +90,15 @@ Outcome none(Proposer& /*proposer*/) {
   return Outcome::nothing;
 }
 
+void adopts(Proposer& proposer) {
+  proposer.highest = AcceptedDecree{{1, 3}, decree(9)};
+}
+
+std::function<void(Proposer&)> by(Right right) {
+  return [right](Proposer& proposer) { proposer.right = right; };
+}
+
 std::vector<Row> table() {
-  auto const adopts = [](Proposer& proposer) { proposer.highest = AcceptedDecree{{1, 3}, decree(9)}; };
-  auto const by = [](Right right) { return [right](Proposer& proposer) { proposer.right = right; }; };
   return {
       {"a round begins",
        [](auto& p) {

@@ -1,7 +1,8 @@
-// Entering: a node that comes to a run, whichever way it came. Part of membership.
+// Attendance: how a node comes, and how it goes. Part of membership.
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "rendezvous/membership/turn.hpp"
 
@@ -15,5 +16,13 @@ namespace cxxrun::rendezvous {
 [[nodiscard]] Next come_in(Turn& turn, AgentId agent, NodeInfo const& node);
 /// For the log: it waits, and until when if a seat is free.
 void say_spare(Turn& turn, NodeInfo const& node);
+/// An agent's connection has ended, or it was silent for too long.
+[[nodiscard]] Next lose(Turn& turn, Lost const& event);
+/// One agent was told to end. The job goes on without it when it is elastic and neither the coordinator's own node
+/// nor too many leave; else it ends for all.
+[[nodiscard]] Next leave(Turn& turn, AgentId agent, int signal);
+/// A node's health check failed: it takes no part in the job any more, and the others form without it. The check may
+/// belong to an earlier generation than the current one; no workers run on a node that checks.
+[[nodiscard]] Next exclude_unfit(Turn& turn, AgentId agent, std::string const& why);
 
 }  // namespace cxxrun::rendezvous

@@ -1,13 +1,15 @@
-#include "rendezvous/membership/leaving.hpp"
+#include "rendezvous/membership/attendance.hpp"
+
+#include <algorithm>
 
 #include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/cause.hpp"
+#include "rendezvous/membership/ending.hpp"
 #include "rendezvous/membership/excluding.hpp"
-#include "rendezvous/membership/finishing.hpp"
 #include "rendezvous/membership/forming.hpp"
 #include "rendezvous/membership/granting.hpp"
 #include "rendezvous/membership/proposing.hpp"
-#include "rendezvous/membership/stopping.hpp"
+#include "rendezvous/values/verdict.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -20,9 +22,8 @@ Next leave_excluded(Turn& turn, AgentId agent, int signal) {
   turn.act(HangUp{agent});
   state.roster.excluded.erase(agent);
   if (node.coordinates) {
-    auto const why = node.host + " was told to end by " + signal_name(signal);
-    state.group.stop = {StopKind::user, signal, why};
-    return next::Finished{make_verdict(state, turn.policy, End::stopped, 128 + signal, why)};
+    state.group.stop = {StopKind::user, signal, node.host + " was told to end by " + signal_name(signal)};
+    return next::Finished{told_to_end(state, turn.policy)};
   }
   return stay;
 }
@@ -58,6 +59,62 @@ Next lose_seat(Turn& turn, Seat& seat, std::string const& how) {
 }
 
 }  // namespace
+
+std::optional<Refused> objection(State const& state, NodeInfo const& node, Policy const& policy) {
+  if (state.phase == Phase::finished) {
+    return Refused{state.verdict->exit_code, "the job is over: " + state.verdict->summary};
+  }
+  if (node.node_index && state.roster.index_owner.contains(*node.node_index)) {
+    return Refused{kExitUsage, "node rank " + std::to_string(*node.node_index) + " is taken by " +
+                                   state.roster.present.at(state.roster.index_owner.at(*node.node_index)).host +
+                                   ": give each agent its own --node-rank"};
+  }
+  auto const lost = state.roster.losses.find(node_key(node));
+  if (lost != state.roster.losses.end() && lost->second >= policy.flap_limit) {
+    return Refused{kExitTooFewNodes, "node " + node.host + " was lost " + std::to_string(lost->second) + " times"};
+  }
+  if (auto const unfit = state.roster.unfit.find(node_key(node)); unfit != state.roster.unfit.end()) {
+    return Refused{kExitTooFewNodes, "this node was excluded: " + unfit->second};
+  }
+  return std::nullopt;
+}
+
+Next consider_scale_out(Turn& turn) {
+  State& state = turn.state;
+  bool const ending = std::any_of(state.group.seats.begin(), state.group.seats.end(),
+                                  [](Seat const& seat) { return seat.now == Seat::Now::succeeded; });
+  if (state.group.seats.size() >= turn.policy.max_nodes || state.roster.present.size() <= state.group.seats.size() ||
+      ending) {
+    state.timers.scale_out.reset();
+    return stay;
+  }
+  if (!turn.policy.scale_out_now) {
+    return stay;
+  }
+  if (state.timers.last_scale_out && turn.now < *state.timers.last_scale_out + turn.policy.join_spacing) {
+    state.timers.scale_out = *state.timers.last_scale_out + turn.policy.join_spacing;
+    return stay;
+  }
+  state.timers.last_scale_out = turn.now;
+  auto const waiting = state.roster.present.size() - state.group.seats.size();
+  return next::Stopping{{StopKind::resize, 0, std::to_string(waiting) + " more node(s) came: forming again"}};
+}
+
+Next come_in(Turn& turn, AgentId agent, NodeInfo const& node) {
+  State& state = turn.state;
+  enter(state, agent, node);
+  switch (state.phase) {
+    case Phase::forming: return consider_forming(turn);
+    case Phase::running: return consider_scale_out(turn);
+    default: return stay;
+  }
+}
+
+void say_spare(Turn& turn, NodeInfo const& node) {
+  bool const seat = turn.state.group.seats.size() < turn.policy.max_nodes;
+  turn.say(Level::info,
+           node.host + " waits as a spare" + (seat && !turn.policy.scale_out_now ? " until the next restart" : ""));
+}
 
 Next lose(Turn& turn, Lost const& event) {
   State& state = turn.state;
@@ -109,8 +166,7 @@ Next leave(Turn& turn, AgentId agent, int signal) {
   }
   bool const job_ends = node.coordinates || (state.ever_ran && staying < turn.policy.min_nodes);
   StopReason const told{StopKind::user, signal, node.host + " was told to end by " + signal_name(signal)};
-  bool const workers_run = state.phase == Phase::running || state.phase == Phase::stopping;
-  if (workers_run && seat != nullptr) {
+  if (workers_may_run(state.phase) && seat != nullptr) {
     seat->leaving = signal;
     if (state.phase == Phase::running) {
       return next::Stopping{{job_ends ? StopKind::user : StopKind::resize, signal, told.why}};
@@ -125,7 +181,7 @@ Next leave(Turn& turn, AgentId agent, int signal) {
     state.group.stop = told;
   }
   if (job_ends) {
-    return next::Finished{make_verdict(state, turn.policy, End::stopped, 128 + signal, told.why)};
+    return next::Finished{told_to_end(state, turn.policy)};
   }
   if (seat != nullptr) {
     seat->leaving = signal;
@@ -142,7 +198,7 @@ Next exclude_unfit(Turn& turn, AgentId agent, std::string const& why) {
   }
   NodeInfo const node = it->second;
   bool const seated = state.phase != Phase::forming && find_seat(state, agent) != nullptr;
-  if (seated && (state.phase == Phase::running || state.phase == Phase::stopping)) {
+  if (seated && workers_may_run(state.phase)) {
     turn.say(Level::debug, "ignored: a failed health check of " + node.host + ", whose workers run");
     return stay;
   }

@@ -1,10 +1,14 @@
-// Stopping: the members stop their workers; when all have, the cause is fixed. Part of membership.
+// Ending: of a generation, and of the run. Part of membership.
 #pragma once
 
 #include "rendezvous/membership/turn.hpp"
 
 namespace cxxrun::rendezvous {
 
+/// What members tell of their workers.
+[[nodiscard]] Next hear(Turn& turn, Seat& seat, WorkerFailed const& message);
+[[nodiscard]] Next hear(Turn& turn, Seat& seat, Succeeded const& message);
+[[nodiscard]] Next hear(Turn& turn, Seat& seat, Stopped const& message);
 /// Tells every member to stop. `reason` is the first event; the cause is fixed when all have answered.
 [[nodiscard]] Next begin_stopping(Turn& turn, StopReason reason);
 /// One more member than were known, whose workers may run, is to stop too; the phase may be forming already.
@@ -15,5 +19,11 @@ void begin_stopping_late(Turn& turn, AgentId agent);
 [[nodiscard]] Next drop_silent(Turn& turn);
 /// Everyone has stopped: fixes the cause, then a generation is formed again or the job is over.
 [[nodiscard]] Next begin_stopped(Turn& turn);
+/// Tells everybody the verdict, and waits for them to leave.
+void begin_finishing(Turn& turn, Verdict verdict);
+/// The coordinator may go.
+void close(Turn& turn);
+/// After the verdict: closes when the last agent has left and none of the step is still to come.
+void close_if_alone(Turn& turn);
 
 }  // namespace cxxrun::rendezvous

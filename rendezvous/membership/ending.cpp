@@ -1,5 +1,6 @@
-#include "rendezvous/membership/stopping.hpp"
+#include "rendezvous/membership/ending.hpp"
 
+#include <string>
 #include <utility>
 
 #include "rendezvous/membership/books.hpp"
@@ -7,6 +8,7 @@
 #include "rendezvous/membership/cause.hpp"
 #include "rendezvous/membership/excluding.hpp"
 #include "rendezvous/membership/granting.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -15,7 +17,52 @@ Next all_answered(State const& state) {
   return state.group.awaited == 0 ? Next{next::Stopped{}} : Next{stay};
 }
 
+/// Nodes of the step that have not come yet would look for a coordinator that is gone, for as long as join_timeout.
+/// Whoever was told to end by a signal was told on every node.
+bool others_will_come(State const& state, Policy const& policy) {
+  End const end = state.verdict->end;
+  return state.election.succession != Succession::happened && policy.expected_nodes &&
+         state.roster.came.size() < *policy.expected_nodes && !policy.ends_when_empty && end != End::stopped &&
+         end != End::too_few_nodes;
+}
+
 }  // namespace
+
+Next hear(Turn& turn, Seat& seat, WorkerFailed const& message) {
+  State& state = turn.state;
+  if (state.phase != Phase::running && state.phase != Phase::stopping) {
+    return stay;
+  }
+  state.group.reports.push_back(Report{state.group.seat_of.at(seat.agent), message.exit});
+  if (state.phase == Phase::stopping) {
+    return stay;
+  }
+  return next::Stopping{{StopKind::failure, 0, describe(message.exit, seat.node.host), Level::error}};
+}
+
+Next hear(Turn& turn, Seat& seat, Succeeded const&) {
+  State& state = turn.state;
+  if (state.phase != Phase::running || seat.now != Seat::Now::running) {
+    return stay;
+  }
+  seat.now = Seat::Now::succeeded;
+  if (--state.group.awaited > 0) {
+    return stay;
+  }
+  turn.act(CloseStore{state.number});
+  return next::Finished{make_verdict(state, turn.policy, End::success, 0, "all workers finished")};
+}
+
+Next hear(Turn& turn, Seat& seat, Stopped const& message) {
+  if (turn.state.phase != Phase::stopping || seat.now == Seat::Now::stopped) {
+    return stay;
+  }
+  turn.state.leases.outstanding.erase(Held{message.number, turn.state.group.seat_of.at(seat.agent)});
+  seat.now = Seat::Now::stopped;
+  seat.exits = message.exits;
+  seat.unkillable = message.unkillable;
+  return answered(turn);
+}
 
 Next begin_stopping(Turn& turn, StopReason reason) {
   State& state = turn.state;
@@ -91,7 +138,7 @@ Next begin_stopped(Turn& turn) {
              "cause: " + ruling.line);  // worth a line only when it is not what the stop began with
   }
   if (ruling.worker_failed()) {
-    judge_nodes(turn, failures_of(state).front(), ruling.next == Ruling::Next::restart);
+    judge_nodes(turn, failures_of(state.group).front(), ruling.next == Ruling::Next::restart);
   }
   for (auto const& [rank, why] : ruling.unfit) {
     exclude(turn, state.group.seats[rank].agent, why);
@@ -105,6 +152,44 @@ Next begin_stopped(Turn& turn) {
     turn.say(Level::info, restart_text(state.restarts, turn.now, turn.policy));
   }
   return next::Forming{};
+}
+
+void begin_finishing(Turn& turn, Verdict verdict) {
+  State& state = turn.state;
+  state.timers.answer = turn.now + turn.policy.linger;
+  for (auto const& [agent, follower_info] : std::exchange(state.election.followers, {})) {
+    state.roster.excluded.emplace(agent, follower_info.node);
+  }
+  state.election.voters.clear();  // nothing is decided any more
+  dismiss(turn);
+  // Said once for the job: by the coordinator's own agent, in its report, else by the first agent that hears it.
+  bool const by_agent = turn.policy.ends_when_empty && verdict.end != End::success;
+  std::string line = by_agent ? std::string(name_of(verdict.end)) + ": " + verdict.summary : "";
+  for (auto const* const agents : {&state.roster.present, &state.roster.excluded}) {
+    for (auto const& [agent, node] : *agents) {
+      turn.act(Tell{agent, Finished{verdict.exit_code, std::exchange(line, "")}});
+    }
+  }
+  turn.say(Level::info, std::string("verdict: ") + name_of(verdict.end) +
+                            (verdict.end == End::success && !verdict.lost_nodes.empty()
+                                 ? "; lost on the way: " + join(verdict.lost_nodes, ", ")
+                                 : ""));
+  turn.act(Conclude{verdict});
+  state.verdict = std::move(verdict);
+  close_if_alone(turn);
+}
+
+void close(Turn& turn) {
+  if (!std::exchange(turn.state.closed, true)) {
+    turn.act(Close{});
+  }
+}
+
+void close_if_alone(Turn& turn) {
+  State const& state = turn.state;
+  if (state.roster.present.empty() && state.roster.excluded.empty() && !others_will_come(state, turn.policy)) {
+    close(turn);
+  }
 }
 
 }  // namespace cxxrun::rendezvous
