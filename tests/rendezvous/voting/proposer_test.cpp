@@ -2,7 +2,6 @@
 #include "rendezvous/voting/proposer.hpp"
 
 #include <functional>
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,7 +14,7 @@ using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace): th
 
 namespace {
 
-using Members = std::initializer_list<std::uint32_t>;
+using Members = std::vector<std::uint32_t>;
 using Event = std::function<Outcome(Proposer&)>;
 
 Decree decree(std::uint64_t number) {
@@ -28,14 +27,14 @@ Decree decree(std::uint64_t number) {
   return value;
 }
 
-Outcome promise(Proposer& proposer, Members members, std::optional<AcceptedDecree> first = {}) {
+Outcome promise(Proposer& proposer, Members const& members, std::optional<AcceptedDecree> first = {}) {
   for (auto const member : members) {
     hear_promise(proposer, member, std::exchange(first, {}));
   }
   return count(proposer);
 }
 
-Outcome accept(Proposer& proposer, Members members) {
+Outcome accept(Proposer& proposer, Members const& members) {
   Outcome last = Outcome::nothing;
   for (auto const member : members) {
     last = hear_acceptance(proposer, member);
@@ -86,8 +85,16 @@ struct Row {
   std::function<void(Proposer&)> before = {};
 };
 
-Outcome none(Proposer& /*proposer*/) {
-  return Outcome::nothing;
+Event promises(Members const& members, std::optional<AcceptedDecree> const& first = {}) {
+  return [=](Proposer& proposer) { return promise(proposer, members, first); };
+}
+
+Event accepts(Members const& members) {
+  return [=](Proposer& proposer) { return accept(proposer, members); };
+}
+
+Outcome refuse(Proposer& proposer) {
+  return hear_refusal(proposer, 2);
 }
 
 void adopts(Proposer& proposer) {
@@ -102,45 +109,24 @@ std::vector<Row> table() {
   return {
       {"a round begins",
        [](auto& p) {
-         return begin_round(p, {3, 0}), none(p);
+         return begin_round(p, {3, 0}), Outcome::nothing;
        }},
-      {"the campaign is given up", [](auto& p) { return give_up(p), none(p); }},
-      {"promised by fewer than half", [](auto& p) { return promise(p, {3}); }},
-      {"… by exactly half",
-       [](auto& p) {
-         return promise(p, {2, 3});
-       }},
-      {"… by a quorum",
-       [](auto& p) {
-         return promise(p, {1, 2, 3});
-       }},
-      {"… by a quorum, and one of them has accepted a decree",
-       [](auto& p) {
-         return promise(p, {1, 2, 3}, AcceptedDecree{{1, 3}, decree(9)});
-       }},
-      {"half have promised, and nobody else will", half_is_all,
-       [](auto& p) {
-         (void)promise(p, {2, 3});
-       }},
+      {"the campaign is given up", [](auto& p) { return give_up(p), Outcome::nothing; }},
+      {"promised by fewer than half", promises({3})},
+      {"… by exactly half", promises({2, 3})},
+      {"… by a quorum", promises({1, 2, 3})},
+      {"… by a quorum, and one of them has accepted a decree", promises({1, 2, 3}, AcceptedDecree{{1, 3}, decree(9)})},
+      {"half have promised, and nobody else will", half_is_all, promises({2, 3})},
       {"the only other member is proven dead", survive},
-      {"a member has promised a higher ballot", [](auto& p) { return hear_refusal(p, 2); }},
-      {"… and the proposal is adopted", [](auto& p) { return hear_refusal(p, 2); }, adopts},
+      {"a member has promised a higher ballot", refuse},
+      {"… and the proposal is adopted", refuse, adopts},
       {"the proposal is ready", propose, by(Right::quorum)},
       {"… and only half have promised", propose, by(Right::half)},
-      {"accepted by fewer than half", [](auto& p) { return accept(p, {3}); }},
-      {"… by exactly half",
-       [](auto& p) {
-         return accept(p, {2, 3});
-       }},
-      {"… by a quorum",
-       [](auto& p) {
-         return accept(p, {1, 2, 3});
-       }},
-      {"… by the survivor of a pair", [](auto& p) { return accept(p, {3}); }, by(Right::survivor)},
-      {"half have accepted, and nobody else will", half_is_all,
-       [](auto& p) {
-         (void)accept(p, {2, 3});
-       }},
+      {"accepted by fewer than half", accepts({3})},
+      {"… by exactly half", accepts({2, 3})},
+      {"… by a quorum", accepts({1, 2, 3})},
+      {"… by the survivor of a pair", accepts({3}), by(Right::survivor)},
+      {"half have accepted, and nobody else will", half_is_all, accepts({2, 3})},
       {"the fence is ours", [](auto& p) { return fence(p, 2); }},
       {"the fence is another's", [](auto& p) { return fence(p, 7); }},
       {"the fence cannot be claimed", [](auto& p) { return hear_fence(p, std::nullopt); }},
