@@ -6,13 +6,14 @@
 #include <iterator>
 
 #include "launcher/options/option_table.hpp"
+#include "rendezvous/values/generation.hpp"
 
 namespace cxxrun::launcher {
 
-namespace {
+using rendezvous::kMaxNodes;
+using rendezvous::kMaxWorkers;
 
-constexpr std::uint64_t kMaxNodes = 65536;
-constexpr std::uint64_t kMaxWorkers = 4096;
+namespace {
 
 Result<int> parse_stream_bits(std::string_view text) {
   auto const bits = parse_unsigned(text, 0, 3);

@@ -223,6 +223,11 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       return;
     }
     auto message = decode<ToAgent>(payload);
+    auto const* const prepare = message ? std::get_if<Prepare>(&*message) : nullptr;
+    if (prepare != nullptr && prepare->generation.local_size != plan.node.slots) {
+      message = fail(Errc::protocol, "it gives this node " + std::to_string(prepare->generation.local_size) +
+                                         " workers, and the node has " + std::to_string(plan.node.slots));
+    }
     if (!message) {
       log(Level::error, "message from the coordinator not understood: " + message.error().message());
       closed("protocol error", false);

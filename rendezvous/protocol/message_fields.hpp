@@ -83,7 +83,7 @@ void fields(auto& field, Of<NodeInfo> auto& node) {
   field("coordinates", node.coordinates);
   field("announce", node.announce);
   field("standby_port", node.standby_port);
-  field.require(node.slots != 0 && node.slots <= kMaxItems, "slots");
+  field.require(node.slots != 0 && node.slots <= kMaxWorkers, "slots");
 }
 void fields(auto& field, Of<Terms> auto& terms) {
   field("min_nodes", terms.min_nodes);
@@ -102,10 +102,10 @@ void fields(auto& field, Of<Terms> auto& terms) {
   field("restart_window_ms", terms.restart_window);
   field("hang_timeout_ms", terms.hang_timeout);
   field("tie", terms.tie);
-  field.require(terms.min_nodes != 0 && terms.min_nodes <= terms.max_nodes && terms.max_nodes <= kMaxItems,
+  field.require(terms.min_nodes != 0 && terms.min_nodes <= terms.max_nodes && terms.max_nodes <= kMaxNodes,
                 "max_nodes");
   auto const expected = terms.expected_nodes.value_or(1);
-  field.require(expected != 0 && expected <= kMaxItems, "expected_nodes");
+  field.require(expected != 0 && expected <= kMaxNodes, "expected_nodes");
 }
 void fields(auto& field, Of<Decree> auto& decree) {
   field("after", decree.after);
@@ -115,7 +115,7 @@ void fields(auto& field, Of<Decree> auto& decree) {
   field("restarts", decree.restarts);
   field("members", decree.members);
   field("tie", decree.tie);
-  field.require(decree.size <= kMaxItems, "size");
+  field.require(decree.size <= kMaxNodes, "size");
 }
 void fields(auto& field, Of<Successor> auto& successor) {
   field("rank", successor.rank);
@@ -143,6 +143,14 @@ void fields(auto& field, Of<Generation> auto& g) {
   field.list("successors", g.successors, kMaxSuccessors);
   field.when(true, "hosts", g.hosts);
   field.when(true, "local_sizes", g.local_sizes);
+  // Each difference is taken only where it cannot wrap around.
+  auto const within = [&](std::uint32_t base, std::uint32_t all) {
+    return base < all && g.local_size <= all - base && all <= kMaxNodes * kMaxWorkers;
+  };
+  field.require(g.group_rank < g.group_size && g.group_size <= kMaxNodes, "group_rank");
+  field.require(g.local_size != 0 && g.local_size <= kMaxWorkers, "local_size");
+  field.require(within(g.rank_base, g.world_size), "rank_base");
+  field.require(within(g.role_base, g.role_size) && g.role_size <= g.world_size, "role_base");
   field.require(g.hosts.size() <= kMaxHostsText, "hosts");
   field.require(g.local_sizes.size() <= kMaxSizesText, "local_sizes");
 }

@@ -13,6 +13,9 @@ namespace cxxrun::rendezvous {
 /// Number of the first generation of a job.
 inline constexpr std::uint64_t kFirstGeneration = 1;
 
+/// Members of a generation and workers of one of them: more are nobody's.
+inline constexpr std::uint32_t kMaxNodes = 65536;
+inline constexpr std::uint32_t kMaxWorkers = 4096;
 /// The longest `hosts` and `local_sizes` of a generation.
 inline constexpr std::size_t kMaxHostsText = 2048;
 inline constexpr std::size_t kMaxSizesText = 384;

@@ -16,9 +16,10 @@ Generation some_generation(Script& script, Hints const& hints) {
   Generation g;
   g.number = script.near(hints.number + 1);
   g.group_size = 1 + script.below(4);
-  g.group_rank = script.below(4);
+  g.group_rank = script.below(g.group_size);
   g.local_size = 1 + script.below(2);
   g.world_size = 8;
+  g.role_size = 8;
   g.coordinator = script.flip() ? "c1" : "c2";
   g.survives = script.flip();
   g.decree = some_decree(script, hints);

@@ -37,8 +37,8 @@ def join(host="stranger", **changes):
 class Caller:
     """One connection that says what it likes."""
 
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), jobs.GUARD)
+    def __init__(self, port, accepted=None):
+        self.socket = accepted or socket.create_connection(("127.0.0.1", port), jobs.GUARD)
         self.socket.settimeout(jobs.GUARD)
         self.data = b""
 
@@ -304,6 +304,44 @@ class Crowds(Strangers):
         self.assertGreater(time.monotonic() - began, HELLO_TIME / 2)
         self.await_line(agents, rf"a stranger from 127\.0\.0\.1: no hello within {HELLO_TIME} s")
         self.finish(agents)
+
+
+class Impostor(Strangers):
+    """A squatter on the rendezvous port, which answers like a coordinator."""
+
+    def generation(self, **changes):
+        decree = {"after": 0, "number": 1, "size": 1, "coordinator": 0, "restarts": 0, "members": 1, "tie": "none"}
+        return {"type": "generation", "sent": 1, "generation": {
+            "number": 1, "restarts": 0, "max_restarts": 0, "group_rank": 0, "group_size": 1, "rank_base": 0,
+            "local_size": 1, "world_size": 1, "role_base": 0, "role_size": 1, "master_addr": "127.0.0.1",
+            "master_port": 1, "store_port": 1, "successors": [], "decree": decree, "coordinator": "", "survives": False,
+            "hosts": "", "local_sizes": "", **changes}}
+
+    def offered(self, **changes):
+        """What an agent with one worker says of such a generation, and what it leaves in its log directory."""
+        with socket.create_server(("127.0.0.1", self.port)) as door:
+            agent = self.start_node("--rdzv-id", RUN, "--node-rank", "1", "--log-dir", self.path("l"),
+                                    self.program)
+            with Caller(None, door.accept()[0]) as caller:
+                caller.hear()
+                caller.send({"hello": "cxxrun", "version": VERSION, "coordinator": "c", "answer": "accepted",
+                             "run_id": RUN, "heartbeat_timeout_ms": 0, "refused": ""})
+                caller.hear()
+                caller.send(self.generation(**changes))
+                answer = caller.hear()
+        self.assertEqual(agent.wait(), 113)
+        return answer, agent.stderr, [name for _, names, _ in os.walk(self.path("l")) for name in names]
+
+    def test_that_gives_more_workers_than_any_node_has(self):
+        answer, said, _ = self.offered(local_size=2**32 - 1, world_size=2**32 - 1, role_size=2**32 - 1)
+        self.assertIsNone(answer)
+        self.assertIn("message from the coordinator not understood: message lacks local_size", said)
+
+    def test_that_gives_more_workers_than_the_node_has(self):
+        answer, said, made = self.offered(local_size=4096, world_size=4096, role_size=4096)
+        self.assertIsNone(answer)
+        self.assertIn("it gives this node 4096 workers, and the node has 1", said)
+        self.assertNotIn("attempt_1", made)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <variant>
 
+#include "src/core/text.hpp"
 #include "src/wire/frame.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
@@ -69,7 +70,8 @@ std::vector<ToCoordinator> all_to_coordinator() {
           Progress{5, {}}};
 }
 
-std::vector<ToAgent> all_to_agent() {
+/// The second of four nodes with eight workers each.
+Generation some_generation() {
   Generation g;
   g.number = 9;
   g.restarts = 2;
@@ -90,6 +92,11 @@ std::vector<ToAgent> all_to_agent() {
   g.survives = true;
   g.hosts = "node[0-3]";
   g.local_sizes = "8(x4)";
+  return g;
+}
+
+std::vector<ToAgent> all_to_agent() {
+  Generation const g = some_generation();
   return {Prepare{g, 77},
           Start{9, -5, Millis{3999}},
           Stop{9, StopKind::resize, "a node came"},
@@ -238,7 +245,7 @@ TEST_CASE("messages: long and binary last words are cut to fit a frame, failures
 }
 
 TEST_CASE("messages: a generation fits in 4 KiB, whatever its members are called", "[unit]") {
-  Generation g;
+  Generation g = some_generation();
   g.world_size = 80'000;
   g.group_size = 10'000;
   g.successors.assign(8, Successor{1, std::string(63, 'n'), std::string(39, 'f'), 65535});
@@ -249,7 +256,7 @@ TEST_CASE("messages: a generation fits in 4 KiB, whatever its members are called
 }
 
 TEST_CASE("messages: lists of members beyond their bounds are refused, missing ones are not", "[unit]") {
-  Generation g;
+  Generation g = some_generation();
   g.hosts.assign(kMaxHostsText + 1, 'n');
   CHECK(decode<ToAgent>(encode(ToAgent(Prepare{g}))).error().message() ==
         "message lacks hosts or has it in the wrong form");
@@ -260,6 +267,26 @@ TEST_CASE("messages: lists of members beyond their bounds are refused, missing o
   std::string text = encode(ToAgent(Prepare{g}));
   text.erase(text.find("\"hosts\":\"\","), std::string("\"hosts\":\"\",").size());
   CHECK(decode<ToAgent>(text).has_value());
+}
+
+TEST_CASE("messages: a generation whose numbers do not fit together is refused by name", "[unit]") {
+  auto const refused = [](auto change) {
+    Generation g = some_generation();
+    change(g);
+    auto const back = decode<ToAgent>(encode(ToAgent(Prepare{g})));
+    return back ? "taken" : split(back.error().context, ' ').at(2);
+  };
+  constexpr std::uint32_t kHuge = 0xffffffff;
+  CHECK(refused([](Generation&) {}) == "taken");
+  CHECK(refused([](Generation& g) { g.local_size = 0; }) == "local_size");
+  CHECK(refused([](Generation& g) { g.local_size = g.world_size = g.role_size = kMaxWorkers + 1; }) == "local_size");
+  CHECK(refused([](Generation& g) { g.group_rank = 4; }) == "group_rank");
+  CHECK(refused([](Generation& g) { g.group_size = kHuge; }) == "group_rank");
+  CHECK(refused([](Generation& g) { g.rank_base = 25; }) == "rank_base");
+  CHECK(refused([](Generation& g) { g.rank_base = kHuge; }) == "rank_base");
+  CHECK(refused([](Generation& g) { g.world_size = kHuge; }) == "rank_base");
+  CHECK(refused([](Generation& g) { g.role_base = 25; }) == "role_base");
+  CHECK(refused([](Generation& g) { g.role_size = 33; }) == "role_base");
 }
 
 TEST_CASE("messages: the bytes in docs/design/wire_protocol.md are those of the code", "[unit]") {
