@@ -65,6 +65,7 @@ class Agent {
     parent_watch_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code const& error) {
       if (!error) {
         remove_log_root(config_.logs);
+        remove_log_root(config_.sockets);
         os::sweep_and_exit(&page_);
       }
     });
@@ -292,8 +293,8 @@ class Agent {
   Hosting hosting_;
   AgentLinks links_{io_, [this](agent::Event event) { feed(std::move(event)); },
                     [this](rendezvous::HelloReply const& reply) { joined(reply); }};
-  std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers());
-  WorkerMemory memory_{io_};
+  std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers(), config_.sockets.path);
+  WorkerMemory memory_{io_, config_.sockets.path};
   std::shared_ptr<HangGuard> hangs_ =
       std::make_shared<HangGuard>(io_, *supervisor_, config_.options.hang_timeout, config_.facts, config_.environment,
                                   [this](agent::StoodStill told) { feed(std::move(told)); });

@@ -17,6 +17,7 @@ struct AgentConfig {
   NodeFacts facts;
   CpuChoice cpus;
   LogRoot logs;             ///< removed by whoever ends last, when it is temporary
+  LogRoot sockets;          ///< where workers connect to this agent; removed in the same way
   Environment environment;  ///< what workers inherit
   std::string nonce;        ///< this agent's incarnation
   bool colour = false;      ///< stderr is a terminal

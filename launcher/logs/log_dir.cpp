@@ -14,6 +14,7 @@ namespace cxxrun::launcher {
 namespace {
 
 constexpr int kMostRuns = 10'000;
+constexpr std::size_t kLongestSocketBase = 60;  // with both names behind it at most 107 bytes
 
 Error cannot_make(std::string const& path, int error) {
   auto code = Errc::io;
@@ -86,6 +87,17 @@ Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run
     }
   }
   return cannot_make(name, EEXIST);
+}
+
+LogRoot make_socket_dir(std::string const& temporary_base) {
+  for (auto const& base : {temporary_base, std::string("/tmp")}) {
+    if (base.starts_with('/') && base.size() <= kLongestSocketBase) {
+      if (auto made = make_temporary(base)) {
+        return *std::move(made);
+      }
+    }
+  }
+  return {"", true};
 }
 
 void remove_log_root(LogRoot const& root) noexcept {

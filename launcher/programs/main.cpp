@@ -66,6 +66,15 @@ Result<LogRoot> open_logs(Options const& options, NodeFacts const& facts, Enviro
   return root;
 }
 
+/// Where this agent's workers call it.
+LogRoot open_sockets(Environment const& environment) {
+  auto made = make_socket_dir(value_of(environment, "TMPDIR"));
+  if (made.path.empty()) {
+    log(Level::warn, "no directory for sockets in TMPDIR or /tmp: other users of this node can call this agent");
+  }
+  return made;
+}
+
 /// What throws is a thread, timer or descriptor that the system refuses. Workers that run are the parent's to end.
 int agent_or_refusal(AgentConfig const& config, os::AgentSide const& side) {
   try {
@@ -198,10 +207,12 @@ int run(std::vector<std::string> const& arguments) {
     }
     standby = *std::move(opened);
   }
+  config.sockets = open_sockets(environment);
   int const code = os::run_under_parent([&](os::AgentSide const& side) { return agent_or_refusal(config, side); },
                                         std::move(standby));
   if (getpid() == self) {
     remove_log_root(config.logs);
+    remove_log_root(config.sockets);
   }
   return code;
 }

@@ -1,6 +1,7 @@
 #include "launcher/workers/local_listener.hpp"
 
 #include <cerrno>
+#include <unistd.h>
 #include <utility>
 
 namespace cxxrun::launcher {
@@ -30,6 +31,9 @@ void LocalListener::close() {
   heard_ = {};
   error_code ignored;
   listener_.close(ignored);
+  if (name_.starts_with('/')) {
+    unlink(name_.c_str());
+  }
   pause_.cancel();
   while (!guests_.empty()) {
     drop(guests_.front());

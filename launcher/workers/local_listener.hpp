@@ -1,4 +1,4 @@
-// LocalListener: an abstract unix socket on which processes of the same user call. Shell.
+// LocalListener: a unix socket on which processes of the same user call. Shell.
 //
 // A caller is a guest until keep() or drop(); there are at most 256 guests, and the oldest goes when there are more, so
 // that callers who say nothing cost no more than that. Runs on the thread of the io_context.
@@ -36,7 +36,7 @@ class LocalListener : public std::enable_shared_from_this<LocalListener> {
   /// It is the caller's from now on.
   void keep(Connection const& connection);
   void drop(Connection const& guest);
-  /// Drops all guests; nothing is heard any more.
+  /// Drops all guests; nothing is heard any more, and a socket that is a file is removed.
   void close();
 
  private:

@@ -47,8 +47,8 @@ class Supervisor {
  public:
   /// `io` and `pump` outlive the Supervisor, and the pump is finished before `io` is destroyed: its thread posts
   /// there. While a Supervisor exists, io.run() does not return by itself. Throws std::runtime_error when the
-  /// system is out of descriptors.
-  Supervisor(boost::asio::io_context& io, LogPump& pump, SupervisorHandlers handlers);
+  /// system is out of descriptors. `sockets`: the directory of socket().
+  Supervisor(boost::asio::io_context& io, LogPump& pump, SupervisorHandlers handlers, std::string const& sockets = "");
   ~Supervisor();  ///< SIGKILLs and reaps whatever is left (blocks, at most 5 s); no handler is called any more
   Supervisor(Supervisor const&) = delete;
   Supervisor& operator=(Supervisor const&) = delete;

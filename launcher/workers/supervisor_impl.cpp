@@ -40,14 +40,15 @@ bool lives(GroupWorker const& worker) {
 
 }  // namespace
 
-Supervisor::Impl::Impl(asio::io_context& context, LogPump& log_pump, SupervisorHandlers callbacks)
+Supervisor::Impl::Impl(asio::io_context& context, LogPump& log_pump, SupervisorHandlers callbacks,
+                       std::string const& sockets)
     : io(context),
       pump(log_pump),
       handlers(std::move(callbacks)),
       child_signals(open_child_signals()),
       child_events(context, fcntl(child_signals.fd(), F_DUPFD_CLOEXEC, 3)),
       timer(context),
-      links(context, link_handlers()) {}
+      links(context, link_handlers(), sockets) {}
 
 // ---- events -----------------------------------------------------------------------------------------------------
 
@@ -196,8 +197,8 @@ std::size_t Supervisor::Impl::forward(int signal, std::set<pid_t>& served) const
 
 // ---- what the agent asks ----------------------------------------------------------------------------------------
 
-Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorHandlers handlers)
-    : impl_(std::make_shared<Impl>(io, pump, std::move(handlers))) {
+Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorHandlers handlers, std::string const& sockets)
+    : impl_(std::make_shared<Impl>(io, pump, std::move(handlers), sockets)) {
   impl_->watch_children();
 }
 

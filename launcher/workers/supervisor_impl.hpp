@@ -89,7 +89,7 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
     std::vector<std::string> unkillable;
   };
 
-  Impl(boost::asio::io_context& context, LogPump& log_pump, SupervisorHandlers callbacks);
+  Impl(boost::asio::io_context& context, LogPump& log_pump, SupervisorHandlers callbacks, std::string const& sockets);
 
   // -- supervisor_impl.cpp -------------------------------------------------------------------------------------
 

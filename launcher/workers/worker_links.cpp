@@ -219,9 +219,9 @@ struct WorkerLinks::Impl {
   bool is_ending = false;  // the same
 };
 
-WorkerLinks::WorkerLinks(boost::asio::io_context& io, Handlers handlers)
+WorkerLinks::WorkerLinks(boost::asio::io_context& io, Handlers handlers, std::string const& directory)
     : impl_(std::make_shared<Impl>(std::move(handlers))) {
-  auto socket = host::listen_for_segments();
+  auto socket = host::listen_for_segments(directory);
   if (!socket) {
     log(Level::debug, socket.error().message());
     return;

@@ -1,6 +1,6 @@
 // WorkerLinks: the connections between this agent and those of its workers that use the library. Shell.
 //
-// One abstract unix socket for the agent's life, whose name the workers get as CXXRUN_AGENT. A worker registers there
+// One unix socket for the agent's life, whose name the workers get as CXXRUN_AGENT. A worker registers there
 // and gets a page of shared memory (src/worker/control_page.hpp; what is said: src/worker/agent_packets.hpp). Only
 // processes that are workers right now are let in, known by the pid that the kernel names; they are counted, so that
 // nothing here grows without bounds, and whatever else they send ends their connection. What a worker writes into its
@@ -34,8 +34,9 @@ class WorkerLinks {
     std::function<void(std::uint32_t local_rank, std::string const& why)> parked;
   };
 
-  /// Listens at once; without a descriptor to spare name() is "" and workers do without.
-  WorkerLinks(boost::asio::io_context& io, Handlers handlers);
+  /// Listens at once, on a socket in `directory` (host::listen_for_segments); without a descriptor to spare name() is
+  /// "" and workers do without.
+  WorkerLinks(boost::asio::io_context& io, Handlers handlers, std::string const& directory = "");
   ~WorkerLinks();  ///< no handler is called any more
   WorkerLinks(WorkerLinks const&) = delete;
   WorkerLinks& operator=(WorkerLinks const&) = delete;

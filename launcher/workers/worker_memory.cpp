@@ -51,7 +51,8 @@ struct WorkerMemory::Generation {
   std::map<std::uint64_t, os::UniqueFd> memory;
 };
 
-WorkerMemory::WorkerMemory(boost::asio::io_context& io) : io_(io) {}
+WorkerMemory::WorkerMemory(boost::asio::io_context& io, std::string directory)
+    : io_(io), directory_(std::move(directory)) {}
 
 WorkerMemory::~WorkerMemory() {
   end();
@@ -59,7 +60,7 @@ WorkerMemory::~WorkerMemory() {
 
 std::string WorkerMemory::begin() {
   end();
-  auto socket = host::listen_for_segments();
+  auto socket = host::listen_for_segments(directory_);
   if (!socket) {
     log(Level::debug, socket.error().message());
     return "";

@@ -16,7 +16,8 @@ namespace cxxrun::launcher {
 
 class WorkerMemory {
  public:
-  explicit WorkerMemory(boost::asio::io_context& io);
+  /// Its sockets are made in `directory` (host::listen_for_segments).
+  explicit WorkerMemory(boost::asio::io_context& io, std::string directory = "");
   ~WorkerMemory();
   WorkerMemory(WorkerMemory const&) = delete;
   WorkerMemory& operator=(WorkerMemory const&) = delete;
@@ -30,6 +31,7 @@ class WorkerMemory {
  private:
   struct Generation;
   boost::asio::io_context& io_;
+  std::string directory_;
   std::shared_ptr<Generation> generation_;
 };
 

@@ -16,7 +16,7 @@ from jobs import JobCase, read, wait_until
 PAGE = """
 import array, mmap, socket, struct
 link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-link.connect("\\0" + os.environ["CXXRUN_AGENT"])
+link.connect(os.environ["CXXRUN_AGENT"])
 link.send(b"CXXWORK\\1" + struct.pack("=BQIB", 1, int(GENERATION), int(os.environ["LOCAL_RANK"]), 0))
 packet, fds, _, _ = socket.recv_fds(link, 100, 1)
 assert packet == b"CXXWORK\\1" + bytes([65]), packet

@@ -6,7 +6,7 @@ from jobs import JobCase
 
 # fetch(key): a descriptor, or the text of a refusal; "" when the connection was closed.
 FETCH = """import socket, struct, array
-NAME = "\\0" + os.environ["CXXRUN_SEGMENT"]
+NAME = os.environ["CXXRUN_SEGMENT"]
 def connect():
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     s.connect(NAME)
@@ -42,7 +42,7 @@ class Memory(JobCase):
         self.assertEqual(self.run_ok(*self.program(body)), {0: ["0", "kept"]})
 
     def test_a_new_generation_has_a_new_socket_and_empty_memory(self):
-        body = ("fd = fetch(1)\nnote('size', os.fstat(fd).st_size, NAME[1:])\nos.ftruncate(fd, 4096)\n"
+        body = ("fd = fetch(1)\nnote('size', os.fstat(fd).st_size, NAME)\nos.ftruncate(fd, 4096)\n"
                 "sys.exit(GENERATION == '1')\n")
         job = self.run_job("--standalone", "--max-restarts", "1", *self.program(body))
         self.assertEqual(job.code, 0, job.stderr)
@@ -79,7 +79,7 @@ class Memory(JobCase):
         job = self.run_job("--standalone", self.worker('note "$CXXRUN_SEGMENT"'), env={"CXXRUN_SEGMENT": "outer"})
         self.assertEqual(job.code, 0, job.stderr)
         (_, _, name), = self.events()
-        self.assertRegex(name, "^cxxrun-[0-9a-f]{32}$")
+        self.assertRegex(name, r"/cxxrun-\d+-\w{6}/[0-9a-f]{16}$")
 
 
 if __name__ == "__main__":

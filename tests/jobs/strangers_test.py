@@ -5,7 +5,10 @@ import os
 import re
 import socket
 import struct
+import subprocess
+import sys
 import time
+import unittest
 
 import jobs
 from jobs import JobCase, children, read, wait_until
@@ -304,6 +307,31 @@ class Crowds(Strangers):
         self.assertGreater(time.monotonic() - began, HELLO_TIME / 2)
         self.await_line(agents, rf"a stranger from 127\.0\.0\.1: no hello within {HELLO_TIME} s")
         self.finish(agents)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root, to be two users")
+class OtherUser(Strangers):
+    """Somebody else on the same node."""
+
+    def as_nobody(self, *code):
+        """What a Python program says as another user."""
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", sys.executable, "-c", *code],
+                              capture_output=True, text=True, timeout=jobs.GUARD, cwd="/")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.split()
+
+    def test_that_would_call_where_workers_do_does_not_get_there(self):
+        os.chmod(self.dir, 0o755)  # the test's own directory keeps nobody out
+        job = self.start("--standalone", self.worker("note at $CXXRUN_AGENT $CXXRUN_SEGMENT; gate go"))
+        [names] = [event[3:] for event in self.await_events(1, "at", 1)]
+        call = ("import socket, sys\nfor name in sys.argv[1:]:\n"
+                "    try: socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(name)\n"
+                "    except OSError as error: print(type(error).__name__)")
+        self.assertEqual(self.as_nobody(call, *names), ["PermissionError"] * 2)
+        self.assertTrue(all(name.startswith(self.dir) for name in names), names)
+        self.open_gate("go")
+        self.assert_codes([0], job)
+        self.assertEqual([name for name in names if os.path.exists(os.path.dirname(name))], [])
 
 
 class Impostor(Strangers):

@@ -17,7 +17,8 @@ namespace cxxrun::host {
 namespace {
 
 constexpr std::array<char, 8> kMagic{'C', 'X', 'X', 'S', 'E', 'G', 0, 1};  // the last byte is the version
-constexpr int kBacklog = 1024;  // a whole node at once; the kernel lowers it to net.core.somaxconn
+constexpr int kBacklog = 1024;       // a whole node at once; the kernel lowers it to net.core.somaxconn
+constexpr int kMostTurnedAway = 16;  // in one turn of whoever accepts: a crowd does not keep it from everything else
 constexpr std::size_t kReason = 200;
 constexpr char kYes = 'y';
 constexpr char kNo = 'n';
@@ -42,7 +43,8 @@ std::optional<Address> address_of(std::string const& name) {
   if (name.empty() || name.size() >= sizeof a.un.sun_path) {
     return std::nullopt;
   }
-  std::memcpy(a.un.sun_path + 1, name.data(), name.size());
+  std::size_t const at = name.front() == '/' ? 0 : 1;  // behind a zero byte it is abstract
+  std::memcpy(a.un.sun_path + at, name.data(), name.size());
   a.length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return a;
 }
@@ -54,19 +56,18 @@ bool same_user(int connection) {
 }
 
 Error last_error(std::string const& what, int why) {
-  Errc const code = why == EAGAIN                                              ? Errc::timeout
-                    : why == ECONNREFUSED || why == ECONNRESET || why == EPIPE ? Errc::closed
-                                                                               : Errc::io;
-  return fail(code, what, why);
+  bool const gone = why == ECONNREFUSED || why == ECONNRESET || why == EPIPE || why == ENOENT;
+  return fail(why == EAGAIN ? Errc::timeout : gone ? Errc::closed : Errc::io, what, why);
 }
 
 }  // namespace
 
-Result<SegmentSocket> listen_for_segments() {
-  SegmentSocket made{"cxxrun-" + random_hex(32), {}};
+Result<SegmentSocket> listen_for_segments(std::string const& directory) {
+  SegmentSocket made{directory.empty() ? "cxxrun-" + random_hex(32) : directory + "/" + random_hex(16), {}};
   made.fd.reset(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   auto const address = address_of(made.name);
-  if (!made.fd || bind(made.fd.get(), reinterpret_cast<sockaddr const*>(&address->un), address->length) != 0 ||
+  if (!made.fd || !address ||
+      bind(made.fd.get(), reinterpret_cast<sockaddr const*>(&address->un), address->length) != 0 ||
       listen(made.fd.get(), kBacklog) != 0) {
     return fail(Errc::io, "cannot make the socket that shares memory within the node", errno);
   }
@@ -74,12 +75,14 @@ Result<SegmentSocket> listen_for_segments() {
 }
 
 os::UniqueFd accept_same_user(int listener) {
-  for (;;) {
+  for (int n = 0; n < kMostTurnedAway; ++n) {
     os::UniqueFd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (connection ? same_user(connection.get()) : errno != EINTR && errno != ECONNABORTED) {
       return connection;
     }
   }
+  errno = EAGAIN;
+  return {};
 }
 
 SegmentInput read_request(int connection, SegmentRequest& request) {

@@ -1,8 +1,9 @@
 // The socket over which a node's shared memory is handed out: one request, one answer with a descriptor, the end.
 //
-// An abstract unix socket of type SOCK_SEQPACKET: no name in a file system, and a request is there whole or not at
-// all. Abstract names belong to a network namespace: processes in different ones cannot meet here. Anybody may
-// connect, so whoever serves asks the kernel who it is: processes of the same user only. Never blocks. Shell.
+// A unix socket of type SOCK_SEQPACKET: a request is there whole or not at all. An agent's is a file in a directory of
+// its own, where nobody else can call. Without an agent it is an abstract one: no name in a file system, but whoever is
+// in this network namespace may connect. Whoever serves asks the kernel who it is: processes of the same user only.
+// Never blocks. Shell.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +21,15 @@ struct SegmentRequest {
   bool operator==(SegmentRequest const&) const = default;
 };
 
-/// Listens under an unguessable name.
+/// Listens under an unguessable name: in `directory`, or as an abstract socket when that is "".
 struct SegmentSocket {
-  std::string name;  ///< without the zero byte that makes it abstract
+  std::string name;  ///< a path that is the caller's to remove, or without the zero byte that makes it abstract
   os::UniqueFd fd;   ///< non-blocking, close-on-exec
 };
-[[nodiscard]] Result<SegmentSocket> listen_for_segments();
+[[nodiscard]] Result<SegmentSocket> listen_for_segments(std::string const& directory = "");
 
-/// The next connection of a process of this user (others are closed on the way); none when nobody waits, and then
-/// errno tells why: EAGAIN, or what accept4 ran out of.
+/// The next connection of a process of this user; none when nobody waits, and then errno tells why: EAGAIN, or what
+/// accept4 ran out of. Others are closed on the way; after a few of them it is EAGAIN too, although more may wait.
 [[nodiscard]] os::UniqueFd accept_same_user(int listener);
 
 enum class SegmentInput : std::uint8_t { nothing_yet, request, gone };  ///< gone: closed, or it sent something else

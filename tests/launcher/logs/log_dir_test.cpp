@@ -11,6 +11,7 @@
 using cxxrun::Errc;
 using cxxrun::launcher::LogRoot;
 using cxxrun::launcher::make_log_root;
+using cxxrun::launcher::make_socket_dir;
 using cxxrun::launcher::make_worker_dirs;
 using cxxrun::launcher::path_component;
 using cxxrun::launcher::remove_log_root;
@@ -64,6 +65,23 @@ TEST_CASE("log_dir: a TMPDIR that does not exist on this node falls back to /tmp
   REQUIRE(root);
   CHECK(root->path.rfind("/tmp/cxxrun-", 0) == 0);
   remove_log_root(*root);
+}
+
+TEST_CASE("log_dir: the directory for sockets is private, and short enough for their names", "[process]") {
+  TempDir dir;
+  auto const near = make_socket_dir(dir.path());
+  struct stat status {};
+  REQUIRE(stat(near.path.c_str(), &status) == 0);
+  CHECK((status.st_mode & 0777) == 0700);
+  CHECK(near.path.starts_with(dir / "cxxrun-"));
+  auto const far = dir / std::string(60, 'x');
+  REQUIRE(fs::create_directory(far));
+  for (auto const& base : {far, dir / "missing", std::string("relative"), std::string()}) {
+    auto const made = make_socket_dir(base);
+    CHECK(made.path.starts_with("/tmp/cxxrun-"));
+    remove_log_root(made);
+    CHECK_FALSE(fs::exists(made.path));
+  }
 }
 
 TEST_CASE("log_dir: a directory that the user named is never removed", "[process]") {

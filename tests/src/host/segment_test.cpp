@@ -209,6 +209,46 @@ TEST_CASE("segment: another user is turned away at either end", "[process]") {
   CHECK(ends[2].said == "fetched");
 }
 
+TEST_CASE("segment: a crowd of another user's does not keep whoever accepts from everything else", "[process]") {
+  if (geteuid() != 0) {
+    WARN("skipped: only root can become somebody else");
+    return;
+  }
+  constexpr int kCrowd = 200;
+  auto const socket = cxxrun::host::listen_for_segments().value();
+  auto const ends = cxxrun::test::run_ranks(1, [&](int) -> std::string {
+    if (setuid(65534) != 0) {
+      return "cannot become nobody";
+    }
+    for (int i = 0; i < kCrowd; ++i) {
+      Stranger const stranger(socket.name);  // waits in the queue, also after its end
+    }
+    return "called";
+  });
+  REQUIRE(ends[0].said == "called");
+  UniqueFd const own = cxxrun::host::connect_for_segment(socket.name, 60'000).value();
+
+  int turns = 1;
+  for (UniqueFd mine; !mine; ++turns) {
+    mine = cxxrun::host::accept_same_user(socket.fd.get());
+    REQUIRE((mine || errno == EAGAIN));
+    REQUIRE(turns <= kCrowd);
+  }
+  CHECK(turns > 3);
+}
+
+TEST_CASE("segment: a socket in a directory is met by its path, and nobody is there once it is gone", "[process]") {
+  std::string directory = "/tmp/cxxrun-test-XXXXXX";
+  REQUIRE(mkdtemp(directory.data()) != nullptr);
+  auto const socket = cxxrun::host::listen_for_segments(directory).value();
+  CHECK(socket.name.starts_with(directory + "/"));
+  CHECK(cxxrun::host::connect_for_segment(socket.name, 60'000));
+  unlink(socket.name.c_str());
+  CHECK(cxxrun::host::connect_for_segment(socket.name, 60'000).error().code == Errc::closed);
+  CHECK_FALSE(cxxrun::host::listen_for_segments(directory + std::string(100, 'x')));
+  rmdir(directory.c_str());
+}
+
 TEST_CASE("segment: only memory that cannot shrink is taken", "[process]") {
   auto server = SegmentServer::open().value();
   UniqueFd const shrinks(memfd_create("other", MFD_CLOEXEC));
