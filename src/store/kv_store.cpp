@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -30,6 +31,28 @@ std::optional<std::int64_t> leading_number(std::string_view text) {
 std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
+
+constexpr std::uint64_t kEntryBytes = 128;  // of a key beside its texts, roughly: nodes of two maps
+
+// What a request may make the store hold more, at most.
+struct Cost {
+  static std::uint64_t entry(std::string const& key, std::string const& value) {
+    return kEntryBytes + key.size() + value.size();
+  }
+  std::uint64_t operator()(SetRequest const& r) const { return entry(r.key, r.value); }
+  std::uint64_t operator()(CompareSetRequest const& r) const { return entry(r.key, r.desired); }
+  std::uint64_t operator()(AddRequest const& r) const { return kEntryBytes + r.key.size() + 20; }
+  std::uint64_t operator()(AppendRequest const& r) const { return entry(r.key, r.value); }
+  std::uint64_t operator()(MultiSetRequest const& r) const {
+    return std::accumulate(r.pairs.begin(), r.pairs.end(), std::uint64_t{0},
+                           [](std::uint64_t sum, auto const& pair) { return sum + entry(pair.first, pair.second); });
+  }
+  std::uint64_t operator()(WaitRequest const& r) const {  // a key is held twice: who waits for it, and what for
+    return std::accumulate(r.keys.begin(), r.keys.end(), std::uint64_t{0},
+                           [](std::uint64_t sum, auto const& key) { return sum + entry(key, key); });
+  }
+  std::uint64_t operator()(auto const& /*others*/) const { return 0; }
+};
 
 // A key as a log line can carry it: short and printable.
 std::string quoted_key(std::string_view key) {
@@ -67,7 +90,7 @@ struct KvStore::Apply {
       return;
     }
     if (found->second == r.expected) {
-      found->second = std::move(r.desired);
+      kv.replace(found->second, std::move(r.desired));
     }
     out.reply = encode_value_reply(found->second);
   }
@@ -99,7 +122,7 @@ struct KvStore::Apply {
         return;
       }
       sum = wrapping_sum(*current, r.delta);
-      found->second = std::to_string(sum);
+      kv.replace(found->second, std::to_string(sum));
     } else {
       kv.store(std::move(r.key), std::to_string(sum), out.woken);
     }
@@ -110,6 +133,7 @@ struct KvStore::Apply {
 
   void operator()(WaitRequest&& r) {
     Wait wait;
+    wait.bytes = Cost{}(r);
     for (std::string& key : r.keys) {
       if (!kv.values_.contains(key) && kv.waiters_[key].insert(from).second) {
         wait.missing.push_back(std::move(key));
@@ -120,6 +144,7 @@ struct KvStore::Apply {
       return;
     }
     wait.left = wait.missing.size();
+    kv.bytes_ += wait.bytes;
     kv.waits_.insert_or_assign(from, std::move(wait));
   }
 
@@ -129,6 +154,7 @@ struct KvStore::Apply {
     auto const found = kv.values_.find(r.key);
     bool const existed = found != kv.values_.end();
     if (existed) {
+      kv.bytes_ -= Cost::entry(found->first, found->second);
       kv.values_.erase(found);
     }
     out.reply = encode_number_reply(existed ? 1 : 0);
@@ -143,6 +169,7 @@ struct KvStore::Apply {
                          std::to_string(kMaxStoreValueBytes) + " bytes";
     } else {
       found->second += r.value;
+      kv.bytes_ += r.value.size();
     }
   }
 
@@ -181,7 +208,11 @@ struct KvStore::Apply {
 StoreOutcome KvStore::apply(ConnectionId from, StoreDialect dialect, StoreRequest request) {
   forget(from);
   Apply call{*this, from, dialect};
-  std::visit(call, std::move(request));
+  if (auto const cost = std::visit(Cost{}, request); cost > 0 && bytes_ + cost > most_bytes_) {
+    call.out.close_reason = "the store would hold more than " + std::to_string(most_bytes_) + " bytes";
+  } else {
+    std::visit(call, std::move(request));
+  }
   if (!call.out.close_reason.empty()) {
     call.out.reply.clear();
   }
@@ -203,11 +234,25 @@ void KvStore::forget(ConnectionId connection) {
       waiters_.erase(found);
     }
   }
+  end(wait);
+}
+
+void KvStore::end(Waits::iterator wait) {
+  bytes_ -= wait->second.bytes;
   waits_.erase(wait);
 }
 
+void KvStore::replace(std::string& value, std::string with) {
+  bytes_ += with.size() - value.size();
+  value = std::move(with);
+}
+
 void KvStore::store(std::string key, std::string value, std::vector<ConnectionId>& woken) {
-  auto const [entry, created] = values_.insert_or_assign(std::move(key), std::move(value));
+  auto const [entry, created] = values_.try_emplace(std::move(key));
+  if (created) {
+    bytes_ += Cost::entry(entry->first, entry->second);
+  }
+  replace(entry->second, std::move(value));
   if (!created || waiters_.empty()) {
     return;
   }
@@ -216,9 +261,9 @@ void KvStore::store(std::string key, std::string value, std::vector<ConnectionId
     return;
   }
   for (ConnectionId const id : waiters.mapped()) {
-    auto const wait = waits_.find(id);
-    if (--wait->second.left == 0) {
-      waits_.erase(wait);
+    auto const wait = waits_.find(id);  // none if there was no memory for it
+    if (wait != waits_.end() && --wait->second.left == 0) {
+      end(wait);
       woken.push_back(id);
     }
   }

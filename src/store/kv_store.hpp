@@ -28,7 +28,10 @@ struct StoreOutcome {
 
 class KvStore {
  public:
-  /// Carries out one request.
+  /// `most_bytes`: of keys, values and pending WAITs together, with what an entry costs beside its texts.
+  explicit KvStore(std::uint64_t most_bytes = UINT64_MAX) : most_bytes_(most_bytes) {}
+
+  /// Carries out one request, or closes the connection of one that might need more than there is room for.
   ///
   /// A connection has one request in flight: whatever comes while its WAIT is pending ends that WAIT without an
   /// answer. This is how a generation-A client's timed-out WAIT is prevented from answering its next request.
@@ -40,6 +43,7 @@ class KvStore {
   void forget(ConnectionId connection);
 
   [[nodiscard]] std::size_t size() const { return values_.size(); }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   /// Connections with a WAIT pending.
   [[nodiscard]] std::size_t waiting() const { return waits_.size(); }
 
@@ -53,14 +57,20 @@ class KvStore {
   struct Wait {
     std::vector<std::string> missing;  // every key that was missing when the WAIT came
     std::size_t left = 0;              // how many of them still are
+    std::uint64_t bytes = 0;           // that it costs
   };
   struct Apply;
 
+  using Waits = std::unordered_map<ConnectionId, Wait>;
   void store(std::string key, std::string value, std::vector<ConnectionId>& woken);
+  void replace(std::string& value, std::string with);
+  void end(Waits::iterator wait);
 
+  std::uint64_t most_bytes_;
+  std::uint64_t bytes_ = 0;
   ByKey<std::string> values_;
   ByKey<std::set<ConnectionId>> waiters_;  // only keys that do not exist
-  std::unordered_map<ConnectionId, Wait> waits_;
+  Waits waits_;
 };
 
 }  // namespace cxxrun::store

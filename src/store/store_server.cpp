@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <future>
 #include <map>
+#include <new>
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -29,7 +31,9 @@ constexpr std::size_t kOutputCap = 1024UL * 1024;             // unsent replies 
 constexpr std::size_t kKeptOutput = 64UL * 1024;              // capacity a drained output buffer may keep
 constexpr int kAcceptsPerTurn = 64;                           // a connection storm does not starve those already in
 constexpr auto kAcceptPause = std::chrono::milliseconds(50);  // after accept ran out of descriptors
-constexpr int kLoggedClosings = 16;                           // per store; a hostile client must not flood the log
+constexpr Millis kCrowdPause{50};                             // while there is no room for more replies
+constexpr Millis kStalled{2000};     // how long a client may take no reply while others wait for that room
+constexpr int kLoggedClosings = 16;  // per store; a hostile client must not flood the log
 
 class GenerationStore;
 
@@ -72,8 +76,11 @@ struct Connection final : Socket, std::enable_shared_from_this<Connection> {
   StoreDecoder decoder;
   std::string out;  // replies; the first `sent` bytes are gone already
   std::size_t sent = 0;
-  std::string held;       // read but not decoded, because too much output is waiting
-  bool resuming = false;  // `held` is about to be decoded
+  std::size_t counted = 0;    // of unsent(), in the sum over all
+  std::uint64_t reading = 0;  // of a request that has come in part, in the sum over all
+  TimePoint took;             // when it last took something, or its replies began to wait
+  std::string held;           // read but not decoded, because too much output is waiting
+  bool resuming = false;      // `held` is about to be decoded
 };
 using ConnectionPtr = std::shared_ptr<Connection>;
 
@@ -88,13 +95,16 @@ using ListenerPtr = std::shared_ptr<Listener>;
 struct Reactor {
   Poller poller;
   StoreServer::Warn warn;
+  StoreLimits limits;
+  std::size_t most_connections = 0;
+  std::size_t connections = 0;
   std::array<char, kReadBytes> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): pages touched when used
 };
 
 // One generation: listeners, keys, connections.
 class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
  public:
-  explicit GenerationStore(Reactor& reactor) : reactor_(reactor) {}
+  explicit GenerationStore(Reactor& reactor) : reactor_(reactor), kv_(reactor.limits.held) {}
 
   ~GenerationStore() { stop(); }
   GenerationStore(GenerationStore const&) = delete;
@@ -120,11 +130,16 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
       connection->close(reactor_.poller);
     }
     listeners_.clear();
+    reactor_.connections -= connections_.size();
     connections_.clear();
   }
 
   void accept_some(Listener& listener) {
     for (int n = 0; n < kAcceptsPerTurn; ++n) {
+      if (reactor_.connections >= reactor_.most_connections) {
+        pause_accepting(listener, EMFILE);
+        return;
+      }
       int const fd = accept_for_store(listener.fd.get());
       if (fd >= 0) {
         admit(fd);
@@ -175,6 +190,7 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
     auto connection = std::make_shared<Connection>(*this, fd, next_name_++);
     if (connection->watch(reactor_.poller, EPOLLIN, connection)) {
       connections_.emplace(connection->name, std::move(connection));
+      ++reactor_.connections;
     }
   }
 
@@ -190,7 +206,14 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
   // Decodes and applies, sends what is due to everybody, and goes on listening to this connection.
   void serve(ConnectionPtr const& c, std::string_view input) {
     std::vector<ConnectionPtr> woken = std::exchange(woken_, {});
-    bool const keep = consume(*c, input, woken);
+    bool keep = false;
+    try {
+      keep = consume(*c, input, woken);
+    } catch (std::bad_alloc const&) {
+      c->out = {};
+      c->sent = 0;
+      complain(*c, "there is no memory for what it asks");
+    }
     send(c);
     for (ConnectionPtr const& other : woken) {
       send(other);
@@ -210,10 +233,10 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
   // False: this connection has to be closed.
   bool consume(Connection& c, std::string_view input, std::vector<ConnectionPtr>& woken) {
     wire::StoreRequest request;
-    while (c.unsent() <= kOutputCap) {
+    while (c.unsent() <= kOutputCap && !crowded()) {
       auto const status = c.decoder.next(input, request);
       if (status == StoreDecoder::Status::need_more) {
-        return true;
+        return has_room_to_read(c);
       }
       if (status == StoreDecoder::Status::broken) {
         complain(c, c.decoder.error());
@@ -239,17 +262,53 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
     return true;
   }
 
-  // One attempt; what the socket does not take now waits for room.
-  void send(ConnectionPtr const& c) {
-    if (c->unsent() == 0 || !c->open()) {
-      return;
+  bool has_room_to_read(Connection& c) {
+    reading_ -= c.reading;
+    c.reading = c.decoder.held_bytes();
+    reading_ += c.reading;
+    bool const room = kv_.bytes() + reading_ <= reactor_.limits.held;
+    if (!room) {
+      complain(c, "with its request the store would hold more than " + std::to_string(reactor_.limits.held) + " bytes");
     }
+    return room;
+  }
+
+  // Nobody is given more replies while so many wait, for a second one may be as large.
+  [[nodiscard]] bool crowded() const { return unsent_ > reactor_.limits.unsent; }
+
+  // Who takes nothing is no reason for others to wait.
+  void thin_out() {
+    std::vector<ConnectionPtr> stalled;
+    for (auto it = connections_.begin(); crowded() && it != connections_.end(); ++it) {
+      if (it->second->unsent() > 0 && Clock::now() - it->second->took >= kStalled) {
+        stalled.push_back(it->second);
+      }
+    }
+    for (auto const& c : stalled) {
+      complain(*c, "it does not take its replies, and others wait for the room");
+      drop(c);
+    }
+  }
+
+  void send(ConnectionPtr const& c) {
+    if (c->unsent() > 0 && c->open()) {
+      send_some(c);
+    }
+    unsent_ += (c->open() ? c->unsent() : 0) - c->counted;
+    c->counted = c->open() ? c->unsent() : 0;
+  }
+
+  // One attempt; what the socket does not take now waits for room.
+  void send_some(ConnectionPtr const& c) {
     ssize_t const n = ::send(c->fd.get(), c->out.data() + c->sent, c->unsent(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR) {
       drop(c);
       return;
     }
     c->sent += n > 0 ? static_cast<std::size_t>(n) : 0;
+    if (n > 0 || c->counted == 0) {
+      c->took = Clock::now();
+    }
     if (c->unsent() > 0) {
       c->want(reactor_.poller, c->events | EPOLLOUT);
       return;
@@ -270,20 +329,30 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
     if (c->held.empty() || c->unsent() > kOutputCap || std::exchange(c->resuming, true)) {
       return;
     }
-    reactor_.poller.soon([weak = weak_from_this(), c] {  // not now: others get their turn
+    auto const resume = [weak = weak_from_this(), c] {
       c->resuming = false;
       auto const self = weak.lock();
+      if (self) {
+        self->thin_out();
+      }
       if (self && c->open()) {
         std::string const held = std::exchange(c->held, {});
         self->serve(c, held);
       }
-    });
+    };
+    if (crowded()) {
+      reactor_.poller.at(Clock::now() + kCrowdPause, resume);
+    } else {
+      reactor_.poller.soon(resume);  // not now: others get their turn
+    }
   }
 
   void drop(ConnectionPtr const& c) {
     kv_.forget(c->name);
     c->close(reactor_.poller);
-    connections_.erase(c->name);
+    unsent_ -= std::exchange(c->counted, 0);
+    reading_ -= std::exchange(c->reading, 0);
+    reactor_.connections -= connections_.erase(c->name);
     out_of_descriptors_ = false;
   }
 
@@ -301,6 +370,8 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
 
   Reactor& reactor_;
   KvStore kv_;
+  std::uint64_t unsent_ = 0;   // replies of all connections
+  std::uint64_t reading_ = 0;  // requests of all connections that have come in part
   std::vector<ListenerPtr> listeners_;
   std::unordered_map<ConnectionId, ConnectionPtr> connections_;
   std::vector<ConnectionPtr> woken_;
@@ -334,8 +405,12 @@ struct StoreServer::Impl {
   }
 };
 
-StoreServer::StoreServer(Warn warn) : impl_(std::make_unique<Impl>()) {
+StoreServer::StoreServer(Warn warn, StoreLimits limits) : impl_(std::make_unique<Impl>()) {
   impl_->reactor.warn = std::move(warn);
+  impl_->reactor.limits = limits;
+  rlimit descriptors{};
+  ::getrlimit(RLIMIT_NOFILE, &descriptors);
+  impl_->reactor.most_connections = descriptors.rlim_cur / 2;
   impl_->thread = os::start_quiet_thread([this_impl = impl_.get()] { this_impl->reactor.poller.run(); });
   ::pthread_setname_np(impl_->thread.native_handle(), "cxxrun-store");
 }

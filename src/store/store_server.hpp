@@ -13,14 +13,21 @@
 
 namespace cxxrun::store {
 
+/// Of one store; who goes beyond them is closed by name, or waits.
+struct StoreLimits {
+  std::uint64_t held = 1ULL << 30U;      ///< keys, values, WAITs and requests that have come in part
+  std::uint64_t unsent = 256ULL << 20U;  ///< replies that nobody has taken yet, and the one that crossed it
+};
+
 class StoreServer {
  public:
   /// Hears of connections that are closed for what they sent, and of a lack of descriptors; on the store's thread.
   using Warn = std::function<void(std::string const& line)>;
 
-  explicit StoreServer(
-      Warn warn = {});  ///< Starts the thread; signals are blocked in it. std::system_error without one.
-  ~StoreServer();       ///< Closes every store and joins the thread.
+  /// Starts the thread; signals are blocked in it. std::system_error without one. Half of the descriptors that this
+  /// process may have now are for connections.
+  explicit StoreServer(Warn warn = {}, StoreLimits limits = {});
+  ~StoreServer();  ///< Closes every store and joins the thread.
   StoreServer(StoreServer const&) = delete;
   StoreServer& operator=(StoreServer const&) = delete;
   StoreServer(StoreServer&&) = delete;

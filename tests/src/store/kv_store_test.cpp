@@ -244,3 +244,42 @@ TEST_CASE("kv_store: keys in a closing reason are short and printable", "[unit]"
 
   CHECK(reason == "GET of the missing key \".." + std::string(78, 'k') + "...\"");
 }
+
+TEST_CASE("kv_store: beyond its bytes nothing more is taken, and what is deleted makes room", "[unit]") {
+  Bench b;
+  b.kv = KvStore(2000);
+  auto const refused = [&](StoreRequest request) { return !b.plain(std::move(request), 7).close_reason.empty(); };
+  std::string const value(1000, 'v');
+  REQUIRE_FALSE(refused(SetRequest{"a", value}));
+  CHECK(refused(SetRequest{"b", value}));
+  CHECK(refused(AppendRequest{"a", value}));
+  CHECK(refused(CompareSetRequest{"b", "", value}));
+  CHECK(refused(MultiSetRequest{{{"b", ""}, {"c", value}}}));
+  CHECK(refused(WaitRequest{{std::string(500, 'k')}}));
+  CHECK(b.plain(SetRequest{"b", value}).close_reason == "the store would hold more than 2000 bytes");
+  CHECK(b.kv.size() == 1);
+  CHECK(b.kv.waiting() == 0);
+
+  CHECK_FALSE(refused(DeleteRequest{"a"}));
+  CHECK(b.kv.bytes() == 0);
+  CHECK_FALSE(refused(SetRequest{"b", value}));
+}
+
+TEST_CASE("kv_store: what a WAIT costs is free again when it ends, one way or the other", "[unit]") {
+  Bench b;
+  b.plain(WaitRequest{{"k", "l"}}, 1);
+  b.plain(WaitRequest{{"k"}}, 2);
+  REQUIRE(b.kv.bytes() > 0);
+  b.plain(MultiSetRequest{{{"k", "long"}, {"l", ""}}}, 3);
+  b.plain(SetRequest{"k", ""}, 3);
+  b.plain(AddRequest{"n", 99}, 3);
+  b.plain(AddRequest{"n", 1}, 3);
+  b.plain(AppendRequest{"l", "more"}, 3);
+  b.plain(CompareSetRequest{"l", "more", "m"}, 3);
+  b.plain(WaitRequest{{"never"}}, 4);
+  b.kv.forget(4);
+  for (std::string const key : {"k", "l", "n"}) {
+    b.plain(DeleteRequest{key}, 3);
+  }
+  CHECK(b.kv.bytes() == 0);
+}

@@ -1,5 +1,10 @@
+#include <mutex>
+#include <sys/resource.h>
+
 #include "src/wire/store_protocol.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/ranks.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/support/store_fixture.hpp"
 
 using namespace cxxrun::wire;
@@ -21,6 +26,25 @@ bool serves(std::uint16_t port) {
   other.send(plain(AddRequest{"served", 0}));
   return other.receive(8).size() == 8;
 }
+
+/// A store with limits of its own, and what it has warned of.
+struct Limited {
+  explicit Limited(cxxrun::store::StoreLimits limits)
+      : server(
+            [this](std::string const& line) {
+              std::lock_guard const lock(mutex);
+              warned += line + "\n";
+            },
+            limits) {}
+  [[nodiscard]] bool said(std::string const& text) {
+    std::lock_guard const lock(mutex);
+    return warned.find(text) != std::string::npos;
+  }
+  std::mutex mutex;
+  std::string warned;
+  StoreServer server;
+  std::uint16_t port = server.open(1, {0, true}).value();
+};
 
 }  // namespace
 
@@ -188,4 +212,85 @@ TEST_CASE("store_server: a port is free again as soon as its store is closed", "
 
   CHECK(server.open(2, {port, false}).value() == port);
   CHECK(serves(port));
+}
+
+TEST_CASE("store_server: whoever fills it is closed, be it with keys or with requests that never end", "[process]") {
+  Limited f({.held = 1UL << 20U});
+  std::string const value(400UL * 1024, 'v');
+  RawClient const fills(f.port);
+  for (int i = 0; i < 3; ++i) {
+    fills.send(plain(SetRequest{std::to_string(i), value}));
+  }
+  CHECK(fills.closed_by_server());
+  CHECK(f.said("the store would hold more than 1048576 bytes"));
+
+  RawClient const half(f.port);
+  half.send(plain(SetRequest{"half", value}).substr(0, value.size()));
+  CHECK(half.closed_by_server());
+  CHECK(f.said("with its request the store would hold more"));
+  CHECK(serves(f.port));
+}
+
+TEST_CASE("store_server: who takes no reply goes when others wait for the room", "[process]") {
+  Limited f({.unsent = 1UL << 20U});
+  std::string const value(16UL << 20U, 'v');
+  RawClient const hoards(f.port, 4096);
+  hoards.send(plain(SetRequest{"big", value}) + plain(AddRequest{"n", 1}));
+  REQUIRE(hoards.receive(8) == encode_number_reply(1));
+  hoards.send(plain(GetRequest{"big"}));
+  REQUIRE(hoards.receive(8).size() == 8);  // the reply has begun
+
+  CHECK(serves(f.port));
+  CHECK(f.said("it does not take its replies, and others wait for the room"));
+}
+
+TEST_CASE("store_server: connections leave half of the descriptors to others, and come in as some go", "[process]") {
+  constexpr int kMost = 20;
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit const few{2UL * kMost, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  Limited f({});
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < kMost + 5; ++i) {
+    clients.push_back(std::make_unique<RawClient>(f.port));
+    clients.back()->send(plain(AddRequest{"n", 1}));
+  }
+  for (int i = 0; i < kMost; ++i) {
+    REQUIRE(clients[static_cast<std::size_t>(i)]->receive(8).size() == 8);
+  }
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!f.said("cannot accept a connection") && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::yield();
+  }
+  CHECK(f.said("cannot accept a connection"));
+  clients.erase(clients.begin(), clients.begin() + 5);
+  CHECK(clients.back()->receive(8).size() == 8);
+}
+
+TEST_CASE("store_server: what there is no memory for closes its connection and nothing else", "[process]") {
+  if (cxxrun::test::kSanitized) {
+    return;  // a sanitizer's own memory is far beyond any limit
+  }
+  auto const ends = cxxrun::test::run_ranks(1, [](int) -> std::string {
+    Limited f({});
+    RawClient const asks(f.port);
+    asks.send(plain(SetRequest{"big", std::string(32UL << 20U, 'v')}) + plain(AddRequest{"n", 1}));
+    if (asks.receive(8).size() != 8) {
+      return "not stored";
+    }
+    long pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlim_t const most = static_cast<rlim_t>(pages) * 4096 + (16UL << 20U);
+    rlimit const limit{most, most};
+    if (::setrlimit(RLIMIT_AS, &limit) != 0) {
+      return "no limit";
+    }
+    asks.send(plain(MultiGetRequest{{"big", "big", "big", "big", "big", "big"}}));
+    bool const closed = asks.closed_by_server();
+    return closed && f.said("there is no memory for what it asks") && serves(f.port) ? "goes on" : "does not";
+  });
+  CHECK(ends[0].returned());
+  CHECK(ends[0].said == "goes on");
 }
