@@ -18,6 +18,7 @@ using rendezvous::Verdict;
 using Json = nlohmann::json;
 
 constexpr std::size_t kFoldedShown = 8;
+constexpr std::size_t kLongestMessage = 16384;  // a Python exception may say much
 
 std::string clock_time(std::int64_t wall_ms) {
   std::time_t const seconds = static_cast<std::time_t>(wall_ms / 1000);
@@ -105,6 +106,22 @@ Json to_json(Failure const& failure) {
               {"stderr", failure.exit.stderr_tail}};
 }
 
+/// What other nodes have said is shown on a terminal: nothing in it begins a line of its own or does more than show.
+Verdict cleaned(Verdict verdict) {
+  constexpr std::size_t kLongest = 2048;
+  auto const clean = [](std::string& text) { text = printable(text, kLongest); };
+  clean(verdict.summary);
+  for (auto* const list : {&verdict.lost_nodes, &verdict.excluded, &verdict.followed}) {
+    std::for_each(list->begin(), list->end(), clean);
+  }
+  for (auto& failure : verdict.failures) {
+    clean(failure.host);
+    clean(failure.exit.hung);
+    failure.exit.stderr_tail = printable_lines(failure.exit.stderr_tail);
+  }
+  return verdict;
+}
+
 }  // namespace
 
 std::string error_file_message(std::string const& text) {
@@ -121,10 +138,11 @@ std::string error_file_message(std::string const& text) {
   }
   std::string line = message->get<std::string>();
   std::replace(line.begin(), line.end(), '\n', ' ');
-  return line;
+  return printable(line, kLongestMessage);
 }
 
-std::string format_report(Verdict const& verdict, std::string const& program, bool colour) {
+std::string format_report(Verdict const& told, std::string const& program, bool colour) {
+  Verdict const verdict = cleaned(told);
   if (verdict.end == End::success) {
     return {};
   }

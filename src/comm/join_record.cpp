@@ -119,6 +119,7 @@ std::optional<JoinRecord> decode_record(std::string_view text) {
   JoinRecord record;
   bool const ours = fields.text() == kMagic;
   each_lasting_field(record, fields);
+  record.host = printable(record.host);
   if (!ours || !fields.ok()) {
     return std::nullopt;
   }
@@ -126,6 +127,7 @@ std::optional<JoinRecord> decode_record(std::string_view text) {
     return record;
   }
   each_other_field(record, fields);
+  record.rail.host = printable(record.rail.host);
   return fields.at_end() ? std::optional(record) : std::nullopt;
 }
 
@@ -163,9 +165,9 @@ Error decode_error(std::string_view text) {
   auto const code = number_in<int>(text.substr(0, first));
   auto const os_errno = number_in<int>(text.substr(first + 1, second - first - 1));
   if (second == std::string_view::npos || !code || *code < 0 || *code > static_cast<int>(Errc::io) || !os_errno) {
-    return {Errc::refused, std::string(text), 0};
+    return {Errc::refused, printable(text, text.size()), 0};
   }
-  return {static_cast<Errc>(*code), std::string(text.substr(second + 1)), *os_errno};
+  return {static_cast<Errc>(*code), printable(text.substr(second + 1), text.size()), *os_errno};
 }
 
 std::string describe(JoinRecord const& record) {

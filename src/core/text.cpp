@@ -22,6 +22,19 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+/// '?' in the place of control characters, those of the second set too: U+009B begins an escape as ESC [ does.
+std::string without_controls(std::string_view text, std::string_view kept) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    auto const byte = static_cast<unsigned char>(text[i]);
+    bool const second_set = byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    bool const control = second_set || byte < 0x20 || byte == 0x7f;
+    result += control && kept.find(text[i]) == std::string_view::npos ? '?' : text[i];
+    i += second_set ? 1 : 0;
+  }
+  return result;
+}
+
 }  // namespace
 
 Result<std::uint64_t> parse_unsigned(std::string_view text, std::uint64_t least, std::uint64_t most) {
@@ -89,11 +102,19 @@ std::string shell_quote(std::string_view text) {
 }
 
 std::string printable(std::string_view text, std::size_t most) {
-  std::string result(text.substr(0, most));
-  for (char& c : result) {
-    c = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return without_controls(text.substr(0, most), "") + (text.size() > most ? "..." : "");
+}
+
+std::string printable_lines(std::string_view text) {
+  constexpr std::string_view kEscape = "\033[";
+  std::string plain;
+  for (auto at = text.find(kEscape); at != std::string_view::npos; at = text.find(kEscape)) {
+    auto const end = std::min(text.size(), text.find_first_not_of("0123456789;", at + kEscape.size()));
+    bool const colour = end < text.size() && text[end] == 'm';
+    plain += text.substr(0, colour ? at : end);
+    text.remove_prefix(colour ? end + 1 : end);
   }
-  return text.size() > most ? result + "..." : result;
+  return without_controls(plain += text, "\n\t");
 }
 
 std::string seconds_text(Millis duration) {

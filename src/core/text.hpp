@@ -37,6 +37,8 @@ template <class Number>
 [[nodiscard]] std::string shell_quote(std::string_view text);
 /// The text with control characters replaced by '?', cut after `most` bytes: safe to put into one line.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t most = 200);
+/// The same with its line breaks and tabs, and without what only sets colours: a worker's stderr in a report.
+[[nodiscard]] std::string printable_lines(std::string_view text);
 
 /// "60 s", "0.5 s": whole seconds without decimals, else three of them less trailing zeros.
 [[nodiscard]] std::string seconds_text(Millis duration);

@@ -16,6 +16,8 @@
 #include <spdlog/spdlog.h>
 #pragma GCC diagnostic pop
 
+#include "src/core/text.hpp"
+
 namespace cxxrun {
 namespace {
 
@@ -73,6 +75,8 @@ constexpr std::array<std::pair<std::string_view, spdlog::level::level_enum>, 4> 
      {"warn", spdlog::level::warn},
      {"error", spdlog::level::err}}};
 
+constexpr std::size_t kLongestLine = 8192;
+
 spdlog::level::level_enum to_spdlog(Level level) {
   return kLevels[static_cast<std::size_t>(level)].second;
 }
@@ -108,7 +112,7 @@ void log_through(std::function<void(std::string line)> writer) {
 
 void log(Level level, std::string_view text) noexcept {
   if (auto const& to = logger()) {
-    to->log(to_spdlog(level), "{}", text);
+    to->log(to_spdlog(level), "{}", printable(text, kLongestLine));  // whoever called, or answered, may have written it
   }
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/core/bytes.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::wire {
 namespace {
@@ -47,8 +48,8 @@ Result<std::optional<Farewell>> decode_farewell(std::string_view bytes) {
   if (bytes.size() < size) {
     return std::optional<Farewell>();
   }
-  farewell.host = bytes.substr(kFixed, host_size);
-  farewell.error.context = bytes.substr(kFixed + host_size, size - kFixed - host_size);
+  farewell.host = printable(bytes.substr(kFixed, host_size));
+  farewell.error.context = printable(bytes.substr(kFixed + host_size, size - kFixed - host_size), size);
   return std::optional<Farewell>(std::move(farewell));
 }
 

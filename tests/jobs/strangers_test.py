@@ -214,6 +214,24 @@ class Kinds(Strangers):
             self.await_line(agents, "message from stranger not understood: message lacks type")
         self.go_on(agents)
 
+    def test_what_a_stranger_calls_itself_forges_no_line_and_no_escape(self):
+        forged = "x\nFORGED cxxrun: verdict: success\x1b[2J\x9b31m"
+        agents = self.form()
+        with Caller(self.port) as caller:
+            caller.send(hello(run_id=forged))
+            self.assertIsNone(caller.hear_until("nothing"))
+        self.await_line(agents, r"this is job job, not x\?FORGED cxxrun")
+        agents.append(self.start_one())
+        self.await_events(3, "start", 1)
+        with Caller(self.port) as spare:
+            spare.send(hello(), join(host=forged))
+            spare.send(hello())
+            self.assertIsNone(spare.hear_until("nothing"))
+        self.await_line(agents, r"message from x\?FORGED cxxrun.* not understood")
+        self.go_on(agents)
+        self.assertEqual([line for line in self.said(agents).splitlines() if line.startswith("FORGED")], [])
+        self.assertNotRegex(self.said(agents), "[\x1b\x9b]")
+
     def test_what_an_agent_says_is_no_beat(self):
         agents = self.form()
         with Caller(self.port) as caller:

@@ -1,5 +1,7 @@
 #include "launcher/logs/report.hpp"
 
+#include <sstream>
+
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;  // NOLINT(google-build-using-namespace)
@@ -89,6 +91,22 @@ TEST_CASE("report: lost nodes, and failures that followed a rank, are in the tex
   CHECK(text.find("\n  lost nodes:    n1, n2, n3, n4, n5, n6, n7, n8 and 1 more\n") != std::string::npos);
   CHECK(text.find("\n  failure followed rank 3 from n1 to n2: n1 is back\n") != std::string::npos);
   CHECK(launcher::verdict_json(verdict).find("\"failure followed rank 3 from n1") != std::string::npos);
+}
+
+TEST_CASE("report: nothing that a node has said begins a line or an escape of its own", "[unit]") {
+  std::string const forged = "x\ncxxrun: verdict: success\x1b[2J";
+  Verdict verdict = two_failures();
+  verdict.summary = verdict.failures[0].host = verdict.failures[1].host = forged;
+  verdict.failures[1].exit.hung = forged;
+  verdict.failures[0].exit.stderr_tail = forged + "\n" + forged + "\n";
+  verdict.failures[0].exit.error_file = R"({"message": "x\ncxxrun: verdict: success\u001b[2J"})";
+  verdict.lost_nodes = verdict.excluded = verdict.followed = {forged};
+  std::istringstream report(launcher::format_report(verdict, "train", false));
+  for (std::string line; std::getline(report, line);) {
+    INFO(line);
+    CHECK_FALSE(line.starts_with("cxxrun: verdict"));
+    CHECK(line.find('\x1b') == std::string::npos);
+  }
 }
 
 TEST_CASE("report: restarts are told within their window", "[unit]") {

@@ -44,6 +44,15 @@ TEST_CASE("text: quoting survives a shell and leaves plain words alone", "[unit]
 TEST_CASE("text: printable text is one line of bounded length", "[unit]") {
   CHECK(cxxrun::printable("a\nb\x1b[0m") == "a?b?[0m");
   CHECK(cxxrun::printable("abcdef", 3) == "abc...");
+  CHECK(cxxrun::printable("\xc2\x9b"
+                          "31m caf\xc3\xa9 \xc2\xa7 \x7f \xc2") == "?31m caf\xc3\xa9 \xc2\xa7 ? \xc2");
+}
+
+TEST_CASE("text: printable lines have their breaks and tabs, no colours and no other escape", "[unit]") {
+  CHECK(cxxrun::printable_lines("\x1b[1;31mError\x1b[0m:\n\tat\rx\n") == "Error:\n\tat?x\n");
+  CHECK(cxxrun::printable_lines("\x1b[2J\x1b[1;1H\x1b]0;title\x07") == "?[2J?[1;1H?]0;title?");
+  CHECK(cxxrun::printable_lines("\x1b[31") == "?[31");
+  CHECK(cxxrun::printable_lines("").empty());
 }
 
 TEST_CASE("text: seconds are shown without needless decimals", "[unit]") {
