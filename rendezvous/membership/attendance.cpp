@@ -113,7 +113,8 @@ Next come_in(Turn& turn, AgentId agent, NodeInfo const& node) {
 void say_spare(Turn& turn, NodeInfo const& node) {
   bool const seat = turn.state.group.seats.size() < turn.policy.max_nodes;
   turn.say(Level::info,
-           node.host + " waits as a spare" + (seat && !turn.policy.scale_out_now ? " until the next restart" : ""));
+           node.host + " waits as a spare" + (seat && !turn.policy.scale_out_now ? " until the next restart" : ""),
+           "spare");
 }
 
 Next lose(Turn& turn, Lost const& event) {
@@ -141,7 +142,7 @@ Next lose(Turn& turn, Lost const& event) {
   if (seat != nullptr) {
     return stopped ? Next{stay} : lose_seat(turn, *seat, event.how);
   }
-  turn.say(Level::warn, "lost " + node.host + " (" + event.how + ") while it waited");
+  turn.say(Level::warn, "lost " + node.host + " (" + event.how + ") while it waited", "lost");
   if (state.phase != Phase::forming) {
     return count_acceptances(turn);
   }
@@ -199,7 +200,7 @@ Next exclude_unfit(Turn& turn, AgentId agent, std::string const& why) {
   NodeInfo const node = it->second;
   bool const seated = state.phase != Phase::forming && find_seat(state, agent) != nullptr;
   if (seated && workers_may_run(state.phase)) {
-    turn.say(Level::debug, "ignored: a failed health check of " + node.host + ", whose workers run");
+    turn.say(Level::debug, "ignored: a failed health check of " + node.host + ", whose workers run", "ignored");
     return stay;
   }
   exclude(turn, agent, why);

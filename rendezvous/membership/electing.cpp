@@ -73,12 +73,12 @@ Next start_campaign(Turn& turn, Campaign const& event) {
   bool const first = state.phase == Phase::standby;
   state.election.campaign_id = event.campaign_id;
   if (!first && !candidate(state)) {
-    turn.say(Level::debug, "ignored: a campaign while coordinating");
+    turn.say(Level::debug, "ignored: a campaign while coordinating", "ignored");
     return stay;
   }
   if (!first && (event.decided.number < proposer.decided.number ||
                  (event.decided.number == proposer.decided.number && event.ballot <= proposer.ballot))) {
-    turn.say(Level::debug, "ignored: a campaign that is no news");
+    turn.say(Level::debug, "ignored: a campaign that is no news", "ignored");
     return stay;
   }
   proposer.decided = event.decided;
@@ -140,7 +140,7 @@ Next hear_vote(Turn& turn, AgentId agent, Vote const& message) {
   Proposer& proposer = state.proposer;
   auto const voter = state.election.voters.find(agent);
   if (voter == state.election.voters.end() || message.after != proposer.decided.number) {
-    turn.say(Level::debug, "ignored: a vote after " + name_of(message.after));
+    turn.say(Level::debug, "ignored: a vote after " + name_of(message.after), "ignored");
     return stay;
   }
   std::uint32_t const member = voter->second;

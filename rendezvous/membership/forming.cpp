@@ -170,14 +170,16 @@ Next consider_forming(Turn& turn) {
   if (here < min) {
     state.timers.window.reset();
     if (std::has_single_bit(here)) {  // a line for each of a thousand would tell less
-      turn.say(Level::info, "waiting for nodes: " + std::to_string(here) + " of at least " + std::to_string(min) +
-                                ", for at most " + seconds_text(turn.policy.join_timeout));
+      turn.say(Level::info,
+               "waiting for nodes: " + std::to_string(here) + " of at least " + std::to_string(min) + ", for at most " +
+                   seconds_text(turn.policy.join_timeout),
+               "waiting");
     }
     return stay;
   }
   if (!state.timers.window) {
     state.timers.window = turn.now + (state.ever_ran ? turn.policy.rejoin_window : turn.policy.join_window);
-    turn.say(Level::info, of_nodes(here, turn.policy.max_nodes) + ": waiting for more");
+    turn.say(Level::info, of_nodes(here, turn.policy.max_nodes) + ": waiting for more", "waiting");
   }
   return stay;
 }

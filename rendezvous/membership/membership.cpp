@@ -75,7 +75,7 @@ void on(Turn& turn, Joined const& event) {
     if (event.node.node_index) {
       state.roster.came.insert(*event.node.node_index);
     }
-    turn.say(Level::warn, "refused " + event.node.host + ": " + refused->why);
+    turn.say(Level::warn, "refused " + event.node.host + ": " + refused->why, "refused");
     turn.act(Tell{event.agent, *std::move(refused)});
     turn.act(HangUp{event.agent});
     if (state.phase == Phase::finished) {
@@ -106,7 +106,7 @@ void hear_stranger(Turn& turn, AgentId agent, FollowerInfo const& follower_info)
     return;
   }
   if (follower_info.rank || follower_info.prepared > state.proposer.decided.number) {
-    turn.say(Level::warn, follower_info.node.host + " has lost us: it may join again");
+    turn.say(Level::warn, follower_info.node.host + " has lost us: it may join again", "dropped");
     refuse(turn, agent, name_of(state.number) + " goes on here without you");
   } else if (auto const refused = objection(state, follower_info.node, turn.policy)) {
     refuse(turn, agent, refused->why);  // joins as anybody does, and is told what to do
@@ -128,7 +128,7 @@ void on(Turn& turn, FollowerCalled const& event) {
 
 void on(Turn& turn, ConfirmedDead const& event) {
   if (event.gone.number == 0) {
-    turn.say(Level::debug, "ignored: the death notice of a node that had no seat");
+    turn.say(Level::debug, "ignored: the death notice of a node that had no seat", "ignored");
     return;
   }
   if (auto const agent = hear_death_notice(turn, event.gone)) {
@@ -151,7 +151,8 @@ void hear_from(Turn& turn, AgentId agent, Message const& message) {
   State& state = turn.state;
   Seat* const seat = state.phase == Phase::forming ? nullptr : find_seat(state, agent);
   if (seat == nullptr || message.number != state.number) {
-    turn.say(Level::debug, "ignored: message of " + name_of(message.number) + " during " + name_of(state.number));
+    turn.say(Level::debug, "ignored: message of " + name_of(message.number) + " during " + name_of(state.number),
+             "ignored");
   } else {
     go_on(turn, hear(turn, *seat, message));
   }

@@ -70,7 +70,7 @@ Next hear_accepted(Turn& turn, AgentId agent, Accepted const& message) {
   Election& election = turn.state.election;
   auto const voter = election.voters.find(agent);
   if (voter == election.voters.end() || message.after != proposer.decided.number) {
-    turn.say(Level::debug, "ignored: an acceptance after " + name_of(message.after));
+    turn.say(Level::debug, "ignored: an acceptance after " + name_of(message.after), "ignored");
     return stay;
   }
   if (message.promised > proposer.ballot) {

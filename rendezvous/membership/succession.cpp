@@ -114,7 +114,7 @@ Next take_in(Turn& turn, AgentId agent) {
   if (!state.election.followers.contains(agent) || !election.missing.contains(rank)) {
     return stay;
   }
-  turn.say(Level::info, "node " + std::to_string(rank) + " has called too");
+  turn.say(Level::info, "node " + std::to_string(rank) + " has called too", "called");
   if (!seat_follower(turn, agent, rank)) {
     tell_follower(turn, agent);
     return state.phase == Phase::forming ? consider_forming(turn) : Next{stay};

@@ -88,7 +88,7 @@ void hanging_tick(Turn& turn) {
   auto judged = judge(std::move(state.hanging), world_of(state), turn.now, hang_policy(turn.policy));
   state.hanging = std::move(judged.next);
   if (!judged.line.empty()) {
-    turn.say(Level::warn, judged.line);
+    turn.say(Level::warn, judged.line, "hang");
   }
   for (auto& order : judged.orders) {
     if (Seat const* const seat = seat_with(state, order.rank)) {

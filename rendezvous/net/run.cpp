@@ -45,8 +45,11 @@ void Run::feed(Event event) {
   }
 }
 
-void Run::say(Line const& line) const {
-  log(line.level, config_.label.empty() ? line.text : config_.label + ": " + line.text);
+void Run::say(Line const& line) {
+  auto const text = line.kind == nullptr ? line.text : complain(complaints_, line.kind, line.text, Clock::now());
+  if (!text.empty()) {
+    log(line.level, config_.label.empty() ? text : config_.label + ": " + text);
+  }
 }
 
 void Run::stepped() {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "rendezvous/membership/membership.hpp"
+#include "rendezvous/net/complaints.hpp"
 #include "rendezvous/net/port_plan.hpp"
 #include "rendezvous/net/run_table.hpp"
 #include "src/os/machine.hpp"
@@ -54,7 +55,7 @@ class Run : public std::enable_shared_from_this<Run> {
  private:
   friend os::Machine<State, Event>;
   [[nodiscard]] Policy const& policy() const { return config_.policy; }
-  void say(Line const& line) const;
+  void say(Line const& line);
   void stepped();
   void perform(Tell const& action) { handlers_.tell(action.agent, action.message); }
   void perform(TellBeat const& action) { handlers_.tell_beat(action.agent, action.ack); }
@@ -76,6 +77,7 @@ class Run : public std::enable_shared_from_this<Run> {
   RunHandlers handlers_;
   os::Machine<State, Event> machine_;
   os::Timer timer_;
+  Complaints complaints_;
   bool over_ = false;
 };
 

@@ -147,9 +147,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   // ---- connections -------------------------------------------------------------------------------------------
 
-  void complain(std::string_view kind, std::string line) {
+  void complain(std::string_view kind, std::string line, Level level = Level::warn) {
     if (auto const text = rendezvous::complain(complaints, kind, std::move(line), Clock::now()); !text.empty()) {
-      log(Level::warn, text);
+      log(level, text);
     }
   }
 
@@ -226,7 +226,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     node.calls_from = peer.channel->remote_address();
     Place const where = follows ? place(table, peer.hello) : admit(table, peer.hello, *join);
     if (auto const* away = std::get_if<TurnedAway>(&where)) {
-      log(Level::info, "refused " + node.host + ": " + away->why);
+      complain("join refused", "refused " + node.host + ": " + away->why, Level::info);
       peer.channel->send(encode(ToAgent(Refused{away->exit_code, away->why})));
       peers->forget(id);
       return;
@@ -259,7 +259,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void message(AgentId id, RunKey run, std::string const& host, std::string const& payload) {
     auto decoded = decode<ToCoordinator>(payload);
     if (!decoded) {
-      log(Level::error, "message from " + printable(host) + " not understood: " + decoded.error().message());
+      complain("message", "message from " + host + " not understood: " + decoded.error().message(), Level::error);
       peers->forget(id);
       feed(run, Lost{id, "protocol error"});
       return;
@@ -272,7 +272,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
           } else if constexpr (std::is_same_v<Message, Join> || std::is_same_v<Message, Gone>) {
             complain("again",
                      "ignored: " + std::string(std::is_same_v<Message, Join> ? "a second join" : "a death notice") +
-                         " from " + printable(host));
+                         " from " + host);
           } else {
             feed(run, Said{id, std::move(concrete)});
           }

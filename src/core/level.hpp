@@ -15,6 +15,7 @@ enum class Level {
 struct Line {
   Level level = Level::info;
   std::string text;
+  char const* kind = nullptr;  ///< of what callers may bring about as often as they like: a few of a kind are told
   bool operator==(Line const&) const = default;
 };
 

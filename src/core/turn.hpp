@@ -32,7 +32,9 @@ struct BasicTurn {
   Policy const& policy;
 
   void act(Action action) { actions.push_back(std::move(action)); }
-  void say(Level level, std::string text) { said.push_back({level, std::move(text)}); }
+  void say(Level level, std::string text, char const* kind = nullptr) {
+    said.push_back({level, std::move(text), kind});
+  }
 };
 
 /// The first of these instants; those that are not set do not count.

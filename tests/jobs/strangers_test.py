@@ -214,6 +214,20 @@ class Kinds(Strangers):
             self.await_line(agents, "message from stranger not understood: message lacks type")
         self.go_on(agents)
 
+    def test_what_one_says_in_a_loop_is_told_a_few_times_and_counted(self):
+        agents = self.form("--log-level", "debug")
+        agents.append(self.start_one())
+        self.await_events(3, "start", 1)
+        with Caller(self.port) as spare:
+            spare.send(hello(), join())
+            spare.send(*[{"type": "succeeded", "generation": 7}] * 5000)
+            spare.send(hello())
+            self.assertIsNone(spare.hear_until("nothing"))
+        self.await_line(agents, "message from stranger not understood")
+        self.assertLessEqual(self.said(agents).count("ignored: message of generation 7"), 8)
+        self.assertIn("(more like it are only counted for now)", self.said(agents))
+        self.go_on(agents)
+
     def test_what_a_stranger_calls_itself_forges_no_line_and_no_escape(self):
         forged = "x\nFORGED cxxrun: verdict: success\x1b[2J\x9b31m"
         agents = self.form()
