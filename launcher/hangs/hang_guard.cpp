@@ -4,7 +4,8 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
-#include <fstream>
+#include <optional>
+#include <set>
 #include <unistd.h>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include <boost/asio/post.hpp>
 
 #include "launcher/hangs/hang_text.hpp"
+#include "launcher/logs/log_file.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "src/core/rank_name.hpp"
@@ -230,10 +232,9 @@ void HangGuard::write(agent::KillWorker const& what, std::string const& text) co
     return;
   }
   auto const path = worker_log_dir(log_root_, what.order.number, what.local_rank) + "/hang.txt";
-  std::ofstream file(path, std::ios::app);
-  file << text;
-  if (file.flush(); !file) {
-    log(Level::warn, "cannot write " + path);
+  auto const file = open_log_file(path);
+  if (auto const written = file ? append_to_log(*file, path, text) : Result<void>(file.error()); !written) {
+    log(Level::warn, written.error().message());
   }
 }
 

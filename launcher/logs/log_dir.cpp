@@ -115,7 +115,7 @@ Result<void> make_worker_dirs(std::string const& root, std::uint64_t generation,
   if (mkdir(attempt.c_str(), 0777) != 0 && errno != EEXIST) {
     return cannot_make(attempt, errno);
   }
-  os::UniqueFd const dir(open(attempt.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  os::UniqueFd const dir(open(attempt.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!dir) {
     return cannot_make(attempt, errno);
   }

@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 #include "launcher/logs/tail_buffer.hpp"
 #include "src/os/fd_io.hpp"
 
 namespace cxxrun::launcher {
 namespace {
+
+constexpr int kOurLevels = 3;  // the file, the worker's directory and the attempt's
 
 Error cannot_write(std::string const& path, int error) {
   bool const full = error == ENOSPC || error == EDQUOT;
@@ -20,10 +24,33 @@ Error cannot_write(std::string const& path, int error) {
   return fail(code, "cannot write the log " + path + " (" + remedy + "); the stream goes on without this file", error);
 }
 
+/// A file of ours below a --log-dir that others may write to: no name of it is a link, and it has no other one. Nothing
+/// and errno otherwise.
+os::UniqueFd open_below(std::string const& path, int flags) {
+  std::filesystem::path above(path);
+  std::vector<std::string> names;
+  for (int level = 0; level < kOurLevels && above.has_filename(); ++level) {
+    names.push_back(above.filename());
+    above = above.parent_path();
+  }
+  os::UniqueFd at(open(above.empty() ? "." : above.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  for (auto name = names.rbegin(); at && name != names.rend(); ++name) {
+    int const how = name + 1 == names.rend() ? flags | O_NOCTTY | O_NONBLOCK : O_PATH | O_DIRECTORY;
+    at.reset(openat(at.get(), name->c_str(), how | O_NOFOLLOW | O_CLOEXEC, 0644));
+  }
+  struct stat facts {};
+  if (at &&
+      (fstat(at.get(), &facts) != 0 || !(S_ISCHR(facts.st_mode) || (S_ISREG(facts.st_mode) && facts.st_nlink == 1)))) {
+    at.reset();
+    errno = EPERM;
+  }
+  return at;
+}
+
 }  // namespace
 
 Result<os::UniqueFd> open_log_file(std::string const& path) {
-  os::UniqueFd file(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_CLOEXEC, 0644));
+  os::UniqueFd file = open_below(path, O_WRONLY | O_APPEND | O_CREAT);
   if (!file) {
     return cannot_write(path, errno);
   }
@@ -35,7 +62,7 @@ Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, st
 }
 
 std::string tail_of_log_file(std::string const& path) {
-  os::UniqueFd const file(open(path.c_str(), O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+  os::UniqueFd const file = open_below(path, O_RDONLY);
   auto const size = file ? lseek(file.get(), 0, SEEK_END) : -1;
   if (size <= 0) {
     return {};

@@ -53,17 +53,38 @@ std::string run_dir(FencePlace const& place) {
   return place.dir + "/" + file_name(place.run_id);
 }
 
+std::string name_in_run(FencePlace const& place, std::uint64_t after) {
+  return "after-" + std::to_string(after) + "-" + hex(place.of);
+}
+
 Fenced trouble(std::uint64_t after, FencePlace const& place, std::string const& what, int os_errno) {
   return {after, std::nullopt,
           "--fence " + place.dir + ": " + what + ": " + std::generic_category().message(os_errno) +
               "; give a directory that every node can write to"};
 }
 
+/// The directory of the run, made if need be; no link to one.
+os::UniqueFd open_run_dir(FencePlace const& place) {
+  os::UniqueFd const base(::open(place.dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  std::string const name = file_name(place.run_id);
+  if (!base || (::mkdirat(base.get(), name.c_str(), 0700) != 0 && errno != EEXIST)) {
+    return {};
+  }
+  return os::UniqueFd(::openat(base.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+/// Whoever writes there decides which half of a job goes on.
+bool is_private(os::UniqueFd const& dir) {
+  struct stat facts {};
+  return ::fstat(dir.get(), &facts) == 0 && facts.st_uid == ::geteuid() && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
 /// What the file holds, by a fresh open: an earlier lookup may say that it is absent when it is not.
-Fenced read_winner(FencePlace const& place, std::uint64_t after, std::string const& path) {
+Fenced read_winner(FencePlace const& place, std::uint64_t after, os::UniqueFd const& dir) {
+  std::string const path = fence_path(place, after);
   os::UniqueFd file;
   for (int i = 0; i < kTries && !file; ++i) {
-    file.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    file.reset(::openat(dir.get(), name_in_run(place, after).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   }
   if (!file) {
     return trouble(after, place, "cannot read " + path, errno);
@@ -102,39 +123,42 @@ struct Claim {
 }  // namespace
 
 std::string fence_path(FencePlace const& place, std::uint64_t after) {
-  return run_dir(place) + "/after-" + std::to_string(after) + "-" + hex(place.of);
+  return run_dir(place) + "/" + name_in_run(place, after);
 }
 
 Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value) {
   std::uint64_t const after = value.decree.after;
   std::string const path = fence_path(place, after);
-  std::string const dir = run_dir(place);
-  if (::mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
-    return trouble(after, place, "cannot make " + dir, errno);
+  os::UniqueFd const dir = open_run_dir(place);
+  if (!dir) {
+    return trouble(after, place, "cannot make " + run_dir(place), errno);
   }
-  std::string const mine = dir + "/claim-" + random_hex(32);
-  os::UniqueFd file(::open(mine.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!is_private(dir)) {
+    return trouble(after, place, run_dir(place) + " belongs to another user or may be written by others", EPERM);
+  }
+  std::string const mine = "claim-" + random_hex(32);
+  os::UniqueFd file(::openat(dir.get(), mine.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) {
-    return trouble(after, place, "cannot make " + mine, errno);
+    return trouble(after, place, "cannot make " + run_dir(place) + "/" + mine, errno);
   }
   bool const written = os::write_all(file.get(), encode(ToAgent(Propose{value.ballot, value.decree})));
   if (!written || ::fsync(file.get()) != 0) {
     int const why = errno;
-    ::unlink(mine.c_str());
-    return trouble(after, place, "cannot write " + mine, why);
+    ::unlinkat(dir.get(), mine.c_str(), 0);
+    return trouble(after, place, "cannot write " + run_dir(place) + "/" + mine, why);
   }
-  bool won = ::link(mine.c_str(), path.c_str()) == 0;
+  bool won = ::linkat(dir.get(), mine.c_str(), dir.get(), name_in_run(place, after).c_str(), 0) == 0;
   int const why = errno;
   if (!won) {  // the answer of a server may get lost: the second name says that it was ours all the same
     struct stat status {};
     won = ::fstat(file.get(), &status) == 0 && status.st_nlink == 2;
   }
   file.reset();
-  ::unlink(mine.c_str());
+  ::unlinkat(dir.get(), mine.c_str(), 0);
   if (won) {
     return {after, value, {}};
   }
-  return why == EEXIST ? read_winner(place, after, path) : trouble(after, place, "cannot link " + path, why);
+  return why == EEXIST ? read_winner(place, after, dir) : trouble(after, place, "cannot link " + path, why);
 }
 
 void remove_fences(FencePlace const& place) {

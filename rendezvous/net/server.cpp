@@ -10,7 +10,6 @@
 #include "rendezvous/net/fence.hpp"
 #include "rendezvous/net/peers.hpp"
 #include "rendezvous/net/run.hpp"
-#include "src/core/text.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {

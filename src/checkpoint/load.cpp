@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <new>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "src/checkpoint/crc32c.hpp"
 #include "src/checkpoint/file_io.hpp"
@@ -21,12 +22,22 @@ Error damaged(std::string why, int os_errno = 0) {
   return fail(Errc::protocol, std::move(why), os_errno);
 }
 
+// Where everybody may write, anybody may leave a file of a later step.
+bool is_strangers(struct stat const& file, int directory) {
+  struct stat around {};
+  return file.st_uid != ::geteuid() && file.st_uid != 0 &&
+         (::fstat(directory, &around) != 0 || file.st_uid != around.st_uid);
+}
+
 // A file that cannot be opened for want of permission or descriptors is not damaged: passing over it would throw away
 // the newest state.
-Result<Opened> open_checked(os::UniqueFd fd, std::uint64_t step) {
+Result<Opened> open_checked(os::UniqueFd fd, int directory, std::uint64_t step) {
   struct stat facts {};
   if (::fstat(fd.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
     return damaged("is not a file");
+  }
+  if (is_strangers(facts, directory)) {
+    return damaged("belongs to uid " + std::to_string(facts.st_uid) + ", neither this user nor the directory's owner");
   }
   auto const size = static_cast<std::uint64_t>(facts.st_size);
   std::vector<std::byte> head(kPreambleBytes);
@@ -80,13 +91,18 @@ Result<Opened> open_step(int directory, std::uint64_t step, std::string const& p
   if (!fd && errno == ENOENT) {
     return fail(Errc::not_found, "is a link to nowhere");  // or has gone since it was listed
   }
+  struct stat facts {};
+  if (!fd && errno == EACCES && ::fstatat(directory, file_name(step).c_str(), &facts, 0) == 0 &&
+      is_strangers(facts, directory)) {
+    return damaged("belongs to another user", EACCES);
+  }
   if (!fd && (errno == EIO || errno == ENXIO || errno == ELOOP)) {
     return damaged("cannot be read", errno);
   }
   if (!fd) {
     throw disk_failure(path, errno);
   }
-  auto opened = open_checked(std::move(fd), step);
+  auto opened = open_checked(std::move(fd), directory, step);
   if (!opened && opened.error().code == Errc::usage) {
     throw Failure(fail(Errc::usage, path + " " + opened.error().context));
   }

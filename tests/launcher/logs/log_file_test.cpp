@@ -1,5 +1,8 @@
 #include "launcher/logs/log_file.hpp"
 
+#include <filesystem>
+#include <sys/stat.h>
+
 #include "tests/support/catch.hpp"
 #include "tests/support/pump_console.hpp"
 
@@ -40,4 +43,42 @@ TEST_CASE("log_file: a missing, empty or odd file has an empty tail", "[process]
   CHECK(tail_of_log_file(dir / "missing").empty());
   CHECK(tail_of_log_file("/dev/zero").empty());
   CHECK(tail_of_log_file(dir.path()).empty());
+}
+
+TEST_CASE("log_file: nothing below the log directory is a link, and no file is anything else", "[process]") {
+  TempDir dir;
+  namespace fs = std::filesystem;
+  fs::create_directories(dir / "logs/run/attempt_1/0");
+  fs::create_directories(dir / "victims");
+  std::ofstream(dir / "victims/stdout.log") << "victim";
+  std::string const path = dir / "logs/run/attempt_1/0/stdout.log";
+  SECTION("the file is a link") {
+    fs::create_symlink(dir / "victims/stdout.log", path);
+  }
+  SECTION("the file is a hard link") {
+    fs::create_hard_link(dir / "victims/stdout.log", path);
+  }
+  SECTION("the worker's directory is a link") {
+    fs::remove(dir / "logs/run/attempt_1/0");
+    fs::create_directory_symlink(dir / "victims", dir / "logs/run/attempt_1/0");
+  }
+  SECTION("the attempt's directory is a link") {
+    fs::rename(dir / "victims", dir / "0");
+    fs::create_directory(dir / "victims");
+    fs::rename(dir / "0", dir / "victims/0");
+    fs::remove_all(dir / "logs/run/attempt_1");
+    fs::create_directory_symlink(dir / "victims", dir / "logs/run/attempt_1");
+  }
+  SECTION("the file is a pipe that nobody reads") {
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  }
+  CHECK_FALSE(open_log_file(path));
+  CHECK(tail_of_log_file(path).empty());
+}
+
+TEST_CASE("log_file: the log directory itself may be reached through links", "[process]") {
+  TempDir dir;
+  std::filesystem::create_directories(dir / "real/run/attempt_1/0");
+  std::filesystem::create_directory_symlink(dir / "real", dir / "logs");
+  CHECK(open_log_file(dir / "logs/run/attempt_1/0/stdout.log"));
 }

@@ -96,6 +96,40 @@ TEST_CASE("a directory that is none is named, with what to give instead") {
   }
 }
 
+TEST_CASE("a directory of the run that somebody else could have written to decides nothing") {
+  Scratch const scratch;
+  std::string const run = scratch.path() + "/job";
+  std::string why = "belongs to another user or may be written by others";
+  SECTION("it may be written by others") {
+    fs::create_directory(run);
+    fs::permissions(run, fs::perms::all);
+  }
+  SECTION("it is another user's") {
+    fs::create_directory(run);
+    if (::chown(run.c_str(), 65534, 65534) != 0) {
+      WARN("skipped: only root can give a directory away");
+      return;
+    }
+  }
+  SECTION("it is a link to one of ours") {
+    fs::create_directory(scratch.path() + "/other");
+    fs::create_directory_symlink("other", run);
+    why = "cannot make ";
+  }
+  auto const fenced = claim_fence(scratch.place(), value(0));
+  INFO(fenced.why);
+  CHECK_FALSE(fenced.holds);
+  CHECK(has(fenced.why, why));
+}
+
+TEST_CASE("a link in the place of a decision is not followed") {
+  Scratch const scratch;
+  REQUIRE(claim_fence(scratch.place("other"), value(3)).holds);
+  fs::create_directory(scratch.path() + "/job");
+  fs::create_symlink(fence_path(scratch.place("other"), 4), fence_path(scratch.place(), 4));
+  CHECK_FALSE(claim_fence(scratch.place(), value(0)).holds);
+}
+
 TEST_CASE("a file that holds something else decides nothing") {
   Scratch const scratch;
   fs::create_directory(scratch.path() + "/job");

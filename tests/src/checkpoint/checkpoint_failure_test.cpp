@@ -173,6 +173,30 @@ TEST_CASE("checkpoint: without the right to write or to read there is one clear 
   }
 }
 
+TEST_CASE("checkpoint: where everybody may write a stranger's file is passed over", "[process]") {
+  if (geteuid() != 0) {
+    WARN("skipped: only root can become somebody else");
+    return;
+  }
+  mode_t const readable = GENERATE(0644, 0600);
+  Scratch const scratch;
+  chmod(scratch.path.c_str(), 01777);
+  auto const ends = cxxrun::test::run_ranks(1, [&](int) {
+    if (seteuid(1500) != 0) {
+      return std::string("seteuid failed");
+    }
+    Checkpoint checkpoint({.directory = scratch.path, .model = "m"}, 1);
+    save(checkpoint, 1);
+    save(checkpoint, 2);
+    if (seteuid(0) != 0 || chown(scratch.at(step_file(2)).c_str(), 65534, 65534) != 0 ||
+        chmod(scratch.at(step_file(2)).c_str(), readable) != 0 || seteuid(1500) != 0) {
+      return std::string("cannot give it away");
+    }
+    return "step " + std::to_string(checkpoint.latest()->step);
+  });
+  CHECK(ends[0].said == "step 1");
+}
+
 TEST_CASE("checkpoint: a full disk loses nothing that is there", "[process]") {
   Scratch const scratch;
   if (mount("cxxrun_test", scratch.path.c_str(), "tmpfs", 0, "size=1m") != 0) {
