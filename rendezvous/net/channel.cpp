@@ -49,28 +49,36 @@ Channel::Channel(Socket socket) : socket_(std::move(socket)) {
   fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);  // Asio leaves it to us; workers get nothing of ours
 }
 
-void Channel::start(Handlers handlers) {
+void Channel::start(Handlers handlers, bool at_once) {
   handlers_ = std::move(handlers);
-  read();
+  if (at_once) {
+    read_some({});
+  } else {
+    read();
+  }
+}
+
+void Channel::read() {
+  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](boost::system::error_code const& error) {
+    if (self->open_) {
+      self->read_some(error);
+    }
+  });
 }
 
 /// One buffer for all connections of the thread: they are many, and mostly silent.
-void Channel::read() {
-  socket_.async_wait(Socket::wait_read, [self = shared_from_this()](boost::system::error_code error) {
-    if (!self->open_) {
-      return;
-    }
-    thread_local std::array<char, 16384> chunk;
-    std::size_t const bytes = error ? 0 : self->socket_.read_some(boost::asio::buffer(chunk), error);
-    if (error == boost::asio::error::would_block || error == boost::asio::error::interrupted) {
-      self->read();
-    } else if (error) {
-      bool const fin = error == boost::asio::error::eof;
-      self->fail(describe(error) + (fin && self->reader_.midway() ? " in the middle of a frame" : ""), fin);
-    } else {
-      self->received(std::string_view(chunk.data(), bytes));
-    }
-  });
+void Channel::read_some(boost::system::error_code error) {
+  auto const self = shared_from_this();  // the handlers may let us go
+  thread_local std::array<char, 16384> chunk;
+  std::size_t const bytes = error ? 0 : socket_.read_some(boost::asio::buffer(chunk), error);
+  if (error == boost::asio::error::would_block || error == boost::asio::error::interrupted) {
+    read();
+  } else if (error) {
+    bool const fin = error == boost::asio::error::eof;
+    fail(describe(error) + (fin && reader_.midway() ? " in the middle of a frame" : ""), fin);
+  } else {
+    received(std::string_view(chunk.data(), bytes));
+  }
 }
 
 void Channel::received(std::string_view bytes) {

@@ -18,7 +18,8 @@
 
 namespace cxxrun::rendezvous {
 
-/// Not thread-safe: use on the thread of its io_context. Callbacks never run inside a call into the Channel.
+/// Not thread-safe: use on the thread of its io_context. Callbacks never run inside a call into the Channel, but for a
+/// start at once.
 class Channel : public std::enable_shared_from_this<Channel> {
  public:
   using Socket = boost::asio::ip::tcp::socket;
@@ -31,8 +32,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
   explicit Channel(Socket socket);
 
-  /// Begins to read.
-  void start(Handlers handlers);
+  /// Begins to read; `at_once`: what is there already before it returns.
+  void start(Handlers handlers, bool at_once = false);
   /// Takes no longer frames than this from now on.
   void limit(std::size_t most) { reader_.limit(most); }
   /// Queues one frame. A peer that does not read loses the connection at 8 MiB of queue.
@@ -48,6 +49,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
 
  private:
   void read();
+  void read_some(boost::system::error_code error);
   void write();
   void received(std::string_view bytes);
   void fail(std::string how, bool fin = false);

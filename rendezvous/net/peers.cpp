@@ -14,7 +14,7 @@ void make_known(AgentId id, Peer& peer) {
   peer.channel->limit(wire::kMaxFrame);
   peer.deadline.cancel();
   if (peer.among) {
-    peer.among->since.erase(id);
+    leave(*peer.among, id, peer.from);
     peer.among.reset();
   }
 }
@@ -45,7 +45,7 @@ void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& stra
   AgentId const id = ++last_id_;
   auto const peer = std::make_shared<Peer>(io_, std::move(socket));
   peers_.emplace(id, peer);
-  strangers->since.emplace(id, Clock::now());
+  come(*strangers, id, peer->from, Clock::now());
   peer->among = strangers;
   peer->deadline.after(kHelloDeadline, [this, late = peer.get(), id] {  // once it is known it has none
     late->channel->close();
@@ -60,6 +60,9 @@ void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& stra
     }
     if (auto const it = self->peers_.find(id); it != self->peers_.end()) {
       auto const caller = it->second;
+      if (caller->among) {
+        speak(*caller->among, id, caller->from);
+      }
       self->handlers_.frame(id, *caller, payload);
     }
   };
@@ -69,7 +72,7 @@ void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& stra
     }
   };
   peer->channel->limit(kLongestGreeting);
-  peer->channel->start(std::move(on));
+  peer->channel->start(std::move(on), true);  // most have spoken before they were accepted
 }
 
 void Peers::admit(AgentId id, RunKey run, std::string host) {
