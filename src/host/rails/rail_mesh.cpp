@@ -21,6 +21,7 @@ using wire::RailGreeting;
 constexpr int kSlice = 1;             // ms between two looks at the mates
 constexpr Millis kGuestTime{5000};    // how long somebody who connected may take to say who it is
 constexpr std::size_t kGuests = 512;  // at once; more than a rail has ranks, and each may try again
+constexpr int kAcceptsPerTurn = 64;   // a storm of callers does not keep us from those who have come
 constexpr Millis kFirstPause{5};
 constexpr Millis kLongestPause{500};
 
@@ -71,6 +72,13 @@ bool greet(int fd, RailGreeting const& greeting) {
 
 os::UniqueFd& socket_of(Link& link, RailChannel channel) {
   return channel == RailChannel::data ? link.data : link.control;
+}
+
+/// Its other end has gone, and may have called again.
+bool has_ended(os::UniqueFd const& fd) {
+  char byte = 0;
+  ssize_t const n = ::recv(fd.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
 class Meeting {
@@ -215,7 +223,7 @@ class Meeting {
   }
 
   void accept_all() {
-    for (;;) {
+    for (int n = 0; n < kAcceptsPerTurn; ++n) {
       os::UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (!fd) {
         return;  // none, or one that has gone again
@@ -243,13 +251,18 @@ class Meeting {
     if (node == config_.node || theirs.to != me().rank || theirs.generation != config_.generation) {
       return true;
     }
+    bool const known = static_cast<std::uint32_t>(theirs.channel) < wire::kRailChannels;
+    auto& standing = socket_of(links_[static_cast<std::size_t>(node)], theirs.channel);
+    if (known && standing && !has_ended(standing)) {
+      return true;  // the first stands, whoever comes later with the same words
+    }
     bool const answered = greet(guest.fd.get(), greeting(node, theirs.channel));
     if (theirs.version != wire::kRailVersion) {
       versions_differ(*from, theirs.version);
     }
-    if (answered && static_cast<std::uint32_t>(theirs.channel) < wire::kRailChannels) {
+    if (answered && known) {
       prepare(guest.fd.get(), theirs.channel);
-      socket_of(links_[static_cast<std::size_t>(node)], theirs.channel) = std::move(guest.fd);
+      standing = std::move(guest.fd);
     }
     return true;
   }

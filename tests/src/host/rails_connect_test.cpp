@@ -150,6 +150,27 @@ TEST_CASE("a stranger that speaks the protocol does not stand in for a peer") {
   CHECK(ends[1].said.find("rank 10 on node0 has not connected") != std::string::npos);
 }
 
+TEST_CASE("the first to greet stands, and who comes later with the same words is not answered") {
+  auto listeners = test::loopback_listeners(2);
+  auto words = greeting(0, 1);
+  auto const first = stranger(listeners[1], bytes_of_value(words));
+  auto const ends = test::run_ranks(
+      2, [&](int node) { return node == 0 ? "" : connect(node, listeners, test::patience(milliseconds(5000))); },
+      [&](auto const&) {
+        CHECK(read_greeting(first.get()).to == words.from);
+        auto const second = stranger(listeners[1], bytes_of_value(words));
+        wait_for(second.get(), POLLIN);
+        char byte = 0;
+        CHECK(::recv(second.get(), &byte, 1, 0) <= 0);
+        pollfd still{first.get(), POLLIN, 0};
+        CHECK(::poll(&still, 1, 0) == 0);
+        ::shutdown(first.get(), SHUT_RDWR);  // it has broken: whoever made it calls again
+        auto const again = stranger(listeners[1], bytes_of_value(words));
+        CHECK(read_greeting(again.get()).to == words.from);
+      });
+  CHECK(ends[1].said.find("rank 10 on node0 has not connected") != std::string::npos);
+}
+
 TEST_CASE("a peer of another version is named by whoever is connected to") {
   auto listeners = test::loopback_listeners(2);
   auto later = greeting(0, 1);
