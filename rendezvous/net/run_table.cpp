@@ -11,6 +11,8 @@ namespace {
 // A job script that launches more steps than this has no late agent of the first ones.
 constexpr std::size_t kRemembered = 256;
 constexpr std::size_t kNamed = 8;
+// Each has a store, with its port and its memory.
+constexpr std::size_t kMostFromOne = 256;
 
 /// For a table that may be changed and for one that may not.
 template <class Table>
@@ -123,6 +125,17 @@ std::string disagreement(Terms const& run, Terms const& agent) {
   return {};
 }
 
+/// Why an agent at this address may open no further run; "" = it may.
+std::string too_many_runs(RunTable const& table, std::string const& address) {
+  auto const theirs =
+      static_cast<std::size_t>(std::count_if(table.runs.begin(), table.runs.end(), [&](RunEntry const& entry) {
+        return entry.active && entry.opened_from == address;
+      }));
+  return theirs < kMostFromOne ? ""
+                               : std::to_string(theirs) + " runs that agents at " + address +
+                                     " have opened are under way, and more are not served";
+}
+
 }  // namespace
 
 Place place(RunTable const& table, Hello const& hello) {
@@ -144,7 +157,7 @@ Place place(RunTable const& table, Hello const& hello) {
   return elsewhere(table, hello.run_id);
 }
 
-Place admit(RunTable const& table, Hello const& hello, Join const& join) {
+Place admit(RunTable const& table, Hello const& hello, Join const& join, std::string const& from) {
   Place where = place(table, hello);
   if (auto const* other = std::get_if<Elsewhere>(&where)) {
     RunEntry const* const known = latest(table, hello.run_id);
@@ -153,6 +166,9 @@ Place admit(RunTable const& table, Hello const& hello, Join const& join) {
   }
   if (std::holds_alternative<Opens>(where) && !join.terms) {
     return TurnedAway{kExitUsage, hello.run_id + " cannot begin with an agent that brings no terms"};
+  }
+  if (auto why = too_many_runs(table, from); std::holds_alternative<Opens>(where) && !why.empty()) {
+    return TurnedAway{kExitSystem, std::move(why)};
   }
   auto const* belongs = std::get_if<Belongs>(&where);
   if (belongs == nullptr || !join.terms) {
@@ -188,7 +204,7 @@ HelloReply answer_to(RunTable const& table, Hello const& hello, std::string cons
   return reply;
 }
 
-RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& terms) {
+RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& terms, std::string const& from) {
   bool const alone =
       std::none_of(table.runs.begin(), table.runs.end(), [](RunEntry const& entry) { return entry.active; });
   if (table.runs.size() >= kRemembered) {
@@ -202,6 +218,7 @@ RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& te
   entry.key = ++table.last_key;
   entry.id = id;
   entry.terms = terms;
+  entry.opened_from = from;
   entry.number = table.number;
   entry.restarts = alone ? table.inherited : 0;
   return table.runs.emplace_back(std::move(entry));

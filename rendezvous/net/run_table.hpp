@@ -21,8 +21,9 @@ using RunKey = std::uint32_t;
 struct RunEntry {
   RunKey key = 0;
   std::string id;
-  bool active = true;    ///< until its verdict
-  bool standby = false;  ///< another agent coordinates: only who follows is let in
+  bool active = true;       ///< until its verdict
+  bool standby = false;     ///< another agent coordinates: only who follows is let in
+  std::string opened_from;  ///< address of the agent that did; "" = this one
   Terms terms;
   std::uint64_t number = 0;    ///< last generation number given out
   std::uint32_t restarts = 0;  ///< consumed
@@ -42,17 +43,22 @@ struct RunTable {
 /// The agent belongs to this active run.
 struct Belongs {
   RunKey run;
+  bool operator==(Belongs const&) const = default;
 };
 /// The agent opens a run of its run id.
-struct Opens {};
+struct Opens {
+  bool operator==(Opens const&) const = default;
+};
 /// Another coordinator is meant: the agent may try its next port.
 struct Elsewhere {
   std::string why;
+  bool operator==(Elsewhere const&) const = default;
 };
 /// The agent has to leave.
 struct TurnedAway {
   int exit_code;
   std::string why;
+  bool operator==(TurnedAway const&) const = default;
 };
 using Place = std::variant<Belongs, Opens, Elsewhere, TurnedAway>;
 
@@ -61,8 +67,9 @@ using Place = std::variant<Belongs, Opens, Elsewhere, TurnedAway>;
 [[nodiscard]] Place place(RunTable const& table, Hello const& hello);
 
 /// The same for an agent that joins: one that wants other terms than its run has, or opens one without any, is turned
-/// away; so is one that wanted a run of one node and found its port taken by another. Never Elsewhere.
-[[nodiscard]] Place admit(RunTable const& table, Hello const& hello, Join const& join);
+/// away; so is one that wanted a run of one node and found its port taken by another, and one that would open more runs
+/// than agents `from` its address may. Never Elsewhere.
+[[nodiscard]] Place admit(RunTable const& table, Hello const& hello, Join const& join, std::string const& from);
 
 /// The answer to a hello.
 [[nodiscard]] HelloReply answer_to(RunTable const& table, Hello const& hello, std::string const& coordinator);
@@ -70,7 +77,7 @@ using Place = std::variant<Belongs, Opens, Elsewhere, TurnedAway>;
 /// Opens a run and returns its entry. It goes on with the generation numbers of all runs before it, so that a number
 /// never comes back; and with the restart count of the last one when that ended without success and nobody else
 /// runs: it is the same job, launched again.
-RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& terms);
+RunEntry const& open_run(RunTable& table, std::string const& id, Terms const& terms, std::string const& from = "");
 /// The run has come this far. `leads`: it decides, and is not (or no more) waiting for the loss of who does.
 void note_progress(RunTable& table, RunKey run, std::uint64_t number, std::uint32_t restarts, bool leads = true);
 /// The run has no verdict here: another coordinator goes on with it.

@@ -40,8 +40,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
 
   // ---- runs --------------------------------------------------------------------------------------------------
 
-  RunKey open_run(std::string const& id, Terms const& terms, bool standby = false) {
-    RunEntry const& entry = rendezvous::open_run(table, id, terms);
+  RunKey open_run(std::string const& id, Terms const& terms, bool standby = false, std::string const& from = "") {
+    RunEntry const& entry = rendezvous::open_run(table, id, terms, from);
     RunConfig run;
     run.key = entry.key;
     run.label = config.serves_all ? id : "";
@@ -223,7 +223,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     node.coordinates = node.incarnation == config.nonce;
     node.reached_at = peer.channel->local_address();
     node.calls_from = peer.channel->remote_address();
-    Place const where = follows ? place(table, peer.hello) : admit(table, peer.hello, *join);
+    Place const where = follows ? place(table, peer.hello) : admit(table, peer.hello, *join, peer.from);
     if (auto const* away = std::get_if<TurnedAway>(&where)) {
       complain("join refused", "refused " + node.host + ": " + away->why, Level::info);
       peer.channel->send(encode(ToAgent(Refused{away->exit_code, away->why})));
@@ -235,7 +235,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       peers->forget(id);  // the run it means has ended since the hello
       return;
     }
-    RunKey const run = belongs != nullptr ? belongs->run : open_run(peer.hello.run_id, *join->terms);
+    RunKey const run = belongs != nullptr ? belongs->run : open_run(peer.hello.run_id, *join->terms, false, peer.from);
     peers->admit(id, run, node.host);
     feed(run, follows ? Event(FollowerCalled{id, std::move(*follower_info)}) : Event(Joined{id, std::move(node)}));
   }

@@ -74,7 +74,7 @@ class Player {
     if (verb == "join") {
       Join joined{{}, terms_of(words)};
       joined.node.coordinates = words.back() == "coordinates";
-      Place const where = admit(table_, hello_of(words), joined);
+      Place const where = admit(table_, hello_of(words), joined, "");
       return std::holds_alternative<Opens>(where)
                  ? open(hello_of(words).run_id, *terms_of(words))
                  : std::visit([&](auto const& concrete) { return show(concrete, words); }, where);
@@ -138,4 +138,27 @@ TEST_CASE("run table: a thousand runs one after another are not all remembered, 
   CHECK(table.runs.size() <= 300);
   CHECK(find_run(table, first) != nullptr);
   CHECK(open_run(table, "last", Terms{}).number == 1000);
+}
+
+TEST_CASE("run table: agents at one address open so many runs at a time, and those at others are no worse for it",
+          "[scenario]") {
+  RunTable table;
+  table.serves_all = true;
+  auto const where = [&table](std::string const& from) {
+    Hello hello;
+    hello.run_id = "new";
+    hello.asks = Hello::Asks::open;
+    return admit(table, hello, Join{{}, Terms{}}, from);
+  };
+  std::vector<RunKey> opened;
+  while (where("10.0.0.1") == Place(Opens{})) {
+    opened.push_back(open_run(table, "run" + std::to_string(opened.size()), Terms{}, "10.0.0.1").key);
+    REQUIRE(opened.size() <= 256);
+  }
+  CHECK(opened.size() == 256);
+  REQUIRE(std::holds_alternative<TurnedAway>(where("10.0.0.1")));
+  CHECK(std::get<TurnedAway>(where("10.0.0.1")).why.starts_with("256 runs that agents at 10.0.0.1 have opened"));
+  CHECK(where("10.0.0.2") == Place(Opens{}));
+  note_verdict(table, opened.front(), Verdict{});
+  CHECK(where("10.0.0.1") == Place(Opens{}));
 }
