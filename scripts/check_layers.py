@@ -43,6 +43,7 @@ SHELLS = {
     "src/worker/agent_link": "a worker's connection to its agent, and its thread",
     "src/worker/recorder": "when collectives begin and end",
     "src/store/poller": "the stores' event loop",
+    "src/store/store_connection": "sockets of the stores' thread",
     "src/store/store_listen": "the stores' listening sockets",
     "src/store/store_server": "the stores' thread and connections",
     "rendezvous/net/beat_line": "an agent's connection for beats",

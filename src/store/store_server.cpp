@@ -20,6 +20,7 @@
 #include "src/os/quiet_thread.hpp"
 #include "src/store/kv_store.hpp"
 #include "src/store/poller.hpp"
+#include "src/store/store_connection.hpp"
 
 namespace cxxrun::store {
 namespace {
@@ -35,62 +36,6 @@ constexpr Millis kCrowdPause{50};                             // while there is 
 constexpr Millis kStalled{2000};     // how long a client may take no reply while others wait for that room
 constexpr int kLoggedClosings = 16;  // per store; a hostile client must not flood the log
 
-class GenerationStore;
-
-// A socket and what is waited for on it. Closed once: by close(), or with its owner.
-struct Socket : Watched {
-  explicit Socket(int descriptor) : fd(descriptor) {}
-
-  [[nodiscard]] bool open() const { return fd.get() >= 0; }
-  [[nodiscard]] bool watch(Poller& poller, std::uint32_t wanted, std::shared_ptr<Watched> self) {
-    events = wanted;
-    id = poller.watch(fd.get(), wanted, std::move(self));
-    return id != 0;
-  }
-  void want(Poller& poller, std::uint32_t wanted) {
-    if (open() && std::exchange(events, wanted) != wanted) {
-      poller.change(fd.get(), id, wanted);
-    }
-  }
-  void close(Poller& poller) {
-    if (open()) {
-      poller.forget(fd.get(), id);
-      fd.reset();
-    }
-  }
-
-  os::UniqueFd fd;
-  Poller::Id id = 0;
-  std::uint32_t events = 0;
-};
-
-struct Connection final : Socket, std::enable_shared_from_this<Connection> {
-  Connection(GenerationStore& owner, int descriptor, ConnectionId connection_name)
-      : Socket(descriptor), store(owner), name(connection_name) {}
-
-  void ready(std::uint32_t events_now) override;
-  [[nodiscard]] std::size_t unsent() const { return out.size() - sent; }
-
-  GenerationStore& store;
-  ConnectionId name;
-  StoreDecoder decoder;
-  std::string out;  // replies; the first `sent` bytes are gone already
-  std::size_t sent = 0;
-  std::size_t counted = 0;    // of unsent(), in the sum over all
-  std::uint64_t reading = 0;  // of a request that has come in part, in the sum over all
-  TimePoint took;             // when it last took something, or its replies began to wait
-  std::string held;           // read but not decoded, because too much output is waiting
-  bool resuming = false;      // `held` is about to be decoded
-};
-using ConnectionPtr = std::shared_ptr<Connection>;
-
-struct Listener final : Socket {
-  Listener(GenerationStore& owner, int descriptor) : Socket(descriptor), store(owner) {}
-  void ready(std::uint32_t events_now) override;
-  GenerationStore& store;
-};
-using ListenerPtr = std::shared_ptr<Listener>;
-
 // What all stores of a server share; used by its thread only.
 struct Reactor {
   Poller poller;
@@ -101,6 +46,8 @@ struct Reactor {
   std::array<char, kReadBytes> buffer;  // NOLINT(cppcoreguidelines-pro-type-member-init): pages touched when used
 };
 
+}  // namespace
+
 // One generation: listeners, keys, connections.
 class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
  public:
@@ -109,8 +56,6 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
   ~GenerationStore() { stop(); }
   GenerationStore(GenerationStore const&) = delete;
   GenerationStore& operator=(GenerationStore const&) = delete;
-  GenerationStore(GenerationStore&&) = delete;
-  GenerationStore& operator=(GenerationStore&&) = delete;
 
   /// False and errno: the kernel watches no more sockets.
   bool start(std::vector<int> const& listeners) {
@@ -387,8 +332,6 @@ void Connection::ready(std::uint32_t events_now) {
 void Listener::ready(std::uint32_t /*events*/) {
   store.accept_some(*this);
 }
-
-}  // namespace
 
 struct StoreServer::Impl {
   Reactor reactor;
