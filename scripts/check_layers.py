@@ -85,9 +85,9 @@ CLOCK = "src/core/time.hpp"
 # Heavy headers, and which files and folders may include them.
 HEAVY = {
     r"boost/(asio|process)": {
-        "src/os/asio_impl.cpp", "src/os/timer.cpp", "rendezvous/net/beat_line.hpp", "rendezvous/net/beat_line.cpp",
-        "rendezvous/net/channel.hpp", "rendezvous/net/channel.cpp", "rendezvous/net/coordinator_link.cpp",
-        "rendezvous/net/fence.cpp", "rendezvous/net/listener.hpp", "rendezvous/net/listener.cpp",
+        "src/os/asio_impl.cpp", "src/os/beside.hpp", "src/os/timer.cpp", "rendezvous/net/beat_line.hpp",
+        "rendezvous/net/beat_line.cpp", "rendezvous/net/channel.hpp", "rendezvous/net/channel.cpp",
+        "rendezvous/net/coordinator_link.cpp", "rendezvous/net/listener.hpp", "rendezvous/net/listener.cpp",
         "rendezvous/net/peers.hpp", "rendezvous/net/peers.cpp", "rendezvous/net/run.cpp", "rendezvous/net/server.cpp",
         "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/agent/signal_watch.hpp",
         "launcher/hangs/hang_guard.cpp",

@@ -6,28 +6,20 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
-#include <mutex>
 #include <optional>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-
 #include "rendezvous/protocol/messages.hpp"
 #include "src/core/time.hpp"
+#include "src/os/beside.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/random.hpp"
-#include "src/os/timer.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
-
-using ErrorCode = boost::system::error_code;
-using boost::asio::posix::stream_descriptor;
 
 constexpr std::size_t kLongest = 4096;  ///< of a decree's text
 constexpr int kTries = 3;               ///< a handle that another host's cache still holds may be stale once
@@ -104,22 +96,6 @@ Fenced read_winner(FencePlace const& place, std::uint64_t after, os::UniqueFd co
 constexpr std::chrono::seconds kLongestClaim(10);
 constexpr Millis kFarewell{2000};
 
-/// What the thread and the loop share; the thread may outlive the loop.
-struct Answer {
-  std::mutex mutex;
-  std::optional<Fenced> fenced;
-  os::UniqueFd ready{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-};
-
-struct Claim {
-  explicit Claim(boost::asio::io_context& io) : ready(io), deadline(io) {}
-  std::shared_ptr<Answer> answer = std::make_shared<Answer>();
-  stream_descriptor ready;
-  os::Timer deadline;
-  std::unique_ptr<os::BoundedThread> thread;
-  std::function<void(Fenced)> done;
-};
-
 }  // namespace
 
 std::string fence_path(FencePlace const& place, std::uint64_t after) {
@@ -173,38 +149,15 @@ FenceClaims::~FenceClaims() {
 }
 
 void FenceClaims::claim(FencePlace const& place, AcceptedDecree const& value, std::function<void(Fenced)> done) {
-  auto const claim = std::make_shared<Claim>(io_);
-  claim->done = std::move(done);
-  auto const finish = [here = std::weak_ptr(here_), claim](Fenced fenced) {
-    if (auto const tell = std::exchange(claim->done, {}); tell && !here.expired()) {
-      tell(std::move(fenced));
-    }
-    claim->deadline.cancel();
-    claim->ready.close();
-  };
-  Fenced const late{value.decree.after, std::nullopt,
-                    "--fence " + place.dir + ": the file system does not answer; give one that does"};
-  ErrorCode error;
-  claim->ready.assign(::dup(claim->answer->ready.get()), error);
-  claim->ready.async_wait(stream_descriptor::wait_read, [claim, finish](ErrorCode const& failed) {
-    if (failed) {
-      return;
-    }
-    std::unique_lock lock(claim->answer->mutex);
-    Fenced fenced = std::move(claim->answer->fenced).value_or(Fenced{});
-    lock.unlock();
-    finish(std::move(fenced));
-  });
-  claim->deadline.after(kLongestClaim, [finish, late] { finish(late); });
-  claim->thread = os::BoundedThread::start("cxxrun-fence", [answer = claim->answer, place, value] {
-    Fenced fenced = claim_fence(place, value);
-    std::lock_guard const lock(answer->mutex);
-    answer->fenced = std::move(fenced);
-    ::eventfd_write(answer->ready.get(), 1);
-  });
-  if (!claim->thread) {  // as if it did not answer
-    claim->deadline.after(Millis{0}, [finish, late] { finish(late); });
-  }
+  os::beside<Fenced>(
+      io_, "cxxrun-fence", kLongestClaim, [place, value] { return claim_fence(place, value); },
+      {value.decree.after, std::nullopt,
+       "--fence " + place.dir + ": the file system does not answer; give one that does"},
+      [here = std::weak_ptr(here_), done = std::move(done)](Fenced fenced) {
+        if (!here.expired()) {
+          done(std::move(fenced));
+        }
+      });
 }
 
 void FenceClaims::remove(FencePlace const& place) {  // without a thread they stay: of no use, and in nobody's way
