@@ -7,6 +7,15 @@ find_package(CLI11 REQUIRED)
 find_package(spdlog REQUIRED)
 # Only its header: the library is loaded when workers are to be bound to CPUs, and may be missing (docs/use/binding.md).
 find_path(CXXRUN_HWLOC_INCLUDE hwloc.h REQUIRED)
+# The same: loaded where munged runs, when nodes have to be sent a key (docs/use/security.md).
+find_path(CXXRUN_MUNGE_INCLUDE munge.h REQUIRED)
+
+# Static, so that the programs need no package on the nodes.
+find_path(CXXRUN_SODIUM_INCLUDE sodium.h REQUIRED)
+find_library(CXXRUN_SODIUM libsodium.a REQUIRED)
+add_library(cxxrun_sodium INTERFACE)
+target_include_directories(cxxrun_sodium SYSTEM INTERFACE ${CXXRUN_SODIUM_INCLUDE})
+target_link_libraries(cxxrun_sodium INTERFACE ${CXXRUN_SODIUM})
 
 # Asio and Process are compiled once, in src/os/asio_impl.cpp.
 add_library(cxxrun_boost INTERFACE)

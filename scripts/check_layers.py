@@ -21,7 +21,8 @@ include/cxxrun
 src/core src/comm src/wire src/os src/store src/data src/checkpoint
 src/host/common src/host/node src/host/rails src/host src/worker
 src/cuda src/gpu src/client src/gradient
-rendezvous/values rendezvous/protocol rendezvous/voting rendezvous/membership rendezvous/following rendezvous/net
+rendezvous/values rendezvous/trust rendezvous/protocol rendezvous/voting
+rendezvous/membership rendezvous/following rendezvous/net
 launcher/facts launcher/logs launcher/options launcher/place launcher/plan launcher/workers
 launcher/life launcher/hangs launcher/job_end launcher/agent launcher/programs
 """.split()
@@ -50,6 +51,7 @@ SHELLS = {
     "rendezvous/net/channel": "one framed connection",
     "rendezvous/net/coordinator_link": "an agent's calls to the coordinator",
     "rendezvous/net/fence": "makes, links and reads fence files, on threads of their own",
+    "rendezvous/net/key_ring": "random keys, and threads that wait for munged",
     "rendezvous/net/listener": "the coordinator's listening socket",
     "rendezvous/net/peers": "the coordinator's connections and their deadlines",
     "rendezvous/net/run": "one run's timer and log",
@@ -60,6 +62,7 @@ SHELLS = {
     "launcher/logs/log_pump": "the workers' output, on its own thread",
     "launcher/place/discovery_file": "reads and writes the discovery files",
     "launcher/place/machine": "CPUs, GPUs and where they are; a thread to find out",
+    "launcher/place/secret_file": "reads and makes files with secrets",
     "launcher/workers/descendants": "which processes are ours",
     "launcher/workers/local_listener": "a socket on which processes of this user call",
     "launcher/workers/supervisor*": "starts, watches, resumes and reaps workers",
@@ -87,7 +90,8 @@ HEAVY = {
     r"boost/(asio|process)": {
         "src/os/asio_impl.cpp", "src/os/beside.hpp", "src/os/timer.cpp", "rendezvous/net/beat_line.hpp",
         "rendezvous/net/beat_line.cpp", "rendezvous/net/channel.hpp", "rendezvous/net/channel.cpp",
-        "rendezvous/net/coordinator_link.cpp", "rendezvous/net/listener.hpp", "rendezvous/net/listener.cpp",
+        "rendezvous/net/coordinator_link.cpp", "rendezvous/net/key_ring.cpp", "rendezvous/net/listener.hpp",
+        "rendezvous/net/listener.cpp",
         "rendezvous/net/peers.hpp", "rendezvous/net/peers.cpp", "rendezvous/net/run.cpp", "rendezvous/net/server.cpp",
         "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/agent/signal_watch.hpp",
         "launcher/hangs/hang_guard.cpp",
@@ -100,6 +104,7 @@ HEAVY = {
     r"CLI/": {"launcher/options/option_table.cpp"},
     r"hwloc": {"launcher/place/machine.cpp"},
     r"(cuda|nccl)[^/]*\.h$": {"src/cuda/"},
+    r"sodium\.h$": {"rendezvous/trust/"},
 }
 
 # The wall clock may jump by a day: no decision rests on it. Only these files read it, to show a time to people or to

@@ -49,7 +49,7 @@ class Agent {
         cpus_(config_.cpus.mode, config_.facts.workers, find_value(config_.environment, "CUDA_VISIBLE_DEVICES")),
         parent_watch_(io_, fcntl(side.parent_watch.get(), F_DUPFD_CLOEXEC, 3)),
         page_(*side.page),
-        hosting_(io_, config_, side.standby.get(), coordinator_handlers()) {
+        hosting_(io_, config_, side.standby.get(), keys_, coordinator_handlers()) {
     context_.parent = side.parent;
     context_.interrupt_ignored = side.interrupt_ignored;
     if (config_.environment.contains("SLURM_JOB_ID")) {
@@ -290,8 +290,9 @@ class Agent {
   SignalState signal_state_;
   LogPump pump_;
   os::SharedPage& page_;
+  std::shared_ptr<rendezvous::KeyRing> keys_ = make_keys(io_, config_);  // none: --auth none
   Hosting hosting_;
-  AgentLinks links_{io_, [this](agent::Event event) { feed(std::move(event)); },
+  AgentLinks links_{io_, keys_, [this](agent::Event event) { feed(std::move(event)); },
                     [this](rendezvous::HelloReply const& reply) { joined(reply); }};
   std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers(), config_.sockets.path);
   WorkerMemory memory_{io_, config_.sockets.path};

@@ -8,6 +8,7 @@
 #include "launcher/place/cpu_plan.hpp"
 #include "launcher/place/topology.hpp"
 #include "launcher/plan/worker_plan.hpp"
+#include "rendezvous/trust/transports.hpp"
 
 namespace cxxrun::launcher {
 
@@ -16,11 +17,12 @@ struct AgentConfig {
   JobTopology topology;
   NodeFacts facts;
   CpuChoice cpus;
-  LogRoot logs;             ///< removed by whoever ends last, when it is temporary
-  LogRoot sockets;          ///< where workers connect to this agent; removed in the same way
-  Environment environment;  ///< what workers inherit
-  std::string nonce;        ///< this agent's incarnation
-  bool colour = false;      ///< stderr is a terminal
+  LogRoot logs;                    ///< removed by whoever ends last, when it is temporary
+  LogRoot sockets;                 ///< where workers connect to this agent; removed in the same way
+  Environment environment;         ///< what workers inherit
+  std::string nonce;               ///< this agent's incarnation
+  rendezvous::KeyTransports keys;  ///< how the job's key gets to other nodes
+  bool colour = false;             ///< stderr is a terminal
 };
 
 }  // namespace cxxrun::launcher

@@ -6,6 +6,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
+#include "rendezvous/net/key_ring.hpp"
 #include "src/os/shared_page.hpp"
 #include "src/wire/frame.hpp"
 
@@ -14,8 +15,21 @@ namespace cxxrun::launcher {
 // Without heartbeats: how long a successor that does not answer is waited for.
 constexpr Millis kPatience{5000};
 
-AgentLinks::AgentLinks(boost::asio::io_context& io, std::function<void(agent::Event)> feed, Joined joined)
-    : io_(io), feed_(std::move(feed)), joined_(std::move(joined)) {}
+std::shared_ptr<rendezvous::KeyRing> make_keys(boost::asio::io_context& io, AgentConfig const& config) {
+  if (config.options.auth == Auth::none) {
+    return nullptr;
+  }
+  auto keys = std::make_shared<rendezvous::KeyRing>(io, config.keys);
+  auto const& found = config.topology.discovered;
+  if (auto const key = found ? rendezvous::read_key(found->key) : std::nullopt) {
+    keys->know(*key);
+  }
+  return keys;
+}
+
+AgentLinks::AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys,
+                       std::function<void(agent::Event)> feed, Joined joined)
+    : io_(io), keys_(std::move(keys)), feed_(std::move(feed)), joined_(std::move(joined)) {}
 
 rendezvous::LinkHandlers AgentLinks::handlers(agent::LinkId link) {
   rendezvous::LinkHandlers on;
@@ -41,6 +55,7 @@ void AgentLinks::call(agent::LinkId link, rendezvous::CallPlan plan, rendezvous:
 }
 
 void AgentLinks::join(agent::LinkId link, rendezvous::CallPlan plan, Failed failed) {
+  plan.keys = keys_;
   plan_ = plan;
   auto on = handlers(link);
   on.joined = [this, link](rendezvous::HelloReply const& reply) {
@@ -109,8 +124,10 @@ void AgentLinks::write_death_notice(os::SharedPage& page, agent::WriteDeathNotic
   }
   rendezvous::Hello const hello{rendezvous::kProtocolVersion, plan_.run_id, plan_.node.incarnation,
                                 rendezvous::Hello::Purpose::death_notice, rendezvous::Hello::Asks::follow};
-  page.write_death_notice(recipients,
-                          wire::frame(encode(hello)) + wire::frame(encode(rendezvous::ToCoordinator(action.gone))));
+  std::vector<std::string> const words = {encode(hello), encode(rendezvous::ToCoordinator(action.gone))};
+  bool const guarded = keys_ && keys_->own();
+  page.write_death_notice(recipients, guarded ? wire::frame(write_note(*keys_->own(), words))
+                                              : wire::frame(words[0]) + wire::frame(words[1]));
 }
 
 }  // namespace cxxrun::launcher

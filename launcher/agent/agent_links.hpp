@@ -8,8 +8,10 @@
 #include <map>
 #include <memory>
 
+#include "launcher/agent/agent_config.hpp"
 #include "launcher/life/agent_state.hpp"
 #include "rendezvous/net/coordinator_link.hpp"
+#include "rendezvous/net/key_ring.hpp"
 
 namespace cxxrun::os {
 class SharedPage;
@@ -17,14 +19,18 @@ class SharedPage;
 
 namespace cxxrun::launcher {
 
+/// What this agent proves itself with; nothing with --auth none.
+[[nodiscard]] std::shared_ptr<rendezvous::KeyRing> make_keys(boost::asio::io_context& io, AgentConfig const& config);
+
 class AgentLinks {
  public:
   using Failed = std::function<void(Error const&)>;
   using Joined = std::function<void(rendezvous::HelloReply const&)>;
 
-  /// `feed` takes events of every link; it may destroy links, and is never called from within a call here. `joined`
-  /// runs before the LinkUp of a call to join.
-  AgentLinks(boost::asio::io_context& io, std::function<void(agent::Event)> feed, Joined joined);
+  /// `keys`: how both ends of a connection prove themselves; none: --auth none. `feed` takes events of every link; it
+  /// may destroy links, and is never called from within a call here. `joined` runs before the LinkUp of a call to join.
+  AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys,
+             std::function<void(agent::Event)> feed, Joined joined);
   ~AgentLinks() = default;
   AgentLinks(AgentLinks const&) = delete;
   AgentLinks& operator=(AgentLinks const&) = delete;
@@ -45,6 +51,7 @@ class AgentLinks {
   rendezvous::LinkHandlers handlers(agent::LinkId link);
 
   boost::asio::io_context& io_;
+  std::shared_ptr<rendezvous::KeyRing> keys_;
   std::function<void(agent::Event)> feed_;
   Joined joined_;
   rendezvous::CallPlan plan_;        ///< of the last call to join

@@ -20,8 +20,8 @@ namespace cxxrun::launcher {
 constexpr Millis kFileDeadline{2000};  // for a file system that hangs
 
 Hosting::Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby,
-                 rendezvous::CoordinatorHandlers handlers)
-    : io_(io), config_(config), standby_(standby), handlers_(std::move(handlers)) {}
+                 std::shared_ptr<rendezvous::KeyRing> keys, rendezvous::CoordinatorHandlers handlers)
+    : io_(io), config_(config), standby_(standby), keys_(std::move(keys)), handlers_(std::move(handlers)) {}
 
 Hosting::~Hosting() {
   if (announcing_ && announcing_->join_until(Clock::now() + kFileDeadline)) {
@@ -42,6 +42,9 @@ Result<void> Hosting::begin() {
   make_coordinator();
   auto const port = coordinator_->listen(meeting.ports);
   if (port) {
+    if (auto const made = keys_ ? keys_->make(config_.topology.max_nodes > 1) : Result<void>(); !made) {
+      return made;
+    }
     port_ = *port;
     hosts_ = true;
     listen_for_followers();
@@ -62,6 +65,7 @@ void Hosting::make_coordinator() {
   conf.nonce = config_.nonce;
   conf.loopback_only = config_.topology.meeting.loopback_only;
   conf.fence_dir = config_.options.fence_dir;
+  conf.keys = keys_;
   rendezvous::CoordinatorHandlers on;
   on.concluded = [this](std::string const& /*run_id*/, rendezvous::Verdict const& verdict) { verdict_ = verdict; };
   on.closed = [this] {
@@ -140,6 +144,7 @@ void Hosting::announce() {
   auto self =
       describe_self(config_.environment, config_.topology.announce_as, config_.facts.host, port_, config_.nonce);
   self.run_id = config_.topology.run_id;
+  self.key = keys_ ? key_text(*keys_->own()) : "";
   if (self.path.empty()) {
     return;
   }

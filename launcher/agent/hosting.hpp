@@ -32,13 +32,15 @@ class Hosting {
  public:
   /// `config` must outlive this.
   /// `standby`: listens already; none when nobody can take over from anybody.
+  /// `keys`: none with --auth none.
   Hosting(boost::asio::io_context& io, AgentConfig const& config, int standby,
-          rendezvous::CoordinatorHandlers handlers);
+          std::shared_ptr<rendezvous::KeyRing> keys, rendezvous::CoordinatorHandlers handlers);
   ~Hosting();
   Hosting(Hosting const&) = delete;
   Hosting& operator=(Hosting const&) = delete;
 
-  /// Listens when this agent is the one to host. Errors: not_found (the endpoint's name), in_use (its ports).
+  /// Listens when this agent is the one to host. Errors: not_found (the endpoint's name), in_use (its ports), and no
+  /// way for the job's key to other nodes.
   Result<void> begin();
   /// Starts the clocks of the first generation.
   void open();
@@ -74,7 +76,8 @@ class Hosting {
 
   boost::asio::io_context& io_;
   AgentConfig const& config_;
-  int standby_;                               ///< the agent's, which may outlive a coordinator
+  int standby_;  ///< the agent's, which may outlive a coordinator
+  std::shared_ptr<rendezvous::KeyRing> keys_;
   rendezvous::CoordinatorHandlers handlers_;  ///< but for `concluded`
   std::unique_ptr<os::BoundedThread> directories_;
   std::unique_ptr<os::BoundedThread> announcing_;

@@ -85,6 +85,7 @@ rendezvous::CallPlan call_plan(AgentConfig const& config, std::optional<std::uin
   plan.node.standby_port = config.facts.standby_port;
   plan.terms = terms_of(config);
   plan.patience = config.options.join_timeout;
+  plan.local_addr = config.options.local_addr;
   return plan;
 }
 

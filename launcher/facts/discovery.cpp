@@ -9,7 +9,7 @@
 
 namespace cxxrun::launcher {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Discovery, job, restarts, run_id, addresses, port, nonce, host, pid)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Discovery, job, restarts, run_id, addresses, port, nonce, key, host, pid)
 
 namespace {
 
@@ -41,7 +41,7 @@ char const* problem_of(Json const& json) {
   if (!json.is_object() || !is_number(json, "cxxrun_rendezvous", kFormat, kFormat)) {
     return "it does not begin as one";
   }
-  for (char const* const name : {"job", "run_id", "nonce", "host"}) {
+  for (char const* const name : {"job", "run_id", "nonce", "key", "host"}) {
     if (!is_short_text(json, name)) {
       return name;
     }

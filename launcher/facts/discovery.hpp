@@ -24,6 +24,7 @@ struct Discovery {
   std::vector<std::string> addresses;  ///< names or literals of one host, the best one first; at most 16
   std::uint16_t port = 0;
   std::string nonce;     ///< by which the coordinator is recognised: somebody else may have its port by now
+  std::string key;       ///< of its runs, in hexadecimal digits; "" = --auth none
   std::string host;      ///< for people
   std::int64_t pid = 0;  ///< on that host
   std::string path;      ///< of the file; not in it

@@ -38,6 +38,9 @@ struct StreamChoice {
   bool operator==(StreamChoice const&) const = default;
 };
 
+/// --auth: how the agents of a job prove to each other that they belong to it. docs/use/security.md
+enum class Auth { automatic, munge, file, none };
+
 enum class StdinMode { null, rank0 };
 
 /// --slurm-env: what workers find in SLURM_*: their own numbers, those of the task that carries them, or nothing.
@@ -64,6 +67,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::optional<std::string> master_addr;
   std::optional<std::uint16_t> master_port;
   std::string local_addr;
+  Auth auth = Auth::automatic;
   CpuMode numa_binding = CpuMode::none;
   std::optional<CpuMode> cpu_bind;  ///< unset: share under Slurm, else none
   // supervision

@@ -28,6 +28,7 @@ struct RendezvousOptions {
   std::optional<std::uint16_t> port;
   PortRange range;
   std::string id;  ///< "" = any
+  Auth auth = Auth::automatic;
   bool loopback = false;
   bool background = false;
   std::string log_level = "info";

@@ -15,6 +15,7 @@
 #include "launcher/options/parse_options.hpp"
 #include "launcher/place/discovery_file.hpp"
 #include "launcher/place/machine.hpp"
+#include "launcher/place/secret_file.hpp"
 #include "launcher/place/slurm_env.hpp"
 #include "launcher/programs/dry_run.hpp"
 #include "src/core/exit_codes.hpp"
@@ -85,14 +86,14 @@ int agent_or_refusal(AgentConfig const& config, os::AgentSide const& side) {
   }
 }
 
-int show_dry_run(AgentConfig config, Environment const& environment) {
-  CpuFinder cpus(config.cpus.mode, config.facts.workers, find_value(environment, "CUDA_VISIBLE_DEVICES"));
+int show_dry_run(AgentConfig config) {
+  CpuFinder cpus(config.cpus.mode, config.facts.workers, find_value(config.environment, "CUDA_VISIBLE_DEVICES"));
   auto plan = cpus.take();
   config.facts.cpu_sets = std::move(plan.sets);
   if (!config.cpus.note.empty() || !plan.note.empty()) {
     config.topology.notes.push_back(config.cpus.note + plan.note);
   }
-  std::fputs(dry_run_text(config.options, config.topology, config.facts, environment).c_str(), stdout);
+  std::fputs(dry_run_text(config.options, config.topology, config.facts, config.environment).c_str(), stdout);
   return 0;
 }
 
@@ -146,6 +147,11 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, std
   config.facts = *std::move(facts);
   config.cpus = choose_cpu_mode(config.options, environment, config.facts.workers);
   config.environment = environment;
+  auto transports = key_transports(config.options.auth, config.environment);
+  if (!transports) {
+    return transports.error();
+  }
+  config.keys = *std::move(transports);
   config.nonce = random_hex(16);
   if (!config.options.fence_dir.empty()) {
     if (auto const usable = os::probe_hard_links(config.options.fence_dir, config.nonce); !usable) {
@@ -188,7 +194,7 @@ int run(std::vector<std::string> const& arguments) {
   }
   AgentConfig config = *std::move(prepared);
   if (config.options.dry_run) {
-    return show_dry_run(std::move(config), environment);
+    return show_dry_run(std::move(config));
   }
   auto logs = open_logs(config.options, config.facts, environment, notes);
   if (!logs) {

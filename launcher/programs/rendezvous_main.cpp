@@ -21,6 +21,8 @@
 #include "launcher/logs/report.hpp"
 #include "launcher/options/parse_options.hpp"
 #include "launcher/place/discovery_file.hpp"
+#include "launcher/place/secret_file.hpp"
+#include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/net/server.hpp"
 #include "src/core/endpoint.hpp"
 #include "src/core/exit_codes.hpp"
@@ -66,13 +68,18 @@ sigset_t ending_signals() {
 /// are stopped first, by a second signal at once. Runs on the calling thread; the stores have one of their own.
 class RendezvousHost {
  public:
-  RendezvousHost(rendezvous::CoordinatorConfig config, pid_t owner)
-      : owner_(owner), coordinator_(io_, stores_, std::move(config), handlers()) {}
+  /// `transports`: nothing with --auth none.
+  RendezvousHost(rendezvous::CoordinatorConfig config, pid_t owner,
+                 std::optional<rendezvous::KeyTransports> const& transports)
+      : owner_(owner),
+        keys_(transports ? std::make_shared<rendezvous::KeyRing>(io_, *transports) : nullptr),
+        coordinator_(io_, stores_, with_keys(std::move(config)), handlers()) {}
 
   /// Blocks until it has been told to end and has stopped its runs. `ports`: the first that is free; 0: any.
-  /// `listening` is called once. Errors: in_use (the ports), io, and what `listening` returns.
+  /// `listening` is called once, with the key of the runs, "" = --auth none. Errors: in_use (the ports), io, and what
+  /// `listening` returns.
   Result<void> run(std::vector<std::uint16_t> const& ports,
-                   std::function<Result<void>(std::uint16_t port)> const& listening) {
+                   std::function<Result<void>(std::uint16_t port, std::string key)> const& listening) {
     std::signal(SIGPIPE, SIG_IGN);
     if (auto const watched = signals_.begin(ending_signals()); !watched) {
       return watched.error();
@@ -82,7 +89,10 @@ class RendezvousHost {
     if (!port) {
       return port.error();
     }
-    if (auto const told = listening(*port); !told) {
+    if (auto const made = keys_ ? keys_->make(true) : Result<void>(); !made) {
+      return made;
+    }
+    if (auto const told = listening(*port, keys_ ? key_text(*keys_->own()) : ""); !told) {
       return told.error();
     }
     io_.run();
@@ -90,6 +100,11 @@ class RendezvousHost {
   }
 
  private:
+  rendezvous::CoordinatorConfig with_keys(rendezvous::CoordinatorConfig config) const {
+    config.keys = keys_;
+    return config;
+  }
+
   rendezvous::CoordinatorHandlers handlers() {
     rendezvous::CoordinatorHandlers on;
     on.concluded = [this](std::string const& run_id, rendezvous::Verdict const& verdict) {
@@ -149,6 +164,7 @@ class RendezvousHost {
   SignalWatch signals_{io_,
                        [this](auto const& info) { end(info.signal, "told to end by " + signal_name(info.signal)); }};
   stream_descriptor owner_watch_{io_};
+  std::shared_ptr<rendezvous::KeyRing> keys_;
   store::StoreServer stores_{[](std::string const& line) { log(Level::warn, line); }};
   rendezvous::Coordinator coordinator_;
 };
@@ -188,7 +204,11 @@ int complain(Error const& error) {
 
 /// `announce` is given "HOST:PORT" once everybody can come.
 int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std::string const&)> const& announce) {
-  auto const environment = os::read_environment();
+  auto environment = os::read_environment();
+  auto transports = key_transports(options.auth, environment);
+  if (!transports) {
+    return complain(transports.error());
+  }
   std::string host = value_of(environment, "SLURMD_NODENAME");
   host = options.loopback ? "127.0.0.1" : host.empty() ? os::short_hostname() : host;
   std::string const nonce = random_hex(16);
@@ -200,9 +220,10 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
   config.serves_all = true;
   config.only_id = options.id;
   config.store_ports = options.range;
-  auto const listening = [&](std::uint16_t port) -> Result<void> {
+  auto const listening = [&](std::uint16_t port, std::string key) -> Result<void> {
     if (!name.empty()) {
       self = describe_self(environment, name, host, port, nonce);
+      self.key = std::move(key);
     }
     if (!self.path.empty()) {
       if (auto const alone = check_alone(self.path, host); !alone) {
@@ -215,7 +236,8 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
     announce(endpoint_text(host, port));
     return {};
   };
-  auto const served = RendezvousHost(std::move(config), owner).run(ports_to_try(options, environment), listening);
+  auto const served = RendezvousHost(std::move(config), owner, options.auth == Auth::none ? std::nullopt : std::optional(*transports))
+                          .run(ports_to_try(options, environment), listening);
   if (!self.path.empty()) {
     remove_discovery(self.path, nonce);
   }

@@ -30,8 +30,9 @@ struct BeatLine::Line {
   TimePoint connected;
 };
 
-BeatLine::BeatLine(boost::asio::io_context& io, tcp::endpoint to, Hello hello, std::function<void(BeatAck)> answered)
-    : io_(io), to_(std::move(to)), hello_(std::move(hello)), answered_(std::move(answered)) {}
+BeatLine::BeatLine(boost::asio::io_context& io, tcp::endpoint to, Hello hello, std::shared_ptr<KeyRing> keys,
+                   std::function<void(BeatAck)> answered)
+    : io_(io), to_(std::move(to)), hello_(std::move(hello)), keys_(std::move(keys)), answered_(std::move(answered)) {}
 
 BeatLine::~BeatLine() {
   while (!lines_.empty()) {
@@ -91,7 +92,8 @@ void BeatLine::greet(std::shared_ptr<Line> const& line) {
       self->drop(known);
     }
   };
-  line->channel->start(std::move(on));
+  line->channel->start(std::move(on), Channel::End::caller, keys_);
+  hello_.from = line->channel->local_end();
   line->channel->send(encode(hello_));
   line->channel->send(encode(newest_));
 }

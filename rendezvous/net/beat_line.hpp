@@ -15,6 +15,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 
+#include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/protocol/messages.hpp"
 
 namespace cxxrun::rendezvous {
@@ -22,7 +23,7 @@ namespace cxxrun::rendezvous {
 class BeatLine : public std::enable_shared_from_this<BeatLine> {
  public:
   /// `answered` runs from the io_context and may let go of the line.
-  BeatLine(boost::asio::io_context& io, boost::asio::ip::tcp::endpoint to, Hello hello,
+  BeatLine(boost::asio::io_context& io, boost::asio::ip::tcp::endpoint to, Hello hello, std::shared_ptr<KeyRing> keys,
            std::function<void(BeatAck)> answered);
   ~BeatLine();  ///< Ends the connections in order; no handler runs afterwards.
   BeatLine(BeatLine const&) = delete;
@@ -42,6 +43,7 @@ class BeatLine : public std::enable_shared_from_this<BeatLine> {
   boost::asio::io_context& io_;
   boost::asio::ip::tcp::endpoint to_;
   Hello hello_;
+  std::shared_ptr<KeyRing> keys_;
   std::function<void(BeatAck)> answered_;
   std::deque<std::shared_ptr<Line>> lines_;  // oldest first; more than one only while beats stay unanswered
   Beat newest_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "src/core/time.hpp"
 
 namespace cxxrun::rendezvous {
+
+class KeyRing;
 
 /// Where and as whom to call.
 struct CallPlan {
@@ -24,6 +27,8 @@ struct CallPlan {
   /// Each address and port is tried once: `failed` comes at once when nobody listens, and after `patience` without an
   /// answer. For successors, of whom there are others.
   bool once = false;
+  std::string local_addr;         ///< --local-addr
+  std::shared_ptr<KeyRing> keys;  ///< how both ends prove themselves; none: --auth none
 };
 
 }  // namespace cxxrun::rendezvous

@@ -32,11 +32,20 @@ std::string describe(boost::system::error_code const& error) {
   return error.message();
 }
 
-std::string text_of(boost::asio::ip::address const& address) {
+/// "" of a socket that is closed.
+std::string address_of(boost::asio::ip::tcp::endpoint const& end) {
+  auto const address = end.address();
+  if (end.port() == 0) {
+    return "";
+  }
   if (address.is_v6() && address.to_v6().is_v4_mapped()) {
     return boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, address.to_v6()).to_string();
   }
   return address.to_string();
+}
+
+std::string end_of(boost::asio::ip::tcp::endpoint const& end) {
+  return address_of(end) + ":" + std::to_string(end.port());
 }
 
 }  // namespace
@@ -49,13 +58,21 @@ Channel::Channel(Socket socket) : socket_(std::move(socket)) {
   fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);  // Asio leaves it to us; workers get nothing of ours
 }
 
-void Channel::start(Handlers handlers, bool at_once) {
+void Channel::start(Handlers handlers, End end, std::shared_ptr<KeyRing> keys) {
   handlers_ = std::move(handlers);
-  if (at_once) {
-    read_some({});
-  } else {
-    read();
+  keys_ = std::move(keys);
+  if (keys_) {
+    guard_ = end == End::caller ? keys_->calls() : keys_->called();
+    key_ = end == End::caller ? std::nullopt : keys_->own();
   }
+  if (end == End::called) {
+    read_some({});  // most have spoken before they were accepted
+    return;
+  }
+  if (guard_) {
+    send_frame(guard_->call());
+  }
+  read();
 }
 
 void Channel::read() {
@@ -77,32 +94,94 @@ void Channel::read_some(boost::system::error_code error) {
     bool const fin = error == boost::asio::error::eof;
     fail(describe(error) + (fin && reader_.midway() ? " in the middle of a frame" : ""), fin);
   } else {
-    received(std::string_view(chunk.data(), bytes));
+    reader_.feed(std::string_view(chunk.data(), bytes));
+    take_frames();
   }
 }
 
-void Channel::received(std::string_view bytes) {
-  reader_.feed(bytes);
-  while (open_) {
+void Channel::take_frames() {
+  while (open_ && !finding_) {
     auto next = reader_.next();
     if (!next) {
       fail("protocol error: " + next.error().message());
-      return;
-    }
-    if (!next->has_value()) {
+    } else if (next->has_value()) {
+      heard(**next);
+    } else {
       read();
       return;
     }
-    auto const handler = handlers_.frame;  // a copy: the handler may replace or close us
-    handler(*std::move(*next));
   }
+}
+
+void Channel::heard(std::string const& frame) {
+  if (!guard_) {
+    pass_on(frame);
+    return;
+  }
+  auto led_to = guard_->hear(frame);
+  if (auto* const unsealed = std::get_if<Unsealed>(&led_to)) {
+    pass_on(std::move(unsealed->payload));
+  } else if (auto const* const back = std::get_if<SendBack>(&led_to)) {
+    send_frame(back->frame);
+  } else if (auto const* const wants = std::get_if<WantsKey>(&led_to)) {
+    find_key(wants->offer);
+  } else if (auto const* const broken = std::get_if<Broken>(&led_to)) {
+    fail(broken->why);
+  } else {
+    for (auto& payload : std::get<Note>(led_to).payloads) {
+      if (open_) {
+        pass_on(std::move(payload));
+      }
+    }
+  }
+}
+
+void Channel::find_key(KeyOffer const& answer) {
+  if (auto const key = keys_->known(answer.key)) {
+    seal_with(*key);
+    return;
+  }
+  finding_ = true;
+  keys_->unwrap(answer, [self = shared_from_this()](Result<Key> const& key) {
+    self->finding_ = false;
+    if (!self->open_) {
+      return;
+    }
+    if (key) {
+      self->seal_with(*key);
+      self->take_frames();
+    } else {
+      self->fail(key.error().message());
+    }
+  });
+}
+
+void Channel::seal_with(Key const& key) {
+  key_ = key;
+  guard_->give(key);
+  for (auto const& payload : std::exchange(held_, {})) {
+    send_frame(guard_->say(payload));
+  }
+}
+
+void Channel::pass_on(std::string payload) {
+  auto const handler = handlers_.frame;  // a copy: the handler may replace or close us
+  handler(std::move(payload));
 }
 
 void Channel::send(std::string const& payload) {
   if (!open_ || closing_) {
     return;
   }
-  std::string bytes = wire::frame(payload);
+  if (guard_ && !guard_->sealed()) {
+    held_.push_back(payload);
+  } else {
+    send_frame(guard_ ? guard_->say(payload) : payload);
+  }
+}
+
+void Channel::send_frame(std::string const& frame) {
+  std::string bytes = wire::frame(frame);
   if (queue_.empty() && !writing_) {
     boost::system::error_code error;
     std::size_t const done = socket_.write_some(boost::asio::buffer(bytes), error);
@@ -178,14 +257,22 @@ void Channel::close_after_flush() {
 
 std::string Channel::local_address() const {
   boost::system::error_code error;
-  auto const endpoint = socket_.local_endpoint(error);
-  return error ? std::string() : text_of(endpoint.address());
+  return address_of(socket_.local_endpoint(error));
 }
 
 std::string Channel::remote_address() const {
   boost::system::error_code error;
-  auto const endpoint = socket_.remote_endpoint(error);
-  return error ? std::string() : text_of(endpoint.address());
+  return address_of(socket_.remote_endpoint(error));
+}
+
+std::string Channel::local_end() const {
+  boost::system::error_code error;
+  return end_of(socket_.local_endpoint(error));
+}
+
+std::string Channel::remote_end() const {
+  boost::system::error_code error;
+  return end_of(socket_.remote_endpoint(error));
 }
 
 }  // namespace cxxrun::rendezvous

@@ -1,8 +1,8 @@
 // Channel: one connection of the agent protocol. Frames in, frames out, one place to close.
 //
-// Every agent ↔ coordinator connection passes through here, in both directions: this is where authentication and a
-// MAC per frame belong (design: "closed by default"). Shell header: for server.cpp, coordinator_link.cpp and tests
-// only.
+// Every agent ↔ coordinator connection passes through here, in both directions. With a key ring both ends prove that
+// they know the run's key, and what they say is sealed (rendezvous/trust). Shell header: for server.cpp,
+// coordinator_link.cpp and tests only.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,13 @@
 
 #include <boost/asio/ip/tcp.hpp>
 
+#include "rendezvous/net/key_ring.hpp"
 #include "src/wire/frame.hpp"
 
 namespace cxxrun::rendezvous {
 
 /// Not thread-safe: use on the thread of its io_context. Callbacks never run inside a call into the Channel, but for a
-/// start at once.
+/// start of who was called.
 class Channel : public std::enable_shared_from_this<Channel> {
  public:
   using Socket = boost::asio::ip::tcp::socket;
@@ -30,13 +31,17 @@ class Channel : public std::enable_shared_from_this<Channel> {
     std::function<void(std::string how, bool fin)> closed;
   };
 
+  enum class End { caller, called };
+
   explicit Channel(Socket socket);
 
-  /// Begins to read; `at_once`: what is there already before it returns.
-  void start(Handlers handlers, bool at_once = false);
+  /// Begins to read; who was called reads what is there already before this returns. `keys`: how this end proves
+  /// itself, and asks the other to; none: frames go in clear, whoever it is.
+  void start(Handlers handlers, End end = End::called, std::shared_ptr<KeyRing> keys = nullptr);
   /// Takes no longer frames than this from now on.
-  void limit(std::size_t most) { reader_.limit(most); }
-  /// Queues one frame. A peer that does not read loses the connection at 8 MiB of queue.
+  void limit(std::size_t most) { reader_.limit(most + kSealBytes); }
+  /// Queues one frame; held back until the other end is asked for its proof. A peer that does not read loses the
+  /// connection at 8 MiB of queue.
   void send(std::string const& payload);
   /// Closes at once; no callback follows.
   void close();
@@ -46,17 +51,34 @@ class Channel : public std::enable_shared_from_this<Channel> {
   [[nodiscard]] std::string local_address() const;
   /// The same of the peer's end.
   [[nodiscard]] std::string remote_address() const;
+  /// "address:port" of this end, and of the peer's.
+  [[nodiscard]] std::string local_end() const;
+  [[nodiscard]] std::string remote_end() const;
+  /// Whether this is a conversation: under seal, or in clear where nothing else is asked for. A note is none.
+  [[nodiscard]] bool converses() const { return !guard_ || guard_->sealed(); }
+  /// The key that it is sealed with.
+  [[nodiscard]] std::optional<Key> const& key() const { return key_; }
 
  private:
   void read();
   void read_some(boost::system::error_code error);
   void write();
-  void received(std::string_view bytes);
+  void take_frames();
+  void heard(std::string const& frame);
+  void find_key(KeyOffer const& answer);
+  void seal_with(Key const& key);
+  void pass_on(std::string payload);
+  void send_frame(std::string const& frame);
   void fail(std::string how, bool fin = false);
 
   Socket socket_;
   Handlers handlers_;
   wire::FrameReader reader_;
+  std::shared_ptr<KeyRing> keys_;
+  std::optional<Guard> guard_;
+  std::optional<Key> key_;
+  std::vector<std::string> held_;  ///< said before it could be sealed
+  bool finding_ = false;           ///< the key is being looked for: nothing is read meanwhile
   std::deque<std::string> queue_;
   std::size_t queued_bytes_ = 0;
   bool writing_ = false;

@@ -1,6 +1,7 @@
 #include "rendezvous/net/coordinator_link.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -43,12 +44,13 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   TimePoint give_up_at;
   std::optional<TimePoint> wrong_since;
   std::string last_trouble;
+  std::set<std::string> told;
   Millis pause = kFirstPause;
   std::shared_ptr<tcp::socket> calling;
   std::shared_ptr<Channel> channel;
   std::shared_ptr<BeatLine> beats;
-  tcp::endpoint reached;
-  bool refused = false;  // the last attempt: nobody listens there
+  tcp::endpoint reached;  // or the one that is being greeted
+  bool refused = false;   // the last attempt: nobody listens there
   bool joined = false;
   bool over = false;
 
@@ -198,12 +200,16 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     Channel::Handlers on;
     on.frame = guarded([](Impl& self, std::string const& payload) { self.received(payload); });
     on.closed = guarded([](Impl& self, std::string how, bool fin) { self.closed(std::move(how), fin); });
-    channel->start(std::move(on));
-    channel->send(encode(hello(Hello::Purpose::agent)));
+    channel->start(std::move(on), Channel::End::caller, plan.keys);
+    auto words = hello(Hello::Purpose::agent);
+    words.from = channel->local_end();
+    channel->send(encode(words));
   }
 
   [[nodiscard]] Hello hello(Hello::Purpose purpose) const {
-    return Hello{kProtocolVersion, plan.run_id, plan.node.incarnation, purpose, plan.asks};
+    Hello words{kProtocolVersion, plan.run_id, plan.node.incarnation, purpose, plan.asks};
+    words.local_addr = plan.local_addr;
+    return words;
   }
 
   void not_ours(std::string why) {
@@ -242,7 +248,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       not_ours("it answers but is no cxxrun coordinator");
       return;
     }
-    if (decoded->why == HelloReply::Why::other_job) {
+    if (decoded->why == HelloReply::Why::other_job || decoded->why == HelloReply::Why::relayed) {
       not_ours(decoded->refused);
       return;
     }
@@ -257,6 +263,9 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     }
     timer.cancel();
     joined = true;
+    if (plan.keys && plan.asks != Hello::Asks::follow) {
+      plan.keys->take(*channel->key());
+    }
     plan.run_id = decoded->run_id;
     if (plan.asks != Hello::Asks::follow) {
       channel->send(encode(ToCoordinator(Join{plan.node, plan.terms})));
@@ -266,7 +275,12 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
 
   void closed(std::string how, bool fin) {
     if (!joined) {
-      not_ours("it closed the connection before greeting: no cxxrun coordinator");
+      bool const silent = fin || how == "connection reset";
+      if (!silent && told.insert(how).second) {
+        log(Level::warn, "whoever listens at " + reached.address().to_string() + ":" + std::to_string(reached.port()) +
+                             " is not trusted: " + how + "; trying on");
+      }
+      not_ours(silent ? "it closed the connection before greeting: no cxxrun coordinator" : how);
       return;
     }
     stop();
@@ -280,7 +294,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       return;
     }
     if (!beats) {
-      beats = std::make_shared<BeatLine>(io, reached, hello(Hello::Purpose::beat),
+      beats = std::make_shared<BeatLine>(io, reached, hello(Hello::Purpose::beat), plan.keys,
                                          guarded([](Impl& self, BeatAck const& ack) { self.handlers.beat(ack); }));
     }
     beats->send(beat);

@@ -21,7 +21,8 @@ void make_known(AgentId id, Peer& peer) {
 
 }  // namespace
 
-Peers::Peers(boost::asio::io_context& io, Handlers handlers) : io_(io), handlers_(std::move(handlers)) {}
+Peers::Peers(boost::asio::io_context& io, std::shared_ptr<KeyRing> keys, Handlers handlers)
+    : io_(io), keys_(std::move(keys)), handlers_(std::move(handlers)) {}
 
 void Peers::listen(std::shared_ptr<Listener> listener) {
   auto const strangers = std::make_shared<Strangers>();
@@ -72,7 +73,7 @@ void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& stra
     }
   };
   peer->channel->limit(kLongestGreeting);
-  peer->channel->start(std::move(on), true);  // most have spoken before they were accepted
+  peer->channel->start(std::move(on), Channel::End::called, keys_);
 }
 
 void Peers::admit(AgentId id, RunKey run, std::string host) {

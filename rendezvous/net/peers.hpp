@@ -41,7 +41,8 @@ class Peers : public std::enable_shared_from_this<Peers> {
     std::function<void(AgentId, Peer const&, std::string how, bool fin)> lost;  ///< it is no longer among them
   };
 
-  Peers(boost::asio::io_context& io, Handlers handlers);
+  /// `keys`: how callers prove themselves; none: whoever calls is let in.
+  Peers(boost::asio::io_context& io, std::shared_ptr<KeyRing> keys, Handlers handlers);
 
   void listen(std::shared_ptr<Listener> listener);
   /// It has joined, or follows: what is sent under its nonce belongs to it.
@@ -65,6 +66,7 @@ class Peers : public std::enable_shared_from_this<Peers> {
   void erase(Entry it);
 
   boost::asio::io_context& io_;
+  std::shared_ptr<KeyRing> keys_;
   Handlers handlers_;
   std::vector<std::shared_ptr<Listener>> listeners_;
   std::map<AgentId, std::shared_ptr<Peer>> peers_;

@@ -185,7 +185,7 @@ Place admit(RunTable const& table, Hello const& hello, Join const& join, std::st
   return where;
 }
 
-HelloReply answer_to(RunTable const& table, Hello const& hello, std::string const& coordinator) {
+HelloReply answer_to(RunTable const& table, Hello const& hello, std::string const& coordinator, SeenFrom const& seen) {
   HelloReply reply;
   reply.coordinator = coordinator;
   reply.run_id = hello.run_id;
@@ -194,6 +194,10 @@ HelloReply answer_to(RunTable const& table, Hello const& hello, std::string cons
     reply.why = HelloReply::Why::other_version;
     reply.refused = "this coordinator speaks protocol version " + std::to_string(kProtocolVersion) +
                     ", the agent version " + std::to_string(hello.version);
+  } else if (!hello.from.empty() && !seen.end.empty() && hello.from != seen.end && hello.local_addr != seen.address) {
+    reply.why = HelloReply::Why::relayed;
+    reply.refused = "the connection is relayed: begun at " + hello.from + ", seen to come from " + seen.end +
+                    "; where addresses are translated give the outer one with --local-addr";
   } else if (auto const* other = std::get_if<Elsewhere>(&where)) {
     reply.why = HelloReply::Why::other_job;
     reply.refused = other->why;

@@ -20,10 +20,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     table.serves_all = config.serves_all;
     table.only_id = config.only_id;
     peers = std::make_shared<Peers>(
-        io, Peers::Handlers{[this](AgentId id, Peer& peer, std::string const& payload) { received(id, peer, payload); },
-                            [this](AgentId id, Peer const& peer, std::string how, bool fin) {
-                              lost(id, peer, std::move(how), fin);
-                            }});
+        io, config.keys,
+        Peers::Handlers{
+            [this](AgentId id, Peer& peer, std::string const& payload) { received(id, peer, payload); },
+            [this](AgentId id, Peer const& peer, std::string how, bool fin) { lost(id, peer, std::move(how), fin); }});
   }
 
   boost::asio::io_context& io;
@@ -191,7 +191,13 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       return;
     }
     peer.hello = *std::move(decoded);
-    HelloReply const reply = answer_to(table, peer.hello, config.nonce);
+    if (!peer.channel->converses() && peer.hello.purpose != Hello::Purpose::death_notice) {
+      complain("hello", "a stranger from " + peer.from + ": a note that is no death notice");
+      peers->forget(id);
+      return;
+    }
+    HelloReply const reply =
+        answer_to(table, peer.hello, config.nonce, {peer.from, config.keys ? peer.channel->remote_end() : ""});
     peer.hello.run_id = reply.run_id;
     peer.channel->send(encode(reply));
     if (reply.why != HelloReply::Why::accepted) {

@@ -16,6 +16,7 @@
 
 #include "cxxrun/error.hpp"
 #include "rendezvous/membership/campaign.hpp"
+#include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/net/port_plan.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/verdict.hpp"
@@ -34,7 +35,8 @@ struct CoordinatorConfig {
   bool serves_all = false;  ///< agents open runs, several if need be; false: the one run of `open_run`
   std::string only_id;      ///< with serves_all: of this run id alone; "" = any
   PortRange store_ports;
-  std::string fence_dir;  ///< --fence; "" = none
+  std::string fence_dir;          ///< --fence; "" = none
+  std::shared_ptr<KeyRing> keys;  ///< none: --auth none, whoever calls is let in
 };
 
 struct CoordinatorHandlers {

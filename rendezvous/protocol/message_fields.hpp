@@ -60,7 +60,7 @@ inline constexpr std::array kNames<StopKind>{"failure", "resize", "user"};
 template <>
 inline constexpr std::array kNames<ExitStatus::Kind>{"exited", "signalled", "not_started"};
 template <>
-inline constexpr std::array kNames<HelloReply::Why>{"accepted", "other_job", "other_version"};
+inline constexpr std::array kNames<HelloReply::Why>{"accepted", "other_job", "other_version", "relayed"};
 template <>
 inline constexpr std::array kNames<Hello::Asks>{"meet", "open", "reopen", "enter", "follow"};
 template <>
@@ -189,6 +189,8 @@ void fields(auto& field, Of<Hello> auto& hello) {
     field("nonce", hello.nonce);
     field("purpose", hello.purpose);
     field("asks", hello.asks);
+    field.when(!hello.from.empty(), "from", hello.from);
+    field.when(!hello.local_addr.empty(), "local_addr", hello.local_addr);
   }
 }
 void fields(auto& field, Of<HelloReply> auto& reply) {

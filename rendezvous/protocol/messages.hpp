@@ -47,12 +47,19 @@ struct Hello {
   std::string nonce;  ///< the agent's incarnation: random, new at every start
   Purpose purpose = Purpose::agent;
   Asks asks = Asks::meet;
+  std::string from = {};        ///< "address:port" of the caller's end as it sees it; "" = not to be compared
+  std::string local_addr = {};  ///< --local-addr: as which address the others see it, whatever it sees itself
   bool operator==(Hello const&) const = default;
 };
 
 /// The coordinator's answer. `refused` non-empty: the connection closes after this frame.
 struct HelloReply {
-  enum class Why { accepted, other_job, other_version };
+  enum class Why {
+    accepted,
+    other_job,
+    other_version,
+    relayed,  ///< somebody between us passes this connection on: no address that it shows is true
+  };
   std::uint32_t version = kProtocolVersion;
   std::string coordinator;      ///< the coordinator's nonce: an agent that hosts recognises itself by it
   std::string run_id;           ///< of the run the agent would be in

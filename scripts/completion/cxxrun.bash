@@ -5,14 +5,14 @@ _cxxrun() {
   case $program in
     cxxrun-rendezvous)
       flags="--loopback --background --version -h --help"
-      valued="--port --port-range --rdzv-id --log-level" ;;
+      valued="--port --port-range --rdzv-id --auth --log-level" ;;
     cxxrun-store)
       flags="--loopback --version -h --help"
       valued="--port" ;;
     *)
       flags="--standalone --requeue -m --module --no-python --dry-run --version -h --help"
       valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank --master-addr
-      --master-port --local-addr --cpu-bind --numa-binding --max-restarts --restart-window --shutdown-timeout
+      --master-port --local-addr --auth --cpu-bind --numa-binding --max-restarts --restart-window --shutdown-timeout
       --restart-timeout --kill-timeout --health-check --health-check-timeout --hang-timeout --checkpoint-signal
       --time-limit --max-requeues --progress-path --role --agent-store --stdin --slurm-env --heartbeat-timeout
       --quorum --fence --scale-out --join-window --log-dir -r --redirects -t --tee --local-ranks-filter --log-level
@@ -37,6 +37,7 @@ _cxxrun() {
     --nproc-per-node) COMPREPLY=($(compgen -W "auto gpu cpu" -- "$cur")) ;;
     --rdzv-endpoint | --master-addr | --local-addr) COMPREPLY=($(compgen -A hostname -- "$cur")) ;;
     --rdzv-backend) COMPREPLY=($(compgen -W "static c10d" -- "$cur")) ;;
+    --auth) COMPREPLY=($(compgen -W "auto munge file none" -- "$cur")) ;;
     --cpu-bind) COMPREPLY=($(compgen -W "share none" -- "$cur")) ;;
     --numa-binding) COMPREPLY=($(compgen -W "node socket exclusive core-complex" -- "$cur")) ;;
     --progress-path) COMPREPLY=($(compgen -f -- "$cur")) ;;

@@ -2,7 +2,7 @@
 # Prints cxxrun's program and its arguments; fails before there is one.
 function __cxxrun_program
     set -l valued --nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank \
-        --master-addr --master-port --local-addr --cpu-bind --numa-binding --max-restarts --restart-window \
+        --master-addr --master-port --local-addr --auth --cpu-bind --numa-binding --max-restarts --restart-window \
         --shutdown-timeout --restart-timeout --kill-timeout --health-check --health-check-timeout --hang-timeout \
         --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store --stdin --slurm-env \
         --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir -r --redirects -t --tee \
@@ -37,6 +37,7 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l node-rank -x -d 'posi
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l master-addr -x -a '(__fish_print_hostnames)' -d 'MASTER_ADDR; without --rdzv-endpoint also where agents meet'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l master-port -x -d 'MASTER_PORT, exactly [0: any free port]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l local-addr -x -a '(__fish_print_hostnames)' -d 'address of this node as the others reach it'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l auth -x -a 'auto munge file none' -d 'how agents prove that they belong to the job [auto]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l cpu-bind -x -a 'share none' -d 'divide the node\'s CPUs among its workers [share under Slurm]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l numa-binding -x -a 'node socket exclusive core-complex' -d 'bind each worker to CPUs near its GPU'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l max-restarts -x -d 'restarts of the whole job after worker failures [3]'
@@ -78,6 +79,7 @@ complete -c cxxrun-rendezvous -l port -x -d 'where to listen; 0: any [by the Slu
 complete -c cxxrun-rendezvous -l port-range -x -d 'take the ports, also those of the stores, from here only'
 complete -c cxxrun-rendezvous -l rdzv-id -x -d 'serve runs of this id alone'
 complete -c cxxrun-rendezvous -l loopback -d 'listen on 127.0.0.1 only'
+complete -c cxxrun-rendezvous -l auth -x -a 'auto munge file none' -d 'how agents prove that they belong to the job [auto]'
 complete -c cxxrun-rendezvous -l background -d 'return once it listens and the steps can find it'
 complete -c cxxrun-rendezvous -l log-level -x -a 'debug info warn error' -d 'the least level of its own lines [info]'
 complete -c cxxrun-rendezvous -l version -d 'show the version, and end'

@@ -1,6 +1,7 @@
 // Random names: nonces and run ids.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -30,6 +31,14 @@ inline void fill_randomly(void* to, std::size_t bytes) {
   std::uint64_t number = 0;
   fill_randomly(&number, sizeof number);
   return number;
+}
+
+/// Secrets, and what has to be new every time.
+template <std::size_t N>
+[[nodiscard]] std::array<unsigned char, N> random_bytes() {
+  std::array<unsigned char, N> bytes{};
+  fill_randomly(bytes.data(), N);
+  return bytes;
 }
 
 }  // namespace cxxrun

@@ -5,6 +5,7 @@
 //   TERMS_NODES  --nnodes of the run; more than AGENTS when others take part as well
 //   PID          of the coordinator, whose processor time and memory are told
 //   lose         afterwards one of the crowd ends, and the others wait for their next generation
+// With CXXRUN_SECRET in its environment the crowd proves itself and seals what it says, as agents do.
 // Prints one JSON object. Exit code 1 and a line on stderr when the job does not form.
 #include <arpa/inet.h>
 #include <cerrno>
@@ -26,7 +27,10 @@
 #include <vector>
 
 #include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/trust/guard.hpp"
+#include "rendezvous/trust/secret.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/random.hpp"
 #include "src/wire/frame.hpp"
 
 namespace {
@@ -66,6 +70,7 @@ OwnTime own_time() {
 struct Connection {
   os::UniqueFd fd;
   wire::FrameReader reader;
+  std::optional<Guard> guard;  // with CXXRUN_SECRET
   bool connected = false;
   bool greeted = false;
 };
@@ -214,14 +219,24 @@ class Crowd {
     hello.run_id = arguments_.run_id;
     hello.nonce = incarnation(agents_.size() - 1);
     hello.purpose = Hello::Purpose::death_notice;
-    send(death_notice, encode(hello));
-    send(death_notice, encode(ToCoordinator(Gone{agents_.back().running, agents_.back().rank})));
+    std::vector<std::string> const words = {encode(hello),
+                                            encode(ToCoordinator(Gone{agents_.back().running, agents_.back().rank}))};
+    if (key_) {
+      send(death_notice, write_note(*key_, words));
+    } else {
+      send(death_notice, words[0]);
+      send(death_notice, words[1]);
+    }
     char reply[512];
     (void)!::recv(death_notice.fd.get(), reply, sizeof reply, 0);
   }
 
-  void send(Connection const& connection, std::string const& payload) {
-    std::string const bytes = wire::frame(payload);
+  void say(Connection& connection, std::string const& payload) {
+    send(connection, connection.guard ? connection.guard->say(payload) : payload);
+  }
+
+  void send(Connection const& connection, std::string const& frame) {
+    std::string const bytes = wire::frame(frame);
     if (::send(connection.fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(bytes.size())) {
       give_up("a frame did not go out at once: " + std::string(std::strerror(errno)));
     }
@@ -251,7 +266,26 @@ class Crowd {
       connection.reader.feed({chunk, static_cast<std::size_t>(n)});
     }
     for (auto next = connection.reader.next(); next && next->has_value(); next = connection.reader.next()) {
-      for_beats ? beat_answered(i, **next) : heard(i, **next);
+      if (connection.guard) {
+        unseal(i, for_beats, connection, **next);
+      } else {
+        for_beats ? beat_answered(i, **next) : heard(i, **next);
+      }
+    }
+  }
+
+  void unseal(std::size_t i, bool for_beats, Connection& connection, std::string const& frame) {
+    auto const led_to = connection.guard->hear(frame);
+    if (auto const* const unsealed = std::get_if<Unsealed>(&led_to)) {
+      for_beats ? beat_answered(i, unsealed->payload) : heard(i, unsealed->payload);
+    } else if (auto const* const wants = std::get_if<WantsKey>(&led_to)) {
+      if (!key_) {
+        key_ = unwrap(*secret_, wants->offer.wraps.at(0).bytes);
+      }
+      connection.guard->give(key_.value());
+      greet(i, for_beats, connection);
+    } else {
+      give_up("the coordinator does not prove itself");
     }
   }
 
@@ -267,12 +301,21 @@ class Crowd {
     event.events = EPOLLIN;
     event.data.u64 = 2 * i + (for_beats ? 1 : 0);
     (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, connection.fd.get(), &event);
+    if (secret_) {
+      connection.guard = Guard::of_caller(random_bytes<Fresh{}.size()>());
+      send(connection, connection.guard->call());
+    } else {
+      greet(i, for_beats, connection);
+    }
+  }
+
+  void greet(std::size_t i, bool for_beats, Connection& connection) {
     Hello hello;
     hello.run_id = arguments_.run_id;
     hello.nonce = incarnation(i);
     hello.purpose = for_beats ? Hello::Purpose::beat : Hello::Purpose::agent;
     hello.asks = Hello::Asks::open;
-    send(connection, encode(hello));
+    say(connection, encode(hello));
   }
 
   void heard(std::size_t i, std::string const& payload) {
@@ -293,14 +336,14 @@ class Crowd {
     if (auto const* prepare = std::get_if<Prepare>(&*message)) {
       agent.ready = prepare->generation.number;
       agent.rank = prepare->generation.group_rank;
-      send(agent.main, encode(ToCoordinator(Ack{agent.ready, prepare->sent, own_time()})));
+      say(agent.main, encode(ToCoordinator(Ack{agent.ready, prepare->sent, own_time()})));
     } else if (auto const* start = std::get_if<Start>(&*message)) {
       agent.running = start->number;
       ++started_;
     } else if (auto const* stop = std::get_if<Stop>(&*message)) {
-      send(agent.main, encode(ToCoordinator(Stopped{stop->number, {}, {}})));
+      say(agent.main, encode(ToCoordinator(Stopped{stop->number, {}, {}})));
     } else if (auto const* propose = std::get_if<Propose>(&*message)) {
-      send(agent.main, encode(ToCoordinator(Accepted{propose->decree.after, propose->ballot, propose->ballot})));
+      say(agent.main, encode(ToCoordinator(Accepted{propose->decree.after, propose->ballot, propose->ballot})));
     } else if (std::holds_alternative<Finished>(*message) || std::holds_alternative<Refused>(*message)) {
       give_up("the coordinator says: " + payload);
     }
@@ -317,7 +360,7 @@ class Crowd {
     terms.expected_nodes = arguments_.nodes;
     terms.heartbeat_timeout = arguments_.heartbeat;
     join.terms = terms;
-    send(agents_[i].main, encode(ToCoordinator(join)));
+    say(agents_[i].main, encode(ToCoordinator(join)));
     if (arguments_.heartbeat.count() > 0) {
       call(i, true);
     }
@@ -344,7 +387,7 @@ class Crowd {
   }
 
   void beat(std::size_t i) {
-    send(agents_[i].beats, encode(Beat{own_time(), agents_[i].echo, agents_[i].running}));
+    say(agents_[i].beats, encode(Beat{own_time(), agents_[i].echo, agents_[i].running}));
     ++beats_sent_;
     due_.push_back({i, Steady::now() + arguments_.heartbeat / 10});
   }
@@ -360,7 +403,14 @@ class Crowd {
     }
   }
 
+  static std::optional<Key> secret() {
+    char const* const text = std::getenv("CXXRUN_SECRET");
+    return text == nullptr ? std::nullopt : std::optional(*read_secret(text));
+  }
+
   Arguments arguments_;
+  std::optional<Key> const secret_ = secret();
+  std::optional<Key> key_;  // of the coordinator's runs, once it was taken out of its wrap
   os::UniqueFd epoll_;
   std::vector<Agent> agents_;
   std::vector<epoll_event> events_{1024};

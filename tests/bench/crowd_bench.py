@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import resource
+import secrets
 import statistics
 import subprocess
 import sys
@@ -45,14 +46,19 @@ def heartbeat(arguments, agents):
 
 def once(arguments, agents, number):
     log = subprocess.DEVNULL if not arguments.log else open(arguments.log, "a")
-    with subprocess.Popen([arguments.rendezvous, "--port", "0", "--loopback", "--log-level", "info"],
-                          stdout=subprocess.PIPE, stderr=log, text=True) as coordinator:
+    environment = {**os.environ, "CXXRUN_SECRET": secrets.token_hex(32)}
+    auth = ["--auth", "file"]
+    if arguments.open:
+        del environment["CXXRUN_SECRET"]
+        auth = ["--auth", "none"]
+    with subprocess.Popen([arguments.rendezvous, "--port", "0", "--loopback", "--log-level", "info", *auth],
+                          stdout=subprocess.PIPE, stderr=log, text=True, env=environment) as coordinator:
         try:
             port = coordinator.stdout.readline().strip().rsplit(":", 1)[1]
             done = subprocess.run(
                 [arguments.crowd, port, str(agents), str(agents), f"crowd.{number}", str(heartbeat(arguments, agents)),
                  str(arguments.idle), str(coordinator.pid), "lose"],
-                capture_output=True, text=True, timeout=GUARD, check=False)
+                capture_output=True, text=True, timeout=GUARD, check=False, env=environment)
         finally:
             coordinator.kill()
     if done.returncode != 0:
@@ -98,6 +104,7 @@ def main():
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--heartbeat", type=int, default=5000, help="--heartbeat-timeout of the run, in milliseconds")
     parser.add_argument("--idle", type=float, default=5, help="seconds of idling")
+    parser.add_argument("--open", action="store_true", help="--auth none: nothing is proven and nothing is sealed")
     parser.add_argument("--log", help="append what the coordinators say to this file")
     parser.add_argument("--realtime", action="store_true",
                         help="run everything with SCHED_RR, above whatever else the machine does (needs CAP_SYS_NICE)")

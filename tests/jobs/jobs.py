@@ -225,7 +225,7 @@ class JobCase(unittest.TestCase):
     def environment(self, extra=None):
         env = {name: value for name, value in os.environ.items()
                if not name.startswith(("SLURM_", "PET_", "TORCH", "CXXRUN_", "OMP_", "MASTER_"))}
-        env.update({MARKER: self.marker, "DIR": self.dir, "TMPDIR": self.dir})
+        env.update({MARKER: self.marker, "DIR": self.dir, "TMPDIR": self.dir, "HOME": self.dir})
         env.update(extra or {})
         return {name: value for name, value in env.items() if value is not None}
 

@@ -82,13 +82,15 @@ def memory(pid):
 
 
 class Strangers(JobCase):
+    AUTH = ("--auth", "none")  # where everybody is let in who speaks well
+
     def setUp(self):
         super().setUp()
         self.make_gate("go")
         self.program = self.worker("note start; gate go; note done")
 
     def start_one(self, *options):
-        return self.start_node("--rdzv-id", RUN, "--nnodes", "3", *options, self.program)
+        return self.start_node("--rdzv-id", RUN, "--nnodes", "3", *self.AUTH, *options, self.program)
 
     def form(self, *options):
         """Two agents that wait for the third; returns them. `options`: of the one that coordinates."""
@@ -380,7 +382,8 @@ class Impostor(Strangers):
     def offered(self, **changes):
         """What an agent with one worker says of such a generation, and what it leaves in its log directory."""
         with socket.create_server(("127.0.0.1", self.port)) as door:
-            agent = self.start_node("--rdzv-id", RUN, "--node-rank", "1", "--log-dir", self.path("l"),
+            agent = self.start_node("--rdzv-id", RUN, "--node-rank", "1", *self.AUTH, "--log-dir",
+                                    self.path("l"),
                                     self.program)
             with Caller(None, door.accept()[0]) as caller:
                 caller.hear()
@@ -402,6 +405,45 @@ class Impostor(Strangers):
         self.assertIsNone(answer)
         self.assertIn("it gives this node 4096 workers, and the node has 1", said)
         self.assertNotIn("attempt_1", made)
+
+
+class Guarded(Crowds):
+    """With proofs asked for, which is the default: nothing that a stranger says is even read."""
+    AUTH = ()
+    UNPROVEN = r"a stranger from 127\.0\.0\.1: it does not prove itself as cxxrun does"
+
+    def heard_all(self, agents):
+        with Caller(self.port) as caller:
+            caller.send(b"\0\0\0\1x")
+            self.assertIsNone(caller.hear())
+
+    def test_at_the_doors_of_those_who_may_take_over(self):
+        agents = self.form()
+        agents.append(self.start_one())
+        self.await_events(3, "start", 1)
+        for agent in agents:
+            for pid in children(agent.pid):
+                for port in listening(pid):
+                    with Caller(port) as caller:
+                        caller.send(hello(asks="follow"), join())
+                        self.assertIsNone(caller.hear())
+        self.await_line(agents, self.UNPROVEN)
+        self.go_on(agents)
+
+    def test_that_speak_as_agents_do(self):
+        """Each of these did harm where everybody is let in."""
+        agents = self.form()
+        agents.append(self.start_one())
+        self.await_events(3, "start", 1)
+        gone = {"type": "gone", "generation": 1, "group_rank": 1}
+        failed = {"type": "worker_failed", "generation": 1, "exit": {}}
+        for said in ((hello(), join()), (hello(purpose="death_notice"), gone), (hello(), join(), failed),
+                     (hello(purpose="beat"), [1, 0, 1]), (hello(asks="follow"), {"type": "follower_info"})):
+            with self.subTest(said), Caller(self.port) as caller:
+                caller.send(*said)
+                self.assertIsNone(caller.hear())
+        self.await_line(agents, self.UNPROVEN)
+        self.go_on(agents)
 
 
 if __name__ == "__main__":

@@ -155,17 +155,19 @@ class Caller {
 /// A coordinator, and what it has told.
 class Host {
  public:
-  explicit Host(boost::asio::io_context& io, std::string nonce = "host")
-      : coordinator(io, stores_, config(std::move(nonce)), handlers()) {}
+  explicit Host(boost::asio::io_context& io, std::string nonce = "host",
+                std::shared_ptr<rendezvous::KeyRing> keys = nullptr)
+      : coordinator(io, stores_, config(std::move(nonce), std::move(keys)), handlers()) {}
 
   std::vector<std::string> stepped_down;
   std::optional<rendezvous::Verdict> verdict;
   bool closed = false;
 
  private:
-  static rendezvous::CoordinatorConfig config(std::string nonce) {
+  static rendezvous::CoordinatorConfig config(std::string nonce, std::shared_ptr<rendezvous::KeyRing> keys) {
     rendezvous::CoordinatorConfig config;
     config.nonce = std::move(nonce);
+    config.keys = std::move(keys);
     return config;
   }
   rendezvous::CoordinatorHandlers handlers() {

@@ -76,6 +76,7 @@ std::string sample(std::string const& name) {
                                                       {"--progress-path", "p"},
                                                       {"--role", "r"},
                                                       {"--agent-store", "off"},
+                                                      {"--auth", "file"},
                                                       {"--stdin", "rank0"},
                                                       {"--log-dir", "d"},
                                                       {"--redirects", "1:2"},

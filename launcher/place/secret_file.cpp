@@ -1,0 +1,88 @@
+#include "launcher/place/secret_file.hpp"
+
+#include <cerrno>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include "rendezvous/trust/secret.hpp"
+#include "src/os/fd.hpp"
+#include "src/os/fd_io.hpp"
+#include "src/os/random.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+using rendezvous::Key;
+using rendezvous::KeyTransports;
+
+constexpr std::size_t kLongest = 4096;
+constexpr std::size_t kDigits = 64;
+constexpr char const* kSecret = "CXXRUN_SECRET";
+constexpr char const* kSecretFile = "CXXRUN_SECRET_FILE";
+
+Result<Key> read_secret_file(std::string const& path) {
+  os::UniqueFd const file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file) {
+    return fail(errno == ENOENT ? Errc::not_found : Errc::permission, "cannot read " + path, errno);
+  }
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
+    return fail(Errc::usage, path + " is no regular file");
+  }
+  if (status.st_uid != geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
+    return fail(Errc::usage, path + " is open to others than this user: chmod 600 it, and put a new secret into it");
+  }
+  auto const text = os::read_all(file.get(), kLongest);
+  auto secret = text ? rendezvous::read_secret(*text) : fail(Errc::io, "cannot be read", errno);
+  return secret ? secret : fail(Errc::usage, path + ": " + secret.error().message());
+}
+
+/// Several nodes may do this at once: the first to link its file there wins, and all read that one.
+Result<void> create_secret(std::string const& path) {
+  mkdir(path.substr(0, path.rfind('/')).c_str(), 0700);  // whether it worked is seen from the file
+  std::string const temporary = path + "." + random_hex(16);
+  os::UniqueFd const file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  bool const written = file && os::write_all(file.get(), random_hex(kDigits) + "\n") && fsync(file.get()) == 0;
+  bool const linked = written && (link(temporary.c_str(), path.c_str()) == 0 || errno == EEXIST);
+  int const error = errno;
+  unlink(temporary.c_str());
+  return linked ? Result<void>() : fail(Errc::permission, "cannot make " + path, error);
+}
+
+}  // namespace
+
+Result<Key> secret_in(std::string const& path, bool create) {
+  auto secret = read_secret_file(path);
+  if (secret || secret.error().code != Errc::not_found || !create) {
+    return secret;
+  }
+  auto const made = create_secret(path);
+  return made ? read_secret_file(path) : made.error();
+}
+
+Result<KeyTransports> key_transports(Auth auth, Environment& environment) {
+  KeyTransports transports;
+  auto const text = find_value(environment, kSecret);
+  auto const path = find_value(environment, kSecretFile);
+  environment.erase(kSecret);
+  environment.erase(kSecretFile);
+  bool const given = text || path;
+  transports.munge = auth == Auth::munge || (auth == Auth::automatic && !given);
+  if (auth == Auth::munge || auth == Auth::none) {
+    return transports;
+  }
+  if (given) {
+    auto const secret = text ? rendezvous::read_secret(*text) : secret_in(*path, false);
+    if (!secret) {
+      return fail(Errc::usage, (text ? kSecret : kSecretFile) + std::string(": ") + secret.error().message());
+    }
+    transports.secret = [secret = *secret](bool /*create*/) -> Result<Key> { return secret; };
+  } else if (auto const home = value_of(environment, "HOME"); !home.empty()) {
+    transports.secret = [own = home + "/.cxxrun/key"](bool create) { return secret_in(own, create); };
+  }
+  return transports;
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,99 @@
+#include "rendezvous/trust/guard.hpp"
+
+#include <utility>
+
+#include "src/wire/frame.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+constexpr std::string_view kNote =
+    "\x01"
+    "cxxnote";
+constexpr std::size_t kProof = 16;
+constexpr std::string_view kNotePurpose = "cxxrun note";
+
+Heard read_note(Key const& key, std::string_view note) {
+  note.remove_prefix(kNote.size());
+  if (note.size() < kProof || !proves(derive(key, kNotePurpose), note.substr(kProof), note.substr(0, kProof))) {
+    return Broken{"it does not know this job's key"};
+  }
+  Note read;
+  wire::FrameReader reader;
+  reader.feed(note.substr(kProof));
+  for (auto next = reader.next(); next && next->has_value(); next = reader.next()) {
+    read.payloads.push_back(*std::move(*next));
+  }
+  return read;
+}
+
+}  // namespace
+
+Guard Guard::of_caller(Fresh const& fresh) {
+  Guard guard;
+  guard.caller_ = true;
+  guard.call_ = write_call(fresh);
+  return guard;
+}
+
+Guard Guard::of_called(std::optional<Key> key, KeyOffer answer) {
+  Guard guard;
+  guard.key_ = std::move(key);
+  guard.own_ = std::move(answer);
+  return guard;
+}
+
+Heard Guard::hear(std::string_view frame) {
+  if (!opener_) {
+    return begin(frame);
+  }
+  auto payload = opener_->open(frame);
+  if (!payload) {
+    return Broken{proven_ ? "a frame was altered on its way" : "it does not know this job's key"};
+  }
+  proven_ = true;
+  return Unsealed{*std::move(payload)};
+}
+
+Heard Guard::begin(std::string_view frame) {
+  if (caller_) {
+    if (!answer_.empty()) {
+      return Broken{"it speaks before its turn"};
+    }
+    auto answer = read_answer(frame);
+    if (!answer) {
+      return Broken{answer.error().message()};
+    }
+    answer_ = frame;
+    return WantsKey{*std::move(answer)};
+  }
+  if (!key_) {
+    return Broken{"this agent has no key yet"};
+  }
+  if (frame.starts_with(kNote)) {
+    return read_note(*key_, frame);
+  }
+  if (auto const fits = check_call(frame); !fits) {
+    return Broken{fits.error().message()};
+  }
+  call_ = frame;
+  answer_ = write_answer(own_);
+  give(*key_);
+  return SendBack{answer_};
+}
+
+void Guard::give(Key const& key) {
+  ChannelKeys const keys = channel_keys(key, call_, answer_);
+  sealer_.emplace(caller_ ? keys.caller : keys.called);
+  opener_.emplace(caller_ ? keys.called : keys.caller);
+}
+
+std::string write_note(Key const& key, std::vector<std::string> const& payloads) {
+  std::string words;
+  for (auto const& payload : payloads) {
+    words += wire::frame(payload);
+  }
+  return std::string(kNote).append(proof_of(derive(key, kNotePurpose), words)).append(words);
+}
+
+}  // namespace cxxrun::rendezvous

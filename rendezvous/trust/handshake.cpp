@@ -1,0 +1,97 @@
+#include "rendezvous/trust/handshake.hpp"
+
+#include <algorithm>
+
+namespace cxxrun::rendezvous {
+namespace {
+
+constexpr std::string_view kMagic =
+    "\x01"
+    "cxxkey";  // seven bytes, and the version is the eighth
+constexpr std::size_t kHead = kMagic.size() + 1;
+constexpr std::size_t kCall = kHead + Fresh{}.size();
+constexpr std::size_t kAnswer = kCall + KeyId{}.size();
+constexpr std::size_t kWrapHead = 3;  // kind, length
+
+std::string begin(Fresh const& fresh) {
+  std::string bytes(kMagic);
+  bytes.push_back(static_cast<char>(kHandshakeVersion));
+  bytes.append(fresh.begin(), fresh.end());
+  return bytes;
+}
+
+std::size_t number_at(std::string_view bytes, std::size_t at) {
+  return static_cast<unsigned char>(bytes[at]);
+}
+
+Result<void> check_head(std::string_view frame, std::size_t least) {
+  if (!frame.starts_with(kMagic)) {
+    return fail(Errc::protocol, "it does not prove itself as cxxrun does");
+  }
+  if (std::size_t const version = frame.size() < kHead ? 0 : number_at(frame, kMagic.size());
+      version != kHandshakeVersion) {
+    return fail(Errc::protocol, "its handshake has version " + std::to_string(version) + ", this one has " +
+                                    std::to_string(kHandshakeVersion));
+  }
+  if (frame.size() < least) {
+    return fail(Errc::protocol, "its handshake is cut short");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string write_call(Fresh const& fresh) {
+  return begin(fresh);
+}
+
+std::string write_answer(KeyOffer const& answer) {
+  std::string bytes = begin(answer.fresh);
+  bytes.append(answer.key.begin(), answer.key.end());
+  for (auto const& wrap : answer.wraps) {
+    bytes.push_back(static_cast<char>(wrap.kind));
+    bytes.push_back(static_cast<char>(wrap.bytes.size() >> 8U));
+    bytes.push_back(static_cast<char>(wrap.bytes.size()));
+    bytes.append(wrap.bytes);
+  }
+  return bytes;
+}
+
+Result<void> check_call(std::string_view call) {
+  if (auto const head = check_head(call, kCall); !head) {
+    return head;
+  }
+  if (call.size() != kCall) {
+    return fail(Errc::protocol, "its handshake is too long");
+  }
+  return {};
+}
+
+Result<KeyOffer> read_answer(std::string_view bytes) {
+  if (auto const head = check_head(bytes, kAnswer); !head) {
+    return head.error();
+  }
+  KeyOffer answer;
+  std::copy_n(bytes.begin() + kHead, answer.fresh.size(), answer.fresh.begin());
+  std::copy_n(bytes.begin() + kCall, answer.key.size(), answer.key.begin());
+  std::size_t wraps = 0;
+  for (auto rest = bytes.substr(kAnswer); !rest.empty();) {
+    std::size_t const length = rest.size() < kWrapHead ? 0 : number_at(rest, 1) << 8U | number_at(rest, 2);
+    if (rest.size() < kWrapHead + length || bytes.size() > kAnswer + kMostWrapped || ++wraps > kMostWraps) {
+      return fail(Errc::protocol, "its handshake holds no wrapped key");
+    }
+    auto const kind = static_cast<WrapKind>(rest[0]);
+    if (kind == WrapKind::munge || kind == WrapKind::secret) {
+      answer.wraps.push_back({kind, std::string(rest.substr(kWrapHead, length))});
+    }
+    rest.remove_prefix(kWrapHead + length);
+  }
+  return answer;
+}
+
+ChannelKeys channel_keys(Key const& key, std::string_view call, std::string_view answer) {
+  std::string const both = std::string(call).append(answer);  // the call's length is fixed: no two pairs are alike
+  return {derive(key, "cxxrun caller", both), derive(key, "cxxrun called", both)};
+}
+
+}  // namespace cxxrun::rendezvous

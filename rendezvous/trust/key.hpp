@@ -1,0 +1,50 @@
+// Key: the secret that one run's agents share, and what is derived from it. Pure.
+//
+// Whoever opens a run makes the key (docs/design/trust.md); it is never sent but wrapped, and never said in a log.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace cxxrun::rendezvous {
+
+/// 32 secret bytes, wiped when they go. A plain value otherwise.
+class Key {
+ public:
+  static constexpr std::size_t kBytes = 32;
+  using Bytes = std::array<unsigned char, kBytes>;
+
+  Key() = default;
+  explicit Key(Bytes const& bytes) : bytes_(bytes) {}
+  Key(Key const&) = default;
+  Key& operator=(Key const&) = default;
+  ~Key();
+
+  [[nodiscard]] Bytes const& bytes() const { return bytes_; }
+  /// Takes the same time wherever the first difference is.
+  bool operator==(Key const& other) const;
+
+ private:
+  Bytes bytes_{};
+};
+
+/// 64 hexadecimal digits, for files that only this user can read; and back.
+[[nodiscard]] std::string key_text(Key const& key);
+[[nodiscard]] std::optional<Key> read_key(std::string_view text);
+
+/// Names a key to strangers, who learn nothing of it.
+using KeyId = std::array<unsigned char, 8>;
+
+[[nodiscard]] KeyId id_of(Key const& key);
+/// Another key, for `purpose` alone; `context` may be of any length. Who knows one derived key learns nothing of the
+/// rest.
+[[nodiscard]] Key derive(Key const& key, std::string_view purpose, std::string_view context = {});
+/// 16 bytes that prove that whoever knows `key` has said `words`.
+[[nodiscard]] std::string proof_of(Key const& key, std::string_view words);
+[[nodiscard]] bool proves(Key const& key, std::string_view words, std::string_view proof);
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,25 @@
+// Secret: a file's or variable's content that every node of a job has, and keys wrapped under it. Pure.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cxxrun/error.hpp"
+#include "rendezvous/trust/key.hpp"
+
+namespace cxxrun::rendezvous {
+
+using WrapNonce = std::array<unsigned char, 24>;  ///< random, new for every wrap
+
+/// What stands in `text`: at least 32 bytes without the white space around them. Strangers see what is wrapped under it
+/// and can try to guess it, so it has to be random, and nothing that a person thought of. Errc::usage: it is too short.
+[[nodiscard]] Result<Key> read_secret(std::string_view text);
+
+/// nonce ‖ XChaCha20-Poly1305(secret, key).
+[[nodiscard]] std::string wrap(Key const& secret, Key const& key, WrapNonce const& nonce);
+/// Nothing: wrapped under another secret, or altered.
+[[nodiscard]] std::optional<Key> unwrap(Key const& secret, std::string_view wrapped);
+
+}  // namespace cxxrun::rendezvous

@@ -1,0 +1,204 @@
+// Who is let in, over real sockets: agents with the run's key, and nobody else.
+#include <set>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/write.hpp>
+
+#include "rendezvous/net/key_ring.hpp"
+#include "rendezvous/trust/secret.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/coordinator_world.hpp"
+
+using namespace cxxrun;              // NOLINT(google-build-using-namespace)
+using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
+using boost::asio::ip::tcp;
+using cxxrun::test::Caller;
+using cxxrun::test::Host;
+using cxxrun::test::Stranger;
+using cxxrun::test::wait_until;
+
+namespace {
+
+Terms terms(Millis heartbeat_timeout = Millis{0}) {
+  Terms terms;
+  terms.min_nodes = terms.max_nodes = 2;
+  terms.heartbeat_timeout = heartbeat_timeout;
+  return terms;
+}
+
+/// Of a node that has this secret.
+std::shared_ptr<KeyRing> ring(boost::asio::io_context& io, std::string const& text) {
+  Key const secret = *read_secret(text);
+  return std::make_shared<KeyRing>(io, KeyTransports{false, [secret](bool) -> Result<Key> { return secret; }});
+}
+
+std::string const kSecret(32, 's');
+
+/// A coordinator that asks for proofs.
+struct Guarded {
+  Guarded() {
+    REQUIRE(keys->make(true));
+    port = *host.coordinator.listen({0});
+    host.coordinator.open_run("job", terms());
+  }
+  [[nodiscard]] CallPlan plan(Caller const& caller, std::shared_ptr<KeyRing> with) const {
+    auto plan = caller.plan({port}, terms());
+    plan.keys = std::move(with);
+    plan.patience = Millis{60'000};
+    plan.once = true;
+    return plan;
+  }
+  /// Both agents in, and what they hear next.
+  void form() {
+    for (auto* const agent : {&first, &second}) {
+      agent->call(plan(*agent, ring(io, kSecret)));
+    }
+    REQUIRE(wait_until(io, [&] { return first.heard<Prepare>() != nullptr && second.heard<Prepare>() != nullptr; }));
+  }
+  boost::asio::io_context io;
+  std::shared_ptr<KeyRing> keys = ring(io, kSecret);
+  Host host{io, "host", keys};
+  std::uint16_t port = 0;
+  Caller first{io, "a"};
+  Caller second{io, "b"};
+};
+
+/// Passes bytes on between who calls it and `to`, and may change one on its way.
+struct Relay : std::enable_shared_from_this<Relay> {
+  Relay(boost::asio::io_context& io, std::uint16_t to) : acceptor(io, {tcp::v4(), 0}), caller(io), called(io) {
+    called.connect({boost::asio::ip::address_v4::loopback(), to});
+  }
+  void start() {
+    acceptor.async_accept(caller, [self = shared_from_this()](auto const& error) {
+      if (!error) {
+        self->pass(self->caller, self->called, true);
+        self->pass(self->called, self->caller, false);
+      }
+    });
+  }
+  void pass(tcp::socket& from, tcp::socket& to, bool forth) {
+    auto bytes = std::make_shared<std::array<char, 4096>>();
+    from.async_read_some(boost::asio::buffer(*bytes),
+                         [self = shared_from_this(), bytes, &from, &to, forth](auto const& error, std::size_t size) {
+                           if (error) {
+                             self->caller.close();
+                             self->called.close();
+                             return;
+                           }
+                           self->passed[forth ? 0 : 1].append(bytes->data(), size);
+                           boost::system::error_code ignored;
+                           boost::asio::write(to, boost::asio::buffer(*bytes, size), ignored);
+                           self->pass(from, to, forth);
+                         });
+  }
+  [[nodiscard]] std::uint16_t port() const { return acceptor.local_endpoint().port(); }
+  tcp::acceptor acceptor;
+  tcp::socket caller;
+  tcp::socket called;
+  std::array<std::string, 2> passed;  ///< forth, back
+};
+
+}  // namespace
+
+TEST_CASE("trust: agents with the same secret form a generation, and their beats are answered") {
+  Guarded world;
+  world.form();
+  world.first.link().send_beat(Beat{1, 0, 0});
+  CHECK(wait_until(world.io, [&] { return !world.first.acks.empty(); }));
+}
+
+TEST_CASE("trust: an agent with another secret is told nothing, and says why it does not come in") {
+  Guarded world;
+  world.first.call(world.plan(world.first, ring(world.io, std::string(32, 'x'))));
+  REQUIRE(wait_until(world.io, [&] { return world.first.failed.has_value(); }));
+  CHECK(world.first.failed->message().find("it has another secret") != std::string::npos);
+  CHECK_FALSE(world.first.reply);
+}
+
+TEST_CASE("trust: an agent that proves nothing is not let in, and one that asks for proof does not go in") {
+  Guarded world;
+  SECTION("to a coordinator that asks") {
+    world.first.call(world.plan(world.first, nullptr));
+  }
+  SECTION("from an agent that asks") {
+    Host open(world.io, "open");
+    auto const port = *open.coordinator.listen({0});
+    open.coordinator.open_run("job", terms());
+    auto plan = world.plan(world.first, ring(world.io, kSecret));
+    plan.ports = {port};
+    world.first.call(plan);
+    REQUIRE(wait_until(world.io, [&] { return world.first.failed.has_value(); }));
+  }
+  REQUIRE(wait_until(world.io, [&] { return world.first.failed.has_value(); }));
+  CHECK_FALSE(world.first.reply);
+}
+
+TEST_CASE("trust: strangers see no run id, no nonce and no name, whatever they say") {
+  Guarded world;
+  std::set<std::string> const words = {
+      write_call({}), R"({"hello":"cxxrun","version":1,"run_id":"job","nonce":"x","purpose":"agent","asks":"meet"})",
+      write_note(Key(), {"hello", "gone"}), "", std::string(300, 'x')};
+  for (auto const& said : words) {
+    Stranger stranger(world.port);
+    stranger.say(said);
+    stranger.say(said);
+    REQUIRE(wait_until(world.io, [&] { return stranger.ended(); }));
+    CHECK(stranger.heard().find("job") == std::string::npos);
+    CHECK(stranger.heard().find("host") == std::string::npos);
+  }
+  world.form();  // and nobody was disturbed
+}
+
+TEST_CASE("trust: a relay that changes nothing is recognised, and what it sees is sealed") {
+  Guarded world;
+  auto const relay = std::make_shared<Relay>(world.io, world.port);
+  relay->start();
+  auto plan = world.plan(world.first, ring(world.io, kSecret));
+  plan.ports = {relay->port()};
+  bool const translated = GENERATE(false, true);
+  plan.local_addr = translated ? "127.0.0.1" : "";
+  world.first.call(plan);
+  if (translated) {  // its user says that this is how it is seen
+    CHECK(wait_until(world.io, [&] { return world.first.reply.has_value(); }));
+  } else {
+    REQUIRE(wait_until(world.io, [&] { return world.first.failed.has_value(); }));
+    CHECK(world.first.failed->message().find("the connection is relayed") != std::string::npos);
+  }
+  CHECK((relay->passed[0] + relay->passed[1]).find("run_id") == std::string::npos);
+}
+
+TEST_CASE("trust: who was told the key by one run goes on with it where no wrap is offered") {
+  Guarded world;
+  world.form();
+  auto const own = world.keys->own();
+  Host successor(world.io, "next", world.keys);
+  std::uint16_t port = 0;
+  REQUIRE(successor.coordinator.listen_also(test::bound_socket(port)));
+  successor.coordinator.standby("job", terms());
+  auto const has_it = std::make_shared<KeyRing>(world.io, KeyTransports{});
+  has_it->take(*own);
+  Caller follower{world.io, "f"};
+  auto plan = follower.follow(port);
+  plan.keys = has_it;
+  follower.call(plan);
+  CHECK(wait_until(world.io, [&] { return follower.reply.has_value(); }));
+}
+
+TEST_CASE("trust: no way to other nodes is an error that says what to do") {
+  boost::asio::io_context io;
+  KeyRing none(io, {});
+  CHECK(none.make(false));
+  CHECK(none.own());
+  auto const made = none.make(true);
+  REQUIRE_FALSE(made);
+  CHECK(made.error().message().find("CXXRUN_SECRET_FILE") != std::string::npos);
+}
+
+TEST_CASE("trust: a credential that was made for something else is no key", "[munge]") {
+  boost::asio::io_context io;
+  auto const keys = std::make_shared<KeyRing>(io, KeyTransports{true, {}});
+  std::optional<Result<Key>> found;
+  keys->unwrap({{}, {}, {{WrapKind::munge, "MUNGE:no credential:"}}}, [&](Result<Key> const& key) { found = key; });
+  REQUIRE(wait_until(io, [&] { return found.has_value(); }));
+  CHECK_FALSE(*found);
+}
