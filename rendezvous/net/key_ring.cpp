@@ -16,6 +16,7 @@ namespace {
 
 constexpr Millis kWrapDeadline{2000};
 constexpr Millis kUnwrapDeadline{4000};
+constexpr char const* kRemedy = "; set CXXRUN_SECRET_FILE to a file of mode 0600 with the same content on all nodes";
 constexpr std::string_view kInCredential = "cxxrun key 1:";
 
 std::string in_credential(Key const& key) {
@@ -67,7 +68,7 @@ struct Trial {
       trouble += (trouble.empty() ? "" : "; ") + (key ? "it names another key than it offers" : key.error().message());
     }
     if (found && (right || left == 0)) {
-      std::exchange(found, {})(right ? key : fail(Errc::refused, trouble));
+      std::exchange(found, {})(right ? key : fail(Errc::refused, trouble + kRemedy));
     }
   }
 };
@@ -112,9 +113,7 @@ Result<void> KeyRing::make(bool shared) {
     }
   }
   return !wraps_.empty() ? Result<void>()
-                         : fail(Errc::io, "no key to share with the other nodes: " + trouble +
-                                              "; set CXXRUN_SECRET_FILE to a file of mode 0600 with the same content "
-                                              "on all nodes");
+                         : fail(Errc::io, "no key to share with the other nodes: " + trouble + kRemedy);
 }
 
 void KeyRing::take(Key const& key) {

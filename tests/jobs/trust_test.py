@@ -64,7 +64,8 @@ class Ways(Trust):
         one = self.start_node(self.program, env=self.secret_file())
         one.says("waiting for nodes")
         other = self.start_node(self.program, env=self.secret_file(name="another"))
-        other.says("is not trusted: it has another secret")
+        other.says("is not trusted: it has another secret; set CXXRUN_SECRET_FILE to a file of mode 0600 with the same "
+                   "content on all nodes; trying on")
         two = self.start_node(self.program, env={"CXXRUN_SECRET_FILE": self.path("secret")})
         self.end_well(one, two)
         self.assertEqual(other.wait(), 111, other.stderr)
