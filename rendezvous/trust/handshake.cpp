@@ -58,7 +58,7 @@ std::string write_answer(KeyOffer const& answer) {
 }
 
 Result<void> check_call(std::string_view call) {
-  if (auto const head = check_head(call, kCall); !head) {
+  if (auto head = check_head(call, kCall); !head) {
     return head;
   }
   if (call.size() != kCall) {

@@ -53,7 +53,7 @@ inline constexpr std::size_t kMostWrapped = 4096;
 /// Errc::protocol: no handshake of cxxrun's, or of another version (which is named).
 [[nodiscard]] Result<void> check_call(std::string_view call);
 /// The same for an answer. Wraps of a kind that is not known here are left out.
-[[nodiscard]] Result<KeyOffer> read_answer(std::string_view answer);
+[[nodiscard]] Result<KeyOffer> read_answer(std::string_view bytes);
 
 /// Of one connection.
 struct ChannelKeys {

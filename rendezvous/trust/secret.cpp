@@ -47,7 +47,7 @@ std::optional<Key> unwrap(Key const& secret, std::string_view wrapped) {
   bool const opened = crypto_aead_xchacha20poly1305_ietf_decrypt(
                           bytes.data(), nullptr, nullptr, bytes_of(wrapped) + kNonce, wrapped.size() - kNonce,
                           bytes_of(kTag), kTag.size(), bytes_of(wrapped), secret.bytes().data()) == 0;
-  std::optional<Key> const key = opened ? std::optional(Key(bytes)) : std::nullopt;
+  std::optional<Key> key = opened ? std::optional(Key(bytes)) : std::nullopt;
   sodium_memzero(bytes.data(), bytes.size());
   return key;
 }
