@@ -42,7 +42,7 @@ Result<void> Hosting::begin() {
   make_coordinator();
   auto const port = coordinator_->listen(meeting.ports);
   if (port) {
-    if (auto const made = keys_ ? keys_->make(config_.topology.max_nodes > 1) : Result<void>(); !made) {
+    if (auto made = keys_ ? keys_->make(config_.topology.max_nodes > 1) : Result<void>(); !made) {
       return made;
     }
     port_ = *port;

@@ -36,7 +36,7 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   void pause(bool frozen) { frozen_ = frozen; }
   /// Unless the worker has moved since the judgement: its last collectives and its stack go to hang.txt and, shorter,
   /// to the console, then it gets SIGKILL. Takes about 12 s at most, without blocking.
-  void kill(agent::KillWorker const& order);
+  void kill(agent::KillWorker const& what);
 
  private:
   void arm();

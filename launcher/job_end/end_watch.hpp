@@ -47,7 +47,7 @@ class EndWatch {
  private:
   friend os::Machine<countdown::State, countdown::Event>;
 
-  void happen(countdown::Event event) { machine_.feed(std::move(event), *this); }
+  void happen(countdown::Event event) { machine_.feed(event, *this); }
   [[nodiscard]] EndPlan const& policy() const { return plan_; }
   static void say(Line const& line);
   static void stepped() {}

@@ -10,7 +10,7 @@ namespace cxxrun::launcher {
 /// The full report, printed once by the coordinator: what failed first (host, rank, how, its last lines on stderr,
 /// the message of torch's error file if it wrote one), the other failures folded under it, restarts used.
 /// `colour`: ANSI colours for a terminal. Empty for a success.
-[[nodiscard]] std::string format_report(rendezvous::Verdict const& verdict, std::string const& program, bool colour);
+[[nodiscard]] std::string format_report(rendezvous::Verdict const& told, std::string const& program, bool colour);
 
 /// The line of torch's error file that a person wants: the exception and its message, or "" when it has none.
 /// Accepts both forms that torch writes; anything else gives "".

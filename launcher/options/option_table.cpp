@@ -196,10 +196,10 @@ std::string pet_variable(std::string_view name) {
 std::optional<EarlyExit> parse(Command const& command, Words const& arguments, Environment const& environment) {
   auto const rows = command.rows();
   auto const line = cut(command, rows, arguments);
-  if (line && line->values.contains(kHelp.name)) {
+  if (line && line->values.contains(help_row.name)) {
     return EarlyExit{0, help_text(command)};
   }
-  if (line && line->values.contains(kVersion.name)) {
+  if (line && line->values.contains(version_row.name)) {
     return EarlyExit{0, std::string(command.name) + " " + CXXRUN_VERSION + "\n"};
   }
   Result<void> done = line ? refuse_variables(command, environment) : line.error();

@@ -30,8 +30,8 @@ struct OptionRow {
   char const* short_name = "";  ///< "-r"
   char const* also_from = "";   ///< a variable read after PET_*, named by torchrun
 };
-inline OptionRow const kVersion{"--version", "", "show the version, and end", {}};
-inline OptionRow const kHelp{"--help", "", "show this text, and end", {}, "-h"};
+inline OptionRow const version_row{"--version", "", "show the version, and end", {}};
+inline OptionRow const help_row{"--help", "", "show this text, and end", {}, "-h"};
 
 struct OptionGroup {
   char const* heading;  ///< in --help; "" = none
@@ -49,7 +49,7 @@ struct Command {
   char const* name;   ///< "cxxrun-store"
   char const* above;  ///< the options in --help: usage and purpose
   char const* below;
-  std::vector<OptionGroup> groups;  ///< kVersion and kHelp are in the last
+  std::vector<OptionGroup> groups;  ///< version_row and help_row are in the last
   /// Given the words after the options. Says what no row can know.
   std::function<Result<void>(std::vector<std::string> const& words)> finish = [](auto&) { return Result<void>(); };
   bool runs_program = false;  ///< there may be words: another command line

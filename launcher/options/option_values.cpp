@@ -189,16 +189,18 @@ Result<Millis> parse_delay(std::string_view text) {
 }
 
 Result<bool> parse_bool(std::string_view text) {
-  static std::map<std::string, bool> const kWords{{"1", true},   {"true", true}, {"t", true},      {"yes", true},
-                                                  {"y", true},   {"0", false},   {"false", false}, {"f", false},
-                                                  {"no", false}, {"n", false}};
-  auto const found = kWords.find(lower(text));
-  return found != kWords.end() ? Result<bool>(found->second) : expected("true or false is expected");
+  static std::map<std::string, bool> const words{{"1", true},   {"true", true}, {"t", true},      {"yes", true},
+                                                 {"y", true},   {"0", false},   {"false", false}, {"f", false},
+                                                 {"no", false}, {"n", false}};
+  auto const found = words.find(lower(text));
+  return found != words.end() ? Result<bool>(found->second) : expected("true or false is expected");
 }
 
 Result<void> apply_rdzv_conf(Options& options) {
   auto const keys = conf_keys(options);
-  for (auto const& [name, value] : options.rdzv_conf) {
+  for (auto const& given : options.rdzv_conf) {
+    std::string const& name = given.first;
+    std::string const& value = given.second;
     auto const key = std::find_if(keys.begin(), keys.end(), [&name](OptionRow const& row) { return name == row.name; });
     if (key == keys.end()) {
       std::vector<std::string> names;

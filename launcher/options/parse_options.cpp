@@ -164,8 +164,8 @@ std::vector<OptionRow> program(Options& o) {
       {"--start-method", "spawn|fork|forkserver", "accepted without effect: every worker is a new process",
        note(o, check_word, "every worker is a new process")},
       {"--dry-run", "", "show what would be started, and end", set(o.dry_run, parse_flag)},
-      kVersion,
-      kHelp,
+      version_row,
+      help_row,
   };
 }
 
@@ -245,8 +245,8 @@ Command store_command(StoreOptions& o) {
         {{"--port", "PORT", "where to listen; 0 lets the kernel choose and prints the port on stdout",
           set(o.port, parse_port)},
          {"--loopback", "", "listen on 127.0.0.1 and ::1 only, instead of every address", set(o.loopback, parse_flag)},
-         kVersion,
-         kHelp}}},
+         version_row,
+         help_row}}},
       [&o](auto&) { return o.port ? Result<void>() : expected("--port is missing; --port 0 lets the kernel choose"); }};
 }
 
@@ -272,8 +272,8 @@ Command rendezvous_command(RendezvousOptions& o) {
           choose(o.auth, {Auth::automatic, Auth::munge, Auth::file, Auth::none})},
          {"--background", "", "return once it listens and the steps can find it", set(o.background, parse_flag)},
          {"--log-level", "debug|info|warn|error", "the least level of its own lines [info]", set_word(o.log_level)},
-         kVersion,
-         kHelp}}}};
+         version_row,
+         help_row}}}};
 }
 
 }  // namespace cxxrun::launcher

@@ -89,7 +89,7 @@ class RendezvousHost {
     if (!port) {
       return port.error();
     }
-    if (auto const made = keys_ ? keys_->make(true) : Result<void>(); !made) {
+    if (auto made = keys_ ? keys_->make(true) : Result<void>(); !made) {
       return made;
     }
     if (auto const told = listening(*port, keys_ ? key_text(*keys_->own()) : ""); !told) {
@@ -236,8 +236,9 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
     announce(endpoint_text(host, port));
     return {};
   };
-  auto const served = RendezvousHost(std::move(config), owner, options.auth == Auth::none ? std::nullopt : std::optional(*transports))
-                          .run(ports_to_try(options, environment), listening);
+  auto const served =
+      RendezvousHost(std::move(config), owner, options.auth == Auth::none ? std::nullopt : std::optional(*transports))
+          .run(ports_to_try(options, environment), listening);
   if (!self.path.empty()) {
     remove_discovery(self.path, nonce);
   }
@@ -297,6 +298,7 @@ int run(std::vector<std::string> const& arguments) {
 }  // namespace
 }  // namespace cxxrun::launcher
 
+// NOLINTNEXTLINE(bugprone-exception-escape): without memory there is nothing to say, and no worker to end
 int main(int argc, char* argv[]) {
   return cxxrun::launcher::run({argv + 1, argv + argc});
 }

@@ -96,7 +96,7 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
   void watch_children();
   void reap();
   void check_descendants();
-  void happen(GroupEvent event) { machine.feed(std::move(event), *this); }
+  void happen(GroupEvent event) { machine.feed(event, *this); }
   [[nodiscard]] static GroupPolicy const& policy();
   void say(Line const& line) const;
   static void stepped() {}

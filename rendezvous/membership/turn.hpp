@@ -54,6 +54,7 @@ using Next = std::variant<next::Stay, next::Electing, next::Standby, next::Formi
                           next::Preparing, next::Proposing, next::Decided, next::LeaseWait, next::Running,
                           next::Stopping, next::StoppingLate, next::Stopped, next::Finished, next::Deposed>;
 
+// NOLINTNEXTLINE(readability-identifier-naming): a word, as in `return stay;`
 inline constexpr next::Stay stay{};
 
 }  // namespace cxxrun::rendezvous

@@ -118,8 +118,9 @@ std::string disagreement(Terms const& run, Terms const& agent) {
       {"--master-port is ", std::to_string(run.master_port), std::to_string(agent.master_port)}};
   for (auto const& [what, ours, theirs] : all) {
     if (ours != theirs) {
-      return what + ours + (what.empty() ? " holds" : "") + " in this run but " + theirs +
-             " here: give the same to every agent, or --join JOBID to an agent that is added";
+      std::string line = what;
+      line.append(ours).append(what.empty() ? " holds" : "").append(" in this run but ").append(theirs);
+      return line.append(" here: give the same to every agent, or --join JOBID to an agent that is added");
     }
   }
   return {};

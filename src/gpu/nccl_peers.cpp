@@ -64,7 +64,7 @@ host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) n
   bool const error = reason.why == Reason::Why::error;
   Error mine_failed = error ? reason.error : fail(Errc::timeout, "a call on device memory was not done in time");
   mine_failed.context = here() + ": " + mine_failed.context;
-  auto const own = host::facts_of(std::move(mine_failed));
+  auto own = host::facts_of(std::move(mine_failed));
   std::unique_lock const lock(mutex_, std::try_to_lock);
   if (!lock) {  // the call under way on another thread throws it, and tells the other nodes
     host_->abort(own);
