@@ -185,6 +185,7 @@ void deliver(DeathNotice const& death_notice, Millis limit) {
   for (;;) {
     std::erase_if(calls, [](Call const& call) { return !call.socket; });
     std::vector<pollfd> watched;
+    watched.reserve(calls.size());
     for (auto const& call : calls) {
       watched.push_back({call.socket.get(), static_cast<short>(call.taken ? POLLIN : POLLOUT), 0});
     }

@@ -52,7 +52,7 @@ void arm_faults(int rank, char const* set) {
     std::string const& value = parts.back();
     auto const number = number_in<std::uint64_t>(value);
     auto const* const point = std::find(kPoints.begin(), kPoints.end(), value);
-    if (parts.size() != 2) {
+    if (parts.size() != 2) {  // NOLINT(bugprone-branch-clone): as much a mistake as the last one
       refuse(whole);
     } else if (key == "rank" && number) {
       whose = number;

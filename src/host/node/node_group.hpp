@@ -46,7 +46,7 @@ struct HostConfig {
   }
 };
 
-class NodeGroup : public Mates {
+class NodeGroup final : public Mates {
  public:
   /// Blocks until all ranks of the node are there. A node of one rank needs no segment. `config` outlives this object.
   NodeGroup(HostConfig const& config, os::UniqueFd segment, Patience const& patience);
