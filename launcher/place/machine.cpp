@@ -12,6 +12,7 @@
 #include "src/core/text.hpp"
 #include "src/core/time.hpp"
 #include "src/os/bounded_thread.hpp"
+#include "src/os/library.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/system.hpp"
 
@@ -37,12 +38,6 @@ struct Hwloc {
   decltype(&hwloc_bitmap_first) bitmap_first = nullptr;
 };
 
-template <class Function>
-bool find(void* library, char const* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));  // NOLINT: how dlsym gives functions
-  return function != nullptr;
-}
-
 /// The library stays loaded until the process ends.
 Result<Hwloc> load_hwloc() {
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
@@ -50,14 +45,15 @@ Result<Hwloc> load_hwloc() {
     return fail(Errc::not_found, kMissing);
   }
   Hwloc hwloc;
-  bool const complete =
-      find(library, "hwloc_topology_init", hwloc.init) && find(library, "hwloc_topology_destroy", hwloc.destroy) &&
-      find(library, "hwloc_topology_set_components", hwloc.set_components) &&
-      find(library, "hwloc_topology_set_all_types_filter", hwloc.set_all_types_filter) &&
-      find(library, "hwloc_topology_set_type_filter", hwloc.set_type_filter) &&
-      find(library, "hwloc_topology_load", hwloc.load) && find(library, "hwloc_get_type_depth", hwloc.get_type_depth) &&
-      find(library, "hwloc_get_obj_by_depth", hwloc.get_obj_by_depth) &&
-      find(library, "hwloc_bitmap_first", hwloc.bitmap_first);
+  bool const complete = os::find_function(library, "hwloc_topology_init", hwloc.init) &&
+                        os::find_function(library, "hwloc_topology_destroy", hwloc.destroy) &&
+                        os::find_function(library, "hwloc_topology_set_components", hwloc.set_components) &&
+                        os::find_function(library, "hwloc_topology_set_all_types_filter", hwloc.set_all_types_filter) &&
+                        os::find_function(library, "hwloc_topology_set_type_filter", hwloc.set_type_filter) &&
+                        os::find_function(library, "hwloc_topology_load", hwloc.load) &&
+                        os::find_function(library, "hwloc_get_type_depth", hwloc.get_type_depth) &&
+                        os::find_function(library, "hwloc_get_obj_by_depth", hwloc.get_obj_by_depth) &&
+                        os::find_function(library, "hwloc_bitmap_first", hwloc.bitmap_first);
   return complete ? Result<Hwloc>(hwloc) : Result<Hwloc>(fail(Errc::not_found, "libhwloc.so.15 is older than 2.1"));
 }
 

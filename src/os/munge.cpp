@@ -6,6 +6,8 @@
 #include <munge.h>
 #include <unistd.h>
 
+#include "src/os/library.hpp"
+
 namespace cxxrun::os {
 namespace {
 
@@ -19,20 +21,15 @@ struct Munge {
   decltype(&munge_strerror) describe = nullptr;
 };
 
-template <class Function>
-bool find(void* library, char const* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));  // NOLINT: how dlsym gives functions
-  return function != nullptr;
-}
-
 /// The library stays loaded until the process ends.
 Result<Munge> load() {
   void* const library = dlopen("libmunge.so.2", RTLD_NOW | RTLD_LOCAL);
   Munge munge;
-  if (library == nullptr || !find(library, "munge_ctx_create", munge.ctx_create) ||
-      !find(library, "munge_ctx_destroy", munge.ctx_destroy) || !find(library, "munge_ctx_set", munge.ctx_set) ||
-      !find(library, "munge_encode", munge.encode) || !find(library, "munge_decode", munge.decode) ||
-      !find(library, "munge_strerror", munge.describe)) {
+  if (library == nullptr || !find_function(library, "munge_ctx_create", munge.ctx_create) ||
+      !find_function(library, "munge_ctx_destroy", munge.ctx_destroy) ||
+      !find_function(library, "munge_ctx_set", munge.ctx_set) ||
+      !find_function(library, "munge_encode", munge.encode) || !find_function(library, "munge_decode", munge.decode) ||
+      !find_function(library, "munge_strerror", munge.describe)) {
     return fail(Errc::not_found, "libmunge.so.2 is not installed here");
   }
   return munge;
