@@ -63,7 +63,6 @@ void Channel::start(Handlers handlers, End end, std::shared_ptr<KeyRing> keys) {
   keys_ = std::move(keys);
   if (keys_) {
     guard_ = end == End::caller ? keys_->calls() : keys_->called();
-    key_ = end == End::caller ? std::nullopt : keys_->own();
   }
   if (end == End::called) {
     read_some({});  // most have spoken before they were accepted

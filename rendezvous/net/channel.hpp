@@ -56,7 +56,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   [[nodiscard]] std::string remote_end() const;
   /// Whether this is a conversation: under seal, or in clear where nothing else is asked for. A note is none.
   [[nodiscard]] bool converses() const { return !guard_ || guard_->sealed(); }
-  /// The key that it is sealed with.
+  /// Of the caller: the key that it is sealed with.
   [[nodiscard]] std::optional<Key> const& key() const { return key_; }
 
  private:

@@ -16,6 +16,7 @@ namespace {
 
 constexpr Millis kWrapDeadline{2000};
 constexpr Millis kUnwrapDeadline{4000};
+constexpr char const* kSilent = "munged or the home directory does not answer";
 constexpr char const* kRemedy = "; set CXXRUN_SECRET_FILE to a file of mode 0600 with the same content on all nodes";
 constexpr std::string_view kInCredential = "cxxrun key 1:";
 
@@ -108,8 +109,7 @@ Result<void> KeyRing::make(bool shared) {
     if (in_time && **way.made) {
       wraps_.push_back(***way.made);
     } else {
-      trouble += (trouble.empty() ? "" : "; ") +
-                 (in_time ? (*way.made)->error().message() : "munged or the home directory does not answer");
+      trouble += (trouble.empty() ? "" : "; ") + (in_time ? (*way.made)->error().message() : kSilent);
     }
   }
   return !wraps_.empty() ? Result<void>()
@@ -154,8 +154,7 @@ void KeyRing::unwrap(KeyOffer const& offer, Found found) {
       ++trial->left;
       os::beside<Result<Key>>(
           io_, "cxxrun-key", kUnwrapDeadline,
-          [transports = transports_, wrapped] { return unwrap_one(transports, wrapped); },
-          fail(Errc::timeout, "munged or the home directory does not answer"),
+          [transports = transports_, wrapped] { return unwrap_one(transports, wrapped); }, fail(Errc::timeout, kSilent),
           [trial, id = offer.key](Result<Key> const& key) { trial->heard(key, id); });
     }
   }

@@ -10,17 +10,17 @@ namespace {
 constexpr std::string_view kNote =
     "\x01"
     "cxxnote";
-constexpr std::size_t kProof = 16;
 constexpr std::string_view kNotePurpose = "cxxrun note";
 
 Heard read_note(Key const& key, std::string_view note) {
   note.remove_prefix(kNote.size());
-  if (note.size() < kProof || !proves(derive(key, kNotePurpose), note.substr(kProof), note.substr(0, kProof))) {
+  if (note.size() < kProofBytes ||
+      !proves(derive(key, kNotePurpose), note.substr(kProofBytes), note.substr(0, kProofBytes))) {
     return Broken{"it does not know this job's key"};
   }
   Note read;
   wire::FrameReader reader;
-  reader.feed(note.substr(kProof));
+  reader.feed(note.substr(kProofBytes));
   for (auto next = reader.next(); next && next->has_value(); next = reader.next()) {
     read.payloads.push_back(*std::move(*next));
   }

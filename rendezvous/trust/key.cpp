@@ -6,7 +6,7 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-constexpr std::size_t kProof = crypto_generichash_BYTES_MIN;
+static_assert(kProofBytes == crypto_generichash_BYTES_MIN);
 
 unsigned char const* bytes_of(std::string_view text) {
   return reinterpret_cast<unsigned char const*>(text.data());
@@ -65,13 +65,13 @@ Key derive(Key const& key, std::string_view purpose, std::string_view context) {
 }
 
 std::string proof_of(Key const& key, std::string_view words) {
-  std::string proof(kProof, '\0');
-  hash(key, "cxxrun proof", words, reinterpret_cast<unsigned char*>(proof.data()), kProof);
+  std::string proof(kProofBytes, '\0');
+  hash(key, "cxxrun proof", words, reinterpret_cast<unsigned char*>(proof.data()), kProofBytes);
   return proof;
 }
 
 bool proves(Key const& key, std::string_view words, std::string_view proof) {
-  return proof.size() == kProof && sodium_memcmp(proof_of(key, words).data(), proof.data(), kProof) == 0;
+  return proof.size() == kProofBytes && sodium_memcmp(proof_of(key, words).data(), proof.data(), kProofBytes) == 0;
 }
 
 }  // namespace cxxrun::rendezvous

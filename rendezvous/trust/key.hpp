@@ -43,7 +43,8 @@ using KeyId = std::array<unsigned char, 8>;
 /// Another key, for `purpose` alone; `context` may be of any length. Who knows one derived key learns nothing of the
 /// rest.
 [[nodiscard]] Key derive(Key const& key, std::string_view purpose, std::string_view context = {});
-/// 16 bytes that prove that whoever knows `key` has said `words`.
+inline constexpr std::size_t kProofBytes = 16;
+/// So many bytes that prove that whoever knows `key` has said `words`.
 [[nodiscard]] std::string proof_of(Key const& key, std::string_view words);
 [[nodiscard]] bool proves(Key const& key, std::string_view words, std::string_view proof);
 
