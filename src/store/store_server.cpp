@@ -119,7 +119,7 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
   // The waiting connections stay in the kernel's queue; being told of them again at once would only spin.
   void pause_accepting(Listener& listener, int why) {
     if (!std::exchange(out_of_descriptors_, true)) {
-      warn(fail(Errc::io, "store cannot accept a connection; it keeps trying", why).message());
+      reactor_.warn(fail(Errc::io, "store cannot accept a connection; it keeps trying", why).message());
     }
     listener.want(reactor_.poller, 0);
     reactor_.poller.at(Clock::now() + kAcceptPause, [weak = weak_from_this()] {
@@ -276,13 +276,12 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
     }
     auto const resume = [weak = weak_from_this(), c] {
       c->resuming = false;
-      auto const self = weak.lock();
-      if (self) {
+      if (auto const self = weak.lock()) {
         self->thin_out();
-      }
-      if (self && c->open()) {
-        std::string const held = std::exchange(c->held, {});
-        self->serve(c, held);
+        if (c->open()) {
+          std::string const held = std::exchange(c->held, {});
+          self->serve(c, held);
+        }
       }
     };
     if (crowded()) {
@@ -303,13 +302,7 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
 
   void complain(Connection& c, std::string const& why) {
     if (closings_++ < kLoggedClosings) {
-      warn("store closes the connection of " + peer_of(c.fd.get()) + ": " + why);
-    }
-  }
-
-  void warn(std::string const& line) const {
-    if (reactor_.warn) {
-      reactor_.warn(line);
+      reactor_.warn("store closes the connection of " + peer_of(c.fd.get()) + ": " + why);
     }
   }
 
@@ -349,7 +342,7 @@ struct StoreServer::Impl {
 };
 
 StoreServer::StoreServer(Warn warn, StoreLimits limits) : impl_(std::make_unique<Impl>()) {
-  impl_->reactor.warn = std::move(warn);
+  impl_->reactor.warn = warn ? std::move(warn) : [](std::string const&) {};
   impl_->reactor.limits = limits;
   rlimit descriptors{};
   ::getrlimit(RLIMIT_NOFILE, &descriptors);
