@@ -6,10 +6,12 @@
 
 #include "rendezvous/membership/membership.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/election_race.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
 using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
 using namespace std::chrono_literals;
+using cxxrun::test::election::decree;
 
 namespace {
 
@@ -25,15 +27,6 @@ NodeInfo node(std::string host, std::optional<std::uint32_t> index = {}, bool co
   info.node_index = index;
   info.coordinates = coordinates;
   return info;
-}
-
-Decree decree(std::uint64_t number, std::uint32_t size, Tie tie = Tie::rank) {
-  Decree value;
-  value.number = number;
-  value.after = number - 1;
-  value.size = size;
-  value.tie = tie;
-  return value;
 }
 
 FollowerInfo follower_info(std::string host, std::uint32_t rank, bool coordinates = false) {
