@@ -36,6 +36,11 @@ constexpr Millis kCrowdPause{50};                             // while there is 
 constexpr Millis kStalled{2000};     // how long a client may take no reply while others wait for that room
 constexpr int kLoggedClosings = 16;  // per store; a hostile client must not flood the log
 
+// Assigning an empty string would keep the memory.
+void give_back(std::string& text) {
+  std::string().swap(text);
+}
+
 // What all stores of a server share; used by its thread only.
 struct Reactor {
   Poller poller;
@@ -155,7 +160,7 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
     try {
       keep = consume(*c, input, woken);
     } catch (std::bad_alloc const&) {
-      c->out = {};
+      give_back(c->out);
       c->sent = 0;
       complain(*c, "there is no memory for what it asks");
     }
@@ -260,10 +265,9 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
     }
     c->want(reactor_.poller, c->events & ~static_cast<std::uint32_t>(EPOLLOUT));
     c->sent = 0;
+    c->out.clear();
     if (c->out.capacity() > kKeptOutput) {
-      c->out = {};
-    } else {
-      c->out.clear();
+      give_back(c->out);
     }
   }
 

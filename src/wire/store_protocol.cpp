@@ -47,7 +47,7 @@ struct Reader {
       (*this)(key);
       (*this)(value);
     }
-    strings = {};
+    strings = std::vector<std::string>();  // an empty list would keep the memory
   }
 };
 
@@ -252,7 +252,7 @@ StoreRequest StoreDecoder::finish() {
 void StoreDecoder::breaks(std::string why) {
   error_ = std::move(why);
   stage_ = Stage::broken;
-  strings_ = {};
+  strings_ = std::vector<std::string>();
 }
 
 std::uint64_t StoreDecoder::held_bytes() const {

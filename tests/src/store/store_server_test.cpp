@@ -244,6 +244,32 @@ TEST_CASE("store_server: who takes no reply goes when others wait for the room",
   CHECK(f.said("it does not take its replies, and others wait for the room"));
 }
 
+TEST_CASE("store_server: a connection gives the memory of a large reply back once it has gone", "[process]") {
+  if (cxxrun::test::kSanitized) {
+    return;  // a sanitizer gives nothing back at once
+  }
+  StoreFixture f;
+  std::string const value(4UL << 20U, 'v');
+  std::vector<std::unique_ptr<RawClient>> clients;
+  clients.push_back(std::make_unique<RawClient>(f.port));
+  clients.back()->send(plain(SetRequest{"big", value}) + plain(AddRequest{"n", 1}));
+  REQUIRE(clients.back()->receive(8) == encode_number_reply(1));
+  auto const resident = [] {
+    long all = 0;
+    long pages = 0;
+    std::ifstream("/proc/self/statm") >> all >> pages;
+    return pages * 4096;
+  };
+  long before = 0;
+  for (int i = 0; i < 33; ++i) {
+    clients.push_back(std::make_unique<RawClient>(f.port));
+    clients.back()->send(plain(GetRequest{"big"}));
+    REQUIRE(clients.back()->receive(8 + value.size()).size() == 8 + value.size());
+    before = before == 0 ? resident() : before;
+  }
+  CHECK(resident() - before < (64L << 20U));
+}
+
 TEST_CASE("store_server: connections leave half of the descriptors to others, and come in as some go", "[process]") {
   constexpr int kMost = 20;
   rlimit before{};
