@@ -102,7 +102,7 @@ std::map<std::string, std::function<void()>> rows() {
                std::vector<HangOrder>{
                    {3, 811, "did not enter all_reduce #812 (25 f32) for 62 s that 3 others waited in"}});
        }},
-      {"one is late by the limit, those who wait are not",
+      {"one has not moved for the limit, but those who wait for it have waited for less",
        [] {
          Ranks ranks;
          ranks.inside(0, 812, 10s).computes(3, 811, 120s).pass(0s);
