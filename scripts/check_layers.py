@@ -42,6 +42,7 @@ SHELLS = {
     "src/gradient/step": "when buckets were ready, launched and done",
     "src/host/*": "the host backend: shared memory, sockets, threads",
     "src/worker/agent_link": "a worker's connection to its agent, and its thread",
+    "src/worker/agent_prover": "a rank's questions to its agent",
     "src/worker/recorder": "when collectives begin and end",
     "src/store/poller": "the stores' event loop",
     "src/store/store_connection": "sockets of the stores' thread",

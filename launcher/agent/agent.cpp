@@ -152,6 +152,7 @@ class Agent {
   [[nodiscard]] NodeFacts facts(std::string segment = "") const {
     NodeFacts all = config_.facts;
     all.agent_socket = supervisor_->socket();
+    all.prover = keys_ ? all.agent_socket : "";
     all.segment = std::move(segment);
     return all;
   }
@@ -207,14 +208,10 @@ class Agent {
   /// The job's own coordinator, unless it is gone.
   void call_discovered() {
     links_.join(agent::kFirstLink, discovered_plan(config_), [this](Error const& error) {
-      bool const gone = error.code == Errc::timeout || error.code == Errc::in_use || error.code == Errc::not_found;
-      std::string const& path = config_.topology.discovered->path;
-      if (!gone || config_.topology.source == JobTopology::Source::join) {
-        fail_with(gone ? fail(Errc::closed, error.message() + ", says " + path + ": the job is over or its host gone")
-                       : error);
-        return;
+      if (auto failed = discovered_failure(config_, error)) {
+        return fail_with(*std::move(failed));
       }
-      log(Level::warn, path + " is ignored: " + error.message());
+      log(Level::warn, config_.topology.discovered->path + " is ignored: " + error.message());
       asio::post(io_, [this] { meet(); });  // not from within the link that is to go
     });
   }
@@ -335,6 +332,7 @@ class Agent {
       memory_.end();
       feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting});
     };
+    on.prove = make_witness(keys_, config_);
     return on;
   }
 };

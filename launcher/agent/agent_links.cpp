@@ -7,6 +7,7 @@
 #include <boost/asio/post.hpp>
 
 #include "rendezvous/net/key_ring.hpp"
+#include "rendezvous/trust/rail_witness.hpp"
 #include "src/os/shared_page.hpp"
 #include "src/wire/frame.hpp"
 
@@ -25,6 +26,15 @@ std::shared_ptr<rendezvous::KeyRing> make_keys(boost::asio::io_context& io, Agen
     keys->know(*key);
   }
   return keys;
+}
+
+SupervisorHandlers::Prove make_witness(std::shared_ptr<rendezvous::KeyRing> keys, AgentConfig const& config) {
+  if (!keys) {
+    return {};
+  }
+  return [keys = std::move(keys), &config](std::uint64_t generation, std::uint32_t rank, wire::RailClaim const& claim) {
+    return bear_witness(*keys->own(), {rank, generation, config.facts.run_id, config.options.local_addr}, claim);
+  };
 }
 
 AgentLinks::AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::KeyRing> keys,

@@ -10,6 +10,7 @@
 
 #include "launcher/agent/agent_config.hpp"
 #include "launcher/life/agent_state.hpp"
+#include "launcher/workers/supervisor.hpp"
 #include "rendezvous/net/coordinator_link.hpp"
 #include "rendezvous/net/key_ring.hpp"
 
@@ -21,6 +22,10 @@ namespace cxxrun::launcher {
 
 /// What this agent proves itself with; nothing with --auth none.
 [[nodiscard]] std::shared_ptr<rendezvous::KeyRing> make_keys(boost::asio::io_context& io, AgentConfig const& config);
+
+/// What it says of its workers' connections to ranks of other nodes; nothing with --auth none. `config` outlives it.
+[[nodiscard]] SupervisorHandlers::Prove make_witness(std::shared_ptr<rendezvous::KeyRing> keys,
+                                                     AgentConfig const& config);
 
 class AgentLinks {
  public:

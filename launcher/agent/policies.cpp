@@ -105,6 +105,16 @@ rendezvous::CallPlan discovered_plan(AgentConfig const& config) {
   return plan;
 }
 
+std::optional<Error> discovered_failure(AgentConfig const& config, Error const& error) {
+  bool const gone = error.code == Errc::timeout || error.code == Errc::in_use || error.code == Errc::not_found;
+  if (gone && config.topology.source != JobTopology::Source::join) {
+    return std::nullopt;
+  }
+  return gone ? fail(Errc::closed, error.message() + ", says " + config.topology.discovered->path +
+                                       ": the job is over or its host gone")
+              : error;
+}
+
 rendezvous::CallPlan rejoin_plan(AgentConfig const& config, agent::Rejoin const& how) {
   auto plan =
       config.topology.source == JobTopology::Source::join ? discovered_plan(config) : call_plan(config, std::nullopt);

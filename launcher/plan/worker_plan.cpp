@@ -100,6 +100,7 @@ void set_shared(Environment& environment, rendezvous::Generation const& generati
   environment[variables::kStorePort] = std::to_string(generation.store_port);
   set_or_erase(environment, variables::kSegment, facts.segment);
   set_or_erase(environment, variables::kAgent, facts.agent_socket);
+  set_or_erase(environment, variables::kProver, facts.prover);
 }
 
 /// Where every device of the node is visible to its tasks, each counts itself among them; where a task sees devices of

@@ -18,6 +18,7 @@
 #include "launcher/plan/worker_plan.hpp"
 #include "launcher/workers/stop_order.hpp"
 #include "rendezvous/values/worker_exit.hpp"
+#include "src/wire/rail_proof.hpp"
 
 namespace boost::asio {
 class io_context;
@@ -41,6 +42,11 @@ struct SupervisorHandlers {
   std::function<void(std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
                      std::vector<std::string> unkillable, bool waiting)>
       ended;
+  /// What the agent says of a connection between the worker of this rank and a rank of another node; none: it has no
+  /// key. Errors: refused.
+  using Prove = std::function<Result<wire::RailVerdict>(std::uint64_t generation, std::uint32_t rank,
+                                                        wire::RailClaim const& claim)>;
+  Prove prove{};
 };
 
 class Supervisor {

@@ -120,6 +120,11 @@ WorkerLinks::Handlers Supervisor::Impl::link_handlers() {  // the links go with 
     happen(HasParked{local_rank});
     check_descendants();
   };
+  if (handlers.prove) {
+    on.prove = [this](std::uint32_t local_rank, wire::RailClaim const& claim) {
+      return handlers.prove(generation, members[local_rank].exit.rank, claim);  // it lives, so it is a member
+    };
+  }
   return on;
 }
 

@@ -131,6 +131,9 @@ struct WorkerLinks::Impl {
     while (!links.empty()) {
       forget(links.begin()->first);
     }
+    while (!provers.empty()) {
+      leave(provers.begin()->second);
+    }
   }
 
   /// Nothing: it has not registered.
@@ -145,10 +148,13 @@ struct WorkerLinks::Impl {
     worker::FromWorker packet;
     auto const input = receive_packet(connection->native_handle(), packet);
     auto const* const here = std::get_if<worker::Register>(&packet);
+    auto const* const claim = std::get_if<wire::RailClaim>(&packet);
     if (input == Input::nothing_yet) {
       listener->hear(connection);
-    } else if (input == Input::gone || (here != nullptr) == from.has_value()) {
-      from ? disconnect(*from) : listener->drop(connection);
+    } else if (claim != nullptr && !from) {
+      prove(connection, *claim);
+    } else if (claim != nullptr || input == Input::gone || (here != nullptr) == from.has_value()) {
+      from ? disconnect(*from) : leave(connection);
     } else if (here != nullptr) {
       admit(connection, *here);
     } else {
@@ -177,6 +183,38 @@ struct WorkerLinks::Impl {
     } else if (packet.survives) {
       handlers.survives(*local_rank);
     }
+  }
+
+  void prove(Connection const& connection, wire::RailClaim const& claim) {
+    int const fd = connection->native_handle();
+    pid_t const pid = pid_of(fd);
+    auto local_rank = handlers.who(pid);
+    local_rank = local_rank ? local_rank : handlers.who(getsid(pid));  // every worker began with setsid
+    auto const verdict = !local_rank      ? fail(Errc::refused, "this process is no worker of this agent")
+                         : handlers.prove ? handlers.prove(*local_rank, claim)
+                                          : fail(Errc::refused, "this agent proves nothing (--auth none)");
+    if (!verdict || !send_packet(fd, *verdict)) {
+      if (!verdict) {
+        send_packet(fd, worker::No{verdict.error().context});
+      }
+      return leave(connection);
+    }
+    auto& kept = provers[*local_rank];
+    if (kept != connection) {
+      if (kept) {
+        listener->drop(kept);
+      }
+      kept = connection;
+      listener->keep(connection);
+    }
+    listener->hear(connection);
+  }
+
+  /// Of one that has not registered.
+  void leave(Connection const& connection) {
+    Connection const gone = connection;  // NOLINT(performance-unnecessary-copy-initialization): the map's own goes
+    std::erase_if(provers, [&](auto const& known) { return known.second == gone; });
+    listener->drop(gone);
   }
 
   /// Why not, or "".
@@ -214,6 +252,7 @@ struct WorkerLinks::Impl {
   Handlers handlers;
   std::shared_ptr<LocalListener> listener;  // none without a descriptor to spare
   std::map<std::uint32_t, Link> links;
+  std::map<std::uint32_t, Connection> provers;  // by local rank, who asks for proofs
   std::uint64_t generation = 0;
   bool is_over = false;    // said of the generation
   bool is_ending = false;  // the same

@@ -3,8 +3,10 @@
 // One unix socket for the agent's life, whose name the workers get as CXXRUN_AGENT. A worker registers there
 // and gets a page of shared memory (src/worker/control_page.hpp; what is said: src/worker/agent_packets.hpp). Only
 // processes that are workers right now are let in, known by the pid that the kernel names; they are counted, so that
-// nothing here grows without bounds, and whatever else they send ends their connection. What a worker writes into its
-// page is never used as an offset or a size. Runs on the thread of the io_context; members never call handlers.
+// nothing here grows without bounds, and whatever else they send ends their connection. Who asks for proofs need not
+// have registered; it is a process in the session of a worker, and one connection for each worker is kept. What a
+// worker writes into its page is never used as an offset or a size. Runs on the thread of the io_context; members never
+// call handlers.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +16,7 @@
 #include <string>
 #include <sys/types.h>
 
+#include "cxxrun/error.hpp"
 #include "src/worker/agent_packets.hpp"
 #include "src/worker/control_page.hpp"
 
@@ -32,6 +35,8 @@ class WorkerLinks {
     std::function<void(std::uint32_t local_rank)> survives;
     /// It holds nothing of the generation that was begun last.
     std::function<void(std::uint32_t local_rank, std::string const& why)> parked;
+    /// What the agent says of its connection to a rank of another node; none: it has no key. Errors: refused.
+    std::function<Result<wire::RailVerdict>(std::uint32_t local_rank, wire::RailClaim const& claim)> prove{};
   };
 
   /// Listens at once, on a socket in `directory` (host::listen_for_segments); without a descriptor to spare name() is

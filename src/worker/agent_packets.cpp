@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kMagic{"CXXWORK\1", 8};
 constexpr std::size_t kWhy = 500;
 
-enum class Is : std::uint8_t { registers = 1, parked = 2, welcome = 65, no = 66, resume = 67 };
+enum class Is : std::uint8_t { registers = 1, parked = 2, claim = 3, welcome = 65, no = 66, resume = 67, verdict = 68 };
 
 std::string begin(Is what) {
   std::string bytes(kMagic);
@@ -26,14 +26,24 @@ class Fields : public ByteReader {
       spoil();
     }
   }
-  bool flag() {
+  std::uint8_t up_to(std::uint8_t most) {
     auto const value = number<std::uint8_t>();
-    if (value > 1) {
+    if (value > most) {
       spoil();
     }
-    return value == 1;
+    return value;
+  }
+  bool flag() { return up_to(1) == 1; }
+  wire::RailGreeting greeting() {
+    wire::RailGreeting greeting;
+    take(sizeof greeting).copy(reinterpret_cast<char*>(&greeting), sizeof greeting);
+    return greeting;
   }
 };
+
+void put_greeting(std::string& to, wire::RailGreeting const& greeting) {
+  to.append(reinterpret_cast<char const*>(&greeting), sizeof greeting);
+}
 
 template <class Packet, class Value>
 std::optional<Packet> whole(Fields const& fields, Value value) {
@@ -53,6 +63,14 @@ std::string encode(FromWorker const& packet) {
     put(bytes, here->generation);
     put(bytes, here->local_rank);
     put(bytes, static_cast<std::uint8_t>(here->survives ? 1 : 0));
+    return bytes;
+  }
+  if (auto const* const claim = std::get_if<wire::RailClaim>(&packet)) {
+    std::string bytes = begin(Is::claim);
+    put(bytes, static_cast<std::uint8_t>(claim->side));
+    put_greeting(bytes, claim->call);
+    put_greeting(bytes, claim->answer);
+    put_text(bytes, claim->theirs);
     return bytes;
   }
   auto const& parked = std::get<Parked>(packet);
@@ -79,6 +97,12 @@ std::string encode(FromAgent const& packet) {
     }
     return bytes;
   }
+  if (auto const* const verdict = std::get_if<wire::RailVerdict>(&packet)) {
+    std::string bytes = begin(Is::verdict);
+    put(bytes, static_cast<std::uint8_t>(verdict->what));
+    put_text(bytes, verdict->own);
+    return bytes;
+  }
   return begin(Is::welcome);
 }
 
@@ -97,6 +121,14 @@ std::optional<FromWorker> decode_from_worker(std::string_view bytes) {
     parked.generation = fields.number<std::uint64_t>();
     parked.why = fields.text(kWhy);
     return whole<FromWorker>(fields, std::move(parked));
+  }
+  if (what == Is::claim) {
+    wire::RailClaim claim;
+    claim.side = static_cast<wire::RailSide>(fields.up_to(static_cast<std::uint8_t>(wire::RailSide::called)));
+    claim.call = fields.greeting();
+    claim.answer = fields.greeting();
+    claim.theirs = fields.text(wire::kRailProof);
+    return whole<FromWorker>(fields, std::move(claim));
   }
   return std::nullopt;
 }
@@ -121,6 +153,13 @@ std::optional<FromAgent> decode_from_agent(std::string_view bytes) {
         resume.environment.emplace_back(variable);
       }
       return whole<FromAgent>(fields, std::move(resume));
+    }
+    case Is::verdict: {
+      using What = wire::RailVerdict::What;
+      wire::RailVerdict verdict;
+      verdict.what = static_cast<What>(fields.up_to(static_cast<std::uint8_t>(What::relayed)));
+      verdict.own = fields.text(wire::kRailProof);
+      return whole<FromAgent>(fields, std::move(verdict));
     }
     default: return std::nullopt;
   }

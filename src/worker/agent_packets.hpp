@@ -1,6 +1,6 @@
 // What a worker and its agent say to each other, as values and as bytes. Pure.
 //
-// On the abstract unix socket (SOCK_SEQPACKET, processes of the same user only) that the agent names in CXXRUN_AGENT;
+// On the unix socket (SOCK_SEQPACKET, processes of the same user only) that the agent names in CXXRUN_AGENT;
 // it stays the same from generation to generation. The worker connects, says Register, and keeps the connection as
 // long as it lives. The agent answers with Welcome and the descriptor of its ControlPage, or with No.
 //
@@ -10,6 +10,11 @@
 //                                          … page.over = 3, bell           generation 3 is over
 //   Parked{3} ──────────────────────────▶                                  "I hold nothing of it and wait"
 //            ◀───────────────────────────  Resume{4, environment}          the next generation, with its variables
+//
+// A process in the session of a worker, which need not have registered, may ask for proofs on further connections:
+//
+//   RailClaim ──────────────────────────▶
+//            ◀───────────────────────────  RailVerdict                     (or No: the reason, and the end)
 //
 // Parked may come before the agent knows that the generation is over: the worker saw its peer die first.
 // Every packet begins with the magic; one that does not is the end of the connection. Nothing is larger than
@@ -23,6 +28,8 @@
 #include <string_view>
 #include <variant>
 #include <vector>
+
+#include "src/wire/rail_proof.hpp"
 
 namespace cxxrun::worker {
 
@@ -41,7 +48,7 @@ struct Parked {
   std::string why;  ///< the PeerFailure's sentence, for the log; at most 500 bytes
   bool operator==(Parked const&) const = default;
 };
-using FromWorker = std::variant<Register, Parked>;
+using FromWorker = std::variant<Register, Parked, wire::RailClaim>;
 
 /// Agent to worker, with the descriptor.
 struct Welcome {
@@ -58,7 +65,7 @@ struct Resume {
   std::vector<std::string> environment;
   bool operator==(Resume const&) const = default;
 };
-using FromAgent = std::variant<Welcome, No, Resume>;
+using FromAgent = std::variant<Welcome, No, Resume, wire::RailVerdict>;
 
 [[nodiscard]] std::string encode(FromWorker const& packet);
 [[nodiscard]] std::string encode(FromAgent const& packet);

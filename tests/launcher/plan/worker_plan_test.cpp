@@ -225,10 +225,13 @@ TEST_CASE("worker_plan: bound workers get their CPUs, and OMP_NUM_THREADS fits t
 
 TEST_CASE("worker_plan: where the agent listens is told, and never where one around it did", "[unit]") {
   NodeFacts facts = node_facts;
-  Environment const outer{{"CXXRUN_AGENT", "outer"}};
+  Environment const outer{{"CXXRUN_AGENT", "outer"}, {"CXXRUN_PROVER", "outer"}};
   CHECK(variable(planned({}, outer, facts).at(0), "CXXRUN_AGENT") == "(unset)");
   facts.agent_socket = "cxxrun-1";
   CHECK(variable(planned({}, outer, facts).at(0), "CXXRUN_AGENT") == "cxxrun-1");
+  CHECK(variable(planned({}, outer, facts).at(0), "CXXRUN_PROVER") == "(unset)");
+  facts.prover = "cxxrun-1";
+  CHECK(variable(planned({}, outer, facts).at(0), "CXXRUN_PROVER") == "cxxrun-1");
 }
 
 TEST_CASE("worker_plan: who goes on hears first who it is, then all the rest", "[unit]") {

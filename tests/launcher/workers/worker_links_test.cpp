@@ -25,15 +25,17 @@ struct Bench {
   boost::asio::io_context io;
   std::optional<std::uint32_t> me = 1;  // our local rank
   std::vector<std::uint32_t> survivors;
+  pid_t my_pid = getpid();  // as whose worker we call
   std::vector<std::string> parked;
   std::optional<WorkerLinks> links;
 
-  Bench() {
-    links.emplace(io, WorkerLinks::Handlers{[this](pid_t pid) { return pid == getpid() ? me : std::nullopt; },
+  explicit Bench(decltype(WorkerLinks::Handlers::prove) prove = {}) {
+    links.emplace(io, WorkerLinks::Handlers{[this](pid_t pid) { return pid == my_pid ? me : std::nullopt; },
                                             [this](std::uint32_t rank) { survivors.push_back(rank); },
                                             [this](std::uint32_t rank, std::string const& why) {
                                               parked.push_back(std::to_string(rank) + " " + why);
-                                            }});
+                                            },
+                                            std::move(prove)});
     links->begin(3);
   }
   ~Bench() { links.reset(); }
@@ -207,6 +209,53 @@ TEST_CASE("worker_links: garbage ends the connection it comes on, and silence co
   bench.say(fd.get(), worker::Register{3, 0, true});  // once is enough
   CHECK_FALSE(bench.links->resume(1, {4, {}}));
   CHECK(bench.parked.empty());
+}
+
+TEST_CASE("worker_links: what the agent says of a worker's rails is told to the worker, and to others of its session") {
+  using wire::RailVerdict;
+  wire::RailClaim const claim{wire::RailSide::caller, {.from = 7}, {}, ""};
+  Bench bench([&](std::uint32_t local_rank, wire::RailClaim const& asked) -> Result<RailVerdict> {
+    if (asked != claim) {
+      return fail(Errc::refused, "not so");
+    }
+    return RailVerdict{RailVerdict::What::right, "of rank " + std::to_string(local_rank)};
+  });
+  worker::FromAgent const answer = RailVerdict{RailVerdict::What::right, "of rank 1"};
+  auto const fd = bench.connect();
+  bench.say(fd.get(), claim);
+  CHECK(hear(fd.get()).packet == answer);
+  for (int i = 0; i < 300; ++i) {
+    static_cast<void>(bench.connect());
+    bench.run();
+  }
+  bench.my_pid = getsid(0);
+  bench.say(fd.get(), claim);
+  CHECK(hear(fd.get()).packet == answer);
+  auto const newer = bench.connect();
+  bench.say(newer.get(), claim);
+  CHECK(hear(newer.get()).packet == answer);
+  char byte = 0;
+  CHECK(recv(fd.get(), &byte, 1, MSG_DONTWAIT) == 0);  // one for each worker
+  bench.say(newer.get(), wire::RailClaim{});
+  CHECK(refusal(newer.get()) == "not so");
+  CHECK(recv(newer.get(), &byte, 1, MSG_DONTWAIT) == 0);
+}
+
+TEST_CASE(
+    "worker_links: no proofs for who is no worker's, from an agent without a key, or on a worker's own connection") {
+  Bench bench;
+  auto const fd = bench.connect();
+  bench.say(fd.get(), wire::RailClaim{});
+  CHECK(refusal(fd.get()) == "this agent proves nothing (--auth none)");
+  bench.my_pid = 0;
+  auto const stranger = bench.connect();
+  bench.say(stranger.get(), wire::RailClaim{});
+  CHECK(refusal(stranger.get()) == "this process is no worker of this agent");
+  bench.my_pid = getpid();
+  auto const worker = bench.registered();
+  hear(worker.get());
+  bench.say(worker.get(), wire::RailClaim{});
+  CHECK_FALSE(bench.links->resume(1, {4, {}}));
 }
 
 TEST_CASE("worker_links: a worker that reads nothing is nobody to wait for") {

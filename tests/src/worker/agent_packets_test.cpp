@@ -5,13 +5,20 @@
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun::worker;  // NOLINT(google-build-using-namespace)
+using namespace cxxrun::wire;    // NOLINT(google-build-using-namespace)
 
 namespace {
 
-std::vector<FromWorker> const kWorkers{Register{3, 7, true}, Register{}, Parked{~0ULL, "rank 2 is gone\n"},
-                                       Parked{1, ""}};
-std::vector<FromAgent> const kAgents{Welcome{}, No{"no worker of this agent"}, Resume{4, {"RANK=1", "EMPTY=", "A=b=c"}},
-                                     Resume{}};
+std::vector<FromWorker> const kWorkers{
+    Register{3, 7, true}, Register{},  Parked{~0ULL, "rank 2 is gone\n"},
+    Parked{1, ""},        RailClaim{}, RailClaim{RailSide::called, {.from = 3}, {.from = 7}, "sixteen bytes it"}};
+std::vector<FromAgent> const kAgents{Welcome{},
+                                     No{"no worker of this agent"},
+                                     Resume{4, {"RANK=1", "EMPTY=", "A=b=c"}},
+                                     Resume{},
+                                     RailVerdict{},
+                                     RailVerdict{RailVerdict::What::relayed, ""},
+                                     RailVerdict{RailVerdict::What::right, "sixteen bytes it"}};
 
 bool understood(std::string_view bytes) {
   return decode_from_worker(bytes) || decode_from_agent(bytes);
