@@ -24,6 +24,7 @@
 #include "src/host/node/segment_socket.hpp"
 #include "src/host/rails/rail_socket.hpp"
 #include "src/os/quiet_thread.hpp"
+#include "src/worker/agent_prover.hpp"
 
 namespace cxxrun::client {
 namespace {
@@ -86,6 +87,9 @@ void settle(WorkerEnv const& env, JoinOptions const& options, Openings& mine) {
   }
   mine.rail = host::listen_for_rails(or_throw(own_address(env, options.lookup)));
   mine.record.rail = mine.rail.address;
+  char const* const prover = options.lookup(variables::kProver);
+  mine.rail.prover = worker::AgentProver::find(prover != nullptr ? prover : "");
+  mine.record.proves = mine.rail.prover != nullptr;
   // From within another network namespace the agent's socket cannot be reached.
   char const* const agent = options.lookup(variables::kSegment);
   constexpr int kLocalMs = 1000;

@@ -92,6 +92,7 @@ void each_other_field(Record& record, Field& field) {
   field(record.rail.host);
   field(record.rail.port);
   field(record.segment);
+  field(record.proves, 0, 1);
   field(record.segment_of_agent, 0, 1);
   field(record.backend, 0, static_cast<int>(Backend::host));
   field(record.nccl, 0);
@@ -207,6 +208,16 @@ std::optional<std::string> disagreement(JoinRecord const& mine, JoinRecord const
 }
 
 std::optional<std::string> conflict(std::vector<JoinRecord> const& roster) {
+  auto const differs = [&](auto field) {
+    return std::find_if(roster.begin(), roster.end(), [&](auto const& r) { return r.*field != roster.front().*field; });
+  };
+  if (auto const other = differs(&JoinRecord::proves);
+      other != roster.end() && differs(&JoinRecord::host_key) != roster.end()) {
+    auto const& with = other->proves ? *other : roster.front();
+    auto const& without = other->proves ? roster.front() : *other;
+    return describe(without) + " has no agent that proves it to other nodes, but " + describe(with) +
+           " has; start all ranks with cxxrun, and let all of them, or none, reach the socket that CXXRUN_PROVER names";
+  }
   std::map<std::pair<std::string_view, std::string_view>, JoinRecord const*> users;
   for (JoinRecord const& record : roster) {
     if (record.backend != Backend::nccl) {

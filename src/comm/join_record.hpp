@@ -33,6 +33,7 @@ struct JoinRecord {
   std::string cpus;                 ///< those it may run on, as a bit string (cpu_bits)
   StoreAddress rail;                ///< where it listens for other nodes; empty when it does not
   std::string segment;              ///< the socket from which its node's shared memory comes if it is the node's first
+  bool proves = false;              ///< its agent proves it to the ranks of other nodes, and them to it
   bool segment_of_agent = false;    ///< that socket is the agent's, and this rank fetches there too
   Backend backend = Backend::host;  ///< never automatic
   int nccl = 0;                     ///< its version as NCCL numbers it, 22809; 0 with the host backend, as the rest
@@ -60,7 +61,8 @@ struct JoinRecord {
 [[nodiscard]] Error in_context(JoinRecord const& mine, Error error);
 /// Why these two cannot be in one world, or nothing. `first` is rank 0's.
 [[nodiscard]] std::optional<std::string> disagreement(JoinRecord const& mine, JoinRecord const& first);
-/// Why these together cannot be a world though each of them agrees with rank 0, or nothing: two ranks on one GPU.
+/// Why these together cannot be a world though each of them agrees with rank 0, or nothing: two ranks on one GPU, or
+/// several nodes and proofs only between some of them.
 [[nodiscard]] std::optional<std::string> conflict(std::vector<JoinRecord> const& roster);
 /// "2.28.9" of 22809.
 [[nodiscard]] std::string nccl_version(int code);

@@ -142,7 +142,7 @@ class HostBackend final : public Backend {
   void connect(RailListener listener, Patience const& patience) {
     fail_together(patience, [&] {
       if (config_.map.on_rail()) {
-        rails_ = std::make_unique<Rails>(rail_config(config_), std::move(listener.fd), group_, patience);
+        rails_ = std::make_unique<Rails>(rail_config(config_), std::move(listener), group_, patience);
       }
       group_.meet(patience);
     });

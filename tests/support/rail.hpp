@@ -65,8 +65,8 @@ inline std::vector<RankEnd> run_rail(int nodes, std::function<std::string(int no
       nodes,
       [&](int node) -> std::string {
         NoMates mates;
-        os::UniqueFd mine = std::move(listeners[static_cast<std::size_t>(node)].fd);
         auto const config = rail_config(node, listeners);
+        auto mine = std::move(listeners[static_cast<std::size_t>(node)]);
         listeners.clear();
         host::Rails rails(config, std::move(mine), mates, patience());
         try {

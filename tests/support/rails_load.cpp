@@ -142,7 +142,7 @@ void reduce(Options const& options, int node, std::vector<host::RailListener>& l
     config.peers[i].rank = static_cast<int>(i);
   }
   config.silence = options.silence;
-  os::UniqueFd mine = std::move(listeners[static_cast<std::size_t>(node)].fd);
+  auto mine = std::move(listeners[static_cast<std::size_t>(node)]);
   listeners.clear();
   test::NoMates mates;
   host::Rails rails(config, std::move(mine), mates, test::patience(options.op_timeout));

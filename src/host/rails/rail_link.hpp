@@ -50,8 +50,9 @@ struct Link {
 using Links = std::vector<Link>;  ///< by node; the entry of this node itself has no connections
 
 /// Fills the connections of `links` (one per node, names already there). Throws Failure (timeout: who is missing and
-/// why; usage: a peer of another version) and PeerFailure; `links` then holds what was connected.
-void connect_rails(RailConfig const& config, os::UniqueFd listener, Mates& mates, Patience const& patience,
+/// why; usage: a peer of another version, or one that asks for proofs where this rank has none) and PeerFailure;
+/// `links` then holds what was connected.
+void connect_rails(RailConfig const& config, RailListener listener, Mates& mates, Patience const& patience,
                    Links& links);
 
 /// Reads what has come on `control`: sets `ended` when it is over. Throws what a farewell tells.

@@ -2,6 +2,8 @@
 //
 // Ranks may start in any order: whoever does not listen yet is tried again. Strangers on the listening port (port
 // scanners, another job) are turned away and cannot hold anything up.
+//
+// How two ranks introduce themselves to each other: rail_greeting.hpp.
 #include <algorithm>
 #include <cerrno>
 #include <deque>
@@ -10,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "src/core/rank_name.hpp"
+#include "src/host/rails/rail_greeting.hpp"
 #include "src/host/rails/rail_link.hpp"
 
 namespace cxxrun::host {
@@ -24,30 +27,6 @@ constexpr std::size_t kGuests = 512;  // at once; more than a rail has ranks, an
 constexpr int kAcceptsPerTurn = 64;   // a storm of callers does not keep us from those who have come
 constexpr Millis kFirstPause{5};
 constexpr Millis kLongestPause{500};
-
-/// A connection on which the other side's greeting is not complete.
-struct Greeted {
-  os::UniqueFd fd;
-  RailGreeting theirs{};
-  std::size_t got = 0;
-
-  enum class State { incomplete, complete, gone };
-  State read() {
-    for (;;) {
-      ssize_t const n = ::recv(fd.get(), reinterpret_cast<char*>(&theirs) + got, sizeof theirs - got, MSG_DONTWAIT);
-      if (n > 0) {
-        got += static_cast<std::size_t>(n);
-        if (got == sizeof theirs) {
-          return State::complete;
-        }
-      } else if (n < 0 && errno == EAGAIN) {
-        return State::incomplete;
-      } else if (n == 0 || errno != EINTR) {
-        return State::gone;
-      }
-    }
-  }
-};
 
 /// Somebody who connected to us.
 struct Guest : Greeted {
@@ -65,11 +44,6 @@ struct Dial : Greeted {
   std::string reason = "not tried yet";
 };
 
-/// A fresh socket's buffer takes a greeting whole.
-bool greet(int fd, RailGreeting const& greeting) {
-  return ::send(fd, &greeting, sizeof greeting, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof greeting;
-}
-
 os::UniqueFd& socket_of(Link& link, RailChannel channel) {
   return channel == RailChannel::data ? link.data : link.control;
 }
@@ -83,12 +57,18 @@ bool has_ended(os::UniqueFd const& fd) {
 
 class Meeting {
  public:
-  Meeting(RailConfig const& config, os::UniqueFd listener, Mates& mates, Patience const& patience, Links& links)
-      : config_(config), listener_(std::move(listener)), mates_(mates), patience_(patience), links_(links) {
+  Meeting(RailConfig const& config, RailListener listener, Mates& mates, Patience const& patience, Links& links)
+      : config_(config),
+        listener_(std::move(listener.fd)),
+        introducer_(config, std::move(listener.prover), mates, patience),
+        mates_(mates),
+        patience_(patience),
+        links_(links),
+        refused_(links.size()) {
     ::fcntl(listener_.get(), F_SETFL, O_NONBLOCK);
     for (int node = config.node + 1; node < static_cast<int>(links.size()); ++node) {
       for (auto const channel : {RailChannel::data, RailChannel::control}) {
-        dials_.push_back({{}, node, channel});
+        dials_.push_back({{.fd = {}, .side = wire::RailSide::caller}, node, channel});
       }
     }
   }
@@ -117,32 +97,27 @@ class Meeting {
  private:
   [[nodiscard]] RailPeer const& peer(int node) const { return config_.peers[static_cast<std::size_t>(node)]; }
   [[nodiscard]] RailPeer const& me() const { return peer(config_.node); }
-  [[nodiscard]] RailGreeting greeting(int to_node, RailChannel channel) const {
-    return {.channel = channel,
-            .from = me().rank,
-            .to = peer(to_node).rank,
-            .generation = config_.generation,
-            .nonce = config_.nonce};
-  }
   [[nodiscard]] Links::const_iterator first_missing() const {
     return std::find_if(links_.cbegin(), links_.cend(),
                         [&](Link const& link) { return link.node != config_.node && (!link.data || !link.control); });
   }
+  [[nodiscard]] std::string& refused_of(int node) { return refused_[static_cast<std::size_t>(node)]; }
   static std::string name(RailPeer const& who) { return rank_name(who.rank, who.host); }
 
-  [[noreturn]] void give_up() const {
+  [[noreturn]] void give_up() {
     std::vector<std::string> missing;
     for (Dial const& dial : dials_) {
       if (!dial.done && dial.channel == RailChannel::data) {
         RailPeer const& who = peer(dial.node);
         missing.push_back(name(who) + " (" + who.address.host + " port " + std::to_string(who.address.port) +
-                          "): " + dial.reason);
+                          "): " + (refused_of(dial.node).empty() ? dial.reason : refused_of(dial.node)));
       }
     }
     for (Link const& link : links_) {
       if (link.node < config_.node && (!link.data || !link.control)) {
         missing.push_back(name(peer(link.node)) + " has not connected to " + me().address.host + " port " +
-                          std::to_string(me().address.port));
+                          std::to_string(me().address.port) +
+                          (refused_of(link.node).empty() ? "" : "; of somebody who has: ") + refused_of(link.node));
       }
     }
     auto const waited = std::chrono::duration_cast<Millis>(patience_.until - patience_.began).count();
@@ -152,16 +127,10 @@ class Meeting {
                                 (missing.size() > 1 ? "; and " + std::to_string(missing.size() - 1) + " more" : "")));
   }
 
-  [[noreturn]] void versions_differ(RailPeer const& other, std::uint32_t theirs) const {
-    throw Failure(fail(Errc::usage, name(other) + " speaks version " + std::to_string(theirs) +
-                                        " of the protocol between nodes, " + name(me()) + " version " +
-                                        std::to_string(wire::kRailVersion) +
-                                        ": build all ranks with the same version of cxxrun"));
-  }
-
   void retry(Dial& dial, std::string reason) {
     dial.fd.reset();
     dial.got = 0;
+    dial.proving = false;
     dial.connected = false;
     dial.reason = std::move(reason);
     dial.next = Clock::now() + dial.pause;
@@ -187,39 +156,37 @@ class Meeting {
 
   void go_on(Dial& dial) {
     if (!dial.connected) {
-      int error = 0;
-      socklen_t length = sizeof error;
-      ::getsockopt(dial.fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-      if (error != 0) {
-        return retry(dial, fail(Errc::closed, "cannot connect", error).message());
-      }
-      prepare(dial.fd.get(), dial.channel);
-      if (!greet(dial.fd.get(), greeting(dial.node, dial.channel))) {
-        return retry(dial, "the connection broke at once");
-      }
-      dial.connected = true;
-      dial.reason = "it does not answer";
-      return;
+      return greet(dial);
     }
     switch (dial.read()) {
       case Greeted::State::incomplete: return;
-      case Greeted::State::gone: return retry(dial, "it closed the connection without an answer");
+      case Greeted::State::gone:
+        return retry(dial, dial.proving ? "it did not take the proof of this rank"
+                                        : "it closed the connection without an answer");
       case Greeted::State::complete: break;
     }
-    RailGreeting const& theirs = dial.theirs;
-    RailPeer const& other = peer(dial.node);
-    if (theirs.magic != wire::kRailMagic || theirs.nonce != config_.nonce) {
-      return retry(dial, "another program listens there");
-    }
-    if (theirs.version != wire::kRailVersion) {
-      versions_differ(other, theirs.version);
-    }
-    if (theirs.from != other.rank || theirs.to != me().rank || theirs.generation != config_.generation ||
-        theirs.channel != dial.channel) {
-      return retry(dial, "another rank listens there");
+    switch (introducer_.hear_answer(dial, dial.node, dial.channel)) {
+      case Introducer::Step::more: return;
+      case Introducer::Step::refused: refused_of(dial.node) = dial.why; return retry(dial, dial.why);
+      case Introducer::Step::done: break;
     }
     dial.done = true;
     socket_of(links_[static_cast<std::size_t>(dial.node)], dial.channel) = std::move(dial.fd);
+  }
+
+  void greet(Dial& dial) {
+    int error = 0;
+    socklen_t length = sizeof error;
+    ::getsockopt(dial.fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error != 0) {
+      return retry(dial, fail(Errc::closed, "cannot connect", error).message());
+    }
+    prepare(dial.fd.get(), dial.channel);
+    if (!introducer_.greet(dial, dial.node, dial.channel)) {
+      return retry(dial, "the connection broke at once");
+    }
+    dial.connected = true;
+    dial.reason = "it does not answer";
   }
 
   void accept_all() {
@@ -231,7 +198,7 @@ class Meeting {
       if (guests_.size() == kGuests) {
         guests_.pop_front();
       }
-      guests_.push_back({{std::move(fd)}, Clock::now() + kGuestTime});
+      guests_.push_back({{.fd = std::move(fd)}, Clock::now() + kGuestTime});
     }
   }
 
@@ -242,29 +209,33 @@ class Meeting {
       return state == Greeted::State::gone;
     }
     RailGreeting const& theirs = guest.theirs;
-    if (theirs.magic != wire::kRailMagic || theirs.nonce != config_.nonce) {
-      return true;
-    }
     auto const from = std::find_if(config_.peers.begin(), config_.peers.begin() + config_.node,
                                    [&](RailPeer const& candidate) { return candidate.rank == theirs.from; });
     auto const node = static_cast<int>(from - config_.peers.begin());
-    if (node == config_.node || theirs.to != me().rank || theirs.generation != config_.generation) {
+    if (theirs.magic != wire::kRailMagic || theirs.nonce != config_.nonce || node == config_.node ||
+        theirs.to != me().rank || theirs.generation != config_.generation) {
       return true;
     }
     bool const known = static_cast<std::uint32_t>(theirs.channel) < wire::kRailChannels;
-    auto& standing = socket_of(links_[static_cast<std::size_t>(node)], theirs.channel);
-    if (known && standing && !has_ended(standing)) {
+    if (known && stands(node, theirs.channel)) {
       return true;  // the first stands, whoever comes later with the same words
     }
-    bool const answered = greet(guest.fd.get(), greeting(node, theirs.channel));
-    if (theirs.version != wire::kRailVersion) {
-      versions_differ(*from, theirs.version);
+    switch (introducer_.hear_call(guest, node)) {
+      case Introducer::Step::more: return false;
+      case Introducer::Step::refused: refused_of(node) = guest.why; return true;
+      case Introducer::Step::done: break;
     }
-    if (answered && known) {
-      prepare(guest.fd.get(), theirs.channel);
-      standing = std::move(guest.fd);
+    if (!known) {
+      return true;
     }
+    prepare(guest.fd.get(), theirs.channel);
+    socket_of(links_[static_cast<std::size_t>(node)], theirs.channel) = std::move(guest.fd);
     return true;
+  }
+
+  [[nodiscard]] bool stands(int node, RailChannel channel) {
+    auto const& standing = socket_of(links_[static_cast<std::size_t>(node)], channel);
+    return standing && !has_ended(standing);
   }
 
   void wait() {
@@ -303,17 +274,19 @@ class Meeting {
 
   RailConfig const& config_;
   os::UniqueFd listener_;
+  Introducer introducer_;
   Mates& mates_;
   Patience const& patience_;
   Links& links_;
   std::vector<Dial> dials_;
   std::deque<Guest> guests_;
+  std::vector<std::string> refused_;  ///< by node: why the last one that greeted as its rank is not taken for it
   std::vector<pollfd> watched_;
 };
 
 }  // namespace
 
-void connect_rails(RailConfig const& config, os::UniqueFd listener, Mates& mates, Patience const& patience,
+void connect_rails(RailConfig const& config, RailListener listener, Mates& mates, Patience const& patience,
                    Links& links) {
   Meeting(config, std::move(listener), mates, patience, links).run();
 }

@@ -68,7 +68,7 @@ RailListener listen_for_rails(std::string const& host) {
     throw Failure(fail(Errc::io, "cannot listen at " + host + " for the ranks of other nodes", errno));
   }
   std::uint16_t const port = os::port_of(fd.get());
-  return {std::move(fd), {host, port}};
+  return {std::move(fd), {host, port}, {}};
 }
 
 }  // namespace cxxrun::host

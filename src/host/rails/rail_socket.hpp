@@ -1,12 +1,14 @@
 // The ranks of a rail, where each listens, and sockets as rails want them. Shell.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "cxxrun/error.hpp"
 #include "cxxrun/store.hpp"
 #include "src/core/time.hpp"
+#include "src/host/rails/rail_prover.hpp"
 #include "src/os/fd.hpp"
 
 namespace cxxrun::host {
@@ -31,6 +33,7 @@ struct RailConfig {
 struct RailListener {
   os::UniqueFd fd;
   StoreAddress address;
+  std::unique_ptr<RailProver> prover{};  ///< none: who knows the nonce is taken for whom it says it is
 };
 
 /// Starts to connect to a literal address; poll(2) says when it is done.

@@ -30,7 +30,7 @@ Links links_for(RailConfig const& config) {
 
 }  // namespace
 
-Rails::Rails(RailConfig config, os::UniqueFd listener, Mates& mates, Patience const& patience)
+Rails::Rails(RailConfig config, RailListener listener, Mates& mates, Patience const& patience)
     : config_(std::move(config)),
       mates_(mates),
       links_(links_for(config_)),

@@ -21,7 +21,7 @@ class Rails {
  public:
   /// Connects all pairs. `listener` listens at this rank's address. Throws Failure (timeout) naming who cannot be
   /// reached and why, PeerFailure through `mates`.
-  Rails(RailConfig config, os::UniqueFd listener, Mates& mates, Patience const& patience);
+  Rails(RailConfig config, RailListener listener, Mates& mates, Patience const& patience);
   ~Rails();
   Rails(Rails const&) = delete;
   Rails& operator=(Rails const&) = delete;

@@ -22,6 +22,7 @@ JoinRecord record_of(int rank, int world = 4) {
   record.cpus = cpu_bits({rank % 2});
   record.rail = {"fe80::1", 65535};
   record.segment = "cxxrun-0123";
+  record.proves = true;
   record.segment_of_agent = rank % 2 == 0;
   record.backend = Backend::nccl;
   record.nccl = 22809;
@@ -118,6 +119,24 @@ TEST_CASE("two ranks on one GPU are named, unless NCCL takes them for two hosts"
     record.backend = Backend::host;
   }
   CHECK_FALSE(conflict(roster));
+}
+
+TEST_CASE("ranks of several nodes are all proven to each other, or none") {
+  auto roster = roster_of(4);
+  for (auto& record : roster) {
+    record.proves = false;
+  }
+  CHECK_FALSE(conflict(roster));
+  roster[3].proves = true;
+  CHECK(conflict(roster) ==
+        "rank 0 on node1 (pid 100) has no agent that proves it to other nodes, but rank 3 on node2 (pid 103) has; "
+        "start all ranks with cxxrun, and let all of them, or none, reach the socket that CXXRUN_PROVER names");
+  roster[0].proves = roster[1].proves = true;
+  CHECK(conflict(roster)->starts_with("rank 2 on node2 (pid 102) has no agent"));
+  for (auto& record : roster) {
+    record.host_key = "one";
+  }
+  CHECK_FALSE(conflict(roster));  // nothing goes between nodes
 }
 
 TEST_CASE("an error travels with its kind; anything else still arrives as text") {

@@ -1,23 +1,20 @@
-#include <cstring>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-
-#include "src/host/rails/rail_socket.hpp"
-#include "src/wire/rail_protocol.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/rail.hpp"
+#include "tests/support/rail_stranger.hpp"
 
 using namespace cxxrun;
 using std::chrono::milliseconds;
+using test::bytes_of_value;
+using test::read_greeting;
+using test::wait_for;
 
 namespace {
 
 std::string connect(int node, std::vector<host::RailListener>& listeners, host::Patience const& patience,
                     int* held = nullptr) {
   test::NoMates mates;
-  os::UniqueFd mine = std::move(listeners[static_cast<std::size_t>(node)].fd);
   auto const config = test::rail_config(node, listeners);
+  auto mine = std::move(listeners[static_cast<std::size_t>(node)]);
   listeners.clear();
   try {
     host::Rails rails(config, std::move(mine), mates, patience);
@@ -47,33 +44,10 @@ wire::RailGreeting greeting(int from, int to) {
   return greeting;
 }
 
-void wait_for(int fd, short events) {
-  pollfd entry{fd, events, 0};
-  REQUIRE(::poll(&entry, 1, 20'000) == 1);
-}
-
 os::UniqueFd stranger(host::RailListener const& listener, std::string const& words) {
-  auto fd = or_throw(host::begin_connect(listener.address));
-  wait_for(fd.get(), POLLOUT);
-  REQUIRE(::send(fd.get(), words.data(), words.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(words.size()));
+  auto fd = test::connect_to(listener.address);
+  test::send_all(fd.get(), words);
   return fd;
-}
-
-template <class T>
-std::string bytes_of_value(T const& value) {
-  return {reinterpret_cast<char const*>(&value), sizeof value};
-}
-
-wire::RailGreeting read_greeting(int fd) {
-  wire::RailGreeting theirs;
-  std::size_t got = 0;
-  while (got < sizeof theirs) {
-    wait_for(fd, POLLIN);
-    auto const n = ::recv(fd, reinterpret_cast<char*>(&theirs) + got, sizeof theirs - got, 0);
-    REQUIRE(n > 0);
-    got += static_cast<std::size_t>(n);
-  }
-  return theirs;
 }
 
 }  // namespace
@@ -106,7 +80,8 @@ TEST_CASE("strangers at the door hold nobody up and are nobody's peer") {
   std::vector<os::UniqueFd> strangers;
   for (int node = 0; node < nodes; ++node) {  // they come first and stay connected
     std::vector<std::string> words{"", "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: x\r\n\r\n",
-                                   std::string(40, '\0'), bytes_of_value(greeting(0, node)).substr(0, 39)};
+                                   std::string(40, '\0'),
+                                   bytes_of_value(greeting(0, node)).substr(0, sizeof(wire::RailGreeting) - 1)};
     for (auto const channel : {wire::RailChannel::data, wire::RailChannel::control}) {
       auto other_job = greeting(0, node);
       other_job.channel = channel;
@@ -261,7 +236,7 @@ TEST_CASE("a peer may start to listen after the others have tried") {
     Watch mates;
     mates.fd = tried[1];
     auto const config = test::rail_config(node, listeners);
-    host::Rails const rails(config, std::move(listeners[0].fd), mates, test::patience());
+    host::Rails const rails(config, std::move(listeners[0]), mates, test::patience());
     return "connected";
   });
   CHECK(ends[0].said == "connected");
