@@ -2,10 +2,13 @@
 """All-reduce between two network namespaces on a shaped link, beside one raw TCP stream on the same link.
 
     rails_bench.py RAILS_LOAD [--rates 1gbit,5gbit] [--mib 25,100] [--reps 5] [--require RATIO] [--gloo] [--smoke]
+                   [--setup RAILS_SETUP]
 
 With two nodes an all-reduce of S bytes sends S bytes each way, so a raw stream of S bytes is the limit: `of raw` is the
 raw stream's time by ours. Rates are medians. --require fails (exit code 1) when f32 on a shaped link is below RATIO.
---gloo adds torch's gloo with two processes over loopback, for comparison. Needs root; else exit code 77."""
+--gloo adds torch's gloo with two processes over loopback, for comparison. --setup adds how long the ranks of two nodes
+take to connect over loopback, without proofs and with those of an agent for each node: median and fastest of 20 times.
+Needs root; else exit code 77."""
 import argparse
 import json
 import os
@@ -70,6 +73,18 @@ def row(link, mib, what, seconds, raw):
           + (f"  {raw / seconds:>5.2f} of raw" if raw else ""), flush=True)
 
 
+def setup(program, reps):
+    for ranks in (1, 8):
+        for how in ((), ("--prove",)):
+            out = subprocess.run([program, "--ranks", str(ranks), "--reps", str(reps), *how], capture_output=True,
+                                 text=True, timeout=280)
+            if out.returncode != 0:
+                sys.exit(f"rails_setup: {out.stderr.strip()}")
+            seconds = json.loads(out.stdout)
+            print(f"  loopback  2 nodes x {ranks} ranks  connected, {'proven' if how else 'no proofs'}"
+                  f"  {statistics.median(seconds) * 1e3:>9.2f} ms, fastest {min(seconds) * 1e3:.2f} ms", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("rails_load")
@@ -79,6 +94,7 @@ def main():
     parser.add_argument("--require", type=float, default=0)
     parser.add_argument("--gloo", action="store_true")
     parser.add_argument("--smoke", action="store_true")
+    parser.add_argument("--setup")
     args = parser.parse_args()
     reason = wires.missing()
     if reason:
@@ -86,6 +102,8 @@ def main():
         return 77
     if args.smoke:
         args.rates, args.mib, args.reps = "1gbit", "2", 1
+    if args.setup:
+        setup(args.setup, 3 if args.smoke else 21)
     worst = 9.9
     sizes = [float(mib) for mib in args.mib.split(",")]
     for rate in args.rates.split(","):

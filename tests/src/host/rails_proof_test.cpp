@@ -141,6 +141,23 @@ TEST_CASE("rail proofs: a stranger who knows the nonce and comes first gets no p
   }
 }
 
+TEST_CASE("rail proofs: no word of a stranger makes a rank give up") {
+  auto listeners = loopback_listeners(2);
+  std::vector<os::UniqueFd> strangers;
+  for (std::size_t at = 0; at < sizeof(RailGreeting); ++at) {
+    auto fd = connect_to(listeners[1].address);
+    auto greeting = pretence();
+    see_ends(fd.get(), greeting);
+    auto words = bytes_of_value(greeting);
+    words[at] = static_cast<char>(words[at] ^ 1);
+    send_all(fd.get(), words + std::string(wire::kRailProof, 'x'));
+    strangers.push_back(std::move(fd));
+  }
+  auto const ends = run_ranks(2, [&](int node) { return reduce(node, listeners, keyed); });
+  CHECK(ends[0].said == "3");
+  CHECK(ends[1].said == "3");
+}
+
 TEST_CASE("rail proofs: a mirror in the place of a rank is not that rank") {
   auto listeners = loopback_listeners(2);
   Impostor mirror;
