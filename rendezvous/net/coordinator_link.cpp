@@ -1,6 +1,8 @@
 #include "rendezvous/net/coordinator_link.hpp"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -10,6 +12,8 @@
 
 #include "rendezvous/net/beat_line.hpp"
 #include "rendezvous/net/channel.hpp"
+#include "rendezvous/net/doors.hpp"
+#include "rendezvous/net/lookup.hpp"
 #include "src/core/text.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
@@ -21,36 +25,33 @@ namespace {
 using boost::asio::ip::tcp;
 using ErrorCode = boost::system::error_code;
 
-constexpr Millis kConnectDeadline{3000};
-constexpr Millis kHelloDeadline{5000};
-constexpr Millis kFirstPause{2};
-constexpr Millis kLongestPause{500};
-// How long something that answers on the only port, but is not this job's coordinator, may be one that is just leaving.
-constexpr Millis kWrongPeerPatience{10'000};
+/// At one door: being connected, then greeted.
+struct Attempt {
+  Attempt(boost::asio::io_context& io, tcp::endpoint where) : socket(io), to(std::move(where)) {}
+  tcp::socket socket;
+  tcp::endpoint to;
+  std::shared_ptr<Channel> channel;  ///< once connected
+};
 
 }  // namespace
 
 struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Impl> {
   Impl(boost::asio::io_context& context, LinkHandlers h)
-      : io(context), handlers(std::move(h)), resolver(context), timer(context) {}
+      : io(context), handlers(std::move(h)), lookup(std::make_shared<Lookup>(context)), timer(context) {}
 
   boost::asio::io_context& io;
   LinkHandlers handlers;
   CallPlan plan;
-  tcp::resolver resolver;
+  std::shared_ptr<Lookup> lookup;
   os::Timer timer;
-  std::vector<boost::asio::ip::address> addresses;
-  std::size_t attempt = 0;  // index into addresses × ports
-  TimePoint give_up_at;
-  std::optional<TimePoint> wrong_since;
+  Lookup::Addresses addresses;
+  Doors doors;
+  std::map<Door, std::shared_ptr<Attempt>> attempts;  // once one has joined: it alone
   std::string last_trouble;
   std::set<std::string> told;
-  Millis pause = kFirstPause;
-  std::shared_ptr<tcp::socket> calling;
-  std::shared_ptr<Channel> channel;
+  std::shared_ptr<Channel> channel;  // the one that has proven itself
   std::shared_ptr<BeatLine> beats;
-  tcp::endpoint reached;  // or the one that is being greeted
-  bool refused = false;   // the last attempt: nobody listens there
+  tcp::endpoint reached;
   bool joined = false;
   bool over = false;
 
@@ -63,7 +64,20 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     };
   }
 
-  void fail_with(Error error) {
+  /// For what happens at a door as long as this attempt there goes on.
+  template <class Handler>
+  auto at(Door door, Handler handler) {
+    return guarded(
+        [door, attempt = std::weak_ptr(attempts.at(door)), handler = std::move(handler)](Impl& self, auto&&... args) {
+          auto const it = self.attempts.find(door);
+          if (it != self.attempts.end() && it->second == attempt.lock()) {
+            auto const here = it->second;
+            handler(self, *here, std::forward<decltype(args)>(args)...);
+          }
+        });
+  }
+
+  void fail_with(Error error, bool refused = false) {
     stop();
     handlers.failed(std::move(error), refused);
   }
@@ -71,10 +85,11 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   void stop() {
     over = true;
     timer.cancel();
-    resolver.cancel();
-    calling.reset();
+    lookup->cancel();
     if (channel) {
       channel->close_after_flush();
+    } else {
+      leave_all_but({});
     }
     boost::asio::post(io, [line = std::move(beats)] {});  // its own handler may have brought us here
   }
@@ -82,128 +97,111 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   // ---- finding the coordinator -------------------------------------------------------------------------------
 
   void call() {
-    give_up_at = Clock::now() + plan.patience;
-    resolve(0);
+    doors.give_up_at = Clock::now() + plan.patience;
+    lookup->start(plan.addresses, plan.patience, guarded([](Impl& self, Result<Lookup::Addresses> found) {
+                    if (!found) {
+                      self.fail_with(found.error());
+                      return;
+                    }
+                    self.addresses = *std::move(found);
+                    self.doors.count = self.addresses.size() * self.plan.ports.size();
+                    self.doors.only_port = self.plan.ports.size() == 1;
+                    self.doors.once = self.plan.once;
+                    self.doors.patience = self.plan.patience;
+                    self.go_on();
+                  }));
   }
 
-  /// Collects the addresses of every name, in order; one that does not resolve matters when nothing else does.
-  void resolve(std::size_t index) {
-    if (index == plan.addresses.size()) {
-      if (addresses.empty()) {
-        fail_with(fail(Errc::not_found, last_trouble));
+  void go_on() {
+    for (;;) {
+      auto const act = next_act(doors, Clock::now());
+      if (auto const* const knocks = std::get_if<Knock>(&act)) {
+        knock(knocks->door);
+      } else if (auto const* const late = std::get_if<Leave>(&act)) {
+        last_trouble =
+            attempts.at(late->door)->channel ? "it accepts connections but is no cxxrun coordinator" : "no answer";
+        leave(late->door);
+      } else if (auto const* const ends = std::get_if<GiveUp>(&act)) {
+        give_up(ends->wrong);
+        return;
       } else {
-        try_next();
+        break;
       }
-      return;
     }
-    std::string const& name = plan.addresses[index];
-    ErrorCode error;
-    auto const literal = boost::asio::ip::make_address(name, error);
-    if (!error) {
-      add(literal);
-      resolve(index + 1);
-      return;
-    }
-    resolver.async_resolve(
-        name, "", guarded([index](Impl& self, ErrorCode const& failed, auto results) {
-          if (failed == boost::asio::error::host_not_found_try_again && Clock::now() < self.give_up_at) {
-            if (self.last_trouble.empty()) {
-              self.last_trouble = "cannot resolve host " + self.plan.addresses[index] + " yet";
-              log(Level::warn, self.last_trouble + "; trying for " + seconds_text(self.plan.patience));
-            }
-            self.rest([index](Impl& again) { again.resolve(index); });
-            return;
-          }
-          if (failed) {
-            self.last_trouble = "cannot resolve host " + self.plan.addresses[index] + ": " + failed.message() +
-                                "; check --rdzv-endpoint";
-          } else {
-            for (auto const& entry : results) {
-              self.add(entry.endpoint().address());
-            }
-          }
-          self.resolve(index + 1);
-        }));
-  }
-
-  void add(boost::asio::ip::address const& address) {
-    if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) {
-      addresses.push_back(address);
+    if (auto const at = due(doors)) {
+      timer.at(*at, guarded([](Impl& self) { self.go_on(); }));
     }
   }
 
-  template <class Next>
-  void rest(Next next) {
-    timer.after(pause, guarded(next));
-    pause = std::min(pause * 2, kLongestPause);
-  }
-
-  [[nodiscard]] Millis at_most(Millis deadline) const {
-    return plan.once ? std::min(plan.patience, deadline) : deadline;
-  }
-
-  void try_next() {
-    if (attempt == addresses.size() * plan.ports.size()) {
-      end_of_round();
-      return;
-    }
-    auto const& address = addresses[attempt / plan.ports.size()];
-    tcp::endpoint const to(address, plan.ports[attempt % plan.ports.size()]);
-    ++attempt;
-    calling = std::make_shared<tcp::socket>(io);
-    timer.after(at_most(kConnectDeadline), guarded([](Impl& self) {
-                  ErrorCode ignored;
-                  self.calling->close(ignored);
-                }));
-    calling->async_connect(to, guarded([to](Impl& self, ErrorCode const& error) {
-                             self.timer.cancel();
-                             self.refused = error == boost::asio::error::connection_refused;
-                             if (error) {
-                               self.last_trouble =
-                                   error == boost::asio::error::operation_aborted ? "no answer" : error.message();
-                               self.try_next();
-                               return;
-                             }
-                             self.reached = to;
-                             self.greet();
-                           }));
-  }
-
-  void end_of_round() {
+  void give_up(bool wrong) {
+    std::string const port = ":" + std::to_string(plan.ports.front());
+    std::string const where = plan.addresses.front() + (doors.only_port || plan.once ? port : "");
     if (plan.once) {
-      fail_with(
-          fail(Errc::closed, plan.addresses.front() + ":" + std::to_string(plan.ports.front()) + ": " + last_trouble));
-      return;
-    }
-    auto const now = Clock::now();
-    std::string const where =
-        plan.addresses.front() + (plan.ports.size() == 1 ? ":" + std::to_string(plan.ports[0]) : "");
-    bool const wrong_for_long = wrong_since && (now - *wrong_since > kWrongPeerPatience || now > give_up_at);
-    if (wrong_for_long && plan.ports.size() == 1) {
+      fail_with(fail(Errc::closed, where + ": " + last_trouble), doors.refused);
+    } else if (wrong) {
       fail_with(fail(Errc::in_use, where + ": " + last_trouble + "; choose another port with --rdzv-endpoint"));
-    } else if (now > give_up_at) {
+    } else {
       fail_with(fail(Errc::timeout, "no coordinator at " + where + " within " + seconds_text(plan.patience) + " (" +
                                         last_trouble + "); is the agent of the first node running?"));
-    } else {
-      attempt = 0;
-      rest([](Impl& self) { self.try_next(); });
     }
+  }
+
+  void knock(Door door) {
+    auto const made = std::make_shared<Attempt>(
+        io, tcp::endpoint(addresses[door / plan.ports.size()], plan.ports[door % plan.ports.size()]));
+    attempts[door] = made;
+    made->socket.async_connect(made->to, at(door, [door](Impl& self, Attempt& attempt, ErrorCode const& error) {
+                                 if (error) {
+                                   bool const refused = error == boost::asio::error::connection_refused;
+                                   self.no_entry(door, refused ? NoEntry::refused : NoEntry::silent, error.message());
+                                 } else {
+                                   self.greet(door, attempt);
+                                 }
+                               }));
+  }
+
+  void leave(Door door) {
+    auto const gone = attempts.extract(door).mapped();
+    if (gone->channel) {
+      gone->channel->close();
+    } else {
+      ErrorCode ignored;
+      gone->socket.close(ignored);
+    }
+  }
+
+  void leave_all_but(std::optional<Door> one) {
+    for (auto const& [door, attempt] : std::map(attempts)) {
+      if (door != one) {
+        leave(door);
+      }
+    }
+  }
+
+  void no_entry(Door door, NoEntry how, std::string why) {
+    last_trouble = std::move(why);
+    leave(door);
+    failed(doors, door, how, Clock::now());
+    go_on();
   }
 
   // ---- greeting ----------------------------------------------------------------------------------------------
 
-  void greet() {
-    channel = std::make_shared<Channel>(std::move(*calling));
-    calling.reset();
-    timer.after(at_most(kHelloDeadline),
-                guarded([](Impl& self) { self.not_ours("it accepts connections but is no cxxrun coordinator"); }));
+  void greet(Door door, Attempt& attempt) {
+    connected(doors, door, Clock::now());
+    attempt.channel = std::make_shared<Channel>(std::move(attempt.socket));
     Channel::Handlers on;
-    on.frame = guarded([](Impl& self, std::string const& payload) { self.received(payload); });
-    on.closed = guarded([](Impl& self, std::string how, bool fin) { self.closed(std::move(how), fin); });
-    channel->start(std::move(on), Channel::End::caller, plan.keys);
+    on.frame = at(door, [door](Impl& self, Attempt& from, std::string const& payload) {
+      self.joined ? self.received(payload) : self.reply(door, from, payload);
+    });
+    on.closed = at(door, [door](Impl& self, Attempt& from, std::string how, bool fin) {
+      self.joined ? self.closed(std::move(how), fin) : self.turned_away(door, from, std::move(how), fin);
+    });
+    attempt.channel->start(std::move(on), Channel::End::caller, plan.keys);
     auto words = hello(Hello::Purpose::agent);
-    words.from = channel->local_end();
-    channel->send(encode(words));
+    words.from = attempt.channel->local_end();
+    attempt.channel->send(encode(words));
+    go_on();
   }
 
   [[nodiscard]] Hello hello(Hello::Purpose purpose) const {
@@ -212,22 +210,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     return words;
   }
 
-  void not_ours(std::string why) {
-    timer.cancel();
-    last_trouble = std::move(why);
-    if (!wrong_since) {
-      wrong_since = Clock::now();
-    }
-    channel->close();
-    channel.reset();
-    try_next();
-  }
-
   void received(std::string const& payload) {
-    if (!joined) {
-      reply(payload);
-      return;
-    }
     auto message = decode<ToAgent>(payload);
     auto const* const prepare = message ? std::get_if<Prepare>(&*message) : nullptr;
     if (prepare != nullptr && prepare->generation.local_size != plan.node.slots) {
@@ -242,47 +225,49 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     handlers.message(*std::move(message));
   }
 
-  void reply(std::string const& payload) {
-    auto decoded = decode<HelloReply>(payload);
+  void reply(Door door, Attempt& from, std::string const& payload) {
+    auto const decoded = decode<HelloReply>(payload);
     if (!decoded) {
-      not_ours("it answers but is no cxxrun coordinator");
-      return;
-    }
-    if (decoded->why == HelloReply::Why::other_job || decoded->why == HelloReply::Why::relayed) {
-      not_ours(decoded->refused);
-      return;
-    }
-    if (!plan.coordinator.empty() && decoded->coordinator != plan.coordinator) {
-      not_ours("another coordinator answers there");
-      return;
-    }
-    if (decoded->why != HelloReply::Why::accepted) {
+      no_entry(door, NoEntry::wrong, "it answers but is no cxxrun coordinator");
+    } else if (decoded->why == HelloReply::Why::other_job || decoded->why == HelloReply::Why::relayed) {
+      no_entry(door, NoEntry::wrong, decoded->refused);
+    } else if (!plan.coordinator.empty() && decoded->coordinator != plan.coordinator) {
+      no_entry(door, NoEntry::wrong, "another coordinator answers there");
+    } else if (decoded->why != HelloReply::Why::accepted) {
       fail_with(
           fail(Errc::refused, "refused by the coordinator at " + plan.addresses.front() + ": " + decoded->refused));
-      return;
+    } else {
+      join(door, from, *decoded);
     }
+  }
+
+  /// The first to prove itself. Nothing but a greeting was said to the others.
+  void join(Door door, Attempt const& at_it, HelloReply const& answer) {
     timer.cancel();
     joined = true;
+    reached = at_it.to;
+    channel = at_it.channel;
+    leave_all_but(door);
     if (plan.keys && plan.asks != Hello::Asks::follow) {
       plan.keys->take(*channel->key());
     }
-    plan.run_id = decoded->run_id;
+    plan.run_id = answer.run_id;
     if (plan.asks != Hello::Asks::follow) {
       channel->send(encode(ToCoordinator(Join{plan.node, plan.terms})));
     }
-    handlers.joined(*decoded);
+    handlers.joined(answer);
+  }
+
+  void turned_away(Door door, Attempt const& from, std::string how, bool fin) {
+    bool const silent = fin || how == "connection reset";
+    if (!silent && told.insert(how).second) {
+      log(Level::warn, "whoever listens at " + from.to.address().to_string() + ":" + std::to_string(from.to.port()) +
+                           " is not trusted: " + how + "; trying on");
+    }
+    no_entry(door, NoEntry::wrong, silent ? "it closed the connection before greeting: no cxxrun coordinator" : how);
   }
 
   void closed(std::string how, bool fin) {
-    if (!joined) {
-      bool const silent = fin || how == "connection reset";
-      if (!silent && told.insert(how).second) {
-        log(Level::warn, "whoever listens at " + reached.address().to_string() + ":" + std::to_string(reached.port()) +
-                             " is not trusted: " + how + "; trying on");
-      }
-      not_ours(silent ? "it closed the connection before greeting: no cxxrun coordinator" : how);
-      return;
-    }
     stop();
     handlers.closed(std::move(how), fin);
   }

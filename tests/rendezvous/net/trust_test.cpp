@@ -2,10 +2,12 @@
 #include <set>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/trust/secret.hpp"
+#include "src/core/port_sequence.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_world.hpp"
 
@@ -98,6 +100,33 @@ struct Relay : std::enable_shared_from_this<Relay> {
   std::array<std::string, 2> passed;  ///< forth, back
 };
 
+/// Says one of these to each that calls, in order.
+class Answering {
+ public:
+  Answering(boost::asio::io_context& io, std::vector<std::string> words)
+      : acceptor_(io, {tcp::v4(), 0}), words_(std::move(words)) {
+    next();
+  }
+  [[nodiscard]] std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  [[nodiscard]] std::size_t spoken() const { return callers_.size(); }
+
+ private:
+  void next() {
+    if (callers_.size() < words_.size()) {
+      acceptor_.async_accept([this](auto const& error, tcp::socket caller) {
+        if (!error) {
+          boost::asio::write(caller, boost::asio::buffer(words_[callers_.size()]));
+          callers_.push_back(std::move(caller));
+          next();
+        }
+      });
+    }
+  }
+  tcp::acceptor acceptor_;
+  std::vector<std::string> words_;
+  std::vector<tcp::socket> callers_;
+};
+
 }  // namespace
 
 TEST_CASE("trust: agents with the same secret form a generation, and their beats are answered") {
@@ -165,6 +194,83 @@ TEST_CASE("trust: a relay that changes nothing is recognised, and what it sees i
     CHECK(world.first.failed->message().find("the connection is relayed") != std::string::npos);
   }
   CHECK((relay->passed[0] + relay->passed[1]).find("run_id") == std::string::npos);
+}
+
+TEST_CASE("trust: fifteen silent listeners on the ports before it do not keep an agent from its coordinator") {
+  Guarded world;
+  std::vector<os::UniqueFd> squatters;
+  auto plan = world.plan(world.first, ring(world.io, kSecret));
+  plan.once = false;
+  plan.ports.clear();
+  for (std::size_t i = 0; i < kPortsTried - 1; ++i) {
+    std::uint16_t port = 0;
+    squatters.push_back(test::bound_socket(port));
+    REQUIRE(::listen(squatters.back().get(), 8) == 0);
+    plan.ports.push_back(port);
+  }
+  plan.ports.push_back(world.port);
+  world.first.call(plan);
+  // Waiting for each in turn would take longer than the guard.
+  REQUIRE(wait_until(world.io, [&] { return world.first.reply.has_value(); }));
+  CHECK(world.first.link().reached()->port == world.port);
+}
+
+TEST_CASE("trust: what squatters answer is no end, and none of them is joined") {
+  Guarded world;
+  Host open(world.io, "open");  // speaks well, and proves nothing
+  auto const port = *open.coordinator.listen({0});
+  open.coordinator.open_run("job", terms());
+  auto const other_keys = ring(world.io, std::string(32, 'x'));
+  REQUIRE(other_keys->make(true));
+  Host stranger(world.io, "stranger", other_keys);
+  auto const other = *stranger.coordinator.listen({0});
+  stranger.coordinator.open_run("job", terms());
+
+  std::string other_version = write_call({});
+  other_version[7] = 2;
+  Answering speaks(world.io, {wire::frame(other_version), wire::frame("refused"), std::string(4, '\xff')});
+  auto plan = world.plan(world.first, ring(world.io, kSecret));
+  plan.once = false;
+  plan.ports = {port, other, speaks.port(), speaks.port(), speaks.port(), world.port};
+  world.first.call(plan);
+  REQUIRE(wait_until(world.io, [&] { return world.first.reply || world.first.failed; }));
+  REQUIRE(world.first.reply);
+  CHECK(world.first.reply->coordinator == "host");
+  CHECK(speaks.spoken() == 3);
+}
+
+TEST_CASE("trust: a coordinator that is busy is waited for while the next port is tried") {
+  boost::asio::io_context busy;
+  auto const keys = ring(busy, kSecret);
+  REQUIRE(keys->make(true));
+  Host host(busy, "host", keys);
+  auto const port = *host.coordinator.listen({0});
+  host.coordinator.open_run("job", terms());
+
+  boost::asio::io_context io;
+  tcp::acceptor squatter(io, {tcp::v4(), 0});
+  tcp::socket caught(io);
+  bool called = false;
+  squatter.async_accept(caught, [&](auto const& error) { called = !error; });
+  Caller caller(io, "a");
+  auto plan = caller.plan({port, squatter.local_endpoint().port()}, terms());
+  plan.keys = ring(io, kSecret);
+  caller.call(plan);
+  REQUIRE(wait_until(io, [&] { return called; }));
+  REQUIRE(wait_until(io, [&] {
+    busy.restart();
+    busy.poll();
+    return caller.reply.has_value();
+  }));
+  CHECK(caller.link().reached()->port == port);
+  bool ended = false;
+  std::string heard(4096, '\0');
+  boost::asio::async_read(caught, boost::asio::buffer(heard), [&](auto const& error, std::size_t size) {
+    ended = static_cast<bool>(error);
+    heard.resize(size);
+  });
+  REQUIRE(wait_until(io, [&] { return ended; }));             // the other port is hung up on,
+  CHECK(heard.size() == wire::frame(write_call({})).size());  // and was told nothing but the call
 }
 
 TEST_CASE("trust: who was told the key by one run goes on with it where no wrap is offered") {

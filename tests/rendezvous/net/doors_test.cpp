@@ -1,0 +1,211 @@
+// Which port an agent tries when, in virtual time: whoever holds one of them costs little, whatever it does.
+#include "rendezvous/net/doors.hpp"
+
+#include <vector>
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;              // NOLINT(google-build-using-namespace)
+using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+constexpr TimePoint kBegin{};
+constexpr Millis kNever = kForever;
+
+/// What is behind a door, from some time on.
+struct Behind {
+  bool connects = false;
+  Millis answers = kNever;         ///< after it was connected
+  NoEntry with = NoEntry::silent;  ///< the answer, unless it is the one that is looked for
+  bool ours = false;
+};
+Behind const kNobody{false, Millis{0}, NoEntry::refused};
+Behind const kBlackHole{};
+Behind const kSilent{true};
+Behind const kWrongKey{true, Millis{1}, NoEntry::wrong};  // as is another version, and a hello that is no hello
+Behind const kLateRefusal{true, Millis{4900}, NoEntry::wrong};
+Behind ours_after(Millis answer) {
+  return {true, answer, NoEntry::wrong, true};
+}
+
+struct Outcome {
+  std::optional<Door> joined;
+  std::optional<GiveUp> gave_up;
+  Millis after{0};
+  std::size_t knocks = 0;
+  std::vector<std::size_t> by_door;
+  bool refused = false;
+};
+
+/// One search, driven as coordinator_link.cpp drives it, among doors that behave like this.
+Outcome search(std::vector<Behind> behind, Doors doors = {}, Door changes = 0, Millis change_at = kNever,
+               Behind const& to = kNobody) {
+  struct Answer {
+    TimePoint at;
+    std::uint64_t knock;
+  };
+  doors.count = behind.size();
+  doors.next_at = kBegin;
+  Outcome outcome;
+  outcome.by_door.resize(behind.size());
+  std::map<Door, Answer> coming;  // the end of each attempt
+  TimePoint now = kBegin;
+  bool changed = false;
+  for (;;) {
+    for (auto act = next_act(doors, now); !std::holds_alternative<std::monostate>(act); act = next_act(doors, now)) {
+      if (auto const* const knock = std::get_if<Knock>(&act)) {
+        REQUIRE_FALSE(coming.contains(knock->door));  // nobody is called twice at once
+        ++outcome.knocks;
+        ++outcome.by_door[knock->door];
+        Behind const& there = behind[knock->door];
+        coming[knock->door] = {now + there.answers, outcome.knocks};
+        if (there.connects) {
+          connected(doors, knock->door, now);
+        }
+      } else if (auto const* const leave = std::get_if<Leave>(&act)) {
+        coming.erase(leave->door);
+      } else {
+        outcome.gave_up = std::get<GiveUp>(act);
+        outcome.after = std::chrono::duration_cast<Millis>(now - kBegin);
+        outcome.refused = doors.refused;
+        return outcome;
+      }
+    }
+    auto const wake = due(doors);
+    TimePoint then = wake.value_or(kBegin + kNever);
+    std::optional<Door> first;
+    for (auto const& [door, answer] : coming) {
+      if (answer.at < then) {
+        then = answer.at;
+        first = door;
+      }
+    }
+    REQUIRE(then < kBegin + kNever);  // it never falls asleep
+    REQUIRE(outcome.knocks < 10'000);
+    now = std::max(now, then);
+    if (!changed && now >= kBegin + change_at) {
+      changed = true;
+      behind[changes] = to;
+    }
+    if (first) {
+      if (behind[*first].ours) {
+        outcome.joined = first;
+        outcome.after = std::chrono::duration_cast<Millis>(now - kBegin);
+        return outcome;
+      }
+      coming.erase(*first);
+      failed(doors, *first, behind[*first].with, now);
+    }
+  }
+}
+
+std::vector<Behind> squatted(std::size_t squatters, Behind const& squatter, Behind const& last) {
+  std::vector<Behind> all(squatters, squatter);
+  all.push_back(last);
+  return all;
+}
+
+Doors patient(Millis patience) {
+  Doors doors;
+  doors.patience = patience;
+  doors.give_up_at = kBegin + patience;
+  return doors;
+}
+
+}  // namespace
+
+TEST_CASE("doors: a job whose coordinator answers on its first port calls nobody else", "[unit]") {
+  auto const outcome = search(std::vector<Behind>{ours_after(Millis{3}), kNobody, kNobody}, patient(Millis{600'000}));
+  CHECK(outcome.joined == 0);
+  CHECK(outcome.knocks == 1);
+  CHECK(outcome.after == Millis{3});
+}
+
+TEST_CASE("doors: whoever holds the ports before the coordinator's costs 250 ms each at most", "[unit]") {
+  struct Row {
+    char const* what;
+    Behind squatter;
+    Millis each;
+  };
+  auto const row = GENERATE(values<Row>({
+      {"accepts and says nothing", kSilent, Millis{250}},
+      {"lets nothing through", kBlackHole, Millis{250}},
+      {"refuses just before its time is over", kLateRefusal, Millis{250}},
+      {"nobody", kNobody, Millis{0}},
+      {"another key, or version, or no cxxrun at all", kWrongKey, Millis{1}},
+  }));
+  std::size_t const squatters = GENERATE(1U, 15U);
+  INFO(row.what << " on " << squatters);
+  auto const outcome = search(squatted(squatters, row.squatter, ours_after(Millis{3})), patient(Millis{600'000}));
+  CHECK(outcome.joined == squatters);
+  CHECK(outcome.after == row.each * squatters + Millis{3});
+  CHECK(outcome.after < Millis{5000});
+}
+
+TEST_CASE("doors: with every port held, the one that becomes the coordinator's is found within 5 s", "[unit]") {
+  auto const squatter = GENERATE(as<Behind>(), kSilent, kBlackHole, kWrongKey);
+  Door const freed = GENERATE(0U, 7U, 15U);
+  constexpr Millis kFreed{20'000};
+  auto const outcome =
+      search(std::vector<Behind>(16, squatter), patient(Millis{600'000}), freed, kFreed, ours_after(Millis{3}));
+  CHECK(outcome.joined == freed);
+  CHECK(outcome.after >= kFreed);
+  CHECK(outcome.after <= kFreed + Millis{5003});
+}
+
+TEST_CASE("doors: a coordinator that answers late is not left for the next port", "[unit]") {
+  auto const others = GENERATE(as<Behind>(), kNobody, kSilent, kWrongKey);
+  auto behind = std::vector<Behind>(16, others);
+  behind[0] = ours_after(Millis{4900});
+  auto const outcome = search(behind, patient(Millis{600'000}));
+  CHECK(outcome.joined == 0);
+  CHECK(outcome.after == Millis{4900});
+  CHECK(outcome.by_door[0] == 1);
+  CHECK(outcome.knocks <= 20);  // one in 250 ms: a thousand agents that wait are no flood
+}
+
+TEST_CASE("doors: an agent that waits for its first node looks twice a second, and then gives up", "[unit]") {
+  auto const outcome = search(std::vector<Behind>(16, kNobody), patient(Millis{10'000}));
+  REQUIRE(outcome.gave_up);
+  CHECK_FALSE(outcome.gave_up->wrong);
+  CHECK(outcome.after > Millis{10'000});
+  CHECK(outcome.after <= Millis{10'500});
+  CHECK(outcome.by_door[15] >= 20);
+  CHECK(outcome.by_door[15] <= 30);
+}
+
+TEST_CASE("doors: silent squatters do not make an agent wait for longer than it wants, and 5 s", "[unit]") {
+  auto const outcome = search(std::vector<Behind>(16, kSilent), patient(Millis{20'000}));
+  REQUIRE(outcome.gave_up);
+  CHECK_FALSE(outcome.gave_up->wrong);  // of derived ports the right one may yet come
+  CHECK(outcome.after >= Millis{20'000});
+  CHECK(outcome.after <= Millis{25'000});
+}
+
+TEST_CASE("doors: somebody else on the only port is an end after 10 s, and each address has its turn", "[unit]") {
+  Doors only = patient(Millis{600'000});
+  only.only_port = true;
+  auto const outcome = search(std::vector<Behind>(2, kWrongKey), only);
+  REQUIRE(outcome.gave_up);
+  CHECK(outcome.gave_up->wrong);
+  CHECK(outcome.after > Millis{10'000});
+  CHECK(outcome.after < Millis{11'000});
+  CHECK(search(squatted(1, kSilent, ours_after(Millis{3})), only).joined == 1);
+}
+
+TEST_CASE("doors: one that is called once is refused only where the host says so", "[unit]") {
+  Doors once = patient(Millis{2000});
+  once.once = true;
+  auto const refused = search({kNobody, kNobody}, once);
+  REQUIRE(refused.gave_up);
+  CHECK(refused.after == Millis{0});
+  CHECK(refused.refused);
+  for (auto const& other : {kSilent, kBlackHole, kWrongKey}) {
+    CHECK_FALSE(search({other}, once).refused);
+    CHECK_FALSE(search({other, kNobody}, once).refused);
+    CHECK_FALSE(search({kNobody, other}, once).refused);
+    CHECK(search({other}, once).after <= once.patience);
+    CHECK(search({other}, once).knocks == 1);
+  }
+}
