@@ -1,9 +1,11 @@
 #!/usr/bin/python3
-"""Measures the coordinator with crowds: 1,000 and 10,000 agents of crowd_bench against a real cxxrun-rendezvous.
+"""Measures the coordinator with crowds: 1,000 and 10,000 agents of crowd_bench against a real cxxrun-rendezvous, and with
+--strangers N a real agent beside N connections of stranger_bench, which prove nothing.
 
 Prints a table for docs/evidence/performance.md. Exit code 0: every bar is met; 1: one is not, or a figure is missing; 2: usage.
 """
 import argparse
+import contextlib
 import json
 import os
 import resource
@@ -11,10 +13,12 @@ import secrets
 import statistics
 import subprocess
 import sys
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GUARD = 120  # seconds; against hanging only
 SPARE = 100  # descriptors besides those of agents
+STRANGERS_BAR = 200  # ms
 
 # figure: (text, unit, bars by number of agents)
 FIGURES = {
@@ -44,7 +48,9 @@ def heartbeat(arguments, agents):
     return arguments.heartbeat if 2 * agents + SPARE <= arguments.descriptors else 0
 
 
-def once(arguments, agents, number):
+@contextlib.contextmanager
+def coordinator(arguments):
+    """A coordinator while the block runs: its process, its port, and the environment and options of its agents."""
     log = subprocess.DEVNULL if not arguments.log else open(arguments.log, "a")
     environment = {**os.environ, "CXXRUN_SECRET": secrets.token_hex(32)}
     auth = ["--auth", "file"]
@@ -52,15 +58,19 @@ def once(arguments, agents, number):
         del environment["CXXRUN_SECRET"]
         auth = ["--auth", "none"]
     with subprocess.Popen([arguments.rendezvous, "--port", "0", "--loopback", "--log-level", "info", *auth],
-                          stdout=subprocess.PIPE, stderr=log, text=True, env=environment) as coordinator:
+                          stdout=subprocess.PIPE, stderr=log, text=True, env=environment) as process:
         try:
-            port = coordinator.stdout.readline().strip().rsplit(":", 1)[1]
-            done = subprocess.run(
-                [arguments.crowd, port, str(agents), str(agents), f"crowd.{number}", str(heartbeat(arguments, agents)),
-                 str(arguments.idle), str(coordinator.pid), "lose"],
-                capture_output=True, text=True, timeout=GUARD, check=False, env=environment)
+            yield process, process.stdout.readline().strip().rsplit(":", 1)[1], environment, auth
         finally:
-            coordinator.kill()
+            process.kill()
+
+
+def once(arguments, agents, number):
+    with coordinator(arguments) as (process, port, environment, _):
+        done = subprocess.run(
+            [arguments.crowd, port, str(agents), str(agents), f"crowd.{number}", str(heartbeat(arguments, agents)),
+             str(arguments.idle), str(process.pid), "lose"],
+            capture_output=True, text=True, timeout=GUARD, check=False, env=environment)
     if done.returncode != 0:
         print(f"{agents} agents, repeat {number}: {done.stderr.strip()}", file=sys.stderr)
         return None
@@ -96,11 +106,44 @@ def report(samples, crowds, strict):
     return good or not strict
 
 
+def jobs(arguments, port, environment, options, kind):
+    """Milliseconds from exec to exit of an agent that joins, runs `true`, and leaves: of each repeat."""
+    took = []
+    for number in range(arguments.reps):
+        began = time.monotonic()
+        subprocess.run([arguments.cxxrun, "--rdzv-endpoint", f"127.0.0.1:{port}", "--rdzv-id", f"{kind}.{number}",
+                        *options, "--no-python", "true"], env=environment, timeout=GUARD, check=True,
+                       capture_output=True)
+        took.append((time.monotonic() - began) * 1000)
+    return took
+
+
+def beside_strangers(arguments):
+    """The table of a real agent with and without strangers; False when the bar is not met."""
+    with coordinator(arguments) as (_, *where):
+        quiet = jobs(arguments, *where, "quiet")
+        with subprocess.Popen([arguments.stranger, where[0], str(arguments.strangers)], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, text=True) as crowd:
+            crowd.stdout.readline()
+            began = time.monotonic()
+            beside = jobs(arguments, *where, "beside")
+            calls = json.loads(crowd.communicate(timeout=GUARD)[0])["calls"]
+            rate = (calls - arguments.strangers) / (time.monotonic() - began)
+    met = statistics.median(beside) <= STRANGERS_BAR
+    print(f"| | alone | beside {arguments.strangers} strangers, {rate:.0f} calls/s | target |\n|---|---|---|---|")
+    print(f"| an agent joins, runs `true` and leaves, ms | {spread(quiet)} | {spread(beside)} "
+          f"| ≤ {STRANGERS_BAR} ms: {'met' if met else 'not met'} |")
+    return met
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rendezvous", default=os.path.join(ROOT, "build/release/bin/cxxrun-rendezvous"))
     parser.add_argument("--crowd", default=os.path.join(ROOT, "build/release/tests/crowd_bench"))
+    parser.add_argument("--cxxrun", default=os.path.join(ROOT, "build/release/bin/cxxrun"))
+    parser.add_argument("--stranger", default=os.path.join(ROOT, "build/release/tests/stranger_bench"))
     parser.add_argument("--agents", default="1000,10000")
+    parser.add_argument("--strangers", type=int, help="measure beside so many connections that prove nothing, instead")
     parser.add_argument("--reps", type=int, default=5)
     parser.add_argument("--heartbeat", type=int, default=5000, help="--heartbeat-timeout of the run, in milliseconds")
     parser.add_argument("--idle", type=float, default=5, help="seconds of idling")
@@ -114,6 +157,9 @@ def main():
         arguments.agents, arguments.reps, arguments.idle = "100", 1, 1.2
     if arguments.realtime:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    if arguments.strangers:
+        raise_descriptors(arguments.strangers + SPARE)
+        return 0 if beside_strangers(arguments) or arguments.smoke else 1
     crowds = [int(word) for word in arguments.agents.split(",")]
     arguments.descriptors = raise_descriptors(2 * max(crowds) + SPARE)
     if max(crowds) + SPARE > arguments.descriptors:
