@@ -64,6 +64,7 @@ SHELLS = {
     "launcher/logs/log_pump": "the workers' output, on its own thread",
     "launcher/place/discovery_file": "reads and writes the discovery files",
     "launcher/place/machine": "CPUs, GPUs and where they are; a thread to find out",
+    "launcher/place/private_file": "reads files that are this user's alone",
     "launcher/place/secret_file": "reads and makes files with secrets",
     "launcher/workers/descendants": "which processes are ours",
     "launcher/workers/local_listener": "a socket on which processes of this user call",

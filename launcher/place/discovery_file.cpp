@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/place/private_file.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/local_address.hpp"
@@ -34,25 +35,11 @@ void make_private(std::string const& path) {
 }  // namespace
 
 Result<std::optional<Discovery>> read_discovery(std::string const& path) {
-  os::UniqueFd const file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!file) {
-    if (errno == ENOENT || errno == ENOTDIR) {
-      return std::optional<Discovery>();
-    }
-    return fail(errno == EACCES ? Errc::permission : Errc::io, "cannot read " + path, errno);
+  auto const text = read_private_file(path, kMaxDiscovery + 1, "remove it");
+  if (!text && text.error().code == Errc::not_found) {
+    return std::optional<Discovery>();
   }
-  struct stat status {};
-  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return fail(Errc::protocol, path + " is no regular file; remove it");
-  }
-  if (status.st_uid != geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-    return fail(Errc::permission, path + " belongs to another user or may be written by others; remove it");
-  }
-  auto const text = os::read_all(file.get(), kMaxDiscovery + 1);
-  if (!text) {
-    return fail(Errc::io, "cannot read " + path, errno);
-  }
-  auto discovery = parse_discovery(*text, path);
+  auto discovery = text ? parse_discovery(*text, path) : text.error();
   return discovery ? Result<std::optional<Discovery>>(*std::move(discovery)) : discovery.error();
 }
 

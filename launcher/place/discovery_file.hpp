@@ -9,8 +9,8 @@
 
 namespace cxxrun::launcher {
 
-/// The file's content, nothing when there is no such file. A file of another user, one that others may write, one that
-/// is no regular file or holds something else is an Error that names it: permission, protocol, io.
+/// The file's content, nothing when there is no such file. A file of another user, one that others may read or write,
+/// one that is no regular file or holds something else is an Error that names it: permission, protocol, io.
 [[nodiscard]] Result<std::optional<Discovery>> read_discovery(std::string const& path);
 /// All files in `dir` that may lead to the target; those that cannot be read become lines in `trouble`.
 [[nodiscard]] std::vector<Discovery> list_discoveries(std::string const& dir, JoinTarget const& target,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "launcher/place/private_file.hpp"
 #include "rendezvous/trust/secret.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
@@ -23,19 +24,11 @@ constexpr char const* kSecret = "CXXRUN_SECRET";
 constexpr char const* kSecretFile = "CXXRUN_SECRET_FILE";
 
 Result<Key> read_secret_file(std::string const& path) {
-  os::UniqueFd const file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
-  if (!file) {
-    return fail(errno == ENOENT ? Errc::not_found : Errc::permission, "cannot read " + path, errno);
+  auto const text = read_private_file(path, kLongest, "put a new secret into a file of mode 0600");
+  if (!text) {
+    return text.error();
   }
-  struct stat status {};
-  if (fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
-    return fail(Errc::usage, path + " is no regular file");
-  }
-  if (status.st_uid != geteuid() || (status.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return fail(Errc::usage, path + " is open to others than this user: chmod 600 it, and put a new secret into it");
-  }
-  auto const text = os::read_all(file.get(), kLongest);
-  auto secret = text ? rendezvous::read_secret(*text) : fail(Errc::io, "cannot be read", errno);
+  auto secret = rendezvous::read_secret(*text);
   return secret ? secret : fail(Errc::usage, path + ": " + secret.error().message());
 }
 

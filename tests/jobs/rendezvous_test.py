@@ -281,6 +281,21 @@ class InSlurm(Rendezvous):
         self.assertEqual(agent.code, 0, agent.stderr)
         self.assertIn(f"{self.file()} is no discovery file", agent.stderr)
 
+    def test_one_that_others_may_read_is_named_and_ignored(self):
+        """It holds the key of the runs."""
+        rendezvous = self.start_rendezvous(env=self.job)
+        self.assertRegex(json.loads(read(self.file()))["key"], "^[0-9a-f]{64}$")
+        for mode in (0o640, 0o604):
+            os.chmod(self.file(), mode)
+            agent = self.run_job(self.worker("note start"), env=step(0))
+            self.assertEqual(agent.code, 0, agent.stderr)
+            self.assertIn(f"{self.file()} is open to others than this user: remove it; it is ignored", agent.stderr)
+            self.assertNotIn("generation", self.said)
+            joins = self.run_job("--join", "12", self.worker("note start"), env=step(1))
+            self.assertEqual(joins.code, LOST)
+            self.assertIn("is open to others than this user", joins.stderr)
+        self.end(rendezvous)
+
     def test_a_home_that_cannot_be_written_is_one_line(self):
         with open(self.path("file"), "w"):
             pass

@@ -111,9 +111,13 @@ class BadInput(Trust):
         self.refuses(100, "CXXRUN_SECRET_FILE: .*/secret: it has 0 bytes", env=self.secret_file(""))
 
     def test_a_secret_file_that_others_may_read_or_that_is_none(self):
-        self.refuses(100, "secret is open to others than this user: chmod 600 it", env=self.secret_file(mode=0o640))
+        self.refuses(100, "secret is open to others than this user: put a new secret into a file of mode 0600", env=self.secret_file(mode=0o640))
         self.refuses(100, "CXXRUN_SECRET_FILE: cannot read /nowhere: No such file",
                      env={"CXXRUN_SECRET_FILE": "/nowhere"})
+        if os.geteuid() == 0:
+            os.chown(self.path("secret"), 65534, -1)
+            os.chmod(self.path("secret"), 0o600)
+            self.refuses(100, "secret is open to others", env={"CXXRUN_SECRET_FILE": self.path("secret")})
         os.mkdir(self.path("folder"))
         self.refuses(100, "folder is no regular file", env={"CXXRUN_SECRET_FILE": self.path("folder")})
         os.symlink(self.path("secret"), self.path("link"))
