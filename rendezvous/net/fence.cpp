@@ -4,8 +4,8 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <dirent.h>
 #include <fcntl.h>
-#include <filesystem>
 #include <optional>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -22,7 +22,8 @@ namespace cxxrun::rendezvous {
 namespace {
 
 constexpr std::size_t kLongest = 4096;  ///< of a decree's text
-constexpr int kTries = 3;               ///< a handle that another host's cache still holds may be stale once
+constexpr std::size_t kMark = 16;
+constexpr int kTries = 3;  ///< a handle that another host's cache still holds may be stale once
 
 std::string hex(std::uint64_t number) {
   std::array<char, 17> text{};
@@ -41,8 +42,12 @@ std::string file_name(std::string const& text) {
   return name.empty() ? "%" : name;
 }
 
+std::string name_of(FencePlace const& place) {
+  return file_name(place.run_id) + (place.mark.empty() ? "" : "-" + place.mark);
+}
+
 std::string run_dir(FencePlace const& place) {
-  return place.dir + "/" + file_name(place.run_id);
+  return place.dir + "/" + name_of(place);
 }
 
 std::string name_in_run(FencePlace const& place, std::uint64_t after) {
@@ -55,14 +60,21 @@ Fenced trouble(std::uint64_t after, FencePlace const& place, std::string const& 
               "; give a directory that every node can write to"};
 }
 
-/// The directory of the run, made if need be; no link to one.
-os::UniqueFd open_run_dir(FencePlace const& place) {
-  os::UniqueFd const base(::open(place.dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  std::string const name = file_name(place.run_id);
-  if (!base || (::mkdirat(base.get(), name.c_str(), 0700) != 0 && errno != EEXIST)) {
+os::UniqueFd open_base(FencePlace const& place) {
+  return os::UniqueFd(::open(place.dir.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
+/// The directory of the run, no link to one.
+os::UniqueFd open_run_dir(os::UniqueFd const& base, FencePlace const& place) {
+  return os::UniqueFd(::openat(base.get(), name_of(place).c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+os::UniqueFd make_run_dir(FencePlace const& place) {
+  os::UniqueFd const base = open_base(place);
+  if (!base || (::mkdirat(base.get(), name_of(place).c_str(), 0700) != 0 && errno != EEXIST)) {
     return {};
   }
-  return os::UniqueFd(::openat(base.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  return open_run_dir(base, place);
 }
 
 /// Whoever writes there decides which half of a job goes on.
@@ -98,6 +110,10 @@ constexpr Millis kFarewell{2000};
 
 }  // namespace
 
+std::string fence_mark(std::optional<Key> const& key, std::string const& run_id) {
+  return key ? key_text(derive(*key, "cxxrun fence", run_id)).substr(0, kMark) : "";
+}
+
 std::string fence_path(FencePlace const& place, std::uint64_t after) {
   return run_dir(place) + "/" + name_in_run(place, after);
 }
@@ -105,7 +121,7 @@ std::string fence_path(FencePlace const& place, std::uint64_t after) {
 Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value) {
   std::uint64_t const after = value.decree.after;
   std::string const path = fence_path(place, after);
-  os::UniqueFd const dir = open_run_dir(place);
+  os::UniqueFd const dir = make_run_dir(place);
   if (!dir) {
     return trouble(after, place, "cannot make " + run_dir(place), errno);
   }
@@ -138,8 +154,20 @@ Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value) {
 }
 
 void remove_fences(FencePlace const& place) {
-  std::error_code ignored;
-  std::filesystem::remove_all(run_dir(place), ignored);
+  os::UniqueFd const base = open_base(place);
+  os::UniqueFd dir = open_run_dir(base, place);
+  if (!dir || !is_private(dir)) {
+    return;
+  }
+  std::unique_ptr<DIR, int (*)(DIR*)> const listing(::fdopendir(dir.get()), ::closedir);
+  if (!listing) {
+    return;
+  }
+  int const in = dir.release();  // the listing's from now on
+  while (dirent const* const entry = ::readdir(listing.get())) {
+    ::unlinkat(in, entry->d_name, 0);
+  }
+  ::unlinkat(base.get(), name_of(place).c_str(), AT_REMOVEDIR);
 }
 
 FenceClaims::~FenceClaims() {

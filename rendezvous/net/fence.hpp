@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "rendezvous/trust/key.hpp"
 #include "rendezvous/values/decree.hpp"
 #include "src/os/bounded_thread.hpp"
 
@@ -22,15 +24,19 @@ namespace cxxrun::rendezvous {
 struct FencePlace {
   std::string dir;     ///< --fence; every node sees the same one
   std::string run_id;  ///< any text
+  std::string mark;    ///< follows from the run's key, so that nobody makes the directory before it; "" = --auth none
   /// Digest of the members that decide: a requeued job has the run id and numbers of its first run.
   std::uint64_t of = 0;
 };
 
-/// DIR/<run id>/after-<g>-<of>: characters of the run id that no file name should have are written as %XX.
+/// 16 hexadecimal digits, the same for all members of a run. A requeued job has another key, and so another mark.
+[[nodiscard]] std::string fence_mark(std::optional<Key> const& key, std::string const& run_id);
+
+/// DIR/<run id>-<mark>/after-<g>-<of>: characters of the run id that no file name should have are written as %XX.
 [[nodiscard]] std::string fence_path(FencePlace const& place, std::uint64_t after);
 /// Claims it for `value`, and blocks meanwhile; says what it holds from then on: `value`, or somebody else's.
 [[nodiscard]] Fenced claim_fence(FencePlace const& place, AcceptedDecree const& value);
-/// Removes all of the run: it has ended.
+/// Removes all of the run, which has ended; nothing that this user has not made.
 void remove_fences(FencePlace const& place);
 
 /// The same on a thread for each, so that a file system that hangs stops nobody.

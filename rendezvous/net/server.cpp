@@ -74,19 +74,23 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       if (config.fence_dir.empty()) {
         feed(key, Fenced{value.decree.after, std::nullopt, "no --fence was given"});
       } else {
-        fences.claim({config.fence_dir, id, of}, value, [this, key](Fenced fenced) { feed(key, std::move(fenced)); });
+        fences.claim(fence_place(id, of), value, [this, key](Fenced fenced) { feed(key, std::move(fenced)); });
       }
     };
     on.stepped_down = [this](SteppedDown const& action) { stepped_down(action); };
     on.concluded = [this, key, id](Verdict const& verdict) {
       note_verdict(table, key, verdict);
       if (!config.fence_dir.empty()) {
-        fences.remove({config.fence_dir, id, 0});
+        fences.remove(fence_place(id, 0));
       }
       handlers.concluded(id, verdict);
     };
     on.closed = [this, key] { closed(key); };
     return on;
+  }
+
+  [[nodiscard]] FencePlace fence_place(std::string const& id, std::uint64_t of) const {
+    return {config.fence_dir, id, config.keys ? fence_mark(config.keys->own(), id) : "", of};
   }
 
   /// Nobody of the run is left. It is on the call stack: it goes when that has unwound.

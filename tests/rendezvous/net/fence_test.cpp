@@ -1,8 +1,9 @@
+#include "rendezvous/net/fence.hpp"
+
 #include <filesystem>
 #include <fstream>
 #include <set>
 
-#include "rendezvous/net/fence.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/coordinator_world.hpp"
 #include "tests/support/ranks.hpp"
@@ -23,7 +24,7 @@ class Scratch {
   Scratch(Scratch const&) = delete;
   Scratch& operator=(Scratch const&) = delete;
   [[nodiscard]] FencePlace place(std::string const& run_id = "job", std::uint64_t of = 1) const {
-    return {path_, run_id, of};
+    return {path_, run_id, "", of};
   }
   [[nodiscard]] std::string const& path() const { return path_; }
 
@@ -81,13 +82,13 @@ TEST_CASE("any run id is a file name") {
     Scratch const scratch;
     CHECK(claim_fence(scratch.place(id), value(0)).holds == value(0));
     CHECK(fs::path(fence_path(scratch.place(id), 4)).parent_path().parent_path() == scratch.path());
-    CHECK(paths.insert(fence_path({"", id, 0}, 1)).second);
+    CHECK(paths.insert(fence_path({"", id, "", 0}, 1)).second);
   }
 }
 
 TEST_CASE("a directory that is none is named, with what to give instead") {
   for (std::string const dir : {"/nowhere/at/all", "/proc/self/status", "/proc"}) {
-    auto const fenced = claim_fence({dir, "job", 1}, value(0));
+    auto const fenced = claim_fence({dir, "job", "", 1}, value(0));
     INFO(fenced.why);
     CHECK_FALSE(fenced.holds);
     CHECK(fenced.after == 4);
@@ -120,6 +121,54 @@ TEST_CASE("a directory of the run that somebody else could have written to decid
   INFO(fenced.why);
   CHECK_FALSE(fenced.holds);
   CHECK(has(fenced.why, why));
+}
+
+TEST_CASE("the directory's name follows from the run's key: the same for all members, and for nobody else") {
+  Key::Bytes bytes{};
+  Key const first(bytes);
+  bytes[0] = 1;
+  Key const requeued(bytes);
+  std::string const mark = fence_mark(first, "job");
+  CHECK(mark.size() == 16);
+  CHECK(mark.find_first_not_of("0123456789abcdef") == std::string::npos);
+  CHECK(mark == fence_mark(Key(first), "job"));
+  CHECK(mark != fence_mark(requeued, "job"));
+  CHECK(mark != fence_mark(first, "other"));  // one coordinator may have several runs
+  auto const id = id_of(first);
+  CHECK(key_text(first).find(mark) == std::string::npos);
+  Key::Bytes told{};
+  std::copy(id.begin(), id.end(), told.begin());
+  CHECK(key_text(Key(told)).substr(0, 16) != mark);  // strangers hear the key's id
+  CHECK(fence_mark(std::nullopt, "job").empty());
+
+  Scratch const scratch;
+  fs::create_directory(scratch.path() + "/job");  // made beforehand by somebody else
+  fs::permissions(scratch.path() + "/job", fs::perms::all);
+  auto place = scratch.place();
+  place.mark = mark;
+  CHECK(claim_fence(place, value(0)).holds == value(0));
+  CHECK(fs::exists(scratch.path() + "/job-" + mark));
+  auto again = place;
+  again.mark = fence_mark(requeued, "job");
+  CHECK(claim_fence(again, value(1)).holds == value(1));
+  remove_fences(place);
+  CHECK_FALSE(fs::exists(scratch.path() + "/job-" + mark));
+  CHECK(claim_fence(again, value(2)).holds == value(1));
+}
+
+TEST_CASE("at the end of a run nothing goes that somebody else has put in its place") {
+  Scratch const scratch;
+  fs::create_directory(scratch.path() + "/ours");
+  std::ofstream(scratch.path() + "/ours/file") << "text";
+  SECTION("a link") {
+    fs::create_directory_symlink("ours", scratch.path() + "/job");
+  }
+  SECTION("a directory that others may write to") {
+    fs::rename(scratch.path() + "/ours", scratch.path() + "/job");
+    fs::permissions(scratch.path() + "/job", fs::perms::all);
+  }
+  remove_fences(scratch.place());
+  CHECK(fs::exists(scratch.path() + "/job/file"));
 }
 
 TEST_CASE("a link in the place of a decision is not followed") {

@@ -5,6 +5,7 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 
+#include "rendezvous/net/fence.hpp"
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/trust/secret.hpp"
 #include "src/core/port_sequence.hpp"
@@ -134,6 +135,18 @@ TEST_CASE("trust: agents with the same secret form a generation, and their beats
   world.form();
   world.first.link().send_beat(Beat{1, 0, 0});
   CHECK(wait_until(world.io, [&] { return !world.first.acks.empty(); }));
+}
+
+TEST_CASE("trust: who opened the run and who joined it know the same directory for their fence") {
+  Guarded world;
+  auto const joins = ring(world.io, kSecret);
+  CHECK(fence_mark(joins->own(), "job").empty());
+  world.first.call(world.plan(world.first, joins));
+  REQUIRE(wait_until(world.io, [&] { return world.first.reply.has_value(); }));
+  CHECK(fence_mark(joins->own(), "job").size() == 16);
+  CHECK(fence_mark(joins->own(), "job") == fence_mark(world.keys->own(), "job"));
+  REQUIRE(world.keys->make(true));  // the job is queued again
+  CHECK(fence_mark(joins->own(), "job") != fence_mark(world.keys->own(), "job"));
 }
 
 TEST_CASE("trust: an agent with another secret is told nothing, and says why it does not come in") {
