@@ -9,9 +9,9 @@
 #include <string>
 
 #include "rendezvous/membership/membership.hpp"
-#include "rendezvous/net/complaints.hpp"
 #include "rendezvous/net/port_plan.hpp"
 #include "rendezvous/net/run_table.hpp"
+#include "src/core/complaints.hpp"
 #include "src/os/machine.hpp"
 #include "src/os/timer.hpp"
 #include "src/store/store_server.hpp"

@@ -6,10 +6,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
-#include "rendezvous/net/complaints.hpp"
 #include "rendezvous/net/fence.hpp"
 #include "rendezvous/net/peers.hpp"
 #include "rendezvous/net/run.hpp"
+#include "src/core/complaints.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -151,7 +151,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   // ---- connections -------------------------------------------------------------------------------------------
 
   void complain(std::string_view kind, std::string line, Level level = Level::warn) {
-    if (auto const text = rendezvous::complain(complaints, kind, std::move(line), Clock::now()); !text.empty()) {
+    if (auto const text = cxxrun::complain(complaints, kind, std::move(line), Clock::now()); !text.empty()) {
       log(level, text);
     }
   }

@@ -12,7 +12,7 @@
 
 #include "src/core/time.hpp"
 
-namespace cxxrun::rendezvous {
+namespace cxxrun {
 
 struct Complaints {
   static constexpr std::size_t kInFull = 8;
@@ -46,4 +46,4 @@ struct Complaints {
   return line;
 }
 
-}  // namespace cxxrun::rendezvous
+}  // namespace cxxrun

@@ -1,9 +1,8 @@
-#include "rendezvous/net/complaints.hpp"
+#include "src/core/complaints.hpp"
 
 #include "tests/support/catch.hpp"
 
-using namespace cxxrun;              // NOLINT(google-build-using-namespace)
-using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
+using namespace cxxrun;  // NOLINT(google-build-using-namespace)
 using namespace std::chrono_literals;
 
 TEST_CASE("complaints: the first of a kind have a line each, the others are counted", "[unit]") {
