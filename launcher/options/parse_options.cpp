@@ -10,6 +10,7 @@ namespace cxxrun::launcher {
 
 namespace {
 
+using store::StoreAccess;
 using Text = std::string const&;
 using Words = std::vector<std::string>;
 
@@ -238,13 +239,15 @@ std::variant<Options, EarlyExit> parse_options(Words const& arguments, Environme
 Command store_command(StoreOptions& o) {
   return {
       "cxxrun-store",
-      "usage: cxxrun-store --port PORT [--loopback]\n"
+      "usage: cxxrun-store --port PORT [--loopback] [--store-access user|any]\n"
       "Serves one c10d key-value store (the TCPStore of PyTorch, every release) until SIGTERM or SIGINT.\n",
       "Exit codes: 0 ended by a signal, 100 bad arguments, 111 the port cannot be had.\n",
       {{"",
         {{"--port", "PORT", "where to listen; 0 lets the kernel choose and prints the port on stdout",
           set(o.port, parse_port)},
          {"--loopback", "", "listen on 127.0.0.1 and ::1 only, instead of every address", set(o.loopback, parse_flag)},
+         {"--store-access", "user|any", "user: only what the same user connects on this host [any]",
+          choose(o.access, {StoreAccess::user, StoreAccess::any})},
          version_row,
          help_row}}},
       [&o](auto&) { return o.port ? Result<void>() : expected("--port is missing; --port 0 lets the kernel choose"); }};

@@ -10,6 +10,7 @@
 #include "launcher/options/option_table.hpp"
 #include "launcher/options/options.hpp"
 #include "src/core/port_sequence.hpp"
+#include "src/store/admission.hpp"
 
 namespace cxxrun::launcher {
 
@@ -21,6 +22,7 @@ namespace cxxrun::launcher {
 struct StoreOptions {
   std::optional<std::uint16_t> port;  ///< set, once parsed
   bool loopback = false;
+  store::StoreAccess access = store::StoreAccess::any;  ///< not `hosts`: it knows of none
 };
 [[nodiscard]] Command store_command(StoreOptions& options);
 

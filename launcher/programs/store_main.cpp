@@ -19,7 +19,7 @@ int serve(StoreOptions const& options) {
   os::raise_nofile_limit();
 
   store::StoreServer server([](auto const& line) { log(Level::warn, line); });
-  auto const port = server.open(0, {*options.port, options.loopback});
+  auto const port = server.open(0, {*options.port, options.loopback}, {options.access, {}});
   if (!port) {
     std::fprintf(stderr, "cxxrun-store: %s\n", port.error().message().c_str());
     return kExitSystem;

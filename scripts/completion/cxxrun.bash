@@ -8,7 +8,7 @@ _cxxrun() {
       valued="--port --port-range --rdzv-id --auth --log-level" ;;
     cxxrun-store)
       flags="--loopback --version -h --help"
-      valued="--port" ;;
+      valued="--port --store-access" ;;
     *)
       flags="--standalone --requeue -m --module --no-python --dry-run --version -h --help"
       valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank --master-addr
@@ -50,6 +50,7 @@ _cxxrun() {
     -r | --redirects | -t | --tee) COMPREPLY=($(compgen -W "0 1 2 3" -- "$cur")) ;;
     --log-level) COMPREPLY=($(compgen -W "debug info warn error" -- "$cur")) ;;
     --start-method) COMPREPLY=($(compgen -W "spawn fork forkserver" -- "$cur")) ;;
+    --store-access) COMPREPLY=($(compgen -W "user any" -- "$cur")) ;;
     *)
       case $valued in *" ${prev//_/-} "*) return ;; esac
       if [[ $cur == -* ]]; then

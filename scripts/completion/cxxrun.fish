@@ -87,5 +87,6 @@ complete -c cxxrun-rendezvous -s h -l help -d 'show this text, and end'
 complete -c cxxrun-store -f
 complete -c cxxrun-store -l port -x -d 'where to listen; 0 lets the kernel choose and prints the port on stdout'
 complete -c cxxrun-store -l loopback -d 'listen on 127.0.0.1 and ::1 only, instead of every address'
+complete -c cxxrun-store -l store-access -x -a 'user any' -d 'user: only what the same user connects on this host [any]'
 complete -c cxxrun-store -l version -d 'show the version, and end'
 complete -c cxxrun-store -s h -l help -d 'show this text, and end'

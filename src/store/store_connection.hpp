@@ -1,5 +1,5 @@
 // The sockets of the stores' thread: what is waited for on each, and what a connection holds. Shell header: for
-// store_server.cpp only.
+// the stores only.
 #pragma once
 
 #include <cstdint>
@@ -45,14 +45,15 @@ struct Socket : Watched {
 };
 
 struct Connection final : Socket, std::enable_shared_from_this<Connection> {
-  Connection(GenerationStore& owner, int descriptor, ConnectionId connection_name)
-      : Socket(descriptor), store(owner), name(connection_name) {}
+  Connection(GenerationStore& owner, int descriptor, ConnectionId connection_name, TcpEnds const& both)
+      : Socket(descriptor), store(owner), name(connection_name), ends(both) {}
 
   void ready(std::uint32_t events_now) override;
   [[nodiscard]] std::size_t unsent() const { return out.size() - sent; }
 
   GenerationStore& store;
   ConnectionId name;
+  TcpEnds ends;  // as they were when it came
   wire::StoreDecoder decoder;
   std::string out;  // replies; the first `sent` bytes are gone already
   std::size_t sent = 0;

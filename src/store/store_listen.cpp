@@ -1,9 +1,7 @@
 #include "src/store/store_listen.hpp"
 
 #include <arpa/inet.h>
-#include <array>
 #include <cerrno>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -62,6 +60,12 @@ int listen_on(int family, std::uint16_t port, bool loopback) {
   return -1;
 }
 
+TcpEnd end_of(Address const& a) {
+  bool const v4 = a.any.sa_family == AF_INET;
+  return tcp_end(v4 ? reinterpret_cast<std::uint8_t const*>(&a.v4.sin_addr) : a.v6.sin6_addr.s6_addr, v4,
+                 ntohs(v4 ? a.v4.sin_port : a.v6.sin6_port));
+}
+
 bool no_such_family(int error) {
   return error == EAFNOSUPPORT || error == EADDRNOTAVAIL || error == EPROTONOSUPPORT;
 }
@@ -115,21 +119,23 @@ Result<StoreListeners> listen_for_store(StoreBind const& where) {
   return where.loopback_only ? listen_on_loopback(where.port) : listen_everywhere(where.port);
 }
 
-int accept_for_store(int listener) {
-  return ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+Accepted accept_for_store(int listener) {
+  Address from{};
+  Address to{};
+  socklen_t size = sizeof from;
+  int const fd = ::accept4(listener, &from.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  if (fd < 0) {
+    return {};
+  }
+  size = sizeof to;
+  ::getsockname(fd, &to.any, &size);
+  return {fd, {end_of(from), end_of(to)}};
 }
 
-std::string peer_of(int socket) {
-  Address a{};
-  socklen_t length = sizeof a;
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  if (::getpeername(socket, &a.any, &length) != 0 ||
-      ::getnameinfo(&a.any, length, host.data(), host.size(), port.data(), port.size(),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
-    return "a client that is gone";
-  }
-  return std::string(host.data()) + " port " + port.data();
+bool is_established(int socket) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_state == TCP_ESTABLISHED;
 }
 
 }  // namespace cxxrun::store

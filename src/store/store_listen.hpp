@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "cxxrun/error.hpp"
+#include "src/core/tcp_ends.hpp"
 
 namespace cxxrun::store {
 
@@ -24,10 +24,14 @@ struct StoreListeners {
 /// Binds and listens. Errors: in_use naming the port, permission, io.
 Result<StoreListeners> listen_for_store(StoreBind const& where);
 
-/// The next waiting connection, non-blocking and close-on-exec; -1 and errno when there is none.
-int accept_for_store(int listener);
+/// The next waiting connection.
+struct Accepted {
+  int fd = -1;  ///< non-blocking and close-on-exec; -1 and errno when there is none
+  TcpEnds ends;
+};
+Accepted accept_for_store(int listener);
 
-/// "10.0.0.3:41234", for log lines.
-std::string peer_of(int socket);
+/// Whether this end of a connection stands: neither side has ended it.
+bool is_established(int socket);
 
 }  // namespace cxxrun::store

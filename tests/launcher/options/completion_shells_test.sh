@@ -21,5 +21,5 @@ expect "" "cxxrun ./train --n"
 expect "" "cxxrun --nproc_per_node 2 ./train --n"
 expect "" "cxxrun -- --n"
 expect "debug error info warn" "cxxrun-rendezvous --log-level "
-expect "--help --loopback --port --version" "cxxrun-store --"
+expect "--help --loopback --port --store-access --version" "cxxrun-store --"
 exit $failed

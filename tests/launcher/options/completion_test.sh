@@ -31,5 +31,5 @@ expect "warn" --log_level w
 expect "" --port 1
 expect "" 1
 program=cxxrun-store
-expect "--help --loopback --port --version" --
+expect "--help --loopback --port --store-access --version" --
 exit $failed

@@ -1,4 +1,7 @@
 """cxxrun-store as a program: arguments, exit codes, descriptors. Usage: store_program_test.py CXXRUN_STORE"""
+import ctypes
+import errno
+import os
 import resource
 import signal
 import socket
@@ -39,6 +42,122 @@ def cpu_seconds(pid):
     with open(f"/proc/{pid}/stat") as f:
         fields = f.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / 100
+
+
+SET_AND_RESET = """
+import os, socket, struct, sys
+def keep(client): client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1); return client
+with keep(socket.socket()) as client:
+    client.bind(("127.77.0.1", 0))  # nobody else's connections have a port there
+    client.connect(("127.0.0.1", int(sys.argv[1])))
+    print(client.getsockname()[1])
+    client.sendall(b"\\0" + struct.pack("<Q", 4) + b"evil" + struct.pack("<Q", 3) + b"SET")
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+"""
+CALL = """
+import socket, struct, sys
+with socket.create_connection((sys.argv[2], int(sys.argv[1])), 30) as client:
+    print(client.getsockname()[1])
+    try:
+        client.sendall(b"\\x06")
+        print(len(client.recv(8)))
+    except ConnectionError:
+        print(0)
+"""
+
+
+def deny_netlink():
+    """socket(AF_NETLINK, …) fails from here on, as in a container whose seccomp profile leaves it out."""
+    code = [(0x20, 0, 0, 0), (0x15, 0, 3, os.uname().machine == "x86_64" and 41 or 198), (0x20, 0, 0, 16),
+            (0x15, 0, 1, socket.AF_NETLINK), (0x06, 0, 0, 0x00050000 | errno.EAFNOSUPPORT), (0x06, 0, 0, 0x7FFF0000)]
+    filters = b"".join(struct.pack("HBBI", *each) for each in code)
+    buffer = ctypes.create_string_buffer(filters)
+    program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(code), ctypes.addressof(buffer)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(38, 1, 0, 0, 0) != 0 or libc.prctl(22, 2, program, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+class Access(unittest.TestCase):
+    """--store-access user."""
+
+    def serve(self, *before, **more):
+        self.server = subprocess.Popen([*before, STORE, "--port", "0", "--store-access", "user"], text=True,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more)
+        self.addCleanup(self.server.communicate)
+        self.addCleanup(self.server.kill)
+        return self.server
+
+    def start_store(self, **more):
+        return int(self.serve(**more).stdout.readline())
+
+    def as_nobody(self, code, *arguments):
+        done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", sys.executable, "-c", code,
+                               *map(str, arguments)], capture_output=True, text=True, timeout=GUARD, cwd="/")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return list(map(int, done.stdout.split()))
+
+    def test_the_own_user_gets_in_by_every_family(self):
+        port = self.start_store()
+        for host in ("127.0.0.1", "::ffff:127.0.0.1", "::1"):
+            try:
+                client = connect(port, host)
+            except OSError:
+                self.assertEqual(host, "::1")  # a machine may be without IPv6
+                continue
+            with client:
+                self.assertEqual(len(add(client)), 8)
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root to be somebody else")
+    def test_another_user_is_refused_by_name_and_the_own_one_is_served_on(self):
+        port = self.start_store()
+        with connect(port) as client:
+            self.assertEqual(len(add(client)), 8)
+            for host in ("127.0.0.1", "::ffff:127.0.0.1"):
+                other, got = self.as_nobody(CALL, port, host)
+                self.assertEqual(got, 0)
+                self.assertIn(f"store refused 127.0.0.1 port {other}: it belongs to uid 65534, not 0\n",
+                              self.server.stderr.readline())
+            self.assertEqual(len(add(client)), 8)
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root to be somebody else")
+    def test_without_netlink_the_tables_of_the_kernel_will_do(self):
+        port = self.start_store(preexec_fn=deny_netlink)
+        for host in ("127.0.0.1", "::ffff:127.0.0.1"):
+            with connect(port, host) as client:
+                self.assertEqual(len(add(client)), 8)
+            other, got = self.as_nobody(CALL, port, host)
+            self.assertEqual(got, 0)
+            self.assertIn(f"port {other}: it belongs to uid 65534, not 0\n", self.server.stderr.readline())
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root to be somebody else")
+    def test_what_another_user_sent_before_a_reset_is_not_read_for_whoever_gets_its_port(self):
+        port = self.start_store()
+        os.kill(self.server.pid, signal.SIGSTOP)  # nobody is accepted meanwhile
+        [its_port] = self.as_nobody(SET_AND_RESET, port)
+        with socket.socket() as victim:
+            victim.settimeout(GUARD)
+            victim.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            victim.bind(("127.77.0.1", its_port))
+            victim.connect(("127.0.0.1", port))
+            os.kill(self.server.pid, signal.SIGCONT)
+            victim.sendall(b"\x04" + struct.pack("<QQ", 1, 4) + b"evil")
+            self.assertEqual(victim.recv(1), b"\1", "the key is there")
+            self.assertIn(f"store refused 127.77.0.1 port {its_port}: it had ended before it was let in",
+                          self.server.stderr.readline())
+
+    def test_where_every_user_looks_alike_it_does_not_begin(self):
+        if subprocess.run(["unshare", "-U", "true"], capture_output=True).returncode != 0:
+            self.skipTest("no user namespaces here")
+        server = self.serve("unshare", "-U")
+        self.assertEqual(server.wait(GUARD), 111)
+        self.assertEqual(server.stderr.read(), "cxxrun-store: --store-access user: cannot tell whose a connection is: in "
+                         "this user namespace every user shows as uid 65534, its own, too; give --store-access any\n")
+
+    def test_hosts_is_no_word_here(self):
+        code, out, err = run("--port", "0", "--store-access", "hosts")
+        self.assertEqual((code, out), (100, ""))
+        self.assertIn("user", err)
 
 
 class StoreProgram(unittest.TestCase):

@@ -1,0 +1,300 @@
+// A shell: moves bytes between sockets and KvStore, once admission has let them in.
+#include "src/store/generation_store.hpp"
+
+#include <cerrno>
+#include <new>
+#include <string>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <utility>
+
+namespace cxxrun::store {
+namespace {
+
+using wire::StoreDecoder;
+
+constexpr std::size_t kOutputCap = 1024UL * 1024;             // unsent replies above which a connection is not read
+constexpr std::size_t kKeptOutput = 64UL * 1024;              // capacity a drained output buffer may keep
+constexpr int kAcceptsPerTurn = 64;                           // a connection storm does not starve those already in
+constexpr auto kAcceptPause = std::chrono::milliseconds(50);  // after accept ran out of descriptors
+constexpr Millis kCrowdPause{50};                             // while there is no room for more replies
+constexpr Millis kStalled{2000};  // how long a client may take no reply while others wait for that room
+
+// Assigning an empty string would keep the memory.
+void give_back(std::string& text) {
+  std::string().swap(text);
+}
+
+}  // namespace
+
+GenerationStore::GenerationStore(Reactor& reactor, StoreDoor door)
+    : reactor_(reactor),
+      door_(std::move(door)),
+      kv_(reactor.limits.held),
+      waiting_(reactor.owners ? reactor.owners->own() : 0) {}
+
+GenerationStore::~GenerationStore() {
+  stop();
+}
+
+bool GenerationStore::start(std::vector<int> const& listeners) {
+  bool watched = true;
+  for (int const fd : listeners) {
+    listeners_.push_back(std::make_shared<Listener>(*this, fd));
+    watched = watched && listeners_.back()->watch(reactor_.poller, EPOLLIN, listeners_.back());
+  }
+  return watched;
+}
+
+void GenerationStore::stop() {
+  for (ListenerPtr const& listener : listeners_) {
+    listener->close(reactor_.poller);
+  }
+  for (auto const& [name, connection] : connections_) {
+    connection->close(reactor_.poller);
+  }
+  listeners_.clear();
+  reactor_.connections -= connections_.size();
+  connections_.clear();
+}
+
+void GenerationStore::accept_some(Listener& listener) {
+  for (int n = 0; n < kAcceptsPerTurn; ++n) {
+    if (waiting_.full()) {
+      listener.want(reactor_.poller, 0);  // until the next verdict
+      return;
+    }
+    if (reactor_.connections >= reactor_.most_connections) {
+      pause_accepting(listener, EMFILE);
+      return;
+    }
+    auto const accepted = accept_for_store(listener.fd.get());
+    if (accepted.fd >= 0) {
+      meet(accepted);
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      pause_accepting(listener, errno);
+      return;
+    } else if (errno != EINTR && errno != ECONNABORTED) {
+      return;
+    }
+  }
+}
+
+void GenerationStore::on_ready(ConnectionPtr const& c, std::uint32_t events) {
+  if ((events & EPOLLOUT) != 0) {
+    send(c);
+  }
+  if (!c->open()) {
+    return;
+  }
+  if ((c->events & EPOLLIN) == 0) {
+    if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
+      drop(c);
+      return;
+    }
+    go_on(c);
+  } else if ((events & ~EPOLLOUT) != 0U) {
+    on_readable(c);
+  }
+}
+
+// The waiting connections stay in the kernel's queue; being told of them again at once would only spin.
+void GenerationStore::pause_accepting(Listener& listener, int why) {
+  if (!std::exchange(out_of_descriptors_, true)) {
+    reactor_.warn(fail(Errc::io, "store cannot accept a connection; it keeps trying", why).message());
+  }
+  listener.want(reactor_.poller, 0);
+  reactor_.poller.at(Clock::now() + kAcceptPause, [weak = weak_from_this()] {
+    if (auto const self = weak.lock()) {
+      self->listen_again();
+    }
+  });
+}
+
+void GenerationStore::listen_again() {
+  for (ListenerPtr const& each : listeners_) {
+    each->want(reactor_.poller, EPOLLIN);
+  }
+}
+
+void GenerationStore::on_readable(ConnectionPtr const& c) {
+  ssize_t const n = ::recv(c->fd.get(), reactor_.buffer.data(), reactor_.buffer.size(), MSG_DONTWAIT);
+  if (n > 0) {
+    serve(c, {reactor_.buffer.data(), static_cast<std::size_t>(n)});
+  } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+    drop(c);
+  }
+}
+
+// Decodes and applies, sends what is due to everybody, and goes on listening to this connection.
+void GenerationStore::serve(ConnectionPtr const& c, std::string_view input) {
+  std::vector<ConnectionPtr> woken = std::exchange(woken_, {});
+  bool keep = false;
+  try {
+    keep = consume(*c, input, woken);
+  } catch (std::bad_alloc const&) {
+    give_back(c->out);
+    c->sent = 0;
+    complain(*c, "there is no memory for what it asks");
+  }
+  send(c);
+  for (ConnectionPtr const& other : woken) {
+    send(other);
+  }
+  woken.clear();
+  woken_ = std::move(woken);  // for its capacity
+  if (!c->open()) {
+    return;
+  }
+  if (!keep) {
+    drop(c);
+  } else {
+    go_on(c);
+  }
+}
+
+// False: this connection has to be closed.
+bool GenerationStore::consume(Connection& c, std::string_view input, std::vector<ConnectionPtr>& woken) {
+  wire::StoreRequest request;
+  while (c.unsent() <= kOutputCap && !crowded()) {
+    auto const status = c.decoder.next(input, request);
+    if (status == StoreDecoder::Status::need_more) {
+      return has_room_to_read(c);
+    }
+    if (status == StoreDecoder::Status::broken) {
+      complain(c, c.decoder.error());
+      return false;
+    }
+    StoreOutcome outcome = kv_.apply(c.name, c.decoder.dialect(), std::move(request));
+    if (c.out.empty()) {
+      c.out = std::move(outcome.reply);
+    } else {
+      c.out += outcome.reply;
+    }
+    for (ConnectionId const name : outcome.woken) {
+      ConnectionPtr const& other = connections_.at(name);
+      other->out.push_back(wire::kStoreStopWaiting);
+      woken.push_back(other);
+    }
+    if (!outcome.close_reason.empty()) {
+      complain(c, outcome.close_reason);
+      return false;
+    }
+  }
+  c.held.assign(input);
+  return true;
+}
+
+bool GenerationStore::has_room_to_read(Connection& c) {
+  reading_ -= c.reading;
+  c.reading = c.decoder.held_bytes();
+  reading_ += c.reading;
+  bool const room = kv_.bytes() + reading_ <= reactor_.limits.held;
+  if (!room) {
+    complain(c, "with its request the store would hold more than " + std::to_string(reactor_.limits.held) + " bytes");
+  }
+  return room;
+}
+
+// Who takes nothing is no reason for others to wait.
+void GenerationStore::thin_out() {
+  std::vector<ConnectionPtr> stalled;
+  for (auto it = connections_.begin(); crowded() && it != connections_.end(); ++it) {
+    if (it->second->unsent() > 0 && Clock::now() - it->second->took >= kStalled) {
+      stalled.push_back(it->second);
+    }
+  }
+  for (auto const& c : stalled) {
+    complain(*c, "it does not take its replies, and others wait for the room");
+    drop(c);
+  }
+}
+
+void GenerationStore::send(ConnectionPtr const& c) {
+  if (c->unsent() > 0 && c->open()) {
+    send_some(c);
+  }
+  unsent_ += (c->open() ? c->unsent() : 0) - c->counted;
+  c->counted = c->open() ? c->unsent() : 0;
+}
+
+// One attempt; what the socket does not take now waits for room.
+void GenerationStore::send_some(ConnectionPtr const& c) {
+  ssize_t const n = ::send(c->fd.get(), c->out.data() + c->sent, c->unsent(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (n < 0 && errno != EAGAIN && errno != EINTR) {
+    drop(c);
+    return;
+  }
+  c->sent += n > 0 ? static_cast<std::size_t>(n) : 0;
+  if (n > 0 || c->counted == 0) {
+    c->took = Clock::now();
+  }
+  if (c->unsent() > 0) {
+    c->want(reactor_.poller, c->events | EPOLLOUT);
+    return;
+  }
+  c->want(reactor_.poller, c->events & ~static_cast<std::uint32_t>(EPOLLOUT));
+  c->sent = 0;
+  c->out.clear();
+  if (c->out.capacity() > kKeptOutput) {
+    give_back(c->out);
+  }
+}
+
+// Reads on, unless the client does not take its replies.
+void GenerationStore::go_on(ConnectionPtr const& c) {
+  bool const read = c->unsent() <= kOutputCap && c->held.empty();
+  c->want(reactor_.poller, (c->events & EPOLLOUT) | (read ? static_cast<std::uint32_t>(EPOLLIN) : 0U));
+  if (c->held.empty() || c->unsent() > kOutputCap || std::exchange(c->resuming, true)) {
+    return;
+  }
+  auto const resume = [weak = weak_from_this(), c] {
+    c->resuming = false;
+    if (auto const self = weak.lock()) {
+      self->thin_out();
+      if (c->open()) {
+        std::string const held = std::exchange(c->held, {});
+        self->serve(c, held);
+      }
+    }
+  };
+  if (crowded()) {
+    reactor_.poller.at(Clock::now() + kCrowdPause, resume);
+  } else {
+    reactor_.poller.soon(resume);  // not now: others get their turn
+  }
+}
+
+void GenerationStore::drop(ConnectionPtr const& c) {
+  kv_.forget(c->name);
+  if (waiting_.full()) {
+    listen_again();
+  }
+  waiting_.leave(c->name);
+  c->close(reactor_.poller);
+  unsent_ -= std::exchange(c->counted, 0);
+  reading_ -= std::exchange(c->reading, 0);
+  reactor_.connections -= connections_.erase(c->name);
+  out_of_descriptors_ = false;
+}
+
+void GenerationStore::say(std::string_view kind, std::string line) {
+  if (auto const text = cxxrun::complain(complaints_, kind, std::move(line), Clock::now()); !text.empty()) {
+    reactor_.warn(text);
+  }
+}
+
+void GenerationStore::complain(Connection& c, std::string const& why) {
+  say("closed", "store closes the connection of " + address_text(c.ends.caller) + " port " +
+                    std::to_string(c.ends.caller.port) + ": " + why);
+}
+
+void Connection::ready(std::uint32_t events_now) {
+  store.on_ready(shared_from_this(), events_now);
+}
+
+void Listener::ready(std::uint32_t /*events*/) {
+  store.accept_some(*this);
+}
+
+}  // namespace cxxrun::store
