@@ -2,7 +2,6 @@
 
 A test gets a directory that all nodes see, and tells and waits through it as in tests/jobs/jobs.py. Every *_test.py
 is run as SCRIPT CXXRUN [unittest arguments]; the exit code is 77 when no cluster can run here, with the reason."""
-import json
 import os
 import shutil
 import signal
@@ -13,9 +12,11 @@ import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "jobs"))
+for folder in ("jobs", "support"):
+    sys.path.insert(0, os.path.join(HERE, "..", folder))
 
 import cluster as clusters
+import evidence
 import jobs
 from cluster import LOGIN, PATH, Cluster, why_not
 from jobs import Hang, children, processes_with, read, wait_until, what_runs
@@ -217,10 +218,7 @@ class SlurmCase(jobs.JobCase):
 
     def row(self, area, typed, happened):
         """A line of docs/evidence/slurm_tested.md (see table.py)."""
-        table = os.environ.get("CXXRUN_SLURM_TABLE")
-        if table:
-            with open(table, "a") as f:
-                f.write(json.dumps({"area": area, "typed": typed, "happened": happened, "test": self.id()}) + "\n")
+        evidence.tell(area=area, typed=typed, happened=happened)
 
 
 def main():

@@ -4,14 +4,13 @@
 Usage: table.py BUILD_DIR [--quick] [--check]
   --quick   without the tests labelled slow
   --check   write nothing; fail when the page would change (rows of tests that did not run are not missed)"""
-import argparse
-import json
-import os
+import pathlib
 import subprocess
 import sys
-import tempfile
 
-PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "evidence", "slurm_tested.md")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import evidence
+
 HEAD = """# What was tried on a real Slurm
 
 Written by `tests/slurm/table.py`, from tests that all passed; do not edit. {version} on one machine: each node
@@ -20,64 +19,14 @@ behind them.
 """
 
 
-def run_tests(build, quick):
-    """The rows that the tests told, in the order of the tests, which is always the same."""
-    with tempfile.NamedTemporaryFile("r", prefix="cxxrun-slurm-table-") as table:
-        words = ["ctest", "--test-dir", build, "-L", "slurm", "--output-on-failure"] + ["-LE", "slow"] * quick
-        code = subprocess.run(words, env={**os.environ, "CXXRUN_SLURM_TABLE": table.name}).returncode
-        if code != 0:
-            sys.exit("table.py: not all tests passed, so nothing was written")
-        rows = [json.loads(line) for line in table]
-    if not rows:
-        sys.exit("table.py: no test told anything; can a Slurm cluster run here? (tests/slurm/cluster.py up)")
-    return rows
-
-
-def cell(text):
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
 def line(row):
-    return f"| `{cell(row['typed'])}` | {cell(row['happened'])} |"
+    return f"| {evidence.code(row['typed'])} | {evidence.cell(row['happened'])} |"
 
 
-def page(rows, version):
-    """Pure."""
-    areas = {}
-    for row in rows:
-        areas.setdefault(row["area"], []).append(line(row))
-    parts = [HEAD.format(version=version)]
-    for area, lines in sorted(areas.items(), key=lambda item: item[0].strip("-").lower()):
-        parts.append(f"## {area[0].upper()}{area[1:]}\n\n| what you type | what happened |\n|---|---|\n"
-                     + "\n".join(dict.fromkeys(lines)) + "\n")
-    return "\n".join(parts)
-
-
-def slurm_version():
+def head():
     text = subprocess.run(["/usr/sbin/slurmd", "-V"], capture_output=True, text=True).stdout.split()
-    return "Slurm " + text[-1] if text else "Slurm"
-
-
-def main():
-    parser = argparse.ArgumentParser(usage=__doc__)
-    parser.add_argument("build")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    given = parser.parse_args()
-    rows = run_tests(given.build, given.quick)
-    if given.check:
-        with open(PAGE) as f:
-            known = set(f.read().splitlines())
-        new = [text for text in map(line, rows) if text not in known]
-        if new:
-            sys.exit("table.py: not in docs/evidence/slurm_tested.md:\n" + "\n".join(new))
-        return
-    if given.quick:
-        sys.exit("table.py: --quick sees only a part of the page; use it with --check")
-    with open(PAGE, "w") as f:
-        f.write(page(rows, slurm_version()))
-    print(f"{os.path.relpath(PAGE)}: {len(rows)} rows")
+    return HEAD.format(version="Slurm " + text[-1] if text else "Slurm")
 
 
 if __name__ == "__main__":
-    main()
+    evidence.main(__doc__, "slurm_tested.md", ["-L", "slurm"], head, ["what you type", "what happened"], line)
