@@ -14,7 +14,7 @@
 namespace cxxrun::launcher {
 namespace {
 
-constexpr int kOurLevels = 3;  // the file, the worker's directory and the attempt's
+constexpr int kOurDirectories = 2;  // the worker's and the attempt's
 
 Error cannot_write(std::string const& path, int error) {
   bool const full = error == ENOSPC || error == EDQUOT;
@@ -24,27 +24,42 @@ Error cannot_write(std::string const& path, int error) {
   return fail(code, "cannot write the log " + path + " (" + remedy + "); the stream goes on without this file", error);
 }
 
-/// A file of ours below a --log-dir that others may write to: no name of it is a link, and it has no other one. Nothing
+/// The directory of a file of ours below a --log-dir that others may write to: no name on the way is a link. Nothing
 /// and errno otherwise.
-os::UniqueFd open_below(std::string const& path, int flags) {
-  std::filesystem::path above(path);
+os::UniqueFd directory_of(std::string const& path) {
+  std::filesystem::path above = std::filesystem::path(path).parent_path();
   std::vector<std::string> names;
-  for (int level = 0; level < kOurLevels && above.has_filename(); ++level) {
+  for (int level = 0; level < kOurDirectories && above.has_filename(); ++level) {
     names.push_back(above.filename());
     above = above.parent_path();
   }
   os::UniqueFd at(open(above.empty() ? "." : above.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   for (auto name = names.rbegin(); at && name != names.rend(); ++name) {
-    int const how = name + 1 == names.rend() ? flags | O_NOCTTY | O_NONBLOCK : O_PATH | O_DIRECTORY;
-    at.reset(openat(at.get(), name->c_str(), how | O_NOFOLLOW | O_CLOEXEC, 0644));
-  }
-  struct stat facts {};
-  if (at &&
-      (fstat(at.get(), &facts) != 0 || !(S_ISCHR(facts.st_mode) || (S_ISREG(facts.st_mode) && facts.st_nlink == 1)))) {
-    at.reset();
-    errno = EPERM;
+    at.reset(openat(at.get(), name->c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   }
   return at;
+}
+
+std::string name_of(std::string const& path) {
+  return std::filesystem::path(path).filename();
+}
+
+/// The file itself: it is no link either, and has no other name.
+os::UniqueFd open_below(std::string const& path, int flags) {
+  os::UniqueFd file = directory_of(path);
+  if (file) {  // O_NONBLOCK: it may be a pipe that nobody reads
+    file.reset(openat(file.get(), name_of(path).c_str(), flags | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0644));
+  }
+  struct stat facts {};
+  if (file && (fstat(file.get(), &facts) != 0 ||
+               !(S_ISCHR(facts.st_mode) || (S_ISREG(facts.st_mode) && facts.st_nlink == 1)))) {
+    file.reset();
+    errno = EPERM;
+  }
+  if (file) {
+    fcntl(file.get(), F_SETFL, flags & O_APPEND);  // a worker may get it, and expects a blocking one
+  }
+  return file;
 }
 
 }  // namespace
@@ -55,6 +70,12 @@ Result<os::UniqueFd> open_log_file(std::string const& path) {
     return cannot_write(path, errno);
   }
   return file;
+}
+
+void remove_log_file(std::string const& path) {
+  if (os::UniqueFd const directory = directory_of(path)) {
+    unlinkat(directory.get(), name_of(path).c_str(), 0);
+  }
 }
 
 Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes) {

@@ -10,8 +10,11 @@
 
 namespace cxxrun::launcher {
 
-/// Opens for appending, creating with mode 0644; CLOEXEC. The directory must exist.
+/// Opens for appending, creating with mode 0644; CLOEXEC, blocking. The directory must exist. Neither it nor the file
+/// is reached through a link below --log-dir, where others may be able to write.
 [[nodiscard]] Result<os::UniqueFd> open_log_file(std::string const& path);
+/// What a worker of an earlier run has left there; as little a link to elsewhere as the others.
+void remove_log_file(std::string const& path);
 /// Writes everything. Blocks as long as the file system does. The error names `path` and the remedy.
 [[nodiscard]] Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes);
 /// The last lines (as TailBuffer keeps them) of a file; "" when it cannot be read.

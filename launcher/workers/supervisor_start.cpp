@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "launcher/logs/log_file.hpp"
 #include "launcher/workers/supervisor_impl.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/log.hpp"
@@ -62,10 +63,12 @@ Result<OpenStream> open_stream(StreamPlan const& plan, bool is_stderr, std::stri
   }
   OpenStream opened;
   if (!plan.file.empty()) {
-    opened.worker_end.reset(open(plan.file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
-    if (!opened.worker_end) {
+    if (auto file = open_log_file(plan.file)) {
+      opened.worker_end = *std::move(file);
+    } else {
+      auto const why = file.error().os_errno;
       log(Level::warn,
-          fail(Errc::io, "cannot write " + plan.file + ", this output of the worker is lost", errno).message());
+          fail(Errc::io, "cannot write " + plan.file + ", this output of the worker is lost", why).message());
     }
   }
   return opened;
@@ -84,7 +87,7 @@ void take(OpenStream stream, std::vector<PumpStream>& streams) {
 Result<pid_t> start_worker(WorkerSpec const& spec, int capacity_bytes, std::vector<PumpStream>& streams) {
   std::string const name = spec.argv.empty() ? "" : spec.argv.front();
   if (!spec.error_file.empty()) {
-    unlink(spec.error_file.c_str());
+    remove_log_file(spec.error_file);
   }
   auto out = open_stream(spec.out, false, spec.prefix, capacity_bytes);
   auto err = open_stream(spec.err, true, spec.prefix, capacity_bytes);

@@ -40,6 +40,18 @@ class Files(JobCase):
         self.assertEqual(job.stdout, "")
         self.assertNotIn("err ", job.stderr)
 
+    def test_no_stream_goes_through_a_link_that_was_there_before(self):
+        with open(self.path("precious"), "w") as f:
+            f.write("as it was")
+        for flags in (("-r", "3"), ("-r", "2", "-t", "1")):
+            program = self.worker('[ $CXXRUN_GENERATION = 2 ] && echo forged && exit 0\n'
+                                  'next=$(echo $TORCHELASTIC_ERROR_FILE | sed s/attempt_1.*/attempt_2/)/0; mkdir -p $next\n'
+                                  'ln -s $DIR/precious $next/stdout.log; exit 3')
+            job = self.run_logged(program, *flags, workers=1)
+            self.assertEqual(job.code, 0, job.stderr)
+            self.assertRegex(job.stderr, r"cannot write .*/attempt_2/0/stdout\.log.*: Too many levels of symbolic links")
+            self.assertEqual(read(self.path("precious")), "as it was")
+
     def test_teed_streams_go_to_files_and_to_the_console_with_host_and_rank(self):
         job = self.run_logged(self.worker('echo "out $RANK"; echo "err $RANK" >&2'), "-t", "3")
         self.assertEqual(sorted(job.stdout.splitlines()), [f"[{HOST}:0] out 0", f"[{HOST}:1] out 1"])
