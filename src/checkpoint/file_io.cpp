@@ -63,6 +63,7 @@ Failure disk_failure(std::string const& file, int os_errno) {
     case EROFS:
       return failure(Errc::permission,
                      " cannot be used: let this user read and write there, or name another directory");
+    case ELOOP: return failure(Errc::permission, " is a link or no file, and may lead anywhere: remove it");
     case EMFILE:
     case ENFILE: return failure(Errc::io, " cannot be opened: raise the limit of open files (ulimit -n)");
     default: return failure(Errc::io, ": the disk failed; look at the kernel's log, or name another directory");

@@ -14,6 +14,7 @@
 
 #include "src/checkpoint/crc32c.hpp"
 #include "src/checkpoint/file_io.hpp"
+#include "src/core/text.hpp"
 #include "src/os/system.hpp"
 
 namespace cxxrun::checkpoint {
@@ -50,6 +51,17 @@ os::UniqueFd open_directory(std::string const& path) {
   return fd;
 }
 
+// Writers share it. Where others may write as well it could be a link to some file of this user's: none is followed.
+os::UniqueFd open_shared(int directory, char const* name, int flags) {
+  os::UniqueFd fd(::openat(directory, name, flags | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, kFileMode));
+  struct stat facts {};
+  if (fd && (::fstat(fd.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_nlink > 1)) {
+    fd.reset();
+    errno = ELOOP;
+  }
+  return fd;
+}
+
 // "pid 7 on node1", for whoever waits; on a full disk they will have to guess.
 void sign(int fd) {
   std::string const text = "pid " + std::to_string(::getpid()) + " on " + os::host_name();
@@ -61,7 +73,7 @@ void sign(int fd) {
 std::string signature(int fd) {
   char text[HOST_NAME_MAX + 32];
   ssize_t const size = ::pread(fd, text, sizeof text, 0);
-  return size > 0 ? std::string(text, static_cast<std::size_t>(size)) : "another process";
+  return size > 0 ? printable({text, static_cast<std::size_t>(size)}) : "another process";
 }
 
 }  // namespace
@@ -92,9 +104,9 @@ Directory::Directory(std::string path) : path_(std::move(path)) {
 }
 
 Lock Directory::lock(std::chrono::milliseconds patience) const {
-  os::UniqueFd fd(::openat(fd_.get(), kLock, O_RDWR | O_CREAT | O_CLOEXEC, kFileMode));
+  os::UniqueFd fd = open_shared(fd_.get(), kLock, O_RDWR | O_CREAT);
   if (!fd) {
-    throw disk_failure(title(), errno);
+    throw disk_failure(errno == ELOOP ? path_of(kLock) : title(), errno);
   }
   auto const until = std::chrono::steady_clock::now() + patience;
   while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
@@ -119,7 +131,7 @@ Lock Directory::lock(std::chrono::milliseconds patience) const {
 
 void Directory::admit(Claim const& mine, When when) const {
   std::optional<Claim> theirs;
-  os::UniqueFd const old(::openat(fd_.get(), kGeneration, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  os::UniqueFd const old = open_shared(fd_.get(), kGeneration, O_RDONLY);
   if (!old && errno != ENOENT) {
     throw disk_failure(path_of(kGeneration), errno);
   }
@@ -142,7 +154,8 @@ void Directory::admit(Claim const& mine, When when) const {
   }
   // Renamed into place: whenever this process dies, one claim or the other is there, and whole.
   std::string const text = format_claim(mine);
-  os::UniqueFd const fresh(::openat(fd_.get(), kNewGeneration, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kFileMode));
+  remove(kNewGeneration);
+  os::UniqueFd const fresh = open_shared(fd_.get(), kNewGeneration, O_WRONLY | O_CREAT | O_EXCL);
   if (!fresh || !write_at(fresh.get(), std::as_bytes(std::span(text)), 0) || !force_to_disk(fresh.get()) ||
       ::renameat(fd_.get(), kNewGeneration, fd_.get(), kGeneration) != 0 || !force_to_disk(fd_.get())) {
     int const why = errno;

@@ -143,6 +143,23 @@ TEST_CASE("checkpoint: directories that cannot be one are refused with the remed
   CHECK(contains(open(scratch.path).context, scratch.at("generation") + " is not what"));
 }
 
+TEST_CASE("checkpoint: links in the place of what writers share lead nowhere", "[process]") {
+  Scratch const scratch;
+  write_file(scratch.at("precious"), "as it was");
+  fs::create_directory(scratch.at("ckpt"));
+  std::string const name = GENERATE("lock", "generation", "generation.tmp");
+  bool const hard = GENERATE(false, true);
+  auto const link = scratch.at("ckpt/" + name);
+  hard ? fs::create_hard_link(scratch.at("precious"), link) : fs::create_symlink(scratch.at("precious"), link);
+  auto const error = error_of([&] { Checkpoint({.directory = scratch.at("ckpt"), .model = "m"}, 1); });
+  CHECK(cxxrun::testing::read_file(scratch.at("precious")) == "as it was");
+  if (name == "generation.tmp") {
+    CHECK(error.message().empty());  // taken away, as what a dead writer has left is
+  } else {
+    CHECK(contains(error.context, link + " is a link or no file, and may lead anywhere: remove it"));
+  }
+}
+
 TEST_CASE("checkpoint: without the right to write or to read there is one clear line", "[process]") {
   if (geteuid() != 0) {
     WARN("skipped: only root can become a user without rights");
