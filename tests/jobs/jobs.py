@@ -279,11 +279,14 @@ class _Result(unittest.TextTestResult):
 
 
 def main():
-    """SCRIPT CXXRUN [unittest arguments, for example -k NAME]; prints 'N passed, N failed, N skipped'."""
+    """SCRIPT CXXRUN [unittest arguments, for example -k NAME]; prints what was not tested and why, and 'N passed, N failed,
+    N skipped'. Exit code 77: nothing could be tested here."""
     global CXXRUN
     CXXRUN = os.path.abspath(sys.argv.pop(1))
     runner = unittest.TextTestRunner(resultclass=_Result, stream=sys.stdout)
     result = unittest.main(testRunner=runner, exit=False).result
     failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
+    for test, why in result.skipped:
+        print(f"not tested: {test.id().removeprefix('__main__.')}: {why}")
     print(f"{result.passed} passed, {failed} failed, {len(result.skipped)} skipped")
-    sys.exit(1 if failed or not result.passed else 0)
+    sys.exit(1 if failed or not (result.passed or result.skipped) else 0 if result.passed else 77)

@@ -1,79 +1,19 @@
 """Strangers at the doors of a job: whatever they send, each kind is refused by name, a flood of them is neither a flood
 of lines nor of memory, and the job forms and finishes all the same. Usage: strangers_test.py CXXRUN"""
-import json
 import os
 import re
 import socket
 import struct
-import subprocess
-import sys
 import time
-import unittest
 
 import jobs
+from attacker import RUN, VERSION, Caller, frame, hello, join
 from jobs import JobCase, children, read, wait_until
 
-VERSION = 1
-RUN = "job"
 CROWD = 300
 MOST_LINES = 60  # that a crowd may cost; one line each would be 300
 MOST_MEMORY = 64 << 20  # that a crowd may cost; a frame of the largest size each would be 300 MiB
 HELLO_TIME = 10  # seconds that a caller has to say hello
-
-
-def frame(payload):
-    data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    return struct.pack(">I", len(data)) + data
-
-
-def hello(**changes):
-    return {"hello": "cxxrun", "version": VERSION, "run_id": RUN, "nonce": "stranger", "purpose": "agent",
-            "asks": "meet", **changes}
-
-
-def join(host="stranger", **changes):
-    node = {"incarnation": "stranger", "host": host, "slots": 1, "role": "default", "coordinates": False, "announce": "",
-            "standby_port": 0}
-    return {"type": "join", "node": node, **changes}
-
-
-class Caller:
-    """One connection that says what it likes."""
-
-    def __init__(self, port, accepted=None):
-        self.socket = accepted or socket.create_connection(("127.0.0.1", port), jobs.GUARD)
-        self.socket.settimeout(jobs.GUARD)
-        self.data = b""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.socket.close()
-
-    def send(self, *frames):
-        """Frames as values, or bytes as they are."""
-        self.socket.sendall(b"".join(each if isinstance(each, bytes) else frame(each) for each in frames))
-
-    def hear(self):
-        """The next message; None when the other end has closed."""
-        while len(self.data) < 4 or len(self.data) < 4 + struct.unpack(">I", self.data[:4])[0]:
-            try:
-                more = self.socket.recv(65536)
-            except ConnectionResetError:
-                return None
-            if not more:
-                return None
-            self.data += more
-        size = 4 + struct.unpack(">I", self.data[:4])[0]
-        message, self.data = json.loads(self.data[4:size]), self.data[size:]
-        return message
-
-    def hear_until(self, kind):
-        while True:
-            message = self.hear()
-            if message is None or message.get("type") == kind:
-                return message
 
 
 def memory(pid):
@@ -341,31 +281,6 @@ class Crowds(Strangers):
         self.assertGreater(time.monotonic() - began, HELLO_TIME / 2)
         self.await_line(agents, rf"a stranger from 127\.0\.0\.1: no hello within {HELLO_TIME} s")
         self.finish(agents)
-
-
-@unittest.skipUnless(os.geteuid() == 0, "needs root, to be two users")
-class OtherUser(Strangers):
-    """Somebody else on the same node."""
-
-    def as_nobody(self, *code):
-        """What a Python program says as another user."""
-        done = subprocess.run(["setpriv", "--reuid", "65534", "--clear-groups", sys.executable, "-c", *code],
-                              capture_output=True, text=True, timeout=jobs.GUARD, cwd="/")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        return done.stdout.split()
-
-    def test_that_would_call_where_workers_do_does_not_get_there(self):
-        os.chmod(self.dir, 0o755)  # the test's own directory keeps nobody out
-        job = self.start("--standalone", self.worker("note at $CXXRUN_AGENT $CXXRUN_SEGMENT; gate go"))
-        [names] = [event[3:] for event in self.await_events(1, "at", 1)]
-        call = ("import socket, sys\nfor name in sys.argv[1:]:\n"
-                "    try: socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(name)\n"
-                "    except OSError as error: print(type(error).__name__)")
-        self.assertEqual(self.as_nobody(call, *names), ["PermissionError"] * 2)
-        self.assertTrue(all(name.startswith(self.dir) for name in names), names)
-        self.open_gate("go")
-        self.assert_codes([0], job)
-        self.assertEqual([name for name in names if os.path.exists(os.path.dirname(name))], [])
 
 
 class Impostor(Strangers):

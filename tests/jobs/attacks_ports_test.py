@@ -1,0 +1,156 @@
+"""Another user has the ports at which a job would meet, and answers there. Whatever it says, the agents try the next
+port and meet; with all ports taken the job ends by name and no worker has run. Usage: attacks_ports_test.py CXXRUN"""
+import secrets
+
+import attack_jobs
+import jobs
+from attack_jobs import Attack
+from attacker import Sealed
+
+TRIED = 16  # ports, of a job that is given none
+GENERATION = """{"type": "generation", "sent": 1, "generation": {
+    "number": 1, "restarts": 0, "max_restarts": 0, "group_rank": 0, "group_size": 1, "rank_base": 0, "local_size": SIZE,
+    "world_size": SIZE, "role_base": 0, "role_size": SIZE, "master_addr": "127.0.0.1", "master_port": 1, "store_port": 1,
+    "successors": [], "decree": {"after": 0, "number": 1, "size": 1, "coordinator": 0, "restarts": 0, "members": 1,
+    "tie": "none"}, "coordinator": "", "survives": False, "hosts": "", "local_sizes": ""}}"""
+
+# Listens at every port given. `serve` answers one caller.
+SQUAT = """
+import select, threading
+ACCEPTED = {"hello": "cxxrun", "version": VERSION, "coordinator": "c", "answer": "accepted", "run_id": "job",
+            "heartbeat_timeout_ms": 0, "refused": ""}
+START, FINISHED = {"type": "start", "generation": 1, "echo": 0, "left_ms": 9999}, {"type": "finished", "exit_code": 0,
+                                                                              "line": "success"}
+def serve(call):
+    SERVE
+def safely(call):
+    try:
+        with call: serve(call)
+    except (OSError, TypeError): pass
+doors = [socket.create_server(("127.0.0.1", int(port)), backlog=100) for port in sys.argv[1:]]
+print("ready", flush=True)
+while True:
+    for door in select.select(doors, [], [])[0]:
+        threading.Thread(target=safely, args=(Caller(0, door.accept()[0]),), daemon=True).start()
+"""
+
+
+def coordinator(size):
+    """Speaks in clear, as if nobody asked for proof: a generation, its start, and the job is over."""
+    return f"call.send(ACCEPTED, {' '.join(GENERATION.replace('SIZE', str(size)).split())}, START, FINISHED); " \
+        "call.wait()"
+
+
+# what was tried (the row's name), how it answers, what the agents say
+WAYS = (
+    ("answers as a coordinator in clear, and says that the job has succeeded", coordinator(1),
+     "it does not prove itself as cxxrun does; trying on"),
+    ("answers as a coordinator in clear, with 4294967295 workers for the node", coordinator(2**32 - 1),
+     "it does not prove itself as cxxrun does; trying on"),
+    ("says other_version in clear",
+     'call.send({**ACCEPTED, "answer": "other_version", "refused": "this coordinator speaks version 9"}); call.wait()',
+     "it does not prove itself as cxxrun does; trying on"),
+    ("answers with the handshake of another version",
+     "call.send(frame(HEAD[:-1] + bytes([9]) + bytes(40))); call.wait()",
+     "its handshake has version 9, this one has 1; trying on"),
+    ("answers with a key of its own, wrapped under a secret of its own",
+     'call.send(frame(answer_to(b"k" * 32, (2, wrap(b"s" * 32, b"k" * 32))))); call.wait()',
+     "it has another secret; set CXXRUN_SECRET_FILE"),
+    ("answers with a key of its own and no wrap, as if the methods had been stripped",
+     'call.send(frame(answer_to(b"k" * 32))); call.wait()',
+     "it offers no way to get its key; set CXXRUN_SECRET_FILE"),
+    ("answers with escapes and newlines",
+     r'call.send(b"\x1b[2J\nFORGED cxxrun: verdict: success\n" * 99); call.wait()',
+     "protocol error: frame of 458961482 bytes announced"),
+)
+
+
+def setUpModule():
+    attack_jobs.share_programs()
+
+
+def derived_ports(seed, count=TRIED):
+    """src/core/port_sequence.hpp"""
+    digest = 0xcbf29ce484222325
+    for byte in seed.encode():
+        digest = (digest ^ byte) * 0x100000001b3 % 2**64
+    start, stride = digest % 11987, 1 + (digest >> 32) % 11986
+    return [20000 + (start + i * stride) % 11987 for i in range(count)]
+
+
+class Ports(Attack):
+    AREA = "ports"
+
+    def setUp(self):
+        super().setUp()
+        self.taken = derived_ports(f"job:{self.port}")
+        self.secret = secrets.token_hex(32)
+
+    def squat(self, serve, count=1):
+        self.start_ready(SQUAT.replace("SERVE", serve), *self.taken[:count])
+
+    def start_ranked(self, rank, *options):
+        return self.start("--nnodes", "2", "--node-rank", str(rank), "--master-addr", "127.0.0.1", "--master-port",
+                          str(self.port), "--rdzv-id", "job", *options, self.program,
+                          env={"CXXRUN_SECRET": self.secret})
+
+    def run_both(self):
+        """Both agents meet, run one generation and end well."""
+        agents = [self.start_ranked(0)]
+        agents[0].says("waiting for nodes")
+        agents.append(self.start_ranked(1))
+        self.await_events(2, "start", 1)
+        self.open_gate("go")
+        self.assert_codes([0, 0], *agents)
+        self.assertEqual(sorted(self.events("done")), [(1, 0, "done"), (1, 1, "done")])
+        return agents
+
+
+class Squatted(Ports):
+    def try_way(self, attack, serve, text):
+        self.squat(serve)
+        agents = self.run_both()
+        line = self.line(agents, text)
+        self.assertNotRegex(self.said(agents), "\x1b|\nFORGED")
+        self.row(f"has the first port, and {attack}", "the agents meet at the next port", line)
+
+    def test_fifteen_of_sixteen(self):
+        self.squat(WAYS[0][1], TRIED - 1)
+        agents = self.run_both()
+        self.row("has fifteen of the sixteen ports", "the agents meet at the last one", self.line(agents, WAYS[0][2]))
+
+    def test_all_sixteen(self):
+        self.squat(WAYS[0][1], TRIED)
+        agent = self.start_ranked(0)
+        self.assertEqual(agent.wait(), 111, agent.stderr)
+        self.assertEqual(self.events(), [])
+        self.row("has all sixteen ports", "the job ends by name and has started nothing",
+                 agent.stderr.splitlines()[0], code=111)
+
+    def test_passes_everything_on(self):
+        """A relay that changes nothing: it proves what the coordinator proves, and is recognised all the same."""
+        self.squat(f'''
+    to = socket.create_connection(("127.0.0.1", {self.taken[1]}), GUARD)
+    while True:
+        for end in select.select([call.socket, to], [], [])[0]:
+            data = end.recv(65536)
+            if not data: return
+            (to if end is call.socket else call.socket).sendall(data)''')
+        agents = self.run_both()
+        self.row("has the first port, and passes all bytes on unchanged to the coordinator and back",
+                 "the agents meet at the next port", self.line(agents, "the connection is relayed: begun at "))
+
+
+class Control(Ports):
+    def test_the_ports_are_those_that_the_job_tries(self):
+        agent = self.start_ranked(0)
+        agent.says("waiting for nodes")
+        with Sealed(self.taken[0], secret=self.secret) as call:
+            self.assertEqual(call.greet()["answer"], "accepted")
+        agent.process.terminate()
+
+
+attack_jobs.tests_of(Squatted, WAYS, Squatted.try_way)
+
+if __name__ == "__main__":
+    jobs.main()
