@@ -99,7 +99,7 @@ HEAVY = {
         "rendezvous/net/listener.cpp", "rendezvous/net/lookup.hpp", "rendezvous/net/lookup.cpp",
         "rendezvous/net/peers.hpp", "rendezvous/net/peers.cpp", "rendezvous/net/run.cpp", "rendezvous/net/server.cpp",
         "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/agent/signal_watch.hpp",
-        "launcher/hangs/hang_guard.cpp",
+        "launcher/hangs/hang_guard.cpp", "launcher/logs/log_pump.cpp",
         "launcher/programs/rendezvous_main.cpp",
         "launcher/workers/supervisor_impl.cpp", "launcher/workers/supervisor_impl.hpp",
         "launcher/workers/supervisor_ending.cpp", "launcher/workers/local_listener.hpp"},

@@ -13,13 +13,13 @@
 #include <memory>
 #include <string>
 
-#include "cxxrun/error.hpp"
+#include "src/os/fd.hpp"
 
 namespace cxxrun::launcher {
 
-/// One stream of one worker to carry. The pump owns the descriptor from `add` on.
+/// One stream of one worker to carry.
 struct PumpStream {
-  int fd = -1;       ///< read end of the worker's pipe (made non-blocking; CLOEXEC is the caller's)
+  os::UniqueFd fd;   ///< read end of the worker's pipe (made non-blocking; CLOEXEC is the caller's)
   std::string file;  ///< append here, byte for byte; "" = no file. Its directory must exist
   bool console = true;
   bool to_stderr = false;  ///< console stream: false = stdout, true = stderr
@@ -29,7 +29,7 @@ struct PumpStream {
 
 class LogPump {
  public:
-  /// Starts the threads, every signal blocked in them; throws std::system_error without descriptors or threads left.
+  /// Starts the threads, every signal blocked in them; throws without descriptors or threads left.
   /// The console is the process's stdout and stderr.
   LogPump();
   /// The same with another console. The descriptors are duplicated, and their flags are left alone.

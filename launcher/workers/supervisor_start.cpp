@@ -19,12 +19,9 @@ constexpr int kLargePipe = 1024 * 1024;
 constexpr int kSmallPipe = 256 * 1024;
 constexpr std::size_t kFewStreams = 16;
 
-/// One opened stream. `pump_end` is empty when the worker writes to its file or to /dev/null by itself; otherwise it
-/// goes to the pump together with `pump`.
 struct OpenStream {
   os::UniqueFd worker_end;  ///< empty = /dev/null
-  os::UniqueFd pump_end;
-  PumpStream pump;  ///< fd unset
+  PumpStream pump;          ///< without fd: the worker writes to its file or to /dev/null by itself
 };
 
 /// Console output needs a pipe, and stderr always, for its last lines.
@@ -45,13 +42,9 @@ Result<OpenStream> open_pipe(StreamPlan const& plan, bool is_stderr, std::string
     return fail(Errc::io, "cannot open a pipe for a worker's output", errno);
   }
   OpenStream opened;
-  opened.pump_end.reset(ends[0]);
   opened.worker_end.reset(ends[1]);
-  // Only our end: the worker's stays blocking, as every program expects of its stdout.
-  fcntl(ends[0], F_SETFL, O_NONBLOCK);
   fcntl(ends[1], F_SETPIPE_SZ, capacity_bytes);
-  opened.pump = {
-      .file = plan.file, .console = plan.console, .to_stderr = is_stderr, .prefix = prefix, .keep_tail = is_stderr};
+  opened.pump = {os::UniqueFd(ends[0]), plan.file, plan.console, is_stderr, prefix, is_stderr};
   return opened;
 }
 
@@ -74,16 +67,9 @@ Result<OpenStream> open_stream(StreamPlan const& plan, bool is_stderr, std::stri
   return opened;
 }
 
-void take(OpenStream stream, std::vector<PumpStream>& streams) {
-  if (stream.pump_end) {
-    stream.pump.fd = stream.pump_end.release();
-    streams.push_back(std::move(stream.pump));
-  }
-}
-
 /// Removes the error file of an earlier run, opens the streams, finds the program and starts it. The worker's ends are
 /// closed here: the worker has its own copies, and the pump is to see the end of file.
-/// `streams`: for LogPump::add, which owns their descriptors from then on. The Error's context has errno's text in it.
+/// `streams`: for LogPump::add. The Error's context has errno's text in it.
 Result<pid_t> start_worker(WorkerSpec const& spec, int capacity_bytes, std::vector<PumpStream>& streams) {
   std::string const name = spec.argv.empty() ? "" : spec.argv.front();
   if (!spec.error_file.empty()) {
@@ -117,8 +103,11 @@ Result<pid_t> start_worker(WorkerSpec const& spec, int capacity_bytes, std::vect
   if (!started.ok()) {
     return fail(Errc::io, os::explain_failed_start(name, started.stage, started.error), started.error);
   }
-  take(*std::move(out), streams);
-  take(*std::move(err), streams);
+  for (auto* const stream : {&out->pump, &err->pump}) {
+    if (stream->fd) {
+      streams.push_back(std::move(*stream));
+    }
+  }
   return started.pid;
 }
 

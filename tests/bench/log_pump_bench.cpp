@@ -119,7 +119,7 @@ Cost pump(Style const& style, TempDir const& dir, Sink sink) {
       for (int i = 0; i < kWriters; ++i) {
         auto pipe = make_pipe();
         pids.push_back(start_writer(pipe.write.get(), style));
-        logs.add({pipe.read.release(), dir / ("pump" + std::to_string(i)), sink != Sink::file, false,
+        logs.add({std::move(pipe.read), dir / ("pump" + std::to_string(i)), sink != Sink::file, false,
                   "[node1:" + std::to_string(i) + "] ", true});
       }
       reap(pids);

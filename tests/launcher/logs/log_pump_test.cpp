@@ -56,8 +56,8 @@ TEST_CASE("log_pump: whole lines go to the right console with their prefix, byte
   Fixture f;
   auto out = make_pipe();
   auto err = make_pipe();
-  auto const a = f.pump->add({out.read.release(), f.dir / "out", true, false, "[n:0] ", false});
-  auto const b = f.pump->add({err.read.release(), f.dir / "err", true, true, "[n:0] ", true});
+  auto const a = f.pump->add({std::move(out.read), f.dir / "out", true, false, "[n:0] ", false});
+  auto const b = f.pump->add({std::move(err.read), f.dir / "err", true, true, "[n:0] ", true});
 
   write_all(out.write.get(), "one\ntwo\n");
   write_all(err.write.get(), "bad\nworse");
@@ -74,7 +74,7 @@ TEST_CASE("log_pump: whole lines go to the right console with their prefix, byte
 TEST_CASE("log_pump: a stream that ended before its drain still has its tail, twice", "[process]") {
   Fixture f;
   auto pipe = make_pipe();
-  auto const id = f.pump->add({pipe.read.release(), f.dir / "f", true, false, "", true});
+  auto const id = f.pump->add({std::move(pipe.read), f.dir / "f", true, false, "", true});
   write_all(pipe.write.get(), "last words");
   pipe.write.reset();
 
@@ -89,7 +89,7 @@ TEST_CASE("log_pump: a grandchild that keeps the pipe does not keep the stream",
   std::signal(SIGPIPE, SIG_IGN);
   Fixture f;
   auto pipe = make_pipe();
-  auto const id = f.pump->add({pipe.read.release(), f.dir / "f", true, false, "p ", true});
+  auto const id = f.pump->add({std::move(pipe.read), f.dir / "f", true, false, "p ", true});
 
   write_all(pipe.write.get(), "worker");
   CHECK(drain(*f.pump, id, false) == "worker");
@@ -105,7 +105,7 @@ TEST_CASE("log_pump: a grandchild that keeps the pipe does not keep the stream",
 TEST_CASE("log_pump: finish drains what nobody drained", "[process]") {
   Fixture f;
   auto pipe = make_pipe();
-  f.pump->add({pipe.read.release(), f.dir / "f", true, false, "p ", false});
+  f.pump->add({std::move(pipe.read), f.dir / "f", true, false, "p ", false});
   write_all(pipe.write.get(), "a\nb");
 
   CHECK(f.pump->finish(kPlenty));
@@ -118,8 +118,8 @@ TEST_CASE("log_pump: a 10 MiB line arrives in one piece while others write", "[p
   std::string const line(std::size_t{10} << 20, 'x');
   auto big = make_pipe();
   auto small = make_pipe();
-  auto const a = f.pump->add({big.read.release(), f.dir / "f", true, false, "a ", false});
-  auto const b = f.pump->add({small.read.release(), "", true, false, "b ", false});
+  auto const a = f.pump->add({std::move(big.read), f.dir / "f", true, false, "a ", false});
+  auto const b = f.pump->add({std::move(small.read), "", true, false, "b ", false});
 
   write_all(big.write.get(), std::string_view(line).substr(0, line.size() / 2));
   write_all(small.write.get(), "between\n");
@@ -139,7 +139,7 @@ TEST_CASE("log_pump: all 256 byte values reach file and console unchanged", "[pr
     bytes.push_back(static_cast<char>(value));
   }
   auto pipe = make_pipe();
-  auto const id = f.pump->add({pipe.read.release(), f.dir / "f", true, false, "", true});
+  auto const id = f.pump->add({std::move(pipe.read), f.dir / "f", true, false, "", true});
 
   write_all(pipe.write.get(), bytes);
   CHECK(drain(*f.pump, id, true) == bytes);
@@ -157,7 +157,7 @@ TEST_CASE("log_pump: 32 streams of 1000 ragged lines each are complete, whole an
   for (int s = 0; s < kStreams; ++s) {
     auto pipe = make_pipe();
     ids.push_back(f.pump->add(
-        {pipe.read.release(), f.dir / std::to_string(s), true, false, "[n:" + std::to_string(s) + "] ", false}));
+        {std::move(pipe.read), f.dir / std::to_string(s), true, false, "[n:" + std::to_string(s) + "] ", false}));
     writers.emplace_back([s, fd = std::move(pipe.write)] {
       std::string text;
       for (int i = 0; i < kLines; ++i) {
@@ -195,7 +195,7 @@ TEST_CASE("log_pump: a console that nobody reads makes its writer wait, and lose
   TestConsole out;
   LogPump pump(out.fd(), out.fd());
   auto pipe = make_pipe();
-  auto const id = pump.add({pipe.read.release(), dir / "f", true, false, "", false});
+  auto const id = pump.add({std::move(pipe.read), dir / "f", true, false, "", false});
 
   auto total = fill(pipe.write.get(), pump);
   CHECK(total < kFlood);
@@ -219,9 +219,9 @@ TEST_CASE("log_pump: a console that nobody reads delays neither another console 
   auto noisy = make_pipe();
   auto to_file = make_pipe();
   auto to_err = make_pipe();
-  pump.add({noisy.read.release(), "", true, false, "", false});
-  auto const a = pump.add({to_file.read.release(), dir / "f", false, false, "", true});
-  auto const b = pump.add({to_err.read.release(), "", true, true, "", true});
+  pump.add({std::move(noisy.read), "", true, false, "", false});
+  auto const a = pump.add({std::move(to_file.read), dir / "f", false, false, "", true});
+  auto const b = pump.add({std::move(to_err.read), "", true, true, "", true});
   CHECK(fill(noisy.write.get(), pump) < kFlood);
 
   write_all(to_file.write.get(), "heard\n");
@@ -241,7 +241,7 @@ TEST_CASE("log_pump: finish gives up at its deadline and says that output was dr
   TestConsole out;
   LogPump pump(out.fd(), out.fd());
   auto pipe = make_pipe();
-  auto const id = pump.add({pipe.read.release(), dir / "f", true, false, "", false});
+  auto const id = pump.add({std::move(pipe.read), dir / "f", true, false, "", false});
   std::string const bytes(std::size_t{60'000}, '\n');
   write_all(pipe.write.get(), bytes);
   CHECK(drain(pump, id, false).empty());
@@ -258,7 +258,7 @@ TEST_CASE("log_pump: a console that is gone swallows its part and the files are 
   LogPump pump(out.fd(), out.fd());
   out.close_reader();
   auto pipe = make_pipe();
-  auto const id = pump.add({pipe.read.release(), dir / "f", true, false, "p ", false});
+  auto const id = pump.add({std::move(pipe.read), dir / "f", true, false, "p ", false});
   std::string const line(999, 'x');
   for (int i = 0; i < 10'000; ++i) {
     write_all(pipe.write.get(), line + "\n");
@@ -274,7 +274,7 @@ TEST_CASE("log_pump: a full disk is told once and the console goes on", "[proces
   std::vector<std::string> told;
   f.pump->on_error([&told](std::string line) { told.push_back(std::move(line)); });
   auto pipe = make_pipe();
-  auto const id = f.pump->add({pipe.read.release(), "/dev/full", true, false, "p ", false});
+  auto const id = f.pump->add({std::move(pipe.read), "/dev/full", true, false, "p ", false});
 
   write_all(pipe.write.get(), "a\n");
   CHECK(drain(*f.pump, id, false).empty());
@@ -293,7 +293,7 @@ TEST_CASE("log_pump: a file that cannot be opened is told once and the console g
   std::vector<std::string> told;
   f.pump->on_error([&told](std::string line) { told.push_back(std::move(line)); });
   auto pipe = make_pipe();
-  auto const id = f.pump->add({pipe.read.release(), f.dir / "missing/f", true, false, "p ", false});
+  auto const id = f.pump->add({std::move(pipe.read), f.dir / "missing/f", true, false, "p ", false});
 
   write_all(pipe.write.get(), "a\n");
   CHECK(drain(*f.pump, id, true).empty());
@@ -306,7 +306,7 @@ TEST_CASE("log_pump: earlier content of a file is kept", "[process]") {
   Fixture f;
   std::ofstream(f.dir / "f") << "before\n";
   auto pipe = make_pipe();
-  f.pump->add({pipe.read.release(), f.dir / "f", false, false, "", false});
+  f.pump->add({std::move(pipe.read), f.dir / "f", false, false, "", false});
   write_all(pipe.write.get(), "after\n");
   CHECK(f.pump->finish(kPlenty));
   CHECK(file_text(f.dir / "f") == "before\nafter\n");
@@ -318,8 +318,8 @@ TEST_CASE("log_pump: stdout and stderr that lead to one place keep their order, 
   LogPump pump(both.fd(), both.fd());
   auto out = make_pipe();
   auto err = make_pipe();
-  auto const a = pump.add({out.read.release(), "", true, false, "o ", false});
-  auto const b = pump.add({err.read.release(), "", true, true, "e ", false});
+  auto const a = pump.add({std::move(out.read), "", true, false, "o ", false});
+  auto const b = pump.add({std::move(err.read), "", true, true, "e ", false});
   std::string expected;
   for (int i = 0; i < 100; ++i) {
     write_all(out.write.get(), "x\n");
