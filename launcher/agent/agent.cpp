@@ -46,10 +46,13 @@ class Agent {
   Agent(AgentConfig config, os::AgentSide const& side)
       : config_(std::move(config)),
         policy_(agent_policy(config_.options, config_.topology, read_slurm_conf(config_.environment))),
-        cpus_(config_.cpus.mode, config_.facts.workers, find_value(config_.environment, "CUDA_VISIBLE_DEVICES")),
+        find_cpus_(start_finding_cpus(config_.cpus.mode, config_.facts.workers,
+                                      find_value(config_.environment, "CUDA_VISIBLE_DEVICES"))),
         parent_watch_(io_, fcntl(side.parent_watch.get(), F_DUPFD_CLOEXEC, 3)),
         page_(*side.page),
         hosting_(io_, config_, side.standby.get(), keys_, coordinator_handlers()) {
+    config_.facts.agent_socket = supervisor_->socket();
+    config_.facts.prover = keys_ ? supervisor_->socket() : "";
     context_.parent = side.parent;
     context_.interrupt_ignored = side.interrupt_ignored;
     if (config_.environment.contains("SLURM_JOB_ID")) {
@@ -71,7 +74,6 @@ class Agent {
     });
     log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody
     pump_.on_error([](std::string const& line) { log(Level::error, line); });
-    cpus_.begin();
     end_watch_.begin();
     if (config_.topology.discovered) {
       call_discovered();
@@ -122,15 +124,16 @@ class Agent {
     hosting_.lead();
     page_.set_frozen(false);
     make_directories(generation);
-    if (!std::exchange(cpus_chosen_, true)) {  // before the first workers: the same for every generation
-      auto plan = cpus_.take();
+    if (auto const find = std::exchange(find_cpus_, {})) {  // before the first workers: the same for every generation
+      auto plan = find();
       if (!plan.note.empty()) {
         log(config_.cpus.asked ? Level::warn : Level::debug, plan.note);
       }
       config_.facts.cpu_sets = std::move(plan.sets);
     }
-    auto const now = facts(memory_.begin());
-    supervisor_->start(generation.number, plan_workers(generation, config_.options, now, config_.environment));
+    config_.facts.segment = memory_.begin();
+    supervisor_->start(generation.number,
+                       plan_workers(generation, config_.options, config_.facts, config_.environment));
     end_watch_.workers_run();
     hangs_->begin(generation);
   }
@@ -138,7 +141,8 @@ class Agent {
   void perform(agent::RunCheck const& action) {
     auto const& generation = action.generation;
     make_directories(generation);
-    supervisor_->start(generation.number, {plan_check(generation, config_.options, facts(), config_.environment)});
+    supervisor_->start(generation.number,
+                       {plan_check(generation, config_.options, config_.facts, config_.environment)});
   }
 
   /// For the output of this node's workers.
@@ -146,15 +150,6 @@ class Agent {
     if (auto const made = make_worker_dirs(config_.facts.log_root, generation.number, generation.local_size); !made) {
       log(Level::error, made.error().message());
     }
-  }
-
-  /// What was found out at the start, and since. `segment`: of the workers that are to be started.
-  [[nodiscard]] NodeFacts facts(std::string segment = "") const {
-    NodeFacts all = config_.facts;
-    all.agent_socket = supervisor_->socket();
-    all.prover = keys_ ? all.agent_socket : "";
-    all.segment = std::move(segment);
-    return all;
   }
 
   void perform(agent::StopWorkers const& action) {
@@ -277,7 +272,7 @@ class Agent {
 
   AgentConfig config_;
   agent::Policy policy_;
-  CpuFinder cpus_;
+  std::function<CpuPlan()> find_cpus_;
   os::Machine<agent::State, agent::Event> machine_;
   asio::io_context io_{1};
   asio::posix::stream_descriptor parent_watch_;
@@ -297,7 +292,6 @@ class Agent {
       std::make_shared<HangGuard>(io_, *supervisor_, config_.options.hang_timeout, config_.facts, config_.environment,
                                   [this](agent::StoodStill told) { feed(std::move(told)); });
   EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
-  bool cpus_chosen_ = false;
   std::optional<agent::Exit> exit_;
   std::optional<Error> failed_;
 

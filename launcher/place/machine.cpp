@@ -95,6 +95,20 @@ std::vector<std::string> entries(std::string const& path) {
   return names;
 }
 
+// ---- both -----------------------------------------------------------------------------------------------------
+
+void keep_plugins_out() {
+  setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);  // NOLINT(concurrency-mt-unsafe): there are no threads yet
+  setenv("HWLOC_HIDE_ERRORS", "2", 1);              // NOLINT(concurrency-mt-unsafe)
+}
+
+CpuPlan look_up(CpuMode mode, std::uint32_t workers, std::optional<std::string> const& visible_gpus) {
+  auto const allowed = os::allowed_cpus();
+  auto const machine = allowed.size() < workers ? Result<Machine>(Machine{}) : read_machine();
+  return machine ? plan_cpus(*machine, allowed, workers, gpu_nodes(read_gpus(""), visible_gpus), mode)
+                 : CpuPlan{{}, machine.error().context + ": workers are not bound to CPUs"};
+}
+
 }  // namespace
 
 Result<Machine> read_machine() {
@@ -150,49 +164,31 @@ std::vector<Gpu> read_gpus(std::string const& root) {
   return gpus;
 }
 
-struct CpuFinder::Task {
-  CpuMode mode = CpuMode::none;
-  std::uint32_t workers = 0;
-  std::optional<std::string> visible_gpus;
-  CpuPlan plan{};
-
-  void run() {
-    auto const allowed = os::allowed_cpus();
-    auto const machine = allowed.size() < workers ? Result<Machine>(Machine{}) : read_machine();
-    if (!machine) {
-      plan.note = machine.error().context + ": workers are not bound to CPUs";
-      return;
-    }
-    plan = plan_cpus(*machine, allowed, workers, gpu_nodes(read_gpus(""), visible_gpus), mode);
-  }
-};
-
-CpuFinder::CpuFinder(CpuMode mode, std::uint32_t workers, std::optional<std::string> visible_gpus)
-    : task_(std::make_shared<Task>(Task{mode, workers, std::move(visible_gpus)})) {
-  if (mode != CpuMode::none) {
-    setenv("HWLOC_PLUGINS_PATH", "/nonexistent", 1);  // NOLINT(concurrency-mt-unsafe): there are no threads yet
-    setenv("HWLOC_HIDE_ERRORS", "2", 1);              // NOLINT(concurrency-mt-unsafe)
-  }
-}
-
-CpuFinder::~CpuFinder() = default;
-
-void CpuFinder::begin() {
-  if (task_->mode != CpuMode::none) {
-    thread_ = os::BoundedThread::start("cxxrun-cpus", [task = task_] { task->run(); });
-  }
-}
-
-CpuPlan CpuFinder::take() {
-  if (task_->mode == CpuMode::none) {
+CpuPlan find_cpus(CpuMode mode, std::uint32_t workers, std::optional<std::string> const& visible_gpus) {
+  if (mode == CpuMode::none) {
     return {};
   }
-  if (!thread_) {
-    task_->run();
-  } else if (!thread_->join_until(Clock::now() + kPatience)) {
-    return {{}, "hwloc takes too long: workers are not bound to CPUs"};
+  keep_plugins_out();
+  return look_up(mode, workers, visible_gpus);
+}
+
+std::function<CpuPlan()> start_finding_cpus(CpuMode mode, std::uint32_t workers,
+                                            std::optional<std::string> const& visible_gpus) {
+  if (mode == CpuMode::none) {
+    return [] { return CpuPlan{}; };
   }
-  return std::move(task_->plan);
+  keep_plugins_out();
+  auto const plan = std::make_shared<CpuPlan>();  // the thread may have to be left behind
+  auto const find = [=] { *plan = look_up(mode, workers, visible_gpus); };
+  std::shared_ptr<os::BoundedThread> const thread = os::BoundedThread::start("cxxrun-cpus", find);
+  return [=]() -> CpuPlan {
+    if (!thread) {
+      find();
+    } else if (!thread->join_until(Clock::now() + kPatience)) {
+      return {{}, "hwloc takes too long: workers are not bound to CPUs"};
+    }
+    return std::move(*plan);
+  };
 }
 
 }  // namespace cxxrun::launcher

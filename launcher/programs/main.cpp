@@ -87,8 +87,7 @@ int agent_or_refusal(AgentConfig const& config, os::AgentSide const& side) {
 }
 
 int show_dry_run(AgentConfig config) {
-  CpuFinder cpus(config.cpus.mode, config.facts.workers, find_value(config.environment, "CUDA_VISIBLE_DEVICES"));
-  auto plan = cpus.take();
+  auto plan = find_cpus(config.cpus.mode, config.facts.workers, find_value(config.environment, "CUDA_VISIBLE_DEVICES"));
   config.facts.cpu_sets = std::move(plan.sets);
   if (!config.cpus.note.empty() || !plan.note.empty()) {
     config.topology.notes.push_back(config.cpus.note + plan.note);
