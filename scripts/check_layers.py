@@ -78,7 +78,6 @@ SHELLS = {
     "launcher/job_end/requeue_job": "runs scontrol at the end, keeps the history",
     "launcher/agent/agent": "one node's event loop",
     "launcher/agent/agent_links": "an agent's connections",
-    "launcher/agent/signal_watch": "a process's signals as events",
     "launcher/agent/hosting": "the coordinator and the stores inside the first node's agent; verdict.json",
     "launcher/programs/main": "environment, exit code",
     "launcher/programs/rendezvous_main": "event loop, environment, exit code of cxxrun-rendezvous",
@@ -93,13 +92,12 @@ CLOCK = "src/core/time.hpp"
 # Heavy headers, and which files and folders may include them.
 HEAVY = {
     r"boost/(asio|process)": {
-        "src/os/asio_impl.cpp", "src/os/beside.hpp", "src/os/timer.cpp", "rendezvous/net/beat_line.hpp",
+        "src/os/asio_impl.cpp", "src/os/beside.hpp", "src/os/signal_watch.hpp", "src/os/timer.cpp", "rendezvous/net/beat_line.hpp",
         "rendezvous/net/beat_line.cpp", "rendezvous/net/channel.hpp", "rendezvous/net/channel.cpp",
         "rendezvous/net/coordinator_link.cpp", "rendezvous/net/key_ring.cpp", "rendezvous/net/listener.hpp",
         "rendezvous/net/listener.cpp", "rendezvous/net/lookup.hpp", "rendezvous/net/lookup.cpp",
         "rendezvous/net/peers.hpp", "rendezvous/net/peers.cpp", "rendezvous/net/run.cpp", "rendezvous/net/server.cpp",
-        "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/agent/signal_watch.hpp",
-        "launcher/hangs/hang_guard.cpp", "launcher/logs/log_pump.cpp",
+        "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/hangs/hang_guard.cpp", "launcher/logs/log_pump.cpp",
         "launcher/programs/rendezvous_main.cpp",
         "launcher/workers/supervisor_impl.cpp", "launcher/workers/supervisor_impl.hpp",
         "launcher/workers/supervisor_ending.cpp", "launcher/workers/local_listener.hpp"},

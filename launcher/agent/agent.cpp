@@ -13,7 +13,6 @@
 #include "launcher/agent/agent_links.hpp"
 #include "launcher/agent/hosting.hpp"
 #include "launcher/agent/policies.hpp"
-#include "launcher/agent/signal_watch.hpp"
 #include "launcher/hangs/hang_guard.hpp"
 #include "launcher/job_end/end_watch.hpp"
 #include "launcher/life/agent_state.hpp"
@@ -31,6 +30,7 @@
 #include "src/os/monitor.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
+#include "src/os/signal_watch.hpp"
 #include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
@@ -276,7 +276,7 @@ class Agent {
   os::Machine<agent::State, agent::Event> machine_;
   asio::io_context io_{1};
   asio::posix::stream_descriptor parent_watch_;
-  SignalWatch signals_{io_, [this](SignalInfo const& info) { obey(info); }};
+  os::SignalWatch signals_{io_, [this](SignalInfo const& info) { obey(info); }};
   os::Timer timer_{io_};
   SignalContext context_;
   SignalState signal_state_;

@@ -17,7 +17,6 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 
-#include "launcher/agent/signal_watch.hpp"
 #include "launcher/logs/report.hpp"
 #include "launcher/options/parse_options.hpp"
 #include "launcher/place/discovery_file.hpp"
@@ -35,6 +34,7 @@
 #include "src/os/monitor.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
+#include "src/os/signal_watch.hpp"
 #include "src/os/signals.hpp"
 #include "src/os/system.hpp"
 
@@ -161,8 +161,8 @@ class RendezvousHost {
   bool const colour_ = isatty(STDERR_FILENO) != 0;
   std::optional<TimePoint> ending_;
   asio::io_context io_{1};
-  SignalWatch signals_{io_,
-                       [this](auto const& info) { end(info.signal, "told to end by " + signal_name(info.signal)); }};
+  os::SignalWatch signals_{
+      io_, [this](auto const& info) { end(info.signal, "told to end by " + signal_name(info.signal)); }};
   stream_descriptor owner_watch_{io_};
   std::shared_ptr<rendezvous::KeyRing> keys_;
   store::StoreServer stores_{[](std::string const& line) { log(Level::warn, line); }};

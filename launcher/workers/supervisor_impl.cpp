@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <fcntl.h>
 #include <stdexcept>
 #include <unistd.h>
 #include <utility>
@@ -26,14 +25,6 @@ std::int64_t unix_ms() {
   return std::chrono::duration_cast<Millis>(system_clock::now().time_since_epoch()).count();
 }
 
-os::SignalFd open_child_signals() {
-  auto opened = os::SignalFd::open(os::make_sigset({SIGCHLD}));
-  if (!opened) {
-    throw std::runtime_error(opened.error().message());
-  }
-  return std::move(*opened);
-}
-
 bool lives(GroupWorker const& worker) {
   return worker.life == GroupWorker::Life::alive || worker.life == GroupWorker::Life::parked;
 }
@@ -45,31 +36,23 @@ Supervisor::Impl::Impl(asio::io_context& context, LogPump& log_pump, SupervisorH
     : io(context),
       pump(log_pump),
       handlers(std::move(callbacks)),
-      child_signals(open_child_signals()),
-      child_events(context, fcntl(child_signals.fd(), F_DUPFD_CLOEXEC, 3)),
+      child_signals(context,
+                    [this](auto const& /*child*/) {
+                      reap();
+                      check_descendants();
+                    }),
       timer(context),
-      links(context, link_handlers(), sockets) {}
+      links(context, link_handlers(), sockets) {
+  if (auto const watched = child_signals.begin(os::make_sigset({SIGCHLD})); !watched) {
+    throw std::runtime_error(watched.error().message());
+  }
+}
 
 // ---- events -----------------------------------------------------------------------------------------------------
 
 // One SIGCHLD may stand for many children: ask for all of them. The exit is taken by waitpid with WNOHANG alone;
 // a worker that a debugger holds is not reapable though dead, and must not block us. Always of the very child that was
 // found: another may end meanwhile, and be a worker.
-void Supervisor::Impl::watch_children() {
-  child_events.async_wait(asio::posix::stream_descriptor::wait_read,
-                          [weak = weak_from_this()](boost::system::error_code const& error) {
-                            auto const self = weak.lock();
-                            if (error || !self) {
-                              return;
-                            }
-                            while (self->child_signals.read()) {
-                            }
-                            self->reap();
-                            self->check_descendants();
-                            self->watch_children();
-                          });
-}
-
 void Supervisor::Impl::reap() {
   while (auto const pid = os::peek_ended()) {
     auto const local_rank = who(*pid);
@@ -96,11 +79,6 @@ void Supervisor::Impl::check_descendants() {
       happen(DescendantsGone{});
     }
   }
-}
-
-GroupPolicy const& Supervisor::Impl::policy() {
-  static GroupPolicy const instance;
-  return instance;
 }
 
 void Supervisor::Impl::say(Line const& line) const {
@@ -203,9 +181,7 @@ std::size_t Supervisor::Impl::forward(int signal, std::set<pid_t>& served) const
 // ---- what the agent asks ----------------------------------------------------------------------------------------
 
 Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorHandlers handlers, std::string const& sockets)
-    : impl_(std::make_shared<Impl>(io, pump, std::move(handlers), sockets)) {
-  impl_->watch_children();
-}
+    : impl_(std::make_shared<Impl>(io, pump, std::move(handlers), sockets)) {}
 
 Supervisor::~Supervisor() {
   for (pid_t const worker : impl_->live_workers()) {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/process/v2/process.hpp>
 
 #include "launcher/logs/log_pump.hpp"
@@ -23,7 +22,7 @@
 #include "src/core/exit_status.hpp"
 #include "src/os/children.hpp"
 #include "src/os/machine.hpp"
-#include "src/os/signals.hpp"
+#include "src/os/signal_watch.hpp"
 #include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
@@ -93,11 +92,10 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
 
   // -- supervisor_impl.cpp -------------------------------------------------------------------------------------
 
-  void watch_children();
   void reap();
   void check_descendants();
   void happen(GroupEvent event) { machine.feed(event, *this); }
-  [[nodiscard]] static GroupPolicy const& policy();
+  [[nodiscard]] GroupPolicy const& policy() const { return group_policy; }
   void say(Line const& line) const;
   static void stepped() {}
   void perform(SignalGroup const& what);
@@ -137,11 +135,11 @@ struct Supervisor::Impl : std::enable_shared_from_this<Impl> {
   boost::asio::io_context& io;
   LogPump& pump;
   SupervisorHandlers handlers;
-  os::SignalFd child_signals;
-  boost::asio::posix::stream_descriptor child_events;
+  os::SignalWatch child_signals;
   os::Timer timer;
   os::Machine<GroupState, GroupEvent> machine;
   GroupState& state = machine.state;
+  GroupPolicy group_policy;
   std::uint64_t generation = 0;
   bool active = false;  // from start until `ended` is posted, and again while those that wait are stopped
   bool told = false;    // the generation's exits
