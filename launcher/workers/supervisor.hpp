@@ -1,6 +1,6 @@
 // Supervisor: the shell that starts, watches, signals and reaps the workers of one agent.
 //
-// It performs what the pure core in worker_group.hpp decides. All members must be called from the thread that
+// It performs what the pure core in worker_group.cpp decides. All members must be called from the thread that
 // runs the io_context, which must be the process's main thread: PDEATHSIG follows the forking thread. No other part
 // of the process may have children: whatever is a child, no worker and not handed to tend() counts as a worker's
 // escaped descendant and is reaped, signalled and killed as such. SIGCHLD must be blocked in every thread

@@ -17,7 +17,7 @@
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/workers/descendants.hpp"
 #include "launcher/workers/supervisor.hpp"
-#include "launcher/workers/worker_group.hpp"
+#include "launcher/workers/worker_group_state.hpp"
 #include "launcher/workers/worker_links.hpp"
 #include "src/core/exit_status.hpp"
 #include "src/os/children.hpp"

@@ -1,106 +1,14 @@
-#include "launcher/workers/worker_group.hpp"
-
-#include <algorithm>
 #include <array>
-#include <csignal>
 #include <utility>
+
+#include "launcher/workers/worker_turn.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
 using Life = GroupWorker::Life;
 
-constexpr std::uint64_t bit(int signal) {
-  return std::uint64_t{1} << static_cast<unsigned>(signal & 63);
-}
-
-// One call of step(): the state being changed and the actions so far.
-struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
-  void ignore(std::string_view what) {
-    say(Level::debug, std::string(what) + " means nothing while " + std::string(phase_name(state.phase)));
-  }
-
-  /// Each has ended, or is parked and kept.
-  [[nodiscard]] bool all_over() const {
-    return std::all_of(state.workers.begin(), state.workers.end(), [this](auto const& w) {
-      return w.life == Life::ended || (w.life == Life::parked && state.parks);
-    });
-  }
-  [[nodiscard]] bool any(Life life) const {
-    return std::any_of(state.workers.begin(), state.workers.end(), [life](auto const& w) { return w.life == life; });
-  }
-
-  void arm(TimePoint at) {
-    state.deadline = at;
-    act(ArmTimer{at});
-  }
-
-  /// Not `send`: somebody else has.
-  void signal_all(int signal, bool send) {
-    for (auto& worker : state.workers) {
-      if (worker.life == Life::alive && (signal == SIGKILL || !keeps(state, worker))) {
-        worker.sent |= bit(signal);
-        if (send) {
-          act(SignalGroup{worker.local_rank, signal});
-        }
-      }
-    }
-    if (send) {
-      act(SignalDescendants{signal});
-    }
-  }
-
-  void kill_everything() {
-    state.phase = GroupPhase::killing;
-    signal_all(SIGKILL, true);
-    arm(now + state.kill_timeout);
-  }
-
-  void end() {
-    state.phase = any(Life::parked) ? GroupPhase::parked : GroupPhase::ended;
-    state.reported = true;
-    state.deadline.reset();
-    act(ReportEnded{});
-  }
-
-  // The last worker has ended, or parked. What a stop has begun goes on with its deadline; a natural end begins one.
-  void workers_ended() {
-    if (state.phase == GroupPhase::running) {
-      act(SignalDescendants{state.signal});
-      arm(now + policy.leftover_grace);
-      say(Level::debug, "every worker has ended");
-    }
-    if (state.phase != GroupPhase::killing) {
-      state.phase = GroupPhase::sweeping;
-    }
-  }
-
-  void record_end(GroupWorker& worker, ExitStatus const& status, bool ours) {
-    worker.life = Life::ended;
-    worker.status = status;
-    worker.ours = ours;
-    if (!state.reported) {
-      act(ReportExit{worker.local_rank});
-    }
-    if (all_over()) {
-      workers_ended();
-    }
-  }
-
-  GroupWorker* worker(std::uint32_t local_rank, Life life) {
-    bool const there = local_rank < state.workers.size() && state.workers[local_rank].life == life;
-    return there ? &state.workers[local_rank] : nullptr;
-  }
-
-  /// In another life the event means nothing.
-  GroupWorker* expect(std::uint32_t local_rank, Life life, std::string_view what) {
-    auto* const found = worker(local_rank, life);
-    if (found == nullptr) {
-      ignore(what);
-    }
-    return found;
-  }
-
+struct Transition : GroupTurn {
   void on(Begin const& event) {
     if (state.phase != GroupPhase::idle && state.phase != GroupPhase::ended && state.phase != GroupPhase::parked) {
       ignore("a start");
@@ -108,7 +16,6 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     }
     auto const before = std::exchange(state, GroupState{}).workers;
     state.phase = GroupPhase::running;
-    state.kill_timeout = policy.kill_timeout;
     for (std::uint32_t i = 0; i < event.workers; ++i) {
       state.workers.emplace_back().local_rank = i;
     }
@@ -161,9 +68,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
       return;
     }
     able->life = Life::parked;
-    if (all_over()) {
-      workers_ended();
-    }
+    sweep_if_over();
   }
 
   void on(Started const& event) {
@@ -218,11 +123,6 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     }
   }
 
-  /// Not killed yet.
-  [[nodiscard]] bool is_stopping() const {
-    return state.phase == GroupPhase::stopping || state.phase == GroupPhase::sweeping;
-  }
-
   // Not noted as sent: this death is a failure, whatever is ordered before it is seen.
   void on(KillOrdered const& event) {
     if (state.phase != GroupPhase::running || worker(event.local_rank, Life::alive) == nullptr) {
@@ -251,9 +151,7 @@ struct Transition : BasicTurn<GroupState, GroupAction, GroupPolicy> {
       signal_all(order.signal, order.send_signal);
       arm(now + order.grace);
     }
-    if (all_over()) {  // parked, before anything was known to be wrong; or dead since
-      workers_ended();
-    }
+    sweep_if_over();  // parked, before anything was known to be wrong; or dead since
   }
 
   // Nobody waits any more: who is parked is to end like the others.
@@ -369,7 +267,7 @@ bool keeps(GroupState const& state, GroupWorker const& worker) {
 GroupStep step(GroupState state, GroupEvent const& event, TimePoint now, GroupPolicy const& policy) {
   GroupStep result;
   result.next = std::move(state);
-  Transition transition{{result.next, result.actions, result.said, now, policy}};
+  Transition transition{{{result.next, result.actions, result.said, now, policy}}};
   std::visit([&transition](auto const& happened) { transition.on(happened); }, event);
   return result;
 }

@@ -1,10 +1,9 @@
-#include "launcher/workers/worker_group.hpp"
-
 #include <csignal>
 #include <fstream>
 #include <map>
 #include <sstream>
 
+#include "launcher/workers/worker_group_state.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/said.hpp"
 

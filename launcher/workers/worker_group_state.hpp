@@ -45,18 +45,17 @@ struct GroupState {
   GroupPhase phase = GroupPhase::idle;
   std::vector<GroupWorker> workers;  ///< index = local rank
   bool stop_ordered = false;
-  bool parks = false;     ///< by that order; those that survive are not signalled
-  bool reported = false;  ///< the generation's end; what ends later is no part of it
-  int signal = 15;        ///< what escaped descendants are asked with
-  bool silent = false;    ///< the order said that somebody else has signalled
-  Millis kill_timeout{60'000};
+  bool parks = false;           ///< by that order; those that survive are not signalled
+  bool reported = false;        ///< the generation's end; what ends later is no part of it
+  int signal = 15;              ///< what escaped descendants are asked with
+  bool silent = false;          ///< the order said that somebody else has signalled
+  Millis kill_timeout{60'000};  ///< until an order says otherwise
   std::optional<TimePoint> deadline;
   bool operator==(GroupState const&) const = default;
 };
 
 struct GroupPolicy {
   Millis leftover_grace{1000};  ///< from SIGTERM to SIGKILL for descendants left at a natural end
-  Millis kill_timeout{60'000};  ///< when no order says otherwise
 };
 
 // Events.
