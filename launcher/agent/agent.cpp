@@ -97,7 +97,6 @@ class Agent {
   static void say(Line const& line) { log(line.level, line.text); }
   static void stepped() {}
 
-  void perform(agent::Tell const& action) { links_.tell(agent::kFirstLink, action.message); }
   void perform(agent::TellLink const& action) { links_.tell(action.link, action.message); }
   void perform(agent::TellBeat const& action) { links_.beat(action); }
   void perform(agent::Dial const& action) { links_.dial(action); }

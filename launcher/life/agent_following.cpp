@@ -51,12 +51,7 @@ bool may_drop(follower::State const& state, follower::Link const& link, LinkId i
 }  // namespace
 
 void Turn::tell(rendezvous::ToCoordinator message) {
-  if (!state.connected) {
-    return;
-  }
-  if (state.follower.main == kFirstLink) {
-    act(Tell{std::move(message)});
-  } else {
+  if (state.connected) {
     act(TellLink{state.follower.main, std::move(message)});
   }
 }

@@ -175,11 +175,6 @@ struct Thaw {
   bool operator==(Thaw const&) const = default;
 };
 
-/// To the coordinator that was called first. When another one leads it is TellLink.
-struct Tell {
-  rendezvous::ToCoordinator message;
-  bool operator==(Tell const&) const = default;
-};
 /// Those that wait are of it, and need no start.
 struct StartWorkers {
   rendezvous::Generation generation;
@@ -211,7 +206,7 @@ struct Exit {
   bool operator==(Exit const&) const = default;
 };
 using Action =
-    std::variant<Tell, TellLink, TellBeat, Dial, HangUp, Rejoin, StartCampaign, Withdraw, Learned, HoldLease,
+    std::variant<TellLink, TellBeat, Dial, HangUp, Rejoin, StartCampaign, Withdraw, Learned, HoldLease,
                  WriteDeathNotice, StartWorkers, RunCheck, StopWorkers, KillWorker, Freeze, Thaw, ArmTimer, Exit>;
 
 using Step = BasicStep<State, Action>;

@@ -139,7 +139,6 @@ class Play {
     require(text.size() <= wire::kMaxFrame, "a message does not fit a frame");
     require(static_cast<bool>(rdzv::decode<rdzv::ToCoordinator>(text)), "a message does not survive");
   }
-  void check(Tell const& action) { check_message(action.message); }
   void check(TellLink const& action) { check_message(action.message); }
   void check(StartWorkers const& action) { begin(action.generation.number); }
   void check(RunCheck const& action) {

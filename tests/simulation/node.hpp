@@ -82,7 +82,6 @@ class Node {
     Line beats;
   };
 
-  void perform(agent::Tell const& action);
   void perform(agent::TellLink const& action);
   void perform(agent::TellBeat const& action);
   void perform(agent::Dial const& action);

@@ -146,10 +146,6 @@ void Node::hang_up(Link& link) {
   }
 }
 
-void Node::perform(agent::Tell const& action) {
-  perform(agent::TellLink{agent::kFirstLink, action.message});
-}
-
 void Node::perform(agent::TellLink const& action) {
   auto const it = links_.find(action.link);
   if (it == links_.end() || it->second.end == nullptr) {

@@ -133,11 +133,9 @@ struct Driver {
   [[nodiscard]] std::vector<Wanted> told() const {
     std::vector<Wanted> found;
     for (auto const& action : actions) {
-      auto const* const tell = std::get_if<Tell>(&action);
-      auto const* const link = std::get_if<TellLink>(&action);
-      auto const* const message = tell != nullptr ? &tell->message : link != nullptr ? &link->message : nullptr;
-      if (message != nullptr && std::holds_alternative<Wanted>(*message)) {
-        found.push_back(std::get<Wanted>(*message));
+      auto const* const tell = std::get_if<TellLink>(&action);
+      if (tell != nullptr && std::holds_alternative<Wanted>(tell->message)) {
+        found.push_back(std::get<Wanted>(tell->message));
       }
     }
     return found;

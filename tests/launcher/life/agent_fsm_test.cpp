@@ -77,7 +77,7 @@ Driver driver_at(Life life) {
 
 bool tells_stopped(std::vector<Action> const& actions) {
   for (auto const& action : actions) {
-    if (auto const* tell = std::get_if<Tell>(&action)) {
+    if (auto const* tell = std::get_if<TellLink>(&action)) {
       if (std::holds_alternative<rdzv::Stopped>(tell->message)) {
         return true;
       }
@@ -90,15 +90,18 @@ bool tells_stopped(std::vector<Action> const& actions) {
 
 TEST_CASE("agent: prepare is acknowledged, start starts, success is told, finished ends", "[unit]") {
   Driver driver;
-  CHECK(driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(1)}}) == std::vector<Action>{Tell{rdzv::Ack{1}}});
+  CHECK(driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(1)}}) ==
+        std::vector<Action>{TellLink{kFirstLink, rdzv::Ack{1}}});
   CHECK(driver.feed(FromLink{kFirstLink, rdzv::Start{1}}) == std::vector<Action>{StartWorkers{generation(1)}});
-  CHECK(driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}}) == std::vector<Action>{Tell{rdzv::Succeeded{1}}});
+  CHECK(driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}}) ==
+        std::vector<Action>{TellLink{kFirstLink, rdzv::Succeeded{1}}});
   CHECK(driver.feed(FromLink{kFirstLink, rdzv::Finished{0, ""}}) == std::vector<Action>{Exit{0, ""}});
 }
 
 TEST_CASE("agent: a failed worker is told at once, the stop is waited for", "[unit]") {
   auto driver = driver_at(Life::running);
-  CHECK(driver.feed(WorkerEnded{1, bad_exit()}) == std::vector<Action>{Tell{rdzv::WorkerFailed{1, bad_exit()}}});
+  CHECK(driver.feed(WorkerEnded{1, bad_exit()}) ==
+        std::vector<Action>{TellLink{kFirstLink, rdzv::WorkerFailed{1, bad_exit()}}});
   CHECK(driver.state.life == Life::running);
   auto const stop = driver.feed(FromLink{kFirstLink, rdzv::Stop{1, rdzv::StopKind::failure, "why"}});
   CHECK(stop == std::vector<Action>{StopWorkers{StopOrder{SIGTERM, true, 5s, 60s, true}}});
@@ -117,7 +120,7 @@ TEST_CASE("agent: the user's stop gets the long grace, a peer's failure the shor
   auto driver = driver_at(Life::running);
   auto const actions = driver.feed(EndSignal{SIGINT});
   REQUIRE(actions.size() == 2);
-  CHECK(actions[0] == Action{Tell{rdzv::Leaving{SIGINT}}});
+  CHECK(actions[0] == Action{TellLink{kFirstLink, rdzv::Leaving{SIGINT}}});
   CHECK(actions[1] == Action{StopWorkers{StopOrder{SIGINT, true, 30s, 60s}}});
   CHECK(driver.feed(EndSignal{SIGTERM}).empty());
   CHECK(driver.feed(KillSignal{}) == std::vector<Action>{StopWorkers{StopOrder{SIGKILL, true, 0s, 60s}}});
@@ -208,9 +211,10 @@ TEST_CASE("agent: a node is checked before it acknowledges, and again once worke
   auto const actions = driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(1)}});
   CHECK(actions == std::vector<Action>{RunCheck{generation(1)}, ArmTimer{TimePoint{} + 60s}});
   CHECK(driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(2)}}).empty());  // the running check will do
-  CHECK(driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}}) == std::vector<Action>{Tell{rdzv::Ack{2}}});
+  CHECK(driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}}) ==
+        std::vector<Action>{TellLink{kFirstLink, rdzv::Ack{2}}});
   CHECK(driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(3)}}, TimePoint{} + 59s) ==
-        std::vector<Action>{Tell{rdzv::Ack{3, 0, 59'000'000}}});
+        std::vector<Action>{TellLink{kFirstLink, rdzv::Ack{3, 0, 59'000'000}}});
   driver.feed(FromLink{kFirstLink, rdzv::Start{3}});
   driver.feed(FromLink{kFirstLink, rdzv::Stop{3, rdzv::StopKind::failure, "why"}});
   driver.feed(GroupEnded{3, {bad_exit()}, {}});
@@ -231,7 +235,8 @@ TEST_CASE("agent: a failed check is told instead of the ack, and nothing starts 
   exit.stderr_tail = "GPU 3 fell off the bus\n\n";
   CHECK(driver.feed(WorkerEnded{1, exit}).empty());
   auto const actions = driver.feed(GroupEnded{1, {exit}, {}});
-  CHECK(actions.front() == Action{Tell{rdzv::Unfit{1, "health check: exit code 3: GPU 3 fell off the bus"}}});
+  CHECK(actions.front() ==
+        Action{TellLink{kFirstLink, rdzv::Unfit{1, "health check: exit code 3: GPU 3 fell off the bus"}}});
   CHECK(driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(2)}}).empty());
   CHECK(driver.feed(Tick{}, TimePoint{} + 24h).empty());  // it stays until the job ends
   CHECK(driver.feed(FromLink{kFirstLink, rdzv::Finished{0, ""}}) == std::vector<Action>{Exit{0, ""}});
@@ -243,15 +248,15 @@ TEST_CASE("agent: a check that takes too long is killed, and has failed whatever
   CHECK(driver.feed(Tick{}, TimePoint{} + 60s) == std::vector<Action>{StopWorkers{StopOrder{SIGKILL, true, 0s, 60s}}});
   CHECK(driver.feed(Tick{}, TimePoint{} + 61s).empty());
   auto const actions = driver.feed(GroupEnded{1, {rdzv::WorkerExit{}}, {}});
-  CHECK(actions.front() == Action{Tell{rdzv::Unfit{1, "health check: still ran after 60 s"}}});
+  CHECK(actions.front() == Action{TellLink{kFirstLink, rdzv::Unfit{1, "health check: still ran after 60 s"}}});
 }
 
 TEST_CASE("agent: told to end while it checks, it kills the check and then says so", "[unit]") {
   auto driver = driver_at(Life::checking);
-  CHECK(driver.feed(EndSignal{SIGTERM}) ==
-        std::vector<Action>{Tell{rdzv::Leaving{SIGTERM}}, StopWorkers{StopOrder{SIGKILL, true, 0s, 60s}}});
+  CHECK(driver.feed(EndSignal{SIGTERM}) == std::vector<Action>{TellLink{kFirstLink, rdzv::Leaving{SIGTERM}},
+                                                               StopWorkers{StopOrder{SIGKILL, true, 0s, 60s}}});
   auto const actions = driver.feed(GroupEnded{1, {bad_exit()}, {}});
-  CHECK(actions.front() == Action{Tell{rdzv::Stopped{1, {}, {}}}});
+  CHECK(actions.front() == Action{TellLink{kFirstLink, rdzv::Stopped{1, {}, {}}}});
   CHECK(driver.state.life == Life::farewell);
 
   auto over = driver_at(Life::checking);
@@ -334,7 +339,7 @@ TEST_CASE("agent: workers that stand still are told of while they run, and to no
           "[unit]") {
   std::vector<rdzv::Standstill> const workers{{5, 8, 7, 0, 25, 15s, false}};
   auto driver = driver_at(Life::running);
-  CHECK(driver.feed(StoodStill{1, workers}) == std::vector<Action>{Tell{rdzv::Progress{1, workers}}});
+  CHECK(driver.feed(StoodStill{1, workers}) == std::vector<Action>{TellLink{kFirstLink, rdzv::Progress{1, workers}}});
   CHECK(driver.feed(StoodStill{2, workers}).empty());
   for (Life const life : {Life::ready, Life::ended, Life::stopping, Life::leaving}) {
     auto other = driver_at(life);
