@@ -222,7 +222,8 @@ class Agent {
   /// Who answered at the endpoint may be another: the bind test lies behind address translation.
   void joined(rendezvous::HelloReply const& reply) {
     bool const knows = config_.topology.source != JobTopology::Source::join;
-    adopt_heartbeats(policy_, config_.topology, knows ? config_.options.heartbeat_timeout : reply.heartbeat_timeout);
+    adopt_heartbeats(policy_, config_.topology,
+                     knows ? config_.options.terms.heartbeat_timeout : reply.heartbeat_timeout);
     page_.set_terms({policy_.lease.lease, policy_.lease.timeout});
     config_.facts.run_id = reply.run_id;  // who joins a job by its number learns it here
     if (config_.topology.source == JobTopology::Source::join) {
@@ -288,8 +289,8 @@ class Agent {
   std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers(), config_.sockets.path);
   WorkerMemory memory_{io_, config_.sockets.path};
   std::shared_ptr<HangGuard> hangs_ =
-      std::make_shared<HangGuard>(io_, *supervisor_, config_.options.hang_timeout, config_.facts, config_.environment,
-                                  [this](agent::StoodStill told) { feed(std::move(told)); });
+      std::make_shared<HangGuard>(io_, *supervisor_, config_.options.terms.hang_timeout, config_.facts,
+                                  config_.environment, [this](agent::StoodStill told) { feed(std::move(told)); });
   EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
   std::optional<agent::Exit> exit_;
   std::optional<Error> failed_;

@@ -38,12 +38,10 @@ int code_of(Error const& error) {
 rendezvous::Terms terms_of(AgentConfig const& config) {
   Options const& options = config.options;
   JobTopology const& topology = config.topology;
-  rendezvous::Terms terms;
+  rendezvous::Terms terms = options.terms;
   terms.min_nodes = topology.min_nodes;
   terms.max_nodes = topology.max_nodes;
   terms.expected_nodes = topology.expected_nodes;
-  terms.max_restarts = options.max_restarts;
-  terms.join_timeout = options.join_timeout;
   if (topology.source == JobTopology::Source::slurm) {
     terms.join_window = kSlurmJoinWindow;
   }
@@ -55,12 +53,7 @@ rendezvous::Terms terms_of(AgentConfig const& config) {
   if (!options.health_check.empty()) {  // a member that hangs in its check answers when the check is killed
     terms.ack_timeout += options.health_check_timeout + options.kill_timeout;
   }
-  terms.heartbeat_timeout = options.heartbeat_timeout;
   terms.tie = tie_of(options);
-  terms.scale_out_now = options.scale_out_now;
-  terms.restart_window = options.restart_window;
-  terms.hang_timeout = options.hang_timeout;
-  terms.agent_store = options.agent_store;
   terms.master_port = topology.master_port;
   return terms;
 }
@@ -84,7 +77,7 @@ rendezvous::CallPlan call_plan(AgentConfig const& config, std::optional<std::uin
   plan.node.announce = topology.master_addr;
   plan.node.standby_port = config.facts.standby_port;
   plan.terms = terms_of(config);
-  plan.patience = config.options.join_timeout;
+  plan.patience = config.options.terms.join_timeout;
   plan.local_addr = config.options.local_addr;
   return plan;
 }

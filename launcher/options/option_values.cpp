@@ -44,7 +44,7 @@ std::vector<OptionRow> conf_keys(Options& o) {
       {"close_timeout", "", "closing is one message with a deadline of its own", only_check(parse_delay)},
       {"heartbeat_timeout", "", kConnections, only_check(parse_delay)},
       {"is_host", "", "", set(o.is_host, parse_bool)},
-      {"join_timeout", "", "", set(o.join_timeout, parse_delay)},
+      {"join_timeout", "", "", set(o.terms.join_timeout, parse_delay)},
       {"keep_alive_interval", "", kConnections, only_check(parse_delay)},
       {"keep_alive_max_attempt", "", kConnections, only_check(parse_count)},
       {"last_call_timeout", "", "", set_unless_given(o.join_window, parse_delay)},

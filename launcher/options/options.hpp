@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/facts/deadlines.hpp"
+#include "rendezvous/protocol/messages.hpp"
 
 namespace cxxrun::launcher {
 
@@ -70,28 +71,22 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   Auth auth = Auth::automatic;
   CpuMode numa_binding = CpuMode::none;
   std::optional<CpuMode> cpu_bind;  ///< unset: share under Slurm, else none
+  rendezvous::Terms terms;          ///< what options alone say of it; terms_of() adds the rest
   // supervision
-  std::uint32_t max_restarts = 3;
   Millis shutdown_timeout{30'000};
   Millis restart_timeout{5'000};
   Millis kill_timeout{60'000};
-  Millis heartbeat_timeout{5'000};
   Quorum quorum = Quorum::majority;
-  std::string fence_dir;  ///< "" = none: of two halves the one with group rank 0 goes on
-  bool scale_out_now = true;
-  Millis restart_window{0};           ///< 0 = the job's whole life
-  Millis join_timeout{600'000};       ///< rdzv_conf join_timeout
+  std::string fence_dir;              ///< "" = none: of two halves the one with group rank 0 goes on
   std::optional<Millis> join_window;  ///< --join-window, else rdzv_conf last_call_timeout
   std::string health_check;           ///< command for /bin/sh -c; "" = none
   Millis health_check_timeout{60'000};
-  Millis hang_timeout{0};  ///< 0 = never
   std::optional<CheckpointSignal> checkpoint_signal;
   Millis time_limit{0};  ///< 0 = none
   bool requeue = false;
   std::uint32_t max_requeues = 3;  ///< in a row without progress
   std::string progress_path;
   std::string role = "default";
-  bool agent_store = true;
   StdinMode stdin_mode = StdinMode::null;
   SlurmEnv slurm_env = SlurmEnv::per_worker;
   // logs

@@ -96,9 +96,9 @@ std::vector<OptionRow> nodes(Options& o) {
 std::vector<OptionRow> supervision(Options& o) {
   return {
       {"--max-restarts", "N", "restarts of the whole job after worker failures [3]",
-       set(o.max_restarts, parse_number<1'000'000>)},
+       set(o.terms.max_restarts, parse_number<1'000'000>)},
       {"--restart-window", "SECONDS", "count restarts within it only [0: the whole job]",
-       set(o.restart_window, parse_grace)},
+       set(o.terms.restart_window, parse_grace)},
       {"--shutdown-timeout", "SECONDS", "from SIGTERM to SIGKILL when the job is stopped [30]",
        set(o.shutdown_timeout, parse_grace), "", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
       {"--restart-timeout", "SECONDS", "the same for the survivors of a failure [5]",
@@ -110,7 +110,7 @@ std::vector<OptionRow> supervision(Options& o) {
       {"--health-check-timeout", "SECONDS", "a check that runs longer has failed [60]",
        set(o.health_check_timeout, parse_delay)},
       {"--hang-timeout", "SECONDS", "kill a worker that others wait for in a collective [0: never]",
-       set(o.hang_timeout, parse_second_or_never)},
+       set(o.terms.hang_timeout, parse_second_or_never)},
       {"--checkpoint-signal", "SIG@SECONDS", "sent to workers that long before the job's end",
        set(o.checkpoint_signal, parse_checkpoint_signal)},
       {"--time-limit", "TIME", "as for sbatch; used where Slurm does not tell the job's end",
@@ -121,7 +121,7 @@ std::vector<OptionRow> supervision(Options& o) {
        set(o.progress_path, parse_text)},
       {"--role", "NAME", "ROLE_NAME of this node's workers [default]", set(o.role, parse_text)},
       {"--agent-store", "on|off", "off leaves MASTER_PORT free for rank 0 to bind [on]",
-       choose(o.agent_store, {true, false})},
+       choose(o.terms.agent_store, {true, false})},
       {"--stdin", "null|rank0", "rank0 gives cxxrun's standard input to rank 0 [null]",
        choose(o.stdin_mode, {StdinMode::null, StdinMode::rank0})},
       {"--slurm-env", "per-worker|keep|clear", "SLURM_* of the workers [per-worker]",
@@ -132,12 +132,12 @@ std::vector<OptionRow> supervision(Options& o) {
 std::vector<OptionRow> elastic(Options& o) {
   return {
       {"--heartbeat-timeout", "SECONDS", "until a silent node counts as lost; 0: never [5]",
-       set(o.heartbeat_timeout, parse_second_or_never)},
+       set(o.terms.heartbeat_timeout, parse_second_or_never)},
       {"--quorum", "majority|none", "none: no vote; after a cut both sides may run [majority]",
        choose(o.quorum, {Quorum::majority, Quorum::none})},
       {"--fence", "DIR", "shared by all: of two halves the first to claim it goes on", set(o.fence_dir, parse_text)},
       {"--scale-out", "now|at-restart", "when nodes that come late are let in [now]",
-       choose(o.scale_out_now, {true, false})},
+       choose(o.terms.scale_out_now, {true, false})},
       {"--join-window", "SECONDS", "wait for MAX once MIN are there [5; first under Slurm 60]",
        set(o.join_window, parse_grace)},
   };
@@ -183,7 +183,7 @@ Result<void> check(Options& options) {
   if (options.quorum == Quorum::none && !options.fence_dir.empty()) {
     return expected("--fence and --quorum none exclude each other: a fence breaks ties in a vote; drop one of them");
   }
-  if (!options.fence_dir.empty() && options.heartbeat_timeout == Millis{0}) {
+  if (!options.fence_dir.empty() && options.terms.heartbeat_timeout == Millis{0}) {
     return expected("--fence needs --heartbeat-timeout above 0: without heartbeats nobody votes; drop one of them");
   }
   if (options.quorum == Quorum::none) {
@@ -229,7 +229,7 @@ Command cxxrun_command(Options& options) {
 
 std::variant<Options, EarlyExit> parse_options(Words const& arguments, Environment const& environment) {
   Options options;
-  options.agent_store = value_of(environment, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE") != "1";
+  options.terms.agent_store = value_of(environment, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE") != "1";
   if (auto early = parse(cxxrun_command(options), arguments, environment)) {
     return *std::move(early);
   }

@@ -189,7 +189,7 @@ Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Env
   if (auto const agreed = check_node_rank(options, step); !agreed) {
     return agreed.error();
   }
-  if (step.several_tasks && !options.agent_store &&
+  if (step.several_tasks && !options.terms.agent_store &&
       value_of(environment, "SLURM_DISTRIBUTION").starts_with("arbitrary")) {
     return wrong(
         "srun -m arbitrary without the agent's store: rank 0 may be on another node than MASTER_ADDR; drop "

@@ -92,7 +92,7 @@ void set_shared(Environment& environment, rendezvous::Generation const& generati
   environment["TORCHELASTIC_RESTART_COUNT"] = std::to_string(generation.restarts);
   environment["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(generation.max_restarts);
   environment["TORCHELASTIC_RUN_ID"] = facts.run_id;
-  environment["TORCHELASTIC_USE_AGENT_STORE"] = options.agent_store ? "True" : "False";
+  environment["TORCHELASTIC_USE_AGENT_STORE"] = options.terms.agent_store ? "True" : "False";
   environment[variables::kGeneration] = std::to_string(generation.number);
   environment[variables::kHost] = facts.host;
   environment[variables::kRunId] = facts.run_id;

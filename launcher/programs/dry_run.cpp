@@ -69,9 +69,9 @@ std::string slurm_text(Options const& options, JobTopology const& topology, Envi
 
 /// When a node counts as lost, and what the others do then.
 std::string loss_text(Options const& options, JobTopology const& topology) {
-  std::string const when = options.heartbeat_timeout == Millis{0}
+  std::string const when = options.terms.heartbeat_timeout == Millis{0}
                                ? "when its connection ends"
-                               : "after " + seconds_text(options.heartbeat_timeout) + " of silence";
+                               : "after " + seconds_text(options.terms.heartbeat_timeout) + " of silence";
   if (topology.min_nodes == topology.max_nodes && topology.expected_nodes.value_or(0) <= topology.max_nodes) {
     return when + "; the size is fixed: the job ends";
   }
@@ -114,7 +114,7 @@ std::string topology_text(Options const& options, JobTopology const& topology, N
 rendezvous::Generation likely_generation(Options const& options, JobTopology const& topology, NodeFacts const& facts) {
   rendezvous::Generation generation;
   generation.number = 1;
-  generation.max_restarts = options.max_restarts;
+  generation.max_restarts = options.terms.max_restarts;
   generation.group_rank = topology.node_index.value_or(0);
   generation.group_size = std::max(topology.min_nodes, topology.expected_nodes.value_or(0));
   generation.group_size = std::min(generation.group_size, topology.max_nodes);

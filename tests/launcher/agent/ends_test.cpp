@@ -38,8 +38,8 @@ Millis evaluate(std::string const& formula, launcher::Options const& options) {
   std::map<std::string, Millis> const named = {
       {"max(S, R)", std::max(options.shutdown_timeout, options.restart_timeout)},
       {"K", options.kill_timeout},
-      {"J", options.join_timeout},
-      {"T", options.heartbeat_timeout},
+      {"J", options.terms.join_timeout},
+      {"T", options.terms.heartbeat_timeout},
       {"s", 1000ms}};
   Millis sum{0};
   for (auto const& term : split(replace_all(formula, " + ", "+"), '+')) {
@@ -164,7 +164,7 @@ std::map<std::string, std::function<void(LateJob&)>> plays() {
 
 TEST_CASE("ends: every end that membership gives comes within the time in docs/use/exit_codes.md", "[unit]") {
   launcher::Options options;
-  options.max_restarts = 1;
+  options.terms.max_restarts = 1;
   auto const all = plays();
   std::size_t played = 0;
   for (auto const& row : rows_under("## How a job ends, and how long that takes")) {
@@ -173,11 +173,11 @@ TEST_CASE("ends: every end that membership gives comes within the time in docs/u
     CAPTURE(row[0], row[2], row[3]);
     if (row[0] == name_of(End::partitioned)) {
       CHECK(row[1] == std::to_string(kExitPartitioned));
-      CHECK(evaluate(row[3], options) == 8 * options.heartbeat_timeout + options.kill_timeout + 5s);
+      CHECK(evaluate(row[3], options) == 8 * options.terms.heartbeat_timeout + options.kill_timeout + 5s);
       continue;
     }
     REQUIRE(play != all.end());
-    options.max_restarts = row[0] == name_of(End::unkillable) ? 1 : 0;
+    options.terms.max_restarts = row[0] == name_of(End::unkillable) ? 1 : 0;
     LateJob job(options);
     play->second(job);
     CHECK(job.wait() <= evaluate(row[3], options));

@@ -73,7 +73,7 @@ TEST_CASE("option_values: rdzv_conf keys act, or are noted, or are refused with 
                        {"rank", "2"},         {"read_timeout", "60"},       {"store_type", "TCP"}};
 
   REQUIRE(apply_rdzv_conf(options).has_value());
-  CHECK(options.join_timeout == milliseconds(7000));
+  CHECK(options.terms.join_timeout == milliseconds(7000));
   CHECK(options.join_window == milliseconds(500));
   CHECK(options.is_host == true);
   CHECK(options.node_rank == 2U);

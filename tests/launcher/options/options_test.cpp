@@ -97,7 +97,7 @@ TEST_CASE("options: defaults", "[unit]") {
   Options expected;
   expected.program = "./train";
   CHECK(options == expected);
-  CHECK(options.max_restarts == 3);
+  CHECK(options.terms.max_restarts == 3);
 }
 
 TEST_CASE("options: everything after the program belongs to the program", "[unit]") {
@@ -158,8 +158,8 @@ TEST_CASE("options: variables of torchrun without a flag", "[unit]") {
 
   CHECK(parsed({"p"}, environment).shutdown_timeout == seconds(600));
   CHECK(parsed({"--shutdown-timeout", "1", "p"}, environment).shutdown_timeout == seconds(1));
-  CHECK_FALSE(parsed({"p"}, environment).agent_store);
-  CHECK(parsed({"--agent-store", "on", "p"}, environment).agent_store);
+  CHECK_FALSE(parsed({"p"}, environment).terms.agent_store);
+  CHECK(parsed({"--agent-store", "on", "p"}, environment).terms.agent_store);
 }
 
 TEST_CASE("options: an unknown option names the nearest one", "[unit]") {
@@ -248,15 +248,15 @@ TEST_CASE("options: --quorum none says at the start what it voids", "[unit]") {
 }
 
 TEST_CASE("options: --hang-timeout is 0, or at least a second", "[unit]") {
-  CHECK(parsed({"p"}).hang_timeout == std::chrono::seconds(0));
-  CHECK(parsed({"--hang-timeout", "0", "p"}).hang_timeout == std::chrono::seconds(0));
-  CHECK(parsed({"--hang-timeout", "1", "p"}).hang_timeout == std::chrono::seconds(1));
+  CHECK(parsed({"p"}).terms.hang_timeout == std::chrono::seconds(0));
+  CHECK(parsed({"--hang-timeout", "0", "p"}).terms.hang_timeout == std::chrono::seconds(0));
+  CHECK(parsed({"--hang-timeout", "1", "p"}).terms.hang_timeout == std::chrono::seconds(1));
   CHECK(mistake({"--hang-timeout", "0.9", "p"}) == "--hang-timeout 0.9: at least 1 second is expected, or 0 for never");
 }
 
 TEST_CASE("options: --heartbeat-timeout is 0, or at least a second", "[unit]") {
-  CHECK(parsed({"--heartbeat-timeout", "1", "p"}).heartbeat_timeout == std::chrono::seconds(1));
-  CHECK(parsed({"--heartbeat-timeout", "0", "p"}).heartbeat_timeout == std::chrono::seconds(0));
+  CHECK(parsed({"--heartbeat-timeout", "1", "p"}).terms.heartbeat_timeout == std::chrono::seconds(1));
+  CHECK(parsed({"--heartbeat-timeout", "0", "p"}).terms.heartbeat_timeout == std::chrono::seconds(0));
   CHECK(mistake({"--heartbeat-timeout", "0.9", "p"}) ==
         "--heartbeat-timeout 0.9: at least 1 second is expected, or 0 for never");
 }
