@@ -78,11 +78,11 @@ void write_others(std::string& out, std::vector<Failure> const& failures) {
 }
 
 /// At most eight of them.
-std::string listed(std::vector<std::string> const& hosts) {
+std::string listed(std::vector<std::string> const& nodes) {
   constexpr std::size_t kMost = 8;
-  auto const shown = static_cast<std::ptrdiff_t>(std::min(hosts.size(), kMost));
-  std::string const text = join({hosts.begin(), hosts.begin() + shown}, ", ");
-  return hosts.size() <= kMost ? text : text + " and " + std::to_string(hosts.size() - kMost) + " more";
+  auto const shown = static_cast<std::ptrdiff_t>(std::min(nodes.size(), kMost));
+  std::string const text = join({nodes.begin(), nodes.begin() + shown}, ", ");
+  return nodes.size() <= kMost ? text : text + " and " + std::to_string(nodes.size() - kMost) + " more";
 }
 
 std::string restarts_text(Verdict const& verdict) {

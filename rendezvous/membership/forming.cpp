@@ -66,14 +66,14 @@ std::string of_nodes(std::size_t have, std::size_t want) {
   return std::to_string(have) + " of " + std::to_string(want) + (want == 1 ? " node" : " nodes");
 }
 
-std::string lost_hosts(State const& state) {
-  std::string hosts;
+std::string lost_nodes(State const& state) {
+  std::string names;
   for (auto const& seat : state.group.seats) {
     if (seat.now == Seat::Now::lost) {
-      hosts += (hosts.empty() ? "" : ", ") + seat.node.host;
+      names += (names.empty() ? "" : ", ") + seat.node.host;
     }
   }
-  return hosts;
+  return names;
 }
 
 /// "; excluded: node3: why; node7: why", at most eight of them; "" when every health check passed.
@@ -111,7 +111,7 @@ Next give_up(Turn const& turn, std::string why) {
     return next::Finished{make_verdict(state, turn.policy, End::unkillable, kExitUnkillable,
                                        "unkillable worker on " + state.roster.unkillable_on)};
   }
-  std::string const lost = lost_hosts(state);
+  std::string const lost = lost_nodes(state);
   std::string line = (lost.empty() ? "" : "node lost: " + lost + "; ") + std::move(why) + unfit_nodes(state);
   if (turn.policy.min_nodes == turn.policy.max_nodes && state.ever_ran) {
     line += "; to go on with fewer use --nnodes MIN:" + std::to_string(turn.policy.max_nodes) +

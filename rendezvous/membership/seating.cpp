@@ -35,10 +35,10 @@ std::vector<AgentId> choose(std::map<AgentId, NodeInfo> const& present, std::vec
             [&](AgentId a, AgentId b) { return newcomer_order(a, present.at(a)) < newcomer_order(b, present.at(b)); });
   chosen.insert(chosen.end(), newcomers.begin(), newcomers.end());
   if (chosen.size() > max) {
-    auto const host =
+    auto const coordinator =
         std::find_if(chosen.begin(), chosen.end(), [&](AgentId agent) { return present.at(agent).coordinates; });
-    if (host != chosen.end() && host - chosen.begin() >= static_cast<std::ptrdiff_t>(max)) {
-      std::iter_swap(host, chosen.begin() + (max - 1));
+    if (coordinator != chosen.end() && coordinator - chosen.begin() >= static_cast<std::ptrdiff_t>(max)) {
+      std::iter_swap(coordinator, chosen.begin() + (max - 1));
     }
     chosen.resize(max);
   }

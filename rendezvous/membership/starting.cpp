@@ -37,10 +37,9 @@ Decree decree(State const& state, Policy const& policy) {
   next.after = state.proposer.decided.number;
   next.number = state.number;
   next.size = static_cast<std::uint32_t>(state.group.seats.size());
-  auto const host = std::find_if(state.group.seats.begin(), state.group.seats.end(),
-                                 [](Seat const& s) { return s.node.coordinates; });
-  next.coordinator =
-      host == state.group.seats.end() ? 0 : static_cast<std::uint32_t>(std::distance(state.group.seats.begin(), host));
+  auto const& seats = state.group.seats;
+  auto const coordinator = std::find_if(seats.begin(), seats.end(), [](Seat const& s) { return s.node.coordinates; });
+  next.coordinator = coordinator == seats.end() ? 0 : static_cast<std::uint32_t>(coordinator - seats.begin());
   next.restarts = state.restarts.consumed;
   next.members = digest(state.group.seats);
   next.tie = policy.tie;

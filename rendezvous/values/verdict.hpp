@@ -54,7 +54,7 @@ struct Verdict {
   std::uint32_t max_restarts = 0;
   Millis restart_window{0};             ///< within which at most max_restarts were allowed; 0: in all
   std::vector<Failure> failures;        ///< the cause first, then what followed from it, by group rank and rank
-  std::vector<std::string> lost_nodes;  ///< hosts lost during the job and not back, sorted by node
+  std::vector<std::string> lost_nodes;  ///< nodes lost during the job and not back, sorted by node
   std::vector<std::string> excluded;    ///< "host: why" of nodes that were excluded and not called back
   std::vector<std::string> followed;    ///< "failure followed rank 3 from a to b: …", one line each
   bool operator==(Verdict const&) const = default;
