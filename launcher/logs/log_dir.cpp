@@ -31,25 +31,6 @@ Error cannot_make(std::string const& path, int error) {
   return fail(code, "cannot create the log directory " + path + " (" + remedy + ")", error);
 }
 
-/// mkdir -p. Several agents may do it at once on a shared file system.
-Result<void> make_all(std::string const& path) {
-  for (auto end = path.find('/', 1); end != std::string::npos; end = path.find('/', end + 1)) {
-    mkdir(path.substr(0, end).c_str(), 0777);  // whether it worked is seen from the last one
-  }
-  if (mkdir(path.c_str(), 0777) == 0) {
-    return {};
-  }
-  int const error = errno;
-  struct stat status {};
-  if (stat(path.c_str(), &status) != 0) {
-    return cannot_make(path, error);
-  }
-  if (!S_ISDIR(status.st_mode)) {
-    return cannot_make(path, ENOTDIR);
-  }
-  return {};
-}
-
 Result<LogRoot> make_temporary(std::string const& base) {
   auto path = base + "/cxxrun-" + std::to_string(getuid()) + "-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
@@ -73,8 +54,10 @@ Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run
     }
     return make_temporary("/tmp");
   }
-  if (auto const made = make_all(log_dir); !made) {
-    return made.error();
+  std::error_code error;
+  std::filesystem::create_directories(log_dir, error);  // several agents may do it at once on a shared file system
+  if (error) {
+    return cannot_make(log_dir, error.value());
   }
   auto const name = log_dir + "/" + path_component(run_id) + "_" + path_component(host).substr(0, 40);
   for (int run = 1; run <= kMostRuns; ++run) {
