@@ -1,14 +1,14 @@
 #include "launcher/hangs/hang_guard.hpp"
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <csignal>
-#include <fcntl.h>
 #include <optional>
 #include <set>
-#include <unistd.h>
 #include <utility>
 
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
@@ -39,7 +39,9 @@ constexpr std::size_t kMostBytes = std::size_t{256} * 1024;
 class Probe : public std::enable_shared_from_this<Probe> {
  public:
   Probe(asio::io_context& io, os::UniqueFd output, pid_t debugger, std::function<void(std::string)> done)
-      : output_(io, output.release()), timer_(io), debugger_(debugger), done_(std::move(done)) {}
+      : output_(io, output.release()), timer_(io), debugger_(debugger), done_(std::move(done)) {
+    output_.non_blocking(true);
+  }
 
   void begin(Supervisor& supervisor) {
     supervisor.tend(debugger_, [self = shared_from_this()] { self->ended(); });
@@ -58,17 +60,13 @@ class Probe : public std::enable_shared_from_this<Probe> {
 
   /// What there is; false at the end. What is too much is read and forgotten, so that the debugger can end.
   bool read_some() {
-    for (;;) {
-      std::string part(4096, '\0');
-      ssize_t const got = read(output_.native_handle(), part.data(), part.size());
-      if (got < 0 && errno == EINTR) {
-        continue;
-      }
-      if (got <= 0) {
-        return got < 0 && errno == EAGAIN;
-      }
-      text_.append(part, 0, std::min(static_cast<std::size_t>(got), kMostBytes - text_.size()));
+    std::array<char, 4096> part{};
+    error_code error;
+    while (!error) {
+      auto const got = output_.read_some(asio::buffer(part), error);
+      text_.append(part.data(), std::min(got, kMostBytes - text_.size()));
     }
+    return error == asio::error::would_block;
   }
 
   void too_slow() {
@@ -110,7 +108,6 @@ void probe_stack(asio::io_context& io, Supervisor& supervisor, pid_t pid, Enviro
     asio::post(io, [done = std::move(done), why = "none: " + started.error().message() + "\n"] { done(why); });
     return;
   }
-  fcntl(started->output.get(), F_SETFL, O_NONBLOCK);
   std::make_shared<Probe>(io, std::move(started->output), started->pid, std::move(done))->begin(supervisor);
 }
 
