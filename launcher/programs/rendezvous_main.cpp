@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fcntl.h>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <sys/syscall.h>
@@ -174,10 +175,8 @@ std::vector<std::uint16_t> ports_to_try(RendezvousOptions const& options, Enviro
     return {*options.port};
   }
   if (options.range.first != 0) {
-    std::vector<std::uint16_t> ports;
-    for (std::uint32_t port = options.range.first; port <= options.range.last; ++port) {
-      ports.push_back(static_cast<std::uint16_t>(port));
-    }
+    std::vector<std::uint16_t> ports(options.range.last - options.range.first + 1U);
+    std::iota(ports.begin(), ports.end(), options.range.first);
     return ports;
   }
   auto const name = discovery_name(environment);
