@@ -72,6 +72,7 @@ SHELLS = {
     "launcher/workers/local_listener": "a socket on which processes of this user call",
     "launcher/workers/supervisor*": "starts, watches, resumes and reaps workers",
     "launcher/workers/worker_links": "the connections between an agent and its workers, and a page of memory with each",
+    "launcher/workers/worker_process": "takes the exit of a worker",
     "launcher/workers/worker_memory": "the memory that a node's workers share, over a socket",
     "launcher/hangs/hang_guard": "the timer that looks at workers' pages; gdb; hang.txt",
     "launcher/job_end/end_watch": "the timer of the job's end, slurm.conf",
@@ -99,8 +100,8 @@ HEAVY = {
         "rendezvous/net/peers.hpp", "rendezvous/net/peers.cpp", "rendezvous/net/run.cpp", "rendezvous/net/server.cpp",
         "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/hangs/hang_guard.cpp", "launcher/logs/log_pump.cpp",
         "launcher/programs/rendezvous_main.cpp",
-        "launcher/workers/supervisor_impl.cpp", "launcher/workers/supervisor_impl.hpp",
-        "launcher/workers/supervisor_ending.cpp", "launcher/workers/local_listener.hpp"},
+        "launcher/workers/supervisor.cpp", "launcher/workers/supervisor.hpp", "launcher/workers/supervisor_ending.cpp",
+        "launcher/workers/local_listener.hpp", "launcher/workers/worker_process.hpp"},
     r"nlohmann/json\.hpp": {"rendezvous/protocol/message_fields.hpp", "launcher/facts/discovery.cpp",
                             "launcher/logs/report.cpp"},
     r"spdlog/": {"src/os/log.cpp"},
@@ -115,7 +116,7 @@ HEAVY = {
 WALL = {
     "launcher/job_end/end_watch.cpp": "Slurm's end of the job, once, at the start",
     "launcher/job_end/requeue_job.cpp": "which preemption is recent, against Slurm's own wall time",
-    "launcher/workers/supervisor_impl.cpp": "when a worker ended, for the report",
+    "launcher/workers/supervisor.cpp": "when a worker ended, for the report",
 }
 WALL_CLOCK = re.compile(
     r"system_clock|utc_clock|file_clock|CLOCK_REALTIME|CLOCK_TAI|\bgettimeofday\b|\btime\((nullptr|NULL|0)\)"

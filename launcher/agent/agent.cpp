@@ -286,7 +286,7 @@ class Agent {
   Hosting hosting_;
   AgentLinks links_{io_, keys_, [this](agent::Event event) { feed(std::move(event)); },
                     [this](rendezvous::HelloReply const& reply) { joined(reply); }};
-  std::unique_ptr<Supervisor> supervisor_ = std::make_unique<Supervisor>(io_, pump_, handlers(), config_.sockets.path);
+  std::shared_ptr<Supervisor> supervisor_ = std::make_shared<Supervisor>(io_, pump_, handlers(), config_.sockets.path);
   WorkerMemory memory_{io_, config_.sockets.path};
   std::shared_ptr<HangGuard> hangs_ =
       std::make_shared<HangGuard>(io_, *supervisor_, config_.options.terms.hang_timeout, config_.facts,

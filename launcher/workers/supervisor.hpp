@@ -9,28 +9,29 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
+#include <boost/asio/io_context.hpp>
+
+#include "launcher/logs/log_pump.hpp"
 #include "launcher/plan/worker_plan.hpp"
-#include "launcher/workers/stop_order.hpp"
+#include "launcher/workers/descendants.hpp"
+#include "launcher/workers/worker_group_state.hpp"
+#include "launcher/workers/worker_links.hpp"
+#include "launcher/workers/worker_process.hpp"
 #include "rendezvous/values/worker_exit.hpp"
+#include "src/os/machine.hpp"
+#include "src/os/signal_watch.hpp"
+#include "src/os/timer.hpp"
 #include "src/wire/rail_proof.hpp"
 
-namespace boost::asio {
-class io_context;
-}
-
-namespace cxxrun::worker {
-struct ControlPage;
-}
-
 namespace cxxrun::launcher {
-
-class LogPump;
 
 /// Called on the io_context's thread, never from inside a call into the Supervisor.
 struct SupervisorHandlers {
@@ -49,7 +50,8 @@ struct SupervisorHandlers {
   Prove prove{};
 };
 
-class Supervisor {
+/// Owned by a shared_ptr: what is posted to the io_context holds it weakly.
+class Supervisor : public std::enable_shared_from_this<Supervisor> {
  public:
   /// `io` and `pump` outlive the Supervisor, and the pump is finished before `io` is destroyed: its thread posts
   /// there. While a Supervisor exists, io.run() does not return by itself. Throws std::runtime_error when the
@@ -87,14 +89,92 @@ class Supervisor {
   std::size_t ask_for_checkpoint(int signal, std::set<pid_t>& served);
 
   /// Where workers register: CXXRUN_AGENT. "" without a descriptor to spare.
-  [[nodiscard]] std::string socket() const;
+  [[nodiscard]] std::string socket() const { return links_.name(); }
   /// What a worker that has registered shows of itself, also after its death until another one takes its place; null:
   /// none has.
-  [[nodiscard]] worker::ControlPage const* page(std::uint32_t local_rank) const;
+  [[nodiscard]] worker::ControlPage const* page(std::uint32_t local_rank) const { return links_.page(local_rank); }
 
  private:
-  struct Impl;  // shared: what is posted to the io_context holds it weakly
-  std::shared_ptr<Impl> impl_;
+  friend os::Machine<GroupState, GroupEvent>;
+
+  // What the shell keeps of one worker; its life is in GroupState. It stays with a process that is resumed.
+  struct Member {
+    std::optional<WorkerProcess> process;
+    rendezvous::WorkerExit exit;
+    std::string error_file;
+    std::vector<PumpStream> pending;  // opened, not yet with the pump: added once every worker is started
+    std::vector<std::uint64_t> streams;
+    std::optional<std::uint64_t> stderr_stream;
+    bool killed = false;            // by us
+    bool died_before_kill = false;  // see Exited
+  };
+
+  // What is being collected between the last exit and `ended`.
+  struct Ending {
+    std::uint64_t number = 0;  // counts endings: a drain that comes after its ending was cut short is nobody's
+    std::size_t drains = 0;
+    std::vector<std::string> unkillable;
+  };
+
+  // -- supervisor.cpp ------------------------------------------------------------------------------------------
+
+  void reap();
+  void check_descendants();
+  void happen(GroupEvent event) { machine_.feed(event, *this); }
+  [[nodiscard]] GroupPolicy const& policy() const { return group_policy_; }
+  void say(Line const& line) const;
+  static void stepped() {}
+  void perform(SignalGroup const& what);
+  void perform(TellOver const& /*what*/) { links_.over(); }
+  void perform(TellEnds const& /*what*/) { links_.ends(); }
+  void perform(EndSurplus const& what) { descendants_.signal_worker(what.pid, SIGKILL); }
+  void perform(SignalDescendants const& what) {
+    descendants_.signal_strangers(live_workers(), kept_workers(), what.signal);
+  }
+  void perform(ArmTimer const& what);
+  void perform(ReportExit const& what);
+  void perform(ReportUnkillable const& /*what*/) { ending_.unkillable = descendants_.abandon_all(kept_workers()); }
+  /// Local rank of a worker that lives, be it parked.
+  [[nodiscard]] std::optional<std::uint32_t> who(pid_t pid) const;
+  /// All that live, be they parked.
+  [[nodiscard]] std::vector<pid_t> live_workers() const;
+  /// Those of them whose descendants are not to be touched.
+  [[nodiscard]] std::vector<pid_t> kept_workers() const;
+  [[nodiscard]] WorkerLinks::Handlers link_handlers();
+  std::size_t forward(int signal, std::set<pid_t>& served) const;
+
+  // -- supervisor_start.cpp ------------------------------------------------------------------------------------
+
+  void prepare_members(std::vector<WorkerSpec> const& workers);
+  void start_one(WorkerSpec const& spec, Member& member, int capacity_bytes);
+  void perform(ResumeWorker const& what);
+  void hand_to_pump(Member& member);
+  void drop_streams(Member& member);
+
+  // -- supervisor_ending.cpp -----------------------------------------------------------------------------------
+
+  void perform(ReportEnded const& what);
+  void drain(std::uint64_t stream, std::uint32_t local_rank, bool keep);
+  void drained();
+
+  boost::asio::io_context& io_;
+  LogPump& pump_;
+  SupervisorHandlers handlers_;
+  os::SignalWatch child_signals_;
+  os::Timer timer_;
+  os::Machine<GroupState, GroupEvent> machine_;
+  GroupState& state_ = machine_.state;
+  GroupPolicy group_policy_;
+  std::uint64_t generation_ = 0;
+  bool active_ = false;  // from start until `ended` is posted, and again while those that wait are stopped
+  bool told_ = false;    // the generation's exits
+  std::vector<Member> members_;
+  std::vector<WorkerSpec> const* starting_ = nullptr;  // during start()
+  std::set<pid_t> asked_;                              // for a checkpoint, in this generation
+  Descendants descendants_;
+  std::map<pid_t, std::function<void()>> tended_;  // children that are no worker's
+  Ending ending_;
+  WorkerLinks links_;
 };
 
 }  // namespace cxxrun::launcher

@@ -4,7 +4,7 @@
 #include <boost/asio/post.hpp>
 
 #include "launcher/logs/log_file.hpp"
-#include "launcher/workers/supervisor_impl.hpp"
+#include "launcher/workers/supervisor.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::launcher {
@@ -14,16 +14,16 @@ namespace asio = boost::asio;
 constexpr std::size_t kErrorFileBytes = std::size_t{64} * 1024;
 constexpr std::chrono::seconds kDrainDeadline{5};  // only a log's file system that hangs takes longer
 
-void Supervisor::Impl::perform(ReportEnded const& /*what*/) {
-  ++ending.number;
-  timer.after(kDrainDeadline, [this] {
+void Supervisor::perform(ReportEnded const& /*what*/) {
+  ++ending_.number;
+  timer_.after(kDrainDeadline, [this] {
     log(Level::warn, "the last lines of a worker are missing: its log file takes too long");
-    ending.drains = 1;
+    ending_.drains = 1;
     drained();
   });
-  ending.drains = 1;  // our own hold, so that the count reaches zero once
-  for (auto& member : members) {
-    auto const& worker = state.workers[member.exit.local_rank];
+  ending_.drains = 1;  // our own hold, so that the count reaches zero once
+  for (auto& member : members_) {
+    auto const& worker = state_.workers[member.exit.local_rank];
     if (worker.life == GroupWorker::Life::parked) {
       continue;  // it goes on writing
     }
@@ -31,7 +31,7 @@ void Supervisor::Impl::perform(ReportEnded const& /*what*/) {
     member.exit.status = worker.status;
     member.exit.ours = worker.ours;
     for (auto const stream : std::exchange(member.streams, {})) {
-      ++ending.drains;
+      ++ending_.drains;
       drain(stream, member.exit.local_rank, member.stderr_stream == stream);
     }
   }
@@ -39,30 +39,31 @@ void Supervisor::Impl::perform(ReportEnded const& /*what*/) {
 }
 
 // The callback comes on the pump's thread, which must not own us even for a moment: it only posts.
-void Supervisor::Impl::drain(std::uint64_t stream, std::uint32_t local_rank, bool keep) {
-  pump.drain(stream, true,
-             [&context = io, weak = weak_from_this(), number = ending.number, local_rank, keep](std::string tail) {
-               asio::post(context, [weak, number, local_rank, keep, tail = std::move(tail)] {
-                 if (auto const self = weak.lock(); self && self->ending.number == number && self->ending.drains > 0) {
-                   if (keep) {
-                     self->members[local_rank].exit.stderr_tail = tail;
-                   }
-                   self->drained();
-                 }
-               });
-             });
+void Supervisor::drain(std::uint64_t stream, std::uint32_t local_rank, bool keep) {
+  pump_.drain(stream, true,
+              [&context = io_, weak = weak_from_this(), number = ending_.number, local_rank, keep](std::string tail) {
+                asio::post(context, [weak, number, local_rank, keep, tail = std::move(tail)] {
+                  if (auto const self = weak.lock();
+                      self && self->ending_.number == number && self->ending_.drains > 0) {
+                    if (keep) {
+                      self->members_[local_rank].exit.stderr_tail = tail;
+                    }
+                    self->drained();
+                  }
+                });
+              });
 }
 
 // Those that were parked when their generation ended have no exit in it, and none later.
-void Supervisor::Impl::drained() {
-  if (--ending.drains > 0) {
+void Supervisor::drained() {
+  if (--ending_.drains > 0) {
     return;
   }
   std::vector<rendezvous::WorkerExit> exits;
-  exits.reserve(members.size());
-  bool const again = std::exchange(told, true);
-  for (auto& member : members) {
-    if (again || state.workers[member.exit.local_rank].life == GroupWorker::Life::parked) {
+  exits.reserve(members_.size());
+  bool const again = std::exchange(told_, true);
+  for (auto& member : members_) {
+    if (again || state_.workers[member.exit.local_rank].life == GroupWorker::Life::parked) {
       continue;
     }
     if (!member.exit.status.ok() && !member.error_file.empty()) {
@@ -70,16 +71,16 @@ void Supervisor::Impl::drained() {
     }
     exits.push_back(member.exit);
   }
-  timer.cancel();
-  bool const waiting = state.phase == GroupPhase::parked;
+  timer_.cancel();
+  bool const waiting = state_.phase == GroupPhase::parked;
   if (!waiting) {
-    members.clear();
+    members_.clear();
   }
-  active = false;
-  asio::post(io, [weak = weak_from_this(), number = generation, exits = std::move(exits),
-                  unkillable = std::exchange(ending.unkillable, {}), waiting] {
-    if (auto const self = weak.lock(); self && self->handlers.ended) {
-      self->handlers.ended(number, exits, unkillable, waiting);
+  active_ = false;
+  asio::post(io_, [weak = weak_from_this(), number = generation_, exits = std::move(exits),
+                   unkillable = std::exchange(ending_.unkillable, {}), waiting] {
+    if (auto const self = weak.lock(); self && self->handlers_.ended) {
+      self->handlers_.ended(number, exits, unkillable, waiting);
     }
   });
 }

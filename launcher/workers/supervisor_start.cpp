@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "launcher/logs/log_file.hpp"
-#include "launcher/workers/supervisor_impl.hpp"
+#include "launcher/workers/supervisor.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/log.hpp"
 #include "src/os/spawn.hpp"
@@ -113,85 +113,90 @@ Result<pid_t> start_worker(WorkerSpec const& spec, int capacity_bytes, std::vect
 
 }  // namespace
 
-void Supervisor::Impl::start(std::uint64_t number, std::vector<WorkerSpec> const& workers) {
+void Supervisor::start(std::uint64_t generation, std::vector<WorkerSpec> const& workers) {
+  if (active_) {
+    log(Level::error, "generation " + std::to_string(generation) + " is not started: generation " +
+                          std::to_string(generation_) + " has not ended");
+    return;
+  }
   reap();  // whoever has died waiting is started anew
-  generation = number;
-  active = true;
-  told = false;
-  descendants.reset();
-  asked.clear();
-  links.begin(number);
+  generation_ = generation;
+  active_ = true;
+  told_ = false;
+  descendants_.reset();
+  asked_.clear();
+  links_.begin(generation);
   prepare_members(workers);
   std::size_t pipes = 0;
   for (auto const& worker : workers) {
     pipes += (needs_pipe(worker.out, false) ? 1U : 0U) + (needs_pipe(worker.err, true) ? 1U : 0U);
   }
-  starting = &workers;
+  starting_ = &workers;
   happen(Begin{static_cast<std::uint32_t>(workers.size())});
-  starting = nullptr;
+  starting_ = nullptr;
   for (std::size_t i = 0; i < workers.size(); ++i) {
-    if (state.workers[i].life == GroupWorker::Life::pending) {
-      start_one(workers[i], members[i], pipe_bytes(pipes));
+    if (state_.workers[i].life == GroupWorker::Life::pending) {
+      start_one(workers[i], members_[i], pipe_bytes(pipes));
     }
   }
-  for (auto& member : members) {  // after the last start: the pump's thread would compete with it
+  for (auto& member : members_) {  // after the last start: the pump's thread would compete with it
     hand_to_pump(member);
   }
   check_descendants();  // when none could be started the generation is over
 }
 
 // Those that wait keep their process and their streams.
-void Supervisor::Impl::prepare_members(std::vector<WorkerSpec> const& workers) {
+void Supervisor::prepare_members(std::vector<WorkerSpec> const& workers) {
   std::vector<Member> next;
   next.reserve(workers.size());
   for (std::size_t i = 0; i < workers.size(); ++i) {
-    bool const waits = i < state.workers.size() && state.workers[i].life == GroupWorker::Life::parked;
-    Member& member = waits ? next.emplace_back(std::move(members[i])) : next.emplace_back();
+    bool const waits = i < state_.workers.size() && state_.workers[i].life == GroupWorker::Life::parked;
+    Member& member = waits ? next.emplace_back(std::move(members_[i])) : next.emplace_back();
     member.exit = {};
     member.exit.rank = workers[i].rank;
     member.exit.local_rank = static_cast<std::uint32_t>(i);
     member.error_file = workers[i].error_file;
   }
-  for (auto& member : members) {  // of workers that died while they waited: nobody else ends these
+  for (auto& member : members_) {  // of workers that died while they waited: nobody else ends these
     drop_streams(member);
   }
-  members = std::move(next);
+  members_ = std::move(next);
 }
 
-void Supervisor::Impl::drop_streams(Member& member) {
+void Supervisor::drop_streams(Member& member) {
   for (auto const stream : std::exchange(member.streams, {})) {
-    pump.drain(stream, true, [](std::string const& /*tail*/) {});
+    pump_.drain(stream, true, [](std::string const& /*tail*/) {});
   }
 }
 
-void Supervisor::Impl::perform(ResumeWorker const& what) {
-  auto const& spec = (*starting)[what.local_rank];
-  if (links.resume(what.local_rank, {generation, resume_environment(spec)})) {
+void Supervisor::perform(ResumeWorker const& what) {
+  auto const& spec = (*starting_)[what.local_rank];
+  if (links_.resume(what.local_rank, {generation_, resume_environment(spec)})) {
     return;
   }
   log(Level::info, "rank " + std::to_string(spec.rank) + " cannot be told of the next generation: it is started anew");
-  auto& member = members[what.local_rank];
-  descendants.signal_worker(state.workers[what.local_rank].pid, SIGKILL);
+  auto& member = members_[what.local_rank];
+  descendants_.signal_worker(state_.workers[what.local_rank].pid, SIGKILL);
   drop_streams(member);
   happen(ResumeFailed{what.local_rank});
 }
 
-void Supervisor::Impl::start_one(WorkerSpec const& spec, Member& member, int capacity_bytes) {
+void Supervisor::start_one(WorkerSpec const& spec, Member& member, int capacity_bytes) {
   auto const started = start_worker(spec, capacity_bytes, member.pending);
-  links.forget(member.exit.local_rank);
+  links_.forget(member.exit.local_rank);
   if (!started) {
     member.exit.stderr_tail = started.error().context;
     happen(StartFailed{member.exit.local_rank, started.error().os_errno});
     return;
   }
-  member.process.emplace(io, *started);
+  member.process.emplace(io_, *started);
   happen(Started{member.exit.local_rank, *started});
 }
 
-void Supervisor::Impl::hand_to_pump(Member& member) {
+void Supervisor::hand_to_pump(Member& member) {
   for (auto& stream : member.pending) {
     bool const tail = stream.keep_tail;
-    member.streams.push_back(pump.add(std::move(stream)));
+    member.streams.push_back(pump_.add(std::move(stream)));
     if (tail) {
       member.stderr_stream = member.streams.back();
     }

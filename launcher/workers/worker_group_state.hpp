@@ -1,6 +1,6 @@
 // The life of one generation's workers on one node, as a pure state machine.
 //
-// No clock, process or log in it: supervisor_impl.cpp turns what happens into events and performs the actions in order.
+// No clock, process or log in it: supervisor.cpp turns what happens into events and performs the actions in order.
 // The table of states and events is docs/design/supervision.md; a test compares it with step().
 #pragma once
 

@@ -36,11 +36,11 @@ struct SupervisorBench {
   launcher::LogPump pump;
   std::vector<rendezvous::WorkerExit> exited;
   std::optional<Ended> ended;
-  std::optional<launcher::Supervisor> supervisor;
+  std::shared_ptr<launcher::Supervisor> supervisor;
 
   SupervisorBench() {
     os::become_subreaper();
-    supervisor.emplace(
+    supervisor = std::make_shared<launcher::Supervisor>(
         io, pump,
         launcher::SupervisorHandlers{[this](std::uint64_t, rendezvous::WorkerExit exit) { exited.push_back(exit); },
                                      [this](std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,

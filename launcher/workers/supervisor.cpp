@@ -1,0 +1,241 @@
+#include "launcher/workers/supervisor.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <stdexcept>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+#include "src/os/children.hpp"
+#include "src/os/log.hpp"
+#include "src/os/process_info.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr std::chrono::seconds kLastSweep{5};
+constexpr Millis kFreezeLimit{200};  // a process in an uninterruptible call stops when it returns
+
+std::int64_t unix_ms() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<Millis>(system_clock::now().time_since_epoch()).count();
+}
+
+bool lives(GroupWorker const& worker) {
+  return worker.life == GroupWorker::Life::alive || worker.life == GroupWorker::Life::parked;
+}
+
+}  // namespace
+
+Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorHandlers handlers, std::string const& sockets)
+    : io_(io),
+      pump_(pump),
+      handlers_(std::move(handlers)),
+      child_signals_(io,
+                     [this](auto const& /*child*/) {
+                       reap();
+                       check_descendants();
+                     }),
+      timer_(io),
+      links_(io, link_handlers(), sockets) {
+  if (auto const watched = child_signals_.begin(os::make_sigset({SIGCHLD})); !watched) {
+    throw std::runtime_error(watched.error().message());
+  }
+}
+
+Supervisor::~Supervisor() {
+  for (pid_t const worker : live_workers()) {
+    kill(-worker, SIGKILL);
+  }
+  if (os::has_children()) {
+    os::sweep_descendants(Clock::now() + kLastSweep, descendants_.abandoned());
+  }
+}
+
+// ---- events -----------------------------------------------------------------------------------------------------
+
+// One SIGCHLD may stand for many children: ask for all of them. The exit is taken by waitpid with WNOHANG alone;
+// a worker that a debugger holds is not reapable though dead, and must not block us. Always of the very child that was
+// found: another may end meanwhile, and be a worker.
+void Supervisor::reap() {
+  while (auto const pid = os::peek_ended()) {
+    auto const local_rank = who(*pid);
+    auto const status = local_rank ? members_[*local_rank].process->reap() : os::reap(*pid);
+    if (!status) {
+      return;  // it is not reapable after all: the next SIGCHLD or timer asks again
+    }
+    descendants_.reaped(*pid);
+    if (local_rank) {
+      happen(Exited{*local_rank, *status, members_[*local_rank].died_before_kill});
+    } else if (auto child = tended_.extract(*pid)) {
+      asio::post(io_, std::move(child.mapped()));
+    }
+  }
+}
+
+void Supervisor::check_descendants() {
+  if (state_.phase == GroupPhase::stopping || state_.phase == GroupPhase::killing ||
+      state_.phase == GroupPhase::sweeping) {
+    if (!descendants_.strangers(live_workers(), kept_workers()).empty()) {
+      happen(DescendantsFound{});
+    } else if (std::none_of(state_.workers.begin(), state_.workers.end(),
+                            [](auto const& worker) { return worker.life == GroupWorker::Life::alive; })) {
+      happen(DescendantsGone{});
+    }
+  }
+}
+
+void Supervisor::say(Line const& line) const {
+  log(line.level, "generation " + std::to_string(generation_) + ": " + line.text);
+}
+
+WorkerLinks::Handlers Supervisor::link_handlers() {  // the links go with us: none outlives this object
+  WorkerLinks::Handlers on;
+  on.who = [this](pid_t pid) { return who(pid); };
+  on.survives = [this](std::uint32_t local_rank) { happen(Survives{local_rank}); };
+  on.parked = [this](std::uint32_t local_rank, std::string const& why) {
+    if (local_rank >= members_.size()) {
+      return;  // it has ended, and so has its generation
+    }
+    log(Level::debug,
+        "rank " + std::to_string(members_[local_rank].exit.rank) + " waits for the next generation: " + why);
+    happen(HasParked{local_rank});
+    check_descendants();
+  };
+  if (handlers_.prove) {
+    on.prove = [this](std::uint32_t local_rank, wire::RailClaim const& claim) {
+      return handlers_.prove(generation_, members_[local_rank].exit.rank, claim);  // it lives, so it is a member
+    };
+  }
+  return on;
+}
+
+std::optional<std::uint32_t> Supervisor::who(pid_t pid) const {
+  auto const worker = std::find_if(state_.workers.begin(), state_.workers.end(),
+                                   [&](GroupWorker const& each) { return each.pid == pid && lives(each); });
+  return worker == state_.workers.end() ? std::nullopt : std::optional(worker->local_rank);
+}
+
+std::vector<pid_t> Supervisor::live_workers() const {
+  std::vector<pid_t> pids;
+  for (auto const& worker : state_.workers) {
+    if (lives(worker)) {
+      pids.push_back(worker.pid);
+    }
+  }
+  return pids;
+}
+
+std::vector<pid_t> Supervisor::kept_workers() const {
+  std::vector<pid_t> pids;
+  for (auto const& worker : state_.workers) {
+    if (keeps(state_, worker)) {
+      pids.push_back(worker.pid);
+    }
+  }
+  return pids;
+}
+
+// ---- actions ----------------------------------------------------------------------------------------------------
+
+void Supervisor::perform(SignalGroup const& what) {
+  auto& member = members_[what.local_rank];
+  pid_t const pid = state_.workers[what.local_rank].pid;
+  if (what.signal == SIGKILL && !std::exchange(member.killed, true)) {
+    member.died_before_kill = os::is_dying(pid);
+  }
+  descendants_.signal_worker(pid, what.signal);
+}
+
+void Supervisor::perform(ArmTimer const& what) {
+  timer_.at(what.at, [this] {
+    reap();  // who has died in time is not killed late
+    happen(Tick{});
+    check_descendants();
+  });
+}
+
+void Supervisor::perform(ReportExit const& what) {
+  auto& exit = members_[what.local_rank].exit;
+  auto const& worker = state_.workers[what.local_rank];
+  exit.pid = worker.pid;
+  exit.status = worker.status;
+  exit.ours = worker.ours;
+  exit.wall_ms = unix_ms();
+  auto reported = exit;
+  reported.stderr_tail.clear();
+  asio::post(io_, [weak = weak_from_this(), number = generation_, reported = std::move(reported)] {
+    if (auto const self = weak.lock(); self && self->handlers_.exited) {
+      self->handlers_.exited(number, reported);
+    }
+  });
+}
+
+std::size_t Supervisor::forward(int signal, std::set<pid_t>& served) const {
+  std::size_t missing = 0;
+  for (pid_t const worker : live_workers()) {
+    if (!served.contains(worker) && forward_signal(worker, worker, signal)) {
+      served.insert(worker);
+    }
+    missing += served.contains(worker) ? 0U : 1U;
+  }
+  return missing;
+}
+
+// ---- what the agent asks ----------------------------------------------------------------------------------------
+
+void Supervisor::stop(StopOrder const& order) {
+  reap();  // who died before the order did not die of it
+  active_ = active_ || (state_.phase == GroupPhase::parked && !order.park);
+  happen(StopOrdered{order});
+  check_descendants();
+}
+
+void Supervisor::kill_worker(std::uint32_t local_rank, std::string const& why) {
+  reap();  // who died before did not die of it
+  if (pid_of(local_rank) != 0 && state_.phase == GroupPhase::running) {
+    members_[local_rank].exit.hung = why;
+    happen(KillOrdered{local_rank});
+  }
+}
+
+pid_t Supervisor::pid_of(std::uint32_t local_rank) const {
+  auto const& workers = state_.workers;
+  bool const alive = local_rank < workers.size() && workers[local_rank].life == GroupWorker::Life::alive;
+  return alive ? workers[local_rank].pid : 0;
+}
+
+void Supervisor::tend(pid_t child, std::function<void()> ended) {
+  descendants_.tend(child);
+  tended_.emplace(child, std::move(ended));
+}
+
+void Supervisor::freeze() {
+  auto const until = Clock::now() + kFreezeLimit;
+  while (os::signal_descendants(getpid(), SIGSTOP) > 0 && Clock::now() < until) {
+  }
+}
+
+void Supervisor::thaw() {
+  os::signal_descendants(getpid(), SIGCONT);
+}
+
+void Supervisor::forward(int signal) {
+  std::set<pid_t> served;
+  forward(signal, served);
+}
+
+std::size_t Supervisor::ask_for_checkpoint(int signal, std::set<pid_t>& served) {
+  for (auto const& worker : state_.workers) {
+    if (lives(worker) && !asked_.contains(worker.pid) && links_.checkpoint(worker.local_rank)) {
+      asked_.insert(worker.pid);
+    }
+  }
+  return forward(signal, served);
+}
+
+}  // namespace cxxrun::launcher
