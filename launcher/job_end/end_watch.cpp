@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "launcher/logs/log_file.hpp"
-#include "src/os/log.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -40,10 +39,6 @@ EndWatch::EndWatch(boost::asio::io_context& io, Options const& options, Environm
 void EndWatch::perform(countdown::EndJob const& /*what*/) {
   log(Level::info, "--time-limit is reached: the job ends as by SIGTERM");
   handlers_.end();
-}
-
-void EndWatch::say(Line const& line) {
-  log(line.level, line.text);
 }
 
 void EndWatch::begin() {

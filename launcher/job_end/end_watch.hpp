@@ -13,6 +13,7 @@
 #include "launcher/facts/deadlines.hpp"
 #include "launcher/facts/environment.hpp"
 #include "launcher/options/options.hpp"
+#include "src/os/log.hpp"
 #include "src/os/machine.hpp"
 #include "src/os/timer.hpp"
 
@@ -49,7 +50,7 @@ class EndWatch {
 
   void happen(countdown::Event event) { machine_.feed(event, *this); }
   [[nodiscard]] EndPlan const& policy() const { return plan_; }
-  static void say(Line const& line);
+  static void say(Line const& line) { log(line.level, line.text); }
   static void stepped() {}
   void perform(countdown::Pass const& what) { happen(countdown::Passed{handlers_.pass(what.signal, served_)}); }
   void perform(countdown::EndJob const& what);
