@@ -1,6 +1,8 @@
 // What the directories of one agent's logs are called. Pure. Layout in docs/use/logs.md.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,10 +17,27 @@ struct LogRoot {
 
 /// A run id or host as one component of a path: slashes, control characters and a leading dot become '_', at most
 /// 200 bytes, never empty.
-[[nodiscard]] std::string path_component(std::string_view name);
+[[nodiscard]] inline std::string path_component(std::string_view name) {
+  constexpr std::size_t kLongest = 200;  // NAME_MAX is 255: room for host and number
+  std::string safe(name.substr(0, kLongest));
+  std::replace_if(
+      safe.begin(), safe.end(), [](unsigned char c) { return c == '/' || c < 0x20 || c == 0x7f; }, '_');
+  if (safe.empty()) {
+    return "_";
+  }
+  if (safe.front() == '.') {
+    safe.front() = '_';
+  }
+  return safe;
+}
 /// `<root>/attempt_<generation>`.
-[[nodiscard]] std::string attempt_dir(std::string const& root, std::uint64_t generation);
+[[nodiscard]] inline std::string attempt_dir(std::string const& root, std::uint64_t generation) {
+  return root + "/attempt_" + std::to_string(generation);
+}
 /// `<root>/attempt_<generation>/<local_rank>`.
-[[nodiscard]] std::string worker_log_dir(std::string const& root, std::uint64_t generation, std::uint32_t local_rank);
+[[nodiscard]] inline std::string worker_log_dir(std::string const& root, std::uint64_t generation,
+                                                std::uint32_t local_rank) {
+  return attempt_dir(root, generation) + "/" + std::to_string(local_rank);
+}
 
 }  // namespace cxxrun::launcher

@@ -1,6 +1,7 @@
 // MemoryKeys: which keys have memory on this node, in one generation. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -23,7 +24,26 @@ class MemoryKeys {
     std::string why;                    ///< with refuse
     bool operator==(Answer const&) const = default;
   };
-  [[nodiscard]] Answer ask(std::uint64_t key);
+  [[nodiscard]] Answer ask(std::uint64_t key) {
+    Answer answer;
+    if (std::find(kept_.begin(), kept_.end(), key) != kept_.end()) {
+      answer.what = Answer::What::have;
+    } else if (dropped_.contains(key)) {
+      answer.why = "cxxrun keeps the memory of the newest " + std::to_string(kKept) +
+                   " communicators for ranks that come late, and this one is older";
+    } else if (dropped_.size() == kRemembered) {
+      answer.why = "more communicators were made in this generation than cxxrun remembers";
+    } else {
+      answer.what = Answer::What::make;
+      kept_.push_back(key);
+      if (kept_.size() > kKept) {
+        answer.drop = kept_.front();
+        dropped_.insert(kept_.front());
+        kept_.pop_front();
+      }
+    }
+    return answer;
+  }
 
  private:
   std::deque<std::uint64_t> kept_;  // oldest first
