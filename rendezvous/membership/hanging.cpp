@@ -10,7 +10,6 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-constexpr Millis kMostBlur{1500};
 constexpr Millis kLeastPause{50};
 constexpr Millis kMostPause{1000};
 constexpr std::size_t kMostNamed = 8;  // and killed: one death ends the generation for all
@@ -184,14 +183,6 @@ void set_due(HangState& state, TimePoint now, HangPolicy const& policy) {
 }
 
 }  // namespace
-
-Millis HangPolicy::warning() const {
-  return timeout > Millis{0} ? std::min(timeout, kStandstillShown) : kStandstillShown;
-}
-
-Millis HangPolicy::blur(Millis limit) const {
-  return std::min(limit / 8, kMostBlur);
-}
 
 HangState report(HangState state, std::string const& host, std::vector<Standstill> const& told, TimePoint now,
                  HangPolicy const& policy) {

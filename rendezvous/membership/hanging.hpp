@@ -8,6 +8,7 @@
 // only while one of them waits inside a collective.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -24,9 +25,11 @@ struct HangPolicy {
   Millis timeout{0};  ///< --hang-timeout: who keeps others waiting for so long is killed; 0: nobody is
 
   /// From when on a line says so.
-  [[nodiscard]] Millis warning() const;
+  [[nodiscard]] Millis warning() const {
+    return timeout > Millis{0} ? std::min(timeout, kStandstillShown) : kStandstillShown;
+  }
   /// How often agents look at their workers tells times less exactly than this.
-  [[nodiscard]] Millis blur(Millis limit) const;
+  [[nodiscard]] static Millis blur(Millis limit) { return std::min(limit / 8, Millis{1500}); }
 };
 
 struct HangState {
