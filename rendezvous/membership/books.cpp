@@ -104,18 +104,20 @@ void dismiss(Turn& turn) {
   });
 }
 
-void restore_seats(State& state) {
-  Proposer& proposer = state.proposer;
-  Election& election = state.election;
-  election.seen = std::max(election.seen, state.number);
-  state.number = proposer.decided.number;
-  state.group.seats.assign(proposer.decided.size, Seat{});
+void vacate_seats(State& state) {
+  state.group.seats.assign(state.proposer.decided.size, Seat{});
   state.group.seat_of.clear();
   for (std::uint32_t rank = 0; rank < state.group.seats.size(); ++rank) {
     state.group.seats[rank].now = Seat::Now::lost;
     state.group.seats[rank].node.host = host_at(state, rank);
   }
-  for (auto const& [agent, rank] : election.voters) {
+}
+
+void restore_seats(State& state) {
+  state.election.seen = std::max(state.election.seen, state.number);
+  state.number = state.proposer.decided.number;
+  vacate_seats(state);
+  for (auto const& [agent, rank] : state.election.voters) {
     if (auto const here = state.roster.present.find(agent); here != state.roster.present.end()) {
       Seat& seat = state.group.seats[rank];
       seat.agent = agent;

@@ -35,6 +35,8 @@ void mark_dead(State& state, NodeInfo const& node);
 void drain(Turn& turn, AgentId agent, ToAgent final_message);
 /// Those that are draining and have no vote (any more) hear their final message.
 void dismiss(Turn& turn);
+/// The seats are those of the generation taken over, all of them lost.
+void vacate_seats(State& state);
 /// The generation that was to follow cannot run, and its number is used up: the seats are those taken over again, for
 /// members that call late.
 void restore_seats(State& state);

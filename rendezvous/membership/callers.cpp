@@ -71,15 +71,15 @@ Heard hear_caller(Turn& turn, FollowerCalled const& event) {
   return {ask(turn, event.agent, event.follower_info)};
 }
 
-void learn(Turn& turn, Learned const& event) {
+Next hear(Turn& turn, Learned const& event) {
   State& state = turn.state;
-  if (state.phase != Phase::standby) {
-    return;
+  if (state.phase == Phase::standby) {
+    state.election.learned = event;
+    for (auto const& [agent, follower_info] : state.election.followers) {
+      redirect(turn, agent, follower_info);
+    }
   }
-  state.election.learned = event;
-  for (auto const& [agent, follower_info] : state.election.followers) {
-    redirect(turn, agent, follower_info);
-  }
+  return stay;
 }
 
 void refuse(Turn& turn, AgentId agent, std::string const& why) {

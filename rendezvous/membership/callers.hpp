@@ -15,7 +15,7 @@ struct Heard {
 /// One of them presents itself.
 [[nodiscard]] Heard hear_caller(Turn& turn, FollowerCalled const& event);
 /// On standby: who leads is kept for those that will call, and told to those that have.
-void learn(Turn& turn, Learned const& event);
+[[nodiscard]] Next hear(Turn& turn, Learned const& event);
 /// It has no place here.
 void refuse(Turn& turn, AgentId agent, std::string const& why);
 /// Whoever still waits to be taken in is too late: joins as somebody new.

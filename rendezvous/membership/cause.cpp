@@ -109,6 +109,16 @@ std::vector<Failure> failures_of(Group const& group) {
   return failures;
 }
 
+std::string lost_nodes(Group const& group) {
+  std::string hosts;
+  for (auto const& seat : group.seats) {
+    if (seat.now == Seat::Now::lost) {
+      hosts += (hosts.empty() ? "" : ", ") + seat.node.host;
+    }
+  }
+  return hosts;
+}
+
 Ruling rule(State const& state, Policy const& policy, TimePoint now) {
   auto const failures = failures_of(state.group);
   if (!failures.empty() && failures.front().exit.status.kind == ExitStatus::Kind::not_started) {
@@ -122,13 +132,7 @@ Ruling rule(State const& state, Policy const& policy, TimePoint now) {
   if (state.group.stop.kind == StopKind::user) {
     return conclude(state, policy, End::stopped, 128 + state.group.stop.signal, state.group.stop.why);
   }
-  std::string lost;
-  for (auto const& seat : state.group.seats) {
-    if (seat.now == Seat::Now::lost) {
-      lost += (lost.empty() ? "" : ", ") + seat.node.host;
-    }
-  }
-  if (!lost.empty()) {
+  if (auto const lost = lost_nodes(state.group); !lost.empty()) {
     return Ruling{Ruling::Next::reform, {}, {}, "node lost: " + lost};
   }
   // Nodes came or left in good health; or the coordinator was lost and is back, and its victims' failures with it.

@@ -66,7 +66,7 @@ Next ask(Turn& turn, AgentId agent, FollowerInfo const& follower_info) {
   return stay;
 }
 
-Next start_campaign(Turn& turn, Campaign const& event) {
+Next hear(Turn& turn, Campaign const& event) {
   State& state = turn.state;
   Proposer& proposer = state.proposer;
   Election& election = state.election;
@@ -95,13 +95,13 @@ Next start_campaign(Turn& turn, Campaign const& event) {
   return next::Electing{event.ballot};
 }
 
-Next begin_electing(Turn& turn, Ballot ballot) {
+Next begin(Turn& turn, next::Electing const& what) {
   State& state = turn.state;
   state.timers.answer.reset();
-  begin_round(state.proposer, ballot);
+  begin_round(state.proposer, what.ballot);
   state.election.voters.clear();
-  turn.say(Level::info,
-           "campaigns after " + name_of(state.proposer.decided.number) + ", round " + std::to_string(ballot.round));
+  turn.say(Level::info, "campaigns after " + name_of(state.proposer.decided.number) + ", round " +
+                            std::to_string(what.ballot.round));
   auto const followers = state.election.followers;
   for (auto const& [agent, follower_info] : followers) {
     if (Next next = ask(turn, agent, follower_info); !std::holds_alternative<next::Stay>(next)) {
@@ -111,7 +111,7 @@ Next begin_electing(Turn& turn, Ballot ballot) {
   return stay;
 }
 
-Next withdraw(Turn& turn, Withdraw const& event) {
+Next hear(Turn& turn, Withdraw const& event) {
   State const& state = turn.state;
   if (candidate(state)) {
     return next::Standby{event.why};
@@ -120,7 +120,7 @@ Next withdraw(Turn& turn, Withdraw const& event) {
   return stands ? Next{next::Deposed{event.why}} : Next{stay};
 }
 
-void begin_standby(Turn& turn, std::string const& why) {
+Next begin(Turn& turn, next::Standby const& what) {
   State& state = turn.state;
   state.timers.answer.reset();
   give_up(state.proposer);
@@ -132,7 +132,8 @@ void begin_standby(Turn& turn, std::string const& why) {
     turn.act(HangUp{agent});  // came while another's decree was being decided
   }
   state.roster.index_owner.clear();
-  turn.say(Level::debug, "no candidate any more: " + why);
+  turn.say(Level::debug, "no candidate any more: " + what.why);
+  return stay;
 }
 
 Next hear_vote(Turn& turn, AgentId agent, Vote const& message) {

@@ -15,11 +15,11 @@ namespace cxxrun::rendezvous {
 [[nodiscard]] bool gathering(State const& state);
 
 /// This agent campaigns, or again with a higher ballot.
-[[nodiscard]] Next start_campaign(Turn& turn, Campaign const& event);
+[[nodiscard]] Next hear(Turn& turn, Campaign const& event);
 /// Asks all that have called for their promise.
-[[nodiscard]] Next begin_electing(Turn& turn, Ballot ballot);
-[[nodiscard]] Next withdraw(Turn& turn, Withdraw const& event);
-void begin_standby(Turn& turn, std::string const& why);
+[[nodiscard]] Next begin(Turn& turn, next::Electing const& what);
+[[nodiscard]] Next hear(Turn& turn, Withdraw const& event);
+[[nodiscard]] Next begin(Turn& turn, next::Standby const& what);
 /// Asks one caller for its promise, or tells it what is decided; gives way when it knows more.
 [[nodiscard]] Next ask(Turn& turn, AgentId agent, FollowerInfo const& follower_info);
 /// Somebody knows a later decision than ours: everybody here hears of it, and we have nothing to decide.

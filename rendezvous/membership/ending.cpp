@@ -64,9 +64,9 @@ Next hear(Turn& turn, Seat& seat, Stopped const& message) {
   return answered(turn);
 }
 
-Next begin_stopping(Turn& turn, StopReason reason) {
+Next begin(Turn& turn, next::Stopping const& what) {
   State& state = turn.state;
-  state.group.stop = std::move(reason);
+  state.group.stop = what.reason;
   state.timers.scale_out.reset();
   state.group.awaited = 0;
   for (auto const& seat : state.group.seats) {
@@ -83,7 +83,7 @@ Next begin_stopping(Turn& turn, StopReason reason) {
   return all_answered(state);
 }
 
-void begin_stopping_late(Turn& turn, AgentId agent) {
+Next begin(Turn& turn, next::StoppingLate const& what) {
   State& state = turn.state;
   if (state.phase == Phase::forming) {  // nothing is formed before its workers have stopped
     state.group.awaited = 0;
@@ -91,7 +91,9 @@ void begin_stopping_late(Turn& turn, AgentId agent) {
     state.timers.answer = turn.now + turn.policy.stop_timeout;
   }
   ++state.group.awaited;
-  turn.act(Tell{agent, Stop{state.number, state.group.stop.kind, state.group.stop.why}});
+  turn.act(Tell{what.agent, Stop{state.number, state.group.stop.kind, state.group.stop.why}});
+  state.phase = Phase::stopping;
+  return stay;
 }
 
 Next answered(Turn& turn) {
@@ -117,7 +119,7 @@ Next drop_silent(Turn& turn) {
   return phase == Phase::preparing ? Next{next::FormingAgain{}} : Next{next::Stopped{}};
 }
 
-Next begin_stopped(Turn& turn) {
+Next begin(Turn& turn, next::Stopped const& /*what*/) {
   State& state = turn.state;
   if (!state.proposer.taking_over()) {
     turn.act(CloseStore{state.number});
@@ -154,8 +156,9 @@ Next begin_stopped(Turn& turn) {
   return next::Forming{};
 }
 
-void begin_finishing(Turn& turn, Verdict verdict) {
+Next begin(Turn& turn, next::Finished const& what) {
   State& state = turn.state;
+  Verdict const& verdict = what.verdict;
   state.timers.answer = turn.now + turn.policy.linger;
   for (auto const& [agent, follower_info] : std::exchange(state.election.followers, {})) {
     state.roster.excluded.emplace(agent, follower_info.node);
@@ -175,8 +178,9 @@ void begin_finishing(Turn& turn, Verdict verdict) {
                                  ? "; lost on the way: " + join(verdict.lost_nodes, ", ")
                                  : ""));
   turn.act(Conclude{verdict});
-  state.verdict = std::move(verdict);
+  state.verdict = verdict;
   close_if_alone(turn);
+  return stay;
 }
 
 void close(Turn& turn) {

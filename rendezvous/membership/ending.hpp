@@ -9,18 +9,18 @@ namespace cxxrun::rendezvous {
 [[nodiscard]] Next hear(Turn& turn, Seat& seat, WorkerFailed const& message);
 [[nodiscard]] Next hear(Turn& turn, Seat& seat, Succeeded const& message);
 [[nodiscard]] Next hear(Turn& turn, Seat& seat, Stopped const& message);
-/// Tells every member to stop. `reason` is the first event; the cause is fixed when all have answered.
-[[nodiscard]] Next begin_stopping(Turn& turn, StopReason reason);
+/// Tells every member to stop. The reason is the first event; the cause is fixed when all have answered.
+[[nodiscard]] Next begin(Turn& turn, next::Stopping const& what);
 /// One more member than were known, whose workers may run, is to stop too; the phase may be forming already.
-void begin_stopping_late(Turn& turn, AgentId agent);
+[[nodiscard]] Next begin(Turn& turn, next::StoppingLate const& what);
 /// One awaited member has stopped or is gone.
 [[nodiscard]] Next answered(Turn& turn);
 /// The members that have not answered in time are treated as lost, all of them before anything follows from it.
 [[nodiscard]] Next drop_silent(Turn& turn);
 /// Everyone has stopped: fixes the cause, then a generation is formed again or the job is over.
-[[nodiscard]] Next begin_stopped(Turn& turn);
+[[nodiscard]] Next begin(Turn& turn, next::Stopped const& what);
 /// Tells everybody the verdict, and waits for them to leave.
-void begin_finishing(Turn& turn, Verdict verdict);
+[[nodiscard]] Next begin(Turn& turn, next::Finished const& what);
 /// The coordinator may go.
 void close(Turn& turn);
 /// After the verdict: closes when the last agent has left and none of the step is still to come.

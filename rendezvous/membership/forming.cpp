@@ -66,16 +66,6 @@ std::string of_nodes(std::size_t have, std::size_t want) {
   return std::to_string(have) + " of " + std::to_string(want) + (want == 1 ? " node" : " nodes");
 }
 
-std::string lost_nodes(State const& state) {
-  std::string names;
-  for (auto const& seat : state.group.seats) {
-    if (seat.now == Seat::Now::lost) {
-      names += (names.empty() ? "" : ", ") + seat.node.host;
-    }
-  }
-  return names;
-}
-
 /// "; excluded: node3: why; node7: why", at most eight of them; "" when every health check passed.
 std::string unfit_nodes(State const& state) {
   constexpr std::size_t kMost = 8;
@@ -111,7 +101,7 @@ Next give_up(Turn const& turn, std::string why) {
     return next::Finished{make_verdict(state, turn.policy, End::unkillable, kExitUnkillable,
                                        "unkillable worker on " + state.roster.unkillable_on)};
   }
-  std::string const lost = lost_nodes(state);
+  std::string const lost = lost_nodes(state.group);
   std::string line = (lost.empty() ? "" : "node lost: " + lost + "; ") + std::move(why) + unfit_nodes(state);
   if (turn.policy.min_nodes == turn.policy.max_nodes && state.ever_ran) {
     line += "; to go on with fewer use --nnodes MIN:" + std::to_string(turn.policy.max_nodes) +
@@ -122,7 +112,7 @@ Next give_up(Turn const& turn, std::string why) {
 
 }  // namespace
 
-Next begin_forming(Turn& turn) {
+Next begin(Turn& turn, next::Forming const& /*what*/) {
   if (turn.state.proposer.taking_over() && turn.state.number != turn.state.proposer.decided.number) {
     restore_seats(turn.state);
   }
@@ -132,7 +122,7 @@ Next begin_forming(Turn& turn) {
   return consider_forming(turn);
 }
 
-Next begin_forming_again(Turn& turn) {
+Next begin(Turn& turn, next::FormingAgain const& /*what*/) {
   State& state = turn.state;
   bool const decided = state.number == state.proposer.decided.number;
   if (decided && rivalled(state, turn.policy)) {

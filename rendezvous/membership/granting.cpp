@@ -197,7 +197,7 @@ Next authority_tick(Turn& turn) {
   return stay;
 }
 
-void step_down(Turn& turn, std::string const& why) {
+Next begin(Turn& turn, next::Deposed const& what) {
   State& state = turn.state;
   bool const ours = !(state.proposer.taking_over() && (state.phase == Phase::stopping || state.proposer.adopted()));
   if (ours && has_store(state.phase)) {
@@ -216,14 +216,16 @@ void step_down(Turn& turn, std::string const& why) {
     turn.act(HangUp{agent});
   }
   State over;
+  over.phase = Phase::deposed;
   over.number = state.number;
   over.restarts.consumed = state.restarts.consumed;
   over.proposer.decided = state.proposer.decided;
   over.election.campaign_id = state.election.campaign_id;
   state = std::move(over);
-  turn.say(Level::warn, "stepped down: " + why);
-  turn.act(SteppedDown{why, state.election.campaign_id});
+  turn.say(Level::warn, "stepped down: " + what.why);
+  turn.act(SteppedDown{what.why, state.election.campaign_id});
   turn.act(Close{});
+  return stay;
 }
 
 }  // namespace cxxrun::rendezvous

@@ -32,6 +32,6 @@ void count_afresh(Turn& turn);
 /// Authority may have run out.
 [[nodiscard]] Next authority_tick(Turn& turn);
 /// Decides nothing any more: hangs up on everybody, and forgets all but the last decision.
-void step_down(Turn& turn, std::string const& why);
+[[nodiscard]] Next begin(Turn& turn, next::Deposed const& what);
 
 }  // namespace cxxrun::rendezvous

@@ -13,7 +13,6 @@
 #include "rendezvous/membership/granting.hpp"
 #include "rendezvous/membership/proposing.hpp"
 #include "rendezvous/membership/starting.hpp"
-#include "rendezvous/membership/transitions.hpp"
 #include "rendezvous/membership/turn.hpp"
 #include "rendezvous/membership/watching.hpp"
 #include "src/core/text.hpp"
@@ -23,6 +22,27 @@ namespace {
 
 bool over(State const& state) {
   return state.phase == Phase::finished || state.phase == Phase::deposed;
+}
+
+Next begin(Turn& /*turn*/, next::Stay const& /*what*/) {
+  return stay;
+}
+
+/// Begins what is to follow, and what follows from that, until nothing does.
+void go_on(Turn& turn, Next next) {
+  while (!std::holds_alternative<next::Stay>(next)) {
+    if (next.index() < static_cast<std::size_t>(Phase::deposed)) {
+      turn.state.phase = static_cast<Phase>(next.index());
+    }
+    Next const now = std::move(next);
+    next = std::visit([&](auto const& what) { return begin(turn, what); }, now);
+  }
+}
+
+/// Of most events one part knows what follows from it.
+template <class What>
+void on(Turn& turn, What const& event) {
+  go_on(turn, hear(turn, event));
 }
 
 // ---- agents come and go ---------------------------------------------------------------------------------------
@@ -37,13 +57,13 @@ void take_away(Turn& turn, AgentId agent, Part const& part) {
   }
 }
 
-void lose_agent(Turn& turn, Lost const& event) {
+void on(Turn& turn, Lost const& event) {
   take_away(turn, event.agent, [&] { return lose(turn, event); });
 }
 
 void hang_up_on(Turn& turn, AgentId agent, std::string const& how) {
   turn.act(HangUp{agent});
-  lose_agent(turn, Lost{agent, how});
+  on(turn, Lost{agent, how});
 }
 
 /// Whether it waits as a spare now is for the caller to say.
@@ -87,10 +107,6 @@ void on(Turn& turn, Joined const& event) {
     say_spare(turn, event.node);
     tell_decided(turn, event.agent);
   }
-}
-
-void on(Turn& turn, Lost const& event) {
-  lose_agent(turn, event);
 }
 
 /// Somebody new to this run, or a spare whose place is here now, or one that was dropped by us or a coordinator before.
@@ -195,19 +211,6 @@ void on(Turn& turn, StoreFailed const& event) {
   }
 }
 
-void on(Turn& turn, Campaign const& event) {
-  go_on(turn, start_campaign(turn, event));
-}
-void on(Turn& turn, Withdraw const& event) {
-  go_on(turn, withdraw(turn, event));
-}
-void on(Turn& turn, Learned const& event) {
-  learn(turn, event);
-}
-void on(Turn& turn, Fenced const& event) {
-  go_on(turn, hear_fenced(turn, event));
-}
-
 /// The coordinator goes, so the run ends for everybody: gracefully while workers run.
 void on(Turn& turn, Quit const& event) {
   State& state = turn.state;
@@ -228,9 +231,6 @@ void on(Turn& turn, Quit const& event) {
 void on(Turn& turn, Beaten const& event) {
   hear_beat(turn, event);
   go_on(turn, try_start(turn));
-}
-void on(Turn& turn, BeatsEnded const& event) {
-  end_beats(turn, event);
 }
 
 void phase_tick(Turn& turn) {

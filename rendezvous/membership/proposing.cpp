@@ -56,7 +56,7 @@ Next begin_deciding(Turn& turn) {
   return nobody_votes ? Next{next::Decided{}} : Next{next::Proposing{}};
 }
 
-Next begin_proposing(Turn& turn) {
+Next begin(Turn& turn, next::Proposing const& /*what*/) {
   turn.state.timers.answer = turn.now + turn.policy.ack_timeout;
   return follow(turn, propose(turn.state.proposer));
 }
@@ -81,7 +81,7 @@ Next hear_accepted(Turn& turn, AgentId agent, Accepted const& message) {
   return counts ? follow(turn, hear_acceptance(proposer, voter->second)) : Next{stay};
 }
 
-Next hear_fenced(Turn& turn, Fenced const& event) {
+Next hear(Turn& turn, Fenced const& event) {
   State& state = turn.state;
   if (state.phase != Phase::proposing || event.after != state.proposer.decided.number) {
     return stay;
@@ -96,7 +96,7 @@ Next hear_fenced(Turn& turn, Fenced const& event) {
                    where + (event.holds ? " belongs to other nodes" : " cannot be claimed: " + event.why))};
 }
 
-Next begin_decided(Turn& turn) {
+Next begin(Turn& turn, next::Decided const& /*what*/) {
   State& state = turn.state;
   Election& election = state.election;
   if (state.proposer.adopted()) {

@@ -52,7 +52,7 @@ bool may_be_succeeded(Policy const& policy) {
 
 }  // namespace
 
-void begin_opening(Turn& turn) {
+Next begin(Turn& turn, next::Opening const& /*what*/) {
   State& state = turn.state;
   state.group.seats = seat_agents(state.roster.present, state.group.seats, turn.policy.max_nodes);
   state.group.seat_of.clear();
@@ -65,9 +65,10 @@ void begin_opening(Turn& turn) {
   state.group.awaited = 0;
   state.number = std::max(state.number, state.election.seen) + 1;
   turn.act(OpenStore{state.number});
+  return stay;
 }
 
-void begin_preparing(Turn& turn, StoreOpened const& store) {
+Next begin(Turn& turn, next::Preparing const& what) {
   State& state = turn.state;
   RoleTotals const roles = count_roles(state.group.seats);
   Generation common;
@@ -77,8 +78,8 @@ void begin_preparing(Turn& turn, StoreOpened const& store) {
   common.group_size = static_cast<std::uint32_t>(state.group.seats.size());
   common.world_size = roles.world;
   common.master_addr = master_address(state.group.seats, turn.policy.agent_store);
-  common.master_port = store.master_port;
-  common.store_port = store.store_port;
+  common.master_port = what.store.master_port;
+  common.store_port = what.store.store_port;
   common.successors = successors(state.group.seats);
   common.decree = decree(state, turn.policy);
   for (auto const& seat : state.group.seats) {
@@ -102,6 +103,7 @@ void begin_preparing(Turn& turn, StoreOpened const& store) {
   }
   state.group.awaited = static_cast<std::uint32_t>(state.group.seats.size());
   state.timers.answer = turn.now + turn.policy.ack_timeout;
+  return stay;
 }
 
 void tell_decided(Turn& turn, AgentId agent) {
@@ -129,7 +131,7 @@ std::optional<TimePoint> lease_wait(Leases const& leases, TimePoint now) {
   return latest;
 }
 
-Next begin_lease_wait(Turn& turn) {
+Next begin(Turn& turn, next::LeaseWait const& /*what*/) {
   Next next = try_start(turn);
   if (std::holds_alternative<next::Stay>(next) && !turn.state.leases.outstanding.empty()) {
     turn.say(Level::info, name_of(turn.state.number) + " waits until no older worker can be alive");
@@ -154,7 +156,7 @@ Next try_start(Turn& turn) {
   return next::Running{};
 }
 
-void begin_running(Turn& turn) {
+Next begin(Turn& turn, next::Running const& /*what*/) {
   State& state = turn.state;
   Leases& leases = state.leases;
   Millis const lease = left(turn, Count::exactly);
@@ -189,6 +191,7 @@ void begin_running(Turn& turn) {
                (state.group.seats.size() == 1 ? " node, " : " nodes, ") + std::to_string(world) +
                (world == 1 ? " worker" : " workers") +
                (state.restarts.consumed == 0 ? "" : ", restarts used: " + std::to_string(state.restarts.consumed)));
+  return stay;
 }
 
 }  // namespace cxxrun::rendezvous

@@ -8,19 +8,19 @@
 namespace cxxrun::rendezvous {
 
 /// Gives out seats and a number, and asks for a store.
-void begin_opening(Turn& turn);
+[[nodiscard]] Next begin(Turn& turn, next::Opening const& what);
 /// The store is open: tells every member its part.
-void begin_preparing(Turn& turn, StoreOpened const& store);
+[[nodiscard]] Next begin(Turn& turn, next::Preparing const& what);
 /// A member is ready; the last one begins the vote.
 [[nodiscard]] Next hear(Turn& turn, Seat& seat, Ack const& message);
 /// Spares and newcomers hear which generation runs and who may succeed its coordinator, where somebody may.
 void tell_decided(Turn& turn, AgentId agent);
 /// When Start may be sent: now (nothing), or when the last outstanding lease has ended.
 [[nodiscard]] std::optional<TimePoint> lease_wait(Leases const& leases, TimePoint now);
-[[nodiscard]] Next begin_lease_wait(Turn& turn);
+[[nodiscard]] Next begin(Turn& turn, next::LeaseWait const& what);
 /// In phase lease_wait: starts when no older worker can be alive and authority over the new generation is there.
 [[nodiscard]] Next try_start(Turn& turn);
 /// Tells all to start.
-void begin_running(Turn& turn);
+[[nodiscard]] Next begin(Turn& turn, next::Running const& what);
 
 }  // namespace cxxrun::rendezvous

@@ -51,13 +51,10 @@ void reconstruct(Turn& turn) {
   Decree const& decided = proposer.decided;
   auto const terms = lease_terms(turn.policy.heartbeat_timeout);
   TimePoint const until = election.last_contact.value_or(turn.now) + terms.fence;
-  state.group.seats.assign(decided.size, Seat{});
-  state.group.seat_of.clear();
+  vacate_seats(state);
   state.group.reports.clear();
   for (std::uint32_t rank = 0; rank < decided.size; ++rank) {
     Held const held{decided.number, rank};
-    state.group.seats[rank].now = Seat::Now::lost;
-    state.group.seats[rank].node.host = host_at(state, rank);
     election.missing.insert(rank);
     if (leases_on(turn.policy) && !election.confirmed_dead.contains(held)) {
       leases.outstanding[held] = until;

@@ -1,10 +1,11 @@
 // Turn: one call of membership's step in progress. Next: what follows from what its parts have done.
 //
-// The parts change the state, except its phase: they return the phase that is to begin, and transitions.cpp, which
-// alone writes it, begins it. So no part calls one that may call it back.
+// The parts change the state, except its phase: they return what is to follow, and membership.cpp begins it. So no part
+// calls one that may call it back. What Deposed and StoppingLate do depends on the phase before: they set it last.
 #pragma once
 
 #include <string>
+#include <type_traits>
 #include <variant>
 
 #include "rendezvous/membership/events.hpp"
@@ -17,42 +18,47 @@ using Turn = BasicTurn<State, Action, Policy>;
 
 namespace next {
 
-struct Stay {};
-struct Electing {  ///< asks for promises of this ballot
-  Ballot ballot;
-};
 struct Standby {  ///< no candidate any more
   std::string why;
 };
+struct Electing {  ///< asks for promises of this ballot
+  Ballot ballot;
+};
 struct Forming {};
-struct FormingAgain {};  ///< what was being made, decided already or not, cannot run
 struct Opening {};
 struct Preparing {
   StoreOpened store;
 };
 struct Proposing {};
-struct Decided {};  ///< the proposal has its votes, or needs none
 struct LeaseWait {};
 struct Running {};
 struct Stopping {
   StopReason reason;
 };
-struct StoppingLate {  ///< one more member than were known is to stop
-  AgentId agent = 0;
-};
-struct Stopped {};  ///< all members have
 struct Finished {
   Verdict verdict;
 };
 struct Deposed {
   std::string why;
 };
+struct Stay {};
+struct FormingAgain {};  ///< what was being made, decided already or not, cannot run
+struct Decided {};       ///< the proposal has its votes, or needs none
+struct StoppingLate {    ///< one more member than were known is to stop
+  AgentId agent = 0;
+};
+struct Stopped {};  ///< all members have
 
 }  // namespace next
 
-using Next = std::variant<next::Stay, next::Electing, next::Standby, next::Forming, next::FormingAgain, next::Opening,
-                          next::Preparing, next::Proposing, next::Decided, next::LeaseWait, next::Running,
-                          next::Stopping, next::StoppingLate, next::Stopped, next::Finished, next::Deposed>;
+/// First those that begin a phase, in the order of Phase.
+using Next = std::variant<next::Standby, next::Electing, next::Forming, next::Opening, next::Preparing, next::Proposing,
+                          next::LeaseWait, next::Running, next::Stopping, next::Finished, next::Deposed, next::Stay,
+                          next::FormingAgain, next::Decided, next::StoppingLate, next::Stopped>;
+static_assert(
+    std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(Phase::running), Next>, next::Running>);
+static_assert(
+    std::is_same_v<std::variant_alternative_t<static_cast<std::size_t>(Phase::deposed), Next>, next::Deposed>);
 
 // NOLINTNEXTLINE(readability-identifier-naming): a word, as in `return stay;`
 inline constexpr next::Stay stay{};

@@ -45,11 +45,12 @@ void hear_beat(Turn& turn, Beaten const& event) {
   answer_beat(turn, agent, event.beat);
 }
 
-void end_beats(Turn& turn, BeatsEnded const& event) {
+Next hear(Turn& turn, BeatsEnded const& event) {
   State& state = turn.state;
   if (state.silence.heard.contains(event.agent)) {
     state.silence = heard(std::move(state.silence), event.agent, turn.now, silence_policy(turn.policy));
   }
+  return stay;
 }
 
 Silent silence_tick(Turn& turn) {

@@ -13,7 +13,7 @@ namespace cxxrun::rendezvous {
 void hear_beat(Turn& turn, Beaten const& event);
 /// An agent whose line for beats has ended opens another with its next beat. One that does not is silent: its host may
 /// have died right after, and nothing else would ever tell.
-void end_beats(Turn& turn, BeatsEnded const& event);
+[[nodiscard]] Next hear(Turn& turn, BeatsEnded const& event);
 /// Who has been silent for too long is to be taken for lost, unless it is us who are out of reach.
 struct Silent {
   Next next = stay;
