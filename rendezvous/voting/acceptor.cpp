@@ -25,12 +25,7 @@ Answer proposed(Acceptor acceptor, Ballot ballot, Decree const& decree) {
 }
 
 Acceptor decided(Acceptor acceptor, std::uint64_t number) {
-  if (number <= acceptor.after) {
-    return acceptor;
-  }
-  Acceptor next;
-  next.after = number;
-  return next;
+  return number <= acceptor.after ? acceptor : Acceptor{number, {}, {}};
 }
 
 }  // namespace cxxrun::rendezvous
