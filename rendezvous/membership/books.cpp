@@ -5,30 +5,14 @@
 
 namespace cxxrun::rendezvous {
 
-bool leases_on(Policy const& policy) {
-  return policy.heartbeat_timeout > Millis{0} && policy.tie != Tie::none;
-}
-
 bool rivalled(State const& state, Policy const& policy) {
   return leases_on(policy) && !policy.ends_when_empty &&
          (state.election.succession != Succession::none || state.proposer.taking_over());
 }
 
-std::string name_of(std::uint64_t number) {
-  return "generation " + std::to_string(number);
-}
-
-std::string host_at(State const& state, std::uint32_t rank) {
-  return rank < state.election.old_hosts.size() ? state.election.old_hosts[rank] : "node " + std::to_string(rank);
-}
-
 Seat* find_seat(State& state, AgentId agent) {
   auto const it = state.group.seat_of.find(agent);
   return it == state.group.seat_of.end() ? nullptr : &state.group.seats[it->second];
-}
-
-std::string node_key(NodeInfo const& node) {
-  return node.node_index ? "#" + std::to_string(*node.node_index) : node.host;
 }
 
 void count_loss(State& state, NodeInfo const& node) {

@@ -9,16 +9,24 @@
 
 namespace cxxrun::rendezvous {
 
-[[nodiscard]] bool leases_on(Policy const& policy);
+[[nodiscard]] inline bool leases_on(Policy const& policy) {
+  return policy.heartbeat_timeout > Millis{0} && policy.tie != Tie::none;
+}
 /// Somebody may be elected in the place of this coordinator: it needs a quorum's echo and acceptance.
 [[nodiscard]] bool rivalled(State const& state, Policy const& policy);
 
 /// "generation 3"
-[[nodiscard]] std::string name_of(std::uint64_t number);
+[[nodiscard]] inline std::string name_of(std::uint64_t number) {
+  return "generation " + std::to_string(number);
+}
 /// Identity of a node across restarts of its agent: its index when it has one, else its host name.
-[[nodiscard]] std::string node_key(NodeInfo const& node);
+[[nodiscard]] inline std::string node_key(NodeInfo const& node) {
+  return node.node_index ? "#" + std::to_string(*node.node_index) : node.host;
+}
 /// Name of the member with that group rank in the generation whose coordinator was lost.
-[[nodiscard]] std::string host_at(State const& state, std::uint32_t rank);
+[[nodiscard]] inline std::string host_at(State const& state, std::uint32_t rank) {
+  return rank < state.election.old_hosts.size() ? state.election.old_hosts[rank] : "node " + std::to_string(rank);
+}
 /// The agent's seat in the generation last formed; nullptr: it has none.
 [[nodiscard]] Seat* find_seat(State& state, AgentId agent);
 

@@ -26,10 +26,6 @@ std::uint32_t restarts_counted(Restarts const& restarts, TimePoint now, Policy c
                                                   [&](TimePoint at) { return now - at < policy.restart_window; }));
 }
 
-bool restart_left(Restarts const& restarts, TimePoint now, Policy const& policy) {
-  return restarts_counted(restarts, now, policy) < policy.max_restarts;
-}
-
 void consume_restart(Restarts& restarts, TimePoint now, Policy const& policy) {
   ++restarts.consumed;
   remember(restarts, 1, now, policy);

@@ -21,7 +21,9 @@ struct Restarts {
 
 /// Consumed restarts that count against max_restarts now.
 [[nodiscard]] std::uint32_t restarts_counted(Restarts const& restarts, TimePoint now, Policy const& policy);
-[[nodiscard]] bool restart_left(Restarts const& restarts, TimePoint now, Policy const& policy);
+[[nodiscard]] inline bool restart_left(Restarts const& restarts, TimePoint now, Policy const& policy) {
+  return restarts_counted(restarts, now, policy) < policy.max_restarts;
+}
 /// Consumes one.
 void consume_restart(Restarts& restarts, TimePoint now, Policy const& policy);
 /// An elected coordinator knows how many its predecessors consumed, not when: they count as of now, so that taking

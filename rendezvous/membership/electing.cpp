@@ -30,14 +30,6 @@ bool alone(State const& state) {
 
 }  // namespace
 
-bool candidate(State const& state) {
-  return state.phase == Phase::electing || (state.phase == Phase::proposing && state.proposer.adopted());
-}
-
-bool gathering(State const& state) {
-  return state.proposer.taking_over() && (state.phase == Phase::stopping || state.phase == Phase::forming);
-}
-
 Next yield_to(Turn& turn, Decree const& later) {
   for (auto const& [agent, follower_info] : turn.state.election.followers) {
     if (follower_info.decided.number < later.number) {

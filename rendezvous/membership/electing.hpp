@@ -10,9 +10,13 @@
 namespace cxxrun::rendezvous {
 
 /// Waiting for members of the last generation; nothing of ours has begun.
-[[nodiscard]] bool candidate(State const& state);
+[[nodiscard]] inline bool candidate(State const& state) {
+  return state.phase == Phase::electing || (state.phase == Phase::proposing && state.proposer.adopted());
+}
 /// Elected, and the generation that follows is not formed yet: a member that calls keeps its seat.
-[[nodiscard]] bool gathering(State const& state);
+[[nodiscard]] inline bool gathering(State const& state) {
+  return state.proposer.taking_over() && (state.phase == Phase::stopping || state.phase == Phase::forming);
+}
 
 /// This agent campaigns, or again with a higher ballot.
 [[nodiscard]] Next hear(Turn& turn, Campaign const& event);

@@ -8,10 +8,6 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-bool not_started(WorkerExit const& exit) {
-  return exit.status.kind == ExitStatus::Kind::not_started;
-}
-
 bool has_spare(State const& state) {
   auto const members = std::count_if(state.group.seats.begin(), state.group.seats.end(),
                                      [&](Seat const& seat) { return state.roster.present.contains(seat.agent); });
@@ -105,7 +101,9 @@ std::map<std::uint32_t, std::string> start_faults(State const& state, Policy con
   std::set<std::string> roles_that_start;
   for (std::uint32_t rank = 0; rank < state.group.seats.size(); ++rank) {
     Seat const& seat = state.group.seats[rank];
-    auto const failed = std::find_if(seat.exits.begin(), seat.exits.end(), not_started);
+    auto const failed = std::find_if(seat.exits.begin(), seat.exits.end(), [](WorkerExit const& exit) {
+      return exit.status.kind == ExitStatus::Kind::not_started;
+    });
     if (failed != seat.exits.end()) {
       faults.emplace(rank, "the program, which runs on other nodes, " + failed->status.describe());
     } else if (!seat.exits.empty()) {

@@ -24,14 +24,6 @@ Seat const* seat_with(State const& state, std::uint32_t rank) {
   return after == state.group.seats.begin() || !holds(*std::prev(after), rank) ? nullptr : &*std::prev(after);
 }
 
-HangPolicy hang_policy(Policy const& policy) {
-  return {policy.hang_timeout};
-}
-
-SilencePolicy silence_policy(Policy const& policy) {
-  return {policy.heartbeat_timeout};
-}
-
 }  // namespace
 
 void hear_beat(Turn& turn, Beaten const& event) {
@@ -40,7 +32,7 @@ void hear_beat(Turn& turn, Beaten const& event) {
   Roster const& roster = state.roster;
   if (roster.present.contains(agent) || state.election.followers.contains(agent) || roster.excluded.contains(agent) ||
       roster.draining.contains(agent)) {
-    state.silence = heard(std::move(state.silence), agent, turn.now, silence_policy(turn.policy));
+    state.silence = heard(std::move(state.silence), agent, turn.now, {turn.policy.heartbeat_timeout});
   }
   answer_beat(turn, agent, event.beat);
 }
@@ -48,7 +40,7 @@ void hear_beat(Turn& turn, Beaten const& event) {
 Next hear(Turn& turn, BeatsEnded const& event) {
   State& state = turn.state;
   if (state.silence.heard.contains(event.agent)) {
-    state.silence = heard(std::move(state.silence), event.agent, turn.now, silence_policy(turn.policy));
+    state.silence = heard(std::move(state.silence), event.agent, turn.now, {turn.policy.heartbeat_timeout});
   }
   return stay;
 }
@@ -58,7 +50,7 @@ Silent silence_tick(Turn& turn) {
   if (!is_due(state.silence.due, turn.now)) {
     return {};
   }
-  SilenceTick looked = tick(std::move(state.silence), turn.now, silence_policy(turn.policy));
+  SilenceTick looked = tick(std::move(state.silence), turn.now, {turn.policy.heartbeat_timeout});
   state.silence = std::move(looked.next);
   if (looked.stalled) {
     turn.say(Level::warn, "this process was suspended: nobody is judged by the silence meanwhile");
@@ -77,7 +69,7 @@ Next hear(Turn& turn, Seat& seat, Progress const& message) {
   }
   auto told = message.workers;
   std::erase_if(told, [&](Standstill const& each) { return !holds(seat, each.rank); });
-  state.hanging = report(std::move(state.hanging), seat.node.host, told, turn.now, hang_policy(turn.policy));
+  state.hanging = report(std::move(state.hanging), seat.node.host, told, turn.now, {turn.policy.hang_timeout});
   return stay;
 }
 
@@ -86,7 +78,7 @@ void hanging_tick(Turn& turn) {
   if (state.phase != Phase::running || !state.hanging.due || *state.hanging.due > turn.now) {
     return;
   }
-  auto judged = judge(std::move(state.hanging), world_of(state), turn.now, hang_policy(turn.policy));
+  auto judged = judge(std::move(state.hanging), world_of(state), turn.now, {turn.policy.hang_timeout});
   state.hanging = std::move(judged.next);
   if (!judged.line.empty()) {
     turn.say(Level::warn, judged.line, "hang");
