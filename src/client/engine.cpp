@@ -26,10 +26,6 @@ bool Engine::is_inherited() const noexcept {
   return ::getpid() != pid_;
 }
 
-Engine::~Engine() {
-  close();
-}
-
 void Engine::carry_out(comm::Call const& call) {
   recorder_.entered(call);
   backend_->run(call);
@@ -76,12 +72,8 @@ std::uint64_t Engine::submit(comm::Call const& call) {
   }
   std::uint64_t const ticket = ++asked_;
   slots_[ticket % kSlots] = call;
-  // Either the thread sees the new number before it sleeps, or this sees that it sleeps: both sides write, then read.
-  submitted_.store(ticket, std::memory_order_seq_cst);
-  if (asleep_.load(std::memory_order_seq_cst)) {
-    { std::lock_guard const lock(mutex_); }
-    work_there_.notify_one();
-  }
+  submitted_.store(ticket);
+  submitted_.notify_one();
   return ticket;
 }
 
@@ -127,14 +119,10 @@ void Engine::wait_on(std::uint64_t ticket, Stream stream) {
   wait(ticket);
 }
 
-void Engine::wait_until(std::uint64_t completed) {
-  if (completed_.load(std::memory_order_acquire) >= completed) {
-    return;
+void Engine::wait_until(std::uint64_t completed) const {
+  for (auto seen = completed_.load(); seen < completed; seen = completed_.load()) {
+    completed_.wait(seen);
   }
-  std::unique_lock lock(mutex_);
-  waiting_.fetch_add(1, std::memory_order_seq_cst);
-  work_done_.wait(lock, [&] { return completed_.load(std::memory_order_seq_cst) >= completed; });
-  waiting_.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void Engine::work() {
@@ -146,24 +134,18 @@ void Engine::work() {
         note_failure(next);
       }
     }
-    completed_.store(next, std::memory_order_seq_cst);
-    if (waiting_.load(std::memory_order_seq_cst) > 0) {
-      { std::lock_guard const lock(mutex_); }
-      work_done_.notify_all();
-    }
+    completed_.store(next);
+    completed_.notify_all();
   }
 }
 
 /// Sleeps until there is that call; false: there will be none.
-bool Engine::await_call(std::uint64_t next) {
-  if (submitted_.load(std::memory_order_acquire) >= next) {
-    return true;
+bool Engine::await_call(std::uint64_t next) const {
+  auto last = submitted_.load();
+  for (; last < next; last = submitted_.load()) {
+    submitted_.wait(last);
   }
-  std::unique_lock lock(mutex_);
-  asleep_.store(true, std::memory_order_seq_cst);
-  work_there_.wait(lock, [&] { return stop_ || submitted_.load(std::memory_order_seq_cst) >= next; });
-  asleep_.store(false, std::memory_order_relaxed);
-  return submitted_.load(std::memory_order_acquire) >= next;
+  return (last & ~kNoMore) >= next;
 }
 
 void Engine::note_failure(std::uint64_t ticket) noexcept {
@@ -226,11 +208,8 @@ void Engine::close() noexcept {
     return;
   }
   if (thread_.joinable()) {
-    {
-      std::lock_guard const lock(mutex_);
-      stop_ = true;
-    }
-    work_there_.notify_one();
+    submitted_.store(asked_ | kNoMore);
+    submitted_.notify_one();
     thread_.join();
   }
   leave();

@@ -14,12 +14,10 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -37,7 +35,7 @@ namespace cxxrun::client {
 class Engine {
  public:
   explicit Engine(std::unique_ptr<host::Backend> backend, worker::Recorder recorder = {});
-  ~Engine();
+  ~Engine() { close(); }
   /// One that stays in memory, untouched, where its last owner goes in a forked child: the thread, the peers and the
   /// shared memory are the parent's.
   static std::shared_ptr<Engine> shared(std::unique_ptr<host::Backend> backend, worker::Recorder recorder = {});
@@ -73,6 +71,7 @@ class Engine {
  private:
   static constexpr std::size_t kSlots = 256;
   static constexpr std::uint64_t kOnDevice = std::uint64_t{1} << 63U;  ///< in a ticket: the rest is a point
+  static constexpr std::uint64_t kNoMore = std::uint64_t{1} << 62U;    ///< in submitted_: no other will follow
   using Reason = std::variant<Failure, PeerFailure, std::exception_ptr>;
 
   template <class Body>
@@ -80,8 +79,8 @@ class Engine {
   void carry_out(comm::Call const& call);
   [[nodiscard]] std::uint64_t submit_to_device(comm::Call const& call);
   void work();
-  [[nodiscard]] bool await_call(std::uint64_t next);
-  void wait_until(std::uint64_t completed);
+  [[nodiscard]] bool await_call(std::uint64_t next) const;
+  void wait_until(std::uint64_t completed) const;
   void note_failure(std::uint64_t ticket) noexcept;  // in a catch block
   void keep(std::uint64_t ticket, Reason reason) noexcept;
   void throw_if_failed(std::uint64_t ticket) const;
@@ -101,13 +100,6 @@ class Engine {
   std::atomic<std::uint64_t> failed_{UINT64_MAX};  // the first one that failed; reason_ is set before it
   std::optional<Reason> reason_;
   bool left_ = false;
-
-  std::mutex mutex_;
-  std::condition_variable work_there_;
-  std::condition_variable work_done_;
-  std::atomic<bool> asleep_{false};  // the thread waits for work_there_
-  std::atomic<int> waiting_{0};      // threads that wait for work_done_
-  bool stop_ = false;                // guarded by mutex_
   std::thread thread_;
 };
 
