@@ -1,29 +1,16 @@
 #include "src/client/interruption.hpp"
 
+#include <array>
 #include <cerrno>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <thread>
-#include <utility>
 
 #include "cxxrun/failure.hpp"
 #include "src/os/poll_time.hpp"
 
 namespace cxxrun::client {
-namespace {
 
-thread_local Interruption const* current = nullptr;
-
-void wait_readable(int fd, TimePoint until) {
-  for (int left = os::poll_time(until); left > 0; left = os::poll_time(until)) {
-    pollfd entry{fd, POLLIN, 0};
-    if (::poll(&entry, 1, left) > 0) {
-      return;
-    }
-  }
-}
-
-}  // namespace
+thread_local Interruption const* Interruptible::current_ = nullptr;
 
 Interruption::Interruption() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!event_) {
@@ -37,31 +24,20 @@ void Interruption::raise() noexcept {
 }
 
 bool Interruption::wait(Millis most) const {
-  if (!raised()) {
-    wait_readable(event_.get(), Clock::now() + most);
-  }
-  return raised();
+  return raised() || Interruptible::ready(event_.get(), POLLIN, Clock::now() + most);
 }
 
-Interruptible::Interruptible(Interruption const* by) noexcept : before_(std::exchange(current, by)) {}
-
-Interruptible::~Interruptible() {
-  current = before_;
-}
-
-bool Interruptible::interrupted() noexcept {
-  return current != nullptr && current->raised();
-}
-
-int Interruptible::event() noexcept {
-  return current == nullptr ? -1 : current->event_.get();
-}
-
-void Interruptible::pause(Millis time) {
-  if (current == nullptr) {
-    std::this_thread::sleep_for(time);
-  } else {
-    static_cast<void>(current->wait(time));
+bool Interruptible::ready(int fd, short events, TimePoint deadline) {
+  for (;;) {
+    int const left = os::poll_time(deadline);
+    std::array<pollfd, 2> watched{{{fd, events, 0}, {current_ == nullptr ? -1 : current_->event_.get(), POLLIN, 0}}};
+    int const n = ::poll(watched.data(), watched.size(), left);
+    if (n > 0 && watched[0].revents != 0) {
+      return true;
+    }
+    if (n > 0 || (left == 0 && n == 0)) {
+      return false;
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <utility>
 
 #include "src/core/time.hpp"
 #include "src/os/fd.hpp"
@@ -26,21 +27,24 @@ class Interruption {
   std::atomic<bool> raised_{false};
 };
 
-/// While it lives, waits of this thread (socket_ready(), pause()) end when `by` is raised; null: they do not. `by`
-/// outlives it.
+/// While it lives, waits of this thread (ready(), pause()) end when `by` is raised; null: they do not. `by` outlives
+/// it.
 class Interruptible {
  public:
-  explicit Interruptible(Interruption const* by) noexcept;
-  ~Interruptible();
+  explicit Interruptible(Interruption const* by) noexcept : before_(std::exchange(current_, by)) {}
+  ~Interruptible() { current_ = before_; }
   Interruptible(Interruptible const&) = delete;
   Interruptible& operator=(Interruptible const&) = delete;
 
-  [[nodiscard]] static bool interrupted() noexcept;  ///< this thread's waits
-  [[nodiscard]] static int event() noexcept;         ///< readable when they are; -1: nothing interrupts them
+  [[nodiscard]] static bool interrupted() noexcept { return current_ != nullptr && current_->raised(); }
+  /// Waits until poll(2) reports one of `events` of `fd` (or an error, which the next call on it will tell); false when
+  /// the deadline came first, or the Interruption.
+  [[nodiscard]] static bool ready(int fd, short events, TimePoint deadline);
   /// Sleeps.
-  static void pause(Millis time);
+  static void pause(Millis time) { static_cast<void>(ready(-1, 0, Clock::now() + time)); }
 
  private:
+  static thread_local Interruption const* current_;
   Interruption const* before_;
 };
 

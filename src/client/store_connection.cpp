@@ -10,26 +10,9 @@
 
 #include "src/client/interruption.hpp"
 #include "src/os/local_address.hpp"
-#include "src/os/poll_time.hpp"
 
 namespace cxxrun::client {
 namespace {
-
-// Waits until poll(2) reports one of `events` (or an error, which the next call on the socket will tell); false when
-// the deadline came first, or an Interruption of this thread.
-bool socket_ready(int fd, short events, TimePoint deadline) {
-  for (;;) {
-    int const left = os::poll_time(deadline);
-    std::array<pollfd, 2> watched{{{fd, events, 0}, {Interruptible::event(), POLLIN, 0}}};
-    int const n = ::poll(watched.data(), watched.size(), left);
-    if (n > 0 && watched[0].revents != 0) {
-      return true;
-    }
-    if (n > 0 || (left == 0 && n == 0)) {
-      return false;
-    }
-  }
-}
 
 // One attempt at one address.
 Result<os::UniqueFd> connect_to(addrinfo const& address, TimePoint deadline) {
@@ -42,7 +25,7 @@ Result<os::UniqueFd> connect_to(addrinfo const& address, TimePoint deadline) {
   if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS) {
     return fail(Errc::closed, "cannot connect", errno);
   }
-  if (!socket_ready(fd.get(), POLLOUT, deadline)) {
+  if (!Interruptible::ready(fd.get(), POLLOUT, deadline)) {
     return fail(Errc::timeout, "no answer to the connection attempt");
   }
   int error = 0;
@@ -79,19 +62,10 @@ Result<os::UniqueFd> dial(StoreAddress const& address, TimePoint deadline) {
 
 }  // namespace
 
-std::string StoreConnection::name() const {
-  return "store at " + address_.host + " port " + std::to_string(address_.port);
-}
-
 Error StoreConnection::breaks(Errc code, std::string const& why, int os_errno) {
   broken_ = fail(code, name() + ": " + why, os_errno);
   fd_.reset();
   return *broken_;
-}
-
-// Not a timeout, after which some try again.
-Error StoreConnection::interrupted() {
-  return breaks(Errc::closed, "nothing more is wanted of it");
 }
 
 Result<void> StoreConnection::open(TimePoint deadline) {
@@ -127,10 +101,6 @@ bool StoreConnection::is_ungreeted(TimePoint deadline) {
   return keys && *keys >= 0 && *keys < kMostKeys;
 }
 
-Result<void> StoreConnection::request(wire::StoreRequest const& what, TimePoint deadline) {
-  return send(encode_request(what, wire::StoreDialect::greeted), deadline);
-}
-
 Result<void> StoreConnection::send(std::string_view bytes, TimePoint deadline) {
   if (broken_) {
     return *broken_;
@@ -140,7 +110,7 @@ Result<void> StoreConnection::send(std::string_view bytes, TimePoint deadline) {
     if (n >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(n));
     } else if (errno == EAGAIN) {
-      if (!socket_ready(fd_.get(), POLLOUT, deadline)) {
+      if (!Interruptible::ready(fd_.get(), POLLOUT, deadline)) {
         return Interruptible::interrupted() ? interrupted() : breaks(Errc::timeout, "does not take a request");
       }
     } else if (errno != EINTR) {
@@ -169,7 +139,7 @@ Result<std::string> StoreConnection::receive(std::size_t size, TimePoint deadlin
 // Waits for the server to send something, and takes what there is.
 Result<void> StoreConnection::fill(TimePoint deadline) {
   while (unread_.empty()) {
-    if (!socket_ready(fd_.get(), POLLIN, deadline)) {
+    if (!Interruptible::ready(fd_.get(), POLLIN, deadline)) {
       return Interruptible::interrupted() ? interrupted() : fail(Errc::timeout, name() + " did not answer in time");
     }
     ssize_t const n = ::recv(fd_.get(), buffer_.data(), buffer_.size(), 0);

@@ -29,10 +29,14 @@ class StoreConnection {
   [[nodiscard]] bool is_ungreeted(TimePoint deadline);
   [[nodiscard]] bool is_broken() const { return broken_.has_value(); }
   /// "store at node1 port 29400".
-  [[nodiscard]] std::string name() const;
+  [[nodiscard]] std::string name() const {
+    return "store at " + address_.host + " port " + std::to_string(address_.port);
+  }
   Error breaks(Errc code, std::string const& why, int os_errno = 0);
 
-  [[nodiscard]] Result<void> request(wire::StoreRequest const& what, TimePoint deadline);
+  [[nodiscard]] Result<void> request(wire::StoreRequest const& what, TimePoint deadline) {
+    return send(encode_request(what, wire::StoreDialect::greeted), deadline);
+  }
   /// The next `size` bytes. A deadline that passes does not break the connection here: the caller knows whether it may
   /// go on.
   [[nodiscard]] Result<std::string> receive(std::size_t size, TimePoint deadline);
@@ -53,7 +57,8 @@ class StoreConnection {
  private:
   [[nodiscard]] Result<void> send(std::string_view bytes, TimePoint deadline);
   [[nodiscard]] Result<void> fill(TimePoint deadline);
-  Error interrupted();
+  /// Not a timeout, after which some try again.
+  Error interrupted() { return breaks(Errc::closed, "nothing more is wanted of it"); }
 
   StoreAddress address_;
   os::UniqueFd fd_;
