@@ -6,9 +6,9 @@
 #include "src/client/engine.hpp"
 #include "src/client/generations.hpp"
 #include "src/client/local_facts.hpp"
-#include "src/client/watchdog.hpp"
 #include "src/comm/call.hpp"
 #include "src/core/rank_name.hpp"
+#include "src/os/watchdog.hpp"
 
 namespace cxxrun {
 
@@ -82,9 +82,8 @@ struct Communicator::Impl {
       return;
     }
     auto const time = generations.options().abort_deadline;
-    client::Watchdog const watchdog(time, here() + ": the communicator cannot be given up within " +
-                                              std::to_string(time.count()) +
-                                              " ms; the process ends, to be started anew");
+    os::Watchdog const watchdog(time, here() + ": the communicator cannot be given up within " +
+                                          std::to_string(time.count()) + " ms; the process ends, to be started anew");
     engine->abort(host::stopped_by_launcher());
     engine->close();
   }

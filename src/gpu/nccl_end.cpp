@@ -1,22 +1,10 @@
 // The end of a communicator of NCCL's, in good order and in any other.
 
 #include "src/gpu/nccl_queue.hpp"
-#include "src/os/bounded_thread.hpp"
 #include "src/os/quiet_thread.hpp"
+#include "src/os/watchdog.hpp"
 
 namespace cxxrun::gpu {
-namespace {
-
-/// Nothing in this process can make a thread come back from the driver, and no other thread may use the device then.
-[[noreturn]] void start_me_anew(std::string const& here, Millis deadline) {
-  std::string const line = here + ": NCCL could not be given up within " + std::to_string(deadline.count()) +
-                           " ms: this process ends with code " + std::to_string(kStartMeAnew) +
-                           ", to be started anew\n";
-  static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
-  ::_exit(kStartMeAnew);
-}
-
-}  // namespace
 
 CallReport NcclQueue::oldest() const {
   CallReport told;
@@ -43,20 +31,21 @@ void NcclQueue::end(Lock& lock, Reason const& reason, TimePoint began) {
 }
 
 void NcclQueue::carry_out_end(Reason const& reason, CallReport const& mine) noexcept {
-  auto const deadline = Clock::now() + config_.abort_deadline;
   if (comm_ == nullptr) {
     failed_ = peers_.settle(reason, mine);
     return;
   }
-  // The deadline holds while it is found out whose failure it is, too.
-  os::BoundedThread aborting("cxxrun-abort", [&api = api_, comm = comm_] { api.abort(comm); });
-  std::thread patience = os::start_quiet_thread([&] {
-    if (!aborting.join_until(deadline)) {
-      start_me_anew(peers_.here(), config_.abort_deadline);
-    }
+  // The deadline holds while it is found out whose failure it is, too. Nothing in this process can make a thread come
+  // back from the driver, and no other thread may use the device then.
+  std::thread aborting = os::start_quiet_thread([this] {
+    os::Watchdog const watchdog(
+        config_.abort_deadline,
+        peers_.here() + ": NCCL could not be given up within " + std::to_string(config_.abort_deadline.count()) +
+            " ms: this process ends with code " + std::to_string(os::Watchdog::kTryAgain) + ", to be started anew");
+    api_.abort(comm_);
   });
   failed_ = peers_.settle(reason, mine);
-  patience.join();
+  aborting.join();
 }
 
 void NcclQueue::fail(Reason const& reason) {

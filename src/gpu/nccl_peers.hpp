@@ -17,9 +17,6 @@
 
 namespace cxxrun::gpu {
 
-/// Of a process that cannot give up its communicator: EX_TEMPFAIL, try again.
-inline constexpr int kStartMeAnew = 75;
-
 struct NcclConfig {
   cxxrun_cuda_api const* api = nullptr;  ///< with the device opened
   std::string device;                    ///< "NVIDIA H200 (GPU-…)", for messages

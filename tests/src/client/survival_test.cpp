@@ -10,8 +10,8 @@
 #include <thread>
 #include <unistd.h>
 
-#include "src/client/watchdog.hpp"
 #include "src/comm/join_record.hpp"
+#include "src/os/watchdog.hpp"
 #include "tests/support/test_agent.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
@@ -460,7 +460,7 @@ TEST_CASE("survival: the job's end ends a parked process with a Failure") {
 TEST_CASE("survival: what cannot be given up in time ends the process with 75") {
   auto const ends = run_ranks(2, [](int rank) {
     {
-      client::Watchdog const watchdog(Millis(rank == 0 ? 1 : 60'000), "survival_test: as it should");
+      os::Watchdog const watchdog(Millis(rank == 0 ? 1 : 60'000), "survival_test: as it should");
       if (rank == 0) {
         pause();
       }

@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include "src/gpu/nccl_backend.hpp"
+#include "src/os/watchdog.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/gpu_world.hpp"
 
@@ -185,5 +186,5 @@ TEST_CASE("gpu: a process whose NCCL cannot be given up ends with code 75", "[pr
     return call_until_failure(comm, Waits::work);
   });
   CHECK(WIFEXITED(ends[0].status));
-  CHECK(WEXITSTATUS(ends[0].status) == gpu::kStartMeAnew);
+  CHECK(WEXITSTATUS(ends[0].status) == cxxrun::os::Watchdog::kTryAgain);
 }

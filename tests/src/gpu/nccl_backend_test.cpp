@@ -6,6 +6,7 @@
 #include "src/client/solo_backend.hpp"
 #include "src/gpu/nccl_peers.hpp"
 #include "src/host/common/device_queue.hpp"
+#include "src/os/watchdog.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fake_device.hpp"
 #include "tests/support/ranks.hpp"
@@ -264,7 +265,7 @@ TEST_CASE("nccl: an abort that does not come back ends the process with code 75,
     return std::string("came back");
   });
   CHECK(WIFEXITED(ends[0].status));
-  CHECK(WEXITSTATUS(ends[0].status) == gpu::kStartMeAnew);
+  CHECK(WEXITSTATUS(ends[0].status) == cxxrun::os::Watchdog::kTryAgain);
 }
 
 TEST_CASE("nccl: memory that is not there, or not of one size, is a failure on all ranks") {

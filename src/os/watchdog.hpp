@@ -11,13 +11,15 @@
 #include "src/core/time.hpp"
 #include "src/os/quiet_thread.hpp"
 
-namespace cxxrun::client {
+namespace cxxrun::os {
 
 class Watchdog {
  public:
-  /// Unless it is destroyed within `time`, the process ends at once with exit code 75, and `what` is its last line.
+  static constexpr int kTryAgain = 75;  ///< sysexits.h
+  /// Unless it is destroyed within `time`, the process ends at once with exit code kTryAgain, and `what` is its last
+  /// line.
   Watchdog(Millis time, std::string what)
-      : thread_(os::start_quiet_thread([this, time = std::min(time, kForever), line = std::move(what) + "\n"] {
+      : thread_(start_quiet_thread([this, time = std::min(time, kForever), line = std::move(what) + "\n"] {
           if (done_.get_future().wait_for(time) == std::future_status::timeout) {
             static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
             ::_exit(kTryAgain);  // no destructor: one of them is what hangs
@@ -31,9 +33,8 @@ class Watchdog {
   Watchdog& operator=(Watchdog const&) = delete;
 
  private:
-  static constexpr int kTryAgain = 75;  // sysexits.h
   std::promise<void> done_;
   std::thread thread_;
 };
 
-}  // namespace cxxrun::client
+}  // namespace cxxrun::os
