@@ -66,7 +66,7 @@ struct Openings {
   Millis op_timeout;
   gpu::Selection selected{};
   host::RailListener rail{};
-  std::optional<host::SegmentServer> segment{};
+  std::optional<host::SegmentSocket> segment{};
 };
 
 // Everything that can be wrong with this rank alone, and that the others should hear of.
@@ -98,8 +98,8 @@ void settle(WorkerEnv const& env, JoinOptions const& options, Openings& mine) {
   if (mine.record.segment_of_agent) {
     mine.record.segment = agent;
   } else {
-    mine.segment.emplace(or_throw(host::SegmentServer::open()));
-    mine.record.segment = mine.segment->name();
+    mine.segment = or_throw(host::listen_for_segments());
+    mine.record.segment = mine.segment->name;
   }
 }
 
@@ -137,10 +137,10 @@ os::UniqueFd fetch_segment(WorkerEnv const& env, JoinRecord const& mine, JoinRec
 /// Hands the node's memory to the mates while this rank meets them in it: who does not come is named there.
 class Handing {
  public:
-  Handing(host::SegmentServer& server, int segment, std::uint64_t key, std::vector<int> mates, TimePoint deadline)
+  Handing(host::SegmentSocket const& socket, int segment, std::uint64_t key, std::vector<int> mates, TimePoint deadline)
       : stop_(::eventfd(0, EFD_CLOEXEC)) {
-    thread_ = os::start_quiet_thread([this, &server, segment, key, mates = std::move(mates), deadline] {
-      static_cast<void>(server.serve(segment, key, mates, deadline, stop_.get()));
+    thread_ = os::start_quiet_thread([this, &socket, segment, key, mates = std::move(mates), deadline] {
+      static_cast<void>(host::serve_segment(socket, segment, key, mates, deadline, stop_.get()));
     });
   }
   ~Handing() {

@@ -139,17 +139,9 @@ Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, i
   return segment;
 }
 
-Result<SegmentServer> SegmentServer::open() {
-  auto socket = listen_for_segments();
-  if (!socket) {
-    return socket.error();
-  }
-  return SegmentServer(*std::move(socket));
-}
-
-Result<void> SegmentServer::serve(int segment, std::uint64_t key, std::vector<int> ranks, TimePoint deadline,
-                                  int stop) {
-  Serving serving{socket_.fd.get(), segment, key, ranks, stop};
+Result<void> serve_segment(SegmentSocket const& socket, int segment, std::uint64_t key, std::vector<int> ranks,
+                           TimePoint deadline, int stop) {
+  Serving serving{socket.fd.get(), segment, key, ranks, stop};
   while (!ranks.empty()) {
     auto const more = serving.turn(deadline);
     if (!more) {
@@ -160,12 +152,6 @@ Result<void> SegmentServer::serve(int segment, std::uint64_t key, std::vector<in
     }
   }
   return {};
-}
-
-SegmentMap::~SegmentMap() {
-  for (auto const& part : parts_) {
-    munmap(part.data, part.bytes);
-  }
 }
 
 int SegmentMap::grow(std::uint64_t bytes) {

@@ -25,23 +25,12 @@ namespace cxxrun::host {
 [[nodiscard]] Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, int rank,
                                                  TimePoint deadline);
 
-/// For a node without an agent: the leader opens one, tells its mates name() (through the store), and serves.
-class SegmentServer {
- public:
-  [[nodiscard]] static Result<SegmentServer> open();
-
-  [[nodiscard]] std::string const& name() const { return socket_.name; }
-
-  /// Blocks until each of `ranks` has been handed `segment`, or until `stop` (a descriptor, -1: none) can be read.
-  /// Strangers, other keys and other ranks are turned away and end nothing. Errors: timeout, naming the ranks that did
-  /// not come; io.
-  [[nodiscard]] Result<void> serve(int segment, std::uint64_t key, std::vector<int> ranks, TimePoint deadline,
-                                   int stop = -1);
-
- private:
-  explicit SegmentServer(SegmentSocket socket) : socket_(std::move(socket)) {}
-  SegmentSocket socket_;
-};
+/// For a node without an agent: the leader listens, tells its mates the socket's name (through the store), and serves.
+/// Blocks until each of `ranks` has been handed `segment`, or until `stop` (a descriptor, -1: none) can be read.
+/// Strangers, other keys and other ranks are turned away and end nothing. Errors: timeout, naming the ranks that did
+/// not come; io.
+[[nodiscard]] Result<void> serve_segment(SegmentSocket const& socket, int segment, std::uint64_t key,
+                                         std::vector<int> ranks, TimePoint deadline, int stop = -1);
 
 /// This process's view of it. The file only grows: its first part is mapped for good; each arena is mapped when it is
 /// made, at an address of its own, so that buffers are known to the mates by their offset in the file.

@@ -21,8 +21,8 @@ using cxxrun::Clock;
 using cxxrun::Errc;
 using cxxrun::Result;
 using cxxrun::host::fetch_segment;
+using cxxrun::host::listen_for_segments;
 using cxxrun::host::make_segment;
-using cxxrun::host::SegmentServer;
 using cxxrun::os::UniqueFd;
 
 namespace {
@@ -77,15 +77,15 @@ TEST_CASE("segment: grows, does not shrink, and is not left to programs that are
 }
 
 TEST_CASE("segment: the mates of a leader get the same memory", "[process]") {
-  auto server = SegmentServer::open().value();
+  auto server = listen_for_segments().value();
   UniqueFd const segment = make_segment().value();
   REQUIRE(ftruncate(segment.get(), 4096) == 0);
   auto const ends = cxxrun::test::run_ranks(4, [&](int rank) -> std::string {
     if (rank == 0) {
-      auto const served = server.serve(segment.get(), kKey, {1, 2, 3}, guard());
+      auto const served = serve_segment(server, segment.get(), kKey, {1, 2, 3}, guard());
       return served ? "served" : served.error().message();
     }
-    auto const mine = fetch_segment(server.name(), kKey, rank, guard());
+    auto const mine = fetch_segment(server.name, kKey, rank, guard());
     if (!mine) {
       return mine.error().message();
     }
@@ -101,12 +101,12 @@ TEST_CASE("segment: the mates of a leader get the same memory", "[process]") {
 }
 
 TEST_CASE("segment: who does not come is named", "[process]") {
-  auto server = SegmentServer::open().value();
+  auto server = listen_for_segments().value();
   UniqueFd const segment = make_segment().value();
-  auto fetched = std::async(std::launch::async, [&] { return fetch_segment(server.name(), kKey, 2, guard()); });
+  auto fetched = std::async(std::launch::async, [&] { return fetch_segment(server.name, kKey, 2, guard()); });
 
-  auto const first = server.serve(segment.get(), kKey, {2}, guard());
-  auto const served = server.serve(segment.get(), kKey, {1, 3}, soon());
+  auto const first = serve_segment(server, segment.get(), kKey, {2}, guard());
+  auto const served = serve_segment(server, segment.get(), kKey, {1, 3}, soon());
 
   CHECK(first);
   CHECK(fetched.get());
@@ -117,17 +117,17 @@ TEST_CASE("segment: who does not come is named", "[process]") {
 
 TEST_CASE("segment: a node of many ranks may ask all at once, before anybody serves", "[process]") {
   constexpr int kRanks = 100;
-  auto server = SegmentServer::open().value();
+  auto server = listen_for_segments().value();
   UniqueFd const segment = make_segment().value();
   std::vector<UniqueFd> asking;
   std::vector<int> ranks;
   for (int rank = 1; rank <= kRanks; ++rank) {
-    asking.push_back(cxxrun::host::connect_for_segment(server.name(), 60'000).value());
+    asking.push_back(cxxrun::host::connect_for_segment(server.name, 60'000).value());
     REQUIRE(cxxrun::host::send_request(asking.back().get(), {kKey, rank}));
     ranks.push_back(rank);
   }
 
-  auto const served = server.serve(segment.get(), kKey, ranks, Clock::now() + 20s);
+  auto const served = serve_segment(server, segment.get(), kKey, ranks, Clock::now() + 20s);
 
   INFO((served ? "" : served.error().message()));
   CHECK(served);
@@ -137,23 +137,24 @@ TEST_CASE("segment: a node of many ranks may ask all at once, before anybody ser
 }
 
 TEST_CASE("segment: strangers, half requests and silence end nothing", "[process]") {
-  auto server = SegmentServer::open().value();
+  auto server = listen_for_segments().value();
   UniqueFd const segment = make_segment().value();
-  auto serving = std::async(std::launch::async, [&] { return server.serve(segment.get(), kKey, {1}, guard()); });
+  auto serving =
+      std::async(std::launch::async, [&] { return serve_segment(server, segment.get(), kKey, {1}, guard()); });
   std::vector<Stranger> silent;
   for (int i = 0; i < 80; ++i) {  // more than are kept
-    silent.emplace_back(server.name());
+    silent.emplace_back(server.name);
   }
   for (std::string const& bytes :
        {std::string("CXXSEG"), std::string(24, 'x'), std::string(5000, '\0'), std::string()}) {
-    Stranger const stranger(server.name());
+    Stranger const stranger(server.name);
     stranger.say(bytes);
     CHECK(stranger.hear() == 0);
   }
 
-  auto const wrong_key = fetch_segment(server.name(), kKey + 1, 1, guard());
-  auto const wrong_rank = fetch_segment(server.name(), kKey, 7, guard());
-  auto const mine = fetch_segment(server.name(), kKey, 1, guard());
+  auto const wrong_key = fetch_segment(server.name, kKey + 1, 1, guard());
+  auto const wrong_rank = fetch_segment(server.name, kKey, 7, guard());
+  auto const mine = fetch_segment(server.name, kKey, 1, guard());
 
   CHECK(wrong_key.error().code == Errc::refused);
   CHECK(wrong_rank.error().code == Errc::refused);
@@ -165,11 +166,11 @@ TEST_CASE("segment: strangers, half requests and silence end nothing", "[process
 
 TEST_CASE("segment: fetching ends when nobody serves", "[process]") {
   std::string gone;
-  { gone = SegmentServer::open().value().name(); }
-  auto const silent = SegmentServer::open().value();
+  { gone = listen_for_segments().value().name; }
+  auto const silent = listen_for_segments().value();
 
   CHECK(fetch_segment(gone, kKey, 1, guard()).error().code == Errc::closed);
-  CHECK(fetch_segment(silent.name(), kKey, 1, soon()).error().code == Errc::timeout);
+  CHECK(fetch_segment(silent.name, kKey, 1, soon()).error().code == Errc::timeout);
   CHECK(fetch_segment(std::string(200, 'a'), kKey, 1, guard()).error().code == Errc::environment);
   CHECK(fetch_segment("", kKey, 1, guard()).error().code == Errc::environment);
 }
@@ -178,14 +179,14 @@ TEST_CASE("segment: another user is turned away at either end", "[process]") {
   if (geteuid() != 0) {
     return;  // only root can become somebody else
   }
-  auto server = SegmentServer::open().value();
+  auto server = listen_for_segments().value();
   UniqueFd const segment = make_segment().value();
   std::array<int, 2> turn{};
   REQUIRE(pipe2(turn.data(), O_CLOEXEC) == 0);
   auto const ends = cxxrun::test::run_ranks(3, [&](int rank) -> std::string {
     char byte = 0;
     if (rank == 0) {
-      auto const served = server.serve(segment.get(), kKey, {2}, guard());
+      auto const served = serve_segment(server, segment.get(), kKey, {2}, guard());
       return served ? "served" : served.error().message();
     }
     if (rank == 1 && setuid(65534) != 0) {
@@ -193,11 +194,11 @@ TEST_CASE("segment: another user is turned away at either end", "[process]") {
     }
     if (rank == 2) {
       bool const my_turn = read(turn[0], &byte, 1) == 1;  // the server is there until rank 1 has been turned away
-      return my_turn && fetch_segment(server.name(), kKey, rank, guard()) ? "fetched" : "failed";
+      return my_turn && fetch_segment(server.name, kKey, rank, guard()) ? "fetched" : "failed";
     }
-    Stranger const stranger(server.name());  // even one that does not look at whose socket it is
+    Stranger const stranger(server.name);  // even one that does not look at whose socket it is
     bool const turned_away = stranger.hear() <= 0;
-    auto const own = fetch_segment(server.name(), kKey, 2, guard());
+    auto const own = fetch_segment(server.name, kKey, 2, guard());
     bool const told = write(turn[1], &byte, 1) == 1;
     return told && turned_away && !own && own.error().code == Errc::permission ? "turned away" : "let in";
   });
@@ -215,7 +216,7 @@ TEST_CASE("segment: a crowd of another user's does not keep whoever accepts from
     return;
   }
   constexpr int kCrowd = 200;
-  auto const socket = cxxrun::host::listen_for_segments().value();
+  auto const socket = listen_for_segments().value();
   auto const ends = cxxrun::test::run_ranks(1, [&](int) -> std::string {
     if (setuid(65534) != 0) {
       return "cannot become nobody";
@@ -240,20 +241,20 @@ TEST_CASE("segment: a crowd of another user's does not keep whoever accepts from
 TEST_CASE("segment: a socket in a directory is met by its path, and nobody is there once it is gone", "[process]") {
   std::string directory = "/tmp/cxxrun-test-XXXXXX";
   REQUIRE(mkdtemp(directory.data()) != nullptr);
-  auto const socket = cxxrun::host::listen_for_segments(directory).value();
+  auto const socket = listen_for_segments(directory).value();
   CHECK(socket.name.starts_with(directory + "/"));
   CHECK(cxxrun::host::connect_for_segment(socket.name, 60'000));
   unlink(socket.name.c_str());
   CHECK(cxxrun::host::connect_for_segment(socket.name, 60'000).error().code == Errc::closed);
-  CHECK_FALSE(cxxrun::host::listen_for_segments(directory + std::string(100, 'x')));
+  CHECK_FALSE(listen_for_segments(directory + std::string(100, 'x')));
   rmdir(directory.c_str());
 }
 
 TEST_CASE("segment: only memory that cannot shrink is taken", "[process]") {
-  auto server = SegmentServer::open().value();
+  auto server = listen_for_segments().value();
   UniqueFd const shrinks(memfd_create("other", MFD_CLOEXEC));
-  auto fetched = std::async(std::launch::async, [&] { return fetch_segment(server.name(), kKey, 1, guard()); });
+  auto fetched = std::async(std::launch::async, [&] { return fetch_segment(server.name, kKey, 1, guard()); });
 
-  CHECK(server.serve(shrinks.get(), kKey, {1}, guard()));
+  CHECK(serve_segment(server, shrinks.get(), kKey, {1}, guard()));
   CHECK(fetched.get().error().code == Errc::protocol);
 }
