@@ -3,22 +3,22 @@
 #include <cerrno>
 #include <unistd.h>
 
+#include "src/os/fd_io.hpp"
 #include "src/os/system.hpp"
 
 namespace cxxrun::checkpoint {
 
 bool write_at(int fd, std::span<std::byte const> bytes, std::uint64_t offset) {
   while (!bytes.empty()) {
-    ssize_t const n = ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    auto const n = os::retried([&] { return ::pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(offset)); });
     if (n == 0) {
       errno = ENOSPC;
     }
-    if (n <= 0 && errno != EINTR) {
+    if (n <= 0) {
       return false;
     }
-    auto const written = n > 0 ? static_cast<std::size_t>(n) : 0;
-    bytes = bytes.subspan(written);
-    offset += written;
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::size_t>(n);
   }
   return true;
 }
@@ -26,25 +26,23 @@ bool write_at(int fd, std::span<std::byte const> bytes, std::uint64_t offset) {
 std::optional<std::size_t> read_at(int fd, std::span<std::byte> bytes, std::uint64_t offset) {
   std::size_t have = 0;
   while (have < bytes.size()) {
-    ssize_t const n = ::pread(fd, bytes.data() + have, bytes.size() - have, static_cast<off_t>(offset + have));
+    auto const rest = bytes.subspan(have);
+    auto const n =
+        os::retried([&] { return ::pread(fd, rest.data(), rest.size(), static_cast<off_t>(offset + have)); });
     if (n == 0) {
       break;
     }
-    if (n < 0 && errno != EINTR) {
+    if (n < 0) {
       return std::nullopt;
     }
-    have += n > 0 ? static_cast<std::size_t>(n) : 0;
+    have += static_cast<std::size_t>(n);
   }
   return have;
 }
 
 bool force_to_disk(int fd) {
-  while (::fsync(fd) != 0) {
-    if (errno != EINTR) {
-      return errno == EINVAL;  // a file system that has no such thing, for directories
-    }
-  }
-  return true;
+  // EINVAL: a file system that has no such thing, for directories.
+  return os::retried([&] { return ::fsync(fd); }) == 0 || errno == EINVAL;
 }
 
 Failure disk_failure(std::string const& file, int os_errno) {

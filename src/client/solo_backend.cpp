@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <sys/mman.h>
 #include <utility>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "src/comm/reduce.hpp"
 #include "src/host/common/fault_points.hpp"
 #include "src/host/node/alarm.hpp"
+#include "src/os/mapping.hpp"
 
 namespace cxxrun::client {
 namespace {
@@ -20,13 +20,6 @@ namespace {
 class SoloBackend final : public host::Backend {
  public:
   SoloBackend(std::string holder, std::uint64_t generation) : holder_(std::move(holder)), generation_(generation) {}
-  SoloBackend(SoloBackend const&) = delete;
-  SoloBackend& operator=(SoloBackend const&) = delete;
-  ~SoloBackend() override {
-    for (auto const& [memory, bytes] : maps_) {
-      ::munmap(memory, bytes);
-    }
-  }
 
   void run(comm::Call const& call) override {
     if (stopped_.load(std::memory_order_acquire)) {
@@ -48,13 +41,13 @@ class SoloBackend final : public host::Backend {
     if (bytes == 0) {
       return nullptr;
     }
-    void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
+    auto memory = os::map_memory(bytes, MAP_PRIVATE | MAP_ANONYMOUS);
+    if (!memory) {
       throw Failure(fail(
           Errc::io, holder_ + ": no memory for an arena of " + std::to_string(bytes) + " bytes; ask for less", errno));
     }
-    maps_.emplace_back(memory, bytes);
-    return static_cast<std::byte*>(memory);
+    maps_.push_back(std::move(memory));
+    return static_cast<std::byte*>(maps_.back().get());
   }
 
   [[nodiscard]] std::string describe() const override { return "alone"; }
@@ -65,7 +58,7 @@ class SoloBackend final : public host::Backend {
   std::string holder_;
   std::uint64_t generation_;
   std::atomic<bool> stopped_{false};
-  std::vector<std::pair<void*, std::size_t>> maps_;
+  std::vector<os::Mapping> maps_;
 };
 
 }  // namespace

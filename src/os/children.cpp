@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "src/os/fd_io.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/signals.hpp"
 
@@ -42,10 +43,7 @@ bool signal_child(pid_t parent, pid_t pid, int signal) {
 
 std::optional<Reaped> wait_without_blocking(pid_t which) {
   int status = 0;
-  pid_t pid = 0;
-  do {
-    pid = waitpid(which, &status, WNOHANG);
-  } while (pid < 0 && errno == EINTR);
+  pid_t const pid = retried([&] { return waitpid(which, &status, WNOHANG); });
   if (pid <= 0) {
     return std::nullopt;
   }

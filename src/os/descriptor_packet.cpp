@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "src/os/fd_io.hpp"
+
 namespace cxxrun::os {
 namespace {
 
@@ -31,10 +33,7 @@ ssize_t send_packet(int connection, std::string_view bytes, int descriptor, int 
     control->cmsg_len = CMSG_LEN(sizeof descriptor);
     std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
   }
-  ssize_t n = -1;
-  while ((n = sendmsg(connection, &message, MSG_NOSIGNAL | flags)) < 0 && errno == EINTR) {
-  }
-  return n;
+  return retried([&] { return sendmsg(connection, &message, MSG_NOSIGNAL | flags); });
 }
 
 ssize_t receive_packet(int connection, std::span<char> into, UniqueFd& descriptor, int flags) noexcept {
@@ -45,9 +44,7 @@ ssize_t receive_packet(int connection, std::span<char> into, UniqueFd& descripto
   message.msg_iovlen = 1;
   message.msg_control = ancillary.bytes.data();
   message.msg_controllen = ancillary.bytes.size();
-  ssize_t n = -1;
-  while ((n = recvmsg(connection, &message, MSG_CMSG_CLOEXEC | flags)) < 0 && errno == EINTR) {
-  }
+  ssize_t const n = retried([&] { return recvmsg(connection, &message, MSG_CMSG_CLOEXEC | flags); });
   int const error = errno;
   descriptor.reset();
   cmsghdr const* const control = CMSG_FIRSTHDR(&message);

@@ -11,17 +11,27 @@
 
 namespace cxxrun::os {
 
+/// What a call of the system gives; it is made again when a signal has interrupted it.
+template <class Call>
+[[nodiscard]] auto retried(Call const& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) {
+    result = call();
+  }
+  return result;
+}
+
 /// All of it, or false and errno.
 [[nodiscard]] inline bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
-    auto const done = ::write(fd, bytes.data(), bytes.size());
+    auto const done = retried([&] { return ::write(fd, bytes.data(), bytes.size()); });
     if (done == 0) {
       errno = ENOSPC;
     }
-    if (done == 0 || (done < 0 && errno != EINTR)) {
+    if (done <= 0) {
       return false;
     }
-    bytes.remove_prefix(done < 0 ? 0 : static_cast<std::size_t>(done));
+    bytes.remove_prefix(static_cast<std::size_t>(done));
   }
   return true;
 }
@@ -31,14 +41,14 @@ namespace cxxrun::os {
   std::string text;
   std::array<char, 4096> chunk{};
   while (text.size() < most) {
-    auto const got = ::read(fd, chunk.data(), std::min(chunk.size(), most - text.size()));
+    auto const got = retried([&] { return ::read(fd, chunk.data(), std::min(chunk.size(), most - text.size())); });
     if (got == 0) {
       break;
     }
-    if (got < 0 && errno != EINTR) {
+    if (got < 0) {
       return std::nullopt;
     }
-    text.append(chunk.data(), got < 0 ? 0 : static_cast<std::size_t>(got));
+    text.append(chunk.data(), static_cast<std::size_t>(got));
   }
   return text;
 }

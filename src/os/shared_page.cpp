@@ -2,24 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <netinet/in.h>
 #include <new>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 
 #include "src/os/local_address.hpp"
 #include "src/os/poll_time.hpp"
 
 namespace cxxrun::os {
 namespace {
-
-constexpr std::int64_t kNone = 0;
-
-// ---- sending the death notice
 
 struct Call {
   UniqueFd socket;
@@ -68,44 +62,16 @@ void read_away(Call& call) {
 
 }  // namespace
 
-struct SharedPage::Layout {
-  struct Place {
-    std::uint32_t recipients = 0;
-    std::uint32_t size = 0;
-    std::array<sockaddr_storage, kMaxRecipients> to{};
-    std::array<char, kMaxWords> words{};
-  };
-  std::atomic<std::int64_t> until{kNone};  // nanoseconds of Clock
-  std::atomic<std::int64_t> lease_ms{0};
-  std::atomic<std::int64_t> timeout_ms{0};
-  std::atomic<std::uint32_t> frozen{0};
-  std::atomic<std::uint32_t> valid{0};  // 0: no notice; else 1 + the place that holds it
-  std::array<Place, 2> places;
-  static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
-                "shared between processes, and a killed one releases no lock");
-};
-
 Result<SharedPage> SharedPage::make() {
-  void* const memory = mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
+  auto memory = map_memory(sizeof(Layout), MAP_SHARED | MAP_ANONYMOUS);
+  if (!memory) {
     return fail(Errc::io, "no memory to share with the parent process", errno);
   }
   UniqueFd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!bell) {
-    int const error = errno;
-    munmap(memory, sizeof(Layout));
-    return fail(Errc::io, "no eventfd", error);
+    return fail(Errc::io, "no eventfd", errno);
   }
-  return SharedPage(new (memory) Layout, std::move(bell));
-}
-
-SharedPage::SharedPage(SharedPage&& other) noexcept
-    : layout_(std::exchange(other.layout_, nullptr)), bell_(std::move(other.bell_)) {}
-
-SharedPage::~SharedPage() {
-  if (layout_ != nullptr) {
-    munmap(layout_, sizeof(Layout));
-  }
+  return SharedPage(new (memory.release()) Layout, memory.get_deleter(), std::move(bell));
 }
 
 void SharedPage::set_terms(LeaseGuardTerms const& terms) {
@@ -115,19 +81,11 @@ void SharedPage::set_terms(LeaseGuardTerms const& terms) {
 
 void SharedPage::hold_lease(std::optional<TimePoint> until) {
   auto const now = Clock::now().time_since_epoch().count();
-  auto const value = until ? std::max<std::int64_t>(until->time_since_epoch().count(), 1) : kNone;
+  auto const value = until ? std::max<std::int64_t>(until->time_since_epoch().count(), 1) : Layout::kNone;
   auto const before = layout_->until.exchange(value);
   if (before < now || value < before) {  // it sleeps for ever, enforces the old one, or would sleep too long
     static_cast<void>(eventfd_write(bell_.get(), 1));  // full: it is ringing
   }
-}
-
-void SharedPage::set_frozen(bool yes) {
-  layout_->frozen.store(yes ? 1 : 0);
-}
-
-bool SharedPage::frozen() const {
-  return layout_->frozen.load() != 0;
 }
 
 void SharedPage::write_death_notice(std::vector<Recipient> const& recipients, std::string const& words) {
@@ -149,13 +107,9 @@ void SharedPage::write_death_notice(std::vector<Recipient> const& recipients, st
   layout_->valid.store(index + 1, std::memory_order_release);
 }
 
-LeaseGuardTerms SharedPage::terms() const {
-  return {Millis{layout_->lease_ms.load()}, Millis{layout_->timeout_ms.load()}};
-}
-
 std::optional<TimePoint> SharedPage::lease() const {
   auto const value = layout_->until.load();
-  return value == kNone ? std::nullopt : std::optional(TimePoint(std::chrono::nanoseconds{value}));
+  return value == Layout::kNone ? std::nullopt : std::optional(TimePoint(std::chrono::nanoseconds{value}));
 }
 
 std::optional<DeathNotice> SharedPage::death_notice() const {

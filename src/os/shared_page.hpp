@@ -5,6 +5,8 @@
 // the place says which one is valid.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,6 +17,7 @@
 #include "src/core/lease_guard.hpp"
 #include "src/core/time.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/mapping.hpp"
 
 namespace cxxrun::os {
 
@@ -37,35 +40,48 @@ class SharedPage {
 
   /// Errc::io when the system lacks memory or a descriptor.
   [[nodiscard]] static Result<SharedPage> make();
-  SharedPage(SharedPage const&) = delete;
-  SharedPage& operator=(SharedPage const&) = delete;
-  SharedPage(SharedPage&& other) noexcept;
-  SharedPage& operator=(SharedPage&&) = delete;
-  ~SharedPage();
 
   // ---- the agent ----
   void set_terms(LeaseGuardTerms const& terms);
   /// Rings the parent when it could not know of the lease otherwise.
   void hold_lease(std::optional<TimePoint> until);
   /// The agent has frozen its workers itself: a lease that reaches further is then no reason to thaw them.
-  void set_frozen(bool yes);
+  void set_frozen(bool yes) { layout_->frozen.store(yes ? 1 : 0); }
   /// Replaces the death notice. Recipients whose address is no literal are left out; too long words, or none: no
   /// notice.
   void write_death_notice(std::vector<Recipient> const& recipients, std::string const& words);
 
   // ---- the parent ----
-  [[nodiscard]] LeaseGuardTerms terms() const;
+  [[nodiscard]] LeaseGuardTerms terms() const {
+    return {Millis{layout_->lease_ms.load()}, Millis{layout_->timeout_ms.load()}};
+  }
   [[nodiscard]] std::optional<TimePoint> lease() const;
-  [[nodiscard]] bool frozen() const;
+  [[nodiscard]] bool frozen() const { return layout_->frozen.load() != 0; }
   [[nodiscard]] std::optional<DeathNotice> death_notice() const;
   /// Readable after a ring; `answer` makes it silent again.
   [[nodiscard]] int bell() const { return bell_.get(); }
   void answer() const;
 
  private:
-  struct Layout;
-  SharedPage(Layout* layout, UniqueFd bell) : layout_(layout), bell_(std::move(bell)) {}
-  Layout* layout_ = nullptr;
+  struct Layout {
+    static constexpr std::int64_t kNone = 0;
+    struct Place {
+      std::uint32_t recipients = 0;
+      std::uint32_t size = 0;
+      std::array<sockaddr_storage, kMaxRecipients> to{};
+      std::array<char, kMaxWords> words{};
+    };
+    std::atomic<std::int64_t> until{kNone};  // nanoseconds of Clock
+    std::atomic<std::int64_t> lease_ms{0};
+    std::atomic<std::int64_t> timeout_ms{0};
+    std::atomic<std::uint32_t> frozen{0};
+    std::atomic<std::uint32_t> valid{0};  // 0: no notice; else 1 + the place that holds it
+    std::array<Place, 2> places;
+    static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
+                  "shared between processes, and a killed one releases no lock");
+  };
+  SharedPage(Layout* layout, Unmap unmap, UniqueFd bell) : layout_(layout, unmap), bell_(std::move(bell)) {}
+  std::unique_ptr<Layout, Unmap> layout_;
   UniqueFd bell_;
 };
 

@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <sys/signalfd.h>
 
+#include "src/os/fd_io.hpp"
+
 namespace cxxrun::os {
 
 sigset_t make_sigset(std::initializer_list<int> signals) {
@@ -30,10 +32,7 @@ Result<SignalFd> SignalFd::open(sigset_t const& signals) {
 
 std::optional<SignalInfo> SignalFd::read() {
   signalfd_siginfo info{};
-  ssize_t got = 0;
-  do {
-    got = ::read(fd_.get(), &info, sizeof info);
-  } while (got < 0 && errno == EINTR);
+  auto const got = retried([&] { return ::read(fd_.get(), &info, sizeof info); });
   if (got != static_cast<ssize_t>(sizeof info)) {
     return std::nullopt;
   }

@@ -9,7 +9,6 @@
 #include <sched.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers)
 #include <string_view>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -19,6 +18,8 @@
 #include <utility>
 
 #include "src/core/text.hpp"
+#include "src/os/fd_io.hpp"
+#include "src/os/mapping.hpp"
 
 namespace cxxrun::os {
 namespace {
@@ -190,9 +191,8 @@ SpawnResult spawn(SpawnRequest const& request) {
   plan.cpus = mask.data();
   plan.cpu_bytes = mask.size() * sizeof(CpuMask::value_type);
   // A stack of its own: the child may run in our memory, but not on the frames we are standing on.
-  void* const stack =
-      mmap(nullptr, kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  if (stack == MAP_FAILED) {
+  auto const stack = map_memory(kStackBytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK);
+  if (!stack) {
     return {0, errno, SpawnStage::fork};
   }
   // No handler of ours may run in the child: it would act on our memory.
@@ -200,16 +200,14 @@ SpawnResult spawn(SpawnRequest const& request) {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  pid_t const pid = vfork_on(static_cast<char*>(stack) + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
+  pid_t const pid = vfork_on(static_cast<char*>(stack.get()) + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD, &plan);
   int const fork_error = errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  munmap(stack, kStackBytes);
   if (pid < 0) {
     return {0, fork_error, SpawnStage::fork};
   }
   if (plan.error != 0) {
-    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-    }
+    static_cast<void>(retried([&] { return waitpid(pid, nullptr, 0); }));
     return {0, plan.error, plan.stage};
   }
   return {pid, 0, SpawnStage::exec};

@@ -5,10 +5,10 @@
 #include <fcntl.h>
 #include <limits>
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "src/comm/join_record.hpp"
+#include "src/os/fd_io.hpp"
 #include "src/os/poll_time.hpp"
 #include "src/os/system.hpp"
 
@@ -164,19 +164,16 @@ int SegmentMap::grow(std::uint64_t bytes) {
   }
   // Not ftruncate, which would make the file shorter again when another process has grown it meanwhile.
   char const zero = 0;
-  ssize_t n = 0;
-  do {
-    n = pwrite(fd_.get(), &zero, 1, static_cast<off_t>(bytes) - 1);
-  } while (n < 0 && errno == EINTR);
+  auto const n = os::retried([&] { return pwrite(fd_.get(), &zero, 1, static_cast<off_t>(bytes) - 1); });
   return n == 1 ? 0 : errno;
 }
 
 int SegmentMap::map(std::size_t bytes) {
-  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), static_cast<off_t>(end_));
-  if (data == MAP_FAILED) {
+  auto data = os::map_memory(bytes, MAP_SHARED, fd_.get(), static_cast<off_t>(end_));
+  if (!data) {
     return errno;
   }
-  parts_.push_back({end_, bytes, static_cast<std::byte*>(data)});
+  parts_.push_back({end_, bytes, std::move(data)});
   end_ += bytes;
   return 0;
 }
@@ -184,7 +181,7 @@ int SegmentMap::map(std::size_t bytes) {
 std::byte* SegmentMap::at(std::uint64_t offset, std::size_t bytes) const {
   for (auto const& part : parts_) {
     if (offset >= part.offset && offset - part.offset <= part.bytes && bytes <= part.bytes - (offset - part.offset)) {
-      return part.data + (offset - part.offset);
+      return static_cast<std::byte*>(part.data.get()) + (offset - part.offset);
     }
   }
   return nullptr;
@@ -193,7 +190,7 @@ std::byte* SegmentMap::at(std::uint64_t offset, std::size_t bytes) const {
 std::optional<std::uint64_t> SegmentMap::offset_of(void const* data, std::size_t bytes) const {
   auto const address = reinterpret_cast<std::uintptr_t>(data);
   for (auto const& part : parts_) {
-    auto const begin = reinterpret_cast<std::uintptr_t>(part.data);
+    auto const begin = reinterpret_cast<std::uintptr_t>(part.data.get());
     if (address >= begin && address - begin <= part.bytes && bytes <= part.bytes - (address - begin)) {
       return part.offset + (address - begin);
     }

@@ -13,6 +13,7 @@
 
 #include "src/core/time.hpp"
 #include "src/host/node/segment_socket.hpp"
+#include "src/os/mapping.hpp"
 
 namespace cxxrun::host {
 
@@ -37,9 +38,6 @@ namespace cxxrun::host {
 class SegmentMap {
  public:
   explicit SegmentMap(os::UniqueFd fd) : fd_(std::move(fd)) {}
-  ~SegmentMap();
-  SegmentMap(SegmentMap const&) = delete;
-  SegmentMap& operator=(SegmentMap const&) = delete;
 
   // Both return 0, or errno.
 
@@ -59,7 +57,7 @@ class SegmentMap {
   struct Part {
     std::uint64_t offset = 0;
     std::size_t bytes = 0;
-    std::byte* data = nullptr;
+    os::Mapping data;
   };
   os::UniqueFd fd_;
   std::vector<Part> parts_;

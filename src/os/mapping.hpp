@@ -1,0 +1,22 @@
+// Mapping: memory of mmap(2) that is given back with its owner. Shell.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <sys/mman.h>
+
+namespace cxxrun::os {
+
+struct Unmap {
+  std::size_t bytes = 0;
+  void operator()(void* memory) const noexcept { munmap(memory, bytes); }
+};
+using Mapping = std::unique_ptr<void, Unmap>;
+
+/// To be read and written, at an address that the kernel chooses; null and errno when there is none.
+[[nodiscard]] inline Mapping map_memory(std::size_t bytes, int flags, int fd = -1, off_t offset = 0) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, offset);
+  return {memory == MAP_FAILED ? nullptr : memory, {bytes}};
+}
+
+}  // namespace cxxrun::os
