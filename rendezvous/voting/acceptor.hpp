@@ -1,7 +1,5 @@
 // Acceptor: the memory of one voter about the generation after the last one decided. Pure.
-//
-// In memory only: an agent that restarts is a stranger and has no vote, so nothing has to survive it. Rules and what
-// goes wrong without each: docs/design/election.md.
+// Rules and what goes wrong without each: docs/design/election.md.
 #pragma once
 
 #include <cstdint>

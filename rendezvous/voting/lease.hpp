@@ -1,8 +1,4 @@
 // Lease: how long workers may run without word from the coordinator, and how long it may say so. Pure.
-//
-// A coordinator without the echo of a quorum loses its authority before the others may elect another one; its members'
-// leases end with it. Everything counts from *send* times of the side that relies on it, so no delay on the way can
-// stretch a lease. Times are of a clock that runs on while the machine is suspended (CLOCK_BOOTTIME).
 // The arithmetic, and why each term is there: docs/design/election.md.
 #pragma once
 

@@ -1,9 +1,5 @@
 // Proposer: who puts the generation after the last decided one to the vote. The other half of acceptor.hpp. Pure.
-//
-// The coordinator that the last decree names proposes in round 1, and needs no promise for it. Any other one asks the
-// members for their promise of a higher ballot first, and adopts what any of them has accepted. Members are group ranks
-// of the generation that votes; who is connected, or dead, is for membership to say.
-// The states and events are a table in docs/design/election.md; a test walks its cells.
+// Rules, and the table of states and events, of which a test walks every cell: docs/design/election.md.
 #pragma once
 
 #include <cstdint>

@@ -3,9 +3,7 @@
 // FIN and RST are events of their own: the process is gone. This is for the rest: power lost, link cut, host frozen.
 // The shell says who was heard (`heard`), asks at `due` (`tick`) and treats those named as lost. `due` is the very
 // instant at which the next one may be lost; in between it is asked often enough to notice that it was suspended.
-//
-// A caller that comes late to its own tick was itself suspended (SIGSTOP, scontrol suspend, a laptop's lid): what it
-// has not heard proves nothing, and every peer gets a fresh timeout. Cost: `heard` O(log N), `tick` O(N).
+// Cost: `heard` O(log N), `tick` O(N).
 #pragma once
 
 #include <algorithm>

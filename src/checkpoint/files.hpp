@@ -1,8 +1,5 @@
-// A checkpoint directory on disk: opening, locking, writing and reading whole files. Shell.
-//
-// Who changes what the directory lists holds its lock; who writes a temporary file holds that file's own lock, so that
-// it is known to be alive wherever it runs, and nothing has to be known of its pid. All locks are flock()s, which the
-// kernel gives up when their holder dies.
+// A checkpoint directory on disk: opening, locking, writing and reading whole files. Shell; who holds which lock, and
+// why: docs/design/checkpoint_format.md.
 #pragma once
 
 #include <chrono>

@@ -1,13 +1,4 @@
-// Meeting: the ranks of one world find each other in the store. Shell; docs/use/communicator.md has the keys.
-//
-// Rank 0 opens a meeting: it writes its record under the key `first`. The others compare theirs with it, write theirs
-// below rank 0's nonce, and wait; when all are there rank 0 writes the roster, and that is the end. Whoever finds
-// something wrong writes it to `refused`, which everybody who waits looks at several times a second: all ranks throw
-// the same.
-//
-// A launcher's store may outlive a restart, with the keys of processes that are gone. Rank 0 then opens a meeting anew
-// and the old one is left alone; a rank that meets an obstacle in a meeting that was there before it waits for
-// that until its time is nearly up.
+// Meeting: the ranks of one world find each other in the store. Shell; docs/use/communicator.md has the keys and rules.
 //
 // Blocking until the deadline. Errors: Failure.
 #pragma once

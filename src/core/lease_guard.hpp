@@ -1,8 +1,5 @@
-// LeaseGuard: what the parent of an agent does about workers whose lease has run out. Pure.
-//
-// The agent does it first; this is for an agent that hangs or is stopped (SIGSTOP). Workers are frozen when the lease
-// is over, and the agent has the timeout to bring a new one, else they are killed (docs/design/election.md). A guard
-// that finds its own wake-up late was suspended itself, as everybody may have been: the timeout begins anew.
+// LeaseGuard: what the parent of an agent does about workers whose lease has run out, after the agent. Pure; the rules
+// are in docs/design/supervision.md.
 #pragma once
 
 #include <algorithm>

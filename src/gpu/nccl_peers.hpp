@@ -41,11 +41,8 @@ struct Reason {
   host::FailureFacts facts{};
 };
 
-/// What ranks tell each other when a device call did not end in time. Travels between processes as it is.
-///
-/// NCCL does not say whose fault it is when a call hangs. So every rank that gives up tells which of its calls is the
-/// oldest one under way; who does not report is late, and is named by the host backend. When all have come,
-/// the reports say whether they were in the same call.
+/// What ranks tell each other when a device call did not end in time (docs/design/nccl_backend.md). Travels between
+/// processes as it is.
 struct CallReport {
   std::uint64_t number = 0;  ///< of the oldest call that is under way, from 1; 0: none is
   std::uint64_t made = 0;    ///< calls this rank has made

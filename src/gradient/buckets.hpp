@@ -1,15 +1,5 @@
-// Buckets: where each gradient lives in the arena, and in which order buckets are all-reduced. Pure.
-//
-// Gradients fill buckets of their own element type in a given order: at first the reverse of the parameters', which is
-// about the order in which backward finishes them; later the order that was observed. A bucket that the next gradient
-// would overfill is closed, so a gradient larger than a bucket has one of its own. Buckets are launched in the order in
-// which their last gradient comes.
-//
-// Every gradient starts at a multiple of Arena::kAlignment; the bytes up to the next one are zero and are summed with
-// the rest, which leaves them zero. How many bytes all gradients take together does not depend on the order.
-//
-// Behind the gradients of the last bucket are the control values (control.hpp), in the bucket's own type when that can
-// hold them; otherwise a bucket of f64 without gradients follows for them.
+// Buckets: where each gradient lives in the arena, and in which order buckets are all-reduced. Pure; the rules are in
+// docs/use/gradient_synchronizer.md. The padding behind a gradient is summed with the rest, which leaves it zero.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,5 @@
-// Control: the few values that ranks sum up with the last bucket of a step. Pure.
-//
-// Each rank writes its own before the last bucket is launched; afterwards all ranks read the same totals, and so come
-// to the same verdict about the step without another round of messages. They are elements of the last bucket and have
-// been multiplied with the same scale as its gradients.
+// Control: the few values that ranks sum up with the last bucket of a step, and so have been multiplied with the same
+// scale as its gradients (docs/use/gradient_synchronizer.md). Pure.
 #pragma once
 
 #include <cmath>

@@ -1,8 +1,4 @@
-// ClusterCollectives: the collectives of a world of several nodes. Shell.
-//
-// Each rail carries its part of what passes between the nodes; before and after it, the ranks of a node exchange in the
-// memory they share (NodeExchange). all_reduce: rank i of a node reduces slice i of the node's buffers into its own
-// out; rail i reduces that slice over the nodes; everybody takes the slices from their carriers.
+// ClusterCollectives: the collectives of a world of several nodes. Shell; docs/design/host_backend.md.
 //
 // Nodes may have different numbers of ranks. A rank beyond the rails has a carrier, the rank of its node whose index
 // is its own modulo the number of rails; carriers take their ranks in rounds, and all nodes make the same rounds.

@@ -1,11 +1,4 @@
-// The monitor: the two processes of a node, each of which cleans up after the other.
-//
-// The process that srun (or a shell) started becomes a small parent; everything else happens in its child, the agent.
-// Both are subreapers. Whichever of the two dies, SIGKILL included, the other kills every descendant, daemonised ones
-// too, and ends. There is no PDEATHSIG between them: the survivor must live to do its work.
-//
-// The parent also stops workers whose lease has run out while the agent hangs, holds the standby socket until
-// everything is reaped, and sends the agent's death notice (docs/design/supervision.md).
+// The monitor: the two processes of a node, each of which cleans up after the other (docs/design/supervision.md).
 #pragma once
 
 #include <functional>

@@ -1,12 +1,10 @@
-// The standby socket: where an agent can be called once it has to take over from the coordinator.
-//
-// Opened before the fork. The parent holds a copy, so that a call is refused only when the agent and everything it has
-// started is gone: until then the kernel takes the call, and nobody answers.
+// The standby socket: where an agent can be called once it has to take over from the coordinator. Opened before the
+// fork: agent and parent hold it (docs/design/supervision.md).
+#pragma once
+
 #include <cerrno>
 #include <netinet/in.h>
 #include <sys/socket.h>
-
-#pragma once
 
 #include "cxxrun/error.hpp"
 #include "src/os/fd.hpp"

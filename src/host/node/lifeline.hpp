@@ -3,9 +3,7 @@
 // A thread of this process owns a robust futex in memory that the mates share. When the process ends (SIGKILL, exit,
 // exec), the kernel marks the word and wakes a sleeper before it frees the process's memory, which takes 80 ms per GiB;
 // sockets and pidfds tell later. The futex is raw, not a pthread mutex: the processes may have different C libraries.
-//
-// The thread sleeps on the word of another process, the one it guards, and tells when that one has died. Ranks guard
-// each other in a circle.
+// It sleeps on the word of the process that it guards: ranks guard each other in a circle.
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,5 @@
-// SharedCollectives: the collectives of a world whose ranks all share one node's memory. Shell.
-//
-// Buffers of at most kInlineBytes travel in the ranks' slots, with one meeting. For the others see NodeExchange, and
-// all_reduce, in which every rank reduces one slice of all inputs and writes it to all outputs: each element is read
-// once and written once, at the speed of memcpy, if the buffers lie in arenas.
+// SharedCollectives: the collectives of a world whose ranks all share one node's memory. Shell;
+// docs/design/host_backend.md.
 #pragma once
 
 #include <vector>
