@@ -1,12 +1,12 @@
 #include "src/checkpoint/format.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <set>
 
 #include "src/checkpoint/crc32c.hpp"
 #include "src/core/bytes.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::checkpoint {
 namespace {
@@ -167,18 +167,9 @@ std::string file_name(std::uint64_t step) {
 
 std::optional<std::uint64_t> step_of(std::string_view name) {
   constexpr std::string_view kBefore = "step_";
-  if (name.size() < kBefore.size() + kStepDigits) {
-    return std::nullopt;
-  }
-  char const* const first = name.data() + kBefore.size();
-  std::uint64_t step = 0;
-  auto const [end, error] = std::from_chars(first, first + kStepDigits, step);
-  bool const number = error == std::errc{} && end == first + kStepDigits;
-  return number && name == file_name(step) ? std::optional(step) : std::nullopt;
-}
-
-std::string temporary_name(std::uint64_t step, unsigned number) {
-  return file_name(step) + ".tmp" + std::to_string(number);
+  auto const step =
+      name.starts_with(kBefore) ? number_in<std::uint64_t>(name.substr(kBefore.size(), kStepDigits)) : std::nullopt;
+  return step && name == file_name(*step) ? step : std::nullopt;
 }
 
 bool is_temporary(std::string_view name) {
@@ -198,15 +189,13 @@ std::optional<Claim> parse_claim(std::string_view text) {
   if (!text.starts_with(kClaim) || !text.ends_with('\n')) {
     return std::nullopt;
   }
-  Claim claim;
-  auto const [end, error] = std::from_chars(text.data() + kClaim.size(), text.data() + text.size(), claim.generation);
-  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-  if (error != std::errc{} || !text.starts_with(kOfRun)) {
+  text = text.substr(kClaim.size(), text.size() - kClaim.size() - 1);
+  auto const of_run = text.find(kOfRun);
+  auto const generation = number_in<std::uint64_t>(text.substr(0, of_run));
+  if (!generation || of_run == std::string_view::npos || text.find('\n') != std::string_view::npos) {
     return std::nullopt;
   }
-  text.remove_prefix(kOfRun.size());
-  claim.run = text.substr(0, text.size() - 1);
-  return claim.run.find('\n') == std::string::npos ? std::optional(claim) : std::nullopt;
+  return Claim{std::string(text.substr(of_run + kOfRun.size())), *generation};
 }
 
 Admission admit(Claim const& mine, std::optional<Claim> const& theirs, When when) {

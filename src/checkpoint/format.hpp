@@ -53,7 +53,9 @@ struct Header {
 [[nodiscard]] std::string file_name(std::uint64_t step);
 [[nodiscard]] std::optional<std::uint64_t> step_of(std::string_view name);
 /// The name a file has while it is written.
-[[nodiscard]] std::string temporary_name(std::uint64_t step, unsigned number);
+[[nodiscard]] inline std::string temporary_name(std::uint64_t step, unsigned number) {
+  return file_name(step) + ".tmp" + std::to_string(number);
+}
 [[nodiscard]] bool is_temporary(std::string_view name);
 
 /// Whose a checkpoint directory is: what its file `generation` says.

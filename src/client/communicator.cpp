@@ -47,12 +47,12 @@ struct Communicator::Impl {
   [[nodiscard]] std::string here() const { return rank_name(env.rank, hosts[static_cast<std::size_t>(env.rank)]); }
   // What no rank may ask for ends the Communicator: the others must not wait for this rank's next call.
   void check(comm::Call const& call) const {
-    if (auto const why = comm::refusal(call, env.rank, env.world_size)) {
+    auto why = comm::refusal(call, env.rank, env.world_size);
+    if (!why && engine->device() != nullptr) {
+      why = engine->device()->refusal(call);
+    }
+    if (why) {
       engine->refuse(Failure(fail(Errc::usage, here() + ": " + *why)));
-    } else if (auto const* const device = engine->device()) {
-      if (auto const not_there = device->refusal(call)) {
-        engine->refuse(Failure(fail(Errc::usage, here() + ": " + *not_there)));
-      }
     }
   }
   void run(comm::Call const& call) const {

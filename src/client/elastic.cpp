@@ -16,10 +16,9 @@ class Training {
   void run(Communicator& comm) {
     task_.attach(comm);
     recover(comm);
-    comm.report_step(task_.completed());
-    while (task_.step(comm)) {
+    do {
       comm.report_step(task_.completed());
-    }
+    } while (task_.step(comm));
     comm.report_step(task_.completed());
     comm.barrier();  // nobody leaves while another may still need its state
   }
@@ -99,18 +98,16 @@ void run_elastic(ElasticTask& task, Communicator::Options options) {
   options.survive = true;
   Communicator comm = Communicator::init(options);
   Training training(task);
-  for (bool met = true;;) {
+  for (bool first = true;; first = false) {
     try {
-      if (!met) {
+      if (!first) {
         comm.rebuild();
-        met = true;
       }
       return training.run(comm);
     } catch (PeerFailure const&) {
       if (!comm.can_rebuild()) {
         throw;
       }
-      met = false;
     }
   }
 }

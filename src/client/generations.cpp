@@ -7,12 +7,9 @@
 #include "src/host/node/alarm.hpp"
 
 namespace cxxrun::client {
-namespace {
 
 /// How long after a failure to meet the others the agent may say that this generation is over: the store goes first.
 constexpr Millis kAgentHears{5000};
-
-}  // namespace
 
 Generations::Generations(WorkerEnv env, Communicator::Options const& options)
     : env_(std::move(env)), options_(options), lookup_(worker::own_variables()) {

@@ -7,7 +7,6 @@
 #include "src/core/text.hpp"
 
 namespace cxxrun::client {
-namespace {
 
 constexpr Millis kFirstSlice{20};
 constexpr Millis kLongestSlice{500};
@@ -18,8 +17,6 @@ constexpr Millis kTimeToTell{2000};
 constexpr Millis kLinger{2000};
 /// How long a rank that cannot take part looks for the meeting in which to say so.
 constexpr Millis kSayWhy{2000};
-
-}  // namespace
 
 template <class T>
 T Meeting::need(Result<T> result) const {
@@ -32,16 +29,6 @@ Meeting::Meeting(Store store, MeetingConfig config, comm::JoinRecord mine)
       mine_(std::move(mine)),
       my_text_(encode(mine_)),
       slice_(kFirstSlice) {}
-
-std::string Meeting::key(std::string const& name) const {
-  return config_.prefix + "/" + name;
-}
-std::string Meeting::session_key(std::string const& name) const {
-  return key(std::to_string(first_.nonce)) + "/" + name;
-}
-std::string Meeting::claim_key(int rank) const {
-  return session_key("rank" + std::to_string(rank));
-}
 
 std::vector<comm::JoinRecord> Meeting::meet() {
   if (mine_.rank == 0) {

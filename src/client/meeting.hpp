@@ -38,9 +38,11 @@ class Meeting {
 
   template <class T>
   [[nodiscard]] T need(Result<T> result) const;  // or throws, saying which rank could not go on
-  [[nodiscard]] std::string key(std::string const& name) const;
-  [[nodiscard]] std::string session_key(std::string const& name) const;
-  [[nodiscard]] std::string claim_key(int rank) const;
+  [[nodiscard]] std::string key(std::string const& name) const { return config_.prefix + "/" + name; }
+  [[nodiscard]] std::string session_key(std::string const& name) const {
+    return key(std::to_string(first_.nonce)) + "/" + name;
+  }
+  [[nodiscard]] std::string claim_key(int rank) const { return session_key("rank" + std::to_string(rank)); }
   [[nodiscard]] TimePoint next_look();
 
   void open();

@@ -147,14 +147,10 @@ Result<WorkerEnv> WorkerEnv::from(std::function<char const*(char const*)> const&
     read_place(env, me);
     me.group_world_size = env.optional("GROUP_WORLD_SIZE", 1, 1, me.world_size);
     me.group_rank = env.optional("GROUP_RANK", 0, 0, me.group_world_size - 1);
-    if (me.world_size > 1 && !env.error()) {
-      me.store = read_store(env);
-      if (!me.store) {
-        env.complain("MASTER_ADDR is not set, so the " + std::to_string(me.world_size) +
-                     " workers cannot find each other; start the program with cxxrun");
-      }
-    } else {
-      me.store = read_store(env);
+    me.store = read_store(env);
+    if (me.world_size > 1 && !me.store) {
+      env.complain("MASTER_ADDR is not set, so the " + std::to_string(me.world_size) +
+                   " workers cannot find each other; start the program with cxxrun");
     }
   }
   me.store_unserved = me.store && !env.has(variables::kStoreAddr) && env.text("TORCHELASTIC_USE_AGENT_STORE") != "True";

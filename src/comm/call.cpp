@@ -131,14 +131,6 @@ std::optional<std::string> bad_buffers(Call const& call, int rank, int world) {
 
 }  // namespace
 
-bool reduces(Kind kind) {
-  return kind == Kind::all_reduce || kind == Kind::reduce_scatter;
-}
-
-bool is_floating(DType type) {
-  return type == DType::f32 || type == DType::f64 || type == DType::f16 || type == DType::bf16;
-}
-
 std::string name_of(Wire wire) {
   return name_in(kWires, wire);
 }

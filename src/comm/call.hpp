@@ -46,8 +46,12 @@ static_assert(sizeof(CallFields) == 24);
 [[nodiscard]] Call call_of(CallFields const& fields);
 
 /// all_reduce and reduce_scatter: those that have an op, a wire format and a scale.
-[[nodiscard]] bool reduces(Kind kind);
-[[nodiscard]] bool is_floating(DType type);
+[[nodiscard]] constexpr bool reduces(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce_scatter;
+}
+[[nodiscard]] constexpr bool is_floating(DType type) {
+  return type == DType::f32 || type == DType::f64 || type == DType::f16 || type == DType::bf16;
+}
 [[nodiscard]] std::string name_of(Wire wire);
 
 /// Bytes of the in and out buffers of a call in a world of `world` ranks.

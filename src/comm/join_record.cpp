@@ -232,10 +232,6 @@ std::optional<std::string> conflict(std::vector<JoinRecord> const& roster) {
   return std::nullopt;
 }
 
-std::string nccl_version(int code) {
-  return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." + std::to_string(code % 100);
-}
-
 std::string name_ranks(std::vector<int> const& ranks) {
   constexpr std::size_t kShown = 8;
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
@@ -271,10 +267,6 @@ bool enough_cpus(std::vector<JoinRecord> const& roster, std::vector<int> const& 
     count += std::popcount(digit);
   }
   return count >= static_cast<int>(ranks.size());
-}
-
-std::uint64_t segment_key(std::uint64_t nonce, int leader) {
-  return nonce + 0x9e37'79b9'7f4a'7c15U * static_cast<std::uint64_t>(leader);
 }
 
 }  // namespace cxxrun::comm

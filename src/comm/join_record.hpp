@@ -65,7 +65,9 @@ struct JoinRecord {
 /// several nodes and proofs only between some of them.
 [[nodiscard]] std::optional<std::string> conflict(std::vector<JoinRecord> const& roster);
 /// "2.28.9" of 22809.
-[[nodiscard]] std::string nccl_version(int code);
+[[nodiscard]] inline std::string nccl_version(int code) {
+  return std::to_string(code / 10000) + "." + std::to_string(code / 100 % 100) + "." + std::to_string(code % 100);
+}
 /// "rank 2", "ranks 2, 3 and 5", at most eight by number.
 [[nodiscard]] std::string name_ranks(std::vector<int> const& ranks);
 
@@ -75,6 +77,8 @@ struct JoinRecord {
 [[nodiscard]] bool enough_cpus(std::vector<JoinRecord> const& roster, std::vector<int> const& ranks);
 
 /// What the memory of one node is asked for by: the communicator's nonce, different for each of its nodes.
-[[nodiscard]] std::uint64_t segment_key(std::uint64_t nonce, int leader);
+[[nodiscard]] constexpr std::uint64_t segment_key(std::uint64_t nonce, int leader) {
+  return nonce + 0x9e37'79b9'7f4a'7c15U * static_cast<std::uint64_t>(leader);
+}
 
 }  // namespace cxxrun::comm

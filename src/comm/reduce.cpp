@@ -35,10 +35,6 @@ void reduce(DType type, ReduceOp op, std::span<void const* const> inputs, std::s
   kernel({inputs.data(), inputs.size(), outputs.data(), outputs.size(), count, scale});
 }
 
-std::size_t wire_size(Wire wire) {
-  return wire == Wire::same ? sizeof(float) : sizeof(std::uint16_t);
-}
-
 void encode(Wire wire, float const* from, std::byte* to, std::size_t count) {
   kernels().encode[static_cast<std::size_t>(wire)](from, to, count);
 }

@@ -15,7 +15,9 @@ void reduce(DType type, ReduceOp op, std::span<void const* const> inputs, std::s
             std::size_t count, float scale = 1.0F);
 
 /// Bytes per f32 element on the wire.
-[[nodiscard]] std::size_t wire_size(Wire wire);
+[[nodiscard]] constexpr std::size_t wire_size(Wire wire) {
+  return wire == Wire::same ? sizeof(float) : sizeof(std::uint16_t);
+}
 /// f32 → wire format, wire format → f32, and to[i] += the f32 of from[i].
 void encode(Wire wire, float const* from, std::byte* to, std::size_t count);
 void decode(Wire wire, std::byte const* from, float* to, std::size_t count);

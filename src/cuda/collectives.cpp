@@ -77,13 +77,9 @@ bool from_the_front(Comm const& comm, cxxrun_cuda_call const& call) {
   return comm.rank != 0 && call.in == call.out && (call.kind == reduce_scatter || call.kind == all_gather) &&
          !encoded(call);
 }
+/// Of this rank's own part in the buffer, or in the scratch.
 std::uint64_t own_offset(Comm const& comm, cxxrun_cuda_call const& call) {
-  return static_cast<std::uint64_t>(comm.rank) * call.count * type_of(call).bytes;
-}
-
-/// Of this rank's own part in the scratch.
-std::uint64_t encoded_offset(Comm const& comm, cxxrun_cuda_call const& call) {
-  return static_cast<std::uint64_t>(comm.rank) * call.count * 2;
+  return static_cast<std::uint64_t>(comm.rank) * call.count * (encoded(call) ? 2 : type_of(call).bytes);
 }
 
 /// A reduction in place ends in this rank's own part of the input, from where it is moved to the front; then the part
@@ -149,7 +145,7 @@ Done collective(Comm* comm, cxxrun_cuda_call const& call) {
   void const* const in = half ? comm->scratch : call.in;
   void* const out = half ? comm->scratch : call.out;
   bool const front = from_the_front(*comm, call);
-  auto* const own = half ? at(out, encoded_offset(*comm, call)) : at(out, own_offset(*comm, call));
+  auto* const own = at(out, own_offset(*comm, call));
   switch (call.kind) {
     case all_reduce: return by_nccl("ncclAllReduce", ncclAllReduce(in, out, call.count, type, op, nccl, stream));
     case reduce_scatter:
@@ -169,7 +165,7 @@ Done collective(Comm* comm, cxxrun_cuda_call const& call) {
 Done after(Comm* comm, cxxrun_cuda_call const& call) {
   auto* const stream = comm->timeline.stream();
   if (encoded(call) && comm->world > 1) {
-    auto const offset = call.kind == reduce_scatter ? encoded_offset(*comm, call) : 0;
+    auto const offset = call.kind == reduce_scatter ? own_offset(*comm, call) : 0;
     return {cxxrun_cuda_launch_decode(call.wire, at(comm->scratch, offset), static_cast<float*>(call.out), call.count,
                                       call.scale, stream),
             ncclSuccess, "the kernel that decodes"};

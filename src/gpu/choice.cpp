@@ -81,10 +81,6 @@ Result<Choice> on_device(Findings const& found) {
 
 }  // namespace
 
-bool worth_loading(Backend asked, Signs const& signs) {
-  return asked == Backend::nccl || (asked == Backend::automatic && (signs.device || signs.driver || signs.named));
-}
-
 Result<Choice> choose(Findings const& found) {
   if (!worth_loading(found.asked, found.signs)) {
     return Choice{};
@@ -125,10 +121,6 @@ std::string with_remedy(std::string const& loader_error) {
     return loader_error + "; install the CUDA runtime (package cuda-cudart), or put its folder on LD_LIBRARY_PATH";
   }
   return loader_error;
-}
-
-std::string cuda_version(int code) {
-  return std::to_string(code / 1000) + "." + std::to_string(code / 10 % 100);
 }
 
 Error error_of(cxxrun_cuda_status const& status, std::string const& what) {

@@ -41,7 +41,9 @@ struct Choice {
 };
 
 /// Whether the plugin is to be loaded at all; it brings 200 MB of NCCL with it.
-[[nodiscard]] bool worth_loading(Backend asked, Signs const& signs);
+[[nodiscard]] constexpr bool worth_loading(Backend asked, Signs const& signs) {
+  return asked == Backend::nccl || (asked == Backend::automatic && (signs.device || signs.driver || signs.named));
+}
 
 /// Errors (environment): the refusal.
 [[nodiscard]] Result<Choice> choose(Findings const& found);
@@ -53,7 +55,9 @@ struct Choice {
 [[nodiscard]] std::string with_remedy(std::string const& loader_error);
 
 /// "13.0" of 13000.
-[[nodiscard]] std::string cuda_version(int code);
+[[nodiscard]] inline std::string cuda_version(int code) {
+  return std::to_string(code / 1000) + "." + std::to_string(code / 10 % 100);
+}
 
 /// What a call of the plugin's failed with, for a person: its own words and what to do.
 [[nodiscard]] Error error_of(cxxrun_cuda_status const& status, std::string const& what);

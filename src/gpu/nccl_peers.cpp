@@ -7,15 +7,12 @@
 #include "src/core/text.hpp"
 
 namespace cxxrun::gpu {
-namespace {
 
 /// NCCL may notice that a connection broke before the host backend learns who died: so long the name is waited for.
 constexpr Millis kBlame{2000};
 /// Ranks whose patience with one call ends this much apart still report at the same time.
 constexpr Millis kHearing{5000};
 constexpr Millis kTick{1};
-
-}  // namespace
 
 std::string verdict(std::span<CallReport const> ranks, std::vector<std::string> const& names,
                     std::string const& patience) {

@@ -6,7 +6,6 @@
 
 #include "src/comm/call.hpp"
 #include "src/core/hash.hpp"
-#include "src/core/rank_name.hpp"
 
 namespace cxxrun::gradient {
 namespace {
@@ -28,13 +27,9 @@ std::string yes(bool value) {
 
 }  // namespace
 
-std::uint64_t hash_of(std::string_view text) {
-  return fnv1a(text);
-}
-
 std::vector<std::uint64_t> hashes_of(std::span<std::string const> items) {
   std::vector<std::uint64_t> hashes(items.size());
-  std::transform(items.begin(), items.end(), hashes.begin(), [](std::string const& item) { return hash_of(item); });
+  std::transform(items.begin(), items.end(), hashes.begin(), [](std::string const& item) { return fnv1a(item); });
   return hashes;
 }
 
@@ -73,7 +68,7 @@ std::vector<std::string> items_of(std::span<Parameter const> parameters, Gradien
     auto const& [name, count, type] = parameters[i];
     auto const shown = quoted_name(name);
     // Names that look alike when shown must still count as different.
-    auto const rest = shown == "\"" + name + "\"" ? "" : " (name " + std::to_string(hash_of(name)) + ")";
+    auto const rest = shown == "\"" + name + "\"" ? "" : " (name " + std::to_string(fnv1a(name)) + ")";
     items.push_back("parameter " + std::to_string(i));
     items.back().append(" ").append(shown).append(rest).append(" of ").append(std::to_string(count));
     items.back().append(" ").append(cxxrun::name_of(type));
@@ -117,10 +112,6 @@ std::string names_of(std::span<Parameter const> parameters, std::span<std::uint3
     text += (i > 0 ? ", " : "") + quoted_name(parameters[which[i]].name);
   }
   return text + (total > which.size() ? " and " + std::to_string(total - which.size()) + " more" : "");
-}
-
-std::string name_of_rank(Communicator const& comm, int rank) {
-  return rank_name(rank, comm.host(rank));
 }
 
 void require_same(Communicator& comm, std::span<std::string const> items, std::string_view advice) {

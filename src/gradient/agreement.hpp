@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "cxxrun/gradient_synchronizer.hpp"
+#include "src/core/rank_name.hpp"
 
 namespace cxxrun::gradient {
 
-[[nodiscard]] std::uint64_t hash_of(std::string_view text);
 [[nodiscard]] std::vector<std::uint64_t> hashes_of(std::span<std::string const> items);
 /// Of the whole list, its length included.
 [[nodiscard]] std::uint64_t hash_of(std::span<std::uint64_t const> hashes);
@@ -46,6 +46,8 @@ namespace cxxrun::gradient {
 void require_same(Communicator& comm, std::span<std::string const> items, std::string_view advice);
 
 /// "rank 2 on node1".
-[[nodiscard]] std::string name_of_rank(Communicator const& comm, int rank);
+[[nodiscard]] inline std::string name_of_rank(Communicator const& comm, int rank) {
+  return rank_name(rank, comm.host(rank));
+}
 
 }  // namespace cxxrun::gradient

@@ -50,14 +50,6 @@ std::vector<Draft> fill(std::span<Parameter const> parameters, std::span<std::ui
 
 }  // namespace
 
-std::size_t elements_of(Bucket const& bucket) {
-  return bucket.bytes / size_of(bucket.type) + bucket.control_slots;
-}
-
-std::size_t control_offset(Layout const& layout) {
-  return layout.buckets.back().offset + layout.buckets.back().bytes;
-}
-
 std::size_t arena_bytes(std::span<Parameter const> parameters, ControlNeeds const& control) {
   std::size_t bytes = aligned(control.slots * sizeof(double));
   for (auto const& parameter : parameters) {

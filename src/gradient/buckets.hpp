@@ -47,9 +47,13 @@ struct Layout {
 };
 
 /// Elements that one all-reduce of the bucket covers, control values included.
-[[nodiscard]] std::size_t elements_of(Bucket const& bucket);
+[[nodiscard]] inline std::size_t elements_of(Bucket const& bucket) {
+  return bucket.bytes / size_of(bucket.type) + bucket.control_slots;
+}
 /// Where the control values begin, from the start of the arena in bytes.
-[[nodiscard]] std::size_t control_offset(Layout const& layout);
+[[nodiscard]] inline std::size_t control_offset(Layout const& layout) {
+  return layout.buckets.back().offset + layout.buckets.back().bytes;
+}
 
 /// Bytes that every layout of these parameters fits into.
 [[nodiscard]] std::size_t arena_bytes(std::span<Parameter const> parameters, ControlNeeds const& control);

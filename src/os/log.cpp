@@ -58,15 +58,8 @@ class Outlet final : public spdlog::sinks::base_sink<std::mutex> {
   std::function<void(std::string)> writer_;
 };
 
-std::shared_ptr<Outlet>& outlet() {
-  static std::shared_ptr<Outlet> instance;
-  return instance;
-}
-
-std::shared_ptr<spdlog::logger>& logger() {
-  static std::shared_ptr<spdlog::logger> instance;
-  return instance;
-}
+std::shared_ptr<Outlet> outlet;
+std::shared_ptr<spdlog::logger> logger;
 
 constexpr std::array<std::pair<std::string_view, spdlog::level::level_enum>, 4> kLevels{
     // by Level
@@ -97,22 +90,23 @@ void log_setup(std::string const& who, Level least) {
   } else {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   }
-  outlet() = std::make_shared<Outlet>(std::move(sink));
-  logger() = std::make_shared<spdlog::logger>(who, outlet());
+  outlet = std::make_shared<Outlet>(std::move(sink));
+  logger = std::make_shared<spdlog::logger>(who, outlet);
   // A file is read on another day, and on another machine.
-  logger()->set_pattern(std::string(terminal ? "%H:%M:%S.%e" : "%Y-%m-%dT%H:%M:%S.%e%z") + " %n: %^%l%$: %v");
-  logger()->set_level(to_spdlog(least));
+  logger->set_pattern(std::string(terminal ? "%H:%M:%S.%e" : "%Y-%m-%dT%H:%M:%S.%e%z") + " %n: %^%l%$: %v");
+  logger->set_level(to_spdlog(least));
 }
 
 void log_through(std::function<void(std::string line)> writer) {
-  if (outlet()) {
-    outlet()->set_writer(std::move(writer));
+  if (outlet) {
+    outlet->set_writer(std::move(writer));
   }
 }
 
 void log(Level level, std::string_view text) noexcept {
-  if (auto const& to = logger()) {
-    to->log(to_spdlog(level), "{}", printable(text, kLongestLine));  // whoever called, or answered, may have written it
+  if (logger) {
+    logger->log(to_spdlog(level), "{}",
+                printable(text, kLongestLine));  // whoever called, or answered, may have written it
   }
 }
 

@@ -172,10 +172,6 @@ int agent_side(std::function<int(AgentSide const&)> const& agent_main, AgentSide
 
 }  // namespace
 
-bool passes_on(SignalInfo const& signal) {
-  return signal.code != SI_KERNEL || (signal.signal != SIGINT && signal.signal != SIGQUIT);
-}
-
 void ensure_standard_descriptors() {
   int fd = 0;
   do {

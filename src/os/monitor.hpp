@@ -32,7 +32,9 @@ struct AgentSide {
 
 /// Whether the parent passes a signal on to the agent. A terminal's Ctrl-C and Ctrl-\ reach the agent by
 /// themselves, being in the same process group, and are not passed on: each counts once. Pure.
-[[nodiscard]] bool passes_on(SignalInfo const& signal);
+[[nodiscard]] inline bool passes_on(SignalInfo const& signal) {
+  return signal.code != SI_KERNEL || (signal.signal != SIGINT && signal.signal != SIGQUIT);
+}
 
 /// Opens /dev/null for whichever of 0, 1, 2 is closed, so that no descriptor of ours is taken for one of them.
 void ensure_standard_descriptors();

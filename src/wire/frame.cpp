@@ -3,9 +3,8 @@
 #include <cstdint>
 
 namespace cxxrun::wire {
-namespace {
+
 constexpr std::size_t kHeader = 4;
-}
 
 std::string frame(std::string_view payload) {
   auto const length = static_cast<std::uint32_t>(payload.size());

@@ -8,7 +8,6 @@
 #include "src/core/text.hpp"
 
 namespace cxxrun::wire {
-namespace {
 
 constexpr std::size_t kFixed = 20;  // bytes in front of host and text
 constexpr std::size_t kMaxHost = 256;
@@ -18,8 +17,6 @@ constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xf
 bool is_ipv4(RailPoint const& point) {
   return std::equal(kMapped.begin(), kMapped.end(), point.address.begin());
 }
-
-}  // namespace
 
 std::string address_of(RailPoint const& point) {
   std::array<char, INET6_ADDRSTRLEN> text{};

@@ -5,18 +5,13 @@
 #include "src/os/quiet_thread.hpp"
 
 namespace cxxrun::host {
-namespace {
 
 constexpr std::chrono::milliseconds kSlice{100};  ///< how long a wake-up that was missed is missed
 constexpr std::chrono::milliseconds kSoon{1};
 
-}  // namespace
-
 Lifeline::Lifeline(FutexWord& mine) : mine_(mine) {
   thread_ = os::start_quiet_thread([this] { live(); });
-  while (owned_.load(std::memory_order_acquire) == 0) {
-    futex_wait(owned_, 0, kSlice);
-  }
+  owned_.wait(0);
 }
 
 Lifeline::~Lifeline() {
@@ -68,7 +63,7 @@ void Lifeline::watch() {
 void Lifeline::live() {
   own();
   owned_.store(1);
-  futex_wake_all(owned_);
+  owned_.notify_one();
   while (stop_.load() == 0 && guarded_.load() == nullptr) {
     futex_wait(stop_, 0, kSlice);
   }

@@ -3,15 +3,6 @@
 #include <bit>
 
 namespace cxxrun::host {
-namespace {
-
-bool equal(comm::CallFields const& a, comm::CallFields const& b) {
-  using Bits = std::array<std::uint64_t, 3>;
-  return std::bit_cast<Bits>(a) == std::bit_cast<Bits>(b);
-}
-
-}  // namespace
-
 NodeExchange::NodeExchange(NodeGroup& group)
     : group_(group), in_(static_cast<std::size_t>(group.size())), out_(in_.size()) {
   inputs_.reserve(in_.size());
@@ -43,9 +34,10 @@ void NodeExchange::enter(comm::Call const& call, Offered const& offered, Patienc
 
 /// All ranks compare all calls with the first rank's, so they all find the same difference.
 void NodeExchange::compare(Patience const& patience) {
+  using Bits = std::array<std::uint64_t, 3>;
   comm::CallFields const& first = group_.published(0).call;
   for (int j = 1; j < group_.size(); ++j) {
-    if (equal(first, group_.published(j).call)) {
+    if (std::bit_cast<Bits>(first) == std::bit_cast<Bits>(group_.published(j).call)) {
       continue;
     }
     if (auto why = comm::disagreement(group_.rank(0), comm::call_of(first), group_.rank(j),

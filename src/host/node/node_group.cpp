@@ -49,10 +49,6 @@ NodeGroup::NodeGroup(HostConfig const& config, os::UniqueFd segment, Patience co
   lifeline_->guard(slot(next).lifeline, [this, next] { raise(peer_failure(PeerFailure::Why::died, rank(next))); });
 }
 
-NodeGroup::~NodeGroup() {
-  leave();
-}
-
 void NodeGroup::leave() noexcept {
   slot(index()).left.store(1);
   ring();

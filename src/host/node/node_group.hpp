@@ -50,7 +50,7 @@ class NodeGroup final : public Mates {
  public:
   /// Blocks until all ranks of the node are there. A node of one rank needs no segment. `config` outlives this object.
   NodeGroup(HostConfig const& config, os::UniqueFd segment, Patience const& patience);
-  ~NodeGroup() override;
+  ~NodeGroup() override { leave(); }
   NodeGroup(NodeGroup const&) = delete;
   NodeGroup& operator=(NodeGroup const&) = delete;
 
