@@ -43,7 +43,9 @@ def sockets_of(pid):
 class Training(JobCase):
     def environment(self, extra=None):
         env = super().environment(extra)
-        env.update(PYTHON_EXEC="/usr/bin/python3", GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="")
+        # USE_LIBUV: the default of newer releases needs a library that Debian builds torch without.
+        env.update(PYTHON_EXEC="/usr/bin/python3", GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="",
+                   USE_LIBUV="0")
         return env
 
     def arguments(self, steps, *more):

@@ -69,6 +69,13 @@ function(cxxrun_python_test name label script)
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 endfunction()
 
+# cxxrun_todays_python_test(…): the same with the newest PyTorch, where tests/support/todays_torch has fetched it.
+function(cxxrun_todays_python_test name label script)
+  cxxrun_command_test(${name} "${label};python;slow"
+    ${PROJECT_SOURCE_DIR}/tests/support/todays_torch run /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
+endfunction()
+
 # cxxrun_fuzz(NAME FILES… [LIBS …]): a fuzz target with the driver that g++ lacks; ctest runs it for a few seconds.
 function(cxxrun_fuzz name)
   cmake_parse_arguments(arg "" "" "LIBS" ${ARGN})

@@ -22,8 +22,12 @@ GUARD = 60  # seconds; against hanging only
 SHORT = timedelta(milliseconds=200)
 
 
-def client(port, seconds=GUARD):
-    return dist.TCPStore("127.0.0.1", port, 1, False, timedelta(seconds=seconds), wait_for_workers=False)
+# Newer releases ask for libuv unless told otherwise; Debian builds them without it.
+OLD_CLIENT = {"use_libuv": False} if "use_libuv" in (dist.TCPStore.__init__.__doc__ or "") else {}
+
+
+def client(port, seconds=GUARD, world=1, wait_for_workers=False):
+    return dist.TCPStore("127.0.0.1", port, world, False, timedelta(seconds=seconds), wait_for_workers, **OLD_CLIENT)
 
 
 class Torch(unittest.TestCase):
@@ -74,9 +78,7 @@ class Torch(unittest.TestCase):
 
     def test_clients_are_told_in_time_when_workers_arrive(self):
         # wait_for_workers: each client counts itself under "init/".
-        code = ("import sys, torch.distributed as d; from datetime import timedelta; "
-                "d.TCPStore('127.0.0.1', int(sys.argv[1]), 3, False, timedelta(seconds=60))")
-        workers = [subprocess.Popen([sys.executable, "-c", code, str(self.port)]) for _ in range(2)]
+        workers = [subprocess.Popen([sys.executable, __file__, "--counted", str(self.port)]) for _ in range(2)]
         for worker in workers:
             self.assertEqual(worker.wait(GUARD), 0)
 
@@ -98,7 +100,7 @@ class Torch(unittest.TestCase):
     def rendezvous(self, world):
         env = dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(self.port), WORLD_SIZE=str(world),
                    TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RUN_ID="t", TORCHELASTIC_RESTART_COUNT="0",
-                   OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo")
+                   OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo", USE_LIBUV="0")
         ranks = [subprocess.Popen([sys.executable, __file__, "--rank"], env=dict(env, RANK=str(r), LOCAL_RANK=str(r)))
                  for r in range(world)]
         return [p.wait(2 * GUARD) for p in ranks]
@@ -122,6 +124,9 @@ def rank_main():
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == "--counted":
+        client(int(sys.argv[2]), world=3, wait_for_workers=True)
+        sys.exit(0)
     if sys.argv[1] == "--rank":
         sys.exit(rank_main())
     STORE = sys.argv.pop(1)
