@@ -51,6 +51,8 @@ struct Cost {
     return std::accumulate(r.keys.begin(), r.keys.end(), std::uint64_t{0},
                            [](std::uint64_t sum, auto const& key) { return sum + entry(key, key); });
   }
+  std::uint64_t operator()(QueuePushRequest const& r) const { return entry(r.key, r.value); }
+  std::uint64_t operator()(BarrierRequest const& r) const { return kEntryBytes + entry(r.key, r.key); }
   std::uint64_t operator()(auto const& /*others*/) const { return 0; }
 };
 
@@ -74,7 +76,7 @@ struct KvStore::Apply {
   StoreOutcome out{};
 
   [[nodiscard]] bool all_present(std::vector<std::string> const& keys) const {
-    return std::all_of(keys.begin(), keys.end(), [&](std::string const& key) { return kv.values_.contains(key); });
+    return std::all_of(keys.begin(), keys.end(), [&](std::string const& key) { return kv.present(key); });
   }
 
   void operator()(SetRequest&& r) { kv.store(std::move(r.key), std::move(r.value), out.woken); }
@@ -113,39 +115,38 @@ struct KvStore::Apply {
   }
 
   void operator()(AddRequest&& r) {
-    auto const found = kv.values_.find(r.key);
-    std::int64_t sum = r.delta;
-    if (found != kv.values_.end()) {
-      auto const current = leading_number(found->second);
-      if (!current) {
-        out.close_reason = "ADD to the key " + quoted_key(r.key) + ", whose value is not a number";
-        return;
-      }
-      sum = wrapping_sum(*current, r.delta);
-      kv.replace(found->second, std::to_string(sum));
-    } else {
-      kv.store(std::move(r.key), std::to_string(sum), out.woken);
+    if (auto const sum = add(std::move(r.key), r.delta, "ADD")) {
+      out.reply = encode_number_reply(*sum);
     }
-    out.reply = encode_number_reply(sum);
+  }
+
+  std::optional<std::int64_t> add(std::string key, std::int64_t delta, char const* request) {
+    auto const found = kv.values_.find(key);
+    if (found == kv.values_.end()) {
+      kv.store(std::move(key), std::to_string(delta), out.woken);
+      return delta;
+    }
+    auto const current = leading_number(found->second);
+    if (!current) {
+      out.close_reason = request + (" to the key " + quoted_key(key)) + ", whose value is not a number";
+      return std::nullopt;
+    }
+    auto const sum = wrapping_sum(*current, delta);
+    kv.replace(found->second, std::to_string(sum));
+    return sum;
   }
 
   void operator()(CheckRequest&& r) { out.reply.assign(1, all_present(r.keys) ? kStoreReady : kStoreNotReady); }
 
   void operator()(WaitRequest&& r) {
-    Wait wait;
-    wait.bytes = Cost{}(r);
-    for (std::string& key : r.keys) {
-      if (!kv.values_.contains(key) && kv.waiters_[key].insert(from).second) {
-        wait.missing.push_back(std::move(key));
-      }
-    }
-    if (wait.missing.empty()) {
+    auto const bytes = Cost{}(r);
+    kv.forget(from);
+    std::erase_if(r.keys, [&](std::string const& key) { return kv.present(key); });
+    if (r.keys.empty()) {
       out.reply.assign(1, kStoreStopWaiting);
-      return;
+    } else {
+      kv.waits_.for_keys(from, std::move(r.keys), bytes);
     }
-    wait.left = wait.missing.size();
-    kv.bytes_ += wait.bytes;
-    kv.waits_.insert_or_assign(from, std::move(wait));
   }
 
   void operator()(NumKeysRequest&&) { out.reply = encode_number_reply(static_cast<std::int64_t>(kv.values_.size())); }
@@ -200,46 +201,88 @@ struct KvStore::Apply {
     }
   }
 
-  void operator()(CancelWaitRequest&&) { out.reply.assign(1, kStoreWaitCancelled); }
+  void operator()(CancelWaitRequest&&) {
+    kv.forget(from);
+    out.reply.assign(1, kStoreWaitCancelled);
+  }
 
   void operator()(PingRequest&& r) { out.reply = encode_ping_reply(r.nonce); }
+
+  void operator()(QueuePushRequest&& r) {
+    kv.bytes_ += Cost{}(r);
+    kv.queues_[r.key].push_back(std::move(r.value));
+    kv.waits_.pushed(r.key, out.woken);
+  }
+
+  void operator()(QueuePopRequest&& r) {
+    auto const found = kv.queues_.find(r.key);
+    if (found == kv.queues_.end()) {
+      out.reply = encode_number_reply(0);
+      return;
+    }
+    out.reply = encode_number_reply(static_cast<std::int64_t>(found->second.size()));
+    append_value_reply(out.reply, found->second.front());
+    kv.bytes_ -= Cost::entry(r.key, found->second.front());
+    found->second.pop_front();
+    if (found->second.empty()) {
+      kv.queues_.erase(found);
+    }
+  }
+
+  void operator()(QueueLenRequest&& r) {
+    auto const found = kv.queues_.find(r.key);
+    auto const length = found == kv.queues_.end() ? 0 : found->second.size();
+    out.reply = encode_number_reply(static_cast<std::int64_t>(length));
+  }
+
+  void operator()(ListKeysRequest&&) {
+    std::uint64_t total = 0;
+    for (auto const& [key, value] : kv.values_) {
+      total += sizeof(std::uint64_t) + key.size();
+    }
+    if (total > kMaxStoreReplyBytes) {
+      out.close_reason = "LIST_KEYS asks for more than " + std::to_string(kMaxStoreReplyBytes) + " bytes";
+      return;
+    }
+    out.reply = encode_number_reply(static_cast<std::int64_t>(kv.values_.size()));
+    out.reply.reserve(out.reply.size() + total);
+    for (auto const& [key, value] : kv.values_) {
+      append_value_reply(out.reply, key);
+    }
+  }
+
+  void operator()(BarrierRequest&& r) {
+    auto const bytes = Cost{}(r);
+    kv.forget(from);
+    auto const count = add(r.key, 1, "BARRIER");
+    if (!count) {
+      return;
+    }
+    kv.waits_.counted(r.key, *count, out.woken);
+    if (*count >= r.world) {
+      out.reply.assign(1, kStoreStopWaiting);
+    } else {
+      kv.waits_.at_barrier(from, std::move(r.key), r.world, bytes);
+    }
+  }
 };
 
 StoreOutcome KvStore::apply(ConnectionId from, StoreDialect dialect, StoreRequest request) {
-  forget(from);
+  if (dialect == StoreDialect::plain) {
+    forget(from);
+  }
   Apply call{*this, from, dialect};
-  if (auto const cost = std::visit(Cost{}, request); cost > 0 && bytes_ + cost > most_bytes_) {
+  if (auto const cost = std::visit(Cost{}, request); cost > 0 && bytes() + cost > most_bytes_) {
     call.out.close_reason = "the store would hold more than " + std::to_string(most_bytes_) + " bytes";
   } else {
     std::visit(call, std::move(request));
   }
   if (!call.out.close_reason.empty()) {
     call.out.reply.clear();
+  } else if (std::erase(call.out.woken, from) > 0) {
+    call.out.reply.insert(call.out.reply.begin(), kStoreStopWaiting);  // asked for earlier, so answered first
   }
   return std::move(call.out);
-}
-
-void KvStore::forget(ConnectionId connection) {
-  auto const wait = waits_.find(connection);
-  if (wait == waits_.end()) {
-    return;
-  }
-  for (std::string const& key : wait->second.missing) {
-    auto const found = waiters_.find(key);
-    if (found == waiters_.end()) {
-      continue;  // created meanwhile
-    }
-    found->second.erase(connection);
-    if (found->second.empty()) {
-      waiters_.erase(found);
-    }
-  }
-  end(wait);
-}
-
-void KvStore::end(Waits::iterator wait) {
-  bytes_ -= wait->second.bytes;
-  waits_.erase(wait);
 }
 
 void KvStore::replace(std::string& value, std::string with) {
@@ -253,19 +296,8 @@ void KvStore::store(std::string key, std::string value, std::vector<ConnectionId
     bytes_ += Cost::entry(entry->first, entry->second);
   }
   replace(entry->second, std::move(value));
-  if (!created || waiters_.empty()) {
-    return;
-  }
-  auto waiters = waiters_.extract(entry->first);
-  if (waiters.empty()) {
-    return;
-  }
-  for (ConnectionId const id : waiters.mapped()) {
-    auto const wait = waits_.find(id);  // none if there was no memory for it
-    if (wait != waits_.end() && --wait->second.left == 0) {
-      end(wait);
-      woken.push_back(id);
-    }
+  if (created) {
+    waits_.created(entry->first, woken);
   }
 }
 

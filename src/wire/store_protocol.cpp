@@ -78,8 +78,8 @@ constexpr Shape shape(std::string_view name, std::uint8_t strings, bool counted 
 constexpr std::size_t kGreeting = 0;
 constexpr std::size_t kSet = 1;
 constexpr std::size_t kCancelWait = 12;
-// By the numbers of the greeted dialect; the plain one has SET..NUMKEYS one lower, and neither greeting nor PING.
-constexpr std::array<Shape, 14> kShapes{
+// By the numbers of the greeted dialect; the plain one has SET..NUMKEYS one lower, and ends with CANCEL_WAIT.
+constexpr std::array<Shape, 19> kShapes{
     Shape{"VALIDATE", 0, false, 4, nullptr, nullptr},
     shape<SetRequest, &SetRequest::key, &SetRequest::value>("SET", 2),
     shape<CompareSetRequest, &CompareSetRequest::key, &CompareSetRequest::expected, &CompareSetRequest::desired>(
@@ -95,6 +95,11 @@ constexpr std::array<Shape, 14> kShapes{
     shape<MultiSetRequest, &MultiSetRequest::pairs>("MULTI_SET", 2, true),
     shape<CancelWaitRequest>("CANCEL_WAIT", 0),
     shape<PingRequest, &PingRequest::nonce>("PING", 0, false, 4),
+    shape<QueuePushRequest, &QueuePushRequest::key, &QueuePushRequest::value>("QUEUE_PUSH", 2),
+    shape<QueuePopRequest, &QueuePopRequest::key>("QUEUE_POP", 1),
+    shape<QueueLenRequest, &QueueLenRequest::key>("QUEUE_LEN", 1),
+    shape<ListKeysRequest>("LIST_KEYS", 0),
+    shape<BarrierRequest, &BarrierRequest::key, &BarrierRequest::world>("BARRIER", 1, false, 8),
 };
 constexpr std::uint8_t kPlainWatchKey = 7;  // nobody offers it; the numbers above are the same in both dialects
 

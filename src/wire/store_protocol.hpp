@@ -82,11 +82,32 @@ struct PingRequest {
   std::uint32_t nonce = 0;
   bool operator==(PingRequest const&) const = default;
 };
+struct QueuePushRequest {
+  std::string key, value;
+  bool operator==(QueuePushRequest const&) const = default;
+};
+struct QueuePopRequest {
+  std::string key;
+  bool operator==(QueuePopRequest const&) const = default;
+};
+struct QueueLenRequest {
+  std::string key;
+  bool operator==(QueueLenRequest const&) const = default;
+};
+struct ListKeysRequest {
+  bool operator==(ListKeysRequest const&) const = default;
+};
+struct BarrierRequest {
+  std::string key;
+  std::int64_t world = 0;
+  bool operator==(BarrierRequest const&) const = default;
+};
 
-/// In the order of their opcodes, from 1.
+/// In the order of their opcodes, from 1. From PING on they exist in the greeted dialect alone.
 using StoreRequest =
     std::variant<SetRequest, CompareSetRequest, GetRequest, AddRequest, CheckRequest, WaitRequest, NumKeysRequest,
-                 DeleteRequest, AppendRequest, MultiGetRequest, MultiSetRequest, CancelWaitRequest, PingRequest>;
+                 DeleteRequest, AppendRequest, MultiGetRequest, MultiSetRequest, CancelWaitRequest, PingRequest,
+                 QueuePushRequest, QueuePopRequest, QueueLenRequest, ListKeysRequest, BarrierRequest>;
 
 /// Turns the bytes of one connection, however they were cut, into requests.
 ///
@@ -135,13 +156,13 @@ class StoreDecoder {
 
 /// What a client of generation C sends first, before its PING.
 [[nodiscard]] std::string encode_greeting();
-/// One request in the numbering of `dialect` (plain or greeted). A PING exists only in the greeted one.
+/// One request in the numbering of `dialect` (plain or greeted), in which it must exist.
 [[nodiscard]] std::string encode_request(StoreRequest const& request, StoreDialect dialect);
 
 /// The one-byte answers.
 inline constexpr char kStoreReady = 0;          // CHECK
 inline constexpr char kStoreNotReady = 1;       // CHECK
-inline constexpr char kStoreStopWaiting = 0;    // WAIT
+inline constexpr char kStoreStopWaiting = 0;    // WAIT, BARRIER
 inline constexpr char kStoreWaitCancelled = 1;  // CANCEL_WAIT
 
 /// Replies: a value (u64 length, bytes), a signed number, and the nonce of a PING. All little-endian.

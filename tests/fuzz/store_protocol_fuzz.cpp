@@ -126,6 +126,11 @@ std::vector<std::string> fuzz_seeds() {
     greeted += encode_request(request, StoreDialect::greeted);
     seeds.push_back("a" + encode_request(request, StoreDialect::plain));
   }
+  for (StoreRequest const& request : std::initializer_list<StoreRequest>{
+           QueuePushRequest{"/q", "v"}, WaitRequest{{"/q", "/none"}}, QueuePopRequest{"/q"}, QueueLenRequest{"/q"},
+           ListKeysRequest{}, BarrierRequest{"/b", 2}, BarrierRequest{"/b", 2}, CancelWaitRequest{}}) {
+    greeted += encode_request(request, StoreDialect::greeted);
+  }
   seeds.push_back(plain);
   seeds.push_back(greeted);
   return seeds;

@@ -5,6 +5,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import unittest
 from datetime import timedelta
 
@@ -56,6 +57,22 @@ class Torch(unittest.TestCase):
         self.assertFalse(s.delete_key("c"))
         self.assertEqual(s.num_keys(), 2)
         s.wait(["k", "n"])
+
+    @unittest.skipUnless(hasattr(dist.Store, "list_keys"), "this release has no list_keys")
+    def test_the_keys_are_listed_and_a_barrier_opens_for_all(self):
+        clients = [client(self.port) for _ in range(2)]
+        clients[0].set("k", "v")
+        clients[0].wait(["k"])  # SET has no answer
+        self.assertEqual(clients[1].list_keys(), ["k"])
+        early = threading.Thread(target=clients[0].barrier, args=("b", 2))
+        early.start()
+        clients[1].barrier("b", 2)
+        early.join(GUARD)
+        self.assertFalse(early.is_alive())
+        self.assertEqual(clients[1].get("b"), b"2")
+        with self.assertRaises(RuntimeError):
+            clients[1].barrier("alone", 2, SHORT)
+        self.assertEqual(clients[1].get("k"), b"v")
 
     def test_two_clients_see_the_same_keys(self):
         client(self.port).set("k", "v")

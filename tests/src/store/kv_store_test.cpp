@@ -164,7 +164,7 @@ TEST_CASE("kv_store: WAIT is answered at once when all keys exist, and for no ke
   CHECK(b.kv.waiting() == 0);
 }
 
-TEST_CASE("kv_store: every request that creates a key wakes its waiters, once", "[unit]") {
+TEST_CASE("kv_store: every request that creates a key wakes its waiters, once and in the order of asking", "[unit]") {
   StoreRequest const creation =
       GENERATE(StoreRequest(SetRequest{"k", "v"}), StoreRequest(AddRequest{"k", 1}),
                StoreRequest(CompareSetRequest{"k", "", "v"}), StoreRequest(AppendRequest{"k", "v"}),
@@ -173,7 +173,7 @@ TEST_CASE("kv_store: every request that creates a key wakes its waiters, once", 
   CHECK(b.reply(WaitRequest{{"k"}}, 3).empty());
   CHECK(b.reply(WaitRequest{{"k"}}, 2).empty());
 
-  CHECK(b.woken(creation) == Ids{2, 3});
+  CHECK(b.woken(creation) == Ids{3, 2});
   CHECK(b.woken(creation).empty());
 }
 
@@ -256,6 +256,8 @@ TEST_CASE("kv_store: beyond its bytes nothing more is taken, and what is deleted
   CHECK(refused(CompareSetRequest{"b", "", value}));
   CHECK(refused(MultiSetRequest{{{"b", ""}, {"c", value}}}));
   CHECK(refused(WaitRequest{{std::string(500, 'k')}}));
+  CHECK(refused(QueuePushRequest{"q", value}));
+  CHECK(refused(BarrierRequest{std::string(500, 'k'), 2}));
   CHECK(b.plain(SetRequest{"b", value}).close_reason == "the store would hold more than 2000 bytes");
   CHECK(b.kv.size() == 1);
   CHECK(b.kv.waiting() == 0);
@@ -282,4 +284,90 @@ TEST_CASE("kv_store: what a WAIT costs is free again when it ends, one way or th
     b.plain(DeleteRequest{key}, 3);
   }
   CHECK(b.kv.bytes() == 0);
+}
+
+TEST_CASE("kv_store: a queue gives what was pushed in order, with the length before each pop", "[unit]") {
+  Bench b;
+  CHECK(b.greeted(QueuePopRequest{"q"}).reply == encode_number_reply(0));
+  CHECK(b.greeted(QueuePushRequest{"q", "one"}).reply.empty());
+  b.greeted(QueuePushRequest{"q", ""});
+
+  CHECK(b.greeted(QueueLenRequest{"q"}).reply == encode_number_reply(2));
+  CHECK(b.greeted(QueuePopRequest{"q"}).reply == encode_number_reply(2) + encode_value_reply("one"));
+  CHECK(b.greeted(QueuePopRequest{"q"}).reply == encode_number_reply(1) + encode_value_reply(""));
+  CHECK(b.greeted(QueueLenRequest{"q"}).reply == encode_number_reply(0));
+  CHECK(b.kv.bytes() == 0);
+}
+
+TEST_CASE("kv_store: a queue is present while it holds something, and is no key", "[unit]") {
+  Bench b;
+  b.greeted(QueuePushRequest{"q", "one"});
+
+  CHECK(b.greeted(CheckRequest{{"q"}}).reply == ready);
+  CHECK(b.greeted(WaitRequest{{"q"}}).reply == stop);
+  CHECK(b.greeted(NumKeysRequest{}).reply == encode_number_reply(0));
+  CHECK(b.greeted(GetRequest{"q"}).reply == encode_value_reply(""));
+  b.greeted(QueuePopRequest{"q"});
+  CHECK(b.greeted(CheckRequest{{"q"}}).reply == not_ready);
+}
+
+TEST_CASE("kv_store: a push wakes the one that has waited longest, whatever its number", "[unit]") {
+  Bench b;
+  b.greeted(WaitRequest{{"q", "never"}}, 4);
+  b.greeted(WaitRequest{{"q"}}, 3);
+  b.greeted(WaitRequest{{"q"}}, 2);
+
+  CHECK(b.greeted(QueuePushRequest{"q", "one"}, 9).woken == Ids{3});
+  b.kv.forget(2);
+  CHECK(b.greeted(QueuePushRequest{"q", "two"}, 9).woken.empty());
+  CHECK(b.woken(SetRequest{"never", ""}) == Ids{4});
+  CHECK(b.kv.waiting() == 0);
+}
+
+TEST_CASE("kv_store: LIST_KEYS names each key and no queue", "[unit]") {
+  Bench b;
+  CHECK(b.greeted(ListKeysRequest{}).reply == encode_number_reply(0));
+  b.greeted(SetRequest{"a", "1"});
+  b.greeted(AddRequest{"b", 2});
+  b.greeted(QueuePushRequest{"q", "one"});
+
+  std::string const a = encode_value_reply("a");
+  std::string const other = encode_value_reply("b");
+  auto const reply = b.greeted(ListKeysRequest{}).reply;
+  CHECK((reply == encode_number_reply(2) + a + other || reply == encode_number_reply(2) + other + a));
+}
+
+TEST_CASE("kv_store: a BARRIER ends for all when the last one comes, and stays open", "[unit]") {
+  Bench b;
+  CHECK(b.greeted(BarrierRequest{"b", 3}, 2).reply.empty());
+  CHECK(b.greeted(BarrierRequest{"b", 3}, 1).reply.empty());
+  CHECK(b.kv.waiting() == 2);
+
+  auto const last = b.greeted(BarrierRequest{"b", 3}, 3);
+  CHECK(last.reply == stop);
+  CHECK(last.woken == Ids{2, 1});
+  CHECK(b.kv.waiting() == 0);
+  CHECK(b.greeted(GetRequest{"b"}).reply == encode_value_reply("3"));
+  CHECK(b.greeted(BarrierRequest{"b", 3}, 4).reply == stop);
+  CHECK(b.greeted(BarrierRequest{"empty", 0}, 4).reply == stop);
+}
+
+TEST_CASE("kv_store: who gives up a BARRIER has been counted and is not woken", "[unit]") {
+  Bench b;
+  b.greeted(BarrierRequest{"b", 2}, 1);
+
+  CHECK(b.greeted(CancelWaitRequest{}, 1).reply == cancelled);
+  CHECK(b.greeted(BarrierRequest{"b", 2}, 2).woken.empty());
+  b.greeted(SetRequest{"b", "text"});
+  CHECK(b.greeted(BarrierRequest{"b", 2}).close_reason == "BARRIER to the key \"b\", whose value is not a number");
+}
+
+TEST_CASE("kv_store: a greeted connection's WAIT goes on beside other requests, and is answered first", "[unit]") {
+  Bench b;
+  b.greeted(WaitRequest{{"k"}}, 2);
+
+  CHECK(b.greeted(AddRequest{"n", 1}, 2).reply == encode_number_reply(1));
+  auto const own = b.greeted(AddRequest{"k", 7}, 2);
+  CHECK(own.reply == stop + encode_number_reply(7));
+  CHECK(own.woken.empty());
 }

@@ -102,6 +102,11 @@ TEST_CASE("store_protocol: greeted opcodes are one higher up to NUMKEYS and the 
   CHECK(only_request(hello + "\x07"s) == StoreRequest(NumKeysRequest{}));
   CHECK(only_request(hello + "\x08"s + text("/k")) == StoreRequest(DeleteRequest{"/k"}));
   CHECK(only_request(hello + "\x0D\x39\x05\x00\x00"s) == StoreRequest(PingRequest{1337}));
+  CHECK(only_request(hello + "\x0E"s + text("/q") + text("v")) == StoreRequest(QueuePushRequest{"/q", "v"}));
+  CHECK(only_request(hello + "\x0F"s + text("/q")) == StoreRequest(QueuePopRequest{"/q"}));
+  CHECK(only_request(hello + "\x10"s + text("/q")) == StoreRequest(QueueLenRequest{"/q"}));
+  CHECK(only_request(hello + "\x11"s) == StoreRequest(ListKeysRequest{}));
+  CHECK(only_request(hello + "\x12"s + text("/b") + u64(4)) == StoreRequest(BarrierRequest{"/b", 4}));
 }
 
 TEST_CASE("store_protocol: the extended opcodes have one number in both dialects", "[unit]") {
@@ -121,6 +126,11 @@ TEST_CASE("store_protocol: every request survives encoding and any cut of its by
   if (dialect == StoreDialect::greeted) {
     bytes = encode_greeting();
     requests.emplace_back(PingRequest{0xFFFFFFFF});
+    requests.emplace_back(QueuePushRequest{"q", "v"});
+    requests.emplace_back(QueuePopRequest{"q"});
+    requests.emplace_back(QueueLenRequest{""});
+    requests.emplace_back(ListKeysRequest{});
+    requests.emplace_back(BarrierRequest{"b", -1});
   }
   for (StoreRequest const& request : requests) {
     bytes += encode_request(request, dialect);
@@ -181,13 +191,15 @@ TEST_CASE("store_protocol: opcodes that are not offered break by number", "[unit
   CHECK(error_of("\x07"s) == "opcode 7 is not offered");  // WATCH_KEY
   CHECK(error_of("\x0D"s) == "opcode 13 is not offered");
   CHECK(error_of("\xFF"s) == "opcode 255 is not offered");
-  CHECK(error_of(encode_greeting() + "\x0E"s) == "opcode 14 is not offered");  // QUEUE_PUSH
+  CHECK(error_of(encode_greeting() + "\x13"s) == "opcode 19 is not offered");
 }
 
 TEST_CASE("store_protocol: lengths and counts over the limits break before anything is held", "[unit]") {
   CHECK(error_of("\x02"s + u64(kMaxStoreKeyBytes + 1)) == "GET with a key of 8193 bytes; at most 8192");
   CHECK(error_of("\x00"s + text("k") + u64(kMaxStoreValueBytes + 1)) ==
         "SET with a value of 67108865 bytes; at most 67108864");
+  CHECK(error_of(encode_greeting() + "\x0E"s + text("q") + u64(kMaxStoreValueBytes + 1)) ==
+        "QUEUE_PUSH with a value of 67108865 bytes; at most 67108864");
   CHECK(error_of("\x05"s + u64(kMaxStoreKeys + 1)) == "WAIT of 131073 keys; at most 131072");
   CHECK(error_of("\x0B"s + u64(~0ULL)) == "MULTI_SET of 18446744073709551615 keys; at most 131072");
   CHECK(error_of("\x00"s + u64(~0ULL)) == "SET with a key of 18446744073709551615 bytes; at most 8192");
