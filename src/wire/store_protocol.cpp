@@ -228,8 +228,12 @@ void StoreDecoder::take_bytes(std::string_view& input) {
   std::string& text = strings_.back();
   std::size_t const n = std::min<std::size_t>(string_length_ - text.size(), input.size());
   if (text.size() + n > text.capacity()) {
-    // Doubling, but never beyond what was announced, nor much beyond what has come.
-    text.reserve(std::min<std::size_t>(string_length_, std::max(text.size() + n, 2 * text.capacity())));
+    // Doubling, but never beyond what was announced, nor much beyond what has come. In a new string, because reserve()
+    // on one that is not empty may double what it is asked for.
+    std::string grown;
+    grown.reserve(std::min<std::size_t>(string_length_, std::max(text.size() + n, 2 * text.capacity())));
+    grown += text;
+    text = std::move(grown);
   }
   text.append(input.substr(0, n));
   input.remove_prefix(n);

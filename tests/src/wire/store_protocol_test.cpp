@@ -218,6 +218,20 @@ TEST_CASE("store_protocol: the sum of one request's lengths is bounded", "[unit]
   CHECK(decode(bytes, 1 << 20).error == "MULTI_SET of more than 134217728 bytes");
 }
 
+TEST_CASE("store_protocol: a request in pieces holds no more than was announced", "[unit]") {
+  static constexpr std::size_t kAnnounced = 1000;
+  auto const first = GENERATE(range<std::size_t>(1, kAnnounced, 7));
+  StoreDecoder decoder;
+  std::string const bytes = "\x00"s + text("k") + u64(kAnnounced) + std::string(first, 'v');
+  std::string_view head = bytes;
+  std::string_view more = "v";
+  StoreRequest request;
+  REQUIRE(decoder.next(head, request) == Status::need_more);
+  (void)decoder.next(more, request);
+
+  CHECK(decoder.held_bytes() < kAnnounced + 256);
+}
+
 TEST_CASE("store_protocol: a length field alone allocates nothing", "[unit]") {
   StoreDecoder decoder;
   std::string const head = "\x00"s + text("k") + u64(kMaxStoreValueBytes);
