@@ -34,7 +34,7 @@ bool is_seen_where_it_is(RailSide side, RailGreeting const& call, RailGreeting c
                          std::string const& local_addr) {
   auto const& own = side == RailSide::caller ? call.caller : answer.called;
   auto const& seen = side == RailSide::caller ? answer.caller : call.called;
-  return own == seen || (!local_addr.empty() && wire::address_of(seen) == local_addr);
+  return own == seen || (!local_addr.empty() && address_text(seen) == local_addr);
 }
 
 }  // namespace

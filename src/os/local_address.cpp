@@ -90,6 +90,15 @@ std::vector<InterfaceAddress> interface_addresses() {
   return found;
 }
 
+TcpEnd tcp_end_of(sockaddr const* address) {
+  if (address->sa_family == AF_INET) {
+    auto const& v4 = reinterpret_cast<sockaddr_in const&>(*address);
+    return tcp_end(reinterpret_cast<std::uint8_t const*>(&v4.sin_addr), true, ntohs(v4.sin_port));
+  }
+  auto const& v6 = reinterpret_cast<sockaddr_in6 const&>(*address);
+  return address->sa_family == AF_INET6 ? tcp_end(v6.sin6_addr.s6_addr, false, ntohs(v6.sin6_port)) : TcpEnd{};
+}
+
 std::vector<std::string> own_addresses(std::size_t most) {
   std::vector<std::string> found;
   for (auto& [name, address, loopback] : interface_addresses()) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
+#include "src/core/tcp_ends.hpp"
 
 namespace cxxrun::os {
 
@@ -26,6 +27,9 @@ Result<bool> is_local_address(std::string const& host);
 
 /// The port that a socket is bound to; 0 for no socket.
 [[nodiscard]] std::uint16_t port_of(int socket);
+
+/// One end of a TCP connection; all zeros for a family that is not the internet's.
+[[nodiscard]] TcpEnd tcp_end_of(sockaddr const* address);
 
 /// The numeric text of an IPv4 or IPv6 address, IPv4 within IPv6 as IPv4. Empty for other families and for link-local
 /// addresses, which mean nothing without an interface.

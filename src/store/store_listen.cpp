@@ -60,12 +60,6 @@ int listen_on(int family, std::uint16_t port, bool loopback) {
   return -1;
 }
 
-TcpEnd end_of(Address const& a) {
-  bool const v4 = a.any.sa_family == AF_INET;
-  return tcp_end(v4 ? reinterpret_cast<std::uint8_t const*>(&a.v4.sin_addr) : a.v6.sin6_addr.s6_addr, v4,
-                 ntohs(v4 ? a.v4.sin_port : a.v6.sin6_port));
-}
-
 bool no_such_family(int error) {
   return error == EAFNOSUPPORT || error == EADDRNOTAVAIL || error == EPROTONOSUPPORT;
 }
@@ -129,7 +123,7 @@ Accepted accept_for_store(int listener) {
   }
   size = sizeof to;
   ::getsockname(fd, &to.any, &size);
-  return {fd, {end_of(from), end_of(to)}};
+  return {fd, {os::tcp_end_of(&from.any), os::tcp_end_of(&to.any)}};
 }
 
 bool is_established(int socket) {

@@ -4,8 +4,8 @@ namespace cxxrun::wire {
 
 std::string relay_text(RailGreeting const& call, RailGreeting const& answer) {
   std::string const how = call.caller != answer.caller
-                              ? "begun at " + text_of(call.caller) + ", seen to come from " + text_of(answer.caller)
-                              : "made to " + text_of(call.called) + ", seen to arrive at " + text_of(answer.called);
+                              ? "begun at " + end_text(call.caller) + ", seen to come from " + end_text(answer.caller)
+                              : "made to " + end_text(call.called) + ", seen to arrive at " + end_text(answer.called);
   return "the connection is relayed: " + how +
          "; where addresses are translated give that node its outer one with --local-addr";
 }

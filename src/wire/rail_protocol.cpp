@@ -12,24 +12,6 @@ namespace cxxrun::wire {
 constexpr std::size_t kFixed = 20;  // bytes in front of host and text
 constexpr std::size_t kMaxHost = 256;
 
-constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-
-bool is_ipv4(RailPoint const& point) {
-  return std::equal(kMapped.begin(), kMapped.end(), point.address.begin());
-}
-
-std::string address_of(RailPoint const& point) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  bool const ipv4 = is_ipv4(point);
-  inet_ntop(ipv4 ? AF_INET : AF_INET6, point.address.data() + (ipv4 ? kMapped.size() : 0), text.data(), text.size());
-  return text.data();
-}
-
-std::string text_of(RailPoint const& point) {
-  std::string const address = address_of(point);
-  return (is_ipv4(point) ? address : "[" + address + "]") + ":" + std::to_string(point.port);
-}
-
 std::string encode_farewell(Farewell const& farewell) {
   std::string const host = farewell.host.substr(0, kMaxHost);
   std::string const text = farewell.error.context.substr(0, kMaxFarewell - kFixed - host.size());

@@ -16,6 +16,7 @@
 
 #include "cxxrun/failure.hpp"
 #include "src/comm/call.hpp"
+#include "src/core/tcp_ends.hpp"
 
 namespace cxxrun::wire {
 
@@ -24,17 +25,6 @@ inline constexpr std::uint32_t kRailVersion = 1;
 
 enum class RailChannel : std::uint32_t { data = 0, control = 1 };
 inline constexpr int kRailChannels = 2;
-
-/// One end of a TCP connection.
-struct RailPoint {
-  std::array<std::uint8_t, 16> address{};  ///< IPv6, or IPv4 as ::ffff:a.b.c.d
-  std::uint16_t port = 0;
-  bool operator==(RailPoint const&) const = default;
-};
-/// "10.0.0.1", "fd00::1".
-[[nodiscard]] std::string address_of(RailPoint const& point);
-/// "10.0.0.1:4711", "[fd00::1]:4711".
-[[nodiscard]] std::string text_of(RailPoint const& point);
 
 /// Both sides' first bytes; the answer has `from` and `to` the other way round. Fields never move: a later version
 /// must be able to say that it is one.
@@ -47,8 +37,8 @@ struct RailGreeting {
   std::uint64_t generation = 0;
   std::uint64_t nonce = 0;
   std::uint32_t proves = 0;  ///< 1: this side proves who it is, and asks the same of the other (rail_proof.hpp); else 0
-  RailPoint caller{};        ///< who connected, and who was connected to, as this side sees them; unless it proves, 0
-  RailPoint called{};
+  TcpEnd caller{};           ///< who connected, and who was connected to, as this side sees them; unless it proves, 0
+  TcpEnd called{};
   std::array<std::uint8_t, 32> fresh{};  ///< random on each connection; unless it proves, 0
   bool operator==(RailGreeting const&) const = default;
 };

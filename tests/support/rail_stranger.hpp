@@ -14,6 +14,7 @@
 
 #include "cxxrun/failure.hpp"
 #include "src/host/rails/rail_socket.hpp"
+#include "src/os/local_address.hpp"
 
 namespace cxxrun::test {
 
@@ -73,9 +74,7 @@ inline void see_ends(int fd, wire::RailGreeting& greeting) {
     sockaddr_in address{};
     socklen_t length = sizeof address;
     name_of(fd, reinterpret_cast<sockaddr*>(&address), &length);
-    wire::RailPoint end{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, ntohs(address.sin_port)};
-    std::memcpy(end.address.data() + 12, &address.sin_addr, 4);
-    return end;
+    return os::tcp_end_of(reinterpret_cast<sockaddr const*>(&address));
   };
   greeting.caller = point(::getsockname);
   greeting.called = point(::getpeername);

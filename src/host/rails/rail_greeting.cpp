@@ -7,37 +7,22 @@
 
 #include "cxxrun/failure.hpp"
 #include "src/core/rank_name.hpp"
+#include "src/os/local_address.hpp"
 #include "src/os/random.hpp"
 
 namespace cxxrun::host {
 namespace {
 
-using wire::RailPoint;
 using wire::RailSide;
 
 using NameOf = int (*)(int, sockaddr*, socklen_t*);
 
 /// `name_of`: getsockname for this end, getpeername for the other. What is no TCP connection has no ends: all zeros.
-RailPoint end_of(int fd, NameOf name_of) {
-  sockaddr_storage storage{};
-  socklen_t length = sizeof storage;
-  RailPoint point;
-  if (name_of(fd, reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
-    return point;
-  }
-  if (storage.ss_family == AF_INET6) {
-    auto const& end = reinterpret_cast<sockaddr_in6 const&>(storage);
-    std::memcpy(point.address.data(), &end.sin6_addr, point.address.size());
-    point.port = ntohs(end.sin6_port);
-  } else if (storage.ss_family == AF_INET) {
-    auto const& end = reinterpret_cast<sockaddr_in const&>(storage);
-    constexpr std::size_t kIpv4 = sizeof end.sin_addr;
-    std::size_t const at = point.address.size() - kIpv4;
-    point.address[at - 1] = point.address[at - 2] = 0xff;
-    std::memcpy(point.address.data() + at, &end.sin_addr, kIpv4);
-    point.port = ntohs(end.sin_port);
-  }
-  return point;
+TcpEnd end_of(int fd, NameOf name_of) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  bool const known = name_of(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  return known ? os::tcp_end_of(reinterpret_cast<sockaddr const*>(&address)) : TcpEnd{};
 }
 
 }  // namespace

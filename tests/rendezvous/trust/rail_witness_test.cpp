@@ -13,7 +13,7 @@ using What = wire::RailVerdict::What;
 
 namespace {
 
-wire::RailPoint point(unsigned char last, std::uint16_t port) {
+cxxrun::TcpEnd point(unsigned char last, std::uint16_t port) {
   return {{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, last}, port};
 }
 

@@ -43,12 +43,3 @@ TEST_CASE("a farewell with a long text is cut, one with nonsense is an error") {
   bytes[3] = '\x7f';  // the length
   CHECK(decode_farewell(bytes).error().code == Errc::protocol);
 }
-
-TEST_CASE("the end of a connection is told as people write it") {
-  wire::RailPoint point{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 7}, 4711};
-  CHECK(wire::address_of(point) == "10.0.0.7");
-  CHECK(wire::text_of(point) == "10.0.0.7:4711");
-  point.address = {0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
-  CHECK(wire::address_of(point) == "fd00::1");
-  CHECK(wire::text_of(point) == "[fd00::1]:4711");
-}
