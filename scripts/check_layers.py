@@ -54,6 +54,7 @@ SHELLS = {
     "rendezvous/net/channel": "one framed connection",
     "rendezvous/net/coordinator_link": "an agent's calls to the coordinator",
     "rendezvous/net/fence": "makes, links and reads fence files, on threads of their own",
+    "rendezvous/net/host_owners": "an agent's host: its addresses, whose its sockets are",
     "rendezvous/net/key_ring": "random keys, and threads that wait for munged",
     "rendezvous/net/listener": "the coordinator's listening socket",
     "rendezvous/net/lookup": "the addresses of names",

@@ -122,6 +122,8 @@ std::vector<OptionRow> supervision(Options& o) {
       {"--role", "NAME", "ROLE_NAME of this node's workers [default]", set(o.role, parse_text)},
       {"--agent-store", "on|off", "off leaves MASTER_PORT free for rank 0 to bind [on]",
        choose(o.terms.agent_store, {true, false})},
+      {"--store-access", "user|hosts|any", "who may use the store: the job's user, its nodes, all [user]",
+       choose(o.terms.store_access, {StoreAccess::user, StoreAccess::hosts, StoreAccess::any})},
       {"--stdin", "null|rank0", "rank0 gives cxxrun's standard input to rank 0 [null]",
        choose(o.stdin_mode, {StdinMode::null, StdinMode::rank0})},
       {"--slurm-env", "per-worker|keep|clear", "SLURM_* of the workers [per-worker]",

@@ -10,7 +10,6 @@
 #include "launcher/options/option_table.hpp"
 #include "launcher/options/options.hpp"
 #include "src/core/port_sequence.hpp"
-#include "src/store/admission.hpp"
 
 namespace cxxrun::launcher {
 

@@ -14,6 +14,7 @@
 #include "rendezvous/net/channel.hpp"
 #include "rendezvous/net/doors.hpp"
 #include "rendezvous/net/lookup.hpp"
+#include "rendezvous/net/host_owners.hpp"
 #include "src/core/text.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"
@@ -51,6 +52,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   std::set<std::string> told;
   std::shared_ptr<Channel> channel;  // the one that has proven itself
   std::shared_ptr<BeatLine> beats;
+  HostOwners owners;
   tcp::endpoint reached;
   bool joined = false;
   bool over = false;
@@ -211,7 +213,12 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   }
 
   void received(std::string const& payload) {
-    auto message = decode<ToAgent>(payload);
+    auto heard = decode<FromCoordinator>(payload);
+    if (auto const* const asked = heard ? std::get_if<AskHost>(&*heard) : nullptr) {
+      channel->send(encode(AboutCallers(owners.answer(std::get<WhoseCalls>(*asked)))));
+      return;
+    }
+    auto message = heard ? Result<ToAgent>(std::get<ToAgent>(*std::move(heard))) : heard.error();
     auto const* const prepare = message ? std::get_if<Prepare>(&*message) : nullptr;
     if (prepare != nullptr && prepare->generation.local_size != plan.node.slots) {
       message = fail(Errc::protocol, "it gives this node " + std::to_string(prepare->generation.local_size) +
@@ -303,6 +310,9 @@ void CoordinatorLink::call(CallPlan plan) {
 
 void CoordinatorLink::send(ToCoordinator const& message) {
   if (impl_->joined && !impl_->over) {
+    if (std::holds_alternative<Ack>(message)) {  // workers follow, who call the store
+      impl_->channel->send(encode(AboutCallers(host_addresses(impl_->plan.local_addr))));
+    }
     impl_->channel->send(encode(message));
   }
 }
@@ -312,10 +322,8 @@ void CoordinatorLink::send_beat(Beat const& beat) {
 }
 
 std::optional<CoordinatorLink::Reached> CoordinatorLink::reached() const {
-  if (!impl_->joined) {
-    return std::nullopt;
-  }
-  return Reached{impl_->reached.address().to_string(), impl_->reached.port()};
+  auto const& end = impl_->reached;
+  return impl_->joined ? std::optional(Reached{end.address().to_string(), end.port()}) : std::nullopt;
 }
 
 void CoordinatorLink::close() {

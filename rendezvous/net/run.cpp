@@ -4,6 +4,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 
 #include "rendezvous/membership/budget.hpp"
 #include "src/os/log.hpp"
@@ -40,8 +41,57 @@ Run::~Run() {
 
 void Run::feed(Event event) {
   auto const self = shared_from_this();  // the last handler lets us go
+  if (auto const* const lost = std::get_if<Lost>(&event)) {
+    book_.forget(lost->agent);
+  }
   if (!over_) {
     machine_.feed(std::move(event), *this);
+  }
+}
+
+void Run::hear(AgentId agent, MemberEnds const& at, std::string const& payload) {
+  auto heard = decode<FromAgent>(payload);
+  if (heard) {
+    std::visit([&](auto& said) { hear(agent, at, std::move(said)); }, *heard);
+    return;
+  }
+  say({Level::error, "message from " + at.host + " not understood: " + heard.error().message(), "message"});
+  handlers_.hang_up(agent);
+  feed(Lost{agent, "protocol error"});
+}
+
+void Run::hear(AgentId agent, MemberEnds const& at, AboutCallers&& said) {
+  if (auto* const host = std::get_if<HostAddresses>(&said)) {
+    book_.announce(agent, std::move(*host), at.from, at.to);
+  } else {
+    auto& [number, owners] = std::get<Owners>(said);
+    stores_.tell(store_key(number), {owners.begin(), owners.end()});
+  }
+}
+
+void Run::hear(AgentId agent, MemberEnds const& at, ToCoordinator&& said) {
+  std::visit(
+      [&](auto& concrete) {
+        using Message = std::decay_t<decltype(concrete)>;
+        if constexpr (std::is_same_v<Message, FollowerInfo>) {
+          feed(FollowerCalled{agent, std::move(concrete)});
+        } else if constexpr (std::is_same_v<Message, Join> || std::is_same_v<Message, Gone>) {
+          say({Level::warn,
+               std::string("ignored: ") + (std::is_same_v<Message, Join> ? "a second join" : "a death notice") +
+                   " from " + at.host,
+               "again"});
+        } else {
+          feed(Said{agent, std::move(concrete)});
+        }
+      },
+      said);
+}
+
+void Run::ask_hosts(std::uint64_t number, std::vector<store::CallerQuestion> const& questions) {
+  auto const inquiry = inquire(book_, config_.policy.store_access, number, questions);
+  stores_.tell(store_key(number), inquiry.known);
+  for (auto const& [agent, calls] : inquiry.ask) {
+    handlers_.ask_host(agent, calls);
   }
 }
 
@@ -55,6 +105,11 @@ void Run::say(Line const& line) {
 void Run::stepped() {
   bool const leads = phase() != Phase::standby && phase() != Phase::electing && phase() != Phase::deposed;
   handlers_.progressed(machine_.state.number, machine_.state.restarts.consumed, leads);
+}
+
+void Run::perform(HangUp const& action) {
+  book_.forget(action.agent);
+  handlers_.hang_up(action.agent);
 }
 
 void Run::perform(ClaimFence const& action) {
@@ -77,8 +132,15 @@ void Run::perform(OpenStore const& action) {
 }
 
 Result<std::uint16_t> Run::open_store(std::uint64_t number, PortPlan const& plan) {
+  auto const ask = [&io = io_, weak = weak_from_this(), number](std::vector<store::CallerQuestion> questions) {
+    boost::asio::post(io, [weak, number, questions = std::move(questions)] {  // from the store's thread
+      if (auto const self = weak.lock()) {
+        self->ask_hosts(number, questions);
+      }
+    });
+  };
   for (std::uint16_t const port : plan.store) {
-    auto opened = stores_.open(store_key(number), {port, config_.loopback_only});
+    auto opened = stores_.open(store_key(number), {port, config_.loopback_only}, {config_.policy.store_access, ask});
     if (opened || plan.demanded || port == 0 || opened.error().code != Errc::in_use) {
       return opened;
     }

@@ -7,8 +7,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "rendezvous/membership/membership.hpp"
+#include "rendezvous/net/address_book.hpp"
 #include "rendezvous/net/port_plan.hpp"
 #include "rendezvous/net/run_table.hpp"
 #include "src/core/complaints.hpp"
@@ -33,6 +35,7 @@ struct RunConfig {
 struct RunHandlers {
   std::function<void(AgentId, ToAgent const&)> tell;
   std::function<void(AgentId, BeatAck const&)> tell_beat;
+  std::function<void(AgentId, WhoseCalls const&)> ask_host;
   std::function<void(AgentId)> hang_up;  ///< once what was told has been written
   std::function<void(std::uint64_t number, std::uint32_t restarts, bool leads)> progressed;
   /// For a decision of the members with this digest; Fenced is to follow.
@@ -40,6 +43,13 @@ struct RunHandlers {
   std::function<void(SteppedDown const&)> stepped_down;
   std::function<void(Verdict const&)> concluded;  ///< once
   std::function<void()> closed;                   ///< once, after `concluded` or `stepped_down`: no handler follows
+};
+
+/// Of a member's connection.
+struct MemberEnds {
+  std::string host;  ///< for people
+  std::string from;  ///< its address
+  std::string to;    ///< the one that it has called
 };
 
 class Run : public std::enable_shared_from_this<Run> {
@@ -50,6 +60,8 @@ class Run : public std::enable_shared_from_this<Run> {
   Run& operator=(Run const&) = delete;
 
   void feed(Event event);
+  /// A member's message.
+  void hear(AgentId agent, MemberEnds const& at, std::string const& payload);
   [[nodiscard]] Phase phase() const { return machine_.state.phase; }
 
  private:
@@ -59,7 +71,7 @@ class Run : public std::enable_shared_from_this<Run> {
   void stepped();
   void perform(Tell const& action) { handlers_.tell(action.agent, action.message); }
   void perform(TellBeat const& action) { handlers_.tell_beat(action.agent, action.ack); }
-  void perform(HangUp const& action) { handlers_.hang_up(action.agent); }
+  void perform(HangUp const& action);
   void perform(ClaimFence const& action);
   void perform(SteppedDown const& action) { handlers_.stepped_down(action); }
   void perform(OpenStore const& action);
@@ -67,6 +79,9 @@ class Run : public std::enable_shared_from_this<Run> {
   void perform(ArmTimer const& action);
   void perform(Conclude const& action) { handlers_.concluded(action.verdict); }
   void perform(Close const& action);
+  void hear(AgentId agent, MemberEnds const& at, AboutCallers&& said);
+  void hear(AgentId agent, MemberEnds const& at, ToCoordinator&& said);
+  void ask_hosts(std::uint64_t number, std::vector<store::CallerQuestion> const& questions);
   Result<std::uint16_t> open_store(std::uint64_t number, PortPlan const& plan);
   [[nodiscard]] std::uint64_t store_key(std::uint64_t number) const;
   void end();
@@ -78,6 +93,7 @@ class Run : public std::enable_shared_from_this<Run> {
   os::Machine<State, Event> machine_;
   os::Timer timer_;
   Complaints complaints_;
+  AddressBook book_;  ///< of the agents that are ready, or more
   bool over_ = false;
 };
 

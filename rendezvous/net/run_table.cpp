@@ -100,6 +100,9 @@ std::string disagreement(Terms const& run, Terms const& agent) {
   };
   auto const on_off = [](bool on) { return std::string(on ? "on" : "off"); };
   auto const when = [](Terms const& terms) { return std::string(terms.scale_out_now ? "now" : "at-restart"); };
+  auto const access = [](store::StoreAccess who) {
+    return std::string(who == store::StoreAccess::user ? "user" : who == store::StoreAccess::hosts ? "hosts" : "any");
+  };
   struct Term {
     std::string what;
     std::string ours;
@@ -114,6 +117,7 @@ std::string disagreement(Terms const& run, Terms const& agent) {
       {"--scale-out is ", when(run), when(agent)},
       {"--restart-window is ", seconds_text(run.restart_window), seconds_text(agent.restart_window)},
       {"--hang-timeout is ", seconds_text(run.hang_timeout), seconds_text(agent.hang_timeout)},
+      {"--store-access is ", access(run.store_access), access(agent.store_access)},
       {"--agent-store is ", on_off(run.agent_store), on_off(agent.agent_store)},
       {"--master-port is ", std::to_string(run.master_port), std::to_string(agent.master_port)}};
   for (auto const& [what, ours, theirs] : all) {

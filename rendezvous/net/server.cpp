@@ -66,6 +66,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     RunHandlers on;
     on.tell = [this](AgentId agent, ToAgent const& message) { peers->send(agent, encode(message)); };
     on.tell_beat = [this](AgentId agent, BeatAck const& ack) { peers->send_beat(agent, encode(ack)); };
+    on.ask_host = [this](AgentId agent, WhoseCalls const& calls) { peers->send(agent, encode(AskHost(calls))); };
     on.hang_up = [this](AgentId agent) { peers->forget(agent); };
     on.progressed = [this, key](std::uint64_t number, std::uint32_t restarts, bool leads) {
       note_progress(table, key, number, restarts, leads);
@@ -171,9 +172,16 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     switch (peer.at) {
       case Peer::At::hello: hello(id, peer, payload); break;
       case Peer::At::first: first(id, peer, payload); break;
-      case Peer::At::member: message(id, peer.run, peer.host, payload); break;
+      case Peer::At::member: member(id, peer, payload); break;
       case Peer::At::beat: beat(id, peer, payload); break;
       case Peer::At::death_notice: hear_death_notice(id, peer, payload); break;
+    }
+  }
+
+  void member(AgentId id, Peer const& peer, std::string const& payload) {
+    if (auto const it = runs.find(peer.run); it != runs.end()) {
+      auto const run = it->second;
+      run->hear(id, {peer.host, peer.from, peer.channel->local_address()}, payload);
     }
   }
 
@@ -263,30 +271,6 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     } else if (auto const* belongs = std::get_if<Belongs>(&where)) {
       feed(belongs->run, ConfirmedDead{*gone});
     }
-  }
-
-  void message(AgentId id, RunKey run, std::string const& host, std::string const& payload) {
-    auto decoded = decode<ToCoordinator>(payload);
-    if (!decoded) {
-      complain("message", "message from " + host + " not understood: " + decoded.error().message(), Level::error);
-      peers->forget(id);
-      feed(run, Lost{id, "protocol error"});
-      return;
-    }
-    std::visit(
-        [&](auto& concrete) {
-          using Message = std::decay_t<decltype(concrete)>;
-          if constexpr (std::is_same_v<Message, FollowerInfo>) {
-            feed(run, FollowerCalled{id, std::move(concrete)});
-          } else if constexpr (std::is_same_v<Message, Join> || std::is_same_v<Message, Gone>) {
-            complain("again",
-                     "ignored: " + std::string(std::is_same_v<Message, Join> ? "a second join" : "a death notice") +
-                         " from " + host);
-          } else {
-            feed(run, Said{id, std::move(concrete)});
-          }
-        },
-        *decoded);
   }
 };
 

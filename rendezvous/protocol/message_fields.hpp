@@ -13,26 +13,18 @@
 // its fields in this order.
 #pragma once
 
-#include <array>
-#include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <tuple>
-#include <type_traits>
 
 #include <nlohmann/json.hpp>
 
-#include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/protocol/message_parts.hpp"
 
 namespace cxxrun::rendezvous {
 
 using Json = nlohmann::json;
 
-// Arrays longer than this are not ours.
-inline constexpr std::size_t kMaxItems = 65536;
-// Longer waits than three years are not meant; the bound keeps sums with a time point from overflowing.
-inline constexpr std::int64_t kMaxWaitMs = 100'000'000'000;
 // What both hellos begin with.
 inline constexpr char const* kMagic = "cxxrun";
 
@@ -48,134 +40,8 @@ inline constexpr std::tuple kTypes(Type<Join>{"join"}, Type<Ack>{"ack"}, Type<Wo
                                    Type<Prepare>{"generation"}, Type<Start>{"start"}, Type<Stop>{"stop"},
                                    Type<Finished>{"finished"}, Type<Refused>{"refused"}, Type<VoteRequest>{"vote?"},
                                    Type<Propose>{"propose"}, Type<Decided>{"decided"}, Type<Dropped>{"dropped"},
-                                   Type<Kill>{"kill"});
-
-template <class T>
-concept Enumeration = std::is_enum_v<T>;
-/// The names of its values, in their order.
-template <Enumeration T>
-inline constexpr auto kNames = nullptr;
-template <>
-inline constexpr std::array kNames<StopKind>{"failure", "resize", "user"};
-template <>
-inline constexpr std::array kNames<ExitStatus::Kind>{"exited", "signalled", "not_started"};
-template <>
-inline constexpr std::array kNames<HelloReply::Why>{"accepted", "other_job", "other_version", "relayed"};
-template <>
-inline constexpr std::array kNames<Hello::Asks>{"meet", "open", "reopen", "enter", "follow"};
-template <>
-inline constexpr std::array kNames<Hello::Purpose>{"agent", "beat", "death_notice"};
-template <>
-inline constexpr std::array kNames<Tie>{"rank", "fence", "none"};
-
-/// A `Message` to read into, or a constant one to write.
-template <class T, class Message>
-concept Of = std::same_as<std::remove_const_t<T>, Message>;
-
-// ---- parts of messages --------------------------------------------------------------------------
-
-void fields(auto& field, Of<NodeInfo> auto& node) {
-  field("node_index", node.node_index);
-  field("incarnation", node.incarnation);
-  field("host", node.host);
-  field("slots", node.slots);
-  field("role", node.role);
-  field("coordinates", node.coordinates);
-  field("announce", node.announce);
-  field("standby_port", node.standby_port);
-  field.require(node.slots != 0 && node.slots <= kMaxWorkers, "slots");
-}
-void fields(auto& field, Of<Terms> auto& terms) {
-  field("min_nodes", terms.min_nodes);
-  field("max_nodes", terms.max_nodes);
-  field("expected_nodes", terms.expected_nodes);
-  field("max_restarts", terms.max_restarts);
-  field("join_window_ms", terms.join_window);
-  field("rejoin_window_ms", terms.rejoin_window);
-  field("join_timeout_ms", terms.join_timeout);
-  field("ack_timeout_ms", terms.ack_timeout);
-  field("heartbeat_timeout_ms", terms.heartbeat_timeout);
-  field("stop_timeout_ms", terms.stop_timeout);
-  field("agent_store", terms.agent_store);
-  field("master_port", terms.master_port);
-  field("scale_out_now", terms.scale_out_now);
-  field("restart_window_ms", terms.restart_window);
-  field("hang_timeout_ms", terms.hang_timeout);
-  field("tie", terms.tie);
-  field.require(terms.min_nodes != 0 && terms.min_nodes <= terms.max_nodes && terms.max_nodes <= kMaxNodes,
-                "max_nodes");
-  auto const expected = terms.expected_nodes.value_or(1);
-  field.require(expected != 0 && expected <= kMaxNodes, "expected_nodes");
-}
-void fields(auto& field, Of<Decree> auto& decree) {
-  field("after", decree.after);
-  field("number", decree.number);
-  field("size", decree.size);
-  field("coordinator", decree.coordinator);
-  field("restarts", decree.restarts);
-  field("members", decree.members);
-  field("tie", decree.tie);
-  field.require(decree.size <= kMaxNodes, "size");
-}
-void fields(auto& field, Of<Successor> auto& successor) {
-  field("rank", successor.rank);
-  field("host", successor.host);
-  field("address", successor.address);
-  field("port", successor.port);
-}
-void fields(auto& field, Of<Generation> auto& g) {
-  field("number", g.number);
-  field("restarts", g.restarts);
-  field("max_restarts", g.max_restarts);
-  field("group_rank", g.group_rank);
-  field("group_size", g.group_size);
-  field("rank_base", g.rank_base);
-  field("local_size", g.local_size);
-  field("world_size", g.world_size);
-  field("role_base", g.role_base);
-  field("role_size", g.role_size);
-  field("master_addr", g.master_addr);
-  field("master_port", g.master_port);
-  field("store_port", g.store_port);
-  field("survives", g.survives);
-  field("coordinator", g.coordinator);
-  field("decree", g.decree);
-  field.list("successors", g.successors, kMaxSuccessors);
-  field.when(true, "hosts", g.hosts);
-  field.when(true, "local_sizes", g.local_sizes);
-  // Each difference is taken only where it cannot wrap around.
-  auto const within = [&](std::uint32_t base, std::uint32_t all) {
-    return base < all && g.local_size <= all - base && all <= kMaxNodes * kMaxWorkers;
-  };
-  field.require(g.group_rank < g.group_size && g.group_size <= kMaxNodes, "group_rank");
-  field.require(g.local_size != 0 && g.local_size <= kMaxWorkers, "local_size");
-  field.require(within(g.rank_base, g.world_size), "rank_base");
-  field.require(within(g.role_base, g.role_size) && g.role_size <= g.world_size, "role_base");
-  field.require(g.hosts.size() <= kMaxHostsText, "hosts");
-  field.require(g.local_sizes.size() <= kMaxSizesText, "local_sizes");
-}
-void fields(auto& field, Of<WorkerExit> auto& exit) {
-  field("rank", exit.rank);
-  field("local_rank", exit.local_rank);
-  field("pid", exit.pid);
-  field("end", exit.status.kind);
-  field("value", exit.status.value);
-  field("core", exit.status.core_dumped);
-  field("ours", exit.ours);
-  field("wall_ms", exit.wall_ms);
-  field.when(!exit.hung.empty(), "hung", exit.hung);
-  field.when(!exit.status.ok(), "stderr", exit.stderr_tail);
-  field.when(!exit.status.ok(), "error_file", exit.error_file);
-}
-void fields(auto& field, Of<Standstill> auto& worker) {
-  field("rank", worker.rank);
-  field("entered", worker.entered);
-  field("done", worker.done);
-  field("what", worker.what);
-  field("count", worker.count);
-  field("still_ms", worker.still);
-  field("halted", worker.halted);
-}
+                                   Type<Kill>{"kill"}, Type<HostAddresses>{"addresses"},
+                                   Type<WhoseCalls>{"whose_calls"}, Type<Owners>{"owners"});
 
 // ---- the handshake ------------------------------------------------------------------------------
 
@@ -315,6 +181,20 @@ void fields(auto& field, Of<Finished> auto& finished) {
 void fields(auto& field, Of<Refused> auto& refused) {
   field("exit_code", refused.exit_code);
   field("why", refused.why);
+}
+
+// ---- beside membership --------------------------------------------------------------------------
+
+void fields(auto& field, Of<HostAddresses> auto& host) {
+  field.list("addresses", host.addresses, kMaxAddresses);
+}
+void fields(auto& field, Of<WhoseCalls> auto& whose) {
+  field("generation", whose.number);
+  field.list("calls", whose.calls, kMaxCalls);
+}
+void fields(auto& field, Of<Owners> auto& owners) {
+  field("generation", owners.number);
+  field.list("owners", owners.owners, kMaxCalls);
 }
 
 // ---- heartbeats ---------------------------------------------------------------------------------

@@ -18,6 +18,7 @@
 #include "rendezvous/values/standstill.hpp"
 #include "rendezvous/values/worker_exit.hpp"
 #include "src/core/time.hpp"
+#include "src/store/admission.hpp"
 
 namespace cxxrun::rendezvous {
 
@@ -105,6 +106,7 @@ struct Terms {
   bool scale_out_now = true;       ///< --scale-out=now; false: nodes that come wait for the next restart
   Millis restart_window{0};        ///< --restart-window: max_restarts within this time; 0: within the job's life
   Millis hang_timeout{0};          ///< --hang-timeout: who keeps the others waiting for longer is killed; 0: nobody is
+  store::StoreAccess store_access = store::StoreAccess::user;
   bool operator==(Terms const&) const = default;
 };
 
@@ -270,6 +272,34 @@ struct Kill {
 };
 using ToAgent = std::variant<Prepare, Start, Stop, Finished, Refused, VoteRequest, Propose, Decided, Dropped, Kill>;
 
+// ---- beside membership: whose the connections to a store are ----------------------------------------
+
+/// The addresses of the agent's host, but for loopback: who calls from there belongs to it. Before each Ack.
+struct HostAddresses {
+  std::vector<std::string> addresses;  ///< at most kMaxAddresses
+  bool operator==(HostAddresses const&) const = default;
+};
+inline constexpr std::size_t kMaxAddresses = 64;
+/// To the agents at the address that these come from: whose are they?
+struct WhoseCalls {
+  std::uint64_t number = 0;                  ///< of the generation whose store they call
+  std::vector<store::CallerQuestion> calls;  ///< at most kMaxCalls
+  bool operator==(WhoseCalls const&) const = default;
+};
+inline constexpr std::size_t kMaxCalls = 64;
+/// The answer, of all that was asked.
+struct Owners {
+  std::uint64_t number = 0;
+  std::vector<store::OwnerFound> owners;
+  bool operator==(Owners const&) const = default;
+};
+using AboutCallers = std::variant<HostAddresses, Owners>;
+using AskHost = std::variant<WhoseCalls>;
+
+/// What comes on the connection between an agent and its coordinator, after the handshake.
+using FromAgent = std::variant<ToCoordinator, AboutCallers>;
+using FromCoordinator = std::variant<ToAgent, AskHost>;
+
 // ---- heartbeats, on their own connection ----------------------------------------------------------
 
 /// A member's sign of life.
@@ -288,8 +318,8 @@ struct BeatAck {
   bool operator==(BeatAck const&) const = default;
 };
 
-/// Hello, HelloReply, ToCoordinator (exits' texts are cut to fit one frame), ToAgent, Beat and BeatAck as text; and
-/// back.
+/// Hello, HelloReply, ToCoordinator (exits' texts are cut to fit one frame), ToAgent, AboutCallers, AskHost, Beat and
+/// BeatAck as text; and back, the four in the middle also by FromAgent and FromCoordinator.
 template <class Message>
 [[nodiscard]] std::string encode(Message const& message);
 template <class Message>

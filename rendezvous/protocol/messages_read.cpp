@@ -96,6 +96,11 @@ class Reader {
   static bool take(Json const& from, Ballot& into) {
     return from.is_array() && from.size() == 2 && take(from[0], into.round) && take(from[1], into.rank);
   }
+  static bool take(Json const& from, TcpEnd& into) {
+    auto const end = from.is_string() ? parse_end(from.get_ref<std::string const&>()) : std::nullopt;
+    into = end.value_or(into);
+    return end.has_value();
+  }
   template <Enumeration T>
   static bool take(Json const& from, T& into) {
     std::string text;
@@ -134,6 +139,18 @@ void fields(Reader& field, std::variant<Messages...>& out) {
   field.require((read_if(std::get<Type<Messages>>(kTypes)) || ...), "type");
 }
 
+/// One of two kinds of messages, by its type.
+template <class... First, class... Second>
+void fields(Reader& field, std::variant<std::variant<First...>, std::variant<Second...>>& out) {
+  std::string type;
+  field("type", type);
+  if (((type == std::get<Type<Second>>(kTypes).name) || ...)) {
+    fields(field, out.template emplace<1>());
+  } else {
+    fields(field, out.template emplace<0>());
+  }
+}
+
 }  // namespace
 
 /// Parses the text; any complaint becomes the Error.
@@ -159,6 +176,10 @@ template Result<Hello> decode(std::string_view);
 template Result<HelloReply> decode(std::string_view);
 template Result<ToCoordinator> decode(std::string_view);
 template Result<ToAgent> decode(std::string_view);
+template Result<AboutCallers> decode(std::string_view);
+template Result<AskHost> decode(std::string_view);
+template Result<FromAgent> decode(std::string_view);
+template Result<FromCoordinator> decode(std::string_view);
 template Result<Beat> decode(std::string_view);
 template Result<BeatAck> decode(std::string_view);
 

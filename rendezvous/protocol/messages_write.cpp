@@ -55,6 +55,7 @@ class Writer {
   static Json to_json(std::integral auto const& number) { return number; }
   static Json to_json(std::string const& text) { return text; }
   static Json to_json(Millis wait) { return wait.count(); }
+  static Json to_json(TcpEnd const& end) { return end_text(end); }
   static Json to_json(Ballot const& ballot) { return Json::array({ballot.round, ballot.rank}); }
   template <Enumeration T>
   static Json to_json(T const& value) {
@@ -128,6 +129,8 @@ template std::string encode(Hello const&);
 template std::string encode(HelloReply const&);
 template std::string encode(ToCoordinator const&);
 template std::string encode(ToAgent const&);
+template std::string encode(AboutCallers const&);
+template std::string encode(AskHost const&);
 template std::string encode(Beat const&);
 template std::string encode(BeatAck const&);
 

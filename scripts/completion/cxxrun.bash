@@ -14,9 +14,9 @@ _cxxrun() {
       valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank --master-addr
       --master-port --local-addr --auth --cpu-bind --numa-binding --max-restarts --restart-window --shutdown-timeout
       --restart-timeout --kill-timeout --health-check --health-check-timeout --hang-timeout --checkpoint-signal
-      --time-limit --max-requeues --progress-path --role --agent-store --stdin --slurm-env --heartbeat-timeout
-      --quorum --fence --scale-out --join-window --log-dir -r --redirects -t --tee --local-ranks-filter --log-level
-      --monitor-interval --start-method" ;;
+      --time-limit --max-requeues --progress-path --role --agent-store --store-access --stdin --slurm-env
+      --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir -r --redirects -t --tee
+      --local-ranks-filter --log-level --monitor-interval --start-method" ;;
   esac
   valued=" ${valued//$'\n'/ } "
   COMPREPLY=()
@@ -42,6 +42,7 @@ _cxxrun() {
     --numa-binding) COMPREPLY=($(compgen -W "node socket exclusive core-complex" -- "$cur")) ;;
     --progress-path) COMPREPLY=($(compgen -f -- "$cur")) ;;
     --agent-store) COMPREPLY=($(compgen -W "on off" -- "$cur")) ;;
+    --store-access) COMPREPLY=($(compgen -W "user hosts any" -- "$cur")) ;;
     --stdin) COMPREPLY=($(compgen -W "null rank0" -- "$cur")) ;;
     --slurm-env) COMPREPLY=($(compgen -W "per-worker keep clear" -- "$cur")) ;;
     --quorum) COMPREPLY=($(compgen -W "majority none" -- "$cur")) ;;

@@ -4,8 +4,8 @@ function __cxxrun_program
     set -l valued --nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank \
         --master-addr --master-port --local-addr --auth --cpu-bind --numa-binding --max-restarts --restart-window \
         --shutdown-timeout --restart-timeout --kill-timeout --health-check --health-check-timeout --hang-timeout \
-        --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store --stdin --slurm-env \
-        --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir -r --redirects -t --tee \
+        --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store --store-access --stdin \
+        --slurm-env --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir -r --redirects -t --tee \
         --local-ranks-filter --log-level --monitor-interval --start-method
     set -l words (commandline -opc)
     set -e words[1]
@@ -55,6 +55,7 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l max-requeues -x -d 'r
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l progress-path -r -F -d 'changes when there is progress, such as the checkpoints'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l role -x -d 'ROLE_NAME of this node\'s workers [default]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l agent-store -x -a 'on off' -d 'off leaves MASTER_PORT free for rank 0 to bind [on]'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l store-access -x -a 'user hosts any' -d 'who may use the store: the job\'s user, its nodes, all [user]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l stdin -x -a 'null rank0' -d 'rank0 gives cxxrun\'s standard input to rank 0 [null]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l slurm-env -x -a 'per-worker keep clear' -d 'SLURM_* of the workers [per-worker]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l heartbeat-timeout -x -d 'until a silent node counts as lost; 0: never [5]'

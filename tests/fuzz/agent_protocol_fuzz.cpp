@@ -40,6 +40,8 @@ void check(std::string_view text, Decode decode) {
 void check_message(std::string_view text) {
   check<ToCoordinator>(text, decode<ToCoordinator>);
   check<ToAgent>(text, decode<ToAgent>);
+  check<AboutCallers>(text, decode<AboutCallers>);
+  check<AskHost>(text, decode<AskHost>);
   check<Hello>(text, decode<Hello>);
   check<HelloReply>(text, decode<HelloReply>);
   check<Beat>(text, decode<Beat>);
@@ -86,6 +88,10 @@ std::vector<std::string> fuzz_seeds() {
            Dropped{4, "why"}, Kill{4, 1, 7, "did not enter barrier #8"}}) {
     seeds.push_back(encode(message));
   }
+  TcpEnds const ends{*parse_end("10.1.2.3:40112"), *parse_end("[fd00::1]:29500")};
+  seeds.push_back(encode(AskHost(WhoseCalls{1, {{7, ends}}})));
+  seeds.push_back(encode(AboutCallers(HostAddresses{{"10.1.2.3", "fd00::1"}})));
+  seeds.push_back(encode(AboutCallers(Owners{1, {{7, {store::Owner::Kind::unknown, 65534, "why"}}}})));
   seeds.push_back(encode(Hello{}));
   seeds.push_back(encode(HelloReply{}));
   seeds.push_back(encode(Beat{1, 2, 3}));

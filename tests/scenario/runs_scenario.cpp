@@ -52,6 +52,10 @@ std::optional<Terms> terms_of(Words const& words) {
   terms.restart_window = Millis{number(words, "restart-window", "0")};
   terms.hang_timeout = Millis{number(words, "hang-timeout", "0")};
   terms.agent_store = value(words, "store", "on") == "on";
+  auto const access = value(words, "access", "user");
+  terms.store_access = access == "any"     ? store::StoreAccess::any
+                       : access == "hosts" ? store::StoreAccess::hosts
+                                           : store::StoreAccess::user;
   terms.master_port = static_cast<std::uint16_t>(number(words, "port", "0"));
   return terms;
 }

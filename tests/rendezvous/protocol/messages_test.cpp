@@ -51,6 +51,7 @@ std::vector<ToCoordinator> all_to_coordinator() {
   terms.scale_out_now = false;
   terms.restart_window = Millis{3'600'000};
   terms.hang_timeout = Millis{120'000};
+  terms.store_access = store::StoreAccess::hosts;
   Decree const decree{8, 9, 2, 1, 3, 0x9f3a, Tie::none};
   return {Join{node, terms},
           FollowerInfo{node, decree, 1, 10, 0, 11, true},
@@ -68,6 +69,19 @@ std::vector<ToCoordinator> all_to_coordinator() {
           Unfit{5, "health check: exit code 3"},
           Progress{5, {{3, 812, 811, 0x1020304, 25, Millis{15'000}, false}, {4, 811, 811, 0, 0, Millis{0}, true}}},
           Progress{5, {}}};
+}
+
+TcpEnds some_ends() {
+  return {*parse_end("10.1.2.3:40112"), *parse_end("[fd00::1]:29500")};
+}
+
+std::vector<AboutCallers> all_about_callers() {
+  using Kind = store::Owner::Kind;
+  return {
+      HostAddresses{{"10.1.2.3", "fd00::3"}},
+      Owners{9,
+             {{1, {Kind::ours, 0, ""}}, {2, {Kind::other, 65534, ""}}, {3, {Kind::unknown, 0, "no table"}}, {4, {}}}},
+      Owners{9, {}}};
 }
 
 /// The second of four nodes with eight workers each.
@@ -123,6 +137,25 @@ TEST_CASE("messages: every message survives its text", "[unit]") {
     REQUIRE(back);
     CHECK(*back == message);
   }
+}
+
+TEST_CASE("messages: what passes beside membership survives its text, and is told from the rest", "[unit]") {
+  for (auto const& message : all_about_callers()) {
+    CHECK(decode<AboutCallers>(encode(message)).value() == message);
+    CHECK(decode<FromAgent>(encode(message)).value() == FromAgent(message));
+  }
+  AskHost const asked = WhoseCalls{9, {{1, some_ends()}, {2, {some_ends().called, some_ends().caller}}}};
+  CHECK(decode<AskHost>(encode(asked)).value() == asked);
+  CHECK(decode<FromCoordinator>(encode(asked)).value() == FromCoordinator(asked));
+  for (auto const& message : all_to_coordinator()) {
+    CHECK(decode<FromAgent>(encode(message)).value() == FromAgent(message));
+  }
+  for (auto const& message : all_to_agent()) {
+    CHECK(decode<FromCoordinator>(encode(message)).value() == FromCoordinator(message));
+  }
+  CHECK_FALSE(decode<FromCoordinator>(
+      R"({"calls":[{"from":"node1:7","id":1,"to":"10.0.0.1:7"}],"generation":1,"type":"whose_calls"})"));
+  CHECK_FALSE(decode<FromAgent>(encode(asked)));
 }
 
 TEST_CASE("messages: no message is missing above", "[unit]") {
