@@ -43,7 +43,9 @@ AgentLinks::AgentLinks(boost::asio::io_context& io, std::shared_ptr<rendezvous::
 
 rendezvous::LinkHandlers AgentLinks::handlers(agent::LinkId link) {
   rendezvous::LinkHandlers on;
-  on.joined = [this, link](rendezvous::HelloReply const& reply) { feed_(agent::LinkUp{link, reply.coordinator}); };
+  on.joined = [this, link](rendezvous::HelloReply const& reply) {
+    feed_(agent::LinkUp{link, reply.coordinator, !reply.seen.empty()});
+  };
   on.failed = [this, link](Error const& error, bool refused) {
     hang_up(link);
     feed_(agent::LinkFailed{link, error.message(), refused});
@@ -74,7 +76,7 @@ void AgentLinks::join(agent::LinkId link, rendezvous::CallPlan plan, Failed fail
       joined_at_ = {0, "", reached->address, reached->port};
     }
     joined_(reply);
-    feed_(agent::LinkUp{link, reply.coordinator});
+    feed_(agent::LinkUp{link, reply.coordinator, !reply.seen.empty()});
   };
   on.failed = [this, link, failed = std::move(failed)](Error const& error, bool /*refused*/) {
     hang_up(link);

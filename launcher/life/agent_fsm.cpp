@@ -201,7 +201,7 @@ void on(Turn& turn, LinkDown const& event) {
 
 void on(Turn& turn, LinkUp const& event) {
   turn.state.joined = turn.state.joined || event.link == turn.state.follower.main;
-  turn.delegate([&](auto& inner) { follower::link_up(inner, event.link, event.coordinator); });
+  turn.delegate([&](auto& inner) { follower::link_up(inner, event.link, event.coordinator, event.relayed); });
 }
 
 void on(Turn& turn, LinkFailed const& event) {

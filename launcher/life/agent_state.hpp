@@ -85,6 +85,7 @@ using rendezvous::follower::LinkId;
 struct LinkUp {
   LinkId link = kFirstLink;
   std::string coordinator;  ///< its incarnation
+  bool relayed = false;     ///< somebody between passes it on
 };
 /// The connection ended.
 struct LinkDown {

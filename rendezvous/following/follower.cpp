@@ -47,13 +47,14 @@ Millis patience(Policy const& policy) {
   return policy.lease.timeout > Millis{0} ? policy.lease.timeout : kPatienceWithoutHeartbeats;
 }
 
-void link_up(Turn& turn, LinkId id, std::string const& coordinator) {
+void link_up(Turn& turn, LinkId id, std::string const& coordinator, bool relayed) {
   Link* const link = find(turn.state, id);
   if (link == nullptr || link->up) {
     return;
   }
   link->up = true;
   link->coordinator = coordinator;
+  link->relayed = relayed;
   if (id == turn.state.main) {
     if (turn.policy.lease.beat > Millis{0}) {
       link->heard = turn.now + turn.policy.lease.timeout * (kFirstAnswer - 1);

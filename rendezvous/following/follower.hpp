@@ -74,6 +74,7 @@ struct Link {
   bool dialled = false;  ///< to follow; false: to join
   bool own = false;      ///< leads to the coordinator inside this agent
   bool up = false;
+  bool relayed = false;            ///< its end may be that of whoever passes it on
   bool ended = false;              ///< by the other side: nothing to hang up
   std::string coordinator;         ///< the other end's incarnation
   OwnTime echo = 0;                ///< newest send time heard from there
@@ -105,7 +106,7 @@ struct Search {
   std::set<std::string> dead;              ///< addresses where nobody listened: their turn is passed
   bool campaigned = false;                 ///< had our own turn in this round
   bool campaigning = false;
-  bool fin = false;        ///< the coordinator's connection ended in order
+  bool fin = false;        ///< the coordinator's own connection ended in order, not a relay's
   bool peer_dead = false;  ///< with a pair: its standby port was refused after that
 };
 
@@ -146,7 +147,7 @@ template <class AnyState>
 
 // ---- following --------------------------------------------------------------------------------------------------
 
-void link_up(Turn& turn, LinkId id, std::string const& coordinator);
+void link_up(Turn& turn, LinkId id, std::string const& coordinator, bool relayed = false);
 /// Not the main link: that one's end is for the agent to judge (`search`).
 void link_down(Turn& turn, LinkId id);
 void link_failed(Turn& turn, LinkId id, bool refused);

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "rendezvous/following/follower.hpp"
+#include "src/core/endpoint.hpp"
 #include "src/core/hostlist.hpp"
 
 namespace cxxrun::rendezvous::follower {
@@ -79,9 +80,12 @@ void dial(Turn& turn, Successor const& successor) {
   turn.act(Dial{state.last_link, successor});
 }
 
-/// Two nodes: an orderly end of the connection and a refused port prove that the other one is dead.
-bool may_prove(Turn const& turn) {
-  return turn.policy.pair && turn.state.decided.pair && turn.state.search->fin && !turn.state.search->peer_dead;
+/// Two nodes: an orderly end and a refused port prove the other one dead; not a loopback address told for another host.
+bool may_prove(Turn const& turn, Successor const& peer) {
+  State const& state = turn.state;
+  auto const* const own = find_successor(state, [&](Successor const& each) { return is_own(state, each); });
+  bool const astray = is_loopback(peer.address) && (own == nullptr || own->host != peer.host);
+  return turn.policy.pair && state.decided.pair && state.search->fin && !state.search->peer_dead && !astray;
 }
 
 void start_campaign(Turn& turn, Successor const& own) {
@@ -198,13 +202,13 @@ void search(Turn& turn, std::string how, bool fin) {
   // Members notice a silence up to one beat apart: nobody's turn comes before the one in front of it can have noticed.
   bool const silent = is_silent(state, turn.now, turn.policy);
   Search search;
-  search.fin = fin;
   search.how = std::move(how);
   search.lost = where_leader(state);
   // Lost by its own agent, the coordinator inside may still be a candidate: it ends when this agent promises to
   // another.
   Link const* const main = find(state, state.main);
   search.campaigning = main != nullptr && main->own;
+  search.fin = fin && (main == nullptr || !main->relayed);
   hang_up_all(turn);
   state.search = std::move(search);
   begin_round(turn, turn.policy.spacing + (silent ? turn.policy.lease.beat : Millis{0}));
@@ -278,7 +282,8 @@ void link_failed(Turn& turn, LinkId id, bool refused) {
     }
     call_again(turn, link.to, refused ? pause_after_refusal(turn.policy) : turn.policy.spacing);
   }
-  if (where(link.to) == state.search->lost && may_prove(turn)) {  // its parent holds the port until all are gone
+  if (where(link.to) == state.search->lost &&
+      may_prove(turn, link.to)) {  // its parent holds the port until all are gone
     state.search->peer_dead = refused;
     state.search->campaigned = state.search->campaigned && !refused;  // campaigns again, with the proof
   }

@@ -195,11 +195,12 @@ HelloReply answer_to(RunTable const& table, Hello const& hello, std::string cons
   reply.coordinator = coordinator;
   reply.run_id = hello.run_id;
   Place const where = place(table, hello);
+  bool const relayed = !hello.from.empty() && !seen.end.empty() && hello.from != seen.end;
   if (hello.version != kProtocolVersion) {
     reply.why = HelloReply::Why::other_version;
     reply.refused = "this coordinator speaks protocol version " + std::to_string(kProtocolVersion) +
                     ", the agent version " + std::to_string(hello.version);
-  } else if (!hello.from.empty() && !seen.end.empty() && hello.from != seen.end && hello.local_addr != seen.address) {
+  } else if (relayed && seen.guarded && hello.local_addr != seen.address) {
     reply.why = HelloReply::Why::relayed;
     reply.refused = "the connection is relayed: begun at " + hello.from + ", seen to come from " + seen.end +
                     "; where addresses are translated give the outer one with --local-addr";
@@ -210,6 +211,7 @@ HelloReply answer_to(RunTable const& table, Hello const& hello, std::string cons
     reply.run_id = find_run(table, belongs->run)->id;
     reply.heartbeat_timeout = find_run(table, belongs->run)->terms.heartbeat_timeout;
   }
+  reply.seen = relayed ? seen.end : "";
   return reply;
 }
 

@@ -74,7 +74,8 @@ using Place = std::variant<Belongs, Opens, Elsewhere, TurnedAway>;
 /// Where a hello comes from, as seen from here.
 struct SeenFrom {
   std::string address;
-  std::string end;  ///< "address:port"; "" = not to be compared with what the caller says
+  std::string end;      ///< "address:port"; "" = not to be compared with what the caller says
+  bool guarded = true;  ///< who is relayed is turned away, unless its user has said so; false: --auth none
 };
 /// The answer to a hello.
 [[nodiscard]] HelloReply answer_to(RunTable const& table, Hello const& hello, std::string const& coordinator,

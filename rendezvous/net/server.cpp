@@ -209,7 +209,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       return;
     }
     HelloReply const reply =
-        answer_to(table, peer.hello, config.nonce, {peer.from, config.keys ? peer.channel->remote_end() : ""});
+        answer_to(table, peer.hello, config.nonce, {peer.from, peer.channel->remote_end(), config.keys != nullptr});
     peer.hello.run_id = reply.run_id;
     peer.channel->send(encode(reply));
     if (reply.why != HelloReply::Why::accepted) {

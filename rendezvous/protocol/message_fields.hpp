@@ -70,6 +70,7 @@ void fields(auto& field, Of<HelloReply> auto& reply) {
   }
   field("answer", reply.why);
   field("refused", reply.refused);
+  field.when(!reply.seen.empty(), "seen", reply.seen);
 }
 
 // ---- agent to coordinator -----------------------------------------------------------------------

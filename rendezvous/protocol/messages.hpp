@@ -67,6 +67,7 @@ struct HelloReply {
   Millis heartbeat_timeout{0};  ///< of that run, for an agent that brings no terms
   Why why = Why::accepted;
   std::string refused;
+  std::string seen;  ///< the caller's end, where it is another one than it says: a relay's; "" = the same
   bool operator==(HelloReply const&) const = default;
 };
 

@@ -18,6 +18,10 @@ class Fault:
     load = False  # data flow between the workers, and a CPU is busy
     immortal = False  # a worker of the host outlives its agent
     clock = False  # the hosts' wall clocks are fault_clock's
+    derived = False  # the agents meet at derived ports
+
+    def prepare(self, cluster):
+        """Before the job begins."""
 
     def begin(self, cluster, hit):
         raise NotImplementedError
@@ -155,6 +159,42 @@ class ClockJump(Fault):
 
     def begin(self, cluster, hit):
         self.set(cluster.directory, self.seconds_wrong)
+
+
+class Relay(Fault):
+    """Another user has the first port at which agents look for their coordinator, passes their connections on to it, and
+    ends each in order after 5 s."""
+    seconds = 6  # from the job's begin on
+    derived = True
+    def __init__(self):
+        self.process = None
+
+    def prepare(self, cluster):
+        squatted, used = machines.derived_ports(2)
+        code = (pathlib.Path(__file__).parent / "relay.py").read_text()  # the user may not reach the file
+        self.said = cluster.directory / "relay"
+        with open(self.said, "w") as out:
+            self.process = subprocess.Popen(
+                ["nsenter", f"--net={cluster.machines[0].net.net}", "setpriv", "--reuid", "65534", "--clear-groups",
+                 "/usr/bin/python3", "-c", code, str(squatted), str(used), "5"],
+                stdout=out, cwd="/", preexec_fn=machines.die_with_parent)
+        self.hear("listens")
+
+    def begin(self, cluster, hit):
+        self.hear(f"called by {cluster.wires.hosts[1].address}")
+
+    def hear(self, words):
+        deadline = time.monotonic() + 30
+        while words not in self.said.read_text():
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise RuntimeError(f"the relay does not say: {words}")
+            time.sleep(0.01)
+
+    def clear(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None  # the row goes back to the process that plays all of them
 
 
 class Unkillable(Fault):

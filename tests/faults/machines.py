@@ -8,6 +8,7 @@ import subprocess
 import time
 
 PORT = 29400
+RUN = "faults"
 # Runs cxxrun, keeps its exit code, stays: sockets of a dead agent close while the host lives.
 INIT = """echo "$NAME" > /proc/sys/kernel/hostname
 ( "$@" > "$LOGS/out" 2> "$LOGS/err"; echo $? > "$LOGS/exit.new"; mv "$LOGS/exit.new" "$LOGS/exit" ) &
@@ -114,9 +115,12 @@ class Cluster:
         address = self.wires.hosts[0].address
         return f"[{address}]:{PORT}" if ":" in address else f"{address}:{PORT}"
 
-    def start(self, cxxrun, options, program, env):
+    def start(self, cxxrun, options, program, env, derived=False):
+        """`derived`: they meet at ports that follow from the run's name, which is RUN."""
+        meeting = ["--master-addr", self.wires.hosts[0].address, "--rdzv-id", RUN] if derived else \
+            ["--rdzv-endpoint", self.endpoint]
         for machine in self.machines:
-            own = ["--node-rank", str(machine.index), "--rdzv-endpoint", self.endpoint]
+            own = ["--node-rank", str(machine.index), *meeting]
             machine.start([cxxrun, *own, *options, *program], env)
 
     def exits(self):
@@ -128,6 +132,15 @@ class Cluster:
     def __exit__(self, *_):
         for machine in self.machines:
             machine.close()
+
+
+def derived_ports(count):
+    """The first ports at which agents of RUN look for their coordinator (src/core/port_sequence.hpp)."""
+    number = 0xcbf29ce484222325
+    for byte in f"{RUN}:0".encode():
+        number = (number ^ byte) * 0x100000001b3 % 2**64
+    start, stride = number % 11987, 1 + (number >> 32) % 11986
+    return [20000 + (start + i * stride) % 11987 for i in range(count)]
 
 
 def boot_now():

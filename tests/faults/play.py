@@ -75,7 +75,9 @@ class Play:
             self.row.fault.set(self.directory, 0)
             env.update(FAULTS_CLOCK=str(self.directory / "clock"), LD_PRELOAD=self.program("tests/fault_clock.so"))
         everybody = frozenset(range(self.row.hosts))
-        self.cluster.start(self.program("bin/cxxrun"), options, [self.program("tests/fault_worker")], env)
+        self.row.fault.prepare(self.cluster)
+        self.cluster.start(self.program("bin/cxxrun"), options, [self.program("tests/fault_worker")], env,
+                           self.row.fault.derived)
         if not self.wait(lambda: self.matches(rules.Outcome(everybody, newer=False), 0), START_GUARD):
             raise Wrong("the job did not begin")
         self.before = stamps.newest(self.stamps())

@@ -155,6 +155,8 @@ def others():
             after = (Outcome(frozenset(range(hosts)), newer=False),)
             yield Row(f"reject-{how.split()[0]}-15s/coordinator/{size(hosts, least)}", faults.Reject(15, how), 0, hosts,
                       least, after[0].text(), after=after, within=3 * T + SLACK)
+    for hosts in (2, 3):
+        yield Row(f"relay/first-port/{size(hosts, 1)}", faults.Relay(), 0, hosts, 1, "nothing changes")
     yield from on_ipv6()
     yield from halves()
     yield from one_by_one()

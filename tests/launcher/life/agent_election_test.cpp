@@ -444,25 +444,46 @@ TEST_CASE("agent: told to end while nobody leads, it stops its workers and leave
 }
 
 TEST_CASE("agent: an orderly end and a refused port prove to one of two that the other is dead", "[unit]") {
-  bool const fin = GENERATE(true, false);
+  struct Row {
+    char const* what;
+    bool fin;
+    bool relayed;
+    std::string address;   // of the other one; "" = its own
+    std::string own_host;  // "" = another one than the other's
+    bool proves;
+  };
+  auto const row = GENERATE(values<Row>({{"in order", true, false, "", "", true},
+                                         {"a reset", false, false, "", "", false},
+                                         {"the end of whoever passes the connection on", true, true, "", "", false},
+                                         {"an address that leads to ourselves", true, false, "127.0.0.1", "", false},
+                                         {"the same", true, false, "::1", "", false},
+                                         {"of an agent on our own host", true, false, "127.0.0.1", "node0", true}}));
+  INFO(row.what);
   Driver agent(1);
   agent.policy.pair = true;
+  agent.state.follower.links.at(kFirstLink).relayed = row.relayed;
   auto two = generation(1, 1);
   two.group_size = 2;
   two.successors.resize(2);
+  two.successors[0].address = row.address.empty() ? two.successors[0].address : row.address;
+  two.successors[1].host = row.own_host.empty() ? two.successors[1].host : row.own_host;
+  auto const link_to_it = [&] {
+    auto const& links = agent.state.follower.links;
+    return std::find_if(links.begin(), links.end(), [&](auto const& each) { return each.second.to.rank == 0; })->first;
+  };
   agent.hear(rdzv::Prepare{two, 100});
   agent.hear(rdzv::Start{1, agent.own(), 4000ms});
-  agent.feed(LinkDown{kFirstLink, "gone", fin});
+  agent.feed(LinkDown{kFirstLink, "gone", row.fin});
   REQUIRE(agent.all<StartCampaign>().size() == 1);
   CHECK(agent.all<StartCampaign>()[0].campaign.pair);
   CHECK_FALSE(agent.all<StartCampaign>()[0].campaign.peer_dead);
-  agent.feed(LinkFailed{agent.link_to(0), "no answer", false});
+  agent.feed(LinkFailed{link_to_it(), "no answer", false});
   CHECK(agent.all<StartCampaign>().empty());
   agent.pass(200ms);
   CHECK(dialled(agent) == std::vector<std::uint32_t>{0});
-  agent.feed(LinkFailed{agent.link_to(0), "refused", true});
-  CHECK(agent.all<StartCampaign>().size() == (fin ? 1 : 0));
-  if (fin) {
+  agent.feed(LinkFailed{link_to_it(), "refused", true});
+  CHECK(agent.all<StartCampaign>().size() == (row.proves ? 1 : 0));
+  if (row.proves) {
     CHECK(agent.all<StartCampaign>()[0].campaign.peer_dead);
     CHECK(agent.all<StartCampaign>()[0].campaign.ballot == rdzv::Ballot{3, 1});
   }
