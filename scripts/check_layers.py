@@ -61,6 +61,7 @@ SHELLS = {
     "rendezvous/net/peers": "the coordinator's connections and their deadlines",
     "rendezvous/net/run": "one run's timer and log",
     "rendezvous/net/server": "the coordinator's runs, and the log",
+    "rendezvous/trust/vault": "memory that is left out of core dumps, and its lock",
     "launcher/logs/console_writer": "the console's writing thread",
     "launcher/logs/log_dir": "makes and removes directories",
     "launcher/logs/log_file": "one log file; reads small files",
@@ -87,7 +88,7 @@ SHELLS = {
 }
 # Among the files of shells, headers that only hold types and interfaces: pure, and for everybody below.
 VOCABULARY = {"src/client/access.hpp", "src/cuda/plugin_api.h", "src/host/common/backend.hpp", "src/host/common/device_queue.hpp",
-              "src/host/common/mates.hpp"}
+              "src/host/common/mates.hpp", "rendezvous/trust/vault.hpp"}
 # Defines the clock that shells read; who else asks it for the time is found by that call.
 CLOCK = "src/core/time.hpp"
 

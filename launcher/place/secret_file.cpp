@@ -1,6 +1,7 @@
 #include "launcher/place/secret_file.hpp"
 
 #include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/random.hpp"
+#include "src/os/system.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -24,11 +26,12 @@ constexpr char const* kSecret = "CXXRUN_SECRET";
 constexpr char const* kSecretFile = "CXXRUN_SECRET_FILE";
 
 Result<Key> read_secret_file(std::string const& path) {
-  auto const text = read_private_file(path, kLongest, "put a new secret into a file of mode 0600");
+  auto text = read_private_file(path, kLongest, "put a new secret into a file of mode 0600");
   if (!text) {
     return text.error();
   }
   auto secret = rendezvous::read_secret(*text);
+  explicit_bzero(text->data(), text->size());
   return secret ? secret : fail(Errc::usage, path + ": " + secret.error().message());
 }
 
@@ -55,24 +58,32 @@ Result<Key> secret_in(std::string const& path, bool create) {
   return made ? read_secret_file(path) : made.error();
 }
 
-Result<KeyTransports> key_transports(Auth auth, Environment& environment) {
+GivenSecret take_secret() {
+  auto text = os::take_variable(kSecret);
+  auto const path = os::take_variable(kSecretFile);
+  if (!text && !path) {
+    return std::nullopt;
+  }
+  auto const secret = text ? rendezvous::read_secret(*text) : secret_in(*path, false);
+  if (text) {
+    explicit_bzero(text->data(), text->size());
+  }
+  return secret ? secret
+                : fail(Errc::usage, (text ? kSecret : kSecretFile) + std::string(": ") + secret.error().message());
+}
+
+Result<KeyTransports> key_transports(Auth auth, GivenSecret const& given, std::string const& home) {
   KeyTransports transports;
-  auto const text = find_value(environment, kSecret);
-  auto const path = find_value(environment, kSecretFile);
-  environment.erase(kSecret);
-  environment.erase(kSecretFile);
-  bool const given = text || path;
   transports.munge = auth == Auth::munge || (auth == Auth::automatic && !given);
   if (auth == Auth::munge || auth == Auth::none) {
     return transports;
   }
+  if (given && !*given) {
+    return given->error();
+  }
   if (given) {
-    auto const secret = text ? rendezvous::read_secret(*text) : secret_in(*path, false);
-    if (!secret) {
-      return fail(Errc::usage, (text ? kSecret : kSecretFile) + std::string(": ") + secret.error().message());
-    }
-    transports.secret = [secret = *secret](bool /*create*/) -> Result<Key> { return secret; };
-  } else if (auto const home = value_of(environment, "HOME"); !home.empty()) {
+    transports.secret = [secret = **given](bool /*create*/) -> Result<Key> { return secret; };
+  } else if (!home.empty()) {
     transports.secret = [own = home + "/.cxxrun/key"](bool create) { return secret_in(own, create); };
   }
   return transports;

@@ -2,18 +2,25 @@
 // user can read.
 #pragma once
 
+#include <optional>
 #include <string>
 
-#include "launcher/facts/environment.hpp"
 #include "launcher/options/options.hpp"
 #include "rendezvous/trust/transports.hpp"
 
 namespace cxxrun::launcher {
 
-/// `auto`: CXXRUN_SECRET or CXXRUN_SECRET_FILE when one is set, else munge and ~/.cxxrun/key, whichever works; the
-/// others, one of them alone. Takes both variables out of `environment`, which workers inherit. Reads the file at once.
-/// Errc::usage: what was given is too short, or others may read it.
-[[nodiscard]] Result<rendezvous::KeyTransports> key_transports(Auth auth, Environment& environment);
+/// What CXXRUN_SECRET or CXXRUN_SECRET_FILE holds, if one of them is set; else an Error that names it: usage, it is too
+/// short, or others may read it.
+using GivenSecret = std::optional<Result<rendezvous::Key>>;
+
+/// Takes both variables out of this process's environment, which workers inherit, and reads the file at once.
+[[nodiscard]] GivenSecret take_secret();
+
+/// `auto`: the secret that was given, else munge and ~/.cxxrun/key, whichever works; the others, one of them alone.
+/// `home`: "" when there is none.
+[[nodiscard]] Result<rendezvous::KeyTransports> key_transports(Auth auth, GivenSecret const& given,
+                                                               std::string const& home);
 
 /// The secret in a file. `create`: made when there is none, for this user alone, whole or not at all.
 [[nodiscard]] Result<rendezvous::Key> secret_in(std::string const& path, bool create);

@@ -122,7 +122,8 @@ Result<std::optional<Discovery>> discover(Options const& options, Environment co
 }
 
 /// Everything that is found out before anything is started. What is worth telling is in `notes`.
-Result<AgentConfig> prepare(Options options, Environment const& environment, std::vector<std::string>& notes) {
+Result<AgentConfig> prepare(Options options, Environment const& environment, GivenSecret const& secret,
+                            std::vector<std::string>& notes) {
   AgentConfig config;
   config.options = std::move(options);
   // 0 stands for an ancestor outside this namespace, which may be anything.
@@ -146,7 +147,7 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, std
   config.facts = *std::move(facts);
   config.cpus = choose_cpu_mode(config.options, environment, config.facts.workers);
   config.environment = environment;
-  auto transports = key_transports(config.options.auth, config.environment);
+  auto transports = key_transports(config.options.auth, secret, value_of(environment, "HOME"));
   if (!transports) {
     return transports.error();
   }
@@ -180,6 +181,7 @@ void tell(AgentConfig const& config, std::vector<std::string> const& notes) {
 
 int run(std::vector<std::string> const& arguments) {
   os::ensure_standard_descriptors();
+  auto const secret = take_secret();
   auto const environment = os::read_environment();
   auto parsed = parse_options(arguments, environment);
   if (auto const* early = std::get_if<EarlyExit>(&parsed)) {
@@ -187,7 +189,7 @@ int run(std::vector<std::string> const& arguments) {
     return early->code;
   }
   std::vector<std::string> notes;
-  auto prepared = prepare(std::move(std::get<Options>(parsed)), environment, notes);
+  auto prepared = prepare(std::move(std::get<Options>(parsed)), environment, secret, notes);
   if (!prepared) {
     return complain(prepared.error());
   }

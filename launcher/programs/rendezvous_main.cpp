@@ -203,8 +203,9 @@ int complain(Error const& error) {
 
 /// `announce` is given "HOST:PORT" once everybody can come.
 int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std::string const&)> const& announce) {
-  auto environment = os::read_environment();
-  auto transports = key_transports(options.auth, environment);
+  auto const secret = take_secret();
+  auto const environment = os::read_environment();
+  auto const transports = key_transports(options.auth, secret, value_of(environment, "HOME"));
   if (!transports) {
     return complain(transports.error());
   }

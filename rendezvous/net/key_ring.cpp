@@ -1,6 +1,7 @@
 #include "rendezvous/net/key_ring.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -30,12 +31,16 @@ std::optional<Key> out_of_credential(std::string const& payload) {
   }
   Key::Bytes bytes{};
   std::copy_n(payload.begin() + kInCredential.size(), bytes.size(), bytes.begin());
-  return Key(bytes);
+  Key const key(bytes);
+  explicit_bzero(bytes.data(), bytes.size());
+  return key;
 }
 
 Result<Wrap> wrap_by(WrapKind kind, KeyTransports const& transports, Key const& key) {
   if (kind == WrapKind::munge) {
-    auto credential = os::munge_encode(in_credential(key));
+    std::string words = in_credential(key);
+    auto credential = os::munge_encode(words);
+    explicit_bzero(words.data(), words.size());
     return credential ? Result<Wrap>({kind, *std::move(credential)}) : credential.error();
   }
   auto const secret = transports.secret(true);
@@ -44,8 +49,11 @@ Result<Wrap> wrap_by(WrapKind kind, KeyTransports const& transports, Key const& 
 
 Result<Key> unwrap_one(KeyTransports const& transports, Wrap const& wrapped) {
   if (wrapped.kind == WrapKind::munge) {
-    auto const payload = os::munge_decode(wrapped.bytes);
+    auto payload = os::munge_decode(wrapped.bytes);
     auto const key = payload ? out_of_credential(*payload) : std::nullopt;
+    if (payload) {
+      explicit_bzero(payload->data(), payload->size());
+    }
     return key ? Result<Key>(*key) : fail(Errc::refused, payload ? "no key of cxxrun's" : payload.error().message());
   }
   auto const secret = transports.secret(false);
@@ -83,7 +91,9 @@ bool KeyRing::has(WrapKind kind) const {
 }
 
 Result<void> KeyRing::make(bool shared) {
-  own_ = Key(random_bytes<Key::kBytes>());
+  auto bytes = random_bytes<Key::kBytes>();
+  own_ = Key(bytes);
+  explicit_bzero(bytes.data(), bytes.size());
   wraps_.clear();
   if (!shared) {
     return {};

@@ -1,11 +1,15 @@
 #include "rendezvous/trust/key.hpp"
 
 #include <algorithm>
+#include <new>
 #include <sodium.h>
+
+#include "rendezvous/trust/vault.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
+static_assert(sizeof(Key::Bytes) == kSecretPlace);
 static_assert(kProofBytes == crypto_generichash_BYTES_MIN);
 
 unsigned char const* bytes_of(std::string_view text) {
@@ -26,12 +30,23 @@ void hash(Key const& key, std::string_view purpose, std::string_view text, unsig
 
 }  // namespace
 
+Key::Key() : bytes_(new (take_secret_place()) Bytes{}) {}
+
+Key::Key(Bytes const& bytes) : Key() {
+  *bytes_ = bytes;
+}
+
+Key& Key::operator=(Key const& other) {
+  *bytes_ = *other.bytes_;
+  return *this;
+}
+
 Key::~Key() {
-  sodium_memzero(bytes_.data(), kBytes);
+  give_back_secret_place(bytes_);
 }
 
 bool Key::operator==(Key const& other) const {
-  return sodium_memcmp(bytes_.data(), other.bytes_.data(), kBytes) == 0;
+  return sodium_memcmp(bytes_->data(), other.bytes_->data(), kBytes) == 0;
 }
 
 std::string key_text(Key const& key) {

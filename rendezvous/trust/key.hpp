@@ -12,24 +12,24 @@
 
 namespace cxxrun::rendezvous {
 
-/// 32 secret bytes, wiped when they go. A plain value otherwise.
+/// 32 secret bytes, wiped when they go, and in memory that is left out of core dumps. A plain value otherwise.
 class Key {
  public:
   static constexpr std::size_t kBytes = 32;
   using Bytes = std::array<unsigned char, kBytes>;
 
-  Key() = default;
-  explicit Key(Bytes const& bytes) : bytes_(bytes) {}
-  Key(Key const&) = default;
-  Key& operator=(Key const&) = default;
+  Key();
+  explicit Key(Bytes const& bytes);
+  Key(Key const& other) : Key(other.bytes()) {}
+  Key& operator=(Key const& other);
   ~Key();
 
-  [[nodiscard]] Bytes const& bytes() const { return bytes_; }
+  [[nodiscard]] Bytes const& bytes() const { return *bytes_; }
   /// Takes the same time wherever the first difference is.
   bool operator==(Key const& other) const;
 
  private:
-  Bytes bytes_{};
+  Bytes* bytes_;
 };
 
 /// 64 hexadecimal digits, for files that only this user can read; and back.

@@ -1,6 +1,7 @@
 #include "src/os/munge.hpp"
 
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <memory>
 #include <munge.h>
@@ -73,7 +74,9 @@ Result<std::string> munge_decode(std::string const& credential) {
     return fail(error == EMUNGE_CRED_UNAUTHORIZED ? Errc::permission : Errc::io,
                 std::string("munged: ") + munge->describe(error));
   }
-  return std::string(static_cast<char const*>(payload), static_cast<std::size_t>(bytes));
+  std::string said(static_cast<char const*>(payload), static_cast<std::size_t>(bytes));
+  explicit_bzero(payload, static_cast<std::size_t>(bytes));  // it is secret, and free() does not wipe it
+  return said;
 }
 
 }  // namespace cxxrun::os

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <dirent.h>
 #include <memory>
 #include <sched.h>
@@ -36,6 +37,17 @@ std::map<std::string, std::string> read_environment() {
     }
   }
   return environment;
+}
+
+std::optional<std::string> take_variable(char const* name) {
+  char* const value = std::getenv(name);
+  if (value == nullptr) {
+    return std::nullopt;
+  }
+  std::string text = value;
+  explicit_bzero(value, text.size());
+  unsetenv(name);
+  return text;
 }
 
 std::string variable(char const* name) {

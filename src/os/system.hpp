@@ -15,6 +15,9 @@ namespace cxxrun::os {
 /// The environment of this process; of a variable that is there twice the first counts, as for getenv.
 [[nodiscard]] std::map<std::string, std::string> read_environment();
 
+/// A variable of it, which it has no more then: not for children, in /proc/PID/environ or in a core dump.
+[[nodiscard]] std::optional<std::string> take_variable(char const* name);
+
 /// A variable of it; empty when it is not set.
 [[nodiscard]] std::string variable(char const* name);
 
