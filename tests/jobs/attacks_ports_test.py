@@ -1,10 +1,12 @@
 """Another user has the ports at which a job would meet, and answers there. Whatever it says, the agents try the next
 port and meet; with all ports taken the job ends by name and no worker has run. Usage: attacks_ports_test.py CXXRUN"""
 import secrets
+import subprocess
 
 import attack_jobs
 import jobs
-from attack_jobs import Attack
+import munged
+from attack_jobs import ATTACKER, VICTIM, Attack
 from attacker import Sealed
 
 TRIED = 16  # ports, of a job that is given none
@@ -139,6 +141,49 @@ class Squatted(Ports):
         agents = self.run_both()
         self.row("has the first port, and passes all bytes on unchanged to the coordinator and back",
                  "the agents meet at the next port", self.line(agents, "the connection is relayed: begun at "))
+
+
+class Credentials(Ports):
+    """MUNGE decodes what anybody made for us. The squatter's key would be taken for the job's."""
+    AREA = "keys"
+
+    def setUp(self):
+        super().setUp()
+        if munged.missing():
+            self.skipTest(munged.missing())
+        self.node = munged.Munged(secrets.token_bytes(64))
+        self.addCleanup(self.node.close)
+
+    def start_ranked(self, rank, *options):
+        """Within reach of munged, as the victim."""
+        cxxrun, self.secret = jobs.CXXRUN, None
+        words = self.node.inside("setpriv", f"--reuid={VICTIM}", f"--regid={VICTIM}", "--clear-groups", cxxrun)
+        try:
+            jobs.CXXRUN = words[0]
+            return self.start(*words[1:], "--nnodes", "2", "--node-rank", str(rank), "--master-addr", "127.0.0.1",
+                              "--master-port", str(self.port), "--rdzv-id", "job", *options, self.program,
+                              env={"HOME": None}, **attack_jobs.as_user(0))
+        finally:
+            jobs.CXXRUN = cxxrun
+
+    def offer(self, uid):
+        """A credential for that user, made by the attacker, with a key of its own in it."""
+        made = subprocess.run(self.node.inside("setpriv", f"--reuid={ATTACKER}", "--clear-groups", "munge",
+                                               f"--restrict-uid={uid}"),
+                              input=b"cxxrun key 1:" + b"k" * 32, capture_output=True, check=True)
+        return f'call.send(frame(answer_to(b"k" * 32, (1, {made.stdout.strip()!r})))); call.wait()'
+
+    def test_made_for_the_victim(self):
+        self.squat(self.offer(VICTIM))
+        agents = self.run_both()
+        self.row("has the first port, and answers with a key in a MUNGE credential that it has made for the victim",
+                 "the agents meet at the next port", self.line(agents, f"the credential was made by uid {ATTACKER}"))
+
+    def test_made_for_somebody_else(self):
+        self.squat(self.offer(ATTACKER))
+        agents = self.run_both()
+        self.row("has the first port, and answers with a MUNGE credential that the victim may not decode",
+                 "the agents meet at the next port", self.line(agents, "is not trusted: munged: Unauthorized"))
 
 
 class Control(Ports):

@@ -66,6 +66,39 @@ TEST_CASE("guard: a frame that is replayed, altered or sent back ends the connec
   }
 }
 
+TEST_CASE("guard: frames in another order, cut short or with one bit flipped end the connection", "[unit]") {
+  Ends ends;
+  ends.greet();
+  auto const first = ends.caller.say("first");
+  auto const second = ends.caller.say("second");
+  CHECK(why(ends.called.hear(second)) == "it does not know this job's key");
+  CHECK_FALSE(why(ends.called.hear(first)).empty());  // it is over
+  Ends whole;
+  whole.greet();
+  CHECK(std::holds_alternative<Unsealed>(whole.called.hear(whole.caller.say("first"))));
+  auto const next = whole.caller.say("next");
+  SECTION("cut short") {
+    CHECK(why(whole.called.hear(next.substr(0, next.size() - 1))) == "a frame was altered on its way");
+  }
+  SECTION("one bit flipped") {
+    auto altered = next;
+    altered[3] = static_cast<char>(altered[3] ^ 4);
+    CHECK(why(whole.called.hear(altered)) == "a frame was altered on its way");
+  }
+}
+
+TEST_CASE("guard: who stands between and strips a way to the key is left with frames that do not open", "[unit]") {
+  Guard caller = Guard::of_caller(fresh_of(1));
+  KeyOffer offer{fresh_of(2), id_of(key_of(9)), {{WrapKind::munge, "credential"}, {WrapKind::secret, "wrapped"}}};
+  Guard called = Guard::of_called(key_of(9), offer);
+  (void)called.hear(caller.call());
+  offer.wraps.erase(offer.wraps.begin() + GENERATE(0, 1));
+  CHECK(std::get<WantsKey>(caller.hear(write_answer(offer))).offer.wraps.size() == 1);
+  caller.give(key_of(9));
+  CHECK(why(called.hear(caller.say("hello"))) == "it does not know this job's key");
+  CHECK(why(caller.hear(called.say("welcome"))) == "it does not know this job's key");
+}
+
 TEST_CASE("guard: a recorded conversation opens nothing on a new connection", "[unit]") {
   Ends ends;
   ends.greet();
