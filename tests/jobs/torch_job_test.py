@@ -40,7 +40,7 @@ def sockets_of(pid):
     return {match.group(1) for match in (re.match(r"socket:\[(\d+)\]", link) for link in links) if match}
 
 
-class Training(JobCase):
+class TorchCase(JobCase):
     def environment(self, extra=None):
         env = super().environment(extra)
         # USE_LIBUV: the default of newer releases needs a library that Debian builds torch without.
@@ -61,6 +61,8 @@ class Training(JobCase):
         self.assertEqual(sorted(weights), [str(rank) for rank in range(world)])
         self.assertEqual(len(set(weights.values())), 1, weights)
 
+
+class Training(TorchCase):
     def test_two_ranks_on_one_node(self):
         job = self.run_job("--standalone", "--nproc-per-node=2", *self.arguments(4))
         self.assertEqual(job.code, 0, job.stderr)
