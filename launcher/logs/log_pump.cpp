@@ -58,9 +58,10 @@ struct Stream {
   bool paused = false;  ///< not waited for, because its console is full
 };
 
-/// Owned by the pump's thread too, which may have to be left behind. Everything but the constructor, post(), mute() and
-/// the writers of the consoles is for that thread alone.
-class Pump {
+}  // namespace
+
+/// Everything but the constructor, post(), mute() and the writers of the consoles is for the pump's thread alone.
+class LogPump::Pump {
  public:
   Pump(int console_out, int console_err) {
     stream_descriptor const first(*io_);  // makes what Asio waits with, now: later no descriptor may be left for it
@@ -271,66 +272,52 @@ class Pump {
   std::size_t carried_ = 0;  ///< bytes since the last wait
 };
 
-}  // namespace
-
-struct LogPump::Impl {
-  Impl(int console_out, int console_err) : pump(std::make_shared<Pump>(console_out, console_err)) {}
-  std::shared_ptr<Pump> pump;
-  std::unique_ptr<os::BoundedThread> thread;
-  std::atomic<std::uint64_t> last_id = 0;
-  bool complete = true;  ///< after finish: nothing was dropped
-};
-
 LogPump::LogPump() : LogPump(STDOUT_FILENO, STDERR_FILENO) {}
 
-LogPump::LogPump(int console_out, int console_err) : impl_(std::make_unique<Impl>(console_out, console_err)) {
-  impl_->thread = std::make_unique<os::BoundedThread>("cxxrun-logs", [pump = impl_->pump] { pump->run(); });
-}
+LogPump::LogPump(int console_out, int console_err)
+    : pump_(std::make_shared<Pump>(console_out, console_err)),
+      thread_(std::make_unique<os::BoundedThread>("cxxrun-logs", [pump = pump_] { pump->run(); })) {}
 
 LogPump::~LogPump() {
   finish(1000);
 }
 
 std::uint64_t LogPump::add(PumpStream stream) {
-  auto const id = ++impl_->last_id;
-  if (impl_->thread) {
-    auto* const pump = impl_->pump.get();
-    pump->post([pump, id, plan = std::move(stream)]() mutable { pump->add(id, std::move(plan)); });
+  auto const id = ++last_id_;
+  if (thread_) {
+    pump_->post([pump = pump_.get(), id, plan = std::move(stream)]() mutable { pump->add(id, std::move(plan)); });
   }
   return id;
 }
 
 void LogPump::drain(std::uint64_t id, bool close, std::function<void(std::string tail)> done) {
-  auto* const pump = impl_->pump.get();
-  pump->post([pump, id, close, call = std::move(done)] { pump->drain(id, close, call); });
+  pump_->post([pump = pump_.get(), id, close, call = std::move(done)] { pump->drain(id, close, call); });
 }
 
 void LogPump::say(std::string line) {
   line += '\n';
-  impl_->pump->consoles()[1]->writer.push(line);
+  pump_->consoles()[1]->writer.push(line);
 }
 
 bool LogPump::finish(int deadline_ms) {
-  if (!impl_->thread) {
-    return impl_->complete;
+  if (!thread_) {
+    return complete_;
   }
   auto const deadline = Clock::now() + Millis(deadline_ms);
-  auto* const pump = impl_->pump.get();
-  pump->post([pump] { pump->finish(); });
-  impl_->complete = impl_->thread->join_until(deadline);
-  impl_->thread.reset();
-  if (!impl_->complete) {
-    pump->mute();
+  pump_->post([pump = pump_.get()] { pump->finish(); });
+  complete_ = thread_->join_until(deadline);
+  thread_.reset();
+  if (!complete_) {
+    pump_->mute();
   }
-  for (auto const& console : pump->consoles()) {
-    impl_->complete = console->writer.finish(deadline) && impl_->complete;
+  for (auto const& console : pump_->consoles()) {
+    complete_ = console->writer.finish(deadline) && complete_;
   }
-  return impl_->complete;
+  return complete_;
 }
 
 void LogPump::on_error(std::function<void(std::string)> handler) {
-  auto* const pump = impl_->pump.get();
-  pump->post([pump, call = std::move(handler)] { pump->set_error_handler(call); });
+  pump_->post([pump = pump_.get(), call = std::move(handler)] { pump->set_error_handler(call); });
 }
 
 }  // namespace cxxrun::launcher

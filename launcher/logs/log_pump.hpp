@@ -8,11 +8,13 @@
 // hang-up) swallows its part and the files go on.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include "src/os/bounded_thread.hpp"
 #include "src/os/fd.hpp"
 
 namespace cxxrun::launcher {
@@ -61,8 +63,11 @@ class LogPump {
   void on_error(std::function<void(std::string)> handler);
 
  private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  class Pump;
+  std::shared_ptr<Pump> pump_;  // shared with the thread, which may have to be left behind
+  std::unique_ptr<os::BoundedThread> thread_;
+  std::atomic<std::uint64_t> last_id_ = 0;
+  bool complete_ = true;  // after finish: nothing was dropped
 };
 
 }  // namespace cxxrun::launcher
