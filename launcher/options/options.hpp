@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "launcher/facts/deadlines.hpp"
+#include "launcher/facts/discovery.hpp"
 #include "rendezvous/protocol/messages.hpp"
+#include "src/core/endpoint.hpp"
 
 namespace cxxrun::launcher {
 
@@ -58,11 +60,11 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::optional<NodeRange> nnodes;  ///< unset: Slurm's nodes, else 1
   NprocPerNode nproc = ProcWord::by_default;
   std::string rdzv_backend;  ///< as given; "" = not given. static, c10d accepted
-  std::string rdzv_endpoint;
+  std::optional<Endpoint> rdzv_endpoint;
   std::optional<std::string> rdzv_id;
   std::map<std::string, std::string> rdzv_conf;
-  std::optional<std::string> join;  ///< JOBID or JOBID.STEP, checked
-  std::optional<bool> is_host;      ///< rdzv_conf is_host: overrides every rule about who hosts
+  std::optional<JoinTarget> join;
+  std::optional<bool> is_host;  ///< rdzv_conf is_host: overrides every rule about who hosts
   bool standalone = false;
   std::optional<std::uint32_t> node_rank;
   std::optional<std::string> master_addr;

@@ -1,9 +1,7 @@
 // The options of the three programs. cxxrun's command line is over PET_* and what other variables torchrun reads.
 #include "launcher/options/parse_options.hpp"
 
-#include "launcher/facts/discovery.hpp"
 #include "launcher/options/option_values.hpp"
-#include "src/core/endpoint.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
@@ -27,19 +25,11 @@ Result<std::string> parse_any(Text text) {
   return text;
 }
 
-/// The value itself where only the syntax is checked here; "" means "not given", as in torchrun.
-Result<std::string> parse_endpoint_text(Text text) {
-  auto const endpoint = text.empty() ? Endpoint{} : parse_endpoint(text);
-  return endpoint ? Result<std::string>(text) : endpoint.error();
-}
-
-Result<std::string> parse_host_or_nothing(Text text) {
-  return text.empty() ? text : parse_host(text);
-}
-
-Result<std::string> parse_join(Text text) {
-  auto const target = parse_join_target(text);
-  return target ? Result<std::string>(text) : target.error();
+/// "" means "not given", as in torchrun.
+Apply unless_empty(Apply apply) {
+  return [apply = std::move(apply)](Text text, OptionRow const& row) {
+    return text.empty() ? Result<void>() : apply(text, row);
+  };
 }
 
 Result<PortRange> parse_port_range(std::string_view text) {
@@ -73,9 +63,9 @@ std::vector<OptionRow> nodes(Options& o) {
       {"--nproc-per-node", "N|auto|gpu|cpu", "workers per node [visible GPUs, else 1]", set(o.nproc, parse_nproc)},
       {"--standalone", "", "one node, any free port, reachable from this host only", set(o.standalone, parse_flag)},
       {"--rdzv-endpoint", "HOST[:PORT]", "where agents meet; the same on all nodes [port 29400]",
-       set(o.rdzv_endpoint, parse_endpoint_text)},
+       unless_empty(set(o.rdzv_endpoint, parse_endpoint))},
       {"--rdzv-id", "ID", "name of the job, the same on all nodes [Slurm's, else none]", set(o.rdzv_id, parse_text)},
-      {"--join", "JOBID[.STEP]", "enter that running job as one more node", set(o.join, parse_join)},
+      {"--join", "JOBID[.STEP]", "enter that running job as one more node", set(o.join, parse_join_target)},
       {"--rdzv-backend", "static|c10d", "accepted; both mean cxxrun's own rendezvous", set_backend(o.rdzv_backend)},
       {"--rdzv-conf", "KEY=VALUE,...", "join_timeout, last_call_timeout, is_host; others have no effect",
        set(o.rdzv_conf, parse_rdzv_conf)},
@@ -83,7 +73,8 @@ std::vector<OptionRow> nodes(Options& o) {
       {"--master-addr", "HOST", "MASTER_ADDR; without --rdzv-endpoint also where agents meet",
        set(o.master_addr, parse_host)},
       {"--master-port", "PORT", "MASTER_PORT, exactly [0: any free port]", set(o.master_port, parse_port)},
-      {"--local-addr", "HOST", "address of this node as the others reach it", set(o.local_addr, parse_host_or_nothing)},
+      {"--local-addr", "HOST", "address of this node as the others reach it",
+       unless_empty(set(o.local_addr, parse_host))},
       {"--auth", "auto|munge|file|none", "how agents prove that they belong to the job [auto]",
        choose(o.auth, {Auth::automatic, Auth::munge, Auth::file, Auth::none})},
       {"--cpu-bind", "share|none", "divide the node's CPUs among its workers [share under Slurm]",

@@ -177,7 +177,7 @@ Result<void> read_nodes(Environment const& environment, SlurmStep& step) {
 
 bool lost_its_slurm(Options const& options, Environment const& environment) {
   bool const described = options.standalone || options.nnodes || options.node_rank || options.master_addr ||
-                         options.join || !options.rdzv_endpoint.empty();
+                         options.join || options.rdzv_endpoint;
   return !described && value_of(environment, "SLURM_JOB_ID").empty();
 }
 

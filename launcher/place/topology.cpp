@@ -104,9 +104,8 @@ Result<void> meet_at_endpoint(Endpoint const& endpoint, char const* flag, SlurmS
 }
 
 Result<void> meet_where_told(Options const& options, SlurmStep const& step, JobTopology& topology) {
-  if (!options.rdzv_endpoint.empty()) {
-    auto const endpoint = parse_endpoint(options.rdzv_endpoint);
-    return endpoint ? meet_at_endpoint(*endpoint, "--rdzv-endpoint", step, topology) : endpoint.error();
+  if (options.rdzv_endpoint) {
+    return meet_at_endpoint(*options.rdzv_endpoint, "--rdzv-endpoint", step, topology);
   }
   return options.master_addr ? meet_at_endpoint({*options.master_addr, {}}, "--master-addr", step, topology)
                              : Result<void>();
@@ -216,7 +215,7 @@ Result<JobTopology> in_slurm(Options const& options, SlurmView const& slurm, Env
 
 /// Whether the agents of a step are told to meet elsewhere: at cxxrun-rendezvous, or at the agents of another step.
 bool meets_outside(Options const& options, SlurmStep const& step) {
-  auto const endpoint = parse_endpoint(options.rdzv_endpoint);
+  auto const& endpoint = options.rdzv_endpoint;
   bool const somewhere = endpoint && endpoint->port.value_or(0) != 0 && !is_ip_literal(endpoint->host) &&
                          !is_loopback(endpoint->host) && options.rdzv_id && !step.several_tasks;
   return somewhere && std::none_of(step.node_names.begin(), step.node_names.end(),
@@ -225,13 +224,13 @@ bool meets_outside(Options const& options, SlurmStep const& step) {
 
 /// --join: the job says everything but what this node is.
 Result<JobTopology> joining(Options const& options, SlurmView const& slurm, Discovery const& discovery) {
-  std::string const contradicts = options.nnodes                   ? "--nnodes"
-                                  : options.node_rank              ? "--node-rank"
-                                  : options.rdzv_id                ? "--rdzv-id"
-                                  : !options.rdzv_endpoint.empty() ? "--rdzv-endpoint"
-                                  : options.standalone             ? "--standalone"
-                                  : options.is_host                ? "--rdzv-conf is_host"
-                                                                   : "";
+  std::string const contradicts = options.nnodes          ? "--nnodes"
+                                  : options.node_rank     ? "--node-rank"
+                                  : options.rdzv_id       ? "--rdzv-id"
+                                  : options.rdzv_endpoint ? "--rdzv-endpoint"
+                                  : options.standalone    ? "--standalone"
+                                  : options.is_host       ? "--rdzv-conf is_host"
+                                                          : "";
   if (!contradicts.empty()) {
     return wrong(contradicts + " with --join: the job that is joined says that; drop it");
   }
@@ -249,14 +248,11 @@ Result<JobTopology> joining(Options const& options, SlurmView const& slurm, Disc
 
 /// --rdzv-endpoint outside Slurm.
 Result<Meeting> meeting_at_endpoint(Options const& options, NodeRange const& range) {
-  auto const endpoint = parse_endpoint(options.rdzv_endpoint);
-  if (!endpoint) {
-    return endpoint.error();
-  }
+  Endpoint const& endpoint = *options.rdzv_endpoint;
   Meeting meeting{
-      Meeting::Host::find_out, endpoint->host, {endpoint->port.value_or(kDefaultPort)}, is_loopback(endpoint->host)};
+      Meeting::Host::find_out, endpoint.host, {endpoint.port.value_or(kDefaultPort)}, is_loopback(endpoint.host)};
   if (meeting.ports.front() == 0 && range.max > 1) {
-    return wrong("--rdzv-endpoint " + options.rdzv_endpoint + ": port 0 is for one node only; with " +
+    return wrong("--rdzv-endpoint " + endpoint_text(endpoint.host, 0) + ": port 0 is for one node only; with " +
                  range_text(range) + " nodes all must be given the same port");
   }
   bool const may_be_taken = options.rdzv_id && meeting.ports.front() != 0;  // by cxxrun-rendezvous
@@ -294,8 +290,8 @@ Result<JobTopology> by_flags(Options const& options, SlurmView const& slurm, Nod
   topology.source = JobTopology::Source::flags;
   topology.run_id = options.rdzv_id.value_or(slurm.step && range.max == 1 ? slurm.step->run_id : "none");
   topology.notes = slurm.notes;
-  auto meeting = options.rdzv_endpoint.empty() ? meeting_at_master(options, range, topology.run_id)
-                                               : meeting_at_endpoint(options, range);
+  auto meeting =
+      options.rdzv_endpoint ? meeting_at_endpoint(options, range) : meeting_at_master(options, range, topology.run_id);
   if (!meeting) {
     return meeting.error();
   }
@@ -321,7 +317,7 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
   if (!slurm) {
     return slurm.error();
   }
-  bool const has_place = !options.rdzv_endpoint.empty() || options.master_addr;
+  bool const has_place = options.rdzv_endpoint || options.master_addr;
   auto const& step = slurm->step;
   bool const outside = step && meets_outside(options, *step);
   NodeRange const range = options.nnodes.value_or(outside ? NodeRange{step->nodes(), step->nodes()} : NodeRange{});
@@ -336,7 +332,7 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
     topology->meeting.host = host_if(*options.is_host);
   }
   // The job's own rendezvous is where its steps meet, unless another port is asked for.
-  auto const endpoint = parse_endpoint(options.rdzv_endpoint);
+  auto const& endpoint = options.rdzv_endpoint;
   if (topology && step && discovery && (!endpoint || endpoint->port.value_or(discovery->port) == discovery->port)) {
     topology->discovered = discovery;
   }

@@ -102,8 +102,7 @@ Result<std::optional<Discovery>> discover(Options const& options, Environment co
                                           std::vector<std::string>& trouble) {
   auto const dir = discovery_dir(environment);
   if (options.join) {
-    auto const target = parse_join_target(*options.join);
-    auto chosen = choose_discovery(list_discoveries(dir, *target, environment, trouble), *target, dir);
+    auto chosen = choose_discovery(list_discoveries(dir, *options.join, environment, trouble), *options.join, dir);
     if (!chosen) {
       return fail(chosen.error().code, chosen.error().context + (trouble.empty() ? "" : "; " + trouble.front()));
     }
