@@ -1,5 +1,7 @@
 """A job on a real Slurm that asks for proof, which is the default: with MUNGE and no flag at all, and with another user
 of the cluster at its doors. Usage: trust_test.py CXXRUN"""
+import os
+
 import slurm_case
 from slurm_case import SlurmCase
 
@@ -46,6 +48,19 @@ class Trust(SlurmCase):
         self.assertEqual(len(self.events("done")), 4)
         self.row("zero flags", "srun -N4 cxxrun ./train (without a home directory)",
                  "the agents prove themselves with a key that MUNGE carries")
+
+    def test_the_home_directory_carries_the_key_where_no_node_reaches_munged(self):
+        home = os.path.join(self.dir, "home")
+        os.mkdir(home)
+        for option in (), ("--auth", "file"):
+            done = self.srun("-N4", "--ntasks-per-node=1", "unshare", "--mount", "sh", "-c",
+                             'mount -t tmpfs none /run/munge && exec "$@"', "sh", "cxxrun", "--nproc-per-node=1", *option,
+                             self.worker("note done"), env={"HOME": home})
+            self.assertEqual(done.code, 0, done)
+        self.assertEqual(len(self.events("done")), 8)
+        self.assertEqual(os.stat(os.path.join(home, ".cxxrun/key")).st_mode & 0o777, 0o600)
+        self.row("no munged", "srun -N4 cxxrun ./train (no node reaches munged)",
+                 "the agents prove themselves with a key that lies in the home directory")
 
     def test_another_user_is_told_nothing_and_disturbs_nobody(self):
         job = self.start_srun("-N4", "--ntasks-per-node=1", "cxxrun", "--nproc-per-node=1", self.worker_that_waits())
