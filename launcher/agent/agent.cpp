@@ -68,7 +68,7 @@ class Agent {
     parent_watch_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code const& error) {
       if (!error) {
         remove_log_root(config_.logs);
-        remove_log_root(config_.sockets);
+        remove_socket_dir(config_.sockets);
         os::sweep_and_exit(&page_);
       }
     });
@@ -286,8 +286,8 @@ class Agent {
   Hosting hosting_;
   AgentLinks links_{io_, keys_, [this](agent::Event event) { feed(std::move(event)); },
                     [this](rendezvous::HelloReply const& reply) { joined(reply); }};
-  std::shared_ptr<Supervisor> supervisor_ = std::make_shared<Supervisor>(io_, pump_, handlers(), config_.sockets.path);
-  WorkerMemory memory_{io_, config_.sockets.path};
+  std::shared_ptr<Supervisor> supervisor_ = std::make_shared<Supervisor>(io_, pump_, handlers(), config_.sockets);
+  WorkerMemory memory_{io_, config_.sockets};
   std::shared_ptr<HangGuard> hangs_ =
       std::make_shared<HangGuard>(io_, *supervisor_, config_.options.terms.hang_timeout, config_.facts,
                                   config_.environment, [this](agent::StoodStill told) { feed(std::move(told)); });

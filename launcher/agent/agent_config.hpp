@@ -18,7 +18,7 @@ struct AgentConfig {
   NodeFacts facts;
   CpuChoice cpus;
   LogRoot logs;                    ///< removed by whoever ends last, when it is temporary
-  LogRoot sockets;                 ///< where workers connect to this agent; removed in the same way
+  std::string sockets;             ///< directory where workers call this agent; removed in the same way
   Environment environment;         ///< what workers inherit
   std::string nonce;               ///< this agent's incarnation
   rendezvous::KeyTransports keys;  ///< how the job's key gets to other nodes

@@ -31,12 +31,19 @@ Error cannot_make(std::string const& path, int error) {
   return fail(code, "cannot create the log directory " + path + " (" + remedy + ")", error);
 }
 
-Result<LogRoot> make_temporary(std::string const& base) {
+Result<std::string> make_temporary(std::string const& base) {
   auto path = base + "/cxxrun-" + std::to_string(getuid()) + "-XXXXXX";
   if (mkdtemp(path.data()) == nullptr) {
     return cannot_make(path, errno);
   }
-  return LogRoot{path, true};
+  return path;
+}
+
+void remove_all(std::string const& path) noexcept {
+  if (!path.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
 }
 
 }  // namespace
@@ -47,12 +54,11 @@ Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run
     return LogRoot{};
   }
   if (log_dir.empty()) {
-    if (!temporary_base.empty()) {
-      if (auto made = make_temporary(temporary_base)) {
-        return made;
-      }
+    auto made = make_temporary(temporary_base.empty() ? "/tmp" : temporary_base);
+    if (!made) {
+      made = make_temporary("/tmp");
     }
-    return make_temporary("/tmp");
+    return made ? Result<LogRoot>({*made, true}) : made.error();
   }
   std::error_code error;
   std::filesystem::create_directories(log_dir, error);  // several agents may do it at once on a shared file system
@@ -72,7 +78,7 @@ Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run
   return cannot_make(name, EEXIST);
 }
 
-LogRoot make_socket_dir(std::string const& temporary_base) {
+std::string make_socket_dir(std::string const& temporary_base) {
   for (auto const& base : {temporary_base, std::string("/tmp")}) {
     if (base.starts_with('/') && base.size() <= kLongestSocketBase) {
       if (auto made = make_temporary(base)) {
@@ -80,13 +86,16 @@ LogRoot make_socket_dir(std::string const& temporary_base) {
       }
     }
   }
-  return {"", true};
+  return "";
+}
+
+void remove_socket_dir(std::string const& dir) noexcept {
+  remove_all(dir);
 }
 
 void remove_log_root(LogRoot const& root) noexcept {
-  if (root.temporary && !root.path.empty()) {
-    std::error_code ignored;
-    std::filesystem::remove_all(root.path, ignored);
+  if (root.temporary) {
+    remove_all(root.path);
   }
 }
 

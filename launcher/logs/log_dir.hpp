@@ -16,8 +16,10 @@ namespace cxxrun::launcher {
 [[nodiscard]] Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run_id,
                                             std::string const& host, std::string const& temporary_base);
 /// A private directory for sockets under `temporary_base`, or under /tmp when that is empty, unusable or too long for
-/// the name of a socket. No path: neither can be used.
-[[nodiscard]] LogRoot make_socket_dir(std::string const& temporary_base);
+/// the name of a socket. "": neither can be used.
+[[nodiscard]] std::string make_socket_dir(std::string const& temporary_base);
+/// Removes it with all in it.
+void remove_socket_dir(std::string const& dir) noexcept;
 /// Removes a temporary directory with all in it; leaves any other alone.
 void remove_log_root(LogRoot const& root) noexcept;
 /// Creates `attempt_<generation>/<local_rank>` for local ranks 0..count-1. What is there already stays. Does

@@ -68,9 +68,9 @@ Result<LogRoot> open_logs(Options const& options, NodeFacts const& facts, Enviro
 }
 
 /// Where this agent's workers call it.
-LogRoot open_sockets(Environment const& environment) {
+std::string open_sockets(Environment const& environment) {
   auto made = make_socket_dir(value_of(environment, "TMPDIR"));
-  if (made.path.empty()) {
+  if (made.empty()) {
     log(Level::warn, "no directory for sockets in TMPDIR or /tmp: other users of this node can call this agent");
   }
   return made;
@@ -218,7 +218,7 @@ int run(std::vector<std::string> const& arguments) {
                                         std::move(standby));
   if (getpid() == self) {
     remove_log_root(config.logs);
-    remove_log_root(config.sockets);
+    remove_socket_dir(config.sockets);
   }
   return code;
 }

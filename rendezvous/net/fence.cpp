@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "src/core/time.hpp"
 #include "src/os/beside.hpp"
@@ -170,17 +171,28 @@ void remove_fences(FencePlace const& place) {
   ::unlinkat(base.get(), name_of(place).c_str(), AT_REMOVEDIR);
 }
 
+FenceClaims::FenceClaims(boost::asio::io_context& io, std::string dir, std::shared_ptr<KeyRing> keys)
+    : io_(io), dir_(std::move(dir)), keys_(std::move(keys)) {}
+
+FencePlace FenceClaims::place(std::string const& run_id, std::uint64_t of) const {
+  return {dir_, run_id, keys_ ? fence_mark(keys_->own(), run_id) : "", of};
+}
+
 FenceClaims::~FenceClaims() {
   if (removing_) {
     removing_->join_until(Clock::now() + kFarewell);
   }
 }
 
-void FenceClaims::claim(FencePlace const& place, AcceptedDecree const& value, std::function<void(Fenced)> done) {
+void FenceClaims::claim(std::string const& run_id, std::uint64_t of, AcceptedDecree const& value,
+                        std::function<void(Fenced)> done) {
+  if (dir_.empty()) {
+    done({value.decree.after, std::nullopt, "no --fence was given"});
+    return;
+  }
   os::beside<Fenced>(
-      io_, "cxxrun-fence", kLongestClaim, [place, value] { return claim_fence(place, value); },
-      {value.decree.after, std::nullopt,
-       "--fence " + place.dir + ": the file system does not answer; give one that does"},
+      io_, "cxxrun-fence", kLongestClaim, [where = place(run_id, of), value] { return claim_fence(where, value); },
+      {value.decree.after, std::nullopt, "--fence " + dir_ + ": the file system does not answer; give one that does"},
       [here = std::weak_ptr(here_), done = std::move(done)](Fenced fenced) {
         if (!here.expired()) {
           done(std::move(fenced));
@@ -188,8 +200,10 @@ void FenceClaims::claim(FencePlace const& place, AcceptedDecree const& value, st
       });
 }
 
-void FenceClaims::remove(FencePlace const& place) {  // without a thread they stay: of no use, and in nobody's way
-  removing_ = os::BoundedThread::start("cxxrun-fence", [place] { remove_fences(place); });
+void FenceClaims::remove(std::string const& run_id) {  // without a thread they stay: of no use, and in nobody's way
+  if (!dir_.empty()) {
+    removing_ = os::BoundedThread::start("cxxrun-fence", [where = place(run_id, 0)] { remove_fences(where); });
+  }
 }
 
 }  // namespace cxxrun::rendezvous

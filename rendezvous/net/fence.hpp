@@ -20,6 +20,8 @@ class io_context;
 
 namespace cxxrun::rendezvous {
 
+class KeyRing;
+
 /// Which decision of which run.
 struct FencePlace {
   std::string dir;     ///< --fence; every node sees the same one
@@ -42,17 +44,23 @@ void remove_fences(FencePlace const& place);
 /// The same on a thread for each, so that a file system that hangs stops nobody.
 class FenceClaims {
  public:
-  explicit FenceClaims(boost::asio::io_context& io) : io_(io) {}
+  /// `dir`: --fence; "" = none. `keys`: none with --auth none.
+  FenceClaims(boost::asio::io_context& io, std::string dir, std::shared_ptr<KeyRing> keys);
   ~FenceClaims();  ///< Waits 2 s at most for files that are being removed; no handler runs.
   FenceClaims(FenceClaims const&) = delete;
   FenceClaims& operator=(FenceClaims const&) = delete;
 
-  /// `done` once, from the io_context: within 10 s, whatever the file system does.
-  void claim(FencePlace const& place, AcceptedDecree const& value, std::function<void(Fenced)> done);
-  void remove(FencePlace const& place);
+  /// `done` once, from the io_context: within 10 s, whatever the file system does. Without a directory at once.
+  void claim(std::string const& run_id, std::uint64_t of, AcceptedDecree const& value,
+             std::function<void(Fenced)> done);
+  void remove(std::string const& run_id);
 
  private:
+  [[nodiscard]] FencePlace place(std::string const& run_id, std::uint64_t of) const;
+
   boost::asio::io_context& io_;
+  std::string dir_;
+  std::shared_ptr<KeyRing> keys_;
   std::unique_ptr<os::BoundedThread> removing_;
   std::shared_ptr<bool> here_ = std::make_shared<bool>();  ///< handlers ask whether it has gone
 };

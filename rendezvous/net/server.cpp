@@ -34,7 +34,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   std::map<RunKey, std::shared_ptr<Run>> runs;
   RunKey own = 0;  // the run that this agent has opened, or is on standby for
   std::shared_ptr<Peers> peers;
-  FenceClaims fences{io};
+  FenceClaims fences{io, config.fence_dir, config.keys};
   Complaints complaints;
   bool shut = false;
 
@@ -72,26 +72,16 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       note_progress(table, key, number, restarts, leads);
     };
     on.claim_fence = [this, key, id](std::uint64_t of, AcceptedDecree const& value) {
-      if (config.fence_dir.empty()) {
-        feed(key, Fenced{value.decree.after, std::nullopt, "no --fence was given"});
-      } else {
-        fences.claim(fence_place(id, of), value, [this, key](Fenced fenced) { feed(key, std::move(fenced)); });
-      }
+      fences.claim(id, of, value, [this, key](Fenced fenced) { feed(key, std::move(fenced)); });
     };
     on.stepped_down = [this](SteppedDown const& action) { stepped_down(action); };
     on.concluded = [this, key, id](Verdict const& verdict) {
       note_verdict(table, key, verdict);
-      if (!config.fence_dir.empty()) {
-        fences.remove(fence_place(id, 0));
-      }
+      fences.remove(id);
       handlers.concluded(id, verdict);
     };
     on.closed = [this, key] { closed(key); };
     return on;
-  }
-
-  [[nodiscard]] FencePlace fence_place(std::string const& id, std::uint64_t of) const {
-    return {config.fence_dir, id, config.keys ? fence_mark(config.keys->own(), id) : "", of};
   }
 
   /// Nobody of the run is left. It is on the call stack: it goes when that has unwound.

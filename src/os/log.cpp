@@ -104,9 +104,12 @@ void log_through(std::function<void(std::string line)> writer) {
 }
 
 void log(Level level, std::string_view text) noexcept {
-  if (logger) {
-    logger->log(to_spdlog(level), "{}",
-                printable(text, kLongestLine));  // whoever called, or answered, may have written it
+  try {
+    if (logger) {
+      logger->log(to_spdlog(level), "{}", printable(text, kLongestLine));  // whoever called may have written it
+    }
+  } catch (...) {  // out of memory: without this line, and all the same alive
+    return;
   }
 }
 

@@ -15,6 +15,7 @@ using cxxrun::launcher::make_socket_dir;
 using cxxrun::launcher::make_worker_dirs;
 using cxxrun::launcher::path_component;
 using cxxrun::launcher::remove_log_root;
+using cxxrun::launcher::remove_socket_dir;
 using cxxrun::launcher::worker_log_dir;
 using cxxrun::test::TempDir;
 
@@ -71,16 +72,16 @@ TEST_CASE("log_dir: the directory for sockets is private, and short enough for t
   TempDir dir;
   auto const near = make_socket_dir(dir.path());
   struct stat status {};
-  REQUIRE(stat(near.path.c_str(), &status) == 0);
+  REQUIRE(stat(near.c_str(), &status) == 0);
   CHECK((status.st_mode & 0777) == 0700);
-  CHECK(near.path.starts_with(dir / "cxxrun-"));
+  CHECK(near.starts_with(dir / "cxxrun-"));
   auto const far = dir / std::string(60, 'x');
   REQUIRE(fs::create_directory(far));
   for (auto const& base : {far, dir / "missing", std::string("relative"), std::string()}) {
     auto const made = make_socket_dir(base);
-    CHECK(made.path.starts_with("/tmp/cxxrun-"));
-    remove_log_root(made);
-    CHECK_FALSE(fs::exists(made.path));
+    CHECK(made.starts_with("/tmp/cxxrun-"));
+    remove_socket_dir(made);
+    CHECK_FALSE(fs::exists(made));
   }
 }
 

@@ -12,7 +12,7 @@ std::map<std::string, Row> table() {
           {"a member's connection ends, or it is silent", member_lost()},
           {"its index is taken, it was lost 3 times or excluded", refused()},
           {"a spare's connection ends", spare_lost()},
-          {"store open / failed", store()},
+          {"store open / failed", test::store()},
           {"ack", ack()},
           {"unfit", unfit()},
           {"worker failed", failed()},

@@ -206,20 +206,24 @@ TEST_CASE("a claim is answered from the loop, and one whose owner is gone never"
   boost::asio::io_context io;
   std::optional<Fenced> fenced;
   {
-    FenceClaims claims(io);
-    claims.claim(scratch.place(), value(3), [&](Fenced result) { fenced = std::move(result); });
+    FenceClaims claims(io, scratch.path(), nullptr);
+    claims.claim("job", 1, value(3), [&](Fenced result) { fenced = std::move(result); });
     CHECK_FALSE(fenced);
     REQUIRE(test::wait_until(io, [&] { return fenced.has_value(); }));
     CHECK(fenced->holds == value(3));
-    claims.remove(scratch.place());
+    claims.remove("job");
   }
   CHECK_FALSE(fs::exists(scratch.path() + "/job"));  // the end waits for it
   fenced.reset();
   {
-    FenceClaims claims(io);
-    claims.claim(scratch.place(), value(4), [&](Fenced result) { fenced = std::move(result); });
+    FenceClaims claims(io, scratch.path(), nullptr);
+    claims.claim("job", 1, value(4), [&](Fenced result) { fenced = std::move(result); });
   }
   io.restart();
   io.run();
   CHECK_FALSE(fenced);
+  FenceClaims none(io, "", nullptr);
+  none.claim("job", 1, value(4), [&](Fenced result) { fenced = std::move(result); });
+  REQUIRE(fenced);
+  CHECK(fenced->why == "no --fence was given");
 }
