@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE.parent / "support"))
 import evidence
 import jobs
 from jobs import children, processes_with, read
-from strangers_test import Strangers, listening
+from stranger_jobs import Strangers, listening, sockets_of
 
 VICTIM, ATTACKER = 1500, 65534
 PROGRAM = read(HERE / "attacker.py")
@@ -91,6 +91,14 @@ class Attack(Strangers):
         self.await_line(agents, re.escape(text))
         return next(line for line in self.said(agents).splitlines() if text in line)
 
+    def shared(self, name, mode=0o1777):
+        """A directory of the victim's in which others may write."""
+        os.chmod(self.dir, 0o755)
+        os.mkdir(self.path(name))
+        os.chown(self.path(name), VICTIM, VICTIM)
+        os.chmod(self.path(name), mode)
+        return self.path(name)
+
     # ---- the attacker
 
     def start_other(self, body, *arguments, **more):
@@ -121,12 +129,6 @@ class Attack(Strangers):
 
     def row(self, attack, seen, line, code=0, who=f"uid {ATTACKER} on the same node"):
         evidence.tell(area=self.AREA, attack=attack, who=who, seen=seen, code=code, line=common(line))
-
-
-def sockets_of(pid):
-    """The inodes of its sockets."""
-    links = (os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd"))
-    return {link[8:-1] for link in links if link.startswith("socket:[")}
 
 
 class SocketAttack(Attack):

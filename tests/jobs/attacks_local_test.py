@@ -74,14 +74,6 @@ for pid in map(int, sys.argv[1:]):
 class Files(Attack):
     AREA = "files"
 
-    def shared(self, name, mode=0o1777):
-        """A directory in which others may write."""
-        os.chmod(self.dir, 0o755)
-        os.mkdir(self.path(name))
-        os.chown(self.path(name), VICTIM, VICTIM)
-        os.chmod(self.path(name), mode)
-        return self.path(name)
-
     def train(self, directory, steps, uid=VICTIM):
         """The figures at the end, and what was said besides."""
         job = self.start("--standalone", "--nproc-per-node", "2", TRAIN, "--steps", str(steps), "--batch", "2",

@@ -11,7 +11,7 @@ import unittest
 
 import jobs
 from attacker import Sealed, secret_key
-from jobs import JobCase, children, processes_with, read, wait_until
+from jobs import JobCase, processes_with, read
 
 
 def read_bytes(path):
@@ -125,15 +125,16 @@ class Cores(Secrecy):
         limit = resource.getrlimit(resource.RLIMIT_CORE)[1]
         if limit != resource.RLIM_INFINITY:
             self.skipTest("needs ulimit -Hc unlimited")
-        agents = self.run_two("--max-restarts", "0", cwd=self.path("cores"),
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (limit, limit)))
-        for pid in (self.worker_pids()[0], agents[1].agent_pid()):
-            os.kill(pid, signal.SIGABRT)
-            core = wait_until(lambda: glob.glob(self.path("cores/core*")), "a core is there")[0]
-            wait_until(lambda: not os.path.exists(f"/proc/{pid}") or not jobs.alive(pid), "it is whole")
+        for choose in (lambda agents: self.worker_pids()[0], lambda agents: agents[1].agent_pid()):
+            agents = self.run_two("--max-restarts", "0", cwd=self.path("cores"),
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (limit, limit)))
+            os.kill(choose(agents), signal.SIGABRT)
+            self.assertNotIn(0, [agent.wait() for agent in agents])  # a core is whole before its process is reaped
+            [core] = glob.glob(self.path("cores/core*"))
             self.assert_clean(core)
-            os.rename(core, self.path(f"was.{pid}"))
-        self.assertNotIn(0, [agent.wait() for agent in agents])
+            os.remove(core)
+            os.remove(self.path("events"))
+            self.port = jobs.free_port()
 
 
 if __name__ == "__main__":

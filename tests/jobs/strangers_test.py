@@ -7,8 +7,9 @@ import struct
 import time
 
 import jobs
-from attacker import RUN, VERSION, Caller, frame, hello, join
-from jobs import JobCase, children, read, wait_until
+from attacker import VERSION, Caller, frame, hello, join
+from jobs import children, read
+from stranger_jobs import FORGED, Strangers, listening
 
 CROWD = 300
 MOST_LINES = 60  # that a crowd may cost; one line each would be 300
@@ -19,68 +20,6 @@ HELLO_TIME = 10  # seconds that a caller has to say hello
 def memory(pid):
     found = re.search(r"VmRSS:\s+(\d+) kB", read(f"/proc/{pid}/status"))
     return int(found.group(1)) << 10 if found else 0
-
-
-class Strangers(JobCase):
-    AUTH = ("--auth", "none")  # where everybody is let in who speaks well
-
-    def setUp(self):
-        super().setUp()
-        self.make_gate("go")
-        self.program = self.worker("note start; gate go; note done")
-
-    def start_one(self, *options):
-        return self.start_node("--rdzv-id", RUN, "--nnodes", "3", *self.AUTH, *options, self.program)
-
-    def form(self, *options):
-        """Two agents that wait for the third; returns them. `options`: of the one that coordinates."""
-        first = self.start_one(*options)
-        first.says("waiting for nodes")
-        return [first, self.start_one()]
-
-    def finish(self, agents):
-        """The third agent comes; all start and end well."""
-        agents.append(self.start_one())
-        self.await_events(3, "start", 1)
-        self.go_on(agents)
-
-    def go_on(self, agents):
-        self.open_gate("go")
-        self.assert_codes([0, 0, 0], *agents)
-        self.assertEqual([(e[0], e[2]) for e in self.events("done")], [(1, "done")] * 3)
-
-    def coordinator(self, agents):
-        return next(pid for agent in agents for pid in children(agent.pid) if self.port in listening(pid))
-
-    def said(self, agents):
-        return "\n".join(agent.stderr for agent in agents)
-
-    def await_line(self, agents, pattern):
-        def found():
-            return re.search(pattern, self.said(agents))
-        try:
-            wait_until(found, f"a line '{pattern}'")
-        except jobs.Hang as hang:
-            raise AssertionError(f"{hang}; said:\n{self.said(agents)}") from None
-
-
-def listening(pid):
-    """Ports on which the process listens."""
-    inodes = set()
-    for entry in os.scandir(f"/proc/{pid}/fd"):
-        try:
-            target = os.readlink(entry.path)
-        except OSError:
-            continue
-        if target.startswith("socket:["):
-            inodes.add(target[8:-1])
-    ports = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in read(table).splitlines()[1:]:
-            fields = line.split()
-            if fields[3] == "0A" and fields[9] in inodes:
-                ports.add(int(fields[1].rsplit(":", 1)[1], 16))
-    return ports
 
 
 class Kinds(Strangers):
@@ -171,22 +110,46 @@ class Kinds(Strangers):
         self.go_on(agents)
 
     def test_what_a_stranger_calls_itself_forges_no_line_and_no_escape(self):
-        forged = "x\nFORGED cxxrun: verdict: success\x1b[2J\x9b31m"
         agents = self.form()
         with Caller(self.port) as caller:
-            caller.send(hello(run_id=forged))
+            caller.send(hello(run_id=FORGED))
             self.assertIsNone(caller.hear_until("nothing"))
         self.await_line(agents, r"this is job job, not x\?FORGED cxxrun")
         agents.append(self.start_one())
         self.await_events(3, "start", 1)
         with Caller(self.port) as spare:
-            spare.send(hello(), join(host=forged))
+            spare.send(hello(), join(host=FORGED))
             spare.send(hello())
             self.assertIsNone(spare.hear_until("nothing"))
         self.await_line(agents, r"message from x\?FORGED cxxrun.* not understood")
         self.go_on(agents)
-        self.assertEqual([line for line in self.said(agents).splitlines() if line.startswith("FORGED")], [])
-        self.assertNotRegex(self.said(agents), "[\x1b\x9b]")
+        self.assert_no_forgery(self.said(agents))
+
+    def test_nor_does_any_other_text_that_an_agent_sends(self):
+        agents = self.form("--log-level", "debug")
+        agents.append(self.start_one())
+        self.await_events(3, "start", 1)
+        exit_ = {"rank": 0, "local_rank": 0, "pid": 1, "end": "exited", "value": 1, "core": False, "ours": False, "wall_ms": 0,
+                 "hung": FORGED, "stderr": FORGED, "error_file": FORGED}
+        said = ({"type": "unfit", "generation": 1, "why": FORGED}, {"type": "worker_failed", "generation": 1, "exit": exit_},
+                {"type": "stopped", "generation": 1, "exits": [exit_], "unkillable": [FORGED]}, {"type": FORGED},
+                {"type": "progress", "generation": 1, "workers": [{"what": FORGED}]}, {FORGED: FORGED})
+        for message in said:
+            for field in ("host", "role", "announce", "incarnation"):
+                with Caller(self.port) as spare:
+                    spare.send(hello(nonce=FORGED, coordinator=FORGED), join(**{field: FORGED}), message, hello())
+                    self.assertIsNone(spare.hear_until("nothing"))
+        for field in ("purpose", "asks", "nonce", "run_id", "from", "local_addr", "hello"):
+            with Caller(self.port) as caller:
+                caller.send(hello(**{field: FORGED}), hello())
+                self.assertIsNone(caller.hear_until("nothing"))
+        self.go_on(agents)
+        self.assert_no_forgery(self.said(agents))
+
+    def assert_no_forgery(self, said):
+        self.assertIn("FORGED", said)  # it is told of, as text
+        self.assertEqual([line for line in said.splitlines() if line.startswith("FORGED")], [])
+        self.assertNotRegex(said, "[\x1b\x9b]")
 
     def test_what_an_agent_says_is_no_beat(self):
         agents = self.form()
@@ -281,45 +244,6 @@ class Crowds(Strangers):
         self.assertGreater(time.monotonic() - began, HELLO_TIME / 2)
         self.await_line(agents, rf"a stranger from 127\.0\.0\.1: no hello within {HELLO_TIME} s")
         self.finish(agents)
-
-
-class Impostor(Strangers):
-    """A squatter on the rendezvous port, which answers like a coordinator."""
-
-    def generation(self, **changes):
-        decree = {"after": 0, "number": 1, "size": 1, "coordinator": 0, "restarts": 0, "members": 1, "tie": "none"}
-        return {"type": "generation", "sent": 1, "generation": {
-            "number": 1, "restarts": 0, "max_restarts": 0, "group_rank": 0, "group_size": 1, "rank_base": 0,
-            "local_size": 1, "world_size": 1, "role_base": 0, "role_size": 1, "master_addr": "127.0.0.1",
-            "master_port": 1, "store_port": 1, "successors": [], "decree": decree, "coordinator": "", "survives": False,
-            "hosts": "", "local_sizes": "", **changes}}
-
-    def offered(self, **changes):
-        """What an agent with one worker says of such a generation, and what it leaves in its log directory."""
-        with socket.create_server(("127.0.0.1", self.port)) as door:
-            agent = self.start_node("--rdzv-id", RUN, "--node-rank", "1", *self.AUTH, "--log-dir",
-                                    self.path("l"),
-                                    self.program)
-            with Caller(None, door.accept()[0]) as caller:
-                caller.hear()
-                caller.send({"hello": "cxxrun", "version": VERSION, "coordinator": "c", "answer": "accepted",
-                             "run_id": RUN, "heartbeat_timeout_ms": 0, "refused": ""})
-                caller.hear()
-                caller.send(self.generation(**changes))
-                answer = caller.hear()
-        self.assertEqual(agent.wait(), 113)
-        return answer, agent.stderr, [name for _, names, _ in os.walk(self.path("l")) for name in names]
-
-    def test_that_gives_more_workers_than_any_node_has(self):
-        answer, said, _ = self.offered(local_size=2**32 - 1, world_size=2**32 - 1, role_size=2**32 - 1)
-        self.assertIsNone(answer)
-        self.assertIn("message from the coordinator not understood: message lacks local_size", said)
-
-    def test_that_gives_more_workers_than_the_node_has(self):
-        answer, said, made = self.offered(local_size=4096, world_size=4096, role_size=4096)
-        self.assertIsNone(answer)
-        self.assertIn("it gives this node 4096 workers, and the node has 1", said)
-        self.assertNotIn("attempt_1", made)
 
 
 class Guarded(Crowds):
