@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 
@@ -117,6 +118,24 @@ class Files(Attack):
             f.write("as it was")
         os.chown(path, VICTIM, VICTIM)
         return path
+
+    def test_directory_of_the_fence_taken(self):
+        """Two nodes, and the one that coordinates is lost: the other has half of the votes, and the fence decides."""
+        fence = self.shared("fence")
+        self.as_other("for name in ('job', 'job-', 'job-0000000000000000'): os.mkdir(sys.argv[1] + '/' + name, 0o777)", fence)
+        options = ("--nnodes", "1:2", "--rdzv-id", "job", "--fence", fence, "--heartbeat-timeout", "1", "--rdzv-conf",
+                   "last_call_timeout=1")
+        agents = [self.start_node(*options, self.program) for _ in range(2)]
+        self.await_events(2, "start", 1)
+        host = next(agent for agent in agents if "generation 1 runs" in agent.stderr)
+        os.kill(host.agent_pid(), signal.SIGKILL)
+        host.process.kill()
+        left = next(agent for agent in agents if agent is not host)
+        self.await_events(1, "start", 2)
+        self.open_gate("go")
+        self.assert_codes([0], left)
+        self.row("takes the directories in --fence that a run could use, where everybody may write",
+                 "the run uses another one; the node that is left goes on when the first is lost", NO_LINE)
 
     def test_link_in_a_log_directory(self):
         logs, precious = self.shared("logs", 0o2770), self.precious()
