@@ -2,11 +2,12 @@
 """What it costs to find out whose a connection to the store is: the time until its first reply, with --store-access user
 and any, by turns.
 
-    store_access_bench.py BUILD_DIR [--repeat 500] [--crowd 64]
+    store_access_bench.py BUILD_DIR [--repeat 500]
 
 Two jobs of two nodes, which are network namespaces: needs root. `elsewhere`: from the node without the store, the
 question goes to that node's agent and back; `here`: from the node with it. `round trip`: of a later request on the same
-connection. A crowd: that many connections from here at once, until each has had a reply."""
+connection. `CPU`: of cxxrun-store for each of 64 connections that come at once, are answered once and end; what others
+do on the machine does not count there."""
 import argparse
 import json
 import os
@@ -19,11 +20,12 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import wires
+from store_bench import Server
 
 WORKER = '#!/bin/sh\necho "$MASTER_PORT" > "$1.new" && mv "$1.new" "$1" && exec sleep 600\n'
 CLIENT = """
 import json, socket, struct, sys, time
-host, ports, repeat, crowd = sys.argv[1], [int(p) for p in sys.argv[2].split(",")], int(sys.argv[3]), int(sys.argv[4])
+host, ports, repeat = sys.argv[1], [int(p) for p in sys.argv[2].split(",")], int(sys.argv[3])
 ADD = b"\\x03" + struct.pack("<Q", 1) + b"n" + struct.pack("<q", 1)
 def one(port):
     began = time.perf_counter()
@@ -35,22 +37,11 @@ def one(port):
         client.sendall(ADD)
         assert len(client.recv(8)) == 8
         return first - began, time.perf_counter() - first
-def many(port):
-    began = time.perf_counter()
-    all = [socket.create_connection((host, port)) for _ in range(crowd)]
-    for client in all: client.sendall(ADD)
-    for client in all: assert len(client.recv(8)) == 8
-    took = time.perf_counter() - began
-    for client in all: client.close()
-    return took
-singles, crowds = {p: [] for p in ports}, {p: [] for p in ports}
+times = {p: [] for p in ports}
 for i in range(repeat):
     for port in ports if i % 2 else ports[::-1]:
-        singles[port].append(one(port))
-for i in range(repeat // 10 if crowd else 0):
-    for port in ports if i % 2 else ports[::-1]:
-        crowds[port].append(many(port))
-print(json.dumps([[singles[p], crowds[p]] for p in ports]))
+        times[port].append(one(port))
+print(json.dumps([times[p] for p in ports]))
 """
 
 
@@ -75,17 +66,36 @@ def start_job(build, net, directory, access, port):
     return agents, [await_text(f"{told}.{rank}", agents) for rank in (0, 1)][0]
 
 
+def on(host, *command):
+    return subprocess.run(["nsenter", f"--net={host.net}", *command], capture_output=True, text=True, check=True).stdout
+
+
 def spread(values):
     values = sorted(values)
     return f"{1e6 * statistics.median(values):>9.0f}{1e6 * values[int(0.99 * (len(values) - 1))]:>9.0f}"
+
+
+def cpu_per_connection(build, rounds=40, crowd=64):
+    """Microseconds, for user and any; rounds by turns."""
+    store, load = os.path.join(build, "bin", "cxxrun-store"), os.path.join(build, "tests", "store_load")
+    servers = [Server(access, [store, "--port", "0", "--store-access", access]) for access in ("user", "any")]
+    used = {server: [] for server in servers}
+    for i in range(rounds):
+        for server in servers if i % 2 else servers[::-1]:
+            before = server.cpu_seconds()
+            subprocess.run([load, str(server.port), "storm", str(crowd), "5"], check=True, capture_output=True)
+            used[server].append((server.cpu_seconds() - before) / (5 * crowd))
+    for server in servers:
+        server.stop()
+    return [1e6 * statistics.median(used[server]) for server in servers]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build")
     parser.add_argument("--repeat", type=int, default=500)
-    parser.add_argument("--crowd", type=int, default=64)
     options = parser.parse_args()
+    print("CPU us a connection: user {:.1f}, any {:.1f}".format(*cpu_per_connection(options.build)), flush=True)
     agents = []
     with wires.Wires(2) as net, tempfile.TemporaryDirectory() as directory:
         try:
@@ -95,15 +105,11 @@ def main():
                 agents += started
                 ports.append(master)
             print(f"{'':<28}{'user: p50':>9}{'p99 us':>9}{'any: p50':>9}{'p99 us':>9}")
-            for name, host in (("elsewhere", 1), ("here", 0)):
-                out = subprocess.run(["nsenter", f"--net={net.hosts[host].net}", sys.executable, "-c", CLIENT,
-                                      net.hosts[0].address, ",".join(ports), str(options.repeat),
-                                      str(options.crowd)], capture_output=True, text=True, check=True).stdout
-                rows = json.loads(out)
-                for what, pick in ((f"first reply, {name}", lambda row: [each[0] for each in row[0]]),
-                                   (f"round trip, {name}", lambda row: [each[1] for each in row[0]]),
-                                   (f"{options.crowd} connections, {name}", lambda row: row[1])):
-                    print(f"{what:<28}" + "".join(spread(pick(row)) for row in rows), flush=True)
+            for name, host in (("elsewhere", net.hosts[1]), ("here", net.hosts[0])):
+                rows = json.loads(on(host, sys.executable, "-c", CLIENT, net.hosts[0].address, ",".join(ports),
+                                     str(options.repeat)))
+                for at, what in enumerate((f"first reply, {name}", f"round trip, {name}")):
+                    print(f"{what:<28}" + "".join(spread([each[at] for each in row]) for row in rows), flush=True)
         finally:
             for agent in agents:
                 agent.terminate()

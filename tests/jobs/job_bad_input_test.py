@@ -2,7 +2,9 @@
 import os
 import resource
 import socket
+import subprocess
 import sys
+from unittest import mock
 
 import jobs
 from jobs import JobCase, wait_until
@@ -151,6 +153,14 @@ class BadInput(JobCase):
     def test_a_master_port_in_use(self):
         with socket.create_server(("0.0.0.0", self.port)):
             self.check(SYSTEM, [str(self.port), "--master-port"], "--master-port", str(self.port))
+
+    def test_a_namespace_in_which_every_user_looks_alike(self):
+        if subprocess.run(["unshare", "-U", "true"], capture_output=True).returncode != 0:
+            self.skipTest("no user namespaces here")
+        cxxrun = jobs.CXXRUN
+        with mock.patch("jobs.CXXRUN", "unshare"):
+            self.check(SYSTEM, ["every user shows as uid 65534", "--store-access hosts or any"], "-U", cxxrun,
+                       "--standalone")
 
     def test_limits_of_the_system(self):
         few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))

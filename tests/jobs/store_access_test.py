@@ -33,6 +33,14 @@ WORKER = STORE + """
 note("store", os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"], add(os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"])[1])
 gate("go")
 """
+TORCH = """
+from torch.distributed import TCPStore
+store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), 2, False)
+store.set("rank" + RANK, "here")
+store.get("rank" + str(1 - int(RANK)))
+note("store", os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"], store.add("n", 1))
+gate("go")
+"""
 CALLER = STORE + """
 (address, port), got = add(*sys.argv[1:])
 print(address, port, got)
@@ -48,22 +56,22 @@ class StoreAccess(JobCase):
         self.addCleanup(self.net.close)
         self.make_gate("go")
 
-    def start_in(self, host, *options):
+    def start_in(self, host, *options, worker=WORKER):
         address = self.net.hosts[0].address
         endpoint = f"[{address}]:{PORT}" if ":" in address else f"{address}:{PORT}"
         cxxrun = jobs.CXXRUN
         try:
             jobs.CXXRUN = "nsenter"
             return self.start(f"--net={self.net.hosts[host].net}", cxxrun, "--nnodes", "2", "--node-rank", str(host),
-                              "--no-python", "--rdzv-endpoint", endpoint, *options, *self.python_worker(WORKER))
+                              "--no-python", "--rdzv-endpoint", endpoint, *options, *self.python_worker(worker))
         finally:
             jobs.CXXRUN = cxxrun
 
-    def start_job(self, *options):
+    def start_job(self, *options, **more):
         """Two nodes; returns their agents. All of their workers have used the store."""
-        first = self.start_in(0, *options)
+        first = self.start_in(0, *options, **more)
         first.says("waiting for")
-        self.both = [first, self.start_in(1, *options)]
+        self.both = [first, self.start_in(1, *options, **more)]
         told = self.await_events(2, "store")
         self.store = told[0][3:5]
         self.assertEqual(sorted(event[5] for event in told), ["1", "2"])
@@ -110,6 +118,12 @@ class Ipv4(StoreAccess):
         for source in ("10.78.0.2", "10.79.0.2", self.net.hosts[1].address):
             self.assert_refused(self.call(1, source), f"it belongs to uid {NOBODY}, not 0")
             self.assertNotEqual(self.call(1, source, user=0)[2], "nothing")
+        self.end_well()
+
+    def test_clients_of_pytorch_notice_nothing(self):
+        if subprocess.run(["/usr/bin/python3", "-c", "import torch.distributed"], capture_output=True).returncode != 0:
+            self.skipTest("no PyTorch here (Debian: python3-torch)")
+        self.start_job(worker=TORCH)
         self.end_well()
 
     def test_hosts_lets_in_whom_a_node_of_the_job_has(self):
