@@ -14,7 +14,7 @@ void GenerationStore::meet(Accepted accepted) {
   auto const decided =
       decide_here(door_.access, door_.ask != nullptr, c->ends, here, looks ? reactor_.owners->own() : 0);
   if (!decided) {
-    keep(c, 0);
+    keep(c, EPOLLRDHUP);  // only that: who ends while he waits makes room
     waiting_.come({c->name, c->ends}, Clock::now());
     ask_soon();
   } else if (!decided->empty()) {

@@ -88,7 +88,10 @@ void GenerationStore::on_ready(ConnectionPtr const& c, std::uint32_t events) {
     return;
   }
   if ((c->events & EPOLLIN) == 0) {
-    if ((events & (EPOLLERR | EPOLLHUP)) != 0) {
+    if ((events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP)) != 0) {
+      if ((c->events & EPOLLRDHUP) != 0) {
+        say("refused", ended(c->ends));
+      }
       drop(c);
       return;
     }

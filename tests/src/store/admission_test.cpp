@@ -58,8 +58,8 @@ TEST_CASE("admission: what this host alone can decide", "[unit]") {
   CHECK(decide_here(Access::hosts, true, ends(), {}, kOwn) == std::nullopt);
   CHECK(decide_here(Access::hosts, true, ends("127.0.0.1:9"), {}, kOwn) == std::nullopt);
   // Nobody else knows of loopback addresses, or there is nobody to ask.
-  CHECK(decide_here(Access::user, true, ends("127.0.0.1:9"), {}, kOwn)->find("no process of its host has this connection") !=
-        std::string::npos);
+  CHECK(decide_here(Access::user, true, ends("127.0.0.1:9"), {}, kOwn)
+            ->find("no process of its host has this connection") != std::string::npos);
   CHECK(decide_here(Access::user, false, ends(), {}, kOwn) ==
         kRefused + "nobody can say whose it is on another host (--store-access any)");
 }
