@@ -47,7 +47,7 @@ def share_programs(*others):
 def common(line):
     """What a line says on every machine: without its time, host, ports and process ids."""
     line = re.sub(r"^\S+ cxxrun\S*: (info|warning|error|debug): ", "", line)
-    line = re.sub(r"^\[\S+:\d+\] ", "", line)
+    line = re.sub(r"^\[\S+:\d+\] ", "", line).removesuffix(" (more like it are only counted for now)")
     line = re.sub(r"\bon \S+: ", "on HOST: ", line)
     line = re.sub(r"/[^\s\"]*/cxxrun-job-test-[^/\s\"]+", "DIR", line)
     line = re.sub(r"(?<=/logs/)[^/]+", "RUN", line)

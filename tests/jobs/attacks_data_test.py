@@ -31,6 +31,10 @@ class Training(Attack):
             agents[0].says("waiting for nodes")
         return agents
 
+    def gate_of_health(self):
+        """For --health-check: no worker is started before the gate is opened."""
+        return self.worker('echo "1 0 healthy" >> $DIR/events; gate go', "health")
+
     def figures(self, agents):
         self.assert_codes([0, 0], *agents)
         self.assertNotIn("restart", "".join(agent.stderr for agent in agents))
@@ -54,7 +58,7 @@ while os.getppid() == int(sys.argv[2]):
         for rank in range(4):
             try:
                 with socket.create_connection(("127.0.0.1", port), 1) as call:
-                    call.settimeout(0.05)
+                    call.settimeout(0.01)
                     head = struct.pack("=QIIiiQQ", 0x6c69617278786301, 1, rank % 2, rank, (rank + 2) % 4, 1, 7)
                     call.sendall(head + bytes(72))
                     greeted += 1
@@ -69,9 +73,11 @@ while os.getppid() == int(sys.argv[2]):
         report = self.shared("report", 0o777) + "/report"
         self.start_ready(self.GREET, VICTIM, os.getpid(), report)
         self.port = jobs.free_port()
-        self.assertEqual(self.figures(self.train_pair()), undisturbed)
-        greeted, heard = map(int, jobs.read(report).split())
-        self.assertGreater(greeted, 10)
+        agents = self.train_pair("--health-check", self.gate_of_health())
+        wait_until(lambda: int((jobs.read(report).split() or [0])[0]) > 10, "the attacker is at it")
+        self.open_gate("go")
+        self.assertEqual(self.figures(agents), undisturbed)
+        heard = int(jobs.read(report).split()[1])
         self.assertLessEqual(heard, 112)  # a greeting, and nothing behind it
         self.row("greets as each rank at each port where ranks and agents listen, all the time while they meet and train",
                  "it hears a greeting at most; the figures are those of an undisturbed run", NO_LINE)
@@ -122,9 +128,6 @@ sys.stdin.read()
         self.assertEqual(self.figures(agents), undisturbed)
         self.row("keeps 2000 connections open and says nothing, before the ranks meet", "they meet; the figures are those of "
                  "an undisturbed run", self.line(agents, f"it belongs to uid {ATTACKER}, not {VICTIM}"))
-
-    def gate_of_health(self):
-        return self.worker('echo "1 0 healthy" >> $DIR/events; gate go', "health")
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ HEAD = """# Attacks that were tried
 
 Written by `tests/jobs/attacks_table.py`, from tests that all passed; do not edit. Each row is a job of a user without
 root, and another user without root on the same machine, or as the row says. In each the workers' results are those of
-an undisturbed job, unless the exit code says that there was none, and no attack costs a restart. The line is one that the
-agents print, with what differs from run to run named instead. What is kept out, and what is not:
+an undisturbed job, unless the exit code says that there was none, and no attack costs a restart. The line is one that
+the agents print, with what differs from run to run named instead. What is kept out, and what is not:
 [security.md](../use/security.md).
 """
 COLUMNS = ["what is tried", "who tries it", "what follows", "exit code", "line"]

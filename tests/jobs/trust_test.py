@@ -230,7 +230,7 @@ class BadInput(Trust):
     def test_a_home_directory_key_that_others_may_read(self):
         os.mkdir(self.path(".cxxrun"), 0o700)
         self.secret_file(mode=0o644, name=".cxxrun/key")
-        self.refuses(111, r"no key to share with the other nodes: .*/.cxxrun/key is open to others than this user: put a new secret",
+        self.refuses(111, r"no key to share with the other nodes: .*/.cxxrun/key is open to others than this user",
                      "--auth", "file")
 
     def test_another_run_of_the_same_user(self):
