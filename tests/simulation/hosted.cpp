@@ -100,28 +100,6 @@ void Hosted::closed(AgentId id, bool fin) {
   }
 }
 
-void Hosted::received(AgentId id, Frame const& frame) {
-  auto const it = peers_.find(id);
-  if (it == peers_.end()) {
-    return;
-  }
-  Peer& peer = it->second;
-  if (auto const* const hello = std::get_if<rdzv::Hello>(&frame)) {
-    greeted(id, peer, *hello);
-  } else if (auto const* const message = std::get_if<rdzv::ToCoordinator>(&frame)) {
-    if (peer.at == Peer::At::first) {
-      first(id, peer, *message);
-    } else if (peer.at == Peer::At::member) {
-      said(id, *message);
-    } else if (auto const* const gone = std::get_if<rdzv::Gone>(message); gone && peer.at == Peer::At::death_notice) {
-      feed(rdzv::ConfirmedDead{*gone});
-      forget(id);
-    }
-  } else if (auto const* const sign = std::get_if<rdzv::Beat>(&frame)) {
-    beat(id, peer, *sign);
-  }
-}
-
 void Hosted::greeted(AgentId id, Peer& peer, rdzv::Hello const& hello) {
   peer.hello = hello;
   rdzv::HelloReply reply;

@@ -5,11 +5,13 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
 #include "rendezvous/membership/events.hpp"
 #include "rendezvous/membership/policy.hpp"
+#include "rendezvous/trust/guard.hpp"
 #include "tests/simulation/network.hpp"
 
 namespace cxxrun::rendezvous {
@@ -49,12 +51,15 @@ class Hosted {
   struct Peer {
     EndPtr end = nullptr;
     rendezvous::Hello hello;
-    rendezvous::AgentId other = 0;  ///< of a beat connection its member, and the other way round
+    std::optional<rendezvous::Guard> guard;  ///< of one that says bytes
+    rendezvous::AgentId other = 0;           ///< of a beat connection its member, and the other way round
     enum class At { hello, first, member, beat, death_notice } at = At::hello;
   };
   using AgentId = rendezvous::AgentId;
 
   void received(AgentId id, Frame const& frame);
+  void received_raw(AgentId id, std::string const& bytes);
+  void pass_on(AgentId id, std::string const& payload);
   void greeted(AgentId id, Peer& peer, rendezvous::Hello const& hello);
   void first(AgentId id, Peer& peer, rendezvous::ToCoordinator const& message);
   void said(AgentId id, rendezvous::ToCoordinator const& message);

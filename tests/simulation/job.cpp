@@ -37,6 +37,9 @@ Job::Job(Schedule drawn, Coverage* covered)
   for (std::uint32_t i = 0; i < schedule.nodes; ++i) {
     add_node(add_host());
   }
+  if (schedule.forged) {
+    forger = std::make_unique<Forger>(*this);
+  }
   for (auto const& fault : schedule.faults) {
     world.at(fault.at, [this, fault] { strike(fault); });
   }

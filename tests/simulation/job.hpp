@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/simulation/forger.hpp"
 #include "tests/simulation/judge.hpp"
 #include "tests/simulation/network.hpp"
 #include "tests/simulation/node.hpp"
@@ -51,7 +52,8 @@ class Job {
   std::vector<std::unique_ptr<Node>> nodes;
   std::map<std::uint64_t, rendezvous::AcceptedDecree> fence;
   std::optional<Address> discovered;  ///< who coordinates, for those who come later
-  bool stops_at_rest = false;         ///< the test drives it
+  std::unique_ptr<Forger> forger;
+  bool stops_at_rest = false;  ///< the test drives it
 
   [[nodiscard]] bool mutated(Mutation mutation) const { return schedule.mutation == mutation; }
   [[nodiscard]] TimePoint clock(HostId host) const { return hosts[host]->clock.read(world.now()); }

@@ -33,6 +33,7 @@ enum class Mutation {
   decide_silently,       ///< members of a decided generation that cannot run are not told that they vote on the next
   half_at_once,          ///< half of the promises do although more are on their way
   watch_from_beats,      ///< nobody is watched before its first beat to an elected coordinator
+  unguarded,             ///< what a stranger says is passed on although it does not open
   keep_news,             ///< an agent that follows another does not tell its callers whom
 };
 
@@ -61,6 +62,7 @@ inline constexpr std::array kMutations{
     std::pair{Mutation::decide_silently, "decide_silently"},
     std::pair{Mutation::half_at_once, "half_at_once"},
     std::pair{Mutation::watch_from_beats, "watch_from_beats"},
+    std::pair{Mutation::unguarded, "unguarded"},
     std::pair{Mutation::keep_news, "keep_news"},
 };
 

@@ -18,6 +18,7 @@ struct Case {
   char const* breaks;               ///< part of what the judge says
   Schedule (*by_hand)() = nullptr;  ///< its trouble; nothing: random schedules
   std::uint64_t first = 1;          ///< seed of those
+  bool forged = false;              ///< with a Forger
 };
 
 constexpr std::array kCases{
@@ -45,6 +46,7 @@ constexpr std::array kCases{
     Case{Mutation::decide_silently, "no cut was as long", nullptr, kOnlyCuts},
     Case{Mutation::half_at_once, "although most nodes are left", nullptr, kOnlyDeaths},
     Case{Mutation::watch_from_beats, "no workers run", nullptr, kOnlyDeaths},
+    Case{Mutation::unguarded, "although nothing has happened", nullptr, 1, true},
     Case{Mutation::keep_news, "no cut was as long", nullptr, kOnlyCuts},
 };
 static_assert(kCases.size() == kMutations.size());
@@ -53,6 +55,7 @@ Schedule schedule_of(Case const& which, std::uint64_t seed, Mutation mutation) {
   auto schedule = which.by_hand != nullptr ? which.by_hand() : draw(seed);
   schedule.seed = seed;
   schedule.mutation = mutation;
+  schedule.forged = which.forged;
   return schedule;
 }
 

@@ -4,6 +4,18 @@
 
 namespace cxxrun::simulation {
 
+std::string text_of(Frame const& frame) {
+  return std::visit(
+      [](auto const& message) -> std::string {
+        if constexpr (std::is_same_v<std::decay_t<decltype(message)>, Raw>) {
+          return message.bytes;
+        } else {
+          return rendezvous::encode(message);
+        }
+      },
+      frame);
+}
+
 Micros Network::delay(HostId from, HostId to) {
   if (from == to) {
     return world_.random().pick(20, 200);
@@ -105,12 +117,14 @@ void Network::send(EndPtr from, Frame frame) {
   ++messages;
   if (world_.messages_traced) {
     world_.note([&] {
-      auto const text = std::visit([](auto const& message) { return rendezvous::encode(message); }, frame);
-      return "host " + std::to_string(from->host) + " to " + std::to_string(from->peer->host) + ": " + text;
+      return "host " + std::to_string(from->host) + " to " + std::to_string(from->peer->host) + ": " + text_of(frame);
     });
   }
+  if (overheard) {
+    overheard(from, frame);
+  }
   if (counts_bytes) {
-    bytes += 4 + std::visit([](auto const& message) { return rendezvous::encode(message).size(); }, frame);
+    bytes += 4 + text_of(frame).size();
   }
   put(from->peer, End::Item{std::move(frame), true});
 }

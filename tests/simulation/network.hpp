@@ -15,8 +15,13 @@ namespace cxxrun::simulation {
 
 using HostId = std::uint32_t;
 using Port = std::uint16_t;
+/// The bytes of a frame as they are. All others stand for sealed ones that have opened: honest ends know the key.
+struct Raw {
+  std::string bytes;
+};
 using Frame = std::variant<rendezvous::Hello, rendezvous::HelloReply, rendezvous::ToAgent, rendezvous::ToCoordinator,
-                           rendezvous::Beat, rendezvous::BeatAck>;
+                           rendezvous::Beat, rendezvous::BeatAck, Raw>;
+[[nodiscard]] std::string text_of(Frame const& frame);
 
 struct Address {
   HostId host = 0;
@@ -62,10 +67,12 @@ class Network {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
   bool counts_bytes = false;
+  std::function<void(EndPtr from, Frame const&)> overheard;  ///< by whom is no end; may be empty
 
   /// Who calls `at` is accepted by `accepts`; without one the call hangs (a listener that nobody serves).
   void listen(Address at, std::function<void(EndPtr)> accepts) { listeners_[at] = std::move(accepts); }
   void close(Address at) { listeners_.erase(at); }
+  [[nodiscard]] auto const& listeners() const { return listeners_; }
 
   void call(HostId from, Address to, std::function<void(Called)> done);
   void send(EndPtr from, Frame frame);

@@ -54,6 +54,7 @@ struct Schedule {
   Micros bound = 0;  ///< every agent has left by then
   std::uint64_t most_steps = 300'000;
   Mutation mutation = Mutation::none;
+  bool forged = false;          ///< a Forger is there
   bool only_suspended = false;  ///< nothing else happens: its workers end by themselves
   [[nodiscard]] Millis timeout() const { return policy.heartbeat_timeout; }
 };

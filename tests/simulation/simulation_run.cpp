@@ -1,4 +1,5 @@
 // simulation_run FIRST COUNT [THREADS [MUTATION]]: many random schedules; what they covered, and each that failed.
+// `forged` before any of it: with a Forger.
 // simulation_run replay SEED [MUTATION]: one, with everything that happened; `messages` in place of `replay`: and all
 // that was sent.
 #include <algorithm>
@@ -35,8 +36,11 @@ std::uint64_t number(std::string const& text, std::uint64_t least = 0) {
   return *value;
 }
 
+bool forged = false;
+
 int replay(std::uint64_t seed, Mutation mutation, bool messages) {
   auto schedule = draw(seed);
+  schedule.forged = forged;
   schedule.mutation = mutation;
   Job job(std::move(schedule));
   job.world.traced = true;
@@ -57,6 +61,7 @@ int run_many(std::uint64_t first, std::uint64_t count, unsigned threads, Mutatio
       Coverage mine;
       for (std::uint64_t seed = next++; seed < first + count; seed = next++) {
         auto schedule = draw(seed);
+        schedule.forged = forged;
         schedule.mutation = mutation;
         Job job(std::move(schedule), &mine);
         if (auto const broken = job.run(); !broken.empty()) {
@@ -82,7 +87,11 @@ int run_many(std::uint64_t first, std::uint64_t count, unsigned threads, Mutatio
   return failed.empty() ? 0 : 1;
 }
 
-int run(std::vector<std::string> const& args) {
+int run(std::vector<std::string> args) {
+  if (!args.empty() && args[0] == "forged") {
+    forged = true;
+    args.erase(args.begin());
+  }
   auto const mutation = [&args](std::size_t at) {
     return args.size() > at ? mutation_called(args[at]) : Mutation::none;
   };
@@ -102,8 +111,9 @@ int main(int argc, char** argv) {
   try {
     return run({argv + 1, argv + argc});
   } catch (std::invalid_argument const& wrong) {
-    std::cerr << "simulation_run: " << wrong.what()
-              << "; usage: simulation_run FIRST COUNT [THREADS [MUTATION]] | replay|messages SEED [MUTATION]\n";
+    std::cerr
+        << "simulation_run: " << wrong.what()
+        << "; usage: simulation_run [forged] FIRST COUNT [THREADS [MUTATION]] | replay|messages SEED [MUTATION]\n";
     return 100;
   }
 }

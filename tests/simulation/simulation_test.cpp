@@ -61,6 +61,25 @@ TEST_CASE("simulation: whole jobs whose nodes die", "[simulation]") {
   run_all(kOnlyDeaths, kSchedules / 4);
 }
 
+TEST_CASE("simulation: whole jobs beside somebody who knows everything but the key", "[simulation]") {
+  std::uint64_t calls = 0;
+  std::uint64_t notes = 0;
+  for (std::uint64_t const first : {std::uint64_t{1}, kOnlyDeaths, kOnlyCuts}) {
+    for (std::uint64_t seed = first; seed < first + kSchedules / 20; ++seed) {
+      auto schedule = draw(seed);
+      schedule.forged = true;
+      Job job(std::move(schedule));
+      auto const broken = job.run();
+      INFO("simulation_run forged replay " << seed << ": " << broken);
+      REQUIRE(broken.empty());
+      calls += job.forger->calls;
+      notes += job.forger->notes;
+    }
+  }
+  CHECK(calls > kSchedules);
+  CHECK(notes > kSchedules / 20);  // true ones, said again
+}
+
 TEST_CASE("simulation: whole jobs whose links fail for a moment", "[simulation]") {
   run_all(kOnlyCuts, kSchedules / 4);
 }
