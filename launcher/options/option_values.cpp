@@ -202,6 +202,9 @@ Result<void> apply_rdzv_conf(Options& options) {
     std::string const& name = given.first;
     std::string const& value = given.second;
     auto const key = std::find_if(keys.begin(), keys.end(), [&name](OptionRow const& row) { return name == row.name; });
+    if (name == "secret") {
+      return expected("everybody on a node can read arguments; name a file of mode 0600 in CXXRUN_SECRET_FILE");
+    }
     if (key == keys.end()) {
       std::vector<std::string> names;
       std::transform(keys.begin(), keys.end(), std::back_inserter(names), [](auto const& row) { return row.name; });

@@ -187,6 +187,8 @@ TEST_CASE("options: a bad value names the option, the value and what is expected
         "--nproc-per-node -1: auto, gpu, cpu or a number from 1 to 4096 is expected");
   CHECK(mistake({"--master-port", "70000", "p"}) == "--master-port 70000: a number from 0 to 65535 is expected");
   CHECK(mistake({"--rdzv-endpoint", ":1", "p"}) == "--rdzv-endpoint :1: ':1': the host is missing; write HOST:PORT");
+  CHECK(mistake({"--rdzv-conf", "secret=hunter2", "p"}).ends_with("name a file of mode 0600 in CXXRUN_SECRET_FILE"));
+  CHECK(mistake({"--rdzv-conf", "secret=hunter2", "p"}).find("hunter2") == std::string::npos);
   CHECK(mistake({"--rdzv-conf", "is_host", "p"}) == "--rdzv-conf is_host: 'is_host': KEY=VALUE,KEY=VALUE is expected");
   CHECK(mistake({"--rdzv-backend", "etcd-v2", "p"}) ==
         "--rdzv-backend etcd-v2: etcd is not supported and not needed; drop the option");
