@@ -279,7 +279,11 @@ LogPump::LogPump(int console_out, int console_err)
       thread_(std::make_unique<os::BoundedThread>("cxxrun-logs", [pump = pump_] { pump->run(); })) {}
 
 LogPump::~LogPump() {
-  finish(1000);
+  try {
+    finish(1000);
+  } catch (...) {  // out of memory: without the last lines
+    return;
+  }
 }
 
 std::uint64_t LogPump::add(PumpStream stream) {
