@@ -3,6 +3,7 @@
 For tests that import it, and as the first part of a program that a test runs as another user (`program`): it imports
 nothing of the tests. The cryptography is libsodium's, as in the programs."""
 import ctypes
+import ctypes.util
 import json
 import os
 import socket
@@ -100,7 +101,7 @@ _sodium = None
 
 def sodium():
     global _sodium
-    _sodium = _sodium or ctypes.CDLL("libsodium.so.23")
+    _sodium = _sodium or ctypes.CDLL(ctypes.util.find_library("sodium"))
     return _sodium
 
 
