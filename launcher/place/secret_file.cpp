@@ -1,7 +1,6 @@
 #include "launcher/place/secret_file.hpp"
 
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,7 +30,7 @@ Result<Key> read_secret_file(std::string const& path) {
     return text.error();
   }
   auto secret = rendezvous::read_secret(*text);
-  explicit_bzero(text->data(), text->size());
+  rendezvous::wipe(*text);
   return secret ? secret : fail(Errc::usage, path + ": " + secret.error().message());
 }
 
@@ -66,7 +65,7 @@ GivenSecret take_secret() {
   }
   auto const secret = text ? rendezvous::read_secret(*text) : secret_in(*path, false);
   if (text) {
-    explicit_bzero(text->data(), text->size());
+    rendezvous::wipe(*text);
   }
   return secret ? secret
                 : fail(Errc::usage, (text ? kSecret : kSecretFile) + std::string(": ") + secret.error().message());

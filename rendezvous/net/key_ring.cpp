@@ -40,7 +40,7 @@ Result<Wrap> wrap_by(WrapKind kind, KeyTransports const& transports, Key const& 
   if (kind == WrapKind::munge) {
     std::string words = in_credential(key);
     auto credential = os::munge_encode(words);
-    explicit_bzero(words.data(), words.size());
+    wipe(words);
     return credential ? Result<Wrap>({kind, *std::move(credential)}) : credential.error();
   }
   auto const secret = transports.secret(true);
@@ -52,7 +52,7 @@ Result<Key> unwrap_one(KeyTransports const& transports, Wrap const& wrapped) {
     auto payload = os::munge_decode(wrapped.bytes);
     auto const key = payload ? out_of_credential(*payload) : std::nullopt;
     if (payload) {
-      explicit_bzero(payload->data(), payload->size());
+      wipe(*payload);
     }
     return key ? Result<Key>(*key) : fail(Errc::refused, payload ? "no key of cxxrun's" : payload.error().message());
   }

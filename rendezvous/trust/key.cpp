@@ -49,6 +49,10 @@ bool Key::operator==(Key const& other) const {
   return sodium_memcmp(bytes_->data(), other.bytes_->data(), kBytes) == 0;
 }
 
+void wipe(std::string& text) {
+  sodium_memzero(text.data(), text.size());
+}
+
 std::string key_text(Key const& key) {
   std::string text(2 * Key::kBytes + 1, '\0');
   sodium_bin2hex(text.data(), text.size(), key.bytes().data(), Key::kBytes);

@@ -32,6 +32,9 @@ class Key {
   Bytes* bytes_;
 };
 
+/// Overwrites what a secret was read from.
+void wipe(std::string& text);
+
 /// 64 hexadecimal digits, for files that only this user can read; and back.
 [[nodiscard]] std::string key_text(Key const& key);
 [[nodiscard]] std::optional<Key> read_key(std::string_view text);
