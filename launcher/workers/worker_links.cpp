@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <map>
 #include <new>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
@@ -17,6 +16,7 @@
 #include "src/os/descriptor_packet.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/log.hpp"
+#include "src/os/mapping.hpp"
 #include "src/os/system.hpp"
 
 namespace cxxrun::launcher {
@@ -30,53 +30,31 @@ constexpr int kPageSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 /// The memory of one ControlPage, for the agent's side. Mapped here; `fd` is for the worker. Sealed: it can neither
 /// shrink nor grow, so no access to it ever fails.
-class WorkerPage {
- public:
-  /// Errc::io without memory or descriptors.
-  [[nodiscard]] static Result<WorkerPage> make();
-  WorkerPage(WorkerPage const&) = delete;
-  WorkerPage& operator=(WorkerPage const&) = delete;
-  WorkerPage(WorkerPage&& other) noexcept;
-  WorkerPage& operator=(WorkerPage&&) = delete;
-  ~WorkerPage();
-
-  [[nodiscard]] worker::ControlPage* get() const { return page_; }
-  /// After a change of the agent's words: wakes whoever sleeps on the bell.
-  void ring() const;
-
+struct WorkerPage {
   os::UniqueFd fd;  ///< may be closed once the worker has it
+  os::Mapping memory;
 
- private:
-  WorkerPage(worker::ControlPage* page, os::UniqueFd memory) : fd(std::move(memory)), page_(page) {}
-  worker::ControlPage* page_;
+  [[nodiscard]] worker::ControlPage* get() const { return static_cast<worker::ControlPage*>(memory.get()); }
+  /// After a change of the agent's words: wakes whoever sleeps on the bell.
+  void ring() const {
+    get()->bell.fetch_add(1, std::memory_order_release);
+    host::futex_wake_all(get()->bell);
+  }
 };
 
-Result<WorkerPage> WorkerPage::make() {
+/// Errc::io without memory or descriptors.
+Result<WorkerPage> make_page() {
   os::UniqueFd fd = os::make_memory_file("cxxrun-page");
   if (!fd || ftruncate(fd.get(), kPageBytes) != 0 || fcntl(fd.get(), F_ADD_SEALS, kPageSeals) != 0) {
     return fail(Errc::io, "cannot make the page that a worker and its agent share", errno);
   }
-  void* const memory = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (memory == MAP_FAILED) {  // NOLINT(cppcoreguidelines-pro-type-cstyle-cast,performance-no-int-to-ptr)
+  auto memory = os::map_memory(kPageBytes, MAP_SHARED, fd.get());
+  if (!memory) {
     return fail(Errc::io, "cannot map the page that a worker and its agent share", errno);
   }
-  auto* const page = new (memory) worker::ControlPage;
+  auto* const page = new (memory.get()) worker::ControlPage;
   page->magic.store(worker::kPageMagic, std::memory_order_release);
-  return WorkerPage(page, std::move(fd));
-}
-
-WorkerPage::WorkerPage(WorkerPage&& other) noexcept
-    : fd(std::move(other.fd)), page_(std::exchange(other.page_, nullptr)) {}
-
-WorkerPage::~WorkerPage() {
-  if (page_ != nullptr) {
-    munmap(page_, kPageBytes);
-  }
-}
-
-void WorkerPage::ring() const {
-  page_->bell.fetch_add(1, std::memory_order_release);
-  host::futex_wake_all(page_->bell);
+  return WorkerPage{std::move(fd), std::move(memory)};
 }
 
 /// `descriptor` -1: none. False: it is gone, or does not read what it was sent.
@@ -219,7 +197,7 @@ struct WorkerLinks::Impl {
 
   /// Why not, or "".
   std::string welcome(Connection const& connection, std::uint32_t local_rank, bool survives) {
-    auto made = WorkerPage::make();
+    auto made = make_page();
     if (!made) {
       log(Level::warn, made.error().message());
       return made.error().message();

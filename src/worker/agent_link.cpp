@@ -8,7 +8,6 @@
 #include <new>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,24 +49,21 @@ bool send_packet(int connection, FromWorker const& packet) {
   return os::send_packet(connection, bytes) == static_cast<ssize_t>(bytes.size());
 }
 
+ControlPage* page_in(os::Mapping const& memory) {
+  return std::launder(reinterpret_cast<ControlPage*>(memory.get()));
+}
+
 /// Null when what came cannot be such a page.
-ControlPage* map_page(int fd) {
+os::Mapping map_page(int fd) {
   struct stat file {};
   int const seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0 || fstat(fd, &file) != 0 ||
       file.st_size < static_cast<off_t>(sizeof(ControlPage))) {
-    return nullptr;
+    return {};
   }
-  void* const memory = mmap(nullptr, sizeof(ControlPage), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (memory == MAP_FAILED) {
-    return nullptr;
-  }
-  auto* const page = std::launder(reinterpret_cast<ControlPage*>(memory));
-  if (page->magic.load(std::memory_order_acquire) != kPageMagic) {
-    munmap(memory, sizeof(ControlPage));
-    return nullptr;
-  }
-  return page;
+  auto memory = os::map_memory(sizeof(ControlPage), MAP_SHARED, fd);
+  bool const ours = memory && page_in(memory)->magic.load(std::memory_order_acquire) == kPageMagic;
+  return ours ? std::move(memory) : os::Mapping();
 }
 
 }  // namespace
@@ -107,20 +103,20 @@ Result<std::unique_ptr<AgentLink>> AgentLink::connect(std::string const& name, R
   if (auto const* const no = answer ? std::get_if<No>(&*answer) : nullptr) {
     return fail(Errc::refused, no->why);
   }
-  ControlPage* const page = answer && std::holds_alternative<Welcome>(*answer) && packet.descriptor
-                                ? map_page(packet.descriptor.get())
-                                : nullptr;
-  if (page == nullptr) {
+  bool const welcome = answer && std::holds_alternative<Welcome>(*answer) && packet.descriptor;
+  os::Mapping page = welcome ? map_page(packet.descriptor.get()) : os::Mapping();
+  if (!page) {
     return fail(Errc::protocol, "what the agent answers a worker's registration is not of this version of cxxrun");
   }
-  return std::unique_ptr<AgentLink>(new AgentLink(*std::move(connection), page, me.survives));
+  return std::unique_ptr<AgentLink>(new AgentLink(*std::move(connection), std::move(page), me.survives));
 }
 
-AgentLink::AgentLink(os::UniqueFd connection, ControlPage* page, bool survives)
+AgentLink::AgentLink(os::UniqueFd connection, os::Mapping memory, bool survives)
     : pid_(getpid()),
       connection_(std::move(connection)),
       rung_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      page_(page),
+      memory_(std::move(memory)),
+      page_(page_in(memory_)),
       survives_(survives),
       thread_(os::start_quiet_thread([this] { listen(); })) {}
 
@@ -131,7 +127,6 @@ AgentLink::~AgentLink() {
     std::this_thread::sleep_for(kSoon);
   }
   thread_.join();
-  munmap(page_, sizeof(ControlPage));
 }
 
 bool AgentLink::claim(std::uint64_t generation) {

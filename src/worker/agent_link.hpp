@@ -21,6 +21,7 @@
 #include "cxxrun/error.hpp"
 #include "src/core/time.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/mapping.hpp"
 #include "src/worker/agent_packets.hpp"
 #include "src/worker/control_page.hpp"
 
@@ -93,7 +94,7 @@ class AgentLink {
     std::function<void()> tell;
   };
 
-  AgentLink(os::UniqueFd connection, ControlPage* page, bool survives);
+  AgentLink(os::UniqueFd connection, os::Mapping memory, bool survives);
   void listen();
   void tell_up_to(std::uint64_t generation);
   void end_if_job_ends(Parked const& parked) const;
@@ -102,7 +103,8 @@ class AgentLink {
   pid_t pid_;
   os::UniqueFd connection_;
   os::UniqueFd rung_;  ///< eventfd: the bell, for one who sleeps on the connection
-  ControlPage* page_;
+  os::Mapping memory_;
+  ControlPage* page_;  ///< in it
   bool survives_;
   std::atomic<std::uint64_t> claimed_{0};
 
