@@ -18,18 +18,6 @@ constexpr int kConnectMs = 10'000;  // a place in the queue of an agent that is 
 constexpr int kSliceMs = 1;
 constexpr std::size_t kAnswer = 1024;  // more than a verdict or a refusal
 
-enum class Input { none, packet, gone };
-
-Input receive(int connection, std::string& bytes) {
-  bytes.resize(kAnswer);
-  ssize_t const n = ::recv(connection, bytes.data(), bytes.size(), MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-    return Input::none;
-  }
-  bytes.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
-  return n > 0 ? Input::packet : Input::gone;
-}
-
 [[noreturn]] void say(Errc code, std::string const& why) {
   throw Failure(fail(code, "no proof for the ranks of other nodes that this one belongs to the job: " + why));
 }
@@ -44,7 +32,7 @@ std::unique_ptr<AgentProver> AgentProver::find(std::string const& name) {
 // An agent to which more call at once than it hears closes the oldest connections: then it is asked again.
 wire::RailVerdict AgentProver::ask(wire::RailClaim const& claim, std::function<void()> const& meanwhile) {
   std::string const question = encode(FromWorker(claim));
-  std::string bytes;
+  std::array<char, kAnswer> bytes{};
   bool asked = false;
   for (;;) {
     meanwhile();
@@ -61,12 +49,14 @@ wire::RailVerdict AgentProver::ask(wire::RailClaim const& claim, std::function<v
     }
     pollfd entry{connection_.get(), POLLIN, 0};
     ::poll(&entry, 1, kSliceMs);
-    switch (receive(connection_.get(), bytes)) {
-      case Input::none: continue;
-      case Input::gone: connection_.reset(); continue;
-      case Input::packet: break;
+    ssize_t const n = ::recv(connection_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
+    if (n <= 0) {
+      if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        connection_.reset();
+      }
+      continue;
     }
-    auto answer = decode_from_agent(bytes);
+    auto answer = decode_from_agent({bytes.data(), static_cast<std::size_t>(n)});
     if (auto* const verdict = answer ? std::get_if<wire::RailVerdict>(&*answer) : nullptr) {
       return std::move(*verdict);
     }
