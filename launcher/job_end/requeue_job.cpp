@@ -25,6 +25,7 @@
 #include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/log.hpp"
+#include "src/os/poll_time.hpp"
 #include "src/os/spawn.hpp"
 
 namespace cxxrun::launcher {
@@ -98,18 +99,11 @@ requeue::History recall(std::string const& path) {
 
 /// Reads until the other end is closed or the deadline has passed.
 void read_answer(int fd, TimePoint deadline, std::string& text) {
-  for (;;) {
-    auto const left = std::chrono::duration_cast<Millis>(deadline - Clock::now()).count();
+  while (Clock::now() < deadline) {
     pollfd readable{fd, POLLIN, 0};
-    int const ready = left <= 0 ? 0 : poll(&readable, 1, static_cast<int>(left));
-    if (ready < 0 && errno == EINTR) {
-      continue;
-    }
-    if (ready <= 0) {
-      return;
-    }
+    int const ready = os::retried([&] { return poll(&readable, 1, os::poll_time(deadline)); });
     std::string part(4096, '\0');
-    ssize_t const got = read(fd, part.data(), part.size());
+    ssize_t const got = ready > 0 ? read(fd, part.data(), part.size()) : 0;
     if (got <= 0) {
       return;
     }
@@ -126,8 +120,7 @@ std::optional<ExitStatus> take_exit(pid_t pid, TimePoint deadline) {
     poll(nullptr, 0, kBetweenLooksMs);
   }
   kill(pid, SIGKILL);
-  while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  static_cast<void>(os::retried([&] { return waitpid(pid, nullptr, 0); }));
   return std::nullopt;
 }
 

@@ -48,17 +48,12 @@ using boost::system::error_code;
 
 constexpr Millis kSameEnd{1000};
 
-bool ignored(int signal) {
-  struct sigaction action {};
-  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
 /// What ends us. A signal that is ignored stays so: Ctrl-C in a terminal is not for what a script has in the
 /// background.
 sigset_t ending_signals() {
   sigset_t set = os::make_sigset({SIGTERM});
   for (int const signal : {SIGINT, SIGHUP}) {
-    if (!ignored(signal)) {
+    if (!os::is_ignored(signal)) {
       sigaddset(&set, signal);
     }
   }
@@ -278,8 +273,7 @@ int serve_in_background(RendezvousOptions const& options) {
     return 0;
   }
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  static_cast<void>(os::retried([&] { return waitpid(child, &status, 0); }));
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

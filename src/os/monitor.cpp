@@ -26,15 +26,10 @@ constexpr Millis kOwnDeathNoticeLimit{200};
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr int kRounds = 20;
 
-bool ignored(int signal) {
-  struct sigaction action {};
-  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
 // What users and schedulers send. Faults, job control and SIGALRM keep their meaning.
 sigset_t signals_to_pass() {
   sigset_t set = make_sigset({SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGPWR});
-  if (!ignored(SIGHUP)) {  // nohup: blocking an ignored signal would bring it back
+  if (!is_ignored(SIGHUP)) {  // nohup: blocking an ignored signal would bring it back
     sigaddset(&set, SIGHUP);
   }
   for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) {
@@ -187,7 +182,7 @@ int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, Uni
   auto page = SharedPage::make();
   AgentSide side;
   side.signals = signals_to_pass();
-  side.interrupt_ignored = ignored(SIGINT);
+  side.interrupt_ignored = is_ignored(SIGINT);
   side.parent = getpid();
   block_signals(side.signals);
   block_signals(make_sigset({SIGCHLD}));

@@ -20,6 +20,11 @@ void block_signals(sigset_t const& signals) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 Result<SignalFd> SignalFd::open(sigset_t const& signals) {
   block_signals(signals);
   SignalFd made;

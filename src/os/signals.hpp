@@ -14,6 +14,7 @@ namespace cxxrun::os {
 [[nodiscard]] sigset_t make_sigset(std::initializer_list<int> signals);
 /// Blocks the signals in the calling thread; threads made later inherit that.
 void block_signals(sigset_t const& signals);
+[[nodiscard]] bool is_ignored(int signal);
 
 /// A descriptor that becomes readable when one of its signals is pending.
 class SignalFd {
