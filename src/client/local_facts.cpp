@@ -41,11 +41,8 @@ std::string address_towards(StoreAddress const& store) {
   auto const found = os::resolve(store.host, store.port, SOCK_DGRAM);
   for (addrinfo const* each = found ? found->get() : nullptr; each != nullptr; each = each->ai_next) {
     os::UniqueFd const fd(::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    sockaddr_storage mine{};
-    socklen_t length = sizeof mine;
-    if (fd && ::connect(fd.get(), each->ai_addr, each->ai_addrlen) == 0 &&
-        ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&mine), &length) == 0) {
-      if (auto text = os::address_text(reinterpret_cast<sockaddr const*>(&mine)); !text.empty()) {
+    if (fd && ::connect(fd.get(), each->ai_addr, each->ai_addrlen) == 0) {
+      if (auto text = os::plain_address(os::own_end(fd.get())); !text.empty()) {
         return text;
       }
     }

@@ -1,7 +1,5 @@
 #include "src/os/local_address.hpp"
 
-#include <arpa/inet.h>
-#include <array>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -14,6 +12,13 @@ namespace {
 bool can_bind(addrinfo const& address) {
   UniqueFd const fd(socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   return fd && bind(fd.get(), address.ai_addr, address.ai_addrlen) == 0;  // port 0: any
+}
+
+TcpEnd end_of(int socket, int (*name_of)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  return name_of(socket, any, &size) == 0 ? tcp_end_of(any) : TcpEnd{};
 }
 
 }  // namespace
@@ -44,28 +49,17 @@ Result<bool> is_local_address(std::string const& host) {
   return false;
 }
 
-std::uint16_t port_of(int socket) {
-  sockaddr_in6 address{};
-  socklen_t size = sizeof address;
-  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    return 0;
-  }
-  return ntohs(address.sin6_port);  // at the same place in both families
+TcpEnd own_end(int socket) {
+  return end_of(socket, ::getsockname);
 }
 
-std::string address_text(sockaddr const* address) {
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  if (address != nullptr && address->sa_family == AF_INET) {
-    inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in const*>(address)->sin_addr, text.data(), text.size());
-  } else if (address != nullptr && address->sa_family == AF_INET6) {
-    in6_addr const& v6 = reinterpret_cast<sockaddr_in6 const*>(address)->sin6_addr;
-    if (IN6_IS_ADDR_V4MAPPED(&v6)) {
-      inet_ntop(AF_INET, &v6.s6_addr[12], text.data(), text.size());
-    } else if (!IN6_IS_ADDR_LINKLOCAL(&v6)) {
-      inet_ntop(AF_INET6, &v6, text.data(), text.size());
-    }
-  }
-  return text.data();
+TcpEnd other_end(int socket) {
+  return end_of(socket, ::getpeername);
+}
+
+std::string plain_address(TcpEnd const& end) {
+  bool const link_local = end.address[0] == 0xfe && (end.address[1] & 0xc0U) == 0x80;  // fe80::/10
+  return link_local || end == TcpEnd{} ? "" : address_text(end);
 }
 
 std::vector<InterfaceAddress> interface_addresses() {
@@ -82,7 +76,7 @@ std::vector<InterfaceAddress> interface_addresses() {
       if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != family || (each->ifa_flags & kUp) == 0) {
         continue;
       }
-      if (auto address = address_text(each->ifa_addr); !address.empty()) {
+      if (auto address = plain_address(tcp_end_of(each->ifa_addr)); !address.empty()) {
         found.push_back({each->ifa_name, std::move(address), (each->ifa_flags & kLoopback) != 0});
       }
     }

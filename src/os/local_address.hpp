@@ -25,15 +25,19 @@ using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 /// resolver does. Errc::not_found, naming the host, when it has no address at all.
 Result<bool> is_local_address(std::string const& host);
 
-/// The port that a socket is bound to; 0 for no socket.
-[[nodiscard]] std::uint16_t port_of(int socket);
-
 /// One end of a TCP connection; all zeros for a family that is not the internet's.
 [[nodiscard]] TcpEnd tcp_end_of(sockaddr const* address);
+/// What a socket is bound to, and what it is connected to; all zeros when it has no such end.
+[[nodiscard]] TcpEnd own_end(int socket);
+[[nodiscard]] TcpEnd other_end(int socket);
+/// The port that a socket is bound to; 0 for no socket.
+[[nodiscard]] inline std::uint16_t port_of(int socket) {
+  return own_end(socket).port;
+}
 
-/// The numeric text of an IPv4 or IPv6 address, IPv4 within IPv6 as IPv4. Empty for other families and for link-local
-/// addresses, which mean nothing without an interface.
-[[nodiscard]] std::string address_text(sockaddr const* address);
+/// The numeric text of an address that says all by itself. Empty for no end and for link-local addresses, which mean
+/// nothing without an interface.
+[[nodiscard]] std::string plain_address(TcpEnd const& end);
 
 /// One address of an interface that is up.
 struct InterfaceAddress {

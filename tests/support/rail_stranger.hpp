@@ -68,16 +68,10 @@ inline wire::RailGreeting read_greeting(int fd) {
   return greeting;
 }
 
-/// Both ends of a connection that this process has made, as an honest caller sees them. IPv4 only.
+/// Both ends of a connection that this process has made, as an honest caller sees them.
 inline void see_ends(int fd, wire::RailGreeting& greeting) {
-  auto const point = [&](auto name_of) {
-    sockaddr_in address{};
-    socklen_t length = sizeof address;
-    name_of(fd, reinterpret_cast<sockaddr*>(&address), &length);
-    return os::tcp_end_of(reinterpret_cast<sockaddr const*>(&address));
-  };
-  greeting.caller = point(::getsockname);
-  greeting.called = point(::getpeername);
+  greeting.caller = os::own_end(fd);
+  greeting.called = os::other_end(fd);
 }
 
 /// Answers, one after another, those who call at a door, until all processes that are forked before serve() have ended.

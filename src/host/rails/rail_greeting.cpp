@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include "cxxrun/failure.hpp"
@@ -11,21 +10,8 @@
 #include "src/os/random.hpp"
 
 namespace cxxrun::host {
-namespace {
 
 using wire::RailSide;
-
-using NameOf = int (*)(int, sockaddr*, socklen_t*);
-
-/// `name_of`: getsockname for this end, getpeername for the other. What is no TCP connection has no ends: all zeros.
-TcpEnd end_of(int fd, NameOf name_of) {
-  sockaddr_storage address{};
-  socklen_t length = sizeof address;
-  bool const known = name_of(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  return known ? os::tcp_end_of(reinterpret_cast<sockaddr const*>(&address)) : TcpEnd{};
-}
-
-}  // namespace
 
 Greeted::State Greeted::read() {
   char* const to = proving ? proof.data() : reinterpret_cast<char*>(&theirs);
@@ -65,8 +51,8 @@ bool Introducer::greet(Greeted& end, int node, wire::RailChannel channel) const 
   if (prover_ != nullptr) {
     bool const calls = end.side == RailSide::caller;
     end.mine.proves = 1;
-    end.mine.caller = end_of(end.fd.get(), calls ? ::getsockname : ::getpeername);
-    end.mine.called = end_of(end.fd.get(), calls ? ::getpeername : ::getsockname);
+    end.mine.caller = calls ? os::own_end(end.fd.get()) : os::other_end(end.fd.get());
+    end.mine.called = calls ? os::other_end(end.fd.get()) : os::own_end(end.fd.get());
     fill_randomly(end.mine.fresh.data(), end.mine.fresh.size());
   }
   return end.send({reinterpret_cast<char const*>(&end.mine), sizeof end.mine});
