@@ -5,8 +5,8 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
+#include "src/os/fd.hpp"
 #include "src/os/local_address.hpp"
 
 namespace cxxrun::store {
@@ -35,29 +35,26 @@ Address address_of(int family, std::uint16_t port, bool loopback) {
   return a;
 }
 
-// A listening descriptor, or -1 and errno.
-int listen_on(int family, std::uint16_t port, bool loopback) {
-  int const fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) {
-    return -1;
+// None and errno when it cannot listen there.
+os::UniqueFd listen_on(int family, std::uint16_t port, bool loopback) {
+  os::UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd) {
+    return fd;
   }
   int const on = 1;
   int const v6_only = loopback ? 1 : 0;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // accepted sockets inherit it
-  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);  // and this one
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // accepted sockets inherit it
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);  // and this one
   if (family == AF_INET6) {
-    ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
+    ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &v6_only, sizeof v6_only);
   }
   Address const a = address_of(family, port, loopback);
   socklen_t const length = family == AF_INET6 ? sizeof a.v6 : sizeof a.v4;
-  if (::bind(fd, &a.any, length) == 0 && ::listen(fd, kBacklog) == 0) {
-    return fd;
+  if (::bind(fd.get(), &a.any, length) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+    fd.reset();
   }
-  int const why = errno;
-  ::close(fd);
-  errno = why;
-  return -1;
+  return fd;
 }
 
 bool no_such_family(int error) {
@@ -74,34 +71,33 @@ Error cannot_listen(std::uint16_t port, int error) {
 }
 
 Result<StoreListeners> listen_everywhere(std::uint16_t port) {
-  int fd = listen_on(AF_INET6, port, false);
-  if (fd < 0 && no_such_family(errno)) {
+  os::UniqueFd fd = listen_on(AF_INET6, port, false);
+  if (!fd && no_such_family(errno)) {
     fd = listen_on(AF_INET, port, false);
   }
-  if (fd < 0) {
+  if (!fd) {
     return cannot_listen(port, errno);
   }
-  return StoreListeners{{fd}, os::port_of(fd)};
+  auto const bound = os::port_of(fd.get());
+  return StoreListeners{{fd.release()}, bound};
 }
 
 Result<StoreListeners> listen_on_loopback(std::uint16_t wanted) {
   for (int tries = 0; tries < kLoopbackTries; ++tries) {
-    int const v4 = listen_on(AF_INET, wanted, true);
-    if (v4 < 0) {
+    os::UniqueFd v4 = listen_on(AF_INET, wanted, true);
+    if (!v4) {
       return cannot_listen(wanted, errno);
     }
-    std::uint16_t const port = os::port_of(v4);
-    int const v6 = listen_on(AF_INET6, port, true);
-    if (v6 >= 0) {
-      return StoreListeners{{v4, v6}, port};
+    std::uint16_t const port = os::port_of(v4.get());
+    os::UniqueFd v6 = listen_on(AF_INET6, port, true);
+    if (v6) {
+      return StoreListeners{{v4.release(), v6.release()}, port};
     }
     if (no_such_family(errno)) {
-      return StoreListeners{{v4}, port};
+      return StoreListeners{{v4.release()}, port};
     }
-    int const why = errno;
-    ::close(v4);
-    if (wanted != 0 || why != EADDRINUSE) {
-      return cannot_listen(wanted, why);
+    if (wanted != 0 || errno != EADDRINUSE) {
+      return cannot_listen(wanted, errno);
     }
   }
   return cannot_listen(wanted, EADDRINUSE);
@@ -115,15 +111,12 @@ Result<StoreListeners> listen_for_store(StoreBind const& where) {
 
 Accepted accept_for_store(int listener) {
   Address from{};
-  Address to{};
   socklen_t size = sizeof from;
   int const fd = ::accept4(listener, &from.any, &size, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0) {
     return {};
   }
-  size = sizeof to;
-  ::getsockname(fd, &to.any, &size);
-  return {fd, {os::tcp_end_of(&from.any), os::tcp_end_of(&to.any)}};
+  return {fd, {os::tcp_end_of(&from.any), os::own_end(fd)}};
 }
 
 bool is_established(int socket) {
