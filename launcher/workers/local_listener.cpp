@@ -4,6 +4,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "src/os/log.hpp"
+
 namespace cxxrun::launcher {
 
 using boost::asio::posix::stream_descriptor;
@@ -20,9 +22,14 @@ LocalListener::LocalListener(boost::asio::io_context& io, host::SegmentSocket so
       listener_(io, socket.fd.release()),
       pause_(io) {}
 
-std::shared_ptr<LocalListener> LocalListener::start(boost::asio::io_context& io, host::SegmentSocket socket,
+std::shared_ptr<LocalListener> LocalListener::start(boost::asio::io_context& io, std::string const& directory,
                                                     Heard heard) {
-  std::shared_ptr<LocalListener> listener(new LocalListener(io, std::move(socket), std::move(heard)));
+  auto socket = host::listen_for_segments(directory);
+  if (!socket) {
+    log(Level::debug, socket.error().message());
+    return nullptr;
+  }
+  std::shared_ptr<LocalListener> listener(new LocalListener(io, *std::move(socket), std::move(heard)));
   listener->arm();
   return listener;
 }

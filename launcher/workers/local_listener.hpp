@@ -23,8 +23,9 @@ class LocalListener : public std::enable_shared_from_this<LocalListener> {
   /// There is something to read, or the other end is gone. Not called again before hear().
   using Heard = std::function<void(Connection const&)>;
 
-  /// Listens at once. Owned by the caller, who ends it with close().
-  [[nodiscard]] static std::shared_ptr<LocalListener> start(boost::asio::io_context& io, host::SegmentSocket socket,
+  /// Listens at once, in `directory` (host::listen_for_segments). Owned by the caller, who ends it with close(). Null,
+  /// and a line in the log, without a descriptor to spare.
+  [[nodiscard]] static std::shared_ptr<LocalListener> start(boost::asio::io_context& io, std::string const& directory,
                                                             Heard heard);
   LocalListener(LocalListener const&) = delete;
   LocalListener& operator=(LocalListener const&) = delete;

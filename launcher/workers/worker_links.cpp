@@ -12,7 +12,6 @@
 
 #include "launcher/workers/local_listener.hpp"
 #include "src/host/common/futex.hpp"
-#include "src/host/node/segment_socket.hpp"
 #include "src/os/descriptor_packet.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/log.hpp"
@@ -238,13 +237,8 @@ struct WorkerLinks::Impl {
 
 WorkerLinks::WorkerLinks(boost::asio::io_context& io, Handlers handlers, std::string const& directory)
     : impl_(std::make_shared<Impl>(std::move(handlers))) {
-  auto socket = host::listen_for_segments(directory);
-  if (!socket) {
-    log(Level::debug, socket.error().message());
-    return;
-  }
   impl_->listener =
-      LocalListener::start(io, *std::move(socket), [impl = impl_](auto const& connection) { impl->heard(connection); });
+      LocalListener::start(io, directory, [impl = impl_](auto const& connection) { impl->heard(connection); });
 }
 
 WorkerLinks::~WorkerLinks() {

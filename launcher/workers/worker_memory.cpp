@@ -60,20 +60,15 @@ WorkerMemory::~WorkerMemory() {
 
 std::string WorkerMemory::begin() {
   end();
-  auto socket = host::listen_for_segments(directory_);
-  if (!socket) {
-    log(Level::debug, socket.error().message());
-    return "";
-  }
   generation_ = std::make_shared<Generation>();
   generation_->listener = LocalListener::start(
-      io_, *std::move(socket), [generation = generation_](auto const& connection) { generation->heard(connection); });
-  return generation_->listener->name();
+      io_, directory_, [generation = generation_](auto const& connection) { generation->heard(connection); });
+  return generation_->listener ? generation_->listener->name() : "";
 }
 
 void WorkerMemory::end() {
-  if (generation_) {
-    std::exchange(generation_, nullptr)->listener->close();
+  if (auto const gone = std::exchange(generation_, nullptr); gone && gone->listener) {
+    gone->listener->close();
   }
 }
 
