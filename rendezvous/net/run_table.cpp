@@ -245,9 +245,7 @@ void note_progress(RunTable& table, RunKey run, std::uint64_t number, std::uint3
 }
 
 void forget_run(RunTable& table, RunKey run) {
-  table.runs.erase(
-      std::remove_if(table.runs.begin(), table.runs.end(), [run](RunEntry const& entry) { return entry.key == run; }),
-      table.runs.end());
+  std::erase_if(table.runs, [run](RunEntry const& entry) { return entry.key == run; });
 }
 
 void note_verdict(RunTable& table, RunKey run, Verdict const& verdict) {
