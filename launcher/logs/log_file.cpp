@@ -1,6 +1,5 @@
 #include "launcher/logs/log_file.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
@@ -8,7 +7,6 @@
 #include <unistd.h>
 #include <vector>
 
-#include "launcher/logs/tail_buffer.hpp"
 #include "src/os/fd_io.hpp"
 
 namespace cxxrun::launcher {
@@ -44,11 +42,14 @@ std::string name_of(std::string const& path) {
   return std::filesystem::path(path).filename();
 }
 
-/// The file itself: it is no link either, and has no other name.
-os::UniqueFd open_below(std::string const& path, int flags) {
+}  // namespace
+
+/// The file itself is no link either, and has no other name.
+Result<os::UniqueFd> open_log_file(std::string const& path) {
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC;
   os::UniqueFd file = directory_of(path);
   if (file) {  // O_NONBLOCK: it may be a pipe that nobody reads
-    file.reset(openat(file.get(), name_of(path).c_str(), flags | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0644));
+    file.reset(openat(file.get(), name_of(path).c_str(), kFlags | O_NONBLOCK, 0644));
   }
   struct stat facts {};
   if (file && (fstat(file.get(), &facts) != 0 ||
@@ -56,19 +57,10 @@ os::UniqueFd open_below(std::string const& path, int flags) {
     file.reset();
     errno = EPERM;
   }
-  if (file) {
-    fcntl(file.get(), F_SETFL, flags & O_APPEND);  // a worker may get it, and expects a blocking one
-  }
-  return file;
-}
-
-}  // namespace
-
-Result<os::UniqueFd> open_log_file(std::string const& path) {
-  os::UniqueFd file = open_below(path, O_WRONLY | O_APPEND | O_CREAT);
   if (!file) {
     return cannot_write(path, errno);
   }
+  fcntl(file.get(), F_SETFL, O_APPEND);  // a worker may get it, and expects a blocking one
   return file;
 }
 
@@ -80,20 +72,6 @@ void remove_log_file(std::string const& path) {
 
 Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes) {
   return os::write_all(file.get(), bytes) ? Result<void>() : cannot_write(path, errno);
-}
-
-std::string tail_of_log_file(std::string const& path) {
-  os::UniqueFd const file = open_below(path, O_RDONLY);
-  auto const size = file ? lseek(file.get(), 0, SEEK_END) : -1;
-  if (size <= 0) {
-    return {};
-  }
-  // One byte more than is shown tells whether the rest begins a line.
-  std::string bytes(kTailBytes + 1, '\0');
-  auto const from = std::max<off_t>(0, size - static_cast<off_t>(bytes.size()));
-  auto const n = pread(file.get(), bytes.data(), bytes.size(), from);
-  bytes.resize(n < 0 ? 0 : static_cast<std::size_t>(n));
-  return std::string(last_lines(bytes, from == 0));
 }
 
 std::string read_small_file(std::string const& path, std::size_t limit) {

@@ -17,8 +17,6 @@ namespace cxxrun::launcher {
 void remove_log_file(std::string const& path);
 /// Writes everything. Blocks as long as the file system does. The error names `path` and the remedy.
 [[nodiscard]] Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes);
-/// The last lines (as TailBuffer keeps them) of a file; "" when it cannot be read.
-[[nodiscard]] std::string tail_of_log_file(std::string const& path);
 /// At most `limit` bytes of a regular file; "" when it is not there.
 [[nodiscard]] std::string read_small_file(std::string const& path, std::size_t limit);
 

@@ -8,7 +8,6 @@
 
 using cxxrun::launcher::append_to_log;
 using cxxrun::launcher::open_log_file;
-using cxxrun::launcher::tail_of_log_file;
 using cxxrun::test::TempDir;
 
 TEST_CASE("log_file: opening twice appends twice", "[process]") {
@@ -20,29 +19,6 @@ TEST_CASE("log_file: opening twice appends twice", "[process]") {
     CHECK((fcntl(file->get(), F_GETFD) & FD_CLOEXEC) != 0);
   }
   CHECK(cxxrun::test::file_text(dir / "f") == "one\ntwo\n");
-}
-
-TEST_CASE("log_file: the tail of a file has the last twenty lines, also of a large one", "[process]") {
-  TempDir dir;
-  std::string expected;
-  {
-    std::ofstream out(dir / "f");
-    for (int i = 0; i < 10'000; ++i) {
-      auto const line = "line " + std::to_string(i) + "\n";
-      out << line;
-      expected += i >= 9980 ? line : "";
-    }
-  }
-  CHECK(tail_of_log_file(dir / "f") == expected);
-}
-
-TEST_CASE("log_file: a missing, empty or odd file has an empty tail", "[process]") {
-  TempDir dir;
-  std::ofstream(dir / "empty").flush();
-  CHECK(tail_of_log_file(dir / "empty").empty());
-  CHECK(tail_of_log_file(dir / "missing").empty());
-  CHECK(tail_of_log_file("/dev/zero").empty());
-  CHECK(tail_of_log_file(dir.path()).empty());
 }
 
 TEST_CASE("log_file: nothing below the log directory is a link, and no file is anything else", "[process]") {
@@ -73,7 +49,6 @@ TEST_CASE("log_file: nothing below the log directory is a link, and no file is a
     REQUIRE(mkfifo(path.c_str(), 0600) == 0);
   }
   CHECK_FALSE(open_log_file(path));
-  CHECK(tail_of_log_file(path).empty());
 }
 
 TEST_CASE("log_file: the log directory itself may be reached through links", "[process]") {
