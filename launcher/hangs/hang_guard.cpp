@@ -4,7 +4,6 @@
 #include <array>
 #include <csignal>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include <boost/asio/buffer.hpp>

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <utility>
 
 #include "launcher/place/private_file.hpp"
 #include "rendezvous/trust/secret.hpp"

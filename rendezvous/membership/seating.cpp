@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <set>
-#include <tuple>
 
 #include "src/core/hostlist.hpp"
 

@@ -1,6 +1,5 @@
 #include "rendezvous/net/coordinator_link.hpp"
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,8 +12,8 @@
 #include "rendezvous/net/beat_line.hpp"
 #include "rendezvous/net/channel.hpp"
 #include "rendezvous/net/doors.hpp"
-#include "rendezvous/net/lookup.hpp"
 #include "rendezvous/net/host_owners.hpp"
+#include "rendezvous/net/lookup.hpp"
 #include "src/core/text.hpp"
 #include "src/core/time.hpp"
 #include "src/os/log.hpp"

@@ -1,5 +1,4 @@
 // A shell: who is let in to the store of a generation. Asks the kernel, or has the callers' hosts asked.
-#include <string>
 #include <sys/epoll.h>
 #include <utility>
 

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "src/os/poll_time.hpp"
 

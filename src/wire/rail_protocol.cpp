@@ -1,7 +1,5 @@
 #include "src/wire/rail_protocol.hpp"
 
-#include <algorithm>
-#include <arpa/inet.h>
 #include <utility>
 
 #include "src/core/bytes.hpp"

@@ -1,7 +1,6 @@
 #include "src/host/rails/rail_greeting.hpp"
 
 #include <cerrno>
-#include <cstring>
 #include <sys/socket.h>
 
 #include "cxxrun/failure.hpp"
