@@ -196,7 +196,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       self.joined ? self.received(payload) : self.reply(door, from, payload);
     });
     on.closed = at(door, [door](Impl& self, Attempt& from, std::string how, bool fin) {
-      self.joined ? self.closed(std::move(how), fin) : self.turned_away(door, from, std::move(how), fin);
+      self.joined ? self.closed(std::move(how), fin) : self.turned_away(door, from, how, fin);
     });
     attempt.channel->start(std::move(on), Channel::End::caller, plan.keys);
     auto words = hello(Hello::Purpose::agent);
@@ -264,7 +264,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     handlers.joined(answer);
   }
 
-  void turned_away(Door door, Attempt const& from, std::string how, bool fin) {
+  void turned_away(Door door, Attempt const& from, std::string const& how, bool fin) {
     bool const silent = fin || how == "connection reset";
     if (!silent && told.insert(how).second) {
       log(Level::warn, "whoever listens at " + from.to.address().to_string() + ":" + std::to_string(from.to.port()) +
