@@ -36,13 +36,10 @@ Key::Key(Bytes const& bytes) : Key() {
   *bytes_ = bytes;
 }
 
-Key& Key::operator=(Key const& other) {
-  *bytes_ = *other.bytes_;
-  return *this;
-}
-
 Key::~Key() {
-  give_back_secret_place(bytes_);
+  if (bytes_ != nullptr) {  // it may have been moved from
+    give_back_secret_place(bytes_);
+  }
 }
 
 bool Key::operator==(Key const& other) const {
@@ -78,7 +75,7 @@ KeyId id_of(Key const& key) {
 Key derive(Key const& key, std::string_view purpose, std::string_view context) {
   Key::Bytes bytes{};
   hash(key, purpose, context, bytes.data(), bytes.size());
-  Key const derived(bytes);
+  Key derived(bytes);
   sodium_memzero(bytes.data(), bytes.size());
   return derived;
 }

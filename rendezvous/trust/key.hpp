@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace cxxrun::rendezvous {
 
@@ -21,7 +22,12 @@ class Key {
   Key();
   explicit Key(Bytes const& bytes);
   Key(Key const& other) : Key(other.bytes()) {}
-  Key& operator=(Key const& other);
+  Key(Key&& other) noexcept : bytes_(std::exchange(other.bytes_, nullptr)) {}
+  Key& operator=(Key const& other) { return *this = Key(other); }
+  Key& operator=(Key&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
   ~Key();
 
   [[nodiscard]] Bytes const& bytes() const { return *bytes_; }
