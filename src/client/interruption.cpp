@@ -10,7 +10,7 @@
 
 namespace cxxrun::client {
 
-thread_local Interruption const* Interruptible::current_ = nullptr;
+thread_local Interruption const* Interruptible::current = nullptr;
 
 Interruption::Interruption() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!event_) {
@@ -30,7 +30,7 @@ bool Interruption::wait(Millis most) const {
 bool Interruptible::ready(int fd, short events, TimePoint deadline) {
   for (;;) {
     int const left = os::poll_time(deadline);
-    std::array<pollfd, 2> watched{{{fd, events, 0}, {current_ == nullptr ? -1 : current_->event_.get(), POLLIN, 0}}};
+    std::array<pollfd, 2> watched{{{fd, events, 0}, {current == nullptr ? -1 : current->event_.get(), POLLIN, 0}}};
     int const n = ::poll(watched.data(), watched.size(), left);
     if (n > 0 && watched[0].revents != 0) {
       return true;

@@ -31,12 +31,12 @@ class Interruption {
 /// it.
 class Interruptible {
  public:
-  explicit Interruptible(Interruption const* by) noexcept : before_(std::exchange(current_, by)) {}
-  ~Interruptible() { current_ = before_; }
+  explicit Interruptible(Interruption const* by) noexcept : before_(std::exchange(current, by)) {}
+  ~Interruptible() { current = before_; }
   Interruptible(Interruptible const&) = delete;
   Interruptible& operator=(Interruptible const&) = delete;
 
-  [[nodiscard]] static bool interrupted() noexcept { return current_ != nullptr && current_->raised(); }
+  [[nodiscard]] static bool interrupted() noexcept { return current != nullptr && current->raised(); }
   /// Waits until poll(2) reports one of `events` of `fd` (or an error, which the next call on it will tell); false when
   /// the deadline came first, or the Interruption.
   [[nodiscard]] static bool ready(int fd, short events, TimePoint deadline);
@@ -44,7 +44,7 @@ class Interruptible {
   static void pause(Millis time) { static_cast<void>(ready(-1, 0, Clock::now() + time)); }
 
  private:
-  static thread_local Interruption const* current_;
+  static thread_local Interruption const* current;
   Interruption const* before_;
 };
 
