@@ -68,19 +68,18 @@ std::vector<CallerQuestion> WaitingCallers::take_questions() {
 }
 
 std::optional<CallerVerdict> WaitingCallers::hear(CallerNews const& news) {
-  auto const* const asked = std::get_if<HostsAsked>(&news);
-  auto const* const found = std::get_if<OwnerFound>(&news);
-  auto const it = waiting_.find(asked != nullptr ? asked->id : found->id);
+  auto const it = waiting_.find(std::visit([](auto const& each) { return each.id; }, news));
   if (it == waiting_.end()) {
     return std::nullopt;
   }
   Waiting& waiting = it->second;
-  if (asked != nullptr) {
+  if (auto const* const asked = std::get_if<HostsAsked>(&news)) {
     waiting.answers = asked->hosts;
   } else {
+    Owner const& owner = std::get<OwnerFound>(news).owner;
     waiting.answers -= waiting.answers > 0 ? 1 : 0;
-    if (!waiting.owner || waiting.owner->kind == Kind::none || found->owner.kind == Kind::ours) {
-      waiting.owner = found->owner;
+    if (!waiting.owner || waiting.owner->kind == Kind::none || owner.kind == Kind::ours) {
+      waiting.owner = owner;
     }
   }
   bool const ours = waiting.owner && waiting.owner->kind == Kind::ours;
