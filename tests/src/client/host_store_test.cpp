@@ -94,14 +94,15 @@ TEST_CASE("host_store: where no thread can be started it says so, and signals st
 
 TEST_CASE("host_store: a taken port is named with what to change", "[process]") {
   auto const taken = cxxrun::store::listen_for_store({0, true}).value();
-  auto const hosted = host_store({"127.0.0.1", taken.port});
+  // In a process of its own: the store's thread stays, and where there is one no other test can fork under a sanitizer.
+  auto const ends = cxxrun::test::run_ranks(1, [&](int) -> std::string {
+    auto const hosted = host_store({"127.0.0.1", taken.port});
+    return hosted ? "hosted" : (hosted.error().code == Errc::in_use ? "" : "not as in use: ") + hosted.error().context;
+  });
   for (int const fd : taken.sockets) {
     close(fd);
   }
 
-  REQUIRE_FALSE(hosted);
-  CHECK(hosted.error().code == Errc::in_use);
-  CHECK(hosted.error().context == "rank 0 is to host the store, but port " + std::to_string(taken.port) +
-                                      " is taken by another program on this machine; choose another MASTER_PORT on "
-                                      "all ranks");
+  CHECK(ends[0].said == "rank 0 is to host the store, but port " + std::to_string(taken.port) +
+                            " is taken by another program on this machine; choose another MASTER_PORT on all ranks");
 }
