@@ -13,8 +13,9 @@ constexpr Millis kLongestSlice{500};
 /// Where an earlier meeting may have left something in the way, a rank says so that much before its time is up: in
 /// time to be heard by the others.
 constexpr Millis kTimeToTell{2000};
-/// How long a rank that serves the store waits for the others to read why there will be no world.
-constexpr Millis kLinger{2000};
+/// How long a rank that serves the store waits for the others to read why there will be no world. More than the first
+/// moments of a process on a busy machine.
+constexpr Millis kLinger{5000};
 /// How long a rank that cannot take part looks for the meeting in which to say so.
 constexpr Millis kSayWhy{2000};
 
@@ -227,22 +228,24 @@ void Meeting::refuse(Error const& error) {
 // The first refusal stands: everybody throws that one.
 void Meeting::end_with(Error const& error) {
   auto const stands = store_.compare_set(session_key("refused"), "", comm::encode(error));
-  auto const told = store_.set(session_key("told" + std::to_string(mine_.nonce)), "");
+  auto const told = store_.multi_set({{told_key(mine_), ""}, {latecomer_key(mine_.rank), ""}});
   if (stands && told && config_.serves) {
     await_told();
   }
   throw Failure(stands ? comm::decode_error(*stands) : error);
 }
 
-// The store ends with this process.
+// The store ends with this process. A rank that has not claimed its place yet may still come, and ask why, until its
+// time is up; whose number two processes have, the one that has claimed it is waited for.
 void Meeting::await_told() {
+  bool const more_may_come = Clock::now() < config_.deadline;
   std::vector<std::string> told;
   for (int rank = 1; rank < mine_.world; ++rank) {
     auto const there = store_.check({claim_key(rank)});
     auto const text = there && *there ? store_.get(claim_key(rank)) : Result<std::string>(std::string());
     auto const record = text ? comm::decode_record(*text) : std::nullopt;
-    if (record) {
-      told.push_back(session_key("told" + std::to_string(record->nonce)));
+    if (record || more_may_come) {
+      told.push_back(record ? told_key(*record) : latecomer_key(rank));
     }
   }
   static_cast<void>(store_.wait(told, kLinger));

@@ -43,6 +43,10 @@ class Meeting {
     return key(std::to_string(first_.nonce)) + "/" + name;
   }
   [[nodiscard]] std::string claim_key(int rank) const { return session_key("rank" + std::to_string(rank)); }
+  [[nodiscard]] std::string told_key(comm::JoinRecord const& who) const {
+    return session_key("told" + std::to_string(who.nonce));
+  }
+  [[nodiscard]] std::string latecomer_key(int rank) const { return session_key("told_rank" + std::to_string(rank)); }
   [[nodiscard]] TimePoint next_look();
 
   void open();

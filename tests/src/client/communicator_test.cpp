@@ -1,4 +1,5 @@
 // Communicator: results.
+#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -239,10 +240,21 @@ TEST_CASE("communicator: without a launcher's store rank 0 hosts it") {
     }));
   }
   SECTION("for one that cannot form: all have read why before it goes") {
-    auto const ends = run_ranks(4, [&](int rank) {
-      Communicator::init(env(rank, rank == 3 ? 5 : 4), {});
-      return std::string();
-    });
+    std::array<int, 2> over{};
+    REQUIRE(pipe(over.data()) == 0);
+    auto const ends = run_ranks(
+        4,
+        [&](int rank) {
+          if (rank == 0 || rank == 2) {
+            close(over[1]);
+          }
+          char byte = 0;
+          expect(rank != 2 || read(over[0], &byte, 1) == 0, "rank 2 comes when ranks 1 and 3 are gone");
+          Communicator::init(env(rank, rank == 3 ? 5 : 4), {});
+          return std::string();
+        },
+        [&](auto const&) { close(over[1]); });
+    close(over[0]);
     for (auto const& end : ends) {
       INFO(end.said);
       CHECK(has(end.said, "has WORLD_SIZE 5, but rank 0 on "));
