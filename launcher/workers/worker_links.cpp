@@ -120,6 +120,10 @@ struct WorkerLinks::Impl {
     return it == links.end() ? std::nullopt : std::optional(it->first);
   }
 
+  /// 0 is what the kernel calls a process, or the leader of a session, that is in no pid namespace that we see: not
+  /// one process, and no worker.
+  [[nodiscard]] std::optional<std::uint32_t> who(pid_t pid) const { return pid > 0 ? handlers.who(pid) : std::nullopt; }
+
   void heard(Connection const& connection) {
     auto const from = whose(connection);
     worker::FromWorker packet;
@@ -145,7 +149,7 @@ struct WorkerLinks::Impl {
 
   void admit(Connection const& connection, worker::Register const& packet) {
     int const fd = connection->native_handle();
-    auto const local_rank = handlers.who(pid_of(fd));
+    auto const local_rank = who(pid_of(fd));
     auto const known = local_rank ? links.find(*local_rank) : links.end();
     std::string no = !local_rank                       ? "this process is no worker of this agent"
                      : packet.generation != generation ? "the generation is " + std::to_string(generation)
@@ -165,8 +169,10 @@ struct WorkerLinks::Impl {
   void prove(Connection const& connection, wire::RailClaim const& claim) {
     int const fd = connection->native_handle();
     pid_t const pid = pid_of(fd);
-    auto local_rank = handlers.who(pid);
-    local_rank = local_rank ? local_rank : handlers.who(getsid(pid));  // every worker began with setsid
+    auto local_rank = who(pid);
+    if (!local_rank && pid > 0) {
+      local_rank = who(getsid(pid));  // every worker began with setsid
+    }
     auto const verdict = !local_rank      ? fail(Errc::refused, "this process is no worker of this agent")
                          : handlers.prove ? handlers.prove(*local_rank, claim)
                                           : fail(Errc::refused, "this agent proves nothing (--auth none)");

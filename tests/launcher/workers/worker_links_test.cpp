@@ -1,6 +1,7 @@
 // The agent's side of the connections with its workers; this process plays the workers as well.
 #include "launcher/workers/worker_links.hpp"
 
+#include <array>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -86,6 +87,45 @@ struct Mapped {
   Mapped(Mapped const&) = delete;
   Mapped& operator=(Mapped const&) = delete;
   worker::ControlPage* page;
+};
+
+/// A connection from a process in the session that its parent leads. Both live as long as this does. Our own session
+/// would not do: where its leader is in another pid namespace it has no number here.
+struct Helper {
+  explicit Helper(std::string const& socket) {
+    std::array<int, 2> ends{};
+    REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
+    ours.reset(ends[0]);
+    os::UniqueFd const theirs(ends[1]);
+    leader = fork();
+    if (leader == 0) {
+      dup2(theirs.get(), kTheirs);
+      close_range(kTheirs + 1, ~0U, 0);  // among them the ends that the agent's side holds
+      setsid();
+      if (fork() == 0) {
+        auto const fd = host::connect_for_segment(socket, 10'000);
+        os::send_packet(kTheirs, "x", fd ? fd->get() : -1);
+      }
+      char end = 0;
+      static_cast<void>(recv(kTheirs, &end, 1, 0));
+      wait(nullptr);
+      _exit(0);
+    }
+    std::array<char, 1> byte{};
+    os::receive_packet(ours.get(), byte, connection);
+    REQUIRE(connection);
+  }
+  ~Helper() {
+    ours.reset();
+    waitpid(leader, nullptr, 0);
+  }
+  Helper(Helper const&) = delete;
+  Helper& operator=(Helper const&) = delete;
+
+  static constexpr int kTheirs = 3;
+  pid_t leader = 0;
+  os::UniqueFd connection;
+  os::UniqueFd ours;
 };
 
 std::string refusal(int fd) {
@@ -228,17 +268,18 @@ TEST_CASE("worker_links: what the agent says of a worker's rails is told to the 
     static_cast<void>(bench.connect());
     bench.run();
   }
-  bench.my_pid = getsid(0);
   bench.say(fd.get(), claim);
   CHECK(hear(fd.get()).packet == answer);
-  auto const newer = bench.connect();
-  bench.say(newer.get(), claim);
-  CHECK(hear(newer.get()).packet == answer);
+  Helper const helper(bench.links->name());
+  int const newer = helper.connection.get();
+  bench.my_pid = helper.leader;
+  bench.say(newer, claim);
+  CHECK(hear(newer).packet == answer);
   char byte = 0;
   CHECK(recv(fd.get(), &byte, 1, MSG_DONTWAIT) == 0);  // one for each worker
-  bench.say(newer.get(), wire::RailClaim{});
-  CHECK(refusal(newer.get()) == "not so");
-  CHECK(recv(newer.get(), &byte, 1, MSG_DONTWAIT) == 0);
+  bench.say(newer, wire::RailClaim{});
+  CHECK(refusal(newer) == "not so");
+  CHECK(recv(newer, &byte, 1, MSG_DONTWAIT) == 0);
 }
 
 TEST_CASE(
@@ -247,7 +288,7 @@ TEST_CASE(
   auto const fd = bench.connect();
   bench.say(fd.get(), wire::RailClaim{});
   CHECK(refusal(fd.get()) == "this agent proves nothing (--auth none)");
-  bench.my_pid = 0;
+  bench.my_pid = 0;  // which the kernel names who is in a pid namespace that is not within ours
   auto const stranger = bench.connect();
   bench.say(stranger.get(), wire::RailClaim{});
   CHECK(refusal(stranger.get()) == "this process is no worker of this agent");
