@@ -37,6 +37,13 @@ std::string needs_value(OptionRow const& row) {
   return std::string(row.name) + " needs a value: " + row.name + " " + row.value_name;
 }
 
+/// "a, b or c".
+std::string any_of(Words words) {
+  std::string const last = words.back();
+  words.pop_back();
+  return words.empty() ? last : join(words, ", ") + " or " + last;
+}
+
 std::string bare(std::string_view name) {
   auto const start = std::min(name.find_first_not_of('-'), name.size());
   return replace_all(lower(name.substr(start)), "_", "-");
@@ -48,6 +55,44 @@ std::string left_column(OptionRow const& row) {
   return (*row.value_name == '\0' ? left : left + " " + row.value_name) + " ";
 }
 
+/// The names that begin so, of options that an abbreviation can stand for or of the others.
+Words names_from(std::vector<OptionRow> const& rows, std::string_view start, bool ours) {
+  Words names;
+  for (auto const& row : rows) {
+    if (row.ours == ours && start.size() > 2 && std::string_view(row.name).starts_with(start)) {
+      names.emplace_back(row.name);
+    }
+  }
+  return names;
+}
+
+/// As argparse reads it: a name, or the start of only one of torchrun's. With dashes.
+std::string full_name(std::vector<OptionRow> const& rows, std::string const& given) {
+  auto name = replace_all(given, "_", "-");
+  if (find_option(rows, name) == nullptr) {
+    if (auto const meant = names_from(rows, name, false); meant.size() == 1) {
+      return meant.front();
+    }
+  }
+  return name;
+}
+
+/// What the user may have meant by an option that is none.
+std::string suggestion(Command const& command, std::string const& given) {
+  auto const rows = command.rows();
+  auto const start = "--" + bare(given);
+  if (auto const several = names_from(rows, start, false); given.starts_with("--") && !several.empty()) {
+    return "it may be " + any_of(several);
+  }
+  Words names;
+  for (auto const& row : rows) {
+    names.push_back(bare(row.name));
+  }
+  auto const longer = names_from(rows, start, true);
+  auto const nearest = longer.empty() ? nearest_word(bare(given), names) : bare(longer.front());
+  return nearest ? "did you mean --" + *nearest + "?" : std::string(command.name) + " --help lists all";
+}
+
 /// The line for an argument that no row knows: refused by name, or unknown with the nearest spelling.
 std::string explain_unknown(Command const& command, std::string_view argument) {
   std::string const given = printable(argument.substr(0, argument.find('=')), 60);
@@ -56,13 +101,7 @@ std::string explain_unknown(Command const& command, std::string_view argument) {
       return given + " is not supported: " + refused.instead;
     }
   }
-  std::vector<std::string> names;
-  for (auto const& row : command.rows()) {
-    names.push_back(bare(row.name));
-  }
-  auto const nearest = nearest_word(bare(given), names);
-  return "unknown option " + given + "; " +
-         (nearest ? "did you mean --" + *nearest + "?" : std::string(command.name) + " --help lists all");
+  return "unknown option " + given + "; " + suggestion(command, given);
 }
 
 std::string help_text(Command const& command) {
@@ -83,14 +122,14 @@ std::string help_text(Command const& command) {
   return text + "\n" + command.below;
 }
 
-/// With dashes in names. CLI11 wants the reverse order.
-Words for_cli11(Words const& arguments) {
+/// With full names. CLI11 wants the reverse order.
+Words for_cli11(std::vector<OptionRow> const& rows, Words const& arguments) {
   Words reversed(arguments.rbegin(), arguments.rend());
   for (auto& argument : reversed) {
     if (argument.starts_with("--")) {
       auto const end = std::min(argument.find('='), argument.size());
-      argument = replace_all(argument.substr(0, end), "_", "-") + argument.substr(end);
-      argument += end + 1 == argument.size() ? kEmptyValue : "";
+      auto const value = argument.substr(end);
+      argument = full_name(rows, argument.substr(0, end)) + value + (value == "=" ? kEmptyValue : "");
     }
   }
   return reversed;
@@ -114,7 +153,7 @@ Result<CommandLine> cut(Command const& command, std::vector<OptionRow> const& ro
     auto const names = row.name + std::string(*row.short_name == '\0' ? "" : ",") + row.short_name;
     (is_flag(row) ? app.add_flag(names) : app.add_option(names))->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
-  auto const reversed = for_cli11(arguments);
+  auto const reversed = for_cli11(rows, arguments);
   try {
     app.parse(Words(reversed));
   } catch (CLI::ArgumentMismatch const&) {
@@ -232,9 +271,7 @@ Result<std::size_t> find_word(std::string const& value, OptionRow const& row) {
   if (found != words.end()) {
     return static_cast<std::size_t>(found - words.begin());
   }
-  std::string const last = words.back();
-  words.pop_back();
-  return expected(join(words, ", ") + " or " + last + " is expected");
+  return expected(any_of(std::move(words)) + " is expected");
 }
 
 Result<void> check_word(std::string const& value, OptionRow const& row) {

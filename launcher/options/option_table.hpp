@@ -29,8 +29,13 @@ struct OptionRow {
   Apply apply;                  ///< nothing for --help and --version
   char const* short_name = "";  ///< "-r"
   char const* also_from = "";   ///< a variable read after PET_*, named by torchrun
+  bool ours = false;            ///< torchrun does not have it: no abbreviation stands for it
 };
-inline OptionRow const version_row{"--version", "", "show the version, and end", {}};
+[[nodiscard]] inline OptionRow ours(OptionRow row) {
+  row.ours = true;
+  return row;
+}
+inline OptionRow const version_row = ours({"--version", "", "show the version, and end", {}});
 inline OptionRow const help_row{"--help", "", "show this text, and end", {}, "-h"};
 
 struct OptionGroup {

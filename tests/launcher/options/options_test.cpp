@@ -164,11 +164,25 @@ TEST_CASE("options: variables of torchrun without a flag", "[unit]") {
 }
 
 TEST_CASE("options: an unknown option names the nearest one", "[unit]") {
-  CHECK(mistake({"--nnode", "2", "p"}) == "unknown option --nnode; did you mean --nnodes?");
+  CHECK(mistake({"--nnoodes", "2", "p"}) == "unknown option --nnoodes; did you mean --nnodes?");
   CHECK(mistake({"--nproc_pre_node=2", "p"}) == "unknown option --nproc_pre_node; did you mean --nproc-per-node?");
   CHECK(mistake({"-nnodes", "2", "p"}) == "unknown option -nnodes; did you mean --nnodes?");
   CHECK(mistake({"--xyzzy", "p"}) == "unknown option --xyzzy; cxxrun --help lists all");
   CHECK(mistake({"-1", "p"}) == "unknown option -1; cxxrun --help lists all");
+}
+
+TEST_CASE("options: the start of a name stands for the only option of torchrun's that begins so", "[unit]") {
+  CHECK(parsed({"--nnode", "2", "p"}).nnodes == NodeRange{2, 2});
+  CHECK(parsed({"--redirect=3", "p"}).redirects.all == 3);
+  CHECK(parsed({"--nproc_per=2", "p"}).nproc == NprocPerNode{2U});
+  CHECK(parsed({"--max", "5", "p"}).terms.max_restarts == 5);
+  CHECK(early({"--he"}).text == early({"--help"}).text);
+  CHECK(parsed({"p", "--redirect=3"}).args == Words{"--redirect=3"});
+  CHECK(mistake({"--rdzv-e", "--stand", "p"}) ==
+        "--rdzv-endpoint needs a value: --rdzv-endpoint HOST[:PORT] ('--standalone' follows)");
+  CHECK(mistake({"--rdzv_=x", "p"}) ==
+        "unknown option --rdzv_; it may be --rdzv-endpoint, --rdzv-id, --rdzv-backend or --rdzv-conf");
+  CHECK(mistake({"--join-win", "2", "p"}) == "unknown option --join-win; did you mean --join-window?");
 }
 
 TEST_CASE("options: a missing value is noticed at the end and before another option", "[unit]") {
