@@ -151,6 +151,10 @@ Result<std::set<std::uint32_t>> parse_rank_list(std::string_view text) {
 
 Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text) {
   std::map<std::string, std::string> conf;
+  text = trim(text);
+  if (text.size() > 1 && text.front() == text.back() && (text.front() == '\'' || text.front() == '"')) {
+    text = text.substr(1, text.size() - 2);  // quotes that no shell has taken off
+  }
   if (trim(text).empty()) {
     return conf;
   }

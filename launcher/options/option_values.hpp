@@ -22,7 +22,7 @@ namespace cxxrun::launcher {
 [[nodiscard]] Result<StreamChoice> parse_streams(std::string_view text);
 /// Local ranks, comma-separated; "" = all (an empty set).
 [[nodiscard]] Result<std::set<std::uint32_t>> parse_rank_list(std::string_view text);
-/// KEY=VALUE,KEY=VALUE with blanks around either dropped; only syntax is checked here.
+/// KEY=VALUE,KEY=VALUE with blanks around either, and quotes around all, dropped; only syntax is checked here.
 [[nodiscard]] Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text);
 /// Seconds with up to three decimals, at most a year; zero only where `zero_allowed`.
 [[nodiscard]] Result<Millis> parse_seconds(std::string_view text, bool zero_allowed);

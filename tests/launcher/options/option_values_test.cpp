@@ -61,6 +61,10 @@ TEST_CASE("option_values: rdzv_conf keeps '=' in values and refuses what is no p
 
   CHECK(conf == std::map<std::string, std::string>{{"a", "1"}, {"b", "c=d"}});
   CHECK(parse_rdzv_conf("").value().empty());
+  CHECK(parse_rdzv_conf("' a = 1 , b=c=d'").value() == conf);
+  CHECK(parse_rdzv_conf("\"a=1,b=c=d\"").value() == conf);
+  CHECK(parse_rdzv_conf("''").value().empty());
+  CHECK_FALSE(parse_rdzv_conf("'").has_value());
   for (char const* const bad : {"a", "a=", "=1", "a=1,", "a=1,,b=2"}) {
     CAPTURE(bad);
     CHECK_FALSE(parse_rdzv_conf(bad).has_value());
