@@ -100,6 +100,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   // program
   bool module = false;
   bool no_python = false;
+  bool run_path = false;  ///< program is a Python script, whatever its name; `module` and `no_python` count for nothing
   std::string program;
   std::vector<std::string> args;
   // modes and remarks

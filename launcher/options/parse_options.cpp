@@ -157,10 +157,15 @@ std::vector<OptionRow> program(Options& o) {
   return {
       {"--module", "", "program is a Python module (python3 -u -m program)", set(o.module, parse_flag), "-m"},
       {"--no-python", "", "execute program directly even if its name ends in .py", set(o.no_python, parse_flag)},
+      {"--run-path", "", "program is a Python script, whatever its name", set(o.run_path, parse_flag)},
       {"--monitor-interval", "SECONDS", "accepted without effect: nothing is polled",
        note(o, only_check(parse_delay), "the end of a worker is an event, nothing is polled")},
       {"--start-method", "spawn|fork|forkserver", "accepted without effect: every worker is a new process",
        note(o, check_word, "every worker is a new process")},
+      {"--event-log-handler", "null|console", "accepted without effect: cxxrun's lines go to stderr",
+       note(o, check_word, "cxxrun's own lines go to standard error; see --log-level")},
+      {"--logs-specs", "default", "accepted without effect: the layout of --log-dir is fixed",
+       note(o, check_word, "the layout of --log-dir is fixed")},
       ours({"--dry-run", "", "show what would be started, and end", set(o.dry_run, parse_flag)}),
       version_row,
       help_row,
@@ -171,7 +176,7 @@ Result<void> check(Options& options) {
   if (auto applied = apply_rdzv_conf(options); !applied) {
     return expected("--rdzv-conf: " + applied.error().context);
   }
-  if (options.module && options.no_python) {
+  if (options.module && options.no_python && !options.run_path) {
     return expected("-m and --no-python exclude each other: a module needs Python; drop one of them");
   }
   if (options.numa_binding != CpuMode::none && options.cpu_bind) {
@@ -216,10 +221,7 @@ Command cxxrun_command(Options& options) {
           true,
           {{"--duplicate-stderr-filters", "filter the files of --log-dir afterwards"},
            {"--duplicate-stdout-filters", "filter the files of --log-dir afterwards"},
-           {"--event-log-handler", "cxxrun's own lines go to standard error; see --log-level"},
            {"--exit-barrier-timeout", "nodes end together without a barrier"},
-           {"--logs-specs", "the layout of --log-dir is fixed"},
-           {"--run-path", "every worker is a new process; drop it"},
            {"--signals-to-handle", "TERM, INT, HUP and QUIT stop the job, others are passed on; drop it"},
            {"--virtual-local-rank", "use srun --gpus-per-task=1, which gives each worker one device"}}};
 }

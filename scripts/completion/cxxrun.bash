@@ -10,13 +10,13 @@ _cxxrun() {
       flags="--loopback --version -h --help"
       valued="--port --store-access" ;;
     *)
-      flags="--standalone --requeue -m --module --no-python --dry-run --version -h --help"
+      flags="--standalone --requeue -m --module --no-python --run-path --dry-run --version -h --help"
       valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank --master-addr
       --master-port --local-addr --auth --cpu-bind --numa-binding --max-restarts --restart-window --shutdown-timeout
       --restart-timeout --kill-timeout --health-check --health-check-timeout --hang-timeout --checkpoint-signal
       --time-limit --max-requeues --progress-path --role --agent-store --store-access --stdin --slurm-env
       --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir -r --redirects -t --tee
-      --local-ranks-filter --log-level --monitor-interval --start-method" ;;
+      --local-ranks-filter --log-level --monitor-interval --start-method --event-log-handler --logs-specs" ;;
   esac
   valued=" ${valued//$'\n'/ } "
   COMPREPLY=()
@@ -51,6 +51,7 @@ _cxxrun() {
     -r | --redirects | -t | --tee) COMPREPLY=($(compgen -W "0 1 2 3" -- "$cur")) ;;
     --log-level) COMPREPLY=($(compgen -W "debug info warn error" -- "$cur")) ;;
     --start-method) COMPREPLY=($(compgen -W "spawn fork forkserver" -- "$cur")) ;;
+    --event-log-handler) COMPREPLY=($(compgen -W "null console" -- "$cur")) ;;
     --store-access) COMPREPLY=($(compgen -W "user any" -- "$cur")) ;;
     *)
       case $valued in *" ${prev//_/-} "*) return ;; esac

@@ -6,7 +6,7 @@ function __cxxrun_program
         --shutdown-timeout --restart-timeout --kill-timeout --health-check --health-check-timeout --hang-timeout \
         --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store --store-access --stdin \
         --slurm-env --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir -r --redirects -t --tee \
-        --local-ranks-filter --log-level --monitor-interval --start-method
+        --local-ranks-filter --log-level --monitor-interval --start-method --event-log-handler --logs-specs
     set -l words (commandline -opc)
     set -e words[1]
     while set -q words[1]
@@ -70,8 +70,11 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l local-ranks-filter -x
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l log-level -x -a 'debug info warn error' -d 'the least level of cxxrun\'s own lines [info]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -s m -l module -d 'program is a Python module (python3 -u -m program)'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l no-python -d 'execute program directly even if its name ends in .py'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l run-path -d 'program is a Python script, whatever its name'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l monitor-interval -x -d 'accepted without effect: nothing is polled'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l start-method -x -a 'spawn fork forkserver' -d 'accepted without effect: every worker is a new process'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l event-log-handler -x -a 'null console' -d 'accepted without effect: cxxrun\'s lines go to stderr'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l logs-specs -x -d 'accepted without effect: the layout of --log-dir is fixed'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l dry-run -d 'show what would be started, and end'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l version -d 'show the version, and end'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -s h -l help -d 'show this text, and end'

@@ -81,6 +81,13 @@ TEST_CASE("worker_plan: a .py program runs unbuffered with $PYTHON_EXEC or pytho
   CHECK(command_of({"./train.pyc"}) == Words{"./train.pyc"});
 }
 
+TEST_CASE("worker_plan: --run-path makes a Python script of any name, whatever else is said", "[unit]") {
+  CHECK(command_of({"--run-path", "./train", "x"}) == Words{"python3", "-u", "./train", "x"});
+  CHECK(command_of({"--run-path", "-m", "--no-python", "train.py"}) == Words{"python3", "-u", "train.py"});
+  CHECK(planned({"--run-path", "-m"})[0].script == "./train");
+  CHECK(planned({"-m"})[0].script.empty());
+}
+
 TEST_CASE("worker_plan: ${local_rank} in arguments is the worker's, anything else stays", "[unit]") {
   CHECK(command_of({"./train", "a${local_rank}b${local_rank}", "$local_rank", "$$", "${rank}"}) ==
         Words{"./train", "a1b1", "$local_rank", "$$", "${rank}"});
