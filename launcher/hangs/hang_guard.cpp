@@ -160,7 +160,7 @@ std::optional<worker::Figures> HangGuard::figures_of(std::uint32_t local_rank) {
 void HangGuard::look_around() {
   std::vector<Look> seen;
   for (std::uint32_t local_rank = 0; local_rank < generation_->local_size; ++local_rank) {
-    pid_t const pid = supervisor_.pid_of(local_rank);
+    pid_t const pid = supervisor_.program_of(local_rank);
     auto const figures = pid > 0 ? figures_of(local_rank) : std::nullopt;
     if (figures) {
       auto const stat = os::read_stat(pid);
@@ -195,7 +195,7 @@ void HangGuard::kill(agent::KillWorker const& what) {
   if (!killing_.insert(what.local_rank).second) {
     return;
   }
-  pid_t const pid = supervisor_.pid_of(what.local_rank);
+  pid_t const pid = supervisor_.program_of(what.local_rank);
   log(Level::warn, name(what) + " (pid " + std::to_string(pid) + ") " + what.order.why + "; it is to be killed");
   auto const operations = worker::read_operations(*supervisor_.page(what.local_rank));
   for (std::size_t i = 0; i < std::min(operations.size(), kShownOperations); ++i) {

@@ -209,6 +209,13 @@ pid_t Supervisor::pid_of(std::uint32_t local_rank) const {
   return alive ? workers[local_rank].pid : 0;
 }
 
+// It need not be our child, so its number may be another's by now; in the worker's session that does no harm.
+pid_t Supervisor::program_of(std::uint32_t local_rank) const {
+  pid_t const worker = pid_of(local_rank);
+  pid_t const program = links_.pid(local_rank);
+  return worker > 0 && program > 0 && getsid(program) == worker ? program : worker;
+}
+
 void Supervisor::tend(pid_t child, std::function<void()> ended) {
   descendants_.tend(child);
   tended_.emplace(child, std::move(ended));

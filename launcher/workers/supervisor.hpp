@@ -75,6 +75,9 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   void kill_worker(std::uint32_t local_rank, std::string const& why);
   /// Its process; 0 when it has none, or none any more.
   [[nodiscard]] pid_t pid_of(std::uint32_t local_rank) const;
+  /// The process in it that trains: the one that has registered, which a wrapper script may have started, else as
+  /// pid_of().
+  [[nodiscard]] pid_t program_of(std::uint32_t local_rank) const;
   /// A child of this process that is no worker's, started just now: it is reaped, never signalled, and nobody waits for
   /// it. `ended`: once, on the io_context's thread.
   void tend(pid_t child, std::function<void()> ended);

@@ -10,12 +10,15 @@
 #include <unistd.h>
 #include <utility>
 
+#include "launcher/workers/admission.hpp"
 #include "launcher/workers/local_listener.hpp"
+#include "src/core/complaints.hpp"
 #include "src/host/common/futex.hpp"
 #include "src/os/descriptor_packet.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/log.hpp"
 #include "src/os/mapping.hpp"
+#include "src/os/process_info.hpp"
 #include "src/os/system.hpp"
 
 namespace cxxrun::launcher {
@@ -82,10 +85,15 @@ Input receive_packet(int connection, worker::FromWorker& packet) {
   return Input::packet;
 }
 
-pid_t pid_of(int connection) {
+Caller caller_at(int connection) {
   ucred who{};
   socklen_t length = sizeof who;
-  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 ? who.pid : 0;
+  Caller caller;
+  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && who.pid > 0) {
+    auto const stat = os::read_stat(who.pid);
+    caller = {who.pid, getsid(who.pid), stat ? stat->comm : "gone"};
+  }
+  return caller;
 }
 
 }  // namespace
@@ -93,9 +101,10 @@ pid_t pid_of(int connection) {
 struct WorkerLinks::Impl {
   /// A worker that has registered. Without a connection: it has ended, or has closed it.
   struct Link {
-    WorkerPage page;
+    pid_t pid = 0;
     bool survives = false;
     Connection connection;
+    WorkerPage page{};
   };
 
   explicit Impl(Handlers callbacks) : handlers(std::move(callbacks)) {}
@@ -119,10 +128,6 @@ struct WorkerLinks::Impl {
                                  [&](auto const& known) { return known.second.connection == connection; });
     return it == links.end() ? std::nullopt : std::optional(it->first);
   }
-
-  /// 0 is what the kernel calls a process, or the leader of a session, that is in no pid namespace that we see: not
-  /// one process, and no worker.
-  [[nodiscard]] std::optional<std::uint32_t> who(pid_t pid) const { return pid > 0 ? handlers.who(pid) : std::nullopt; }
 
   void heard(Connection const& connection) {
     auto const from = whose(connection);
@@ -148,34 +153,42 @@ struct WorkerLinks::Impl {
   }
 
   void admit(Connection const& connection, worker::Register const& packet) {
-    int const fd = connection->native_handle();
-    auto const local_rank = who(pid_of(fd));
+    auto const caller = caller_at(connection->native_handle());
+    auto const local_rank = worker_of(caller, handlers.who);
     auto const known = local_rank ? links.find(*local_rank) : links.end();
-    std::string no = !local_rank                       ? "this process is no worker of this agent"
-                     : packet.generation != generation ? "the generation is " + std::to_string(generation)
-                     : known != links.end() && known->second.connection ? "this worker has registered already"
-                                                                        : "";
+    pid_t const holder = known != links.end() && known->second.connection ? known->second.pid : 0;
+    std::string no = why_not({local_rank, holder, packet.generation, generation});
     if (no.empty()) {
-      no = welcome(connection, *local_rank, packet.survives);
+      no = welcome(*local_rank, {caller.pid, packet.survives, connection});
     }
     if (!no.empty()) {
-      send_packet(fd, worker::No{no});
+      refuse(connection, caller, local_rank, no);
       listener->drop(connection);
     } else if (packet.survives) {
       handlers.survives(*local_rank);
     }
   }
 
+  /// For the log and for the caller itself.
+  void refuse(Connection const& connection, Caller const& caller, std::optional<std::uint32_t> local_rank,
+              std::string const& why) {
+    send_packet(connection->native_handle(), worker::No{why});
+    auto const line = complain(complaints, "refused", refusal_line(caller, local_rank, why), Clock::now());
+    if (!line.empty()) {
+      log(Level::warn, line);
+    }
+  }
+
   void prove(Connection const& connection, wire::RailClaim const& claim) {
     int const fd = connection->native_handle();
-    pid_t const pid = pid_of(fd);
-    auto local_rank = who(pid);
-    if (!local_rank && pid > 0) {
-      local_rank = who(getsid(pid));  // every worker began with setsid
+    auto const caller = caller_at(fd);
+    auto const local_rank = worker_of(caller, handlers.who);
+    if (!local_rank) {
+      refuse(connection, caller, local_rank, kNoWorker);
+      return leave(connection);
     }
-    auto const verdict = !local_rank      ? fail(Errc::refused, "this process is no worker of this agent")
-                         : handlers.prove ? handlers.prove(*local_rank, claim)
-                                          : fail(Errc::refused, "this agent proves nothing (--auth none)");
+    auto const verdict = handlers.prove ? handlers.prove(*local_rank, claim)
+                                        : fail(Errc::refused, "this agent proves nothing (--auth none)");
     if (!verdict || !send_packet(fd, *verdict)) {
       if (!verdict) {
         send_packet(fd, worker::No{verdict.error().context});
@@ -201,22 +214,23 @@ struct WorkerLinks::Impl {
   }
 
   /// Why not, or "".
-  std::string welcome(Connection const& connection, std::uint32_t local_rank, bool survives) {
+  std::string welcome(std::uint32_t local_rank, Link link) {
     auto made = make_page();
     if (!made) {
       log(Level::warn, made.error().message());
       return made.error().message();
     }
-    made->get()->over.store(is_over && survives ? generation : 0);
+    made->get()->over.store(is_over && link.survives ? generation : 0);
     made->get()->ends.store(is_ending ? 1 : 0);
-    if (!send_packet(connection->native_handle(), worker::Welcome{}, made->fd.get())) {
+    if (!send_packet(link.connection->native_handle(), worker::Welcome{}, made->fd.get())) {
       return "it does not read its answer";
     }
     made->fd.reset();
-    listener->keep(connection);
+    link.page = *std::move(made);
+    listener->keep(link.connection);
+    listener->hear(link.connection);
     links.erase(local_rank);
-    links.emplace(local_rank, Link{*std::move(made), survives, connection});
-    listener->hear(connection);
+    links.emplace(local_rank, std::move(link));
     return "";
   }
 
@@ -236,6 +250,7 @@ struct WorkerLinks::Impl {
   std::shared_ptr<LocalListener> listener;  // none without a descriptor to spare
   std::map<std::uint32_t, Link> links;
   std::map<std::uint32_t, Connection> provers;  // by local rank, who asks for proofs
+  Complaints complaints;
   std::uint64_t generation = 0;
   bool is_over = false;    // said of the generation
   bool is_ending = false;  // the same
@@ -302,6 +317,11 @@ bool WorkerLinks::resume(std::uint32_t local_rank, worker::Resume const& packet)
 worker::ControlPage const* WorkerLinks::page(std::uint32_t local_rank) const {
   auto const it = impl_->links.find(local_rank);
   return it == impl_->links.end() ? nullptr : it->second.page.get();
+}
+
+pid_t WorkerLinks::pid(std::uint32_t local_rank) const {
+  auto const it = impl_->links.find(local_rank);
+  return it == impl_->links.end() ? 0 : it->second.pid;
 }
 
 }  // namespace cxxrun::launcher

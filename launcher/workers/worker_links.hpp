@@ -2,9 +2,9 @@
 //
 // One unix socket for the agent's life, whose name the workers get as CXXRUN_AGENT. A worker registers there
 // and gets a page of shared memory (src/worker/control_page.hpp; what is said: src/worker/agent_packets.hpp). Only
-// processes that are workers right now are let in, known by the pid that the kernel names; they are counted, so that
-// nothing here grows without bounds, and whatever else they send ends their connection. Who asks for proofs need not
-// have registered; it is a process in the session of a worker, and one connection for each worker is kept. What a
+// processes in the session of a worker are let in (launcher/workers/admission.hpp), one for each worker, so that
+// nothing here grows without bounds; whatever else they send ends their connection. Others are refused, and the log
+// tells of a few. Who asks for proofs need not have registered, and one connection for each worker is kept. What a
 // worker writes into its page is never used as an offset or a size. Runs on the thread of the io_context; members never
 // call handlers.
 #pragma once
@@ -64,6 +64,8 @@ class WorkerLinks {
 
   /// To look at, also after the worker's death, until forget(); null: it has not registered. Stays where it is.
   [[nodiscard]] worker::ControlPage const* page(std::uint32_t local_rank) const;
+  /// Who has registered: the worker, or a process in its session; 0: nobody. It may have ended since.
+  [[nodiscard]] pid_t pid(std::uint32_t local_rank) const;
 
  private:
   struct Impl;

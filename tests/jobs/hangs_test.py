@@ -11,6 +11,7 @@ import stat
 import sys
 
 import jobs
+import wrappers
 from jobs import JobCase, read, wait_until
 
 PAGE = """
@@ -74,8 +75,8 @@ class HangCase(JobCase):
 
 
 class Hangs(HangCase):
-    def run_two(self, body, *arguments, env=None, nproc="2"):
-        program = self.python_worker(PAGE + body)
+    def run_two(self, body, *arguments, env=None, nproc="2", wrapper=()):
+        program = [*wrapper, *self.python_worker(PAGE + body)]
         return self.start_two("--nproc-per-node", nproc, "--log-dir", self.path("logs"), *arguments, *program, env=env)
 
     STUCK = """
@@ -125,7 +126,7 @@ note("finished")
         self.assertTrue(verdicts[0]["failures"][0]["hung"].startswith(CAUSE))
         self.assertEqual(verdicts[0]["failures"][0]["rank"], 3)
 
-    def test_a_stopped_rank_is_named_and_killed(self):
+    def assert_stopped_rank_is_killed(self, *wrapper):
         first, second = self.run_two("""
 collectives(1, 8)
 enter(9)
@@ -134,11 +135,17 @@ if GENERATION == "1":
         os.kill(os.getpid(), signal.SIGSTOP)
     time.sleep(1000)
 leave(9)
-""", "--hang-timeout", "2", env=self.debugger("exit 1\n"))
+""", "--hang-timeout", "2", env=self.debugger("exit 1\n"), wrapper=wrapper)
         self.assert_codes([0, 0], first, second)
         self.assertIn("rank 1 on ", first.stderr)
         self.assertIn("is stopped in all_reduce #9 (25 f32) for ", first.stderr)
         self.assertIn("was stopped in all_reduce #9 (25 f32) for ", first.stderr)
+
+    def test_a_stopped_rank_is_named_and_killed(self):
+        self.assert_stopped_rank_is_killed()
+
+    def test_the_same_behind_a_shell_that_is_not_stopped(self):
+        self.assert_stopped_rank_is_killed(*wrappers.SHELL)
 
     def test_a_rank_that_works_while_nobody_waits_is_left_alone(self):
         first, second = self.run_two("""
@@ -198,13 +205,13 @@ leave(9)
 
 
 class Runtime(HangCase):
-    def play(self, how):
+    def play(self, how, *wrapper):
         """Two nodes with two workers each, of which rank 3 goes astray; what is said, and its hang.txt."""
-        env = self.debugger("""echo "#0  astray () at loop.c:3 of $4"\n""")
+        env = self.debugger("""echo "#0  astray () at loop.c:3 of $4, $(readlink /proc/$4/exe)"\n""")
 
         def node(host):
             return self.start_node("--nproc-per-node", "2", "--log-dir", self.path("logs"), "--hang-timeout", "3",
-                                   ASTRAY_WORKER, how, env={**env, "CXXRUN_HOST_ID": host})
+                                   "--no-python", *wrapper, ASTRAY_WORKER, how, env={**env, "CXXRUN_HOST_ID": host})
         first = node("a")
         first.says("waiting for nodes")
         second = node("b")
@@ -213,9 +220,11 @@ class Runtime(HangCase):
         self.assertEqual(rank, 3)
         finished = self.events("finished", generation=2)
         self.assertEqual([sum for *_, sum in finished], ["200"] * 4)  # each step once
-        survivors = {found for *_, found in self.events("begins")} - {pid}
-        self.assertEqual(len({found for *_, found, _ in finished} & survivors), 3)
-        self.assertIn("of " + pid, second.stderr)
+        self.assertIn(", " + ASTRAY_WORKER, second.stderr)
+        if list(wrapper) != wrappers.OWN_PIDS:  # where each has the number 1
+            survivors = {found for *_, found in self.events("begins")} - {pid}
+            self.assertEqual(len({found for *_, found, _ in finished} & survivors), 3)
+            self.assertIn(f"of {pid}, ", second.stderr)
         (path, text), = self.logs("hang.txt").items()
         self.assertTrue(path.endswith("/attempt_1/1/hang.txt"), path)
         self.assertEqual(text.count("all_reduce of 25 f32, sum: entered "), 8)
@@ -230,6 +239,12 @@ class Runtime(HangCase):
         self.assertIn(f"#{late[2]} all_reduce of 25 f32, sum: entered ", text)
         self.assertIn(f"did not enter all_reduce #{late[1]} (25 f32) for ", text)
         self.assertIn(f"did not enter all_reduce #{late[1]} (25 f32) for ", said)
+
+    def test_the_same_behind_a_shell_whose_stack_nobody_wants(self):
+        self.play("astray", *wrappers.SHELL)
+
+    def test_the_same_in_pid_namespaces_of_their_own(self):
+        self.play("astray", *wrappers.OWN_PIDS)
 
     def test_the_same_when_it_is_stopped_there(self):
         said, text = self.play("stopped")

@@ -10,6 +10,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "launcher/workers/admission.hpp"
 #include "src/core/time.hpp"
 #include "src/host/node/segment_socket.hpp"
 #include "src/os/descriptor_packet.hpp"
@@ -217,15 +218,34 @@ TEST_CASE("worker_links: no stranger, no other generation and nobody twice") {
   Bench bench;
   auto const old = bench.connect();
   bench.say(old.get(), worker::Register{2, 0, true});
-  CHECK(refusal(old.get()) == "the generation is 3");
+  CHECK(refusal(old.get()) == "it is of generation 2, and this is generation 3");
   auto const fd = bench.registered();
   auto const twice = bench.registered();
-  CHECK(refusal(twice.get()) == "this worker has registered already");
+  CHECK(refusal(twice.get()) == "pid " + std::to_string(getpid()) + " is registered in its place");
   bench.me.reset();
   auto const stranger = bench.registered();
-  CHECK(refusal(stranger.get()) == "this process is no worker of this agent");
+  CHECK(refusal(stranger.get()) == kNoWorker);
   CHECK_FALSE(hear(stranger.get()).packet);
   CHECK(bench.survivors.size() == 1);
+}
+
+TEST_CASE("worker_links: a program behind a wrapper has its worker's place, which no helper of it takes") {
+  Bench bench;
+  Helper const program(bench.links->name());
+  bench.my_pid = program.leader;
+  CHECK(bench.links->pid(1) == 0);
+  bench.say(program.connection.get(), worker::Register{3, 0, true});
+  CHECK(hear(program.connection.get()).memory);
+  pid_t const registered = bench.links->pid(1);
+  CHECK(registered != program.leader);
+  CHECK(getsid(registered) == program.leader);
+  CHECK(bench.survivors == std::vector<std::uint32_t>{1});
+  bench.my_pid = getpid();  // another of the same worker
+  auto const helper = bench.registered();
+  CHECK(refusal(helper.get()) == "pid " + std::to_string(registered) + " is registered in its place");
+  CHECK(bench.links->pid(1) == registered);
+  CHECK(bench.links->resume(1, {4, {}}));
+  CHECK(hear(program.connection.get()).packet);
 }
 
 TEST_CASE("worker_links: garbage ends the connection it comes on, and silence costs nobody") {
@@ -291,7 +311,7 @@ TEST_CASE(
   bench.my_pid = 0;  // which the kernel names who is in a pid namespace that is not within ours
   auto const stranger = bench.connect();
   bench.say(stranger.get(), wire::RailClaim{});
-  CHECK(refusal(stranger.get()) == "this process is no worker of this agent");
+  CHECK(refusal(stranger.get()) == kNoWorker);
   bench.my_pid = getpid();
   auto const worker = bench.registered();
   hear(worker.get());
