@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <deque>
+#include <iterator>
 #include <random>
 #include <type_traits>
 #include <utility>
@@ -21,14 +23,16 @@ std::string shared_key(std::string_view key) {
   return "/" + std::string(key);
 }
 
-std::vector<std::string> shared_keys(std::vector<std::string> const& keys) {
-  std::vector<std::string> all;
-  all.reserve(keys.size());
-  for (std::string const& key : keys) {
-    all.push_back(shared_key(key));
+// The keys of a request, and what they point into.
+struct SharedKeys {
+  explicit SharedKeys(std::vector<std::string> const& plain) {
+    keys.reserve(plain.size());
+    std::transform(plain.begin(), plain.end(), std::back_inserter(keys), shared_key);
+    texts.assign(keys.begin(), keys.end());
   }
-  return all;
-}
+  std::vector<std::string> keys;
+  std::vector<Text> texts;
+};
 
 TimePoint deadline_after(Millis timeout) {
   TimePoint const now = Clock::now();
@@ -58,7 +62,7 @@ struct Store::Impl : client::StoreConnection {
 
   Result<void> wait(std::vector<std::string> const& keys, Millis limit) {
     TimePoint const deadline = deadline_after(limit);
-    if (auto sent = request(WaitRequest{shared_keys(keys)}, deadline); !sent) {
+    if (auto sent = request(WaitRequest{SharedKeys(keys).texts}, deadline); !sent) {
       return sent;
     }
     auto const answer = receive(1, deadline);
@@ -148,7 +152,7 @@ Result<Store> Store::connect(StoreAddress const& address, Millis timeout) {
 }
 
 Result<void> Store::set(std::string_view key, std::string_view value) {
-  return impl_->request(SetRequest{shared_key(key), std::string(value)}, deadline_after(impl_->timeout));
+  return impl_->request(SetRequest{shared_key(key), value}, deadline_after(impl_->timeout));
 }
 
 Result<std::string> Store::get(std::string_view key) {
@@ -175,12 +179,12 @@ Result<void> Store::wait(std::vector<std::string> const& keys, Millis timeout) {
 }
 
 Result<bool> Store::check(std::vector<std::string> const& keys) {
-  auto const answer = impl_->ask<char>(CheckRequest{shared_keys(keys)});
+  auto const answer = impl_->ask<char>(CheckRequest{SharedKeys(keys).texts});
   return answer ? Result<bool>(*answer == kStoreReady) : answer.error();
 }
 
 Result<std::string> Store::compare_set(std::string_view key, std::string_view expected, std::string_view desired) {
-  return impl_->ask<std::string>(CompareSetRequest{shared_key(key), std::string(expected), std::string(desired)});
+  return impl_->ask<std::string>(CompareSetRequest{shared_key(key), expected, desired});
 }
 
 Result<bool> Store::delete_key(std::string_view key) {
@@ -193,7 +197,7 @@ Result<std::int64_t> Store::num_keys() {
 }
 
 Result<void> Store::append(std::string_view key, std::string_view value) {
-  return impl_->request(AppendRequest{shared_key(key), std::string(value)}, deadline_after(impl_->timeout));
+  return impl_->request(AppendRequest{shared_key(key), value}, deadline_after(impl_->timeout));
 }
 
 Result<std::vector<std::string>> Store::multi_get(std::vector<std::string> const& keys) {
@@ -205,7 +209,7 @@ Result<std::vector<std::string>> Store::multi_get(std::vector<std::string> const
     return there.error();
   }
   TimePoint const deadline = deadline_after(impl_->timeout);
-  if (auto sent = impl_->request(MultiGetRequest{shared_keys(keys)}, deadline); !sent) {
+  if (auto sent = impl_->request(MultiGetRequest{SharedKeys(keys).texts}, deadline); !sent) {
     return sent.error();
   }
   std::vector<std::string> values;
@@ -221,10 +225,11 @@ Result<std::vector<std::string>> Store::multi_get(std::vector<std::string> const
 }
 
 Result<void> Store::multi_set(std::vector<std::pair<std::string, std::string>> const& pairs) {
+  std::deque<std::string> keys;
   MultiSetRequest request;
   request.pairs.reserve(pairs.size());
   for (auto const& [key, value] : pairs) {
-    request.pairs.emplace_back(shared_key(key), value);
+    request.pairs.emplace_back(keys.emplace_back(shared_key(key)), value);
   }
   return impl_->request(request, deadline_after(impl_->timeout));
 }

@@ -168,7 +168,8 @@ bool GenerationStore::consume(Connection& c, std::string_view input, std::vector
       complain(c, c.decoder.error());
       return false;
     }
-    StoreOutcome outcome = kv_.apply(c.name, c.decoder.dialect(), std::move(request));
+    StoreOutcome outcome = kv_.apply(c.name, c.decoder.dialect(), request);
+    c.decoder.let_go();
     if (c.out.empty()) {
       c.out = std::move(outcome.reply);
     } else {

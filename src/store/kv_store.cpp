@@ -36,7 +36,7 @@ constexpr std::uint64_t kEntryBytes = 128;  // of a key beside its texts, roughl
 
 // What a request may make the store hold more, at most.
 struct Cost {
-  static std::uint64_t entry(std::string const& key, std::string const& value) {
+  static std::uint64_t entry(std::string_view key, std::string_view value) {
     return kEntryBytes + key.size() + value.size();
   }
   std::uint64_t operator()(SetRequest const& r) const { return entry(r.key, r.value); }
@@ -73,31 +73,31 @@ struct KvStore::Apply {
   KvStore& kv;
   ConnectionId from;
   StoreDialect dialect;
-  StoreOutcome out{};
+  StoreOutcome& out;
 
-  [[nodiscard]] bool all_present(std::vector<std::string> const& keys) const {
-    return std::all_of(keys.begin(), keys.end(), [&](std::string const& key) { return kv.present(key); });
+  [[nodiscard]] bool all_present(std::vector<Text> const& keys) const {
+    return std::all_of(keys.begin(), keys.end(), [&](Text const& key) { return kv.present(key); });
   }
 
-  void operator()(SetRequest&& r) { kv.store(std::move(r.key), std::move(r.value), out.woken); }
+  void operator()(SetRequest const& r) { kv.store(r.key, r.value, out.woken); }
 
-  void operator()(CompareSetRequest&& r) {
+  void operator()(CompareSetRequest const& r) {
     auto const found = kv.values_.find(r.key);
     if (found == kv.values_.end()) {
       // A missing key equals an empty expectation only; any other gets its own expectation back, as from torch.
       out.reply = encode_value_reply(r.expected.empty() ? r.desired : r.expected);
       if (r.expected.empty()) {
-        kv.store(std::move(r.key), std::move(r.desired), out.woken);
+        kv.store(r.key, r.desired, out.woken);
       }
       return;
     }
     if (found->second == r.expected) {
-      kv.replace(found->second, std::move(r.desired));
+      kv.replace(found->second, r.desired);
     }
     out.reply = encode_value_reply(found->second);
   }
 
-  void operator()(GetRequest&& r) {
+  void operator()(GetRequest const& r) {
     auto const found = kv.values_.find(r.key);
     if (found != kv.values_.end()) {
       out.reply = encode_value_reply(found->second);
@@ -106,7 +106,7 @@ struct KvStore::Apply {
     }
   }
 
-  void missing(std::string const& key) {
+  void missing(std::string_view key) {
     if (dialect == StoreDialect::plain) {
       out.close_reason = "GET of the missing key " + quoted_key(key);
     } else {
@@ -114,16 +114,16 @@ struct KvStore::Apply {
     }
   }
 
-  void operator()(AddRequest&& r) {
-    if (auto const sum = add(std::move(r.key), r.delta, "ADD")) {
+  void operator()(AddRequest const& r) {
+    if (auto const sum = add(r.key, r.delta, "ADD")) {
       out.reply = encode_number_reply(*sum);
     }
   }
 
-  std::optional<std::int64_t> add(std::string key, std::int64_t delta, char const* request) {
+  std::optional<std::int64_t> add(Text const& key, std::int64_t delta, char const* request) {
     auto const found = kv.values_.find(key);
     if (found == kv.values_.end()) {
-      kv.store(std::move(key), std::to_string(delta), out.woken);
+      kv.store(key, std::to_string(delta), out.woken);
       return delta;
     }
     auto const current = leading_number(found->second);
@@ -136,22 +136,29 @@ struct KvStore::Apply {
     return sum;
   }
 
-  void operator()(CheckRequest&& r) { out.reply.assign(1, all_present(r.keys) ? kStoreReady : kStoreNotReady); }
+  void operator()(CheckRequest const& r) { out.reply.assign(1, all_present(r.keys) ? kStoreReady : kStoreNotReady); }
 
-  void operator()(WaitRequest&& r) {
+  void operator()(WaitRequest const& r) {
     auto const bytes = Cost{}(r);
     kv.forget(from);
-    std::erase_if(r.keys, [&](std::string const& key) { return kv.present(key); });
-    if (r.keys.empty()) {
+    std::vector<std::string> absent;
+    for (Text const& key : r.keys) {
+      if (!kv.present(key)) {
+        absent.push_back(key.take());
+      }
+    }
+    if (absent.empty()) {
       out.reply.assign(1, kStoreStopWaiting);
     } else {
-      kv.waits_.for_keys(from, std::move(r.keys), bytes);
+      kv.waits_.for_keys(from, std::move(absent), bytes);
     }
   }
 
-  void operator()(NumKeysRequest&&) { out.reply = encode_number_reply(static_cast<std::int64_t>(kv.values_.size())); }
+  void operator()(NumKeysRequest const& /*nothing*/) {
+    out.reply = encode_number_reply(static_cast<std::int64_t>(kv.values_.size()));
+  }
 
-  void operator()(DeleteRequest&& r) {
+  void operator()(DeleteRequest const& r) {
     auto const found = kv.values_.find(r.key);
     bool const existed = found != kv.values_.end();
     if (existed) {
@@ -161,10 +168,10 @@ struct KvStore::Apply {
     out.reply = encode_number_reply(existed ? 1 : 0);
   }
 
-  void operator()(AppendRequest&& r) {
+  void operator()(AppendRequest const& r) {
     auto const found = kv.values_.find(r.key);
     if (found == kv.values_.end()) {
-      kv.store(std::move(r.key), std::move(r.value), out.woken);
+      kv.store(r.key, r.value, out.woken);
     } else if (found->second.size() + r.value.size() > kMaxStoreValueBytes) {
       out.close_reason = "APPEND would make the key " + quoted_key(r.key) + " longer than " +
                          std::to_string(kMaxStoreValueBytes) + " bytes";
@@ -174,9 +181,9 @@ struct KvStore::Apply {
     }
   }
 
-  void operator()(MultiGetRequest&& r) {
+  void operator()(MultiGetRequest const& r) {
     std::uint64_t total = 0;
-    for (std::string const& key : r.keys) {
+    for (Text const& key : r.keys) {
       auto const found = kv.values_.find(key);
       total += sizeof(std::uint64_t) + (found == kv.values_.end() ? 0 : found->second.size());
     }
@@ -185,7 +192,7 @@ struct KvStore::Apply {
       return;
     }
     out.reply.reserve(total);
-    for (std::string const& key : r.keys) {
+    for (Text const& key : r.keys) {
       auto const found = kv.values_.find(key);
       if (found != kv.values_.end()) {
         append_value_reply(out.reply, found->second);
@@ -195,26 +202,30 @@ struct KvStore::Apply {
     }
   }
 
-  void operator()(MultiSetRequest&& r) {
-    for (auto& [key, value] : r.pairs) {
-      kv.store(std::move(key), std::move(value), out.woken);
+  void operator()(MultiSetRequest const& r) {
+    for (auto const& [key, value] : r.pairs) {
+      kv.store(key, value, out.woken);
     }
   }
 
-  void operator()(CancelWaitRequest&&) {
+  void operator()(CancelWaitRequest const& /*nothing*/) {
     kv.forget(from);
     out.reply.assign(1, kStoreWaitCancelled);
   }
 
-  void operator()(PingRequest&& r) { out.reply = encode_ping_reply(r.nonce); }
+  void operator()(PingRequest const& r) { out.reply = encode_ping_reply(r.nonce); }
 
-  void operator()(QueuePushRequest&& r) {
+  void operator()(QueuePushRequest const& r) {
     kv.bytes_ += Cost{}(r);
-    kv.queues_[r.key].push_back(std::move(r.value));
-    kv.waits_.pushed(r.key, out.woken);
+    auto queue = kv.queues_.find(r.key);
+    if (queue == kv.queues_.end()) {
+      queue = kv.queues_.try_emplace(r.key.take()).first;
+    }
+    queue->second.push_back(r.value.take());
+    kv.waits_.pushed(queue->first, out.woken);
   }
 
-  void operator()(QueuePopRequest&& r) {
+  void operator()(QueuePopRequest const& r) {
     auto const found = kv.queues_.find(r.key);
     if (found == kv.queues_.end()) {
       out.reply = encode_number_reply(0);
@@ -229,13 +240,13 @@ struct KvStore::Apply {
     }
   }
 
-  void operator()(QueueLenRequest&& r) {
+  void operator()(QueueLenRequest const& r) {
     auto const found = kv.queues_.find(r.key);
     auto const length = found == kv.queues_.end() ? 0 : found->second.size();
     out.reply = encode_number_reply(static_cast<std::int64_t>(length));
   }
 
-  void operator()(ListKeysRequest&&) {
+  void operator()(ListKeysRequest const& /*nothing*/) {
     std::uint64_t total = 0;
     for (auto const& [key, value] : kv.values_) {
       total += sizeof(std::uint64_t) + key.size();
@@ -251,54 +262,59 @@ struct KvStore::Apply {
     }
   }
 
-  void operator()(BarrierRequest&& r) {
+  void operator()(BarrierRequest const& r) {
     auto const bytes = Cost{}(r);
     kv.forget(from);
-    auto const count = add(r.key, 1, "BARRIER");
+    std::string key = r.key.take();
+    auto const count = add(key, 1, "BARRIER");
     if (!count) {
       return;
     }
-    kv.waits_.counted(r.key, *count, out.woken);
+    kv.waits_.counted(key, *count, out.woken);
     if (*count >= r.world) {
       out.reply.assign(1, kStoreStopWaiting);
     } else {
-      kv.waits_.at_barrier(from, std::move(r.key), r.world, bytes);
+      kv.waits_.at_barrier(from, std::move(key), r.world, bytes);
     }
   }
 };
 
-StoreOutcome KvStore::apply(ConnectionId from, StoreDialect dialect, StoreRequest request) {
+StoreOutcome KvStore::apply(ConnectionId from, StoreDialect dialect, StoreRequest const& request) {
   if (dialect == StoreDialect::plain) {
     forget(from);
   }
-  Apply call{*this, from, dialect};
+  StoreOutcome out;
   if (auto const cost = std::visit(Cost{}, request); cost > 0 && bytes() + cost > most_bytes_) {
-    call.out.close_reason = "the store would hold more than " + std::to_string(most_bytes_) + " bytes";
+    out.close_reason = "the store would hold more than " + std::to_string(most_bytes_) + " bytes";
   } else {
-    std::visit(call, std::move(request));
+    std::visit(Apply{*this, from, dialect, out}, request);
   }
-  if (!call.out.close_reason.empty()) {
-    call.out.reply.clear();
-  } else if (std::erase(call.out.woken, from) > 0) {
-    call.out.reply.insert(call.out.reply.begin(), kStoreStopWaiting);  // asked for earlier, so answered first
+  if (!out.close_reason.empty()) {
+    out.reply.clear();
+  } else if (std::erase(out.woken, from) > 0) {
+    out.reply.insert(out.reply.begin(), kStoreStopWaiting);  // asked for earlier, so answered first
   }
-  return std::move(call.out);
+  return out;
 }
 
-void KvStore::replace(std::string& value, std::string with) {
+void KvStore::replace(std::string& value, Text const& with) {
   bytes_ += with.size() - value.size();
-  value = std::move(with);
+  // In place only where little memory is left over: what is held but not counted has no limit.
+  if (!with.is_gathered() && with.size() <= value.capacity() && value.capacity() - with.size() <= kEntryBytes / 2) {
+    value.assign(with);
+  } else {
+    with.take().swap(value);  // a short text that is moved to a long one leaves it its memory
+  }
 }
 
-void KvStore::store(std::string key, std::string value, std::vector<ConnectionId>& woken) {
-  auto const [entry, created] = values_.try_emplace(std::move(key));
-  if (created) {
-    bytes_ += Cost::entry(entry->first, entry->second);
+void KvStore::store(Text const& key, Text const& value, std::vector<ConnectionId>& woken) {
+  if (auto const found = values_.find(key); found != values_.end()) {
+    replace(found->second, value);
+    return;
   }
-  replace(entry->second, std::move(value));
-  if (created) {
-    waits_.created(entry->first, woken);
-  }
+  auto const entry = values_.emplace(key.take(), value.take()).first;
+  bytes_ += Cost::entry(entry->first, entry->second);
+  waits_.created(entry->first, woken);
 }
 
 }  // namespace cxxrun::store

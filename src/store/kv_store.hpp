@@ -33,7 +33,7 @@ class KvStore {
   /// connection ends a WAIT or BARRIER with CANCEL_WAIT, or with another one; until then other requests are answered.
   /// GET and MULTI_GET of a missing key (torch waits first, so only after a race with a delete): a plain
   /// connection is closed, a greeted one gets an empty value; each is what its own torch server does.
-  StoreOutcome apply(ConnectionId from, wire::StoreDialect dialect, wire::StoreRequest request);
+  StoreOutcome apply(ConnectionId from, wire::StoreDialect dialect, wire::StoreRequest const& request);
 
   /// The connection is gone: its WAIT is, too.
   void forget(ConnectionId connection) { waits_.forget(connection); }
@@ -46,9 +46,9 @@ class KvStore {
  private:
   struct Apply;
 
-  [[nodiscard]] bool present(std::string const& key) const { return values_.contains(key) || queues_.contains(key); }
-  void store(std::string key, std::string value, std::vector<ConnectionId>& woken);
-  void replace(std::string& value, std::string with);
+  [[nodiscard]] bool present(std::string_view key) const { return values_.contains(key) || queues_.contains(key); }
+  void store(wire::Text const& key, wire::Text const& value, std::vector<ConnectionId>& woken);
+  void replace(std::string& value, wire::Text const& with);
 
   std::uint64_t most_bytes_;
   std::uint64_t bytes_ = 0;  // of values and queues

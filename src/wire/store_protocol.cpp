@@ -4,6 +4,7 @@
 #include <array>
 #include <concepts>
 #include <cstring>
+#include <iterator>
 #include <type_traits>
 
 #include "src/core/bytes.hpp"
@@ -20,9 +21,9 @@ void append_string(std::string& out, std::string_view text) {
 
 struct Writer {
   std::string& out;
-  void operator()(std::string const& text) { append_string(out, text); }
+  void operator()(Text const& text) { append_string(out, text); }
   void operator()(std::integral auto number) { put(out, number); }
-  void operator()(std::pair<std::string, std::string> const& pair) {
+  void operator()(std::pair<Text, Text> const& pair) {
     append_string(out, pair.first);
     append_string(out, pair.second);
   }
@@ -33,21 +34,20 @@ struct Writer {
   }
 };
 
-// Takes what the decoder has gathered.
+// Hands out what has been decoded: the texts of one item, or of all.
 struct Reader {
-  std::vector<std::string>& strings;
+  Text const* next;
+  std::size_t texts;
   std::uint64_t number;
-  std::size_t next = 0;
-  void operator()(std::string& text) { text = std::move(strings[next++]); }
+  void operator()(Text& text) { text = *next++; }
   void operator()(std::integral auto& into) { into = static_cast<std::remove_reference_t<decltype(into)>>(number); }
-  void operator()(std::vector<std::string>& keys) { keys = std::move(strings); }
-  void operator()(std::vector<std::pair<std::string, std::string>>& pairs) {
-    pairs.resize(strings.size() / 2);
+  void operator()(std::vector<Text>& keys) { keys.assign(next, next + texts); }
+  void operator()(std::vector<std::pair<Text, Text>>& pairs) {
+    pairs.resize(texts / 2);
     for (auto& [key, value] : pairs) {
       (*this)(key);
       (*this)(value);
     }
-    strings = std::vector<std::string>();  // an empty list would keep the memory
   }
 };
 
@@ -57,17 +57,16 @@ struct Shape {
   std::uint8_t strings;  // per item; not counted requests have one item
   bool counted;
   std::uint8_t tail;  // bytes of the number behind the strings
-  StoreRequest (*read)(Reader field);
+  void (*read)(Reader field, StoreRequest& request);
   void (*write)(Writer field, StoreRequest const& request);
 };
 
 // `kFields` are the members of the request in the order of the wire.
 template <class Request, auto... kFields>
 constexpr Shape shape(std::string_view name, std::uint8_t strings, bool counted = false, std::uint8_t tail = 0) {
-  auto const read = []([[maybe_unused]] Reader field) {
-    Request request;
+  auto const read = []([[maybe_unused]] Reader field, StoreRequest& into) {
+    [[maybe_unused]] auto& request = into.emplace<Request>();
     (field(request.*kFields), ...);
-    return StoreRequest(std::move(request));
   };
   auto const write = []([[maybe_unused]] Writer field, [[maybe_unused]] StoreRequest const& request) {
     (field(std::get<Request>(request).*kFields), ...);
@@ -102,12 +101,46 @@ constexpr std::array<Shape, 19> kShapes{
     shape<BarrierRequest, &BarrierRequest::key, &BarrierRequest::world>("BARRIER", 1, false, 8),
 };
 constexpr std::uint8_t kPlainWatchKey = 7;  // nobody offers it; the numbers above are the same in both dialects
+constexpr std::size_t kMostStrings = 3;     // of a request that is not counted
+
+std::uint64_t most_bytes(bool is_key) {
+  return is_key ? kMaxStoreKeyBytes : kMaxStoreValueBytes;
+}
+
+// Numbers and texts from the front of bytes that are all there; false as soon as something is missing or not allowed.
+struct Whole {
+  std::string_view rest;
+  std::uint64_t sum = 0;
+
+  bool number(std::uint64_t& into, std::size_t size) {
+    if (rest.size() < size) {
+      return false;
+    }
+    std::memcpy(&into, rest.data(), size);
+    rest.remove_prefix(size);
+    return true;
+  }
+  bool text(Text& into, bool is_key) {
+    std::uint64_t length = 0;
+    if (!number(length, sizeof length) || length > rest.size() || length > most_bytes(is_key)) {
+      return false;
+    }
+    sum += length;
+    into = rest.substr(0, length);
+    rest.remove_prefix(length);
+    return sum <= kMaxStoreRequestBytes;
+  }
+};
 
 }  // namespace
 
 StoreDecoder::Status StoreDecoder::next(std::string_view& input, StoreRequest& request) {
+  let_go();
   while (stage_ != Stage::broken && stage_ != Stage::complete && !input.empty()) {
     if (stage_ == Stage::opcode) {
+      if (take_whole(input, request)) {
+        return Status::request;
+      }
       begin(static_cast<std::uint8_t>(input.front()));
       input.remove_prefix(1);
     } else if (stage_ == Stage::bytes) {
@@ -117,10 +150,53 @@ StoreDecoder::Status StoreDecoder::next(std::string_view& input, StoreRequest& r
     }
   }
   if (stage_ == Stage::complete) {
-    request = finish();
+    finish(request);
     return Status::request;
   }
   return stage_ == Stage::broken ? Status::broken : Status::need_more;
+}
+
+// Almost every request arrives in one piece. What does not, and what is wrong, is gathered step by step.
+bool StoreDecoder::take_whole(std::string_view& input, StoreRequest& request) const {
+  auto const op = op_of(static_cast<std::uint8_t>(input.front()));
+  if (dialect_ == StoreDialect::undecided || !op || *op == kGreeting) {
+    return false;
+  }
+  Shape const& shape = kShapes[*op];
+  Whole whole{input.substr(1)};
+  std::array<Text, kMostStrings> few;
+  std::vector<Text> many;
+  Text* texts = few.data();
+  std::uint64_t count = shape.strings;
+  if (shape.counted) {
+    if (!whole.number(count, sizeof count) || count > kMaxStoreKeys ||
+        count * shape.strings > whole.rest.size() / sizeof count) {
+      return false;
+    }
+    count *= shape.strings;
+    many.resize(count);
+    texts = many.data();
+  }
+  for (std::uint64_t i = 0; i < count; ++i) {
+    if (!whole.text(texts[i], i % shape.strings == 0)) {
+      return false;
+    }
+  }
+  std::uint64_t number = 0;
+  if (!whole.number(number, shape.tail)) {
+    return false;
+  }
+  shape.read({texts, count, number}, request);
+  input = whole.rest;
+  return true;
+}
+
+std::optional<std::size_t> StoreDecoder::op_of(std::uint8_t opcode) const {
+  bool const plain = dialect_ == StoreDialect::plain;
+  if ((plain && opcode == kPlainWatchKey) || opcode > (plain ? kCancelWait : kShapes.size() - 1)) {
+    return std::nullopt;
+  }
+  return plain && opcode < kPlainWatchKey ? opcode + 1U : opcode;
 }
 
 void StoreDecoder::begin(std::uint8_t opcode) {
@@ -133,12 +209,11 @@ void StoreDecoder::begin(std::uint8_t opcode) {
     }
     dialect_ = StoreDialect::plain;
   }
-  bool const plain = dialect_ == StoreDialect::plain;
-  if ((plain && opcode == kPlainWatchKey) || opcode > (plain ? kCancelWait : kShapes.size() - 1)) {
+  if (auto const op = op_of(opcode)) {
+    begin_op(*op);
+  } else {
     breaks("opcode " + std::to_string(opcode) + " is not offered");
-    return;
   }
-  begin_op(plain && opcode < kPlainWatchKey ? opcode + 1U : opcode);
 }
 
 void StoreDecoder::begin_op(std::size_t op) {
@@ -206,7 +281,7 @@ void StoreDecoder::take_length(std::uint64_t length) {
   string_length_ = length;
   std::string const name(kShapes[op_].name);
   bool const is_key = strings_.size() % kShapes[op_].strings == 0;
-  std::uint64_t const most = is_key ? kMaxStoreKeyBytes : kMaxStoreValueBytes;
+  std::uint64_t const most = most_bytes(is_key);
   if (length > most) {
     breaks(name + " with a " + (is_key ? "key" : "value") + " of " + std::to_string(length) + " bytes; at most " +
            std::to_string(most));
@@ -251,11 +326,12 @@ void StoreDecoder::end_string() {
   }
 }
 
-StoreRequest StoreDecoder::finish() {
+void StoreDecoder::finish(StoreRequest& request) {
   stage_ = Stage::opcode;
-  StoreRequest request = kShapes[op_].read({strings_, number_});
-  strings_.clear();
-  return request;
+  std::vector<Text> texts;
+  texts.reserve(strings_.size());
+  std::transform(strings_.begin(), strings_.end(), std::back_inserter(texts), Text::gathered);
+  kShapes[op_].read({texts.data(), texts.size(), number_}, request);
 }
 
 void StoreDecoder::breaks(std::string why) {

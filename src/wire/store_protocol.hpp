@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,48 +32,72 @@ enum class StoreDialect {
   greeted,    ///< generation C: VALIDATE came first, SET is 1
 };
 
+/// Bytes of a request. They are where the decoder found or gathered them, until it is asked for the next request or to
+/// let go; who keeps them takes them.
+class Text : public std::string_view {
+ public:
+  Text() = default;
+  Text(std::string_view text) : std::string_view(text) {}    // NOLINT(google-explicit-constructor): they are text
+  Text(std::string const& text) : std::string_view(text) {}  // NOLINT(google-explicit-constructor)
+  Text(char const* text) : std::string_view(text) {}         // NOLINT(google-explicit-constructor)
+  /// May be taken without a copy.
+  static Text gathered(std::string& text) {
+    Text all(text);
+    all.gathered_ = &text;
+    return all;
+  }
+  /// Once, and afterwards nothing may read it here.
+  [[nodiscard]] std::string take() const { return gathered_ != nullptr ? std::move(*gathered_) : std::string(*this); }
+  [[nodiscard]] bool is_gathered() const { return gathered_ != nullptr; }
+
+  friend bool operator==(Text const& a, Text const& b) { return std::string_view(a) == std::string_view(b); }
+
+ private:
+  std::string* gathered_ = nullptr;
+};
+
 struct SetRequest {
-  std::string key, value;
+  Text key, value;
   bool operator==(SetRequest const&) const = default;
 };
 struct CompareSetRequest {
-  std::string key, expected, desired;
+  Text key, expected, desired;
   bool operator==(CompareSetRequest const&) const = default;
 };
 struct GetRequest {
-  std::string key;
+  Text key;
   bool operator==(GetRequest const&) const = default;
 };
 struct AddRequest {
-  std::string key;
+  Text key;
   std::int64_t delta = 0;
   bool operator==(AddRequest const&) const = default;
 };
 struct CheckRequest {
-  std::vector<std::string> keys;
+  std::vector<Text> keys;
   bool operator==(CheckRequest const&) const = default;
 };
 struct WaitRequest {
-  std::vector<std::string> keys;
+  std::vector<Text> keys;
   bool operator==(WaitRequest const&) const = default;
 };
 struct NumKeysRequest {
   bool operator==(NumKeysRequest const&) const = default;
 };
 struct DeleteRequest {
-  std::string key;
+  Text key;
   bool operator==(DeleteRequest const&) const = default;
 };
 struct AppendRequest {
-  std::string key, value;
+  Text key, value;
   bool operator==(AppendRequest const&) const = default;
 };
 struct MultiGetRequest {
-  std::vector<std::string> keys;
+  std::vector<Text> keys;
   bool operator==(MultiGetRequest const&) const = default;
 };
 struct MultiSetRequest {
-  std::vector<std::pair<std::string, std::string>> pairs;
+  std::vector<std::pair<Text, Text>> pairs;
   bool operator==(MultiSetRequest const&) const = default;
 };
 struct CancelWaitRequest {
@@ -83,22 +108,22 @@ struct PingRequest {
   bool operator==(PingRequest const&) const = default;
 };
 struct QueuePushRequest {
-  std::string key, value;
+  Text key, value;
   bool operator==(QueuePushRequest const&) const = default;
 };
 struct QueuePopRequest {
-  std::string key;
+  Text key;
   bool operator==(QueuePopRequest const&) const = default;
 };
 struct QueueLenRequest {
-  std::string key;
+  Text key;
   bool operator==(QueueLenRequest const&) const = default;
 };
 struct ListKeysRequest {
   bool operator==(ListKeysRequest const&) const = default;
 };
 struct BarrierRequest {
-  std::string key;
+  Text key;
   std::int64_t world = 0;
   bool operator==(BarrierRequest const&) const = default;
 };
@@ -113,14 +138,21 @@ using StoreRequest =
 ///
 /// Total: every byte sequence gives requests, a wish for more, or a named error after which it stays broken.
 /// Bounded: a length field allocates nothing; memory follows the bytes that really came, up to the limits above.
-/// Linear: no byte is looked at twice.
+/// Linear: no byte is looked at more than twice. What came whole is decoded where it is, without a copy.
 class StoreDecoder {
  public:
   enum class Status { request, need_more, broken };
 
   /// Eats bytes from the front of `input` until one request is complete (stored in `request`), the input is
-  /// used up, or the bytes cannot be a request. The greeting is eaten silently.
+  /// used up, or the bytes cannot be a request. The greeting is eaten silently. Texts of `request` may point into
+  /// `input`.
   Status next(std::string_view& input, StoreRequest& request);
+  /// Gives back what the last request was gathered in.
+  void let_go() {
+    if (stage_ == Stage::opcode && !strings_.empty()) {
+      strings_ = std::vector<std::string>();
+    }
+  }
 
   [[nodiscard]] StoreDialect dialect() const { return dialect_; }
   /// Why the decoder is broken, for a log line; empty while it is not.
@@ -131,6 +163,8 @@ class StoreDecoder {
  private:
   enum class Stage { opcode, count, length, bytes, number, complete, broken };
 
+  bool take_whole(std::string_view& input, StoreRequest& request) const;
+  [[nodiscard]] std::optional<std::size_t> op_of(std::uint8_t opcode) const;
   void begin(std::uint8_t opcode);
   void begin_op(std::size_t op);
   void take_number(std::string_view& input);
@@ -139,7 +173,7 @@ class StoreDecoder {
   void take_bytes(std::string_view& input);
   void end_string();
   void greet(std::uint64_t magic);
-  StoreRequest finish();
+  void finish(StoreRequest& request);
   void breaks(std::string why);
 
   StoreDialect dialect_ = StoreDialect::undecided;
@@ -158,7 +192,6 @@ class StoreDecoder {
 [[nodiscard]] std::string encode_greeting();
 /// One request in the numbering of `dialect` (plain or greeted), in which it must exist.
 [[nodiscard]] std::string encode_request(StoreRequest const& request, StoreDialect dialect);
-
 /// The one-byte answers.
 inline constexpr char kStoreReady = 0;          // CHECK
 inline constexpr char kStoreNotReady = 1;       // CHECK

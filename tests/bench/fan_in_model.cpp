@@ -95,7 +95,7 @@ class Host {
     auto& decoder = agent.workers[worker];
     wire::StoreRequest request;
     while (decoder.next(bytes, request) == wire::StoreDecoder::Status::request) {
-      auto const outcome = kv_.apply(id_of(name, worker), decoder.dialect(), std::move(request));
+      auto const outcome = kv_.apply(id_of(name, worker), decoder.dialect(), request);
       reply(name, agent, worker, outcome.reply);
       for (store::ConnectionId const woken : outcome.woken) {
         reply(woken >> 20U, agents_.at(woken >> 20U), woken & 0xFFFFFU, {&wire::kStoreStopWaiting, 1});

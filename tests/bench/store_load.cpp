@@ -178,11 +178,11 @@ std::vector<Step> steps_of(std::string const& operation, int id) {
     return {wait};
   }
   if (operation == "wait16") {
-    WaitRequest sixteen;
+    std::vector<std::string> sixteen;
     for (int i = 0; i < 16; ++i) {
-      sixteen.keys.push_back(key + "/" + std::to_string(i));
+      sixteen.push_back(key + "/" + std::to_string(i));
     }
-    return {{bytes_of(sixteen), 1}};
+    return {{bytes_of(WaitRequest{{sixteen.begin(), sixteen.end()}}), 1}};
   }
   return {};
 }

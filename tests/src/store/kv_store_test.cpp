@@ -143,7 +143,7 @@ TEST_CASE("kv_store: MULTI_GET answers in the order asked", "[unit]") {
 TEST_CASE("kv_store: MULTI_GET of one big key many times is refused, not answered", "[unit]") {
   Bench b;
   b.plain(SetRequest{"k", std::string(1 << 20, 'v')});
-  std::vector<std::string> const keys(257, "k");
+  std::vector<Text> const keys(257, "k");
 
   CHECK(b.plain(MultiGetRequest{keys}).close_reason == "MULTI_GET asks for more than 268435456 bytes");
 }

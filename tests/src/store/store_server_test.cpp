@@ -20,6 +20,14 @@ std::string plain(StoreRequest const& request) {
   return encode_request(request, StoreDialect::plain);
 }
 
+// What this process has in memory.
+long resident() {
+  long all = 0;
+  long pages = 0;
+  std::ifstream("/proc/self/statm") >> all >> pages;
+  return pages * 4096;
+}
+
 // Whether the store answers somebody new.
 bool serves(std::uint16_t port) {
   RawClient const other(port);
@@ -174,6 +182,23 @@ TEST_CASE("store_server: a connection that goes away while it waits harms nobody
   CHECK(writer.receive(8) == encode_number_reply(2));
 }
 
+TEST_CASE("store_server: values that have become small give their memory back", "[process]") {
+  if (cxxrun::test::kSanitized) {
+    return;  // a sanitizer gives nothing back at once
+  }
+  StoreFixture f;
+  RawClient const c(f.port);
+  long const before = resident();
+  for (int i = 0; i < 1000; ++i) {
+    std::string const key = std::to_string(i);
+    c.send(plain(SetRequest{key, std::string(60000, 'v')}) + plain(AddRequest{"n", 1}));
+    REQUIRE(c.receive(8).size() == 8);
+    c.send(plain(SetRequest{key, "v"}) + plain(AddRequest{"n", 1}));
+    REQUIRE(c.receive(8).size() == 8);
+  }
+  CHECK(resident() - before < (16L << 20U));
+}
+
 TEST_CASE("store_server: generations do not see each other, and closing one leaves the other", "[process]") {
   StoreServer server;
   auto const first = server.open(1, {0, true}).value();
@@ -254,12 +279,6 @@ TEST_CASE("store_server: a connection gives the memory of a large reply back onc
   clients.push_back(std::make_unique<RawClient>(f.port));
   clients.back()->send(plain(SetRequest{"big", value}) + plain(AddRequest{"n", 1}));
   REQUIRE(clients.back()->receive(8) == encode_number_reply(1));
-  auto const resident = [] {
-    long all = 0;
-    long pages = 0;
-    std::ifstream("/proc/self/statm") >> all >> pages;
-    return pages * 4096;
-  };
   long before = 0;
   for (int i = 0; i < 33; ++i) {
     clients.push_back(std::make_unique<RawClient>(f.port));

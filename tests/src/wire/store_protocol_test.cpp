@@ -20,8 +20,13 @@ std::string text(std::string const& s) {
   return u64(s.size()) + s;
 }
 
+// A request points into what it was decoded from; this stands for it afterwards.
+std::string kept(StoreRequest const& request) {
+  return encode_request(request, StoreDialect::greeted);
+}
+
 struct Decoded {
-  std::vector<StoreRequest> requests;
+  std::vector<std::string> requests;
   std::string error;
   bool operator==(Decoded const&) const = default;
 };
@@ -36,7 +41,7 @@ Decoded decode(std::string_view bytes, std::size_t piece) {
     StoreRequest request;
     Status status{};
     while ((status = decoder.next(input, request)) == Status::request) {
-      out.requests.push_back(request);
+      out.requests.push_back(kept(request));
     }
     if (status == Status::broken) {
       out.error = decoder.error();
@@ -64,7 +69,7 @@ std::vector<StoreRequest> one_of_each() {
 }
 
 // Reads one request from the whole of `bytes`, which must be one request and no more.
-StoreRequest only_request(std::string const& bytes) {
+std::string only_request(std::string const& bytes) {
   Decoded const out = decode(bytes, bytes.size());
   REQUIRE(out.error.empty());
   REQUIRE(out.requests.size() == 1);
@@ -78,45 +83,43 @@ std::string error_of(std::string const& bytes) {
 }  // namespace
 
 TEST_CASE("store_protocol: plain opcodes are the ones torch 1.13 was seen to send", "[unit]") {
-  CHECK(only_request("\x00"s + text("/k") + text("v")) == StoreRequest(SetRequest{"/k", "v"}));
-  CHECK(only_request("\x01"s + text("/x") + text("") + text("a")) == StoreRequest(CompareSetRequest{"/x", "", "a"}));
-  CHECK(only_request("\x02"s + text("/k")) == StoreRequest(GetRequest{"/k"}));
-  CHECK(only_request("\x03"s + text("/n") + u64(5)) == StoreRequest(AddRequest{"/n", 5}));
-  CHECK(only_request("\x04"s + u64(1) + text("/k")) == StoreRequest(CheckRequest{{"/k"}}));
-  CHECK(only_request("\x05"s + u64(2) + text("/k") + text("/zz")) == StoreRequest(WaitRequest{{"/k", "/zz"}}));
-  CHECK(only_request("\x06"s) == StoreRequest(NumKeysRequest{}));
-  CHECK(only_request("\x08"s + text("/k")) == StoreRequest(DeleteRequest{"/k"}));
+  CHECK(only_request("\x00"s + text("/k") + text("v")) == kept(SetRequest{"/k", "v"}));
+  CHECK(only_request("\x01"s + text("/x") + text("") + text("a")) == kept(CompareSetRequest{"/x", "", "a"}));
+  CHECK(only_request("\x02"s + text("/k")) == kept(GetRequest{"/k"}));
+  CHECK(only_request("\x03"s + text("/n") + u64(5)) == kept(AddRequest{"/n", 5}));
+  CHECK(only_request("\x04"s + u64(1) + text("/k")) == kept(CheckRequest{{"/k"}}));
+  CHECK(only_request("\x05"s + u64(2) + text("/k") + text("/zz")) == kept(WaitRequest{{"/k", "/zz"}}));
+  CHECK(only_request("\x06"s) == kept(NumKeysRequest{}));
+  CHECK(only_request("\x08"s + text("/k")) == kept(DeleteRequest{"/k"}));
 }
 
 TEST_CASE("store_protocol: greeted opcodes are one higher up to NUMKEYS and the same from DELETE on", "[unit]") {
   std::string const hello = encode_greeting();
 
   CHECK(hello == "\x00\xCE\xF7\x85\x3C"s);
-  CHECK(only_request(hello + "\x01"s + text("/k") + text("v")) == StoreRequest(SetRequest{"/k", "v"}));
-  CHECK(only_request(hello + "\x02"s + text("/x") + text("e") + text("d")) ==
-        StoreRequest(CompareSetRequest{"/x", "e", "d"}));
-  CHECK(only_request(hello + "\x03"s + text("/k")) == StoreRequest(GetRequest{"/k"}));
-  CHECK(only_request(hello + "\x04"s + text("/n") + u64(5)) == StoreRequest(AddRequest{"/n", 5}));
-  CHECK(only_request(hello + "\x05"s + u64(0)) == StoreRequest(CheckRequest{}));
-  CHECK(only_request(hello + "\x06"s + u64(1) + text("/k")) == StoreRequest(WaitRequest{{"/k"}}));
-  CHECK(only_request(hello + "\x07"s) == StoreRequest(NumKeysRequest{}));
-  CHECK(only_request(hello + "\x08"s + text("/k")) == StoreRequest(DeleteRequest{"/k"}));
-  CHECK(only_request(hello + "\x0D\x39\x05\x00\x00"s) == StoreRequest(PingRequest{1337}));
-  CHECK(only_request(hello + "\x0E"s + text("/q") + text("v")) == StoreRequest(QueuePushRequest{"/q", "v"}));
-  CHECK(only_request(hello + "\x0F"s + text("/q")) == StoreRequest(QueuePopRequest{"/q"}));
-  CHECK(only_request(hello + "\x10"s + text("/q")) == StoreRequest(QueueLenRequest{"/q"}));
-  CHECK(only_request(hello + "\x11"s) == StoreRequest(ListKeysRequest{}));
-  CHECK(only_request(hello + "\x12"s + text("/b") + u64(4)) == StoreRequest(BarrierRequest{"/b", 4}));
+  CHECK(only_request(hello + "\x01"s + text("/k") + text("v")) == kept(SetRequest{"/k", "v"}));
+  CHECK(only_request(hello + "\x02"s + text("/x") + text("e") + text("d")) == kept(CompareSetRequest{"/x", "e", "d"}));
+  CHECK(only_request(hello + "\x03"s + text("/k")) == kept(GetRequest{"/k"}));
+  CHECK(only_request(hello + "\x04"s + text("/n") + u64(5)) == kept(AddRequest{"/n", 5}));
+  CHECK(only_request(hello + "\x05"s + u64(0)) == kept(CheckRequest{}));
+  CHECK(only_request(hello + "\x06"s + u64(1) + text("/k")) == kept(WaitRequest{{"/k"}}));
+  CHECK(only_request(hello + "\x07"s) == kept(NumKeysRequest{}));
+  CHECK(only_request(hello + "\x08"s + text("/k")) == kept(DeleteRequest{"/k"}));
+  CHECK(only_request(hello + "\x0D\x39\x05\x00\x00"s) == kept(PingRequest{1337}));
+  CHECK(only_request(hello + "\x0E"s + text("/q") + text("v")) == kept(QueuePushRequest{"/q", "v"}));
+  CHECK(only_request(hello + "\x0F"s + text("/q")) == kept(QueuePopRequest{"/q"}));
+  CHECK(only_request(hello + "\x10"s + text("/q")) == kept(QueueLenRequest{"/q"}));
+  CHECK(only_request(hello + "\x11"s) == kept(ListKeysRequest{}));
+  CHECK(only_request(hello + "\x12"s + text("/b") + u64(4)) == kept(BarrierRequest{"/b", 4}));
 }
 
 TEST_CASE("store_protocol: the extended opcodes have one number in both dialects", "[unit]") {
   std::string const hello = GENERATE(std::string(), encode_greeting());
 
-  CHECK(only_request(hello + "\x09"s + text("/k") + text("v")) == StoreRequest(AppendRequest{"/k", "v"}));
-  CHECK(only_request(hello + "\x0A"s + u64(1) + text("/k")) == StoreRequest(MultiGetRequest{{"/k"}}));
-  CHECK(only_request(hello + "\x0B"s + u64(1) + text("/k") + text("v")) ==
-        StoreRequest(MultiSetRequest{{{"/k", "v"}}}));
-  CHECK(only_request(hello + "\x0C"s) == StoreRequest(CancelWaitRequest{}));
+  CHECK(only_request(hello + "\x09"s + text("/k") + text("v")) == kept(AppendRequest{"/k", "v"}));
+  CHECK(only_request(hello + "\x0A"s + u64(1) + text("/k")) == kept(MultiGetRequest{{"/k"}}));
+  CHECK(only_request(hello + "\x0B"s + u64(1) + text("/k") + text("v")) == kept(MultiSetRequest{{{"/k", "v"}}}));
+  CHECK(only_request(hello + "\x0C"s) == kept(CancelWaitRequest{}));
 }
 
 TEST_CASE("store_protocol: every request survives encoding and any cut of its bytes", "[unit]") {
@@ -132,12 +135,14 @@ TEST_CASE("store_protocol: every request survives encoding and any cut of its by
     requests.emplace_back(ListKeysRequest{});
     requests.emplace_back(BarrierRequest{"b", -1});
   }
+  Decoded expected;
   for (StoreRequest const& request : requests) {
     bytes += encode_request(request, dialect);
+    expected.requests.push_back(kept(request));
   }
 
   for (std::size_t piece = 1; piece <= bytes.size(); ++piece) {
-    CHECK(decode(bytes, piece) == Decoded{requests, ""});
+    CHECK(decode(bytes, piece) == expected);
   }
 }
 
@@ -183,7 +188,7 @@ TEST_CASE("store_protocol: a VALIDATE cut anywhere still greets", "[unit]") {
 TEST_CASE("store_protocol: a second VALIDATE is ignored, one with a wrong number breaks", "[unit]") {
   std::string const hello = encode_greeting();
 
-  CHECK(only_request(hello + hello + "\x07"s) == StoreRequest(NumKeysRequest{}));
+  CHECK(only_request(hello + hello + "\x07"s) == kept(NumKeysRequest{}));
   CHECK(error_of(hello + "\x00"s + "abcd") == "VALIDATE carries a wrong magic number");
 }
 
@@ -205,10 +210,13 @@ TEST_CASE("store_protocol: lengths and counts over the limits break before anyth
   CHECK(error_of("\x00"s + u64(~0ULL)) == "SET with a key of 18446744073709551615 bytes; at most 8192");
 }
 
-TEST_CASE("store_protocol: a key of exactly the limit is taken", "[unit]") {
+TEST_CASE("store_protocol: a key of exactly the limit is taken, and none beyond it, in pieces or whole", "[unit]") {
   std::string const key(kMaxStoreKeyBytes, 'k');
 
-  CHECK(only_request("\x02"s + text(key)) == StoreRequest(GetRequest{key}));
+  std::string const long_one = encode_greeting() + "\x06"s + u64(2) + text("a") + text(key + "k");
+  CHECK(decode(long_one, long_one.size()).error == "WAIT with a key of 8193 bytes; at most 8192");
+  CHECK(decode(long_one, 1).error == "WAIT with a key of 8193 bytes; at most 8192");
+  CHECK(only_request("\x02"s + text(key)) == kept(GetRequest{key}));
 }
 
 TEST_CASE("store_protocol: the sum of one request's lengths is bounded", "[unit]") {
@@ -240,6 +248,30 @@ TEST_CASE("store_protocol: a length field alone allocates nothing", "[unit]") {
 
   CHECK(decoder.next(input, request) == Status::need_more);
   CHECK(decoder.held_bytes() < 256);
+}
+
+TEST_CASE("store_protocol: what came whole is left where it is, and what was gathered is taken without a copy",
+          "[unit]") {
+  std::string const bytes =
+      encode_greeting() + encode_request(SetRequest{"k", std::string(99, 'v')}, StoreDialect::greeted);
+  StoreDecoder whole;
+  std::string_view input = bytes;
+  StoreRequest request;
+  REQUIRE(whole.next(input, request) == Status::request);
+  CHECK(std::get<SetRequest>(request).value.data() == bytes.data() + bytes.size() - 99);
+  CHECK(whole.held_bytes() == 0);
+
+  StoreDecoder cut;
+  std::string_view head = std::string_view(bytes).substr(0, 20);
+  std::string_view tail = std::string_view(bytes).substr(20);
+  REQUIRE(cut.next(head, request) == Status::need_more);
+  REQUIRE(cut.next(tail, request) == Status::request);
+  char const* const gathered = std::get<SetRequest>(request).value.data();
+  std::string const taken = std::get<SetRequest>(request).value.take();
+  CHECK(taken == std::string(99, 'v'));
+  CHECK(taken.data() == gathered);
+  cut.let_go();
+  CHECK(cut.held_bytes() == 0);
 }
 
 TEST_CASE("store_protocol: a broken decoder stays broken and keeps its reason", "[unit]") {
