@@ -54,7 +54,8 @@ class Store {
   Store& operator=(Store&&) noexcept;
   ~Store();
 
-  /// Writes a key, whether or not it exists. Keys are at most 8 KiB, values 64 MiB; torch's newer server takes 8.
+  /// Writes a key, whether or not it exists. Keys are at most 8 KiB, values 64 MiB; torch's newer server takes 8. Here
+  /// and below, what is longer is not sent. Errors: usage (naming the limit).
   Result<void> set(std::string_view key, std::string_view value);
 
   /// The value of a key, once it exists. Errors: timeout when it does not come into being.

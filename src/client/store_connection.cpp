@@ -101,6 +101,14 @@ bool StoreConnection::is_ungreeted(TimePoint deadline) {
   return keys && *keys >= 0 && *keys < kMostKeys;
 }
 
+Result<void> StoreConnection::request(wire::StoreRequest const& what, TimePoint deadline) {
+  std::string const bytes = encode_request(what, wire::StoreDialect::greeted);
+  if (auto const why = wire::refusal_of(bytes); !why.empty()) {
+    return fail(Errc::usage, name() + ": nothing is sent: " + why);
+  }
+  return send(bytes, deadline);
+}
+
 Result<void> StoreConnection::send(std::string_view bytes, TimePoint deadline) {
   if (broken_) {
     return *broken_;

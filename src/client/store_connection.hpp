@@ -34,9 +34,8 @@ class StoreConnection {
   }
   Error breaks(Errc code, std::string const& why, int os_errno = 0);
 
-  [[nodiscard]] Result<void> request(wire::StoreRequest const& what, TimePoint deadline) {
-    return send(encode_request(what, wire::StoreDialect::greeted), deadline);
-  }
+  /// Errors: usage, for what no server takes: nothing is sent then; and those of the connection.
+  [[nodiscard]] Result<void> request(wire::StoreRequest const& what, TimePoint deadline);
   /// The next `size` bytes. A deadline that passes does not break the connection here: the caller knows whether it may
   /// go on.
   [[nodiscard]] Result<std::string> receive(std::size_t size, TimePoint deadline);

@@ -362,6 +362,13 @@ std::string encode_request(StoreRequest const& request, StoreDialect dialect) {
   return out;
 }
 
+std::string refusal_of(std::string_view request) {
+  StoreDecoder decoder(StoreDialect::greeted);
+  StoreRequest decoded;
+  static_cast<void>(decoder.next(request, decoded));
+  return decoder.error();
+}
+
 std::string encode_value_reply(std::string_view value) {
   std::string out;
   out.reserve(sizeof(std::uint64_t) + value.size());

@@ -143,6 +143,9 @@ class StoreDecoder {
  public:
   enum class Status { request, need_more, broken };
 
+  /// `dialect`: undecided, unless the beginning is known.
+  explicit StoreDecoder(StoreDialect dialect = StoreDialect::undecided) : dialect_(dialect) {}
+
   /// Eats bytes from the front of `input` until one request is complete (stored in `request`), the input is
   /// used up, or the bytes cannot be a request. The greeting is eaten silently. Texts of `request` may point into
   /// `input`.
@@ -176,7 +179,7 @@ class StoreDecoder {
   void finish(StoreRequest& request);
   void breaks(std::string why);
 
-  StoreDialect dialect_ = StoreDialect::undecided;
+  StoreDialect dialect_;
   Stage stage_ = Stage::opcode;
   std::size_t op_ = 0;  // greeted number
   std::uint8_t number_used_ = 0;
@@ -192,6 +195,9 @@ class StoreDecoder {
 [[nodiscard]] std::string encode_greeting();
 /// One request in the numbering of `dialect` (plain or greeted), in which it must exist.
 [[nodiscard]] std::string encode_request(StoreRequest const& request, StoreDialect dialect);
+/// Why the server takes no such request, in the greeted numbering; empty when it does.
+[[nodiscard]] std::string refusal_of(std::string_view request);
+
 /// The one-byte answers.
 inline constexpr char kStoreReady = 0;          // CHECK
 inline constexpr char kStoreNotReady = 1;       // CHECK

@@ -103,6 +103,23 @@ TEST_CASE("store_client: a refused request is an error then and ever after", "[p
   CHECK(f.client().get("k").value() == "apples");
 }
 
+TEST_CASE("store_client: what is over a limit is an error that names it, and the store stays usable", "[process]") {
+  StoreFixture f;
+  Store store = f.client();
+  std::string const key(cxxrun::wire::kMaxStoreKeyBytes, 'k');  // and the slash
+
+  auto const refused = store.set(key, "v");
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::usage);
+  CHECK(refused.error().context.ends_with("nothing is sent: SET with a key of 8193 bytes; at most 8192"));
+  CHECK(store.add(key, 1).error().code == Errc::usage);
+  CHECK(store.get(key).error().code == Errc::usage);
+  CHECK(store.set("big", std::string(cxxrun::wire::kMaxStoreValueBytes + 1, 'v')).error().code == Errc::usage);
+  CHECK(store.wait(std::vector<std::string>(cxxrun::wire::kMaxStoreKeys + 1, "k")).error().code == Errc::usage);
+  CHECK(store.set(key.substr(1), "v"));
+  CHECK(store.get(key.substr(1)).value() == "v");
+}
+
 TEST_CASE("store_client: the end of the server is an error, not a wait", "[process]") {
   auto f = std::make_unique<StoreFixture>();
   Store store = f->client();
