@@ -324,6 +324,41 @@ TEST_CASE("kv_store: a push wakes the one that has waited longest, whatever its 
   CHECK(b.kv.waiting() == 0);
 }
 
+TEST_CASE("kv_store: who waited for a queue and has gone, or has given up, is passed over by a push", "[unit]") {
+  Bench b;
+  b.greeted(WaitRequest{{"q"}}, 1);
+  b.greeted(WaitRequest{{"q"}}, 2);
+  b.greeted(WaitRequest{{"q"}}, 3);
+  b.kv.forget(1);
+  CHECK(b.greeted(CancelWaitRequest{}, 2).reply == cancelled);
+
+  CHECK(b.greeted(QueuePushRequest{"q", ""}, 9).woken == Ids{3});
+  CHECK(b.kv.waiting() == 0);
+}
+
+TEST_CASE("kv_store: a queue, a key and a barrier may have the empty name, and are three things", "[unit]") {
+  Bench b;
+  CHECK(b.greeted(QueueLenRequest{""}).reply == encode_number_reply(0));
+  b.greeted(QueuePushRequest{"", "pushed"});
+  b.greeted(SetRequest{"", "1"});
+
+  CHECK(b.greeted(BarrierRequest{"", 2}, 2).reply == stop);
+  CHECK(b.greeted(QueuePopRequest{""}).reply == encode_number_reply(1) + encode_value_reply("pushed"));
+  CHECK(b.greeted(GetRequest{""}).reply == encode_value_reply("2"));
+}
+
+TEST_CASE("kv_store: a BARRIER of a negative number is open, of a huge one it waits, and a gone one is not woken",
+          "[unit]") {
+  Bench b;
+  CHECK(b.greeted(BarrierRequest{"b", INT64_MIN}, 1).reply == stop);
+  CHECK(b.greeted(BarrierRequest{"b", INT64_MAX}, 1).reply.empty());
+  CHECK(b.greeted(BarrierRequest{"b", 4}, 2).reply.empty());
+  b.kv.forget(2);
+
+  CHECK(b.greeted(BarrierRequest{"b", 4}, 3).woken.empty());
+  CHECK(b.kv.waiting() == 1);
+}
+
 TEST_CASE("kv_store: LIST_KEYS names each key and no queue", "[unit]") {
   Bench b;
   CHECK(b.greeted(ListKeysRequest{}).reply == encode_number_reply(0));

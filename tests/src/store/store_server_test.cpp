@@ -20,6 +20,10 @@ std::string plain(StoreRequest const& request) {
   return encode_request(request, StoreDialect::plain);
 }
 
+std::string greeted(StoreRequest const& request) {
+  return encode_request(request, StoreDialect::greeted);
+}
+
 // What this process has in memory.
 long resident() {
   long all = 0;
@@ -180,6 +184,47 @@ TEST_CASE("store_server: a connection that goes away while it waits harms nobody
   writer.send(plain(SetRequest{"k", "v"}) + plain(NumKeysRequest{}));
 
   CHECK(writer.receive(8) == encode_number_reply(2));
+}
+
+TEST_CASE("store_server: requests of new clients are answered in order among others on one connection", "[process]") {
+  StoreFixture f;
+  RawClient const c(f.port);
+  c.send(encode_greeting() + greeted(QueuePopRequest{"q"}) + greeted(QueuePushRequest{"q", "one"}) +
+         greeted(SetRequest{"k", "v"}) + greeted(QueueLenRequest{"q"}) + greeted(ListKeysRequest{}) +
+         greeted(WaitRequest{{"q", "k"}}) + greeted(BarrierRequest{"b", 1}) + greeted(QueuePopRequest{"q"}) +
+         greeted(WaitRequest{{"q"}}) + greeted(AddRequest{"n", 5}) + greeted(QueuePushRequest{"q", ""}) +
+         greeted(QueuePopRequest{"q"}) + greeted(PingRequest{7}));
+
+  std::string const expected = encode_number_reply(0) + encode_number_reply(1) + encode_number_reply(1) +
+                               encode_value_reply("k") + "\0\0"s + encode_number_reply(1) + encode_value_reply("one") +
+                               encode_number_reply(5) + "\0"s + encode_number_reply(1) + encode_value_reply("") +
+                               encode_ping_reply(7);
+  CHECK(c.receive(expected.size()) == expected);
+}
+
+TEST_CASE("store_server: of two that wait for a queue one push wakes one, and of one that has gone none", "[process]") {
+  StoreFixture f;
+  std::string const wait = encode_greeting() + greeted(PingRequest{7}) + greeted(WaitRequest{{"q"}});
+  RawClient const first(f.port);
+  first.send(wait);
+  REQUIRE(first.receive(4).size() == 4);  // so the WAIT, behind it in the same bytes, has been read too
+  RawClient const second(f.port);
+  second.send(wait);
+  REQUIRE(second.receive(4).size() == 4);
+  RawClient const pusher(f.port);
+  pusher.send(encode_greeting() + greeted(QueuePushRequest{"q", "one"}));
+
+  CHECK(first.receive(1) == "\0"s);
+  second.send(greeted(CancelWaitRequest{}) + greeted(QueuePopRequest{"q"}) + greeted(BarrierRequest{"b", 2}));
+  CHECK(second.receive(1 + 8 + 11) == "\1"s + encode_number_reply(1) + encode_value_reply("one"));
+  second.send(greeted(CancelWaitRequest{}));
+  CHECK(second.receive(1) == "\1"s);
+  { RawClient(f.port).send(wait); }
+  for (int turns = 0; turns < 20; ++turns) {  // of the server, which finds the end of the connection in one of them
+    REQUIRE(serves(f.port));
+  }
+  pusher.send(greeted(QueuePushRequest{"q", "two"}) + greeted(QueueLenRequest{"q"}));
+  CHECK(pusher.receive(8) == encode_number_reply(1));
 }
 
 TEST_CASE("store_server: values that have become small give their memory back", "[process]") {

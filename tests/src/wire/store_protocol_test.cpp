@@ -210,6 +210,18 @@ TEST_CASE("store_protocol: lengths and counts over the limits break before anyth
   CHECK(error_of("\x00"s + u64(~0ULL)) == "SET with a key of 18446744073709551615 bytes; at most 8192");
 }
 
+TEST_CASE("store_protocol: each request of new clients has the limits of the others, and takes an empty key",
+          "[unit]") {
+  auto const [opcode, name] = GENERATE(table<char, std::string>(
+      {{'\x0E', "QUEUE_PUSH"}, {'\x0F', "QUEUE_POP"}, {'\x10', "QUEUE_LEN"}, {'\x12', "BARRIER"}}));
+  std::string const begin = encode_greeting() + opcode;
+  std::string const rest = opcode == '\x0E' ? text("") : opcode == '\x12' ? u64(~0ULL) : "";
+
+  CHECK(error_of(begin + u64(kMaxStoreKeyBytes + 1)) == name + " with a key of 8193 bytes; at most 8192");
+  CHECK(error_of(begin + u64(~0ULL)) == name + " with a key of 18446744073709551615 bytes; at most 8192");
+  CHECK(only_request(begin + text("") + rest) == opcode + text("") + rest);
+}
+
 TEST_CASE("store_protocol: a key of exactly the limit is taken, and none beyond it, in pieces or whole", "[unit]") {
   std::string const key(kMaxStoreKeyBytes, 'k');
 
