@@ -96,6 +96,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   StreamChoice redirects;
   StreamChoice tee;
   std::set<std::uint32_t> local_ranks_filter;  ///< empty = all
+  std::string line_prefix;                     ///< "" = "[${host}:${rank}] "
   std::string log_level = "info";
   // program
   bool module = false;

@@ -148,6 +148,8 @@ std::vector<OptionRow> output(Options& o) {
       {"--tee", "SPEC", "to files and to the console", set(o.tee, parse_streams), "-t"},
       {"--local-ranks-filter", "RANKS", "local ranks shown on the console, for example 0,3 [all]",
        set(o.local_ranks_filter, parse_rank_list)},
+      {"--log-line-prefix-template", "TEXT", "knows ${role_name}, ${local_rank}, ${rank}, ${hostname}",
+       set(o.line_prefix, parse_any), "", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
       ours({"--log-level", "debug|info|warn|error", "the least level of cxxrun's own lines [info]",
             set_word(o.log_level)}),
   };

@@ -37,13 +37,13 @@ std::vector<std::string> command(Options const& options, std::uint32_t local_ran
   return argv;
 }
 
-std::string console_prefix(Options const& options, NodeFacts const& facts, Environment const& inherited,
-                           std::uint32_t rank, std::uint32_t local_rank) {
-  std::string const fallback = "[${host}:${rank}] ";
-  std::string prefix = value_or(inherited, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", fallback);
+std::string console_prefix(Options const& options, NodeFacts const& facts, std::uint32_t rank,
+                           std::uint32_t local_rank) {
+  std::string prefix = options.line_prefix.empty() ? "[${host}:${rank}] " : options.line_prefix;
   prefix = replace_all(prefix, "${local_rank}", std::to_string(local_rank));
   prefix = replace_all(prefix, "${rank}", std::to_string(rank));
   prefix = replace_all(prefix, "${role_name}", options.role);
+  prefix = replace_all(prefix, "${hostname}", facts.host);
   return replace_all(prefix, "${host}", facts.host);
 }
 
@@ -168,13 +168,13 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     if ((!options.module || options.run_path) && worker.argv.front() != options.program) {
       worker.script = options.program;
     }
-    worker.prefix = console_prefix(options, facts, inherited, worker.rank, local_rank);
     std::string const directory =
         facts.log_root.empty() ? "" : worker_log_dir(facts.log_root, generation.number, index) + "/";
     auto const file = [&directory](char const* name) { return directory.empty() ? "" : directory + name; };
     worker.out = stream(options, local_rank, kStdout, file("stdout.log"));
     worker.err = stream(options, local_rank, kStderr, file("stderr.log"));
     worker.error_file = file("error.json");
+    worker.prefix = console_prefix(options, facts, worker.rank, local_rank);
     worker.cpus = index < facts.cpu_sets.size() ? facts.cpu_sets[index] : CpuSet{};
     worker.inherit_stdin = options.stdin_mode == StdinMode::rank0 && worker.rank == 0;
     change(slurm_changes(options.slurm_env, generation, index, facts.task.has_value(), inherited), environment);

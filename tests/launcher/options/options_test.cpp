@@ -88,7 +88,8 @@ std::string sample(std::string const& name) {
                                                       {"--monitor-interval", "1"},
                                                       {"--start-method", "fork"},
                                                       {"--event-log-handler", "console"},
-                                                      {"--logs-specs", "default"}};
+                                                      {"--logs-specs", "default"},
+                                                      {"--log-line-prefix-template", "x"}};
   return samples.at(name);
 }
 
@@ -157,11 +158,14 @@ TEST_CASE("options: the command line wins over PET_ variables, and empty variabl
 TEST_CASE("options: variables of torchrun without a flag", "[unit]") {
   using std::chrono::seconds;
   Environment const environment = {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "600"},
-                                   {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}};
+                                   {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"},
+                                   {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "theirs"}};
 
   CHECK(parsed({"p"}, environment).shutdown_timeout == seconds(600));
   CHECK(parsed({"--shutdown-timeout", "1", "p"}, environment).shutdown_timeout == seconds(1));
   CHECK_FALSE(parsed({"p"}, environment).terms.agent_store);
+  CHECK(parsed({"p"}, environment).line_prefix == "theirs");
+  CHECK(parsed({"--log-line-prefix-template", "mine", "p"}, environment).line_prefix == "mine");
   CHECK(parsed({"--agent-store", "on", "p"}, environment).terms.agent_store);
 }
 

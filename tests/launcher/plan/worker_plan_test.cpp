@@ -135,9 +135,10 @@ TEST_CASE("worker_plan: the filter silences consoles, never files", "[unit]") {
 
 TEST_CASE("worker_plan: the prefix follows torchrun's template when there is one", "[unit]") {
   CHECK(planned({})[1].prefix == "[node2:5] ");
-  CHECK(planned({"--role", "t"},
-                {{"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "${role_name}${local_rank}/${rank}@${host}:"}})[1]
+  CHECK(planned({"--role", "t", "--log-line-prefix-template", "${role_name}${local_rank}/${rank}@${hostname}:"})[1]
             .prefix == "t1/5@node2:");
+  CHECK(planned({"--log-line-prefix-template", "${host} ${ranks} $rank "})[1].prefix == "node2 ${ranks} $rank ");
+  CHECK(planned({"--log-line-prefix-template="})[1].prefix == "[node2:5] ");
 }
 
 TEST_CASE("worker_plan: a task that sees all devices counts itself among the tasks of its node", "[unit]") {
