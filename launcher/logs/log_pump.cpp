@@ -17,6 +17,7 @@
 #include <boost/asio/post.hpp>
 
 #include "launcher/logs/console_writer.hpp"
+#include "launcher/logs/line_filter.hpp"
 #include "launcher/logs/line_prefixer.hpp"
 #include "launcher/logs/log_file.hpp"
 #include "launcher/logs/tail_buffer.hpp"
@@ -45,7 +46,8 @@ struct Stream {
       : plan(std::move(p)),
         pipe(io, plan.fd.release()),
         console(c),
-        prefixer(plan.prefix, kLongestLine, c != nullptr && c->writer.is_terminal() ? Return::redraws : Return::byte) {
+        prefixer(plan.prefix, kLongestLine, c != nullptr && c->writer.is_terminal() ? Return::redraws : Return::byte),
+        filter(plan.prefix, plan.filters) {
     pipe.non_blocking(true);
   }
   PumpStream plan;
@@ -53,6 +55,8 @@ struct Stream {
   os::UniqueFd file;
   Console* console;  ///< nullptr: not shown
   LinePrefixer prefixer;
+  os::UniqueFd filtered;
+  LineFilter filter;  ///< used while `filtered` is open
   TailBuffer tail;
   bool paused = false;  ///< not waited for, because its console is full
 };
@@ -107,13 +111,8 @@ class LogPump::Pump {
   void add(std::uint64_t id, PumpStream plan) {
     auto* const console = plan.console ? consoles_[plan.to_stderr ? 1 : 0].get() : nullptr;
     auto const& stream = streams_.emplace(id, std::make_unique<Stream>(*io_, std::move(plan), console)).first->second;
-    if (!stream->plan.file.empty()) {
-      if (auto file = open_log_file(stream->plan.file)) {
-        stream->file = std::move(file).value();
-      } else {
-        report(file.error());
-      }
-    }
+    open_file(stream->plan.file, stream->file);
+    open_file(stream->plan.filtered, stream->filtered);
     watch(id, *stream);
   }
 
@@ -156,6 +155,30 @@ class LogPump::Pump {
   }
 
   void report(Error const& error) { call_back(on_error_, error.message()); }
+
+  void open_file(std::string const& path, os::UniqueFd& fd) {
+    auto file = path.empty() ? Result<os::UniqueFd>(os::UniqueFd()) : open_log_file(path);
+    if (file) {
+      fd = *std::move(file);
+    } else {
+      report(file.error());
+    }
+  }
+
+  void append(os::UniqueFd& fd, std::string const& path, std::string_view bytes) {
+    if (auto const written = append_to_log(fd, path, bytes); !written) {
+      fd.reset();
+      report(written.error());
+    }
+  }
+
+  void carry_filtered(Stream& s, std::string_view bytes) {
+    if (s.filtered) {
+      std::string lines;
+      s.filter.feed(bytes, lines);
+      append(s.filtered, s.plan.filtered, lines);
+    }
+  }
 
   void watch(std::uint64_t id, Stream& s) {
     s.paused = false;
@@ -206,11 +229,9 @@ class LogPump::Pump {
 
   void carry(Stream& s, std::string_view bytes) {
     if (s.file) {
-      if (auto const written = append_to_log(s.file, s.plan.file, bytes); !written) {
-        s.file.reset();
-        report(written.error());
-      }
+      append(s.file, s.plan.file, bytes);
     }
+    carry_filtered(s, bytes);
     if (s.plan.keep_tail) {
       s.tail.feed(bytes);
     }
@@ -245,6 +266,7 @@ class LogPump::Pump {
     if (s.console != nullptr) {
       s.prefixer.flush(s.console->staged);
     }
+    carry_filtered(s, "\n");
     if (s.plan.keep_tail) {
       tails_.emplace(id, s.tail.text());
     }

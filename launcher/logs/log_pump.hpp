@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "src/os/bounded_thread.hpp"
 #include "src/os/fd.hpp"
@@ -24,9 +25,11 @@ struct PumpStream {
   os::UniqueFd fd;   ///< read end of the worker's pipe (made non-blocking; CLOEXEC is the caller's)
   std::string file;  ///< append here, byte for byte; "" = no file. Its directory must exist
   bool console = true;
-  bool to_stderr = false;  ///< console stream: false = stdout, true = stderr
-  std::string prefix;      ///< before each line on the console
-  bool keep_tail = false;  ///< keep the last 20 lines (8 KiB) for `drain`
+  bool to_stderr = false;                 ///< console stream: false = stdout, true = stderr
+  std::string prefix;                     ///< before each line on the console
+  bool keep_tail = false;                 ///< keep the last 20 lines (8 KiB) for `drain`
+  std::vector<std::string> filters = {};  ///< lines with one of these in them ...
+  std::string filtered = {};              ///< ... are also appended here, prefixed; other streams may do the same
 };
 
 class LogPump {

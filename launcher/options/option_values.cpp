@@ -200,6 +200,26 @@ Result<bool> parse_bool(std::string_view text) {
   return found != words.end() ? Result<bool>(found->second) : expected("true or false is expected");
 }
 
+Result<std::vector<std::string>> parse_filters(std::string_view text) {
+  if (text.empty()) {
+    return std::vector<std::string>{};
+  }
+  std::vector<std::string> filters(1);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    bool const comma = text[i] == ',';
+    if (comma && text.substr(i + 1, 1) != ",") {
+      filters.emplace_back();
+      continue;
+    }
+    filters.back() += text[i];
+    i += comma ? 1 : 0;
+  }
+  if (std::find(filters.begin(), filters.end(), "") != filters.end()) {
+    return expected("an empty word is in every line; WORD,WORD is expected, with a comma in a word doubled");
+  }
+  return filters;
+}
+
 Result<void> apply_rdzv_conf(Options& options) {
   auto const keys = conf_keys(options);
   for (auto const& given : options.rdzv_conf) {

@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cxxrun/error.hpp"
 #include "launcher/options/options.hpp"
@@ -42,6 +43,9 @@ template <std::uint64_t Most>
 
 /// The workers of one agent. `gpus` and `cpus` are what this process sees. `one_per_task`: srun started several tasks
 /// on some node, so each carries one worker, and an explicit number other than 1 is refused.
+/// WORD,WORD; a comma in a word is doubled. "" = none; an empty word, which is in every line, is refused.
+[[nodiscard]] Result<std::vector<std::string>> parse_filters(std::string_view text);
+
 [[nodiscard]] Result<std::uint32_t> resolve_nproc(NprocPerNode const& nproc, unsigned gpus, unsigned cpus,
                                                   bool one_per_task);
 

@@ -97,6 +97,8 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   StreamChoice tee;
   std::set<std::uint32_t> local_ranks_filter;  ///< empty = all
   std::string line_prefix;                     ///< "" = "[${host}:${rank}] "
+  std::vector<std::string> stdout_filters;  ///< lines on the console with one of these also go to filtered_stdout.log
+  std::vector<std::string> stderr_filters;
   std::string log_level = "info";
   // program
   bool module = false;

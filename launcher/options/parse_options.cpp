@@ -150,6 +150,9 @@ std::vector<OptionRow> output(Options& o) {
        set(o.local_ranks_filter, parse_rank_list)},
       {"--log-line-prefix-template", "TEXT", "knows ${role_name}, ${local_rank}, ${rank}, ${hostname}",
        set(o.line_prefix, parse_any), "", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
+      {"--duplicate-stdout-filters", "WORD,...", "lines with such a word also go to filtered_stdout.log",
+       set(o.stdout_filters, parse_filters)},
+      {"--duplicate-stderr-filters", "WORD,...", "the same for stderr", set(o.stderr_filters, parse_filters)},
       ours({"--log-level", "debug|info|warn|error", "the least level of cxxrun's own lines [info]",
             set_word(o.log_level)}),
   };
@@ -195,6 +198,9 @@ Result<void> check(Options& options) {
         "--quorum none: after a cut of the network every side goes on by itself: two generations of one number may "
         "run at once, restarts are counted on each side, and whichever saves last overwrites the other's checkpoint");
   }
+  if (options.log_dir == "/dev/null" && !(options.stdout_filters.empty() && options.stderr_filters.empty())) {
+    return expected("--duplicate-stdout-filters and --duplicate-stderr-filters write files: drop --log-dir /dev/null");
+  }
   if (options.program.empty()) {
     return expected(
         "no program given\nusage: cxxrun [options] program [arguments]   (cxxrun --help lists the options)");
@@ -221,9 +227,7 @@ Command cxxrun_command(Options& options) {
             return check(options);
           },
           true,
-          {{"--duplicate-stderr-filters", "filter the files of --log-dir afterwards"},
-           {"--duplicate-stdout-filters", "filter the files of --log-dir afterwards"},
-           {"--exit-barrier-timeout", "nodes end together without a barrier"},
+          {{"--exit-barrier-timeout", "nodes end together without a barrier"},
            {"--signals-to-handle", "TERM, INT, HUP and QUIT stop the job, others are passed on; drop it"},
            {"--virtual-local-rank", "use srun --gpus-per-task=1, which gives each worker one device"}}};
 }

@@ -49,15 +49,24 @@ std::string console_prefix(Options const& options, NodeFacts const& facts, std::
 
 /// torchrun's rules: a redirected stream is in its file only, a tee'd one also on the console; the filter silences
 /// the console of the ranks that are not in it. Without files everything goes to the console, filter or not.
-StreamPlan stream(Options const& options, std::uint32_t local_rank, int bit, std::string const& file) {
-  if (file.empty()) {
+/// `attempt`: the directory of the generation, "" = no files; `index`: the worker's in it.
+StreamPlan stream(Options const& options, std::uint32_t local_rank, int bit, std::string const& attempt,
+                  std::string const& index) {
+  std::string const name = bit == kStdout ? "stdout.log" : "stderr.log";
+  if (attempt.empty()) {
     return {"", true};
   }
   auto const& filter = options.local_ranks_filter;
   bool const shown = filter.empty() || filter.count(local_rank) > 0;
   bool const tee = (options.tee.of(local_rank) & bit) != 0;
   bool const redirected = (options.redirects.of(local_rank) & bit) != 0;
-  return {tee || redirected ? file : "", shown && (tee || !redirected)};
+  StreamPlan plan{tee || redirected ? attempt + "/" + index + "/" + name : "", shown && (tee || !redirected)};
+  auto const& filters = bit == kStdout ? options.stdout_filters : options.stderr_filters;
+  if (plan.console && !filters.empty()) {
+    plan.filters = filters;
+    plan.filtered = attempt + "/filtered_" + name;
+  }
+  return plan;
 }
 
 void set_defaults(Environment& environment, NodeFacts const& facts) {
@@ -158,6 +167,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
   set_defaults(environment, facts);
   set_shared(environment, generation, options, facts);
   std::uint32_t const first = first_local_rank(environment, facts);
+  std::string const attempt = facts.log_root.empty() ? "" : attempt_dir(facts.log_root, generation.number);
   std::vector<WorkerSpec> workers;
   for (std::uint32_t index = 0; index < generation.local_size; ++index) {
     std::uint32_t const local_rank = first + index;
@@ -168,13 +178,10 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     if ((!options.module || options.run_path) && worker.argv.front() != options.program) {
       worker.script = options.program;
     }
-    std::string const directory =
-        facts.log_root.empty() ? "" : worker_log_dir(facts.log_root, generation.number, index) + "/";
-    auto const file = [&directory](char const* name) { return directory.empty() ? "" : directory + name; };
-    worker.out = stream(options, local_rank, kStdout, file("stdout.log"));
-    worker.err = stream(options, local_rank, kStderr, file("stderr.log"));
-    worker.error_file = file("error.json");
     worker.prefix = console_prefix(options, facts, worker.rank, local_rank);
+    worker.out = stream(options, local_rank, kStdout, attempt, std::to_string(index));
+    worker.err = stream(options, local_rank, kStderr, attempt, std::to_string(index));
+    worker.error_file = attempt.empty() ? "" : worker_log_dir(facts.log_root, generation.number, index) + "/error.json";
     worker.cpus = index < facts.cpu_sets.size() ? facts.cpu_sets[index] : CpuSet{};
     worker.inherit_stdin = options.stdin_mode == StdinMode::rank0 && worker.rank == 0;
     change(slurm_changes(options.slurm_env, generation, index, facts.task.has_value(), inherited), environment);

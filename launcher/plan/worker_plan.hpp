@@ -18,8 +18,10 @@ namespace cxxrun::launcher {
 
 /// Where one stream (stdout or stderr) of one worker goes. Both false: discarded.
 struct StreamPlan {
-  std::string file;     ///< path to append to; "" = no file
-  bool console = true;  ///< whole lines, prefixed, to cxxrun's own stdout or stderr
+  std::string file;                       ///< path to append to; "" = no file
+  bool console = true;                    ///< whole lines, prefixed, to cxxrun's own stdout or stderr
+  std::vector<std::string> filters = {};  ///< a line on the console with one of these in it ...
+  std::string filtered = {};              ///< ... is also appended here, prefixed
   bool operator==(StreamPlan const&) const = default;
 };
 

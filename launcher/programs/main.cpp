@@ -60,7 +60,9 @@ Result<LogRoot> open_logs(Options const& options, NodeFacts const& facts, Enviro
                           std::vector<std::string>& notes) {
   auto root = make_log_root(options.log_dir, facts.run_id, log_place(facts),
                             find_value(environment, "TMPDIR").value_or("/tmp"));
-  if (root && root->temporary && (options.redirects != StreamChoice{} || options.tee != StreamChoice{})) {
+  bool const wanted = options.redirects != StreamChoice{} || options.tee != StreamChoice{} ||
+                      !options.stdout_filters.empty() || !options.stderr_filters.empty();
+  if (root && root->temporary && wanted) {
     root->temporary = false;
     notes.push_back("logs are in " + root->path + "; choose with --log-dir");
   }

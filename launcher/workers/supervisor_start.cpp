@@ -44,7 +44,8 @@ Result<OpenStream> open_pipe(StreamPlan const& plan, bool is_stderr, std::string
   OpenStream opened;
   opened.worker_end.reset(ends[1]);
   fcntl(ends[1], F_SETPIPE_SZ, capacity_bytes);
-  opened.pump = {os::UniqueFd(ends[0]), plan.file, plan.console, is_stderr, prefix, is_stderr};
+  opened.pump = {os::UniqueFd(ends[0]), plan.file,    plan.console, is_stderr, prefix, is_stderr,
+                 plan.filters,          plan.filtered};
   return opened;
 }
 

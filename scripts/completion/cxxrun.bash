@@ -16,8 +16,8 @@ _cxxrun() {
       --restart-timeout --kill-timeout --health-check --health-check-timeout --hang-timeout --checkpoint-signal
       --time-limit --max-requeues --progress-path --role --agent-store --store-access --stdin --slurm-env
       --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir -r --redirects -t --tee
-      --local-ranks-filter --log-line-prefix-template --log-level --monitor-interval --start-method
-      --event-log-handler --logs-specs" ;;
+      --local-ranks-filter --log-line-prefix-template --duplicate-stdout-filters --duplicate-stderr-filters
+      --log-level --monitor-interval --start-method --event-log-handler --logs-specs" ;;
   esac
   valued=" ${valued//$'\n'/ } "
   COMPREPLY=()

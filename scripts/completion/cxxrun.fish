@@ -6,8 +6,8 @@ function __cxxrun_program
         --shutdown-timeout --restart-timeout --kill-timeout --health-check --health-check-timeout --hang-timeout \
         --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store --store-access --stdin \
         --slurm-env --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir -r --redirects -t --tee \
-        --local-ranks-filter --log-line-prefix-template --log-level --monitor-interval --start-method \
-        --event-log-handler --logs-specs
+        --local-ranks-filter --log-line-prefix-template --duplicate-stdout-filters --duplicate-stderr-filters \
+        --log-level --monitor-interval --start-method --event-log-handler --logs-specs
     set -l words (commandline -opc)
     set -e words[1]
     while set -q words[1]
@@ -69,6 +69,8 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -s r -l redirects -x -a 
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -s t -l tee -x -a '0 1 2 3' -d 'to files and to the console'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l local-ranks-filter -x -d 'local ranks shown on the console, for example 0,3 [all]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l log-line-prefix-template -x -d 'knows ${role_name}, ${local_rank}, ${rank}, ${hostname}'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l duplicate-stdout-filters -x -d 'lines with such a word also go to filtered_stdout.log'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l duplicate-stderr-filters -x -d 'the same for stderr'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l log-level -x -a 'debug info warn error' -d 'the least level of cxxrun\'s own lines [info]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -s m -l module -d 'program is a Python module (python3 -u -m program)'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l no-python -d 'execute program directly even if its name ends in .py'

@@ -71,6 +71,28 @@ TEST_CASE("log_pump: whole lines go to the right console with their prefix, byte
   CHECK(file_text(f.dir / "err") == "bad\nworse");
 }
 
+TEST_CASE("log_pump: lines with one of the words are appended to a file that streams share", "[process]") {
+  Fixture f;
+  auto out = make_pipe();
+  auto err = make_pipe();
+  std::string const shared = f.dir / "filtered";
+  auto const a = f.pump->add({std::move(out.read), "", true, false, "[n:0] ", false, {"loss"}, shared});
+  auto const b =
+      f.pump->add({std::move(err.read), f.dir / "err", true, true, "[n:1] ", true, {"loss", "error"}, shared});
+
+  write_all(out.write.get(), "loss 1\nerror\nthe last lo");
+  drain(*f.pump, a, false);
+  write_all(err.write.get(), "an error\nnothing\n");
+  drain(*f.pump, b, true);
+  write_all(out.write.get(), "ss");
+  drain(*f.pump, a, true);
+
+  CHECK(file_text(shared) == "[n:0] loss 1\n[n:1] an error\n[n:0] the last loss\n");
+  CHECK(file_text(f.dir / "err") == "an error\nnothing\n");
+  CHECK(f.pump->finish(kPlenty));
+  CHECK(f.out.text() == "[n:0] loss 1\n[n:0] error\n[n:0] the last loss\n");
+}
+
 TEST_CASE("log_pump: a stream that ended before its drain still has its tail, twice", "[process]") {
   Fixture f;
   auto pipe = make_pipe();

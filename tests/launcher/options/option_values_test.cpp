@@ -56,6 +56,20 @@ TEST_CASE("option_values: the ranks filter", "[unit]") {
   CHECK_FALSE(parse_rank_list("0-3").has_value());
 }
 
+TEST_CASE("option_values: filters are separated by commas, and a doubled one is a comma", "[unit]") {
+  using Words = std::vector<std::string>;
+  CHECK(parse_filters("").value().empty());
+  CHECK(parse_filters("apple").value() == Words{"apple"});
+  CHECK(parse_filters("apple, orange,=").value() == Words{"apple", " orange", "="});
+  CHECK(parse_filters("a,,b,c").value() == Words{"a,b", "c"});
+  CHECK(parse_filters(",,").value() == Words{","});
+  CHECK(parse_filters(",,,a").value() == Words{",", "a"});
+  for (char const* const bad : {",", "a,", ",a", ",,,"}) {
+    CAPTURE(bad);
+    CHECK(parse_filters(bad).error().context.starts_with("an empty word is in every line"));
+  }
+}
+
 TEST_CASE("option_values: rdzv_conf keeps '=' in values and refuses what is no pair", "[unit]") {
   auto const conf = parse_rdzv_conf(" a = 1 , b=c=d").value();
 

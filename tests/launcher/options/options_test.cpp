@@ -89,7 +89,9 @@ std::string sample(std::string const& name) {
                                                       {"--start-method", "fork"},
                                                       {"--event-log-handler", "console"},
                                                       {"--logs-specs", "default"},
-                                                      {"--log-line-prefix-template", "x"}};
+                                                      {"--log-line-prefix-template", "x"},
+                                                      {"--duplicate-stdout-filters", "x"},
+                                                      {"--duplicate-stderr-filters", "x"}};
   return samples.at(name);
 }
 
@@ -214,6 +216,11 @@ TEST_CASE("options: a bad value names the option, the value and what is expected
         "--rdzv-backend etcd-v2: etcd is not supported and not needed; drop the option");
   CHECK(mistake({"p"}, {{"PET_STANDALONE", "true"}}) == "PET_STANDALONE=true: 0 or 1 is expected");
   CHECK(mistake({"--nnodes", "", "p"}).starts_with("--nnodes : N or MIN:MAX is expected"));
+  CHECK(mistake({"--duplicate-stderr-filters", "a,", "p"}) ==
+        "--duplicate-stderr-filters a,: an empty word is in every line; WORD,WORD is expected, with a comma in a word "
+        "doubled");
+  CHECK(mistake({"--log-dir=/dev/null", "--duplicate-stdout-filters", "a", "p"}) ==
+        "--duplicate-stdout-filters and --duplicate-stderr-filters write files: drop --log-dir /dev/null");
   CHECK(mistake({"--logs-specs", "mine", "p"}) == "--logs-specs mine: default is expected");
   CHECK(mistake({"--event-log-handler", "mine", "p"}) == "--event-log-handler mine: null or console is expected");
 }

@@ -141,6 +141,22 @@ TEST_CASE("worker_plan: the prefix follows torchrun's template when there is one
   CHECK(planned({"--log-line-prefix-template="})[1].prefix == "[node2:5] ");
 }
 
+TEST_CASE("worker_plan: filters duplicate what is on the console, into one file of the generation", "[unit]") {
+  Words const words = {"--duplicate-stdout-filters", "a,b", "--duplicate-stderr-filters", "c"};
+  for (auto const& worker : planned(words)) {
+    CHECK(worker.out == StreamPlan{"", true, {"a", "b"}, "/logs/42.0_node2/attempt_3/filtered_stdout.log"});
+    CHECK(worker.err == StreamPlan{"", true, {"c"}, "/logs/42.0_node2/attempt_3/filtered_stderr.log"});
+  }
+  auto with = [&words](Words more) {
+    more.insert(more.end(), words.begin(), words.end());
+    return planned(more);
+  };
+  CHECK(with({"-t", "3"})[1].out.filters == Words{"a", "b"});
+  CHECK(with({"-r", "3"})[1].out.filters.empty());
+  CHECK(with({"--local-ranks-filter", "0"})[0].out.filters == Words{"a", "b"});
+  CHECK(with({"--local-ranks-filter", "0"})[1].out == StreamPlan{"", false});
+}
+
 TEST_CASE("worker_plan: a task that sees all devices counts itself among the tasks of its node", "[unit]") {
   NodeFacts facts = node_facts;
   facts.task = TaskPlace{6, 2, 4, 1, 2, false};
