@@ -44,6 +44,15 @@ std::optional<std::uint32_t> named_devices(Environment const& environment) {
   return std::nullopt;
 }
 
+std::optional<std::string> device_of(Environment const& environment, std::uint32_t local_rank) {
+  auto const list = find_value(environment, "CUDA_VISIBLE_DEVICES");
+  if (!list) {
+    return std::to_string(local_rank);
+  }
+  auto const entries = split(*list, ',');
+  return local_rank < entries.size() ? std::optional(std::string(trim(entries[local_rank]))) : std::nullopt;
+}
+
 std::optional<std::uint32_t> slurm_devices(Environment const& environment) {
   auto const allotted = find_value(environment, "SLURM_GPUS_ON_NODE");
   if (!allotted || !find_value(environment, "SLURMD_NODENAME")) {

@@ -56,10 +56,12 @@ std::vector<OptionRow> conf_keys(Options& o) {
 }
 
 Result<std::uint32_t> resolve_word(ProcWord word, unsigned gpus, unsigned cpus) {
-  if (word == ProcWord::gpu && gpus == 0) {
+  if ((word == ProcWord::gpu || word == ProcWord::xpu) && gpus == 0) {
     return fail(Errc::environment,
-                "--nproc-per-node gpu: no GPU is visible here (/dev/nvidia*, CUDA_VISIBLE_DEVICES); ask Slurm for GPUs "
-                "or give a number");
+                std::string("--nproc-per-node ") +
+                    (word == ProcWord::gpu ? "gpu: no GPU is visible here (/dev/nvidia*, CUDA_VISIBLE_DEVICES)"
+                                           : "xpu: no GPU of Intel's is visible here (/dev/dri, ZE_AFFINITY_MASK)") +
+                    "; ask Slurm for GPUs or give a number");
   }
   if (word == ProcWord::cpu || (word == ProcWord::automatic && gpus == 0)) {
     return std::uint32_t{cpus == 0 ? 1 : cpus};
@@ -92,8 +94,8 @@ Result<NprocPerNode> parse_nproc(std::string_view text) {
   if (text == "auto") {
     return NprocPerNode{ProcWord::automatic};
   }
-  if (text == "gpu" || text == "cpu") {
-    return NprocPerNode{text == "gpu" ? ProcWord::gpu : ProcWord::cpu};
+  if (text == "gpu" || text == "xpu" || text == "cpu") {
+    return NprocPerNode{text == "gpu" ? ProcWord::gpu : text == "xpu" ? ProcWord::xpu : ProcWord::cpu};
   }
   if (text.empty()) {
     return expected(
@@ -104,7 +106,7 @@ Result<NprocPerNode> parse_nproc(std::string_view text) {
   for (auto const& item : split(text, ',')) {  // SLURM_GPUS_PER_NODE may be "a100:2,v100:2"
     auto const number = count_of_request(item);
     if (!number || (sum += *number) > kMaxWorkers || item.starts_with(':')) {
-      return expected("auto, gpu, cpu or a number from 1 to " + std::to_string(kMaxWorkers) + " is expected");
+      return expected("auto, gpu, xpu, cpu or a number from 1 to " + std::to_string(kMaxWorkers) + " is expected");
     }
   }
   return NprocPerNode{static_cast<std::uint32_t>(sum)};

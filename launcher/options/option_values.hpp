@@ -16,8 +16,8 @@ namespace cxxrun::launcher {
 
 /// N or MIN:MAX with 1 <= MIN <= MAX <= 65536.
 [[nodiscard]] Result<NodeRange> parse_nnodes(std::string_view text);
-/// A number from 1 to 4096, or auto, gpu or cpu. A request for GPUs as Slurm hands it on ("a100:4", "gpu:2,gpu:2") is
-/// its number.
+/// A number from 1 to 4096, or auto, gpu, xpu or cpu. A request for GPUs as Slurm hands it on ("a100:4", "gpu:2,gpu:2")
+/// is its number.
 [[nodiscard]] Result<NprocPerNode> parse_nproc(std::string_view text);
 /// 0..3 for every local rank, or RANK:0..3,RANK:0..3; ranks of any number of digits. "" = 0.
 [[nodiscard]] Result<StreamChoice> parse_streams(std::string_view text);
@@ -41,11 +41,11 @@ template <std::uint64_t Most>
 /// saying why they have no effect, and an error that lists the keys for any other.
 [[nodiscard]] Result<void> apply_rdzv_conf(Options& options);
 
-/// The workers of one agent. `gpus` and `cpus` are what this process sees. `one_per_task`: srun started several tasks
-/// on some node, so each carries one worker, and an explicit number other than 1 is refused.
 /// WORD,WORD; a comma in a word is doubled. "" = none; an empty word, which is in every line, is refused.
 [[nodiscard]] Result<std::vector<std::string>> parse_filters(std::string_view text);
 
+/// The workers of one agent. `gpus` (of Intel, for xpu) and `cpus` are what this process sees. `one_per_task`: srun
+/// started several tasks on some node, so each carries one worker, and an explicit number other than 1 is refused.
 [[nodiscard]] Result<std::uint32_t> resolve_nproc(NprocPerNode const& nproc, unsigned gpus, unsigned cpus,
                                                   bool one_per_task);
 

@@ -17,7 +17,7 @@
 namespace cxxrun::launcher {
 
 /// --nproc-per-node: a number, or a word that is resolved on the node.
-enum class ProcWord { automatic, gpu, cpu, by_default };
+enum class ProcWord { automatic, gpu, xpu, cpu, by_default };
 using NprocPerNode = std::variant<std::uint32_t, ProcWord>;
 
 /// --nnodes N or MIN:MAX.
@@ -101,6 +101,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::vector<std::string> stderr_filters;
   std::string log_level = "info";
   // program
+  bool virtual_local_rank = false;
   bool module = false;
   bool no_python = false;
   bool run_path = false;  ///< program is a Python script, whatever its name; `module` and `no_python` count for nothing

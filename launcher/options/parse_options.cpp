@@ -60,7 +60,7 @@ Apply note(Options& o, Apply verify, char const* why) {
 std::vector<OptionRow> nodes(Options& o) {
   return {
       {"--nnodes", "N|MIN:MAX", "nodes of the job [the nodes of the Slurm step, else 1]", set(o.nnodes, parse_nnodes)},
-      {"--nproc-per-node", "N|auto|gpu|cpu", "workers per node [visible GPUs, else 1]", set(o.nproc, parse_nproc)},
+      {"--nproc-per-node", "N|auto|gpu|xpu|cpu", "workers per node [visible GPUs, else 1]", set(o.nproc, parse_nproc)},
       {"--standalone", "", "one node, any free port, reachable from this host only", set(o.standalone, parse_flag)},
       {"--rdzv-endpoint", "HOST[:PORT]", "where agents meet; the same on all nodes [port 29400]",
        unless_empty(set(o.rdzv_endpoint, parse_endpoint))},
@@ -163,6 +163,8 @@ std::vector<OptionRow> program(Options& o) {
       {"--module", "", "program is a Python module (python3 -u -m program)", set(o.module, parse_flag), "-m"},
       {"--no-python", "", "execute program directly even if its name ends in .py", set(o.no_python, parse_flag)},
       {"--run-path", "", "program is a Python script, whatever its name", set(o.run_path, parse_flag)},
+      {"--virtual-local-rank", "", "each worker sees its own GPU alone, and LOCAL_RANK is 0",
+       set(o.virtual_local_rank, parse_flag)},
       {"--monitor-interval", "SECONDS", "accepted without effect: nothing is polled",
        note(o, only_check(parse_delay), "the end of a worker is an event, nothing is polled")},
       {"--start-method", "spawn|fork|forkserver", "accepted without effect: every worker is a new process",
@@ -228,8 +230,7 @@ Command cxxrun_command(Options& options) {
           },
           true,
           {{"--exit-barrier-timeout", "nodes end together without a barrier"},
-           {"--signals-to-handle", "TERM, INT, HUP and QUIT stop the job, others are passed on; drop it"},
-           {"--virtual-local-rank", "use srun --gpus-per-task=1, which gives each worker one device"}}};
+           {"--signals-to-handle", "TERM, INT, HUP and QUIT stop the job, others are passed on; drop it"}}};
 }
 
 std::variant<Options, EarlyExit> parse_options(Words const& arguments, Environment const& environment) {

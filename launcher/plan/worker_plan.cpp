@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/plan/slurm_worker_env.hpp"
 #include "src/core/text.hpp"
@@ -114,14 +115,18 @@ void set_shared(Environment& environment, rendezvous::Generation const& generati
 
 /// Where every device of the node is visible to its tasks, each counts itself among them; where a task sees devices of
 /// its own it is a group of one, as the generation has it.
-std::uint32_t first_local_rank(Environment& environment, NodeFacts const& facts) {
-  if (!facts.task || facts.task->own_devices) {
-    return 0;
-  }
-  environment["LOCAL_WORLD_SIZE"] = std::to_string(facts.task->tasks_on_node);
-  environment["GROUP_RANK"] = std::to_string(facts.task->node);
-  environment["GROUP_WORLD_SIZE"] = std::to_string(facts.task->nodes);
-  return facts.task->local;
+bool counts_tasks(NodeFacts const& facts) {
+  return facts.task && !facts.task->own_devices;
+}
+
+std::uint32_t first_local_rank(NodeFacts const& facts) {
+  return counts_tasks(facts) ? facts.task->local : 0;
+}
+
+void set_place_among_tasks(Environment& environment, TaskPlace const& task) {
+  environment["LOCAL_WORLD_SIZE"] = std::to_string(task.tasks_on_node);
+  environment["GROUP_RANK"] = std::to_string(task.node);
+  environment["GROUP_WORLD_SIZE"] = std::to_string(task.nodes);
 }
 
 void change(EnvironmentChanges const& changes, Environment& environment) {
@@ -146,6 +151,17 @@ std::string last_line(std::string const& text) {
 
 }  // namespace
 
+Result<void> check_devices(Options const& options, NodeFacts const& facts, Environment const& inherited) {
+  auto const needed = first_local_rank(facts) + facts.workers;
+  if (!options.virtual_local_rank || needed == 0 || device_of(inherited, needed - 1)) {
+    return {};
+  }
+  return fail(Errc::environment, "--virtual-local-rank: CUDA_VISIBLE_DEVICES=" +
+                                     printable(value_of(inherited, "CUDA_VISIBLE_DEVICES"), 80) +
+                                     " has no device for local rank " + std::to_string(needed - 1) +
+                                     "; give --nproc-per-node, at most the number of devices");
+}
+
 std::string log_place(NodeFacts const& facts) {
   constexpr std::size_t kRoom = 28;  // names of log directories are cut, and never at the number
   return facts.task ? facts.host.substr(0, kRoom) + "_task" + std::to_string(facts.task->process) : facts.host;
@@ -166,7 +182,10 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
   Environment environment = inherited;
   set_defaults(environment, facts);
   set_shared(environment, generation, options, facts);
-  std::uint32_t const first = first_local_rank(environment, facts);
+  if (counts_tasks(facts)) {
+    set_place_among_tasks(environment, *facts.task);
+  }
+  std::uint32_t const first = first_local_rank(facts);
   std::string const attempt = facts.log_root.empty() ? "" : attempt_dir(facts.log_root, generation.number);
   std::vector<WorkerSpec> workers;
   for (std::uint32_t index = 0; index < generation.local_size; ++index) {
@@ -186,7 +205,10 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     worker.inherit_stdin = options.stdin_mode == StdinMode::rank0 && worker.rank == 0;
     change(slurm_changes(options.slurm_env, generation, index, facts.task.has_value(), inherited), environment);
     environment["RANK"] = std::to_string(worker.rank);
-    environment["LOCAL_RANK"] = std::to_string(local_rank);
+    environment["LOCAL_RANK"] = std::to_string(options.virtual_local_rank ? 0 : local_rank);
+    if (auto const device = device_of(inherited, local_rank); options.virtual_local_rank && device) {
+      environment["CUDA_VISIBLE_DEVICES"] = *device;
+    }
     environment["ROLE_RANK"] = std::to_string(generation.role_base + index);
     environment["TORCHELASTIC_ERROR_FILE"] = worker.error_file;
     worker.environment = as_words(environment);

@@ -55,6 +55,9 @@ struct NodeFacts {
   std::uint16_t standby_port = 0;     ///< where this agent can be called once it has to take over; 0: it cannot
 };
 
+/// Whether each worker can have a device of its own, if it is to have one. Errc::environment, in one line.
+[[nodiscard]] Result<void> check_devices(Options const& options, NodeFacts const& facts, Environment const& inherited);
+
 /// What tells this agent's logs from those of other agents of the job: the host and, with several tasks there, which.
 [[nodiscard]] std::string log_place(NodeFacts const& facts);
 

@@ -37,6 +37,14 @@ int complain(Error const& error) {
                                                                       : kExitSystem;
 }
 
+std::uint32_t count_here(Options const& options, Environment const& environment) {
+  if (options.nproc == NprocPerNode{ProcWord::xpu}) {
+    auto const named = named_devices(environment);
+    return named ? *named : os::intel_gpus();
+  }
+  return os::count_gpus(find_value(environment, "CUDA_VISIBLE_DEVICES"), os::gpu_devices());
+}
+
 Result<NodeFacts> find_out(Options const& options, JobTopology const& topology, Environment const& environment) {
   NodeFacts facts;
   facts.host = topology.host.empty() ? os::short_hostname() : topology.host;
@@ -45,14 +53,14 @@ Result<NodeFacts> find_out(Options const& options, JobTopology const& topology, 
   facts.run_id = topology.run_id;
   bool const counted = std::holds_alternative<std::uint32_t>(options.nproc);  // then nobody asks for GPUs
   auto const from_slurm = slurm_devices(environment);
-  auto const visible = find_value(environment, "CUDA_VISIBLE_DEVICES");
-  auto const gpus = counted ? 0U : from_slurm ? *from_slurm : os::count_gpus(visible, os::gpu_devices());
+  auto const gpus = counted ? 0U : from_slurm ? *from_slurm : count_here(options, environment);
   auto const workers = resolve_nproc(options.nproc, gpus, facts.cpus, topology.task.has_value());
   if (!workers) {
     return workers.error();
   }
   facts.workers = *workers;
-  return facts;
+  auto const devices = check_devices(options, facts, environment);
+  return devices ? Result<NodeFacts>(std::move(facts)) : devices.error();
 }
 
 /// Where this agent's logs go. Without --log-dir a temporary directory, kept only when output was asked into it.

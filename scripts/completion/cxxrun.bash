@@ -10,7 +10,7 @@ _cxxrun() {
       flags="--loopback --version -h --help"
       valued="--port --store-access" ;;
     *)
-      flags="--standalone --requeue -m --module --no-python --run-path --dry-run --version -h --help"
+      flags="--standalone --requeue -m --module --no-python --run-path --virtual-local-rank --dry-run --version -h --help"
       valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank --master-addr
       --master-port --local-addr --auth --cpu-bind --numa-binding --max-restarts --restart-window --shutdown-timeout
       --restart-timeout --kill-timeout --health-check --health-check-timeout --hang-timeout --checkpoint-signal
@@ -35,7 +35,7 @@ _cxxrun() {
   [[ $cur == "=" ]] && cur=""
   [[ $prev == "=" ]] && prev=${COMP_WORDS[COMP_CWORD-2]}
   case ${prev//_/-} in
-    --nproc-per-node) COMPREPLY=($(compgen -W "auto gpu cpu" -- "$cur")) ;;
+    --nproc-per-node) COMPREPLY=($(compgen -W "auto gpu xpu cpu" -- "$cur")) ;;
     --rdzv-endpoint | --master-addr | --local-addr) COMPREPLY=($(compgen -A hostname -- "$cur")) ;;
     --rdzv-backend) COMPREPLY=($(compgen -W "static c10d" -- "$cur")) ;;
     --auth) COMPREPLY=($(compgen -W "auto munge file none" -- "$cur")) ;;

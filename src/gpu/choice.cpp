@@ -68,7 +68,7 @@ Result<Choice> on_device(Findings const& found) {
     return refusal("NCCL " + comm::nccl_version(facts.nccl) + " was loaded; it takes 2.19 or newer: install one" +
                    kOrHost);
   }
-  if (facts.devices >= found.local_ranks) {
+  if (facts.devices >= found.local_ranks || (found.own_device && found.local_rank == 0)) {
     return Choice{Backend::nccl, found.local_rank};
   }
   if (found.shared) {

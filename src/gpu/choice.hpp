@@ -32,7 +32,8 @@ struct Findings {
   Signs signs{};
   std::optional<std::string> unusable{};  ///< why the plugin is not; nothing: it is loaded and `facts` are its
   cxxrun_cuda_facts facts{};
-  bool shared = false;  ///< NCCL_HOSTID is set: several ranks may share a device, for tests
+  bool own_device = false;  ///< CUDA_VISIBLE_DEVICES names one, as each rank's may: LOCAL_RANK may be 0 for all
+  bool shared = false;      ///< NCCL_HOSTID is set: several ranks may share a device, for tests
 };
 
 struct Choice {

@@ -89,6 +89,8 @@ Result<Selection> select(Backend asked, WorkerEnv const& env) {
   found.local_rank = env.local_rank;
   found.local_ranks = env.local_world_size;
   found.signs = asked == Backend::host ? Signs{} : look_for_signs();
+  auto const visible = os::variable("CUDA_VISIBLE_DEVICES");
+  found.own_device = !visible.empty() && visible.find(',') == std::string::npos;
   Selection selected;
   selected.nccl_host = os::variable("NCCL_HOSTID");
   found.shared = !selected.nccl_host.empty();

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
+#include <fstream>
 #include <memory>
 #include <sched.h>
 #include <sys/mman.h>
@@ -145,6 +146,15 @@ std::uint32_t gpu_devices() {
   return static_cast<std::uint32_t>(std::count_if(names.begin(), names.end(), [](std::string const& name) {
     return name.starts_with("nvidia") && number_in<std::uint32_t>(std::string_view(name).substr(6)) &&
            access(("/dev/" + name).c_str(), R_OK | W_OK) == 0;
+  }));
+}
+
+std::uint32_t intel_gpus(std::string const& classes, std::string const& devices) {
+  auto const names = entries_of(classes);
+  return static_cast<std::uint32_t>(std::count_if(names.begin(), names.end(), [&](std::string const& name) {
+    std::string maker;
+    return name.starts_with("renderD") && std::getline(std::ifstream(classes + "/" + name + "/device/vendor"), maker) &&
+           maker == "0x8086" && access((devices + "/" + name).c_str(), R_OK | W_OK) == 0;
   }));
 }
 

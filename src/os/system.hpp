@@ -48,5 +48,8 @@ void raise_nofile_limit();
 [[nodiscard]] std::uint32_t count_gpus(std::optional<std::string_view> visible, std::uint32_t devices);
 /// /dev/nvidia0, 1, … that this process may open; what a job's device cgroup denies does not count.
 [[nodiscard]] std::uint32_t gpu_devices();
+/// The same of Intel's: what renders, and this process may use. A card of two tiles counts once.
+[[nodiscard]] std::uint32_t intel_gpus(std::string const& classes = "/sys/class/drm",
+                                       std::string const& devices = "/dev/dri");
 
 }  // namespace cxxrun::os

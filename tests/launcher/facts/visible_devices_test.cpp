@@ -17,6 +17,13 @@ TEST_CASE("visible_devices: the list that is set first counts, up to what is no 
   CHECK(named_devices({{"ZE_AFFINITY_MASK", "0.0,0.1,1"}}) == 3U);
 }
 
+TEST_CASE("visible_devices: one worker's device is its entry of the list, or its number", "[unit]") {
+  CHECK(device_of({}, 3) == "3");
+  CHECK(device_of({{"CUDA_VISIBLE_DEVICES", "4, GPU-1f2e ,MIG-77"}}, 1) == "GPU-1f2e");
+  CHECK(device_of({{"CUDA_VISIBLE_DEVICES", ""}}, 0) == "");
+  CHECK_FALSE(device_of({{"CUDA_VISIBLE_DEVICES", "4,5"}}, 2).has_value());
+}
+
 TEST_CASE("visible_devices: in every form of request Slurm's GPUs are counted", "[unit]") {
   for (auto const& [file, section] : std::map<std::string, std::string>{{"env-gpus-per-node.txt", "task 0 on node1"},
                                                                         {"env-gpus-per-task.txt", "task 0 on node1"},

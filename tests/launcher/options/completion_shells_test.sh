@@ -15,7 +15,7 @@ expect() {  # expect "OFFERS" LINE
 }
 
 expect "--nnodes --no-python --node-rank --nproc-per-node --numa-binding" "cxxrun --n"
-expect "auto cpu gpu" "cxxrun --nproc-per-node "
+expect "auto cpu gpu xpu" "cxxrun --nproc-per-node "
 expect "majority" "cxxrun --nnodes 2 --quorum m"
 expect "" "cxxrun ./train --n"
 expect "" "cxxrun --nproc_per_node 2 ./train --n"

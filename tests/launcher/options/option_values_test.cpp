@@ -19,10 +19,11 @@ TEST_CASE("option_values: nproc is a word or a positive number", "[unit]") {
   CHECK(parse_nproc("8").value() == NprocPerNode{8U});
   CHECK(parse_nproc("auto").value() == NprocPerNode{ProcWord::automatic});
   CHECK(parse_nproc("gpu").value() == NprocPerNode{ProcWord::gpu});
+  CHECK(parse_nproc("xpu").value() == NprocPerNode{ProcWord::xpu});
   CHECK(parse_nproc("cpu").value() == NprocPerNode{ProcWord::cpu});
-  for (char const* const bad : {"0", "-1", "xpu", "GPU", "4097", "a100", "a100:", ":4", "4,", "4096,1", "a100:x"}) {
+  for (char const* const bad : {"0", "-1", "npu", "GPU", "4097", "a100", "a100:", ":4", "4,", "4096,1", "a100:x"}) {
     CAPTURE(bad);
-    CHECK(parse_nproc(bad).error().context == "auto, gpu, cpu or a number from 1 to 4096 is expected");
+    CHECK(parse_nproc(bad).error().context == "auto, gpu, xpu, cpu or a number from 1 to 4096 is expected");
   }
 }
 
@@ -137,6 +138,10 @@ TEST_CASE("option_values: workers by default are the visible GPUs, else one", "[
 }
 
 TEST_CASE("option_values: gpu without GPUs is an error, not one worker", "[unit]") {
+  CHECK(resolve_nproc(ProcWord::xpu, 6, 8, false).value() == 6);
+  CHECK(resolve_nproc(ProcWord::xpu, 0, 8, false)
+            .error()
+            .context.starts_with("--nproc-per-node xpu: no GPU of Intel's is visible here"));
   CHECK(
       resolve_nproc(ProcWord::gpu, 0, 8, false).error().context.starts_with("--nproc-per-node gpu: no GPU is visible"));
 }

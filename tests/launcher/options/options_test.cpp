@@ -206,7 +206,7 @@ TEST_CASE("options: a missing value is noticed at the end and before another opt
 TEST_CASE("options: a bad value names the option, the value and what is expected", "[unit]") {
   CHECK(mistake({"--nnodes", "3:2", "p"}) == "--nnodes 3:2: MIN is larger than MAX; did you mean 2:3?");
   CHECK(mistake({"--nproc-per-node", "-1", "p"}) ==
-        "--nproc-per-node -1: auto, gpu, cpu or a number from 1 to 4096 is expected");
+        "--nproc-per-node -1: auto, gpu, xpu, cpu or a number from 1 to 4096 is expected");
   CHECK(mistake({"--master-port", "70000", "p"}) == "--master-port 70000: a number from 0 to 65535 is expected");
   CHECK(mistake({"--rdzv-endpoint", ":1", "p"}) == "--rdzv-endpoint :1: ':1': the host is missing; write HOST:PORT");
   CHECK(mistake({"--rdzv-conf", "secret=hunter2", "p"}).ends_with("name a file of mode 0600 in CXXRUN_SECRET_FILE"));

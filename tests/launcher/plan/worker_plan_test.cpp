@@ -157,6 +157,42 @@ TEST_CASE("worker_plan: filters duplicate what is on the console, into one file 
   CHECK(with({"--local-ranks-filter", "0"})[1].out == StreamPlan{"", false});
 }
 
+TEST_CASE("worker_plan: with --virtual-local-rank each worker is local rank 0 and sees its own device alone",
+          "[unit]") {
+  auto const among = [](Environment const& inherited) {
+    auto const worker = planned({"--virtual-local-rank"}, inherited)[1];
+    CHECK(variable(worker, "LOCAL_RANK") == "0");
+    CHECK(variable(worker, "LOCAL_WORLD_SIZE") == "2");
+    CHECK(worker.local_rank == 1);
+    return variable(worker, "CUDA_VISIBLE_DEVICES");
+  };
+  CHECK(among({}) == "1");
+  CHECK(command_of({"--virtual-local-rank", "./train", "${local_rank}"}) == Words{"./train", "1"});
+  CHECK(among({{"CUDA_VISIBLE_DEVICES", "4, GPU-7f"}}) == "GPU-7f");
+  CHECK(variable(planned({}, {{"CUDA_VISIBLE_DEVICES", "4,7"}})[1], "CUDA_VISIBLE_DEVICES") == "4,7");
+}
+
+TEST_CASE("worker_plan: --virtual-local-rank wants a device for each worker", "[unit]") {
+  auto const why = [](Words const& words, Environment const& inherited, NodeFacts const& facts = node_facts) {
+    auto const checked = check_devices(options_for(words), facts, inherited);
+    return checked ? "" : checked.error().context;
+  };
+  CHECK(why({"--virtual-local-rank"}, {{"CUDA_VISIBLE_DEVICES", "0,1"}}).empty());
+  CHECK(why({"--virtual-local-rank"}, {}).empty());
+  CHECK(why({}, {{"CUDA_VISIBLE_DEVICES", "0"}}).empty());
+  CHECK(
+      why({"--virtual-local-rank"}, {{"CUDA_VISIBLE_DEVICES", "0"}}) ==
+      "--virtual-local-rank: CUDA_VISIBLE_DEVICES=0 has no device for local rank 1; give --nproc-per-node, at most the "
+      "number of devices");
+  NodeFacts task = node_facts;
+  task.workers = 1;
+  task.task = TaskPlace{6, 2, 4, 1, 2, false};
+  CHECK(why({"--virtual-local-rank"}, {{"CUDA_VISIBLE_DEVICES", "0,1,2"}}, task).empty());
+  CHECK_FALSE(why({"--virtual-local-rank"}, {{"CUDA_VISIBLE_DEVICES", "0,1"}}, task).empty());
+  task.task->own_devices = true;
+  CHECK(why({"--virtual-local-rank"}, {{"CUDA_VISIBLE_DEVICES", "3"}}, task).empty());
+}
+
 TEST_CASE("worker_plan: a task that sees all devices counts itself among the tasks of its node", "[unit]") {
   NodeFacts facts = node_facts;
   facts.task = TaskPlace{6, 2, 4, 1, 2, false};

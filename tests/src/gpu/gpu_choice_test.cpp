@@ -128,10 +128,21 @@ TEST_CASE("choice: an old NCCL, and fewer GPUs than ranks, are refused") {
   CHECK(outcome(found, Backend::automatic) == "nccl 3");
   found.facts.devices = 1;
   CHECK(refuses(outcome(found, Backend::automatic), "there are 8 ranks on this node and 1 GPU that they see"));
+  found.own_device = true;
+  CHECK(refuses(outcome(found, Backend::automatic), "there are 8 ranks on this node and 1 GPU that they see"));
   found.facts.devices = 2;
   CHECK(refuses(outcome(found, Backend::nccl), "2 GPUs"));
   found.shared = true;
   CHECK(outcome(found, Backend::automatic) == "nccl 1");
+}
+
+TEST_CASE("choice: every rank may be local rank 0 of a device of its own, as torchrun's --virtual-local-rank has it") {
+  Findings found = node();
+  found.facts.devices = 1;
+  found.local_rank = 0;
+  CHECK(refuses(outcome(found, Backend::automatic), "there are 8 ranks on this node and 1 GPU that they see"));
+  found.own_device = true;
+  CHECK(outcome(found, Backend::automatic) == "nccl 0");
 }
 
 TEST_CASE("choice: backends by name") {

@@ -1,6 +1,8 @@
 #include "src/os/system.hpp"
 
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <unistd.h>
 
 #include "src/os/process_info.hpp"
@@ -40,6 +42,26 @@ TEST_CASE("process_info: the name in /proc/PID/stat may look like the rest of it
   CHECK_FALSE(parse_stat("7 (sh)").has_value());
   CHECK_FALSE(parse_stat("7 )sh( S 1").has_value());
   CHECK_FALSE(parse_stat("7 (sh) S x").has_value());
+}
+
+TEST_CASE("system: GPUs of Intel are what renders and may be used", "[unit]") {
+  auto const root = std::filesystem::temp_directory_path() / ("cxxrun-drm-" + std::to_string(getpid()));
+  auto const add = [&root](char const* name, char const* maker, bool usable) {
+    std::filesystem::create_directories(root / "class" / name / "device");
+    std::ofstream(root / "class" / name / "device/vendor") << maker;
+    std::filesystem::create_directories(root / "dri");
+    if (usable) {
+      std::ofstream(root / "dri" / name) << "";
+    }
+  };
+  add("renderD128", "0x8086\n", true);
+  add("renderD129", "0x8086\n", true);
+  add("renderD130", "0x10de\n", true);
+  add("renderD131", "0x8086\n", false);
+  add("card0", "0x8086\n", true);
+  CHECK(cxxrun::os::intel_gpus(root / "class", root / "dri") == 2);
+  CHECK(cxxrun::os::intel_gpus(root / "absent", root / "dri") == 0);
+  std::filesystem::remove_all(root);
 }
 
 TEST_CASE("process_info: a caught signal is bit N-1 of SigCgt", "[unit]") {
