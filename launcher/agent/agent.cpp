@@ -55,6 +55,7 @@ class Agent {
     config_.facts.prover = keys_ ? supervisor_->socket() : "";
     context_.parent = side.parent;
     context_.interrupt_ignored = side.interrupt_ignored;
+    context_.also_stop = config_.options.stop_signals;
     if (config_.environment.contains("SLURM_JOB_ID")) {
       context_.slurmstepd = os::find_ancestor("slurmstepd");
     }

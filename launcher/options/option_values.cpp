@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <iterator>
 
 #include "launcher/options/option_table.hpp"
 #include "rendezvous/values/generation.hpp"
+#include "src/core/exit_status.hpp"
 
 namespace cxxrun::launcher {
 
@@ -200,6 +202,25 @@ Result<bool> parse_bool(std::string_view text) {
                                                  {"no", false}, {"n", false}};
   auto const found = words.find(lower(text));
   return found != words.end() ? Result<bool>(found->second) : expected("true or false is expected");
+}
+
+Result<std::set<int>> parse_stop_signals(std::string_view text) {
+  static std::set<int> const always{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+  static std::set<int> const possible{SIGUSR1, SIGUSR2, SIGXCPU, SIGPWR};
+  std::set<int> signals;
+  for (auto const& item : split(text, ',')) {
+    auto const name = trim(item);
+    auto const number = name.starts_with("SIG") ? signal_number(name) : std::nullopt;
+    if (!number || !(always.contains(*number) || possible.contains(*number))) {
+      return expected("'" + printable(name, 40) +
+                      "': SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU or SIGPWR is expected, separated "
+                      "by commas");
+    }
+    if (possible.contains(*number)) {
+      signals.insert(*number);
+    }
+  }
+  return signals;
 }
 
 Result<std::vector<std::string>> parse_filters(std::string_view text) {

@@ -41,6 +41,8 @@ template <std::uint64_t Most>
 /// saying why they have no effect, and an error that lists the keys for any other.
 [[nodiscard]] Result<void> apply_rdzv_conf(Options& options);
 
+/// SIGNAME,SIGNAME: what ends a job besides TERM, INT, HUP and QUIT, which may be named, too.
+[[nodiscard]] Result<std::set<int>> parse_stop_signals(std::string_view text);
 /// WORD,WORD; a comma in a word is doubled. "" = none; an empty word, which is in every line, is refused.
 [[nodiscard]] Result<std::vector<std::string>> parse_filters(std::string_view text);
 

@@ -84,7 +84,8 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::string health_check;           ///< command for /bin/sh -c; "" = none
   Millis health_check_timeout{60'000};
   std::optional<CheckpointSignal> checkpoint_signal;
-  Millis time_limit{0};  ///< 0 = none
+  std::set<int> stop_signals;  ///< besides TERM, INT, HUP and QUIT
+  Millis time_limit{0};        ///< 0 = none
   bool requeue = false;
   std::uint32_t max_requeues = 3;  ///< in a row without progress
   std::string progress_path;

@@ -92,6 +92,8 @@ std::vector<OptionRow> supervision(Options& o) {
             set(o.terms.restart_window, parse_grace)}),
       {"--shutdown-timeout", "SECONDS", "from SIGTERM to SIGKILL when the job is stopped [30]",
        set(o.shutdown_timeout, parse_grace), "", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
+      {"--signals-to-handle", "SIGNAMES", "stop the job [SIGTERM,SIGINT,SIGHUP,SIGQUIT; those in any case]",
+       set(o.stop_signals, parse_stop_signals)},
       ours({"--restart-timeout", "SECONDS", "the same for the survivors of a failure [5]",
             set(o.restart_timeout, parse_grace)}),
       ours({"--kill-timeout", "SECONDS", "after SIGKILL, until a process counts as unkillable [60]",
@@ -229,8 +231,7 @@ Command cxxrun_command(Options& options) {
             return check(options);
           },
           true,
-          {{"--exit-barrier-timeout", "nodes end together without a barrier"},
-           {"--signals-to-handle", "TERM, INT, HUP and QUIT stop the job, others are passed on; drop it"}}};
+          {{"--exit-barrier-timeout", "nodes end together without a barrier"}}};
 }
 
 std::variant<Options, EarlyExit> parse_options(Words const& arguments, Environment const& environment) {

@@ -7,6 +7,7 @@
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/plan/slurm_worker_env.hpp"
+#include "src/core/exit_status.hpp"
 #include "src/core/text.hpp"
 #include "src/core/variables.hpp"
 
@@ -102,6 +103,9 @@ void set_shared(Environment& environment, rendezvous::Generation const& generati
   environment["TORCHELASTIC_RESTART_COUNT"] = std::to_string(generation.restarts);
   environment["TORCHELASTIC_MAX_RESTARTS"] = std::to_string(generation.max_restarts);
   environment["TORCHELASTIC_RUN_ID"] = facts.run_id;
+  for (int const signal : options.stop_signals) {
+    environment["TORCHELASTIC_SIGNALS_TO_HANDLE"] += "," + signal_name(signal);
+  }
   environment["TORCHELASTIC_USE_AGENT_STORE"] = options.terms.agent_store ? "True" : "False";
   environment[variables::kGeneration] = std::to_string(generation.number);
   environment[variables::kHost] = facts.host;

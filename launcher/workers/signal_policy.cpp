@@ -11,8 +11,9 @@ namespace {
 // The parent passes a signal on within a scheduling delay; two orders a second apart are two orders.
 constexpr Millis kSameSignal{1000};
 
-bool stops(int signal) {
-  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+bool stops(int signal, SignalContext const& context) {
+  return context.also_stop.contains(signal) || signal == SIGTERM || signal == SIGINT || signal == SIGHUP ||
+         signal == SIGQUIT;
 }
 
 bool sent_by_slurm(SignalInfo const& signal, SignalContext const& context) {
@@ -42,7 +43,7 @@ SignalStep classify_stop(SignalState state, SignalInfo const& signal, SignalCont
 }  // namespace
 
 SignalStep classify(SignalState state, SignalInfo const& signal, TimePoint now, SignalContext const& context) {
-  if (stops(signal.signal)) {
+  if (stops(signal.signal, context)) {
     return classify_stop(std::move(state), signal, context);
   }
   std::string const name = signal_name(signal.signal);

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "src/core/signal_info.hpp"
@@ -23,6 +24,7 @@ struct SignalContext {
   pid_t parent = 0;                 ///< our monitor, which passes on what it receives
   std::optional<pid_t> slurmstepd;  ///< under Slurm: who signals for scancel; 0 = outside our pid namespace
   bool interrupt_ignored = false;   ///< SIGINT was ignored at start: a terminal's Ctrl-C is for others
+  std::set<int> also_stop = {};     ///< --signals-to-handle
 };
 
 /// What has happened so far.
@@ -38,9 +40,9 @@ struct SignalStep {
   std::string reason;
 };
 
-/// TERM, INT, HUP and QUIT stop; everything else is passed on. A second stop is nothing new (Slurm's time limit
-/// sends two TERMs), except a second Ctrl-C from a terminal. Slurm's linuxproc tracking signals the whole tree:
-/// then the parent's copy, which follows within a moment, is the same signal and is dropped.
+/// TERM, INT, HUP, QUIT and what the user named stop; everything else is passed on. A second stop is nothing new
+/// (Slurm's time limit sends two TERMs), except a second Ctrl-C from a terminal. Slurm's linuxproc tracking signals the
+/// whole tree: then the parent's copy, which follows within a moment, is the same signal and is dropped.
 [[nodiscard]] SignalStep classify(SignalState state, SignalInfo const& signal, TimePoint now,
                                   SignalContext const& context);
 

@@ -1,5 +1,7 @@
 #include "launcher/options/option_values.hpp"
 
+#include <csignal>
+
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
@@ -68,6 +70,15 @@ TEST_CASE("option_values: filters are separated by commas, and a doubled one is 
   for (char const* const bad : {",", "a,", ",a", ",,,"}) {
     CAPTURE(bad);
     CHECK(parse_filters(bad).error().context.starts_with("an empty word is in every line"));
+  }
+}
+
+TEST_CASE("option_values: signals that end the job besides the four that always do", "[unit]") {
+  CHECK(parse_stop_signals("SIGTERM,SIGINT,SIGHUP,SIGQUIT").value().empty());
+  CHECK(parse_stop_signals(" SIGUSR1 , SIGTERM,SIGUSR2").value() == std::set{SIGUSR1, SIGUSR2});
+  for (char const* const bad : {"", "USR1", "SIGKILL", "SIGSEGV", "10", "SIGUSR1;SIGUSR2", "SIGUSR1,", "sigterm"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(parse_stop_signals(bad).has_value());
   }
 }
 

@@ -91,7 +91,8 @@ std::string sample(std::string const& name) {
                                                       {"--logs-specs", "default"},
                                                       {"--log-line-prefix-template", "x"},
                                                       {"--duplicate-stdout-filters", "x"},
-                                                      {"--duplicate-stderr-filters", "x"}};
+                                                      {"--duplicate-stderr-filters", "x"},
+                                                      {"--signals-to-handle", "SIGUSR1"}};
   return samples.at(name);
 }
 
@@ -221,6 +222,10 @@ TEST_CASE("options: a bad value names the option, the value and what is expected
         "doubled");
   CHECK(mistake({"--log-dir=/dev/null", "--duplicate-stdout-filters", "a", "p"}) ==
         "--duplicate-stdout-filters and --duplicate-stderr-filters write files: drop --log-dir /dev/null");
+  CHECK(
+      mistake({"--signals-to-handle", "SIGTERM,SIGKILL", "p"}) ==
+      "--signals-to-handle SIGTERM,SIGKILL: 'SIGKILL': SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU or "
+      "SIGPWR is expected, separated by commas");
   CHECK(mistake({"--logs-specs", "mine", "p"}) == "--logs-specs mine: default is expected");
   CHECK(mistake({"--event-log-handler", "mine", "p"}) == "--event-log-handler mine: null or console is expected");
 }

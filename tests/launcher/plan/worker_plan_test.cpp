@@ -193,6 +193,11 @@ TEST_CASE("worker_plan: --virtual-local-rank wants a device for each worker", "[
   CHECK(why({"--virtual-local-rank"}, {{"CUDA_VISIBLE_DEVICES", "3"}}, task).empty());
 }
 
+TEST_CASE("worker_plan: workers are told which signals end the job", "[unit]") {
+  CHECK(variable(planned({"--signals-to-handle", "SIGUSR2,SIGTERM"})[0], "TORCHELASTIC_SIGNALS_TO_HANDLE") ==
+        "SIGTERM,SIGINT,SIGHUP,SIGQUIT,SIGUSR2");
+}
+
 TEST_CASE("worker_plan: a task that sees all devices counts itself among the tasks of its node", "[unit]") {
   NodeFacts facts = node_facts;
   facts.task = TaskPlace{6, 2, 4, 1, 2, false};

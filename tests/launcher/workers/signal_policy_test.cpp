@@ -96,6 +96,16 @@ TEST_CASE("signal_policy: a USR1 that the parent passes on a second after Slurm'
   CHECK(classify(state, by(kParent, SIGUSR1), TimePoint{} + 1s, kSlurm).verdict == SignalVerdict::forward_only);
 }
 
+TEST_CASE("signal_policy: what the user named stops as well, and nothing else", "[unit]") {
+  SignalContext named = kSlurm;
+  named.also_stop = {SIGUSR1};
+  CHECK(verdicts({by(kParent, SIGUSR1), by(kParent, SIGUSR1)}, named) ==
+        std::vector{SignalVerdict::stop, SignalVerdict::ignore});
+  CHECK(verdicts({by(kSlurmstepd, SIGUSR1)}, named) == std::vector{SignalVerdict::stop_without_forwarding});
+  CHECK(verdicts({by(kParent, SIGUSR2)}, named) == std::vector{SignalVerdict::forward_only});
+  CHECK(verdicts({by(kParent, SIGTERM)}, named) == std::vector{SignalVerdict::stop});
+}
+
 TEST_CASE("monitor: a terminal's Ctrl-C is not passed on, the agent has it already", "[unit]") {
   CHECK_FALSE(cxxrun::os::passes_on(by_terminal(SIGINT)));
   CHECK_FALSE(cxxrun::os::passes_on(by_terminal(SIGQUIT)));
