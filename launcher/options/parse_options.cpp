@@ -175,6 +175,8 @@ std::vector<OptionRow> program(Options& o) {
        note(o, check_word, "cxxrun's own lines go to standard error; see --log-level")},
       {"--logs-specs", "default", "accepted without effect: the layout of --log-dir is fixed",
        note(o, check_word, "the layout of --log-dir is fixed")},
+      {"--print-completion", "bash|zsh|fish", "print the completion of that shell, and end",
+       set_word(o.print_completion)},
       ours({"--dry-run", "", "show what would be started, and end", set(o.dry_run, parse_flag)}),
       version_row,
       help_row,
@@ -205,7 +207,7 @@ Result<void> check(Options& options) {
   if (options.log_dir == "/dev/null" && !(options.stdout_filters.empty() && options.stderr_filters.empty())) {
     return expected("--duplicate-stdout-filters and --duplicate-stderr-filters write files: drop --log-dir /dev/null");
   }
-  if (options.program.empty()) {
+  if (options.program.empty() && options.print_completion.empty()) {
     return expected(
         "no program given\nusage: cxxrun [options] program [arguments]   (cxxrun --help lists the options)");
   }

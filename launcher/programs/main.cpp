@@ -1,4 +1,5 @@
 // cxxrun: parse → find out about this node → split into parent and agent → run → exit code.
+#include <completions.hpp>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -196,6 +197,10 @@ int run(std::vector<std::string> const& arguments) {
   if (auto const* early = std::get_if<EarlyExit>(&parsed)) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
     return early->code;
+  }
+  if (auto const& shell = std::get<Options>(parsed).print_completion; !shell.empty()) {
+    std::fputs(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion, stdout);
+    return 0;
   }
   std::vector<std::string> notes;
   auto prepared = prepare(std::move(std::get<Options>(parsed)), environment, secret, notes);

@@ -17,7 +17,7 @@ _cxxrun() {
       --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store --store-access --stdin
       --slurm-env --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir -r --redirects -t --tee
       --local-ranks-filter --log-line-prefix-template --duplicate-stdout-filters --duplicate-stderr-filters
-      --log-level --monitor-interval --start-method --event-log-handler --logs-specs" ;;
+      --log-level --monitor-interval --start-method --event-log-handler --logs-specs --print-completion" ;;
   esac
   valued=" ${valued//$'\n'/ } "
   COMPREPLY=()
@@ -53,6 +53,7 @@ _cxxrun() {
     --log-level) COMPREPLY=($(compgen -W "debug info warn error" -- "$cur")) ;;
     --start-method) COMPREPLY=($(compgen -W "spawn fork forkserver" -- "$cur")) ;;
     --event-log-handler) COMPREPLY=($(compgen -W "null console" -- "$cur")) ;;
+    --print-completion) COMPREPLY=($(compgen -W "bash zsh fish" -- "$cur")) ;;
     --store-access) COMPREPLY=($(compgen -W "user any" -- "$cur")) ;;
     *)
       case $valued in *" ${prev//_/-} "*) return ;; esac

@@ -7,7 +7,8 @@ function __cxxrun_program
         --hang-timeout --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store \
         --store-access --stdin --slurm-env --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir \
         -r --redirects -t --tee --local-ranks-filter --log-line-prefix-template --duplicate-stdout-filters \
-        --duplicate-stderr-filters --log-level --monitor-interval --start-method --event-log-handler --logs-specs
+        --duplicate-stderr-filters --log-level --monitor-interval --start-method --event-log-handler --logs-specs \
+        --print-completion
     set -l words (commandline -opc)
     set -e words[1]
     while set -q words[1]
@@ -81,6 +82,7 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l monitor-interval -x -
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l start-method -x -a 'spawn fork forkserver' -d 'accepted without effect: every worker is a new process'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l event-log-handler -x -a 'null console' -d 'accepted without effect: cxxrun\'s lines go to stderr'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l logs-specs -x -d 'accepted without effect: the layout of --log-dir is fixed'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l print-completion -x -a 'bash zsh fish' -d 'print the completion of that shell, and end'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l dry-run -d 'show what would be started, and end'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l version -d 'show the version, and end'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -s h -l help -d 'show this text, and end'

@@ -92,7 +92,8 @@ std::string sample(std::string const& name) {
                                                       {"--log-line-prefix-template", "x"},
                                                       {"--duplicate-stdout-filters", "x"},
                                                       {"--duplicate-stderr-filters", "x"},
-                                                      {"--signals-to-handle", "SIGUSR1"}};
+                                                      {"--signals-to-handle", "SIGUSR1"},
+                                                      {"--print-completion", "zsh"}};
   return samples.at(name);
 }
 
@@ -226,6 +227,7 @@ TEST_CASE("options: a bad value names the option, the value and what is expected
       mistake({"--signals-to-handle", "SIGTERM,SIGKILL", "p"}) ==
       "--signals-to-handle SIGTERM,SIGKILL: 'SIGKILL': SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU or "
       "SIGPWR is expected, separated by commas");
+  CHECK(mistake({"--print-completion", "tcsh"}) == "--print-completion tcsh: bash, zsh or fish is expected");
   CHECK(mistake({"--logs-specs", "mine", "p"}) == "--logs-specs mine: default is expected");
   CHECK(mistake({"--event-log-handler", "mine", "p"}) == "--event-log-handler mine: null or console is expected");
 }
@@ -240,6 +242,10 @@ TEST_CASE("options: torchrun's other options are refused by name", "[unit]") {
           pet_variable(refused.name) + ": " + refused.name + rest);
     CHECK(parsed({"p"}, {{pet_variable(refused.name), "0"}}).program == "p");
   }
+}
+
+TEST_CASE("options: a completion is printed without a program", "[unit]") {
+  CHECK(parsed({"--print-completion", "fish"}).print_completion == "fish");
 }
 
 TEST_CASE("options: no program is one line and the usage", "[unit]") {

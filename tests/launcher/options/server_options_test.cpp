@@ -136,7 +136,7 @@ TEST_CASE("option_table: the words in an option's value name are its values", "[
       CHECK(row.apply("nonsense", row).error().context.ends_with(" is expected"));
     }
   }
-  CHECK(choices == 16);
+  CHECK(choices == 17);
 }
 
 TEST_CASE("option_table: no argument list of a server escapes as an exception", "[unit]") {
