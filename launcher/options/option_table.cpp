@@ -66,15 +66,14 @@ Words names_from(std::vector<OptionRow> const& rows, std::string_view start, boo
   return names;
 }
 
-/// As argparse reads it: a name, or the start of only one of torchrun's. With dashes.
+/// As argparse reads it: a long or short name, or the start of only one of torchrun's. With dashes.
 std::string full_name(std::vector<OptionRow> const& rows, std::string const& given) {
-  auto name = replace_all(given, "_", "-");
-  if (find_option(rows, name) == nullptr) {
-    if (auto const meant = names_from(rows, name, false); meant.size() == 1) {
-      return meant.front();
-    }
+  auto const name = replace_all(given, "_", "-");
+  if (auto const* const row = find_option(rows, name)) {
+    return row->name;
   }
-  return name;
+  auto const meant = names_from(rows, name, false);
+  return meant.size() == 1 ? meant.front() : name;
 }
 
 /// What the user may have meant by an option that is none.
@@ -93,12 +92,19 @@ std::string suggestion(Command const& command, std::string const& given) {
   return nearest ? "did you mean --" + *nearest + "?" : std::string(command.name) + " --help lists all";
 }
 
-/// The line for an argument that no row knows: refused by name, or unknown with the nearest spelling.
+/// Whether `given` is the option: a long one after one dash, too, a short one with its value attached, too ("-n4").
+bool is_foreign(std::string_view given, std::string const& name) {
+  return name.starts_with("--") ? given.size() > 2 && bare(given) == bare(name)
+                                : given.substr(0, given.find_last_not_of("0123456789") + 1) == name;
+}
+
+/// The line for an argument that no row knows: another launcher's, or unknown with the nearest spelling.
 std::string explain_unknown(Command const& command, std::string_view argument) {
   std::string const given = printable(argument.substr(0, argument.find('=')), 60);
-  for (auto const& refused : command.refused) {
-    if (bare(given) == bare(refused.name)) {
-      return given + " is not supported: " + refused.instead;
+  for (auto const& [names, launcher, instead] : command.foreign) {
+    auto const all = split(names, ' ');
+    if (std::any_of(all.begin(), all.end(), [&given](auto const& name) { return is_foreign(given, name); })) {
+      return given + " is an option of " + launcher + "; here: " + instead;
     }
   }
   return "unknown option " + given + "; " + suggestion(command, given);
@@ -126,10 +132,11 @@ std::string help_text(Command const& command) {
 Words for_cli11(std::vector<OptionRow> const& rows, Words const& arguments) {
   Words reversed(arguments.rbegin(), arguments.rend());
   for (auto& argument : reversed) {
-    if (argument.starts_with("--")) {
-      auto const end = std::min(argument.find('='), argument.size());
-      auto const value = argument.substr(end);
-      argument = full_name(rows, argument.substr(0, end)) + value + (value == "=" ? kEmptyValue : "");
+    auto const end = std::min(argument.find('='), argument.size());
+    auto const name = argument.substr(0, end);
+    auto const value = argument.substr(end);
+    if (name.starts_with("--") || (end < argument.size() && find_option(rows, name) != nullptr)) {
+      argument = full_name(rows, name) + value + (value == "=" ? kEmptyValue : "");
     }
   }
   return reversed;
@@ -204,16 +211,6 @@ Result<void> apply(OptionRow const& row, std::optional<std::string> const& value
   return {};
 }
 
-Result<void> refuse_variables(Command const& command, Environment const& environment) {
-  for (auto const& [name, instead] : command.refused) {
-    auto const value = find(environment, pet_variable(name));
-    if (value && *value != "0" && *value != "null") {
-      return expected(pet_variable(name) + ": " + name + " is not supported: " + instead);
-    }
-  }
-  return {};
-}
-
 }  // namespace
 
 std::vector<OptionRow> Command::rows() const {
@@ -241,7 +238,7 @@ std::optional<EarlyExit> parse(Command const& command, Words const& arguments, E
   if (line && line->values.contains(version_row.name)) {
     return EarlyExit{0, std::string(command.name) + " " + CXXRUN_VERSION + "\n"};
   }
-  Result<void> done = line ? refuse_variables(command, environment) : line.error();
+  Result<void> done = line ? Result<void>() : line.error();
   for (std::size_t i = 0; done && i < rows.size(); ++i) {
     done = apply(rows[i], find_value(line->values, rows[i].name), environment);
   }

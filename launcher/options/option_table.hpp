@@ -43,9 +43,10 @@ struct OptionGroup {
   std::vector<OptionRow> rows;
 };
 
-/// An option of torchrun's that cxxrun refuses, and what to do instead.
-struct RefusedOption {
-  char const* name;
+/// Options of another launcher that mean one thing, and what to type instead.
+struct ForeignOption {
+  char const* names;     ///< "-np --np"
+  char const* launcher;  ///< "mpirun"
   char const* instead;
 };
 
@@ -58,7 +59,7 @@ struct Command {
   /// Given the words after the options. Says what no row can know.
   std::function<Result<void>(std::vector<std::string> const& words)> finish = [](auto&) { return Result<void>(); };
   bool runs_program = false;  ///< there may be words: another command line
-  std::vector<RefusedOption> refused = {};
+  std::vector<ForeignOption> foreign = {};
 
   [[nodiscard]] std::vector<OptionRow> rows() const;  ///< of all groups
 };

@@ -11,12 +11,12 @@ int main() {
   for (auto const& command : {cxxrun_command(job), rendezvous_command(rendezvous), store_command(store)}) {
     for (auto const& group : command.groups) {
       for (auto const& row : group.rows) {
-        std::printf("%s\t%s\t%s\t%s\t%s\t%s\n", command.name, group.heading, row.short_name, row.name, row.value_name,
-                    row.help);
+        std::printf("%s\t%s\t%s\t%s\t%s\t%s\t%s\n", command.name, group.heading, row.short_name, row.name,
+                    row.value_name, row.help, row.ours ? "ours" : "");
       }
     }
-    for (auto const& refused : command.refused) {
-      std::printf("refused\t%s\t%s\n", refused.name, refused.instead);
+    for (auto const& [names, launcher, instead] : command.foreign) {
+      std::printf("foreign\t%s\t%s\t%s\n", names, launcher, instead);
     }
   }
 }

@@ -127,6 +127,7 @@ TEST_CASE("options: -- ends the options", "[unit]") {
 TEST_CASE("options: a value may be attached, may be a negative word, and the last one wins", "[unit]") {
   CHECK(parsed({"--nnodes=1:2", "--nnodes", "3", "p"}).nnodes == NodeRange{3, 3});
   CHECK(parsed({"-r3", "-t", "1", "p"}).redirects.all == 3);
+  CHECK(parsed({"-r=0:1", "-t=", "p"}).redirects.of(0) == 1);
   CHECK(parsed({"-mr3", "p"}).module);
   CHECK(parsed({"--rdzv-endpoint=", "--log-dir=", "p"}).program == "p");
   CHECK(parsed({"--rdzv-id", "a=b", "p"}).rdzv_id == "a=b");
@@ -232,16 +233,22 @@ TEST_CASE("options: a bad value names the option, the value and what is expected
   CHECK(mistake({"--event-log-handler", "mine", "p"}) == "--event-log-handler mine: null or console is expected");
 }
 
-TEST_CASE("options: torchrun's other options are refused by name", "[unit]") {
-  for (auto const& refused : command().refused) {
-    CAPTURE(refused.name);
-    std::string const rest = std::string(" is not supported: ") + refused.instead;
-    CHECK(mistake({refused.name, "x", "p"}) == refused.name + rest);
-    CHECK(mistake({underscored(refused.name) + "=x", "p"}) == underscored(refused.name) + rest);
-    CHECK(mistake({"p"}, {{pet_variable(refused.name), "1"}}) ==
-          pet_variable(refused.name) + ": " + refused.name + rest);
-    CHECK(parsed({"p"}, {{pet_variable(refused.name), "0"}}).program == "p");
+TEST_CASE("options: an option of another launcher is refused with what to type here", "[unit]") {
+  for (auto const& [names, launcher, instead] : command().foreign) {
+    for (auto const& name : cxxrun::split(names, ' ')) {
+      CAPTURE(name);
+      std::string const rest = std::string(" is an option of ") + launcher + "; here: " + instead;
+      CHECK(mistake({name, "4", "p"}) == name + rest);
+      if (name.starts_with("--")) {
+        CHECK(mistake({underscored(name) + "=4", "p"}) == underscored(name) + rest);
+      } else {
+        CHECK(mistake({name + "4", "p"}) == name + "4" + rest);
+      }
+    }
   }
+  CHECK(mistake({"-hostfile", "h", "p"}).starts_with("-hostfile is an option of mpirun; here: start cxxrun on every"));
+  CHECK(parsed({"p", "-np", "4"}).args == Words{"-np", "4"});
+  CHECK(mistake({"-np", "4", "p"}) == "-np is an option of mpirun; here: --nproc-per-node N, the workers of one node");
 }
 
 TEST_CASE("options: a completion is printed without a program", "[unit]") {
