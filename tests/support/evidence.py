@@ -11,9 +11,13 @@ ROWS = "CXXRUN_EVIDENCE"  # the file to which tests add their rows
 PAGES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "evidence")
 
 
+def collecting():
+    return bool(os.environ.get(ROWS))
+
+
 def tell(**row):
     """For tests: a row, when somebody collects them. `area`: under which heading; the others are the script's."""
-    if os.environ.get(ROWS):
+    if collecting():
         with open(os.environ[ROWS], "a") as f:
             f.write(json.dumps(row) + "\n")
 
