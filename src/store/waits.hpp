@@ -15,10 +15,11 @@ namespace cxxrun::store {
 /// Names one connection for as long as it lives; never used twice by one store.
 using ConnectionId = std::uint64_t;
 
-/// Lets a map of strings be asked with a string_view.
+/// Lets a map of strings be asked with a string_view. Not noexcept: then libstdc++ keeps the hash of each key, and does
+/// not read the other keys of a bucket.
 struct KeyHash {
   using is_transparent = void;
-  std::size_t operator()(std::string_view text) const noexcept { return std::hash<std::string_view>{}(text); }
+  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
 };
 template <class Value>
 using ByKey = std::unordered_map<std::string, Value, KeyHash, std::equal_to<>>;

@@ -101,7 +101,18 @@ constexpr std::array<Shape, 19> kShapes{
     shape<BarrierRequest, &BarrierRequest::key, &BarrierRequest::world>("BARRIER", 1, false, 8),
 };
 constexpr std::uint8_t kPlainWatchKey = 7;  // nobody offers it; the numbers above are the same in both dialects
-constexpr std::size_t kMostStrings = 3;     // of a request that is not counted
+
+// The greeted number of an opcode; kNone for what is not offered.
+constexpr std::uint8_t kNone = 0xFF;
+constexpr std::uint8_t op_of(StoreDialect dialect, std::uint8_t opcode) {
+  bool const plain = dialect == StoreDialect::plain;
+  if ((plain && opcode == kPlainWatchKey) || opcode > (plain ? kCancelWait : kShapes.size() - 1)) {
+    return kNone;
+  }
+  return plain && opcode < kPlainWatchKey ? static_cast<std::uint8_t>(opcode + 1) : opcode;
+}
+
+constexpr std::size_t kMostStrings = 3;  // of a request that is not counted
 
 std::uint64_t most_bytes(bool is_key) {
   return is_key ? kMaxStoreKeyBytes : kMaxStoreValueBytes;
@@ -158,11 +169,11 @@ StoreDecoder::Status StoreDecoder::next(std::string_view& input, StoreRequest& r
 
 // Almost every request arrives in one piece. What does not, and what is wrong, is gathered step by step.
 bool StoreDecoder::take_whole(std::string_view& input, StoreRequest& request) const {
-  auto const op = op_of(static_cast<std::uint8_t>(input.front()));
-  if (dialect_ == StoreDialect::undecided || !op || *op == kGreeting) {
+  auto const op = op_of(dialect_, static_cast<std::uint8_t>(input.front()));
+  if (dialect_ == StoreDialect::undecided || op == kNone || op == kGreeting) {
     return false;
   }
-  Shape const& shape = kShapes[*op];
+  Shape const& shape = kShapes[op];
   Whole whole{input.substr(1)};
   std::array<Text, kMostStrings> few;
   std::vector<Text> many;
@@ -191,14 +202,6 @@ bool StoreDecoder::take_whole(std::string_view& input, StoreRequest& request) co
   return true;
 }
 
-std::optional<std::size_t> StoreDecoder::op_of(std::uint8_t opcode) const {
-  bool const plain = dialect_ == StoreDialect::plain;
-  if ((plain && opcode == kPlainWatchKey) || opcode > (plain ? kCancelWait : kShapes.size() - 1)) {
-    return std::nullopt;
-  }
-  return plain && opcode < kPlainWatchKey ? opcode + 1U : opcode;
-}
-
 void StoreDecoder::begin(std::uint8_t opcode) {
   number_ = 0;
   number_used_ = 0;
@@ -209,8 +212,8 @@ void StoreDecoder::begin(std::uint8_t opcode) {
     }
     dialect_ = StoreDialect::plain;
   }
-  if (auto const op = op_of(opcode)) {
-    begin_op(*op);
+  if (auto const op = op_of(dialect_, opcode); op != kNone) {
+    begin_op(op);
   } else {
     breaks("opcode " + std::to_string(opcode) + " is not offered");
   }

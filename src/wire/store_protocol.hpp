@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -167,7 +166,6 @@ class StoreDecoder {
   enum class Stage { opcode, count, length, bytes, number, complete, broken };
 
   bool take_whole(std::string_view& input, StoreRequest& request) const;
-  [[nodiscard]] std::optional<std::size_t> op_of(std::uint8_t opcode) const;
   void begin(std::uint8_t opcode);
   void begin_op(std::size_t op);
   void take_number(std::string_view& input);
