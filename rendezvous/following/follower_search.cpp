@@ -99,7 +99,6 @@ void start_campaign(Turn& turn, Successor const& own) {
   campaign.decided = state.decided.decree;
   campaign.ballot = Ballot{state.round, own.rank};
   campaign.seen = std::max(state.seen, state.decided.decree.number);
-  campaign.restarts = state.decided.decree.restarts;
   if (auto hosts = expand_hostlist(state.decided.hosts); hosts && hosts->size() == state.decided.decree.size) {
     campaign.hosts = *std::move(hosts);
   }

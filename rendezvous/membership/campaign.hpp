@@ -16,7 +16,6 @@ struct Campaign {
   Decree decided;  ///< the last one it knows
   Ballot ballot;
   std::uint64_t seen = 0;          ///< highest generation number it has heard of
-  std::uint32_t restarts = 0;      ///< consumed
   std::vector<std::string> hosts;  ///< of the members by group rank, for people; may be empty
   bool pair = false;       ///< exactly two members and two nodes, no spare and no stranger ever: the pair rule may hold
   bool peer_dead = false;  ///< with `pair`: the other's FIN and its refused standby port have proven it dead

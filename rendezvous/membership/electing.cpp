@@ -79,7 +79,7 @@ Next hear(Turn& turn, Campaign const& event) {
   election.half_after = event.half_after;
   election.successors = event.successors;
   state.number = std::max(state.number, event.decided.number);
-  inherit_restarts(state.restarts, std::max(event.restarts, event.decided.restarts), turn.now, turn.policy);
+  inherit_restarts(state.restarts, event.decided.restarts, turn.now, turn.policy);
   state.election.old_hosts = event.hosts;
   if (event.pair && event.peer_dead && event.decided.size == 2) {
     election.confirmed_dead.insert(Held{event.decided.number, 1 - std::min(event.ballot.rank, 1U)});

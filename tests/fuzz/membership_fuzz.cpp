@@ -66,7 +66,7 @@ class Play {
   void election() {
     switch (script_.below(6)) {
       case 0:
-        feed(Campaign{fuzz::some_decree(script_, hints()), {script_.below(4), script_.below(4)}, state_.number, 0, {}});
+        feed(Campaign{fuzz::some_decree(script_, hints()), {script_.below(4), script_.below(4)}, state_.number, {}});
         break;
       case 1: feed(Withdraw{"why"}); break;
       case 2: feed(Fenced{state_.proposer.decided.number, std::nullopt, "why"}); break;

@@ -123,7 +123,7 @@ class Player {
     }
     if (verb == "campaign") {
       Campaign campaign{
-          decree(words, "decided"), ballot(value(words, "ballot", "2.1")), count(words, "seen", "1"), 0, {}};
+          decree(words, "decided"), ballot(value(words, "ballot", "2.1")), count(words, "seen", "1"), {}};
       for (std::uint32_t rank = 0; rank < campaign.decided.size; ++rank) {
         campaign.hosts.push_back("host" + std::to_string(rank));
       }

@@ -56,7 +56,7 @@ inline Said promises(AgentId agent, Ballot to = kOurs, std::optional<AcceptedDec
 }
 
 inline Campaign campaign(std::uint32_t size = 3, Ballot ballot = kOurs, Tie tie = Tie::rank) {
-  return {decree(1, size, tie), ballot, 1, 0, {}};
+  return {decree(1, size, tie), ballot, 1, {}};
 }
 
 /// The coordinator inside agent 1, of three members of whom two are enough.

@@ -95,7 +95,7 @@ struct Driver {
       state.phase = Phase::standby;
       feed(FollowerCalled{1, follower_info("a", 0)});
       if (phase == Phase::electing) {
-        feed(Campaign{decree(1, 2), {2, 1}, 1, 0, {"a", "b"}, false, false});
+        feed(Campaign{decree(1, 2), {2, 1}, 1, {"a", "b"}, false, false});
       }
       return;
     }
@@ -156,8 +156,8 @@ std::vector<Event> every_event() {
                             Said{2, Leaving{15}},
                             Quit{15},
                             Tick{},
-                            Campaign{decree(1, 2), {2, 1}, 1, 0, {}, false, false},
-                            Campaign{decree(1, 2), {3, 1}, 1, 0, {}, true, true},
+                            Campaign{decree(1, 2), {2, 1}, 1, {}, false, false},
+                            Campaign{decree(1, 2), {3, 1}, 1, {}, true, true},
                             Withdraw{"why"},
                             Learned{decree(9, 2), {}},
                             FollowerCalled{3, follower_info("b", 1, true)},
@@ -293,7 +293,7 @@ TEST_CASE("election: numbers go on above the highest that any follower has heard
   first.seen = 41;
   first.workers = false;
   driver.feed(FollowerCalled{1, first});
-  driver.feed(Campaign{decree(1, 2), {2, 0}, 7, 0, {"a", "b"}, false, false});
+  driver.feed(Campaign{decree(1, 2), {2, 0}, 7, {"a", "b"}, false, false});
   driver.feed(Said{1, Vote{1, {2, 0}, {2, 0}, {}, 1s}});
   driver.now += 6s;
   auto const result = driver.feed(Tick{});
@@ -321,7 +321,7 @@ TEST_CASE("election: a member that calls again is asked again, whom it has promi
   driver.policy.min_nodes = 2;
   driver.state.phase = Phase::standby;
   driver.feed(FollowerCalled{1, follower_info("a", 0, true)});
-  driver.feed(Campaign{decree(1, 3), {2, 0}, 1, 0, {"a", "b", "c"}, false, false});
+  driver.feed(Campaign{decree(1, 3), {2, 0}, 1, {"a", "b", "c"}, false, false});
   driver.feed(Said{1, Vote{1, {2, 0}, {2, 0}, {}, 1s}});
   driver.feed(FollowerCalled{2, follower_info("b", 1)});
   driver.feed(FollowerCalled{3, follower_info("c", 2)});
@@ -343,7 +343,7 @@ TEST_CASE("F27: a member whose vote came too late for a seat is not dropped when
     member.workers = false;
     driver.feed(FollowerCalled{rank + 1, member});
   }
-  driver.feed(Campaign{decree(1, 5), {2, 0}, 1, 0, {"a", "b", "c", "d", "e"}, false, false});
+  driver.feed(Campaign{decree(1, 5), {2, 0}, 1, {"a", "b", "c", "d", "e"}, false, false});
   for (AgentId agent = 1; agent <= 3; ++agent) {
     driver.feed(Said{agent, Vote{1, {2, 0}, {2, 0}, {}, 10s}});
   }
@@ -398,7 +398,7 @@ TEST_CASE("election: who came while another's decree was being decided looks fur
   two.decided = decree(1, 3);
   driver.feed(FollowerCalled{1, one});
   driver.feed(FollowerCalled{2, two});
-  driver.feed(Campaign{decree(1, 3), {2, 0}, 1, 0, {"a", "b", "c"}, false, false});
+  driver.feed(Campaign{decree(1, 3), {2, 0}, 1, {"a", "b", "c"}, false, false});
   AcceptedDecree const held{{1, 2}, decree(2, 2)};
   driver.feed(Said{1, Vote{1, {2, 0}, {2, 0}, {}, 1s}});
   driver.feed(Said{2, Vote{1, {2, 0}, {2, 0}, held, 1s}});

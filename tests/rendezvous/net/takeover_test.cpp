@@ -150,7 +150,7 @@ TEST_CASE("a coordinator on standby takes over from one that is gone, and leads 
   job.members[1]->follow(job.ports[1]);  // its own, like anybody else's
   job.members[2]->follow(job.ports[1]);
   job.hosts[1]->coordinator.start_campaign(
-      {old.decree, {2, job.members[1]->generation.group_rank}, old.number, old.restarts, {"a", "b", "c"}});
+      {old.decree, {2, job.members[1]->generation.group_rank}, old.number, {"a", "b", "c"}});
   Stranger parent(job.ports[1]);  // of the agent that is gone
   parent.say(encode(Hello{kProtocolVersion, "job", "0", Hello::Purpose::death_notice, Hello::Asks::meet}));
   parent.say(encode(ToCoordinator(Gone{old.number, old.group_rank})));
@@ -173,7 +173,7 @@ TEST_CASE("a candidate that hears of a later decision is on standby again, and s
   REQUIRE(job.until([&] { return job.members[0]->started && job.members[1]->started && job.members[2]->started; }));
   auto const old = job.members[0]->generation;
   job.lose_first();
-  job.hosts[1]->coordinator.start_campaign({old.decree, {2, 1}, old.number, old.restarts, {}});
+  job.hosts[1]->coordinator.start_campaign({old.decree, {2, 1}, old.number, {}});
   job.members[2]->generation.decree.after = old.number;
   job.members[2]->generation.decree.number = old.number + 1;
   job.members[2]->follow(job.ports[1]);
