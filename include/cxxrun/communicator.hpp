@@ -119,7 +119,7 @@ class Communicator {
   /// False also for a rank that the PeerFailure names: the others gave it up, and it has to end for the launcher to
   /// know.
   [[nodiscard]] bool can_rebuild() const;
-  /// For whoever watches the job: `completed` training steps are done. Costs a store to memory.
+  /// After a step: `completed` of them are done. A job that gets on is restarted at once. Costs a store to memory.
   void report_step(std::uint64_t completed);
   /// Whether a checkpoint has been asked for (--checkpoint-signal) since the last call; false without cxxrun.
   [[nodiscard]] bool checkpoint_wanted();

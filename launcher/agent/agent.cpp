@@ -325,7 +325,7 @@ class Agent {
       end_watch_.workers_end();
       hangs_->end();
       memory_.end();
-      feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting});
+      feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting, hangs_->stepped()});
     };
     on.prove = make_witness(keys_, config_);
     return on;

@@ -1,4 +1,5 @@
-// HangGuard: looks at the pages of this node's workers while they run, and kills one that the others wait for. Shell.
+// HangGuard: looks at the pages of this node's workers while they run, kills one that the others wait for, and knows
+// whether they get on. Shell.
 //
 // What it sees it gives to progress_watch, and what that wants told to `tell`; who is killed is the coordinator's
 // decision (rendezvous/membership/hanging.hpp). On the io_context's thread, like the Supervisor.
@@ -9,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "launcher/facts/environment.hpp"
 #include "launcher/hangs/progress_watch.hpp"
@@ -32,6 +34,8 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   void begin(rendezvous::Generation const& generation);
   /// They are being stopped, or have ended: nobody is looked at, and nobody is killed by it any more.
   void end();
+  /// Whether one of them has completed a training step since they began, also when they have ended.
+  [[nodiscard]] bool stepped() const;
   /// While they are frozen nobody is looked at.
   void pause(bool frozen) { frozen_ = frozen; }
   /// Unless the worker has moved since the judgement: its last collectives and its stack go to hang.txt and, shorter,
@@ -42,6 +46,7 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   void arm();
   std::optional<worker::Figures> figures_of(std::uint32_t local_rank);
   void look_around();
+  [[nodiscard]] std::uint64_t steps_of(std::uint32_t local_rank) const;
   [[nodiscard]] std::string name(agent::KillWorker const& what) const;
   bool holds(agent::KillWorker const& what);
   void show_stack(agent::KillWorker const& what, std::string const& stack) const;
@@ -58,6 +63,7 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   os::Timer timer_;
   std::optional<rendezvous::Generation> generation_;  // while its workers run
   WatchState watch_;
+  std::vector<std::uint64_t> steps_;  // that each worker's page told of when the generation began
   bool frozen_ = false;
   std::set<std::uint32_t> killing_;  // local ranks whose stack is being taken
 };

@@ -108,7 +108,8 @@ Ended how_it_ended(rendezvous::Verdict const& verdict, bool checkpoint_passed, b
       return verdict.exit_code != 128 + SIGTERM ? Ended::otherwise : limit_reached ? Ended::limit : Ended::stopped;
     case End::too_few_nodes: return Ended::nodes_lost;
     case End::unkillable: return Ended::unkillable;
-    case End::worker_failed: return checkpoint_passed ? Ended::checkpointed : Ended::otherwise;
+    case End::worker_failed:
+    case End::failed_alike: return checkpoint_passed ? Ended::checkpointed : Ended::otherwise;
     case End::could_not_start:
     case End::partitioned:  // the other side may be at work in this very job
     case End::system_failure: break;

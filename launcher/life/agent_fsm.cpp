@@ -56,6 +56,7 @@ void hear(Turn& turn, rendezvous::Prepare const& message) {
   state.held = false;
   state.exits.clear();
   state.unkillable.clear();
+  state.stepped = false;
   if (state.life == Life::checking) {
     return;  // the check that runs is of this node, not of a generation: its result will do
   }
@@ -88,7 +89,7 @@ void hear(Turn& turn, rendezvous::Start const& message) {
 void hear(Turn& turn, rendezvous::Stop const& message) {
   State& state = turn.state;
   if (message.number < number_of(state) && !turn.may_have_workers()) {
-    turn.tell(rendezvous::Stopped{message.number, {}, {}});  // ready for a later one: nothing of it runs
+    turn.tell(rendezvous::Stopped{message.number, {}, {}, false});  // ready for a later one: nothing of it runs
     return;
   }
   if (message.number != number_of(state)) {

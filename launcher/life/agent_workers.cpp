@@ -41,7 +41,7 @@ void leave(Turn& turn, int code, std::string line) {
 
 void say_stopped(Turn& turn) {
   if (turn.state.connected) {
-    turn.tell(rendezvous::Stopped{number_of(turn.state), turn.state.exits, turn.state.unkillable});
+    turn.tell(rendezvous::Stopped{number_of(turn.state), turn.state.exits, turn.state.unkillable, turn.state.stepped});
     clear_death_notice(turn);
   }
 }
@@ -198,6 +198,7 @@ void on(Turn& turn, GroupEnded const& event) {
   }
   state.exits = event.exits;
   state.unkillable = event.unkillable;
+  state.stepped = event.stepped;
   bool const all_good = event.unkillable.empty() && std::all_of(event.exits.begin(), event.exits.end(),
                                                                 [](auto const& exit) { return exit.status.ok(); });
   if (state.life != Life::running) {

@@ -32,6 +32,14 @@ Apply unless_empty(Apply apply) {
   };
 }
 
+/// And that it was given.
+Apply and_note(Apply apply, bool& given) {
+  return [apply = std::move(apply), &given](Text text, OptionRow const& row) {
+    given = true;
+    return apply(text, row);
+  };
+}
+
 Result<PortRange> parse_port_range(std::string_view text) {
   auto const dash = text.find('-');
   auto const first = parse_port(text.substr(0, dash));
@@ -87,9 +95,11 @@ std::vector<OptionRow> nodes(Options& o) {
 std::vector<OptionRow> supervision(Options& o) {
   return {
       {"--max-restarts", "N", "restarts of the whole job after worker failures [3]",
-       set(o.terms.max_restarts, parse_number<1'000'000>)},
+       and_note(set(o.terms.max_restarts, parse_number<1'000'000>), o.terms.max_restarts_given)},
       ours({"--restart-window", "SECONDS", "count restarts within it only [0: the whole job]",
             set(o.terms.restart_window, parse_grace)}),
+      ours({"--restart-delay", "SECONDS", "longest wait before a restart, after failures in a row [30]",
+            set(o.terms.restart_delay, parse_grace)}),
       {"--shutdown-timeout", "SECONDS", "from SIGTERM to SIGKILL when the job is stopped [30]",
        set(o.shutdown_timeout, parse_grace), "", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
       {"--signals-to-handle", "SIGNAMES", "stop the job [SIGTERM,SIGINT,SIGHUP,SIGQUIT; those in any case]",

@@ -9,6 +9,7 @@
 #include "rendezvous/membership/forming.hpp"
 #include "rendezvous/membership/granting.hpp"
 #include "rendezvous/membership/proposing.hpp"
+#include "rendezvous/membership/starting.hpp"
 #include "rendezvous/values/verdict.hpp"
 
 namespace cxxrun::rendezvous {
@@ -106,6 +107,7 @@ Next come_in(Turn& turn, AgentId agent, NodeInfo const& node) {
   switch (state.phase) {
     case Phase::forming: return consider_forming(turn);
     case Phase::running: return consider_scale_out(turn);
+    case Phase::lease_wait: return take_in_while_waiting(turn);
     default: return stay;
   }
 }

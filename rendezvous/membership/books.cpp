@@ -15,6 +15,11 @@ Seat* find_seat(State& state, AgentId agent) {
   return it == state.group.seat_of.end() ? nullptr : &state.group.seats[it->second];
 }
 
+bool all_here(State const& state) {
+  return std::all_of(state.group.seats.begin(), state.group.seats.end(),
+                     [&](Seat const& seat) { return state.roster.present.contains(seat.agent); });
+}
+
 void count_loss(State& state, NodeInfo const& node) {
   ++state.roster.losses[node_key(node)];
   state.roster.gone[node_key(node)] = node.host;

@@ -29,6 +29,8 @@ namespace cxxrun::rendezvous {
 }
 /// The agent's seat in the generation last formed; nullptr: it has none.
 [[nodiscard]] Seat* find_seat(State& state, AgentId agent);
+/// All members of the generation last formed are connected.
+[[nodiscard]] bool all_here(State const& state);
 
 /// A node is here.
 void enter(State& state, AgentId agent, NodeInfo const& node);

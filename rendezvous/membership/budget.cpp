@@ -38,6 +38,12 @@ void inherit_restarts(Restarts& restarts, std::uint32_t consumed, TimePoint now,
   }
 }
 
+void inherit_decree(Restarts& restarts, Decree const& decided, TimePoint now, Policy const& policy) {
+  inherit_restarts(restarts, decided.restarts, now, policy);
+  restarts.streak = decided.streak;
+  restarts.executed = restarts.begun = true;
+}
+
 std::string restart_text(Restarts const& restarts, TimePoint now, Policy const& policy) {
   std::string const most = " of " + std::to_string(policy.max_restarts);
   std::string const text = "restart " + std::to_string(restarts.consumed);

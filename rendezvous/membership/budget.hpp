@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rendezvous/membership/policy.hpp"
+#include "rendezvous/values/decree.hpp"
 #include "src/core/time.hpp"
 
 namespace cxxrun::rendezvous {
@@ -17,6 +18,9 @@ namespace cxxrun::rendezvous {
 struct Restarts {
   std::uint32_t consumed = 0;
   std::vector<TimePoint> newest;  ///< when those were that can matter, at most max_restarts
+  Streak streak;
+  bool executed = false;  ///< the program has been started once, on some node
+  bool begun = false;     ///< and has come so far that it lacked nothing
 };
 
 /// Consumed restarts that count against max_restarts now.
@@ -26,9 +30,12 @@ struct Restarts {
 }
 /// Consumes one.
 void consume_restart(Restarts& restarts, TimePoint now, Policy const& policy);
-/// An elected coordinator knows how many its predecessors consumed, not when: they count as of now, so that taking
-/// over never gives a job more restarts than it was allowed.
+/// Whoever begins with a job that is under way knows how many its predecessors consumed, not when: they count as of
+/// now, so that taking over never gives a job more restarts than it was allowed.
 void inherit_restarts(Restarts& restarts, std::uint32_t consumed, TimePoint now, Policy const& policy);
+/// An elected coordinator takes over what the last decree says. How far the program came nobody has told it: far
+/// enough.
+void inherit_decree(Restarts& restarts, Decree const& decided, TimePoint now, Policy const& policy);
 /// "restart 2 of 3", or "restart 7 (2 of 3 within 3600 s)", of the one consumed last.
 [[nodiscard]] std::string restart_text(Restarts const& restarts, TimePoint now, Policy const& policy);
 

@@ -7,6 +7,7 @@
 
 #include "rendezvous/membership/budget.hpp"
 #include "rendezvous/membership/excluding.hpp"
+#include "rendezvous/membership/retrying.hpp"
 #include "src/core/rank_name.hpp"
 #include "src/core/text.hpp"
 
@@ -30,7 +31,42 @@ std::string describe(Failure const& failure) {
 }
 
 Ruling conclude(State const& state, Policy const& policy, End end, int code, std::string const& line) {
-  return Ruling{Ruling::Next::conclude, make_verdict(state, policy, end, code, line), {}, line};
+  return Ruling{Ruling::Next::conclude, make_verdict(state, policy, end, code, line), {}, {}, line};
+}
+
+Ruling reform(State const& state, std::string line, std::map<std::uint32_t, std::string> unfit = {}) {
+  return Ruling{
+      Ruling::Next::reform, {}, after_end(state.restarts.streak, state.group.lived), std::move(unfit), std::move(line)};
+}
+
+std::string no_restart_left(Policy const& policy) {
+  if (policy.max_restarts == 0) {
+    return "";
+  }
+  return "; no restart left" +
+         (policy.restart_window == Millis{0} ? "" : " within " + seconds_text(policy.restart_window));
+}
+
+Ruling after_failure(State const& state, Policy const& policy, TimePoint now, Failure const& first) {
+  bool const started = first.exit.status.kind != ExitStatus::Kind::not_started;
+  End const end = started ? End::worker_failed : End::could_not_start;
+  int const code = first.exit.status.shell_code();
+  std::string const line = describe(first);
+  auto const streak = after_failure(state.restarts.streak, state.group.lived, first.exit);
+  bool const may_be_there = started ? state.restarts.begun || state.group.lived || has_spare(state)  // of another node
+                                    : state.restarts.executed;
+  auto const lacks = lacking(first.exit);
+  if (!policy.max_restarts_given && !may_be_there && !lacks.empty()) {
+    return conclude(state, policy, end, code, line + (started ? "; not restarted: " + printable(lacks) : ""));
+  }
+  if (!policy.max_restarts_given && streak.alike >= kAlikeEnough) {
+    return conclude(state, policy, End::failed_alike, code,
+                    line + "; " + std::to_string(streak.alike) + " times in a row, and no step in between");
+  }
+  if (!restart_left(state.restarts, now, policy)) {
+    return conclude(state, policy, end, code, line + no_restart_left(policy));
+  }
+  return Ruling{Ruling::Next::restart, {}, streak, {}, line};
 }
 
 }  // namespace
@@ -120,32 +156,26 @@ std::string lost_nodes(Group const& group) {
 
 Ruling rule(State const& state, Policy const& policy, TimePoint now) {
   auto const failures = failures_of(state.group);
-  if (!failures.empty() && failures.front().exit.status.kind == ExitStatus::Kind::not_started) {
-    auto faults = start_faults(state, policy);
-    if (!faults.empty() && state.group.stop.kind != StopKind::user) {
-      return Ruling{Ruling::Next::reform, {}, std::move(faults), describe(failures.front())};
-    }
+  bool const told = state.group.stop.kind == StopKind::user;
+  bool const not_started = !failures.empty() && failures.front().exit.status.kind == ExitStatus::Kind::not_started;
+  if (not_started && told) {
     return conclude(state, policy, End::could_not_start, failures.front().exit.status.shell_code(),
                     describe(failures.front()));
   }
-  if (state.group.stop.kind == StopKind::user) {
+  if (not_started) {
+    auto faults = start_faults(state, policy);
+    return faults.empty() ? after_failure(state, policy, now, failures.front())
+                          : reform(state, describe(failures.front()), std::move(faults));
+  }
+  if (told) {
     return conclude(state, policy, End::stopped, 128 + state.group.stop.signal, state.group.stop.why);
   }
   if (auto const lost = lost_nodes(state.group); !lost.empty()) {
-    return Ruling{Ruling::Next::reform, {}, {}, "node lost: " + lost};
+    return reform(state, "node lost: " + lost);
   }
   // Nodes came or left in good health; or the coordinator was lost and is back, and its victims' failures with it.
-  if (failures.empty() || state.proposer.taking_over()) {
-    return Ruling{Ruling::Next::reform, {}, {}, ""};  // said when it began
-  }
-  if (restart_left(state.restarts, now, policy)) {
-    return Ruling{Ruling::Next::restart, {}, {}, describe(failures.front())};
-  }
-  auto const line = describe(failures.front()) + (policy.max_restarts == 0 ? "" : "; no restart left") +
-                    (policy.restart_window == Millis{0} || policy.max_restarts == 0
-                         ? ""
-                         : " within " + seconds_text(policy.restart_window));
-  return conclude(state, policy, End::worker_failed, failures.front().exit.status.shell_code(), line);
+  return failures.empty() || state.proposer.taking_over() ? reform(state, "")  // said when it began
+                                                          : after_failure(state, policy, now, failures.front());
 }
 
 }  // namespace cxxrun::rendezvous

@@ -17,11 +17,13 @@ struct Ruling {
   };
   Next next = Next::reform;
   Verdict verdict;  ///< meaningful for conclude
+  Streak streak;    ///< with this end
   /// Group ranks of nodes to exclude, and why: they cannot start what runs elsewhere.
   std::map<std::uint32_t, std::string> unfit;
   std::string line;  ///< the cause in one line: "rank 3 on node1: signal 9 (SIGKILL)"
   [[nodiscard]] bool worker_failed() const {
-    return next == Next::restart || (next == Next::conclude && verdict.end == End::worker_failed);
+    return next == Next::restart ||
+           (next == Next::conclude && (verdict.end == End::worker_failed || verdict.end == End::failed_alike));
   }
 };
 
@@ -30,7 +32,7 @@ struct Ruling {
 /// A peer's end-of-file error often arrives before the death that caused it, so order of arrival decides last. The
 /// cause is, in this order: a program that could not be started, the user's stop, a lost node, a worker that cxxrun
 /// killed because the others waited for it, a worker killed by a signal that is not ours, a worker's nonzero exit;
-/// among equals the one heard of first.
+/// among equals the one heard of first. Whether another try can help: retrying.hpp.
 [[nodiscard]] Ruling rule(State const& state, Policy const& policy, TimePoint now);
 
 /// "rank 3 on node1: signal 9 (SIGKILL)"; or, of one that cxxrun killed, "rank 3 on node1 did not enter …".

@@ -79,7 +79,7 @@ Next hear(Turn& turn, Campaign const& event) {
   election.half_after = event.half_after;
   election.successors = event.successors;
   state.number = std::max(state.number, event.decided.number);
-  inherit_restarts(state.restarts, event.decided.restarts, turn.now, turn.policy);
+  inherit_decree(state.restarts, event.decided, turn.now, turn.policy);
   state.election.old_hosts = event.hosts;
   if (event.pair && event.peer_dead && event.decided.size == 2) {
     election.confirmed_dead.insert(Held{event.decided.number, 1 - std::min(event.ballot.rank, 1U)});
@@ -192,7 +192,7 @@ Next electing_tick(Turn& turn) {
 Next campaign_after_adopted(Turn& turn, std::uint32_t round) {
   State& state = turn.state;
   Decree const decided = state.proposer.decided;
-  inherit_restarts(state.restarts, decided.restarts, turn.now, turn.policy);
+  inherit_decree(state.restarts, decided, turn.now, turn.policy);
   state.number = std::max(state.number, decided.number);
   state.election.seen = std::max(state.election.seen, decided.number);
   turn.say(Level::info,

@@ -1,5 +1,6 @@
 #include "rendezvous/membership/ending.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "rendezvous/membership/cause.hpp"
 #include "rendezvous/membership/excluding.hpp"
 #include "rendezvous/membership/granting.hpp"
+#include "rendezvous/membership/retrying.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
@@ -24,6 +26,29 @@ bool others_will_come(State const& state, Policy const& policy) {
   return state.election.succession != Succession::happened && policy.expected_nodes &&
          state.roster.came.size() < *policy.expected_nodes && !policy.ends_when_empty && end != End::stopped &&
          end != End::too_few_nodes;
+}
+
+/// What the generation that has ended shows of the program, for those that may not be able to begin.
+void note_how_far(State& state) {
+  auto const failures = failures_of(state.group);
+  auto const started = [](Seat const& seat) {
+    return std::any_of(seat.exits.begin(), seat.exits.end(),
+                       [](auto const& exit) { return exit.status.kind != ExitStatus::Kind::not_started; });
+  };
+  Restarts& restarts = state.restarts;
+  restarts.executed = restarts.executed || state.group.lived ||
+                      std::any_of(state.group.seats.begin(), state.group.seats.end(), started);
+  bool const lacked_nothing = !failures.empty() && lacking(failures.front().exit).empty();
+  restarts.begun = restarts.begun || state.group.lived || lacked_nothing;
+}
+
+void restart(Turn& turn) {
+  Restarts& restarts = turn.state.restarts;
+  consume_restart(restarts, turn.now, turn.policy);
+  Millis const delay = delay_after(restarts.streak, turn.policy);
+  turn.state.timers.restart = turn.now + delay;
+  turn.say(Level::info, restart_text(restarts, turn.now, turn.policy) +
+                            (delay > Millis{0} ? ", next try in " + seconds_text(delay) : ""));
 }
 
 }  // namespace
@@ -61,12 +86,15 @@ Next hear(Turn& turn, Seat& seat, Stopped const& message) {
   seat.now = Seat::Now::stopped;
   seat.exits = message.exits;
   seat.unkillable = message.unkillable;
+  turn.state.group.lived = turn.state.group.lived || message.stepped;
   return answered(turn);
 }
 
 Next begin(Turn& turn, next::Stopping const& what) {
   State& state = turn.state;
+  auto const& began = state.group.began;
   state.group.stop = what.reason;
+  state.group.lived = began && turn.now - *began >= turn.policy.long_enough;
   state.timers.scale_out.reset();
   state.group.awaited = 0;
   for (auto const& seat : state.group.seats) {
@@ -149,9 +177,10 @@ Next begin(Turn& turn, next::Stopped const& /*what*/) {
     Verdict& said = ruling.verdict;  // judging may have changed what else there is to tell
     return next::Finished{make_verdict(state, turn.policy, said.end, said.exit_code, std::move(said.summary))};
   }
+  note_how_far(state);
+  state.restarts.streak = ruling.streak;
   if (ruling.next == Ruling::Next::restart) {
-    consume_restart(state.restarts, turn.now, turn.policy);
-    turn.say(Level::info, restart_text(state.restarts, turn.now, turn.policy));
+    restart(turn);
   }
   return next::Forming{};
 }

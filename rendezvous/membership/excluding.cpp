@@ -8,12 +8,6 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-bool has_spare(State const& state) {
-  auto const members = std::count_if(state.group.seats.begin(), state.group.seats.end(),
-                                     [&](Seat const& seat) { return state.roster.present.contains(seat.agent); });
-  return state.roster.present.size() > static_cast<std::size_t>(members);
-}
-
 /// "node1 is back", as a spare, or "node1 may come back" when its agent has left meanwhile.
 std::string call_back(State& state, std::string const& key) {
   std::string const host = state.roster.unfit.contains(key) ? state.roster.unfit.at(key) : key + ":";
@@ -35,6 +29,12 @@ std::string call_back(State& state, std::string const& key) {
 }
 
 }  // namespace
+
+bool has_spare(State const& state) {
+  auto const members = std::count_if(state.group.seats.begin(), state.group.seats.end(),
+                                     [&](Seat const& seat) { return state.roster.present.contains(seat.agent); });
+  return state.roster.present.size() > static_cast<std::size_t>(members);
+}
 
 Blame blame(Fitness& fitness, std::string const& key, std::uint32_t group_rank) {
   fitness.in_a_row = fitness.culprit == key ? fitness.in_a_row + 1 : 1;

@@ -18,6 +18,9 @@ struct Blame {
 /// started again. It stays connected, for Slurm may end a step when a task of it leaves early.
 void exclude(Turn& turn, AgentId agent, std::string const& why);
 
+/// A node waits that could take a seat.
+[[nodiscard]] bool has_spare(State const& state);
+
 /// A worker failure ended the generation, and `cause` came first. Excludes its node when that one was first to fail
 /// twice running, a spare is there and the job `goes_on`; calls one back that was not to blame. The coordinator's own
 /// node is never excluded for it: the job would lose more than a seat.

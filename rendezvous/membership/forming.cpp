@@ -126,7 +126,9 @@ Next begin(Turn& turn, next::FormingAgain const& /*what*/) {
   State& state = turn.state;
   bool const decided = state.number == state.proposer.decided.number;
   if (decided && rivalled(state, turn.policy)) {
-    turn.say(Level::warn, name_of(state.number) + " is decided and cannot run");
+    if (!all_here(state)) {  // else more came while it waited for its restart
+      turn.say(Level::warn, name_of(state.number) + " is decided and cannot run");
+    }
     for (auto const& [agent, rank] : state.election.voters) {  // no Start will tell them that they vote on the next one
       turn.act(Tell{agent, Decided{state.proposer.decided, {}}});
     }

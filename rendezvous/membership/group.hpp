@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "rendezvous/protocol/messages.hpp"
 #include "rendezvous/values/agent_id.hpp"
 #include "src/core/level.hpp"
+#include "src/core/time.hpp"
 
 namespace cxxrun::rendezvous {
 
@@ -43,6 +45,8 @@ struct Group {
   std::uint32_t awaited = 0;  ///< seats whose answer the phase still waits for
   std::vector<Report> reports;
   StopReason stop;
+  std::optional<TimePoint> began;  ///< when it was told to start
+  bool lived = false;              ///< it has run for long enough, or a worker of it has completed a step
 };
 
 }  // namespace cxxrun::rendezvous

@@ -70,7 +70,7 @@ void hang_up_on(Turn& turn, AgentId agent, std::string const& how) {
 bool let_in(Turn& turn, AgentId agent, NodeInfo const& node) {
   Phase const before = turn.state.phase;
   go_on(turn, come_in(turn, agent, node));
-  return before != Phase::forming && (before != Phase::running || turn.state.phase == Phase::running);
+  return before != Phase::forming && turn.state.phase == before;
 }
 
 /// An agent that has lost us joins anew, and its old connection has only not been judged yet: silent for some beats is

@@ -13,6 +13,7 @@ struct Policy : Terms {
   Millis join_spacing{60'000};   ///< least time between two generations triggered by joins; the first is free
   Millis linger{5000};           ///< how long the coordinator waits for agents to leave at the end
   std::uint32_t flap_limit = 3;  ///< a node lost this often is refused
+  Millis long_enough{30'000};    ///< a generation that has run for so long has lived, also without a step
   bool ends_when_empty = false;  ///< no agent hosts: a run that everybody has left is over, nobody knows of it
 };
 

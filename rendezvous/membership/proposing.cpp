@@ -112,9 +112,7 @@ Next begin(Turn& turn, next::Decided const& /*what*/) {
   count_afresh(turn);
   dismiss(turn);
   drop_late_followers(turn, name_of(state.number) + " was decided without you");
-  bool const complete = std::all_of(state.group.seats.begin(), state.group.seats.end(),
-                                    [&](Seat const& seat) { return state.roster.present.contains(seat.agent); });
-  return complete ? Next{next::LeaseWait{}} : Next{next::FormingAgain{}};
+  return all_here(state) ? Next{next::LeaseWait{}} : Next{next::FormingAgain{}};
 }
 
 }  // namespace cxxrun::rendezvous

@@ -41,6 +41,7 @@ Decree decree(State const& state, Policy const& policy) {
   auto const coordinator = std::find_if(seats.begin(), seats.end(), [](Seat const& s) { return s.node.coordinates; });
   next.coordinator = coordinator == seats.end() ? 0 : static_cast<std::uint32_t>(coordinator - seats.begin());
   next.restarts = state.restarts.consumed;
+  next.streak = state.restarts.streak;
   next.members = digest(state.group.seats);
   next.tie = policy.tie;
   return next;
@@ -60,6 +61,8 @@ Next begin(Turn& turn, next::Opening const& /*what*/) {
     state.group.seat_of.emplace(state.group.seats[rank].agent, rank);
   }
   state.group.reports.clear();
+  state.group.began.reset();
+  state.group.lived = false;
   state.timers.join.reset();
   state.timers.window.reset();
   state.group.awaited = 0;
@@ -131,7 +134,22 @@ std::optional<TimePoint> lease_wait(Leases const& leases, TimePoint now) {
   return latest;
 }
 
+Next take_in_while_waiting(Turn& turn) {
+  State& state = turn.state;
+  bool const waits = state.timers.restart && turn.now < *state.timers.restart;
+  if (!waits || state.group.seats.size() >= turn.policy.max_nodes ||
+      state.roster.present.size() <= state.group.seats.size()) {
+    return stay;
+  }
+  turn.say(Level::info, std::to_string(state.roster.present.size() - state.group.seats.size()) +
+                            " more node(s) came: forming again");
+  return next::FormingAgain{};
+}
+
 Next begin(Turn& turn, next::LeaseWait const& /*what*/) {
+  if (Next again = take_in_while_waiting(turn); !std::holds_alternative<next::Stay>(again)) {
+    return again;
+  }
   Next next = try_start(turn);
   if (std::holds_alternative<next::Stay>(next) && !turn.state.leases.outstanding.empty()) {
     turn.say(Level::info, name_of(turn.state.number) + " waits until no older worker can be alive");
@@ -146,8 +164,12 @@ Next try_start(Turn& turn) {
     return stay;
   }
   std::erase_if(leases.outstanding, [&](auto const& entry) { return entry.second <= turn.now; });
+  bool const waits = state.timers.restart && turn.now < *state.timers.restart;
   state.timers.answer = lease_wait(leases, turn.now);
-  if (!leases.outstanding.empty()) {
+  if (waits) {
+    state.timers.answer = std::max(state.timers.answer.value_or(*state.timers.restart), *state.timers.restart);
+  }
+  if (waits || !leases.outstanding.empty()) {
     return stay;
   }
   if (leases_on(turn.policy) && left(turn, Count::lazily) <= Millis{0}) {
@@ -164,7 +186,9 @@ Next begin(Turn& turn, next::Running const& /*what*/) {
   std::erase_if(state.election.confirmed_dead, [&](Held const& held) { return held.first < state.number; });
   state.ever_ran = true;
   state.hanging = {};
+  state.group.began = turn.now;
   state.timers.answer.reset();
+  state.timers.restart.reset();
   state.group.awaited = static_cast<std::uint32_t>(state.group.seats.size());
   std::uint32_t world = 0;
   for (auto& seat : state.group.seats) {

@@ -18,6 +18,8 @@ void tell_decided(Turn& turn, AgentId agent);
 /// When Start may be sent: now (nothing), or when the last outstanding lease has ended.
 [[nodiscard]] std::optional<TimePoint> lease_wait(Leases const& leases, TimePoint now);
 [[nodiscard]] Next begin(Turn& turn, next::LeaseWait const& what);
+/// While a restart is waited for: nodes that have come take the seats that are free.
+[[nodiscard]] Next take_in_while_waiting(Turn& turn);
 /// In phase lease_wait: starts when no older worker can be alive and authority over the new generation is there.
 [[nodiscard]] Next try_start(Turn& turn);
 /// Tells all to start.

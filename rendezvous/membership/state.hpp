@@ -119,6 +119,7 @@ struct Timers {
   std::optional<TimePoint> join;       ///< forming: too few nodes at
   std::optional<TimePoint> window;     ///< forming: go with who is there at
   std::optional<TimePoint> answer;     ///< electing to stopping, finished: give up waiting at
+  std::optional<TimePoint> restart;    ///< after a failure: workers do not start before
   std::optional<TimePoint> scale_out;  ///< running: a join waits for the spacing to pass
   std::optional<TimePoint> last_scale_out;
 };

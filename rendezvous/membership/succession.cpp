@@ -4,6 +4,7 @@
 
 #include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/forming.hpp"
+#include "rendezvous/membership/retrying.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -69,6 +70,11 @@ void reconstruct(Turn& turn) {
   });
   if (leases_on(turn.policy) && !started) {
     leases.outstanding[Held{0, 0}] = until;
+  }
+  if (started) {  // for how long nobody here knows
+    state.restarts.streak = {};
+  } else {
+    state.timers.restart = turn.now + delay_after(state.restarts.streak, turn.policy);
   }
 }
 

@@ -98,6 +98,9 @@ std::string disagreement(Terms const& run, Terms const& agent) {
     return std::to_string(terms.min_nodes) +
            (terms.min_nodes == terms.max_nodes ? "" : ":" + std::to_string(terms.max_nodes));
   };
+  auto const restarts = [](Terms const& terms) {
+    return std::to_string(terms.max_restarts) + (terms.max_restarts_given ? "" : " (not given)");
+  };
   auto const on_off = [](bool on) { return std::string(on ? "on" : "off"); };
   auto const when = [](Terms const& terms) { return std::string(terms.scale_out_now ? "now" : "at-restart"); };
   auto const access = [](store::StoreAccess who) {
@@ -111,11 +114,12 @@ std::string disagreement(Terms const& run, Terms const& agent) {
   Term const all[] = {
       // NOLINT(modernize-avoid-c-arrays)
       {"--nnodes is ", range(run), range(agent)},
-      {"--max-restarts is ", std::to_string(run.max_restarts), std::to_string(agent.max_restarts)},
+      {"--max-restarts is ", restarts(run), restarts(agent)},
       {"--heartbeat-timeout is ", seconds_text(run.heartbeat_timeout), seconds_text(agent.heartbeat_timeout)},
       {"", option_of(run.tie), option_of(agent.tie)},
       {"--scale-out is ", when(run), when(agent)},
       {"--restart-window is ", seconds_text(run.restart_window), seconds_text(agent.restart_window)},
+      {"--restart-delay is ", seconds_text(run.restart_delay), seconds_text(agent.restart_delay)},
       {"--hang-timeout is ", seconds_text(run.hang_timeout), seconds_text(agent.hang_timeout)},
       {"--store-access is ", access(run.store_access), access(agent.store_access)},
       {"--agent-store is ", on_off(run.agent_store), on_off(agent.agent_store)},

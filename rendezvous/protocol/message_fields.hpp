@@ -123,6 +123,7 @@ void fields(auto& field, Of<Stopped> auto& stopped) {
   field("generation", stopped.number);
   field.list("exits", stopped.exits, kMaxItems);
   field.list("unkillable", stopped.unkillable, kMaxItems);
+  field("stepped", stopped.stepped);
 }
 void fields(auto& field, Of<Leaving> auto& leaving) {
   field("signal", leaving.signal);

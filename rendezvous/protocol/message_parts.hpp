@@ -59,6 +59,7 @@ void fields(auto& field, Of<Terms> auto& terms) {
   field("max_nodes", terms.max_nodes);
   field("expected_nodes", terms.expected_nodes);
   field("max_restarts", terms.max_restarts);
+  field("max_restarts_given", terms.max_restarts_given);
   field("join_window_ms", terms.join_window);
   field("rejoin_window_ms", terms.rejoin_window);
   field("join_timeout_ms", terms.join_timeout);
@@ -69,6 +70,7 @@ void fields(auto& field, Of<Terms> auto& terms) {
   field("master_port", terms.master_port);
   field("scale_out_now", terms.scale_out_now);
   field("restart_window_ms", terms.restart_window);
+  field("restart_delay_ms", terms.restart_delay);
   field("hang_timeout_ms", terms.hang_timeout);
   field("store_access", terms.store_access);
   field("tie", terms.tie);
@@ -83,6 +85,9 @@ void fields(auto& field, Of<Decree> auto& decree) {
   field("size", decree.size);
   field("coordinator", decree.coordinator);
   field("restarts", decree.restarts);
+  field("failures", decree.streak.failures);
+  field("alike", decree.streak.alike);
+  field("look", decree.streak.look);
   field("members", decree.members);
   field("tie", decree.tie);
   field.require(decree.size <= kMaxNodes, "size");

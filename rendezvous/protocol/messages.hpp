@@ -95,18 +95,20 @@ struct Terms {
   std::uint32_t max_nodes = 1;
   std::optional<std::uint32_t> expected_nodes;  ///< nodes of the Slurm step: who comes without being added by hand
   std::uint32_t max_restarts = 3;
-  Millis join_window{5000};        ///< first generation: wait this long for more once MIN is reached
-  Millis rejoin_window{5000};      ///< later generations, when somebody is missing
-  Millis join_timeout{600'000};    ///< MIN not reached by then: too few nodes
-  Millis ack_timeout{30'000};      ///< a member that does not answer Prepare is dropped
-  Millis heartbeat_timeout{5000};  ///< a member silent for longer is lost; 0: never
-  Millis stop_timeout{120'000};    ///< a member that does not report Stopped is dropped
-  bool agent_store = true;         ///< MASTER_PORT is the store; false: a port left free for rank 0
-  std::uint16_t master_port = 0;   ///< exact MASTER_PORT, 0: the kernel's choice
-  Tie tie = Tie::rank;             ///< --quorum, --fence
-  bool scale_out_now = true;       ///< --scale-out=now; false: nodes that come wait for the next restart
-  Millis restart_window{0};        ///< --restart-window: max_restarts within this time; 0: within the job's life
-  Millis hang_timeout{0};          ///< --hang-timeout: who keeps the others waiting for longer is killed; 0: nobody is
+  bool max_restarts_given = false;  ///< then no failure ends the run before they are used up
+  Millis join_window{5000};         ///< first generation: wait this long for more once MIN is reached
+  Millis rejoin_window{5000};       ///< later generations, when somebody is missing
+  Millis join_timeout{600'000};     ///< MIN not reached by then: too few nodes
+  Millis ack_timeout{30'000};       ///< a member that does not answer Prepare is dropped
+  Millis heartbeat_timeout{5000};   ///< a member silent for longer is lost; 0: never
+  Millis stop_timeout{120'000};     ///< a member that does not report Stopped is dropped
+  bool agent_store = true;          ///< MASTER_PORT is the store; false: a port left free for rank 0
+  std::uint16_t master_port = 0;    ///< exact MASTER_PORT, 0: the kernel's choice
+  Tie tie = Tie::rank;              ///< --quorum, --fence
+  bool scale_out_now = true;        ///< --scale-out=now; false: nodes that come wait for the next restart
+  Millis restart_window{0};         ///< --restart-window: max_restarts within this time; 0: within the job's life
+  Millis restart_delay{30'000};     ///< --restart-delay: the longest wait before a restart
+  Millis hang_timeout{0};           ///< --hang-timeout: who keeps the others waiting for longer is killed; 0: nobody is
   store::StoreAccess store_access = store::StoreAccess::user;
   bool operator==(Terms const&) const = default;
 };
@@ -175,6 +177,7 @@ struct Stopped {
   std::uint64_t number = 0;
   std::vector<WorkerExit> exits;
   std::vector<std::string> unkillable;  ///< lines naming processes that survived SIGKILL
+  bool stepped = false;                 ///< a worker of this node has completed a training step in it
   bool operator==(Stopped const&) const = default;
 };
 /// The user or Slurm told this agent to end; its workers are being stopped.

@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 
+#include "rendezvous/values/streak.hpp"
+
 namespace cxxrun::rendezvous {
 
 /// Who wins when exactly half of the members of a generation are on each side of a cut.
@@ -39,6 +41,7 @@ struct Decree {
   std::uint32_t restarts = 0;     ///< consumed when it starts; decided means consumed
   std::uint64_t members = 0;      ///< digest of the members' incarnations in the order of their ranks
   Tie tie = Tie::rank;
+  Streak streak = {};  ///< of failures before it starts; like restarts
   bool operator==(Decree const&) const = default;
 };
 

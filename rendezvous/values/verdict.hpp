@@ -23,6 +23,7 @@ struct Failure {
 enum class End {
   success,
   worker_failed,    ///< a worker failed and no restart was left
+  failed_alike,     ///< three generations in a row died young, of failures that look the same
   could_not_start,  ///< a worker's program could not be executed: restarting cannot help
   too_few_nodes,    ///< fewer than MIN nodes came or remained
   stopped,          ///< the user or Slurm ended the job
@@ -35,6 +36,7 @@ enum class End {
   switch (end) {
     case End::success: return "success";
     case End::worker_failed: return "worker failed";
+    case End::failed_alike: return "failed the same way three times";
     case End::could_not_start: return "worker could not be started";
     case End::too_few_nodes: return "too few nodes";
     case End::stopped: return "stopped";

@@ -12,12 +12,13 @@ _cxxrun() {
     *)
       flags="--standalone --requeue -m --module --no-python --run-path --virtual-local-rank --dry-run --version -h --help"
       valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank --master-addr
-      --master-port --local-addr --auth --cpu-bind --numa-binding --max-restarts --restart-window --shutdown-timeout
-      --signals-to-handle --restart-timeout --kill-timeout --health-check --health-check-timeout --hang-timeout
-      --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store --store-access --stdin
-      --slurm-env --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir -r --redirects -t --tee
-      --local-ranks-filter --log-line-prefix-template --duplicate-stdout-filters --duplicate-stderr-filters
-      --log-level --monitor-interval --start-method --event-log-handler --logs-specs --print-completion" ;;
+      --master-port --local-addr --auth --cpu-bind --numa-binding --max-restarts --restart-window --restart-delay
+      --shutdown-timeout --signals-to-handle --restart-timeout --kill-timeout --health-check --health-check-timeout
+      --hang-timeout --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store
+      --store-access --stdin --slurm-env --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir -r
+      --redirects -t --tee --local-ranks-filter --log-line-prefix-template --duplicate-stdout-filters
+      --duplicate-stderr-filters --log-level --monitor-interval --start-method --event-log-handler --logs-specs
+      --print-completion" ;;
   esac
   valued=" ${valued//$'\n'/ } "
   COMPREPLY=()

@@ -3,12 +3,12 @@
 function __cxxrun_program
     set -l valued --nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank \
         --master-addr --master-port --local-addr --auth --cpu-bind --numa-binding --max-restarts --restart-window \
-        --shutdown-timeout --signals-to-handle --restart-timeout --kill-timeout --health-check --health-check-timeout \
-        --hang-timeout --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store \
-        --store-access --stdin --slurm-env --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir \
-        -r --redirects -t --tee --local-ranks-filter --log-line-prefix-template --duplicate-stdout-filters \
-        --duplicate-stderr-filters --log-level --monitor-interval --start-method --event-log-handler --logs-specs \
-        --print-completion
+        --restart-delay --shutdown-timeout --signals-to-handle --restart-timeout --kill-timeout --health-check \
+        --health-check-timeout --hang-timeout --checkpoint-signal --time-limit --max-requeues --progress-path --role \
+        --agent-store --store-access --stdin --slurm-env --heartbeat-timeout --quorum --fence --scale-out \
+        --join-window --log-dir -r --redirects -t --tee --local-ranks-filter --log-line-prefix-template \
+        --duplicate-stdout-filters --duplicate-stderr-filters --log-level --monitor-interval --start-method \
+        --event-log-handler --logs-specs --print-completion
     set -l words (commandline -opc)
     set -e words[1]
     while set -q words[1]
@@ -44,6 +44,7 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l cpu-bind -x -a 'share
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l numa-binding -x -a 'node socket exclusive core-complex' -d 'bind each worker to CPUs near its GPU'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l max-restarts -x -d 'restarts of the whole job after worker failures [3]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l restart-window -x -d 'count restarts within it only [0: the whole job]'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l restart-delay -x -d 'longest wait before a restart, after failures in a row [30]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l shutdown-timeout -x -d 'from SIGTERM to SIGKILL when the job is stopped [30]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l signals-to-handle -x -d 'stop the job [SIGTERM,SIGINT,SIGHUP,SIGQUIT; those in any case]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l restart-timeout -x -d 'the same for the survivors of a failure [5]'

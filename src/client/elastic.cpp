@@ -16,10 +16,10 @@ class Training {
   void run(Communicator& comm) {
     task_.attach(comm);
     recover(comm);
-    do {
-      comm.report_step(task_.completed());
-    } while (task_.step(comm));
-    comm.report_step(task_.completed());
+    for (bool more = true; more;) {
+      more = task_.step(comm);
+      comm.report_step(task_.completed());  // never of what was loaded: it is no progress of this generation
+    }
     comm.barrier();  // nobody leaves while another may still need its state
   }
 

@@ -111,7 +111,7 @@ def main():
     parser.add_argument("--smoke", action="store_true", help="few kills, and no torchrun: does it measure at all?")
     given = parser.parse_args()
     reps = 3 if given.smoke else given.reps
-    flags = ["--standalone", f"--nproc-per-node={given.workers}", "--max-restarts=1000"]
+    flags = ["--standalone", f"--nproc-per-node={given.workers}", "--max-restarts=1000", "--restart-delay=0"]
     contenders = [("in place", [given.cxxrun, *flags], False, 100),
                   ("restarted", [given.cxxrun, *flags, "env", "-u", "CXXRUN_AGENT"], True, None)]
     has_torch = subprocess.run([PYTHON, "-c", "import torch.distributed.run"], stdin=subprocess.DEVNULL,

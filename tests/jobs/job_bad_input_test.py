@@ -71,8 +71,9 @@ class BadInput(JobCase):
         self.check(USAGE, ["--nproc-per-node", "gpu"], "--standalone", "--nproc-per-node", "gpu")
 
     def test_numbers_of_restarts_and_timeouts(self):
-        for option in ("--max-restarts", "--shutdown-timeout", "--restart-timeout", "--kill-timeout"):
-            for value in ("-1", "x", ""):
+        for option in ("--max-restarts", "--restart-window", "--restart-delay", "--shutdown-timeout", "--restart-timeout",
+                       "--kill-timeout"):
+            for value in ("-1", "x", "", "1e99", "99999999999999999999"):
                 self.check(USAGE, [option], "--standalone", f"{option}={value}")
 
     def test_words_that_are_not_among_the_choices(self):

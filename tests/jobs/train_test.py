@@ -123,6 +123,7 @@ class OneNode(TrainCase):
         self.assertEqual(self.final(job.stdout), whole)
         self.assertEqual([row[:3] for row in self.curve()], [row[:3] for row in self.curve("whole.csv")])
         self.assertGreaterEqual(job.stderr.count("SIGKILL"), 3, job.stderr)  # some may hit between two generations
+        self.assertNotIn("next try", job.stderr)  # every generation has completed a step
 
     def test_a_kill_before_the_first_checkpoint_starts_anew(self):
         options = ("--steps", "60", *SMALL, "--save-every", "1000")

@@ -94,6 +94,7 @@ class Player {
     decree.size = static_cast<std::uint32_t>(count(words, "size", "3"));
     decree.coordinator = static_cast<std::uint32_t>(count(words, "coordinator", "0"));
     decree.restarts = static_cast<std::uint32_t>(count(words, "restarts", "0"));
+    decree.streak.failures = static_cast<std::uint32_t>(count(words, "failures", "0"));
     decree.tie = policy_.tie;
     return decree;
   }
@@ -122,8 +123,7 @@ class Player {
       return {};
     }
     if (verb == "campaign") {
-      Campaign campaign{
-          decree(words, "decided"), ballot(value(words, "ballot", "2.1")), count(words, "seen", "1"), {}};
+      Campaign campaign{decree(words, "decided"), ballot(value(words, "ballot", "2.1")), count(words, "seen", "1"), {}};
       for (std::uint32_t rank = 0; rank < campaign.decided.size; ++rank) {
         campaign.hosts.push_back("host" + std::to_string(rank));
       }
@@ -173,6 +173,8 @@ class Player {
     policy_.min_nodes = static_cast<std::uint32_t>(std::stoul(value(words, "min", "1")));
     policy_.max_nodes = static_cast<std::uint32_t>(std::stoul(value(words, "max", "1")));
     policy_.max_restarts = static_cast<std::uint32_t>(std::stoul(value(words, "restarts", "3")));
+    policy_.max_restarts_given = !has(words, "by-default");
+    policy_.restart_delay = Millis{std::stoi(value(words, "restart-delay", "0")) * 1000};
     policy_.heartbeat_timeout = Millis{std::stoi(value(words, "heartbeat", "0")) * 1000};  // 0: no leases, no votes
     policy_.restart_window = Millis{std::stoi(value(words, "restart-window", "0")) * 1000};
     policy_.hang_timeout = Millis{std::stoi(value(words, "hang-timeout", "0")) * 1000};
@@ -205,7 +207,8 @@ class Player {
 
   std::uint64_t number(Words const& words) { return std::stoull(value(words, "gen", std::to_string(state_.number))); }
 
-  /// "2:exit3", "1:sig9", "0:sig15:ours", "0:start2": local rank, how it ended, whether our stop explains it.
+  /// "2:exit3", "1:sig9", "0:sig15:ours", "0:start2", "0:exit1:lacks": local rank, how it ended, whether our stop
+  /// explains it, whether it says that it lacks a module.
   WorkerExit exit_of(std::string const& agent, std::string const& text) {
     WorkerExit exit;
     exit.local_rank = static_cast<std::uint32_t>(std::stoul(text));
@@ -221,6 +224,7 @@ class Player {
     }
     exit.ours = text.ends_with(":ours");
     exit.hung = text.ends_with(":hung") ? killed_for_ : "";
+    exit.stderr_tail = text.ends_with(":lacks") ? "ModuleNotFoundError: No module named 'apex'\n" : "";
     return exit;
   }
 
@@ -258,6 +262,8 @@ class Player {
     for (std::size_t i = 2; i < words.size(); ++i) {
       if (words[i] == "unkillable") {
         stopped.unkillable.emplace_back("pid 77 (dd) state D");
+      } else if (words[i] == "stepped") {
+        stopped.stepped = true;
       } else if (words[i].find(':') != std::string::npos) {
         stopped.exits.push_back(exit_of(words[1], words[i]));
       }
@@ -345,7 +351,8 @@ class Player {
   static std::string text(Decree const& d) {
     return "decree " + std::to_string(d.number) + " after " + std::to_string(d.after) + ", size " +
            std::to_string(d.size) + ", coordinator " + std::to_string(d.coordinator) + ", restarts " +
-           std::to_string(d.restarts);
+           std::to_string(d.restarts) +
+           (d.streak.failures == 0 ? "" : ", failures " + std::to_string(d.streak.failures));
   }
   static std::string text(VoteRequest const& m) {
     return "vote? after " + std::to_string(m.after) + " ballot " + text(m.ballot);

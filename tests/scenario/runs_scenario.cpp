@@ -46,6 +46,8 @@ std::optional<Terms> terms_of(Words const& words) {
   terms.min_nodes = number(words, "min", "2");
   terms.max_nodes = number(words, "max", "2");
   terms.max_restarts = number(words, "restarts", "3");
+  terms.max_restarts_given = value(words, "restarts-given", "no") == "yes";
+  terms.restart_delay = Millis{number(words, "restart-delay", "30000")};
   terms.heartbeat_timeout = Millis{number(words, "heartbeat", "5000")};
   terms.tie = value(words, "tie", "rank") == "none" ? Tie::none : Tie::rank;
   terms.scale_out_now = value(words, "scale-out", "now") == "now";

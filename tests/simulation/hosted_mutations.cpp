@@ -75,6 +75,12 @@ void Hosted::mutate_state() {
         state.restarts.consumed = 0;
       }
       break;
+    case Mutation::start_at_once: state.timers.restart.reset(); break;
+    case Mutation::forget_failures:
+      if (electing) {
+        state.restarts.streak = {};
+      }
+      break;
     default: break;
   }
   bool const miscounts = job_.mutated(Mutation::no_quorum) || job_.mutated(Mutation::shrink_denominator);

@@ -17,6 +17,7 @@ bool Judge::checks_quorum() const {
 /// No two generations' workers execute anywhere at once. Where agent and parent have been frozen together, the lease
 /// is enforced from the thaw on: that is the one hole, and docs/design/election.md names it.
 void Judge::executing_changed() {
+  note_idle();
   if (!checks_quorum()) {
     return;
   }
@@ -46,6 +47,9 @@ void Judge::started(Node const& node, rdzv::Generation const& generation) {
     seen.world_size = generation.world_size;
     seen.restarts = generation.restarts;
     ++generations;
+    if (checks_quorum()) {
+      restarted(generation);
+    }
     auto const before = it == generations_.begin() ? it : std::prev(it);
     auto const after = std::next(it);
     bool const falls = before->second.restarts > seen.restarts ||
@@ -117,6 +121,9 @@ void Judge::decided(rdzv::Decree const& decree) {
   }
   auto const [it, first] = decrees_.emplace(decree.after, decree);
   decrees += first ? 1 : 0;
+  if (first) {
+    counted(decree);
+  }
   if (!(it->second == decree)) {
     job_.world.violated("two decrees after generation " + std::to_string(decree.after) + ": " +
                         std::to_string(it->second.number) + " of " + std::to_string(it->second.size) + " and " +
@@ -244,7 +251,11 @@ void Judge::concluded(Node const& node, rdzv::Verdict const& verdict, Program co
   bool const calm = std::none_of(job_.schedule.faults.begin(), job_.schedule.faults.end(), [](Fault const& fault) {
     return fault.trouble >= Trouble::agent_freezes && fault.trouble <= Trouble::connections_die;
   });
-  if (!calm || program == nullptr || verdict.end != rdzv::End::worker_failed || verdict.failures.empty()) {
+  bool const of_a_worker = verdict.end == rdzv::End::worker_failed || verdict.end == rdzv::End::failed_alike;
+  if (verdict.end == rdzv::End::failed_alike && job_.schedule.policy.max_restarts_given) {
+    job_.world.violated("the job ends before its restarts are used up: " + verdict.summary);
+  }
+  if (!calm || program == nullptr || !of_a_worker || verdict.failures.empty()) {
     return;
   }
   auto const blamed = verdict.failures.front().exit.rank;

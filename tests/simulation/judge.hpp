@@ -60,11 +60,17 @@ class Judge {
   void campaign(Node const& node);
   void all_ready(Node const& node);
   void decided(rendezvous::Decree const& decree);
+  void note_idle();
+  void restarted(rendezvous::Generation const& generation);
+  void counted(rendezvous::Decree const& decree);
   [[nodiscard]] bool checks_quorum() const;
   [[nodiscard]] bool only_deaths() const;
   [[nodiscard]] std::size_t most_left(Node const* also) const;
 
   Job& job_;
+  bool idle_ = true;  ///< no workers execute, anywhere
+  Micros idle_since_ = 0;
+  std::uint32_t restarts_begun_ = 0;  ///< of the generations whose workers have begun
   std::map<std::uint64_t, Seen> generations_;
   std::map<std::uint64_t, rendezvous::Decree> decrees_;             ///< by the generation whose members voted
   std::map<std::pair<std::uint64_t, std::uint32_t>, Votes> votes_;  ///< by generation and group rank

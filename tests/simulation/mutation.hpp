@@ -34,6 +34,8 @@ enum class Mutation {
   half_at_once,          ///< half of the promises do although more are on their way
   watch_from_beats,      ///< nobody is watched before its first beat to an elected coordinator
   unguarded,             ///< what a stranger says is passed on although it does not open
+  start_at_once,         ///< a restart does not wait
+  forget_failures,       ///< how many failures there were in a row is of the coordinator, not of the decree
   keep_news,             ///< an agent that follows another does not tell its callers whom
 };
 
@@ -63,6 +65,8 @@ inline constexpr std::array kMutations{
     std::pair{Mutation::half_at_once, "half_at_once"},
     std::pair{Mutation::watch_from_beats, "watch_from_beats"},
     std::pair{Mutation::unguarded, "unguarded"},
+    std::pair{Mutation::start_at_once, "start_at_once"},
+    std::pair{Mutation::forget_failures, "forget_failures"},
     std::pair{Mutation::keep_news, "keep_news"},
 };
 

@@ -47,6 +47,8 @@ constexpr std::array kCases{
     Case{Mutation::half_at_once, "although most nodes are left", nullptr, kOnlyDeaths},
     Case{Mutation::watch_from_beats, "no workers run", nullptr, kOnlyDeaths},
     Case{Mutation::unguarded, "although nothing has happened", nullptr, 1, true},
+    Case{Mutation::start_at_once, "before its wait is over", nullptr, kOnlyFailures},
+    Case{Mutation::forget_failures, "in a row are forgotten", nullptr, kOnlyFailures},
     Case{Mutation::keep_news, "no cut was as long", nullptr, kOnlyCuts},
 };
 static_assert(kCases.size() == kMutations.size());

@@ -181,7 +181,10 @@ void Node::perform(agent::StartWorkers const& action) {
   on.all_ended = [this, number](std::vector<rdzv::WorkerExit> const& exits, std::vector<std::string> const& lines,
                                 bool waiting) {
     if (process.alive()) {
-      process.run([this, number, exits, lines, waiting] { feed(agent::GroupEnded{number, exits, lines, waiting}); });
+      process.run([this, number, exits, lines, waiting] {
+        bool const stepped = (job.schedule.seed + number) % 3 == 0;
+        feed(agent::GroupEnded{number, exits, lines, waiting, stepped});
+      });
     } else {
       parent.run([this] { send_death_notice(); });
     }

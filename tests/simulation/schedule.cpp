@@ -77,6 +77,34 @@ void draw_deaths(Schedule& schedule, Random& random) {
   }
 }
 
+/// Nearly all of them come while what the last one led to is not over.
+void draw_failures(Schedule& schedule, Random& random) {
+  Micros const t = micros(schedule.timeout());
+  schedule.nodes = schedule.policy.max_nodes = static_cast<std::uint32_t>(random.pick(2, 6));
+  schedule.policy.min_nodes = random.chance(75) ? 1 : static_cast<std::uint32_t>(random.pick(1, schedule.nodes));
+  schedule.nodes -= schedule.nodes > schedule.policy.min_nodes && random.chance(40) ? 1 : 0;
+  schedule.policy.max_restarts = static_cast<std::uint32_t>(random.pick(2, 6));
+  Micros at = 2 * t;
+  for (auto left = random.pick(2, 9); left > 0; --left) {
+    static constexpr std::array kOthers{Trouble::agent_dies, Trouble::both_die, Trouble::host_vanishes, Trouble::joins,
+                                        Trouble::joins};
+    auto const other = kOthers[static_cast<std::size_t>(random.pick(0, kOthers.size() - 1))];
+    schedule.faults.push_back(Fault{at, random.chance(70) ? Trouble::worker_fails : other, 0, {}});
+    schedule.trouble_ends = at;
+    at += 2 * schedule.most_delay + random.pick(0, random.chance(70) ? t / 2 : 3 * t);
+  }
+}
+
+/// From a stream of its own: what else a seed means stays as it is.
+void draw_restarts(Schedule& schedule) {
+  Random random(schedule.seed ^ 0x2545F491U);
+  Millis const t = schedule.timeout();
+  auto& policy = schedule.policy;
+  policy.max_restarts_given = random.chance(50);
+  policy.restart_delay = random.chance(30) ? Millis{0} : random.chance(50) ? t / 8 : t / 2;
+  policy.long_enough = t * 3;
+}
+
 /// Nothing dies, and no cut is as long as the timeout: resets, and links that fail for a moment.
 void draw_cuts(Schedule& schedule, Random& random) {
   Micros const t = micros(schedule.timeout());
@@ -137,11 +165,14 @@ Schedule draw(std::uint64_t seed) {
   schedule.store_delay = random.pick(200, 20'000);
   if (seed >= kOnlyCuts) {
     draw_cuts(schedule, random);
+  } else if (seed >= kOnlyFailures) {
+    draw_failures(schedule, random);
   } else if (seed >= kOnlyDeaths) {
     draw_deaths(schedule, random);
   } else {
     draw_faults(schedule, random);
   }
+  draw_restarts(schedule);
   schedule.agent = agent_policy(schedule);
   Micros const t = micros(schedule.timeout());
   // After cuts long enough for everybody to come back.

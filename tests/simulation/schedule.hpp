@@ -63,6 +63,9 @@ struct Schedule {
 [[nodiscard]] launcher::agent::Policy agent_policy(Schedule const& schedule);
 /// Seeds from here on: nothing but deaths, in close succession.
 inline constexpr std::uint64_t kOnlyDeaths = 1'000'000'000;
+/// And from here on: nothing but failures of workers, often while a restart is waited for, and the loss of nodes and
+/// nodes that come meanwhile.
+inline constexpr std::uint64_t kOnlyFailures = 1'500'000'000;
 /// And from here on: nothing but resets, and cuts shorter than the timeout.
 inline constexpr std::uint64_t kOnlyCuts = 2'000'000'000;
 [[nodiscard]] Schedule draw(std::uint64_t seed);

@@ -61,6 +61,10 @@ TEST_CASE("simulation: whole jobs whose nodes die", "[simulation]") {
   run_all(kOnlyDeaths, kSchedules / 4);
 }
 
+TEST_CASE("simulation: whole jobs whose workers fail again and again", "[simulation]") {
+  run_all(kOnlyFailures, kSchedules / 4);
+}
+
 TEST_CASE("simulation: whole jobs beside somebody who knows everything but the key", "[simulation]") {
   std::uint64_t calls = 0;
   std::uint64_t notes = 0;

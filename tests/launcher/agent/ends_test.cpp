@@ -5,6 +5,7 @@
 
 #include "launcher/agent/policies.hpp"
 #include "rendezvous/membership/membership.hpp"
+#include "rendezvous/membership/retrying.hpp"
 #include "src/core/text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
@@ -130,6 +131,12 @@ std::map<std::string, std::function<void(LateJob&)>> plays() {
              job.feed(Said{2, Succeeded{1}});
            }},
           {"worker failed of its end, with no restart left", fails(ExitStatus::exited(3))},
+          {"failed the same way three times of its end, the third in a row of the same look",
+           [fails](LateJob& job) {
+             auto const alike = ended(ExitStatus::exited(3));
+             job.state.restarts.streak = after_failure(after_failure({}, false, alike), false, alike);
+             fails(alike.status)(job);
+           }},
           {"worker could not be started of the failed start",
            [](LateJob& job) {
              job.run();

@@ -109,6 +109,16 @@ TEST_CASE("agent: a failed worker is told at once, the stop is waited for", "[un
   CHECK(driver.state.life == Life::waiting);
 }
 
+TEST_CASE("agent: whether the workers that ended have completed a step is told of their generation alone", "[unit]") {
+  auto driver = driver_at(Life::stopping);
+  rdzv::Stopped told{1, {bad_exit()}, {}, true};
+  CHECK(driver.feed(GroupEnded{1, {bad_exit()}, {}, false, true}) == std::vector<Action>{TellLink{kFirstLink, told}});
+  driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(2)}});
+  told = {2, {}, {}, false};
+  CHECK(driver.feed(FromLink{kFirstLink, rdzv::Stop{2, rdzv::StopKind::failure, "why"}}) ==
+        std::vector<Action>{TellLink{kFirstLink, told}});
+}
+
 TEST_CASE("agent: a worker that our own stop ended is not told as a failure", "[unit]") {
   auto driver = driver_at(Life::stopping);
   auto exit = bad_exit();

@@ -63,6 +63,7 @@ std::string sample(std::string const& name) {
                                                       {"--max-restarts", "9"},
                                                       {"--shutdown-timeout", "9"},
                                                       {"--restart-timeout", "9"},
+                                                      {"--restart-delay", "9"},
                                                       {"--heartbeat-timeout", "2.5"},
                                                       {"--quorum", "none"},
                                                       {"--fence", "d"},
@@ -106,6 +107,13 @@ TEST_CASE("options: defaults", "[unit]") {
   expected.program = "./train";
   CHECK(options == expected);
   CHECK(options.terms.max_restarts == 3);
+  CHECK_FALSE(options.terms.max_restarts_given);
+}
+
+TEST_CASE("options: --max-restarts is known to be given, by the flag and by the variable, whatever it says", "[unit]") {
+  CHECK(parsed({"--max-restarts", "3", "./train"}).terms.max_restarts_given);
+  CHECK(parsed({"./train"}, {{"PET_MAX_RESTARTS", "0"}}).terms.max_restarts_given);
+  CHECK_FALSE(parsed({"./train"}, {{"PET_MAX_RESTARTS", ""}}).terms.max_restarts_given);
 }
 
 TEST_CASE("options: everything after the program belongs to the program", "[unit]") {

@@ -143,6 +143,7 @@ TEST_CASE("membership: 10,000 nodes join, run, lose one and are told, in linear 
 TEST_CASE("membership: the restart count never exceeds the budget and the number never repeats", "[unit]") {
   Driver driver;
   driver.policy.max_restarts = 2;
+  driver.policy.restart_delay = 0s;
   driver.run(2);
   std::set<std::uint64_t> numbers;
   for (int failures = 0; driver.state.phase == Phase::running; ++failures) {

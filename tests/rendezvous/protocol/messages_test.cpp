@@ -42,6 +42,8 @@ std::vector<ToCoordinator> all_to_coordinator() {
   Terms terms;
   terms.min_nodes = 2;
   terms.max_nodes = 4;
+  terms.max_restarts_given = true;
+  terms.restart_delay = Millis{5'000};
   terms.expected_nodes = 3;
   terms.ack_timeout = Millis{90'000};
   terms.heartbeat_timeout = Millis{0};
@@ -52,7 +54,7 @@ std::vector<ToCoordinator> all_to_coordinator() {
   terms.restart_window = Millis{3'600'000};
   terms.hang_timeout = Millis{120'000};
   terms.store_access = store::StoreAccess::hosts;
-  Decree const decree{8, 9, 2, 1, 3, 0x9f3a, Tie::none};
+  Decree const decree{8, 9, 2, 1, 3, 0x9f3a, Tie::none, {2, 1, 0x0123456789abcdef}};
   return {Join{node, terms},
           FollowerInfo{node, decree, 1, 10, 0, 11, true},
           FollowerInfo{node, decree, {}, 0, {}, 9, false},
@@ -64,7 +66,7 @@ std::vector<ToCoordinator> all_to_coordinator() {
           Ack{1, 2, 3},
           WorkerFailed{2, brief},
           Succeeded{3},
-          Stopped{4, {some_exit()}, {"pid 7 (dd)"}},
+          Stopped{4, {some_exit()}, {"pid 7 (dd)"}, true},
           Leaving{15},
           Unfit{5, "health check: exit code 3"},
           Progress{5, {{3, 812, 811, 0x1020304, 25, Millis{15'000}, false}, {4, 811, 811, 0, 0, Millis{0}, true}}},

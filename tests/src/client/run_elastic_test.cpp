@@ -1,13 +1,13 @@
 // run_elastic: training goes on in the same processes, and ends with the bits of a run that nothing disturbed.
-#include "cxxrun/elastic.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <optional>
 #include <unistd.h>
+#include <utility>
 
+#include "cxxrun/elastic.hpp"
 #include "tests/support/test_agent.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
@@ -110,6 +110,14 @@ void direct(Cast const& cast, TestAgent& agent, ForkedStore const& store) {
   by_process[static_cast<std::size_t>(cast.back().front())].hear();
 }
 
+/// As whom this process begins.
+void enter(worker::Resume const& as) {
+  for (std::string const& entry : as.environment) {
+    auto const equals = entry.find('=');
+    setenv(entry.substr(0, equals).c_str(), entry.c_str() + equals + 1, 1);
+  }
+}
+
 /// Runs a task in `processes` processes; each begins where the cast has it first.
 std::vector<RankEnd> play(Cast const& cast, int processes, std::function<std::string(int, Task&)> const& body) {
   ForkedStore const store;
@@ -123,10 +131,7 @@ std::vector<RankEnd> play(Cast const& cast, int processes, std::function<std::st
         }
         auto const rank = static_cast<int>(std::find(cast[g].begin(), cast[g].end(), process) - cast[g].begin());
         setenv("CXXRUN_AGENT", agent.name().c_str(), 1);
-        for (std::string const& entry : resume(store, g + 1, rank, std::string(cast[g].size(), 'a')).environment) {
-          auto const equals = entry.find('=');
-          setenv(entry.substr(0, equals).c_str(), entry.c_str() + equals + 1, 1);
-        }
+        enter(resume(store, g + 1, rank, std::string(cast[g].size(), 'a')));
         or_throw(store.client().wait({"start" + std::to_string(process)}, Millis(kGuard)));
         Task task;
         return body(process, task);
@@ -214,6 +219,42 @@ TEST_CASE("elastic: two deaths at once, and one of who has just been started") {
   }
 }
 
+TEST_CASE("elastic: the agent hears of steps that were done, not of those that were loaded") {
+  class Resumed : public Task {
+    [[nodiscard]] std::uint64_t completed() const override { return 20 + Task::completed(); }
+  };
+  ForkedStore const store;
+  TestAgent agent;
+  std::uint64_t before = 1;
+  std::uint64_t after = 1;
+  auto const ends = run_with_agent(
+      1,
+      [&](int) {
+        setenv("CXXRUN_AGENT", agent.name().c_str(), 1);
+        enter(resume(store, 1, 0, "a"));
+        Resumed task;
+        bool first = true;
+        task.act = [&](std::string const& at, Task&, Communicator&) {
+          if (at == "step" && std::exchange(first, false)) {
+            or_throw(store.client().set("loaded", ""));
+            or_throw(store.client().wait({"looked"}, Millis(kGuard)));
+          }
+        };
+        return train(task);
+      },
+      [&](auto const&) {
+        auto worker = agent.accept();
+        TestAgent::welcome(worker);
+        or_throw(store.client().wait({"loaded"}, Millis(kGuard)));
+        before = worker.page->step;
+        or_throw(store.client().set("looked", ""));
+        worker.hear();
+        after = worker.page->step;
+      });
+  CHECK(before == 0);
+  CHECK(after == 20 + kSteps);
+}
+
 TEST_CASE("elastic: what rank 0 cannot load is thrown on all ranks") {
   class Broken : public Task {
     void load() override { throw Failure({Errc::io, "the disk is gone"}); }
@@ -231,10 +272,7 @@ TEST_CASE("elastic: without a launcher that keeps survivors the PeerFailure leav
   ForkedStore const store;
   auto const ends = run_ranks(2, [&](int rank) {
     unsetenv("CXXRUN_AGENT");
-    for (std::string const& entry : resume(store, 1, rank, "aa").environment) {
-      auto const equals = entry.find('=');
-      setenv(entry.substr(0, equals).c_str(), entry.c_str() + equals + 1, 1);
-    }
+    enter(resume(store, 1, rank, "aa"));
     Task task;
     task.act = [&](std::string const& at, Task& now, Communicator&) {
       if (rank == 1 && at == "step" && now.completed() == 3) {

@@ -1,0 +1,107 @@
+#include "rendezvous/membership/retrying.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "src/core/hash.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::rendezvous {
+namespace {
+
+constexpr std::array kDelays{Millis{0}, Millis{1000}, Millis{5000}, Millis{30'000}};
+
+/// The line that tells best how a program ended: of a Python traceback the exception, which more lines may follow; else
+/// the last one.
+std::string last_word(std::string const& text) {
+  auto const lines = split(printable_lines(text), '\n');  // without the colours that FORCE_COLOR asks for
+  auto const is_frame = [](std::string const& line) { return line.starts_with("  File \""); };
+  if (auto const frame = std::find_if(lines.rbegin(), lines.rend(), is_frame); frame != lines.rend()) {
+    auto const exception = std::find_if(frame.base(), lines.end(),
+                                        [](std::string const& line) { return !line.empty() && line.front() != ' '; });
+    if (exception != lines.end()) {
+      return *exception;
+    }
+  }
+  auto const said = std::find_if(lines.rbegin(), lines.rend(), [](auto const& line) { return !trim(line).empty(); });
+  return said == lines.rend() ? std::string() : *said;
+}
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_hex(char c) {
+  return is_digit(c) || (c >= 'a' && c <= 'f');
+}
+
+/// Times, process ids and addresses differ from one try to the next.
+std::string without_numbers(std::string_view text) {
+  std::string result;
+  bool hex = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    hex = hex ? is_hex(text[i]) : text[i] == 'x' && i > 0 && text[i - 1] == '0';
+    if (!hex && !is_digit(text[i])) {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string lacking(WorkerExit const& exit) {
+  if (exit.status.kind == ExitStatus::Kind::not_started) {
+    return exit.status.describe();
+  }
+  struct Sign {
+    int code;
+    std::string_view begins;
+    std::string_view has;
+  };
+  static constexpr std::array kSigns{
+      Sign{1, "ModuleNotFoundError: ", ""},
+      Sign{1, "ImportError: ", ""},
+      Sign{1, "", ": No module named "},                          // python3 -m
+      Sign{2, "", ": can't open file '"},                         // python3 FILE
+      Sign{127, "", ": error while loading shared libraries: "},  // the dynamic linker
+      Sign{127, "", ": symbol lookup error: "},                   // the same, of a library of another version
+  };
+  std::string const line = last_word(exit.stderr_tail);
+  bool const signs =
+      exit.status.kind == ExitStatus::Kind::exited && std::any_of(kSigns.begin(), kSigns.end(), [&](Sign const& sign) {
+        return exit.status.value == sign.code && line.starts_with(sign.begins) &&
+               line.find(sign.has) != std::string::npos;
+      });
+  return signs ? std::string(trim(line)) : std::string();
+}
+
+std::uint64_t look_of(WorkerExit const& exit) {
+  std::string const how = exit.hung.empty() ? exit.status.describe() : "hung";
+  return fnv1a(without_numbers(last_word(exit.stderr_tail)), fnv1a(how + "\n"));
+}
+
+Streak after_end(Streak streak, bool lived) {
+  return lived ? Streak{} : streak;
+}
+
+Streak after_failure(Streak streak, bool lived, WorkerExit const& exit) {
+  streak = after_end(streak, lived);
+  std::uint64_t const look = look_of(exit);
+  bool const same = streak.alike > 0 && look == streak.look;
+  ++streak.failures;
+  streak.alike = lived ? 0 : same ? streak.alike + 1 : 1;
+  streak.look = look;
+  return streak;
+}
+
+Millis delay_after(Streak const& streak, Policy const& policy) {
+  if (streak.failures == 0) {
+    return Millis{0};
+  }
+  auto const place = std::min<std::size_t>(streak.failures, kDelays.size()) - 1;
+  return std::min(kDelays.at(place), policy.restart_delay);
+}
+
+}  // namespace cxxrun::rendezvous

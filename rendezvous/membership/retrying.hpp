@@ -1,0 +1,29 @@
+// Retrying: whether another try can help after a failure, and how long to wait before it. Pure.
+//
+// Rules in words: docs/use/restarts.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "rendezvous/membership/policy.hpp"
+#include "rendezvous/values/streak.hpp"
+#include "rendezvous/values/worker_exit.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// So many failures that look the same, of generations that died young, are enough.
+inline constexpr std::uint32_t kAlikeEnough = 3;
+
+/// What a program that could not begin lacks, in its own words: a module, a library, its script; "" when it has begun.
+[[nodiscard]] std::string lacking(WorkerExit const& exit);
+/// Equal for failures that look the same: how the worker ended, and the last thing that it said, without its numbers.
+[[nodiscard]] std::uint64_t look_of(WorkerExit const& exit);
+
+/// After a generation that ended without a failure, and after one whose first failure was `exit`.
+[[nodiscard]] Streak after_end(Streak streak, bool lived);
+[[nodiscard]] Streak after_failure(Streak streak, bool lived, WorkerExit const& exit);
+/// Before the try that follows these failures: 0, 1, 5 and 30 s, never longer than --restart-delay.
+[[nodiscard]] Millis delay_after(Streak const& streak, Policy const& policy);
+
+}  // namespace cxxrun::rendezvous

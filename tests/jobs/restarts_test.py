@@ -1,0 +1,138 @@
+"""When a job is started again, after which wait, and when another try cannot help. Usage: restarts_test.py CXXRUN"""
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+import jobs
+from jobs import JobCase, count_reports, wait_until
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+class Restarts(JobCase):
+    def started(self):
+        return [generation for generation, *_ in self.events("start")]
+
+    def lacks(self, *options, imports="import surely_not_there", processes=2):
+        """A job whose program cannot import a module."""
+        program = self.python_worker(f"note('start')\n{imports}\ngate('never')")
+        self.make_gate("never")
+        return self.run_job("--standalone", "--nproc-per-node", str(processes), *options, *program)
+
+    def assert_tried_once(self, job):
+        self.assertEqual(job.code, 1, job.stderr)
+        self.assertEqual(set(self.started()), {1})
+        self.assertEqual(count_reports(job), 1)
+        self.assertIn("not restarted: ModuleNotFoundError: No module named 'surely_not_there'", job.stderr)
+        self.assertIn("restarts used: 0 of 3", job.stderr)
+
+    def test_a_program_that_lacks_a_module_is_started_once(self):
+        job = self.lacks()
+        self.assert_tried_once(job)
+        report = job.stderr[job.stderr.index("=" * 72):]
+        self.assertLess(len(report.splitlines()), 25, report)
+
+    @unittest.skipUnless(torch, "no torch (Debian: python3-torch)")
+    def test_so_is_one_that_has_imported_torch(self):
+        self.assert_tried_once(self.lacks(imports="import torch.distributed\nimport surely_not_there", processes=1))
+
+    def test_with_max_restarts_it_is_started_so_often(self):
+        job = self.lacks("--max-restarts", "5", "--restart-delay", "0", processes=1)
+        self.assertEqual(job.code, 1, job.stderr)
+        self.assertEqual(self.started(), [1, 2, 3, 4, 5, 6])
+        self.assertEqual(count_reports(job), 1)
+        self.assertIn("restarts used: 5 of 5", job.stderr)
+
+    def test_the_variable_of_torchrun_gives_max_restarts_too(self):
+        program = self.worker("note start\nexit 3")
+        job = self.run_job("--standalone", "--restart-delay", "0", program, env={"PET_MAX_RESTARTS": "3"})
+        self.assertEqual(job.code, 3, job.stderr)
+        self.assertEqual(self.started(), [1, 2, 3, 4])
+
+    def test_a_program_that_is_not_there_is_started_again_with_max_restarts_alone(self):
+        job = self.run_job("--standalone", "--max-restarts", "2", "--restart-delay", "0", self.path("nothing"))
+        self.assertEqual(job.code, 127, job.stderr)
+        self.assertIn("restarts used: 2 of 2", job.stderr)
+        self.assertIn("worker could not be started", job.stderr)
+
+    def test_three_failures_that_look_the_same_are_enough(self):
+        program = self.worker('note start\necho "step $RANDOM of pid $$: no memory" >&2\nexit 3')
+        job = self.run_job("--standalone", "--restart-delay", "0", "--log-dir", self.path("logs"), program)
+        self.assertEqual(job.code, 3, job.stderr)
+        self.assertEqual(self.started(), [1, 2, 3])
+        self.assertIn("failed the same way three times", job.stderr)
+
+    def test_three_that_differ_are_not(self):
+        program = self.worker("note start\nexit $CXXRUN_GENERATION")
+        job = self.run_job("--standalone", "--restart-delay", "0", program)
+        self.assertEqual(job.code, 4, job.stderr)
+        self.assertIn("no restart left", job.stderr)
+
+    def test_the_wait_is_said_and_a_job_that_is_told_to_end_does_not_wait(self):
+        job = self.start("--standalone", "--max-restarts", "9", self.worker("note start\nexit 3"))
+        job.says("restart 3 of 9, next try in 5 s")
+        job.process.terminate()
+        self.assertEqual(job.wait(), 143, job.stderr)
+        self.assertIn("restart 2 of 9, next try in 1 s", job.stderr)
+        self.assertEqual(self.started(), [1, 2, 3])
+
+    def test_an_agent_that_comes_while_a_restart_waits_is_in_it(self):
+        self.make_gate("go")
+        program = self.worker("note start $WORLD_SIZE\n[ $CXXRUN_GENERATION -gt 3 ] || exit 3\ngate go")
+        first = self.start_node("--max-restarts", "9", "--join-window", "0", program, nnodes="1:2")
+        self.make_gate("come")  # it is there already: starting a process may take as long as the wait
+        second = self.through(["sh", "-c", ': < "$DIR/come" && exec "$@"', "sh"], "--nnodes", "1:2", "--rdzv-endpoint",
+                              f"127.0.0.1:{self.port}", "--max-restarts", "9", "--join-window", "0", program)
+        first.says("next try in 5 s")
+        self.open_gate("come")
+        self.await_events(2, "start", 5)
+        self.open_gate("go")
+        self.assert_codes([0, 0], first, second)
+        self.assertEqual([event[3] for event in self.events("start", 5)], ["2", "2"])
+        self.assertEqual(self.events("start", 4), [])
+        self.assertIn("1 more node(s) came: forming again", first.stderr)
+
+    @unittest.skipIf(os.geteuid() != 0, "needs root for a mount namespace")
+    def test_a_job_whose_file_server_is_gone_for_five_seconds_goes_on(self):
+        """The program lies on a mount that is taken away while it runs, and comes back."""
+        files, server = self.path("files"), self.path("server")
+        os.mkdir(files)
+        os.mkdir(server)
+        self.make_gate("taken")
+        self.worker('note start\n[ $CXXRUN_GENERATION = 1 ] || exit 0\ngate taken\ncat "$DIR/server/data"', "files/program")
+        with open(files + "/data", "w") as data:
+            data.write("well\n")
+        job = self.through(["unshare", "--mount", "--propagation", "private", "sh", "-c",
+                            f'mount --bind {files} {server} && exec "$@"', "sh"], "--standalone", server + "/program")
+        self.await_events(1, "start")
+        inside = ["nsenter", f"--mount=/proc/{job.agent_pid()}/ns/mnt"]
+        self.make_gate("back")
+        with subprocess.Popen([*inside, "sh", "-c", f": < {self.dir}/back; mount --bind {files} {server}"]) as back:
+            subprocess.run([*inside, "umount", "--lazy", server], check=True)
+            taken = time.monotonic()
+            self.open_gate("taken")
+            wait_until(lambda: time.monotonic() > taken + 5, "five seconds are over")
+            self.open_gate("back")
+            self.assertEqual(back.wait(jobs.GUARD), 0)
+        self.assert_codes([0], job)
+        self.assertEqual(self.started(), [1, 4])
+        self.assertEqual(job.stderr.count("could not be started: No such file or directory"), 2)
+        self.assertIn("restarts used: 3", job.stderr)
+
+    def through(self, words, *arguments):
+        """An agent that other programs become."""
+        cxxrun = jobs.CXXRUN
+        try:
+            jobs.CXXRUN = words[0]
+            return self.start(*words[1:], cxxrun, *arguments)
+        finally:
+            jobs.CXXRUN = cxxrun
+
+
+if __name__ == "__main__":
+    sys.exit(jobs.main())
