@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <csignal>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
+#include "launcher/workers/whom_to_ask.hpp"
 #include "src/os/children.hpp"
-#include "src/os/fd.hpp"
 #include "src/os/process_info.hpp"
 
 namespace cxxrun::launcher {
 namespace {
+
+constexpr int kListings = 20;
 
 void signal_group(pid_t group, int signal) {
   kill(-group, signal);
@@ -23,18 +27,120 @@ bool contains(std::vector<pid_t> const& pids, pid_t pid) {
   return std::find(pids.begin(), pids.end(), pid) != pids.end();
 }
 
+void send(os::UniqueFd const& process, int signal) {
+  syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
+}
+
+bool runs(os::UniqueFd const& process) {
+  pollfd ended{process.get(), POLLIN, 0};
+  return poll(&ended, 1, 0) == 0;
+}
+
+/// Those whom a signal is for, held so that no reused pid is hit.
+struct Held {
+  std::map<pid_t, os::UniqueFd> processes;
+  WhomToAsk who;
+};
+
+// Adds that child of ours and those behind it. The descriptor first, then the check: a child of that parent cannot have
+// been replaced in between.
+void hold(pid_t first, int signal, Held& held) {
+  auto const look = [&](pid_t pid, pid_t parent) -> std::optional<Seen> {
+    os::UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    auto const stat = process ? os::read_stat(pid) : std::nullopt;
+    if (!stat || stat->parent != parent || stat->state == 'Z' || stat->state == 'X') {
+      return std::nullopt;
+    }
+    held.processes[pid] = std::move(process);
+    return Seen{os::handles_signal(pid, signal), only_waits(os::executable_of(pid))};
+  };
+  whom_to_ask(first, getpid(), look, os::children_of, held.who);
+}
+
+Descendants::Programs programs_of(Held& held) {
+  Descendants::Programs programs;
+  for (pid_t const pid : held.who.programs) {
+    if (auto process = held.processes.extract(pid)) {
+      programs.push_back(std::move(process.mapped()));
+    }
+  }
+  return programs;
+}
+
+bool ends(int signal) {
+  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+}
+
 }  // namespace
 
-void Descendants::signal_worker(pid_t worker, int signal) {
-  signalled_.insert(worker);
-  signal_group(worker, signal);
+void Descendants::reset() {
+  signalled_.clear();
+  asked_.clear();
+  programs_.clear();
+}
+
+void Descendants::ask(pid_t worker, int signal) {
+  if (auto const left = programs_.find(worker); left != programs_.end()) {
+    for (auto const& program : left->second) {
+      send(program, signal);
+      send(program, SIGCONT);
+    }
+    return;
+  }
+  Held held;
+  hold(worker, signal, held);
+  for (pid_t const pid : held.who.all) {
+    send(held.processes.at(pid), signal);
+    send(held.processes.at(pid), SIGCONT);
+  }
+  if (held.who.all.empty()) {  // no descriptor is left
+    kill(worker, signal);
+  }
+  kill(-worker, SIGCONT);
+  held.processes.erase(worker);
+  asked_[worker] = programs_of(held);
+}
+
+void Descendants::kill_group(pid_t worker) {
+  signal_group(worker, SIGKILL);
+}
+
+bool Descendants::have_outlived(pid_t worker, ExitStatus const& status) {
+  bool const died_of_it = status.kind == ExitStatus::Kind::signalled && ends(status.value);
+  if (auto asked = asked_.extract(worker)) {
+    programs_[worker] = std::move(asked.mapped());
+  } else if (died_of_it) {
+    programs_[worker] = left_by(worker, status.value);
+  }
+  return programs_run(worker);
+}
+
+// What it has left in its session is ours by now. Between two of its processes that end one after the other nothing is
+// overlooked: a listing that has not changed was complete. One that forks for ever does not hold us for ever.
+Descendants::Programs Descendants::left_by(pid_t worker, int signal) const {
+  auto const not_its_own = [worker](pid_t session) { return session != worker; };
+  Held held;
+  std::vector<pid_t> before;
+  auto left = strangers({}, not_its_own);
+  for (int i = 0; left != before && i < kListings; ++i) {
+    for (pid_t const orphan : left) {
+      hold(orphan, signal, held);
+    }
+    before = std::exchange(left, strangers({}, not_its_own));
+  }
+  return programs_of(held);
+}
+
+bool Descendants::programs_run(pid_t worker) const {
+  auto const left = programs_.find(worker);
+  return left != programs_.end() && std::any_of(left->second.begin(), left->second.end(), runs);
 }
 
 // A stranger is our child and not reaped, so its group exists and its number is not reused. The group is the
 // workers' as long as it is in another session than ours: every worker began with setsid.
-void Descendants::signal_strangers(std::vector<pid_t> const& workers, std::vector<pid_t> const& kept, int signal) {
+void Descendants::signal_strangers(std::vector<pid_t> const& workers, Spares const& spares, int signal) {
   pid_t const own_session = getsid(0);
-  for (pid_t const stranger : strangers(workers, kept)) {
+  for (pid_t const stranger : strangers(workers, spares)) {
     pid_t const group = getpgid(stranger);
     bool const foreign_group = group > 0 && getsid(stranger) != own_session;
     if (signal == SIGKILL) {
@@ -48,21 +154,20 @@ void Descendants::signal_strangers(std::vector<pid_t> const& workers, std::vecto
   }
 }
 
-std::vector<pid_t> Descendants::strangers(std::vector<pid_t> const& workers, std::vector<pid_t> const& kept) const {
+std::vector<pid_t> Descendants::strangers(std::vector<pid_t> const& workers, Spares const& spares) const {
   if (!os::has_children()) {  // by far the most frequent answer, and cheap
     return {};
   }
   auto children = os::children_of(getpid());
   std::erase_if(children, [&](pid_t pid) {
-    return contains(workers, pid) || abandoned_.contains(pid) || tended_.contains(pid) ||
-           (!kept.empty() && contains(kept, getsid(pid)));
+    return contains(workers, pid) || abandoned_.contains(pid) || tended_.contains(pid) || spares(getsid(pid));
   });
   return children;
 }
 
-std::vector<std::string> Descendants::abandon_all(std::vector<pid_t> const& kept) {
+std::vector<std::string> Descendants::abandon_all(Spares const& spares) {
   std::vector<std::string> lines;
-  for (pid_t const pid : strangers(kept, kept)) {
+  for (pid_t const pid : strangers({}, spares)) {
     lines.push_back(os::describe_stuck(pid));
     abandoned_.insert(pid);
   }

@@ -1,30 +1,49 @@
-// Descendants: the children of this process that are no workers, that is, processes that escaped from a worker.
+// Descendants: which processes a signal for a worker goes to, and the children of this process that are no workers,
+// that is, processes that escaped from a worker. Shell.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
+#include "src/core/exit_status.hpp"
+#include "src/os/fd.hpp"
+
 namespace cxxrun::launcher {
 
-/// Signals what the process groups of the workers do not hold. This process is a subreaper, so whatever escapes from
-/// a worker becomes a child of ours when its parent dies. One thread.
+/// This process is a subreaper, so whatever escapes from a worker becomes a child of ours when its parent dies. One
+/// thread.
 class Descendants {
  public:
-  /// Forgets which groups were signalled; a new generation begins.
-  void reset() { signalled_.clear(); }
+  /// Whether what runs in that session is left alone.
+  using Spares = std::function<bool(pid_t session)>;
 
-  /// Signals the process group that a live, unreaped worker leads. Stopped processes are continued, or they could
-  /// not act on it.
-  void signal_worker(pid_t worker, int signal);
+  using Programs = std::vector<os::UniqueFd>;  // pidfds
+
+  /// Forgets which groups were signalled and who was asked; a new generation begins.
+  void reset();
+
+  /// Asks a worker to end that is not reaped: whom_to_ask() says which of its processes. One that has ended: the
+  /// programs that have_outlived() found. Stopped processes of its group are continued, or they could not act on it.
+  void ask(pid_t worker, int signal);
+  /// SIGKILL to the process group that a worker leads.
+  static void kill_group(pid_t worker);
+  /// Called when that worker has been reaped: whether programs behind it run that handle the signal. Those that were
+  /// asked; or, if it has died of an ending signal that somebody else sent, those in its session.
+  [[nodiscard]] bool have_outlived(pid_t worker, ExitStatus const& status);
+  /// Whether any of those runs.
+  [[nodiscard]] bool programs_run(pid_t worker) const;
+
   /// Signals the groups of all strangers that were not signalled before; SIGKILL goes to all, again and again.
-  void signal_strangers(std::vector<pid_t> const& workers, std::vector<pid_t> const& kept, int signal);
-  /// Children that are neither in `workers`, nor in the session of a worker in `kept`, nor tended, nor abandoned.
-  [[nodiscard]] std::vector<pid_t> strangers(std::vector<pid_t> const& workers, std::vector<pid_t> const& kept) const;
+  void signal_strangers(std::vector<pid_t> const& workers, Spares const& spares, int signal);
+  /// Children that are not in `workers`, nor in a session that is spared, nor tended, nor abandoned.
+  [[nodiscard]] std::vector<pid_t> strangers(std::vector<pid_t> const& workers, Spares const& spares) const;
 
-  /// Gives up on every child there is now but for those in `kept` and their sessions; one line about each.
-  [[nodiscard]] std::vector<std::string> abandon_all(std::vector<pid_t> const& kept);
+  /// Gives up on every child there is now but for those in sessions that are spared; one line about each.
+  [[nodiscard]] std::vector<std::string> abandon_all(Spares const& spares);
   [[nodiscard]] std::vector<pid_t> abandoned() const { return {abandoned_.begin(), abandoned_.end()}; }
   void reaped(pid_t pid) {
     abandoned_.erase(pid);
@@ -34,7 +53,11 @@ class Descendants {
   void tend(pid_t pid) { tended_.insert(pid); }
 
  private:
-  std::set<pid_t> signalled_;  // process groups
+  [[nodiscard]] Programs left_by(pid_t worker, int signal) const;
+
+  std::set<pid_t> signalled_;           // process groups
+  std::map<pid_t, Programs> asked_;     // behind a worker that was asked
+  std::map<pid_t, Programs> programs_;  // behind a worker that has ended
   std::set<pid_t> tended_;
   std::set<pid_t> abandoned_;  // survived SIGKILL in an earlier generation
 };

@@ -70,7 +70,8 @@ void Supervisor::reap() {
     }
     descendants_.reaped(*pid);
     if (local_rank) {
-      happen(Exited{*local_rank, *status, members_[*local_rank].died_before_kill});
+      bool const outlived = descendants_.have_outlived(*pid, *status);
+      happen(Exited{*local_rank, *status, members_[*local_rank].died_before_kill, outlived});
     } else if (auto child = tended_.extract(*pid)) {
       asio::post(io_, std::move(child.mapped()));
     }
@@ -78,12 +79,18 @@ void Supervisor::reap() {
 }
 
 void Supervisor::check_descendants() {
+  for (std::uint32_t i = 0; i < state_.workers.size(); ++i) {
+    if (state_.workers[i].life == GroupWorker::Life::outlived && !descendants_.programs_run(state_.workers[i].pid)) {
+      happen(ProgramEnded{i});
+    }
+  }
   if (state_.phase == GroupPhase::stopping || state_.phase == GroupPhase::killing ||
       state_.phase == GroupPhase::sweeping) {
-    if (!descendants_.strangers(live_workers(), kept_workers()).empty()) {
+    if (!descendants_.strangers(live_workers(), spared()).empty()) {
       happen(DescendantsFound{});
-    } else if (std::none_of(state_.workers.begin(), state_.workers.end(),
-                            [](auto const& worker) { return worker.life == GroupWorker::Life::alive; })) {
+    } else if (std::none_of(state_.workers.begin(), state_.workers.end(), [](auto const& worker) {
+                 return worker.life == GroupWorker::Life::alive || worker.life == GroupWorker::Life::outlived;
+               })) {
       happen(DescendantsGone{});
     }
   }
@@ -130,25 +137,19 @@ std::vector<pid_t> Supervisor::live_workers() const {
   return pids;
 }
 
-std::vector<pid_t> Supervisor::kept_workers() const {
-  std::vector<pid_t> pids;
-  for (auto const& worker : state_.workers) {
-    if (keeps(state_, worker)) {
-      pids.push_back(worker.pid);
-    }
-  }
-  return pids;
+Descendants::Spares Supervisor::spared() const {
+  return [this](pid_t session) { return spares(state_, session); };
 }
 
 // ---- actions ----------------------------------------------------------------------------------------------------
 
-void Supervisor::perform(SignalGroup const& what) {
+void Supervisor::perform(KillGroup const& what) {
   auto& member = members_[what.local_rank];
   pid_t const pid = state_.workers[what.local_rank].pid;
-  if (what.signal == SIGKILL && !std::exchange(member.killed, true)) {
+  if (!std::exchange(member.killed, true)) {
     member.died_before_kill = os::is_dying(pid);
   }
-  descendants_.signal_worker(pid, what.signal);
+  Descendants::kill_group(pid);
 }
 
 void Supervisor::perform(ArmTimer const& what) {

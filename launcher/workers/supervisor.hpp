@@ -127,22 +127,20 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   [[nodiscard]] GroupPolicy const& policy() const { return group_policy_; }
   void say(Line const& line) const;
   static void stepped() {}
-  void perform(SignalGroup const& what);
+  void perform(AskWorker const& what) { descendants_.ask(state_.workers[what.local_rank].pid, what.signal); }
+  void perform(KillGroup const& what);
   void perform(TellOver const& /*what*/) { links_.over(); }
   void perform(TellEnds const& /*what*/) { links_.ends(); }
-  void perform(EndSurplus const& what) { descendants_.signal_worker(what.pid, SIGKILL); }
-  void perform(SignalDescendants const& what) {
-    descendants_.signal_strangers(live_workers(), kept_workers(), what.signal);
-  }
+  static void perform(EndSurplus const& what) { Descendants::kill_group(what.pid); }
+  void perform(SignalDescendants const& what) { descendants_.signal_strangers(live_workers(), spared(), what.signal); }
   void perform(ArmTimer const& what);
   void perform(ReportExit const& what);
-  void perform(ReportUnkillable const& /*what*/) { ending_.unkillable = descendants_.abandon_all(kept_workers()); }
+  void perform(ReportUnkillable const& /*what*/) { ending_.unkillable = descendants_.abandon_all(spared()); }
   /// Local rank of a worker that lives, be it parked.
   [[nodiscard]] std::optional<std::uint32_t> who(pid_t pid) const;
   /// All that live, be they parked.
   [[nodiscard]] std::vector<pid_t> live_workers() const;
-  /// Those of them whose descendants are not to be touched.
-  [[nodiscard]] std::vector<pid_t> kept_workers() const;
+  [[nodiscard]] Descendants::Spares spared() const;
   [[nodiscard]] WorkerLinks::Handlers link_handlers();
   std::size_t forward(int signal, std::set<pid_t>& served) const;
 

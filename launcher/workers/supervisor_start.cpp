@@ -177,7 +177,7 @@ void Supervisor::perform(ResumeWorker const& what) {
   }
   log(Level::info, "rank " + std::to_string(spec.rank) + " cannot be told of the next generation: it is started anew");
   auto& member = members_[what.local_rank];
-  descendants_.signal_worker(state_.workers[what.local_rank].pid, SIGKILL);
+  Descendants::kill_group(state_.workers[what.local_rank].pid);
   drop_streams(member);
   happen(ResumeFailed{what.local_rank});
 }

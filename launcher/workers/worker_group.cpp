@@ -79,9 +79,13 @@ struct Transition : GroupTurn {
     started->life = Life::alive;
     started->pid = event.pid;
     if (state.phase != GroupPhase::running) {  // the stop overtook the start: it must not be missed
-      int const signal = state.phase == GroupPhase::killing ? SIGKILL : state.signal;
-      started->sent |= bit(signal);
-      act(SignalGroup{event.local_rank, signal});
+      bool const killing = state.phase == GroupPhase::killing;
+      started->sent |= bit(killing ? SIGKILL : state.signal);
+      if (killing) {
+        act(KillGroup{event.local_rank});
+      } else {
+        act(AskWorker{event.local_rank, state.signal});
+      }
     }
   }
 
@@ -108,7 +112,8 @@ struct Transition : GroupTurn {
     bool const killed = event.status.kind == ExitStatus::Kind::signalled;
     bool const sent = killed && (dead->sent & bit(event.status.value)) != 0;
     bool const too_late = killed && event.status.value == SIGKILL && event.died_before_kill;
-    record_end(*dead, event.status, state.stop_ordered && (!killed || (sent && !too_late)));
+    bool const outlived = event.outlived && (state.phase == GroupPhase::running || state.phase == GroupPhase::stopping);
+    record_end(*dead, event.status, state.stop_ordered && (!killed || (sent && !too_late)), outlived);
   }
 
   void on(StopOrdered const& event) {
@@ -129,7 +134,14 @@ struct Transition : GroupTurn {
       ignore("the death of one worker");
       return;
     }
-    act(SignalGroup{event.local_rank, SIGKILL});
+    act(KillGroup{event.local_rank});
+  }
+
+  void on(ProgramEnded const& event) {
+    if (auto* const wrapper = expect(event.local_rank, Life::outlived, "the end of a program")) {
+      wrapper->life = Life::ended;
+      sweep_if_over();
+    }
   }
 
   void begin_stop(StopOrder const& order) {
@@ -148,7 +160,7 @@ struct Transition : GroupTurn {
       kill_everything();
     } else {
       state.phase = GroupPhase::stopping;
-      signal_all(order.signal, order.send_signal);
+      ask_all(order.signal, order.send_signal);
       arm(now + order.grace);
     }
     sweep_if_over();  // parked, before anything was known to be wrong; or dead since
@@ -173,7 +185,7 @@ struct Transition : GroupTurn {
       if (worker.life == Life::alive && worker.survives) {
         worker.sent |= bit(order.signal);
         if (order.send_signal && order.grace > Millis{0}) {
-          act(SignalGroup{worker.local_rank, order.signal});
+          act(AskWorker{worker.local_rank, order.signal});
         }
       }
     }
@@ -182,7 +194,7 @@ struct Transition : GroupTurn {
     state.kill_timeout = std::min(state.kill_timeout, order.kill_timeout);
     if (order.grace <= Millis{0}) {
       kill_everything();
-    } else if (any(Life::alive)) {
+    } else if (!all_over()) {
       state.phase = GroupPhase::stopping;
       arm(now + order.grace);
     }
@@ -193,7 +205,7 @@ struct Transition : GroupTurn {
     if (order.send_signal && state.silent) {
       state.silent = false;
       state.signal = order.signal;
-      signal_all(order.signal, order.send_signal);
+      ask_all(order.signal, order.send_signal);
     }
     TimePoint const wanted = now + order.grace;
     state.kill_timeout = std::min(state.kill_timeout, order.kill_timeout);
@@ -211,7 +223,7 @@ struct Transition : GroupTurn {
       act(SignalDescendants{SIGKILL});
     } else if (!is_stopping()) {
       ignore("a descendant");
-    } else if (!state.silent) {
+    } else {
       act(SignalDescendants{state.signal});
     }
   }
@@ -262,6 +274,13 @@ std::string_view phase_name(GroupPhase phase) {
 bool keeps(GroupState const& state, GroupWorker const& worker) {
   bool const may_park = worker.life == Life::alive && worker.survives && state.phase == GroupPhase::stopping;
   return state.parks && (worker.life == Life::parked || may_park);
+}
+
+bool spares(GroupState const& state, int session) {
+  auto const whose = std::find_if(state.workers.begin(), state.workers.end(),
+                                  [session](auto const& worker) { return session > 0 && worker.pid == session; });
+  bool const stopping = state.phase == GroupPhase::stopping;
+  return whose == state.workers.end() ? stopping : keeps(state, *whose) || (stopping && whose->life != Life::ended);
 }
 
 GroupStep step(GroupState state, GroupEvent const& event, TimePoint now, GroupPolicy const& policy) {

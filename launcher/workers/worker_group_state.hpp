@@ -20,9 +20,9 @@ namespace cxxrun::launcher {
 enum class GroupPhase {
   idle,      ///< nothing was ever started
   running,   ///< workers run; no stop was ordered
-  stopping,  ///< asked to stop; SIGKILL at the deadline
+  stopping,  ///< asked to stop, some have not ended; SIGKILL at the deadline
   killing,   ///< SIGKILL sent; at the deadline whoever is left is unkillable
-  sweeping,  ///< every worker has ended or is parked, descendants are being stopped; SIGKILL at the deadline
+  sweeping,  ///< every worker has ended or is parked, what they have left is being stopped; SIGKILL at the deadline
   parked,    ///< the generation has ended, and workers that survive wait for the next one
   ended,     ///< nothing of the generation is left, or what is left was reported
 };
@@ -30,14 +30,15 @@ enum class GroupPhase {
 
 struct GroupWorker {
   /// parked: it holds nothing of its generation and waits. One that is to end nevertheless is alive again.
-  enum class Life { pending, alive, parked, ended };
+  /// outlived: its process was a wrapper and has ended, and the program behind it may be saving.
+  enum class Life { pending, alive, parked, outlived, ended };
   std::uint32_t local_rank = 0;
   Life life = Life::pending;
   int pid = 0;
   bool survives = false;   ///< it can wait for another generation
   std::uint64_t sent = 0;  ///< bit N: signal N was sent to it as part of a stop
-  ExitStatus status;       ///< valid when ended
-  bool ours = false;       ///< valid when ended: explained by our own stop
+  ExitStatus status;       ///< valid when outlived or ended
+  bool ours = false;       ///< the same: explained by our own stop
   bool operator==(GroupWorker const&) const = default;
 };
 
@@ -47,7 +48,7 @@ struct GroupState {
   bool stop_ordered = false;
   bool parks = false;           ///< by that order; those that survive are not signalled
   bool reported = false;        ///< the generation's end; what ends later is no part of it
-  int signal = 15;              ///< what escaped descendants are asked with
+  int signal = 15;              ///< what is left is asked with
   bool silent = false;          ///< the order said that somebody else has signalled
   Millis kill_timeout{60'000};  ///< until an order says otherwise
   std::optional<TimePoint> deadline;
@@ -55,7 +56,7 @@ struct GroupState {
 };
 
 struct GroupPolicy {
-  Millis leftover_grace{1000};  ///< from SIGTERM to SIGKILL for descendants left at a natural end
+  Millis leftover_grace{500};  ///< from the last worker's end to SIGKILL for what workers have left
 };
 
 // Events.
@@ -74,6 +75,11 @@ struct Exited {
   std::uint32_t local_rank = 0;
   ExitStatus status;
   bool died_before_kill = false;  ///< it was dying already when we first sent it SIGKILL
+  bool outlived = false;          ///< it was a wrapper, and the program behind it runs
+};
+/// The program behind a wrapper that has ended.
+struct ProgramEnded {
+  std::uint32_t local_rank = 0;
 };
 struct StopOrdered {
   StopOrder order;
@@ -98,14 +104,19 @@ struct DescendantsFound {};  ///< children that are no workers exist
 struct DescendantsGone {};   ///< this process has no children at all that are not workers
 struct Tick {};
 using GroupEvent = std::variant<Begin, Started, StartFailed, Exited, StopOrdered, Survives, HasParked, ResumeFailed,
-                                KillOrdered, DescendantsFound, DescendantsGone, Tick>;
+                                KillOrdered, ProgramEnded, DescendantsFound, DescendantsGone, Tick>;
 
 // Actions.
-/// Signal the process group of one worker.
-struct SignalGroup {
+/// Ask one worker to end: its program, not its helpers (whom_to_ask.hpp).
+struct AskWorker {
   std::uint32_t local_rank = 0;
   int signal = 0;
-  bool operator==(SignalGroup const&) const = default;
+  bool operator==(AskWorker const&) const = default;
+};
+/// SIGKILL to the process group of one worker.
+struct KillGroup {
+  std::uint32_t local_rank = 0;
+  bool operator==(KillGroup const&) const = default;
 };
 /// Tell those that survive that the generation is over.
 struct TellOver {
@@ -125,8 +136,8 @@ struct EndSurplus {
   int pid = 0;
   bool operator==(EndSurplus const&) const = default;
 };
-/// Signal every child that is no worker, and its process group; each group once, SIGKILL always. Those of workers that
-/// are kept are not meant (keeps()).
+/// Signal every child that is no worker and that nobody needs any more (spares()), and its process group; each group
+/// once, SIGKILL always.
 struct SignalDescendants {
   int signal = 0;
   bool operator==(SignalDescendants const&) const = default;
@@ -147,13 +158,16 @@ struct ReportUnkillable {
 struct ReportEnded {
   bool operator==(ReportEnded const&) const = default;
 };
-using GroupAction = std::variant<SignalGroup, TellOver, TellEnds, ResumeWorker, EndSurplus, SignalDescendants, ArmTimer,
-                                 ReportExit, ReportUnkillable, ReportEnded>;
+using GroupAction = std::variant<AskWorker, KillGroup, TellOver, TellEnds, ResumeWorker, EndSurplus, SignalDescendants,
+                                 ArmTimer, ReportExit, ReportUnkillable, ReportEnded>;
 
 using GroupStep = BasicStep<GroupState, GroupAction>;
 
 /// Whether this worker, and what it has started, is to outlive the stop that is under way.
 [[nodiscard]] bool keeps(GroupState const& state, GroupWorker const& worker);
+/// Whether what runs in that session, without being a worker, is left alone for now: it belongs to a worker that is
+/// kept or has not ended; or, as long as one has not, to nobody that is known.
+[[nodiscard]] bool spares(GroupState const& state, int session);
 
 /// Answers every event in every phase; an event that means nothing there changes nothing and is said.
 [[nodiscard]] GroupStep step(GroupState state, GroupEvent const& event, TimePoint now, GroupPolicy const& policy = {});

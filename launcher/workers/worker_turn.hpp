@@ -39,23 +39,29 @@ struct GroupTurn : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   }
 
   /// Not `send`: somebody else has.
-  void signal_all(int signal, bool send) {
+  void ask_all(int signal, bool send) {
     for (auto& worker : state.workers) {
-      if (worker.life == GroupWorker::Life::alive && (signal == SIGKILL || !keeps(state, worker))) {
+      bool const there = worker.life == GroupWorker::Life::alive || worker.life == GroupWorker::Life::outlived;
+      if (there && !keeps(state, worker)) {
         worker.sent |= bit(signal);
         if (send) {
-          act(SignalGroup{worker.local_rank, signal});
+          act(AskWorker{worker.local_rank, signal});
         }
       }
-    }
-    if (send) {
-      act(SignalDescendants{signal});
     }
   }
 
   void kill_everything() {
     state.phase = GroupPhase::killing;
-    signal_all(SIGKILL, true);
+    for (auto& worker : state.workers) {
+      if (worker.life == GroupWorker::Life::alive) {
+        worker.sent |= bit(SIGKILL);
+        act(KillGroup{worker.local_rank});
+      } else if (worker.life == GroupWorker::Life::outlived) {
+        worker.life = GroupWorker::Life::ended;  // the program is what it has left, like anything else
+      }
+    }
+    act(SignalDescendants{SIGKILL});
     arm(now + state.kill_timeout);
   }
 
@@ -66,24 +72,19 @@ struct GroupTurn : BasicTurn<GroupState, GroupAction, GroupPolicy> {
     act(ReportEnded{});
   }
 
-  // The last worker may have ended, or parked. What a stop has begun goes on with its deadline; a natural end begins
-  // one.
+  // The last worker may have ended, or parked. What they have left had its time while they saved.
   void sweep_if_over() {
-    if (!all_over()) {
+    if (!all_over() || state.phase == GroupPhase::killing || state.phase == GroupPhase::sweeping) {
       return;
     }
-    if (state.phase == GroupPhase::running) {
-      act(SignalDescendants{state.signal});
-      arm(now + policy.leftover_grace);
-      say(Level::debug, "every worker has ended");
-    }
-    if (state.phase != GroupPhase::killing) {
-      state.phase = GroupPhase::sweeping;
-    }
+    state.phase = GroupPhase::sweeping;
+    act(SignalDescendants{state.signal});
+    arm(std::min(state.deadline.value_or(TimePoint::max()), now + policy.leftover_grace));
+    say(Level::debug, "every worker has ended");
   }
 
-  void record_end(GroupWorker& worker, ExitStatus const& status, bool ours) {
-    worker.life = GroupWorker::Life::ended;
+  void record_end(GroupWorker& worker, ExitStatus const& status, bool ours, bool outlived = false) {
+    worker.life = outlived ? GroupWorker::Life::outlived : GroupWorker::Life::ended;
     worker.status = status;
     worker.ours = ours;
     if (!state.reported) {

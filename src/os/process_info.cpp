@@ -79,6 +79,10 @@ bool parse_catches(std::string_view status, int signal) {
   return has_signal(status, "SigCgt:", signal);
 }
 
+bool parse_handles(std::string_view status, int signal) {
+  return has_signal(status, "SigCgt:", signal) || has_signal(status, "SigBlk:", signal);
+}
+
 std::string read_text(std::string const& path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
@@ -100,6 +104,16 @@ bool is_dying(pid_t pid) {
 
 bool catches_signal(pid_t pid, int signal) {
   return parse_catches(read_text(proc(pid, "status")), signal);
+}
+
+bool handles_signal(pid_t pid, int signal) {
+  return parse_handles(read_text(proc(pid, "status")), signal);
+}
+
+std::string executable_of(pid_t pid) {
+  std::array<char, 4096> path{};
+  auto const length = readlink(proc(pid, "exe").c_str(), path.data(), path.size());
+  return length > 0 ? std::string(path.data(), static_cast<std::size_t>(length)) : "";
 }
 
 std::vector<pid_t> children_of(pid_t pid) {

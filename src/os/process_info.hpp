@@ -24,6 +24,8 @@ struct ProcessStat {
 [[nodiscard]] std::optional<ProcessStat> parse_stat(std::string_view text);
 /// Whether the SigCgt line of /proc/PID/status has `signal`. Pure and total.
 [[nodiscard]] bool parse_catches(std::string_view status, int signal);
+/// The same, or the SigBlk line: who blocks a signal takes it by waiting for it.
+[[nodiscard]] bool parse_handles(std::string_view status, int signal);
 
 [[nodiscard]] std::optional<ProcessStat> read_stat(pid_t pid);
 /// Whether the process is on its way out, or is to be by a SIGKILL that it has not taken yet; false when it is gone.
@@ -31,6 +33,10 @@ struct ProcessStat {
 [[nodiscard]] bool is_dying(pid_t pid);
 /// Whether the process has a handler for the signal; false when it is gone.
 [[nodiscard]] bool catches_signal(pid_t pid, int signal);
+/// Whether the signal does anything to the process but end it, or nothing: a handler, or a thread that waits for it.
+[[nodiscard]] bool handles_signal(pid_t pid, int signal);
+/// The file that the process executes; "" when that is not known.
+[[nodiscard]] std::string executable_of(pid_t pid);
 /// The children of a process, those of all its threads, zombies included. Empty when it is gone.
 [[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
 /// The nearest ancestor of this process with that name (at most 15 bytes); 0 when the chain leaves our pid

@@ -5,7 +5,7 @@ import sys
 
 import jobs
 import wrappers
-from jobs import JobCase
+from jobs import JobCase, wait_until
 
 WORKER = ""
 
@@ -39,6 +39,48 @@ class Survivors(JobCase):
         self.open_gate("finish")
         self.assert_codes([0, 0], *agents)
         self.assertNotIn("refused", agents[0].stderr + agents[1].stderr)
+
+
+# Its helper dies of SIGTERM, and is needed for saving.
+SAVING = """
+import socket
+ours, theirs = socket.socketpair()
+if os.fork() == 0:
+    ours.close()
+    while theirs.recv(1):
+        theirs.send(b"x")
+    os._exit(0)
+theirs.close()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+signal.signal(signal.SIGTERM, lambda *_: None)
+note("ready", os.getsid(0))
+signal.sigwait({signal.SIGTERM})
+note("asked")
+gate("save")
+ours.send(b"x")
+helped = ours.recv(1) == b"x"
+note("saved", helped, "once" if signal.SIGTERM not in signal.sigpending() else "twice")
+os._exit(0)
+"""
+
+
+class Stops(JobCase):
+    def test_a_program_behind_a_wrapper_is_told_once_to_end_and_saves_with_its_helpers(self):
+        self.make_gate("save")
+        cases = "".join(f"{n}) exec {shlex.join(words)} \"$@\";;\n" for n, words in enumerate(wrappers.ALL))
+        wrapper = self.worker(f"case $LOCAL_RANK in\n{cases}esac", "wrapper")
+        job = self.start("--standalone", "--nproc-per-node", str(len(wrappers.ALL)), "--no-python", wrapper,
+                         *self.python_worker(SAVING))
+        first = {rank: pid for _, rank, _, pid in self.await_events(len(wrappers.ALL), "ready")}
+        job.process.terminate()
+        self.await_events(len(wrappers.ALL), "asked")
+        for rank, words in enumerate(wrappers.ALL):  # these die at once, before their programs have saved
+            if words in (wrappers.SHELL, wrappers.CONDA):
+                wait_until(lambda pid=first[rank]: not os.path.exists(f"/proc/{pid}"), f"{words} is reaped")
+        self.open_gate("save")
+        self.assert_codes([143], job)
+        self.assertEqual(sorted(event[1:] for event in self.events("saved")),
+                         [(rank, "saved", "True", "once") for rank in range(len(wrappers.ALL))])
 
 
 class Places(JobCase):

@@ -6,17 +6,23 @@
 //   wait FIFO       writes "ready" to FIFO and waits, holding it open
 //   stubborn FIFO   the same, ignoring SIGTERM
 //   catch FIFO      the same, writing "caught N" for USR1 and exiting 7 for TERM
+//   save FIFO       starts a helper and says "ready"; for TERM says "asked PID", for USR1 then "saved" if the helper
+//   still
+//                   answers, else "lost", and exits 7, leaving the helper behind
 //   daemons FIFO    starts daemons in sessions of their own, one of them ignoring SIGTERM, then as "wait"
 //   leave FIFO      starts the daemons and exits 0
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers)
 #include <string>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace {
@@ -53,6 +59,47 @@ void say(std::string const& text) {
     }
     say("caught " + std::to_string(got));
   }
+}
+
+int take(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int const each : signals) {
+    sigaddset(&set, each);
+  }
+  int got = 0;
+  sigwait(&set, &got);
+  return got;
+}
+
+// The helper dies of SIGTERM.
+[[noreturn]] void save_with_a_helper() {
+  std::array<int, 2> ends{};
+  socketpair(AF_UNIX, SOCK_STREAM, 0, ends.data());
+  if (fork() == 0) {
+    char asked = 0;
+    while (read(ends[1], &asked, 1) == 1 && write(ends[1], &asked, 1) == 1) {
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  signal(SIGPIPE, SIG_IGN);
+  for (int const each : {SIGUSR1, SIGTERM}) {
+    signal(each, [](int) {});
+  }
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_BLOCK, &all, nullptr);
+  say("ready");
+  take({SIGTERM});
+  say("asked " + std::to_string(getpid()));
+  if (take({SIGTERM, SIGUSR1}) == SIGTERM) {
+    say("asked again");
+  }
+  char byte = 'x';
+  bool const answers = write(ends[0], &byte, 1) == 1 && read(ends[0], &byte, 1) == 1;
+  say(answers ? "saved" : "lost");
+  _exit(7);
 }
 
 void start_daemon(bool stubborn) {
@@ -117,6 +164,9 @@ int main(int argc, char** argv) {
   fifo = open(argument.c_str(), O_WRONLY);
   if (fifo < 0) {
     return 97;
+  }
+  if (command == "save") {
+    save_with_a_helper();
   }
   if (command == "catch") {
     wait_and_tell();

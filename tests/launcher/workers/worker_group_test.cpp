@@ -3,43 +3,17 @@
 #include <map>
 #include <sstream>
 
-#include "launcher/workers/worker_group_state.hpp"
+#include "tests/launcher/workers/group_steps.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/said.hpp"
 
 using namespace cxxrun::launcher;
+using namespace cxxrun::launcher::testing;
 using namespace std::chrono_literals;
 using cxxrun::ExitStatus;
 using cxxrun::TimePoint;
 
 namespace {
-
-using Actions = std::vector<GroupAction>;
-
-TimePoint const kT0{};
-
-// A group that has seen these events, all at kT0.
-GroupState after(std::vector<GroupEvent> const& events) {
-  GroupState state;
-  for (auto const& event : events) {
-    state = step(std::move(state), event, kT0).next;
-  }
-  return state;
-}
-
-GroupState two_running() {
-  return after({Begin{2}, Started{0, 10}, Started{1, 11}});
-}
-
-StopOrder order(std::chrono::milliseconds grace) {
-  return {SIGTERM, true, grace, 60s};
-}
-
-StopOrder parking() {
-  StopOrder one = order(5s);
-  one.park = true;
-  return one;
-}
 
 std::vector<std::string> cells(std::string const& row) {
   std::vector<std::string> out;
@@ -170,11 +144,27 @@ TEST_CASE("worker_group: one that survives does what its table says", "[unit]") 
   }
 }
 
-TEST_CASE("worker_group: a stop signals every group and the escaped, and arms the deadline", "[unit]") {
+TEST_CASE("worker_group: a stop asks every worker, and arms the deadline", "[unit]") {
   auto const stopped = step(two_running(), StopOrdered{order(5s)}, kT0 + 1s);
 
-  CHECK(stopped.actions == Actions{TellEnds{}, SignalGroup{0, SIGTERM}, SignalGroup{1, SIGTERM},
-                                   SignalDescendants{SIGTERM}, ArmTimer{kT0 + 6s}});
+  CHECK(stopped.actions == Actions{TellEnds{}, AskWorker{0, SIGTERM}, AskWorker{1, SIGTERM}, ArmTimer{kT0 + 6s}});
+}
+
+TEST_CASE("worker_group: while a worker may be saving its helpers are spared, and nobody's daemons too", "[unit]") {
+  CHECK_FALSE(spares(two_running(), 10));
+  auto const stopping = step(two_running(), StopOrdered{order(5s)}, kT0).next;
+  CHECK(spares(stopping, 10));
+  CHECK(spares(stopping, 99));
+
+  auto const one = step(stopping, Exited{0, ExitStatus::exited(0)}, kT0).next;
+  CHECK_FALSE(spares(one, 10));
+  CHECK(spares(one, 11));
+  CHECK(spares(one, 99));
+
+  auto const both = step(one, Exited{1, ExitStatus::exited(0)}, kT0).next;
+  CHECK_FALSE(spares(both, 11));
+  CHECK_FALSE(spares(both, 99));
+  CHECK_FALSE(spares(step(stopping, Tick{}, kT0 + 5s).next, 10));
 }
 
 TEST_CASE("worker_group: at the deadline only those still alive are killed", "[unit]") {
@@ -185,7 +175,7 @@ TEST_CASE("worker_group: at the deadline only those still alive are killed", "[u
   auto const due = step(state, Tick{}, kT0 + 5s);
 
   CHECK(due.next.phase == GroupPhase::killing);
-  CHECK(due.actions == Actions{SignalGroup{1, SIGKILL}, SignalDescendants{SIGKILL}, ArmTimer{kT0 + 65s}});
+  CHECK(due.actions == Actions{KillGroup{1}, SignalDescendants{SIGKILL}, ArmTimer{kT0 + 65s}});
 }
 
 TEST_CASE("worker_group: an order without a signal sends none before SIGKILL", "[unit]") {
@@ -195,7 +185,6 @@ TEST_CASE("worker_group: an order without a signal sends none before SIGKILL", "
   auto const stopped = step(two_running(), StopOrdered{silent}, kT0);
 
   CHECK(stopped.actions == Actions{TellEnds{}, ArmTimer{kT0 + 5s}});
-  CHECK(step(stopped.next, DescendantsFound{}, kT0).actions.empty());
   CHECK(step(stopped.next, Exited{0, ExitStatus::signalled(SIGTERM)}, kT0).next.workers[0].ours);
   CHECK(step(stopped.next, Tick{}, kT0 + 5s).next.phase == GroupPhase::killing);
 }
@@ -212,7 +201,7 @@ TEST_CASE("worker_group: a signal that a silent order left out can be ordered la
   silent.send_signal = false;
   auto const silently = step(two_running(), StopOrdered{silent}, kT0).next;
   auto const signalled = step(silently, StopOrdered{order(30s)}, kT0);
-  CHECK(signalled.actions == Actions{SignalGroup{0, SIGTERM}, SignalGroup{1, SIGTERM}, SignalDescendants{SIGTERM}});
+  CHECK(signalled.actions == Actions{AskWorker{0, SIGTERM}, AskWorker{1, SIGTERM}});
   CHECK(step(signalled.next, StopOrdered{order(30s)}, kT0).actions.empty());
 }
 
@@ -255,25 +244,26 @@ TEST_CASE("worker_group: an exit before the order stays as it was", "[unit]") {
   CHECK_FALSE(state.workers[1].ours);
 }
 
-TEST_CASE("worker_group: leftovers of a natural end get SIGTERM, then SIGKILL after a second", "[unit]") {
+TEST_CASE("worker_group: leftovers of a natural end get SIGTERM, then SIGKILL after half a second", "[unit]") {
   auto const first = step(two_running(), Exited{0, ExitStatus::exited(0)}, kT0);
   CHECK(first.actions == Actions{ReportExit{0}});
 
   auto const last = step(first.next, Exited{1, ExitStatus::exited(0)}, kT0);
-  CHECK(last.actions == Actions{ReportExit{1}, SignalDescendants{SIGTERM}, ArmTimer{kT0 + 1s}});
+  CHECK(last.actions == Actions{ReportExit{1}, SignalDescendants{SIGTERM}, ArmTimer{kT0 + 500ms}});
   CHECK(step(last.next, DescendantsFound{}, kT0).actions == Actions{SignalDescendants{SIGTERM}});
   CHECK(step(last.next, DescendantsGone{}, kT0).actions == Actions{ReportEnded{}});
-  CHECK(step(last.next, Tick{}, kT0 + 1s).actions == Actions{SignalDescendants{SIGKILL}, ArmTimer{kT0 + 61s}});
+  CHECK(step(last.next, Tick{}, kT0 + 500ms).actions == Actions{SignalDescendants{SIGKILL}, ArmTimer{kT0 + 60500ms}});
 }
 
-TEST_CASE("worker_group: after a stop the escaped keep the order's deadline", "[unit]") {
+TEST_CASE("worker_group: after a stop leftovers have half a second, but not beyond the order's deadline", "[unit]") {
   auto state = step(two_running(), StopOrdered{order(30s)}, kT0).next;
   state = step(std::move(state), Exited{0, ExitStatus::exited(0)}, kT0 + 1s).next;
-  auto const last = step(std::move(state), Exited{1, ExitStatus::exited(0)}, kT0 + 2s);
+  CHECK(step(state, DescendantsFound{}, kT0).actions == Actions{SignalDescendants{SIGTERM}});
+  auto const last = step(state, Exited{1, ExitStatus::exited(0)}, kT0 + 2s);
 
   CHECK(last.next.phase == GroupPhase::sweeping);
-  CHECK(last.next.deadline == kT0 + 30s);
-  CHECK(last.actions == Actions{ReportExit{1}});
+  CHECK(last.actions == Actions{ReportExit{1}, SignalDescendants{SIGTERM}, ArmTimer{kT0 + 2500ms}});
+  CHECK(step(state, Exited{1, ExitStatus::exited(0)}, kT0 + 29900ms).next.deadline == kT0 + 30s);
 }
 
 TEST_CASE("worker_group: descendants come again and again while killing", "[unit]") {
@@ -305,126 +295,19 @@ TEST_CASE("worker_group: a failed start is an exit, and the last one ends the ge
 
 TEST_CASE("worker_group: a stop that overtakes a start is not missed", "[unit]") {
   auto const stopping = after({Begin{1}, StopOrdered{order(5s)}});
-  CHECK(step(stopping, Started{0, 10}, kT0).actions == Actions{SignalGroup{0, SIGTERM}});
+  CHECK(step(stopping, Started{0, 10}, kT0).actions == Actions{AskWorker{0, SIGTERM}});
 
   auto const killing = after({Begin{1}, StopOrdered{order(0s)}});
-  CHECK(step(killing, Started{0, 10}, kT0).actions == Actions{SignalGroup{0, SIGKILL}});
+  CHECK(step(killing, Started{0, 10}, kT0).actions == Actions{KillGroup{0}});
 }
 
 TEST_CASE("worker_group: no workers at all end at once", "[unit]") {
   CHECK(step({}, Begin{0}, kT0).actions == Actions{ReportEnded{}});
 }
 
-namespace {
-
-// Worker 0 survives, worker 1 does not.
-GroupState one_survives(std::vector<GroupEvent> const& more = {}) {
-  auto state = two_running();
-  state = step(std::move(state), Survives{0}, kT0).next;
-  for (auto const& event : more) {
-    state = step(std::move(state), event, kT0).next;
-  }
-  return state;
-}
-
-GroupState waiting() {
-  return one_survives(
-      {StopOrdered{parking()}, Exited{1, ExitStatus::signalled(SIGTERM)}, HasParked{0}, DescendantsGone{}});
-}
-
-}  // namespace
-
-TEST_CASE("worker_group: a stop that keeps tells those that survive, and signals the others", "[unit]") {
-  auto const stopped = step(one_survives(), StopOrdered{parking()}, kT0);
-  CHECK(stopped.actions ==
-        Actions{TellOver{}, SignalGroup{1, SIGTERM}, SignalDescendants{SIGTERM}, ArmTimer{kT0 + 5s}});
-  CHECK(keeps(stopped.next, stopped.next.workers[0]));
-  CHECK_FALSE(keeps(stopped.next, stopped.next.workers[1]));
-
-  auto const due = step(stopped.next, Tick{}, kT0 + 5s);
-  CHECK(due.actions ==
-        Actions{SignalGroup{0, SIGKILL}, SignalGroup{1, SIGKILL}, SignalDescendants{SIGKILL}, ArmTimer{kT0 + 65s}});
-  CHECK_FALSE(keeps(due.next, due.next.workers[0]));
-  CHECK(step(due.next, HasParked{0}, kT0).next == due.next);  // too late
-  CHECK(step(due.next, Exited{0, ExitStatus::signalled(SIGKILL)}, kT0).next.workers[0].ours);
-}
-
-TEST_CASE("worker_group: a generation has ended when each worker has ended or is parked", "[unit]") {
-  auto state = one_survives({StopOrdered{parking()}, HasParked{0}});
-  CHECK(state.phase == GroupPhase::stopping);
-  state = step(std::move(state), Exited{1, ExitStatus::signalled(SIGTERM)}, kT0).next;
-  CHECK(state.phase == GroupPhase::sweeping);
-  CHECK(step(state, DescendantsGone{}, kT0).actions == Actions{ReportEnded{}});
-
-  auto const early = one_survives({HasParked{0}, Exited{1, ExitStatus::exited(0)}});
-  CHECK(early.phase == GroupPhase::running);  // nobody has said that anything is wrong
-  CHECK(step(early, StopOrdered{parking()}, kT0).next.phase == GroupPhase::sweeping);
-}
-
-TEST_CASE("worker_group: the next generation resumes who waits, and starts the others", "[unit]") {
-  auto const begun = step(waiting(), Begin{2}, kT0);
-  CHECK(begun.actions == Actions{ResumeWorker{0}});
-  CHECK(begun.next.workers[0].life == GroupWorker::Life::alive);
-  CHECK(begun.next.workers[0].pid == 10);
-  CHECK(begun.next.workers[0].survives);
-  CHECK(begun.next.workers[1].life == GroupWorker::Life::pending);
-  CHECK_FALSE(begun.next.stop_ordered);
-
-  auto const failed = step(begun.next, ResumeFailed{0}, kT0).next;
-  CHECK(failed.workers[0] == GroupWorker{});
-  CHECK(step(failed, Started{0, 20}, kT0).next.workers[0].pid == 20);
-}
-
-TEST_CASE("worker_group: one that dies while it waits is forgotten, and one that is not wanted ends", "[unit]") {
-  auto const dead = step(waiting(), Exited{0, ExitStatus::signalled(SIGSEGV)}, kT0);
-  CHECK(dead.actions.empty());
-  CHECK(step(dead.next, Begin{2}, kT0).actions.empty());
-  CHECK(step(waiting(), Begin{0}, kT0).actions == Actions{EndSurplus{10}, ReportEnded{}});
-}
-
-TEST_CASE("worker_group: the end of the job reaches those that wait, and reports no exit of theirs", "[unit]") {
-  auto const stopped = step(waiting(), StopOrdered{order(5s)}, kT0);
-  CHECK(stopped.actions ==
-        Actions{TellEnds{}, SignalGroup{0, SIGTERM}, SignalDescendants{SIGTERM}, ArmTimer{kT0 + 5s}});
-  auto const ended = step(stopped.next, Exited{0, ExitStatus::exited(0)}, kT0);
-  CHECK(ended.actions.empty());
-  CHECK(step(ended.next, DescendantsGone{}, kT0).actions == Actions{ReportEnded{}});
-  CHECK(step(stopped.next, Tick{}, kT0 + 5s).actions ==
-        Actions{SignalGroup{0, SIGKILL}, SignalDescendants{SIGKILL}, ArmTimer{kT0 + 65s}});
-
-  auto const forgotten = step(waiting(), Exited{0, ExitStatus::exited(0)}, kT0).next;
-  auto const nobody = step(forgotten, StopOrdered{order(5s)}, kT0).next;  // it is answered all the same
-  CHECK(nobody.phase == GroupPhase::sweeping);
-  CHECK(step(nobody, DescendantsGone{}, kT0).actions == Actions{ReportEnded{}});
-}
-
-TEST_CASE("worker_group: an order that keeps nobody, in the middle of one that keeps", "[unit]") {
-  auto const keeping = one_survives({StopOrdered{parking()}});
-  auto const one = step(keeping, StopOrdered{order(30s)}, kT0 + 1s);
-  CHECK(one.actions == Actions{TellEnds{}, SignalGroup{0, SIGTERM}, ArmTimer{kT0 + 31s}});  // worker 1 has had it
-  CHECK(step(one.next, HasParked{0}, kT0).next == one.next);
-  CHECK(step(one.next, StopOrdered{parking()}, kT0 + 1s).next.parks == false);
-
-  auto const parked = step(keeping, HasParked{0}, kT0).next;
-  CHECK(step(parked, StopOrdered{order(30s)}, kT0).next.workers[0].life == GroupWorker::Life::alive);
-  auto const now = step(parked, StopOrdered{order(0s)}, kT0);
-  CHECK(now.next.phase == GroupPhase::killing);
-  CHECK(now.actions == Actions{TellEnds{}, SignalGroup{0, SIGKILL}, SignalGroup{1, SIGKILL}, SignalDescendants{SIGKILL},
-                               ArmTimer{kT0 + 60s}});
-}
-
-TEST_CASE("worker_group: whoever survives SIGKILL is given up, and those that wait are kept", "[unit]") {
-  auto state = one_survives({StopOrdered{parking()}, HasParked{0}});
-  state = step(std::move(state), Tick{}, kT0 + 5s).next;
-  auto const given_up = step(std::move(state), Tick{}, kT0 + 65s);
-  CHECK(given_up.actions == Actions{ReportUnkillable{}, ReportEnded{}});
-  CHECK(given_up.next.phase == GroupPhase::parked);
-  CHECK(given_up.next.workers[0].life == GroupWorker::Life::parked);
-}
-
 TEST_CASE("worker_group: one worker killed alone has failed, whatever is ordered before its death is seen", "[unit]") {
   auto killed = step(two_running(), KillOrdered{1}, kT0);
-  CHECK(killed.actions == Actions{SignalGroup{1, SIGKILL}});
+  CHECK(killed.actions == Actions{KillGroup{1}});
   auto const ended = step(std::move(killed.next), Exited{1, ExitStatus::signalled(SIGKILL)}, kT0);
   CHECK_FALSE(ended.next.workers[1].ours);
   CHECK(ended.next.workers[0].life == GroupWorker::Life::alive);

@@ -1,0 +1,109 @@
+// Who gets the signal of a stop: the program that may save, not its helpers; and what is left when it has ended.
+#include <chrono>
+#include <csignal>
+#include <string>
+
+#include "src/os/children.hpp"
+#include "src/os/process_info.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/supervisor_bench.hpp"
+
+using namespace cxxrun;
+using namespace cxxrun::launcher;
+using namespace cxxrun::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+using Bench = SupervisorBench;
+
+std::string saving(Bench const& bench) {
+  return std::string(CXXRUN_PROBE) + " save " + bench.fifo.path();
+}
+
+pid_t await_asked(Bench& bench) {
+  std::string const line = bench.fifo.line();
+  REQUIRE(line.starts_with("asked "));
+  return std::stoi(line.substr(6));
+}
+
+// The program is asked once, and saves with its helper's help, however long that takes.
+void check_stop(Bench& bench) {
+  bench.supervisor->stop(order(1h));
+  kill(await_asked(bench), SIGUSR1);
+  CHECK(bench.fifo.line() == "saved");
+  bench.run_to_the_end();
+  bench.fifo.wait_until_all_are_dead();
+  CHECK_FALSE(os::has_children());
+}
+
+void check_save(Bench& bench) {
+  REQUIRE(bench.fifo.line() == "ready");
+  check_stop(bench);
+}
+
+}  // namespace
+
+TEST_CASE("supervisor: a program that is asked to end has its helpers until it has saved", "[process]") {
+  Bench bench;
+  bench.start({bench.probe("save")});
+  check_save(bench);
+  CHECK(bench.ended->exits[0].status == ExitStatus::exited(7));
+  CHECK(bench.ended->exits[0].ours);
+}
+
+TEST_CASE("supervisor: a program behind a wrapper is asked as if there were none", "[process]") {
+  auto const [what, before, after] = GENERATE(table<char const*, char const*, char const*>({
+      {"a shell", "", "; exit $?"},
+      {"a shell in a shell", "sh -c '", "; exit $?'; exit $?"},
+      {"a shell with a trap", "trap 'exit 5' TERM; ", "; exit $?"},
+      {"a shell that ignores the signal", "trap '' TERM; ", "; exit $?"},
+      {"a session of its own", "setsid --wait ", "; exit $?"},
+      {"a wrapper that hands the signal on", "exec timeout --foreground 1000 ", ""},
+  }));
+  INFO(what);
+  Bench bench;
+  bench.start({Bench::shell(before + saving(bench) + after)});
+  check_save(bench);
+}
+
+TEST_CASE("supervisor: a program that its wrapper leaves behind keeps its helpers and the whole grace", "[process]") {
+  std::string const session = GENERATE("", "setsid --wait ");  // the worker's, or its own
+  Bench bench;
+  bench.start({Bench::shell(session + saving(bench) + "; exit $?"), bench.probe("wait")});
+  bench.fifo.expect_lines(2);
+  bench.supervisor->stop(order(1h));
+  pid_t const program = await_asked(bench);
+  bench.run_until_exits(2);
+  CHECK(bench.exited[0].status == ExitStatus::signalled(SIGTERM));
+  CHECK_FALSE(bench.ended);
+
+  kill(program, SIGUSR1);
+
+  CHECK(bench.fifo.line() == "saved");
+  CHECK(bench.run_to_the_end().exits[0].ours);
+}
+
+TEST_CASE("supervisor: a program whose wrapper was killed by somebody else is asked by the stop that follows",
+          "[process]") {
+  Bench bench;
+  bench.start({Bench::shell(saving(bench) + "; exit $?")});
+  REQUIRE(bench.fifo.line() == "ready");
+  kill(os::children_of(getpid()).front(), SIGTERM);
+  bench.run_until_exits(1);
+  CHECK_FALSE(bench.exited[0].ours);
+  check_stop(bench);
+}
+
+TEST_CASE("supervisor: what does not end with its worker has half a second, not the grace", "[process]") {
+  Bench bench;
+  std::string const child = std::string(CXXRUN_PROBE) + " wait " + bench.fifo.path();
+  bench.start({Bench::shell("(trap '' TERM; exec " + child + ") & exec " + child), bench.probe("daemons")});
+  bench.fifo.expect_lines(5);
+
+  bench.supervisor->stop(order(1h));
+  bench.run_to_the_end();
+
+  bench.fifo.wait_until_all_are_dead();
+  CHECK_FALSE(os::has_children());
+}

@@ -1,0 +1,114 @@
+// Workers that survive: who is kept by a stop, and what becomes of them.
+#include <csignal>
+
+#include "tests/launcher/workers/group_steps.hpp"
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun::launcher;
+using namespace cxxrun::launcher::testing;
+using namespace std::chrono_literals;
+using cxxrun::ExitStatus;
+
+namespace {
+
+// Worker 0 survives, worker 1 does not.
+GroupState one_survives(std::vector<GroupEvent> const& more = {}) {
+  auto state = two_running();
+  state = step(std::move(state), Survives{0}, kT0).next;
+  for (auto const& event : more) {
+    state = step(std::move(state), event, kT0).next;
+  }
+  return state;
+}
+
+GroupState waiting() {
+  return one_survives(
+      {StopOrdered{parking()}, Exited{1, ExitStatus::signalled(SIGTERM)}, HasParked{0}, DescendantsGone{}});
+}
+
+}  // namespace
+
+TEST_CASE("worker_group: a stop that keeps tells those that survive, and signals the others", "[unit]") {
+  auto const stopped = step(one_survives(), StopOrdered{parking()}, kT0);
+  CHECK(stopped.actions == Actions{TellOver{}, AskWorker{1, SIGTERM}, ArmTimer{kT0 + 5s}});
+  CHECK(keeps(stopped.next, stopped.next.workers[0]));
+  CHECK_FALSE(keeps(stopped.next, stopped.next.workers[1]));
+
+  auto const due = step(stopped.next, Tick{}, kT0 + 5s);
+  CHECK(due.actions == Actions{KillGroup{0}, KillGroup{1}, SignalDescendants{SIGKILL}, ArmTimer{kT0 + 65s}});
+  CHECK_FALSE(keeps(due.next, due.next.workers[0]));
+  CHECK(step(due.next, HasParked{0}, kT0).next == due.next);  // too late
+  CHECK(step(due.next, Exited{0, ExitStatus::signalled(SIGKILL)}, kT0).next.workers[0].ours);
+}
+
+TEST_CASE("worker_group: a generation has ended when each worker has ended or is parked", "[unit]") {
+  auto state = one_survives({StopOrdered{parking()}, HasParked{0}});
+  CHECK(state.phase == GroupPhase::stopping);
+  state = step(std::move(state), Exited{1, ExitStatus::signalled(SIGTERM)}, kT0).next;
+  CHECK(state.phase == GroupPhase::sweeping);
+  CHECK(step(state, DescendantsGone{}, kT0).actions == Actions{ReportEnded{}});
+
+  auto const early = one_survives({HasParked{0}, Exited{1, ExitStatus::exited(0)}});
+  CHECK(early.phase == GroupPhase::running);  // nobody has said that anything is wrong
+  CHECK(step(early, StopOrdered{parking()}, kT0).next.phase == GroupPhase::sweeping);
+}
+
+TEST_CASE("worker_group: the next generation resumes who waits, and starts the others", "[unit]") {
+  auto const begun = step(waiting(), Begin{2}, kT0);
+  CHECK(begun.actions == Actions{ResumeWorker{0}});
+  CHECK(begun.next.workers[0].life == GroupWorker::Life::alive);
+  CHECK(begun.next.workers[0].pid == 10);
+  CHECK(begun.next.workers[0].survives);
+  CHECK(begun.next.workers[1].life == GroupWorker::Life::pending);
+  CHECK_FALSE(begun.next.stop_ordered);
+
+  auto const failed = step(begun.next, ResumeFailed{0}, kT0).next;
+  CHECK(failed.workers[0] == GroupWorker{});
+  CHECK(step(failed, Started{0, 20}, kT0).next.workers[0].pid == 20);
+}
+
+TEST_CASE("worker_group: one that dies while it waits is forgotten, and one that is not wanted ends", "[unit]") {
+  auto const dead = step(waiting(), Exited{0, ExitStatus::signalled(SIGSEGV)}, kT0);
+  CHECK(dead.actions.empty());
+  CHECK(step(dead.next, Begin{2}, kT0).actions.empty());
+  CHECK(step(waiting(), Begin{0}, kT0).actions == Actions{EndSurplus{10}, ReportEnded{}});
+}
+
+TEST_CASE("worker_group: the end of the job reaches those that wait, and reports no exit of theirs", "[unit]") {
+  auto const stopped = step(waiting(), StopOrdered{order(5s)}, kT0);
+  CHECK(stopped.actions == Actions{TellEnds{}, AskWorker{0, SIGTERM}, ArmTimer{kT0 + 5s}});
+  auto const ended = step(stopped.next, Exited{0, ExitStatus::exited(0)}, kT0);
+  CHECK(ended.actions == Actions{SignalDescendants{SIGTERM}, ArmTimer{kT0 + 500ms}});
+  CHECK(step(ended.next, DescendantsGone{}, kT0).actions == Actions{ReportEnded{}});
+  CHECK(step(stopped.next, Tick{}, kT0 + 5s).actions ==
+        Actions{KillGroup{0}, SignalDescendants{SIGKILL}, ArmTimer{kT0 + 65s}});
+
+  auto const forgotten = step(waiting(), Exited{0, ExitStatus::exited(0)}, kT0).next;
+  auto const nobody = step(forgotten, StopOrdered{order(5s)}, kT0).next;  // it is answered all the same
+  CHECK(nobody.phase == GroupPhase::sweeping);
+  CHECK(step(nobody, DescendantsGone{}, kT0).actions == Actions{ReportEnded{}});
+}
+
+TEST_CASE("worker_group: an order that keeps nobody, in the middle of one that keeps", "[unit]") {
+  auto const keeping = one_survives({StopOrdered{parking()}});
+  auto const one = step(keeping, StopOrdered{order(30s)}, kT0 + 1s);
+  CHECK(one.actions == Actions{TellEnds{}, AskWorker{0, SIGTERM}, ArmTimer{kT0 + 31s}});  // worker 1 has had it
+  CHECK(step(one.next, HasParked{0}, kT0).next == one.next);
+  CHECK(step(one.next, StopOrdered{parking()}, kT0 + 1s).next.parks == false);
+
+  auto const parked = step(keeping, HasParked{0}, kT0).next;
+  CHECK(step(parked, StopOrdered{order(30s)}, kT0).next.workers[0].life == GroupWorker::Life::alive);
+  auto const now = step(parked, StopOrdered{order(0s)}, kT0);
+  CHECK(now.next.phase == GroupPhase::killing);
+  CHECK(now.actions ==
+        Actions{TellEnds{}, KillGroup{0}, KillGroup{1}, SignalDescendants{SIGKILL}, ArmTimer{kT0 + 60s}});
+}
+
+TEST_CASE("worker_group: whoever survives SIGKILL is given up, and those that wait are kept", "[unit]") {
+  auto state = one_survives({StopOrdered{parking()}, HasParked{0}});
+  state = step(std::move(state), Tick{}, kT0 + 5s).next;
+  auto const given_up = step(std::move(state), Tick{}, kT0 + 65s);
+  CHECK(given_up.actions == Actions{ReportUnkillable{}, ReportEnded{}});
+  CHECK(given_up.next.phase == GroupPhase::parked);
+  CHECK(given_up.next.workers[0].life == GroupWorker::Life::parked);
+}
