@@ -249,7 +249,7 @@ class Agent {
     log(Level::debug, result.reason);
     switch (result.verdict) {
       case SignalVerdict::ignore: break;
-      case SignalVerdict::stop: feed(agent::EndSignal{info.signal, true}); break;
+      case SignalVerdict::stop: feed(agent::EndSignal{info.signal, true, signal_state_.interrupted}); break;
       case SignalVerdict::stop_without_forwarding: feed(agent::EndSignal{info.signal, false}); break;
       case SignalVerdict::kill_now: feed(agent::KillSignal{}); break;
       case SignalVerdict::forward_only: supervisor_->forward(info.signal); break;

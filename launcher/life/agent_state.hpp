@@ -66,6 +66,7 @@ struct State {  // NOLINT(clang-analyzer-optin.performance.Padding): in the orde
   rendezvous::follower::State follower;
   std::string unfit;                    ///< why the health check failed
   bool workers = false;                 ///< started and not all reaped
+  std::uint32_t living = 0;             ///< so many of the workers started last have not ended
   bool killed = false;                  ///< they have had SIGKILL because of the lease
   bool parks = false;                   ///< the last order keeps workers that survive
   std::optional<std::uint64_t> parked;  ///< workers of that generation wait for the next one
@@ -131,6 +132,7 @@ struct GroupEnded {
 struct EndSignal {
   int signal;
   bool pass_on = true;  ///< false: the workers have had it already
+  bool ctrl_c = false;  ///< from a terminal, where a second one means KillSignal
 };
 /// End at once (second Ctrl-C).
 struct KillSignal {};

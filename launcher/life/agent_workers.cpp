@@ -4,6 +4,7 @@
 #include "launcher/life/agent_turn.hpp"
 #include "launcher/plan/worker_plan.hpp"
 #include "rendezvous/values/verdict.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::launcher::agent {
 
@@ -93,6 +94,7 @@ void start_workers(Turn& turn) {
   state.life = Life::running;
   state.checked_at.reset();
   state.workers = true;
+  state.living = state.generation->local_size;
   state.killed = false;
   state.parks = false;
   state.parked.reset();
@@ -112,6 +114,9 @@ void acknowledge(Turn& turn) {
 }
 
 void on(Turn& turn, WorkerEnded const& event) {
+  if (event.number == number_of(turn.state) && !turn.state.check && turn.state.living > 0) {
+    --turn.state.living;
+  }
   if (event.number == number_of(turn.state) && has_processes(turn.state.life) && !turn.state.check &&
       !event.exit.status.ok() && !event.exit.ours) {
     turn.tell(rendezvous::WorkerFailed{event.number, event.exit});
@@ -217,6 +222,23 @@ void on(Turn& turn, GroupEnded const& event) {
   }
 }
 
+namespace {
+
+/// What whoever told us to end has to wait for.
+std::string explain_wait(State const& state, Policy const& policy, bool ctrl_c) {
+  bool const none = state.living == 0 || !has_anybody(state) || state.life == Life::fenced || state.check;
+  if (none || policy.end_timeout <= Millis{0}) {
+    return "";
+  }
+  bool const begins = state.life == Life::running || state.parks || state.parked;
+  std::string const workers = std::to_string(state.living) + (state.living == 1 ? " worker" : " workers");
+  return (begins ? ": waiting up to " + seconds_text(policy.end_timeout) + " for " + workers
+                 : ": workers are being stopped already") +
+         (ctrl_c ? "; Ctrl-C again kills them" : "");
+}
+
+}  // namespace
+
 void on(Turn& turn, EndSignal const& event) {
   State& state = turn.state;
   if (!state.joined && state.life != Life::done) {
@@ -227,7 +249,7 @@ void on(Turn& turn, EndSignal const& event) {
     turn.say(Level::debug, "already ending");
     return;
   }
-  turn.say(Level::info, "told to end by " + signal_name(event.signal));
+  turn.say(Level::info, "told to end by " + signal_name(event.signal) + explain_wait(state, turn.policy, event.ctrl_c));
   state.exit_code = 128 + event.signal;
   if (!state.connected) {  // nobody coordinates, so nobody has a final message for us
     turn.delegate([](auto& inner) { follower::abandon(inner, "this agent was told to end"); });

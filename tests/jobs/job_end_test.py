@@ -291,6 +291,7 @@ class Terminal(JobCase):
         wait_until(self.pump, "the job ends")
         self.assertEqual(self.code, 130, self.output)
         self.assertEqual([event[3] for event in self.events("got")], ["SIGINT", "SIGINT"])
+        self.assertIn(b"told to end by SIGINT: waiting up to 30 s for 2 workers; Ctrl-C again kills them", self.output)
 
     def test_a_second_ctrl_c_kills_at_once(self):
         body = ("signal.signal(signal.SIGINT, lambda *_: note('interrupted'))\nnote('ready')\n"
