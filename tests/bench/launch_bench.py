@@ -229,16 +229,21 @@ def kilobytes(lines, name):
     return next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
-def restart(agents):
+def with_deaf_child(program):
+    """It leaves a process behind that ignores SIGTERM."""
+    return ["sh", "-c", "(trap '' TERM; exec sleep %d) & exec \"$@\"" % HOLD_S, "sh", *program]
+
+
+def restart(agents, figure, around=list):
     def case(job, contender, phase):
         world = 2 * agents
-        job.start(agents, contender.line(job, agents, 2, job.worker(HOLD_S)))
+        job.start(agents, contender.line(job, agents, 2, around(job.worker(HOLD_S))))
         first = job.wait_generation(world)
         time.sleep(0.5 + 0.1 * phase)  # over the whole period of a launcher that polls
         victim = next(event[1] for event in first if event[2] == 0)
         killed = time.monotonic_ns()
         os.kill(victim, signal.SIGKILL)
-        return {f"restart{agents}": (job.wait_generation(world, killed)[-1][0] - killed) / 1e6}
+        return {figure: (job.wait_generation(world, killed)[-1][0] - killed) / 1e6}
 
     return case
 
@@ -316,8 +321,9 @@ def scale_out(job, contender, phase):
     return {"scale_out": (last[0] - job.events("exec", before)[0][0]) / 1e6}
 
 
-CASES = {"launch": launch, "memory": memory, "restart1": restart(1), "restart4": restart(4), "agents16": agents16,
-         "lost": lost("lost"), "silent": lost("silent", silent=True, heartbeat_timeout=1), "scale_out": scale_out,
+CASES = {"launch": launch, "memory": memory, "restart1": restart(1, "restart1"), "restart4": restart(4, "restart4"),
+         "left": restart(1, "left", with_deaf_child), "agents16": agents16, "lost": lost("lost"),
+         "silent": lost("silent", silent=True, heartbeat_timeout=1), "scale_out": scale_out,
          "host_lost": lost("host_lost", of_coordinator=True)}
 
 # figure: (case, text, unit, target, or None where there is none; "x" is a factor over the fork loop)
@@ -328,6 +334,7 @@ FIGURES = {
     "share": ("memory", "the same as proportional set size", "MB", None),
     "restart1": ("restart1", "SIGKILL of a worker to last new worker, 1 agent", "ms", (10, "ms")),
     "restart4": ("restart4", "the same, 4 agents of 2 workers", "ms", (30, "ms")),
+    "left": ("left", "the same, 1 agent, each worker leaves a child that ignores SIGTERM", "ms", (600, "ms")),
     "agents16": ("agents16", "16 agents: last exec to last worker", "ms", (60, "ms")),
     "lost": ("lost", "3 agents, one killed with its workers: to last worker of the others' next generation", "ms",
              (50, "ms")),
