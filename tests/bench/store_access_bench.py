@@ -83,8 +83,9 @@ def cpu_per_connection(build, rounds=40, crowd=64):
     for i in range(rounds):
         for server in servers if i % 2 else servers[::-1]:
             before = server.cpu_seconds()
-            subprocess.run([load, str(server.port), "storm", str(crowd), "5"], check=True, capture_output=True)
-            used[server].append((server.cpu_seconds() - before) / (5 * crowd))
+            subprocess.run([load, str(server.port), "storm", str(crowd), "4", str(server.process.pid)],
+                           check=True, capture_output=True)
+            used[server].append((server.cpu_seconds() - before) / (4 * crowd))
     for server in servers:
         server.stop()
     return [1e6 * statistics.median(used[server]) for server in servers]

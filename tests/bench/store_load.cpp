@@ -1,19 +1,20 @@
-// Closed-loop load for a c10d store: every connection has one operation in flight, one thread, epoll, plain dialect
-// (torch 1.13 and our own server both serve it).
+// Closed-loop load for a c10d store: every connection has one operation in flight, one thread, epoll, greeted dialect.
 //
-//   store_load PORT OPERATION CONNECTIONS SECONDS     get set waitget add compare_set check wait wait16
+//   store_load PORT OPERATION CONNECTIONS SECONDS     one of those in steps_of()
 //   store_load PORT barrier CONNECTIONS ROUNDS        everybody adds one, the last one writes, all wait
-//   store_load PORT storm CONNECTIONS ROUNDS          everybody connects and is answered once
+//   store_load PORT storm CONNECTIONS ROUNDS PID      everybody connects and is answered once: the greeting and a PING
 //
 // Prints one line of JSON. Connects to 127.0.0.1.
 #include <algorithm>
 #include <arpa/inet.h>
 #include <array>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <memory>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -40,7 +41,7 @@ constexpr int kPatienceMs = 60000;
 }
 
 std::string bytes_of(StoreRequest const& request) {
-  return encode_request(request, StoreDialect::plain);
+  return encode_request(request, StoreDialect::greeted);
 }
 
 // What is sent, and how long its answer is. Answers have a known length because the values do.
@@ -124,6 +125,19 @@ Links connect_all(std::uint16_t port, int connections) {
   return links;
 }
 
+// What a client sends first.
+Step hello() {
+  return {encode_greeting() + bytes_of(PingRequest{4711}), 4};
+}
+
+Links greet_all(std::uint16_t port, int connections) {
+  Links links = connect_all(port, connections);
+  for (auto const& link : links) {
+    link->call(hello());
+  }
+  return links;
+}
+
 int watch_all(Links const& links) {
   int const epoll = ::epoll_create1(EPOLL_CLOEXEC);
   for (std::size_t i = 0; i < links.size(); ++i) {
@@ -149,42 +163,51 @@ void pump(int epoll, Links const& links, std::size_t count, std::function<bool(s
   }
 }
 
-// The steps of one operation of connection `id`; none for an unknown name.
+// The steps of one operation of connection `id`; none for an unknown name. What has no answer has an ADD behind it.
 std::vector<Step> steps_of(std::string const& operation, int id) {
   std::string const key = "/bench/" + std::to_string(id);
   std::string const value(kValueBytes, 'v');
-  Step const get{bytes_of(GetRequest{key}), 8 + kValueBytes};
   Step const wait{bytes_of(WaitRequest{{key}}), 1};
+  Step const get{bytes_of(GetRequest{key}), 8 + kValueBytes};
   Step const add{bytes_of(AddRequest{key + "/n", 1}), 8};
-  if (operation == "set") {  // has no answer; an ADD behind it has
-    return {{bytes_of(SetRequest{key, value}) + add.request, add.reply_bytes}};
+  std::string const set = bytes_of(SetRequest{key, value});
+  auto const fenced = [&add](std::string const& silent) { return Step{silent + add.request, add.reply_bytes}; };
+  std::vector<std::string> names;
+  for (int i = 0; i < 16; ++i) {
+    names.push_back(key + "/" + std::to_string(i));
   }
-  if (operation == "get") {
-    return {get};
+  std::vector<Text> const sixteen(names.begin(), names.end());
+  std::vector<std::pair<Text, Text>> sixteen_values;
+  for (Text const& name : sixteen) {
+    sixteen_values.emplace_back(name, "v");
   }
-  if (operation == "waitget") {  // what torch's get() does
-    return {wait, get};
-  }
-  if (operation == "add") {
-    return {add};
-  }
-  if (operation == "compare_set") {
-    return {{bytes_of(CompareSetRequest{key, value, value}), 8 + kValueBytes}};
-  }
-  if (operation == "check") {
-    return {{bytes_of(CheckRequest{{key}}), 1}};
-  }
-  if (operation == "wait") {
-    return {wait};
-  }
-  if (operation == "wait16") {
-    std::vector<std::string> sixteen;
-    for (int i = 0; i < 16; ++i) {
-      sixteen.push_back(key + "/" + std::to_string(i));
+  auto const many = [&](int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) {
+      all += set;
     }
-    return {{bytes_of(WaitRequest{{sixteen.begin(), sixteen.end()}}), 1}};
-  }
-  return {};
+    return fenced(all);
+  };
+  std::map<std::string, std::vector<Step>> const all{
+      {"get", {get}},
+      {"waitget", {wait, get}},  // what torch's get() does
+      {"set", {fenced(set)}},
+      {"set64", {many(64)}},
+      {"set1024", {many(1024)}},
+      {"append", {fenced(bytes_of(AppendRequest{key + "/a", value}))}},
+      {"add", {add}},
+      {"compare_set", {{bytes_of(CompareSetRequest{key, value, value}), 8 + kValueBytes}}},
+      {"check", {{bytes_of(CheckRequest{{key}}), 1}}},
+      {"wait", {wait}},
+      {"wait16", {{bytes_of(WaitRequest{sixteen}), 1}}},
+      {"num_keys", {{bytes_of(NumKeysRequest{}), 8}}},
+      {"set_delete", {{bytes_of(SetRequest{key + "/d", value}) + bytes_of(DeleteRequest{key + "/d"}), 8}}},
+      {"multi_get", {{bytes_of(MultiGetRequest{sixteen}), sixteen.size() * 9}}},
+      {"multi_set", {fenced(bytes_of(MultiSetRequest{sixteen_values}))}},
+      {"set8m", {fenced(bytes_of(SetRequest{key + "/big", std::string(8UL << 20U, 'v')}))}},
+  };
+  auto const found = all.find(operation);
+  return found == all.end() ? std::vector<Step>{} : found->second;
 }
 
 // Writes every key that the operations read.
@@ -213,7 +236,7 @@ int run_load(std::uint16_t port, std::string const& operation, int connections, 
     std::fprintf(stderr, "store_load: unknown operation %s\n", operation.c_str());
     return 2;
   }
-  Links links = connect_all(port, connections);
+  Links links = greet_all(port, connections);
   std::vector<std::vector<Step>> steps;
   for (int i = 0; i < connections; ++i) {
     prepare(*links[static_cast<std::size_t>(i)], i);
@@ -275,7 +298,7 @@ double barrier(Links const& links, int epoll, std::string const& name) {
 }
 
 int run_barrier(std::uint16_t port, int connections, int rounds) {
-  Links const links = connect_all(port, connections);
+  Links const links = greet_all(port, connections);
   int const epoll = watch_all(links);
   std::string const run = "/barrier/" + std::to_string(::getpid()) + "/";
   std::vector<double> times;
@@ -288,20 +311,30 @@ int run_barrier(std::uint16_t port, int connections, int rounds) {
   return 0;
 }
 
-int run_storm(std::uint16_t port, int connections, int rounds) {
-  Step const hello{bytes_of(AddRequest{"/storm", 1}), 8};
+// On a cluster the clients' part of a connection costs their machines. Here it is done while the server stands still:
+// all are in its queue when it goes on. Connections stay until the end, so that no round meets the farewells of
+// another.
+int run_storm(std::uint16_t port, int connections, int rounds, pid_t server) {
+  Step const first = hello();
   std::vector<double> times;
-  times.reserve(static_cast<std::size_t>(rounds));
+  std::vector<Links> all;
   for (int i = 0; i < rounds; ++i) {
-    auto const begin = BenchClock::now();
-    Links const links = connect_all(port, connections);
+    ::kill(server, SIGSTOP);
+    Links const& links = all.emplace_back(connect_all(port, connections));
     int const epoll = watch_all(links);
     for (auto const& link : links) {
-      link->send(hello);
+      link->send(first);
     }
+    auto const begin = BenchClock::now();
+    ::kill(server, SIGCONT);
     pump(epoll, links, links.size(), [](std::size_t) { return false; });
     times.push_back(micros(BenchClock::now() - begin));
     ::close(epoll);
+  }
+  all.clear();
+  Links const last = greet_all(port, 1);
+  for (int i = 0; i < 100; ++i) {
+    last.front()->call({bytes_of(PingRequest{4711}), 4});
   }
   std::printf("{\"median_ms\": %.3f}\n", percentile(times, 0.5) / 1000);
   return 0;
@@ -310,8 +343,8 @@ int run_storm(std::uint16_t port, int connections, int rounds) {
 }  // namespace
 
 int main(int argc, char* argv[]) {
-  if (argc != 5) {
-    std::fprintf(stderr, "Usage: store_load PORT OPERATION CONNECTIONS SECONDS|ROUNDS\n");
+  if (argc < 5) {
+    std::fprintf(stderr, "Usage: store_load PORT OPERATION CONNECTIONS SECONDS|ROUNDS [PID]\n");
     return 2;
   }
   rlimit limit{};
@@ -324,8 +357,8 @@ int main(int argc, char* argv[]) {
   if (operation == "barrier") {
     return run_barrier(port, connections, std::atoi(argv[4]));
   }
-  if (operation == "storm") {
-    return run_storm(port, connections, std::atoi(argv[4]));
+  if (operation == "storm" && argc == 6) {
+    return run_storm(port, connections, std::atoi(argv[4]), std::atoi(argv[5]));
   }
   return run_load(port, operation, connections, std::atof(argv[4]));
 }
