@@ -31,9 +31,9 @@ struct OptionRow {
   char const* also_from = "";   ///< a variable read after PET_*, named by torchrun
   bool ours = false;            ///< torchrun does not have it: no abbreviation stands for it
 };
-[[nodiscard]] inline OptionRow ours(OptionRow row) {
+[[nodiscard]] inline OptionRow&& ours(OptionRow&& row) {
   row.ours = true;
-  return row;
+  return std::move(row);
 }
 inline OptionRow const version_row = ours({"--version", "", "show the version, and end", {}});
 inline OptionRow const help_row{"--help", "", "show this text, and end", {}, "-h"};

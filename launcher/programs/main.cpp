@@ -39,7 +39,8 @@ int complain(Error const& error) {
 }
 
 std::uint32_t count_here(Options const& options, Environment const& environment) {
-  if (options.nproc == NprocPerNode{ProcWord::xpu}) {
+  auto const* const word = std::get_if<ProcWord>(&options.nproc);
+  if (word != nullptr && *word == ProcWord::xpu) {
     auto const named = named_devices(environment);
     return named ? *named : os::intel_gpus();
   }
@@ -198,12 +199,13 @@ int run(std::vector<std::string> const& arguments) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
     return early->code;
   }
-  if (auto const& shell = std::get<Options>(parsed).print_completion; !shell.empty()) {
+  auto& options = *std::get_if<Options>(&parsed);
+  if (auto const& shell = options.print_completion; !shell.empty()) {
     std::fputs(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion, stdout);
     return 0;
   }
   std::vector<std::string> notes;
-  auto prepared = prepare(std::move(std::get<Options>(parsed)), environment, secret, notes);
+  auto prepared = prepare(std::move(options), environment, secret, notes);
   if (!prepared) {
     return complain(prepared.error());
   }

@@ -4,8 +4,6 @@
 
 namespace cxxrun::launcher {
 
-char const* const kNoWorker = "it is in the session of no worker of this agent (setsid leads out of it)";
-
 std::optional<std::uint32_t> worker_of(Caller const& caller, WhoIs const& who) {
   if (caller.pid <= 0) {
     return std::nullopt;

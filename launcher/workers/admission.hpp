@@ -38,7 +38,7 @@ struct Registration {
 [[nodiscard]] std::string why_not(Registration const& registration);
 
 /// What is said of a process that is no worker's, and has to be.
-extern char const* const kNoWorker;
+inline constexpr char const* kNoWorker = "it is in the session of no worker of this agent (setsid leads out of it)";
 
 /// The log's line about it.
 [[nodiscard]] std::string refusal_line(Caller const& caller, std::optional<std::uint32_t> local_rank,
