@@ -33,25 +33,30 @@ enum class StoreDialect {
 
 /// Bytes of a request. They are where the decoder found or gathered them, until it is asked for the next request or to
 /// let go; who keeps them takes them.
-class Text : public std::string_view {
+class Text {
  public:
   Text() = default;
-  Text(std::string_view text) : std::string_view(text) {}    // NOLINT(google-explicit-constructor): they are text
-  Text(std::string const& text) : std::string_view(text) {}  // NOLINT(google-explicit-constructor)
-  Text(char const* text) : std::string_view(text) {}         // NOLINT(google-explicit-constructor)
+  Text(std::string_view text) : view_(text) {}    // NOLINT(google-explicit-constructor): they are text
+  Text(std::string const& text) : view_(text) {}  // NOLINT(google-explicit-constructor)
+  Text(char const* text) : view_(text) {}         // NOLINT(google-explicit-constructor)
   /// May be taken without a copy.
   static Text gathered(std::string& text) {
     Text all(text);
     all.gathered_ = &text;
     return all;
   }
+  operator std::string_view() const { return view_; }  // NOLINT(google-explicit-constructor)
+  [[nodiscard]] std::size_t size() const { return view_.size(); }
+  [[nodiscard]] bool empty() const { return view_.empty(); }
+  [[nodiscard]] char const* data() const { return view_.data(); }
   /// Once, and afterwards nothing may read it here.
-  [[nodiscard]] std::string take() const { return gathered_ != nullptr ? std::move(*gathered_) : std::string(*this); }
+  [[nodiscard]] std::string take() const { return gathered_ != nullptr ? std::move(*gathered_) : std::string(view_); }
   [[nodiscard]] bool is_gathered() const { return gathered_ != nullptr; }
 
-  friend bool operator==(Text const& a, Text const& b) { return std::string_view(a) == std::string_view(b); }
+  friend bool operator==(Text const& a, Text const& b) { return a.view_ == b.view_; }
 
  private:
+  std::string_view view_;
   std::string* gathered_ = nullptr;
 };
 
