@@ -61,7 +61,7 @@ std::vector<StoreRequest> one_of_each() {
           WaitRequest{{"a", "", "c"}},
           NumKeysRequest{},
           DeleteRequest{"k"},
-          AppendRequest{"k", "\0more"s},
+          AppendRequest{"k", std::string_view("\0more", 5)},
           MultiGetRequest{{"a", "b"}},
           MultiSetRequest{{{"a", "1"}, {"b", ""}}},
           CancelWaitRequest{},
