@@ -9,6 +9,7 @@
 #include "launcher/options/option_table.hpp"
 #include "rendezvous/values/generation.hpp"
 #include "src/core/exit_status.hpp"
+#include "src/core/signal_info.hpp"
 
 namespace cxxrun::launcher {
 
@@ -205,13 +206,12 @@ Result<bool> parse_bool(std::string_view text) {
 }
 
 Result<std::set<int>> parse_stop_signals(std::string_view text) {
-  static std::set<int> const always{SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   static std::set<int> const possible{SIGUSR1, SIGUSR2, SIGXCPU, SIGPWR};
   std::set<int> signals;
   for (auto const& item : split(text, ',')) {
     auto const name = trim(item);
     auto const number = name.starts_with("SIG") ? signal_number(name) : std::nullopt;
-    if (!number || !(always.contains(*number) || possible.contains(*number))) {
+    if (!number || !(asks_to_end(*number) || possible.contains(*number))) {
       return expected("'" + printable(name, 40) +
                       "': SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGXCPU or SIGPWR is expected, separated "
                       "by commas");

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "launcher/workers/whom_to_ask.hpp"
+#include "src/core/signal_info.hpp"
 #include "src/os/children.hpp"
 #include "src/os/process_info.hpp"
 
@@ -67,10 +68,6 @@ Descendants::Programs programs_of(Held& held) {
   return programs;
 }
 
-bool ends(int signal) {
-  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
-}
-
 }  // namespace
 
 void Descendants::reset() {
@@ -106,7 +103,7 @@ void Descendants::kill_group(pid_t worker) {
 }
 
 bool Descendants::have_outlived(pid_t worker, ExitStatus const& status) {
-  bool const died_of_it = status.kind == ExitStatus::Kind::signalled && ends(status.value);
+  bool const died_of_it = status.kind == ExitStatus::Kind::signalled && asks_to_end(status.value);
   if (auto asked = asked_.extract(worker)) {
     programs_[worker] = std::move(asked.mapped());
   } else if (died_of_it) {

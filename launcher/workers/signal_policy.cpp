@@ -12,8 +12,7 @@ namespace {
 constexpr Millis kSameSignal{1000};
 
 bool stops(int signal, SignalContext const& context) {
-  return context.also_stop.contains(signal) || signal == SIGTERM || signal == SIGINT || signal == SIGHUP ||
-         signal == SIGQUIT;
+  return asks_to_end(signal) || context.also_stop.contains(signal);
 }
 
 bool sent_by_slurm(SignalInfo const& signal, SignalContext const& context) {

@@ -1,6 +1,7 @@
 // SignalInfo: a signal as data.
 #pragma once
 
+#include <csignal>
 #include <sys/types.h>
 
 namespace cxxrun {
@@ -13,5 +14,10 @@ struct SignalInfo {
   int code = 0;
   bool operator==(SignalInfo const&) const = default;
 };
+
+/// What a terminal, a user or Slurm sends to end a program; one with no handler dies of it.
+[[nodiscard]] constexpr bool asks_to_end(int signal) {
+  return signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+}
 
 }  // namespace cxxrun
