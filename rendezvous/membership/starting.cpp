@@ -51,6 +51,10 @@ bool may_be_succeeded(Policy const& policy) {
   return policy.heartbeat_timeout > Millis{0} && !policy.ends_when_empty;
 }
 
+bool restart_waits(Turn const& turn) {
+  return turn.state.timers.restart && turn.now < *turn.state.timers.restart;
+}
+
 }  // namespace
 
 Next begin(Turn& turn, next::Opening const& /*what*/) {
@@ -136,8 +140,7 @@ std::optional<TimePoint> lease_wait(Leases const& leases, TimePoint now) {
 
 Next take_in_while_waiting(Turn& turn) {
   State& state = turn.state;
-  bool const waits = state.timers.restart && turn.now < *state.timers.restart;
-  if (!waits || state.group.seats.size() >= turn.policy.max_nodes ||
+  if (!restart_waits(turn) || state.group.seats.size() >= turn.policy.max_nodes ||
       state.roster.present.size() <= state.group.seats.size()) {
     return stay;
   }
@@ -164,7 +167,7 @@ Next try_start(Turn& turn) {
     return stay;
   }
   std::erase_if(leases.outstanding, [&](auto const& entry) { return entry.second <= turn.now; });
-  bool const waits = state.timers.restart && turn.now < *state.timers.restart;
+  bool const waits = restart_waits(turn);
   state.timers.answer = lease_wait(leases, turn.now);
   if (waits) {
     state.timers.answer = std::max(state.timers.answer.value_or(*state.timers.restart), *state.timers.restart);
