@@ -17,7 +17,7 @@ namespace cxxrun::launcher {
 struct Caller {
   pid_t pid = 0;        ///< 0: in a pid namespace that is not within ours, like all others there
   pid_t session = 0;    ///< 0: led by such a process; negative: the caller is gone
-  std::string program;  ///< for the log
+  std::string program;  ///< for the log, of one that is refused
 };
 
 /// The local rank of a process that is a worker now; nothing: it is none.

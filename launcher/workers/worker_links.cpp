@@ -88,12 +88,8 @@ Input receive_packet(int connection, worker::FromWorker& packet) {
 Caller caller_at(int connection) {
   ucred who{};
   socklen_t length = sizeof who;
-  Caller caller;
-  if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && who.pid > 0) {
-    auto const stat = os::read_stat(who.pid);
-    caller = {who.pid, getsid(who.pid), stat ? stat->comm : "gone"};
-  }
-  return caller;
+  bool const known = getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &who, &length) == 0 && who.pid > 0;
+  return known ? Caller{who.pid, getsid(who.pid), ""} : Caller{};
 }
 
 }  // namespace
@@ -170,9 +166,13 @@ struct WorkerLinks::Impl {
   }
 
   /// For the log and for the caller itself.
-  void refuse(Connection const& connection, Caller const& caller, std::optional<std::uint32_t> local_rank,
+  void refuse(Connection const& connection, Caller caller, std::optional<std::uint32_t> local_rank,
               std::string const& why) {
     send_packet(connection->native_handle(), worker::No{why});
+    if (caller.pid > 0) {
+      auto const stat = os::read_stat(caller.pid);
+      caller.program = stat ? stat->comm : "gone";
+    }
     auto const line = complain(complaints, "refused", refusal_line(caller, local_rank, why), Clock::now());
     if (!line.empty()) {
       log(Level::warn, line);
