@@ -88,9 +88,8 @@ void Supervisor::check_descendants() {
       state_.phase == GroupPhase::sweeping) {
     if (!descendants_.strangers(live_workers(), spared()).empty()) {
       happen(DescendantsFound{});
-    } else if (std::none_of(state_.workers.begin(), state_.workers.end(), [](auto const& worker) {
-                 return worker.life == GroupWorker::Life::alive || worker.life == GroupWorker::Life::outlived;
-               })) {
+    } else if (std::none_of(state_.workers.begin(), state_.workers.end(),
+                            [](auto const& worker) { return worker.runs(); })) {
       happen(DescendantsGone{});
     }
   }

@@ -39,6 +39,8 @@ struct GroupWorker {
   std::uint64_t sent = 0;  ///< bit N: signal N was sent to it as part of a stop
   ExitStatus status;       ///< valid when outlived or ended
   bool ours = false;       ///< the same: explained by our own stop
+  /// Itself, or the program that it was a wrapper of.
+  [[nodiscard]] bool runs() const { return life == Life::alive || life == Life::outlived; }
   bool operator==(GroupWorker const&) const = default;
 };
 

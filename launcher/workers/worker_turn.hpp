@@ -41,8 +41,7 @@ struct GroupTurn : BasicTurn<GroupState, GroupAction, GroupPolicy> {
   /// Not `send`: somebody else has.
   void ask_all(int signal, bool send) {
     for (auto& worker : state.workers) {
-      bool const there = worker.life == GroupWorker::Life::alive || worker.life == GroupWorker::Life::outlived;
-      if (there && !keeps(state, worker)) {
+      if (worker.runs() && !keeps(state, worker)) {
         worker.sent |= bit(signal);
         if (send) {
           act(AskWorker{worker.local_rank, signal});
