@@ -105,7 +105,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   bool virtual_local_rank = false;
   bool module = false;
   bool no_python = false;
-  bool run_path = false;  ///< program is a Python script, whatever its name; `module` and `no_python` count for nothing
+  bool run_path = false;  ///< program is a Python script, whatever its name; then neither `module` nor `no_python`
   std::string program;
   std::vector<std::string> args;
   // modes and remarks

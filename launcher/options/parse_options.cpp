@@ -236,7 +236,10 @@ Result<void> check(Options& options) {
   if (auto applied = apply_rdzv_conf(options); !applied) {
     return expected("--rdzv-conf: " + applied.error().context);
   }
-  if (options.module && options.no_python && !options.run_path) {
+  if (options.run_path) {  // wins over both, as in torchrun
+    options.module = options.no_python = false;
+  }
+  if (options.module && options.no_python) {
     return expected("-m and --no-python exclude each other: a module needs Python; drop one of them");
   }
   if (options.numa_binding != CpuMode::none && options.cpu_bind) {

@@ -25,11 +25,10 @@ std::string value_or(Environment const& environment, std::string const& name, st
 
 std::vector<std::string> command(Options const& options, std::uint32_t local_rank, Environment const& inherited) {
   std::vector<std::string> argv;
-  bool const module = options.module && !options.run_path;
-  if (module || options.run_path || (!options.no_python && options.program.ends_with(".py"))) {
+  if (options.module || options.run_path || (!options.no_python && options.program.ends_with(".py"))) {
     argv = {value_or(inherited, "PYTHON_EXEC", "python3"), "-u"};
   }
-  if (module) {
+  if (options.module) {
     argv.emplace_back("-m");
   }
   argv.push_back(options.program);
@@ -198,7 +197,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     worker.rank = generation.rank_base + index;
     worker.local_rank = index;
     worker.argv = command(options, local_rank, inherited);
-    if ((!options.module || options.run_path) && worker.argv.front() != options.program) {
+    if (!options.module && worker.argv.front() != options.program) {
       worker.script = options.program;
     }
     worker.prefix = console_prefix(options, facts, worker.rank, local_rank);
