@@ -1,0 +1,108 @@
+#include "src/core/memory_counters.hpp"
+
+#include <algorithm>
+
+#include "src/core/text.hpp"
+
+namespace cxxrun {
+namespace {
+
+constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 62U;  // version 1 rounds the largest number to pages
+
+struct Mount {
+  std::string root;
+  std::string point;
+};
+
+/// mountinfo writes blanks, tabs, newlines and backslashes as \040 and the like.
+std::string unescaped(std::string_view text) {
+  auto const octal = [&](std::size_t at) { return at < text.size() && text[at] >= '0' && text[at] <= '7'; };
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\' && octal(i + 1) && octal(i + 2) && octal(i + 3)) {
+      result += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
+      i += 3;
+    } else {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
+/// "36 35 0:33 ROOT POINT rw,relatime shared:1 - cgroup cgroup rw,memory"
+std::optional<Mount> mount_of(std::string_view mountinfo, bool unified) {
+  for (auto const& line : split(mountinfo, '\n')) {
+    auto const words = split(line, ' ');
+    auto const dash = std::find(words.begin(), words.end(), "-");
+    if (dash - words.begin() < 6 || words.end() - dash < 4) {
+      continue;
+    }
+    auto const options = split(dash[3], ',');
+    bool const memory = std::find(options.begin(), options.end(), "memory") != options.end();
+    if (unified ? dash[1] == "cgroup2" : dash[1] == "cgroup" && memory) {
+      return Mount{unescaped(words[3]), unescaped(words[4])};
+    }
+  }
+  return std::nullopt;
+}
+
+/// "4:memory:/a/b", "0::/a/b"; a name may hold colons, a controller may not.
+std::optional<std::string> group_in(std::string_view cgroup, bool unified) {
+  for (auto const& line : split(cgroup, '\n')) {
+    auto const first = line.find(':');
+    auto const second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) {
+      continue;
+    }
+    auto const controllers = split(line.substr(first + 1, second - first - 1), ',');
+    bool const memory = std::find(controllers.begin(), controllers.end(), "memory") != controllers.end();
+    if (unified ? line.starts_with("0::") : memory) {
+      return line.substr(second + 1);
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<MemoryHierarchy> find(std::string_view cgroup, std::string_view mountinfo, bool unified) {
+  auto group = group_in(cgroup, unified);
+  auto mount = mount_of(mountinfo, unified);
+  if (!group || !mount || !group->starts_with('/') || !mount->root.starts_with('/')) {
+    return std::nullopt;
+  }
+  std::string const top = mount->root == "/" ? "" : mount->root;
+  std::string below = *group == "/" ? "" : *group;
+  bool const inside = below == top || below.starts_with(top + "/");
+  if (!inside || (below + "/").find("/../") != std::string::npos) {
+    return std::nullopt;
+  }
+  below.erase(0, top.size());
+  MemoryHierarchy found{unified, mount->point, top, {}};
+  for (; !below.empty(); below.erase(below.rfind('/'))) {
+    found.below.push_back(below);
+  }
+  found.below.emplace_back();
+  return found;
+}
+
+}  // namespace
+
+std::optional<MemoryHierarchy> find_memory_groups(std::string_view cgroup, std::string_view mountinfo) {
+  auto found = find(cgroup, mountinfo, false);
+  return found ? found : find(cgroup, mountinfo, true);
+}
+
+std::optional<std::uint64_t> counter_in(std::string_view text, std::string_view key) {
+  for (auto const& line : split(text, '\n')) {
+    if (line.size() > key.size() && line.starts_with(key) && line[key.size()] == ' ') {
+      return number_in<std::uint64_t>(trim(std::string_view(line).substr(key.size())));
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::uint64_t> limit_in(std::string_view text) {
+  auto const number = number_in<std::uint64_t>(trim(text));
+  return number && *number < kNoLimit ? number : std::nullopt;
+}
+
+}  // namespace cxxrun
