@@ -23,7 +23,7 @@ src/host/common src/host/node src/host/rails src/host src/worker
 src/cuda src/gpu src/client src/gradient
 rendezvous/values rendezvous/trust rendezvous/protocol rendezvous/voting
 rendezvous/membership rendezvous/following rendezvous/net
-launcher/facts launcher/logs launcher/options launcher/place launcher/plan launcher/workers
+launcher/facts launcher/causes launcher/logs launcher/options launcher/place launcher/plan launcher/workers
 launcher/life launcher/hangs launcher/job_end launcher/agent launcher/programs
 """.split()
 
@@ -70,6 +70,7 @@ SHELLS = {
     "launcher/place/machine": "CPUs, GPUs and where they are; a thread to find out",
     "launcher/place/private_file": "reads files that are this user's alone",
     "launcher/place/secret_file": "reads and makes files with secrets",
+    "launcher/workers/death_watch": "counters of memory, the kernel's log, the file systems",
     "launcher/workers/descendants": "which processes are ours",
     "launcher/workers/local_listener": "a socket on which processes of this user call",
     "launcher/workers/supervisor*": "starts, watches, resumes and reaps workers",

@@ -328,6 +328,7 @@ class Agent {
       feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting, hangs_->stepped()});
     };
     on.prove = make_witness(keys_, config_);
+    on.parent_kills = [this] { return page_.kills(); };
     return on;
   }
 };

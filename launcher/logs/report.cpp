@@ -41,7 +41,8 @@ std::string indented(std::string const& text, std::string const& indent) {
 
 /// Of one that cxxrun killed, the reason says more than the signal.
 std::string how(rendezvous::WorkerExit const& exit) {
-  return exit.hung.empty() ? exit.status.describe() : "killed, for it " + exit.hung;
+  std::string const why = exit.cause.empty() ? "" : ": " + exit.cause;
+  return exit.hung.empty() ? exit.status.describe() + why : "killed, for it " + exit.hung;
 }
 
 void write_cause(std::string& out, Failure const& failure) {
@@ -50,6 +51,9 @@ void write_cause(std::string& out, Failure const& failure) {
          ", local rank " + std::to_string(exit.local_rank);
   out += exit.pid > 0 ? ", pid " + std::to_string(exit.pid) + ")\n" : ")\n";
   out += "  how:           " + how(exit) + "\n";
+  if (!exit.advice.empty()) {
+    out += "  advice:        " + exit.advice + "\n";
+  }
   if (exit.wall_ms > 0) {
     out += "  when:          " + clock_time(exit.wall_ms) + "\n";
   }
@@ -101,6 +105,8 @@ Json to_json(Failure const& failure) {
               {"pid", failure.exit.pid},
               {"how", failure.exit.status.describe()},
               {"hung", failure.exit.hung},
+              {"cause", failure.exit.cause},
+              {"advice", failure.exit.advice},
               {"exit_code", failure.exit.status.shell_code()},
               {"time_ms", failure.exit.wall_ms},
               {"stderr", failure.exit.stderr_tail}};
@@ -117,6 +123,8 @@ Verdict cleaned(Verdict verdict) {
   for (auto& failure : verdict.failures) {
     clean(failure.host);
     clean(failure.exit.hung);
+    clean(failure.exit.cause);
+    clean(failure.exit.advice);
     failure.exit.stderr_tail = printable_lines(failure.exit.stderr_tail);
   }
   return verdict;

@@ -51,6 +51,8 @@ class Descendants {
   }
   /// A child of ours that no worker has started: no stranger.
   void tend(pid_t pid) { tended_.insert(pid); }
+  /// One that was tended hangs: nobody waits for it any more.
+  void abandon(pid_t pid) { abandoned_.insert(pid); }
 
  private:
   [[nodiscard]] Programs left_by(pid_t worker, int signal) const;

@@ -41,6 +41,8 @@ Supervisor::Supervisor(asio::io_context& io, LogPump& pump, SupervisorHandlers h
                        check_descendants();
                      }),
       timer_(io),
+      probe_timer_(io),
+      deaths_(handlers_.parent_kills),
       links_(io, link_handlers(), sockets) {
   if (auto const watched = child_signals_.begin(os::make_sigset({SIGCHLD})); !watched) {
     throw std::runtime_error(watched.error().message());
@@ -62,17 +64,20 @@ Supervisor::~Supervisor() {
 // a worker that a debugger holds is not reapable though dead, and must not block us. Always of the very child that was
 // found: another may end meanwhile, and be a worker.
 void Supervisor::reap() {
-  while (auto const pid = os::peek_ended()) {
-    auto const local_rank = who(*pid);
-    auto const status = local_rank ? members_[*local_rank].process->reap() : os::reap(*pid);
+  deaths_.look_again();
+  while (auto const ended = os::peek_ended()) {
+    pid_t const pid = ended->pid;
+    auto const local_rank = who(pid);
+    auto const status = local_rank ? members_[*local_rank].process->reap() : os::reap(pid);
     if (!status) {
       return;  // it is not reapable after all: the next SIGCHLD or timer asks again
     }
-    descendants_.reaped(*pid);
+    descendants_.reaped(pid);
     if (local_rank) {
-      bool const outlived = descendants_.have_outlived(*pid, *status);
+      bool const outlived = descendants_.have_outlived(pid, *status);
+      members_[*local_rank].peak = ended->peak;
       happen(Exited{*local_rank, *status, members_[*local_rank].died_before_kill, outlived});
-    } else if (auto child = tended_.extract(*pid)) {
+    } else if (auto child = tended_.extract(pid)) {
       asio::post(io_, std::move(child.mapped()));
     }
   }
@@ -166,6 +171,9 @@ void Supervisor::perform(ReportExit const& what) {
   exit.status = worker.status;
   exit.ours = worker.ours;
   exit.wall_ms = unix_ms();
+  if (!exit.status.ok() && !exit.ours) {
+    deaths_.explain({&exit, members_[what.local_rank].peak}, dead_workers());
+  }
   auto reported = exit;
   reported.stderr_tail.clear();
   asio::post(io_, [weak = weak_from_this(), number = generation_, reported = std::move(reported)] {

@@ -21,6 +21,7 @@
 
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/plan/worker_plan.hpp"
+#include "launcher/workers/death_watch.hpp"
 #include "launcher/workers/descendants.hpp"
 #include "launcher/workers/worker_group_state.hpp"
 #include "launcher/workers/worker_links.hpp"
@@ -48,6 +49,8 @@ struct SupervisorHandlers {
   using Prove = std::function<Result<wire::RailVerdict>(std::uint64_t generation, std::uint32_t rank,
                                                         wire::RailClaim const& claim)>;
   Prove prove{};
+  /// How often our parent process has killed this node's workers, because their lease had run out; none: it does not.
+  std::function<std::uint32_t()> parent_kills{};
 };
 
 /// Owned by a shared_ptr: what is posted to the io_context holds it weakly.
@@ -105,6 +108,8 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
     std::optional<WorkerProcess> process;
     rendezvous::WorkerExit exit;
     std::string error_file;
+    std::vector<std::string> paths;   // that it needs, or writes to
+    std::uint64_t peak = 0;           // see DeadWorker
     std::vector<PumpStream> pending;  // opened, not yet with the pump: added once every worker is started
     std::vector<std::uint64_t> streams;
     std::optional<std::uint64_t> stderr_stream;
@@ -117,6 +122,8 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
     std::uint64_t number = 0;  // counts endings: a drain that comes after its ending was cut short is nobody's
     std::size_t drains = 0;
     std::vector<std::string> unkillable;
+    std::optional<os::PathProbe> probe;
+    std::vector<std::string> probed;  // its paths
   };
 
   // -- supervisor.cpp ------------------------------------------------------------------------------------------
@@ -157,12 +164,17 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   void perform(ReportEnded const& what);
   void drain(std::uint64_t stream, std::uint32_t local_rank, bool keep);
   void drained();
+  [[nodiscard]] std::vector<DeadWorker> dead_workers();
+  bool begin_probe();
+  void probe_ended(std::uint64_t number);
+  void tell_ended();
 
   boost::asio::io_context& io_;
   LogPump& pump_;
   SupervisorHandlers handlers_;
   os::SignalWatch child_signals_;
   os::Timer timer_;
+  os::Timer probe_timer_;
   os::Machine<GroupState, GroupEvent> machine_;
   GroupState& state_ = machine_.state;
   GroupPolicy group_policy_;
@@ -175,6 +187,7 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   Descendants descendants_;
   std::map<pid_t, std::function<void()>> tended_;  // children that are no worker's
   Ending ending_;
+  DeathWatch deaths_;
   WorkerLinks links_;
 };
 

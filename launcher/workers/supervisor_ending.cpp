@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <chrono>
+#include <csignal>
+#include <iterator>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -6,6 +9,7 @@
 #include "launcher/logs/log_file.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "src/os/log.hpp"
+#include "src/os/system.hpp"
 
 namespace cxxrun::launcher {
 
@@ -13,6 +17,7 @@ namespace asio = boost::asio;
 
 constexpr std::size_t kErrorFileBytes = std::size_t{64} * 1024;
 constexpr std::chrono::seconds kDrainDeadline{5};  // only a log's file system that hangs takes longer
+constexpr std::chrono::seconds kProbeDeadline{2};
 
 void Supervisor::perform(ReportEnded const& /*what*/) {
   ++ending_.number;
@@ -54,14 +59,67 @@ void Supervisor::drain(std::uint64_t stream, std::uint32_t local_rank, bool keep
               });
 }
 
-// Those that were parked when their generation ended have no exit in it, and none later.
 void Supervisor::drained() {
   if (--ending_.drains > 0) {
     return;
   }
+  timer_.cancel();
+  deaths_.look_again();
+  if (told_ || !DeathWatch::needs_probe(dead_workers()) || !begin_probe()) {
+    tell_ended();
+  }
+}
+
+std::vector<DeadWorker> Supervisor::dead_workers() {
+  std::vector<DeadWorker> dead;
+  dead.reserve(members_.size());
+  for (auto& member : members_) {  // of one that lives the exit is that of a success as yet
+    dead.push_back({&member.exit, member.peak});
+  }
+  return dead;
+}
+
+/// Looks at the paths that the workers need in a child, for kProbeDeadline at most: then tell_ended() follows.
+bool Supervisor::begin_probe() {
+  std::set<std::string> paths{".", "/dev/shm", os::variable("TMPDIR").empty() ? "/tmp" : os::variable("TMPDIR")};
+  for (auto const& member : members_) {
+    std::copy_if(member.paths.begin(), member.paths.end(), std::inserter(paths, paths.end()),
+                 [](std::string const& path) { return path.find('/') != std::string::npos; });
+  }
+  ending_.probed = {paths.begin(), paths.end()};
+  ending_.probe = os::start_probe(ending_.probed);
+  if (!ending_.probe) {
+    return false;
+  }
+  auto const done = [weak = weak_from_this(), number = ending_.number] {
+    if (auto const self = weak.lock()) {
+      self->probe_ended(number);
+    }
+  };
+  tend(ending_.probe->pid, done);
+  probe_timer_.after(kProbeDeadline, [this, done, pid = ending_.probe->pid] {
+    kill(pid, SIGKILL);
+    descendants_.abandon(pid);
+    done();
+  });
+  return true;
+}
+
+void Supervisor::probe_ended(std::uint64_t number) {
+  if (ending_.number != number || !ending_.probe) {
+    return;
+  }
+  probe_timer_.cancel();
+  deaths_.probed(ending_.probed, os::read_probe(*std::exchange(ending_.probe, std::nullopt)));
+  tell_ended();
+}
+
+// Those that were parked when their generation ended have no exit in it, and none later.
+void Supervisor::tell_ended() {
   std::vector<rendezvous::WorkerExit> exits;
   exits.reserve(members_.size());
   bool const again = std::exchange(told_, true);
+  auto const dead = dead_workers();
   for (auto& member : members_) {
     if (again || state_.workers[member.exit.local_rank].life == GroupWorker::Life::parked) {
       continue;
@@ -69,9 +127,9 @@ void Supervisor::drained() {
     if (!member.exit.status.ok() && !member.error_file.empty()) {
       member.exit.error_file = read_small_file(member.error_file, kErrorFileBytes);
     }
+    deaths_.explain({&member.exit, member.peak}, dead);
     exits.push_back(member.exit);
   }
-  timer_.cancel();
   bool const waiting = state_.phase == GroupPhase::parked;
   if (!waiting) {
     members_.clear();

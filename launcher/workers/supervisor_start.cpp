@@ -127,6 +127,10 @@ void Supervisor::start(std::uint64_t generation, std::vector<WorkerSpec> const& 
   descendants_.reset();
   asked_.clear();
   links_.begin(generation);
+  if (auto const tainted = deaths_.taint(); !tainted.empty()) {
+    log(Level::warn, tainted);
+  }
+  deaths_.begin();
   prepare_members(workers);
   std::size_t pipes = 0;
   for (auto const& worker : workers) {
@@ -157,6 +161,7 @@ void Supervisor::prepare_members(std::vector<WorkerSpec> const& workers) {
     member.exit.rank = workers[i].rank;
     member.exit.local_rank = static_cast<std::uint32_t>(i);
     member.error_file = workers[i].error_file;
+    member.paths = {workers[i].script, workers[i].argv.empty() ? "" : workers[i].argv.front(), workers[i].err.file};
   }
   for (auto& member : members_) {  // of workers that died while they waited: nobody else ends these
     drop_streams(member);

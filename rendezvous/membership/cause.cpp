@@ -72,7 +72,8 @@ Ruling after_failure(State const& state, Policy const& policy, TimePoint now, Fa
 }  // namespace
 
 std::string describe(WorkerExit const& exit, std::string const& host) {
-  return rank_name(exit.rank, host) + (exit.hung.empty() ? ": " + exit.status.describe() : " " + exit.hung);
+  std::string const why = exit.cause.empty() ? "" : ": " + exit.cause;
+  return rank_name(exit.rank, host) + (exit.hung.empty() ? ": " + exit.status.describe() + why : " " + exit.hung);
 }
 
 Verdict make_verdict(State const& state, Policy const& policy, End end, int code, std::string summary) {

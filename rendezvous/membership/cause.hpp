@@ -35,7 +35,8 @@ struct Ruling {
 /// among equals the one heard of first. Whether another try can help: retrying.hpp.
 [[nodiscard]] Ruling rule(State const& state, Policy const& policy, TimePoint now);
 
-/// "rank 3 on node1: signal 9 (SIGKILL)"; or, of one that cxxrun killed, "rank 3 on node1 did not enter …".
+/// "rank 3 on node1: signal 9 (SIGKILL)", with its cause behind it where one is known; or, of one that cxxrun killed,
+/// "rank 3 on node1 did not enter …".
 [[nodiscard]] std::string describe(WorkerExit const& exit, std::string const& host);
 
 /// A verdict over the state's last generation, with its failures and lost nodes.

@@ -139,6 +139,8 @@ void fields(auto& field, Of<WorkerExit> auto& exit) {
   field("ours", exit.ours);
   field("wall_ms", exit.wall_ms);
   field.when(!exit.hung.empty(), "hung", exit.hung);
+  field.when(!exit.cause.empty(), "cause", exit.cause);
+  field.when(!exit.advice.empty(), "advice", exit.advice);
   field.when(!exit.status.ok(), "stderr", exit.stderr_tail);
   field.when(!exit.status.ok(), "error_file", exit.error_file);
 }

@@ -9,7 +9,7 @@ namespace {
 
 // Longest texts that one Stopped message may carry in all, so that it fits a frame (1 MiB) with room to spare.
 constexpr std::size_t kTextBudget = 256U << 10U;
-constexpr std::size_t kHungBytes = 500;  // our own sentence
+constexpr std::size_t kSentenceBytes = 500;  // our own
 
 /// Writes the fields of one object, or of an array (a beat).
 class Writer {
@@ -72,7 +72,10 @@ class Writer {
 };
 
 void cut(WorkerExit& exit, std::size_t& budget) {
-  exit.hung.resize(std::min(exit.hung.size(), kHungBytes));
+  for (std::string* const sentence : {&exit.hung, &exit.cause, &exit.advice}) {
+    sentence->resize(std::min(sentence->size(), kSentenceBytes));
+    budget -= std::min(budget, sentence->size());
+  }
   if (!exit.status.ok()) {
     for (std::string* const text : {&exit.stderr_tail, &exit.error_file}) {
       std::size_t const kept = std::min(text->size(), budget);

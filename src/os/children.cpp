@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -65,10 +66,11 @@ std::optional<ExitStatus> reap(pid_t pid) {
   return reaped ? std::optional(reaped->status) : std::nullopt;
 }
 
-std::optional<pid_t> peek_ended() {
+std::optional<EndedChild> peek_ended() {
   siginfo_t info{};
-  bool const any = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid > 0;
-  return any ? std::optional(info.si_pid) : std::nullopt;
+  rusage used{};  // the library's waitid leaves it out; the kernel has it in KiB
+  bool const any = syscall(SYS_waitid, P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT, &used) == 0 && info.si_pid > 0;
+  return any ? std::optional(EndedChild{info.si_pid, static_cast<std::uint64_t>(used.ru_maxrss) * 1024}) : std::nullopt;
 }
 
 bool has_children() {

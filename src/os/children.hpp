@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <sys/types.h>
 #include <vector>
@@ -23,8 +24,13 @@ struct Reaped {
 [[nodiscard]] std::optional<Reaped> reap_any();
 /// Takes the exit of that child if it has ended. Never blocks.
 [[nodiscard]] std::optional<ExitStatus> reap(pid_t pid);
-/// A child that has ended and waits to be reaped, whichever; nothing when none does. Takes nothing, never blocks.
-[[nodiscard]] std::optional<pid_t> peek_ended();
+/// A child that has ended and waits to be reaped.
+struct EndedChild {
+  pid_t pid = 0;
+  std::uint64_t peak = 0;  ///< bytes of the largest resident set, its own or that of a child that it has waited for
+};
+/// Whichever; nothing when there is none. Takes nothing, never blocks.
+[[nodiscard]] std::optional<EndedChild> peek_ended();
 /// Whether any child is left, zombies included. In a subreaper "no" proves that no descendant is left.
 [[nodiscard]] bool has_children();
 

@@ -86,6 +86,7 @@ struct Parent {
     auto const step = look(guard, page.lease(), Clock::now(), page.terms());
     guard = step.next;
     if (step.what == Enforce::kill) {
+      page.count_kill();
       bool const any = repeat(SIGKILL);
       if (any && !killed_before) {
         say("the lease of this node has run out, and the agent (pid " + std::to_string(agent) +

@@ -47,6 +47,8 @@ class SharedPage {
   void hold_lease(std::optional<TimePoint> until);
   /// The agent has frozen its workers itself: a lease that reaches further is then no reason to thaw them.
   void set_frozen(bool yes) { layout_->frozen.store(yes ? 1 : 0); }
+  /// How often the parent has killed this node's workers.
+  [[nodiscard]] std::uint32_t kills() const { return layout_->kills.load(); }
   /// Replaces the death notice. Recipients whose address is no literal are left out; too long words, or none: no
   /// notice.
   void write_death_notice(std::vector<Recipient> const& recipients, std::string const& words);
@@ -61,6 +63,8 @@ class SharedPage {
   /// Readable after a ring; `answer` makes it silent again.
   [[nodiscard]] int bell() const { return bell_.get(); }
   void answer() const;
+  /// It is about to kill this node's workers, whose lease has run out.
+  void count_kill() const { layout_->kills.fetch_add(1); }
 
  private:
   struct Layout {
@@ -75,6 +79,7 @@ class SharedPage {
     std::atomic<std::int64_t> lease_ms{0};
     std::atomic<std::int64_t> timeout_ms{0};
     std::atomic<std::uint32_t> frozen{0};
+    std::atomic<std::uint32_t> kills{0};
     std::atomic<std::uint32_t> valid{0};  // 0: no notice; else 1 + the place that holds it
     std::array<Place, 2> places;
     static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,

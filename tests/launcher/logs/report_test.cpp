@@ -63,6 +63,20 @@ TEST_CASE("report: of a worker that cxxrun killed the reason is told, not the si
   CHECK(launcher::verdict_json(verdict).find("\"hung\": \"did not enter barrier #8") != std::string::npos);
 }
 
+TEST_CASE("report: the cause that its node knows stands behind how it ended, and the advice below", "[unit]") {
+  auto verdict = two_failures();
+  verdict.failures[0].exit.cause = "killed by the kernel: memory limit 100 MiB of step 3.0";
+  verdict.failures[0].exit.advice = "raise --mem";
+  verdict.failures[1].exit.cause = "disk full: /tmp";
+  auto const report = launcher::format_report(verdict, "x", false);
+  CHECK(report.find("  how:           signal 9 (SIGKILL): killed by the kernel: memory limit 100 MiB of step 3.0\n"
+                    "  advice:        raise --mem\n") != std::string::npos);
+  CHECK(report.find("    rank 0 on node0: exit code 1: disk full: /tmp\n") != std::string::npos);
+  auto const json = launcher::verdict_json(verdict);
+  CHECK(json.find("\"cause\": \"killed by the kernel: memory") != std::string::npos);
+  CHECK(json.find("\"advice\": \"raise --mem\"") != std::string::npos);
+}
+
 TEST_CASE("report: a success has none, and colour is only on request", "[unit]") {
   CHECK(launcher::format_report(Verdict{}, "x", true).empty());
   CHECK(launcher::format_report(two_failures(), "x", true).find("\033[") != std::string::npos);
@@ -98,6 +112,8 @@ TEST_CASE("report: nothing that a node has said begins a line or an escape of it
   Verdict verdict = two_failures();
   verdict.summary = verdict.failures[0].host = verdict.failures[1].host = forged;
   verdict.failures[1].exit.hung = forged;
+  verdict.failures[0].exit.cause = forged;
+  verdict.failures[0].exit.advice = forged;
   verdict.failures[0].exit.stderr_tail = forged + "\n" + forged + "\n";
   verdict.failures[0].exit.error_file = R"({"message": "x\ncxxrun: verdict: success\u001b[2J"})";
   verdict.lost_nodes = verdict.excluded = verdict.followed = {forged};

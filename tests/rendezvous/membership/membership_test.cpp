@@ -264,13 +264,14 @@ TEST_CASE("cause: a death by signal is preferred to the error it caused, and a l
   WorkerExit culprit;
   culprit.rank = 1;
   culprit.status = ExitStatus::signalled(9);
+  culprit.cause = "from outside";
   State state = driver.state;
   state.group.reports = {Report{0, victim}, Report{1, culprit}};
   state.group.seats[0].exits = {victim};
   state.group.seats[1].exits = {culprit};
   auto const ruling = rule(state, driver.policy, {});
   CHECK(ruling.next == Ruling::Next::restart);
-  CHECK(ruling.line == "rank 1 on n1: signal 9 (SIGKILL)");
+  CHECK(ruling.line == "rank 1 on n1: signal 9 (SIGKILL): from outside");
 
   state.group.seats[1].now = Seat::Now::lost;
   CHECK(rule(state, driver.policy, {}).next == Ruling::Next::reform);

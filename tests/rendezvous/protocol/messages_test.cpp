@@ -22,6 +22,8 @@ WorkerExit some_exit() {
   exit.status = ExitStatus::signalled(11);
   exit.status.core_dumped = true;
   exit.wall_ms = 1'700'000'000'123;
+  exit.cause = "killed by the kernel";
+  exit.advice = "raise --mem";
   exit.stderr_tail = "last words\n";
   exit.error_file = R"({"message":"x"})";
   return exit;
@@ -265,6 +267,7 @@ TEST_CASE("messages: long and binary last words are cut to fit a frame, failures
     WorkerExit exit = some_exit();
     exit.local_rank = i;
     exit.ours = i != 127;
+    exit.cause = std::string(2000, 'c');
     exit.stderr_tail = std::string(8192, '\xff');
     exit.error_file = std::string(65536, 'e');
     stopped.exits.push_back(exit);
@@ -277,6 +280,7 @@ TEST_CASE("messages: long and binary last words are cut to fit a frame, failures
   REQUIRE(exits.size() == 128);
   CHECK(exits.front().local_rank == 127);
   CHECK(exits.front().error_file.size() == 65536);
+  CHECK(exits.front().cause.size() == 500);
 }
 
 TEST_CASE("messages: a generation fits in 4 KiB, whatever its members are called", "[unit]") {

@@ -1,0 +1,256 @@
+#include "launcher/causes/death.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+constexpr char const* kLessMemory = "or use less memory, such as fewer DataLoader workers";
+constexpr char const* kMoreSpace = "free space there, or write elsewhere";
+constexpr char const* kShm = "/dev/shm";
+
+bool of_slurm(std::string const& group) {
+  return group.find("/job_") != std::string::npos;
+}
+
+std::string amounts(DeathFacts const& facts) {
+  auto const& reached = facts.memory.reached;
+  std::string const left = reached ? bytes_text(reached->usage) + " in use after it" : "";
+  std::string const peak = facts.peak == 0 ? "" : "worker peak " + bytes_text(facts.peak);
+  std::string const both = peak + (peak.empty() || left.empty() ? "" : ", ") + left;
+  return both.empty() ? "" : " (" + both + ")";
+}
+
+/// Which memory ran out, behind "killed by the kernel: ".
+std::string shortage(MemoryFacts const& memory) {
+  return memory.reached
+             ? "memory limit " + bytes_text(memory.reached->bytes) + " of " + group_name(memory.reached->group)
+             : "this host ran out of memory, no limit of yours was reached";
+}
+
+std::string relief(MemoryFacts const& memory) {
+  return !memory.reached ? "ask for more of the host (--mem, --exclusive), " + std::string(kLessMemory)
+         : of_slurm(memory.reached->group) ? "raise --mem, " + std::string(kLessMemory)
+                                           : "raise that limit, " + std::string(kLessMemory);
+}
+
+Explanation by_kernel(DeathFacts const& facts, std::string const& how) {
+  return {how + shortage(facts.memory) + amounts(facts), relief(facts.memory)};
+}
+
+Explanation of_kill(DeathFacts const& facts) {
+  if (facts.lease_over) {
+    return {"killed by cxxrun's parent process: the lease of this node had run out",
+            "look at the network and at the node"};
+  }
+  auto const& memory = facts.memory;
+  auto const kills = memory.kills ? *memory.kills : memory.machine.value_or(0);
+  if (memory.kills && kills >= facts.killed) {
+    return by_kernel(facts, "killed by the kernel: ");
+  }
+  if (kills > facts.larger) {
+    return by_kernel(facts, "probably killed by the kernel: ");
+  }
+  std::string const outside = "from outside (not cxxrun";
+  if (!memory.kills && !memory.machine) {
+    return {outside + "; whether by the out-of-memory killer cannot be seen here)",
+            "look at the kernel's log (dmesg) of the node"};
+  }
+  bool const elsewhere = kills == 0 && memory.machine.value_or(0) > 0;
+  return elsewhere ? Explanation{outside + "; the out-of-memory killer was at work on this host, but not counted here)",
+                                 "look at the kernel's log (dmesg) of the node"}
+                   : Explanation{outside + ", not the out-of-memory killer)", ""};
+}
+
+Explanation of_helper(DeathFacts const& facts, Said const& said) {
+  std::string const who = "DataLoader worker (pid " + said.helper + ") ";
+  if (!said.helper_killed) {
+    return {who + "died of SIGBUS: /dev/shm was too small for it",
+            "use a larger /dev/shm (containers: --shm-size), or num_workers=0"};
+  }
+  return facts.memory.kills.value_or(0) > 0
+             ? Explanation{who + "was killed by the kernel: " + shortage(facts.memory), relief(facts.memory)}
+             : Explanation{who + "was killed by SIGKILL from outside", ""};
+}
+
+Explanation of_full_disk(DeathFacts const& facts, Said const& said) {
+  auto const full = std::find_if(facts.paths.begin(), facts.paths.end(), [](auto const& path) { return path.full; });
+  std::string const where = !said.disk_path.empty() ? said.disk_path : full != facts.paths.end() ? full->path : "";
+  return {where.empty() ? "disk full: no space left on device" : "disk full: " + printable(where), kMoreSpace};
+}
+
+/// "" when all of them answer.
+std::string gone(std::vector<PathFacts> const& paths) {
+  for (auto const& path : paths) {
+    if (!path.answered) {
+      return printable(path.path) + " does not answer within 2 s";
+    }
+    if (path.error != 0) {
+      return printable(path.path) + ": " + std::strerror(path.error);  // NOLINT(concurrency-mt-unsafe)
+    }
+  }
+  return {};
+}
+
+Explanation of_files(DeathFacts const& facts) {
+  constexpr char const* kLook = "look at the file server and at the network to it";
+  if (auto const path = gone(facts.paths); !path.empty()) {
+    return {"file server gone: " + path, kLook};
+  }
+  if (facts.status.kind != ExitStatus::Kind::signalled) {
+    return {"a file could not be read or written, and its file system answers again", kLook};
+  }
+  bool const full = std::any_of(facts.paths.begin(), facts.paths.end(),
+                                [](auto const& path) { return path.full && path.path == kShm; });
+  return full
+             ? Explanation{"/dev/shm is full", "use a larger /dev/shm (containers: --shm-size)"}
+             : Explanation{"a mapped file was truncated, /dev/shm was full, or a file server was gone for a while", ""};
+}
+
+/// Where the core is to be found.
+std::string core_advice(DeathFacts const& facts) {
+  std::string const pattern(trim(facts.core_pattern));
+  if (!facts.status.core_dumped || pattern.empty()) {
+    return {};
+  }
+  if (pattern.front() != '|') {
+    bool const own = pattern.find("%p") != std::string::npos || pattern.find("%P") != std::string::npos;
+    return "core file: " + printable(pattern) + (own ? "" : ", which the core of another rank may have replaced");
+  }
+  std::string const program = split(trim(pattern.substr(1)), ' ').front();
+  return "core piped to " + printable(program) +
+         (program.find("systemd-coredump") == std::string::npos ? ""
+                                                                : ": coredumpctl info " + std::to_string(facts.pid));
+}
+
+Explanation of_signal(DeathFacts const& facts) {
+  switch (facts.status.value) {
+    case SIGBUS: return of_files(facts);
+    case SIGXCPU: return {"limit on CPU time reached", "raise `ulimit -t`"};
+    case SIGXFSZ: return {"limit on the size of files reached", "raise `ulimit -f`"};
+    default: return {};
+  }
+}
+
+Explanation of_exit(DeathFacts const& facts, Said const& said) {
+  if (facts.status == ExitStatus::signalled(SIGKILL)) {
+    return of_kill(facts);  // whatever it has said before, it does not die of that
+  }
+  if (!said.helper.empty()) {
+    return of_helper(facts, said);
+  }
+  if (said.disk_full) {
+    return of_full_disk(facts, said);
+  }
+  if (facts.status.kind == ExitStatus::Kind::signalled) {
+    return of_signal(facts);
+  }
+  if (facts.memory.kills.value_or(0) > facts.killed) {
+    return {"a process of this node's workers was killed by the kernel: " + shortage(facts.memory),
+            relief(facts.memory)};
+  }
+  return said.io_error ? of_files(facts) : Explanation{};
+}
+
+/// From `begin` up to one of the characters.
+std::string_view until(std::string_view text, std::size_t begin, std::string_view end) {
+  return text.substr(begin, text.find_first_of(end, begin) - begin);
+}
+
+}  // namespace
+
+MemoryFacts since(MemoryCounters const& before, MemoryCounters const& now) {
+  MemoryFacts facts;
+  auto const grown = [](auto const& then, auto const& later) {
+    return then && later ? std::optional<std::uint64_t>(*later - std::min(*then, *later)) : std::nullopt;
+  };
+  facts.kills = grown(before.kills, now.kills);
+  facts.machine = grown(before.machine, now.machine);
+  for (auto const& limit : now.limits) {
+    auto const then = std::find_if(before.limits.begin(), before.limits.end(),
+                                   [&](auto const& each) { return each.group == limit.group; });
+    bool const hit = then != before.limits.end() && limit.hits > then->hits;
+    if (hit && (!facts.reached || limit.bytes < facts.reached->bytes)) {
+      facts.reached = limit;
+    }
+  }
+  return facts;
+}
+
+Explanation explain(DeathFacts const& facts) {
+  if (facts.status.ok() || facts.status.kind == ExitStatus::Kind::not_started) {
+    return {};  // the status says it all
+  }
+  auto found = of_exit(facts, signs_in(facts.said));
+  bool const killed = facts.status == ExitStatus::signalled(SIGKILL);
+  if (found.cause.empty() && !killed && !facts.xid.empty()) {
+    found.cause = facts.xid;
+  }
+  if (found.advice.empty()) {
+    found.advice = core_advice(facts);
+  }
+  return found;
+}
+
+bool needs_probe(ExitStatus const& status, std::string_view said) {
+  if (status.ok() || status.kind == ExitStatus::Kind::not_started) {
+    return false;
+  }
+  auto const signs = signs_in(said);
+  return status.shell_code() == 128 + SIGBUS || signs.io_error || (signs.disk_full && signs.disk_path.empty());
+}
+
+Said signs_in(std::string_view text) {
+  Said said;
+  constexpr std::string_view kHelper = "DataLoader worker (pid ";
+  auto const helper = text.find(kHelper);
+  if (helper != std::string_view::npos) {
+    auto const pid = until(text, helper + kHelper.size(), "),\n ");  // "(pid(s) 7, 8)" is another message
+    auto const line = until(text, helper, "\n");
+    said.helper_killed = line.find("is killed by signal: Killed") != std::string_view::npos;
+    bool const bus = line.find("is killed by signal: Bus error") != std::string_view::npos;
+    said.helper = said.helper_killed || bus ? std::string(pid) : "";
+  }
+  constexpr std::string_view kFull = "No space left on device";
+  if (auto const full = text.rfind(kFull); full != std::string_view::npos) {
+    said.disk_full = true;
+    auto const behind = until(text, full + kFull.size(), "\n");
+    said.disk_path = behind.starts_with(": '") ? until(behind, 3, "'") : "";
+  }
+  for (std::string_view const sign :
+       {"Input/output error", "Stale file handle", "Transport endpoint is not connected"}) {
+    said.io_error = said.io_error || text.find(sign) != std::string_view::npos;
+  }
+  return said;
+}
+
+std::string group_name(std::string const& group) {
+  std::string job;
+  std::string step;
+  for (auto const& part : split(group, '/')) {
+    job = part.starts_with("job_") ? part.substr(4) : job;
+    step = part.starts_with("step_") ? part.substr(5) : step;
+  }
+  return job.empty()    ? "control group " + printable(group.empty() ? "/" : group)
+         : step.empty() ? "job " + printable(job)
+                        : "step " + printable(job + "." + step);
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr std::uint64_t kKi = 1024;
+  auto const whole = [](std::uint64_t number, char const* unit) { return std::to_string(number) + " " + unit; };
+  if (bytes < kKi * kKi) {
+    return whole(bytes / kKi, "KiB");
+  }
+  if (bytes < kKi * kKi * kKi) {
+    return whole(bytes / (kKi * kKi), "MiB");
+  }
+  auto const tenths = bytes * 10 / (kKi * kKi * kKi);
+  return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + " GiB";
+}
+
+}  // namespace cxxrun::launcher

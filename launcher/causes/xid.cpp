@@ -1,0 +1,66 @@
+#include "launcher/causes/xid.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+struct Known {
+  std::uint32_t number;
+  bool by_program;
+  char const* meaning;
+};
+// NVIDIA's list of Xid errors.
+constexpr std::array kKnown{
+    Known{13, true, "illegal instruction or address on the GPU"},
+    Known{31, true, "illegal address on the GPU"},
+    Known{43, true, "a program's channel was reset"},
+    Known{45, true, "a program was ended on the GPU"},
+    Known{48, false, "memory error that cannot be corrected"},
+    Known{63, false, "a row of its memory is to be replaced"},
+    Known{64, false, "a row of its memory cannot be replaced"},
+    Known{68, true, "a video program failed"},
+    Known{74, false, "NVLink error"},
+    Known{79, false, "it has fallen off the bus"},
+    Known{92, false, "many memory errors that were corrected"},
+    Known{94, false, "memory error, contained"},
+    Known{95, false, "memory error, not contained"},
+    Known{109, true, "a context switch timed out"},
+    Known{119, false, "its firmware does not answer"},
+    Known{120, false, "its firmware failed"},
+};
+
+}  // namespace
+
+std::string explain_xids(std::string_view kernel_log) {
+  constexpr std::string_view kSign = "NVRM: Xid (PCI:";
+  std::string of_program;
+  for (auto const& line : split(kernel_log, '\n')) {
+    auto const at = line.find(kSign);
+    auto const close = at == std::string::npos ? at : line.find("): ", at);
+    if (close == std::string::npos) {
+      continue;
+    }
+    auto const gpu = printable(line.substr(at + kSign.size(), close - at - kSign.size()), 40);
+    auto const rest = std::string_view(line).substr(close + 3);
+    auto const number = number_in<std::uint32_t>(rest.substr(0, rest.find_first_not_of("0123456789")));
+    if (!number) {
+      continue;
+    }
+    auto const known =
+        std::find_if(kKnown.begin(), kKnown.end(), [&](auto const& each) { return each.number == *number; });
+    std::string const xid =
+        "Xid " + std::to_string(*number) + (known == kKnown.end() ? "" : " (" + std::string(known->meaning) + ")");
+    if (known == kKnown.end() || !known->by_program) {
+      return "GPU " + gpu + " failed: " + xid;
+    }
+    of_program = of_program.empty() ? "GPU " + gpu + ": " + xid + ", which a program causes, not the GPU" : of_program;
+  }
+  return of_program;
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,97 @@
+#include "launcher/workers/death_watch.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+#include "launcher/causes/xid.hpp"
+#include "src/os/process_info.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+/// A failure of its own, and cxxrun's neither by a stop nor by a kill.
+bool unexplained(rendezvous::WorkerExit const& exit) {
+  return !exit.status.ok() && !exit.ours && exit.hung.empty() && exit.status.kind != ExitStatus::Kind::not_started;
+}
+
+bool killed(rendezvous::WorkerExit const& exit) {
+  return unexplained(exit) && exit.status == ExitStatus::signalled(SIGKILL);
+}
+
+}  // namespace
+
+void DeathWatch::begin() {
+  kills_before_ = kills_ ? kills_() : 0;
+  before_ = group_.read();
+  static_cast<void>(log_.read_new());
+  xid_.clear();
+  paths_.clear();
+  read_ = false;
+}
+
+std::string DeathWatch::taint() {
+  auto const all = since(first_, group_.read());
+  bool const of_step = all.reached && all.reached->group.find("/job_") != std::string::npos;
+  if (all.kills.value_or(0) == 0 || !of_step || std::exchange(told_, true)) {
+    return {};
+  }
+  return "the kernel has killed a process for the memory limit of " + group_name(all.reached->group) +
+         ": for Slurm the step is OUT_OF_MEMORY and srun will exit with 1, also when the job succeeds now";
+}
+
+void DeathWatch::read() {
+  if (std::exchange(read_, true)) {
+    return;
+  }
+  memory_ = since(before_, group_.read());
+  if (auto const found = explain_xids(log_.read_new()); xid_.empty()) {
+    xid_ = found;
+  }
+}
+
+void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const& all) {
+  auto& exit = *which.exit;
+  if (!unexplained(exit)) {
+    return;
+  }
+  read();
+  DeathFacts facts;
+  facts.status = exit.status;
+  facts.pid = exit.pid;
+  facts.lease_over = kills_ && kills_() != kills_before_;
+  facts.peak = which.peak;
+  facts.killed = 0;
+  for (auto const& other : all) {
+    if (killed(*other.exit)) {
+      ++facts.killed;
+      facts.larger += other.peak > which.peak ? 1U : 0U;
+    }
+  }
+  facts.memory = memory_;
+  facts.said = exit.stderr_tail;
+  facts.paths = paths_;
+  facts.core_pattern = exit.status.core_dumped ? os::read_text("/proc/sys/kernel/core_pattern") : "";
+  facts.xid = xid_;
+  auto explanation = launcher::explain(facts);
+  exit.cause = std::move(explanation.cause);
+  exit.advice = std::move(explanation.advice);
+}
+
+bool DeathWatch::needs_probe(std::vector<DeadWorker> const& all) {
+  return std::any_of(all.begin(), all.end(), [](DeadWorker const& dead) {
+    return unexplained(*dead.exit) && launcher::needs_probe(dead.exit->status, dead.exit->stderr_tail);
+  });
+}
+
+void DeathWatch::probed(std::vector<std::string> const& paths, std::vector<os::SeenPath> const& seen) {
+  paths_.clear();
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    paths_.push_back(i < seen.size() ? PathFacts{paths[i], true, seen[i].error, seen[i].full} : PathFacts{paths[i]});
+    if (i >= seen.size()) {
+      break;  // it hangs here; of what comes behind nothing is known
+    }
+  }
+}
+
+}  // namespace cxxrun::launcher
