@@ -26,13 +26,14 @@ def own_group():
 class MemoryGroup:
     """A control group below our own, with a limit."""
 
-    def __init__(self, limit):
+    def __init__(self, limit, name="group"):
         top = own_group()
         if os.getuid() != 0 or not os.access(top + "/cgroup.procs", os.W_OK):
             raise unittest.SkipTest("no control group for memory can be made here (root, version 1)")
-        self.path = f"{top}/cxxrun-test-{os.getpid()}"
+        self.top = f"{top}/cxxrun-test-{os.getpid()}"
+        self.path = f"{self.top}/{name}"
         try:
-            os.mkdir(self.path)
+            os.makedirs(self.path)
             self.write("memory.limit_in_bytes", limit)
         except OSError as error:
             self.remove()
@@ -48,7 +49,8 @@ class MemoryGroup:
     def remove(self):
         if os.path.isdir(self.path):
             wait_until(lambda: not jobs.read(self.path + "/cgroup.procs"), "the control group is empty")
-            os.rmdir(self.path)
+        for path, _, _ in os.walk(self.top, topdown=False):
+            os.rmdir(path)
 
 
 class Causes(JobCase):
@@ -79,6 +81,17 @@ class Causes(JobCase):
         self.assertEqual(job.failure["rank"], 1)
         self.assertIn("how:           signal 9 (SIGKILL): " + job.failure["cause"], job.stderr)
         self.assertIn("  advice:        raise that limit", job.stderr)
+
+    def test_a_step_that_slurm_will_call_out_of_memory_is_named_when_the_job_goes_on(self):
+        group = MemoryGroup(96 * MIB, "job_7/step_0")
+        self.addCleanup(group.remove)
+        job = self.run_job("--standalone", "--max-restarts", "3", *self.python_worker(
+            "if GENERATION in '12':\n    " + HUNGRY.replace("\n", "\n    ")), preexec_fn=group.enter)
+        self.assertEqual(job.code, 0)
+        self.assertEqual(job.stderr.count("killed by the kernel: memory limit 96 MiB of step 7.0"), 2)
+        warning = ("warning: the kernel has killed a process for the memory limit of step 7.0: for Slurm the step is "
+                   "OUT_OF_MEMORY and srun will exit with 1, also when the job succeeds now\n")
+        self.assertEqual(job.stderr.count(warning), 1, job.stderr)
 
     def test_a_child_of_a_worker_that_the_kernel_kills_for_memory_is_named(self):
         group = MemoryGroup(96 * MIB)
