@@ -249,11 +249,27 @@ class Agent {
     log(Level::debug, result.reason);
     switch (result.verdict) {
       case SignalVerdict::ignore: break;
-      case SignalVerdict::stop: feed(agent::EndSignal{info.signal, true, signal_state_.interrupted}); break;
-      case SignalVerdict::stop_without_forwarding: feed(agent::EndSignal{info.signal, false}); break;
+      case SignalVerdict::stop:
+        feed(agent::EndSignal{info.signal, true, signal_state_.interrupted, sender_of(info)});
+        break;
+      case SignalVerdict::stop_without_forwarding:
+        feed(agent::EndSignal{info.signal, false, false, sender_of(info)});
+        break;
       case SignalVerdict::kill_now: feed(agent::KillSignal{}); break;
       case SignalVerdict::forward_only: supervisor_->forward(info.signal); break;
     }
+  }
+
+  /// Whom the parent, who passes signals on, had it from.
+  [[nodiscard]] std::string sender_of(SignalInfo info) const {
+    if (info.sender == context_.parent) {
+      auto const sender = page_.sender();
+      info.sender = sender.pid;
+      info.uid = sender.uid;
+      return sender_text(info, sender.name, context_);
+    }
+    auto const stat = os::read_stat(info.sender);
+    return sender_text(info, stat ? stat->comm : "", context_);
   }
 
   // ---- the end -----------------------------------------------------------------------------------------------
@@ -309,7 +325,7 @@ class Agent {
   EndWatch::Handlers end_handlers() {
     EndWatch::Handlers on;
     on.pass = [this](int signal, auto& served) { return supervisor_->ask_for_checkpoint(signal, served); };
-    on.end = [this] { feed(agent::EndSignal{SIGTERM, true}); };
+    on.end = [this] { feed(agent::EndSignal{SIGTERM, true, false, "at its --time-limit"}); };
     return on;
   }
 

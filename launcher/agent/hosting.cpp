@@ -166,9 +166,12 @@ void Hosting::open() {
   }
 }
 
-bool Hosting::tell_verdict(LogPump& pump) const {
+bool Hosting::tell_verdict(LogPump& pump) {
   if (!verdict_) {
     return false;
+  }
+  if (auto const why = requeue_.look_why(*verdict_); !why.empty()) {
+    verdict_->summary += ": " + why;
   }
   if (auto report = format_report(*verdict_, config_.options.program, config_.colour); !report.empty()) {
     report.pop_back();  // say() adds the newline

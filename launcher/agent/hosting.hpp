@@ -63,7 +63,7 @@ class Hosting {
     return coordinator_ && hosts_ ? std::optional(port_) : std::nullopt;
   }
   /// The report to the console, and verdict.json where logs are kept. False: no run was concluded here.
-  bool tell_verdict(LogPump& pump) const;
+  bool tell_verdict(LogPump& pump);
   /// Asks Slurm for a requeue after that, if it is a reason. Returns the exit code that takes the place of the
   /// verdict's.
   [[nodiscard]] std::optional<int> requeue(bool checkpoint_passed, bool limit_reached);

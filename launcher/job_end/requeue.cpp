@@ -33,11 +33,6 @@ bool is_one_of(std::string const& word, std::initializer_list<char const*> words
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-/// A job that was suspended for another one and went on keeps its PreemptTime. Slurm's times compare as text.
-bool is_preempted(Facts const& facts, JobState const& job) {
-  return !job.preempted_at.empty() && job.preempted_at >= facts.recent;
-}
-
 /// Why Slurm's own state of the job forbids a requeue; "" when it does not.
 std::string objection(Facts const& facts, JobState const& job) {
   if (job.het) {
@@ -46,13 +41,13 @@ std::string objection(Facts const& facts, JobState const& job) {
   if (!job.batch) {
     return "only a batch job can be; submit it with sbatch";
   }
-  if (job.restarts > facts.restarts || is_one_of(job.state, {"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"})) {
+  if (is_requeued(job, facts.restarts)) {
     return "Slurm has requeued the job itself";
   }
   if (!job.requeue) {
     return "Slurm refuses for this job (sbatch --no-requeue, or JobRequeue=0); submit it with --requeue";
   }
-  bool const by_slurm = job.reason == "TimeLimit" || is_preempted(facts, job) ||
+  bool const by_slurm = job.reason == "TimeLimit" || is_preempted(job, facts.recent) ||
                         is_one_of(job.state, {"TIMEOUT", "PREEMPTED", "NODE_FAIL", "DEADLINE"});
   if (job.state == "RUNNING") {
     return facts.how == Ended::stopped ? "the job was told to end, but not by Slurm, for which it is running" : "";
@@ -64,7 +59,7 @@ std::string objection(Facts const& facts, JobState const& job) {
 }
 
 std::string because(Facts const& facts, JobState const& job) {
-  if (is_preempted(facts, job)) {
+  if (is_preempted(job, facts.recent)) {
     return "preempted";
   }
   if (job.reason == "TimeLimit" || facts.how == Ended::limit) {
@@ -133,6 +128,14 @@ std::string job_name(Environment const& environment) {
   return array.empty() || task.empty() ? value_of(environment, "SLURM_JOB_ID") : array + "_" + task;
 }
 
+bool is_requeued(JobState const& job, std::uint32_t restarts) {
+  return job.restarts > restarts || is_one_of(job.state, {"PENDING", "REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT"});
+}
+
+bool is_preempted(JobState const& job, std::string const& recent) {
+  return !job.preempted_at.empty() && job.preempted_at >= recent;
+}
+
 Result<JobState> parse_job_state(std::string_view text) {
   text = trim(text);
   auto const state = field(text, "JobState");
@@ -150,6 +153,7 @@ Result<JobState> parse_job_state(std::string_view text) {
   job.requeue = field(text, "Requeue") != "0";
   job.batch = field(text, "BatchFlag") != "0";
   job.preempted_at = preempted == "None" || preempted == "Unknown" ? "" : preempted;
+  job.ends_at = field(text, "EndTime").value_or("");
   job.het = field(text, "HetJobId").has_value();
   return job;
 }

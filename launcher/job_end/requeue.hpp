@@ -45,10 +45,17 @@ struct JobState {
   bool batch = true;         ///< false: started by srun or salloc, which cannot be queued again
   std::string preempted_at;  ///< PreemptTime, as Slurm writes it; "" = never
   bool het = false;          ///< part of a heterogeneous job
+  std::string ends_at{};     ///< EndTime, as Slurm writes it: a time or "Unknown"
   bool operator==(JobState const&) const = default;
 };
 /// Errc::protocol when the text is not one job, or lacks its state.
 [[nodiscard]] Result<JobState> parse_job_state(std::string_view text);
+
+/// Slurm has queued it again since the run with that SLURM_RESTART_COUNT began.
+[[nodiscard]] bool is_requeued(JobState const& job, std::uint32_t restarts);
+/// It was preempted, and not before `recent`: a job that was suspended for another one and went on keeps its
+/// PreemptTime. Slurm's times compare as text.
+[[nodiscard]] bool is_preempted(JobState const& job, std::string const& recent);
 
 /// One earlier run of the job, as kept in the history file.
 struct Run {

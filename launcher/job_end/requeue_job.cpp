@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "launcher/facts/discovery.hpp"
-#include "launcher/job_end/requeue.hpp"
+#include "launcher/job_end/end_reason.hpp"
 #include "launcher/logs/log_file.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "src/core/exit_status.hpp"
@@ -31,7 +31,8 @@
 namespace cxxrun::launcher {
 namespace {
 
-constexpr Millis kPatience{5000};  // for the state, and for the requeue
+constexpr Millis kPatience{5000};        // for the state, and for the requeue
+constexpr Millis kReportPatience{1000};  // the report has to come before Slurm's SIGKILL
 // In the moment in which it preempts a job slurmctld does not show it: scontrol says nothing and exits with 1.
 constexpr int kMostQuestions = 4;
 constexpr Millis kBetweenQuestions{250};
@@ -80,9 +81,9 @@ bool keep(std::string const& path, requeue::History const& history) {
   return true;
 }
 
-/// Some minutes ago, as Slurm writes times: in the local zone.
-std::string recently() {
-  std::time_t const then = std::time(nullptr) - kRecent.count();
+/// So long ago, as Slurm writes times: in the local zone.
+std::string local_time(std::chrono::seconds ago) {
+  std::time_t const then = std::time(nullptr) - ago.count();
   std::tm local{};
   std::array<char, 32> text{};
   localtime_r(&then, &local);
@@ -150,14 +151,14 @@ Result<std::string> scontrol(std::vector<std::string> const& arguments, Environm
   return text;
 }
 
-Result<requeue::JobState> ask(std::string const& job, Environment const& environment) {
-  auto const deadline = Clock::now() + kPatience;
+Result<requeue::JobState> ask(std::string const& job, Environment const& environment, Millis patience) {
+  auto const deadline = Clock::now() + patience;
   for (int question = 1;; ++question) {
     auto const left = std::chrono::duration_cast<Millis>(deadline - Clock::now());
     auto const shown = scontrol({"show", "job", "-o", job}, environment, std::max(left, kBetweenQuestions));
     auto state = shown ? requeue::parse_job_state(*shown) : Result<requeue::JobState>(shown.error());
     bool const again = !state && (state.error().code == Errc::refused || state.error().code == Errc::protocol);
-    if (!again || question == kMostQuestions) {
+    if (!again || question == kMostQuestions || deadline - Clock::now() < kBetweenQuestions) {
       return state;
     }
     std::this_thread::sleep_for(kBetweenQuestions);
@@ -201,6 +202,20 @@ void RequeueJob::begin() {
   }
 }
 
+std::string RequeueJob::look_why(rendezvous::Verdict const& verdict) {
+  auto const job = requeue::job_name(environment_);
+  if (job.empty() || verdict.end != rendezvous::End::stopped || verdict.exit_code != 128 + SIGTERM) {
+    return {};
+  }
+  auto state = ask(job, environment_, kReportPatience);
+  if (!state) {
+    log(Level::debug, "why Slurm ends the job is not known: " + state.error().message());
+    return {};
+  }
+  seen_ = *std::move(state);
+  return requeue::end_reason(*seen_, restart_count(environment_), local_time(kRecent), local_time({}));
+}
+
 std::optional<int> RequeueJob::conclude(rendezvous::Verdict const& verdict, bool checkpoint_passed,
                                         bool limit_reached) {
   if (!active()) {
@@ -219,8 +234,9 @@ std::optional<int> RequeueJob::conclude(rendezvous::Verdict const& verdict, bool
     facts.progress = look_at(options_.progress_path) != before_;
   }
   auto const job = requeue::job_name(environment_);
-  facts.recent = recently();
-  auto decision = requeue::decide(facts, ask(job, environment_), options_.max_requeues, recall(history_path()));
+  facts.recent = local_time(kRecent);
+  auto const state = seen_ ? Result<requeue::JobState>(*seen_) : ask(job, environment_, kPatience);
+  auto decision = requeue::decide(facts, state, options_.max_requeues, recall(history_path()));
   if (!keep(history_path(), decision.history)) {  // before the requeue, which ends us
     decision = requeue::without_history(std::move(decision), facts, options_.max_requeues);
   }

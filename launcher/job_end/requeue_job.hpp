@@ -1,4 +1,5 @@
-// RequeueJob: the shell around requeue.hpp: it looks whether there is progress, asks Slurm, keeps the history.
+// RequeueJob: the shell around requeue.hpp: it looks whether there is progress, asks Slurm, once for the report and the
+// requeue, and keeps the history.
 //
 // For the agent that hosts the coordinator only, so that one agent of the job asks. Blocks.
 #pragma once
@@ -8,6 +9,7 @@
 #include <string>
 
 #include "launcher/facts/environment.hpp"
+#include "launcher/job_end/requeue.hpp"
 #include "launcher/options/options.hpp"
 #include "rendezvous/values/verdict.hpp"
 
@@ -30,7 +32,10 @@ class RequeueJob {
 
   /// At the start: says when --requeue cannot have an effect here, looks at --progress-path.
   void begin();
-  /// At the end, when no worker is left: asks Slurm for a requeue if the way the job ended is a reason, with one line
+  /// At the end, when no worker is left, before the report: why SIGTERM has ended a job of Slurm's, as slurmctld knows
+  /// it (end_reason.hpp); "" for other ends, and when it does not answer within 1 s.
+  [[nodiscard]] std::string look_why(rendezvous::Verdict const& verdict);
+  /// After that: asks Slurm for a requeue if the way the job ended is a reason, with one line
   /// about what came of it. At most 10 s, when slurmctld does not answer. Returns the exit code that takes the place of
   /// the verdict's, if one does.
   [[nodiscard]] std::optional<int> conclude(rendezvous::Verdict const& verdict, bool checkpoint_passed,
@@ -43,6 +48,7 @@ class RequeueJob {
   Options const& options_;
   Environment const& environment_;
   Footprint before_;
+  std::optional<requeue::JobState> seen_;  // what look_why() was told
 };
 
 }  // namespace cxxrun::launcher

@@ -133,6 +133,7 @@ struct EndSignal {
   int signal;
   bool pass_on = true;  ///< false: the workers have had it already
   bool ctrl_c = false;  ///< from a terminal, where a second one means KillSignal
+  std::string from{};   ///< "from pid 292 (kill), uid 1000"; "" when there is no more to say
 };
 /// End at once (second Ctrl-C).
 struct KillSignal {};

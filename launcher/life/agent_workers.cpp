@@ -249,7 +249,8 @@ void on(Turn& turn, EndSignal const& event) {
     turn.say(Level::debug, "already ending");
     return;
   }
-  turn.say(Level::info, "told to end by " + signal_name(event.signal) + explain_wait(state, turn.policy, event.ctrl_c));
+  turn.say(Level::info, "told to end by " + signal_name(event.signal) + (event.from.empty() ? "" : " " + event.from) +
+                            explain_wait(state, turn.policy, event.ctrl_c));
   state.exit_code = 128 + event.signal;
   if (!state.connected) {  // nobody coordinates, so nobody has a final message for us
     turn.delegate([](auto& inner) { follower::abandon(inner, "this agent was told to end"); });
@@ -260,7 +261,7 @@ void on(Turn& turn, EndSignal const& event) {
     }
     return;
   }
-  turn.tell(rendezvous::Leaving{event.signal});
+  turn.tell(rendezvous::Leaving{event.signal, event.from});
   if (has_anybody(state)) {
     stop_to_leave(turn, turn.policy.end_timeout, event.signal, event.pass_on);
     return;

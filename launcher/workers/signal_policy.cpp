@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/core/exit_status.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -40,6 +41,20 @@ SignalStep classify_stop(SignalState state, SignalInfo const& signal, SignalCont
 }
 
 }  // namespace
+
+std::string sender_text(SignalInfo const& signal, std::string const& program, SignalContext const& context) {
+  if (signal.code == SI_KERNEL) {
+    return {};
+  }
+  if (sent_by_slurm(signal, context)) {
+    return "from Slurm";
+  }
+  if (signal.sender == 0) {
+    return "from outside this container";
+  }
+  return "from pid " + std::to_string(signal.sender) + (program.empty() ? "" : " (" + printable(program, 20) + ")") +
+         ", uid " + std::to_string(signal.uid);
+}
 
 SignalStep classify(SignalState state, SignalInfo const& signal, TimePoint now, SignalContext const& context) {
   if (stops(signal.signal, context)) {

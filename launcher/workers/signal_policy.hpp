@@ -46,4 +46,8 @@ struct SignalStep {
 [[nodiscard]] SignalStep classify(SignalState state, SignalInfo const& signal, TimePoint now,
                                   SignalContext const& context);
 
+/// Who sent it in the first place: "from Slurm", "from pid 292 (kill), uid 1000"; "" of a terminal's.
+[[nodiscard]] std::string sender_text(SignalInfo const& signal, std::string const& program,
+                                      SignalContext const& context);
+
 }  // namespace cxxrun::launcher

@@ -11,19 +11,27 @@
 #include "rendezvous/membership/proposing.hpp"
 #include "rendezvous/membership/starting.hpp"
 #include "rendezvous/values/verdict.hpp"
+#include "src/core/exit_status.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
+StopReason told_to_end(NodeInfo const& node, Leaving const& how) {
+  constexpr std::size_t kMost = 100;
+  std::string const from = how.from.empty() ? "" : " " + printable(how.from, kMost);
+  return {StopKind::user, how.signal, node.host + " was told to end by " + signal_name(how.signal) + from};
+}
+
 /// A node that was excluded is told to end: nobody misses it, but the coordinator's node takes the job with it.
-Next leave_excluded(Turn& turn, AgentId agent, int signal) {
+Next leave_excluded(Turn& turn, AgentId agent, Leaving const& how) {
   State& state = turn.state;
   NodeInfo const node = state.roster.excluded.at(agent);
-  turn.act(Tell{agent, Finished{128 + signal, ""}});
+  turn.act(Tell{agent, Finished{128 + how.signal, ""}});
   turn.act(HangUp{agent});
   state.roster.excluded.erase(agent);
   if (node.coordinates) {
-    state.group.stop = {StopKind::user, signal, node.host + " was told to end by " + signal_name(signal)};
+    state.group.stop = told_to_end(node, how);
     return next::Finished{told_to_end(state, turn.policy)};
   }
   return stay;
@@ -152,10 +160,10 @@ Next lose(Turn& turn, Lost const& event) {
   return consider_forming(turn);
 }
 
-Next leave(Turn& turn, AgentId agent, int signal) {
+Next leave(Turn& turn, AgentId agent, Leaving const& how) {
   State& state = turn.state;
   if (state.phase != Phase::finished && state.roster.excluded.contains(agent)) {
-    return leave_excluded(turn, agent, signal);
+    return leave_excluded(turn, agent, how);
   }
   auto const it = state.roster.present.find(agent);
   if (it == state.roster.present.end() || state.phase == Phase::finished) {
@@ -168,7 +176,8 @@ Next leave(Turn& turn, AgentId agent, int signal) {
     staying -= (other.leaving != 0 && other.agent != agent && state.roster.present.contains(other.agent)) ? 1 : 0;
   }
   bool const job_ends = node.coordinates || (state.ever_ran && staying < turn.policy.min_nodes);
-  StopReason const told{StopKind::user, signal, node.host + " was told to end by " + signal_name(signal)};
+  StopReason const told = told_to_end(node, how);
+  int const signal = how.signal;
   if (workers_may_run(state.phase) && seat != nullptr) {
     seat->leaving = signal;
     if (state.phase == Phase::running) {

@@ -20,7 +20,7 @@ void say_spare(Turn& turn, NodeInfo const& node);
 [[nodiscard]] Next lose(Turn& turn, Lost const& event);
 /// One agent was told to end. The job goes on without it when it is elastic and neither the coordinator's own node
 /// nor too many leave; else it ends for all.
-[[nodiscard]] Next leave(Turn& turn, AgentId agent, int signal);
+[[nodiscard]] Next leave(Turn& turn, AgentId agent, Leaving const& how);
 /// A node's health check failed: it takes no part in the job any more, and the others form without it. The check may
 /// belong to an earlier generation than the current one; no workers run on a node that checks.
 [[nodiscard]] Next exclude_unfit(Turn& turn, AgentId agent, std::string const& why);

@@ -175,7 +175,7 @@ void hear_from(Turn& turn, AgentId agent, Message const& message) {
 }
 
 void hear_from(Turn& turn, AgentId agent, Leaving const& message) {
-  take_away(turn, agent, [&] { return leave(turn, agent, message.signal); });
+  take_away(turn, agent, [&] { return leave(turn, agent, message); });
 }
 void hear_from(Turn& turn, AgentId agent, Unfit const& message) {
   take_away(turn, agent, [&] { return exclude_unfit(turn, agent, message.why); });

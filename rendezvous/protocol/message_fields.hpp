@@ -127,6 +127,7 @@ void fields(auto& field, Of<Stopped> auto& stopped) {
 }
 void fields(auto& field, Of<Leaving> auto& leaving) {
   field("signal", leaving.signal);
+  field.when(!leaving.from.empty(), "from", leaving.from);
 }
 void fields(auto& field, Of<Unfit> auto& unfit) {
   field("generation", unfit.number);

@@ -183,6 +183,7 @@ struct Stopped {
 /// The user or Slurm told this agent to end; its workers are being stopped.
 struct Leaving {
   int signal = 0;
+  std::string from{};  ///< "from pid 292 (kill), uid 1000"; "" = not known
   bool operator==(Leaving const&) const = default;
 };
 /// The health check failed: this node takes no part in generation `number` nor in a later one. Sent instead of Ack.

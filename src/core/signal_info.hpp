@@ -2,6 +2,7 @@
 #pragma once
 
 #include <csignal>
+#include <cstdint>
 #include <sys/types.h>
 
 namespace cxxrun {
@@ -12,6 +13,7 @@ struct SignalInfo {
   int signal = 0;
   pid_t sender = 0;
   int code = 0;
+  std::uint32_t uid = 0;  ///< the sender's; nobody's when there is no sender
   bool operator==(SignalInfo const&) const = default;
 };
 

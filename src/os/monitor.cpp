@@ -44,6 +44,11 @@ void say(std::string const& text) {
   static_cast<void>(written);
 }
 
+std::string name_of(pid_t pid) {
+  auto const stat = pid > 0 ? read_stat(pid) : std::nullopt;
+  return stat ? stat->comm : "";
+}
+
 std::string outcome(bool clean) {
   return clean ? "all workers on this node were stopped" : "some workers on this node could not be stopped within 5 s";
 }
@@ -129,6 +134,8 @@ struct Parent {
           ended = status;
         }
       } else if (!ended && passes_on(*info)) {
+        page.note_sender(
+            {info->sender, info->uid, name_of(info->sender)});  // at once: kill(1) ends as soon as it has sent
         kill(agent, info->signal);
       }
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <netinet/in.h>
@@ -105,6 +106,27 @@ void SharedPage::write_death_notice(std::vector<Recipient> const& recipients, st
   place.size = static_cast<std::uint32_t>(words.size());
   std::copy(words.begin(), words.end(), place.words.begin());
   layout_->valid.store(index + 1, std::memory_order_release);
+}
+
+void SharedPage::note_sender(Sender const& sender) const {
+  for (std::size_t half = 0; half < layout_->sender_name.size(); ++half) {
+    std::array<char, sizeof(std::uint64_t)> bytes{};
+    auto const from = std::min(sender.name.size(), half * bytes.size());
+    std::copy_n(sender.name.begin() + static_cast<std::ptrdiff_t>(from),
+                std::min(bytes.size(), sender.name.size() - from), bytes.begin());
+    layout_->sender_name.at(half).store(std::bit_cast<std::uint64_t>(bytes));
+  }
+  layout_->sender.store(static_cast<std::uint64_t>(sender.pid) << 32U | sender.uid);
+}
+
+Sender SharedPage::sender() const {
+  auto const ids = layout_->sender.load();
+  Sender sender{static_cast<pid_t>(ids >> 32U), static_cast<std::uint32_t>(ids), {}};
+  for (auto const& half : layout_->sender_name) {
+    auto const bytes = std::bit_cast<std::array<char, sizeof(std::uint64_t)>>(half.load());
+    sender.name.append(bytes.begin(), std::find(bytes.begin(), bytes.end(), '\0'));
+  }
+  return sender;
 }
 
 std::optional<TimePoint> SharedPage::lease() const {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <vector>
 
 #include "cxxrun/error.hpp"
@@ -32,6 +33,14 @@ struct DeathNotice {
   std::string words;  ///< the bytes to send to each
 };
 
+/// Who has sent a signal.
+struct Sender {
+  pid_t pid = 0;
+  std::uint32_t uid = 0;
+  std::string name;  ///< of its program, at most 15 bytes; "" when it was gone already
+  bool operator==(Sender const&) const = default;
+};
+
 class SharedPage {
  public:
   /// No more recipients and no longer words than this.
@@ -49,6 +58,8 @@ class SharedPage {
   void set_frozen(bool yes) { layout_->frozen.store(yes ? 1 : 0); }
   /// How often the parent has killed this node's workers.
   [[nodiscard]] std::uint32_t kills() const { return layout_->kills.load(); }
+  /// Of the last signal that the parent has passed on.
+  [[nodiscard]] Sender sender() const;
   /// Replaces the death notice. Recipients whose address is no literal are left out; too long words, or none: no
   /// notice.
   void write_death_notice(std::vector<Recipient> const& recipients, std::string const& words);
@@ -63,6 +74,8 @@ class SharedPage {
   /// Readable after a ring; `answer` makes it silent again.
   [[nodiscard]] int bell() const { return bell_.get(); }
   void answer() const;
+  /// Who sent the signal that it is about to pass on.
+  void note_sender(Sender const& sender) const;
   /// It is about to kill this node's workers, whose lease has run out.
   void count_kill() const { layout_->kills.fetch_add(1); }
 
@@ -78,6 +91,8 @@ class SharedPage {
     std::atomic<std::int64_t> until{kNone};  // nanoseconds of Clock
     std::atomic<std::int64_t> lease_ms{0};
     std::atomic<std::int64_t> timeout_ms{0};
+    std::atomic<std::uint64_t> sender{0};  // pid and uid; its name is written before
+    std::array<std::atomic<std::uint64_t>, 2> sender_name{};
     std::atomic<std::uint32_t> frozen{0};
     std::atomic<std::uint32_t> kills{0};
     std::atomic<std::uint32_t> valid{0};  // 0: no notice; else 1 + the place that holds it

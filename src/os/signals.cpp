@@ -41,7 +41,7 @@ std::optional<SignalInfo> SignalFd::read() {
   if (got != static_cast<ssize_t>(sizeof info)) {
     return std::nullopt;
   }
-  return SignalInfo{static_cast<int>(info.ssi_signo), static_cast<pid_t>(info.ssi_pid), info.ssi_code};
+  return SignalInfo{static_cast<int>(info.ssi_signo), static_cast<pid_t>(info.ssi_pid), info.ssi_code, info.ssi_uid};
 }
 
 }  // namespace cxxrun::os

@@ -156,6 +156,8 @@ gate("go")
                 self.assert_codes([128 + number], job)
                 self.assertEqual(sorted(event[1:] for event in self.events("got")),
                                  [(0, "got", number.name), (1, "got", number.name)])
+                self.assertRegex(job.stderr, rf"\n  \S+ was told to end by {number.name} from pid {os.getpid()} "
+                                             rf"\(\S+\), uid {os.getuid()}\n")
                 os.unlink(self.path("events"))
                 os.unlink(self.path("go"))
 

@@ -33,12 +33,13 @@ class Requeue(JobCase):
             f.write(text)
         os.chmod(self.path("bin/scontrol"), 0o755)
 
-    def run_until_stopped(self, state, *options, restarts=0, program=None, number=signal.SIGTERM, env=None):
+    def run_until_stopped(self, state, *options, restarts=0, program=None, number=signal.SIGTERM, env=None,
+                          requeue=True):
         with open(self.path("shown"), "w") as f:
             f.write("JobId=7 JobName=a b " + state.format(restarts=restarts) + " Command=x\n")
         seen = len(self.events("up"))
         count = {"SLURM_RESTART_COUNT": str(restarts)} if restarts else {}
-        job = self.start("--standalone", "--requeue", *options, program or self.waiting,
+        job = self.start("--standalone", *(["--requeue"] if requeue else []), *options, program or self.waiting,
                          env={**self.job_env, **count, **(env or {})})
         self.await_events(seen + 1, "up")
         if number:
@@ -53,8 +54,24 @@ class Requeue(JobCase):
         job = self.run_until_stopped(TIME_LIMIT)
         self.assertEqual(job.code, 143)
         self.assertEqual(self.asked(), ["show job -o 7", "requeue 7"])
+        self.assertIn(f"uid {os.getuid()}: time limit reached\n", job.stderr)
         self.assertIn("requeue of job 7: the time limit is reached", job.stderr)
         self.assertEqual(read(self.path(".cxxrun/requeue/lab-7")), "run 0 stopped progress\n")
+
+    def test_without_requeue_slurm_is_asked_once_for_what_the_report_says(self):
+        for state, reason in ((TIME_LIMIT, "time limit reached"), (CANCELLED, "cancelled"),
+                              (RUNNING, "for Slurm the job goes on")):
+            job = self.run_until_stopped(state, requeue=False)
+            self.assertEqual(self.asked(), ["show job -o 7"])
+            self.assertRegex(job.stderr, rf"\n  \S+ was told to end by SIGTERM from pid {os.getpid()} \(\S+\), uid \d+: "
+                                         rf"{reason}\n")
+            os.unlink(self.path("asked"))
+
+    def test_a_slurmctld_that_does_not_answer_does_not_keep_the_report(self):
+        self.stand_in("#!/bin/sh\necho $* >> $DIR/asked\nexec sleep 1000\n")
+        job = self.run_until_stopped(TIME_LIMIT, requeue=False)
+        self.assertEqual(self.asked(), ["show job -o 7"])
+        self.assertRegex(job.stderr, r"was told to end by SIGTERM from pid \d+ \(\S+\), uid \d+\n")
 
     def test_a_cancelled_job_is_not(self):
         job = self.run_until_stopped(CANCELLED)

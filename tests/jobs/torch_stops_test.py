@@ -88,7 +88,7 @@ class Stops(JobCase):
                 stderr = self.stop_at(*when)
                 self.check_saved(when[0])
                 self.assertNotIn("DataLoader worker", stderr)
-                self.assertIn("told to end by SIGTERM: waiting up to 30 s for ", stderr)
+                self.assertRegex(stderr, r"told to end by SIGTERM from pid \d+ \(.+\), uid \d+: waiting up to 30 s for ")
                 self.assert_nothing_left()
             os.unlink(self.path("told"))
 

@@ -22,6 +22,7 @@ class Preemption(RequeueCase):
         "PreemptType": "preempt/partition_prio", "PreemptMode": "REQUEUE",
         "PartitionName": "low Nodes=ALL Default=YES MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE\n"
                          "PartitionName=cheap Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=CANCEL\n"
+                         "PartitionName=kind Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=CANCEL GraceTime=40\n"
                          "PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=9 PreemptMode=OFF"}}
 
     def preempted(self, partition):
@@ -34,11 +35,15 @@ class Preemption(RequeueCase):
         return self.output(job)
 
     def test_a_job_that_slurm_requeues_itself_is_not_requeued_twice(self):
-        self.assertIn("not requeued: Slurm has requeued the job itself", self.preempted("low"))
+        output = self.preempted("low")
+        self.assertIn("not requeued: Slurm has requeued the job itself", output)
+        self.assertIn("was told to end by SIGTERM from Slurm: requeued by Slurm\n", output)
         self.row("requeue", "--requeue; preempted, PreemptMode=REQUEUE", "Slurm requeues, cxxrun does not ask again")
 
     def test_a_job_that_is_preempted_for_good_is_requeued(self):
-        self.assertIn(": preempted", self.preempted("cheap"))
+        output = self.preempted("cheap")
+        self.assertRegex(output, r"requeue of job \d+: preempted\n")
+        self.assertIn("was told to end by SIGTERM from Slurm: preempted\n", output)
         self.row("requeue", "--requeue; preempted, PreemptMode=CANCEL", "requeued once")
 
 

@@ -30,6 +30,7 @@ class Limits:
         self.reaches_its_limit(job)
         self.assertEqual(self.ranks("usr1"), [0, 1], "the signal reached each worker once")
         self.assertIn("verdict: stopped", self.output(job))
+        self.assertIn("was told to end by SIGTERM from Slurm: time limit reached\n", self.output(job))
         self.row("signals", "sbatch -t 1 --signal=USR1@30; in it: srun cxxrun ./train",
                  "each worker gets USR1 once and goes on; at the limit one SIGTERM, one graceful stop, TIMEOUT")
 

@@ -82,6 +82,7 @@ class Signals:
             self.assertIn(f"last line of {rank}", output)
         self.assertIn("rc=143", output)
         self.assertEqual(output.count("verdict: stopped"), 1)
+        self.assertRegex(output, r"\n  node\d was told to end by SIGTERM from Slurm: cancelled\n")
         self.row("signals", "scancel JOB", "every worker gets SIGTERM once; logs complete; exit code 143")
 
     def test_a_job_of_one_node_is_signalled_once_too(self):
@@ -90,6 +91,19 @@ class Signals:
         self.ended_within(job, KILL_WAIT)
         self.assertIn(self.reason, self.output(job))  # two signals that come together are one for the worker
         self.assertEqual(self.heard(), {rank: ["SIGTERM"] for rank in range(PER_NODE)})
+
+    def test_a_sigterm_that_does_not_end_the_job_is_told_from_one_that_does(self):
+        job = self.submit("trap : TERM\n" + self.command() + "\necho rc=$?; sleep 60")
+        self.scancel("--signal=TERM", job + ".0")
+        wait_until(lambda: "rc=143" in self.output(job), "the step has ended")
+        self.assertRegex(self.output(job), r"\n  node\d was told to end by SIGTERM from Slurm: for Slurm the job goes on\n")
+
+    def test_whoever_kills_cxxrun_by_hand_is_named(self):
+        job = self.submit("trap : TERM\n" + self.command() + "\necho rc=$?; sleep 60")
+        self.on("node2", "sh", "-c", "kill -TERM $(pgrep -o -x cxxrun)")
+        wait_until(lambda: "rc=143" in self.output(job), "the step has ended")
+        self.assertRegex(self.output(job), r"\n  node2 was told to end by SIGTERM from pid \d+( \(sh\))?, uid 0: "
+                                           r"for Slurm the job goes on\n")
 
     def test_a_deaf_daemon_does_not_outlast_kill_wait(self):
         job = self.submit("trap : TERM\n" + self.command("daemon") + "\necho rc=$?")

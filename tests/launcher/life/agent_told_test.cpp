@@ -37,6 +37,8 @@ TEST_CASE("agent: whoever tells it to end hears for how many workers it waits, a
         "told to end by SIGINT: waiting up to 30 s for 2 workers; Ctrl-C again kills them");
   auto slurm = running();
   slurm.policy.end_timeout = 27'000ms;
+  CHECK(said(running(), {SIGTERM, true, false, "from pid 7 (kill), uid 0"}) ==
+        "told to end by SIGTERM from pid 7 (kill), uid 0: waiting up to 30 s for 3 workers");
   CHECK(said(slurm, {SIGTERM}) == "told to end by SIGTERM: waiting up to 27 s for 3 workers");
 }
 

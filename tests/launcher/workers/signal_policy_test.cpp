@@ -106,6 +106,19 @@ TEST_CASE("signal_policy: what the user named stops as well, and nothing else", 
   CHECK(verdicts({by(kParent, SIGTERM)}, named) == std::vector{SignalVerdict::stop});
 }
 
+TEST_CASE("signal_policy: who sent a signal, in words", "[unit]") {
+  using cxxrun::launcher::sender_text;
+  SignalInfo const user{SIGTERM, kUser, SI_USER, 1000};
+  CHECK(sender_text(user, "kill", kPlain) == "from pid 4242 (kill), uid 1000");
+  CHECK(sender_text(user, "", kSlurm) == "from pid 4242, uid 1000");
+  CHECK(sender_text(user, "a\nb", kPlain) == "from pid 4242 (a?b), uid 1000");
+  CHECK(sender_text(by(kSlurmstepd, SIGTERM), "slurmstepd", kSlurm) == "from Slurm");
+  CHECK(sender_text(by(kSlurmstepd, SIGTERM), "x", kPlain) == "from pid 90 (x), uid 0");
+  CHECK(sender_text(by(0, SIGTERM), "", kPlain) == "from outside this container");
+  CHECK(sender_text(by(0, SIGTERM), "", SignalContext{kParent, 0, false}) == "from Slurm");
+  CHECK(sender_text(by_terminal(SIGINT), "", kPlain).empty());
+}
+
 TEST_CASE("monitor: a terminal's Ctrl-C is not passed on, the agent has it already", "[unit]") {
   CHECK_FALSE(cxxrun::os::passes_on(by_terminal(SIGINT)));
   CHECK_FALSE(cxxrun::os::passes_on(by_terminal(SIGQUIT)));

@@ -70,6 +70,7 @@ std::vector<ToCoordinator> all_to_coordinator() {
           Succeeded{3},
           Stopped{4, {some_exit()}, {"pid 7 (dd)"}, true},
           Leaving{15},
+          Leaving{15, "from pid 7 (kill), uid 0"},
           Unfit{5, "health check: exit code 3"},
           Progress{5, {{3, 812, 811, 0x1020304, 25, Millis{15'000}, false}, {4, 811, 811, 0, 0, Millis{0}, true}}},
           Progress{5, {}}};

@@ -182,6 +182,19 @@ TEST_CASE("monitor: Ctrl-C at a terminal reaches the agent once each time", "[pr
   CHECK(ExitStatus::from_wait(status) == ExitStatus::exited(42));
 }
 
+TEST_CASE("shared page: who sent a signal comes over whole, whatever its length", "[process]") {
+  auto const page = os::SharedPage::make();
+  REQUIRE(page);
+  CHECK(page->sender() == os::Sender{});
+  for (char const* const name : {"", "kill", "eight888", "fifteen15151515"}) {
+    os::Sender const sender{4'194'303, 4'294'967'294U, name};
+    page->note_sender(sender);
+    CHECK(page->sender() == sender);
+  }
+  page->note_sender({1, 0, "kill"});  // shorter than the one before
+  CHECK(page->sender() == os::Sender{1, 0, "kill"});
+}
+
 TEST_CASE("monitor: under nohup a hang-up means nothing", "[process]") {
   Pipe pipe = make_pipe();
   LineReader output(std::move(pipe.reader));
