@@ -50,7 +50,8 @@ std::string objection(Facts const& facts, JobState const& job) {
   bool const by_slurm = job.reason == "TimeLimit" || is_preempted(job, facts.recent) ||
                         is_one_of(job.state, {"TIMEOUT", "PREEMPTED", "NODE_FAIL", "DEADLINE"});
   if (job.state == "RUNNING") {
-    return facts.how == Ended::stopped ? "the job was told to end, but not by Slurm, for which it is running" : "";
+    bool const by_hand = facts.how == Ended::stopped && !by_slurm;  // preempted, it runs on until its grace is over
+    return by_hand ? "the job was told to end, but not by Slurm, for which it is running" : "";
   }
   if (job.state == "COMPLETING" || by_slurm) {
     return by_slurm ? "" : "the job was cancelled (Slurm names neither a time limit nor a preemption)";

@@ -47,6 +47,12 @@ class Preemption(RequeueCase):
         self.row("requeue", "--requeue; preempted, PreemptMode=CANCEL", "requeued once")
 
 
+    def test_a_preemption_with_a_grace_is_named_with_what_is_left_of_it(self):
+        output = self.preempted("kind")
+        self.assertRegex(output, r"was told to end by SIGTERM from Slurm: preempted, about (3\d|40) s left\n")
+        self.assertRegex(output, r"requeue of job \d+: preempted\n")
+
+
 class NodeFailure(RequeueCase):
     cluster_options = {"nodes": 3, "proctrack": "linuxproc", "gpus": 0}
 

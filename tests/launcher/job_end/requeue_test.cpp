@@ -64,6 +64,8 @@ TEST_CASE("requeue: the end of a job as Slurm's doing is told from the user's", 
   CHECK_FALSE(decided(Ended::stopped, shown(kCancelled)).requeue);
   CHECK_FALSE(decided(Ended::stopped, shown("CANCELLED Reason=None")).requeue);
   CHECK_FALSE(decided(Ended::stopped, shown(kRunning)).requeue);  // somebody's kill -TERM
+  CHECK(
+      decided(Ended::stopped, shown(kRunning, "Restarts=0 PreemptTime=2026-11-21T00:21:47")).requeue);  // in its grace
   CHECK(decided(Ended::limit, shown(kRunning)).requeue);
   CHECK(decided(Ended::nodes_lost, shown(kRunning)).requeue);
   CHECK_FALSE(decided(Ended::nodes_lost, shown(kCancelled)).requeue);
