@@ -277,6 +277,15 @@ TEST_CASE("cause: a death by signal is preferred to the error it caused, and a l
   CHECK(rule(state, driver.policy, {}).next == Ruling::Next::reform);
 }
 
+TEST_CASE("membership: who told a node to end is part of why, in one line and not much of it", "[unit]") {
+  Driver driver;
+  driver.run(2);
+  driver.feed(Said{2, Leaving{15, "from pid 7 (kill), uid 0\ncxxrun: " + std::string(5000, 'x')}});
+  auto const& why = driver.state.group.stop.why;
+  CHECK(why.starts_with("n1 was told to end by SIGTERM from pid 7 (kill), uid 0?cxxrun: xxx"));
+  CHECK(why.size() < 200);
+}
+
 TEST_CASE("cause: a worker that we stopped ourselves is no failure", "[unit]") {
   Driver driver;
   driver.run(2);
