@@ -1,6 +1,8 @@
 #include "launcher/causes/death.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 
@@ -83,13 +85,19 @@ Explanation of_full_disk(DeathFacts const& facts, Said const& said) {
   return {where.empty() ? "disk full: no space left on device" : "disk full: " + printable(where), kMoreSpace};
 }
 
+/// A file that is not there any more is nobody's failure.
+bool of_server(int error) {
+  static constexpr std::array kErrors{EIO, ESTALE, ENOTCONN, ETIMEDOUT, EHOSTDOWN, EHOSTUNREACH, EREMOTEIO};
+  return std::find(kErrors.begin(), kErrors.end(), error) != kErrors.end();
+}
+
 /// "" when all of them answer.
 std::string gone(std::vector<PathFacts> const& paths) {
   for (auto const& path : paths) {
     if (!path.answered) {
       return printable(path.path) + " does not answer within 2 s";
     }
-    if (path.error != 0) {
+    if (of_server(path.error)) {
       return printable(path.path) + ": " + std::strerror(path.error);  // NOLINT(concurrency-mt-unsafe)
     }
   }

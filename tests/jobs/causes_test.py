@@ -123,6 +123,14 @@ class Causes(JobCase):
         self.assertEqual(job.wait(), 3)
         self.assertNotIn("from outside", job.stderr)
 
+    def test_a_mapped_file_that_was_truncated_is_one_of_what_sigbus_means(self):
+        job = self.first(*self.python_worker(
+            "import mmap\nfile = open(DIR + '/data', 'w+b')\nfile.truncate(4096)\npage = mmap.mmap(file.fileno(), 4096)\n"
+            "file.truncate(0)\npage[0]"))
+        self.assertEqual(job.code, 128 + signal.SIGBUS)
+        self.assertEqual(job.failure["cause"], "a mapped file was truncated, /dev/shm was full, or a file server was gone "
+                                               "for a while")
+
     def small_disk(self, options):
         """A directory that will be a small file system for a cxxrun started with `preexec_fn`."""
         where = self.path("disk")

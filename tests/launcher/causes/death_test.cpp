@@ -1,5 +1,6 @@
 #include "launcher/causes/death.hpp"
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -170,6 +171,14 @@ TEST_CASE("death: nothing is said of an ordinary end", "[unit]") {
   CHECK(explain(facts) == Explanation{});
   facts.status = ExitStatus::not_started(2);
   CHECK(explain(facts) == Explanation{});
+}
+
+TEST_CASE("death: a file that is gone is no file server that is gone", "[unit]") {
+  auto facts = signalled(SIGBUS);
+  facts.paths = {{".", true, 0, false}, {"/data/train.py", true, ENOENT, false}};
+  CHECK(explain(facts).cause.starts_with("a mapped file was truncated"));
+  facts.paths.back().error = EIO;
+  CHECK(explain(facts).cause == "file server gone: /data/train.py: Input/output error");
 }
 
 TEST_CASE("death: a core with a pid in its name is one rank's own", "[unit]") {
