@@ -195,8 +195,8 @@ Explanation explain(DeathFacts const& facts) {
   }
   auto found = of_exit(facts, signs_in(facts.said));
   bool const killed = facts.status == ExitStatus::signalled(SIGKILL);
-  if (found.cause.empty() && !killed && !facts.xid.empty()) {
-    found.cause = facts.xid;
+  if (found.cause.empty() && !killed) {
+    found = facts.gpu;
   }
   if (found.advice.empty()) {
     found.advice = core_advice(facts);

@@ -32,6 +32,13 @@ struct PathFacts {
   bool operator==(PathFacts const&) const = default;
 };
 
+/// One line each; "" when nothing is known.
+struct Explanation {
+  std::string cause;
+  std::string advice;
+  bool operator==(Explanation const&) const = default;
+};
+
 struct DeathFacts {
   ExitStatus status;
   int pid = 0;
@@ -43,15 +50,9 @@ struct DeathFacts {
   std::string said;              ///< the end of its stderr
   std::vector<PathFacts> paths;  ///< looked at after it, when needs_probe() says so
   std::string core_pattern;      ///< /proc/sys/kernel/core_pattern
-  std::string xid;               ///< what the NVIDIA driver has said since the start (xid.hpp)
+  Explanation gpu;               ///< what the NVIDIA driver has said since the start (xid.hpp)
 };
 
-/// One line each; "" when nothing is known.
-struct Explanation {
-  std::string cause;
-  std::string advice;
-  bool operator==(Explanation const&) const = default;
-};
 [[nodiscard]] Explanation explain(DeathFacts const& facts);
 
 /// Whether a look at the file systems can tell more.

@@ -36,9 +36,9 @@ constexpr std::array kKnown{
 
 }  // namespace
 
-std::string explain_xids(std::string_view kernel_log) {
+Explanation explain_xids(std::string_view kernel_log) {
   constexpr std::string_view kSign = "NVRM: Xid (PCI:";
-  std::string of_program;
+  Explanation of_program;
   for (auto const& line : split(kernel_log, '\n')) {
     auto const at = line.find(kSign);
     auto const close = at == std::string::npos ? at : line.find("): ", at);
@@ -56,9 +56,12 @@ std::string explain_xids(std::string_view kernel_log) {
     std::string const xid =
         "Xid " + std::to_string(*number) + (known == kKnown.end() ? "" : " (" + std::string(known->meaning) + ")");
     if (known == kKnown.end() || !known->by_program) {
-      return "GPU " + gpu + " failed: " + xid;
+      return {"GPU " + gpu + " failed: " + xid, "leave the node out (--exclude) until somebody has looked at its GPU"};
     }
-    of_program = of_program.empty() ? "GPU " + gpu + ": " + xid + ", which a program causes, not the GPU" : of_program;
+    if (of_program.cause.empty()) {
+      of_program = {"GPU " + gpu + ": " + xid + ", which a program causes, not the GPU",
+                    "CUDA_LAUNCH_BLOCKING=1 shows the call"};
+    }
   }
   return of_program;
 }

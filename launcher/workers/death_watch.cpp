@@ -25,7 +25,7 @@ void DeathWatch::begin() {
   kills_before_ = kills_ ? kills_() : 0;
   before_ = group_.read();
   static_cast<void>(log_.read_new());
-  xid_.clear();
+  gpu_ = {};
   paths_.clear();
   read_ = false;
 }
@@ -45,8 +45,8 @@ void DeathWatch::read() {
     return;
   }
   memory_ = since(before_, group_.read());
-  if (auto const found = explain_xids(log_.read_new()); xid_.empty()) {
-    xid_ = found;
+  if (auto found = explain_xids(log_.read_new()); gpu_.cause.empty()) {
+    gpu_ = std::move(found);
   }
 }
 
@@ -72,7 +72,7 @@ void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const&
   facts.said = exit.stderr_tail;
   facts.paths = paths_;
   facts.core_pattern = exit.status.core_dumped ? os::read_text("/proc/sys/kernel/core_pattern") : "";
-  facts.xid = xid_;
+  facts.gpu = gpu_;
   auto explanation = launcher::explain(facts);
   exit.cause = std::move(explanation.cause);
   exit.advice = std::move(explanation.advice);

@@ -55,7 +55,7 @@ class DeathWatch {
   std::function<std::uint32_t()> kills_;
   std::uint32_t kills_before_ = 0;
   MemoryFacts memory_;
-  std::string xid_;
+  Explanation gpu_;
   std::vector<PathFacts> paths_;
   bool read_ = false;
   bool told_ = false;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "launcher/causes/xid.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
 
@@ -95,8 +96,9 @@ std::vector<Row> rows() {
             }),
        "yes"},
       {"a GPU failed (the kernel's log can be read)",
-       with(exited(""), [](auto& facts) { facts.xid = "GPU 0000:3b:00 failed: Xid 79 (it has fallen off the bus)"; }),
-       "yes"},
+       with(exited(""), [](auto& facts) { facts.gpu = explain_xids("NVRM: Xid (PCI:0000:3b:00): 79, pid=1"); }), "yes"},
+      {"a program did something to its GPU that it may not (the same)",
+       with(exited(""), [](auto& facts) { facts.gpu = explain_xids("NVRM: Xid (PCI:0000:3b:00): 31, pid=1"); }), "yes"},
       {"`ulimit -t`", signalled(SIGXCPU), "yes"},
       {"`ulimit -f`", signalled(SIGXFSZ), "yes"},
       {"a crash whose core systemd has taken",
