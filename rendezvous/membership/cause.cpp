@@ -1,8 +1,10 @@
 #include "rendezvous/membership/cause.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <csignal>
+#include <iterator>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "rendezvous/membership/budget.hpp"
@@ -14,16 +16,66 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-int weight(WorkerExit const& exit) {
+/// Who outweighs the others, from the top down.
+enum class Weight { not_started, hung, killed, says_why, signalled, exited, waited, lost_peer, told_to_end };
+
+Weight weight(WorkerExit const& exit) {
+  if (exit.status.kind == ExitStatus::Kind::not_started) {
+    return Weight::not_started;
+  }
   if (!exit.hung.empty()) {
-    return 1;  // those that waited for it die of its death, and may be heard of first
+    return Weight::hung;  // those that waited for it die of its death, and may be heard of first
   }
-  switch (exit.status.kind) {
-    case ExitStatus::Kind::not_started: return 0;
-    case ExitStatus::Kind::signalled: return 2;
-    case ExitStatus::Kind::exited: return 3;
+  switch (exit.role) {
+    case Role::culprit: break;
+    case Role::waited: return Weight::waited;
+    case Role::lost_peer: return Weight::lost_peer;
+    case Role::told_to_end: return Weight::told_to_end;
   }
-  return 3;
+  bool const signalled = exit.status.kind == ExitStatus::Kind::signalled;
+  if (signalled && exit.status.value == SIGKILL) {
+    return Weight::killed;  // that no other rank has brought about, while an exception may come from its death
+  }
+  return !exit.told.empty() ? Weight::says_why : signalled ? Weight::signalled : Weight::exited;
+}
+
+/// By its own words it was failing of itself when the stop came, which explains nothing then.
+bool was_overtaken(WorkerExit const& exit) {
+  return exit.ours && !exit.status.ok() && !exit.told.empty() && exit.role == Role::culprit;
+}
+
+bool is_victim(Failure const& failure) {
+  return weight(failure.exit) >= Weight::waited;
+}
+
+template <class Predicate>
+std::vector<Failure> exits_that(Group const& group, Predicate const& holds) {
+  std::vector<Failure> found;
+  for (std::uint32_t group_rank = 0; group_rank < group.seats.size(); ++group_rank) {
+    auto const& seat = group.seats[group_rank];
+    for (auto const& exit : seat.exits) {
+      if (holds(exit)) {
+        found.push_back(Failure{seat.node.host, group_rank, exit});
+      }
+    }
+  }
+  return found;
+}
+
+/// How many ended how that are none of the failures.
+std::map<std::string, std::uint32_t> stopped_by_us(Group const& group, std::vector<Failure> const& failures) {
+  std::map<std::string, std::uint32_t> ends;
+  for (auto const& stopped : exits_that(group, [](WorkerExit const& exit) { return exit.ours; })) {
+    bool const failed = std::any_of(failures.begin(), failures.end(), [&](Failure const& failure) {
+      return failure.exit.ours && failure.exit.rank == stopped.exit.rank;
+    });
+    auto const& status = stopped.exit.status;
+    bool const signalled = status.kind == ExitStatus::Kind::signalled;
+    if (!failed) {
+      ++ends[signalled ? signal_name(status.value) + " by cxxrun" : status.describe() + ", asked to end by cxxrun"];
+    }
+  }
+  return ends;
 }
 
 std::string describe(Failure const& failure) {
@@ -47,10 +99,12 @@ std::string no_restart_left(Policy const& policy) {
          (policy.restart_window == Millis{0} ? "" : " within " + seconds_text(policy.restart_window));
 }
 
-Ruling after_failure(State const& state, Policy const& policy, TimePoint now, Failure const& first) {
+Ruling after_failure(State const& state, Policy const& policy, TimePoint now, std::vector<Failure> const& failures) {
+  Failure const& first = failures.front();
   bool const started = first.exit.status.kind != ExitStatus::Kind::not_started;
   End const end = started ? End::worker_failed : End::could_not_start;
-  int const code = first.exit.status.shell_code();
+  // Of one that was overtaken by the stop the code may be the stop's.
+  int const code = failures[first.exit.ours && failures.size() > 1 ? 1 : 0].exit.status.shell_code();
   std::string const line = describe(first);
   auto const streak = after_failure(state.restarts.streak, state.group.lived, first.exit);
   bool const may_be_there = started ? state.restarts.begun || state.group.lived || has_spare(state)  // of another node
@@ -73,7 +127,8 @@ Ruling after_failure(State const& state, Policy const& policy, TimePoint now, Fa
 
 std::string describe(WorkerExit const& exit, std::string const& host) {
   std::string const why = exit.cause.empty() ? "" : ": " + exit.cause;
-  return rank_name(exit.rank, host) + (exit.hung.empty() ? ": " + exit.status.describe() + why : " " + exit.hung);
+  std::string const how = (exit.ours ? "was failing when it was stopped, " : "") + exit.status.describe() + why;
+  return rank_name(exit.rank, host) + (exit.hung.empty() ? ": " + how : " " + exit.hung);
 }
 
 Verdict make_verdict(State const& state, Policy const& policy, End end, int code, std::string summary) {
@@ -85,6 +140,7 @@ Verdict make_verdict(State const& state, Policy const& policy, End end, int code
   verdict.restarts = state.restarts.consumed;
   verdict.max_restarts = policy.max_restarts;
   verdict.failures = failures_of(state.group);
+  verdict.stopped = stopped_by_us(state.group, verdict.failures);
   for (auto const& [key, host] : state.roster.gone) {
     verdict.lost_nodes.push_back(host);
   }
@@ -106,43 +162,32 @@ std::vector<Failure> failures_of(Group const& group) {
   for (std::size_t i = 0; i < group.reports.size(); ++i) {
     heard.emplace(group.reports[i].exit.rank, i);
   }
-  std::vector<std::pair<std::size_t, Failure>> all;
-  auto const order_of = [&](std::uint32_t rank) {
-    auto const it = heard.find(rank);
-    return it == heard.end() ? std::numeric_limits<std::size_t>::max() : it->second;
-  };
-  for (std::uint32_t group_rank = 0; group_rank < group.seats.size(); ++group_rank) {
-    auto const& seat = group.seats[group_rank];
-    for (auto const& exit : seat.exits) {
-      if (!exit.status.ok() && !exit.ours) {
-        all.emplace_back(order_of(exit.rank), Failure{seat.node.host, group_rank, exit});
-      }
-    }
-  }
+  auto all = exits_that(group, [](WorkerExit const& exit) { return !exit.status.ok() && !exit.ours; });
   // A failure announced by a node that was lost before it could tell the rest; or, whatever else was said,
   // the one that started the stop: a stop for a failure always has one.
   for (auto const& report : group.reports) {
     auto const& seat = group.seats[report.group_rank];
     if (seat.now == Seat::Now::lost || all.empty()) {
-      all.emplace_back(order_of(report.exit.rank), Failure{seat.node.host, report.group_rank, report.exit});
+      all.push_back(Failure{seat.node.host, report.group_rank, report.exit});
     }
   }
-  auto const key = [](auto const& entry) {
-    return std::make_tuple(weight(entry.second.exit), entry.first, entry.second.exit.rank);
+  // A victim may fail first while the culprit still unwinds, and the stop for it overtake the culprit.
+  if (!all.empty() && std::all_of(all.begin(), all.end(), is_victim)) {
+    auto overtaken = exits_that(group, was_overtaken);
+    std::move(overtaken.begin(), overtaken.end(), std::back_inserter(all));
+  }
+  auto const key = [&](Failure const& failure) {
+    auto const it = heard.find(failure.exit.rank);
+    return std::make_tuple(weight(failure.exit), it == heard.end() ? group.reports.size() : it->second,
+                           failure.exit.rank);
   };
   auto const cause =
       std::min_element(all.begin(), all.end(), [&](auto const& a, auto const& b) { return key(a) < key(b); });
   if (cause != all.end()) {
     std::iter_swap(all.begin(), cause);
-    std::sort(all.begin() + 1, all.end(),
-              [](auto const& a, auto const& b) { return a.second.exit.rank < b.second.exit.rank; });
+    std::sort(all.begin() + 1, all.end(), [](auto const& a, auto const& b) { return a.exit.rank < b.exit.rank; });
   }
-  std::vector<Failure> failures;
-  failures.reserve(all.size());
-  for (auto& [order, failure] : all) {
-    failures.push_back(std::move(failure));
-  }
-  return failures;
+  return all;
 }
 
 std::string lost_nodes(Group const& group) {
@@ -165,7 +210,7 @@ Ruling rule(State const& state, Policy const& policy, TimePoint now) {
   }
   if (not_started) {
     auto faults = start_faults(state, policy);
-    return faults.empty() ? after_failure(state, policy, now, failures.front())
+    return faults.empty() ? after_failure(state, policy, now, failures)
                           : reform(state, describe(failures.front()), std::move(faults));
   }
   if (told) {
@@ -176,7 +221,7 @@ Ruling rule(State const& state, Policy const& policy, TimePoint now) {
   }
   // Nodes came or left in good health; or the coordinator was lost and is back, and its victims' failures with it.
   return failures.empty() || state.proposer.taking_over() ? reform(state, "")  // said when it began
-                                                          : after_failure(state, policy, now, failures.front());
+                                                          : after_failure(state, policy, now, failures);
 }
 
 }  // namespace cxxrun::rendezvous

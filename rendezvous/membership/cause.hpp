@@ -31,8 +31,10 @@ struct Ruling {
 ///
 /// A peer's end-of-file error often arrives before the death that caused it, so order of arrival decides last. The
 /// cause is, in this order: a program that could not be started, the user's stop, a lost node, a worker that cxxrun
-/// killed because the others waited for it, a worker killed by a signal that is not ours, a worker's nonzero exit;
-/// among equals the one heard of first. Whether another try can help: retrying.hpp.
+/// killed because the others waited for it, one killed by a SIGKILL that is not ours, one whose last words say why, one
+/// killed by another signal, a nonzero exit; then those whose last words say that they failed because of another one:
+/// that they waited, that they lost a peer, that they were told to end. Among equals the one heard of first. Whether
+/// another try can help: retrying.hpp.
 [[nodiscard]] Ruling rule(State const& state, Policy const& policy, TimePoint now);
 
 /// "rank 3 on node1: signal 9 (SIGKILL)", with its cause behind it where one is known; or, of one that cxxrun killed,
@@ -48,7 +50,8 @@ struct Ruling {
 /// "node1, node3": members of the last generation that were lost.
 [[nodiscard]] std::string lost_nodes(Group const& group);
 
-/// All failures of the generation, the cause first. Exits explained by our own stop are left out.
+/// All failures of the generation, the cause first. Exits explained by our own stop are left out, unless there are
+/// victims alone without them.
 [[nodiscard]] std::vector<Failure> failures_of(Group const& group);
 
 }  // namespace cxxrun::rendezvous

@@ -13,40 +13,14 @@ namespace {
 
 constexpr std::array kDelays{Millis{0}, Millis{1000}, Millis{5000}, Millis{30'000}};
 
-/// The line that tells best how a program ended: of a Python traceback the exception, which more lines may follow; else
-/// the last one.
-std::string last_word(std::string const& text) {
-  auto const lines = split(printable_lines(text), '\n');  // without the colours that FORCE_COLOR asks for
-  auto const is_frame = [](std::string const& line) { return line.starts_with("  File \""); };
-  if (auto const frame = std::find_if(lines.rbegin(), lines.rend(), is_frame); frame != lines.rend()) {
-    auto const exception = std::find_if(frame.base(), lines.end(),
-                                        [](std::string const& line) { return !line.empty() && line.front() != ' '; });
-    if (exception != lines.end()) {
-      return *exception;
-    }
+/// The line that tells best how a program ended: the one that says why, else the last one.
+std::string last_word(WorkerExit const& exit) {
+  if (!exit.told.empty()) {
+    return printable_lines(exit.told);
   }
+  auto const lines = split(printable_lines(exit.stderr_tail), '\n');
   auto const said = std::find_if(lines.rbegin(), lines.rend(), [](auto const& line) { return !trim(line).empty(); });
   return said == lines.rend() ? std::string() : *said;
-}
-
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-bool is_hex(char c) {
-  return is_digit(c) || (c >= 'a' && c <= 'f');
-}
-
-/// Times, process ids and addresses differ from one try to the next.
-std::string without_numbers(std::string_view text) {
-  std::string result;
-  bool hex = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    hex = hex ? is_hex(text[i]) : text[i] == 'x' && i > 0 && text[i - 1] == '0';
-    if (!hex && !is_digit(text[i])) {
-      result += text[i];
-    }
-  }
-  return result;
 }
 
 }  // namespace
@@ -68,7 +42,7 @@ std::string lacking(WorkerExit const& exit) {
       Sign{127, "", ": error while loading shared libraries: "},  // the dynamic linker
       Sign{127, "", ": symbol lookup error: "},                   // the same, of a library of another version
   };
-  std::string const line = last_word(exit.stderr_tail);
+  std::string const line = last_word(exit);
   bool const signs =
       exit.status.kind == ExitStatus::Kind::exited && std::any_of(kSigns.begin(), kSigns.end(), [&](Sign const& sign) {
         return exit.status.value == sign.code && line.starts_with(sign.begins) &&
@@ -79,7 +53,7 @@ std::string lacking(WorkerExit const& exit) {
 
 std::uint64_t look_of(WorkerExit const& exit) {
   std::string const how = exit.hung.empty() ? exit.status.describe() : "hung";
-  return fnv1a(without_numbers(last_word(exit.stderr_tail)), fnv1a(how + "\n"));
+  return fnv1a_without_numbers(last_word(exit), fnv1a(how + "\n"));
 }
 
 Streak after_end(Streak streak, bool lived) {

@@ -25,6 +25,8 @@ inline constexpr std::array kNames<StopKind>{"failure", "resize", "user"};
 template <>
 inline constexpr std::array kNames<ExitStatus::Kind>{"exited", "signalled", "not_started"};
 template <>
+inline constexpr std::array kNames<Role>{"culprit", "waited", "lost_peer", "told_to_end"};
+template <>
 inline constexpr std::array kNames<HelloReply::Why>{"accepted", "other_job", "other_version", "relayed"};
 template <>
 inline constexpr std::array kNames<Hello::Asks>{"meet", "open", "reopen", "enter", "follow"};
@@ -143,6 +145,9 @@ void fields(auto& field, Of<WorkerExit> auto& exit) {
   field.when(!exit.advice.empty(), "advice", exit.advice);
   field.when(!exit.status.ok(), "stderr", exit.stderr_tail);
   field.when(!exit.status.ok(), "error_file", exit.error_file);
+  field.when(!exit.told.empty(), "told", exit.told);
+  field.if_known("role", exit.role);
+  field.when(!exit.log.empty(), "log", exit.log);
 }
 void fields(auto& field, Of<Standstill> auto& worker) {
   field("rank", worker.rank);

@@ -7,8 +7,9 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-// Longest texts that one Stopped message may carry in all, so that it fits a frame (1 MiB) with room to spare.
-constexpr std::size_t kTextBudget = 256U << 10U;
+// Longest texts that one Stopped message may carry in all, as they are written, so that it fits a frame (1 MiB).
+constexpr std::size_t kTextBudget = 640U << 10U;
+constexpr std::size_t kBriefBudget = 8192;   // of the path, in what is sent at once
 constexpr std::size_t kSentenceBytes = 500;  // our own
 
 /// Writes the fields of one object, or of an array (a beat).
@@ -71,18 +72,36 @@ class Writer {
   Json json_;
 };
 
+/// Bytes that a byte of a text takes in JSON, at most: a control character as \u001b, one that is not UTF-8 as U+FFFD.
+std::size_t written(char byte) {
+  auto const value = static_cast<unsigned char>(byte);
+  return value < 0x20 ? 6 : value >= 0x80 ? 3 : byte == '"' || byte == '\\' ? 2 : 1;
+}
+
+/// The end of a text says more than its start.
+void keep_end(std::string& text, std::size_t& budget) {
+  std::size_t kept = 0;
+  while (kept < text.size() && written(text[text.size() - kept - 1]) <= budget) {
+    budget -= written(text[text.size() - ++kept]);
+  }
+  text.erase(0, text.size() - kept);
+}
+
 void cut(WorkerExit& exit, std::size_t& budget) {
   for (std::string* const sentence : {&exit.hung, &exit.cause, &exit.advice}) {
     sentence->resize(std::min(sentence->size(), kSentenceBytes));
     budget -= std::min(budget, sentence->size());
   }
   if (!exit.status.ok()) {
-    for (std::string* const text : {&exit.stderr_tail, &exit.error_file}) {
-      std::size_t const kept = std::min(text->size(), budget);
-      text->erase(0, text->size() - kept);  // the end of a text says more than its start
-      budget -= kept;
-    }
+    keep_end(exit.stderr_tail, budget);
+    keep_end(exit.error_file, budget);
   }
+}
+
+/// The line that says why, and where the rest is, of every worker before more of any.
+void cut_lines(WorkerExit& exit, std::size_t& budget) {
+  keep_end(exit.told, budget);
+  keep_end(exit.log, budget);
 }
 
 /// What is sent of a message: one that has no bound of its own is cut to fit a frame.
@@ -94,6 +113,8 @@ Message const& cut(Message const& message) {
 WorkerFailed cut(WorkerFailed failed) {
   std::size_t budget = 0;
   cut(failed.exit, budget);
+  budget = kBriefBudget;
+  cut_lines(failed.exit, budget);
   return failed;
 }
 
@@ -101,6 +122,9 @@ Stopped cut(Stopped stopped) {
   std::size_t budget = kTextBudget;
   // Failures that need explaining have first claim on the budget.
   std::stable_partition(stopped.exits.begin(), stopped.exits.end(), [](auto const& exit) { return !exit.ours; });
+  for (auto& exit : stopped.exits) {
+    cut_lines(exit, budget);
+  }
   for (auto& exit : stopped.exits) {
     cut(exit, budget);
   }

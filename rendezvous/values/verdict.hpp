@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -54,11 +55,12 @@ struct Verdict {
   std::uint64_t generation = 0;  ///< last generation that ran
   std::uint32_t restarts = 0;    ///< consumed
   std::uint32_t max_restarts = 0;
-  Millis restart_window{0};             ///< within which at most max_restarts were allowed; 0: in all
-  std::vector<Failure> failures;        ///< the cause first, then what followed from it, by group rank and rank
-  std::vector<std::string> lost_nodes;  ///< nodes lost during the job and not back, sorted by node
-  std::vector<std::string> excluded;    ///< "host: why" of nodes that were excluded and not called back
-  std::vector<std::string> followed;    ///< "failure followed rank 3 from a to b: …", one line each
+  Millis restart_window{0};       ///< within which at most max_restarts were allowed; 0: in all
+  std::vector<Failure> failures;  ///< the cause first, then what followed from it, by group rank and rank
+  std::map<std::string, std::uint32_t> stopped;  ///< how those ended that had to because of it: "SIGTERM by cxxrun"
+  std::vector<std::string> lost_nodes;           ///< nodes lost during the job and not back, sorted by node
+  std::vector<std::string> excluded;             ///< "host: why" of nodes that were excluded and not called back
+  std::vector<std::string> followed;             ///< "failure followed rank 3 from a to b: …", one line each
   bool operator==(Verdict const&) const = default;
 };
 

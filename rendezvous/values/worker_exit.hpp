@@ -8,6 +8,14 @@
 
 namespace cxxrun::rendezvous {
 
+/// What its last words make of a worker that failed: nobody else's doing, or one that failed because another one did.
+enum class Role {
+  culprit,      ///< nothing says otherwise
+  waited,       ///< for another one, for too long: a collective or a store timed out
+  lost_peer,    ///< the connection to another one ended
+  told_to_end,  ///< it says so itself
+};
+
 struct WorkerExit {
   std::uint32_t rank = 0;
   std::uint32_t local_rank = 0;
@@ -19,7 +27,10 @@ struct WorkerExit {
   std::string cause;   ///< what its node knows of why it ended: "killed by the kernel: memory limit …"; "" = nothing
   std::string advice;  ///< what helps against that; "" = nothing known
   std::string stderr_tail;  ///< last lines, at most 20 and 8 KiB
-  std::string error_file;   ///< text of the worker's TORCHELASTIC_ERROR_FILE, at most 64 KiB; "" = none
+  std::string told;         ///< the line of its stderr that says why; "" = none does
+  Role role = Role::culprit;
+  std::string error_file;  ///< the exception in the worker's TORCHELASTIC_ERROR_FILE; "" = none
+  std::string log;         ///< file with all of its stderr, on its host; "" = none is kept
   bool operator==(WorkerExit const&) const = default;
 };
 

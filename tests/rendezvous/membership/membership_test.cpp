@@ -1,6 +1,7 @@
 #include "rendezvous/membership/membership.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "rendezvous/membership/cause.hpp"
@@ -294,6 +295,93 @@ TEST_CASE("cause: a worker that we stopped ourselves is no failure", "[unit]") {
   ours.ours = true;
   driver.state.group.seats[0].exits = {ours};
   CHECK(failures_of(driver.state.group).empty());
+}
+
+TEST_CASE("cause: who says why is preferred to who says that it failed of another one, whoever is heard of first",
+          "[unit]") {
+  auto const said = [](ExitStatus status, Role role, std::string told) {
+    WorkerExit exit;
+    exit.status = status;
+    exit.role = role;
+    exit.told = std::move(told);
+    return exit;
+  };
+  // From the top down: each is the cause beside all below it, although it is heard of last.
+  std::vector<WorkerExit> const ranking{
+      said(ExitStatus::not_started(2), Role::culprit, ""),
+      said(ExitStatus::signalled(9), Role::culprit, ""),
+      said(ExitStatus::exited(1), Role::culprit, "ValueError: no data"),
+      said(ExitStatus::signalled(11), Role::culprit, ""),
+      said(ExitStatus::exited(3), Role::culprit, ""),
+      said(ExitStatus::signalled(6), Role::waited, "Watchdog caught collective operation timeout: …"),
+      said(ExitStatus::exited(1), Role::lost_peer, "RuntimeError: Connection closed by peer [10.0.0.2]:4711"),
+      said(ExitStatus::signalled(15), Role::told_to_end, "SignalException: Process 7 got signal: 15"),
+  };
+  for (std::size_t cause = 0; cause < ranking.size(); ++cause) {
+    Driver driver;
+    driver.run(2);
+    auto& group = driver.state.group;
+    for (std::size_t i = ranking.size(); i > cause; --i) {
+      WorkerExit exit = ranking[i - 1];
+      exit.rank = static_cast<std::uint32_t>(i);
+      group.reports.push_back(Report{1, exit});
+      group.seats[1].exits.push_back(exit);
+    }
+    CHECK(failures_of(group).front().exit.rank == cause + 1);
+  }
+}
+
+TEST_CASE("cause: with victims alone, a worker that failed of itself during the stop is the cause", "[unit]") {
+  Driver driver;
+  driver.run(2);
+  auto& group = driver.state.group;
+  WorkerExit victim;
+  victim.status = ExitStatus::exited(1);
+  victim.told = "RuntimeError: Connection closed by peer [10.0.0.2]:4711";
+  victim.role = Role::lost_peer;
+  WorkerExit culprit;
+  culprit.rank = 1;
+  culprit.status = ExitStatus::exited(1);
+  culprit.ours = true;
+  WorkerExit silent = culprit;
+  silent.rank = 2;
+  culprit.told = "ValueError: no data";
+  group.reports = {Report{0, victim}};
+  group.seats[0].exits = {victim};
+  group.seats[1].exits = {culprit, silent};
+  CHECK(rule(driver.state, driver.policy, {}).line == "rank 1 on n1: was failing when it was stopped, exit code 1");
+  CHECK(failures_of(group).size() == 2);
+  auto const verdict = make_verdict(driver.state, driver.policy, End::worker_failed, 3, "");
+  CHECK(verdict.stopped == std::map<std::string, std::uint32_t>{{"exit code 1, asked to end by cxxrun", 1}});
+  driver.policy.max_restarts = 0;
+  group.seats[1].exits.front().status = ExitStatus::signalled(15);
+  CHECK(rule(driver.state, driver.policy, {}).verdict.exit_code == 1);  // SIGTERM was ours
+
+  group.seats[1].exits = {silent};  // that our stop explains
+  CHECK(rule(driver.state, driver.policy, {}).line == "rank 0 on n0: exit code 1");
+  group.seats[0].exits.front().role = Role::culprit;
+  group.seats[1].exits = {culprit};
+  CHECK(failures_of(group).size() == 1);
+  group.seats[0].exits.clear();  // nodes came: nobody has failed
+  group.reports.clear();
+  CHECK(failures_of(group).empty());
+}
+
+TEST_CASE("cause: those that cxxrun stopped are counted by how they ended", "[unit]") {
+  Driver driver;
+  driver.run(2);
+  WorkerExit ours;
+  ours.ours = true;
+  ours.status = ExitStatus::signalled(15);
+  auto asked = ours;
+  asked.status = ExitStatus::exited(0);
+  WorkerExit failed;
+  failed.status = ExitStatus::exited(3);
+  driver.state.group.seats[0].exits = {ours, failed, ours};
+  driver.state.group.seats[1].exits = {asked};
+  auto const verdict = make_verdict(driver.state, driver.policy, End::worker_failed, 3, "");
+  CHECK(verdict.stopped ==
+        std::map<std::string, std::uint32_t>{{"SIGTERM by cxxrun", 2}, {"exit code 0, asked to end by cxxrun", 1}});
 }
 
 TEST_CASE("budget: who campaigns inherits what the lost coordinator consumed", "[unit]") {

@@ -25,7 +25,10 @@ WorkerExit some_exit() {
   exit.cause = "killed by the kernel";
   exit.advice = "raise --mem";
   exit.stderr_tail = "last words\n";
-  exit.error_file = R"({"message":"x"})";
+  exit.error_file = "ValueError: x";
+  exit.told = "RuntimeError: Connection closed by peer [10.0.0.2]:4711";
+  exit.role = Role::lost_peer;
+  exit.log = "/logs/run_node3/attempt_2/3/stderr.log";
   return exit;
 }
 
@@ -282,6 +285,26 @@ TEST_CASE("messages: long and binary last words are cut to fit a frame, failures
   CHECK(exits.front().local_rank == 127);
   CHECK(exits.front().error_file.size() == 65536);
   CHECK(exits.front().cause.size() == 500);
+}
+
+TEST_CASE("messages: a thousand workers' last words fit a frame, and each says why, whatever bytes they have",
+          "[unit]") {
+  Stopped stopped;
+  for (std::uint32_t i = 0; i < 1024; ++i) {
+    WorkerExit exit = some_exit();
+    exit.rank = exit.local_rank = i;
+    exit.stderr_tail = std::string(8192, '\x01');
+    exit.told = "ValueError: " + std::to_string(i);
+    stopped.exits.push_back(exit);
+  }
+  std::string const text = encode(ToCoordinator(stopped));
+  CHECK(text.size() <= wire::kMaxFrame);
+  auto const back = decode<ToCoordinator>(text);
+  REQUIRE(back);
+  for (auto const& exit : std::get<Stopped>(*back).exits) {
+    CHECK(exit.told == "ValueError: " + std::to_string(exit.rank));
+    CHECK(exit.log == some_exit().log);
+  }
 }
 
 TEST_CASE("messages: a generation fits in 4 KiB, whatever its members are called", "[unit]") {
