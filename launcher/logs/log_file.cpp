@@ -42,6 +42,17 @@ std::string name_of(std::string const& path) {
   return std::filesystem::path(path).filename();
 }
 
+// O_NONBLOCK: a worker may choose what lies there, and a FIFO must not hold us up
+constexpr int kReadFlags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
+
+std::string read_regular(os::UniqueFd const& file, std::size_t limit) {
+  struct stat info {};
+  if (!file || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return {};
+  }
+  return os::read_all(file.get(), limit).value_or("");
+}
+
 }  // namespace
 
 /// The file itself is no link either, and has no other name.
@@ -75,13 +86,14 @@ Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, st
 }
 
 std::string read_small_file(std::string const& path, std::size_t limit) {
-  // O_NONBLOCK: the worker chose what lies there, and a FIFO must not hold us up
-  os::UniqueFd const file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  struct stat info {};
-  if (!file || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    return {};
-  }
-  return os::read_all(file.get(), limit).value_or("");
+  return read_regular(os::UniqueFd(open(path.c_str(), kReadFlags)), limit);
+}
+
+std::string read_worker_file(std::string const& path, std::size_t limit) {
+  os::UniqueFd const directory = directory_of(path);
+  return directory ? read_regular(os::UniqueFd(openat(directory.get(), name_of(path).c_str(), kReadFlags | O_NOFOLLOW)),
+                                  limit)
+                   : "";
 }
 
 }  // namespace cxxrun::launcher

@@ -19,5 +19,7 @@ void remove_log_file(std::string const& path);
 [[nodiscard]] Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes);
 /// At most `limit` bytes of a regular file; "" when it is not there.
 [[nodiscard]] std::string read_small_file(std::string const& path, std::size_t limit);
+/// The same of what a worker has left in our directories: through no link there.
+[[nodiscard]] std::string read_worker_file(std::string const& path, std::size_t limit);
 
 }  // namespace cxxrun::launcher

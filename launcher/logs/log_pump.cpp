@@ -20,7 +20,6 @@
 #include "launcher/logs/line_filter.hpp"
 #include "launcher/logs/line_prefixer.hpp"
 #include "launcher/logs/log_file.hpp"
-#include "launcher/logs/tail_buffer.hpp"
 #include "src/os/bounded_thread.hpp"
 
 namespace cxxrun::launcher {
@@ -57,7 +56,7 @@ struct Stream {
   LinePrefixer prefixer;
   os::UniqueFd filtered;
   LineFilter filter;  ///< used while `filtered` is open
-  TailBuffer tail;
+  Evidence evidence;
   bool paused = false;  ///< not waited for, because its console is full
 };
 
@@ -116,24 +115,24 @@ class LogPump::Pump {
     watch(id, *stream);
   }
 
-  void drain(std::uint64_t id, bool close, std::function<void(std::string)> const& done) {
+  void drain(std::uint64_t id, bool close, std::function<void(LastWords)> const& done) {
     if (auto const it = streams_.find(id); it != streams_.end()) {
       empty_pipe(id, *it->second);
       if (close) {
         end(id);
       }
     }
-    std::string tail;
+    LastWords words;
     if (auto const live = streams_.find(id); live != streams_.end()) {
-      tail = live->second->tail.text();
-    } else if (auto const ended = tails_.find(id); ended != tails_.end()) {
-      tail = ended->second;
+      words = live->second->evidence.words();
+    } else if (auto const ended = words_.find(id); ended != words_.end()) {
+      words = ended->second;
       if (close) {
-        tails_.erase(ended);
+        words_.erase(ended);
       }
     }
     push_staged();
-    call_back(done, std::move(tail));
+    call_back(done, std::move(words));
   }
 
   void finish() {
@@ -147,10 +146,11 @@ class LogPump::Pump {
   }
 
  private:
-  void call_back(std::function<void(std::string)> const& callback, std::string text) {
+  template <class What>
+  void call_back(std::function<void(What)> const& callback, What what) {
     std::lock_guard const lock(callback_mutex_);
     if (callback && !muted_) {
-      callback(std::move(text));
+      callback(std::move(what));
     }
   }
 
@@ -232,8 +232,8 @@ class LogPump::Pump {
       append(s.file, s.plan.file, bytes);
     }
     carry_filtered(s, bytes);
-    if (s.plan.keep_tail) {
-      s.tail.feed(bytes);
+    if (s.plan.keep_words) {
+      s.evidence.feed(bytes);
     }
     if (s.console != nullptr) {
       s.prefixer.feed(bytes, s.console->staged);
@@ -267,8 +267,8 @@ class LogPump::Pump {
       s.prefixer.flush(s.console->staged);
     }
     carry_filtered(s, "\n");
-    if (s.plan.keep_tail) {
-      tails_.emplace(id, s.tail.text());
+    if (s.plan.keep_words) {
+      words_.emplace(id, s.evidence.words());
     }
     streams_.erase(it);
   }
@@ -286,7 +286,7 @@ class LogPump::Pump {
   bool muted_ = false;
   std::unordered_map<std::uint64_t, std::unique_ptr<Stream>> streams_;
   std::vector<std::uint64_t> readable_;
-  std::map<std::uint64_t, std::string> tails_;  ///< of streams that have ended
+  std::map<std::uint64_t, LastWords> words_;  ///< of streams that have ended
   std::function<void(std::string)> on_error_;
   /// Not filled: its pages are touched only as far as workers write.
   std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kReadBytes);
@@ -315,7 +315,7 @@ std::uint64_t LogPump::add(PumpStream stream) {
   return id;
 }
 
-void LogPump::drain(std::uint64_t id, bool close, std::function<void(std::string tail)> done) {
+void LogPump::drain(std::uint64_t id, bool close, std::function<void(LastWords words)> done) {
   pump_->post([pump = pump_.get(), id, close, call = std::move(done)] { pump->drain(id, close, call); });
 }
 

@@ -1,7 +1,7 @@
 // LogPump: carries the workers' output to files and to the console, on threads of its own.
 //
 // A flood of output, or a console that nobody reads, never delays supervision. Lines reach the console whole and
-// prefixed; the last lines of each stderr are kept for the failure report. docs/use/logs.md has the guarantees.
+// prefixed; the last words of each stderr are kept for the failure report. docs/use/logs.md has the guarantees.
 //
 // A full console pauses the streams that go to it (their workers wait in write, as with a terminal), files of
 // those streams included; streams without console, drains and everything else go on. A console that is gone (EPIPE,
@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/logs/evidence.hpp"
 #include "src/os/bounded_thread.hpp"
 #include "src/os/fd.hpp"
 
@@ -27,7 +28,7 @@ struct PumpStream {
   bool console = true;
   bool to_stderr = false;                 ///< console stream: false = stdout, true = stderr
   std::string prefix;                     ///< before each line on the console
-  bool keep_tail = false;                 ///< keep the last 20 lines (8 KiB) for `drain`
+  bool keep_words = false;                ///< keep its last words for `drain`
   std::vector<std::string> filters = {};  ///< lines with one of these in them ...
   std::string filtered = {};              ///< ... are also appended here, prefixed; other streams may do the same
 };
@@ -48,12 +49,12 @@ class LogPump {
   /// reported once by `on_error` and the stream goes on without its file.
   std::uint64_t add(PumpStream stream);
   /// Asks for everything that is in the pipe now to be written to the file and handed to the console (which may
-  /// take its time: drains do not wait for it), then calls `done` (on the pump's thread) with the tail. Not only
-  /// while the stream lives: after its end of file the tail stays available until a drain with `close`.
+  /// take its time: drains do not wait for it), then calls `done` (on the pump's thread) with its last words. Not only
+  /// while the stream lives: after its end of file they stay available until a drain with `close`.
   /// With `close` the stream ends afterwards even if a grandchild still holds the other end: call it only
   /// when all descendants are dead or abandoned. Thread-safe, never blocks the caller; `done` may call the pump.
-  /// An unknown id gives an empty tail. `done` is late only when a log's file system hangs.
-  void drain(std::uint64_t id, bool close, std::function<void(std::string tail)> done);
+  /// An unknown id gives none. `done` is late only when a log's file system hangs.
+  void drain(std::uint64_t id, bool close, std::function<void(LastWords words)> done);
   /// Writes a line of the launcher's own to the console's stderr, after all output drained before. Thread-safe,
   /// never blocks. A newline is added.
   void say(std::string line);

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <ctime>
-#include <sstream>
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/logs/report_lines.hpp"
 #include "src/core/rank_name.hpp"
 #include "src/core/text.hpp"
 
@@ -17,8 +17,12 @@ using rendezvous::Failure;
 using rendezvous::Verdict;
 using Json = nlohmann::json;
 
-constexpr std::size_t kFoldedShown = 8;
-constexpr std::size_t kLongestMessage = 16384;  // a Python exception may say much
+constexpr std::size_t kLongestMessage = 2000;
+constexpr std::size_t kScreen = 40;    // rows that the report fills at most, as a rule
+constexpr std::size_t kLeastTail = 8;  // of them for the last lines of stderr
+constexpr std::size_t kLineRows = 3;   // for one of them
+constexpr std::size_t kWhyRows = 4;    // for what says why
+constexpr char const* kNoLog = "not kept; --log-dir DIR --tee 3 keeps it";
 
 std::string clock_time(std::int64_t wall_ms) {
   std::time_t const seconds = static_cast<std::time_t>(wall_ms / 1000);
@@ -30,19 +34,17 @@ std::string clock_time(std::int64_t wall_ms) {
   return std::string(text, length) + "." + millis.substr(1);
 }
 
-std::string indented(std::string const& text, std::string const& indent) {
-  std::istringstream lines(text);
-  std::string result;
-  for (std::string line; std::getline(lines, line);) {
-    result += indent + line + "\n";
+/// What the cause's own words say of it.
+void write_why(std::string& out, rendezvous::WorkerExit const& exit) {
+  auto const line = [&out](char const* label, std::string const& text) {
+    out += cut_to_rows(label + text, kWhyRows) + "\n";
+  };
+  if (!exit.error_file.empty()) {
+    line("  exception:     ", exit.error_file);
   }
-  return result;
-}
-
-/// Of one that cxxrun killed, the reason says more than the signal.
-std::string how(rendezvous::WorkerExit const& exit) {
-  std::string const why = exit.cause.empty() ? "" : ": " + exit.cause;
-  return exit.hung.empty() ? exit.status.describe() + why : "killed, for it " + exit.hung;
+  if (!exit.told.empty() && exit.error_file.find(exit.told) == std::string::npos) {
+    line("  why:           ", exit.told);
+  }
 }
 
 void write_cause(std::string& out, Failure const& failure) {
@@ -51,34 +53,33 @@ void write_cause(std::string& out, Failure const& failure) {
          ", local rank " + std::to_string(exit.local_rank);
   out += exit.pid > 0 ? ", pid " + std::to_string(exit.pid) + ")\n" : ")\n";
   out += "  how:           " + how(exit) + "\n";
+  write_why(out, exit);
   if (!exit.advice.empty()) {
     out += "  advice:        " + exit.advice + "\n";
   }
   if (exit.wall_ms > 0) {
     out += "  when:          " + clock_time(exit.wall_ms) + "\n";
   }
-  if (auto const message = error_file_message(exit.error_file); !message.empty()) {
-    out += "  error file:    " + message + "\n";
-  }
-  if (exit.stderr_tail.empty()) {
-    out += "  stderr:        (nothing)\n";
-  } else {
-    out += "  last lines of its stderr:\n" + indented(exit.stderr_tail, "    | ");
+  if (exit.status.kind != ExitStatus::Kind::not_started) {
+    out += "  log:           " + (exit.log.empty() ? kNoLog : failure.host + ":" + exit.log) + "\n";
   }
 }
 
-void write_others(std::string& out, std::vector<Failure> const& failures) {
-  if (failures.size() < 2) {
+/// As many of its last lines as fit on a screen beside the rest of the report, and never fewer than kLeastTail rows.
+void write_tail(std::string& out, std::string const& tail, std::size_t other_rows) {
+  if (tail.empty()) {
+    out += "  stderr:        (nothing)\n";
     return;
   }
-  out += "  " + std::to_string(failures.size() - 1) + " more failed after it:\n";
-  std::size_t shown = 0;
-  for (auto it = failures.begin() + 1; it != failures.end() && shown < kFoldedShown; ++it, ++shown) {
-    out += "    " + rank_name(it->exit.rank, it->host) + ": " + how(it->exit) + "\n";
+  auto const lines = split(tail.ends_with('\n') ? tail.substr(0, tail.size() - 1) : tail, '\n');
+  std::size_t room = std::max(kLeastTail, kScreen - std::min(kScreen, other_rows));
+  std::string text;
+  for (auto line = lines.rbegin(); line != lines.rend() && room > 0; ++line) {
+    auto const shown = cut_to_rows("    | " + *line, std::min(room, kLineRows));
+    room -= rows_of(shown);
+    text.insert(0, shown + "\n");
   }
-  if (shown < failures.size() - 1) {
-    out += "    … and " + std::to_string(failures.size() - 1 - shown) + " more\n";
-  }
+  out += "  last lines of its stderr:\n" + text;
 }
 
 /// At most eight of them.
@@ -97,6 +98,16 @@ std::string restarts_text(Verdict const& verdict) {
              : used + ", at most " + most + " within " + seconds_text(verdict.restart_window);
 }
 
+char const* role_name(rendezvous::Role role) {
+  switch (role) {
+    case rendezvous::Role::culprit: return "culprit";
+    case rendezvous::Role::waited: return "waited";
+    case rendezvous::Role::lost_peer: return "lost_peer";
+    case rendezvous::Role::told_to_end: return "told_to_end";
+  }
+  return "culprit";
+}
+
 Json to_json(Failure const& failure) {
   return Json{{"host", failure.host},
               {"group_rank", failure.group_rank},
@@ -107,9 +118,37 @@ Json to_json(Failure const& failure) {
               {"hung", failure.exit.hung},
               {"cause", failure.exit.cause},
               {"advice", failure.exit.advice},
+              {"told", failure.exit.told},
+              {"role", role_name(failure.exit.role)},
+              {"exception", failure.exit.error_file},
+              {"log", failure.exit.log},
               {"exit_code", failure.exit.status.shell_code()},
               {"time_ms", failure.exit.wall_ms},
               {"stderr", failure.exit.stderr_tail}};
+}
+
+void write_nodes(std::string& out, Verdict const& verdict) {
+  if (!verdict.lost_nodes.empty()) {
+    out += "  lost nodes:    " + listed(verdict.lost_nodes) + "\n";
+  }
+  for (auto const& line : verdict.followed) {
+    out += "  " + line + "\n";
+  }
+  for (auto const& node : verdict.excluded) {
+    out += "  excluded:      " + node + "\n";
+  }
+  if (verdict.generation > 0) {
+    out +=
+        "  restarts used: " + restarts_text(verdict) + ", last generation " + std::to_string(verdict.generation) + "\n";
+  }
+}
+
+std::size_t rows(std::string const& text) {
+  std::size_t sum = 0;
+  for (auto const& line : split(text, '\n')) {
+    sum += rows_of(line);
+  }
+  return sum - 1;  // nothing follows the last newline
 }
 
 /// What other nodes have said is shown on a terminal: nothing in it begins a line of its own or does more than show.
@@ -125,6 +164,9 @@ Verdict cleaned(Verdict verdict) {
     clean(failure.exit.hung);
     clean(failure.exit.cause);
     clean(failure.exit.advice);
+    clean(failure.exit.told);
+    clean(failure.exit.log);
+    clean(failure.exit.error_file);
     failure.exit.stderr_tail = printable_lines(failure.exit.stderr_tail);
   }
   return verdict;
@@ -160,35 +202,29 @@ std::string format_report(Verdict const& told, std::string const& program, bool 
   std::string const bold = colour ? "\033[1;31m" : "";
   std::string const plain = colour ? "\033[0m" : "";
   std::string const rule(72, '=');
-  std::string out = rule + "\n" + bold + "cxxrun: " + program + ": " + name_of(verdict.end) + plain + "\n";
-  out += "  " + verdict.summary + "\n";
+  std::string head = rule + "\n" + bold + "cxxrun: " + program + ": " + name_of(verdict.end) + plain + "\n";
+  head += cut_to_rows("  " + verdict.summary, kWhyRows) + "\n";
+  std::string rest;
   if (!verdict.failures.empty()) {
-    write_cause(out, verdict.failures.front());
-    write_others(out, verdict.failures);
+    write_cause(head, verdict.failures.front());
+    for (auto const& line : other_lines(verdict)) {
+      rest += line + "\n";
+    }
   }
-  if (!verdict.lost_nodes.empty()) {
-    out += "  lost nodes:    " + listed(verdict.lost_nodes) + "\n";
+  write_nodes(rest, verdict);
+  rest += "  exit code:     " + std::to_string(verdict.exit_code) + "\n" + rule + "\n";
+  if (!verdict.failures.empty()) {
+    write_tail(head, verdict.failures.front().exit.stderr_tail, rows(head) + rows(rest) + 1);
   }
-  for (auto const& line : verdict.followed) {
-    out += "  " + line + "\n";
-  }
-  for (auto const& node : verdict.excluded) {
-    out += "  excluded:      " + node + "\n";
-  }
-  if (verdict.generation > 0) {
-    out +=
-        "  restarts used: " + restarts_text(verdict) + ", last generation " + std::to_string(verdict.generation) + "\n";
-  }
-  out += "  exit code:     " + std::to_string(verdict.exit_code) + "\n" + rule + "\n";
-  return out;
+  return head + rest;
 }
 
 std::string verdict_json(Verdict const& verdict) {
-  Json json{{"verdict", name_of(verdict.end)},  {"exit_code", verdict.exit_code},
-            {"summary", verdict.summary},       {"generation", verdict.generation},
-            {"restarts", verdict.restarts},     {"max_restarts", verdict.max_restarts},
-            {"lost_nodes", verdict.lost_nodes}, {"failures", Json::array()},
-            {"excluded", verdict.excluded},     {"followed", verdict.followed}};
+  Json json{
+      {"verdict", name_of(verdict.end)},  {"exit_code", verdict.exit_code}, {"summary", verdict.summary},
+      {"generation", verdict.generation}, {"restarts", verdict.restarts},   {"max_restarts", verdict.max_restarts},
+      {"lost_nodes", verdict.lost_nodes}, {"failures", Json::array()},      {"excluded", verdict.excluded},
+      {"followed", verdict.followed},     {"stopped", verdict.stopped}};
   for (auto const& failure : verdict.failures) {
     json["failures"].push_back(to_json(failure));
   }

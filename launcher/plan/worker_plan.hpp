@@ -35,6 +35,7 @@ struct WorkerSpec {
   StreamPlan out;
   StreamPlan err;
   std::string error_file;      ///< TORCHELASTIC_ERROR_FILE; "" = none
+  std::string log;             ///< where its stderr can be read afterwards; "" = nowhere
   bool inherit_stdin = false;  ///< --stdin=rank0
   CpuSet cpus;                 ///< CPUs it may run on; empty = those of cxxrun
   bool out_is_err = false;     ///< stdout is the stream that `err` describes; `out` counts for nothing
@@ -53,6 +54,7 @@ struct NodeFacts {
   std::string agent_socket = {};      ///< CXXRUN_AGENT: where workers register; "" = unset
   std::string prover = {};            ///< CXXRUN_PROVER: where they ask for proofs; "" = unset, nothing is proven
   std::uint16_t standby_port = 0;     ///< where this agent can be called once it has to take over; 0: it cannot
+  bool keeps_logs = false;            ///< the logs stay after the end
 };
 
 /// Whether each worker can have a device of its own, if it is to have one. Errc::environment, in one line.

@@ -2,8 +2,10 @@
 #include <completions.hpp>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 #include <variant>
@@ -72,6 +74,10 @@ Result<LogRoot> open_logs(Options const& options, NodeFacts const& facts, Enviro
                             find_value(environment, "TMPDIR").value_or("/tmp"));
   bool const wanted = options.redirects != StreamChoice{} || options.tee != StreamChoice{} ||
                       !options.stdout_filters.empty() || !options.stderr_filters.empty();
+  if (std::error_code failed; root && !root->path.empty()) {  // workers and readers may be in another directory
+    auto const whole = std::filesystem::absolute(root->path, failed);
+    root->path = failed ? root->path : whole.lexically_normal().string();
+  }
   if (root && root->temporary && wanted) {
     root->temporary = false;
     notes.push_back("logs are in " + root->path + "; choose with --log-dir");
@@ -219,6 +225,7 @@ int run(std::vector<std::string> const& arguments) {
   }
   config.logs = *std::move(logs);
   config.facts.log_root = config.logs.path;
+  config.facts.keeps_logs = !config.logs.temporary;
   tell(config, notes);
   os::raise_nofile_limit();
   pid_t const self = getpid();

@@ -6,7 +6,9 @@
 
 #include <boost/asio/post.hpp>
 
+#include "launcher/logs/line_kinds.hpp"
 #include "launcher/logs/log_file.hpp"
+#include "launcher/logs/report.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "src/os/log.hpp"
 #include "src/os/system.hpp"
@@ -15,8 +17,8 @@ namespace cxxrun::launcher {
 
 namespace asio = boost::asio;
 
-constexpr std::size_t kErrorFileBytes = std::size_t{64} * 1024;
-constexpr std::chrono::seconds kDrainDeadline{5};  // only a log's file system that hangs takes longer
+constexpr std::size_t kErrorFileBytes = std::size_t{1} << 20;  // with the stack of each thread, if it has them
+constexpr std::chrono::seconds kDrainDeadline{5};              // only a log's file system that hangs takes longer
 constexpr std::chrono::seconds kProbeDeadline{2};
 
 void Supervisor::perform(ReportEnded const& /*what*/) {
@@ -46,12 +48,15 @@ void Supervisor::perform(ReportEnded const& /*what*/) {
 // The callback comes on the pump's thread, which must not own us even for a moment: it only posts.
 void Supervisor::drain(std::uint64_t stream, std::uint32_t local_rank, bool keep) {
   pump_.drain(stream, true,
-              [&context = io_, weak = weak_from_this(), number = ending_.number, local_rank, keep](std::string tail) {
-                asio::post(context, [weak, number, local_rank, keep, tail = std::move(tail)] {
+              [&context = io_, weak = weak_from_this(), number = ending_.number, local_rank, keep](LastWords words) {
+                asio::post(context, [weak, number, local_rank, keep, words = std::move(words)] {
                   if (auto const self = weak.lock();
                       self && self->ending_.number == number && self->ending_.drains > 0) {
                     if (keep) {
-                      self->members_[local_rank].exit.stderr_tail = tail;
+                      auto& exit = self->members_[local_rank].exit;
+                      exit.stderr_tail = words.tail;
+                      exit.told = words.told;
+                      exit.role = words.role;
                     }
                     self->drained();
                   }
@@ -125,7 +130,12 @@ void Supervisor::tell_ended() {
       continue;
     }
     if (!member.exit.status.ok() && !member.error_file.empty()) {
-      member.exit.error_file = read_small_file(member.error_file, kErrorFileBytes);
+      auto& exit = member.exit;
+      exit.error_file = error_file_message(read_worker_file(member.error_file, kErrorFileBytes));
+      if (exit.told.empty()) {
+        exit.told = exit.error_file;
+        exit.role = telling(exit.told).role;
+      }
     }
     deaths_.explain({&member.exit, member.peak}, dead);
     exits.push_back(member.exit);

@@ -160,6 +160,7 @@ void Supervisor::prepare_members(std::vector<WorkerSpec> const& workers) {
     member.exit = {};
     member.exit.rank = workers[i].rank;
     member.exit.local_rank = static_cast<std::uint32_t>(i);
+    member.exit.log = workers[i].log;
     member.error_file = workers[i].error_file;
     member.paths = {workers[i].script, workers[i].argv.empty() ? "" : workers[i].argv.front(), workers[i].err.file};
   }
@@ -171,7 +172,7 @@ void Supervisor::prepare_members(std::vector<WorkerSpec> const& workers) {
 
 void Supervisor::drop_streams(Member& member) {
   for (auto const stream : std::exchange(member.streams, {})) {
-    pump_.drain(stream, true, [](std::string const& /*tail*/) {});
+    pump_.drain(stream, true, [](LastWords const& /*words*/) {});
   }
 }
 
@@ -201,9 +202,9 @@ void Supervisor::start_one(WorkerSpec const& spec, Member& member, int capacity_
 
 void Supervisor::hand_to_pump(Member& member) {
   for (auto& stream : member.pending) {
-    bool const tail = stream.keep_tail;
+    bool const is_stderr = stream.keep_words;
     member.streams.push_back(pump_.add(std::move(stream)));
-    if (tail) {
+    if (is_stderr) {
       member.stderr_stream = member.streams.back();
     }
   }

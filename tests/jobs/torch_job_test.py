@@ -109,7 +109,7 @@ class Training(TorchCase):
                            "--checkpoint", "/nowhere/checkpoint.pt")
         self.assertEqual(job.code, 1, job.stderr)
         report = job.stderr[job.stderr.index("=" * 72):]
-        self.assertRegex(report, r"error file: +RuntimeError: Parent directory /nowhere does not exist")
+        self.assertRegex(report, r"exception: +RuntimeError: Parent directory /nowhere does not exist")
 
     def test_a_module_run_with_m_trains_as_well(self):
         directory, name = os.path.split(os.path.splitext(TRAIN)[0])

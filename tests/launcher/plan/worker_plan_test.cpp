@@ -94,12 +94,19 @@ TEST_CASE("worker_plan: ${local_rank} in arguments is the worker's, anything els
 }
 
 TEST_CASE("worker_plan: the user's own settings are kept, torchrun's are overwritten", "[unit]") {
-  auto const worker =
-      planned({}, {{"OMP_NUM_THREADS", "7"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}, {"RANK", "9"}})[0];
+  auto const worker = planned({}, {{"OMP_NUM_THREADS", "7"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}, {"RANK", "9"}})[0];
 
   CHECK(variable(worker, "OMP_NUM_THREADS") == "7");
   CHECK(variable(worker, "TORCH_NCCL_ASYNC_ERROR_HANDLING") == "0");
   CHECK(variable(worker, "RANK") == "4");
+}
+
+TEST_CASE("worker_plan: the log of a worker is named only where its stderr is in a file that stays", "[unit]") {
+  NodeFacts facts = node_facts;
+  CHECK(planned({"--tee", "2"}, {}, facts)[0].log.empty());
+  facts.keeps_logs = true;
+  CHECK(planned({"--tee", "2"}, {}, facts)[1].log == "/logs/42.0_node2/attempt_3/1/stderr.log");
+  CHECK(planned({"--tee", "1"}, {}, facts)[1].log.empty());
 }
 
 TEST_CASE("worker_plan: threads are the CPUs shared out, at least one", "[unit]") {

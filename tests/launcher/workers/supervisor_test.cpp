@@ -187,7 +187,8 @@ TEST_CASE("supervisor: the end brings the last lines of stderr and this run's er
   Bench bench;
   std::string const error_file = bench.directory.file("error.json");
   std::ofstream(error_file) << "stale";
-  auto writes = bench.shell("echo late >&2; printf fresh > " + error_file + "; exit 1");
+  auto writes =
+      bench.shell("echo late >&2; printf '{\"message\": \"ValueError: fresh\"}' > " + error_file + "; exit 1");
   writes.error_file = error_file;
   auto silent = bench.shell("exit 1");
   silent.error_file = bench.directory.file("none.json");
@@ -196,7 +197,7 @@ TEST_CASE("supervisor: the end brings the last lines of stderr and this run's er
   auto const& end = bench.run_to_the_end();
 
   CHECK(end.exits[0].stderr_tail.find("late") == 0);
-  CHECK(end.exits[0].error_file == "fresh");
+  CHECK(end.exits[0].error_file == "ValueError: fresh");
   CHECK(end.exits[1].stderr_tail.empty());
   CHECK(end.exits[1].error_file.empty());
 }

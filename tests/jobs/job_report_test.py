@@ -1,0 +1,125 @@
+"""What the report of a failure says of its cause, and of everybody else. Usage: job_report_test.py CXXRUN"""
+import glob
+import json
+import os
+import re
+import signal
+import socket
+import sys
+
+import jobs
+from jobs import JobCase, read
+
+HOST = socket.gethostname().split(".")[0]
+SHAPES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data/last_words")
+
+
+def shape(name):
+    """(the line that says why, the stderr) of a crash as PyTorch prints it."""
+    told, _, _, text = read(f"{SHAPES}/{name}.txt").split("\n", 3)
+    return told.removeprefix("told: "), text
+
+
+def report_of(agent):
+    return agent.stderr[agent.stderr.index("=" * 72):]
+
+
+class Evidence(JobCase):
+    def dying_like(self, name, how="kill -ABRT $$"):
+        told, text = shape(name)
+        with open(self.path(name), "w") as f:
+            f.write(text)
+        return told, f'cat "$DIR/{name}" >&2; {how}'
+
+    def test_the_line_of_pytorchs_watchdog_is_shown_although_15_frames_and_40_threads_follow_it(self):
+        told, dies = self.dying_like("cuda_illegal_access")
+        self.make_gate("never")
+        job = self.run_job("--standalone", "--nproc-per-node", "4", "--max-restarts", "0", "--log-dir", self.path("logs"),
+                           "-t", "2", self.worker(f"test $RANK = 2 || gate never\n{dies}"))
+        self.assertEqual(job.code, 128 + signal.SIGABRT, job.stderr)
+        report = report_of(job)
+        self.assertIn(f"  why:           {told}\n", report)
+        self.assertIn("    | … 15 frames\n", report)
+        self.assertIn("  3 others:      SIGTERM by cxxrun\n", report)
+        host, log = re.search(r"^  log: +(.*):(/.*)$", report, re.M).groups()
+        self.assertEqual(host, HOST)
+        self.assertEqual(read(log), shape("cuda_illegal_access")[1])
+        [failure] = json.loads(read(glob.glob(self.path("logs") + "/*/verdict.json")[0]))["failures"]
+        self.assertEqual((failure["told"], failure["role"], failure["log"]), (told, "culprit", log))
+
+    def test_without_a_file_the_report_says_how_to_keep_one(self):
+        job = self.run_job("--standalone", "--max-restarts", "0", self.worker("exit 3"))
+        self.assertIn("  log:           not kept; --log-dir DIR --tee 3 keeps it\n", report_of(job))
+
+    def test_who_lost_a_peer_is_not_the_cause_although_it_is_heard_of_first(self):
+        _, loses = self.dying_like("gloo_peer_closed", "exit 1")
+        told, fails = self.dying_like("gloo_after_own_exception", "note failing; gate never")
+        self.make_gate("go")
+        self.make_gate("never")
+        program = self.worker(f"test $RANK = 0 && {{ gate go; {loses}; }}\n{fails}")
+        first, second = self.start_two("--max-restarts", "0", program)
+        self.await_events(1, "failing")
+        self.open_gate("go")
+        self.assert_codes([1, 1], first, second)
+        report = report_of(first)
+        self.assertIn(f"first failure: rank 1 on {HOST}", report)
+        self.assertIn(f"  why:           {told}\n", report)
+        self.assertRegex(report, r"  1 other: +rank 0 on .*: exit code 1, having lost another one: RuntimeError: ")
+
+    def test_whoever_waited_in_vain_is_not_the_cause(self):
+        _, waits = self.dying_like("nccl_timeout")
+        self.make_gate("go")
+        program = self.worker(f'note ready $$\ntest $RANK = 3 && {{ gate go; exit 7; }}\ngate go\n{waits}')
+        job = self.start("--standalone", "--nproc-per-node", "4", "--max-restarts", "0", program)
+        pids = [int(event[3]) for event in self.await_events(4, "ready")]
+        os.kill(job.agent_pid(), signal.SIGSTOP)
+        self.open_gate("go")
+        jobs.wait_until(lambda: not any(map(jobs.alive, pids)), "the workers have ended")
+        os.kill(job.agent_pid(), signal.SIGCONT)
+        self.assert_codes([7], job)
+        self.assertIn(f"first failure: rank 3 on {HOST}", report_of(job))
+        self.assertRegex(report_of(job), r"  3 others: +ranks 0-2 on .*: signal 6 \(SIGABRT\).*, waiting for another one: ")
+
+    def test_64_ranks_that_fail_at_once_are_told_on_one_screen(self):
+        told, dies = self.dying_like("cuda_out_of_memory", "exit 1")
+        self.make_gate("go")
+        job = self.start("--standalone", "--nproc-per-node", "64", "--max-restarts", "0", "--local-ranks-filter", "0",
+                         "--redirects", "2", "--log-dir", self.path("logs"), self.worker(f"note ready $$; gate go\n{dies}"))
+        pids = [int(event[3]) for event in self.await_events(64, "ready")]
+        os.kill(job.agent_pid(), signal.SIGSTOP)
+        self.open_gate("go")
+        jobs.wait_until(lambda: not any(map(jobs.alive, pids)), "the workers have ended")
+        os.kill(job.agent_pid(), signal.SIGCONT)
+        self.assert_codes([1], job)
+        report = report_of(job)
+        self.assertIn(told, report)
+        self.assertRegex(report, r"  63 others: +ranks [0-9, -]+ on .*: the same\n")
+        self.assertLessEqual(sum(max(1, -(-len(line) // 120)) for line in report.splitlines()), 40, report)
+
+
+class ErrorFiles(JobCase):
+    def fails_with(self, script):
+        job = self.run_job("--standalone", "--max-restarts", "0", self.worker(f"E=$TORCHELASTIC_ERROR_FILE\n{script}\nexit 1"))
+        self.assertEqual(job.code, 1, job.stderr)
+        return report_of(job)
+
+    def test_the_exception_in_an_error_file_counts_where_stderr_has_none(self):
+        report = self.fails_with('printf %s \'{"message": {"message": "ValueError: no\\ndata"}}\' > $E')
+        self.assertIn("  exception:     ValueError: no data\n", report)
+
+    def test_an_error_file_that_is_huge_or_broken_or_no_file_is_none(self):
+        for script in ("head -c 50000000 /dev/zero > $E", 'printf \'{"message": "cut of\' > $E', "echo nothing > $E",
+                       "mkfifo $E", "mkdir $E", 'printf \'{"message": "theirs"}\' > $DIR/x; ln -s $DIR/x $E'):
+            with self.subTest(script):
+                self.assertNotIn("exception:", self.fails_with(script))
+
+    def test_escapes_of_a_worker_reach_the_report_as_text(self):
+        report = self.fails_with('printf \'{"message": "ValueError: \\\\u001b[2J\\\\u0007"}\' > $E\n'
+                                 "printf 'RuntimeError: \\033[2J\\007\\377\\n\\033]0;x\\007' >&2")
+        self.assertIn("  exception:     ValueError: ?[2J?\n", report)
+        self.assertIn("  why:           RuntimeError: ?[2J?", report)
+        self.assertNotRegex(report, "[\x00-\x09\x0b-\x1f\x7f]")
+
+
+if __name__ == "__main__":
+    sys.exit(jobs.main())

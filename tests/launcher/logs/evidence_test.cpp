@@ -1,0 +1,178 @@
+#include "launcher/logs/evidence.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
+using cxxrun::rendezvous::Role;
+
+namespace {
+
+std::string numbered(int from, int to, std::string const& word) {
+  std::string text;
+  for (int i = from; i <= to; ++i) {
+    text += word + std::string(static_cast<std::size_t>(i - from) % 26 + 1, 'x') + " " + std::to_string(i) + "\n";
+  }
+  return text;
+}
+
+LastWords of(std::string_view text, std::size_t chunk = 100'000) {
+  Evidence evidence;
+  for (; !text.empty(); text.remove_prefix(std::min(chunk, text.size()))) {
+    evidence.feed(text.substr(0, chunk));
+  }
+  return evidence.words();
+}
+
+std::ptrdiff_t lines_in(std::string const& text) {
+  return std::count(text.begin(), text.end(), '\n');
+}
+
+/// A file of tests/data/last_words: what is to be found, and the stderr to find it in.
+struct Recorded {
+  std::string name;
+  std::string told;
+  std::string role;
+  std::string text;
+};
+
+std::vector<Recorded> recorded() {
+  std::vector<Recorded> all;
+  for (auto const& file : std::filesystem::directory_iterator(CXXRUN_SOURCE_DIR "/tests/data/last_words")) {
+    std::ifstream in(file.path());
+    Recorded one{file.path().filename(), "", "", ""};
+    std::getline(in, one.told);
+    std::getline(in, one.role);
+    in.ignore(1);
+    one.told.erase(0, 6);
+    one.role.erase(0, 6);
+    one.text.assign(std::istreambuf_iterator<char>(in), {});
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+std::string name_of(Role role) {
+  switch (role) {
+    case Role::culprit: return "culprit";
+    case Role::waited: return "waited";
+    case Role::lost_peer: return "lost_peer";
+    case Role::told_to_end: return "told_to_end";
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("evidence: of every shape of a crash the line that says why is found, and whose doing it was", "[unit]") {
+  auto const all = recorded();
+  REQUIRE(all.size() == 16);
+  for (auto const& crash : all) {
+    CAPTURE(crash.name);
+    for (std::size_t const chunk : {1UL, 7UL, 100'000UL}) {
+      auto const words = of(crash.text, chunk);
+      CHECK(words.told == crash.told);
+      CHECK(name_of(words.role) == crash.role);
+      CHECK(lines_in(words.tail) <= 20);
+    }
+  }
+}
+
+TEST_CASE("evidence: stacks, threads, modules and copies are folded with their number", "[unit]") {
+  for (auto const& crash : recorded()) {
+    CAPTURE(crash.name);
+    auto const tail = of(crash.text).tail;
+    CHECK(tail.find("frame #") == std::string::npos);
+    CHECK(tail.find("Extension modules:") == std::string::npos);
+    auto const shows = [&](std::string const& line) { return tail.find(line + "\n") != std::string::npos; };
+    if (crash.name == "cuda_illegal_access.txt") {
+      CHECK(shows("… 15 frames"));
+      CHECK(shows("… 123 frames of 42 other threads"));
+      CHECK(shows("… 7 extension modules"));
+    } else if (crash.name == "device_assertion.txt") {
+      CHECK(tail.find("RuntimeError: CUDA error") != std::string::npos);
+    } else if (crash.name == "cuda_out_of_memory.txt") {
+      CHECK(tail.starts_with("Traceback (most recent call last):\n  File \"/job/train.py\", line 120, in <module>\n"));
+      CHECK(shows("  … 10 frames"));
+      CHECK(shows("    x = self.up(x)"));
+      CHECK(tail.find("^^^") == std::string::npos);
+    } else if (crash.name == "address_sanitizer.txt") {
+      CHECK(shows("    #3 0x55d00003 in f3 /job/train.cpp:6:5"));
+      CHECK(shows("… 26 frames"));
+    }
+  }
+}
+
+TEST_CASE("evidence: of lines that differ in numbers alone the first and the last three are shown", "[unit]") {
+  std::string text;
+  for (int i = 0; i < 400; ++i) {
+    text += "block " + std::to_string(i) + ", thread 0x" + std::to_string(i) + "af: failed\n";
+  }
+  CHECK(of(text).tail ==
+        "block 0, thread 0x0af: failed\n… 396 more like it\nblock 397, thread 0x397af: failed\n"
+        "block 398, thread 0x398af: failed\nblock 399, thread 0x399af: failed\n");
+  CHECK(of("try 1\ntry 2\ntry 3\ntry 4\n").tail == "try 1\ntry 2\ntry 3\ntry 4\n");
+}
+
+TEST_CASE("evidence: a short stream is kept as it is, also without its last newline", "[unit]") {
+  CHECK(of("") == LastWords{});
+  CHECK(of("a\nb").tail == "a\nb");
+  CHECK(of("a\nb\n").tail == "a\nb\n");
+  CHECK(of("Segmentation fault").told == "Segmentation fault");
+}
+
+TEST_CASE("evidence: twenty lines are shown, whatever the chunks of the flood before them", "[unit]") {
+  std::string const flood = numbered(1, 20'000, "line ");
+  std::string const last = flood.substr(flood.find("line " + std::string((19'981 - 1) % 26 + 1, 'x') + " 19981\n"));
+  for (std::size_t const size : {1UL, 100UL, 8192UL, 100'000UL}) {
+    CHECK(of(flood, size).tail == last);
+  }
+}
+
+TEST_CASE("evidence: the line that says why outlives any number of lines after it", "[unit]") {
+  auto const words = of("Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nMyFailure: no data\n" +
+                        numbered(1, 100'000, "bye "));
+  CHECK(words.told == "MyFailure: no data");
+  CHECK(words.tail.find("no data") == std::string::npos);
+}
+
+TEST_CASE("evidence: a progress bar is one line, its last state", "[unit]") {
+  std::string bar;
+  for (int i = 0; i <= 100; ++i) {
+    bar += "\r " + std::to_string(i) + " %";
+  }
+  CHECK(of("start\n" + bar, 3).tail == "start\n 100 %");
+  CHECK(of(bar + "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nStop: 3\n", 5).told == "Stop: 3");
+  CHECK(of("dos\r\nlines\r\n", 4).tail == "dos\nlines\n");
+}
+
+TEST_CASE("evidence: of one endless line both ends are kept", "[unit]") {
+  Evidence evidence;
+  evidence.feed("begin");
+  for (int i = 0; i < 1000; ++i) {
+    evidence.feed(std::string(100'000, 'x'));  // 100 MB
+  }
+  evidence.feed("end");
+  auto const tail = evidence.words().tail;
+  CHECK(tail.size() == kLineBytes + std::string("…").size());
+  CHECK(tail.starts_with("beginxxx"));
+  CHECK(tail.ends_with("xxxend"));
+  CHECK(tail.find("x…x") != std::string::npos);
+}
+
+TEST_CASE("evidence: whole lines are shown, at most 8 KiB of them", "[unit]") {
+  std::string text;
+  for (int i = 0; i < 15; ++i) {
+    text += std::string(1000, static_cast<char>('a' + i)) + "\n";
+  }
+  CHECK(of(text).tail.size() == std::size_t{8} * 1001);
+}
+
+TEST_CASE("evidence: colours do not hide what a line says", "[unit]") {
+  auto const words = of("\033[1;35mValueError\033[0m: \033[35mno data\033[0m\n");
+  CHECK(words.told == "ValueError: no data");
+}
