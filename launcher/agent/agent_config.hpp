@@ -22,7 +22,7 @@ struct AgentConfig {
   Environment environment;         ///< what workers inherit
   std::string nonce;               ///< this agent's incarnation
   rendezvous::KeyTransports keys;  ///< how the job's key gets to other nodes
-  bool colour = false;             ///< stderr is a terminal
+  bool colour = false;             ///< stderr takes it
 };
 
 }  // namespace cxxrun::launcher

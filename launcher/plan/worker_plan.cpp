@@ -76,6 +76,7 @@ void set_defaults(Environment& environment, NodeFacts const& facts) {
     threads = std::min(threads, cpus.size());
   }
   environment.emplace("OMP_NUM_THREADS", std::to_string(threads));
+  environment.emplace("PYTHONFAULTHANDLER", "1");  // a Python program says where it was when a signal ends it
   environment.emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   environment.emplace("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
 }

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <unistd.h>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -22,6 +21,7 @@
 #include "launcher/place/slurm_env.hpp"
 #include "launcher/programs/dry_run.hpp"
 #include "src/core/exit_codes.hpp"
+#include "src/os/colour.hpp"
 #include "src/os/hard_link.hpp"
 #include "src/os/log.hpp"
 #include "src/os/monitor.hpp"
@@ -175,7 +175,7 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
       return fail(Errc::usage, "--fence " + usable.error().context);
     }
   }
-  config.colour = isatty(STDERR_FILENO) != 0;
+  config.colour = os::stderr_takes_colour();
   notes = config.options.notes;
   notes.insert(notes.end(), trouble.begin(), trouble.end());
   notes.insert(notes.end(), config.topology.notes.begin(), config.topology.notes.end());

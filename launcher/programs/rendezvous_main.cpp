@@ -29,6 +29,7 @@
 #include "src/core/exit_status.hpp"
 #include "src/core/port_sequence.hpp"
 #include "src/core/time.hpp"
+#include "src/os/colour.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/log.hpp"
@@ -154,7 +155,7 @@ class RendezvousHost {
   }
 
   pid_t owner_;  // this ends with it; at most 1: with nobody
-  bool const colour_ = isatty(STDERR_FILENO) != 0;
+  bool const colour_ = os::stderr_takes_colour();
   std::optional<TimePoint> ending_;
   asio::io_context io_{1};
   os::SignalWatch signals_{

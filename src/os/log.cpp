@@ -17,6 +17,7 @@
 #pragma GCC diagnostic pop
 
 #include "src/core/text.hpp"
+#include "src/os/colour.hpp"
 
 namespace cxxrun {
 namespace {
@@ -85,7 +86,7 @@ std::optional<Level> log_level(std::string_view name) {
 void log_setup(std::string const& who, Level least) {
   spdlog::sink_ptr sink;
   bool const terminal = isatty(STDERR_FILENO) != 0;
-  if (terminal) {
+  if (os::stderr_takes_colour()) {
     sink = std::make_shared<spdlog::sinks::ansicolor_stderr_sink_mt>();
   } else {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();

@@ -2,9 +2,11 @@
 import glob
 import json
 import os
+import pty
 import re
 import signal
 import socket
+import subprocess
 import sys
 
 import jobs
@@ -50,6 +52,14 @@ class Evidence(JobCase):
     def test_without_a_file_the_report_says_how_to_keep_one(self):
         job = self.run_job("--standalone", "--max-restarts", "0", self.worker("exit 3"))
         self.assertIn("  log:           not kept; --log-dir DIR --tee 3 keeps it\n", report_of(job))
+
+    def test_a_python_program_that_a_signal_ends_says_where_it_was(self):
+        program = self.python_worker("import ctypes\ndef breaks():\n    ctypes.string_at(0)\nbreaks()")
+        job = self.run_job("--standalone", "--max-restarts", "0", *program)
+        self.assertEqual(job.code, 128 + signal.SIGSEGV, job.stderr)
+        self.assertRegex(report_of(job), r"  why: +Fatal Python error: Segmentation fault; File .*ctypes.*line \d+ in")
+        job = self.run_job("--standalone", "--max-restarts", "0", *program, env={"PYTHONFAULTHANDLER": ""})
+        self.assertNotIn("  why: ", report_of(job))
 
     def test_who_lost_a_peer_is_not_the_cause_although_it_is_heard_of_first(self):
         _, loses = self.dying_like("gloo_peer_closed", "exit 1")
@@ -119,6 +129,29 @@ class ErrorFiles(JobCase):
         self.assertIn("  exception:     ValueError: ?[2J?\n", report)
         self.assertIn("  why:           RuntimeError: ?[2J?", report)
         self.assertNotRegex(report, "[\x00-\x09\x0b-\x1f\x7f]")
+
+
+class Colour(JobCase):
+    def on_a_terminal(self, **variables):
+        """What a failing job writes to stderr, which is a terminal."""
+        ours, theirs = pty.openpty()
+        job = subprocess.Popen([jobs.CXXRUN, "--standalone", "--max-restarts", "0",
+                                self.worker("exit 3")], env=self.environment(variables), stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL, stderr=theirs)
+        os.close(theirs)
+        text = b""
+        while True:
+            try:
+                text += os.read(ours, 65536)
+            except OSError:  # everybody has closed it
+                break
+        os.close(ours)
+        self.assertEqual(job.wait(), 3)
+        return text
+
+    def test_a_terminal_gets_colour_unless_no_color_is_set(self):
+        self.assertIn(b"\033[", self.on_a_terminal(NO_COLOR=""))
+        self.assertNotIn(b"\033[", self.on_a_terminal(NO_COLOR="1"))
 
 
 if __name__ == "__main__":

@@ -94,10 +94,15 @@ TEST_CASE("worker_plan: ${local_rank} in arguments is the worker's, anything els
 }
 
 TEST_CASE("worker_plan: the user's own settings are kept, torchrun's are overwritten", "[unit]") {
-  auto const worker = planned({}, {{"OMP_NUM_THREADS", "7"}, {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"}, {"RANK", "9"}})[0];
+  auto const worker = planned({}, {{"OMP_NUM_THREADS", "7"},
+                                   {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"},
+                                   {"PYTHONFAULTHANDLER", ""},
+                                   {"RANK", "9"}})[0];
 
   CHECK(variable(worker, "OMP_NUM_THREADS") == "7");
   CHECK(variable(worker, "TORCH_NCCL_ASYNC_ERROR_HANDLING") == "0");
+  CHECK(variable(worker, "PYTHONFAULTHANDLER").empty());
+  CHECK(variable(planned({})[0], "PYTHONFAULTHANDLER") == "1");
   CHECK(variable(worker, "RANK") == "4");
 }
 
