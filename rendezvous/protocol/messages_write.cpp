@@ -9,7 +9,7 @@ namespace {
 
 // Longest texts that one Stopped message may carry in all, as they are written, so that it fits a frame (1 MiB).
 constexpr std::size_t kTextBudget = 640U << 10U;
-constexpr std::size_t kBriefBudget = 8192;   // of the path, in what is sent at once
+constexpr std::size_t kBriefBudget = 8192;   // of what is sent at once
 constexpr std::size_t kSentenceBytes = 500;  // our own
 
 /// Writes the fields of one object, or of an array (a beat).
@@ -88,10 +88,6 @@ void keep_end(std::string& text, std::size_t& budget) {
 }
 
 void cut(WorkerExit& exit, std::size_t& budget) {
-  for (std::string* const sentence : {&exit.hung, &exit.cause, &exit.advice}) {
-    sentence->resize(std::min(sentence->size(), kSentenceBytes));
-    budget -= std::min(budget, sentence->size());
-  }
   if (!exit.status.ok()) {
     keep_end(exit.stderr_tail, budget);
     keep_end(exit.error_file, budget);
@@ -100,6 +96,10 @@ void cut(WorkerExit& exit, std::size_t& budget) {
 
 /// The line that says why, and where the rest is, of every worker before more of any.
 void cut_lines(WorkerExit& exit, std::size_t& budget) {
+  for (std::string* const sentence : {&exit.hung, &exit.cause, &exit.advice}) {
+    sentence->resize(std::min(sentence->size(), kSentenceBytes));
+    keep_end(*sentence, budget);
+  }
   keep_end(exit.told, budget);
   keep_end(exit.log, budget);
 }
