@@ -41,8 +41,13 @@ bool has(std::string_view line, std::string_view words) {
 
 void Evidence::feed(std::string_view chunk) {
   for (auto end = chunk.find('\n'); end != std::string_view::npos; end = chunk.find('\n')) {
-    extend(chunk.substr(0, end));
-    end_line();
+    auto const piece = chunk.substr(0, end);
+    if (line_.empty() && piece.size() <= kLineBytes && piece.find('\r') == std::string_view::npos) {
+      take(piece);  // nearly every line: it need not be put together
+    } else {
+      extend(piece);
+      end_line();
+    }
     chunk.remove_prefix(end + 1);
   }
   extend(chunk);
@@ -100,7 +105,7 @@ void Evidence::take(std::string_view line) {
     case Shape::python_frame: fold(shape, true); [[fallthrough]];
     case Shape::line:
       if (!text.empty() || entries_.empty() || entries_.back().shape != Shape::native_frame) {  // between two threads
-        keep(std::string(text));
+        keep(text);
       }
       break;
   }
@@ -161,25 +166,27 @@ void Evidence::follow(std::string_view line) {
              (told_.starts_with("Fatal Python error") && line.starts_with("Current thread 0x"));
 }
 
-void Evidence::keep(std::string line) {
+void Evidence::keep(std::string_view line) {
   bool const in_frame = !entries_.empty() && entries_.back().shape == Shape::python_frame;
   if (in_frame && (entries_.back().lines.empty() || line.starts_with("    "))) {
     auto& frame = entries_.back().lines;
-    if (line.find_first_not_of(" ~^") != std::string::npos && frame.size() < kAlike) {
-      line.resize(std::min(line.size(), kFrameBytes));
-      bytes_ += cost(frame.emplace_back(std::move(line)));
+    if (line.find_first_not_of(" ~^") != std::string_view::npos && frame.size() < kAlike) {
+      bytes_ += cost(frame.emplace_back(line.substr(0, kFrameBytes)));
     }
   } else if (auto const look = fnv1a_without_numbers(line);
              !entries_.empty() && entries_.back().shape == Shape::line && entries_.back().look == look) {
     auto& alike = entries_.back();
     if (++alike.count > kAlike) {
-      bytes_ -= cost(alike.lines[1]);
-      alike.lines.erase(alike.lines.begin() + 1);
+      std::rotate(alike.lines.begin() + 1, alike.lines.begin() + 2, alike.lines.end());
+      bytes_ -= cost(alike.lines.back());
+      alike.lines.back().assign(line);
+      bytes_ += cost(alike.lines.back());
+    } else {
+      bytes_ += cost(alike.lines.emplace_back(line));
     }
-    bytes_ += cost(alike.lines.emplace_back(std::move(line)));
   } else {
-    bytes_ += kEntryBytes + cost(line);
-    entries_.push_back(Entry{Shape::line, look, 1, 0, {std::move(line)}});
+    entries_.push_back(Entry{Shape::line, look, 1, 0, {std::string(line)}});
+    bytes_ += kEntryBytes + cost(entries_.back().lines.back());
   }
 }
 

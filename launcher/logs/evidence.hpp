@@ -52,7 +52,7 @@ class Evidence {
   void take(std::string_view line);
   void consider(std::string_view line);
   void follow(std::string_view line);
-  void keep(std::string line);
+  void keep(std::string_view line);
   /// The last entry, of that shape.
   Entry& fold(Shape shape, bool anew = false);
   [[nodiscard]] std::vector<std::string> shown() const;

@@ -149,7 +149,7 @@ Telling telling(std::string_view line) {
       continue;
     }
     for (auto const& sign : kSigns) {
-      if (line.substr(i).starts_with(sign.words)) {
+      if (sign.words[0] == line[i] && sign.words[1] == line[i + 1] && line.substr(i).starts_with(sign.words)) {
         found.role = found.role == Role::culprit ? sign.role : found.role;
         found.strength = std::max(found.strength, sign.strength);
         break;

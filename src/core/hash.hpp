@@ -25,7 +25,7 @@ inline constexpr std::uint64_t kFnvPrime = 0x100000001b3ULL;
   for (std::size_t i = 0; i < text.size(); ++i) {
     hex = hex ? is_digit(text[i]) || (text[i] >= 'a' && text[i] <= 'f') : text[i] == 'x' && i > 0 && text[i - 1] == '0';
     if (!hex && !is_digit(text[i])) {
-      hash = fnv1a(text.substr(i, 1), hash);
+      hash = (hash ^ static_cast<unsigned char>(text[i])) * kFnvPrime;
     }
   }
   return hash;

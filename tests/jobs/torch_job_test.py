@@ -111,6 +111,30 @@ class Training(TorchCase):
         report = job.stderr[job.stderr.index("=" * 72):]
         self.assertRegex(report, r"exception: +RuntimeError: Parent directory /nowhere does not exist")
 
+    def test_the_rank_that_raised_is_the_cause_although_gloos_error_of_its_peer_is_heard_of_first(self):
+        program = self.path("raises.py")
+        with open(program, "w") as f:
+            f.write("import sys, torch, torch.distributed as dist\n"
+                    "dist.init_process_group('gloo')\n"
+                    "dist.barrier()\n"
+                    "if dist.get_rank() == 1:\n"
+                    "    def end(kind, error, trace):\n"
+                    "        sys.__excepthook__(kind, error, trace)\n"
+                    "        dist.destroy_process_group()  # the other rank sees it, and this process is still there\n"
+                    "        open(sys.argv[1]).read()\n"
+                    "    sys.excepthook = end\n"
+                    "    raise ValueError('bad sample 17')\n"
+                    "dist.all_reduce(torch.ones(1))\n")
+        self.make_gate("never")
+        first, second = self.start_two("--max-restarts", "0", program, self.path("never"))
+        self.assert_codes([1, 1], first, second)
+        self.assertRegex(first.stderr, r"error: rank 0 on .*: exit code 1\n")  # what the stop began with
+        report = first.stderr[first.stderr.index("=" * 72):]
+        self.assertRegex(report, r"first failure: rank 1 on ")
+        self.assertRegex(report, r"how: +was failing when it was stopped, signal 15")
+        self.assertIn("  why:           ValueError: bad sample 17\n", report)
+        self.assertRegex(report, r"1 other: +rank 0 on .*: exit code 1, having lost another one: RuntimeError: .*gloo")
+
     def test_a_module_run_with_m_trains_as_well(self):
         directory, name = os.path.split(os.path.splitext(TRAIN)[0])
         job = self.run_job("--standalone", "--nproc-per-node=2", "-m", name, *self.arguments(2)[1:],
