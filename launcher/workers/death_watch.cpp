@@ -19,6 +19,11 @@ bool killed(rendezvous::WorkerExit const& exit) {
   return unexplained(exit) && exit.status == ExitStatus::signalled(SIGKILL);
 }
 
+/// The line that says why may be older than the last ones.
+std::string said(rendezvous::WorkerExit const& exit) {
+  return exit.stderr_tail + "\n" + exit.told;
+}
+
 }  // namespace
 
 void DeathWatch::begin() {
@@ -69,7 +74,7 @@ void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const&
     }
   }
   facts.memory = memory_;
-  facts.said = exit.stderr_tail;
+  facts.said = said(exit);
   facts.paths = paths_;
   facts.core_pattern = exit.status.core_dumped ? os::read_text("/proc/sys/kernel/core_pattern") : "";
   facts.gpu = gpu_;
@@ -80,7 +85,7 @@ void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const&
 
 bool DeathWatch::needs_probe(std::vector<DeadWorker> const& all) {
   return std::any_of(all.begin(), all.end(), [](DeadWorker const& dead) {
-    return unexplained(*dead.exit) && launcher::needs_probe(dead.exit->status, dead.exit->stderr_tail);
+    return unexplained(*dead.exit) && launcher::needs_probe(dead.exit->status, said(*dead.exit));
   });
 }
 
