@@ -341,7 +341,7 @@ class Agent {
       end_watch_.workers_end();
       hangs_->end();
       memory_.end();
-      feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting, hangs_->stepped()});
+      feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting, hangs_->steps(number)});
     };
     on.prove = make_witness(keys_, config_);
     on.parent_kills = [this] { return page_.kills(); };

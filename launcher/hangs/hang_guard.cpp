@@ -128,10 +128,8 @@ void HangGuard::begin(rendezvous::Generation const& generation) {
   watch_ = {};
   killing_.clear();
   frozen_ = false;
-  steps_.resize(generation.local_size);
-  for (std::uint32_t local_rank = 0; local_rank < generation.local_size; ++local_rank) {
-    steps_[local_rank] = steps_of(local_rank);
-  }
+  began_ = Clock::now();
+  workers_ = generation.local_size;
   arm();
 }
 
@@ -140,18 +138,14 @@ void HangGuard::end() {
   timer_.cancel();
 }
 
-std::uint64_t HangGuard::steps_of(std::uint32_t local_rank) const {
-  auto const* const page = supervisor_.page(local_rank);
-  return page == nullptr ? 0 : page->step.load(std::memory_order_relaxed);
-}
-
-bool HangGuard::stepped() const {
-  for (std::uint32_t local_rank = 0; local_rank < steps_.size(); ++local_rank) {
-    if (steps_of(local_rank) != steps_[local_rank]) {
-      return true;
+rendezvous::StepTimes HangGuard::steps(std::uint64_t number) const {
+  rendezvous::StepTimes all;
+  for (std::uint32_t local_rank = 0; local_rank < workers_; ++local_rank) {
+    if (auto const* const page = supervisor_.page(local_rank)) {
+      all = both(all, steps_in(*page, number, began_, Clock::now()));
     }
   }
-  return false;
+  return all;
 }
 
 // ---- looking -----------------------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   void begin(rendezvous::Generation const& generation);
   /// They are being stopped, or have ended: nobody is looked at, and nobody is killed by it any more.
   void end();
-  /// Whether one of them has completed a training step since they began, also when they have ended.
-  [[nodiscard]] bool stepped() const;
+  /// How far those of this generation have come, also when they have ended.
+  [[nodiscard]] rendezvous::StepTimes steps(std::uint64_t number) const;
   /// While they are frozen nobody is looked at.
   void pause(bool frozen) { frozen_ = frozen; }
   /// Unless the worker has moved since the judgement: its last collectives and its stack go to hang.txt and, shorter,
@@ -46,7 +46,6 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   void arm();
   std::optional<worker::Figures> figures_of(std::uint32_t local_rank);
   void look_around();
-  [[nodiscard]] std::uint64_t steps_of(std::uint32_t local_rank) const;
   [[nodiscard]] std::string name(agent::KillWorker const& what) const;
   bool holds(agent::KillWorker const& what);
   void show_stack(agent::KillWorker const& what, std::string const& stack) const;
@@ -63,7 +62,8 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   os::Timer timer_;
   std::optional<rendezvous::Generation> generation_;  // while its workers run
   WatchState watch_;
-  std::vector<std::uint64_t> steps_;  // that each worker's page told of when the generation began
+  TimePoint began_;  // the workers of the newest generation here, so many
+  std::uint32_t workers_ = 0;
   bool frozen_ = false;
   std::set<std::uint32_t> killing_;  // local ranks whose stack is being taken
 };

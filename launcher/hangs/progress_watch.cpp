@@ -58,6 +58,19 @@ WatchPolicy watch_policy(Millis hang_timeout) {
       4};
 }
 
+rendezvous::StepTimes steps_in(worker::ControlPage const& page, std::uint64_t generation, TimePoint began,
+                               TimePoint now) {
+  if (page.generation.load(std::memory_order_acquire) != generation) {
+    return {};
+  }
+  auto const at = [&](std::atomic<std::int64_t> const& word) {
+    return std::clamp(TimePoint(std::chrono::nanoseconds(word.load(std::memory_order_relaxed))), began,
+                      std::max(began, now));
+  };
+  bool const stepped = page.first_step.load(std::memory_order_relaxed) != 0;
+  return {stepped ? std::optional(at(page.first_step)) : std::nullopt, at(stepped ? page.last_step : page.alive)};
+}
+
 WatchStep look(WatchState state, std::vector<Look> const& seen, TimePoint now, WatchPolicy const& policy) {
   WatchStep result;
   bool const suspended = state.looked && now - *state.looked > policy.gap();

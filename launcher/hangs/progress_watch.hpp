@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rendezvous/values/standstill.hpp"
+#include "rendezvous/values/steps.hpp"
 #include "src/core/time.hpp"
 #include "src/worker/page_view.hpp"
 
@@ -34,6 +35,11 @@ struct Look {
   worker::Figures figures;
   bool halted = false;  ///< its process is stopped
 };
+
+/// What a worker's page says of its steps in this generation; nothing where it is of another one. It is not believed
+/// beyond the time in which the workers ran.
+[[nodiscard]] rendezvous::StepTimes steps_in(worker::ControlPage const& page, std::uint64_t generation, TimePoint began,
+                                             TimePoint now);
 
 struct WatchState {
   struct Watched {

@@ -53,10 +53,11 @@ void hear(Turn& turn, rendezvous::Prepare const& message) {
   }
   state.generation = message.generation;
   state.follower.prepared_sent = message.sent;
+  state.follower.job_began = turn.now - message.generation.decree.history.account.total();
   state.held = false;
   state.exits.clear();
   state.unkillable.clear();
-  state.stepped = false;
+  state.steps = {};
   if (state.life == Life::checking) {
     return;  // the check that runs is of this node, not of a generation: its result will do
   }
@@ -89,7 +90,7 @@ void hear(Turn& turn, rendezvous::Start const& message) {
 void hear(Turn& turn, rendezvous::Stop const& message) {
   State& state = turn.state;
   if (message.number < number_of(state) && !turn.may_have_workers()) {
-    turn.tell(rendezvous::Stopped{message.number, {}, {}, false});  // ready for a later one: nothing of it runs
+    turn.tell(rendezvous::Stopped{message.number, {}, {}, {}});  // ready for a later one: nothing of it runs
     return;
   }
   if (message.number != number_of(state)) {

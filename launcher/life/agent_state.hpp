@@ -52,8 +52,8 @@ struct State {  // NOLINT(clang-analyzer-optin.performance.Padding): in the orde
   std::optional<rendezvous::Generation> generation;
   std::vector<rendezvous::WorkerExit> exits;  ///< of the generation, once all have ended
   std::vector<std::string> unkillable;
-  bool stepped = false;  ///< one of its workers has completed a training step in it
-  bool joined = false;   ///< the coordinator knows us
+  rendezvous::StepTimes steps;  ///< of its workers in it
+  bool joined = false;          ///< the coordinator knows us
   bool connected = true;
   int exit_code = 0;      ///< to leave with, once decided
   std::string last_line;  ///< to print at the end
@@ -127,7 +127,7 @@ struct GroupEnded {
   std::vector<rendezvous::WorkerExit> exits;
   std::vector<std::string> unkillable;
   bool waiting = false;
-  bool stepped = false;  ///< one of them has completed a training step in this generation
+  rendezvous::StepTimes steps = {};  ///< of theirs in this generation
 };
 /// A signal that means: end gracefully.
 struct EndSignal {

@@ -42,7 +42,8 @@ void leave(Turn& turn, int code, std::string line) {
 
 void say_stopped(Turn& turn) {
   if (turn.state.connected) {
-    turn.tell(rendezvous::Stopped{number_of(turn.state), turn.state.exits, turn.state.unkillable, turn.state.stepped});
+    turn.tell(rendezvous::Stopped{number_of(turn.state), turn.state.exits, turn.state.unkillable,
+                                  ago(turn.state.steps, turn.now)});
     clear_death_notice(turn);
   }
 }
@@ -205,7 +206,7 @@ void on(Turn& turn, GroupEnded const& event) {
   }
   state.exits = event.exits;
   state.unkillable = event.unkillable;
-  state.stepped = event.stepped;
+  state.steps = event.steps;
   bool const all_good = event.unkillable.empty() && std::all_of(event.exits.begin(), event.exits.end(),
                                                                 [](auto const& exit) { return exit.status.ok(); });
   if (state.life != Life::running) {
@@ -213,7 +214,7 @@ void on(Turn& turn, GroupEnded const& event) {
   } else {
     state.life = Life::ended;
     if (all_good) {
-      turn.tell(rendezvous::Succeeded{event.number});
+      turn.tell(rendezvous::Succeeded{event.number, ago(state.steps, turn.now)});
     } else if (std::all_of(event.exits.begin(), event.exits.end(),
                            [](auto const& exit) { return exit.ours || exit.status.ok(); })) {
       tell_killed(turn);

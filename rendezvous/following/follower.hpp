@@ -114,6 +114,7 @@ struct State {
   Known decided;
   std::optional<Generation> prepared;  ///< a later generation that this agent is ready for
   OwnTime prepared_sent = 0;           ///< when its coordinator sent it
+  std::optional<TimePoint> job_began;  ///< as the coordinator counts that sent it
   std::optional<Generation> kept;      ///< the one it has accepted, while it is ready for another: may yet be decided
   std::uint64_t seen = 0;              ///< highest generation number ever heard of
   Acceptor acceptor;

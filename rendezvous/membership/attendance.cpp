@@ -111,6 +111,7 @@ Next consider_scale_out(Turn& turn) {
 
 Next come_in(Turn& turn, AgentId agent, NodeInfo const& node) {
   State& state = turn.state;
+  turn.tell(story::NodeJoined{node.host, node.slots});
   enter(state, agent, node);
   switch (state.phase) {
     case Phase::forming: return consider_forming(turn);
@@ -149,6 +150,7 @@ Next lose(Turn& turn, Lost const& event) {
     close_if_alone(turn);
     return stay;
   }
+  turn.tell(story::NodeLost{node.host, event.how});
   if (seat != nullptr) {
     return stopped ? Next{stay} : lose_seat(turn, *seat, event.how);
   }
@@ -170,6 +172,7 @@ Next leave(Turn& turn, AgentId agent, Leaving const& how) {
     return stay;
   }
   NodeInfo const node = it->second;
+  turn.tell(story::NodeLeft{node.host, how.signal});
   Seat* const seat = state.phase == Phase::forming ? nullptr : find_seat(state, agent);
   std::size_t staying = state.roster.present.size() - 1;
   for (auto const& other : state.group.seats) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct Campaign {
   bool peer_dead = false;  ///< with `pair`: the other's FIN and its refused standby port have proven it dead
   std::uint64_t campaign_id = 0;  ///< counts those of this agent
   Millis half_after{0};           ///< exactly half of the votes, with a fence, do only when no more came for so long
-  std::vector<Successor> successors = {};  ///< of `decided`
+  std::vector<Successor> successors = {};   ///< of `decided`
+  std::optional<TimePoint> job_began = {};  ///< by the clock of this host, as its last coordinator counted
   bool operator==(Campaign const&) const = default;
 };
 /// The coordinator's own agent gives its campaign up, or follows another.

@@ -80,6 +80,7 @@ Next hear(Turn& turn, Campaign const& event) {
   election.successors = event.successors;
   state.number = std::max(state.number, event.decided.number);
   inherit_decree(state.restarts, event.decided, turn.now, turn.policy);
+  inherit(state.ledger, event.decided.history, event.job_began, turn.now);
   state.election.old_hosts = event.hosts;
   if (event.pair && event.peer_dead && event.decided.size == 2) {
     election.confirmed_dead.insert(Held{event.decided.number, 1 - std::min(event.ballot.rank, 1U)});
@@ -193,6 +194,7 @@ Next campaign_after_adopted(Turn& turn, std::uint32_t round) {
   State& state = turn.state;
   Decree const decided = state.proposer.decided;
   inherit_decree(state.restarts, decided, turn.now, turn.policy);
+  inherit(state.ledger, decided.history, state.ledger.start, turn.now);
   state.number = std::max(state.number, decided.number);
   state.election.seen = std::max(state.election.seen, decided.number);
   turn.say(Level::info,

@@ -47,8 +47,26 @@ void restart(Turn& turn) {
   consume_restart(restarts, turn.now, turn.policy);
   Millis const delay = delay_after(restarts.streak, turn.policy);
   turn.state.timers.restart = turn.now + delay;
+  turn.tell(story::Restart{restarts.consumed, delay});
   turn.say(Level::info, restart_text(restarts, turn.now, turn.policy) +
                             (delay > Millis{0} ? ", next try in " + seconds_text(delay) : ""));
+}
+
+/// The account of the generation whose workers have ended, if any have run.
+void end_generation(Turn& turn, bool failed, std::string const& why) {
+  State& state = turn.state;
+  if (!state.ledger.running) {
+    return;
+  }
+  PastGeneration past;
+  past.number = state.number;
+  past.nodes = static_cast<std::uint32_t>(state.group.seats.size());
+  past.ranks = state.ledger.history.ranks;
+  past.failed = failed;
+  past.why = why;
+  auto const booked = close_generation(state.ledger, std::move(past), turn.now);
+  turn.tell(story::Ended{state.ledger.history.past.back()});
+  turn.tell(booked);
 }
 
 }  // namespace
@@ -59,18 +77,21 @@ Next hear(Turn& turn, Seat& seat, WorkerFailed const& message) {
     return stay;
   }
   state.group.reports.push_back(Report{state.group.seat_of.at(seat.agent), message.exit});
+  turn.tell(story::WorkerFailed{state.number, message.exit.rank, seat.node.host,
+                                message.exit.hung.empty() ? message.exit.status.describe() : message.exit.hung});
   if (state.phase == Phase::stopping) {
     return stay;
   }
   return next::Stopping{{StopKind::failure, 0, describe(message.exit, seat.node.host), Level::error}};
 }
 
-Next hear(Turn& turn, Seat& seat, Succeeded const&) {
+Next hear(Turn& turn, Seat& seat, Succeeded const& message) {
   State& state = turn.state;
   if (state.phase != Phase::running || seat.now != Seat::Now::running) {
     return stay;
   }
   seat.now = Seat::Now::succeeded;
+  note_steps(state.ledger, message.steps, turn.now);
   if (--state.group.awaited > 0) {
     return stay;
   }
@@ -86,7 +107,8 @@ Next hear(Turn& turn, Seat& seat, Stopped const& message) {
   seat.now = Seat::Now::stopped;
   seat.exits = message.exits;
   seat.unkillable = message.unkillable;
-  turn.state.group.lived = turn.state.group.lived || message.stepped;
+  turn.state.group.lived = turn.state.group.lived || message.steps.first;
+  note_steps(turn.state.ledger, message.steps, turn.now);
   return answered(turn);
 }
 
@@ -94,6 +116,8 @@ Next begin(Turn& turn, next::Stopping const& what) {
   State& state = turn.state;
   auto const& began = state.group.began;
   state.group.stop = what.reason;
+  stop(state.ledger, turn.now);
+  turn.tell(story::Stopping{state.number, name_of(what.reason.kind), what.reason.why});
   state.group.lived = began && turn.now - *began >= turn.policy.long_enough;
   state.timers.scale_out.reset();
   state.group.awaited = 0;
@@ -135,6 +159,7 @@ Next drop_silent(Turn& turn) {
   for (auto& seat : state.group.seats) {
     bool const waits = phase == Phase::preparing ? seat.now == Seat::Now::invited : seat.now != Seat::Now::stopped;
     if (waits && state.roster.present.contains(seat.agent)) {
+      turn.tell(story::NodeLost{seat.node.host, "no answer"});
       turn.say(Level::warn, "no answer from " + seat.node.host);
       turn.act(HangUp{seat.agent});
       drop(state, seat.agent);
@@ -173,6 +198,8 @@ Next begin(Turn& turn, next::Stopped const& /*what*/) {
   for (auto const& [rank, why] : ruling.unfit) {
     exclude(turn, state.group.seats[rank].agent, why);
   }
+  end_generation(turn, state.group.stop.kind == StopKind::failure,
+                 ruling.line.empty() ? state.group.stop.why : ruling.line);
   if (ruling.next == Ruling::Next::conclude) {
     Verdict& said = ruling.verdict;  // judging may have changed what else there is to tell
     return next::Finished{make_verdict(state, turn.policy, said.end, said.exit_code, std::move(said.summary))};
@@ -187,7 +214,12 @@ Next begin(Turn& turn, next::Stopped const& /*what*/) {
 
 Next begin(Turn& turn, next::Finished const& what) {
   State& state = turn.state;
-  Verdict const& verdict = what.verdict;
+  Verdict verdict = what.verdict;
+  end_generation(turn, false, verdict.summary);
+  turn.tell(state.group.stop.kind == StopKind::user ? book(state.ledger, turn.now, Spent::stopping)
+                                                    : book_wait(state.ledger, turn.now));
+  verdict.history = state.ledger.history;
+  turn.tell(story::Concluded{name_of(verdict.end), verdict.exit_code, verdict.summary});
   state.timers.answer = turn.now + turn.policy.linger;
   for (auto const& [agent, follower_info] : std::exchange(state.election.followers, {})) {
     state.roster.excluded.emplace(agent, follower_info.node);
@@ -202,7 +234,8 @@ Next begin(Turn& turn, next::Finished const& what) {
       turn.act(Tell{agent, Finished{verdict.exit_code, std::exchange(line, "")}});
     }
   }
-  turn.say(Level::info, std::string("verdict: ") + name_of(verdict.end) +
+  turn.say(Level::info, std::string("verdict: ") + name_of(verdict.end) + " after " +
+                            elapsed_text(verdict.history.account.total()) +
                             (verdict.end == End::success && !verdict.lost_nodes.empty()
                                  ? "; lost on the way: " + join(verdict.lost_nodes, ", ")
                                  : ""));

@@ -54,6 +54,7 @@ Blame blame(Fitness& fitness, std::string const& key, std::uint32_t group_rank) 
 void exclude(Turn& turn, AgentId agent, std::string const& why) {
   State& state = turn.state;
   NodeInfo const node = state.roster.present.at(agent);
+  turn.tell(story::NodeExcluded{node.host, why});
   turn.say(Level::warn, "excluded " + node.host + ": " + why);
   state.roster.unfit.emplace(node_key(node), node.host + ": " + why);
   mark_dead(state, node);

@@ -222,6 +222,7 @@ Next begin(Turn& turn, next::Deposed const& what) {
   over.proposer.decided = state.proposer.decided;
   over.election.campaign_id = state.election.campaign_id;
   state = std::move(over);
+  turn.tell(story::SteppedDown{what.why});
   turn.say(Level::warn, "stepped down: " + what.why);
   turn.act(SteppedDown{what.why, state.election.campaign_id});
   turn.act(Close{});

@@ -194,6 +194,7 @@ void on(Turn& turn, Said const& event) {
 // ---- what happens to this coordinator -------------------------------------------------------------------------
 
 void on(Turn& turn, Opened const&) {
+  open_ledger(turn.state.ledger, turn.now);
   if (turn.state.phase == Phase::forming && !turn.state.timers.join) {
     go_on(turn, next::Forming{});
   }
@@ -290,7 +291,7 @@ Step step(State state, Event const& event, TimePoint now, Policy const& policy) 
   auto const armed_before = next_deadline(state);
   Step result;
   result.next = std::move(state);
-  Turn turn{result.next, result.actions, result.said, now, policy};
+  Turn turn{{result.next, result.actions, result.said, now, policy}, result.story};
   if (turn.state.phase != Phase::deposed) {
     std::visit([&](auto const& concrete) { on(turn, concrete); }, event);
   }

@@ -8,14 +8,19 @@
 // by value: move it in.
 #pragma once
 
+#include <vector>
+
 #include "rendezvous/membership/events.hpp"
 #include "rendezvous/membership/policy.hpp"
 #include "rendezvous/membership/state.hpp"
+#include "rendezvous/values/story.hpp"
 #include "src/core/turn.hpp"
 
 namespace cxxrun::rendezvous {
 
-using Step = BasicStep<State, Action>;
+struct Step : BasicStep<State, Action> {
+  std::vector<story::Event> story;
+};
 
 [[nodiscard]] Step step(State state, Event const& event, TimePoint now, Policy const& policy);
 

@@ -42,6 +42,7 @@ Decree decree(State const& state, Policy const& policy) {
   next.coordinator = coordinator == seats.end() ? 0 : static_cast<std::uint32_t>(coordinator - seats.begin());
   next.restarts = state.restarts.consumed;
   next.streak = state.restarts.streak;
+  next.history = in_short(state.ledger.history);
   next.members = digest(state.group.seats);
   next.tie = policy.tie;
   return next;
@@ -87,6 +88,9 @@ Next begin(Turn& turn, next::Preparing const& what) {
   common.master_addr = master_address(state.group.seats, turn.policy.agent_store);
   common.master_port = what.store.master_port;
   common.store_port = what.store.store_port;
+  open_ledger(state.ledger, turn.now);
+  turn.tell(book_wait(state.ledger, turn.now));
+  state.ledger.history.ranks = roles.world;
   common.successors = successors(state.group.seats);
   common.decree = decree(state, turn.policy);
   for (auto const& seat : state.group.seats) {
@@ -98,6 +102,8 @@ Next begin(Turn& turn, next::Preparing const& what) {
   state.proposer.proposal = common.decree;
   state.election.proposed_successors = common.successors;
   name_members(state.group.seats, common);
+  turn.tell(story::Formed{common.number, common.group_size, common.world_size, common.restarts, common.hosts,
+                          common.local_sizes});
   for (std::uint32_t rank = 0; rank < state.group.seats.size(); ++rank) {
     Seat const& seat = state.group.seats[rank];
     Generation own = common;
@@ -190,6 +196,8 @@ Next begin(Turn& turn, next::Running const& /*what*/) {
   state.ever_ran = true;
   state.hanging = {};
   state.group.began = turn.now;
+  run(state.ledger, turn.now);
+  turn.tell(story::Started{state.number});
   state.timers.answer.reset();
   state.timers.restart.reset();
   state.group.awaited = static_cast<std::uint32_t>(state.group.seats.size());

@@ -13,6 +13,7 @@
 #include "rendezvous/membership/campaign.hpp"
 #include "rendezvous/membership/group.hpp"
 #include "rendezvous/membership/hanging.hpp"
+#include "rendezvous/membership/ledger.hpp"
 #include "rendezvous/values/verdict.hpp"
 #include "rendezvous/voting/lease.hpp"
 #include "rendezvous/voting/proposer.hpp"
@@ -137,6 +138,7 @@ struct State {
   Timers timers;
   SilenceState silence;  ///< agents whose beats are watched
   HangState hanging;     ///< running: workers whose collectives stand still
+  Ledger ledger;         ///< where the time went
   std::optional<Verdict> verdict;
   bool closed = false;  ///< Close has been emitted
 };

@@ -72,6 +72,7 @@ void reconstruct(Turn& turn) {
     leases.outstanding[Held{0, 0}] = until;
   }
   if (started) {  // for how long nobody here knows
+    run(state.ledger, *state.ledger.start + state.ledger.history.account.total());
     state.restarts.streak = {};
   } else {
     state.timers.restart = turn.now + delay_after(state.restarts.streak, turn.policy);
@@ -88,6 +89,7 @@ Next take_over(Turn& turn) {
   state.ever_ran = true;
   election.succession = Succession::happened;
   election.seen += proposer.right == Right::survivor ? 99 : 0;
+  turn.tell(story::TookOver{state.number, state.ledger.history});
   reconstruct(turn);
   auto const voters = election.voters;
   for (auto const& [agent, rank] : voters) {

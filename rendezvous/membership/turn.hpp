@@ -6,15 +6,27 @@
 
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "rendezvous/membership/events.hpp"
 #include "rendezvous/membership/state.hpp"
+#include "rendezvous/values/story.hpp"
 #include "src/core/turn.hpp"
 
 namespace cxxrun::rendezvous {
 
-using Turn = BasicTurn<State, Action, Policy>;
+struct Turn : BasicTurn<State, Action, Policy> {
+  std::vector<story::Event>& story;
+
+  void tell(story::What what) { story.push_back({age(state.ledger, now), std::move(what)}); }
+  void tell(std::vector<story::Stretch> stretches) {
+    for (auto& each : stretches) {
+      tell(story::What(each));
+    }
+  }
+};
 
 namespace next {
 

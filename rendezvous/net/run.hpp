@@ -41,6 +41,7 @@ struct RunHandlers {
   /// For a decision of the members with this digest; Fenced is to follow.
   std::function<void(std::uint64_t of, AcceptedDecree const&)> claim_fence;
   std::function<void(SteppedDown const&)> stepped_down;
+  std::function<void(story::Event const&)> happened;
   std::function<void(Verdict const&)> concluded;  ///< once
   std::function<void()> closed;                   ///< once, after `concluded` or `stepped_down`: no handler follows
 };
@@ -69,6 +70,7 @@ class Run : public std::enable_shared_from_this<Run> {
   [[nodiscard]] Policy const& policy() const { return config_.policy; }
   void say(Line const& line);
   void stepped();
+  void record(story::Event const& event) { handlers_.happened(event); }
   void perform(Tell const& action) { handlers_.tell(action.agent, action.message); }
   void perform(TellBeat const& action) { handlers_.tell_beat(action.agent, action.ack); }
   void perform(HangUp const& action);

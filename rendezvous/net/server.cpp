@@ -75,6 +75,11 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       fences.claim(id, of, value, [this, key](Fenced fenced) { feed(key, std::move(fenced)); });
     };
     on.stepped_down = [this](SteppedDown const& action) { stepped_down(action); };
+    on.happened = [this](story::Event const& event) {
+      if (handlers.happened) {
+        handlers.happened(event);
+      }
+    };
     on.concluded = [this, key, id](Verdict const& verdict) {
       note_verdict(table, key, verdict);
       fences.remove(id);

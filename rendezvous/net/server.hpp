@@ -19,6 +19,7 @@
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/net/port_plan.hpp"
 #include "rendezvous/protocol/messages.hpp"
+#include "rendezvous/values/story.hpp"
 #include "rendezvous/values/verdict.hpp"
 #include "src/os/fd.hpp"
 #include "src/store/store_server.hpp"
@@ -41,7 +42,8 @@ struct CoordinatorConfig {
 
 struct CoordinatorHandlers {
   std::function<void(std::string const& run_id, Verdict const&)> concluded;  ///< once per run
-  std::function<void()> closed;  ///< once per run, after `concluded`: nobody of it is left
+  std::function<void()> closed;                       ///< once per run, after `concluded`: nobody of it is left
+  std::function<void(story::Event const&)> happened;  ///< in any run; may be empty
   /// The run of this agent decides nothing any more, or its campaign came to nothing; it is on standby again. May be
   /// empty.
   std::function<void(SteppedDown const&)> stepped_down;

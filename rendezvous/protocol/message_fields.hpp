@@ -118,12 +118,13 @@ void fields(auto& field, Of<WorkerFailed> auto& failed) {
 }
 void fields(auto& field, Of<Succeeded> auto& succeeded) {
   field("generation", succeeded.number);
+  field("steps", succeeded.steps);
 }
 void fields(auto& field, Of<Stopped> auto& stopped) {
   field("generation", stopped.number);
   field.list("exits", stopped.exits, kMaxItems);
   field.list("unkillable", stopped.unkillable, kMaxItems);
-  field("stepped", stopped.stepped);
+  field("steps", stopped.steps);
 }
 void fields(auto& field, Of<Leaving> auto& leaving) {
   field("signal", leaving.signal);

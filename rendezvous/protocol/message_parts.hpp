@@ -81,6 +81,33 @@ void fields(auto& field, Of<Terms> auto& terms) {
   auto const expected = terms.expected_nodes.value_or(1);
   field.require(expected != 0 && expected <= kMaxNodes, "expected_nodes");
 }
+void fields(auto& field, Of<StepsAgo> auto& steps) {
+  field("first_step_ms", steps.first);
+  field("last_ms", steps.last);
+}
+void fields(auto& field, Of<Account> auto& account) {
+  for (std::size_t i = 0; i < kSpentKinds; ++i) {
+    field(name_of(static_cast<Spent>(i)), account.spent[i]);
+  }
+}
+void fields(auto& field, Of<PastGeneration> auto& past) {
+  field("number", past.number);
+  field("nodes", past.nodes);
+  field("ranks", past.ranks);
+  field("failed", past.failed);
+  field("began", past.began);
+  field("ran", past.ran);
+  field("lost", past.lost);
+  field("why", past.why);
+  field.require(past.why.size() <= kWhyOfDecree, "why");
+}
+void fields(auto& field, Of<History> auto& history) {
+  field("account", history.account);
+  field.list("past", history.past, kPastOfDecree);
+  field("left_out", history.left_out);
+  field("ranks", history.ranks);
+  field("steps", history.steps);
+}
 void fields(auto& field, Of<Decree> auto& decree) {
   field("after", decree.after);
   field("number", decree.number);
@@ -90,6 +117,7 @@ void fields(auto& field, Of<Decree> auto& decree) {
   field("failures", decree.streak.failures);
   field("alike", decree.streak.alike);
   field("look", decree.streak.look);
+  field("history", decree.history);
   field("members", decree.members);
   field("tie", decree.tie);
   field.require(decree.size <= kMaxNodes, "size");

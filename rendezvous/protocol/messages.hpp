@@ -16,6 +16,7 @@
 #include "rendezvous/values/decree.hpp"
 #include "rendezvous/values/generation.hpp"
 #include "rendezvous/values/standstill.hpp"
+#include "rendezvous/values/steps.hpp"
 #include "rendezvous/values/worker_exit.hpp"
 #include "src/core/time.hpp"
 #include "src/store/admission.hpp"
@@ -170,6 +171,7 @@ struct WorkerFailed {
 /// Every worker of the generation exited 0 on this node.
 struct Succeeded {
   std::uint64_t number = 0;
+  StepsAgo steps = {};
   bool operator==(Succeeded const&) const = default;
 };
 /// Every worker and every descendant of the generation is reaped on this node.
@@ -177,7 +179,7 @@ struct Stopped {
   std::uint64_t number = 0;
   std::vector<WorkerExit> exits;
   std::vector<std::string> unkillable;  ///< lines naming processes that survived SIGKILL
-  bool stepped = false;                 ///< a worker of this node has completed a training step in it
+  StepsAgo steps = {};                  ///< of this node's workers in it
   bool operator==(Stopped const&) const = default;
 };
 /// The user or Slurm told this agent to end; its workers are being stopped.
@@ -249,6 +251,9 @@ enum class StopKind {
   resize,   ///< a node joined or left in good health (--shutdown-timeout)
   user,     ///< the job is being ended (--shutdown-timeout)
 };
+[[nodiscard]] constexpr char const* name_of(StopKind kind) {
+  return kind == StopKind::failure ? "failure" : kind == StopKind::resize ? "resize" : "user";
+}
 struct Stop {
   std::uint64_t number = 0;
   StopKind kind = StopKind::failure;

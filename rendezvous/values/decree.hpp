@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "rendezvous/values/history.hpp"
 #include "rendezvous/values/streak.hpp"
 
 namespace cxxrun::rendezvous {
@@ -41,7 +42,8 @@ struct Decree {
   std::uint32_t restarts = 0;     ///< consumed when it starts; decided means consumed
   std::uint64_t members = 0;      ///< digest of the members' incarnations in the order of their ranks
   Tie tie = Tie::rank;
-  Streak streak = {};  ///< of failures before it starts; like restarts
+  Streak streak = {};    ///< of failures before it starts; like restarts
+  History history = {};  ///< of the job until it was proposed, in short
   bool operator==(Decree const&) const = default;
 };
 

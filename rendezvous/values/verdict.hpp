@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/values/history.hpp"
 #include "rendezvous/values/worker_exit.hpp"
 #include "src/core/exit_codes.hpp"
 #include "src/core/time.hpp"
@@ -61,6 +62,7 @@ struct Verdict {
   std::vector<std::string> lost_nodes;           ///< nodes lost during the job and not back, sorted by node
   std::vector<std::string> excluded;             ///< "host: why" of nodes that were excluded and not called back
   std::vector<std::string> followed;             ///< "failure followed rank 3 from a to b: …", one line each
+  History history;                               ///< of the job until this verdict
   bool operator==(Verdict const&) const = default;
 };
 

@@ -150,8 +150,7 @@ bool Communicator::can_rebuild() const {
 
 void Communicator::report_step(std::uint64_t completed) {
   if (auto* const page = impl_->generations.page()) {
-    page->step.store(completed, std::memory_order_relaxed);
-    worker::note_alive(*page);
+    worker::note_step(*page, completed);
   }
 }
 bool Communicator::checkpoint_wanted() {

@@ -127,6 +127,17 @@ std::string seconds_text(Millis duration) {
   return text + " s";
 }
 
+std::string elapsed_text(Millis duration) {
+  auto const tenths = duration.count() / 100;
+  if (tenths < 600) {
+    return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+  }
+  auto const two_digits = [](auto number) { return std::to_string(100 + number).substr(1); };
+  auto const seconds = tenths / 10;
+  std::string const minutes = two_digits(seconds / 60 % 60) + ":" + two_digits(seconds % 60);
+  return std::to_string(seconds / 3600) + ":" + minutes + " h";
+}
+
 std::optional<std::string> nearest_word(std::string_view word, std::vector<std::string> const& candidates) {
   std::optional<std::string> best;
   std::size_t best_distance = 0;

@@ -42,6 +42,8 @@ template <class Number>
 
 /// "60 s", "0.5 s": whole seconds without decimals, else three of them less trailing zeros.
 [[nodiscard]] std::string seconds_text(Millis duration);
+/// "12.3 s", "0:05:00 h", "26:13:05 h": how long something took, for people.
+[[nodiscard]] std::string elapsed_text(Millis duration);
 
 /// The candidate with the least edit distance, if that is at most a third of the longer word.
 [[nodiscard]] std::optional<std::string> nearest_word(std::string_view word,

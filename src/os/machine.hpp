@@ -1,7 +1,8 @@
 // Machine: the loop around a state machine: event → step → what it says → what it does. Shell.
 //
-// `Shell` has perform(action) for each action, say(line), policy(), and stepped(), which is called between the two. An
-// event fed meanwhile waits until the actions of the step under way have been performed. One thread.
+// `Shell` has perform(action) for each action, say(line), policy(), and stepped(), which is called between the two; and
+// record(event) where steps tell a story. An event fed meanwhile waits until the actions of the step under way have
+// been performed. One thread.
 #pragma once
 
 #include <deque>
@@ -30,6 +31,11 @@ class Machine {
       state = std::move(result.next);
       for (auto const& line : result.said) {
         shell.say(line);
+      }
+      if constexpr (requires { result.story; }) {
+        for (auto const& told : result.story) {
+          shell.record(told);
+        }
       }
       shell.stepped();
       for (auto& action : result.actions) {

@@ -17,7 +17,7 @@
 namespace cxxrun::worker {
 
 /// "cxxrun" and the layout's version: change it with it.
-constexpr std::uint64_t kPageMagic = 0x6e75'7278'7863'1001;
+constexpr std::uint64_t kPageMagic = 0x6e75'7278'7863'1002;
 /// How many of its last collectives a worker leaves for whoever looks, also after its death.
 constexpr std::size_t kOperations = 64;
 
@@ -49,6 +49,8 @@ struct ControlPage {
   alignas(64) std::atomic<std::uint64_t> generation{0};  ///< of its Communicator
   std::atomic<std::uint64_t> step{0};                    ///< training steps that it has completed
   std::atomic<std::int64_t> alive{0};                    ///< CLOCK_BOOTTIME, nanoseconds: its last call of the runtime
+  std::atomic<std::int64_t> first_step{0};               ///< the same: its first step of this generation; 0: none yet
+  std::atomic<std::int64_t> last_step{0};                ///< and the newest
   /// Of the generation's first Communicator: collectives begun, and done. entered == done: it computes.
   std::atomic<std::uint64_t> entered{0};
   std::atomic<std::uint64_t> done{0};

@@ -17,6 +17,17 @@ inline void note_alive(ControlPage& page) noexcept {
   page.alive.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
 }
 
+/// So many training steps are complete, in all generations together.
+inline void note_step(ControlPage& page, std::uint64_t completed) noexcept {
+  note_alive(page);
+  auto const now = page.alive.load(std::memory_order_relaxed);
+  if (page.first_step.load(std::memory_order_relaxed) == 0) {
+    page.first_step.store(now, std::memory_order_relaxed);
+  }
+  page.last_step.store(now, std::memory_order_relaxed);
+  page.step.store(completed, std::memory_order_relaxed);
+}
+
 class Recorder {
  public:
   Recorder() = default;  ///< of a process without a page: notes nothing
@@ -24,6 +35,8 @@ class Recorder {
   /// that the process is alive.
   Recorder(ControlPage& page, std::uint64_t generation, bool counts) noexcept : page_(&page), counts_(counts) {
     if (counts) {
+      page.first_step.store(0, std::memory_order_relaxed);
+      page.last_step.store(0, std::memory_order_relaxed);
       page.entered.store(0, std::memory_order_relaxed);
       page.done.store(0, std::memory_order_relaxed);
       for (Operation& operation : page.operations) {

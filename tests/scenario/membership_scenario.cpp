@@ -263,7 +263,7 @@ class Player {
       if (words[i] == "unkillable") {
         stopped.unkillable.emplace_back("pid 77 (dd) state D");
       } else if (words[i] == "stepped") {
-        stopped.stepped = true;
+        stopped.steps = {Millis{0}, Millis{0}};
       } else if (words[i].find(':') != std::string::npos) {
         stopped.exits.push_back(exit_of(words[1], words[i]));
       }

@@ -81,6 +81,11 @@ void Hosted::mutate_state() {
         state.restarts.streak = {};
       }
       break;
+    case Mutation::forget_account:
+      if (electing) {
+        rdzv::inherit(state.ledger, {}, std::nullopt, job_.clock(node_.host));
+      }
+      break;
     default: break;
   }
   bool const miscounts = job_.mutated(Mutation::no_quorum) || job_.mutated(Mutation::shrink_denominator);

@@ -63,6 +63,7 @@ class Judge {
   void note_idle();
   void restarted(rendezvous::Generation const& generation);
   void counted(rendezvous::Decree const& decree);
+  void accounted(rendezvous::Decree const& before, rendezvous::Decree const& decree);
   [[nodiscard]] bool checks_quorum() const;
   [[nodiscard]] bool only_deaths() const;
   [[nodiscard]] std::size_t most_left(Node const* also) const;

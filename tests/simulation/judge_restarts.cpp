@@ -42,6 +42,26 @@ void Judge::counted(rdzv::Decree const& decree) {
   if (!job_.schedule.policy.max_restarts_given && streak.alike >= rdzv::kAlikeEnough) {
     job_.world.violated("generation " + std::to_string(decree.number) + " follows three failures that look the same");
   }
+  if (before != decrees_.end()) {
+    accounted(before->second, decree);
+  }
+}
+
+/// No part of the account shrinks, whoever coordinates, and all of them are no more than the time there was. A clock may
+/// be a thousandth wrong.
+void Judge::accounted(rdzv::Decree const& before, rdzv::Decree const& decree) {
+  auto const& then = before.history.account;
+  auto const& now = decree.history.account;
+  bool shrinks = false;
+  for (std::size_t i = 0; i < rdzv::kSpentKinds; ++i) {
+    shrinks = shrinks || now.spent[i] < then.spent[i];
+  }
+  Micros const all = job_.world.now();
+  if (shrinks || micros(now.total()) > all + all / 200 + 1000) {
+    job_.world.violated("the account does not go on at generation " + std::to_string(decree.number) + ": " +
+                        std::to_string(then.total().count()) + " ms, then " + std::to_string(now.total().count()) +
+                        " ms");
+  }
 }
 
 }  // namespace cxxrun::simulation

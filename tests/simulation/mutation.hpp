@@ -36,6 +36,7 @@ enum class Mutation {
   unguarded,             ///< what a stranger says is passed on although it does not open
   start_at_once,         ///< a restart does not wait
   forget_failures,       ///< how many failures there were in a row is of the coordinator, not of the decree
+  forget_account,        ///< and so is where the time went
   keep_news,             ///< an agent that follows another does not tell its callers whom
 };
 
@@ -67,6 +68,7 @@ inline constexpr std::array kMutations{
     std::pair{Mutation::unguarded, "unguarded"},
     std::pair{Mutation::start_at_once, "start_at_once"},
     std::pair{Mutation::forget_failures, "forget_failures"},
+    std::pair{Mutation::forget_account, "forget_account"},
     std::pair{Mutation::keep_news, "keep_news"},
 };
 

@@ -49,6 +49,7 @@ constexpr std::array kCases{
     Case{Mutation::unguarded, "although nothing has happened", nullptr, 1, true},
     Case{Mutation::start_at_once, "before its wait is over", nullptr, kOnlyFailures},
     Case{Mutation::forget_failures, "in a row are forgotten", nullptr, kOnlyFailures},
+    Case{Mutation::forget_account, "the account does not go on"},
     Case{Mutation::keep_news, "no cut was as long", nullptr, kOnlyCuts},
 };
 static_assert(kCases.size() == kMutations.size());

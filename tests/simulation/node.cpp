@@ -183,7 +183,9 @@ void Node::perform(agent::StartWorkers const& action) {
     if (process.alive()) {
       process.run([this, number, exits, lines, waiting] {
         bool const stepped = (job.schedule.seed + number) % 3 == 0;
-        feed(agent::GroupEnded{number, exits, lines, waiting, stepped});
+        auto const at = job.clock(host);
+        auto const steps = stepped ? rdzv::StepTimes{at, at} : rdzv::StepTimes{};
+        feed(agent::GroupEnded{number, exits, lines, waiting, steps});
       });
     } else {
       parent.run([this] { send_death_notice(); });

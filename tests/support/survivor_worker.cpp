@@ -27,7 +27,7 @@
 #include "src/host/node/segment_socket.hpp"
 #include "src/os/descriptor_packet.hpp"
 #include "src/worker/agent_packets.hpp"
-#include "src/worker/control_page.hpp"
+#include "src/worker/recorder.hpp"
 
 namespace {
 
@@ -92,8 +92,8 @@ void say(int fd, worker::FromWorker const& packet) {
 }
 
 void run(int fd, worker::ControlPage& page) {
-  page.generation = generation();
-  page.step = page.step + 1;
+  worker::Recorder const recorder(page, generation(), true);
+  worker::note_step(page, page.step + 1);
   note((resumed ? "resumed " : "up ") + std::to_string(getpid()) + " " + variable("WORLD_SIZE") + " " +
        variable("CXXRUN_SEGMENT"));
   if (is_told("die")) {

@@ -153,3 +153,21 @@ TEST_CASE("progress_watch: a quarter of the timeout or of 60 s, and looks often 
   CHECK(watch_policy(1s).sample() == 100ms);
   CHECK(watch_policy(1s).gap() == 1s);
 }
+
+TEST_CASE("progress_watch: a page tells of the steps of its own generation, within the time that the workers ran",
+          "[unit]") {
+  TimePoint const began{1h};
+  TimePoint const now = began + 60s;
+  auto const word = [](TimePoint at) { return at.time_since_epoch().count(); };
+  worker::ControlPage page;
+  page.generation = 2;
+  page.alive = word(began + 50s);
+  CHECK(steps_in(page, 1, began, now) == rendezvous::StepTimes{});
+  CHECK(steps_in(page, 2, began, now) == rendezvous::StepTimes{std::nullopt, began + 50s});
+  page.first_step = word(began + 10s);
+  page.last_step = word(began + 40s);
+  CHECK(steps_in(page, 2, began, now) == rendezvous::StepTimes{began + 10s, began + 40s});
+  page.first_step = 1;
+  page.last_step = word(now + 1h);
+  CHECK(steps_in(page, 2, began, now) == rendezvous::StepTimes{began, now});
+}

@@ -64,6 +64,15 @@ TEST_CASE("agent: it calls the successors in turn, the lost coordinator at once,
   CHECK(dialled(agent) == std::vector<std::uint32_t>{3});
 }
 
+TEST_CASE("agent: it counts the job's start back from when it was told of a generation", "[unit]") {
+  Driver agent;
+  auto later = generation(1, 2);
+  later.decree.history.account.spent = {1s, 2s, 3s, 0s, 0s};
+  auto const told = agent.now;
+  agent.feed(FromLink{kFirstLink, rdzv::Prepare{later, 1}});
+  CHECK(agent.state.follower.job_began == told - 6s);
+}
+
 TEST_CASE("agent: after a silence nobody's turn comes before the one in front of it can have noticed", "[unit]") {
   auto agent = Driver().run();
   agent.answer(agent.own(), 4000ms, 1);

@@ -123,12 +123,13 @@ TEST_CASE("agent: why workers are stopped is an error on the node whose worker f
   CHECK(level(false) == Level::info);
 }
 
-TEST_CASE("agent: whether the workers that ended have completed a step is told of their generation alone", "[unit]") {
+TEST_CASE("agent: how long ago the workers that ended took their steps is told of their generation alone", "[unit]") {
   auto driver = driver_at(Life::stopping);
-  rdzv::Stopped told{1, {bad_exit()}, {}, true};
-  CHECK(driver.feed(GroupEnded{1, {bad_exit()}, {}, false, true}) == std::vector<Action>{TellLink{kFirstLink, told}});
+  rdzv::Stopped told{1, {bad_exit()}, {}, {9s, 2s}};
+  rdzv::StepTimes const steps{TimePoint{} - 9s, TimePoint{} - 2s};
+  CHECK(driver.feed(GroupEnded{1, {bad_exit()}, {}, false, steps}) == std::vector<Action>{TellLink{kFirstLink, told}});
   driver.feed(FromLink{kFirstLink, rdzv::Prepare{generation(2)}});
-  told = {2, {}, {}, false};
+  told = {2, {}, {}, {}};
   CHECK(driver.feed(FromLink{kFirstLink, rdzv::Stop{2, rdzv::StopKind::failure, "why"}}) ==
         std::vector<Action>{TellLink{kFirstLink, told}});
 }

@@ -32,6 +32,19 @@ WorkerExit some_exit() {
   return exit;
 }
 
+/// As much of it as a decree holds.
+History some_history() {
+  History history;
+  history.account.spent = {Millis{1}, Millis{2}, kForever, Millis{4}, Millis{5}};
+  PastGeneration const past{~0ULL,    kMaxNodes, kMaxNodes * kMaxWorkers,       true, kForever,
+                            kForever, kForever,  std::string(kWhyOfDecree, 'w')};
+  history.past.assign(kPastOfDecree, past);
+  history.left_out = 7;
+  history.ranks = 16;
+  history.steps = true;
+  return history;
+}
+
 std::vector<ToCoordinator> all_to_coordinator() {
   NodeInfo node;
   node.node_index = 3;
@@ -59,7 +72,8 @@ std::vector<ToCoordinator> all_to_coordinator() {
   terms.restart_window = Millis{3'600'000};
   terms.hang_timeout = Millis{120'000};
   terms.store_access = store::StoreAccess::hosts;
-  Decree const decree{8, 9, 2, 1, 3, 0x9f3a, Tie::none, {2, 1, 0x0123456789abcdef}};
+  Decree decree{8, 9, 2, 1, 3, 0x9f3a, Tie::none, {2, 1, 0x0123456789abcdef}};
+  decree.history = some_history();
   return {Join{node, terms},
           FollowerInfo{node, decree, 1, 10, 0, 11, true},
           FollowerInfo{node, decree, {}, 0, {}, 9, false},
@@ -70,8 +84,9 @@ std::vector<ToCoordinator> all_to_coordinator() {
           Join{node, {}},
           Ack{1, 2, 3},
           WorkerFailed{2, brief},
+          Succeeded{3, {Millis{9'000}, Millis{20}}},
           Succeeded{3},
-          Stopped{4, {some_exit()}, {"pid 7 (dd)"}, true},
+          Stopped{4, {some_exit()}, {"pid 7 (dd)"}, {std::nullopt, Millis{0}}},
           Leaving{15},
           Leaving{15, "from pid 7 (kill), uid 0"},
           Unfit{5, "health check: exit code 3"},
@@ -307,14 +322,15 @@ TEST_CASE("messages: a thousand workers' last words fit a frame, and each says w
   }
 }
 
-TEST_CASE("messages: a generation fits in 4 KiB, whatever its members are called", "[unit]") {
+TEST_CASE("messages: a generation fits in 5 KiB, whatever its members are called", "[unit]") {
   Generation g = some_generation();
   g.world_size = 80'000;
   g.group_size = 10'000;
   g.successors.assign(8, Successor{1, std::string(63, 'n'), std::string(39, 'f'), 65535});
   g.hosts.assign(kMaxHostsText, 'n');
   g.local_sizes.assign(kMaxSizesText, '1');
-  CHECK(encode(ToAgent(Prepare{g})).size() < std::size_t{4 * 1024});
+  g.decree.history = some_history();
+  CHECK(encode(ToAgent(Prepare{g})).size() < std::size_t{5 * 1024});
   CHECK(decode<ToAgent>(encode(ToAgent(Prepare{g}))).has_value());
 }
 

@@ -60,6 +60,10 @@ TEST_CASE("text: seconds are shown without needless decimals", "[unit]") {
   CHECK(cxxrun::seconds_text(Millis{60'000}) == "60 s");
   CHECK(cxxrun::seconds_text(Millis{1'050}) == "1.05 s");
   CHECK(cxxrun::seconds_text(Millis{5}) == "0.005 s");
+  CHECK(cxxrun::elapsed_text(Millis{99}) == "0.0 s");
+  CHECK(cxxrun::elapsed_text(Millis{59'999}) == "59.9 s");
+  CHECK(cxxrun::elapsed_text(Millis{60'000}) == "0:01:00 h");
+  CHECK(cxxrun::elapsed_text(Millis{100'000'000}) == "27:46:40 h");
 }
 
 TEST_CASE("text: every occurrence is replaced, also adjacent ones", "[unit]") {
