@@ -23,7 +23,7 @@ src/host/common src/host/node src/host/rails src/host src/worker
 src/cuda src/gpu src/client src/gradient
 rendezvous/values rendezvous/trust rendezvous/protocol rendezvous/voting
 rendezvous/membership rendezvous/following rendezvous/net
-launcher/facts launcher/causes launcher/logs launcher/options launcher/place launcher/plan launcher/workers
+launcher/facts launcher/story launcher/causes launcher/logs launcher/options launcher/place launcher/plan launcher/workers
 launcher/life launcher/hangs launcher/job_end launcher/agent launcher/programs
 """.split()
 
@@ -82,7 +82,8 @@ SHELLS = {
     "launcher/job_end/requeue_job": "runs scontrol at the end, keeps the history",
     "launcher/agent/agent": "one node's event loop",
     "launcher/agent/agent_links": "an agent's connections",
-    "launcher/agent/hosting": "the coordinator and the stores inside the first node's agent; verdict.json",
+    "launcher/agent/chronicle": "events.jsonl, on a thread; verdict.json; the trace",
+    "launcher/agent/hosting": "the coordinator and the stores inside the first node's agent",
     "launcher/programs/main": "environment, exit code",
     "launcher/programs/rendezvous_main": "event loop, environment, exit code of cxxrun-rendezvous",
     "launcher/programs/store_main": "the same for cxxrun-store",
@@ -106,7 +107,7 @@ HEAVY = {
         "launcher/workers/supervisor.cpp", "launcher/workers/supervisor.hpp", "launcher/workers/supervisor_ending.cpp",
         "launcher/workers/local_listener.hpp", "launcher/workers/worker_process.hpp"},
     r"nlohmann/json\.hpp": {"rendezvous/protocol/message_fields.hpp", "launcher/facts/discovery.cpp",
-                            "launcher/logs/report.cpp"},
+                            "launcher/logs/report.cpp", "launcher/story/story_json.cpp", "launcher/story/trace.cpp"},
     r"spdlog/": {"src/os/log.cpp"},
     r"CLI/": {"launcher/options/option_table.cpp"},
     r"hwloc": {"launcher/place/machine.cpp"},
@@ -117,6 +118,7 @@ HEAVY = {
 # The wall clock may jump by a day: no decision rests on it. Only these files read it, to show a time to people or to
 # turn Slurm's wall time into an instant of the steady clock once.
 WALL = {
+    "launcher/agent/chronicle.cpp": "when an event was written, for people",
     "launcher/job_end/end_watch.cpp": "Slurm's end of the job, once, at the start",
     "launcher/job_end/requeue_job.cpp": "which preemption is recent, against Slurm's own wall time",
     "launcher/workers/supervisor.cpp": "when a worker ended, for the report",

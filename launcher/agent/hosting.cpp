@@ -1,15 +1,17 @@
 #include "launcher/agent/hosting.hpp"
 
 #include <fcntl.h>
-#include <fstream>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
+#include "launcher/agent/chronicle.hpp"
 #include "launcher/agent/policies.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/logs/report.hpp"
 #include "launcher/place/discovery_file.hpp"
+#include "launcher/story/account_text.hpp"
 #include "src/os/bounded_thread.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
@@ -68,6 +70,12 @@ void Hosting::make_coordinator() {
   conf.keys = keys_;
   rendezvous::CoordinatorHandlers on;
   on.concluded = [this](std::string const& /*run_id*/, rendezvous::Verdict const& verdict) { verdict_ = verdict; };
+  on.happened = [this](rendezvous::story::Event const& event) {
+    if (!chronicle_) {
+      chronicle_ = std::make_unique<Chronicle>(config_);
+    }
+    chronicle_->add(event);
+  };
   on.closed = [this] {
     closed_ = true;
     handlers_.closed();
@@ -177,8 +185,14 @@ bool Hosting::tell_verdict(LogPump& pump) {
     report.pop_back();  // say() adds the newline
     pump.say(std::move(report));
   }
-  if (!config_.logs.path.empty() && !config_.logs.temporary) {
-    std::ofstream(config_.logs.path + "/verdict.json") << verdict_json(*verdict_);
+  if (chronicle_) {
+    chronicle_->conclude(*verdict_);
+  }
+  if (verdict_->end == rendezvous::End::success && worth_telling(verdict_->history)) {
+    std::istringstream lines(account_lines(verdict_->history));
+    for (std::string line; std::getline(lines, line);) {
+      log(Level::info, line.substr(2));
+    }
   }
   return true;
 }

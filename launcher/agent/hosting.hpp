@@ -26,6 +26,7 @@ class BoundedThread;
 
 namespace cxxrun::launcher {
 
+class Chronicle;
 class LogPump;
 
 class Hosting {
@@ -62,7 +63,7 @@ class Hosting {
   [[nodiscard]] std::optional<std::uint16_t> port() const {
     return coordinator_ && hosts_ ? std::optional(port_) : std::nullopt;
   }
-  /// The report to the console, and verdict.json where logs are kept. False: no run was concluded here.
+  /// The report and the account to the console, and the files of chronicle.hpp. False: no run was concluded here.
   bool tell_verdict(LogPump& pump);
   /// Asks Slurm for a requeue after that, if it is a reason. Returns the exit code that takes the place of the
   /// verdict's.
@@ -89,6 +90,7 @@ class Hosting {
   bool closed_ = false;
   bool led_ = false;
   RequeueJob requeue_{config_.options, config_.environment};
+  std::unique_ptr<Chronicle> chronicle_;  ///< from the first event on
   std::optional<rendezvous::Verdict> verdict_;
 };
 

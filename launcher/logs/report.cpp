@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/logs/report_lines.hpp"
+#include "launcher/story/account_text.hpp"
+#include "launcher/story/story_json.hpp"
 #include "src/core/rank_name.hpp"
 #include "src/core/text.hpp"
 
@@ -212,7 +214,7 @@ std::string format_report(Verdict const& told, std::string const& program, bool 
     }
   }
   write_nodes(rest, verdict);
-  rest += "  exit code:     " + std::to_string(verdict.exit_code) + "\n" + rule + "\n";
+  rest += "  exit code:     " + std::to_string(verdict.exit_code) + "\n" + account_lines(verdict.history) + rule + "\n";
   if (!verdict.failures.empty()) {
     write_tail(head, verdict.failures.front().exit.stderr_tail, rows(head) + rows(rest) + 1);
   }
@@ -220,11 +222,19 @@ std::string format_report(Verdict const& told, std::string const& program, bool 
 }
 
 std::string verdict_json(Verdict const& verdict) {
-  Json json{
-      {"verdict", name_of(verdict.end)},  {"exit_code", verdict.exit_code}, {"summary", verdict.summary},
-      {"generation", verdict.generation}, {"restarts", verdict.restarts},   {"max_restarts", verdict.max_restarts},
-      {"lost_nodes", verdict.lost_nodes}, {"failures", Json::array()},      {"excluded", verdict.excluded},
-      {"followed", verdict.followed},     {"stopped", verdict.stopped}};
+  Json json = Json::parse(history_json(verdict.history));
+  json.update({{"version", kStoryVersion},
+               {"verdict", name_of(verdict.end)},
+               {"exit_code", verdict.exit_code},
+               {"summary", verdict.summary},
+               {"generation", verdict.generation},
+               {"restarts", verdict.restarts},
+               {"max_restarts", verdict.max_restarts},
+               {"lost_nodes", verdict.lost_nodes},
+               {"failures", Json::array()},
+               {"excluded", verdict.excluded},
+               {"followed", verdict.followed},
+               {"stopped", verdict.stopped}});
   for (auto const& failure : verdict.failures) {
     json["failures"].push_back(to_json(failure));
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "launcher/agent/agent.hpp"
+#include "launcher/agent/chronicle.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/options/option_values.hpp"
@@ -176,6 +177,11 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
     }
   }
   config.colour = os::stderr_takes_colour();
+  if (auto const& file = config.options.trace_file; !file.empty()) {
+    if (auto const usable = check_story_file(file); !usable) {
+      return fail(Errc::usage, "--trace " + usable.error().context);
+    }
+  }
   notes = config.options.notes;
   notes.insert(notes.end(), trouble.begin(), trouble.end());
   notes.insert(notes.end(), config.topology.notes.begin(), config.topology.notes.end());

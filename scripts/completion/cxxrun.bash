@@ -17,8 +17,8 @@ _cxxrun() {
       --hang-timeout --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store
       --store-access --stdin --slurm-env --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir -r
       --redirects -t --tee --local-ranks-filter --log-line-prefix-template --duplicate-stdout-filters
-      --duplicate-stderr-filters --log-level --monitor-interval --start-method --event-log-handler --logs-specs
-      --print-completion" ;;
+      --duplicate-stderr-filters --log-level --trace --monitor-interval --start-method --event-log-handler
+      --logs-specs --print-completion" ;;
   esac
   valued=" ${valued//$'\n'/ } "
   COMPREPLY=()

@@ -215,7 +215,7 @@ class Trouble(JobCase):
         self.addCleanup(subprocess.run, ["umount", "-l", self.path("tiny")])
         return self.path("tiny")
 
-    def test_a_full_disk_at_run_time_is_said_once_and_the_job_goes_on(self):
+    def test_a_full_disk_at_run_time_is_said_once_per_file_and_the_job_goes_on(self):
         tiny = self.mount_tiny()
         program = self.python_worker("for i in range(5000): print(i, 'x' * 60)\nnote('done')")
         job = self.run_job("--standalone", "-t", "1", "--log-dir", tiny, *program)
@@ -223,8 +223,11 @@ class Trouble(JobCase):
         self.assertEqual(len(self.events("done")), 1)
         self.assertEqual(len(job.stdout.splitlines()), 5000)
         said = [line for line in job.stderr.splitlines() if tiny in line]
-        self.assertEqual(len(said), 1, job.stderr)
-        self.assertIn("No space left", said[0])
+        files = [name for line in said for name in ("stdout.log", "events.jsonl", "verdict.json") if name in line]
+        self.assertIn("stdout.log", files)
+        self.assertEqual(len(said), len(set(files)), job.stderr)
+        for line in said:
+            self.assertIn("No space left", line)
 
     def test_a_full_disk_at_the_start_is_one_line_and_code_111(self):
         tiny = self.mount_tiny()

@@ -86,6 +86,7 @@ std::string sample(std::string const& name) {
                                                       {"--local-ranks-filter", "1"},
                                                       {"--slurm-env", "keep"},
                                                       {"--log-level", "debug"},
+                                                      {"--trace", "trace.json"},
                                                       {"--monitor-interval", "1"},
                                                       {"--start-method", "fork"},
                                                       {"--event-log-handler", "console"},

@@ -1,0 +1,175 @@
+#include "launcher/agent/chronicle.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <unistd.h>
+#include <utility>
+
+#include "launcher/logs/log_file.hpp"
+#include "launcher/logs/report.hpp"
+#include "launcher/story/story_json.hpp"
+#include "launcher/story/trace.hpp"
+#include "src/core/text.hpp"
+#include "src/os/bounded_thread.hpp"
+#include "src/os/log.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+constexpr Millis kPatience{2000};  // for a file system that hangs
+constexpr std::size_t kMostPending = std::size_t{4} << 20U;
+
+std::int64_t wall_ms() {
+  return std::chrono::duration_cast<Millis>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// What is there already is replaced. False: not all of it is there, as a line says.
+bool write_whole(std::string const& path, std::string const& text) {
+  errno = 0;
+  std::ofstream file(path, std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) {
+    int const error = errno != 0 ? errno : EIO;
+    log(Level::warn, "cannot write " + path + ": " + std::strerror(error));  // NOLINT(concurrency-mt-unsafe)
+  }
+  return static_cast<bool>(file);
+}
+
+}  // namespace
+
+struct Chronicle::Queue {
+  std::string path;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::string pending;
+  bool closed = false;
+  bool broken = false;  ///< nothing is written any more
+
+  /// Until it is closed and empty, or the file cannot be written: said once.
+  void write() {
+    auto const file = open_log_file(path);
+    if (!file) {
+      give_up(file.error());
+      return;
+    }
+    for (std::unique_lock lock(mutex);;) {
+      changed.wait(lock, [this] { return closed || !pending.empty(); });
+      std::string const lines = std::exchange(pending, {});
+      if (lines.empty()) {
+        return;
+      }
+      lock.unlock();
+      if (auto const written = append_to_log(*file, path, lines); !written) {
+        give_up(written.error());
+        return;
+      }
+      lock.lock();
+    }
+  }
+  void give_up(Error const& error) {
+    log(Level::warn, error.message());
+    std::scoped_lock const lock(mutex);
+    broken = true;
+    pending.clear();
+  }
+};
+
+Result<void> check_story_file(std::string const& path) {
+  std::error_code ignored;
+  auto const parent = std::filesystem::path(path).parent_path();
+  bool const there = std::filesystem::exists(path, ignored);
+  int const error = std::filesystem::is_directory(path, ignored) ? EISDIR
+                    : there && access(path.c_str(), W_OK) != 0   ? errno
+                    : !there && access(parent.empty() ? "." : parent.c_str(), W_OK | X_OK) != 0 ? errno
+                                                                                                : 0;
+  if (error == 0) {
+    return {};
+  }
+  return fail(Errc::io, printable(path) +
+                            ": cannot be written: " + std::strerror(error) +  // NOLINT(concurrency-mt-unsafe)
+                            "; give a file in a directory that you may write to");
+}
+
+Chronicle::Chronicle(AgentConfig const& config)
+    : dir_(config.logs.temporary ? "" : config.logs.path),
+      where_(config.facts.host + ":" + dir_),
+      trace_(config.options.trace_file) {
+  if (dir_.empty()) {
+    log(Level::debug, "the record of the job is not kept: there is no --log-dir");
+    return;
+  }
+  queue_ = std::make_shared<Queue>();
+  queue_->path = dir_ + "/events.jsonl";
+  thread_ = os::BoundedThread::start("cxxrun-story", [queue = queue_] { queue->write(); });
+  if (!thread_) {
+    log(Level::warn, "no thread to write " + queue_->path);
+    queue_.reset();
+    return;
+  }
+  log(Level::debug, "the record of the job goes to " + where_ + "/events.jsonl");
+  put(story_begins(config.topology.run_id, config.facts.host, wall_ms()));
+}
+
+Chronicle::~Chronicle() {
+  close();
+}
+
+void Chronicle::put(std::string line) {
+  {
+    std::scoped_lock const lock(queue_->mutex);
+    if (queue_->broken || queue_->closed) {
+      return;
+    }
+    if (queue_->pending.size() + line.size() > kMostPending) {
+      queue_->broken = true;
+      log(Level::warn, "the file system of " + queue_->path + " does not answer: events are not written any more");
+      return;
+    }
+    queue_->pending += std::move(line) + "\n";
+  }
+  queue_->changed.notify_one();
+}
+
+void Chronicle::close() {
+  if (!queue_) {
+    return;
+  }
+  {
+    std::scoped_lock const lock(queue_->mutex);
+    queue_->closed = true;
+  }
+  queue_->changed.notify_one();
+  if (!thread_->join_until(Clock::now() + kPatience)) {
+    log(Level::warn, "the file system of " + queue_->path + " does not answer: its last events are lost");
+  }
+  queue_.reset();
+}
+
+void Chronicle::add(rendezvous::story::Event const& event) {
+  if (!trace_.empty()) {
+    story_.push_back(event);
+  }
+  if (queue_) {
+    put(event_line(event, wall_ms()));
+  }
+}
+
+void Chronicle::conclude(rendezvous::Verdict const& verdict) {
+  close();
+  if (!dir_.empty()) {
+    if (write_whole(dir_ + "/verdict.json", verdict_json(verdict))) {
+      log(Level::info, "the record of the job: " + where_ + "/{events.jsonl,verdict.json}");
+    }
+  }
+  if (!trace_.empty()) {
+    write_whole(trace_, trace_text(story_));
+  }
+}
+
+}  // namespace cxxrun::launcher

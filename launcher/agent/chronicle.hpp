@@ -1,0 +1,50 @@
+// Chronicle: the files that tell machines what happened to the job: events.jsonl and verdict.json beside each other in
+// this agent's log directory, and the trace. Shell. docs/use/verdict.md.
+//
+// Only an agent that coordinates has one. Events are written by a thread of its own, so that a file system that hangs
+// or is full holds nobody up.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+#include "launcher/agent/agent_config.hpp"
+#include "rendezvous/values/story.hpp"
+#include "rendezvous/values/verdict.hpp"
+
+namespace cxxrun::os {
+class BoundedThread;
+}
+
+namespace cxxrun::launcher {
+
+/// Whether a file of this name can be written. The error says why not, and what to give instead.
+[[nodiscard]] Result<void> check_story_file(std::string const& path);
+
+class Chronicle {
+ public:
+  explicit Chronicle(AgentConfig const& config);
+  ~Chronicle();
+  Chronicle(Chronicle const&) = delete;
+  Chronicle& operator=(Chronicle const&) = delete;
+
+  void add(rendezvous::story::Event const& event);
+  /// The end: waits at most 2 s for what is pending, writes the other files, and says where they are.
+  void conclude(rendezvous::Verdict const& verdict);
+
+ private:
+  struct Queue;
+  void put(std::string line);
+  void close();
+
+  std::string dir_;                              ///< "" = logs are not kept
+  std::string where_;                            ///< the same for people, with the host
+  std::string trace_;                            ///< --trace; "" = none
+  std::vector<rendezvous::story::Event> story_;  ///< for the trace
+  std::shared_ptr<Queue> queue_;                 ///< shared with the thread, which may have to be left behind
+  std::unique_ptr<os::BoundedThread> thread_;
+};
+
+}  // namespace cxxrun::launcher
