@@ -3,6 +3,7 @@
 
 #include "launcher/life/agent_turn.hpp"
 #include "rendezvous/values/verdict.hpp"
+#include "src/core/hostlist.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher::agent {
@@ -23,6 +24,13 @@ std::uint64_t message_number(Message const& message) {
   } else {
     return 0;
   }
+}
+
+/// Which node that was, behind what is said of it; "" = not known, or no node at all (cxxrun-rendezvous).
+std::string first_node(follower::Known const& decided) {
+  auto const hosts = expand_hostlist(decided.hosts);
+  std::uint32_t const rank = decided.decree.coordinator;
+  return decided.led && hosts && rank < hosts->size() ? ", " + (*hosts)[rank] : "";
 }
 
 /// Nobody leads and nobody will.
@@ -81,7 +89,8 @@ void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
   }
   turn.delegate([](auto& inner) { follower::abandon(inner, "nobody can take over"); });  // its silence is due no more
   state.exit_code = kExitCoordinatorLost;
-  state.last_line = "coordinator lost: " + how + "; the job cannot go on without its first node";
+  state.last_line =
+      "coordinator lost: " + how + "; the job cannot go on without its first node" + first_node(state.follower.decided);
   if (has_processes(state.life)) {
     stop_to_leave(turn, turn.policy.restart_timeout);
     turn.say(Level::warn, "stopping workers: " + state.last_line);

@@ -136,7 +136,8 @@ void started(Turn& turn) {
   state.decided.decree.number = generation.number;
   state.decided.rank = generation.group_rank;
   state.decided.successors = generation.successors;
-  state.decided.survives = generation.survives && !generation.coordinator.empty();
+  state.decided.led = !generation.coordinator.empty();
+  state.decided.survives = generation.survives && state.decided.led;
   state.decided.hosts = generation.hosts;
   state.acceptor = decided(state.acceptor, generation.number);
   state.promised_to.clear();

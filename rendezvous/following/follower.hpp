@@ -88,6 +88,7 @@ struct Known {
   std::optional<std::uint32_t> rank;  ///< own group rank; nothing: no member, so no vote
   std::vector<Successor> successors;
   bool survives = false;  ///< the job can go on without its coordinator
+  bool led = false;       ///< a member coordinates it, not cxxrun-rendezvous
   std::string hosts;
   bool pair = false;  ///< two members, the same ones since the first generation
 };

@@ -34,6 +34,7 @@ TEST_CASE("agent: a job that cannot go on without its first node does not look f
   auto offered = generation(1, 2);
   offered.survives = how != 0;
   offered.coordinator = how == 1 ? "" : "c0";
+  offered.hosts = "host[0-2]";
   agent.hear(rdzv::Prepare{offered, 100});
   if (how != 2) {  // else: lost before anything was decided
     agent.hear(rdzv::Start{1, agent.own(), 4000ms});
@@ -43,6 +44,7 @@ TEST_CASE("agent: a job that cannot go on without its first node does not look f
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
   CHECK(agent.state.life == Life::done);
   CHECK(agent.state.exit_code == kExitCoordinatorLost);
+  CHECK(agent.state.last_line.ends_with(how == 0 ? "without its first node, host0" : "without its first node"));
 }
 
 TEST_CASE("agent: it calls the successors in turn, the lost coordinator at once, and campaigns when it is its turn",
