@@ -214,14 +214,15 @@ bool needs_probe(ExitStatus const& status, std::string_view said) {
 
 Said signs_in(std::string_view text) {
   Said said;
-  constexpr std::string_view kHelper = "DataLoader worker (pid ";
-  auto const helper = text.find(kHelper);
-  if (helper != std::string_view::npos) {
-    auto const pid = until(text, helper + kHelper.size(), "),\n ");  // "(pid(s) 7, 8)" is another message
-    auto const line = until(text, helper, "\n");
+  constexpr std::string_view kHelper = "DataLoader worker (pid ";  // "(pid(s) 7, 8)" is another message
+  for (auto at = text.find(kHelper); at != std::string_view::npos && said.helper.empty();
+       at = text.find(kHelper, at + 1)) {
+    auto const line = until(text, at, "\n");
+    auto const pid = until(line, kHelper.size(), ")");
     said.helper_killed = line.find("is killed by signal: Killed") != std::string_view::npos;
     bool const bus = line.find("is killed by signal: Bus error") != std::string_view::npos;
-    said.helper = said.helper_killed || bus ? std::string(pid) : "";
+    bool const told = number_in<int>(pid).has_value();  // a traceback shows the source, with what stands for the pid
+    said.helper = told && (said.helper_killed || bus) ? std::string(pid) : "";
   }
   constexpr std::string_view kFull = "No space left on device";
   if (auto const full = text.rfind(kFull); full != std::string_view::npos) {

@@ -196,6 +196,9 @@ TEST_CASE("death: the signs in stderr are whole phrases", "[unit]") {
   CHECK(signs_in("DataLoader worker (pid 7) exited unexpectedly with exit code 1").helper.empty());
   CHECK(signs_in("DataLoader worker (pid(s) 7, 8) exited unexpectedly").helper.empty());
   CHECK(signs_in("DataLoader worker (pid 7) is killed by signal: Killed.").helper == "7");
+  CHECK(signs_in("raise Error(f'DataLoader worker (pid {pid}) is killed by signal: Killed.')\n"
+                 "Error: DataLoader worker (pid 7) is killed by signal: Killed.")
+            .helper == "7");
   CHECK(signs_in("No space left on device: 'a b'\nmore").disk_path == "a b");
   CHECK(signs_in("No space left on device\n: 'a b'").disk_path.empty());
   CHECK(signs_in("No space left on device: 'unended").disk_path == "unended");
