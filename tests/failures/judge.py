@@ -34,7 +34,7 @@ def first_rank(text):
 
 
 def judge(row, own, log_files):
-    """`own`: the launcher's own lines. `log_files`: paths of the files of the worker that failed, as they are on disk."""
+    """`own`: the launcher's own lines. `log_files`: paths of the files of the worker that failed, as on disk."""
     said = report(own)
     text = "\n".join(said)
     lacks = tuple(word for word in row.cause if not re.search(word, text))

@@ -34,7 +34,7 @@ def seconds(seen):
     return f"{seen.seconds or 0:.1f} s" if seen.code is not None else "silent"
 
 
-def cells(result, name, seen, own, found):
+def cells(result, seen, own, found):
     time = f"{seen.seconds or 0:.1f}" if seen.code is not None else f"silent for {result.row.patience:g}"
     return f"| {found.who} | {found.cause} | {found.log} | {len(own)} | {time} "
 
@@ -43,7 +43,7 @@ def table(results, both):
     yield "| failure " + "".join(f"| {side.name}: who | cause | log | lines | s " for side in both) + "|"
     yield "|---|" + "---|" * (5 * len(both))
     for result in results:
-        seen = [cells(result, side.name, *result.seen[side.name]) if side.name in result.seen else "| " * 5 for side in both]
+        seen = [cells(result, *result.seen[side.name]) if side.name in result.seen else "| " * 5 for side in both]
         yield f"| [{result.row.name}](#{result.row.name}) " + "".join(seen) + "|"
 
 
@@ -66,7 +66,7 @@ def account(planned, verdict):
     """What a job says of itself that all these faults hit."""
     yield "## A job with many faults"
     yield ""
-    yield (f"{len(planned)} faults at random, one after the other, hit the trainer of examples/train on three nodes, with "
+    yield (f"{len(planned)} faults at random, one after the other, hit the trainer of examples/train on three nodes with "
            "two workers each.")
     yield "Then it is told to end. What `verdict.json` says:"
     yield ""
@@ -85,7 +85,8 @@ def account(planned, verdict):
 
 def page(results, both, played):
     """`played`: the faults that hit one job, and its verdict; or None."""
-    where = f"{datetime.date.today()}, Linux {platform.release()}: " + ", ".join(f"{s.name} {s.version}" for s in both) + "."
+    launchers = ", ".join(f"{side.name} {side.version}" for side in both)
+    where = f"{datetime.date.today()}, Linux {platform.release()}: {launchers}."
     lines = [HEAD, where, "", *table(results, both), ""]
     for result in results:
         lines += section(result)

@@ -1,4 +1,4 @@
-"""Lets a failure happen under a launcher, and keeps what that says. A place is a function (row, side, scene) -> Seen."""
+"""Lets a failure happen under a launcher, and keeps what that says. A place is a function of a row, a side and a scene."""
 import contextlib
 import os
 import pathlib
@@ -141,4 +141,5 @@ def crowd(row, side, scene):
             agent.close()
 
 
-PLACES = {"local": local, "killed": killed, "stopped": stopped, "nodes": nodes, "crowd": crowd, "slurm": slurm_place.play}
+PLACES = {"local": local, "killed": killed, "stopped": stopped, "nodes": nodes, "crowd": crowd,
+          "slurm": slurm_place.play}

@@ -17,8 +17,8 @@ STEPS = 10  # that a generation makes before the next fault
 HOSTS, LOCAL = 3, 2
 SEED = 2
 OPTIONS = ["--nproc-per-node", str(LOCAL), "--max-restarts", "1000", "--restart-delay", "0", "--restart-timeout", "1",
-           "--scale-out", "at-restart", "--rdzv-conf", "last_call_timeout=1", "--hang-timeout", "5", "--heartbeat-timeout",
-           "15"]
+           "--scale-out", "at-restart", "--rdzv-conf", "last_call_timeout=1", "--hang-timeout", "5",
+           "--heartbeat-timeout", "15"]
 SIGNALS = {"kill": signal.SIGKILL, "crash": signal.SIGSEGV, "exit": signal.SIGUSR2, "hang": signal.SIGSTOP}
 NAMES = {"kill": r"signal 9\b", "crash": r"signal 11\b", "exit": r"exit code 17\b", "hang": "stopped in|did not enter",
          "node": "lost"}
@@ -40,8 +40,8 @@ class Fault:
 
 
 def chosen(seed, count=COUNT):
-    """Never the node of the coordinator; no two nodes running, because a node that is started again is let in when a worker
-    fails next; and no two workers of one host running: it would be excluded."""
+    """Never the node of the coordinator; no two nodes running, because a node that is started again is let in when a
+    worker fails next; and no two workers of one host running: it would be excluded."""
     dice = random.Random(seed)
     found = [Fault("kill", 0, 0)]
     while len(found) < count:
@@ -59,8 +59,8 @@ def chosen(seed, count=COUNT):
 class Job:
     def __init__(self, cluster, scene, build, env):
         self.cluster, self.scene, self.env = cluster, scene, env
-        self.program = ["--no-python", "/usr/bin/env", f"LD_PRELOAD={build}/tests/exits.so", f"{build}/bin/examples/train",
-                        "--quiet", "--steps", "100000000", "--curve", f"{scene.dir}/curve", "--checkpoint-dir",
+        self.program = ["--no-python", "/usr/bin/env", f"LD_PRELOAD={build}/tests/exits.so",
+                        f"{build}/bin/examples/train", "--quiet", "--steps", "100000000", "--curve", f"{scene.dir}/curve", "--checkpoint-dir",
                         f"{scene.dir}/checkpoints"]
         self.cxxrun = f"{build}/bin/cxxrun"
         for machine in cluster.machines:
@@ -86,6 +86,10 @@ class Job:
         first = self.steps()
         jobs.wait_until(lambda: self.steps() >= first + STEPS or self.ended(), "it trains", GUARD)
         return self.generation()
+
+    def await_loss(self, text, already):
+        """Until the coordinator has said it once more."""
+        jobs.wait_until(lambda: self.cluster.machines[0].said.count(text) > already or self.ended(), text, GUARD)
 
     def ended(self):
         code = self.cluster.machines[0].exit_code()
@@ -115,10 +119,10 @@ def play(scene, build, env, planned):
         job = Job(cluster, scene, build, env)
         generation = job.await_training(0)
         for fault in planned:
+            already = cluster.machines[0].said.count(f"lost host{fault.host}")
             job.hit(fault)
             if fault.kind == "node":
-                lost = f"host{fault.host}"
-                jobs.wait_until(lambda: f"lost {lost}" in cluster.machines[0].said or job.ended(), f"{lost} is lost", GUARD)
+                job.await_loss(f"lost host{fault.host}", already)
                 job.start(cluster.machines[fault.host])
             generation = job.await_training(generation)
         return job.finish()

@@ -35,7 +35,8 @@ class Side:
 def meeting(endpoint, nodes, index=None):
     """How several agents find each other."""
     rank = [] if index is None else ["--node_rank", str(index)]
-    return ["--nnodes", str(nodes), "--rdzv_backend", "c10d", "--rdzv_endpoint", endpoint, "--rdzv_id", "failures", *rank]
+    return ["--nnodes", str(nodes), "--rdzv_backend", "c10d", "--rdzv_endpoint", endpoint, "--rdzv_id", "failures",
+            *rank]
 
 
 def output(*command):
@@ -44,7 +45,7 @@ def output(*command):
 
 
 def root():
-    """(words before every command, torchrun's command without them, its release); the command is None where there is none."""
+    """(words before every command, torchrun's command without them or None, its release)"""
     code, version = output(TODAYS, "version")
     if code == 0:
         return (TODAYS, "run"), ("/usr/bin/python3", "-m", "torch.distributed.run"), version

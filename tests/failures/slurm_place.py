@@ -1,4 +1,5 @@
 """Failures that Slurm brings about, on the cluster of namespaces that tests/slurm starts."""
+import dataclasses
 import os
 import shlex
 import sys
@@ -69,7 +70,9 @@ def missing():
 
 def play(row, side, scene):
     queue = Queue(row, scene)
-    meeting = [] if side.name == "cxxrun" else sides.meeting("node1", NODES)
+    meeting = sides.meeting("node1", NODES)
+    if side.name == "cxxrun":  # learns everything from Slurm, and asks it: its commands are not in the root of torchrun
+        side, meeting = dataclasses.replace(side, launcher=side.launcher[-1:]), []
     command = shlex.join(side.command(scene.placed(row), scene.logs, meeting))
     limit = ["--time=1"] if row.name == "time-limit" else []
     try:

@@ -78,7 +78,7 @@ class Scene:
         return time.clock_gettime(time.CLOCK_BOOTTIME) - float(text) if text else None
 
     def await_end(self, ended, row):
-        """ended() is None as long as the launcher runs. (its exit code, seconds), or (None, None) of one that is silent."""
+        """(exit code, seconds), or (None, None) of a launcher that is silent. ended(): its exit code once it has one."""
         began = time.monotonic()
         while ended() is None:
             if row.patience and (self.since() or 0) > row.patience:

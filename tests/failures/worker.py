@@ -1,4 +1,4 @@
-"""A worker that fails as it is told. Usage: worker.py MODE [WORD…]; rank CULPRIT fails, the others wait or are its victims.
+"""A worker that fails as it is told. Usage: worker.py MODE [WORD…]; rank CULPRIT fails, others wait or are its victims.
 
 DIR is where workers and harness meet: up.RANK holds a worker's pid once it runs, `fault` when the first one failed."""
 import ctypes
@@ -78,6 +78,9 @@ def shape(name, how, victims="wait"):
         if victims != "wait":
             await_file("told")
             say(name + ".victims")
+            publish(f"said.{RANK}")
+            for other in set(range(WORLD)) - {CULPRIT}:  # all have noticed before the launcher stops the first of them
+                await_file(f"said.{other}")
         return end(victims)
     if (SHAPES / f"{name}.txt").exists():
         say(name)
