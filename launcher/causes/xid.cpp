@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "src/core/text.hpp"
 
@@ -34,6 +36,14 @@ constexpr std::array kKnown{
     Known{120, false, "its firmware failed"},
 };
 
+Explanation told(std::string const& gpu, std::uint32_t number, std::string const& meaning, bool by_program) {
+  std::string const xid = "Xid " + std::to_string(number) + (meaning.empty() ? "" : " (" + meaning + ")");
+  return by_program ? Explanation{"GPU " + gpu + ": " + xid + ", which a program causes, not the GPU",
+                                  "CUDA_LAUNCH_BLOCKING=1 shows the call"}
+                    : Explanation{"GPU " + gpu + " failed: " + xid,
+                                  "leave the node out (--exclude) until somebody has looked at its GPU"};
+}
+
 }  // namespace
 
 Explanation explain_xids(std::string_view kernel_log) {
@@ -53,15 +63,12 @@ Explanation explain_xids(std::string_view kernel_log) {
     }
     auto const known =
         std::find_if(kKnown.begin(), kKnown.end(), [&](auto const& each) { return each.number == *number; });
-    std::string const xid =
-        "Xid " + std::to_string(*number) + (known == kKnown.end() ? "" : " (" + std::string(known->meaning) + ")");
-    if (known == kKnown.end() || !known->by_program) {
-      return {"GPU " + gpu + " failed: " + xid, "leave the node out (--exclude) until somebody has looked at its GPU"};
+    bool const by_program = known != kKnown.end() && known->by_program;
+    auto found = told(gpu, *number, known == kKnown.end() ? "" : known->meaning, by_program);
+    if (!by_program) {
+      return found;
     }
-    if (of_program.cause.empty()) {
-      of_program = {"GPU " + gpu + ": " + xid + ", which a program causes, not the GPU",
-                    "CUDA_LAUNCH_BLOCKING=1 shows the call"};
-    }
+    of_program = of_program.cause.empty() ? std::move(found) : of_program;
   }
   return of_program;
 }
