@@ -113,6 +113,7 @@ TEST_CASE("agent: why workers are stopped is an error on the node whose worker f
           "[unit]") {
   auto const level = [](bool failed) {
     auto driver = driver_at(Life::running);
+    driver.state.follower.decided.decree.coordinator = 1;  // another node, which says it for its own
     if (failed) {
       driver.feed(WorkerEnded{1, bad_exit()});
     }
