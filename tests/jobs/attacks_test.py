@@ -26,7 +26,7 @@ WORDS = (
      {"type": "vote", "after": 1, "ballot": [1, 1], "promised": [1, 1], "silent_for_ms": 9999},
      {"type": "accepted", "after": 1, "ballot": [1, 1], "promised": [1, 1]}]),
     ("beats as an agent does", [hello(purpose="beat"), [1, 0, 1]]),
-    ("says that its workers have succeeded, a thousand times", [hello(), join()] + [{"type": "succeeded", "generation": 7}] * 1000),
+    ("says that its workers have succeeded, a thousand times", [hello(), join()] + [{"type": "succeeded", "generation": 7, "steps": {}}] * 1000),
 )
 
 # to every port given: in clear, sealed under a key of one's own, and as a note of the dead under that key

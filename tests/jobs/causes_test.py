@@ -3,6 +3,7 @@ Usage: causes_test.py CXXRUN"""
 import ctypes
 import json
 import os
+import re
 import signal
 import subprocess
 import unittest
@@ -88,7 +89,7 @@ class Causes(JobCase):
         job = self.run_job("--standalone", "--max-restarts", "3", *self.python_worker(
             "if GENERATION in '12':\n    " + HUNGRY.replace("\n", "\n    ")), preexec_fn=group.enter)
         self.assertEqual(job.code, 0)
-        self.assertEqual(job.stderr.count("killed by the kernel: memory limit 96 MiB of step 7.0"), 2)
+        self.assertEqual(len(re.findall("error: .*killed by the kernel: memory limit 96 MiB of step 7.0", job.stderr)), 2)
         warning = ("warning: the kernel has killed a process for the memory limit of step 7.0: for Slurm the step is "
                    "OUT_OF_MEMORY and srun will exit with 1, also when the job succeeds now\n")
         self.assertEqual(job.stderr.count(warning), 1, job.stderr)

@@ -1,5 +1,6 @@
 """When a job is started again, after which wait, and when another try cannot help. Usage: restarts_test.py CXXRUN"""
 import os
+import re
 import subprocess
 import sys
 import time
@@ -121,7 +122,7 @@ class Restarts(JobCase):
             self.assertEqual(back.wait(jobs.GUARD), 0)
         self.assert_codes([0], job)
         self.assertEqual(self.started(), [1, 4])
-        self.assertEqual(job.stderr.count("could not be started: No such file or directory"), 2)
+        self.assertEqual(len(re.findall("error: .* could not be started: No such file or directory", job.stderr)), 2)
         self.assertIn("restarts used: 3", job.stderr)
 
     def through(self, words, *arguments):

@@ -59,7 +59,7 @@ class Kinds(Strangers):
             self.assertIsNone(caller.hear())
             self.await_line(agents, "refused a caller from 127.0.0.1: this is job job, not other")
         with self.subTest("out of order"), Caller(self.port) as caller:
-            caller.send(hello(), {"type": "succeeded", "generation": 1})
+            caller.send(hello(), {"type": "succeeded", "generation": 1, "steps": {}})
             caller.hear()
             self.assertIsNone(caller.hear())
             self.await_line(agents, r"a caller from 127\.0\.0\.1 did not join: another message came")
@@ -87,7 +87,7 @@ class Kinds(Strangers):
             self.await_line(agents, "ignored: message of generation 7 during generation 1")
             spare.send(join("twice"))
             self.await_line(agents, "ignored: a second join from stranger")
-            for message in ({"type": "succeeded", "generation": 1}, {"type": "ack", "generation": 1, "echo": 0,
+            for message in ({"type": "succeeded", "generation": 1, "steps": {}}, {"type": "ack", "generation": 1, "echo": 0,
                                                                       "sent": 0}):
                 spare.send(message, message)
             spare.send(hello())
@@ -101,7 +101,7 @@ class Kinds(Strangers):
         self.await_events(3, "start", 1)
         with Caller(self.port) as spare:
             spare.send(hello(), join())
-            spare.send(*[{"type": "succeeded", "generation": 7}] * 5000)
+            spare.send(*[{"type": "succeeded", "generation": 7, "steps": {}}] * 5000)
             spare.send(hello())
             self.assertIsNone(spare.hear_until("nothing"))
         self.await_line(agents, "message from stranger not understood")
