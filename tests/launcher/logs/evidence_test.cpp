@@ -140,12 +140,23 @@ TEST_CASE("evidence: the line that says why outlives any number of lines after i
   CHECK(words.tail.find("no data") == std::string::npos);
 }
 
+TEST_CASE("evidence: what Python ignores at the end is not why it failed", "[unit]") {
+  auto const words = of(
+      "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nValueError: 3\n"
+      "Exception ignored in: <_io.TextIOWrapper name='<stdout>'>\n"
+      "Traceback (most recent call last):\n  File \"b.py\", line 1, in g\nBrokenPipeError: [Errno 32] Broken pipe\n");
+  CHECK(words.told == "ValueError: 3");
+  CHECK(words.role == Role::culprit);
+}
+
 TEST_CASE("evidence: a progress bar is one line, its last state", "[unit]") {
   std::string bar;
   for (int i = 0; i <= 100; ++i) {
     bar += "\r " + std::to_string(i) + " %";
   }
-  CHECK(of("start\n" + bar, 3).tail == "start\n 100 %");
+  for (std::size_t const chunk : {3UL, 100UL, 100'000UL}) {
+    CHECK(of("start\n" + bar, chunk).tail == "start\n 100 %");
+  }
   CHECK(of(bar + "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\nStop: 3\n", 5).told == "Stop: 3");
   CHECK(of("dos\r\nlines\r\n", 4).tail == "dos\nlines\n");
 }
