@@ -109,21 +109,6 @@ TEST_CASE("agent: a failed worker is told at once, the stop is waited for", "[un
   CHECK(driver.state.life == Life::waiting);
 }
 
-TEST_CASE("agent: why workers are stopped is an error on the node whose worker failed, and news on the others",
-          "[unit]") {
-  auto const level = [](bool failed) {
-    auto driver = driver_at(Life::running);
-    driver.state.follower.decided.decree.coordinator = 1;  // another node, which says it for its own
-    if (failed) {
-      driver.feed(WorkerEnded{1, bad_exit()});
-    }
-    FromLink const stop{kFirstLink, rdzv::Stop{1, rdzv::StopKind::failure, "why"}};
-    return step(driver.state, stop, {}, driver.policy).said.front().level;
-  };
-  CHECK(level(true) == Level::error);
-  CHECK(level(false) == Level::info);
-}
-
 TEST_CASE("agent: how long ago the workers that ended took their steps is told of their generation alone", "[unit]") {
   auto driver = driver_at(Life::stopping);
   rdzv::Stopped told{1, {bad_exit()}, {}, {9s, 2s}};
