@@ -1,5 +1,6 @@
 """docs/evidence/failures.md from what was seen. Pure."""
 import datetime
+import pathlib
 import platform
 import re
 import socket
@@ -21,11 +22,12 @@ are on the console behind a prefix, in both; only what a launcher says itself is
 
 In the texts DIR, TREE and HOST stand for this machine's, and `… N lines …` for what was left out.
 """
+TREE = str(pathlib.Path(__file__).resolve().parents[2])
 
 
 def plain(text, scene, build):
     """Without this machine's names and escapes."""
-    text = text.replace(str(scene.dir), "DIR").replace(str(build), "BUILD").replace(str(build.parents[1]), "TREE")
+    text = text.replace(str(scene.dir), "DIR").replace(str(build), "BUILD").replace(TREE, "TREE")
     text = re.sub(rf"\b{re.escape(socket.gethostname())}\b", "HOST", text)
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 

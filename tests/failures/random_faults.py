@@ -16,7 +16,7 @@ COUNT = 20
 STEPS = 10  # that a generation makes before the next fault
 HOSTS, LOCAL = 3, 2
 SEED = 2
-OPTIONS = ["--nproc-per-node", str(LOCAL), "--max-restarts", "1000", "--restart-delay", "0", "--restart-timeout", "1",
+OPTIONS = ["--nproc-per-node", str(LOCAL), "--max-restarts", str(2 * COUNT), "--restart-delay", "0", "--restart-timeout", "1",
            "--scale-out", "at-restart", "--rdzv-conf", "last_call_timeout=1", "--hang-timeout", "5",
            "--heartbeat-timeout", "15"]
 SIGNALS = {"kill": signal.SIGKILL, "crash": signal.SIGSEGV, "exit": signal.SIGUSR2, "hang": signal.SIGSTOP}
@@ -82,7 +82,7 @@ class Job:
 
     def await_training(self, after):
         """A generation beyond `after` that has made steps."""
-        jobs.wait_until(lambda: self.generation() > after or self.ended(), "the next generation runs", GUARD)
+        jobs.wait_until(lambda: self.generation() > after or self.ended(), f"a generation after {after} runs", GUARD)
         first = self.steps()
         jobs.wait_until(lambda: self.steps() >= first + STEPS or self.ended(), "it trains", GUARD)
         return self.generation()
@@ -94,7 +94,7 @@ class Job:
     def ended(self):
         code = self.cluster.machines[0].exit_code()
         if code is not None:
-            raise RuntimeError(f"the job has ended with {code}:\n{self.cluster.machines[0].said}")
+            raise RuntimeError(f"the job has ended with {code}:\n{self.cluster.machines[0].said[-4000:]}")
 
     def hit(self, fault):
         machine = self.cluster.machines[fault.host]
@@ -103,6 +103,8 @@ class Job:
             return
         trains = [pid for pid in machine.workers() if jobs.read(f"/proc/{pid}/comm") == "train\n"
                   and f"\0LOCAL_RANK={fault.local_rank}\0" in jobs.read(f"/proc/{pid}/environ")]
+        if not trains:
+            raise RuntimeError(f"{fault}: no such worker runs")
         send(trains, SIGNALS[fault.kind])
 
     def finish(self):
