@@ -68,6 +68,7 @@ void Hosting::make_coordinator() {
   conf.loopback_only = config_.topology.meeting.loopback_only;
   conf.fence_dir = config_.options.fence_dir;
   conf.keys = keys_;
+  conf.node_faults = requeue_.known_faults();
   rendezvous::CoordinatorHandlers on;
   on.concluded = [this](std::string const& /*run_id*/, rendezvous::Verdict const& verdict) { verdict_ = verdict; };
   on.happened = [this](rendezvous::story::Event const& event) {

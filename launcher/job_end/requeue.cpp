@@ -83,18 +83,6 @@ std::size_t fruitless(History const& history) {
   return count;
 }
 
-std::optional<Run> parse_run(std::string_view line) {
-  auto const words = split(line, ' ');
-  if (words.size() != 4 || words[0] != "run" || words[2].empty() || (words[3] != "progress" && words[3] != "none")) {
-    return std::nullopt;
-  }
-  auto const restarts = parse_unsigned(words[1], 0, UINT32_MAX);
-  if (!restarts) {
-    return std::nullopt;
-  }
-  return Run{static_cast<std::uint32_t>(*restarts), words[2], words[3] == "progress"};
-}
-
 }  // namespace
 
 Ended how_it_ended(rendezvous::Verdict const& verdict, bool checkpoint_passed, bool limit_reached) {
@@ -156,35 +144,9 @@ Result<JobState> parse_job_state(std::string_view text) {
   job.preempted_at = preempted == "None" || preempted == "Unknown" ? "" : preempted;
   job.ends_at = field(text, "EndTime").value_or("");
   job.het = field(text, "HetJobId").has_value();
+  auto const kept_from = field(text, "ExcNodeList").value_or("(null)");
+  job.kept_from = kept_from == "(null)" ? "" : kept_from;
   return job;
-}
-
-History parse_history(std::string_view text) {
-  History history;
-  for (auto const& line : split(text, '\n')) {
-    if (trim(line).empty()) {
-      continue;
-    }
-    if (auto run = parse_run(line); run) {
-      history.runs.push_back(*std::move(run));
-    } else {
-      history.garbage = true;
-    }
-  }
-  if (history.runs.size() > kMostRuns) {
-    history.runs.erase(history.runs.begin(), history.runs.end() - kMostRuns);
-  }
-  return history;
-}
-
-std::string format_history(History const& history) {
-  std::string text;
-  auto const first = history.runs.size() > kMostRuns ? history.runs.size() - kMostRuns : 0;
-  for (auto i = first; i < history.runs.size(); ++i) {
-    auto const& run = history.runs[i];
-    text += "run " + std::to_string(run.restarts) + " " + run.how + (run.progress ? " progress\n" : " none\n");
-  }
-  return text;
 }
 
 Decision decide(Facts const& facts, Result<JobState> const& job, std::uint32_t most, History history) {
@@ -194,6 +156,7 @@ Decision decide(Facts const& facts, Result<JobState> const& job, std::uint32_t m
   bool const progress = facts.progress.value_or(lasted(facts.how));
   history.runs.push_back({facts.restarts, name_of(facts.how), progress});
   decision.history = std::move(history);
+  decision.history.faults = facts.faults;
   if (!job) {
     decision.line = std::string(kNotRequeued) + job.error().message();
     return decision;

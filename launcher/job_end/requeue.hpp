@@ -46,6 +46,7 @@ struct JobState {
   std::string preempted_at;  ///< PreemptTime, as Slurm writes it; "" = never
   bool het = false;          ///< part of a heterogeneous job
   std::string ends_at{};     ///< EndTime, as Slurm writes it: a time or "Unknown"
+  std::string kept_from{};   ///< ExcNodeList; "" = none
   bool operator==(JobState const&) const = default;
 };
 /// Errc::protocol when the text is not one job, or lacks its state.
@@ -65,13 +66,14 @@ struct Run {
   bool operator==(Run const&) const = default;
 };
 struct History {
-  std::vector<Run> runs;  ///< oldest first, at most kMostRuns
-  bool garbage = false;   ///< some line was none of ours and was ignored
+  std::vector<Run> runs;                           ///< oldest first, at most kMostRuns
+  bool garbage = false;                            ///< some line was none of ours and was ignored
+  std::vector<rendezvous::NodeFault> faults = {};  ///< of its nodes, oldest first, at most kMostRuns
 };
 inline constexpr std::size_t kMostRuns = 100;
-/// Lines "run RESTARTS HOW progress|none". Total.
+/// Lines "run RESTARTS HOW progress|none" and "node HOST LOOK WHAT". Total.
 [[nodiscard]] History parse_history(std::string_view text);
-[[nodiscard]] std::string format_history(History const& history);
+[[nodiscard]] std::string format_history(History history);
 
 /// This run.
 struct Facts {
@@ -79,6 +81,7 @@ struct Facts {
   std::uint32_t restarts = 0;    ///< SLURM_RESTART_COUNT
   std::optional<bool> progress;  ///< whether --progress-path changed; nothing without the option
   std::string recent{};  ///< as Slurm writes times: a preemption before this was another one, which the job survived
+  std::vector<rendezvous::NodeFault> faults{};  ///< of the nodes, in earlier runs too
 };
 struct Decision {
   bool requeue = false;
@@ -88,6 +91,10 @@ struct Decision {
 };
 /// `most`: --max-requeues, the requeues in a row without progress.
 [[nodiscard]] Decision decide(Facts const& facts, Result<JobState> const& job, std::uint32_t most, History history);
+/// Names the nodes that were to blame twice or more, and what to type so that the next run does without them: `again`
+/// is the job, when Slurm runs it again, as it would be without this advice. "" when there are none.
+[[nodiscard]] std::string exclusion_advice(std::vector<rendezvous::NodeFault> const& faults, std::string const& job,
+                                           JobState const* again);
 /// The same when the history could not be kept: then Slurm's own count of runs is the limit.
 [[nodiscard]] Decision without_history(Decision decision, Facts const& facts, std::uint32_t most);
 

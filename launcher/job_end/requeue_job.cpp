@@ -202,6 +202,11 @@ void RequeueJob::begin() {
   }
 }
 
+std::vector<rendezvous::NodeFault> RequeueJob::known_faults() const {
+  return active() && restart_count(environment_) > 0 ? recall(history_path()).faults
+                                                     : std::vector<rendezvous::NodeFault>{};
+}
+
 std::string RequeueJob::look_why(rendezvous::Verdict const& verdict) {
   auto const job = requeue::job_name(environment_);
   if (job.empty() || verdict.end != rendezvous::End::stopped || verdict.exit_code != 128 + SIGTERM) {
@@ -218,22 +223,28 @@ std::string RequeueJob::look_why(rendezvous::Verdict const& verdict) {
 
 std::optional<int> RequeueJob::conclude(rendezvous::Verdict const& verdict, bool checkpoint_passed,
                                         bool limit_reached) {
-  if (!active()) {
-    return std::nullopt;
-  }
+  auto const job = requeue::job_name(environment_);
+  auto const advise = [&](requeue::JobState const* again) {
+    if (auto const advice = requeue::exclusion_advice(verdict.node_faults, job, again); !advice.empty()) {
+      log(Level::warn, advice);
+    }
+  };
   requeue::Facts facts;
   facts.how = requeue::how_it_ended(verdict, checkpoint_passed, limit_reached);
-  if (facts.how == requeue::Ended::success) {
+  if (active() && facts.how == requeue::Ended::success) {
     unlink(history_path().c_str());
   }
-  if (!requeue::may_run_again(facts.how)) {
+  if (!active() || !requeue::may_run_again(facts.how)) {
+    if (!job.empty()) {
+      advise(nullptr);
+    }
     return std::nullopt;
   }
   facts.restarts = restart_count(environment_);
+  facts.faults = verdict.node_faults;
   if (!options_.progress_path.empty()) {
     facts.progress = look_at(options_.progress_path) != before_;
   }
-  auto const job = requeue::job_name(environment_);
   facts.recent = local_time(kRecent);
   auto const state = seen_ ? Result<requeue::JobState>(*seen_) : ask(job, environment_, kPatience);
   auto decision = requeue::decide(facts, state, options_.max_requeues, recall(history_path()));
@@ -242,9 +253,11 @@ std::optional<int> RequeueJob::conclude(rendezvous::Verdict const& verdict, bool
   }
   if (!decision.requeue) {
     log(Level::warn, decision.line);
+    advise(nullptr);
     return decision.exit_code;
   }
   log(Level::info, "requeue of job " + job + ": " + decision.line);
+  advise(&*state);
   if (auto const asked = scontrol({"requeue", job}, environment_, kPatience); !asked) {
     log(Level::error, "not requeued: " + asked.error().message());
   }

@@ -32,12 +32,14 @@ class RequeueJob {
 
   /// At the start: says when --requeue cannot have an effect here, looks at --progress-path.
   void begin();
+  /// Of earlier runs of the job. Reads a file.
+  [[nodiscard]] std::vector<rendezvous::NodeFault> known_faults() const;
   /// At the end, when no worker is left, before the report: why SIGTERM has ended a job of Slurm's, as slurmctld knows
   /// it (end_reason.hpp); "" for other ends, and when it does not answer within 1 s.
   [[nodiscard]] std::string look_why(rendezvous::Verdict const& verdict);
   /// After that: asks Slurm for a requeue if the way the job ended is a reason, with one line
   /// about what came of it. At most 10 s, when slurmctld does not answer. Returns the exit code that takes the place of
-  /// the verdict's, if one does.
+  /// the verdict's, if one does. With --requeue or without it, names nodes that were to blame more than once.
   [[nodiscard]] std::optional<int> conclude(rendezvous::Verdict const& verdict, bool checkpoint_passed,
                                             bool limit_reached);
 

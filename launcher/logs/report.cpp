@@ -238,6 +238,10 @@ std::string verdict_json(Verdict const& verdict) {
   for (auto const& failure : verdict.failures) {
     json["failures"].push_back(to_json(failure));
   }
+  json["node_faults"] = Json::array();
+  for (auto const& fault : verdict.node_faults) {
+    json["node_faults"].push_back({{"host", fault.host}, {"what", fault.what}});
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

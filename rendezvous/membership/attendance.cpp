@@ -218,6 +218,7 @@ Next exclude_unfit(Turn& turn, AgentId agent, std::string const& why) {
     return stay;
   }
   exclude(turn, agent, why);
+  note_fault(state.roster.fitness, {node.host, why, 0, node_key(node)});
   if (seated) {
     return state.phase == Phase::proposing ? count_acceptances(turn) : Next{next::FormingAgain{}};
   }

@@ -149,6 +149,10 @@ Verdict make_verdict(State const& state, Policy const& policy, End end, int code
   }
   verdict.restart_window = policy.restart_window;
   verdict.followed = state.roster.fitness.lines;
+  verdict.node_faults = state.roster.fitness.faults;
+  if (verdict.lost_nodes.size() == 1) {  // who loses several at once may be the one that is cut off
+    verdict.node_faults.push_back({verdict.lost_nodes.front(), "lost"});
+  }
   return verdict;
 }
 

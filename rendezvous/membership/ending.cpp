@@ -184,6 +184,7 @@ Next begin(Turn& turn, next::Stopped const& /*what*/) {
       state.roster.unkillable_on = seat.node.host + ": " + seat.unkillable.front();
       state.roster.unfit.emplace(node_key(seat.node), state.roster.unkillable_on);
       mark_dead(state, seat.node);
+      note_fault(state.roster.fitness, {seat.node.host, seat.unkillable.front(), 0, node_key(seat.node)});
       drain(turn, seat.agent, Refused{kExitUnkillable, "excluded: " + seat.unkillable.front()});
     }
   }
@@ -196,7 +197,9 @@ Next begin(Turn& turn, next::Stopped const& /*what*/) {
     judge_nodes(turn, failures_of(state.group).front(), ruling.next == Ruling::Next::restart);
   }
   for (auto const& [rank, why] : ruling.unfit) {
+    NodeInfo const& node = state.group.seats[rank].node;
     exclude(turn, state.group.seats[rank].agent, why);
+    note_fault(state.roster.fitness, {node.host, why, 0, node_key(node)});
   }
   end_generation(turn, state.group.stop.kind == StopKind::failure,
                  ruling.line.empty() ? state.group.stop.why : ruling.line);

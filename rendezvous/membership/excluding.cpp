@@ -8,10 +8,15 @@
 namespace cxxrun::rendezvous {
 namespace {
 
+/// Of a node that was excluded.
+std::string host_of(State const& state, std::string const& key) {
+  auto const line = state.roster.unfit.find(key);
+  return line == state.roster.unfit.end() ? key : line->second.substr(0, line->second.find(':'));
+}
+
 /// "node1 is back", as a spare, or "node1 may come back" when its agent has left meanwhile.
 std::string call_back(State& state, std::string const& key) {
-  std::string const host = state.roster.unfit.contains(key) ? state.roster.unfit.at(key) : key + ":";
-  std::string const name = host.substr(0, host.find(':'));
+  std::string const name = host_of(state, key);
   state.roster.unfit.erase(key);
   auto const it = std::find_if(state.roster.excluded.begin(), state.roster.excluded.end(),
                                [&](auto const& entry) { return node_key(entry.second) == key; });
@@ -28,27 +33,21 @@ std::string call_back(State& state, std::string const& key) {
   return name + " is back";
 }
 
+/// A spare takes the seat, or the job goes on with fewer nodes.
+bool can_spare_one(Turn const& turn) {
+  return turn.state.roster.present.size() > turn.policy.min_nodes;
+}
+
+bool is_known_bad(State const& state, NodeInfo const& node) {
+  return !node.coordinates && faults_of(state.roster.fitness, node_key(node), node.host).size() >= kFaultsEnough;
+}
+
 }  // namespace
 
 bool has_spare(State const& state) {
   auto const members = std::count_if(state.group.seats.begin(), state.group.seats.end(),
                                      [&](Seat const& seat) { return state.roster.present.contains(seat.agent); });
   return state.roster.present.size() > static_cast<std::size_t>(members);
-}
-
-Blame blame(Fitness& fitness, std::string const& key, std::uint32_t group_rank) {
-  fitness.in_a_row = fitness.culprit == key ? fitness.in_a_row + 1 : 1;
-  fitness.culprit = key;
-  Blame result;
-  auto const suspect = std::find_if(fitness.suspects.begin(), fitness.suspects.end(),
-                                    [&](auto const& entry) { return entry.second == group_rank; });
-  if (suspect != fitness.suspects.end()) {
-    result.acquitted = suspect->first;
-    fitness.failing.insert(group_rank);
-    fitness.suspects.erase(suspect);
-  }
-  result.twice = fitness.in_a_row >= 2 && !fitness.failing.contains(group_rank);
-  return result;
 }
 
 void exclude(Turn& turn, AgentId agent, std::string const& why) {
@@ -67,20 +66,43 @@ void exclude(Turn& turn, AgentId agent, std::string const& why) {
 void judge_nodes(Turn& turn, Failure const& cause, bool goes_on) {
   State& state = turn.state;
   Seat const& seat = state.group.seats.at(cause.group_rank);
-  std::string const key = node_key(seat.node);
-  Blame const verdict = blame(state.roster.fitness, key, cause.group_rank);
-  if (!verdict.acquitted.empty()) {
-    auto const& line =
-        state.roster.unfit.contains(verdict.acquitted) ? state.roster.unfit.at(verdict.acquitted) : verdict.acquitted;
-    std::string const from = line.substr(0, line.find(':'));
-    state.roster.fitness.lines.push_back("failure followed rank " + std::to_string(cause.exit.rank) + " from " + from +
-                                         " to " + seat.node.host + ": " + call_back(state, verdict.acquitted));
-    turn.say(Level::warn, state.roster.fitness.lines.back());
+  FirstFailure const first{node_key(seat.node), seat.node.host, cause.group_rank, cause.exit};
+  Fitness& fitness = state.roster.fitness;
+  Blame const verdict = blame(fitness, first);
+  auto const call = [&](std::string const& key, std::string const& what, std::string const& joint) {
+    auto const from = host_of(state, key);
+    fitness.lines.push_back(what + from + joint + seat.node.host + ": " + call_back(state, key));
+    turn.say(Level::warn, fitness.lines.back());
+  };
+  for (auto const& key : verdict.ranks) {
+    call(key, "failure followed rank " + std::to_string(cause.exit.rank) + " from ", " to ");
   }
-  if (goes_on && verdict.twice && !seat.node.coordinates && has_spare(state) &&
-      state.roster.present.contains(seat.agent)) {
-    state.roster.fitness.suspects[key] = cause.group_rank;
-    exclude(turn, seat.agent, "first to fail twice running, as rank " + std::to_string(cause.exit.rank));
+  for (auto const& key : verdict.looks) {
+    call(key, "the same failure on ", " and on ");
+  }
+  bool const here = state.roster.present.contains(seat.agent) && !seat.node.coordinates;
+  if (goes_on && verdict.again && here && can_spare_one(turn)) {
+    suspect(fitness, first);
+    exclude(turn, seat.agent,
+            verdict.running ? "first to fail twice running, as rank " + std::to_string(cause.exit.rank)
+                            : fault_text(faults_of(fitness, first.key, first.host)));
+  }
+}
+
+bool has_known_bad(State const& state) {
+  return std::any_of(state.roster.present.begin(), state.roster.present.end(),
+                     [&](auto const& entry) { return is_known_bad(state, entry.second); });
+}
+
+void set_aside_known_bad(Turn& turn) {
+  State& state = turn.state;
+  for (auto it = state.roster.present.begin(); it != state.roster.present.end() && can_spare_one(turn);) {
+    auto const [agent, node] = *it++;  // it is taken out
+    if (is_known_bad(state, node)) {
+      auto const faults = faults_of(state.roster.fitness, node_key(node), node.host);
+      state.roster.fitness.suspects[node_key(node)] = {node.host, std::nullopt, faults.back().look};
+      exclude(turn, agent, fault_text(faults));
+    }
   }
 }
 

@@ -62,6 +62,14 @@ std::size_t target_size(Turn const& turn) {
   return std::max<std::size_t>(target, turn.policy.min_nodes);
 }
 
+/// At the start, while more nodes of the step can come: one of them may take the seat of a node that has failed in
+/// earlier runs.
+bool waits_for_better(Turn const& turn) {
+  State const& state = turn.state;
+  return !state.ever_ran && turn.policy.expected_nodes && has_known_bad(state) &&
+         can_come(state, turn.policy) > state.roster.present.size();
+}
+
 std::string of_nodes(std::size_t have, std::size_t want) {
   return std::to_string(have) + " of " + std::to_string(want) + (want == 1 ? " node" : " nodes");
 }
@@ -144,6 +152,7 @@ Next consider_forming(Turn& turn) {
     return next::Deposed{"too few members of " + name_of(state.proposer.decided.number) + " are left"};
   }
   call_back_if_too_few(turn);
+  set_aside_known_bad(turn);
   std::size_t const here = state.roster.present.size();
   std::size_t const min = turn.policy.min_nodes;
   bool const fixed = turn.policy.min_nodes == turn.policy.max_nodes;
@@ -156,7 +165,7 @@ Next consider_forming(Turn& turn) {
   if (here < min && !state.roster.unfit.empty() && !turn.policy.expected_nodes && (fixed || here == 0)) {
     return give_up(turn, of_nodes(here, min) + " left");  // nobody is known who could come
   }
-  if (here >= target_size(turn)) {
+  if (here >= target_size(turn) && !waits_for_better(turn)) {
     return next::Opening{};
   }
   if (here < min) {

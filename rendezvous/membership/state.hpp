@@ -11,6 +11,7 @@
 
 #include "rendezvous/membership/budget.hpp"
 #include "rendezvous/membership/campaign.hpp"
+#include "rendezvous/membership/fitness.hpp"
 #include "rendezvous/membership/group.hpp"
 #include "rendezvous/membership/hanging.hpp"
 #include "rendezvous/membership/ledger.hpp"
@@ -35,16 +36,6 @@ enum class Phase {
   deposed,     ///< authority lost to another coordinator or to a cut: decides nothing any more
 };
 
-/// What is remembered of the worker failures of a job.
-struct Fitness {
-  std::string culprit;                            ///< node key of the last failure's cause
-  std::uint32_t in_a_row = 0;                     ///< that it was the first to fail
-  std::map<std::string, std::uint32_t> suspects;  ///< node keys excluded for it, and their group ranks then
-  std::set<std::uint32_t> failing;                ///< group ranks that failures have followed
-  std::vector<std::string> lines;                 ///< for the report: "failure followed rank 3 from a to b: …"
-  bool operator==(Fitness const&) const = default;
-};
-
 /// Who is here, and what is known of nodes that are not.
 struct Roster {
   std::map<AgentId, NodeInfo> present;           ///< connected and joined, members and spares
@@ -59,7 +50,7 @@ struct Roster {
   std::uint32_t vanished = 0;                   ///< nodes lost to an earlier coordinator: which ones is not known
   std::map<std::string, std::string> unfit;     ///< node key → "host: why" of nodes that were excluded
   std::string unkillable_on;                    ///< why a node was excluded for good; "" = none was
-  Fitness fitness;                              ///< whose workers were first to fail
+  Fitness fitness;                              ///< whose failures were whose fault
 };
 
 /// A seat of a generation that has run: {generation, group rank}.

@@ -31,6 +31,7 @@ Run::Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig conf
     : io_(io), stores_(stores), config_(std::move(config)), handlers_(std::move(handlers)), timer_(io) {
   auto& state = machine_.state;
   state.number = config_.number;
+  state.roster.fitness.faults = config_.node_faults;
   inherit_restarts(state.restarts, config_.restarts, Clock::now(), config_.policy);
   state.phase = config_.standby ? Phase::standby : Phase::forming;
 }

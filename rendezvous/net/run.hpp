@@ -24,9 +24,10 @@ struct RunConfig {
   RunKey key = 0;
   std::string label;  ///< starts each log line; "" = none
   Policy policy;
-  std::uint64_t number = 0;    ///< generation numbers go on from here
-  std::uint32_t restarts = 0;  ///< consumed before this run
-  bool standby = false;        ///< another agent coordinates
+  std::uint64_t number = 0;            ///< generation numbers go on from here
+  std::uint32_t restarts = 0;          ///< consumed before this run
+  std::vector<NodeFault> node_faults;  ///< of earlier runs
+  bool standby = false;                ///< another agent coordinates
   bool loopback_only = false;
   PortRange store_ports;
 };

@@ -49,6 +49,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     run.policy.ends_when_empty = config.serves_all;
     run.number = entry.number;
     run.restarts = entry.restarts;
+    run.node_faults = config.node_faults;
     run.standby = standby;
     run.loopback_only = config.loopback_only;
     run.store_ports = config.store_ports;

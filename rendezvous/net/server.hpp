@@ -36,8 +36,9 @@ struct CoordinatorConfig {
   bool serves_all = false;  ///< agents open runs, several if need be; false: the one run of `open_run`
   std::string only_id;      ///< with serves_all: of this run id alone; "" = any
   PortRange store_ports;
-  std::string fence_dir;          ///< --fence; "" = none
-  std::shared_ptr<KeyRing> keys;  ///< none: --auth none, whoever calls is let in
+  std::string fence_dir;               ///< --fence; "" = none
+  std::shared_ptr<KeyRing> keys;       ///< none: --auth none, whoever calls is let in
+  std::vector<NodeFault> node_faults;  ///< of earlier runs of the job
 };
 
 struct CoordinatorHandlers {

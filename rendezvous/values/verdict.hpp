@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rendezvous/values/history.hpp"
+#include "rendezvous/values/node_fault.hpp"
 #include "rendezvous/values/worker_exit.hpp"
 #include "src/core/exit_codes.hpp"
 #include "src/core/time.hpp"
@@ -63,6 +64,7 @@ struct Verdict {
   std::vector<std::string> excluded;             ///< "host: why" of nodes that were excluded and not called back
   std::vector<std::string> followed;             ///< "failure followed rank 3 from a to b: …", one line each
   History history;                               ///< of the job until this verdict
+  std::vector<NodeFault> node_faults;  ///< failures that were a node's own, oldest first; earlier runs' among them
   bool operator==(Verdict const&) const = default;
 };
 

@@ -1,6 +1,7 @@
 """Asking Slurm for a requeue, with a stand-in for scontrol. Usage: job_requeue_test.py CXXRUN"""
 import os
 import signal
+import socket
 
 import jobs
 from jobs import JobCase, read
@@ -56,6 +57,28 @@ class Requeue(JobCase):
         self.assertEqual(self.asked(), ["show job -o 7", "requeue 7"])
         self.assertIn(f"uid {os.getuid()}: time limit reached\n", job.stderr)
         self.assertIn("requeue of job 7: the time limit is reached", job.stderr)
+        self.assertEqual(read(self.path(".cxxrun/requeue/lab-7")), "run 0 stopped progress\n")
+
+    def test_a_node_that_was_to_blame_in_two_runs_is_named_with_what_keeps_the_next_one_from_it(self):
+        program = self.worker('[ "$TORCHELASTIC_RESTART_COUNT" != 0 ] || kill -BUS $$\nnote up\ngate never', "bus")
+        host = socket.gethostname().split(".")[0]
+        first = self.run_until_stopped(TIME_LIMIT, program=program)
+        self.assertRegex(read(self.path(".cxxrun/requeue/lab-7")),
+                         rf"^run 0 stopped progress\nnode {host} \d+ rank 0: signal 7 \(SIGBUS\).*\n$")
+        self.assertNotIn("was the cause", first.stderr)
+        second = self.run_until_stopped(TIME_LIMIT + " ExcNodeList=lab3", program=program, restarts=1)
+        self.assertRegex(second.stderr, rf"warning: {host} was the cause of 2 failures \(the last one rank 0: signal 7 \(SIGBUS\).*\); "
+                         rf"until the next run starts: scontrol update JobId=7 ExcNodeList=lab3,{host}\n")
+        self.assertEqual(len(read(self.path(".cxxrun/requeue/lab-7")).splitlines()), 4)
+        fine = self.worker("note up", "fine")
+        last = self.run_until_stopped(RUNNING, restarts=2, program=fine, number=0)
+        self.assertEqual(last.code, 0)
+        self.assertIn(f"the next time: sbatch --exclude={host}\n", last.stderr)
+
+    def test_what_an_exit_code_says_is_not_held_against_the_node(self):
+        program = self.worker('[ "$TORCHELASTIC_RESTART_COUNT" = 2 ] || exit 3\nnote up\ngate never', "exits")
+        job = self.run_until_stopped(TIME_LIMIT, "--restart-delay", "0", program=program)
+        self.assertNotIn("was the cause", job.stderr)
         self.assertEqual(read(self.path(".cxxrun/requeue/lab-7")), "run 0 stopped progress\n")
 
     def test_without_requeue_slurm_is_asked_once_for_what_the_report_says(self):

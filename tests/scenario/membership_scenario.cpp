@@ -186,6 +186,9 @@ class Player {
     if (auto const expected = value(words, "expected", ""); !expected.empty()) {
       policy_.expected_nodes = static_cast<std::uint32_t>(std::stoul(expected));
     }
+    if (auto const bad = value(words, "known-bad", ""); !bad.empty()) {
+      state_.roster.fitness.faults = {{bad, "lost"}, {bad, "rank 3: signal 7 (SIGBUS)"}};
+    }
     return {};
   }
 
@@ -384,6 +387,9 @@ class Player {
     for (auto const& failure : a.verdict.failures) {
       lines.push_back("  failure: rank " + std::to_string(failure.exit.rank) + " on " + failure.host + ": " +
                       failure.exit.status.describe() + (failure.exit.hung.empty() ? "" : ": it " + failure.exit.hung));
+    }
+    for (auto const& fault : a.verdict.node_faults) {
+      lines.push_back("  fault of " + fault.host + ": " + fault.what);
     }
     for (auto const& node : a.verdict.excluded) {
       lines.push_back("  excluded: " + node);

@@ -62,10 +62,31 @@ class Requeue(RequeueCase):
         output = self.output(job)
         self.assertIn("line of run 0", output)
         self.assertIn(f"requeue of job {job}: too few nodes, 1 of at most 3 without progress", output)
-        self.assertEqual(read(self.path(f"logs/requeue-{self.cluster_name()}-{job}")), "run 0 nodes-lost none\n")
+        self.assertEqual(read(self.path(f"logs/requeue-{self.cluster_name()}-{job}")), "run 0 nodes-lost none\nnode node2 0 lost\n")
         runs = sorted(name for name in os.listdir(self.path("logs")) if not name.startswith("requeue-"))
         self.assertEqual(runs, [f"{job}.0.1_node1", f"{job}.0.1_node2", f"{job}.0_node1", f"{job}.0_node2"])
         self.row("requeue", "--requeue; a node is lost", "requeued once; logs of both runs are kept")
+
+    def test_a_node_that_is_lost_in_two_runs_is_left_out_of_the_third_as_the_line_says(self):
+        job = self.submit("-N2", "--ntasks-per-node=1")
+        for run in (0, 1):
+            self.await_run(run)
+            self.assertEqual(self.job(job)["NodeList"], "node[1-2]")
+            if run == 1:
+                self.scontrol("update", "PartitionName=all", "State=DOWN")  # so that the third run waits
+                self.addCleanup(self.scontrol, "update", "PartitionName=all", "State=UP")
+            self.crash("node2")
+        wait_until(lambda: "ExcNodeList=node2" in self.output(job), "the line")
+        wait_until(lambda: self.job(job)["JobState"] == "PENDING", "pending")
+        line = [text for text in self.output(job).splitlines() if "scontrol update" in text][-1]
+        done = self.login(*line[line.index("scontrol update"):].split())
+        self.assertEqual(done.code, 0, done)
+        self.scontrol("update", "PartitionName=all", "State=UP")
+        self.await_run(2)
+        self.assertEqual(self.job(job)["NodeList"], "node[1,3]")
+        self.scancel(job)
+        self.gone(job)
+        self.row("requeue", "--requeue; a node is lost in two runs", "named with the line that leaves it out of the third")
 
     def test_the_limit_of_runs_without_progress_ends_in_115(self):
         job = self.submit("-N2", "--ntasks-per-node=1", "-w", "node1,node2", options="--requeue --max-requeues 0")

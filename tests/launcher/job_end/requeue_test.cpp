@@ -171,3 +171,47 @@ TEST_CASE("requeue: a task of an array is called by its index, not by a number t
   CHECK(job_name({{"SLURM_JOB_ID", "15"}, {"SLURM_ARRAY_JOB_ID", "15"}, {"SLURM_ARRAY_TASK_ID", "2"}}) == "15_2");
   CHECK(job_name({}).empty());
 }
+
+TEST_CASE("requeue: what nodes were to blame for is kept with the runs", "[unit]") {
+  History history;
+  history.runs = {{0, "nodes-lost", false}};
+  history.faults = {{"node3", "lost"}, {"node1", "rank 3: signal 7 (SIGBUS)", 18446744073709551615U}};
+  auto const text = format_history(history);
+  CHECK(text ==
+        "run 0 nodes-lost none\nnode node3 0 lost\nnode node1 18446744073709551615 rank 3: signal 7 (SIGBUS)\n");
+  auto const again = parse_history(text);
+  CHECK_FALSE(again.garbage);
+  CHECK(again.faults == history.faults);
+  for (auto const* const bad : {"node", "node a", "node a x lost", "node a 7", "node  7 lost", "node a -1 lost"}) {
+    CHECK(parse_history(bad).garbage);
+  }
+  history.faults.assign(2 * kMostRuns, {"a", "two\nlines \033[31m" + std::string(1000, 'x')});
+  auto const bounded = parse_history(format_history(history));
+  CHECK(bounded.faults.size() == kMostRuns);
+  CHECK_FALSE(bounded.garbage);
+  CHECK(bounded.faults.front().what.size() < 300);
+}
+
+TEST_CASE("requeue: this run's verdict on the nodes takes the place of what was known before", "[unit]") {
+  History history;
+  history.faults = {{"acquitted", "lost"}};
+  Facts facts{Ended::stopped, 0, std::nullopt};
+  facts.faults = {{"node3", "lost"}};
+  CHECK(decide(facts, parse_job_state(shown(kCancelled)), 3, history).history.faults == facts.faults);
+}
+
+TEST_CASE("requeue: nodes that were to blame twice are named with what keeps the next run from them", "[unit]") {
+  CHECK(exclusion_advice({}, "7", nullptr).empty());
+  CHECK(exclusion_advice({{"a", "lost"}, {"b", "lost"}}, "7", nullptr).empty());
+  CHECK(exclusion_advice({{"a;rm x", "lost"}, {"a;rm x", "lost"}}, "7", nullptr).empty());
+  std::vector<cxxrun::rendezvous::NodeFault> const faults = {{"b", "lost"}, {"a", "lost"}, {"b", "x"}, {"a", "y"}};
+  std::string const causes =
+      "a was the cause of 2 failures (the last one y), b was the cause of 2 failures (the last one x); ";
+  CHECK(exclusion_advice(faults, "7", nullptr) == causes + "the next time: sbatch --exclude=a,b");
+  JobState job;
+  CHECK(exclusion_advice(faults, "7_2", &job) ==
+        causes + "until the next run starts: scontrol update JobId=7_2 ExcNodeList=a,b");
+  job = *parse_job_state(shown(kRunning, "Restarts=0 ExcNodeList=c[1-2]"));
+  CHECK(exclusion_advice(faults, "7", &job).ends_with(" ExcNodeList=c[1-2],a,b"));
+  CHECK(parse_job_state(shown(kRunning, "Restarts=0 ExcNodeList=(null)"))->kept_from.empty());
+}

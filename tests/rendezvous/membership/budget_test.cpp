@@ -1,6 +1,5 @@
 #include "rendezvous/membership/budget.hpp"
 
-#include "rendezvous/membership/excluding.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
@@ -54,21 +53,4 @@ TEST_CASE("budget: an elected coordinator counts the restarts it inherits as of 
   CHECK(restarts_counted(restarts, now + 60s, policy) == 0);
   inherit_restarts(restarts, 1000, now, policy);
   CHECK_FALSE(restart_left(restarts, now, policy));
-}
-
-TEST_CASE("fitness: twice running is the node's fault, unless the rank fails elsewhere too", "[unit]") {
-  Fitness fitness;
-  CHECK_FALSE(blame(fitness, "a", 1).twice);
-  CHECK_FALSE(blame(fitness, "b", 2).twice);
-  CHECK_FALSE(blame(fitness, "a", 1).twice);
-  CHECK(blame(fitness, "a", 1).twice);
-  fitness.suspects["a"] = 1;
-
-  CHECK(blame(fitness, "c", 2).acquitted.empty());
-  auto const followed = blame(fitness, "d", 1);
-  CHECK(followed.acquitted == "a");
-  CHECK_FALSE(followed.twice);
-  CHECK(fitness.suspects.empty());
-  CHECK_FALSE(blame(fitness, "d", 1).twice);  // rank 1 is known to fail wherever it is
-  CHECK_FALSE(blame(fitness, "d", 2).acquitted == "a");
 }
