@@ -154,6 +154,31 @@ Result<std::set<std::uint32_t>> parse_rank_list(std::string_view text) {
   return ranks;
 }
 
+Result<std::vector<RankRange>> parse_rank_ranges(std::string_view text) {
+  constexpr std::uint64_t kLastRank = std::uint64_t{kMaxNodes} * kMaxWorkers - 1;
+  std::vector<RankRange> ranges;
+  if (trim(text).empty()) {
+    return ranges;
+  }
+  for (auto const& item : split(text, ',')) {
+    auto const range = trim(item);
+    auto const dash = range.find('-');
+    auto const first = parse_unsigned(range.substr(0, dash), 0, kLastRank);
+    auto const last = dash == std::string_view::npos ? first : parse_unsigned(range.substr(dash + 1), 0, kLastRank);
+    if (!first || !last) {
+      return expected("'" + printable(item, 40) +
+                      "': ranks and FIRST-LAST separated by commas are expected, for example "
+                      "0,8-15");
+    }
+    if (*last < *first) {
+      return expected("'" + printable(item, 40) + "' is no range; did you mean " + std::to_string(*last) + "-" +
+                      std::to_string(*first) + "?");
+    }
+    ranges.push_back({static_cast<std::uint32_t>(*first), static_cast<std::uint32_t>(*last)});
+  }
+  return ranges;
+}
+
 Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text) {
   std::map<std::string, std::string> conf;
   text = trim(text);

@@ -41,6 +41,13 @@ struct StreamChoice {
   bool operator==(StreamChoice const&) const = default;
 };
 
+/// --ranks: FIRST-LAST, both of them among it.
+struct RankRange {
+  std::uint32_t first = 0;
+  std::uint32_t last = 0;
+  bool operator==(RankRange const&) const = default;
+};
+
 /// --auth: how the agents of a job prove to each other that they belong to it. docs/use/security.md
 enum class Auth { automatic, munge, file, none };
 
@@ -97,6 +104,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   StreamChoice redirects;
   StreamChoice tee;
   std::set<std::uint32_t> local_ranks_filter;  ///< empty = all
+  std::vector<RankRange> ranks;                ///< shown on the console, of all nodes; empty = all
   std::string line_prefix;                     ///< "" = "[${host}:${rank}] "
   std::vector<std::string> stdout_filters;  ///< lines on the console with one of these also go to filtered_stdout.log
   std::vector<std::string> stderr_filters;

@@ -161,6 +161,8 @@ std::vector<OptionRow> output(Options& o) {
       {"--tee", "SPEC", "to files and to the console", set(o.tee, parse_streams), "-t"},
       {"--local-ranks-filter", "RANKS", "local ranks shown on the console, for example 0,3 [all]",
        set(o.local_ranks_filter, parse_rank_list)},
+      ours({"--ranks", "RANKS", "ranks of the job shown on the console, for example 0,8-15 [all]",
+            set(o.ranks, parse_rank_ranges)}),
       {"--log-line-prefix-template", "TEXT", "knows ${role_name}, ${local_rank}, ${rank}, ${hostname}",
        set(o.line_prefix, parse_any), "", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
       {"--duplicate-stdout-filters", "WORD,...", "lines with such a word also go to filtered_stdout.log",

@@ -48,17 +48,25 @@ std::string console_prefix(Options const& options, NodeFacts const& facts, std::
   return replace_all(prefix, "${host}", facts.host);
 }
 
+/// --ranks
+bool is_chosen(Options const& options, std::uint32_t rank) {
+  return options.ranks.empty() ||
+         std::any_of(options.ranks.begin(), options.ranks.end(),
+                     [rank](RankRange const& range) { return range.first <= rank && rank <= range.last; });
+}
+
 /// torchrun's rules: a redirected stream is in its file only, a tee'd one also on the console; the filter silences
-/// the console of the ranks that are not in it. Without files everything goes to the console, filter or not.
+/// the console of the local ranks that are not in it. Without files everything goes to the console, filter or not.
+/// --ranks, which torchrun does not have, silences the others' console in any case.
 /// `attempt`: the directory of the generation, "" = no files; `index`: the worker's in it.
-StreamPlan stream(Options const& options, std::uint32_t local_rank, int bit, std::string const& attempt,
-                  std::string const& index) {
+StreamPlan stream(Options const& options, std::uint32_t rank, std::uint32_t local_rank, int bit,
+                  std::string const& attempt, std::string const& index) {
   std::string const name = bit == kStdout ? "stdout.log" : "stderr.log";
   if (attempt.empty()) {
-    return {"", true};
+    return {"", is_chosen(options, rank)};
   }
   auto const& filter = options.local_ranks_filter;
-  bool const shown = filter.empty() || filter.count(local_rank) > 0;
+  bool const shown = (filter.empty() || filter.count(local_rank) > 0) && is_chosen(options, rank);
   bool const tee = (options.tee.of(local_rank) & bit) != 0;
   bool const redirected = (options.redirects.of(local_rank) & bit) != 0;
   StreamPlan plan{tee || redirected ? attempt + "/" + index + "/" + name : "", shown && (tee || !redirected)};
@@ -202,8 +210,8 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
       worker.script = options.program;
     }
     worker.prefix = console_prefix(options, facts, worker.rank, local_rank);
-    worker.out = stream(options, local_rank, kStdout, attempt, std::to_string(index));
-    worker.err = stream(options, local_rank, kStderr, attempt, std::to_string(index));
+    worker.out = stream(options, worker.rank, local_rank, kStdout, attempt, std::to_string(index));
+    worker.err = stream(options, worker.rank, local_rank, kStderr, attempt, std::to_string(index));
     worker.error_file = attempt.empty() ? "" : worker_log_dir(facts.log_root, generation.number, index) + "/error.json";
     worker.log = facts.keeps_logs ? worker.err.file : "";
     worker.cpus = index < facts.cpu_sets.size() ? facts.cpu_sets[index] : CpuSet{};

@@ -73,6 +73,14 @@ class Files(JobCase):
         self.assertEqual([self.found()[f"attempt_1/{rank}/stdout.log"] for rank in range(3)],
                          ["out 0\n", "out 1\n", "out 2\n"])
 
+    def test_ranks_shows_those_of_the_whole_job_and_leaves_the_files(self):
+        program = self.worker('echo "out $RANK"')
+        agents = self.start_two("--log-dir", self.logs, "--nproc-per-node", "2", "-t", "3", "--ranks", "0,3-9", program)
+        self.assert_codes([0, 0], *agents)
+        self.assertEqual(sorted(agent.stdout for agent in agents), [f"[{HOST}:0] out 0\n", f"[{HOST}:3] out 3\n"])
+        texts = [read(name) for name in glob.glob(f"{self.logs}/*/attempt_1/*/stdout.log")]
+        self.assertEqual(sorted(texts), [f"out {rank}\n" for rank in range(4)])
+
     def test_two_agents_with_one_log_directory_do_not_share_a_file(self):
         program = self.worker('echo "rank $RANK"')
         agents = self.start_two("--log-dir", self.logs, "--rdzv-id", "run7", "-r", "3", program)

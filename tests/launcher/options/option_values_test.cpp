@@ -59,6 +59,18 @@ TEST_CASE("option_values: the ranks filter", "[unit]") {
   CHECK_FALSE(parse_rank_list("0-3").has_value());
 }
 
+TEST_CASE("option_values: --ranks takes ranks and ranges, and says how a range is written", "[unit]") {
+  using Ranges = std::vector<RankRange>;
+  CHECK(parse_rank_ranges("0, 8-15,7-7").value() == Ranges{{0, 0}, {8, 15}, {7, 7}});
+  CHECK(parse_rank_ranges("268435455").value() == Ranges{{268435455, 268435455}});
+  CHECK(parse_rank_ranges("").value().empty());
+  for (char const* const bad : {"0,,1", "8-", "-8", "1-2-3", "a", "0:3", "268435456", "0,"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(parse_rank_ranges(bad));
+  }
+  CHECK(parse_rank_ranges("15-8").error().context == "'15-8' is no range; did you mean 8-15?");
+}
+
 TEST_CASE("option_values: filters are separated by commas, and a doubled one is a comma", "[unit]") {
   using Words = std::vector<std::string>;
   CHECK(parse_filters("").value().empty());

@@ -84,6 +84,7 @@ std::string sample(std::string const& name) {
                                                       {"--redirects", "1:2"},
                                                       {"--tee", "2"},
                                                       {"--local-ranks-filter", "1"},
+                                                      {"--ranks", "1,3-5"},
                                                       {"--slurm-env", "keep"},
                                                       {"--log-level", "debug"},
                                                       {"--trace", "trace.json"},

@@ -145,6 +145,22 @@ TEST_CASE("worker_plan: the filter silences consoles, never files", "[unit]") {
   CHECK(planned({"-r", "3"})[0].err == StreamPlan{"/logs/42.0_node2/attempt_3/0/stderr.log", false});
 }
 
+TEST_CASE("worker_plan: --ranks silences the consoles of other ranks, never files, and not against the filter", "[unit]") {
+  auto const teed = planned({"--ranks", "0-4", "-t", "3"});  // ranks 4 and on are here
+  CHECK(teed[0].out.console);
+  CHECK(teed[1].out == StreamPlan{"/logs/42.0_node2/attempt_3/1/stdout.log", false});
+  CHECK(teed[1].err == StreamPlan{"/logs/42.0_node2/attempt_3/1/stderr.log", false});
+  CHECK(planned({"--ranks", "1,5"})[0].out == StreamPlan{"", false});
+  CHECK(planned({"--ranks", "1,5"})[1].err == StreamPlan{"", true});
+  for (auto const& worker : planned({"--ranks", "4", "--local-ranks-filter", "1"})) {  // what both list
+    CHECK_FALSE(worker.out.console);
+  }
+  NodeFacts no_files = node_facts;
+  no_files.log_root.clear();
+  CHECK(planned({"--ranks", "5"}, {}, no_files)[0].out == StreamPlan{"", false});
+  CHECK(planned({"--ranks", "5"}, {}, no_files)[1].out == StreamPlan{"", true});
+}
+
 TEST_CASE("worker_plan: the prefix follows torchrun's template when there is one", "[unit]") {
   CHECK(planned({})[1].prefix == "[node2:5] ");
   CHECK(planned({"--role", "t", "--log-line-prefix-template", "${role_name}${local_rank}/${rank}@${hostname}:"})[1]
