@@ -62,6 +62,7 @@ SHELLS = {
     "rendezvous/net/run": "one run's timer and log",
     "rendezvous/net/server": "the coordinator's runs, and the log",
     "rendezvous/trust/vault": "memory that is left out of core dumps, and its lock",
+    "launcher/logs/console": "holds lines for a while",
     "launcher/logs/console_writer": "the console's writing thread",
     "launcher/logs/log_dir": "makes and removes directories",
     "launcher/logs/log_file": "one log file; reads small files",

@@ -16,9 +16,8 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 
-#include "launcher/logs/console_writer.hpp"
+#include "launcher/logs/console.hpp"
 #include "launcher/logs/line_filter.hpp"
-#include "launcher/logs/line_prefixer.hpp"
 #include "launcher/logs/log_file.hpp"
 #include "src/os/bounded_thread.hpp"
 
@@ -33,27 +32,15 @@ constexpr std::size_t kReadBytes = std::size_t{256} << 10;
 constexpr std::size_t kWorthWaking = std::size_t{64} << 10;
 constexpr Millis kGather{1};
 
-/// One end of the stream's console and what was made for it since the last push.
-struct Console {
-  Console(int fd, std::function<void()> wake) : writer(fd, std::move(wake)) {}
-  ConsoleWriter writer;
-  std::string staged;
-};
-
 struct Stream {
-  Stream(asio::io_context& io, PumpStream p, Console* c)
-      : plan(std::move(p)),
-        pipe(io, plan.fd.release()),
-        console(c),
-        prefixer(plan.prefix, kLongestLine, c != nullptr && c->writer.is_terminal() ? Return::redraws : Return::byte),
-        filter(plan.prefix, plan.filters) {
+  Stream(asio::io_context& io, PumpStream p)
+      : plan(std::move(p)), pipe(io, plan.fd.release()), filter(plan.prefix, plan.filters) {
     pipe.non_blocking(true);
   }
   PumpStream plan;
   stream_descriptor pipe;
   os::UniqueFd file;
-  Console* console;  ///< nullptr: not shown
-  LinePrefixer prefixer;
+  std::optional<ShownStream> shown;
   os::UniqueFd filtered;
   LineFilter filter;  ///< used while `filtered` is open
   Evidence evidence;
@@ -68,10 +55,7 @@ class LogPump::Pump {
   Pump(int console_out, int console_err) {
     stream_descriptor const first(*io_);  // makes what Asio waits with, now: later no descriptor may be left for it
     auto const wake = [io = io_, this] { asio::post(*io, [this] { resume(); }); };  // a console's thread may outlive us
-    auto& [out, err] = consoles_;
-    out = std::make_shared<Console>(console_out, wake);
-    // One writer for `2>&1`: keeps the order between the two and does not cut into each other's lines.
-    err = same_console(console_out, console_err) ? out : std::make_shared<Console>(console_err, wake);
+    consoles_ = std::make_unique<Consoles>(console_out, console_err, wake);
   }
 
   template <class Command>
@@ -85,12 +69,12 @@ class LogPump::Pump {
     muted_ = true;
   }
 
-  [[nodiscard]] std::array<std::shared_ptr<Console>, 2> const& consoles() const { return consoles_; }
+  [[nodiscard]] Consoles& consoles() { return *consoles_; }
 
   void run() {
     while (!io_->stopped()) {
       if (readable_.empty()) {  // else some became so while others gathered
-        io_->run_one();
+        due_ ? io_->run_one_for(*due_ - Clock::now()) : io_->run_one();
       }
       io_->poll();
       for (auto const id : std::exchange(readable_, {})) {
@@ -108,8 +92,10 @@ class LogPump::Pump {
   void set_error_handler(std::function<void(std::string)> handler) { on_error_ = std::move(handler); }
 
   void add(std::uint64_t id, PumpStream plan) {
-    auto* const console = plan.console ? consoles_[plan.to_stderr ? 1 : 0].get() : nullptr;
-    auto const& stream = streams_.emplace(id, std::make_unique<Stream>(*io_, std::move(plan), console)).first->second;
+    auto const& stream = streams_.emplace(id, std::make_unique<Stream>(*io_, std::move(plan))).first->second;
+    if (auto const& shown = stream->plan; shown.console) {
+      stream->shown.emplace(consoles_->of(shown.to_stderr), shown.to_stderr, id, shown.rank, shown.prefix, shown.fold);
+    }
     open_file(stream->plan.file, stream->file);
     open_file(stream->plan.filtered, stream->filtered);
     watch(id, *stream);
@@ -142,6 +128,7 @@ class LogPump::Pump {
       end(id);
       push_staged();
     }
+    consoles_->say_waiting();
     io_->stop();
   }
 
@@ -191,7 +178,7 @@ class LogPump::Pump {
 
   void resume() {
     for (auto& [id, stream] : streams_) {
-      if (stream->paused && !stream->console->writer.full()) {
+      if (stream->paused && !stream->shown->console().writer.full()) {
         watch(id, *stream);
       }
     }
@@ -203,10 +190,10 @@ class LogPump::Pump {
       return;
     }
     auto& s = *it->second;
-    if (s.console != nullptr && s.console->staged.size() >= kConsoleFull) {
+    if (s.shown && s.shown->console().staged.size() >= kConsoleFull) {
       push_staged();
     }
-    if (s.console != nullptr && s.console->writer.full()) {
+    if (s.shown && s.shown->console().writer.full()) {
       s.paused = true;
     } else if (read_once(s, kReadBytes) == 0U) {
       end(id);
@@ -235,8 +222,8 @@ class LogPump::Pump {
     if (s.plan.keep_words) {
       s.evidence.feed(bytes);
     }
-    if (s.console != nullptr) {
-      s.prefixer.feed(bytes, s.console->staged);
+    if (s.shown) {
+      s.shown->feed(bytes);
     }
   }
 
@@ -263,8 +250,8 @@ class LogPump::Pump {
       return;
     }
     auto& s = *it->second;
-    if (s.console != nullptr) {
-      s.prefixer.flush(s.console->staged);
+    if (s.shown) {
+      s.shown->end();
     }
     carry_filtered(s, "\n");
     if (s.plan.keep_words) {
@@ -273,16 +260,13 @@ class LogPump::Pump {
     streams_.erase(it);
   }
 
-  void push_staged() {
-    for (auto const& console : consoles_) {
-      console->writer.push(console->staged);
-    }
-  }
+  void push_staged() { due_ = consoles_->push(); }
 
   std::shared_ptr<asio::io_context> io_ = std::make_shared<asio::io_context>(1);
   asio::executor_work_guard<asio::io_context::executor_type> forever_{io_->get_executor()};
-  std::array<std::shared_ptr<Console>, 2> consoles_;  ///< stdout, stderr; the same one when both lead to one place
-  std::mutex callback_mutex_;                         ///< held during each callback
+  std::unique_ptr<Consoles> consoles_;
+  std::optional<TimePoint> due_;  ///< when lines that are held have waited for long enough
+  std::mutex callback_mutex_;     ///< held during each callback
   bool muted_ = false;
   std::unordered_map<std::uint64_t, std::unique_ptr<Stream>> streams_;
   std::vector<std::uint64_t> readable_;
@@ -321,7 +305,9 @@ void LogPump::drain(std::uint64_t id, bool close, std::function<void(LastWords w
 
 void LogPump::say(std::string line) {
   line += '\n';
-  pump_->consoles()[1]->writer.push(line);
+  if (!pump_->consoles().say(std::move(line))) {
+    pump_->post([pump = pump_.get()] { pump->consoles().say_waiting(); });
+  }
 }
 
 bool LogPump::finish(int deadline_ms) {
@@ -335,9 +321,7 @@ bool LogPump::finish(int deadline_ms) {
   if (!complete_) {
     pump_->mute();
   }
-  for (auto const& console : pump_->consoles()) {
-    complete_ = console->writer.finish(deadline) && complete_;
-  }
+  complete_ = pump_->consoles().finish(deadline) && complete_;
   return complete_;
 }
 

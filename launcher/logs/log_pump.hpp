@@ -31,6 +31,8 @@ struct PumpStream {
   bool keep_words = false;                ///< keep its last words for `drain`
   std::vector<std::string> filters = {};  ///< lines with one of these in them ...
   std::string filtered = {};              ///< ... are also appended here, prefixed; other streams may do the same
+  bool fold = false;                      ///< its lines are held on the console for those of others that equal them
+  std::uint32_t rank = 0;                 ///< by which it is named then
 };
 
 class LogPump {
@@ -55,8 +57,8 @@ class LogPump {
   /// when all descendants are dead or abandoned. Thread-safe, never blocks the caller; `done` may call the pump.
   /// An unknown id gives none. `done` is late only when a log's file system hangs.
   void drain(std::uint64_t id, bool close, std::function<void(LastWords words)> done);
-  /// Writes a line of the launcher's own to the console's stderr, after all output drained before. Thread-safe,
-  /// never blocks. A newline is added.
+  /// Writes a line of the launcher's own to the console's stderr, after all output drained before, held or not.
+  /// Thread-safe, never blocks. A newline is added.
   void say(std::string line);
   /// Drains and closes every stream, writes what is pending, at most until `deadline_ms` from now, and ends the
   /// threads. False: output was dropped because a console or disk did not take it in time, or (said on the

@@ -105,6 +105,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   StreamChoice tee;
   std::set<std::uint32_t> local_ranks_filter;  ///< empty = all
   std::vector<RankRange> ranks;                ///< shown on the console, of all nodes; empty = all
+  bool fold_lines = true;                      ///< on the console, those of many workers that are equal
   std::string line_prefix;                     ///< "" = "[${host}:${rank}] "
   std::vector<std::string> stdout_filters;  ///< lines on the console with one of these also go to filtered_stdout.log
   std::vector<std::string> stderr_filters;

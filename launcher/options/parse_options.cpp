@@ -163,6 +163,8 @@ std::vector<OptionRow> output(Options& o) {
        set(o.local_ranks_filter, parse_rank_list)},
       ours({"--ranks", "RANKS", "ranks of the job shown on the console, for example 0,8-15 [all]",
             set(o.ranks, parse_rank_ranges)}),
+      ours({"--fold-lines", "auto|off", "show equal lines of 8 or more workers of a node once [auto]",
+            choose(o.fold_lines, {true, false})}),
       {"--log-line-prefix-template", "TEXT", "knows ${role_name}, ${local_rank}, ${rank}, ${hostname}",
        set(o.line_prefix, parse_any), "", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
       {"--duplicate-stdout-filters", "WORD,...", "lines with such a word also go to filtered_stdout.log",

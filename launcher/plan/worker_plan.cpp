@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kStdout = 1;
 constexpr int kStderr = 2;
+constexpr std::uint32_t kWorthFolding = 8;  // workers of one node: fewer are read one by one
 
 std::string value_or(Environment const& environment, std::string const& name, std::string const& otherwise) {
   auto const found = environment.find(name);
@@ -212,6 +213,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     worker.prefix = console_prefix(options, facts, worker.rank, local_rank);
     worker.out = stream(options, worker.rank, local_rank, kStdout, attempt, std::to_string(index));
     worker.err = stream(options, worker.rank, local_rank, kStderr, attempt, std::to_string(index));
+    worker.out.fold = worker.err.fold = options.fold_lines && generation.local_size >= kWorthFolding;
     worker.error_file = attempt.empty() ? "" : worker_log_dir(facts.log_root, generation.number, index) + "/error.json";
     worker.log = facts.keeps_logs ? worker.err.file : "";
     worker.cpus = index < facts.cpu_sets.size() ? facts.cpu_sets[index] : CpuSet{};

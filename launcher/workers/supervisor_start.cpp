@@ -36,7 +36,7 @@ int pipe_bytes(std::size_t streams) {
   return streams <= kFewStreams ? kLargePipe : kSmallPipe;
 }
 
-Result<OpenStream> open_pipe(StreamPlan const& plan, bool is_stderr, std::string const& prefix, int capacity_bytes) {
+Result<OpenStream> open_pipe(StreamPlan const& plan, bool is_stderr, WorkerSpec const& spec, int capacity_bytes) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
     return fail(Errc::io, "cannot open a pipe for a worker's output", errno);
@@ -44,16 +44,16 @@ Result<OpenStream> open_pipe(StreamPlan const& plan, bool is_stderr, std::string
   OpenStream opened;
   opened.worker_end.reset(ends[1]);
   fcntl(ends[1], F_SETPIPE_SZ, capacity_bytes);
-  opened.pump = {os::UniqueFd(ends[0]), plan.file,    plan.console, is_stderr, prefix, is_stderr,
-                 plan.filters,          plan.filtered};
+  opened.pump = {os::UniqueFd(ends[0]), plan.file,     plan.console, is_stderr, spec.prefix, is_stderr,
+                 plan.filters,          plan.filtered, plan.fold,    spec.rank};
   return opened;
 }
 
 /// A file that cannot be opened is reported by a log line and the stream discarded; Errc::io only when the system is
 /// out of descriptors.
-Result<OpenStream> open_stream(StreamPlan const& plan, bool is_stderr, std::string const& prefix, int capacity_bytes) {
+Result<OpenStream> open_stream(StreamPlan const& plan, bool is_stderr, WorkerSpec const& spec, int capacity_bytes) {
   if (needs_pipe(plan, is_stderr)) {
-    return open_pipe(plan, is_stderr, prefix, capacity_bytes);
+    return open_pipe(plan, is_stderr, spec, capacity_bytes);
   }
   OpenStream opened;
   if (!plan.file.empty()) {
@@ -76,8 +76,8 @@ Result<pid_t> start_worker(WorkerSpec const& spec, int capacity_bytes, std::vect
   if (!spec.error_file.empty()) {
     remove_log_file(spec.error_file);
   }
-  auto out = open_stream(spec.out, false, spec.prefix, capacity_bytes);
-  auto err = open_stream(spec.err, true, spec.prefix, capacity_bytes);
+  auto out = open_stream(spec.out, false, spec, capacity_bytes);
+  auto err = open_stream(spec.err, true, spec, capacity_bytes);
   if (!out || !err) {
     auto const& error = !out ? out.error() : err.error();
     return fail(error.code, error.message(), error.os_errno);

@@ -51,6 +51,7 @@ _cxxrun() {
     --fence | --log-dir) COMPREPLY=($(compgen -d -- "$cur")) ;;
     --scale-out) COMPREPLY=($(compgen -W "now at-restart" -- "$cur")) ;;
     -r | --redirects | -t | --tee) COMPREPLY=($(compgen -W "0 1 2 3" -- "$cur")) ;;
+    --fold-lines) COMPREPLY=($(compgen -W "auto off" -- "$cur")) ;;
     --log-level) COMPREPLY=($(compgen -W "debug info warn error" -- "$cur")) ;;
     --start-method) COMPREPLY=($(compgen -W "spawn fork forkserver" -- "$cur")) ;;
     --event-log-handler) COMPREPLY=($(compgen -W "null console" -- "$cur")) ;;

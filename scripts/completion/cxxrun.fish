@@ -72,6 +72,7 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -s r -l redirects -x -a 
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -s t -l tee -x -a '0 1 2 3' -d 'to files and to the console'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l local-ranks-filter -x -d 'local ranks shown on the console, for example 0,3 [all]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l ranks -x -d 'ranks of the job shown on the console, for example 0,8-15 [all]'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l fold-lines -x -a 'auto off' -d 'show equal lines of 8 or more workers of a node once [auto]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l log-line-prefix-template -x -d 'knows ${role_name}, ${local_rank}, ${rank}, ${hostname}'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l duplicate-stdout-filters -x -d 'lines with such a word also go to filtered_stdout.log'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l duplicate-stderr-filters -x -d 'the same for stderr'

@@ -2,6 +2,7 @@
 import glob
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -106,6 +107,50 @@ class Files(JobCase):
         self.assertEqual((verdict["verdict"], verdict["exit_code"], verdict["generation"]), ("worker failed", 9, 1))
         self.assertEqual([(f["rank"], f["exit_code"], f["stderr"].strip()) for f in verdict["failures"]],
                          [(1, 9, "broken")])
+
+
+class Folded(JobCase):
+    """Equal lines of the workers of one node."""
+
+    COUNT = "for i in range(3000): print('step', i)\nprint('mine', RANK)"
+
+    def expand(self, text, workers=8):
+        """{rank: its lines}, and how many lines were folded."""
+        ranks, folded = {rank: [] for rank in range(workers)}, 0
+        for line in text.splitlines():
+            label, said = re.fullmatch(r"\[(.*?)\] (.*)", line).groups()
+            if label.startswith("×"):
+                folded += 1
+                listed = label.split(": ")[1] if ": " in label else f"0-{workers - 1}"
+                spans = [span.split("-") for span in listed.split(",")]
+                named = [rank for span in spans for rank in range(int(span[0]), int(span[-1]) + 1)]
+                self.assertEqual(label.split(":")[0], f"×{len(named)}")
+            else:
+                named = [int(label.split(":")[1])]
+            for rank in named:
+                ranks[rank].append(said)
+        return ranks, folded
+
+    def test_equal_lines_of_eight_workers_are_folded_and_none_is_lost(self):
+        job = self.run_job("--standalone", "--nproc-per-node", "8", *self.python_worker(self.COUNT))
+        self.assertEqual(job.code, 0, job.stderr)
+        ranks, folded = self.expand(job.stdout)
+        self.assertGreater(folded, 0)
+        for rank, lines in ranks.items():
+            self.assertEqual(lines, [f"step {i}" for i in range(3000)] + [f"mine {rank}"])
+
+    def test_fewer_workers_and_fold_lines_off_leave_lines_alone(self):
+        for workers, option in (("7", "auto"), ("8", "off")):
+            job = self.run_job("--standalone", "--nproc-per-node", workers, "--fold-lines", option, self.worker("echo same"))
+            self.assertEqual(sorted(job.stdout.splitlines()), [f"[{HOST}:{rank}] same" for rank in range(int(workers))])
+
+    def test_what_is_held_stands_before_the_report(self):
+        job = self.run_job("--standalone", "--nproc-per-node", "8", "--max-restarts", "0",
+                           self.worker("echo the last words >&2; exit 3"))
+        self.assertEqual(job.code, 3)
+        before, report = job.stderr.split("=" * 72, 1)
+        self.assertIn("the last words", before)
+        self.assertNotRegex(report, r"(?m)^\[")
 
 
 class Console(JobCase):

@@ -325,6 +325,32 @@ TEST_CASE("log_pump: a file that cannot be opened is told once and the console g
   CHECK(f.out.text() == "p a\n");
 }
 
+TEST_CASE("log_pump: lines that are held stand before our own, and at the end", "[process]") {
+  Fixture f;
+  std::vector<cxxrun::test::Pipe> pipes;
+  std::vector<std::uint64_t> ids;
+  for (std::uint32_t rank = 0; rank < 5; ++rank) {
+    pipes.push_back(make_pipe());
+    cxxrun::launcher::PumpStream stream{std::move(pipes.back().read), "", true, true, "p" + std::to_string(rank) + " ", true};
+    stream.fold = true;
+    stream.rank = rank;
+    ids.push_back(f.pump->add(std::move(stream)));
+    drain(*f.pump, ids.back(), false);
+  }
+  write_all(pipes[0].write.get(), "alone\n");
+  CHECK(drain(*f.pump, ids[0], false) == "alone\n");
+  f.pump->say("first");
+  f.pump->say("second");
+  for (auto const& pipe : pipes) {
+    write_all(pipe.write.get(), "all\n");
+  }
+  write_all(pipes[3].write.get(), "no newline");
+  CHECK(f.pump->finish(kPlenty));
+  auto const text = f.err.text();
+  CHECK_THAT(text, Catch::StartsWith("p0 alone\nfirst\nsecond\n"));
+  CHECK_THAT(text, Catch::EndsWith("p3 no newline\n"));
+}
+
 TEST_CASE("log_pump: earlier content of a file is kept", "[process]") {
   Fixture f;
   std::ofstream(f.dir / "f") << "before\n";

@@ -85,6 +85,7 @@ std::string sample(std::string const& name) {
                                                       {"--tee", "2"},
                                                       {"--local-ranks-filter", "1"},
                                                       {"--ranks", "1,3-5"},
+                                                      {"--fold-lines", "off"},
                                                       {"--slurm-env", "keep"},
                                                       {"--log-level", "debug"},
                                                       {"--trace", "trace.json"},

@@ -136,7 +136,7 @@ TEST_CASE("option_table: the words in an option's value name are its values", "[
       CHECK(row.apply("nonsense", row).error().context.ends_with(" is expected"));
     }
   }
-  CHECK(choices == 17);
+  CHECK(choices == 18);
 }
 
 TEST_CASE("option_table: no argument list of a server escapes as an exception", "[unit]") {

@@ -1,0 +1,72 @@
+// Console: one end of the workers' output that people see. Consoles: stdout's and stderr's. Shell.
+//
+// What is shown is staged and pushed to the console's writer at once. A stream that is folded has its lines held for a
+// while, for equal ones of others. For the pump's thread alone, where nothing else is said.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "launcher/logs/console_writer.hpp"
+#include "launcher/logs/line_folder.hpp"
+#include "launcher/logs/line_prefixer.hpp"
+
+namespace cxxrun::launcher {
+
+struct Console {
+  Console(int fd, std::function<void()> wake) : writer(fd, std::move(wake)) {}
+  ConsoleWriter writer;
+  std::string staged;                 ///< since the last push
+  std::array<LineFolder, 2> folders;  ///< of workers' stdout and stderr, which have no order between them
+  std::string lines;                  ///< about to be held; keeps its room
+};
+
+class Consoles {
+ public:
+  Consoles(int out, int err, std::function<void()> const& wake);
+
+  [[nodiscard]] Console& of(bool to_stderr) { return *both_[to_stderr ? 1 : 0]; }
+  /// What is staged, and what has been held for long enough. Returns when to call it again.
+  std::optional<TimePoint> push();
+  /// A line of the launcher's own, behind everything that is held. From any thread. False: something is held, and
+  /// say_waiting() is to follow on the pump's thread.
+  [[nodiscard]] bool say(std::string line);
+  void say_waiting();
+  /// From any thread, once the pump's is over or stuck. False: something was dropped.
+  bool finish(TimePoint deadline);
+
+ private:
+  std::array<std::shared_ptr<Console>, 2> both_;  ///< the same one when both lead to one place
+  std::mutex mutex_;
+  std::string said_;                   ///< waits behind what is held
+  std::atomic<bool> holding_ = false;  ///< written by the pump's thread
+};
+
+/// One stream of a worker on its console.
+class ShownStream {
+ public:
+  /// `fold`: equal lines of several ranks make one.
+  ShownStream(Console& console, bool to_stderr, std::uint64_t id, std::uint32_t rank, std::string const& prefix,
+              bool fold);
+  void feed(std::string_view bytes);
+  void end();  ///< no feed() follows
+  [[nodiscard]] Console& console() const { return console_; }
+
+ private:
+  void hold();
+
+  Console& console_;
+  LinePrefixer prefixer_;
+  LineFolder* folder_;  ///< nullptr: not folded
+  std::uint64_t id_;
+};
+
+}  // namespace cxxrun::launcher
