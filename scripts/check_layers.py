@@ -66,6 +66,7 @@ SHELLS = {
     "launcher/logs/console_writer": "the console's writing thread",
     "launcher/logs/log_dir": "makes and removes directories",
     "launcher/logs/log_file": "one log file; reads small files",
+    "launcher/logs/log_output": "the files of one stream",
     "launcher/logs/log_pump": "the workers' output, on its own thread",
     "launcher/place/discovery_file": "reads and writes the discovery files",
     "launcher/place/machine": "CPUs, GPUs and where they are; a thread to find out",

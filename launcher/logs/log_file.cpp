@@ -1,6 +1,7 @@
 #include "launcher/logs/log_file.hpp"
 
 #include <cerrno>
+#include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
@@ -79,6 +80,14 @@ void remove_log_file(std::string const& path) {
   if (os::UniqueFd const directory = directory_of(path)) {
     unlinkat(directory.get(), name_of(path).c_str(), 0);
   }
+}
+
+Result<void> rename_log_file(std::string const& from, std::string const& to) {
+  os::UniqueFd const directory = directory_of(from);
+  if (directory && renameat(directory.get(), name_of(from).c_str(), directory.get(), name_of(to).c_str()) == 0) {
+    return {};
+  }
+  return fail(Errc::io, "cannot rename the log " + from + " to " + name_of(to) + "; it is not rotated any more", errno);
 }
 
 Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes) {

@@ -15,6 +15,8 @@ namespace cxxrun::launcher {
 [[nodiscard]] Result<os::UniqueFd> open_log_file(std::string const& path);
 /// What a worker of an earlier run has left there; as little a link to elsewhere as the others.
 void remove_log_file(std::string const& path);
+/// Both in one directory. The error names them.
+[[nodiscard]] Result<void> rename_log_file(std::string const& from, std::string const& to);
 /// Writes everything. Blocks as long as the file system does. The error names `path` and the remedy.
 [[nodiscard]] Result<void> append_to_log(os::UniqueFd const& file, std::string const& path, std::string_view bytes);
 /// At most `limit` bytes of a regular file; "" when it is not there.

@@ -18,7 +18,7 @@
 
 #include "launcher/logs/console.hpp"
 #include "launcher/logs/line_filter.hpp"
-#include "launcher/logs/log_file.hpp"
+#include "launcher/logs/log_output.hpp"
 #include "src/os/bounded_thread.hpp"
 
 namespace cxxrun::launcher {
@@ -39,9 +39,9 @@ struct Stream {
   }
   PumpStream plan;
   stream_descriptor pipe;
-  os::UniqueFd file;
+  LogOutput file;
   std::optional<ShownStream> shown;
-  os::UniqueFd filtered;
+  LogOutput filtered;
   LineFilter filter;  ///< used while `filtered` is open
   Evidence evidence;
   bool paused = false;  ///< not waited for, because its console is full
@@ -96,8 +96,8 @@ class LogPump::Pump {
     if (auto const& shown = stream->plan; shown.console) {
       stream->shown.emplace(consoles_->of(shown.to_stderr), shown.to_stderr, id, shown.rank, shown.prefix, shown.fold);
     }
-    open_file(stream->plan.file, stream->file);
-    open_file(stream->plan.filtered, stream->filtered);
+    report_if(stream->file.open(stream->plan.file, stream->plan.rotation));
+    report_if(stream->filtered.open(stream->plan.filtered, {}));
     watch(id, *stream);
   }
 
@@ -143,27 +143,17 @@ class LogPump::Pump {
 
   void report(Error const& error) { call_back(on_error_, error.message()); }
 
-  void open_file(std::string const& path, os::UniqueFd& fd) {
-    auto file = path.empty() ? Result<os::UniqueFd>(os::UniqueFd()) : open_log_file(path);
-    if (file) {
-      fd = *std::move(file);
-    } else {
-      report(file.error());
-    }
-  }
-
-  void append(os::UniqueFd& fd, std::string const& path, std::string_view bytes) {
-    if (auto const written = append_to_log(fd, path, bytes); !written) {
-      fd.reset();
-      report(written.error());
+  void report_if(Result<void> const& result) {
+    if (!result) {
+      report(result.error());
     }
   }
 
   void carry_filtered(Stream& s, std::string_view bytes) {
-    if (s.filtered) {
+    if (s.filtered.is_open()) {
       std::string lines;
       s.filter.feed(bytes, lines);
-      append(s.filtered, s.plan.filtered, lines);
+      report_if(s.filtered.append(lines));
     }
   }
 
@@ -215,8 +205,8 @@ class LogPump::Pump {
   }
 
   void carry(Stream& s, std::string_view bytes) {
-    if (s.file) {
-      append(s.file, s.plan.file, bytes);
+    if (s.file.is_open()) {
+      report_if(s.file.append(bytes));
     }
     carry_filtered(s, bytes);
     if (s.plan.keep_words) {

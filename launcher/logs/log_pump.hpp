@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "launcher/logs/evidence.hpp"
+#include "launcher/logs/rotation.hpp"
 #include "src/os/bounded_thread.hpp"
 #include "src/os/fd.hpp"
 
@@ -31,6 +32,7 @@ struct PumpStream {
   bool keep_words = false;                ///< keep its last words for `drain`
   std::vector<std::string> filters = {};  ///< lines with one of these in them ...
   std::string filtered = {};              ///< ... are also appended here, prefixed; other streams may do the same
+  Rotation rotation = {};                 ///< of `file`
   bool fold = false;                      ///< its lines are held on the console for those of others that equal them
   std::uint32_t rank = 0;                 ///< by which it is named then
 };

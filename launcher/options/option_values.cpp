@@ -179,6 +179,31 @@ Result<std::vector<RankRange>> parse_rank_ranges(std::string_view text) {
   return ranges;
 }
 
+Result<Rotation> parse_rotation(std::string_view text) {
+  constexpr std::uint64_t kLeast = 4096;  // smaller files would be a mistake, or an attack on the directory
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 50;
+  constexpr std::uint64_t kMostFiles = 1'000'000;
+  auto const colon = text.find(':');
+  auto number = text.substr(0, colon);
+  std::uint64_t unit = 1;
+  if (auto const place = std::string_view("KMG").find(number.empty() ? '-' : number.back());
+      place != std::string_view::npos) {
+    unit = std::uint64_t{1024} << (10 * place);
+    number.remove_suffix(1);
+  }
+  auto const size = parse_unsigned(number, 1, kMost / unit);
+  auto const keep = colon == std::string_view::npos ? Result<std::uint64_t>(0)
+                                                    : parse_unsigned(text.substr(colon + 1), 1, kMostFiles);
+  if (!size || !keep) {
+    return expected(
+        "SIZE or SIZE:COUNT is expected, for example 100M or 1G:5, with K, M or G for 1024, 1024 K, 1024 M");
+  }
+  if (*size * unit < kLeast) {
+    return expected("the least size is 4K");
+  }
+  return Rotation{*size * unit, static_cast<std::uint32_t>(*keep)};
+}
+
 Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text) {
   std::map<std::string, std::string> conf;
   text = trim(text);

@@ -25,6 +25,8 @@ namespace cxxrun::launcher {
 [[nodiscard]] Result<std::set<std::uint32_t>> parse_rank_list(std::string_view text);
 /// Global ranks and ranges of them, 0,8-15; "" = all (none listed).
 [[nodiscard]] Result<std::vector<RankRange>> parse_rank_ranges(std::string_view text);
+/// SIZE or SIZE:COUNT; SIZE in bytes, or with K, M or G behind it (1024, ...), at least 4K.
+[[nodiscard]] Result<Rotation> parse_rotation(std::string_view text);
 /// KEY=VALUE,KEY=VALUE with blanks around either, and quotes around all, dropped; only syntax is checked here.
 [[nodiscard]] Result<std::map<std::string, std::string>> parse_rdzv_conf(std::string_view text);
 /// Seconds with up to three decimals, at most a year; zero only where `zero_allowed`.

@@ -11,6 +11,7 @@
 
 #include "launcher/facts/deadlines.hpp"
 #include "launcher/facts/discovery.hpp"
+#include "launcher/logs/rotation.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "src/core/endpoint.hpp"
 
@@ -101,6 +102,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   SlurmEnv slurm_env = SlurmEnv::per_worker;
   // logs
   std::string log_dir;  ///< "" = temporary, removed at the end; "/dev/null" = no files at all
+  Rotation log_rotate;
   StreamChoice redirects;
   StreamChoice tee;
   std::set<std::uint32_t> local_ranks_filter;  ///< empty = all

@@ -156,6 +156,8 @@ std::vector<OptionRow> output(Options& o) {
   return {
       {"--log-dir", "DIR", "directory of the workers' files; /dev/null: no files [temporary]",
        set(o.log_dir, parse_any)},
+      ours({"--log-rotate", "SIZE[:COUNT]", "a new file begins at SIZE (100M), COUNT full ones stay [never]",
+            set(o.log_rotate, parse_rotation)}),
       {"--redirects", "SPEC", "to files only: 0 none, 1 stdout, 2 stderr, 3 both, or RANK:N,...",
        set(o.redirects, parse_streams), "-r"},
       {"--tee", "SPEC", "to files and to the console", set(o.tee, parse_streams), "-t"},

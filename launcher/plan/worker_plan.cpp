@@ -71,6 +71,7 @@ StreamPlan stream(Options const& options, std::uint32_t rank, std::uint32_t loca
   bool const tee = (options.tee.of(local_rank) & bit) != 0;
   bool const redirected = (options.redirects.of(local_rank) & bit) != 0;
   StreamPlan plan{tee || redirected ? attempt + "/" + index + "/" + name : "", shown && (tee || !redirected)};
+  plan.rotation = options.log_rotate;
   auto const& filters = bit == kStdout ? options.stdout_filters : options.stderr_filters;
   if (plan.console && !filters.empty()) {
     plan.filters = filters;

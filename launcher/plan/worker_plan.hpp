@@ -22,6 +22,7 @@ struct StreamPlan {
   bool console = true;                    ///< whole lines, prefixed, to cxxrun's own stdout or stderr
   std::vector<std::string> filters = {};  ///< a line on the console with one of these in it ...
   std::string filtered = {};              ///< ... is also appended here, prefixed
+  Rotation rotation = {};                 ///< of `file`
   bool fold = false;                      ///< a line on the console waits for equal ones of other workers
   bool operator==(StreamPlan const&) const = default;
 };

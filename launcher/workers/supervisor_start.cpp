@@ -24,9 +24,9 @@ struct OpenStream {
   PumpStream pump;          ///< without fd: the worker writes to its file or to /dev/null by itself
 };
 
-/// Console output needs a pipe, and stderr always, for its last lines.
+/// Console output needs a pipe, a file that is rotated too, and stderr always, for its last lines.
 bool needs_pipe(StreamPlan const& plan, bool is_stderr) {
-  return is_stderr || plan.console;
+  return is_stderr || plan.console || (!plan.file.empty() && plan.rotation.bytes > 0);
 }
 
 /// Pipe capacity to ask for. Larger pipes let workers write on while the pump is busy: 64 KiB ones halve the
@@ -44,8 +44,8 @@ Result<OpenStream> open_pipe(StreamPlan const& plan, bool is_stderr, WorkerSpec 
   OpenStream opened;
   opened.worker_end.reset(ends[1]);
   fcntl(ends[1], F_SETPIPE_SZ, capacity_bytes);
-  opened.pump = {os::UniqueFd(ends[0]), plan.file,     plan.console, is_stderr, spec.prefix, is_stderr,
-                 plan.filters,          plan.filtered, plan.fold,    spec.rank};
+  opened.pump = {os::UniqueFd(ends[0]), plan.file,     plan.console,  is_stderr, spec.prefix, is_stderr,
+                 plan.filters,          plan.filtered, plan.rotation, plan.fold, spec.rank};
   return opened;
 }
 

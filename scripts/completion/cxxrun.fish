@@ -68,6 +68,7 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l fence -x -a '(__fish_
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l scale-out -x -a 'now at-restart' -d 'when nodes that come late are let in [now]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l join-window -x -d 'wait for MAX once MIN are there [5; first under Slurm 60]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l log-dir -x -a '(__fish_complete_directories)' -d 'directory of the workers\' files; /dev/null: no files [temporary]'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l log-rotate -x -d 'a new file begins at SIZE (100M), COUNT full ones stay [never]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -s r -l redirects -x -a '0 1 2 3' -d 'to files only: 0 none, 1 stdout, 2 stderr, 3 both, or RANK:N,...'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -s t -l tee -x -a '0 1 2 3' -d 'to files and to the console'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l local-ranks-filter -x -d 'local ranks shown on the console, for example 0,3 [all]'

@@ -82,6 +82,30 @@ class Files(JobCase):
         texts = [read(name) for name in glob.glob(f"{self.logs}/*/attempt_1/*/stdout.log")]
         self.assertEqual(sorted(texts), [f"out {rank}\n" for rank in range(4)])
 
+    def check_rotated(self, directory, first, most):
+        """The files of a worker that counts hold whole lines, none missing from `first` on; returns how many are full."""
+        full = sorted(glob.glob(directory + "/stdout.log.*"), key=lambda name: int(name.rsplit(".", 1)[1]))
+        texts = [read(name) for name in full] + [read(directory + "/stdout.log")]
+        for text in texts:
+            self.assertLessEqual(len(text), most)
+            self.assertTrue(text.endswith("\n"))
+        self.assertEqual([int(line) for line in "".join(texts).splitlines()][-1], 19_999)
+        lines = [int(line) for line in "".join(texts).splitlines()]
+        self.assertEqual(lines, list(range(lines[0], 20_000)))
+        if first is not None:
+            self.assertEqual(lines[0], first)
+        return len(full)
+
+    def test_files_are_rotated_by_size_and_no_line_is_lost_or_cut(self):
+        program = self.python_worker("for i in range(20_000): print(i)")
+        for option, first in (("8K", 0), ("8K:3", None)):
+            logs = self.path("logs of " + option)
+            job = self.run_job("--standalone", "--log-dir", logs, "-r", "1", "--log-rotate", option, *program)
+            self.assertEqual((job.code, job.stderr.count("cannot")), (0, 0), job.stderr)
+            [directory] = glob.glob(f"{logs}/*/attempt_1/0")
+            full = self.check_rotated(directory, first, 8192)
+            self.assertTrue(full == 3 if first is None else full > 10, full)
+
     def test_two_agents_with_one_log_directory_do_not_share_a_file(self):
         program = self.worker('echo "rank $RANK"')
         agents = self.start_two("--log-dir", self.logs, "--rdzv-id", "run7", "-r", "3", program)

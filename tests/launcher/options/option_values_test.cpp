@@ -71,6 +71,18 @@ TEST_CASE("option_values: --ranks takes ranks and ranges, and says how a range i
   CHECK(parse_rank_ranges("15-8").error().context == "'15-8' is no range; did you mean 8-15?");
 }
 
+TEST_CASE("option_values: --log-rotate takes a size and how many full files are kept", "[unit]") {
+  CHECK(parse_rotation("4096").value() == Rotation{4096, 0});
+  CHECK(parse_rotation("100M").value() == Rotation{std::uint64_t{100} << 20, 0});
+  CHECK(parse_rotation("4K:1").value() == Rotation{4096, 1});
+  CHECK(parse_rotation("1048576G:1000000").value() == Rotation{std::uint64_t{1} << 50, 1'000'000});
+  for (char const* const bad : {"", "0", "4095", "3K", "K", "10MB", "10m", "1.5G", "-1", "1048577G",
+                                "99999999999999999G", "10M:", "10M:0", "10M:1000001", "10M:1:2", ":5"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(parse_rotation(bad));
+  }
+}
+
 TEST_CASE("option_values: filters are separated by commas, and a doubled one is a comma", "[unit]") {
   using Words = std::vector<std::string>;
   CHECK(parse_filters("").value().empty());

@@ -84,6 +84,7 @@ std::string sample(std::string const& name) {
                                                       {"--redirects", "1:2"},
                                                       {"--tee", "2"},
                                                       {"--local-ranks-filter", "1"},
+                                                      {"--log-rotate", "1M:2"},
                                                       {"--ranks", "1,3-5"},
                                                       {"--fold-lines", "off"},
                                                       {"--slurm-env", "keep"},
