@@ -84,6 +84,7 @@ SHELLS = {
     "launcher/job_end/requeue_job": "runs scontrol at the end, keeps the history",
     "launcher/agent/agent": "one node's event loop",
     "launcher/agent/agent_links": "an agent's connections",
+    "launcher/agent/agent_signals": "the signals that it gets, and who sent them",
     "launcher/agent/chronicle": "events.jsonl, on a thread; verdict.json; the trace",
     "launcher/agent/hosting": "the coordinator and the stores inside the first node's agent",
     "launcher/programs/main": "environment, exit code",

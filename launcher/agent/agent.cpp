@@ -11,6 +11,7 @@
 #include <boost/asio/post.hpp>
 
 #include "launcher/agent/agent_links.hpp"
+#include "launcher/agent/agent_signals.hpp"
 #include "launcher/agent/hosting.hpp"
 #include "launcher/agent/policies.hpp"
 #include "launcher/hangs/hang_guard.hpp"
@@ -20,7 +21,6 @@
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/place/machine.hpp"
 #include "launcher/plan/worker_plan.hpp"
-#include "launcher/workers/signal_policy.hpp"
 #include "launcher/workers/supervisor.hpp"
 #include "launcher/workers/worker_memory.hpp"
 #include "src/core/time.hpp"
@@ -28,9 +28,7 @@
 #include "src/os/log.hpp"
 #include "src/os/machine.hpp"
 #include "src/os/monitor.hpp"
-#include "src/os/process_info.hpp"
 #include "src/os/random.hpp"
-#include "src/os/signal_watch.hpp"
 #include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
@@ -49,16 +47,11 @@ class Agent {
         find_cpus_(start_finding_cpus(config_.cpus.mode, config_.facts.workers,
                                       find_value(config_.environment, "CUDA_VISIBLE_DEVICES"))),
         parent_watch_(io_, fcntl(side.parent_watch.get(), F_DUPFD_CLOEXEC, 3)),
+        signals_(io_, side, config_, signal_handlers()),
         page_(*side.page),
         hosting_(io_, config_, side.standby.get(), keys_, coordinator_handlers()) {
     config_.facts.agent_socket = supervisor_->socket();
     config_.facts.prover = keys_ ? supervisor_->socket() : "";
-    context_.parent = side.parent;
-    context_.interrupt_ignored = side.interrupt_ignored;
-    context_.also_stop = config_.options.stop_signals;
-    if (config_.environment.contains("SLURM_JOB_ID")) {
-      context_.slurmstepd = os::find_ancestor("slurmstepd");
-    }
   }
 
   int run(os::AgentSide const& side) {
@@ -241,37 +234,6 @@ class Agent {
     hosting_.stand_by();
   }
 
-  // ---- signals -----------------------------------------------------------------------------------------------
-
-  void obey(SignalInfo const& info) {
-    auto result = classify(std::move(signal_state_), info, Clock::now(), context_);
-    signal_state_ = std::move(result.next);
-    log(Level::debug, result.reason);
-    switch (result.verdict) {
-      case SignalVerdict::ignore: break;
-      case SignalVerdict::stop:
-        feed(agent::EndSignal{info.signal, true, signal_state_.interrupted, sender_of(info)});
-        break;
-      case SignalVerdict::stop_without_forwarding:
-        feed(agent::EndSignal{info.signal, false, false, sender_of(info)});
-        break;
-      case SignalVerdict::kill_now: feed(agent::KillSignal{}); break;
-      case SignalVerdict::forward_only: supervisor_->forward(info.signal); break;
-    }
-  }
-
-  /// Whom the parent, who passes signals on, had it from.
-  [[nodiscard]] std::string sender_of(SignalInfo info) const {
-    if (info.sender == context_.parent) {
-      auto const sender = page_.sender();
-      info.sender = sender.pid;
-      info.uid = sender.uid;
-      return sender_text(info, sender.name, context_);
-    }
-    auto const stat = os::read_stat(info.sender);
-    return sender_text(info, stat ? stat->comm : "", context_);
-  }
-
   // ---- the end -----------------------------------------------------------------------------------------------
 
   int conclude() {
@@ -293,10 +255,8 @@ class Agent {
   os::Machine<agent::State, agent::Event> machine_;
   asio::io_context io_{1};
   asio::posix::stream_descriptor parent_watch_;
-  os::SignalWatch signals_{io_, [this](SignalInfo const& info) { obey(info); }};
+  AgentSignals signals_;
   os::Timer timer_{io_};
-  SignalContext context_;
-  SignalState signal_state_;
   LogPump pump_;
   os::SharedPage& page_;
   std::shared_ptr<rendezvous::KeyRing> keys_ = make_keys(io_, config_);  // none: --auth none
@@ -320,6 +280,11 @@ class Agent {
       leave_if_done();
     };
     return on;
+  }
+
+  AgentSignals::Handlers signal_handlers() {
+    return {[this](agent::Event event) { feed(std::move(event)); },
+            [this](int signal) { supervisor_->forward(signal); }};
   }
 
   EndWatch::Handlers end_handlers() {
