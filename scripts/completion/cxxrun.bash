@@ -15,10 +15,10 @@ _cxxrun() {
       --master-port --local-addr --auth --cpu-bind --numa-binding --max-restarts --restart-window --restart-delay
       --shutdown-timeout --signals-to-handle --restart-timeout --kill-timeout --health-check --health-check-timeout
       --hang-timeout --checkpoint-signal --time-limit --max-requeues --progress-path --role --agent-store
-      --store-access --stdin --slurm-env --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir -r
-      --redirects -t --tee --local-ranks-filter --log-line-prefix-template --duplicate-stdout-filters
-      --duplicate-stderr-filters --log-level --trace --monitor-interval --start-method --event-log-handler
-      --logs-specs --print-completion" ;;
+      --store-access --stdin --slurm-env --heartbeat-timeout --quorum --fence --scale-out --join-window --log-dir
+      --log-rotate -r --redirects -t --tee --local-ranks-filter --ranks --fold-lines --log-line-prefix-template
+      --duplicate-stdout-filters --duplicate-stderr-filters --log-level --trace --monitor-interval --start-method
+      --event-log-handler --logs-specs --print-completion" ;;
   esac
   valued=" ${valued//$'\n'/ } "
   COMPREPLY=()

@@ -6,9 +6,9 @@ function __cxxrun_program
         --restart-delay --shutdown-timeout --signals-to-handle --restart-timeout --kill-timeout --health-check \
         --health-check-timeout --hang-timeout --checkpoint-signal --time-limit --max-requeues --progress-path --role \
         --agent-store --store-access --stdin --slurm-env --heartbeat-timeout --quorum --fence --scale-out \
-        --join-window --log-dir -r --redirects -t --tee --local-ranks-filter --log-line-prefix-template \
-        --duplicate-stdout-filters --duplicate-stderr-filters --log-level --trace --monitor-interval --start-method \
-        --event-log-handler --logs-specs --print-completion
+        --join-window --log-dir --log-rotate -r --redirects -t --tee --local-ranks-filter --ranks --fold-lines \
+        --log-line-prefix-template --duplicate-stdout-filters --duplicate-stderr-filters --log-level --trace \
+        --monitor-interval --start-method --event-log-handler --logs-specs --print-completion
     set -l words (commandline -opc)
     set -e words[1]
     while set -q words[1]
