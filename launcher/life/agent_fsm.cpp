@@ -102,8 +102,7 @@ void hear(Turn& turn, rendezvous::Stop const& message) {
     case Life::running:
       state.life = Life::stopping;
       stop_for_all(turn, message.kind, grace);
-      // An error of the node that has it; to the others it is news.
-      turn.say_here(state.failed ? Level::error : Level::info, "stopping workers: " + message.why);
+      turn.say_here(Level::info, "stopping workers: " + message.why);
       break;
     case Life::checking:
       state.life = Life::stopping;

@@ -67,7 +67,6 @@ struct State {  // NOLINT(clang-analyzer-optin.performance.Padding): in the orde
   std::string unfit;                    ///< why the health check failed
   bool workers = false;                 ///< started and not all reaped
   std::uint32_t living = 0;             ///< so many of the workers started last have not ended
-  bool failed = false;                  ///< one of them has failed
   bool killed = false;                  ///< they have had SIGKILL because of the lease
   bool parks = false;                   ///< the last order keeps workers that survive
   std::optional<std::uint64_t> parked;  ///< workers of that generation wait for the next one

@@ -96,7 +96,6 @@ void start_workers(Turn& turn) {
   state.checked_at.reset();
   state.workers = true;
   state.living = state.generation->local_size;
-  state.failed = false;
   state.killed = false;
   state.parks = false;
   state.parked.reset();
@@ -121,7 +120,6 @@ void on(Turn& turn, WorkerEnded const& event) {
   }
   if (event.number == number_of(turn.state) && has_processes(turn.state.life) && !turn.state.check &&
       !event.exit.status.ok() && !event.exit.ours) {
-    turn.state.failed = true;
     turn.tell(rendezvous::WorkerFailed{event.number, event.exit});
   }
 }

@@ -178,7 +178,7 @@ class Restarts(JobCase):
         other = [line.partition("]: ")[2] for line in agents[1].stderr.splitlines() if "cxxrun[" in line]
         failed = f"rank 2 on {HOST}: exit code 42"
         self.assertEqual(other, [line for number in (1, 2, 3) for line in (
-            f"info: generation {number}: starting ranks 2 to 3", f"error: stopping workers: {failed}")])
+            f"info: generation {number}: starting ranks 2 to 3", f"info: stopping workers: {failed}")])
 
     def test_a_signal_is_named_in_the_report_and_in_the_exit_code(self):
         program = self.worker("test $RANK = 1 && kill -SEGV $$\ngate never")

@@ -56,34 +56,3 @@ TEST_CASE("agent: a stop that is under way has its own deadline, and Ctrl-C stil
   CHECK(said(stopping, {SIGINT, true, true}) ==
         "told to end by SIGINT: workers are being stopped already; Ctrl-C again kills them");
 }
-
-TEST_CASE("agent: why workers are stopped is an error on the node whose worker failed, and news on the others",
-          "[unit]") {
-  auto const level = [](std::uint64_t failed) {
-    auto agent = running();
-    auto exit = killed_exit();
-    exit.ours = false;
-    agent.feed(WorkerEnded{failed, exit});
-    auto const stop = FromLink{kFirstLink, rdzv::Stop{1, rdzv::StopKind::failure, "why"}};
-    for (auto const& line : step(agent.state, stop, agent.now, agent.policy).said) {
-      if (line.text == "stopping workers: why") {
-        return line.level;
-      }
-    }
-    return Level::debug;
-  };
-  CHECK(level(1) == Level::error);
-  CHECK(level(0) == Level::info);  // of an older generation
-
-  auto agent = running();
-  auto exit = killed_exit();
-  exit.ours = false;
-  agent.feed(WorkerEnded{1, exit});
-  CHECK(agent.state.failed);
-  agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "why"});
-  agent.feed(GroupEnded{1, {}, {}});
-  agent.hear(rdzv::Prepare{generation(2, agent.rank), 100});
-  agent.hear(rdzv::Start{2, agent.own(), 4000ms});
-  CHECK(agent.state.life == Life::running);
-  CHECK_FALSE(agent.state.failed);  // in that generation
-}
