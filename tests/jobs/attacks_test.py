@@ -7,13 +7,13 @@ import secrets
 import attack_jobs
 import jobs
 from attack_jobs import KEYLESS, UNPROVEN, Attack
-from attacker import Sealed, frame, hello, join, note, told
+from attacker import HISTORY, Sealed, frame, hello, join, note, told
 
 GONE = {"type": "gone", "generation": 1, "group_rank": 1}
 FAILED = {"type": "worker_failed", "generation": 1, "exit": {
     "rank": 0, "local_rank": 0, "pid": 1, "end": "exited", "value": 1, "core": False, "ours": False, "wall_ms": 0}}
 LATER = {"after": 98, "number": 99, "size": 3, "coordinator": 0, "restarts": 0, "failures": 0, "alike": 0, "look": 0,
-         "members": 1, "tie": "rank"}
+         "history": HISTORY, "members": 1, "tie": "rank"}
 FOLLOWS = {"type": "follower_info", "node": join()["node"], "decided": LATER, "prepared": 99, "seen": 99, "workers": 1}
 
 # what was tried (the row's name), and the messages of one connection

@@ -4,9 +4,11 @@ from jobs import JobCase, count_reports
 
 
 class BadNodes(JobCase):
-    """Three agents, a, b and c, of a job that goes on with two; workers are killed as DIE says: "NODE GENERATION" words."""
+    """Three agents, a, b and c, of a job that goes on with two; workers are killed as DIE says: "NODE GENERATION" words.
+    All of a generation have begun before one dies."""
 
     BODY = """note start $NODE
+while test "$(grep -c "^$CXXRUN_GENERATION .* start" "$DIR/events")" -lt "$WORLD_SIZE"; do :; done
 case " $DIE " in *" $NODE$CXXRUN_GENERATION "*) kill -BUS $$;; esac
 test $CXXRUN_GENERATION = $LAST || gate never"""
 
