@@ -47,6 +47,10 @@ bool GenerationStore::start(std::vector<int> const& listeners) {
 }
 
 void GenerationStore::stop() {
+  for (ConnectionPtr const& c : due_) {
+    send(c);
+  }
+  due_.clear();
   for (ListenerPtr const& listener : listeners_) {
     listener->close(reactor_.poller);
   }
@@ -129,35 +133,46 @@ void GenerationStore::on_readable(ConnectionPtr const& c) {
   }
 }
 
-// Decodes and applies, sends what is due to everybody, and goes on listening to this connection.
+// Decodes and applies. Replies leave together at the end of the turn: whom the first one wakes finds the others while
+// it is awake. A long one leaves at once, so that what is held for those who do not take theirs is known.
 void GenerationStore::serve(ConnectionPtr const& c, std::string_view input) {
-  std::vector<ConnectionPtr> woken = std::exchange(woken_, {});
-  bool keep = false;
+  if (due_.empty()) {
+    reactor_.poller.soon([weak = weak_from_this()] {
+      if (auto const self = weak.lock()) {
+        self->send_due();
+      }
+    });
+  }
+  due_.push_back(c);
   try {
-    keep = consume(*c, input, woken);
+    c->ending = !consume(*c, input);
   } catch (std::bad_alloc const&) {
     give_back(c->out);
     c->sent = 0;
+    c->ending = true;
     complain(*c, "there is no memory for what it asks");
   }
-  send(c);
-  for (ConnectionPtr const& other : woken) {
-    send(other);
-  }
-  woken.clear();
-  woken_ = std::move(woken);  // for its capacity
-  if (!c->open()) {
-    return;
-  }
-  if (!keep) {
-    drop(c);
-  } else {
-    go_on(c);
+  if (c->unsent() > kKeptOutput) {
+    send(c);
   }
 }
 
+void GenerationStore::send_due() {
+  std::vector<ConnectionPtr> due = std::exchange(due_, {});
+  for (ConnectionPtr const& c : due) {
+    send(c);
+    if (c->open() && c->ending) {
+      drop(c);
+    } else if (c->open()) {
+      go_on(c);
+    }
+  }
+  due.clear();
+  due_ = std::move(due);  // for its capacity
+}
+
 // False: this connection has to be closed.
-bool GenerationStore::consume(Connection& c, std::string_view input, std::vector<ConnectionPtr>& woken) {
+bool GenerationStore::consume(Connection& c, std::string_view input) {
   wire::StoreRequest request;
   while (c.unsent() <= kOutputCap && !crowded()) {
     auto const status = c.decoder.next(input, request);
@@ -178,7 +193,7 @@ bool GenerationStore::consume(Connection& c, std::string_view input, std::vector
     for (ConnectionId const name : outcome.woken) {
       ConnectionPtr const& other = connections_.at(name);
       other->out.push_back(wire::kStoreStopWaiting);
-      woken.push_back(other);
+      due_.push_back(other);
     }
     if (!outcome.close_reason.empty()) {
       complain(c, outcome.close_reason);

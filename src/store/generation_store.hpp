@@ -57,12 +57,13 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
   void conclude(CallerVerdict const& verdict);
   void on_readable(ConnectionPtr const& c);
   void serve(ConnectionPtr const& c, std::string_view input);
-  bool consume(Connection& c, std::string_view input, std::vector<ConnectionPtr>& woken);
+  bool consume(Connection& c, std::string_view input);
   bool has_room_to_read(Connection& c);
   /// Nobody is given more replies while so many wait, for a second one may be as large.
   [[nodiscard]] bool crowded() const { return unsent_ > reactor_.limits.unsent; }
   void thin_out();
   void send(ConnectionPtr const& c);
+  void send_due();
   void send_some(ConnectionPtr const& c);
   void go_on(ConnectionPtr const& c);
   void drop(ConnectionPtr const& c);
@@ -77,7 +78,7 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
   std::uint64_t reading_ = 0;  // requests of all connections that have come in part
   std::vector<ListenerPtr> listeners_;
   std::unordered_map<ConnectionId, ConnectionPtr> connections_;
-  std::vector<ConnectionPtr> woken_;
+  std::vector<ConnectionPtr> due_;  // whose replies leave at the end of the turn
   ConnectionId next_name_ = 1;
   Complaints complaints_;
   bool asking_ = false;  // a question is about to be asked

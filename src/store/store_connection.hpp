@@ -62,6 +62,7 @@ struct Connection final : Socket, std::enable_shared_from_this<Connection> {
   TimePoint took;             // when it last took something, or its replies began to wait
   std::string held;           // read but not decoded, because too much output is waiting
   bool resuming = false;      // `held` is about to be decoded
+  bool ending = false;        // to be closed when its last replies have been tried
 };
 using ConnectionPtr = std::shared_ptr<Connection>;
 
