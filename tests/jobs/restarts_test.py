@@ -14,6 +14,8 @@ try:
 except ImportError:
     torch = None
 
+MOUNTS = subprocess.run(["unshare", "--mount", "true"], capture_output=True, text=True)
+
 
 class Restarts(JobCase):
     def started(self):
@@ -98,7 +100,7 @@ class Restarts(JobCase):
         self.assertEqual(self.events("start", 4), [])
         self.assertIn("1 more node(s) came: forming again", first.stderr)
 
-    @unittest.skipIf(os.geteuid() != 0, "needs root for a mount namespace")
+    @unittest.skipIf(MOUNTS.returncode != 0, "needs a mount namespace: " + MOUNTS.stderr.strip())
     def test_a_job_whose_file_server_is_gone_for_five_seconds_goes_on(self):
         """The program lies on a mount that is taken away while it runs, and comes back."""
         files, server = self.path("files"), self.path("server")
