@@ -23,6 +23,7 @@ constexpr Name kNames[] = {
     {"--seed", "N", "of the initial parameters and the order of samples (1)"},
     {"--checkpoint-dir", "DIR", "saves there, and goes on from the latest checkpoint in it"},
     {"--save-every", "N", "steps between two checkpoints (20)"},
+    {"--refuse-damaged", "", "do not begin anew where checkpoints are, but all are damaged"},
     {"--curve", "FILE", "CSV of step,loss,world,restart"},
     {"--text", "FILE", "what to learn (Romeo and Juliet, Act I, is built in)"},
     {"--quiet", "", "only the last line"},
@@ -58,8 +59,8 @@ Result<void> assign(Options& options, Name const& option, std::string_view value
   if (name == "--save-every") {
     return number<std::uint64_t>(option, value, 1, options.save_every);
   }
-  if (name == "--quiet" || name == "--help") {
-    (name == "--quiet" ? options.quiet : options.help) = true;
+  if (option.value.empty()) {
+    (name == "--quiet" ? options.quiet : name == "--help" ? options.help : options.refuse_damaged) = true;
     return {};
   }
   if (value.empty()) {

@@ -19,6 +19,7 @@ struct Options {
   std::string checkpoint_directory;  ///< empty: nothing is saved
   std::string curve;
   std::string text;  ///< empty: the one that is built in
+  bool refuse_damaged = false;
   bool quiet = false;
   bool help = false;
 };

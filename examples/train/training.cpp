@@ -33,7 +33,9 @@ void Training::attach(Communicator& comm) {
 Checkpoint& Training::checkpoint() {
   if (!checkpoint_ || checkpoint_of_ != generation_) {
     checkpoint_.reset();
-    checkpoint_.emplace(Checkpoint::Options{.directory = options_.checkpoint_directory, .model = trainer_.name()},
+    checkpoint_.emplace(Checkpoint::Options{.directory = options_.checkpoint_directory,
+                                            .model = trainer_.name(),
+                                            .refuse_damaged = options_.refuse_damaged},
                         generation_);
     checkpoint_of_ = generation_;
   }

@@ -38,6 +38,9 @@ class Checkpoint {
     std::string model;      ///< names what is saved; a checkpoint of another name is refused
     int keep = 3;           ///< whole checkpoints that stay; older ones are removed after a save; at least 1
     std::string run = {};   ///< WorkerEnv::run_id; empty: TORCHELASTIC_RUN_ID of the environment
+    /// latest() throws a Failure (protocol) when there are checkpoints and all are damaged. Without it that is like an
+    /// empty directory: training begins anew, and its saves replace and remove what is there.
+    bool refuse_damaged = false;
   };
   struct Blob {
     std::string name;
@@ -74,7 +77,7 @@ class Checkpoint {
   [[nodiscard]] std::optional<std::uint64_t> saved_step() const;
 
   /// The whole checkpoint with the highest step, or nothing. A file that is there and may not be read, or is of a
-  /// later format, is a Failure and not passed over.
+  /// later format, is a Failure and not passed over. See Options::refuse_damaged.
   [[nodiscard]] std::optional<Loaded> latest() const;
 
  private:

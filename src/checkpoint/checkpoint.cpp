@@ -183,6 +183,12 @@ std::optional<Checkpoint::Loaded> Checkpoint::latest() const {
     skipped.push_back(impl_->directory.path_of(file_name(steps[i])) + ": " + loaded.error().message());
     ++i;
   }
+  if (impl_->options.refuse_damaged && !skipped.empty()) {
+    std::string const others = skipped.size() > 1 ? " (and " + std::to_string(skipped.size() - 1) + " more)" : "";
+    throw Failure(fail(Errc::protocol, impl_->directory.title() +
+                                           ": none of its checkpoints is whole: " + skipped.front() + others +
+                                           "; put a whole one there, or give an empty directory to begin anew"));
+  }
   return std::nullopt;
 }
 

@@ -179,7 +179,14 @@ os::UniqueFd Directory::make_temporary(std::uint64_t step, std::string& name) co
 
 void Directory::publish(os::UniqueFd& file, std::string const& temporary, std::uint64_t step) const {
   std::string const name = file_name(step);
-  if (::renameat(fd_.get(), temporary.c_str(), fd_.get(), name.c_str()) != 0) {
+  auto const rename = [&](std::string const& from, std::string const& to) {
+    return ::renameat(fd_.get(), from.c_str(), fd_.get(), to.c_str()) == 0;
+  };
+  bool placed = rename(temporary, name);
+  if (!placed && errno == EISDIR) {  // somebody else's, so it is kept; reading passed over it
+    placed = rename(name, aside_name(name)) && rename(temporary, name);
+  }
+  if (!placed) {
     throw disk_failure(path_of(name), errno);
   }
   file.reset();  // from here on the temporary name is free, and may be somebody else's

@@ -57,6 +57,10 @@ struct Header {
   return file_name(step) + ".tmp" + std::to_string(number);
 }
 [[nodiscard]] bool is_temporary(std::string_view name);
+/// Where a directory goes that has a checkpoint's name when that is saved.
+[[nodiscard]] inline std::string aside_name(std::string const& name) {
+  return name + ".directory";
+}
 
 /// Whose a checkpoint directory is: what its file `generation` says.
 struct Claim {

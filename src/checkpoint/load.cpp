@@ -92,9 +92,13 @@ Result<Opened> open_step(int directory, std::uint64_t step, std::string const& p
     return fail(Errc::not_found, "is a link to nowhere");  // or has gone since it was listed
   }
   struct stat facts {};
-  if (!fd && errno == EACCES && ::fstatat(directory, file_name(step).c_str(), &facts, 0) == 0 &&
-      is_strangers(facts, directory)) {
-    return damaged("belongs to another user", EACCES);
+  if (!fd && errno == EACCES && ::fstatat(directory, file_name(step).c_str(), &facts, 0) == 0) {
+    if (S_ISDIR(facts.st_mode)) {
+      return damaged("is not a file");
+    }
+    if (is_strangers(facts, directory)) {
+      return damaged("belongs to another user", EACCES);
+    }
   }
   if (!fd && (errno == EIO || errno == ENXIO || errno == ELOOP)) {
     return damaged("cannot be read", errno);

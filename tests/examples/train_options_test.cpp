@@ -34,7 +34,7 @@ constexpr char const* kHeader = "step,loss,world,restart\n";
 
 TEST_CASE("train: options are read, with a space or an equals sign", "[unit]") {
   auto const options = parsed({"--steps", "7", "--batch=3", "--lr", "0.5", "--seed=9", "--checkpoint-dir", "a b",
-                               "--save-every=2", "--curve", "c=d", "--text=e", "--quiet"});
+                               "--save-every=2", "--curve", "c=d", "--text=e", "--refuse-damaged"});
   REQUIRE(options);
   CHECK(options->steps == 7);
   CHECK(options->batch == 3);
@@ -44,8 +44,10 @@ TEST_CASE("train: options are read, with a space or an equals sign", "[unit]") {
   CHECK(options->save_every == 2);
   CHECK(options->curve == "c=d");
   CHECK(options->text == "e");
-  CHECK(options->quiet);
+  CHECK(options->refuse_damaged);
+  CHECK_FALSE(options->quiet);
   CHECK_FALSE(options->help);
+  CHECK(parsed({"--quiet"})->quiet);
   CHECK(parsed({})->steps == 400);
   CHECK(parsed({"--help"})->help);
 }

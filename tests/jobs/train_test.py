@@ -76,6 +76,18 @@ class Alone(TrainCase):
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertIn("--save-every", self.alone("--help").stdout)
 
+    def test_where_all_checkpoints_are_damaged_it_begins_anew_unless_told_otherwise(self):
+        run = ("--steps", "2", *SMALL, "--checkpoint-dir", self.path("saved"))
+        whole = self.final(self.alone(*run).stdout)
+        for name in os.listdir(self.path("saved")):
+            if name.startswith("step"):
+                os.truncate(self.path("saved/" + name), 50)
+        refused = self.alone(*run, "--refuse-damaged")
+        self.assertEqual(refused.returncode, 1, refused.stdout)
+        self.assertRegex(refused.stderr, r"^train: .*none of its checkpoints is whole: [^\n]*\n$")
+        self.assertEqual(self.final(self.alone(*run).stdout), whole)
+        self.assertEqual(self.final(self.alone(*run, "--refuse-damaged").stdout), whole)  # the one just saved
+
     def test_on_a_terminal_the_line_is_rewritten(self):
         main, worker = os.openpty()
         process = subprocess.Popen([train_jobs.TRAIN, "--steps", "5", "--batch", "1"], env=self.environment(),

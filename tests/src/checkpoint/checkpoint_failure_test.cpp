@@ -70,6 +70,48 @@ TEST_CASE("checkpoint: things that are no files, or renamed, are passed over", "
   CHECK(contains(loaded->skipped[3], "is of step 1"));
 }
 
+TEST_CASE("checkpoint: a directory with a checkpoint's name makes way for it and is kept", "[process]") {
+  Scratch const scratch;
+  auto const ends = cxxrun::test::run_ranks(1, [&](int) {
+    bool const user = geteuid() != 0 || (chmod(scratch.path.c_str(), 0777) == 0 && seteuid(65534) == 0);
+    Checkpoint checkpoint({.directory = scratch.path, .model = "m"}, 1);
+    save(checkpoint, 1);
+    fs::create_directory(scratch.at(step_file(9)));
+    write_file(scratch.at(step_file(9) + "/file"), "as it was");
+    chmod(scratch.at(step_file(9)).c_str(), 0);  // nor is one that may not be read taken for a checkpoint
+    auto const before = checkpoint.latest();
+    Checkpoint const again({.directory = scratch.path, .model = "m"}, 1);
+    auto const told = before && before->step == 1 && before->skipped.size() == 1 ? before->skipped[0] : "nothing";
+    save(checkpoint, 9);
+    chmod(scratch.at(step_file(9) + ".directory").c_str(), 0700);
+    return std::string(user && checkpoint.latest()->step == 9 ? told : "not saved");
+  });
+  CHECK(ends[0].said == scratch.at(step_file(9)) + ": is not a file");
+  CHECK(cxxrun::testing::read_file(scratch.at(step_file(9) + ".directory/file")) == "as it was");
+}
+
+TEST_CASE("checkpoint: when all files are damaged a run begins anew, or with refuse_damaged does not", "[process]") {
+  Scratch const scratch;
+  auto const found = [&](bool refuse) {
+    Checkpoint const checkpoint({.directory = scratch.path, .model = "m", .refuse_damaged = refuse}, 1);
+    bool some = false;
+    auto const error = error_of([&] { some = checkpoint.latest().has_value(); });
+    return error.context.empty() ? (some ? "one" : "none") : error.context;
+  };
+  CHECK(found(true) == "none");  // an empty directory is where a run begins
+  for (std::uint64_t const step : {1, 2}) {
+    write_file(scratch.at(step_file(step)), "torn");
+  }
+  CHECK(found(false) == "none");
+  CHECK(found(true) == "checkpoint directory \"" + scratch.path +
+                           "\": none of its checkpoints is whole: " + scratch.at(step_file(2)) +
+                           ": does not begin like a checkpoint (and 1 more); put a whole one " +
+                           "there, or give an empty directory to begin anew");
+  Checkpoint whole({.directory = scratch.path, .model = "m"}, 1);
+  save(whole, 1);
+  CHECK(found(true) == "one");
+}
+
 TEST_CASE("checkpoint: kill -9 at any moment leaves the last whole one, and steps never go back", "[process]") {
   Scratch const scratch;
   std::mt19937_64 random(4);  // NOLINT
