@@ -1,6 +1,7 @@
 #include "launcher/logs/evidence.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "src/core/hash.hpp"
@@ -9,8 +10,8 @@
 namespace cxxrun::launcher {
 namespace {
 
-using rendezvous::Role;
-
+constexpr std::size_t kBytesPerMicrosecond = 2;
+constexpr std::size_t kHeldBytes = std::size_t{16} << 10;  // of lines as they came, at least
 constexpr std::size_t kAlike = 4;         // lines that differ in numbers alone and are shown as they are
 constexpr std::size_t kEntryBytes = 192;  // what an entry takes besides its text
 constexpr std::size_t kNearFrames = 3;    // of the thread that died
@@ -33,66 +34,84 @@ std::size_t modules_in(std::string_view line) {
                                                  1);
 }
 
-bool has(std::string_view line, std::string_view words) {
-  return line.find(words) != std::string_view::npos;
+/// The whole lines at the end of at most so many bytes; of a longer last one its end.
+std::string_view last_lines(std::string_view lines, std::size_t most) {
+  if (lines.size() <= most) {
+    return lines;
+  }
+  auto const cut = lines.size() - most;
+  auto const begin = lines.find('\n', cut - 1) + 1;
+  return lines.substr(begin < lines.size() ? begin : cut);
 }
 
 }  // namespace
 
-void Evidence::feed(std::string_view chunk) {
-  for (auto end = chunk.find('\n'); end != std::string_view::npos; end = chunk.find('\n')) {
-    auto const piece = chunk.substr(0, end);
-    if (line_.empty() && piece.size() <= kLineBytes && piece.find('\r') == std::string_view::npos) {
-      take(piece);  // nearly every line: it need not be put together
-    } else {
-      extend(piece);
-      end_line();
-    }
+void Evidence::feed(std::string_view chunk, TimePoint now) {
+  bool const calm = affordable(chunk.size(), now);
+  if (calm) {
+    place_held();
+  }
+  auto const take = [&](std::string_view lines) {
+    reason_.notice(lines);
+    calm ? place(lines) : hold(lines);
+  };
+  auto const end = chunk.find('\n');
+  if (end == std::string_view::npos) {
+    open_.extend(chunk);
+    return;
+  }
+  if (!open_.empty()) {
+    open_.extend(chunk.substr(0, end));
+    take(open_.end() + '\n');
     chunk.remove_prefix(end + 1);
   }
-  extend(chunk);
+  auto const whole = chunk.rfind('\n') + 1;
+  take(chunk.substr(0, whole));
+  open_.extend(chunk.substr(whole));
 }
 
-/// A carriage return begins the line anew, as on a terminal: of a progress bar the last state is kept. One that ends
-/// the line means nothing.
-void Evidence::extend(std::string_view piece) {
-  if (!piece.empty() && !line_.empty() && line_.back() == '\r') {
-    line_.clear();
-    cut_ = false;
+/// Whether there is time to look at that much.
+bool Evidence::affordable(std::size_t bytes, TimePoint now) {
+  auto const passed = std::chrono::duration_cast<std::chrono::microseconds>(now - filled_);
+  filled_ += passed;
+  auto const more =
+      std::min<std::uint64_t>(static_cast<std::uint64_t>(passed.count()) * kBytesPerMicrosecond, kLookBytes);
+  may_look_ = std::min(may_look_ + static_cast<std::size_t>(more), kLookBytes);
+  bool const enough = bytes <= may_look_;
+  may_look_ -= enough ? bytes : 0;
+  return enough;
+}
+
+/// Whole lines: keeps the last of them as they are, and of the others how much that was.
+void Evidence::hold(std::string_view lines) {
+  held_.reserve(2 * kHeldBytes);
+  auto const kept = last_lines(lines, kHeldBytes);
+  auto const room = kept.size() < lines.size() ? 0 : 2 * kHeldBytes - lines.size();
+  auto const old = held_.size() <= room ? held_.size() : last_lines(held_, std::min(room, kHeldBytes)).size();
+  if (auto const passed = lines.size() - kept.size() + held_.size() - old; passed > 0) {
+    fold(Shape::passed).count += passed;
+    held_.erase(0, held_.size() - old);
   }
-  if (auto const back = piece.substr(0, piece.size() - (piece.empty() ? 0 : 1)).rfind('\r');
-      back != std::string_view::npos) {
-    line_.clear();
-    cut_ = false;
-    piece.remove_prefix(back + 1);
-  }
-  constexpr std::size_t kHalf = kLineBytes / 2;
-  auto const head = std::min(piece.size(), line_.size() < kLineBytes ? kLineBytes - line_.size() : 0);
-  line_.append(piece.substr(0, head));
-  piece.remove_prefix(head);
-  if (!piece.empty()) {
-    cut_ = true;
-    auto const last = piece.substr(piece.size() - std::min(piece.size(), kHalf));
-    line_.erase(kHalf, last.size());
-    line_.append(last);
+  held_.append(kept);
+  make_room();
+}
+
+void Evidence::place_held() {
+  place(held_);
+  std::string().swap(held_);
+}
+
+void Evidence::place(std::string_view lines) {
+  std::string room;
+  while (!lines.empty()) {
+    auto const end = lines.find('\n');
+    place_line(plain_line(lines.substr(0, end), room));
+    make_room();
+    lines.remove_prefix(end + 1);
   }
 }
 
-void Evidence::end_line() {
-  std::string line = std::exchange(line_, {});
-  if (!line.empty() && line.back() == '\r') {
-    line.pop_back();
-  }
-  if (std::exchange(cut_, false)) {
-    line.insert(kLineBytes / 2, "…");
-  }
-  take(line);
-}
-
-void Evidence::take(std::string_view line) {
-  std::string const plain = has(line, "\033[") ? printable_lines(line) : "";
-  auto const text = without_rank(plain.empty() ? line : plain);
-  consider(text);
+void Evidence::place_line(std::string_view text) {
   auto const shape = shape_of(text);
   bool const current = text.starts_with("Current thread 0x");
   in_current_ = current || (in_current_ && shape == Shape::native_frame);
@@ -104,66 +123,22 @@ void Evidence::take(std::string_view line) {
     case Shape::modules: fold(shape).count += modules_in(text); break;
     case Shape::python_frame: fold(shape, true); [[fallthrough]];
     case Shape::line:
+    case Shape::passed:
       if (!text.empty() || entries_.empty() || entries_.back().shape != Shape::native_frame) {  // between two threads
         keep(text);
       }
       break;
   }
-  while (bytes_ > kKeptBytes) {
+}
+
+void Evidence::make_room() {
+  while (!entries_.empty() && bytes_ + held_.capacity() > kKeptBytes) {
     bytes_ -= kEntryBytes;
     for (auto const& old : entries_.front().lines) {
       bytes_ -= cost(old);
     }
     entries_.pop_front();
   }
-}
-
-/// Whether it says why, and better than what did so far.
-void Evidence::consider(std::string_view line) {
-  if (details_ || telling_.strength == Strength::explains) {
-    follow(line);
-  }
-  bool const ends_traceback = in_traceback_ && !line.empty() && line.front() != ' ' && line.front() != '\t';
-  if (has(line, "Traceback (most recent call last)")) {
-    in_traceback_ = true;
-    return;
-  }
-  if (line.starts_with("Exception ignored in")) {
-    ignored_ = true;
-    return;
-  }
-  if (line.starts_with("During handling of the above exception") || line.starts_with("The above exception was the")) {
-    chained_ = true;
-    return;
-  }
-  auto found = telling(line);
-  if (ends_traceback) {
-    in_traceback_ = false;
-    found.strength = std::max(found.strength, Strength::explains);
-  }
-  if (found.strength >= Strength::explains && std::exchange(ignored_, false)) {
-    found.strength = Strength::hints;
-  }
-  // What is raised while an exception is handled is its consequence, when one of the two is a victim's.
-  bool const follows = found.strength == Strength::explains && std::exchange(chained_, false) &&
-                       telling_.strength == Strength::explains && found.role != telling_.role;
-  bool const better = found.strength > telling_.strength ||
-                      (found.strength == telling_.strength && found.strength != Strength::decides && !follows);
-  if (found.strength != Strength::nothing && better) {
-    telling_ = found;
-    told_ = trim(line);
-    told_.resize(std::min(told_.size(), kToldBytes));
-  }
-}
-
-/// Lines that follow and make the one that says why complete: where a fatal error was, and which peer NCCL lost.
-void Evidence::follow(std::string_view line) {
-  if (std::exchange(details_, false) && !trim(line).empty()) {
-    told_ += "; " + std::string(trim(line));
-    told_.resize(std::min(told_.size(), kToldBytes));
-  }
-  details_ = (told_.starts_with("ncclRemoteError") && line == "Last error:") ||
-             (told_.starts_with("Fatal Python error") && line.starts_with("Current thread 0x"));
 }
 
 void Evidence::keep(std::string_view line) {
@@ -206,6 +181,8 @@ std::vector<std::string> Evidence::shown() const {
                       (entry->threads > 0 ? " of " + counted(entry->threads, "other thread") : ""));
     } else if (entry->shape == Shape::modules) {
       lines.push_back("… " + counted(entry->count, "extension module"));
+    } else if (entry->shape == Shape::passed) {
+      lines.push_back("… " + std::to_string((entry->count + 1023) / 1024) + " KiB of lines in between");
     } else {
       auto const is_frame = [](Entry const& each) { return each.shape == Shape::python_frame; };
       auto const end = std::find_if_not(entry, entries_.end(), is_frame);
@@ -227,8 +204,11 @@ std::vector<std::string> Evidence::shown() const {
 
 LastWords Evidence::words() const {
   Evidence ended = *this;  // a last line without its newline is one, too
-  if (!line_.empty()) {
-    ended.end_line();
+  ended.place_held();
+  if (!open_.empty()) {
+    auto const last = ended.open_.end() + '\n';
+    ended.reason_.notice(last);
+    ended.place(last);
   }
   auto const lines = ended.shown();
   std::size_t bytes = 0;
@@ -237,8 +217,8 @@ LastWords Evidence::words() const {
          bytes + (first - 1)->size() + 1 <= kTailBytes) {
     bytes += (--first)->size() + 1;
   }
-  LastWords last{join({first, lines.end()}, "\n"), ended.told_, ended.telling_.role};
-  if (line_.empty() && !last.tail.empty()) {
+  LastWords last{join({first, lines.end()}, "\n"), ended.reason_.told(), ended.reason_.role()};
+  if (open_.empty() && !last.tail.empty()) {
     last.tail += '\n';
   }
   return last;

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bitset>
 #include <cstddef>
+
+#include "launcher/logs/word_search.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -29,18 +30,18 @@ constexpr std::array kSigns{
     Sign{" did not arrive in time (call began ", Strength::tells, Role::waited},
     Sign{"Connection closed by peer", Strength::tells, Role::lost_peer},  // gloo: with its address
     Sign{"Connection closed by remote peer", Strength::tells, Role::lost_peer},
-    Sign{"onnection reset by peer", Strength::tells, Role::lost_peer},
+    Sign{"reset by peer", Strength::tells, Role::lost_peer},
     Sign{"ncclRemoteError", Strength::tells, Role::lost_peer},
     Sign{"remote process exited", Strength::tells, Role::lost_peer},
     Sign{"Broken pipe", Strength::tells, Role::lost_peer},
     Sign{" died (call began ", Strength::tells, Role::lost_peer},
     Sign{" left while others still called (call began ", Strength::tells, Role::lost_peer},
     Sign{" is lost (call began ", Strength::tells, Role::lost_peer},
-    Sign{"the launcher ended the generation (call began ", Strength::tells, Role::told_to_end},
+    Sign{"launcher ended the generation (call began ", Strength::tells, Role::told_to_end},
     Sign{"SignalException: Process ", Strength::tells, Role::told_to_end},
-    Sign{"is killed by signal: Terminated", Strength::tells, Role::told_to_end},
-    Sign{"is killed by signal: ", Strength::decides},  // a helper of DataLoader's
-    Sign{" Assertion `", Strength::decides},           // C, and CUDA's: the first of hundreds
+    Sign{"killed by signal: Terminated", Strength::tells, Role::told_to_end},
+    Sign{"killed by signal: ", Strength::decides},  // a helper of DataLoader's
+    Sign{" Assertion `", Strength::decides},        // C, and CUDA's: the first of hundreds
     Sign{"ERROR: AddressSanitizer", Strength::decides},
     Sign{"ERROR: LeakSanitizer", Strength::decides},
     Sign{"ERROR: UndefinedBehaviorSanitizer", Strength::decides},
@@ -60,17 +61,33 @@ constexpr std::array kSigns{
     Sign{"NCCL WARN", Strength::hints},
 };
 
-constexpr std::size_t pair_of(char first, char second) {
-  return static_cast<std::size_t>(static_cast<unsigned char>(first)) << 8U | static_cast<unsigned char>(second);
-}
+constexpr std::string_view kFatal = "Fatal Python error: ";
+constexpr std::array<std::string_view, 5> kAborts{"free(): ", "malloc(): ", "double free or corruption", "corrupted ",
+                                                  "*** stack smashing detected"};
 
-/// The pairs with which the words begin: most places of most lines have none of them.
-std::bitset<65536> first_pairs() {
-  std::bitset<65536> pairs;
-  for (auto const& sign : kSigns) {
-    pairs.set(pair_of(sign.words[0], sign.words[1]));
-  }
-  return pairs;
+/// What says something at the start of a line or at its end alone, or makes more of the lines that follow.
+constexpr std::array<std::string_view, 10> kOthers{"Error",
+                                                   "Exception",
+                                                   "KeyboardInterrupt",
+                                                   "what():",
+                                                   "Traceback (most recent call last)",
+                                                   "During handling of the above exception",
+                                                   "The above exception was the",
+                                                   "Last error:",
+                                                   "Current thread 0x",
+                                                   kFatal};
+
+/// The words of all signs, with their numbers, and then the others.
+WordSearch const& words() {
+  static auto const all = [] {
+    std::array<std::string_view, kSigns.size() + kOthers.size() + kAborts.size()> list;
+    auto end = std::transform(kSigns.begin(), kSigns.end(), list.begin(), [](Sign const& sign) { return sign.words; });
+    end = std::copy(kOthers.begin(), kOthers.end(), end);
+    std::copy(kAborts.begin(), kAborts.end(), end);
+    return list;
+  }();
+  static WordSearch const search(all);
+  return search;
 }
 
 bool is_name(char c) {
@@ -90,7 +107,6 @@ bool names_exception(std::string_view line) {
 
 /// What the beginning of a line says.
 Telling by_its_start(std::string_view line) {
-  constexpr std::string_view kFatal = "Fatal Python error: ";
   if (line.starts_with(kFatal)) {  // that of an abort is a consequence
     return {line.substr(kFatal.size()).starts_with("Aborted") ? Strength::hints : Strength::explains, Role::culprit};
   }
@@ -100,8 +116,6 @@ Telling by_its_start(std::string_view line) {
   if (line == "EOFError") {  // of a pipe between processes; of a file it has a message
     return {Strength::explains, Role::lost_peer};
   }
-  static constexpr std::array<std::string_view, 5> kAborts{"free(): ", "malloc(): ", "double free or corruption",
-                                                           "corrupted ", "*** stack smashing detected"};
   bool const aborts = std::any_of(kAborts.begin(), kAborts.end(), [&](auto start) { return line.starts_with(start); });
   bool const what = line.substr(std::min(line.find_first_not_of(' '), line.size())).starts_with("what():");
   return {aborts || what || names_exception(line) ? Strength::explains : Strength::nothing, Role::culprit};
@@ -141,19 +155,18 @@ std::string_view without_rank(std::string_view line) {
   return line;
 }
 
+std::optional<std::size_t> notable(std::string_view text) {
+  auto const found = words().find(text);
+  return found ? std::optional(found->at) : std::nullopt;
+}
+
 Telling telling(std::string_view line) {
-  static auto const pairs = first_pairs();
   Telling found = by_its_start(line);
-  for (std::size_t i = 0; i + 1 < line.size(); ++i) {
-    if (!pairs.test(pair_of(line[i], line[i + 1]))) {
-      continue;
-    }
-    for (auto const& sign : kSigns) {
-      if (sign.words[0] == line[i] && sign.words[1] == line[i + 1] && line.substr(i).starts_with(sign.words)) {
-        found.role = found.role == Role::culprit ? sign.role : found.role;
-        found.strength = std::max(found.strength, sign.strength);
-        break;
-      }
+  for (auto word = words().find(line); word; word = words().find(line, word->at + 1)) {
+    if (word->word < kSigns.size()) {
+      auto const& sign = kSigns.at(word->word);
+      found.role = found.role == Role::culprit ? sign.role : found.role;
+      found.strength = std::max(found.strength, sign.strength);
     }
   }
   if (is_mere_warning(line)) {

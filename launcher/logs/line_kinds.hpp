@@ -2,7 +2,9 @@
 // Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "rendezvous/values/worker_exit.hpp"
@@ -18,6 +20,9 @@ struct Telling {
   rendezvous::Role role = rendezvous::Role::culprit;
 };
 
+/// Where the first word is that a line must have to say anything, or to say how the next ones are to be read. Fast.
+[[nodiscard]] std::optional<std::size_t> notable(std::string_view text);
+
 /// Of a line without colours and without what() before it.
 [[nodiscard]] Telling telling(std::string_view line);
 
@@ -27,6 +32,7 @@ enum class Shape : std::uint8_t {
   native_frame,  ///< of any other stack: to be folded
   thread,        ///< begins the stack of another thread: to be folded, too
   modules,       ///< "Extension modules: …"
+  passed,        ///< no line's: many that were passed over
 };
 [[nodiscard]] Shape shape_of(std::string_view line);
 

@@ -210,7 +210,7 @@ class LogPump::Pump {
     }
     carry_filtered(s, bytes);
     if (s.plan.keep_words) {
-      s.evidence.feed(bytes);
+      s.evidence.feed(bytes, Clock::now());
     }
     if (s.shown) {
       s.shown->feed(bytes);

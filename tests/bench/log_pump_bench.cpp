@@ -20,21 +20,31 @@ constexpr int kWriters = 4;
 
 struct Style {
   char const* name;
-  std::size_t line;
+  std::size_t line;  ///< bytes of a line; 0 = lines as a training job logs them
   std::size_t block;
   std::size_t total;  ///< bytes per writer
 };
 
 enum class Sink { file, null_console, pipe_console };
 
+/// So many bytes, or a little more, in whole lines.
+std::string block_of(Style const& style) {
+  std::string block;
+  for (int step = 1000; block.size() < style.block; ++step) {
+    auto const number = std::to_string(step);
+    block += style.line > 0 ? std::string(style.line - 1, 'x') + "\n"
+                            : "2026-11-23 22:41:1" + number.substr(3) + "," + number.substr(1) +
+                                  " INFO trainer.py:142 [rank 3]: step " + number + ", loss 2.3" + number +
+                                  ", 0.12 s, 31.2 GiB in use\n";
+  }
+  return block;
+}
+
 /// A child that writes `style.total` bytes to `fd`.
 pid_t start_writer(int fd, Style const& style) {
   pid_t const pid = fork();
   if (pid == 0) {
-    std::string block;
-    while (block.size() < style.block) {
-      block += std::string(style.line - 1, 'x') + "\n";
-    }
+    std::string const block = block_of(style);
     for (std::size_t done = 0; done < style.total; done += block.size()) {
       if (!write_all(fd, block)) {
         _exit(1);
@@ -166,9 +176,10 @@ void measure(Style const& style, int rounds) {
 int main(int argc, char** argv) {
   int const rounds = argc > 1 ? std::atoi(argv[1]) : 7;
   constexpr std::size_t kMiB = std::size_t{1} << 20;
-  std::array<Style, 3> const styles{{{"64 B lines, one write each", 64, 64, 32 * kMiB},
+  std::array<Style, 4> const styles{{{"64 B lines, one write each", 64, 64, 32 * kMiB},
                                      {"64 B lines, 64 KiB writes", 64, 65536, 256 * kMiB},
-                                     {"4 KiB lines, 64 KiB writes", 4096, 65536, 256 * kMiB}}};
+                                     {"4 KiB lines, 64 KiB writes", 4096, 65536, 256 * kMiB},
+                                     {"log lines, 64 KiB writes", 0, 65536, 256 * kMiB}}};
   std::printf("MB/s, rate / rate of cat, CPU time / CPU time of cat; medians of %d rounds\n\n", rounds);
   std::printf("| %-27s | %-14s | %-14s | %-14s | %-14s |\n|---|---|---|---|---|\n", "4 writers", "4 x cat > file",
               "file", "file+/dev/null", "file+console");

@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
   auto start = std::clock();
   for (int rank = 0; rank < ranks; ++rank) {
     launcher::Evidence evidence;
-    evidence.feed(text);
+    evidence.feed(text, {});
     auto const words = evidence.words();
     rendezvous::Failure failure;
     failure.host = "node" + std::to_string(rank / 8);
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
     for (int line = 0; line < 1000; ++line) {
       chunk += block.substr(1) + "\n";
     }
-    flood.feed(chunk);
+    flood.feed(chunk, Clock::now());
   }
   double const flooded = ms_since(start);
 

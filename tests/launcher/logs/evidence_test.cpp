@@ -23,7 +23,7 @@ std::string numbered(int from, int to, std::string const& word) {
 LastWords of(std::string_view text, std::size_t chunk = 100'000) {
   Evidence evidence;
   for (; !text.empty(); text.remove_prefix(std::min(chunk, text.size()))) {
-    evidence.feed(text.substr(0, chunk));
+    evidence.feed(text.substr(0, chunk), {});
   }
   return evidence.words();
 }
@@ -163,11 +163,11 @@ TEST_CASE("evidence: a progress bar is one line, its last state", "[unit]") {
 
 TEST_CASE("evidence: of one endless line both ends are kept", "[unit]") {
   Evidence evidence;
-  evidence.feed("begin");
+  evidence.feed("begin", {});
   for (int i = 0; i < 1000; ++i) {
-    evidence.feed(std::string(100'000, 'x'));  // 100 MB
+    evidence.feed(std::string(100'000, 'x'), {});  // 100 MB
   }
-  evidence.feed("end");
+  evidence.feed("end", {});
   auto const tail = evidence.words().tail;
   CHECK(tail.size() == kLineBytes + std::string("…").size());
   CHECK(tail.starts_with("beginxxx"));
@@ -186,4 +186,50 @@ TEST_CASE("evidence: whole lines are shown, at most 8 KiB of them", "[unit]") {
 TEST_CASE("evidence: colours do not hide what a line says", "[unit]") {
   auto const words = of("\033[1;35mValueError\033[0m: \033[35mno data\033[0m\n");
   CHECK(words.told == "ValueError: no data");
+}
+
+TEST_CASE("evidence: in a flood the line that says why is found as well, wherever the chunks end", "[unit]") {
+  auto const flood = numbered(1, 90'000, "line ");
+  REQUIRE(flood.size() > 2 * kLookBytes);
+  for (auto const& crash : recorded()) {
+    CAPTURE(crash.name);
+    for (std::size_t const chunk : {777UL, 65'536UL, 262'144UL}) {
+      auto const words = of(flood + crash.text, chunk);
+      CHECK(words.told == crash.told);
+      CHECK(name_of(words.role) == crash.role);
+      auto const alone = of(crash.text).tail;
+      CHECK((words.tail.ends_with(alone) || lines_in(words.tail) == 20));
+      CHECK(lines_in(words.tail) <= 20);
+    }
+  }
+  CHECK(of(flood + "ValueError: no data\n" + flood, 65'536).told == "ValueError: no data");
+}
+
+TEST_CASE("evidence: what was passed over in a flood is said where it shows", "[unit]") {
+  std::string frames;
+  while (frames.size() < 3 * kLookBytes) {
+    frames += "frame #3: f (0x7f in lib.so)...\n";  // 32 bytes
+  }
+  Evidence evidence;
+  for (std::string_view rest = frames; !rest.empty(); rest.remove_prefix(65'536)) {
+    evidence.feed(rest.substr(0, 65'536), {});
+  }
+  CHECK(evidence.words().tail == "… 32768 frames\n… 2032 KiB of lines in between\n… 512 frames\n");
+  evidence.feed("bye\n", {});
+  auto const some = cxxrun::TimePoint{} + std::chrono::microseconds(std::size_t{32} << 10);
+  evidence.feed(frames.substr(0, std::size_t{64} << 10), some);
+  CHECK(evidence.words().tail == "… 32768 frames\n… 2032 KiB of lines in between\n… 512 frames\nbye\n… 2048 frames\n");
+}
+
+TEST_CASE("evidence: a flood of small chunks, and one line longer than what is held, are no exceptions", "[unit]") {
+  Evidence evidence;
+  evidence.feed(std::string(kLookBytes, 'x') + "\n", {});
+  for (int i = 0; i < 30'000; ++i) {
+    evidence.feed("round " + std::to_string(i) + " of many\n", {});
+  }
+  auto const tail = evidence.words().tail;
+  CHECK(tail.ends_with("… " + tail.substr(tail.find("… ") + 4)));
+  CHECK(tail.ends_with("round 29998 of many\nround 29999 of many\n"));
+  evidence.feed(std::string(100'000, 'y') + "\n", {});
+  CHECK(evidence.words().tail.ends_with("yyy\n"));
 }

@@ -1,5 +1,8 @@
 #include "launcher/logs/line_kinds.hpp"
 
+#include <filesystem>
+#include <fstream>
+
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
@@ -54,4 +57,29 @@ TEST_CASE("line_kinds: PyTorch's name of the rank is no part of a line", "[unit]
   CHECK(without_rank("[rank]: x") == "[rank]: x");
   CHECK(without_rank("[rank3] x") == "[rank3] x");
   CHECK(without_rank("rank3: x") == "rank3: x");
+}
+
+TEST_CASE("line_kinds: a line that says something has a notable word, and ordinary ones have none", "[unit]") {
+  std::size_t telling_lines = 0;
+  for (auto const& file : std::filesystem::directory_iterator(CXXRUN_SOURCE_DIR "/tests/data/last_words")) {
+    std::ifstream in(file.path());
+    for (std::string line; std::getline(in, line);) {
+      CAPTURE(line);
+      bool const tells = telling(line).strength != Strength::nothing;
+      telling_lines += tells ? 1 : 0;
+      CHECK((!tells || notable(line).has_value()));
+    }
+  }
+  CHECK(telling_lines > 50);
+  for (auto const* line : {"EOFError", "KeyboardInterrupt", "MyException", "free(): invalid pointer", "corrupted size",
+                           "malloc(): bad", "double free or corruption (out)", "*** stack smashing detected ***: x",
+                           "  what():  x", "Fatal Python error: Bus error", "Traceback (most recent call last):",
+                           "Exception ignored in: x", "During handling of the above exception, another",
+                           "Last error:", "The above exception was the direct cause", "Current thread 0x7f39 (most"}) {
+    CAPTURE(line);
+    CHECK(notable("ordinary\n" + std::string(line) + "\n") == 9U + (line[0] == ' ' ? 2U : 0U) +
+                                                                  (std::string(line) == "EOFError" ? 3U : 0U) +
+                                                                  (std::string(line) == "MyException" ? 2U : 0U));
+  }
+  CHECK(!notable("2026-11-23 22:41:10,480 INFO trainer: step 120 loss 2.31 lr 1e-4, 123 tokens/s, error 0.1\n"));
 }

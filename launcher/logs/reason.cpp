@@ -1,0 +1,82 @@
+#include "launcher/logs/reason.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/logs/open_line.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+bool has(std::string_view line, std::string_view words) {
+  return line.find(words) != std::string_view::npos;
+}
+
+}  // namespace
+
+void Reason::notice(std::string_view lines) {
+  std::string room;
+  while (!lines.empty()) {
+    if (!in_traceback_ && !details_) {
+      auto const at = notable(lines);
+      if (!at) {
+        return;
+      }
+      lines.remove_prefix(lines.substr(0, *at).rfind('\n') + 1);
+    }
+    auto const end = lines.find('\n');
+    consider(plain_line(lines.substr(0, end), room));
+    lines.remove_prefix(end + 1);
+  }
+}
+
+/// Whether it says why, and better than what did so far.
+void Reason::consider(std::string_view line) {
+  if (details_ || telling_.strength == Strength::explains) {
+    follow(line);
+  }
+  bool const ends_traceback = in_traceback_ && !line.empty() && line.front() != ' ' && line.front() != '\t';
+  if (has(line, "Traceback (most recent call last)")) {
+    in_traceback_ = true;
+    return;
+  }
+  if (line.starts_with("Exception ignored in")) {
+    ignored_ = true;
+    return;
+  }
+  if (line.starts_with("During handling of the above exception") || line.starts_with("The above exception was the")) {
+    chained_ = true;
+    return;
+  }
+  auto found = telling(line);
+  if (ends_traceback) {
+    in_traceback_ = false;
+    found.strength = std::max(found.strength, Strength::explains);
+  }
+  if (found.strength >= Strength::explains && std::exchange(ignored_, false)) {
+    found.strength = Strength::hints;
+  }
+  // What is raised while an exception is handled is its consequence, when one of the two is a victim's.
+  bool const follows = found.strength == Strength::explains && std::exchange(chained_, false) &&
+                       telling_.strength == Strength::explains && found.role != telling_.role;
+  bool const better = found.strength > telling_.strength ||
+                      (found.strength == telling_.strength && found.strength != Strength::decides && !follows);
+  if (found.strength != Strength::nothing && better) {
+    telling_ = found;
+    told_ = trim(line);
+    told_.resize(std::min(told_.size(), kToldBytes));
+  }
+}
+
+/// Lines that follow and make the one that says why complete: where a fatal error was, and which peer NCCL lost.
+void Reason::follow(std::string_view line) {
+  if (std::exchange(details_, false) && !trim(line).empty()) {
+    told_ += "; " + std::string(trim(line));
+    told_.resize(std::min(told_.size(), kToldBytes));
+  }
+  details_ = (told_.starts_with("ncclRemoteError") && line == "Last error:") ||
+             (told_.starts_with("Fatal Python error") && line.starts_with("Current thread 0x"));
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,35 @@
+// Reason: the line of a worker's stderr that says why it ended, and by whose doing. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "launcher/logs/line_kinds.hpp"
+
+namespace cxxrun::launcher {
+
+inline constexpr std::size_t kToldBytes = 1000;
+
+class Reason {
+ public:
+  /// Whole lines, each with its newline. Those without a notable word are passed over at once, unless the line before
+  /// makes them part of it.
+  void notice(std::string_view lines);
+  /// At most kToldBytes; "" = no line does.
+  [[nodiscard]] std::string const& told() const { return told_; }
+  [[nodiscard]] rendezvous::Role role() const { return telling_.role; }
+
+ private:
+  void consider(std::string_view line);
+  void follow(std::string_view line);
+
+  std::string told_;
+  Telling telling_;
+  bool in_traceback_ = false;  ///< the next line that is not indented is its exception
+  bool chained_ = false;       ///< the next exception came while the last one was handled
+  bool ignored_ = false;       ///< the next exception is one that Python ignores
+  bool details_ = false;       ///< the next line belongs to the one that says why
+};
+
+}  // namespace cxxrun::launcher
