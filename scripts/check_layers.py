@@ -18,8 +18,8 @@ import tempfile
 LAYERS = ("include", "src", "rendezvous", "launcher")
 ROOMS = """
 include/cxxrun
-src/core src/comm src/wire src/os src/store src/data src/checkpoint
-src/host/common src/host/node src/host/rails src/host src/worker
+src/core src/comm src/wire src/os src/store src/data
+src/host/common src/host/node src/host/rails src/host src/worker src/checkpoint
 src/cuda src/gpu src/client src/gradient
 rendezvous/values rendezvous/trust rendezvous/protocol rendezvous/voting
 rendezvous/membership rendezvous/following rendezvous/net

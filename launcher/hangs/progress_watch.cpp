@@ -68,7 +68,12 @@ rendezvous::StepTimes steps_in(worker::ControlPage const& page, std::uint64_t ge
                       std::max(began, now));
   };
   bool const stepped = page.first_step.load(std::memory_order_relaxed) != 0;
-  return {stepped ? std::optional(at(page.first_step)) : std::nullopt, at(stepped ? page.last_step : page.alive)};
+  auto const from = stepped ? at(page.first_step) : began;
+  auto const to = std::max(from, at(stepped ? page.last_step : page.alive));
+  Clock::duration const held(page.checkpointing.load(std::memory_order_relaxed));
+  auto const checkpoints = std::chrono::duration_cast<Millis>(std::clamp<Clock::duration>(held, Millis{0}, to - from));
+  return {stepped ? std::optional(from) : std::nullopt, to,
+          held > Millis{0} ? std::optional(checkpoints) : std::nullopt};
 }
 
 WatchStep look(WatchState state, std::vector<Look> const& seen, TimePoint now, WatchPolicy const& policy) {

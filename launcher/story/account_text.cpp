@@ -22,8 +22,9 @@ struct Row {
   Spent spent;
   char const* title;
 };
-constexpr std::array kRows{Row{Spent::training, "training"}, Row{Spent::lost, "lost"}, Row{Spent::startup, "start-up"},
-                           Row{Spent::waiting, "waiting for nodes"}, Row{Spent::stopping, "stopping"}};
+constexpr std::array kRows{
+    Row{Spent::training, "training"}, Row{Spent::checkpoint, "checkpoint"},     Row{Spent::lost, "lost"},
+    Row{Spent::startup, "start-up"},  Row{Spent::waiting, "waiting for nodes"}, Row{Spent::stopping, "stopping"}};
 
 std::string percent(Millis part, Millis all) {
   std::int64_t const tenths = all > Millis{0} ? (part.count() * 1000 + all.count() / 2) / all.count() : 0;

@@ -24,9 +24,10 @@ void drop_oldest(History& history, std::size_t most) {
   }
 }
 
-/// From when to when the generation under way trained.
+/// From when to when the generation under way trained; what checkpoints took of that is put at its end.
 struct Trained {
   TimePoint from;
+  TimePoint checkpoints;
   TimePoint to;
 };
 
@@ -37,7 +38,11 @@ Trained trained(Ledger const& ledger, bool failed, TimePoint end) {
   StepTimes const& steps = ledger.steps;
   bool const none = !steps.first && ledger.history.steps;  // it would have told of one
   TimePoint const from = steps.first || none ? within(steps.first, *ledger.running) : *ledger.running;
-  return {from, failed ? within(steps.last, from) : end};
+  TimePoint const to = failed ? within(steps.last, from) : end;
+  // A checkpoint that was made after the end, because of it, is no part of what lies before.
+  Clock::duration const later = std::max(steps.last.value_or(end), end) - end;
+  return {from, to - std::clamp<Clock::duration>(steps.checkpoints.value_or(Millis{0}) - later, Millis{0}, to - from),
+          to};
 }
 
 }  // namespace
@@ -93,7 +98,7 @@ std::vector<story::Stretch> close_generation(Ledger& ledger, PastGeneration what
   }
   TimePoint const end = std::clamp(ledger.stopping.value_or(now), *ledger.running, std::max(now, *ledger.running));
   History& history = ledger.history;
-  auto const [from, to] = trained(ledger, what.failed, end);
+  auto const [from, checkpoints, to] = trained(ledger, what.failed, end);
   history.steps = history.steps || ledger.steps.first;
   std::vector<story::Stretch> booked;
   auto const add = [&](TimePoint until, Spent on) {
@@ -101,7 +106,8 @@ std::vector<story::Stretch> close_generation(Ledger& ledger, PastGeneration what
     booked.insert(booked.end(), more.begin(), more.end());
   };
   add(from, owes(history) ? Spent::lost : Spent::startup);
-  add(to, Spent::training);
+  add(checkpoints, Spent::training);
+  add(to, Spent::checkpoint);
   what.began = age(ledger, *ledger.running);
   what.ran = age(ledger, end) - what.began;
   what.lost = Millis{0};

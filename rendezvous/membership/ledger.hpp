@@ -2,7 +2,7 @@
 //
 // Time is booked from the start on, without a gap and never twice: the account is always complete up to the moment that
 // was booked last, which is its total. What a generation trained is known only when it has ended, so nothing is booked
-// while workers run.
+// while workers run. Of checkpoints it is known how long they took, not when: they are booked at the end.
 #pragma once
 
 #include <cstdint>

@@ -84,6 +84,7 @@ void fields(auto& field, Of<Terms> auto& terms) {
 void fields(auto& field, Of<StepsAgo> auto& steps) {
   field("first_step_ms", steps.first);
   field("last_ms", steps.last);
+  field("checkpoints_ms", steps.checkpoints);
 }
 void fields(auto& field, Of<Account> auto& account) {
   for (std::size_t i = 0; i < kSpentKinds; ++i) {

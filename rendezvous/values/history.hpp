@@ -16,16 +16,18 @@ namespace cxxrun::rendezvous {
 
 /// What a stretch of a job's time was spent on.
 enum class Spent {
-  waiting,   ///< for nodes, and for the vote on a generation
-  startup,   ///< from a generation that is formed to its first training step
-  training,  ///< from there to the newest step, or to the end where it did not fail
-  lost,      ///< from the newest step of a generation that failed until the next one trains
-  stopping,  ///< without a failure: until all workers have ended
+  waiting,     ///< for nodes, and for the vote on a generation
+  startup,     ///< from a generation that is formed to its first training step
+  training,    ///< from there to the newest step, or to the end where it did not fail; but for
+  checkpoint,  ///< what checkpoints have held it up meanwhile, as far as that is told
+  lost,        ///< from the newest step of a generation that failed until the next one trains
+  stopping,    ///< without a failure: until all workers have ended
 };
-inline constexpr std::size_t kSpentKinds = 5;
+inline constexpr std::size_t kSpentKinds = 6;
 
 [[nodiscard]] constexpr char const* name_of(Spent spent) {
-  constexpr std::array<char const*, kSpentKinds> kNames{"waiting", "startup", "training", "lost", "stopping"};
+  constexpr std::array<char const*, kSpentKinds> kNames{"waiting",    "startup", "training",
+                                                        "checkpoint", "lost",    "stopping"};
   return kNames[static_cast<std::size_t>(spent)];
 }
 

@@ -8,6 +8,8 @@
 #include "src/checkpoint/files.hpp"
 #include "src/os/quiet_thread.hpp"
 #include "src/os/system.hpp"
+#include "src/worker/agent_link.hpp"
+#include "src/worker/recorder.hpp"
 
 namespace cxxrun {
 
@@ -26,6 +28,22 @@ Header header_of(std::uint64_t step, std::uint64_t generation, std::string const
   }
   return header;
 }
+
+// Tells the agent for how long the caller was held up here: the account of the job has it apart from the training.
+class HeldUp {
+ public:
+  HeldUp() = default;
+  HeldUp(HeldUp const&) = delete;
+  HeldUp& operator=(HeldUp const&) = delete;
+  ~HeldUp() {
+    if (auto* const page = worker::process_page()) {
+      worker::note_checkpoint(*page, Clock::now() - since_);
+    }
+  }
+
+ private:
+  TimePoint since_ = Clock::now();
+};
 
 // A temporary that goes when the save does not succeed.
 struct Temporary {
@@ -126,6 +144,7 @@ struct Checkpoint::Impl {
 
 Checkpoint::Checkpoint(Options options, std::uint64_t generation)
     : impl_(std::make_unique<Impl>(std::move(options), generation)) {
+  HeldUp const told;
   impl_->open();
 }
 
@@ -133,16 +152,19 @@ Checkpoint::Checkpoint(Checkpoint&&) noexcept = default;
 
 Checkpoint::~Checkpoint() {
   if (impl_ && impl_->thread.joinable()) {
+    HeldUp const told;
     impl_->thread.join();
   }
 }
 
 void Checkpoint::save(std::uint64_t step, std::vector<Blob> const& blobs) {
+  HeldUp const told;
   impl_->wait();
   impl_->write(header_of(step, impl_->claim.generation, impl_->options.model, blobs), blobs);
 }
 
 void Checkpoint::save_async(std::uint64_t step, std::vector<Blob> const& blobs) {
+  HeldUp const told;
   impl_->wait();
   auto header = header_of(step, impl_->claim.generation, impl_->options.model, blobs);
   auto copies = impl_->copy(blobs);
@@ -156,6 +178,7 @@ void Checkpoint::save_async(std::uint64_t step, std::vector<Blob> const& blobs) 
 }
 
 void Checkpoint::wait() {
+  HeldUp const told;
   impl_->wait();
 }
 
@@ -165,6 +188,7 @@ std::optional<std::uint64_t> Checkpoint::saved_step() const {
 }
 
 std::optional<Checkpoint::Loaded> Checkpoint::latest() const {
+  HeldUp const told;
   std::vector<std::string> skipped;
   auto steps = impl_->directory.steps();
   for (std::size_t i = 0; i < steps.size();) {

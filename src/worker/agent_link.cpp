@@ -66,6 +66,20 @@ os::Mapping map_page(int fd) {
   return ours ? std::move(memory) : os::Mapping();
 }
 
+struct ProcessLink {
+  std::mutex mutex{};
+  pid_t pid = 0;  // whose the link is
+  AgentLink* link = nullptr;
+
+  [[nodiscard]] AgentLink* own() const { return link != nullptr && pid == getpid() ? link : nullptr; }
+};
+
+ProcessLink& kept_link() {
+  // Never destroyed: exit() in one thread must not take it from under another.
+  static auto* const kept = new ProcessLink;  // NOLINT(cppcoreguidelines-owning-memory)
+  return *kept;
+}
+
 }  // namespace
 
 Lookup own_variables() {
@@ -236,24 +250,25 @@ Resume AgentLink::next_generation(Parked const& parked, Millis quiet) {
 }
 
 AgentLink* process_link(Lookup const& lookup, Register const& me) {
-  struct Kept {
-    std::mutex mutex;
-    pid_t pid = 0;  // whose the link is
-    AgentLink* link = nullptr;
-  };
-  // Never destroyed: exit() in one thread must not take it from under another.
-  static auto* const kept = new Kept;  // NOLINT(cppcoreguidelines-owning-memory)
-  std::lock_guard const lock(kept->mutex);
-  if (kept->link == nullptr) {
+  auto& kept = kept_link();
+  std::lock_guard const lock(kept.mutex);
+  if (kept.link == nullptr) {
     char const* const name = lookup(variables::kAgent);
     auto link = name == nullptr || *name == '\0' ? Result<std::unique_ptr<AgentLink>>(fail(Errc::closed, "no agent"))
                                                  : AgentLink::connect(name, me);
     if (link) {
-      kept->link = link->release();
-      kept->pid = getpid();
+      kept.link = link->release();
+      kept.pid = getpid();
     }
   }
-  return kept->link != nullptr && kept->pid == getpid() ? kept->link : nullptr;
+  return kept.own();
+}
+
+ControlPage* process_page() {
+  auto& kept = kept_link();
+  std::lock_guard const lock(kept.mutex);
+  auto const* const link = kept.own();
+  return link == nullptr ? nullptr : &link->page();
 }
 
 }  // namespace cxxrun::worker

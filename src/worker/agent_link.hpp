@@ -124,5 +124,7 @@ class AgentLink {
 /// This process's link, made by the first call that finds an agent under CXXRUN_AGENT; whoever calls later gets the
 /// same, whatever `me` says. Null: no agent, or one that says no, or a forked child. Never destroyed.
 [[nodiscard]] AgentLink* process_link(Lookup const& lookup, Register const& me);
+/// The page of that link, if it has been made. Null in a forked child, too.
+[[nodiscard]] ControlPage* process_page();
 
 }  // namespace cxxrun::worker

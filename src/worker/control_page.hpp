@@ -16,7 +16,7 @@
 
 namespace cxxrun::worker {
 
-/// "cxxrun" and the layout's version: change it with it.
+/// "cxxrun" and the layout's version: change it when a word moves or changes its meaning, not for one that is appended.
 constexpr std::uint64_t kPageMagic = 0x6e75'7278'7863'1002;
 /// How many of its last collectives a worker leaves for whoever looks, also after its death.
 constexpr std::size_t kOperations = 64;
@@ -50,11 +50,13 @@ struct ControlPage {
   std::atomic<std::uint64_t> step{0};                    ///< training steps that it has completed
   std::atomic<std::int64_t> alive{0};                    ///< CLOCK_BOOTTIME, nanoseconds: its last call of the runtime
   std::atomic<std::int64_t> first_step{0};               ///< the same: its first step of this generation; 0: none yet
-  std::atomic<std::int64_t> last_step{0};                ///< and the newest
+  std::atomic<std::int64_t> last_step{0};                ///< and the newest, or the end of a checkpoint after it
   /// Of the generation's first Communicator: collectives begun, and done. entered == done: it computes.
   std::atomic<std::uint64_t> entered{0};
   std::atomic<std::uint64_t> done{0};
   std::array<Operation, kOperations> operations{};
+  /// Nanoseconds for which checkpoints have held it up: since its first step of this generation, else since its start.
+  std::atomic<std::int64_t> checkpointing{0};
 };
 static_assert(sizeof(ControlPage) <= 4096);
 

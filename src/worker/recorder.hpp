@@ -23,9 +23,19 @@ inline void note_step(ControlPage& page, std::uint64_t completed) noexcept {
   auto const now = page.alive.load(std::memory_order_relaxed);
   if (page.first_step.load(std::memory_order_relaxed) == 0) {
     page.first_step.store(now, std::memory_order_relaxed);
+    page.checkpointing.store(0, std::memory_order_relaxed);
   }
   page.last_step.store(now, std::memory_order_relaxed);
   page.step.store(completed, std::memory_order_relaxed);
+}
+
+/// A checkpoint has held the worker up for so long, until now. It counts as progress, like a step.
+inline void note_checkpoint(ControlPage& page, Clock::duration held) noexcept {
+  note_alive(page);
+  if (page.first_step.load(std::memory_order_relaxed) != 0) {
+    page.last_step.store(page.alive.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+  page.checkpointing.fetch_add(held.count(), std::memory_order_relaxed);
 }
 
 class Recorder {
@@ -37,6 +47,7 @@ class Recorder {
     if (counts) {
       page.first_step.store(0, std::memory_order_relaxed);
       page.last_step.store(0, std::memory_order_relaxed);
+      page.checkpointing.store(0, std::memory_order_relaxed);
       page.entered.store(0, std::memory_order_relaxed);
       page.done.store(0, std::memory_order_relaxed);
       for (Operation& operation : page.operations) {

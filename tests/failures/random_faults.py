@@ -22,7 +22,7 @@ OPTIONS = ["--nproc-per-node", str(LOCAL), "--max-restarts", str(2 * COUNT), "--
 SIGNALS = {"kill": signal.SIGKILL, "crash": signal.SIGSEGV, "exit": signal.SIGUSR2, "hang": signal.SIGSTOP}
 NAMES = {"kill": r"signal 9\b", "crash": r"signal 11\b", "exit": r"exit code 17\b", "hang": "stopped in|did not enter",
          "node": "lost"}
-PARTS = ("waiting", "startup", "training", "lost", "stopping")
+PARTS = ("waiting", "startup", "training", "checkpoint", "lost", "stopping")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ import unittest
 from random_faults import COUNT, Fault, chosen, wrong
 
 PLANNED = [Fault("kill", 0, 1), Fault("node", 2, 0), Fault("hang", 1, 0)]
-VERDICT = {"account": {"wall_s": 10.5, "waiting_s": 0.5, "startup_s": 1, "training_s": 4, "lost_s": 5, "stopping_s": 0},
+VERDICT = {"account": {"wall_s": 10.5, "waiting_s": 0.5, "startup_s": 1, "training_s": 3, "checkpoint_s": 1, "lost_s": 5, "stopping_s": 0},
            "history": [{"why": "rank 1 on host0: signal 9 (SIGKILL)", "lost_s": 1.5},
                        {"why": "node lost: host2", "lost_s": 2},
                        {"why": "rank 3 on host1 did not enter all_reduce #9", "lost_s": 1.5},
@@ -23,7 +23,7 @@ class Account(unittest.TestCase):
         self.assertEqual(wrong(PLANNED, VERDICT), "")
 
     def test_a_millisecond_that_is_missing_is_wrong(self):
-        self.assertIn("accounted for", changed(lambda verdict: verdict["account"].update(training_s=3.999)))
+        self.assertIn("accounted for", changed(lambda verdict: verdict["account"].update(training_s=2.999)))
 
     def test_losses_that_differ_from_those_of_the_generations_are_wrong(self):
         self.assertIn("have lost", changed(lambda verdict: verdict["history"][1].update(lost_s=2.5)))

@@ -11,7 +11,7 @@ import struct
 
 GUARD = 45  # seconds; against hanging only
 # Of a decree: a job that has just begun.
-HISTORY = {"account": {"waiting": 0, "startup": 0, "training": 0, "lost": 0, "stopping": 0}, "past": [], "left_out": 0,
+HISTORY = {"account": {"waiting": 0, "startup": 0, "training": 0, "checkpoint": 0, "lost": 0, "stopping": 0}, "past": [], "left_out": 0,
            "ranks": 0, "steps": False}
 VERSION = 1
 RUN = "job"

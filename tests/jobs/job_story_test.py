@@ -1,4 +1,4 @@
-"""What is left of a job for machines: events.jsonl, verdict.json, the trace; and the account. Usage: job_story_test.py CXXRUN"""
+"""What is left of a job for machines: events.jsonl, verdict.json, the trace; and the account. Usage: job_story_test.py CXXRUN ASTRAY_WORKER"""
 import glob
 import json
 import os
@@ -9,7 +9,8 @@ import jobs
 from job_succession_test import Succession
 from jobs import JobCase, read
 
-PARTS = ("waiting_s", "startup_s", "training_s", "lost_s", "stopping_s")
+ASTRAY_WORKER = os.path.abspath(sys.argv.pop(2))
+PARTS = ("waiting_s", "startup_s", "training_s", "checkpoint_s", "lost_s", "stopping_s")
 
 
 class StoryCase(JobCase):
@@ -53,6 +54,17 @@ class OneNode(StoryCase):
         self.assertIn(f":{directory}/{{events.jsonl,verdict.json}}", job.stderr)
         self.assertRegex(job.stderr, r"info: verdict: success after \d+\.\d s\n")
         self.assertNotIn("account:", job.stderr)  # it was short
+
+    def test_what_the_runtime_spends_on_checkpoints_is_a_part_of_its_own(self):
+        logs = self.path("logs")
+        job = self.run_job("--standalone", "--nproc-per-node", "2", "--log-dir", logs, "--no-python", ASTRAY_WORKER, "saves")
+        self.assertEqual(job.code, 0, job.stderr)
+        events, _, verdict = self.story(logs)
+        self.assert_adds_up(verdict, events)
+        self.assertTrue(verdict["account"]["steps_known"])
+        self.assertGreater(verdict["account"]["checkpoint_s"], 0)
+        spent = [event["spent"] for event in events if event["kind"] == "time"]
+        self.assertEqual(spent.index("training") + 1, spent.index("checkpoint"), spent)
 
     def test_without_a_log_directory_nothing_is_kept(self):
         job = self.run_job("--standalone", "--log-level", "debug", self.worker("note up"))

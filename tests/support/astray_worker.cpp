@@ -2,9 +2,11 @@
 //
 //   astray    rank 3 of the first generation does not come to its ninth step
 //   stopped   it stops itself (SIGSTOP) instead
+//   saves     rank 0 saves checkpoints there, in $DIR/saved, for 20 ms and more
 // It notes "GENERATION RANK WORD…" in $DIR/events: `begins PID` in the first generation, `astray PID`, and
 // `finished PID SUM` at the end.
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +15,7 @@
 #include <string_view>
 #include <unistd.h>
 
+#include "cxxrun/checkpoint.hpp"
 #include "cxxrun/elastic.hpp"
 
 namespace {
@@ -20,9 +23,12 @@ namespace {
 constexpr std::uint64_t kSteps = 20;
 constexpr std::uint64_t kAstray = 8;
 
+std::string path_of(char const* name) {
+  return std::string(std::getenv("DIR")) + "/" + name;  // NOLINT(concurrency-mt-unsafe)
+}
+
 void note(cxxrun::Communicator const& comm, std::string const& words) {
-  std::string const path = std::string(std::getenv("DIR")) + "/events";  // NOLINT(concurrency-mt-unsafe)
-  std::FILE* const file = std::fopen(path.c_str(), "ae");
+  std::FILE* const file = std::fopen(path_of("events").c_str(), "ae");
   std::fprintf(file, "%llu %d %s\n", static_cast<unsigned long long>(comm.generation()), comm.rank(), words.c_str());
   std::fclose(file);
 }
@@ -44,7 +50,9 @@ class Sums final : public cxxrun::ElasticTask {
     if (comm.generation() == 1 && state_.step == 0) {
       note(comm, "begins " + std::to_string(getpid()));
     }
-    if (comm.generation() == 1 && comm.rank() == 3 && state_.step == kAstray) {
+    if (how_ == "saves" && comm.rank() == 0 && state_.step == kAstray) {
+      save(comm);
+    } else if (how_ != "saves" && comm.generation() == 1 && comm.rank() == 3 && state_.step == kAstray) {
       go_astray(comm);
     }
     std::fill(values_.begin(), values_.end(), static_cast<float>(comm.rank() + 1));
@@ -58,6 +66,14 @@ class Sums final : public cxxrun::ElasticTask {
   }
 
  private:
+  void save(cxxrun::Communicator const& comm) const {
+    cxxrun::Checkpoint checkpoint({.directory = path_of("saved"), .model = "sums"}, comm.generation());
+    auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+    do {
+      checkpoint.save(state_.step, {});
+    } while (std::chrono::steady_clock::now() < until);
+  }
+
   void go_astray(cxxrun::Communicator const& comm) {
     note(comm, "astray " + std::to_string(getpid()));
     if (how_ == "stopped") {

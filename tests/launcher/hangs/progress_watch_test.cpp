@@ -171,3 +171,22 @@ TEST_CASE("progress_watch: a page tells of the steps of its own generation, with
   page.last_step = word(now + 1h);
   CHECK(steps_in(page, 2, began, now) == rendezvous::StepTimes{began, now});
 }
+
+TEST_CASE("progress_watch: checkpoints took what the page says, within the time of its steps", "[unit]") {
+  TimePoint const began{1h};
+  TimePoint const now = began + 60s;
+  auto const word = [](TimePoint at) { return at.time_since_epoch().count(); };
+  worker::ControlPage page;
+  page.generation = 2;
+  page.alive = word(began + 50s);
+  page.checkpointing = std::chrono::nanoseconds(7s).count();
+  CHECK(steps_in(page, 2, began, now).checkpoints == 7s);
+  page.first_step = word(began + 10s);
+  page.last_step = word(began + 12s);
+  CHECK(steps_in(page, 2, began, now).checkpoints == 2s);
+  page.checkpointing = -1;
+  CHECK_FALSE(steps_in(page, 2, began, now).checkpoints);
+  page.first_step = word(began + 40s);  // after the last one
+  page.checkpointing = INT64_MAX;
+  CHECK(steps_in(page, 2, began, now) == rendezvous::StepTimes{began + 40s, began + 40s, 0ms});
+}

@@ -21,7 +21,7 @@ namespace {
 
 rendezvous::History some_history() {
   rendezvous::History history;
-  history.account.spent = {1s, 2s, 1234ms, 4s, 5s};
+  history.account.spent = {1s, 2s, 1234ms, 3s, 4s, 5s};
   history.past = {{7, 2, 16, true, 3s, 60'500ms, 4s, "rank 3 on n1: exit code 1"}};
   history.left_out = 6;
   history.steps = true;
@@ -58,9 +58,10 @@ TEST_CASE("story: verdict.json has the fields of docs/use/verdict.md, no more an
   CHECK(keys(json["account"]) == documented("field of the account"));
   CHECK(keys(json["history"][0]) == documented("field of a generation"));
   CHECK(json["version"] == 1);
-  CHECK(json["account"]["wall_s"] == 13.234);
+  CHECK(json["account"]["wall_s"] == 16.234);
   CHECK(json["account"]["training_s"] == 1.234);
-  CHECK(json["account"]["goodput_percent"] == 9.3);
+  CHECK(json["account"]["checkpoint_s"] == 3);
+  CHECK(json["account"]["goodput_percent"] == 7.6);
   CHECK(json["history"][0]["ran_s"] == 60.5);
   CHECK(json["history"][0]["why"] == "rank 3 on n1: exit code 1");
   CHECK(json["history_left_out"] == 6);
@@ -97,7 +98,7 @@ TEST_CASE("story: the first line says which version it is, and of which job", "[
 
 TEST_CASE("story: whoever takes over tells what it knows", "[unit]") {
   auto const json = Json::parse(event_line({9s, story::TookOver{8, some_history()}}, 0));
-  CHECK(json["account"]["wall_s"] == 13.234);
+  CHECK(json["account"]["wall_s"] == 16.234);
   CHECK(json["history"][0]["generation"] == 7);
   CHECK(json["history_left_out"] == 6);
 }

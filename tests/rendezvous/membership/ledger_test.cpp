@@ -30,12 +30,12 @@ struct Job {
     ++number;
   }
   /// `steps`: the first and the newest, since its workers were started.
-  void trouble(Millis after, std::optional<std::pair<Millis, Millis>> steps = {}) {
+  void trouble(Millis after, std::optional<std::pair<Millis, Millis>> steps = {}, Millis checkpoints = {}) {
     auto const began = now;
     now += after;
     stop(ledger, now);
     if (steps) {
-      note_steps(ledger, ago({began + steps->first, began + steps->second}, now), now);
+      note_steps(ledger, ago({began + steps->first, began + steps->second, checkpoints}, now), now);
     }
   }
   void end(Millis after, bool failed) {
@@ -79,6 +79,35 @@ TEST_CASE("ledger: a failure costs from its newest step to the first step of the
   CHECK(job.ledger.history.past[0].lost == 10s + 5s + 3s + 2s + 7s);
   CHECK(job.last().lost == 2s + 1s);
   CHECK(job.spent(Spent::lost) == 30s);
+}
+
+TEST_CASE("ledger: what checkpoints have held up is no training, and no more than there was time to train", "[unit]") {
+  Job job;
+  job.form(0s);
+  job.start(0s);
+  job.trouble(60s, {{10s, 50s}}, 3s);
+  job.end(0s, true);
+  CHECK(job.spent(Spent::startup) == 10s);
+  CHECK(job.spent(Spent::training) == 37s);
+  CHECK(job.spent(Spent::checkpoint) == 3s);
+  CHECK(job.last().lost == 10s);
+  job.start(0s);
+  job.trouble(20s, {{4s, 10s}}, 1h);
+  job.end(0s, false);
+  CHECK(job.spent(Spent::training) == 37s);
+  CHECK(job.spent(Spent::checkpoint) == 3s + 16s);
+}
+
+TEST_CASE("ledger: a checkpoint that is made because the job ends is part of the stop", "[unit]") {
+  Job job;
+  job.start(0s);
+  job.trouble(20s, {{0s, 18s}});
+  job.now += 5s;
+  note_steps(job.ledger, {25s, 0s, 6s}, job.now);  // it began a second before the stop
+  job.end(0s, false);
+  CHECK(job.spent(Spent::training) == 19s);
+  CHECK(job.spent(Spent::checkpoint) == 1s);
+  CHECK(job.spent(Spent::stopping) == 5s);
 }
 
 TEST_CASE("ledger: a generation that completes no step trains nothing where others have", "[unit]") {
@@ -128,6 +157,16 @@ TEST_CASE("ledger: of two nodes the first step counts and the newest, and a sign
   CHECK(both(some, alive) == some);
   CHECK(both(alive, none) == alive);
   CHECK(both(some, others) == StepTimes{at + 1s, at + 6s});
+}
+
+TEST_CASE("ledger: of two nodes the one counts whose checkpoints took longer, if it has told of a step", "[unit]") {
+  TimePoint const at{1h};
+  StepTimes const saves{at + 1s, at + 5s, 2s};
+  CHECK(both(saves, {at + 2s, at + 6s, 1s}).checkpoints == 2s);
+  CHECK(both({at + 2s, at + 6s, 1s}, saves).checkpoints == 2s);
+  CHECK(both(saves, {}).checkpoints == 2s);
+  CHECK(both(saves, {std::nullopt, at + 9s, 9s}).checkpoints == 2s);  // it has loaded one, and trained nothing
+  CHECK(both({std::nullopt, at + 9s, 9s}, saves).checkpoints == 2s);
 }
 
 TEST_CASE("ledger: a stop without a failure costs nothing but the stop", "[unit]") {
@@ -217,7 +256,7 @@ TEST_CASE("ledger: whatever happens, each moment is booked once", "[unit]") {
       job.start(some(3000));
       if (perhaps()) {
         auto const steps = std::pair{some(30'000), some(30'000)};
-        job.trouble(some(20'000), perhaps() ? std::optional(steps) : std::nullopt);
+        job.trouble(some(20'000), perhaps() ? std::optional(steps) : std::nullopt, some(20'000));
       }
       job.end(some(4000), perhaps());
       if (perhaps()) {

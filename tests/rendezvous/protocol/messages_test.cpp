@@ -35,7 +35,7 @@ WorkerExit some_exit() {
 /// As much of it as a decree holds.
 History some_history() {
   History history;
-  history.account.spent = {Millis{1}, Millis{2}, kForever, Millis{4}, Millis{5}};
+  history.account.spent = {Millis{1}, Millis{2}, kForever, Millis{3}, Millis{4}, Millis{5}};
   PastGeneration const past{~0ULL,    kMaxNodes, kMaxNodes * kMaxWorkers,       true, kForever,
                             kForever, kForever,  std::string(kWhyOfDecree, 'w')};
   history.past.assign(kPastOfDecree, past);
@@ -84,7 +84,7 @@ std::vector<ToCoordinator> all_to_coordinator() {
           Join{node, {}},
           Ack{1, 2, 3},
           WorkerFailed{2, brief},
-          Succeeded{3, {Millis{9'000}, Millis{20}}},
+          Succeeded{3, {Millis{9'000}, Millis{20}, Millis{450}}},
           Succeeded{3},
           Stopped{4, {some_exit()}, {"pid 7 (dd)"}, {std::nullopt, Millis{0}}},
           Leaving{15},

@@ -174,14 +174,16 @@ TEST_CASE("agent link: a forked child has no link, and the end of its copy of a 
       TestAgent::welcome(worker);
     });
     Lookup const lookup = [&](char const*) { return agent.name().c_str(); };
+    expect(process_page() == nullptr, "no page before there is a link");
     AgentLink* const link = process_link(lookup, kMe);
     other.join();
     expect(link != nullptr && process_link(lookup, kMe) == link, "one link for the process");
+    expect(process_page() == &link->page(), "and its page");
     auto watch = std::make_unique<AgentLink::Watch>(link->watch(1, [] {}));
     pid_t const child = fork();
     if (child == 0) {
       watch.reset();
-      _exit(process_link(lookup, kMe) == nullptr ? 0 : 1);
+      _exit(process_link(lookup, kMe) == nullptr && process_page() == nullptr ? 0 : 1);
     }
     int status = 0;
     waitpid(child, &status, 0);

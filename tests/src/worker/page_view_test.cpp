@@ -1,9 +1,11 @@
 #include "src/worker/page_view.hpp"
 
+#include <cstddef>
 #include <limits>
 #include <memory>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/fixtures.hpp"
 
 using namespace cxxrun;          // NOLINT(google-build-using-namespace)
 using namespace cxxrun::worker;  // NOLINT(google-build-using-namespace)
@@ -34,6 +36,16 @@ TEST_CASE("page_view: the figures are those of the last collective begun", "[uni
     write(page, sequence, 1, sequence == 812 ? 0 : 2);
   }
   CHECK(read_figures(page) == Figures{3, 812, 811, kReduce, 25});
+}
+
+TEST_CASE("page_view: its words are where tests/jobs/hangs_test.py writes them", "[unit]") {
+  auto const script = testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/tests/jobs/hangs_test.py");
+  auto const writes = [&](std::string const& text) { return script.find(text) != std::string::npos; };
+  CHECK(writes("put(" + std::to_string(offsetof(ControlPage, generation)) + ", int(GENERATION))"));
+  CHECK(writes("put(" + std::to_string(offsetof(ControlPage, entered)) + ", sequence)"));
+  CHECK(writes("put(" + std::to_string(offsetof(ControlPage, done)) + ", sequence)"));
+  CHECK(writes("return " + std::to_string(offsetof(ControlPage, operations)) + " + " +
+               std::to_string(sizeof(Operation)) + " * (sequence % " + std::to_string(kOperations) + ")"));
 }
 
 TEST_CASE("page_view: an entry that is being written, or was written over, is not taken for another", "[unit]") {

@@ -13,6 +13,8 @@ using cxxrun::worker::kOperations;
 using cxxrun::worker::packed;
 using cxxrun::worker::Recorder;
 
+using namespace std::chrono_literals;
+
 namespace {
 
 Call const kCall{.kind = Kind::all_reduce, .type = DType::f32, .op = ReduceOp::max, .count = 12};
@@ -55,6 +57,24 @@ TEST_CASE("recorder: the page keeps the last operations, each at its place") {
   CHECK(page->operations[6].sequence == 0);
   next.entered(kCall);
   CHECK(page->operations[1].sequence == 1);
+}
+
+TEST_CASE("recorder: what checkpoints take is counted from the first step of a generation on, and is progress") {
+  auto page = std::make_unique<ControlPage>();
+  Recorder const recorder(*page, 1, true);
+  note_checkpoint(*page, 5ms);  // it loads one
+  CHECK(page->checkpointing == 5'000'000);
+  CHECK(page->last_step == 0);
+  note_step(*page, 1);
+  CHECK(page->checkpointing == 0);
+  note_checkpoint(*page, 2ms);
+  CHECK(page->last_step == page->alive);
+  CHECK(page->last_step > page->first_step);
+  note_checkpoint(*page, 3ms);
+  note_step(*page, 2);
+  CHECK(page->checkpointing == 5'000'000);
+  Recorder const next(*page, 2, true);
+  CHECK(page->checkpointing == 0);
 }
 
 TEST_CASE("recorder: a second Communicator shows that the process is alive, and nothing else") {
