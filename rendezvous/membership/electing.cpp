@@ -81,6 +81,7 @@ Next hear(Turn& turn, Campaign const& event) {
   state.number = std::max(state.number, event.decided.number);
   inherit_decree(state.restarts, event.decided, turn.now, turn.policy);
   inherit(state.ledger, event.decided.history, event.job_began, turn.now);
+  inherit_faults(state.roster.fitness, event.decided.faults);
   state.election.old_hosts = event.hosts;
   if (event.pair && event.peer_dead && event.decided.size == 2) {
     election.confirmed_dead.insert(Held{event.decided.number, 1 - std::min(event.ballot.rank, 1U)});
@@ -195,6 +196,7 @@ Next campaign_after_adopted(Turn& turn, std::uint32_t round) {
   Decree const decided = state.proposer.decided;
   inherit_decree(state.restarts, decided, turn.now, turn.policy);
   inherit(state.ledger, decided.history, state.ledger.start, turn.now);
+  inherit_faults(state.roster.fitness, decided.faults);
   state.number = std::max(state.number, decided.number);
   state.election.seen = std::max(state.election.seen, decided.number);
   turn.say(Level::info,

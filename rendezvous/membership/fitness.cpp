@@ -1,9 +1,11 @@
 #include "rendezvous/membership/fitness.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <utility>
 
+#include "rendezvous/membership/ledger.hpp"
 #include "rendezvous/membership/retrying.hpp"
 
 namespace cxxrun::rendezvous {
@@ -55,6 +57,25 @@ void note_fault(Fitness& fitness, NodeFault fault) {
   if (fitness.faults.size() > kMostFaults) {
     fitness.faults.erase(fitness.faults.begin());
   }
+}
+
+std::vector<NodeFault> faults_in_short(Fitness const& fitness) {
+  std::vector<NodeFault> brief;
+  for (auto fault : fitness.faults) {
+    fault.host = decree_text(fault.host);
+    fault.what = decree_text(fault.what);
+    if (!fault.key.empty() && fault.key == decree_text(fault.key)) {  // a key that is cut would be another node's
+      brief.push_back(std::move(fault));
+    }
+  }
+  auto const surplus = std::max(brief.size(), kFaultsOfDecree) - kFaultsOfDecree;
+  brief.erase(brief.begin(), brief.begin() + static_cast<std::ptrdiff_t>(surplus));
+  return brief;
+}
+
+void inherit_faults(Fitness& fitness, std::vector<NodeFault> const& decided) {
+  std::erase_if(fitness.faults, [](NodeFault const& fault) { return !fault.key.empty(); });
+  fitness.faults.insert(fitness.faults.end(), decided.begin(), decided.end());
 }
 
 Blame blame(Fitness& fitness, FirstFailure const& first) {

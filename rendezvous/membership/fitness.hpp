@@ -41,6 +41,10 @@ struct Fitness {
 /// "the cause of 2 failures, the last one rank 3: signal 7 (SIGBUS)"; there is one at least.
 [[nodiscard]] std::string fault_text(std::vector<NodeFault> const& faults);
 void note_fault(Fitness& fitness, NodeFault fault);
+/// What goes into a decree: the newest of this run.
+[[nodiscard]] std::vector<NodeFault> faults_in_short(Fitness const& fitness);
+/// Goes on with what a decree has; of earlier runs everybody knows by itself.
+void inherit_faults(Fitness& fitness, std::vector<NodeFault> const& decided);
 
 /// A worker of a node was the first to fail.
 struct FirstFailure {

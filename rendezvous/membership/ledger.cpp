@@ -6,16 +6,6 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-/// Every voter has to hold the same bytes: what JSON would write in another way is written in its own.
-std::string plain(std::string const& text) {
-  std::string line = text.substr(0, kWhyOfDecree);
-  std::replace_if(
-      line.begin(), line.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
-  std::replace_if(
-      line.begin(), line.end(), [](char c) { return c == '"' || c == '\\'; }, '\'');
-  return line;
-}
-
 void drop_oldest(History& history, std::size_t most) {
   if (history.past.size() > most) {
     auto const surplus = history.past.size() - most;
@@ -119,11 +109,20 @@ std::vector<story::Stretch> close_generation(Ledger& ledger, PastGeneration what
   return booked;
 }
 
+std::string decree_text(std::string const& text) {
+  std::string line = text.substr(0, kWhyOfDecree);  // what JSON would write in another way is written in its own
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::replace_if(
+      line.begin(), line.end(), [](char c) { return c == '"' || c == '\\'; }, '\'');
+  return line;
+}
+
 History in_short(History const& history) {
   History brief = history;
   drop_oldest(brief, kPastOfDecree);
   for (auto& each : brief.past) {
-    each.why = plain(each.why);
+    each.why = decree_text(each.why);
   }
   return brief;
 }

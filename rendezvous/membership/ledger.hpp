@@ -46,6 +46,8 @@ void note_steps(Ledger& ledger, StepsAgo const& told, TimePoint now);
 /// was and why it ended; its times are filled in. Nothing when no workers have run.
 [[nodiscard]] std::vector<story::Stretch> close_generation(Ledger& ledger, PastGeneration what, TimePoint now);
 
+/// A text as a decree has it: every voter has to hold the same bytes.
+[[nodiscard]] std::string decree_text(std::string const& text);
 /// What goes into a decree.
 [[nodiscard]] History in_short(History const& history);
 /// Goes on with what a decree has. `began`: the job, by this clock, as far as it is known.

@@ -43,6 +43,7 @@ Decree decree(State const& state, Policy const& policy) {
   next.restarts = state.restarts.consumed;
   next.streak = state.restarts.streak;
   next.history = in_short(state.ledger.history);
+  next.faults = faults_in_short(state.roster.fitness);
   next.members = digest(state.group.seats);
   next.tie = policy.tie;
   return next;

@@ -109,6 +109,14 @@ void fields(auto& field, Of<History> auto& history) {
   field("ranks", history.ranks);
   field("steps", history.steps);
 }
+void fields(auto& field, Of<NodeFault> auto& fault) {
+  field("key", fault.key);
+  field("host", fault.host);
+  field("what", fault.what);
+  field("look", fault.look);
+  auto const fits = [](std::string const& text) { return text.size() <= kWhyOfDecree; };
+  field.require(!fault.key.empty() && fits(fault.key) && fits(fault.host) && fits(fault.what), "what");
+}
 void fields(auto& field, Of<Decree> auto& decree) {
   field("after", decree.after);
   field("number", decree.number);
@@ -119,6 +127,7 @@ void fields(auto& field, Of<Decree> auto& decree) {
   field("alike", decree.streak.alike);
   field("look", decree.streak.look);
   field("history", decree.history);
+  field.list("faults", decree.faults, kFaultsOfDecree);
   field("members", decree.members);
   field("tie", decree.tie);
   field.require(decree.size <= kMaxNodes, "size");

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rendezvous/values/history.hpp"
+#include "rendezvous/values/node_fault.hpp"
 #include "rendezvous/values/streak.hpp"
 
 namespace cxxrun::rendezvous {
@@ -42,8 +44,9 @@ struct Decree {
   std::uint32_t restarts = 0;     ///< consumed when it starts; decided means consumed
   std::uint64_t members = 0;      ///< digest of the members' incarnations in the order of their ranks
   Tie tie = Tie::rank;
-  Streak streak = {};    ///< of failures before it starts; like restarts
-  History history = {};  ///< of the job until it was proposed, in short
+  Streak streak = {};                  ///< of failures before it starts; like restarts
+  History history = {};                ///< of the job until it was proposed, in short
+  std::vector<NodeFault> faults = {};  ///< of its nodes in this run, the newest
   bool operator==(Decree const&) const = default;
 };
 

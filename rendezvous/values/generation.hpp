@@ -32,7 +32,7 @@ struct Successor {
 };
 
 /// One agent's part of a generation, as it is told to that agent: its own ranks, never the full member table.
-/// Size on the wire is bounded (at most 5 KiB, as a rule a few hundred bytes) whatever the number of nodes.
+/// Size on the wire is bounded (at most 8 KiB, as a rule a few hundred bytes) whatever the number of nodes.
 struct Generation {
   std::uint64_t number = 0;    ///< 1, 2, …: never reused, never decreasing
   std::uint32_t restarts = 0;  ///< restarts consumed so far, the same on every node

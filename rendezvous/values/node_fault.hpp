@@ -9,6 +9,8 @@ namespace cxxrun::rendezvous {
 
 /// From this many on a node is set aside, or is to be left out the next time.
 inline constexpr std::size_t kFaultsEnough = 2;
+/// What a decree has room for.
+inline constexpr std::size_t kFaultsOfDecree = 8;
 
 struct NodeFault {
   std::string host;

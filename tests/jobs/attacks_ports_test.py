@@ -14,7 +14,7 @@ GENERATION = """{"type": "generation", "sent": 1, "generation": {
     "number": 1, "restarts": 0, "max_restarts": 0, "group_rank": 0, "group_size": 1, "rank_base": 0, "local_size": SIZE,
     "world_size": SIZE, "role_base": 0, "role_size": SIZE, "master_addr": "127.0.0.1", "master_port": 1, "store_port": 1,
     "successors": [], "decree": {"after": 0, "number": 1, "size": 1, "coordinator": 0, "restarts": 0, "failures": 0,
-    "alike": 0, "look": 0, "history": HISTORY, "members": 1, "tie": "none"}, "coordinator": "", "survives": False,
+    "alike": 0, "look": 0, "history": HISTORY, "faults": [], "members": 1, "tie": "none"}, "coordinator": "", "survives": False,
     "hosts": "", "local_sizes": ""}}"""
 
 # Listens at every port given. `serve` answers one caller.

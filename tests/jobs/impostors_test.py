@@ -11,7 +11,7 @@ from stranger_jobs import FORGED, Strangers
 class Impostor(Strangers):
     def generation(self, **changes):
         decree = {"after": 0, "number": 1, "size": 1, "coordinator": 0, "restarts": 0, "failures": 0, "alike": 0,
-                  "look": 0, "history": HISTORY, "members": 1, "tie": "none"}
+                  "look": 0, "history": HISTORY, "faults": [], "members": 1, "tie": "none"}
         return {"type": "generation", "sent": 1, "generation": {
             "number": 1, "restarts": 0, "max_restarts": 0, "group_rank": 0, "group_size": 1, "rank_base": 0,
             "local_size": 1, "world_size": 1, "role_base": 0, "role_size": 1, "master_addr": "127.0.0.1",

@@ -1,5 +1,6 @@
 // Plays the transcripts in tests/scenario/membership against the real membership core.
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -96,6 +97,9 @@ class Player {
     decree.restarts = static_cast<std::uint32_t>(count(words, "restarts", "0"));
     decree.streak.failures = static_cast<std::uint32_t>(count(words, "failures", "0"));
     decree.tie = policy_.tie;
+    if (auto const bad = value(words, "fault", ""); !bad.empty()) {  // "#2@host2"
+      decree.faults = {{bad.substr(bad.find('@') + 1), "rank 2: signal 7 (SIGBUS)", 7, bad.substr(0, bad.find('@'))}};
+    }
     return decree;
   }
 
@@ -355,7 +359,10 @@ class Player {
     return "decree " + std::to_string(d.number) + " after " + std::to_string(d.after) + ", size " +
            std::to_string(d.size) + ", coordinator " + std::to_string(d.coordinator) + ", restarts " +
            std::to_string(d.restarts) +
-           (d.streak.failures == 0 ? "" : ", failures " + std::to_string(d.streak.failures));
+           (d.streak.failures == 0 ? "" : ", failures " + std::to_string(d.streak.failures)) +
+           std::accumulate(d.faults.begin(), d.faults.end(), std::string(), [](auto const& list, auto const& fault) {
+             return list + ", fault of " + fault.key + " (" + fault.host + ": " + fault.what + ")";
+           });
   }
   static std::string text(VoteRequest const& m) {
     return "vote? after " + std::to_string(m.after) + " ballot " + text(m.ballot);

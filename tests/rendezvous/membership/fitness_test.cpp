@@ -126,6 +126,35 @@ TEST_CASE("fitness: another failure elsewhere acquits nobody", "[unit]") {
   CHECK(count(fitness, "c") == 1);
 }
 
+TEST_CASE("fitness: who takes over knows this run's faults from the decree, and those of earlier runs by itself",
+          "[unit]") {
+  Fitness first;
+  note_fault(first, {"a", "lost"});
+  CHECK_FALSE(blame(first, killed("b", 1)).again);
+  auto const decided = faults_in_short(first);
+  REQUIRE(decided.size() == 1);
+  CHECK(decided.front() == first.faults.back());
+
+  Fitness next;
+  note_fault(next, {"a", "lost"});
+  inherit_faults(next, decided);
+  inherit_faults(next, decided);  // two campaigns
+  CHECK(next.faults == first.faults);
+  CHECK(blame(next, killed("b", 1)).again);
+}
+
+TEST_CASE("fitness: a decree has the newest faults only, in bytes that every voter writes alike", "[unit]") {
+  Fitness fitness;
+  for (int i = 0; i < 20; ++i) {
+    note_fault(fitness, {"a\xff", std::string(100, 'x') + std::to_string(i), 0, "#" + std::to_string(i)});
+  }
+  note_fault(fitness, {"b", "lost", 0, std::string(100, 'b')});
+  auto const decided = faults_in_short(fitness);
+  REQUIRE(decided.size() == kFaultsOfDecree);
+  CHECK(decided.front() == NodeFault{"a?", std::string(80, 'x'), 0, "#12"});
+  CHECK(decided.back().key == "#19");  // the name of b would be cut
+}
+
 TEST_CASE("fitness: what is remembered is bounded", "[unit]") {
   Fitness fitness;
   for (int i = 0; i < 2000; ++i) {
