@@ -40,8 +40,9 @@ std::string relief(MemoryFacts const& memory) {
                                            : "raise that limit, " + std::string(kLessMemory);
 }
 
-Explanation by_kernel(DeathFacts const& facts, std::string const& how) {
-  return {how + shortage(facts.memory) + amounts(facts), relief(facts.memory)};
+/// A limit that is reached is one of the job's; memory of the host is anybody's.
+Explanation by_kernel(MemoryFacts const& memory, std::string const& how, std::string const& amounts = "") {
+  return {how + "killed by the kernel: " + shortage(memory) + amounts, relief(memory), memory.reached.has_value()};
 }
 
 Explanation of_kill(DeathFacts const& facts) {
@@ -52,10 +53,10 @@ Explanation of_kill(DeathFacts const& facts) {
   auto const& memory = facts.memory;
   auto const kills = memory.kills ? *memory.kills : memory.machine.value_or(0);
   if (memory.kills && kills >= facts.killed) {
-    return by_kernel(facts, "killed by the kernel: ");
+    return by_kernel(memory, "", amounts(facts));
   }
   if (kills > facts.larger) {
-    return by_kernel(facts, "probably killed by the kernel: ");
+    return by_kernel(memory, "probably ", amounts(facts));
   }
   std::string const outside = "from outside (not cxxrun";
   if (!memory.kills && !memory.machine) {
@@ -74,9 +75,8 @@ Explanation of_helper(DeathFacts const& facts, Said const& said) {
     return {who + "died of SIGBUS: /dev/shm was too small for it",
             "use a larger /dev/shm (containers: --shm-size), or num_workers=0"};
   }
-  return facts.memory.kills.value_or(0) > 0
-             ? Explanation{who + "was killed by the kernel: " + shortage(facts.memory), relief(facts.memory)}
-             : Explanation{who + "was killed by SIGKILL from outside", ""};
+  return facts.memory.kills.value_or(0) > 0 ? by_kernel(facts.memory, who + "was ")
+                                            : Explanation{who + "was killed by SIGKILL from outside", ""};
 }
 
 Explanation of_full_disk(DeathFacts const& facts, Said const& said) {
@@ -138,8 +138,8 @@ std::string core_advice(DeathFacts const& facts) {
 Explanation of_signal(DeathFacts const& facts) {
   switch (facts.status.value) {
     case SIGBUS: return of_files(facts);
-    case SIGXCPU: return {"limit on CPU time reached", "raise `ulimit -t`"};
-    case SIGXFSZ: return {"limit on the size of files reached", "raise `ulimit -f`"};
+    case SIGXCPU: return {"limit on CPU time reached", "raise `ulimit -t`", true};
+    case SIGXFSZ: return {"limit on the size of files reached", "raise `ulimit -f`", true};
     default: return {};
   }
 }
@@ -158,8 +158,7 @@ Explanation of_exit(DeathFacts const& facts, Said const& said) {
     return of_signal(facts);
   }
   if (facts.memory.kills.value_or(0) > facts.killed) {
-    return {"a process of this node's workers was killed by the kernel: " + shortage(facts.memory),
-            relief(facts.memory)};
+    return by_kernel(facts.memory, "a process of this node's workers was ");
   }
   return said.io_error ? of_files(facts) : Explanation{};
 }

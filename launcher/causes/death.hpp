@@ -36,6 +36,7 @@ struct PathFacts {
 struct Explanation {
   std::string cause;
   std::string advice;
+  bool of_job = false;  ///< the job's own doing, which no other node would have spared it
   bool operator==(Explanation const&) const = default;
 };
 

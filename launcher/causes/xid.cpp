@@ -39,7 +39,7 @@ constexpr std::array kKnown{
 Explanation told(std::string const& gpu, std::uint32_t number, std::string const& meaning, bool by_program) {
   std::string const xid = "Xid " + std::to_string(number) + (meaning.empty() ? "" : " (" + meaning + ")");
   return by_program ? Explanation{"GPU " + gpu + ": " + xid + ", which a program causes, not the GPU",
-                                  "CUDA_LAUNCH_BLOCKING=1 shows the call"}
+                                  "CUDA_LAUNCH_BLOCKING=1 shows the call", true}
                     : Explanation{"GPU " + gpu + " failed: " + xid,
                                   "leave the node out (--exclude) until somebody has looked at its GPU"};
 }

@@ -81,6 +81,7 @@ void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const&
   auto explanation = launcher::explain(facts);
   exit.cause = std::move(explanation.cause);
   exit.advice = std::move(explanation.advice);
+  exit.of_job = explanation.of_job;
 }
 
 bool DeathWatch::needs_probe(std::vector<DeadWorker> const& all) {

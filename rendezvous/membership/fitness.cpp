@@ -79,6 +79,10 @@ void inherit_faults(Fitness& fitness, std::vector<NodeFault> const& decided) {
 }
 
 Blame blame(Fitness& fitness, FirstFailure const& first) {
+  if (first.exit.of_job) {  // no node's fault, and no failure in the row of one
+    fitness.culprit.clear();
+    return {};
+  }
   std::uint64_t const look = look_of(first.exit);
   if (std::exchange(fitness.culprit, first.key) != first.key) {
     fitness.in_a_row = 0;

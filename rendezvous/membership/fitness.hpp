@@ -51,7 +51,7 @@ struct FirstFailure {
   std::string key;  ///< of the node
   std::string host;
   std::uint32_t group_rank = 0;
-  WorkerExit exit;
+  WorkerExit exit;  ///< of_job: it says nothing of any node
 };
 struct Blame {
   bool again = false;              ///< the node is to blame, and not for the first time

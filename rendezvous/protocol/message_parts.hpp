@@ -177,6 +177,7 @@ void fields(auto& field, Of<WorkerExit> auto& exit) {
   field("value", exit.status.value);
   field("core", exit.status.core_dumped);
   field("ours", exit.ours);
+  field("of_job", exit.of_job);
   field("wall_ms", exit.wall_ms);
   field.when(!exit.hung.empty(), "hung", exit.hung);
   field.when(!exit.cause.empty(), "cause", exit.cause);

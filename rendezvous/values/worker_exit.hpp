@@ -24,8 +24,9 @@ struct WorkerExit {
   bool ours = false;         ///< explained by our own stop: a signal we sent, or any exit after we asked
   std::int64_t wall_ms = 0;  ///< Unix time of the exit in ms, for display only: never compared
   std::string hung;          ///< why cxxrun killed it: "did not enter all_reduce #812 …"; "" = it did not
-  std::string cause;   ///< what its node knows of why it ended: "killed by the kernel: memory limit …"; "" = nothing
-  std::string advice;  ///< what helps against that; "" = nothing known
+  std::string cause;    ///< what its node knows of why it ended: "killed by the kernel: memory limit …"; "" = nothing
+  std::string advice;   ///< what helps against that; "" = nothing known
+  bool of_job = false;  ///< what it died of is the job's own doing, whatever its node: a limit on memory that it has
   std::string stderr_tail;  ///< last lines, at most 20 and 8 KiB
   std::string told;         ///< the line of its stderr that says why; "" = none does
   Role role = Role::culprit;

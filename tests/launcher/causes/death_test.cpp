@@ -4,6 +4,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <set>
+#include <string>
 
 #include "launcher/causes/xid.hpp"
 #include "tests/support/catch.hpp"
@@ -138,6 +140,23 @@ TEST_CASE("death: the page has the line and the advice of each cause, and no oth
     std::ofstream(path) << page.replace(begin, end + 1 - begin, table);
   }
   CHECK(page.substr(begin, table.size() + 1) == table + "\n");
+}
+
+TEST_CASE("death: a limit of the job's is its own doing, and what the host or somebody else does is not", "[unit]") {
+  std::set<std::string> const own{
+      "out of memory, the limit of the step or the job",
+      "the same outside Slurm",
+      "the kernel killed fewer than were killed, and this one was the largest",
+      "a DataLoader worker out of memory",
+      "some other process that the workers have started, out of memory",
+      "a program did something to its GPU that it may not (the same)",
+      "`ulimit -t`",
+      "`ulimit -f`",
+  };
+  for (auto const& row : rows()) {
+    INFO(row.what);
+    CHECK(explain(row.facts).of_job == own.contains(row.what));
+  }
 }
 
 TEST_CASE("death: as many kernel kills as deaths are certain, fewer go to the largest", "[unit]") {

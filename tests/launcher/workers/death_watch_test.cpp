@@ -18,10 +18,14 @@ rendezvous::WorkerExit killed() {
   return exit;
 }
 
-std::string cause_of(DeathWatch& watch, rendezvous::WorkerExit exit, std::uint64_t peak = 0) {
+rendezvous::WorkerExit explained(DeathWatch& watch, rendezvous::WorkerExit exit, std::uint64_t peak = 0) {
   watch.look_again();
   watch.explain({&exit, peak}, {{&exit, peak}});
-  return exit.cause;
+  return exit;
+}
+
+std::string cause_of(DeathWatch& watch, rendezvous::WorkerExit exit, std::uint64_t peak = 0) {
+  return explained(watch, std::move(exit), peak).cause;
 }
 
 }  // namespace
@@ -46,6 +50,19 @@ TEST_CASE("death watch: no limit was hit, so the host is out of memory", "[proce
   planted.count(1, 0);
   CHECK(cause_of(watch, killed()) ==
         "killed by the kernel: this host ran out of memory, no limit of yours was reached");
+}
+
+TEST_CASE("death watch: the limit of the step is the job's own, the memory of the host is not", "[process]") {
+  for (bool const unified : {false, true}) {
+    PlantedCgroup planted(unified);
+    DeathWatch watch({}, planted.root());
+    watch.begin();
+    CHECK_FALSE(explained(watch, killed()).of_job);
+    planted.count(1, 0);
+    CHECK_FALSE(explained(watch, killed()).of_job);
+    planted.count(2, 4);
+    CHECK(explained(watch, killed()).of_job);
+  }
 }
 
 TEST_CASE("death watch: of several deaths and one kill it is the largest worker's", "[process]") {

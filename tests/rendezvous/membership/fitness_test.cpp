@@ -71,6 +71,22 @@ TEST_CASE("fitness: a hang counts like a signal, a program that cannot be starte
   CHECK(count(fitness, "b") == 0);
 }
 
+TEST_CASE("fitness: what a job does to itself is held against no node, however often", "[unit]") {
+  Fitness fitness;
+  auto at_limit = killed("a", 1);
+  at_limit.exit.of_job = true;
+  for (int i = 0; i < 3; ++i) {
+    CHECK_FALSE(blame(fitness, at_limit).again);
+  }
+  CHECK(fitness.faults.empty());
+  CHECK_FALSE(blame(fitness, exited("a", 1)).again);
+  CHECK_FALSE(blame(fitness, at_limit).again);
+  CHECK_FALSE(blame(fitness, exited("a", 1)).again);  // not twice running
+  CHECK(blame(fitness, exited("a", 1)).again);
+  suspect(fitness, exited("a", 1));
+  CHECK(count(fitness, "a") == 2);
+}
+
 TEST_CASE("fitness: failures of earlier runs count", "[unit]") {
   Fitness fitness;
   note_fault(fitness, {"a", "lost", 0});

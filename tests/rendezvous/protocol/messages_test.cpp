@@ -24,6 +24,7 @@ WorkerExit some_exit() {
   exit.wall_ms = 1'700'000'000'123;
   exit.cause = "killed by the kernel";
   exit.advice = "raise --mem";
+  exit.of_job = true;
   exit.stderr_tail = "last words\n";
   exit.error_file = "ValueError: x";
   exit.told = "RuntimeError: Connection closed by peer [10.0.0.2]:4711";
