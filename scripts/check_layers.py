@@ -86,6 +86,7 @@ SHELLS = {
     "launcher/agent/agent_links": "an agent's connections",
     "launcher/agent/agent_signals": "the signals that it gets, and who sent them",
     "launcher/agent/chronicle": "events.jsonl, on a thread; verdict.json; the trace",
+    "launcher/agent/chronicles": "the same for each run of cxxrun-rendezvous",
     "launcher/agent/hosting": "the coordinator and the stores inside the first node's agent",
     "launcher/programs/main": "environment, exit code",
     "launcher/programs/rendezvous_main": "event loop, environment, exit code of cxxrun-rendezvous",

@@ -96,10 +96,8 @@ Result<void> check_story_file(std::string const& path) {
                             "; give a file in a directory that you may write to");
 }
 
-Chronicle::Chronicle(AgentConfig const& config)
-    : dir_(config.logs.temporary ? "" : config.logs.path),
-      where_(config.facts.host + ":" + dir_),
-      trace_(config.options.trace_file) {
+Chronicle::Chronicle(ChroniclePlace const& place)
+    : dir_(place.dir), where_(place.host + ":" + dir_), trace_(place.trace) {
   if (dir_.empty()) {
     log(Level::debug, "the record of the job is not kept: there is no --log-dir");
     return;
@@ -113,7 +111,7 @@ Chronicle::Chronicle(AgentConfig const& config)
     return;
   }
   log(Level::debug, "the record of the job goes to " + where_ + "/events.jsonl");
-  put(story_begins(config.topology.run_id, config.facts.host, wall_ms()));
+  put(story_begins(place.run_id, place.host, wall_ms()));
 }
 
 Chronicle::~Chronicle() {

@@ -1,7 +1,7 @@
 // Chronicle: the files that tell machines what happened to the job: events.jsonl and verdict.json beside each other in
-// this agent's log directory, and the trace. Shell. docs/use/verdict.md.
+// a log directory, and the trace. Shell. docs/use/verdict.md.
 //
-// Only an agent that coordinates has one. Events are written by a thread of its own, so that a file system that hangs
+// Only who coordinates has one. Events are written by a thread of its own, so that a file system that hangs
 // or is full holds nobody up.
 #pragma once
 
@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
-#include "launcher/agent/agent_config.hpp"
 #include "rendezvous/values/story.hpp"
 #include "rendezvous/values/verdict.hpp"
 
@@ -23,9 +22,16 @@ namespace cxxrun::launcher {
 /// Whether a file of this name can be written. The error says why not, and what to give instead.
 [[nodiscard]] Result<void> check_story_file(std::string const& path);
 
+struct ChroniclePlace {
+  std::string dir;    ///< "" = logs are not kept
+  std::string trace;  ///< --trace; "" = none
+  std::string run_id;
+  std::string host;
+};
+
 class Chronicle {
  public:
-  explicit Chronicle(AgentConfig const& config);
+  explicit Chronicle(ChroniclePlace const& place);
   ~Chronicle();
   Chronicle(Chronicle const&) = delete;
   Chronicle& operator=(Chronicle const&) = delete;
@@ -39,7 +45,7 @@ class Chronicle {
   void put(std::string line);
   void close();
 
-  std::string dir_;                              ///< "" = logs are not kept
+  std::string dir_;                              ///< as above
   std::string where_;                            ///< the same for people, with the host
   std::string trace_;                            ///< --trace; "" = none
   std::vector<rendezvous::story::Event> story_;  ///< for the trace

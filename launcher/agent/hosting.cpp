@@ -71,9 +71,10 @@ void Hosting::make_coordinator() {
   conf.node_faults = requeue_.known_faults();
   rendezvous::CoordinatorHandlers on;
   on.concluded = [this](std::string const& /*run_id*/, rendezvous::Verdict const& verdict) { verdict_ = verdict; };
-  on.happened = [this](rendezvous::story::Event const& event) {
+  on.happened = [this](std::string const& run_id, rendezvous::story::Event const& event) {
     if (!chronicle_) {
-      chronicle_ = std::make_unique<Chronicle>(config_);
+      chronicle_ = std::make_unique<Chronicle>(ChroniclePlace{config_.logs.temporary ? "" : config_.logs.path,
+                                                              config_.options.trace_file, run_id, config_.facts.host});
     }
     chronicle_->add(event);
   };

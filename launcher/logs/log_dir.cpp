@@ -48,6 +48,14 @@ void remove_all(std::string const& path) noexcept {
 
 }  // namespace
 
+Result<void> make_log_dir(std::string const& log_dir) {
+  std::error_code error;
+  if (!log_dir.empty() && log_dir != "/dev/null") {
+    std::filesystem::create_directories(log_dir, error);  // several agents may do it at once on a shared file system
+  }
+  return error ? Result<void>(cannot_make(log_dir, error.value())) : Result<void>();
+}
+
 Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run_id, std::string const& host,
                               std::string const& temporary_base) {
   if (log_dir == "/dev/null") {
@@ -60,10 +68,8 @@ Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run
     }
     return made ? Result<LogRoot>({*made, true}) : made.error();
   }
-  std::error_code error;
-  std::filesystem::create_directories(log_dir, error);  // several agents may do it at once on a shared file system
-  if (error) {
-    return cannot_make(log_dir, error.value());
+  if (auto const made = make_log_dir(log_dir); !made) {
+    return made.error();
   }
   auto const name = log_dir + "/" + path_component(run_id) + "_" + path_component(host).substr(0, 40);
   for (int run = 1; run <= kMostRuns; ++run) {

@@ -305,6 +305,8 @@ Command rendezvous_command(RendezvousOptions& o) {
          {"--auth", "auto|munge|file|none", "how agents prove that they belong to the job [auto]",
           choose(o.auth, {Auth::automatic, Auth::munge, Auth::file, Auth::none})},
          {"--background", "", "return once it listens and the steps can find it", set(o.background, parse_flag)},
+         {"--log-dir", "DIR", "keep events.jsonl and verdict.json of each run there [no files]",
+          set(o.log_dir, parse_text)},
          {"--log-level", "debug|info|warn|error", "the least level of its own lines [info]", set_word(o.log_level)},
          version_row,
          help_row}}}};

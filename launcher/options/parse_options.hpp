@@ -32,6 +32,7 @@ struct RendezvousOptions {
   Auth auth = Auth::automatic;
   bool loopback = false;
   bool background = false;
+  std::string log_dir;  ///< "" = no files
   std::string log_level = "info";
 };
 [[nodiscard]] Command rendezvous_command(RendezvousOptions& options);

@@ -18,6 +18,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 
+#include "launcher/agent/chronicles.hpp"
 #include "launcher/logs/report.hpp"
 #include "launcher/options/parse_options.hpp"
 #include "launcher/place/discovery_file.hpp"
@@ -67,8 +68,9 @@ class RendezvousHost {
  public:
   /// `transports`: nothing with --auth none.
   RendezvousHost(rendezvous::CoordinatorConfig config, pid_t owner,
-                 std::optional<rendezvous::KeyTransports> const& transports)
+                 std::optional<rendezvous::KeyTransports> const& transports, Chronicles chronicles)
       : owner_(owner),
+        chronicles_(std::move(chronicles)),
         keys_(transports ? std::make_shared<rendezvous::KeyRing>(io_, *transports) : nullptr),
         coordinator_(io_, stores_, with_keys(std::move(config)), handlers()) {}
 
@@ -108,7 +110,9 @@ class RendezvousHost {
       if (auto report = format_report(verdict, run_id, colour_); !report.empty()) {
         std::fputs(report.c_str(), stderr);
       }
+      chronicles_.conclude(run_id, verdict);
     };
+    on.happened = [this](std::string const& run_id, auto const& event) { chronicles_.add(run_id, event); };
     on.closed = [this] { leave_if_idle(); };
     return on;
   }
@@ -155,6 +159,7 @@ class RendezvousHost {
   }
 
   pid_t owner_;  // this ends with it; at most 1: with nobody
+  Chronicles chronicles_;
   bool const colour_ = os::stderr_takes_colour();
   std::optional<TimePoint> ending_;
   asio::io_context io_{1};
@@ -207,6 +212,10 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
   }
   std::string host = value_of(environment, "SLURMD_NODENAME");
   host = options.loopback ? "127.0.0.1" : host.empty() ? os::short_hostname() : host;
+  auto chronicles = Chronicles::in(options.log_dir, host);
+  if (!chronicles) {
+    return complain(chronicles.error());
+  }
   std::string const nonce = random_hex(16);
   std::string const name = discovery_name(environment);
   Discovery self;
@@ -232,9 +241,9 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
     announce(endpoint_text(host, port));
     return {};
   };
-  auto const served =
-      RendezvousHost(std::move(config), owner, options.auth == Auth::none ? std::nullopt : std::optional(*transports))
-          .run(ports_to_try(options, environment), listening);
+  auto const trusted = options.auth == Auth::none ? std::nullopt : std::optional(*transports);
+  auto const served = RendezvousHost(std::move(config), owner, trusted, *std::move(chronicles))
+                          .run(ports_to_try(options, environment), listening);
   if (!self.path.empty()) {
     remove_discovery(self.path, nonce);
   }

@@ -76,9 +76,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       fences.claim(id, of, value, [this, key](Fenced fenced) { feed(key, std::move(fenced)); });
     };
     on.stepped_down = [this](SteppedDown const& action) { stepped_down(action); };
-    on.happened = [this](story::Event const& event) {
+    on.happened = [this, id](story::Event const& event) {
       if (handlers.happened) {
-        handlers.happened(event);
+        handlers.happened(id, event);
       }
     };
     on.concluded = [this, key, id](Verdict const& verdict) {

@@ -43,8 +43,9 @@ struct CoordinatorConfig {
 
 struct CoordinatorHandlers {
   std::function<void(std::string const& run_id, Verdict const&)> concluded;  ///< once per run
-  std::function<void()> closed;                       ///< once per run, after `concluded`: nobody of it is left
-  std::function<void(story::Event const&)> happened;  ///< in any run; may be empty
+  std::function<void()> closed;  ///< once per run, after `concluded`: nobody of it is left
+  /// Not after `concluded`; may be empty.
+  std::function<void(std::string const& run_id, story::Event const&)> happened;
   /// The run of this agent decides nothing any more, or its campaign came to nothing; it is on standby again. May be
   /// empty.
   std::function<void(SteppedDown const&)> stepped_down;

@@ -5,7 +5,7 @@ _cxxrun() {
   case $program in
     cxxrun-rendezvous)
       flags="--loopback --background --version -h --help"
-      valued="--port --port-range --rdzv-id --auth --log-level" ;;
+      valued="--port --port-range --rdzv-id --auth --log-dir --log-level" ;;
     cxxrun-store)
       flags="--loopback --version -h --help"
       valued="--port --store-access" ;;

@@ -77,6 +77,29 @@ class Runs(Rendezvous):
         self.assertEqual(self.said.count("cxxrun: r: worker failed"), 2)
         self.end(rendezvous)
 
+    def test_each_run_leaves_its_story_where_it_is_asked_to(self):
+        logs = self.path("logs/of rendezvous")
+        rendezvous = self.start_rendezvous("--port", "0", "--log-dir", logs, env={"SLURMD_NODENAME": "n7"})
+        program = self.worker('[ ! -e "$DIR/good" ]; exit $(($? ? 0 : 3))')
+        self.assert_codes([3], self.start_agent(rendezvous, "--max-restarts", "0", program))
+        open(self.path("good"), "w").close()
+        self.assert_codes([0], self.start_agent(rendezvous, program))
+        self.end(rendezvous)
+        self.assertEqual(sorted(os.listdir(logs)), ["r_n7", "r_n7-2"])
+        for name, verdict in (("r_n7", "worker failed"), ("r_n7-2", "success")):
+            head, *events = [json.loads(line) for line in read(f"{logs}/{name}/events.jsonl").splitlines()]
+            self.assertEqual((head["run_id"], head["host"]), ("r", "n7"))
+            self.assertEqual((events[0]["kind"], events[-1]["kind"]), ("node_joined", "verdict"))
+            self.assertEqual(json.loads(read(f"{logs}/{name}/verdict.json"))["verdict"], verdict)
+            self.assertIn(f"the record of the job: n7:{logs}/{name}/{{events.jsonl,verdict.json}}", self.said)
+
+    def test_a_log_directory_that_cannot_be_made_is_refused_at_the_start(self):
+        open(self.path("file"), "w").close()
+        rendezvous = self.start_rendezvous("--port", "0", "--log-dir", self.path("file/logs"))
+        self.assertEqual(rendezvous.wait(jobs.GUARD), 111)
+        self.assertIn(f"cannot create the log directory {self.path('file/logs')} (", self.said)
+        self.assertEqual(len(self.said.splitlines()), 1)
+
     def test_runs_at_once_do_not_meet_and_have_stores_of_their_own(self):
         rendezvous = self.start_rendezvous("--port", "0")
         self.make_gate("go")

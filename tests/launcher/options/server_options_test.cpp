@@ -64,14 +64,16 @@ TEST_CASE("server_options: cxxrun-rendezvous needs nothing", "[unit]") {
   CHECK_FALSE(defaults.port.has_value());
   CHECK(defaults.range == cxxrun::PortRange{});
   CHECK_FALSE(defaults.background);
+  CHECK(defaults.log_dir.empty());
   CHECK(defaults.log_level == "info");
 
-  auto const given =
-      rendezvous({"--port=7", "--port_range", "20-30", "--rdzv-id", "r", "--background", "--log_level=warn"});
+  auto const given = rendezvous(
+      {"--port=7", "--port_range", "20-30", "--rdzv-id", "r", "--background", "--log_level=warn", "--log-dir", "d"});
   CHECK(given.port == 7);
   CHECK(given.range == cxxrun::PortRange{20, 30});
   CHECK(given.id == "r");
   CHECK(given.background);
+  CHECK(given.log_dir == "d");
   CHECK(given.log_level == "warn");
 }
 
