@@ -4,9 +4,9 @@
 
 namespace train {
 
-HostTrainer::HostTrainer(Text const& text, Options const& options) : Trainer(text, options), model_(shape()) {}
+HostTrainer::HostTrainer(Text const& text, Options const& options) : ArenaTrainer(text, options), model_(shape()) {}
 
-Trainer::Totals HostTrainer::calculate(World& world, Text::Batch const& batch) {
+ArenaTrainer::Totals HostTrainer::calculate(World& world, Text::Batch const& batch) {
   auto& [comm, arena, weights, mean, square, totals, weight, mean_of, square_of, sync] = world;
   double const loss = model_.forward(weight, batch.tokens, batch.targets);
   model_.backward(weight, world.gradients(), [&world](std::size_t i) { world.sync.mark_ready(i); });

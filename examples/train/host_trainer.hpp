@@ -1,11 +1,11 @@
 // A trainer in host memory.
 #pragma once
 
-#include "train/trainer.hpp"
+#include "train/arena_trainer.hpp"
 
 namespace train {
 
-class HostTrainer final : public Trainer {
+class HostTrainer final : public ArenaTrainer {
  public:
   HostTrainer(Text const& text, Options const& options);
 

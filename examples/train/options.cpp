@@ -105,7 +105,7 @@ std::string usage(std::string const& program) {
       "usage: " + program + " [OPTION…]           alone, or one of many: cxxrun --standalone --nproc-per-node 4 " +
       program +
       " …\n\n"
-      "Trains a small character-level GPT on all ranks. Options, and what they are without being given:\n";
+      "Trains a small character-level model on all ranks. Options, and what they are without being given:\n";
   for (Name const& option : kNames) {
     std::string line = "  " + std::string(option.name) + " " + std::string(option.value);
     line.resize(std::max<std::size_t>(line.size() + 1, 26), ' ');

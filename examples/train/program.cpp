@@ -8,6 +8,7 @@
 
 #include "cxxrun/elastic.hpp"
 #include "cxxrun/failure.hpp"
+#include "train/model.hpp"
 #include "train/training.hpp"
 
 namespace train {

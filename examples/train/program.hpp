@@ -5,6 +5,8 @@
 #include <memory>
 
 #include "cxxrun/communicator.hpp"
+#include "train/data.hpp"
+#include "train/options.hpp"
 #include "train/trainer.hpp"
 
 namespace train {

@@ -1,5 +1,6 @@
 #include "train/training.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -114,6 +115,12 @@ void Training::finish(Communicator& comm) {
     }
   });
   std::uint64_t const hash = trainer_.hash();
+  auto const all = comm.all_gather_value(hash);
+  auto const other = std::find_if(all.begin(), all.end(), [&](std::uint64_t each) { return each != all.front(); });
+  if (other != all.end()) {
+    throw cxxrun::Failure({cxxrun::Errc::protocol, "the parameters of rank " + std::to_string(other - all.begin()) +
+                                                       " are not those of rank 0: a rank calculated something else"});
+  }
   if (comm.rank() == 0 && !std::exchange(told_, true)) {
     char line[96];
     std::snprintf(line, sizeof line, "final loss %.6f after %llu steps, parameters %016llx", trainer_.state().loss,

@@ -6,6 +6,7 @@
 #include "cxxrun/checkpoint.hpp"
 #include "cxxrun/elastic.hpp"
 #include "train/curve.hpp"
+#include "train/options.hpp"
 #include "train/progress.hpp"
 #include "train/trainer.hpp"
 

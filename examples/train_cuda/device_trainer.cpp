@@ -19,7 +19,7 @@ void require_device_memory(void const* memory) {
 
 }  // namespace
 
-DeviceTrainer::DeviceTrainer(Text const& text, Options const& options) : Trainer(text, options) {}
+DeviceTrainer::DeviceTrainer(Text const& text, Options const& options) : ArenaTrainer(text, options) {}
 
 DeviceTrainer::Device& DeviceTrainer::device() {
   if (!device_) {
@@ -28,7 +28,7 @@ DeviceTrainer::Device& DeviceTrainer::device() {
   return *device_;
 }
 
-Trainer::Totals DeviceTrainer::calculate(World& world, Text::Batch const& batch) {
+ArenaTrainer::Totals DeviceTrainer::calculate(World& world, Text::Batch const& batch) {
   require_device_memory(world.totals.data());
   auto& [model, own] = device();
   auto* const stream = own.get();

@@ -4,12 +4,12 @@
 
 #include <optional>
 
-#include "train/trainer.hpp"
+#include "train/arena_trainer.hpp"
 #include "train_cuda/device_model.hpp"
 
 namespace train {
 
-class DeviceTrainer final : public Trainer {
+class DeviceTrainer final : public ArenaTrainer {
  public:
   DeviceTrainer(Text const& text, Options const& options);
 

@@ -1,6 +1,5 @@
-#include "train/trainer.hpp"
+#include "train/arena_trainer.hpp"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <numeric>
@@ -49,7 +48,7 @@ cxxrun::Tensor whole(std::span<T> values) {
 
 }  // namespace
 
-Trainer::World::World(cxxrun::Communicator& communicator, std::vector<ParameterShape> const& names)
+ArenaTrainer::World::World(cxxrun::Communicator& communicator, std::vector<ParameterShape> const& names)
     : comm(communicator),
       arena(comm.arena(arena_bytes(names))),
       weights(arena.allocate<float>(total(names))),
@@ -61,7 +60,7 @@ Trainer::World::World(cxxrun::Communicator& communicator, std::vector<ParameterS
       square_of(split(square, names)),
       sync(make_synchronizer(comm, names)) {}
 
-Trainer::Tensors Trainer::World::gradients() {
+ArenaTrainer::Tensors ArenaTrainer::World::gradients() {
   Tensors all;
   for (std::size_t i = 0; i < sync.size(); ++i) {
     all.push_back(sync.gradient<float>(i));
@@ -69,7 +68,7 @@ Trainer::Tensors Trainer::World::gradients() {
   return all;
 }
 
-Trainer::Trainer(Text const& text, Options const& options)
+ArenaTrainer::ArenaTrainer(Text const& text, Options const& options)
     : text_(text),
       options_(options),
       shape_{.vocabulary = text.vocabulary()},
@@ -78,7 +77,7 @@ Trainer::Trainer(Text const& text, Options const& options)
   state_.sampler = sampler_.state();
 }
 
-void Trainer::attach(cxxrun::Communicator& comm) {
+void ArenaTrainer::attach(cxxrun::Communicator& comm) {
   auto next = std::make_unique<World>(comm, names_);
   if (world_ != nullptr) {
     copy(next->weights.data(), world_->weights.data(), world_->weights.size_bytes());
@@ -92,25 +91,25 @@ void Trainer::attach(cxxrun::Communicator& comm) {
 }
 
 /// Moments are zero: an arena is.
-void Trainer::initialize(World& world) {
+void ArenaTrainer::initialize(World& world) {
   std::vector<float> weights(world.weights.size());
   Model<float>::initialize(shape_, options_.seed, split(weights, names_));
   copy(world.weights.data(), weights.data(), world.weights.size_bytes());
 }
 
-std::string Trainer::name() const {
+std::string ArenaTrainer::name() const {
   char hash[20];
   std::snprintf(hash, sizeof hash, "%016llx", static_cast<unsigned long long>(text_.hash()));
   return describe(shape_) + " text=" + hash;
 }
 
-std::vector<float> Trainer::fetch(std::span<float> values) {
+std::vector<float> ArenaTrainer::fetch(std::span<float> values) {
   std::vector<float> fetched(values.size());
   copy(fetched.data(), values.data(), values.size_bytes());
   return fetched;
 }
 
-std::vector<cxxrun::Checkpoint::Blob> Trainer::blobs() {
+std::vector<cxxrun::Checkpoint::Blob> ArenaTrainer::blobs() {
   saved_weights_ = fetch(world_->weights);
   saved_mean_ = fetch(world_->mean);
   saved_square_ = fetch(world_->square);
@@ -120,7 +119,7 @@ std::vector<cxxrun::Checkpoint::Blob> Trainer::blobs() {
           {"state", std::as_bytes(std::span(&state_, 1))}};
 }
 
-void Trainer::restore(cxxrun::Checkpoint::Loaded const& saved) {
+void ArenaTrainer::restore(cxxrun::Checkpoint::Loaded const& saved) {
   auto const fitting = [&](char const* name, std::size_t bytes) {
     auto const from = saved.blob(name);
     if (from.size() != bytes) {
@@ -139,14 +138,14 @@ void Trainer::restore(cxxrun::Checkpoint::Loaded const& saved) {
   std::memcpy(&state_, fitting("state", sizeof state_), sizeof state_);
 }
 
-void Trainer::share(int donor) {
+void ArenaTrainer::share(int donor) {
   cxxrun::Tensor const tensors[] = {
       whole(world_->weights), whole(world_->mean), whole(world_->square), {&state_, sizeof state_, cxxrun::DType::u8}};
   world_->sync.broadcast(tensors, donor);
   sampler_.restore(state_.sampler);
 }
 
-std::uint64_t Trainer::step() {
+std::uint64_t ArenaTrainer::step() {
   World& world = *world_;
   if (sampler_.done()) {
     sampler_.next_epoch();
@@ -162,17 +161,6 @@ std::uint64_t Trainer::step() {
   state_.loss = loss / characters;
   state_.sampler = sampler_.state();
   return static_cast<std::uint64_t>(characters) / shape_.context;
-}
-
-std::uint64_t Trainer::hash() {
-  std::uint64_t const mine = hash_of(cxxrun::bytes_of(fetch(world_->weights)));
-  auto const all = world_->comm.all_gather_value(mine);
-  auto const other = std::find_if(all.begin(), all.end(), [&](std::uint64_t hash) { return hash != all.front(); });
-  if (other != all.end()) {
-    throw Failure({Errc::protocol, "the parameters of rank " + std::to_string(other - all.begin()) +
-                                       " are not those of rank 0: a rank calculated something else"});
-  }
-  return mine;
 }
 
 }  // namespace train
