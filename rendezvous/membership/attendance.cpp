@@ -100,11 +100,13 @@ Next consider_scale_out(Turn& turn) {
   if (!turn.policy.scale_out_now) {
     return stay;
   }
-  if (state.timers.last_scale_out && turn.now < *state.timers.last_scale_out + turn.policy.join_spacing) {
-    state.timers.scale_out = *state.timers.last_scale_out + turn.policy.join_spacing;
+  auto& last = state.timers.last_scale_out;
+  if (!last || turn.now >= *last + turn.policy.join_spacing) {
+    last = turn.now;
+  } else if (turn.now >= *last + turn.policy.join_together) {
+    state.timers.scale_out = *last + turn.policy.join_spacing;
     return stay;
   }
-  state.timers.last_scale_out = turn.now;
   auto const waiting = state.roster.present.size() - state.group.seats.size();
   return next::Stopping{{StopKind::resize, 0, std::to_string(waiting) + " more node(s) came: forming again"}};
 }

@@ -39,6 +39,7 @@ void draw_terms(Schedule& schedule, Random& random) {
   policy.ack_timeout = t * 2;
   policy.stop_timeout = t * 6;
   policy.join_spacing = t * 4;
+  policy.join_together = t / 2;
   policy.linger = t;
 }
 

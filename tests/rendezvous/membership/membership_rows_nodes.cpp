@@ -33,6 +33,12 @@ Row joins() {
           full.policy.max_nodes = 3;
           full.join(4);
           CHECK(full.stops(StopKind::resize));
+          Job soon(phase);
+          soon.policy.max_nodes = 3;
+          soon.state.timers.last_scale_out = soon.now - 1999ms;
+          soon.join(3);
+          CHECK(soon.stops(StopKind::resize));
+          CHECK(soon.state.timers.last_scale_out == soon.now - 1999ms);
           Job later(phase);
           later.policy.max_nodes = 3;
           later.policy.scale_out_now = false;

@@ -306,9 +306,10 @@ Row timer() {
           Job job(phase);
           job.policy.max_nodes = 3;
           job.state.timers.last_scale_out = job.now;
+          job.now += 2s;
           job.join(3);
           REQUIRE(job.in(Phase::running, 1));
-          job.now += 59s;
+          job.now += 57s;
           job.feed(Tick{});
           CHECK(job.in(Phase::running, 1));
           job.now += 1s;
