@@ -23,7 +23,7 @@ std::string counted(std::size_t count, std::string const& what) {
 }
 
 std::size_t cost(std::string const& line) {
-  return sizeof line + line.capacity();
+  return sizeof(std::string) + line.capacity();
 }
 
 /// "(total: 42)" at the end of a list of modules; else how many there are.

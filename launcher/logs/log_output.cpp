@@ -26,7 +26,7 @@ Result<void> LogOutput::append(std::string_view bytes) {
   while (!bytes.empty()) {
     auto const size = rotation_.bytes == 0 ? bytes.size() : fitting(fill_, bytes, rotation_.bytes);
     auto const part = bytes.substr(0, size);
-    if (auto const written = append_to_log(file_, path_, part); !written) {
+    if (auto written = append_to_log(file_, path_, part); !written) {
       file_.reset();
       return written;
     }
@@ -34,7 +34,7 @@ Result<void> LogOutput::append(std::string_view bytes) {
     fill_.bytes += size;
     fill_.in_line = size == 0 ? fill_.in_line : part.back() != '\n';
     if (!bytes.empty()) {
-      if (auto const begun = begin_next(); !begun) {
+      if (auto begun = begin_next(); !begun) {
         if (!file_) {
           return begun;
         }
@@ -48,7 +48,7 @@ Result<void> LogOutput::append(std::string_view bytes) {
 
 Result<void> LogOutput::begin_next() {
   auto const name = path_ + "." + std::to_string(++full_);
-  if (auto const renamed = rename_log_file(path_, name); !renamed) {
+  if (auto renamed = rename_log_file(path_, name); !renamed) {
     return renamed;
   }
   file_.reset();
