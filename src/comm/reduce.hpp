@@ -14,6 +14,15 @@ namespace cxxrun::comm {
 void reduce(DType type, ReduceOp op, std::span<void const* const> inputs, std::span<void* const> outputs,
             std::size_t count, float scale = 1.0F);
 
+/// Whether partial sums of `type` have to be f32: 16 bits would round, or overflow, once per node.
+[[nodiscard]] constexpr bool sums_in_f32(DType type, ReduceOp op) {
+  return op == ReduceOp::sum && (type == DType::f16 || type == DType::bf16);
+}
+/// The two halves of such a sum, in the order of `inputs`. From elements of `type` to f32: nothing is rounded to 16
+/// bits. From those to elements of `type`: scale * sum, rounded once. Buffers are disjoint.
+void sum_to_f32(DType type, std::span<void const* const> inputs, float* to, std::size_t count);
+void sum_from_f32(DType type, std::span<void const* const> inputs, std::byte* to, std::size_t count, float scale);
+
 /// Bytes per f32 element on the wire.
 [[nodiscard]] constexpr std::size_t wire_size(Wire wire) {
   return wire == Wire::same ? sizeof(float) : sizeof(std::uint16_t);

@@ -73,9 +73,10 @@ void ClusterCollectives::all_reduce_small(Call const& call, std::size_t bytes, P
   exchange_.enter(call, {}, patience);
   if (map_.index == 0) {
     fault_point(FaultPoint::reduce);
-    exchange_.reduce(
-        call, [&](int j, std::size_t) { return std::span(group_.inbox(j), bytes); }, 0, out_of(call));
-    rails_->all_reduce(call, out_of(call), call.count, on_rail(patience));
+    std::byte* const sums = widens(call) ? send_.at_least(bytes * width(call)) : nullptr;
+    auto const view = [&](int j, std::size_t) { return std::span(group_.inbox(j), bytes); };
+    reduce(call, view, 0, sums != nullptr ? sums : out_of(call));
+    rails_->all_reduce(call, out_of(call), call.count, on_rail(patience), sums);
     copy_bytes(group_.outbox(), out_of(call), bytes);
   }
   fault_point(FaultPoint::meet);
@@ -111,19 +112,22 @@ void ClusterCollectives::all_reduce(Call const& call, Patience const& patience) 
   reduce_slices(call, patience);
   if (rails_ != nullptr) {
     auto const mine = slice(call, map_.index);
-    rails_->all_reduce(call, out_of(call) + mine.offset, mine.bytes / size_of(call.type), on_rail(patience));
+    rails_->all_reduce(call, out_of(call) + mine.offset, mine.bytes / size_of(call.type), on_rail(patience),
+                       widens(call) ? send_.data() : nullptr);
   }
   take_slices(call, patience);
 }
 
-/// Of `in`, this rank's slice of all buffers of the node, reduced into `out`. Nobody else reads that slice of this
-/// rank's `in`, so `out` may be the same.
+/// Of `in`, this rank's slice of all buffers of the node, reduced into `out`, or into memory for it as f32. Nobody else
+/// reads that slice of this rank's `in`, so `out` may be the same.
 void ClusterCollectives::reduce_slices(Call const& call, Patience const& patience) {
   std::size_t const bytes = call.count * size_of(call.type);
   auto const part = [&](int, std::size_t p) { return slice(call, static_cast<int>(p)); };
   Shown const shown{
       Buffer::in,          call.in, exchange_.in_arena(call.in, bytes), static_cast<std::size_t>(map_.rails),
       longest_slice(call), part};
+  auto const own = slice(call, map_.index);
+  std::byte* const to = widens(call) ? send_.at_least(own.bytes * width(call)) : out_of(call) + own.offset;
   exchange_.show(
       shown, false, patience,
       [&] {
@@ -134,8 +138,7 @@ void ClusterCollectives::reduce_slices(Call const& call, Patience const& patienc
           return;
         }
         fault_point(FaultPoint::reduce);
-        auto const mine = static_cast<std::size_t>(map_.index);
-        exchange_.reduce(call, view, mine, out_of(call) + slice(call, map_.index).offset + at);
+        reduce(call, view, static_cast<std::size_t>(map_.index), to + at * width(call));
       });
 }
 

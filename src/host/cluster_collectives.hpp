@@ -64,6 +64,16 @@ class ClusterCollectives {
     int const index = rail + round * map_.rails;
     return rail < map_.rails && index < size_of_node(node) ? map_.partner(node, index) : -1;
   }
+  /// Whether a node's contribution is f32, and how many times as long as the elements it then is. A node of one rank
+  /// has nothing to round.
+  [[nodiscard]] bool widens(comm::Call const& call) const {
+    return largest_node_ > 1 && comm::sums_in_f32(call.type, call.op);
+  }
+  [[nodiscard]] std::size_t width(comm::Call const& call) const { return widens(call) ? 2 : 1; }
+  template <class View>
+  void reduce(comm::Call const& call, View const& view, std::size_t p, std::byte* to) {
+    widens(call) ? exchange_.sum_to_f32(call, view, p, to) : exchange_.reduce(call, view, p, to);
+  }
   [[nodiscard]] ByteRange slice(comm::Call const& call, int rail) const;
   [[nodiscard]] std::size_t longest_slice(comm::Call const& call) const;
   [[nodiscard]] Patience on_rail(Patience const& patience) const { return {patience.began, patience.until + grace_}; }

@@ -56,24 +56,25 @@ void ClusterCollectives::reduce_parts(Call const& call, Chunk const& chunk, Pati
   };
   Shown const shown{Buffer::in,  call.in, exchange_.in_arena(offered, bytes), map_.nodes.size() * rails,
                     chunk.bytes, part_at};
-  std::byte* const to = send_.at_least(map_.nodes.size() * chunk.bytes);
+  std::size_t const each = chunk.bytes * width(call);
+  std::byte* const to = send_.at_least(map_.nodes.size() * each);
   exchange_.show(
       shown, false, patience, [&] { meet_or_enter(call, chunk, {.in = offered, .in_bytes = bytes}, patience); },
       [&](std::size_t at, auto const& view) {
         for (std::size_t node = 0; map_.on_rail() && node < map_.nodes.size(); ++node) {
           fault_point(FaultPoint::reduce);
           std::size_t const p = node * rails + static_cast<std::size_t>(map_.index);
-          exchange_.reduce(call, view, p, to + node * chunk.bytes + at);
+          reduce(call, view, p, to + node * each + at * width(call));
         }
       });
 }
 
 void ClusterCollectives::scatter_parts(Call const& call, Chunk const& chunk, Patience const& patience) {
   for (std::size_t node = 0; node < parts_.size(); ++node) {
-    parts_[node] = send_.data() + node * chunk.bytes;  // what nobody takes is sent all the same
+    parts_[node] = send_.data() + node * chunk.bytes * width(call);  // what nobody takes is sent all the same
   }
   std::byte* const to = chunk.round == 0 ? out_of(call) + chunk.first : receive_.at_least(chunk.bytes);
-  rails_->reduce_scatter(call, parts_, to, chunk.bytes / size_of(call.type), on_rail(patience));
+  rails_->reduce_scatter(call, parts_, to, chunk.bytes / size_of(call.type), on_rail(patience), widens(call));
 }
 
 /// To ranks beyond the rails, from their carriers.

@@ -21,7 +21,7 @@
 namespace cxxrun::wire {
 
 inline constexpr std::uint64_t kRailMagic = 0x6c69617278786301;
-inline constexpr std::uint32_t kRailVersion = 1;
+inline constexpr std::uint32_t kRailVersion = 2;
 
 enum class RailChannel : std::uint32_t { data = 0, control = 1 };
 inline constexpr int kRailChannels = 2;

@@ -92,6 +92,9 @@ class NodeExchange {
   /// Of a window that `view` shows: part `p` of all ranks, reduced as `call` says and multiplied by `scale`.
   template <class View>
   void reduce(comm::Call const& call, View const& view, std::size_t p, std::byte* to, float scale = 1.0F);
+  /// The same of a sum of 16-bit elements that other nodes' will be added to.
+  template <class View>
+  void sum_to_f32(comm::Call const& call, View const& view, std::size_t p, std::byte* to);
 
   /// `out` of every rank becomes what rank `root`, by index, has in `in`.
   void broadcast(comm::Call const& call, int root, Offered const& offered, Patience const& patience);
@@ -105,6 +108,13 @@ class NodeExchange {
   [[nodiscard]] std::size_t piece() const { return piece_; }
 
  private:
+  template <class View>
+  void collect_inputs(View const& view, std::size_t p) {
+    inputs_.clear();
+    for (int j = 0; j < group_.size(); ++j) {
+      inputs_.push_back(view(j, p).data());
+    }
+  }
   void compare(Patience const& patience);
   template <class Part>
   void copy_in(Shown<Part> const& shown, std::size_t at, std::size_t window);
@@ -177,12 +187,15 @@ void NodeExchange::show(Shown<Part> const& shown, bool meet_last, Patience const
 
 template <class View>
 void NodeExchange::reduce(comm::Call const& call, View const& view, std::size_t p, std::byte* to, float scale) {
-  inputs_.clear();
-  for (int j = 0; j < group_.size(); ++j) {
-    inputs_.push_back(view(j, p).data());
-  }
+  collect_inputs(view, p);
   void* const output = to;
   comm::reduce(call.type, call.op, inputs_, {&output, 1}, view(0, p).size() / size_of(call.type), scale);
+}
+
+template <class View>
+void NodeExchange::sum_to_f32(comm::Call const& call, View const& view, std::size_t p, std::byte* to) {
+  collect_inputs(view, p);
+  comm::sum_to_f32(call.type, inputs_, reinterpret_cast<float*>(to), view(0, p).size() / size_of(call.type));
 }
 
 }  // namespace cxxrun::host

@@ -26,7 +26,7 @@ Exchange::Exchange(Links& links, int node, int rank, std::uint64_t generation)
 /// Where sending has to stop at present.
 std::size_t Exchange::sendable(Link const& link) const {
   std::size_t const there = plan_->relayed_from >= 0 ? links_[static_cast<std::size_t>(plan_->relayed_from)].received
-                                                     : (plan_->part > 0 ? on_wire(reduced_) : SIZE_MAX);
+                                                     : (plan_->part > 0 ? result_of(reduced_) : SIZE_MAX);
   std::size_t const results = std::min(on_wire(flow(link).result.size()), there);
   return std::min(link.granted, on_wire(flow(link).contribution.size()) + results);
 }

@@ -31,6 +31,7 @@ struct Plan {
   std::byte const* own = nullptr;  ///< this rank's contribution to its own part
   std::byte* reduced = nullptr;    ///< where that part's reduction goes
   std::size_t part = 0;            ///< its size
+  bool widened = false;            ///< contributions are f32, what they add up to is of the call's 16-bit type
   bool round = false;              ///< the reduction is the `result` of all flows: rounded as those who get it see it
   int relayed_from = -1;           ///< results to send are what comes from this node
   int distance = 0;                ///< how many nodes stand between this one and the source of the data
@@ -55,6 +56,8 @@ class Exchange {
   [[nodiscard]] std::size_t total_in(Link const& link) const {
     return on_wire(flow(link).contributed + flow(link).place.size());
   }
+  /// Of a result, when `bytes` of the part are final.
+  [[nodiscard]] std::size_t result_of(std::size_t bytes) const { return plan_->widened ? bytes / 2 : on_wire(bytes); }
   [[nodiscard]] std::size_t sendable(Link const& link) const;
   [[nodiscard]] bool received_all(Link const& link) const {
     return link.header_got == sizeof link.header_in && link.received == total_in(link);

@@ -179,6 +179,11 @@ void Exchange::reduce_block(std::size_t at, std::size_t size) {
   for (std::size_t i = 0; i < links_.size(); ++i) {
     inputs_[i] = links_[i].node == node_ ? plan_->own + at : links_[i].ring.data() + in_ring;
   }
+  if (plan_->widened) {
+    comm::sum_from_f32(plan_->call.type, inputs_, plan_->reduced + result_of(at), size / sizeof(float),
+                       plan_->call.scale);
+    return;
+  }
   std::array<void*, 1> const to{plan_->reduced + at};
   comm::reduce(plan_->call.type, plan_->call.op, inputs_, to, size / size_of(plan_->call.type), plan_->call.scale);
 }

@@ -56,33 +56,41 @@ void Rails::begin(comm::Call const& call) {
   plan_.flows = &flows_;
 }
 
-void Rails::all_reduce(comm::Call const& call, std::byte* data, std::size_t count, Patience const& patience) {
+void Rails::all_reduce(comm::Call const& call, std::byte* data, std::size_t count, Patience const& patience,
+                       std::byte const* sums) {
   begin_reduction(call);
   std::size_t const element = size_of(call.type);
-  auto const part = [&](std::size_t node) {
+  auto const part = [&](auto* of, std::size_t size, std::size_t node) {
     auto const range = comm::part_of(count, static_cast<int>(node), nodes(), kCacheLine / element);
-    return std::span(data + range.first * element, range.count * element);
+    return std::span(of + range.first * size, range.count * size);
   };
-  auto const mine = part(static_cast<std::size_t>(config_.node));
+  auto const contribution = [&](std::size_t node) {
+    return sums != nullptr ? part(sums, sizeof(float), node) : std::span<std::byte const>(part(data, element, node));
+  };
+  auto const me = static_cast<std::size_t>(config_.node);
+  auto const mine = part(data, element, me);
   for (std::size_t node = 0; node < flows_.size(); ++node) {
-    flows_[node] = {part(node), mine, mine.size(), part(node)};
+    flows_[node] = {contribution(node), mine, contribution(me).size(), part(data, element, node)};
   }
-  plan_.own = plan_.reduced = mine.data();
-  plan_.part = mine.size();
+  plan_.own = contribution(me).data();
+  plan_.reduced = mine.data();
+  plan_.part = contribution(me).size();
+  plan_.widened = sums != nullptr;
   plan_.round = true;
   exchange_.run(plan_, mates_, patience);
 }
 
 void Rails::reduce_scatter(comm::Call const& call, std::span<std::byte const* const> parts, std::byte* out,
-                           std::size_t count, Patience const& patience) {
+                           std::size_t count, Patience const& patience, bool sums) {
   begin_reduction(call);
-  std::size_t const size = count * size_of(call.type);
+  std::size_t const size = count * (sums ? sizeof(float) : size_of(call.type));
   for (std::size_t node = 0; node < flows_.size(); ++node) {
     flows_[node] = {{parts[node], size}, {}, size, {}};
   }
   plan_.own = parts[static_cast<std::size_t>(config_.node)];
   plan_.reduced = out;
   plan_.part = size;
+  plan_.widened = sums;
   exchange_.run(plan_, mates_, patience);
 }
 

@@ -27,11 +27,14 @@ class Rails {
   Rails& operator=(Rails const&) = delete;
 
   /// In place; same bits on every node. `call` gives type, op, wire, scale and is what peers compare; `data` and
-  /// `count` (which may be less than call.count) are the part this rail carries.
-  void all_reduce(comm::Call const& call, std::byte* data, std::size_t count, Patience const& patience);
-  /// parts[n]: `count` elements for node n. Their reduction for this node goes to `out` (which may be parts[node]).
+  /// `count` (which may be less than call.count) are the part this rail carries. `sums`, of all nodes or of none: this
+  /// node's contribution instead of what is in `data`, in f32 (comm::sums_in_f32).
+  void all_reduce(comm::Call const& call, std::byte* data, std::size_t count, Patience const& patience,
+                  std::byte const* sums = nullptr);
+  /// parts[n]: `count` elements for node n, in f32 if they are sums. Their reduction for this node goes to `out`
+  /// (which may be parts[node], of elements that are none).
   void reduce_scatter(comm::Call const& call, std::span<std::byte const* const> parts, std::byte* out,
-                      std::size_t count, Patience const& patience);
+                      std::size_t count, Patience const& patience, bool sums = false);
   /// Sends sends[n] to node n and fills receives[n] from it; sizes may differ and be 0, and both sides know them.
   /// The entries of this node itself are ignored. all_gather is this with the same bytes for everyone.
   void exchange(comm::Call const& call, std::span<std::span<std::byte const> const> sends,

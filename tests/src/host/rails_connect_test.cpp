@@ -154,7 +154,7 @@ TEST_CASE("a peer of another version is named by whoever is connected to") {
   auto const ends =
       test::run_ranks(2, [&](int node) { return node == 0 ? "" : connect(node, listeners, test::patience()); });
   CHECK(ends[1].said ==
-        "rank 10 on node0 speaks version 99 of the protocol between nodes, rank 11 on node1 version 1: "
+        "rank 10 on node0 speaks version 99 of the protocol between nodes, rank 11 on node1 version 2: "
         "build all ranks with the same version of cxxrun");
   CHECK(read_greeting(guest.get()).version == wire::kRailVersion);
 }
