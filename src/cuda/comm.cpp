@@ -114,7 +114,6 @@ void abort(Comm* comm) {
   ncclComm_t const nccl = comm->nccl.exchange(nullptr);
   if (nccl != nullptr) {
     OnDevice const here(comm->device);
-    comm->memory.lose_windows();
     ncclCommAbort(nccl);
   }
 }
@@ -126,7 +125,7 @@ std::int32_t finalize(Comm* comm, Status* status) {
   }
   OnDevice const here(comm->device);
   if (!comm->finalizing) {
-    if (ready(comm, status) != CXXRUN_CUDA_OK || comm->memory.close_windows(nccl, status) != CXXRUN_CUDA_OK) {
+    if (ready(comm, status) != CXXRUN_CUDA_OK || comm->memory.deregister(nccl, status) != CXXRUN_CUDA_OK) {
       return status->code;
     }
     comm->finalizing = true;

@@ -15,7 +15,7 @@ enum class CxxrunCudaStep : std::uint8_t { none, before, collective, after };
 
 /// Named by plugin_api.h.
 struct cxxrun_cuda_comm {  // NOLINT(readability-identifier-naming)
-  explicit cxxrun_cuda_comm(int on_device) : device(on_device), memory(on_device) {}
+  explicit cxxrun_cuda_comm(int on_device) : device(on_device) {}
 
   int device;
   int rank = 0;

@@ -1,8 +1,6 @@
 #include "src/cuda/memory.hpp"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #if CXXRUN_CUDA_HAS_WINDOWS
@@ -14,49 +12,21 @@
 namespace cxxrun::cuda {
 namespace {
 
+/// Before 2.29.7 the kernels that NCCL chooses for symmetric windows look at no abort flag while they wait for a peer.
 bool has_windows() {
 #if CXXRUN_CUDA_HAS_WINDOWS
   return ncclCommWindowRegister != nullptr && ncclCommWindowDeregister != nullptr &&
-         loaded_nccl() >= nccl_version(2, 27, 0);
+         loaded_nccl() >= nccl_version(2, 29, 7);
 #else
   return false;
 #endif
-}
-
-bool aborting_frees_windows() {
-  return loaded_nccl() >= nccl_version(2, 29, 7);
-}
-
-/// Memory whose windows were lost, of all communicators of this process.
-class Kept {
- public:
-  void put(int device, std::uint64_t bytes, void* memory) {
-    std::lock_guard const lock(mutex_);
-    all_.emplace(std::pair(device, bytes), memory);
-  }
-  void* take(int device, std::uint64_t bytes) {
-    std::lock_guard const lock(mutex_);
-    auto const found = all_.extract({device, bytes});
-    return found ? found.mapped() : nullptr;
-  }
-
- private:
-  std::mutex mutex_;
-  std::multimap<std::pair<int, std::uint64_t>, void*> all_;
-};
-
-Kept& kept() {
-  static auto& all = *new Kept;  // communicators may outlive static objects
-  return all;
 }
 
 }  // namespace
 
 Memory::~Memory() {
   for (auto const& piece : pieces_) {
-    if (piece.window != nullptr && windows_lost_ && !aborting_frees_windows()) {
-      kept().put(device_, piece.bytes, piece.memory);
-    } else if (piece.nccl) {
+    if (piece.nccl) {
       ncclMemFree(piece.memory);
     } else {
       cudaFree(piece.memory);
@@ -64,59 +34,69 @@ Memory::~Memory() {
   }
 }
 
+namespace {
+
+/// NCCL's own memory for what its collectives use; of a world of one the device's.
+std::int32_t take(bool of_nccl, void** memory, std::uint64_t bytes, Status* status) {
+  if (!of_nccl) {
+    return outcome(status, "cudaMalloc", cudaMalloc(memory, bytes));
+  }
+  auto const error = ncclMemAlloc(memory, bytes);
+  return error == ncclSuccess ? fine(status) : failed(status, "ncclMemAlloc", error, nullptr);
+}
+
+/// What a call that registers or lets go has answered.
+std::int32_t registered(char const* call, ncclResult_t error, ncclComm_t comm, Status* status) {
+  return error == ncclInProgress ? in_progress(status)
+         : error == ncclSuccess  ? fine(status)
+                                 : failed(status, call, error, comm);
+}
+
+}  // namespace
+
 std::int32_t Memory::allocate(ncclComm_t comm, std::uint64_t bytes, cudaStream_t stream, void** memory,
                               Status* status) {
-  bool const window = comm != nullptr && has_windows();
   Piece piece;
   piece.bytes = std::max<std::uint64_t>(bytes, 1);
-  piece.memory = window ? kept().take(device_, piece.bytes) : nullptr;
   piece.nccl = comm != nullptr;
-  if (piece.memory == nullptr && piece.nccl) {
-    auto const error = ncclMemAlloc(&piece.memory, piece.bytes);
-    if (error != ncclSuccess && window) {
-      return failed(status, "ncclMemAlloc", error, nullptr);  // the others register theirs: all ranks or none
-    }
-    piece.nccl = error == ncclSuccess;
-  }
-  if (piece.memory == nullptr) {
-    if (auto const error = cudaMalloc(&piece.memory, piece.bytes); error != cudaSuccess) {
-      return failed(status, "cudaMalloc", error);
-    }
+  if (take(piece.nccl, &piece.memory, piece.bytes, status) != CXXRUN_CUDA_OK) {
+    return status->code;  // the others register theirs: all ranks or none
   }
   pieces_.push_back(piece);
   *memory = piece.memory;
   if (auto const error = cudaMemsetAsync(piece.memory, 0, piece.bytes, stream); error != cudaSuccess) {
     return failed(status, "cudaMemsetAsync", error);
   }
+  if (comm == nullptr) {
+    return fine(status);
+  }
 #if CXXRUN_CUDA_HAS_WINDOWS
-  if (window) {
-    auto const error =
-        ncclCommWindowRegister(comm, piece.memory, piece.bytes, &pieces_.back().window, NCCL_WIN_COLL_SYMMETRIC);
-    if (error == ncclInProgress) {
-      return in_progress(status);
-    }
-    if (error != ncclSuccess) {
-      return failed(status, "ncclCommWindowRegister", error, comm);
-    }
+  if (has_windows()) {
+    return registered(
+        "ncclCommWindowRegister",
+        ncclCommWindowRegister(comm, piece.memory, piece.bytes, &pieces_.back().window, NCCL_WIN_COLL_SYMMETRIC), comm,
+        status);
   }
 #endif
-  return fine(status);
+  return registered("ncclCommRegister", ncclCommRegister(comm, piece.memory, piece.bytes, &pieces_.back().handle), comm,
+                    status);
 }
 
-std::int32_t Memory::close_windows(ncclComm_t comm, Status* status) {
-#if CXXRUN_CUDA_HAS_WINDOWS
+std::int32_t Memory::deregister(ncclComm_t comm, Status* status) {
   for (auto& piece : pieces_) {
-    if (piece.window == nullptr) {
-      continue;
+    auto error = ncclSuccess;
+#if CXXRUN_CUDA_HAS_WINDOWS
+    if (piece.window != nullptr) {
+      error = ncclCommWindowDeregister(comm, std::exchange(piece.window, nullptr));
     }
-    if (auto const error = ncclCommWindowDeregister(comm, piece.window); error != ncclSuccess) {
-      return failed(status, "ncclCommWindowDeregister", error, comm);
-    }
-    piece.window = nullptr;
-  }
-#else
-  static_cast<void>(comm);
 #endif
+    if (piece.handle != nullptr) {
+      error = ncclCommDeregister(comm, std::exchange(piece.handle, nullptr));
+    }
+    if (error != ncclSuccess) {
+      return failed(status, "giving up registered memory", error, comm);
+    }
+  }
   return fine(status);
 }
 

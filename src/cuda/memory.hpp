@@ -1,8 +1,8 @@
-// Device memory of a communicator: NCCL's own allocations, registered as symmetric windows where NCCL has them. Shell.
+// Device memory of a communicator: NCCL's own allocations, registered with it. Shell.
 //
-// Registering is collective: every rank of a communicator allocates the same sizes in the same order. NCCL before
-// 2.29.7 keeps a window's memory for ever when a communicator is aborted. Such memory is not given back here either,
-// but handed out again by the next allocation of that size: a job that is rebuilt again and again needs no more.
+// From NCCL 2.29.7 on they are symmetric windows, for which NCCL has its fastest kernels. Before it those kernels
+// cannot be aborted: the death of a peer on the same node could not be survived. Which NCCL was loaded is asked at run
+// time. Registering a window is collective: every rank of a communicator allocates the same sizes in the same order.
 #pragma once
 
 #include <list>
@@ -21,29 +21,26 @@ namespace cxxrun::cuda {
 
 class Memory {
  public:
-  explicit Memory(int device) : device_(device) {}
+  Memory() = default;
   Memory(Memory const&) = delete;
   Memory& operator=(Memory const&) = delete;
   /// Gives everything back. The communicator must be gone: what it still uses would be pulled from under it.
   ~Memory();
 
-  /// `comm` is null in a world of one. Zeroed on `stream`. IN_PROGRESS: *memory is there, but the window is not yet.
+  /// `comm` is null in a world of one. Zeroed on `stream`. IN_PROGRESS: *memory is there, but not yet registered.
   std::int32_t allocate(ncclComm_t comm, std::uint64_t bytes, cudaStream_t stream, void** memory, Status* status);
-  /// In good health, before the communicator is finalized.
-  std::int32_t close_windows(ncclComm_t comm, Status* status);
-  /// The communicator was aborted, and its windows went with it.
-  void lose_windows() { windows_lost_ = true; }
+  /// In good health, before the communicator is finalized. An abort does it by itself.
+  std::int32_t deregister(ncclComm_t comm, Status* status);
 
  private:
   struct Piece {
     void* memory = nullptr;
     std::uint64_t bytes = 0;
     cxxrun_cuda_window window = nullptr;  ///< NCCL writes it when the window is there: it must not move
+    void* handle = nullptr;               ///< of ncclCommRegister
     bool nccl = false;                    ///< of ncclMemAlloc
   };
 
-  int device_;
-  bool windows_lost_ = false;
   std::list<Piece> pieces_;
 };
 

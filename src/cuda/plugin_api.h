@@ -96,7 +96,7 @@ struct cxxrun_cuda_api {
   /* Waits for the stream, and aborts first what was neither aborted nor finalized. Its memory goes with it. */
   void (*comm_free)(struct cxxrun_cuda_comm* comm);
 
-  /* Device memory that collectives use in place (ncclMemAlloc, and a symmetric window where NCCL has them). Every rank
+  /* Device memory that collectives use in place (ncclMemAlloc, registered: a symmetric window from NCCL 2.29.7 on). Every rank
    * asks for the same sizes in the same order. Zeroed on the communicator's stream. IN_PROGRESS: *memory is there, but
    * poll() before the next call. In a collective the buffers of all ranks lie in such memory at the same offset, or
    * those of none. */

@@ -1,4 +1,5 @@
 // NCCL's functions: non-blocking communicators only, which is all that the plugin makes.
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <thread>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include <nccl.h>
 
@@ -38,7 +40,20 @@ struct State {
   std::optional<World> world;  ///< of the streams, from `joined` on
   std::uint64_t history = 0;
   std::uint64_t done = 0;
+  std::vector<std::pair<std::byte const*, std::size_t>> windows;  ///< of the thread that calls, as `symmetric`
+  std::atomic<int> deaf{0};  ///< kernels that run or are queued and look at no flag
 };
+
+/// NCCL takes its symmetric kernels where the buffers lie in windows. Before 2.29.7 nothing ends one but the peers.
+bool is_deaf(State const& state, Operation const& operation) {
+  auto const inside = [&](void const* buffer) {
+    return std::any_of(state.windows.begin(), state.windows.end(), [&](auto const& window) {
+      auto const* const at = static_cast<std::byte const*>(buffer);
+      return at >= window.first && at < window.first + window.second;
+    });
+  };
+  return state.script.nccl < 22907 && inside(operation.in) && inside(operation.out);
+}
 
 void wait_for_stop(State& state) {
   while (!state.stop) {
@@ -46,7 +61,8 @@ void wait_for_stop(State& state) {
   }
 }
 
-void perform(State& state, Operation const& operation) {
+void perform(State& state, Operation const& operation, bool deaf) {
+  static std::atomic<bool> const never{false};
   if (state.error != ncclSuccess) {
     return wait_for_stop(state);
   }
@@ -54,7 +70,8 @@ void perform(State& state, Operation const& operation) {
     state.error = state.script.collective->code;
     return wait_for_stop(state);
   }
-  auto const outcome = carry_out(*state.world, operation, state.history, state.stop, state.script.deaths_seen);
+  auto const outcome =
+      carry_out(*state.world, operation, state.history, deaf ? never : state.stop, state.script.deaths_seen && !deaf);
   if (outcome != ncclSuccess && outcome != ncclInProgress) {
     state.error = outcome;
     wait_for_stop(state);
@@ -110,8 +127,13 @@ ncclResult_t begin(ncclComm_t comm, std::function<void()> end) {
 }
 
 ncclResult_t submit(ncclComm_t comm, Operation operation, cudaStream_t stream) {
-  return begin(comm, [state = comm->state, operation = std::move(operation), queue = queue_of(stream)] {
-    queue->push([state, operation] { perform(*state, operation); });
+  bool const deaf = is_deaf(*comm->state, operation);
+  return begin(comm, [state = comm->state, operation = std::move(operation), queue = queue_of(stream), deaf] {
+    state->deaf += deaf ? 1 : 0;
+    queue->push([state, operation, deaf] {
+      perform(*state, operation, deaf);
+      state->deaf -= deaf ? 1 : 0;
+    });
   });
 }
 
@@ -218,6 +240,10 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   count("ncclCommAbort");
   ::sleep(static_cast<unsigned>(comm->state->script.abort_seconds));
+  comm->state->stop = true;
+  while (comm->state->deaf > 0) {  // it waits for its kernels, as long as that takes
+    ::usleep(200);
+  }
   shut(comm);
   return ncclSuccess;
 }
@@ -231,9 +257,20 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t /*bytes*/, ncclWindow_t* window,
+ncclResult_t ncclCommRegister(ncclComm_t /*comm*/, void* memory, std::size_t /*bytes*/, void** handle) {
+  count("ncclCommRegister");
+  *handle = memory;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDeregister(ncclComm_t /*comm*/, void* /*handle*/) {
+  count("ncclCommDeregister");
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t bytes, ncclWindow_t* window,
                                     int /*flags*/) {
   count("ncclCommWindowRegister");
+  comm->state->windows.emplace_back(static_cast<std::byte const*>(memory), bytes);
   return begin(comm, [memory, window] { *window = static_cast<ncclWindow_t>(memory); });
 }
 ncclResult_t ncclCommWindowDeregister(ncclComm_t /*comm*/, ncclWindow_t /*window*/) {

@@ -9,7 +9,8 @@
 //   kernels   loops with the arithmetic that the kernels are compiled from
 //   NCCL      non-blocking communicators between processes of this machine, over POSIX shared memory: "in progress" for a
 //             few polls after each call, and only then is anything put on the stream, as NCCL 2.23 and later do; a call
-//             that comes too early is an error; collectives called in different orders are noticed on every rank
+//             that comes too early is an error; collectives called in different orders are noticed on every rank; before
+//             2.29.7 nothing but its peers ends a collective in symmetric windows, and ncclCommAbort waits for it
 // It shows that the plugin and what is above it call these libraries as they may be called. It shows nothing of how
 // CUDA and NCCL behave: speed, what a GPU does, when NCCL notices what.
 //
@@ -24,7 +25,7 @@
 //   kernel=fails    the first kernel is launched and fails: 719
 //   kernel=none     it has no code for this device: 209
 //   memory=BYTES    on each device (16 GiB)
-//   nccl=VERSION    21800: too old; 22107: without windows, and collectives are launched at once
+//   nccl=VERSION    21800: too old; 22107: collectives are launched at once (22809)
 //   polls=N         how often a call is still in progress (2)
 //   init=stuck      a communicator is never ready
 //   init=CODE       its asynchronous error while it begins
