@@ -32,5 +32,7 @@ if(CXXRUN_SANITIZE)
   endif()
 else()
   # Start-up time: shared libstdc++ costs more than a millisecond per process (docs/evidence/performance.md).
-  target_link_options(cxxrun_options INTERFACE -static-libstdc++ -static-libgcc)
+  # A program with C++ libraries of others has to use theirs: its target has the property CXXRUN_SHARED_STDCXX.
+  target_link_options(cxxrun_options INTERFACE
+    "$<$<NOT:$<BOOL:$<TARGET_PROPERTY:CXXRUN_SHARED_STDCXX>>>:-static-libstdc++;-static-libgcc>")
 endif()

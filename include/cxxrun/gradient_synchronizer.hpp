@@ -96,6 +96,7 @@ class GradientSynchronizer {
   GradientSynchronizer& operator=(GradientSynchronizer&&) = delete;
 
   [[nodiscard]] std::size_t size() const;  ///< number of parameters
+  [[nodiscard]] bool on_device() const;    ///< where gradients are: in a device's memory, or the host's
   /// Aligned to Arena::kAlignment; valid until wait() returns. With NCCL device memory, as in gradient().
   [[nodiscard]] void* gradient_data(std::size_t index);
   /// Failure (usage) when T is not the parameter's type.

@@ -102,6 +102,9 @@ GradientSynchronizer::GradientSynchronizer(GradientSynchronizer&&) noexcept = de
 std::size_t GradientSynchronizer::size() const {
   return impl_->parameters.size();
 }
+bool GradientSynchronizer::on_device() const {
+  return impl_->memory.on_device();
+}
 void* GradientSynchronizer::gradient_data(std::size_t index) {
   static_cast<void>(impl_->parameter(index));
   return impl_->memory.at(impl_->layout.places[index].offset);

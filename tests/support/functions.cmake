@@ -35,12 +35,23 @@ function(cxxrun_test name label)
   target_link_libraries(${name} PRIVATE ${arg_LIBS})
 endfunction()
 
-# cxxrun_skipped_test(NAMES…): stands for tests of the CUDA plugin where that is not built.
+# cxxrun_skipped_test(NAMES… [WHY TEXT]): stands for tests of what is not built, without TEXT the CUDA plugin.
 function(cxxrun_skipped_test)
-  foreach(name ${ARGN})
-    cxxrun_command_test(${name} process
-      sh -c "echo 'skipped: the CUDA plugin is not built: ${cxxrun_cuda_missing}' && exit 77")
+  cmake_parse_arguments(arg "" "WHY" "" ${ARGN})
+  if(NOT arg_WHY)
+    set(arg_WHY "the CUDA plugin is not built: ${cxxrun_cuda_missing}")
+  endif()
+  foreach(name ${arg_UNPARSED_ARGUMENTS})
+    cxxrun_command_test(${name} process sh -c "echo 'skipped: ${arg_WHY}' && exit 77")
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
+  endforeach()
+endfunction()
+
+# cxxrun_torch_options(TARGETS…): programs of tests with libtorch.
+function(cxxrun_torch_options)
+  foreach(target ${ARGN})
+    target_link_libraries(${target} PRIVATE train_libtorch)
+    set_target_properties(${target} PROPERTIES CXXRUN_SHARED_STDCXX ON)
   endforeach()
 endfunction()
 
