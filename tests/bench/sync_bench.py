@@ -71,9 +71,10 @@ def torch_rank(mib, number, backward_ms, steps):
     dist.destroy_process_group()
 
 
-def run(options, command):
-    job = [options.cxxrun, "--standalone", f"--nproc-per-node={options.ranks}", "--no-python"] + command
-    job += [str(options.mib), str(options.parameters), str(options.backward_ms), str(options.steps)]
+def run_job(options, command, numbers):
+    """What rank 0 printed as JSON."""
+    job = [options.cxxrun, "--standalone", f"--nproc-per-node={options.ranks}", "--no-python", *command]
+    job += map(str, numbers)
     done = subprocess.run(job, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=600)
     lines = [line[line.index("{"):] for line in done.stdout.splitlines() if "{" in line]
     if done.returncode != 0 or len(lines) != 1:
@@ -95,12 +96,13 @@ def main():
     options = parser.parse_args()
     if options.smoke:
         options.mib, options.parameters, options.backward_ms, options.steps, options.repeats = 2, 10, 5, 3, 1
+    numbers = (options.mib, options.parameters, options.backward_ms, options.steps)
     ours, theirs = [], []
     with_torch = has_torch() and not options.smoke
     for _ in range(options.repeats):
-        ours.append(run(options, [options.worker]))
+        ours.append(run_job(options, [options.worker], numbers))
         if with_torch:
-            theirs.append(run(options, ["/usr/bin/python3", __file__, "torch-rank"]))
+            theirs.append(run_job(options, ["/usr/bin/python3", __file__, "torch-rank"], numbers))
     print(f"{options.ranks} ranks, {options.mib} MiB in {options.parameters} gradients, backward {options.backward_ms} ms; "
           f"median (min - max) of {options.repeats}")
     for name, results in (("cxxrun", ours), ("torch DDP, gloo", theirs)):
