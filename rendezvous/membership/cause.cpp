@@ -78,6 +78,27 @@ std::map<std::string, std::uint32_t> stopped_by_us(Group const& group, std::vect
   return ends;
 }
 
+/// "rank 2 on node1 did not time out as 3 others did; ": every rank that says it timed out is a victim, and whom all of
+/// them waited for has said nothing. "" when it is not clear: no more have timed out than not.
+std::string waited_for(Group const& group, Failure const& first) {
+  constexpr std::size_t kMostNamed = 3;
+  if (weight(first.exit) != Weight::waited) {
+    return "";
+  }
+  auto const timed_out = exits_that(group, [](WorkerExit const& exit) { return exit.role == Role::waited; }).size();
+  auto const others = exits_that(
+      group, [](WorkerExit const& exit) { return exit.role != Role::waited && exit.role != Role::lost_peer; });
+  if (others.empty() || others.size() >= timed_out) {
+    return "";
+  }
+  std::string text;
+  for (std::size_t i = 0; i < std::min(others.size(), kMostNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + rank_name(others[i].exit.rank, others[i].host);
+  }
+  text += others.size() <= kMostNamed ? "" : " and " + std::to_string(others.size() - kMostNamed) + " more";
+  return text + " did not time out as " + std::to_string(timed_out) + " others did; ";
+}
+
 std::string describe(Failure const& failure) {
   return describe(failure.exit, failure.host);
 }
@@ -105,7 +126,7 @@ Ruling after_failure(State const& state, Policy const& policy, TimePoint now, st
   End const end = started ? End::worker_failed : End::could_not_start;
   // Of one that was overtaken by the stop the code may be the stop's.
   int const code = failures[first.exit.ours && failures.size() > 1 ? 1 : 0].exit.status.shell_code();
-  std::string const line = describe(first);
+  std::string const line = waited_for(state.group, first) + describe(first);
   auto const streak = after_failure(state.restarts.streak, state.group.lived, first.exit);
   bool const may_be_there = started ? state.restarts.begun || state.group.lived || has_spare(state)  // of another node
                                     : state.restarts.executed;
