@@ -177,6 +177,7 @@ Telling telling(std::string_view line) {
 
 Shape shape_of(std::string_view line) {
   if (line.starts_with("frame #") || is_far_frame(line) || line == "  <no Python frame>" ||
+      line.starts_with("  Binary file \"") ||  // Python's own, since 3.14
       (line.ends_with(']') && line.find("[0x") != std::string_view::npos && line.find('(') != std::string_view::npos)) {
     return Shape::native_frame;
   }

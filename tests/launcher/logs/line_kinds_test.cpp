@@ -43,6 +43,7 @@ TEST_CASE("line_kinds: frames of every kind are known, and the first of a native
   CHECK(shape_of("#12") == Shape::line);
   CHECK(shape_of("# 12 things") == Shape::line);
   CHECK(shape_of("./train(main+0x1a) [0x55d0]") == Shape::native_frame);
+  CHECK(shape_of("  Binary file \"python3\" [0x576aab]") == Shape::native_frame);
   CHECK(shape_of("  File \"/job/train.py\", line 12, in main") == Shape::python_frame);
   CHECK(shape_of("  File \"/job/train.py\", line 12 in main") == Shape::native_frame);
   CHECK(shape_of("Thread 0x00007f39b7fff640 (most recent call first):") == Shape::thread);
