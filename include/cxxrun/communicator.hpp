@@ -22,7 +22,7 @@
 // Failure on its own rank, and the others get PeerFailure (left).
 //
 // Threads: one thread at a time. start_all_reduce() goes on in the background on a thread of the Communicator; calls
-// made meanwhile are carried out after it. A forked child must not use it; destroying its copy does nothing. Destroying
+// made meanwhile are carried out after it. In a forked child calls throw Failure; destroying does nothing. Destroying
 // it while others still call makes them throw PeerFailure (left); end with barrier() if that could happen.
 #pragma once
 

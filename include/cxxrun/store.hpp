@@ -7,7 +7,7 @@
 //
 // One Store is one TCP connection and serves one thread at a time; it has no lock. Threads that need the store
 // at the same time open one each: connections are cheap. A Store is movable, not copyable, and closes its
-// connection when destroyed. A forked child must not use its parent's.
+// connection when destroyed. A forked child that uses its parent's gets Errc::usage.
 //
 // Every call blocks until the server has answered or `timeout` has passed, and no longer. Calls that send only
 // (set, append, multi_set) return when the kernel has taken the bytes: a refusal shows at the next call.

@@ -134,6 +134,9 @@ Communicator Communicator::init(WorkerEnv const& env, Options const& options) {
 }
 
 void Communicator::rebuild() {
+  if (impl_->engine != nullptr) {
+    impl_->engine->require_own();
+  }
   if (!can_rebuild()) {
     throw Failure(fail(Errc::usage, impl_->here() +
                                         ": rebuild() needs Options::survive, given to the first Communicator"

@@ -26,6 +26,15 @@ bool Engine::is_inherited() const noexcept {
   return ::getpid() != pid_;
 }
 
+void Engine::require_own() const {
+  if (is_inherited()) {
+    throw Failure(fail(Errc::usage, "process " + std::to_string(::getpid()) + " was forked from process " +
+                                        std::to_string(pid_) +
+                                        ", whose Communicator this is: its place in the world is the parent's; call it "
+                                        "there, or fork before Communicator::init()"));
+  }
+}
+
 void Engine::carry_out(comm::Call const& call) {
   recorder_.entered(call);
   backend_->run(call);
@@ -35,6 +44,7 @@ void Engine::carry_out(comm::Call const& call) {
 // Without a ticket: the thread has done everything it was given, and sleeps or is about to.
 template <class Body>
 void Engine::run_here(Body const& body) {
+  require_own();
   wait(asked_);
   throw_if_failed(asked_ + 1);
   try {
@@ -60,6 +70,7 @@ std::byte* Engine::allocate(std::size_t bytes) {
 }
 
 std::uint64_t Engine::submit(comm::Call const& call) {
+  require_own();
   throw_if_failed(asked_ + 1);
   if (device_ != nullptr && device_->takes(call)) {
     return submit_to_device(call);
@@ -93,6 +104,9 @@ std::uint64_t Engine::submit_to_device(comm::Call const& call) {
 }
 
 bool Engine::done(std::uint64_t ticket) const noexcept {
+  if (is_inherited()) {
+    return true;  // nothing would ever change here; wait() says why
+  }
   if ((ticket & kOnDevice) != 0) {
     return device_->done(ticket & ~kOnDevice);
   }
@@ -100,6 +114,7 @@ bool Engine::done(std::uint64_t ticket) const noexcept {
 }
 
 void Engine::wait(std::uint64_t ticket) {
+  require_own();
   if ((ticket & kOnDevice) != 0) {
     device_->wait(ticket & ~kOnDevice);
     // Whoever only lets a stream wait stays inside, for the page, until it waits itself or makes another call.
@@ -113,6 +128,7 @@ void Engine::wait(std::uint64_t ticket) {
 }
 
 void Engine::wait_on(std::uint64_t ticket, Stream stream) {
+  require_own();
   if ((ticket & kOnDevice) != 0) {
     return device_->wait_on(ticket & ~kOnDevice, stream);
   }
@@ -197,6 +213,7 @@ bool Engine::blames(int rank) const {
 }
 
 void Engine::refuse(Failure const& failure) {
+  require_own();
   wait(asked_);
   throw_if_failed(asked_ + 1);
   keep(asked_ + 1, failure);

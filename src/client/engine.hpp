@@ -9,6 +9,8 @@
 // Of a backend with a device, calls on device memory are queued there by submit(), on the thread that calls it: their
 // tickets are points of that queue. A call on host memory does not wait for them, nor they for it.
 //
+// In a forked child every call throws Failure: the peers take what it writes for its parent's.
+//
 // Threads: run(), submit() and allocate() by one thread at a time; done() and wait() by any.
 #pragma once
 
@@ -67,6 +69,8 @@ class Engine {
   /// Whether that is a PeerFailure which names this rank.
   [[nodiscard]] bool blames(int rank) const;
   [[nodiscard]] std::string describe() const { return backend_->describe(); }
+  /// Throws Failure in a forked child.
+  void require_own() const;
 
  private:
   static constexpr std::size_t kSlots = 256;

@@ -62,6 +62,8 @@ Result<os::UniqueFd> dial(StoreAddress const& address, TimePoint deadline) {
 
 }  // namespace
 
+StoreConnection::StoreConnection(StoreAddress address) : address_(std::move(address)), pid_(::getpid()) {}
+
 Error StoreConnection::breaks(Errc code, std::string const& why, int os_errno) {
   broken_ = fail(code, name() + ": " + why, os_errno);
   fd_.reset();
@@ -102,6 +104,11 @@ bool StoreConnection::is_ungreeted(TimePoint deadline) {
 }
 
 Result<void> StoreConnection::request(wire::StoreRequest const& what, TimePoint deadline) {
+  if (::getpid() != pid_) {
+    return fail(Errc::usage, name() + ": process " + std::to_string(::getpid()) + " was forked from process " +
+                                 std::to_string(pid_) +
+                                 ", whose connection this is; call Store::connect() in the child");
+  }
   std::string const bytes = encode_request(what, wire::StoreDialect::greeted);
   if (auto const why = wire::refusal_of(bytes); !why.empty()) {
     return fail(Errc::usage, name() + ": nothing is sent: " + why);

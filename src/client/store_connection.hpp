@@ -21,7 +21,7 @@ namespace cxxrun::client {
 
 class StoreConnection {
  public:
-  explicit StoreConnection(StoreAddress address) : address_(std::move(address)) {}
+  explicit StoreConnection(StoreAddress address);
 
   /// Dials, sends the greeting and reads the first reply, which proves that a c10d store is at the other end.
   [[nodiscard]] Result<void> open(TimePoint deadline);
@@ -62,6 +62,7 @@ class StoreConnection {
   StoreAddress address_;
   os::UniqueFd fd_;
   std::string_view unread_;      // received, not yet used; points into the buffer
+  int pid_;                      // a forked child's bytes would get between its parent's
   std::optional<Error> broken_;  // why this connection cannot be used any more
   std::array<char, 64UL * 1024> buffer_{};
 };

@@ -1,0 +1,71 @@
+// What a forked child may do with the Communicator and the Store of its parent: nothing, and it is told so.
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include "cxxrun/gradient_synchronizer.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/comm_world.hpp"
+
+using namespace cxxrun;        // NOLINT(google-build-using-namespace)
+using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
+
+TEST_CASE("a forked child's calls are refused by name, and its parent goes on") {
+  std::fflush(stdout);
+  for (char const* const nodes : {"aa", "ab"}) {
+    ForkedStore const store;
+    check_all_returned(run_ranks(2, [&](int rank) {
+      auto comm = init(store, rank, nodes);
+      auto meeting = store.client();
+      std::vector<float> values(1000, 1.0F);
+      std::vector<float> gradient(10, 1.0F);
+      GradientSynchronizer synchronizer(comm, {{"weight", 10, DType::f32}});
+      auto work = comm.start_all_reduce(values.data(), values.data(), values.size(), DType::f32);
+      work.wait();
+      std::vector<std::function<void()>> const calls{
+          [&] { comm.all_reduce(std::span(values)); },
+          [&] { comm.reduce_scatter(values.data(), values.data(), 1, DType::f32); },
+          [&] { comm.all_gather(gradient.data(), values.data(), 1, DType::f32); },
+          [&] { comm.broadcast(values.data(), 1, DType::f32, 0); },
+          [&] { comm.all_to_all(values.data(), values.data(), 1, DType::f32); },
+          [&] { comm.barrier(); },
+          [&] { static_cast<void>(comm.start_all_reduce(values.data(), values.data(), 1, DType::f32)); },
+          [&] { comm.broadcast(values.data(), 1, DType::f32, 99); },
+          [&] { static_cast<void>(comm.arena(64)); },
+          [&] { expect(work.done(), "nobody polls for ever"), work.wait(); },
+          [&] { work.wait_on({}); },
+          [&] { comm.rebuild(); },
+          [&] { synchronizer.mark_ready(0), synchronizer.wait(); },
+          [&] { throw Failure(meeting.set("child", "1").error()); },
+          [&] { throw Failure(meeting.add("child", 1).error()); },
+          [&] { throw Failure(meeting.get("child").error()); },
+          [&] { throw Failure(meeting.check({"child"}).error()); },
+      };
+      if (pid_t const child = fork(); child == 0) {
+        int refused = 0;
+        for (auto const& call : calls) {
+          try {
+            call();
+          } catch (Failure const& failure) {
+            std::string const parent = "was forked from process " + std::to_string(getppid());
+            refused += failure.error().code == Errc::usage && has(failure.what(), parent) ? 1 : 0;
+          } catch (...) {
+          }
+        }
+        _exit(refused);
+      } else {
+        int status = -1;
+        expect(waitpid(child, &status, 0) == child && WIFEXITED(status), "the child's end");
+        expect(WEXITSTATUS(status) == static_cast<int>(calls.size()), "every call is refused");
+      }
+      comm.all_reduce(std::span(values));
+      expect(values[999] == 4, "the parent's sum");
+      expect(meeting.add("parent", 1).has_value() && !*meeting.check({"child"}), "the parent's store");
+      comm.barrier();
+      return std::string();
+    }));
+  }
+}
