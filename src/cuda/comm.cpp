@@ -227,9 +227,14 @@ std::int32_t wait_on(Comm* comm, std::uint64_t point, void* user_stream, Status*
   return comm->timeline.wait_on(point, static_cast<cudaStream_t>(user_stream), status);
 }
 
+std::int32_t usable(Comm* comm, Status* status) noexcept {
+  OnDevice const here(comm->device);
+  return comm->timeline.usable(status);
+}
+
 constexpr cxxrun_cuda_api kApi{
-    CXXRUN_CUDA_ABI, facts,   open_device, unique_id,   comm_begin, poll, abort,   finalize, comm_free,       allocate,
-    after,           enqueue, multiply,    add_squares, copy,       mark, reached, wait_on,  is_device_memory};
+    CXXRUN_CUDA_ABI, facts,   open_device, unique_id,   comm_begin, poll, abort,   finalize, comm_free,        allocate,
+    after,           enqueue, multiply,    add_squares, copy,       mark, reached, wait_on,  is_device_memory, usable};
 
 }  // namespace
 }  // namespace cxxrun::cuda

@@ -18,8 +18,7 @@ cudaError_t make_event(cudaEvent_t* event) {
 }
 
 /// cudaErrorNotReady is no error, but stays behind as the thread's last one.
-cudaError_t query(cudaEvent_t event) {
-  auto const error = cudaEventQuery(event);
+cudaError_t tidy(cudaError_t error) {
   if (error == cudaErrorNotReady && cudaPeekAtLastError() == cudaErrorNotReady) {
     static_cast<void>(cudaGetLastError());
   }
@@ -100,7 +99,7 @@ cudaError_t Timeline::grow() {
 /// Finds out which points up to this one have been reached.
 cudaError_t Timeline::progress(std::uint64_t up_to) {
   while (reached_ < up_to) {
-    if (auto const error = query(event_of(reached_ + 1)); error != cudaSuccess) {
+    if (auto const error = tidy(cudaEventQuery(event_of(reached_ + 1))); error != cudaSuccess) {
       return error;
     }
     ++reached_;
@@ -146,6 +145,11 @@ std::int32_t Timeline::reached(std::uint64_t point, Status* status) {
   }
   deliver();
   return fine(status);
+}
+
+std::int32_t Timeline::usable(Status* status) const {
+  auto const error = tidy(cudaStreamQuery(stream_));
+  return error == cudaErrorNotReady ? fine(status) : outcome(status, "the device", error);
 }
 
 std::int32_t Timeline::wait_on(std::uint64_t point, cudaStream_t user_stream, Status* status) {

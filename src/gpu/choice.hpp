@@ -60,6 +60,14 @@ struct Choice {
   return std::to_string(code / 1000) + "." + std::to_string(code / 10 % 100);
 }
 
+/// Exit code of a process whose device a kernel's fault has taken from it.
+inline constexpr int kDeviceLost = 74;  // sysexits.h: an I/O error
+/// How its last line ends.
+[[nodiscard]] inline std::string lost_device_text() {
+  return "; this process cannot use its GPU any more and ends with code " + std::to_string(kDeviceLost) +
+         ", to be started anew\n";
+}
+
 /// What a call of the plugin's failed with, for a person: its own words and what to do.
 [[nodiscard]] Error error_of(cxxrun_cuda_status const& status, std::string const& what);
 

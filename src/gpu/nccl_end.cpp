@@ -30,19 +30,37 @@ void NcclQueue::end(Lock& lock, Reason const& reason, TimePoint began) {
   host::throw_failure(failed_, config_.generation, began);
 }
 
+/// A kernel's fault takes the device from this process for good: NCCL cannot be ended in order, nor begun anew. So the
+/// process ends, and the others see a death that they survive. Alone, what is thrown is worth more.
+void NcclQueue::end_if_lost(Reason const& reason) noexcept {
+  cxxrun_cuda_status status{};
+  if (peers_.world() == 1) {
+    return;
+  }
+  if (std::int32_t const code = api_.usable(comm_, &status); code != CXXRUN_CUDA_OK) {
+    status.code = code;
+    auto const what = reason.why == Reason::Why::error ? reason.error : error_of(status, "GPU fault");
+    os::end_process(kDeviceLost, peers_.here() + ": " + what.context + lost_device_text());
+  }
+}
+
 void NcclQueue::carry_out_end(Reason const& reason, CallReport const& mine) noexcept {
   if (comm_ == nullptr) {
     failed_ = peers_.settle(reason, mine);
     return;
   }
+  if (reason.why == Reason::Why::error) {
+    end_if_lost(reason);
+  }
   // The deadline holds while it is found out whose failure it is, too. Nothing in this process can make a thread come
   // back from the driver, and no other thread may use the device then.
-  std::thread aborting = os::start_quiet_thread([this] {
+  std::thread aborting = os::start_quiet_thread([this, &reason] {
     os::Watchdog const watchdog(
         config_.abort_deadline,
         peers_.here() + ": NCCL could not be given up within " + std::to_string(config_.abort_deadline.count()) +
             " ms: this process ends with code " + std::to_string(os::Watchdog::kTryAgain) + ", to be started anew");
     api_.abort(comm_);
+    end_if_lost(reason);  // not before: the driver may be blocked behind a kernel that the abort has to end
   });
   failed_ = peers_.settle(reason, mine);
   aborting.join();

@@ -1,11 +1,13 @@
 #include "src/gpu/select.hpp"
 
+#include <atomic>
 #include <dlfcn.h>
 #include <filesystem>
 #include <system_error>
 #include <unistd.h>
 
 #include "src/os/system.hpp"
+#include "src/os/watchdog.hpp"
 
 namespace cxxrun::gpu {
 namespace {
@@ -112,10 +114,16 @@ Result<Selection> select(Backend asked, WorkerEnv const& env) {
     return selected;
   }
   selected.nccl = found.facts.nccl;
+  static std::atomic<bool> used_before{false};
   cxxrun_cuda_status status{};
   if (selected.api->open_device(choice->device, &selected.device, &status) != CXXRUN_CUDA_OK) {
-    return error_of(status, "GPU " + std::to_string(choice->device) + " cannot be used");
+    auto refusal = error_of(status, "GPU " + std::to_string(choice->device) + " cannot be used");
+    if (used_before && env.world_size > 1) {  // the others can go on without this process
+      os::end_process(kDeviceLost, "rank " + std::to_string(env.rank) + ": " + refusal.context + lost_device_text());
+    }
+    return refusal;
   }
+  used_before = true;
   return selected;
 }
 

@@ -13,6 +13,12 @@
 
 namespace cxxrun::os {
 
+/// At once, with this as its last line: no destructor, for one of them might hang.
+[[noreturn]] inline void end_process(int code, std::string const& line) {
+  static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
+  ::_exit(code);
+}
+
 class Watchdog {
  public:
   static constexpr int kTryAgain = 75;  ///< sysexits.h
@@ -21,8 +27,7 @@ class Watchdog {
   Watchdog(Millis time, std::string what)
       : thread_(start_quiet_thread([this, time = std::min(time, kForever), line = std::move(what) + "\n"] {
           if (done_.get_future().wait_for(time) == std::future_status::timeout) {
-            static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
-            ::_exit(kTryAgain);  // no destructor: one of them is what hangs
+            end_process(kTryAgain, line);
           }
         })) {}
   ~Watchdog() {

@@ -6,9 +6,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include "src/gpu/choice.hpp"
 #include "src/gpu/nccl_backend.hpp"
 #include "src/os/watchdog.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/cuda_double/script.hpp"
 #include "tests/support/gpu_world.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
@@ -187,4 +189,47 @@ TEST_CASE("gpu: a process whose NCCL cannot be given up ends with code 75", "[pr
   });
   CHECK(WIFEXITED(ends[0].status));
   CHECK(WEXITSTATUS(ends[0].status) == cxxrun::os::Watchdog::kTryAgain);
+}
+
+TEST_CASE("gpu: a rank whose own kernel fails ends itself with code 74, and the others see a death", "[process]") {
+  for (char const* const nodes : {"aaa", "abc"}) {
+    for (auto const waits : {Waits::blocking, Waits::work, Waits::elsewhere}) {
+      ForkedStore const store;
+      auto const ends = run_ranks(3, [&](int rank) {
+        auto comm = init_on_device(store, rank, nodes, "rank=1,fault=3");
+        return call_until_failure(comm, waits);
+      });
+      std::string const name = std::string("0 1 host_") + nodes[kVictim];
+      INFO(nodes << " " << static_cast<int>(waits) << ": " << ends[0].said << " / " << ends[2].said);
+      CHECK(WIFEXITED(ends[kVictim].status));
+      CHECK(WEXITSTATUS(ends[kVictim].status) == gpu::kDeviceLost);
+      CHECK(ends[0].said == name + ", " + name);
+      CHECK(ends[2].said == name + ", " + name);
+    }
+  }
+}
+
+TEST_CASE("gpu: a lost device is noticed when another rank's death ends the communicator", "[process]") {
+  ForkedStore const store;
+  auto const ends = run_ranks(3, [&](int rank) -> std::string {
+    auto comm = init_on_device(store, rank, "aaa");
+    comm.barrier();
+    if (rank == kVictim) {
+      or_throw(store.client().wait({"lost"}));
+      raise(SIGKILL);
+    }
+    if (rank == 0) {
+      cxxrun_cuda_double_lose_context();
+      or_throw(store.client().add("lost", 1));
+    }
+    try {
+      comm.barrier();
+    } catch (PeerFailure const& failure) {
+      return named(failure);
+    }
+    return "nothing";
+  });
+  CHECK(WIFEXITED(ends[0].status));
+  CHECK(WEXITSTATUS(ends[0].status) == gpu::kDeviceLost);
+  CHECK(ends[2].said == "0 1 host_a");
 }

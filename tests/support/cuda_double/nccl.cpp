@@ -66,6 +66,9 @@ void perform(State& state, Operation const& operation, bool deaf) {
   if (state.error != ncclSuccess) {
     return wait_for_stop(state);
   }
+  if (state.script.fault_after && state.done == *state.script.fault_after) {
+    return cxxrun_cuda_double_lose_context();
+  }
   if (state.script.collective && state.done == state.script.collective->after) {
     state.error = state.script.collective->code;
     return wait_for_stop(state);

@@ -61,6 +61,8 @@ void set_nccl(Script& script, std::string_view word, std::string_view key, std::
     script.init_error = script.init_stuck ? 0 : small(word, value);
   } else if (key == "error") {
     script.collective = fault(word, value, 6);
+  } else if (key == "fault") {
+    script.fault_after = number(word, value);
   } else if (key == "hang") {
     script.collective = fault(word, value, 0);
   } else if (key == "deaths" && value == "seen") {

@@ -30,6 +30,8 @@
 //   init=stuck      a communicator is never ready
 //   init=CODE       its asynchronous error while it begins
 //   error=K         the collective after K good ones never ends, and ncclRemoteError (6) is reported; K:CODE another one
+//   fault=K         the kernel of the collective after K good ones fails: from then on all CUDA answers 700 in that
+//                   process, and its peers wait for ever
 //   hang=K          it never ends, and nothing is reported
 //   deaths=seen     a process of the communicator that has ended is reported: ncclRemoteError; else nothing is
 //   abort=SECONDS   ncclCommAbort() takes that long
@@ -62,6 +64,7 @@ struct Script {
   bool init_stuck = false;
   int init_error = 0;
   std::optional<Fault> collective;
+  std::optional<std::uint64_t> fault_after;
   bool deaths_seen = false;
   int abort_seconds = 0;
 };
@@ -79,6 +82,8 @@ void count(char const* function);
 extern "C" {
 /// For tests, found by dlsym(): 0 for what was never called.
 std::uint64_t cxxrun_cuda_double_calls(char const* function);
+/// As after a kernel of the program's that failed.
+void cxxrun_cuda_double_lose_context();
 /// A kernel that does nothing for so long.
 void cxxrun_cuda_double_spin(void* stream, std::uint64_t nanoseconds);
 }

@@ -95,6 +95,10 @@ using namespace cxxrun::cuda_double;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
+void cxxrun_cuda_double_lose_context() {
+  set_sticky_error(cudaErrorIllegalAddress);
+}
+
 cudaError_t cudaGetLastError() {
   return std::exchange(t_last, cudaSuccess);
 }
