@@ -1,18 +1,42 @@
 """tests/gpu/run: without a GPU every row says so; on the double every row that can runs. Usage: BUILD_DIR DOUBLE"""
 import os
 import pathlib
+import re
+import shlex
 import subprocess
 import sys
 import unittest
 
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "jobs"))
+from jobs import MARKER, processes_with  # noqa: E402
+
 BUILD, DOUBLE = sys.argv[1:3]
+MINE = f"gpu-run-{os.getpid()}"
 RUN = pathlib.Path(__file__).with_name("run")
+
+
+ONE_GPU = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", "NCCL_MAX_CTAS": "2", "NCCL_MNNVL_ENABLE": "0"}
+
+
+def dry(*words):
+    return subprocess.run([sys.executable, RUN, "--dry-run", *words, BUILD], text=True, capture_output=True, check=False)
+
+
+def rows_of(text):
+    """[(name, commands)] of a dry run."""
+    rows = []
+    for line in text.splitlines()[:-1]:
+        if line.startswith("  "):
+            rows[-1][1].append(line.strip())
+        else:
+            rows.append((line.split(":")[0], []))
+    return rows
 
 
 def table(*words, script=""):
     """(exit code, {what: result})"""
-    done = subprocess.run([sys.executable, RUN, *words, BUILD], env=dict(os.environ, CXXRUN_CUDA_DOUBLE=script),
-                          text=True, stdout=subprocess.PIPE, timeout=250, check=False)
+    done = subprocess.run([sys.executable, RUN, *words, BUILD], env=dict(os.environ, CXXRUN_CUDA_DOUBLE=script, **{MARKER: MINE}),
+                          text=True, stdout=subprocess.PIPE, timeout=400, check=False)
     rows = [line.strip("| ").split(" | ", 1) for line in done.stdout.splitlines()[2:]]
     return done.returncode, dict(rows)
 
@@ -21,7 +45,7 @@ class GpuRun(unittest.TestCase):
     def test_without_a_gpu_every_row_says_so(self):
         code, rows = table("--quick", "--preload", DOUBLE, script="driver=missing")
         self.assertEqual(code, 77)
-        self.assertEqual(len(rows), 11)
+        self.assertEqual(len(rows), 15)
         for what, result in rows.items():
             self.assertRegex(result, "^no GPU: CUDA driver version is insufficient", what)
 
@@ -34,13 +58,56 @@ class GpuRun(unittest.TestCase):
         code, rows = table("--quick", "--preload", DOUBLE, script="deaths=seen,devices=1")
         self.assertEqual(code, 0, rows)
         self.assertIn("Double of a GPU", rows.pop("the machine"))
-        self.assertRegex(rows.pop("compute-sanitizer"), "^not run|ok")
+        for what in ("memory", "races"):
+            self.assertRegex(rows.pop("compute-sanitizer: " + what), "^not run|ok")
         self.assertRegex(rows.pop("the trainer on CUDA"), "^final loss .* after 20 steps")
         killed = rows["SIGKILL of one of two ranks: abort, rebuild"]
         for part in ("noticed", "remote process exited", "aborted in", "a new communicator in"):
             self.assertIn(part, killed)
+        for what in ("killed", "stopped"):
+            self.assertIn(rows["the whole stack, two ranks on one GPU"] + ", as undisturbed; 1 times, ",
+                          rows["the same, a rank " + what])
         for what, result in rows.items():
             self.assertRegex(result, "(^|; )ok", what)
+
+    def test_a_dry_run_says_what_each_row_would_start(self):
+        self.assertEqual(dry().returncode, 0)
+        done = dry("--preload", DOUBLE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = rows_of(done.stdout)
+        listed = subprocess.run([sys.executable, RUN, "--list"], text=True, stdout=subprocess.PIPE, check=True).stdout
+        self.assertEqual([name for name, _ in rows], [line.split(":")[0] for line in listed.splitlines()])
+        for name, commands in rows:
+            self.assertTrue(commands, name)
+            if commands[0].startswith("not run: "):
+                continue
+            for command in commands:
+                words = dict(word.split("=", 1) for word in shlex.split(command) if "=" in word)
+                programs = [word for word in shlex.split(command) if word.startswith(BUILD)]
+                self.assertTrue(all(map(os.path.exists, programs)) and programs, command)
+                if name.endswith("-2") or name == "survival" or name.startswith("stack"):
+                    self.assertEqual([words.get(name) for name in ONE_GPU], list(ONE_GPU.values()), command)
+        commands = dict(rows)
+        self.assertEqual([len(commands[name]) for name in ("alone", "all-reduce-2", "survival", "stack")], [1, 2, 3, 1])
+        hosts = [re.search(r"NCCL_HOSTID=(\S+)", command)[1] for command in commands["all-reduce-2"]]
+        self.assertEqual(len(set(hosts)), 2)
+        for name in ("stack", "stack-kill", "stack-stop"):
+            self.assertIn("NCCL_HOSTID=cxxrun-$$ exec", commands[name][0])
+
+    def test_pieces_are_all_rows_and_none_takes_more_than_nine_minutes(self):
+        names, number = [], 0
+        while (done := dry("--piece", str(number + 1))).returncode == 0:
+            number += 1
+            names += [name for name, _ in rows_of(done.stdout)]
+            self.assertLessEqual(int(re.search(r"at most (\d+) s with", done.stdout)[1]), 9 * 60)
+        self.assertEqual(names, [name for name, _ in rows_of(dry().stdout)])
+        self.assertIn("invalid choice", done.stderr)
+
+    def test_a_row_that_does_not_end_is_wrong_and_nothing_of_it_is_left(self):
+        code, rows = table("--quick", "--preload", DOUBLE, "--only", "stack", "--limit", "3", script="init=stuck,devices=1")
+        self.assertEqual(code, 1)
+        self.assertIn("wrong: the job ended with nothing: it still runs", rows["the whole stack, two ranks on one GPU"])
+        self.assertEqual(processes_with(MINE), [])
 
     def test_a_loss_that_is_not_noticed_is_said(self):
         code, rows = table("--quick", "--preload", DOUBLE, "--only", "survival")
