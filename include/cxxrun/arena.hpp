@@ -18,6 +18,8 @@
 #include <span>
 #include <string>
 
+#include "cxxrun/version.hpp"
+
 namespace cxxrun {
 
 class Arena {

@@ -58,7 +58,7 @@ struct Access;
 
 /// A collective in the background: a number in the Communicator's queue, so making one allocates nothing. Movable;
 /// destroying it does not wait. Any thread may ask; distinct Works may be asked at once.
-class Work {
+class [[nodiscard]] Work {
  public:
   Work();  ///< done
   Work(Work const&) = delete;
@@ -105,9 +105,9 @@ class Communicator {
   /// Failure: environment, usage (two processes with one rank, world sizes that differ, another version), timeout
   /// (naming who did not come), refused, io. PeerFailure: a rank that had come died; with Options::survive and a
   /// launcher that can do it the next generation is waited for instead, with the Failures of rebuild().
-  static Communicator init(Options const& options);
-  static Communicator init() { return init(Options{}); }
-  static Communicator init(WorkerEnv const& env, Options const& options);
+  [[nodiscard]] static Communicator init(Options const& options);
+  [[nodiscard]] static Communicator init() { return init(Options{}); }
+  [[nodiscard]] static Communicator init(WorkerEnv const& env, Options const& options);
 
   /// After a PeerFailure: gives up what is left of the old world, waits for the next generation, and meets its ranks.
   /// rank(), world_size() and generation() are then new; the arenas of before keep their memory for this process alone,

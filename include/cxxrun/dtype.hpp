@@ -11,6 +11,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "cxxrun/version.hpp"
+
 namespace cxxrun {
 
 /// Element types of collectives. The numbers travel between processes: append only.

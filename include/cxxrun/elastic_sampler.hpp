@@ -20,6 +20,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "cxxrun/version.hpp"
+
 namespace cxxrun {
 
 class ElasticSampler {

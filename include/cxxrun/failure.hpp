@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "cxxrun/error.hpp"
+#include "cxxrun/version.hpp"
 
 namespace cxxrun {
 

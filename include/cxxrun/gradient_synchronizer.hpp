@@ -134,7 +134,7 @@ class GradientSynchronizer {
 
   /// While it lives, gradients accumulate locally: mark_ready() at most notes that the gradient is used (find_unused),
   /// and wait() does nothing, nor does it throw. Take and give it back between steps.
-  class NoSync {
+  class [[nodiscard]] NoSync {
    public:
     explicit NoSync(GradientSynchronizer& sync);
     ~NoSync();

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
+#include "cxxrun/version.hpp"
 
 namespace cxxrun {
 

@@ -4,6 +4,8 @@
 // device it means nothing and is ignored.
 #pragma once
 
+#include "cxxrun/version.hpp"
+
 namespace cxxrun {
 
 /// A plain value; owns nothing. The default is the device's legacy default stream.

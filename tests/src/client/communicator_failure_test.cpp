@@ -148,7 +148,7 @@ TEST_CASE("communicator: a store that cannot be reached is named, with the rank 
     if (which == 1) {
       mine.store.reset();
     }
-    Communicator::init(mine, {.op_timeout = kGuard, .init_timeout = std::chrono::milliseconds(100)});
+    (void)Communicator::init(mine, {.op_timeout = kGuard, .init_timeout = std::chrono::milliseconds(100)});
     return std::string("met");
   });
   INFO(ends[0].said);

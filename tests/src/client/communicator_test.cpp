@@ -250,7 +250,7 @@ TEST_CASE("communicator: without a launcher's store rank 0 hosts it") {
           }
           char byte = 0;
           expect(rank != 2 || read(over[0], &byte, 1) == 0, "rank 2 comes when ranks 1 and 3 are gone");
-          Communicator::init(env(rank, rank == 3 ? 5 : 4), {});
+          (void)Communicator::init(env(rank, rank == 3 ? 5 : 4), {});
           return std::string();
         },
         [&](auto const&) { close(over[1]); });
@@ -262,7 +262,7 @@ TEST_CASE("communicator: without a launcher's store rank 0 hosts it") {
   }
   SECTION("a second rank 0 on the machine finds the port taken") {
     auto const ends = run_ranks(2, [&](int i) {
-      Communicator::init(env(0, 2), {.op_timeout = kGuard, .init_timeout = std::chrono::milliseconds(500)});
+      (void)Communicator::init(env(0, 2), {.op_timeout = kGuard, .init_timeout = std::chrono::milliseconds(500)});
       return std::to_string(i);
     });
     INFO(ends[0].said << "\n" << ends[1].said);
@@ -283,7 +283,7 @@ TEST_CASE("communicator: a timeout that is none is refused, told to all, and the
         setenv("CXXRUN_HOST", "host_a", 1);
         auto const options =
             rank == broken ? Communicator::Options{op, init_time} : Communicator::Options{kGuard, kGuard};
-        Communicator::init(env_of(store, rank, 2), options);
+        (void)Communicator::init(env_of(store, rank, 2), options);
         return std::string("met");
       });
       for (auto const& end : ends) {
@@ -318,10 +318,10 @@ TEST_CASE("communicator: alone, an arena too large and a half-set environment na
     refused([] { static_cast<void>(Communicator::init(WorkerEnv{}, {}).arena(std::size_t{1} << 60)); },
             "rank 0 on node7: no memory for an arena");
     setenv("RANK", "3", 1);
-    refused([] { Communicator::init(); }, "rank 3 on node7: WORLD_SIZE is not set");
+    refused([] { (void)Communicator::init(); }, "rank 3 on node7: WORLD_SIZE is not set");
     unsetenv("RANK");
     setenv("WORLD_SIZE", "2", 1);
-    refused([] { Communicator::init(); }, "on node7: RANK is not set");
+    refused([] { (void)Communicator::init(); }, "on node7: RANK is not set");
     return std::string();
   }));
 }
