@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -130,11 +131,22 @@ class Communicator {
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
 
+  /// The ranks that give the same color become a Communicator of their own, in which they are ordered by key and then
+  /// by rank. Collective: every rank calls it; one that gives no color, or a negative one, gets nothing. A group may be
+  /// split again, and lives as long as it likes beside the one it came from. Its ranks count from 0; failures name
+  /// ranks as the whole world numbers them. What ends one of them ends all: the groups of a rank that died, and by way
+  /// of the ranks they have in common the others, throw the same PeerFailure. rebuild() is that of the Communicator
+  /// that init() gave; the calls of its groups are then Failures (usage), and it is split anew.
+  /// Failure: on all ranks, when something is wrong with one of them. docs/use/communicator.md says more.
+  [[nodiscard]] std::optional<Communicator> split(std::optional<int> color, int key = 0);
+
   [[nodiscard]] int rank() const;
   [[nodiscard]] int world_size() const;
-  [[nodiscard]] int local_rank() const;  ///< as the environment says
+  [[nodiscard]] int world_rank(int rank) const;  ///< of a rank of this group; else the same number
+  [[nodiscard]] int local_rank() const;          ///< as the environment says
   [[nodiscard]] std::uint64_t generation() const;
-  /// Of this generation: after rebuild() not what is in the environment of the process.
+  /// Of this generation: after rebuild() not what is in the environment of the process; in a group with its rank and
+  /// size.
   [[nodiscard]] WorkerEnv const& env() const;
   [[nodiscard]] std::string const& host(int rank) const;
   /// One line for a log: "rank 3 of 8 on node2: host backend, 2 nodes, 4 ranks share memory here", or with NCCL
@@ -161,7 +173,6 @@ class Communicator {
   [[nodiscard]] Work start_all_reduce(void const* in, void* out, std::size_t count, DType type,
                                       ReduceOp op = ReduceOp::sum, Wire wire = Wire::same, float scale = 1.0F,
                                       Stream stream = {});
-
   template <class T>
   void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::sum) {
     all_reduce(data.data(), data.data(), data.size(), dtype_of<T>, op);

@@ -4,6 +4,7 @@
 
 #include "src/client/access.hpp"
 #include "src/client/engine.hpp"
+#include "src/client/family.hpp"
 #include "src/client/generations.hpp"
 #include "src/client/local_facts.hpp"
 #include "src/comm/call.hpp"
@@ -36,17 +37,26 @@ void Work::wait_on(Stream stream) {
 }
 
 struct Communicator::Impl {
-  client::Generations generations;
-  WorkerEnv env{};  ///< of the world that was met last
+  std::shared_ptr<client::Generations> generations;
+  bool is_group = false;
+  WorkerEnv env{};  ///< of the world that was met last; in a group with its own rank and size
   std::vector<std::string> hosts{};
+  std::vector<int> names{};  ///< by rank: its rank in the whole world
+  std::shared_ptr<client::Family> family{};
   std::shared_ptr<client::Engine> engine{};
   worker::AgentLink::Watch watch{};  ///< before the engine goes, the link's thread must have let go of it
   std::string unmet{};               ///< why the last attempt met no world
   std::uint32_t checkpoints_seen = 0;
 
-  [[nodiscard]] std::string here() const { return rank_name(env.rank, hosts[static_cast<std::size_t>(env.rank)]); }
+  [[nodiscard]] int name() const { return names[static_cast<std::size_t>(env.rank)]; }
+  [[nodiscard]] std::string here() const { return rank_name(name(), hosts[static_cast<std::size_t>(env.rank)]); }
   // What no rank may ask for ends the Communicator: the others must not wait for this rank's next call.
   void check(comm::Call const& call) const {
+    if (is_group && family->given_up()) {
+      throw Failure(fail(Errc::usage, here() + ": " + comm::describe(call) + " in a group of generation " +
+                                          std::to_string(env.generation) +
+                                          ", which has ended; after rebuild() split the Communicator again"));
+    }
     auto why = comm::refusal(call, env.rank, env.world_size);
     if (!why && engine->device() != nullptr) {
       why = engine->device()->refusal(call);
@@ -64,16 +74,39 @@ struct Communicator::Impl {
   void join() {
     client::Joined joined;
     try {
-      joined = generations.join();
+      joined = generations->join();
     } catch (PeerFailure const& failure) {
       unmet = failure.what();
       throw;
     }
     unmet.clear();
-    env = generations.env();
+    take(std::move(joined));
+  }
+  void take(client::Joined joined) {
+    env = generations->env();
+    env.rank = joined.rank;
+    env.world_size = static_cast<int>(joined.hosts.size());
     hosts = std::move(joined.hosts);
-    engine = client::Engine::shared(std::move(joined.backend), generations.recorder());
-    watch = generations.watch([raw = engine.get()] { raw->abort(host::stopped_by_launcher()); });
+    names = std::move(joined.names);
+    family = std::move(joined.family);
+    engine = client::Engine::shared(std::move(joined.backend), generations->recorder());
+    watch = generations->watch([raw = engine.get()] { raw->abort(host::stopped_by_launcher()); });
+  }
+
+  /// Null for a rank that wants no group.
+  std::unique_ptr<Impl> split(comm::Wish wish) {
+    auto joined = generations->split({.run = [this](comm::Call const& call) { run(call); },
+                                      .rank = env.rank,
+                                      .size = env.world_size,
+                                      .family = family},
+                                     wish);
+    if (joined.backend == nullptr) {
+      return nullptr;
+    }
+    auto group = std::unique_ptr<Impl>(new Impl{.generations = generations, .is_group = true});
+    group->take(std::move(joined));
+    family->adopt(group->engine);
+    return group;
   }
 
   void give_up() {
@@ -81,16 +114,19 @@ struct Communicator::Impl {
     if (engine == nullptr) {
       return;
     }
-    auto const time = generations.options().abort_deadline;
+    auto const time = generations->options().abort_deadline;
     os::Watchdog const watchdog(time, here() + ": the communicator cannot be given up within " +
                                           std::to_string(time.count()) + " ms; the process ends, to be started anew");
     engine->abort(host::stopped_by_launcher());
+    family->give_up();
     engine->close();
   }
 
   void rebuild() {
     give_up();
-    generations.await_next(unmet.empty() && engine != nullptr ? engine->why() : unmet);
+    std::string const ended = engine == nullptr ? "" : engine->why();
+    std::string const why = ended.empty() && family != nullptr ? family->why() : ended;
+    generations->await_next(unmet.empty() ? why : unmet);
     join();
   }
 };
@@ -119,14 +155,15 @@ Communicator Communicator::init(Options const& options) {
 }
 
 Communicator Communicator::init(WorkerEnv const& env, Options const& options) {
-  Communicator comm(std::unique_ptr<Impl>(new Impl{.generations = client::Generations(env, options)}));
+  Communicator comm(
+      std::unique_ptr<Impl>(new Impl{.generations = std::make_shared<client::Generations>(env, options)}));
   Impl& self = *comm.impl_;
   for (bool first = true;; first = false) {
     try {
       first ? self.join() : self.rebuild();
       return comm;
     } catch (PeerFailure const&) {  // this process is healthy, and has met nobody yet
-      if (!self.generations.can_go_on()) {
+      if (!self.generations->can_go_on()) {
         throw;
       }
     }
@@ -136,6 +173,11 @@ Communicator Communicator::init(WorkerEnv const& env, Options const& options) {
 void Communicator::rebuild() {
   if (impl_->engine != nullptr) {
     impl_->engine->require_own();
+  }
+  if (impl_->is_group) {
+    throw Failure(fail(Errc::usage, impl_->here() +
+                                        ": rebuild() of a group; call that of the Communicator that was split, and "
+                                        "split it again"));
   }
   if (!can_rebuild()) {
     throw Failure(fail(Errc::usage, impl_->here() +
@@ -147,19 +189,25 @@ void Communicator::rebuild() {
 }
 bool Communicator::can_rebuild() const {
   // Whom the others gave up has to end: nobody else tells the launcher that there was a failure.
-  bool const given_up = impl_->engine != nullptr && impl_->engine->blames(impl_->env.rank);
-  return impl_->generations.can_go_on() && !given_up;
+  bool const given_up =
+      impl_->engine != nullptr && (impl_->engine->blames(impl_->name()) || impl_->family->blames(impl_->name()));
+  return !impl_->is_group && impl_->generations->can_go_on() && !given_up;
 }
 
 void Communicator::report_step(std::uint64_t completed) {
-  if (auto* const page = impl_->generations.page()) {
+  if (auto* const page = impl_->generations->page()) {
     worker::note_step(*page, completed);
   }
 }
 bool Communicator::checkpoint_wanted() {
-  auto* const page = impl_->generations.page();
+  auto* const page = impl_->generations->page();
   auto const wanted = page == nullptr ? 0 : page->checkpoints.load(std::memory_order_relaxed);
   return std::exchange(impl_->checkpoints_seen, wanted) != wanted;
+}
+
+std::optional<Communicator> Communicator::split(std::optional<int> color, int key) {
+  auto group = impl_->split(comm::wish_of(color, key));
+  return group == nullptr ? std::nullopt : std::optional(Communicator(std::move(group)));
 }
 
 int Communicator::rank() const {
@@ -180,9 +228,13 @@ std::uint64_t Communicator::generation() const {
 std::string const& Communicator::host(int rank) const {
   return impl_->hosts.at(static_cast<std::size_t>(rank));
 }
+int Communicator::world_rank(int rank) const {
+  return impl_->names.at(static_cast<std::size_t>(rank));
+}
 std::string Communicator::describe() const {
-  return "rank " + std::to_string(rank()) + " of " + std::to_string(world_size()) + " on " + host(rank()) + ": " +
-         impl_->engine->describe();
+  return "rank " + std::to_string(rank()) + " of " + std::to_string(world_size()) +
+         (impl_->is_group ? " (a group; rank " + std::to_string(impl_->name()) + " of the world)" : "") + " on " +
+         host(rank()) + ": " + impl_->engine->describe();
 }
 
 void Communicator::all_reduce(void const* in, void* out, std::size_t count, DType type, ReduceOp op) {

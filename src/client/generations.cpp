@@ -21,6 +21,14 @@ Generations::Generations(WorkerEnv env, Communicator::Options const& options)
 }
 
 Joined Generations::join() {
+  return meet([this](JoinOptions const& options) { return client::join(env_, options); });
+}
+
+Joined Generations::split(Whole const& whole, comm::Wish wish) {
+  return meet([&](JoinOptions const& options) { return client::split(env_, options, whole, wish); });
+}
+
+Joined Generations::meet(std::function<Joined(JoinOptions const&)> const& how) {
   JoinOptions join_options{options_, lookup_};
   worker::AgentLink::Watch watching;
   if (can_go_on()) {
@@ -29,7 +37,7 @@ Joined Generations::join() {
   }
   auto const began = Clock::now();  // NOLINT(clang-analyzer-deadcode.DeadStores): read after the catch
   try {
-    return client::join(env_, join_options);
+    return how(join_options);
   } catch (Failure const& failure) {
     if (join_options.over == nullptr || !is_of_the_end(failure, *join_options.over)) {
       throw;

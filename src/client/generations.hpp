@@ -6,6 +6,7 @@
 
 #include "cxxrun/communicator.hpp"
 #include "src/client/join.hpp"
+#include "src/client/split.hpp"
 #include "src/worker/agent_link.hpp"
 #include "src/worker/recorder.hpp"
 
@@ -25,6 +26,8 @@ class Generations {
   /// Meets the others. Where the agent says before, or soon after, that the generation is over, a failure to meet them
   /// is a PeerFailure (stopped) of a process that can go on.
   [[nodiscard]] Joined join();
+  /// The same for a group of those that join() has met.
+  [[nodiscard]] Joined split(Whole const& whole, comm::Wish wish);
   /// For the collectives of what join() gave.
   [[nodiscard]] worker::Recorder recorder();
   /// `tell` once when the generation is over; nothing without an agent.
@@ -34,6 +37,7 @@ class Generations {
   void await_next(std::string const& why);
 
  private:
+  [[nodiscard]] Joined meet(std::function<Joined(JoinOptions const&)> const& how);
   [[nodiscard]] bool is_of_the_end(Failure const& failure, Interruption const& over) const;
 
   WorkerEnv env_;

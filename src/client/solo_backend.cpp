@@ -23,7 +23,7 @@ class SoloBackend final : public host::Backend {
 
   void run(comm::Call const& call) override {
     if (stopped_.load(std::memory_order_acquire)) {
-      host::throw_failure(host::stopped_by_launcher(), generation_, Clock::now());
+      host::throw_failure(why_, generation_, Clock::now());
     }
     host::count_call();
     host::fault_point(host::FaultPoint::enter);
@@ -51,13 +51,20 @@ class SoloBackend final : public host::Backend {
   }
 
   [[nodiscard]] std::string describe() const override { return "alone"; }
-  /// Whoever is alone has no peer that could fail: the world is to have more ranks.
-  void abort(host::FailureFacts const& /*facts*/) noexcept override { stopped_.store(true, std::memory_order_release); }
+  /// Whoever is alone has no peer that could fail: the world is to have more ranks, or this is a group of it.
+  void abort(host::FailureFacts const& facts) noexcept override {
+    if (!told_.exchange(true)) {
+      why_ = facts;
+      stopped_.store(true, std::memory_order_release);
+    }
+  }
 
  private:
   std::string holder_;
   std::uint64_t generation_;
-  std::atomic<bool> stopped_{false};
+  std::atomic<bool> told_{false};
+  std::atomic<bool> stopped_{false};  // why_ is set before it
+  host::FailureFacts why_{};
   std::vector<os::Mapping> maps_;
 };
 

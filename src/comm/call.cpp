@@ -7,8 +7,8 @@
 namespace cxxrun::comm {
 namespace {
 
-constexpr std::array<std::string_view, 7> kKinds{"all_reduce", "reduce_scatter", "all_gather", "broadcast",
-                                                 "all_to_all", "barrier",        "arena"};
+constexpr std::array<std::string_view, 8> kKinds{"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                                 "all_to_all", "barrier",        "arena",      "split"};
 constexpr std::array<std::string_view, 3> kWires{"same", "bf16", "f16"};
 constexpr std::size_t kTypes = 7;
 constexpr std::size_t kOps = 3;
@@ -25,7 +25,7 @@ std::string name_in(std::array<std::string_view, N> const& names, E value) {
 }
 
 bool has_elements(Kind kind) {
-  return kind != Kind::barrier && kind != Kind::allocate;
+  return kind != Kind::barrier && kind != Kind::allocate && kind != Kind::split;
 }
 bool in_has_every_rank(Kind kind) {
   return kind == Kind::reduce_scatter || kind == Kind::all_to_all;
@@ -159,7 +159,7 @@ std::size_t out_bytes(Call const& call, int world) {
 
 std::string describe(Call const& call) {
   std::string text = name_in(kKinds, call.kind);
-  if (call.kind == Kind::barrier) {
+  if (call.kind == Kind::barrier || call.kind == Kind::split) {
     return text;
   }
   text += " of " + std::to_string(call.count) + " ";

@@ -11,10 +11,19 @@
 namespace cxxrun::comm {
 
 /// The numbers travel between processes: append only.
-enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, all_to_all, barrier, allocate };
+enum class Kind : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  broadcast,
+  all_to_all,
+  barrier,
+  allocate,
+  split
+};
 
 /// `count` is in elements and means the smaller buffer: all_reduce and broadcast: either; reduce_scatter: out;
-/// all_gather: in; all_to_all: one rank's part; barrier: 0; allocate: bytes.
+/// all_gather: in; all_to_all: one rank's part; barrier and split: 0; allocate: bytes.
 struct Call {
   Kind kind = Kind::barrier;
   DType type = DType::u8;

@@ -41,7 +41,8 @@ std::string verdict(std::span<CallReport const> ranks, std::vector<std::string> 
 
 Peers::Peers(std::unique_ptr<host::Backend> host, NcclConfig const& config) : host_(std::move(host)), config_(config) {
   for (auto const& name : config.hosts) {
-    names_.push_back(rank_name(static_cast<int>(names_.size()), name));
+    auto const rank = names_.size();
+    names_.push_back(rank_name(config.names.empty() ? static_cast<int>(rank) : config.names[rank], name));
   }
 }
 

@@ -23,6 +23,7 @@ struct NcclConfig {
   int nccl = 0;
   int rank = 0;
   std::vector<std::string> hosts;  ///< by rank
+  std::vector<int> names;          ///< by rank: what messages call it
   std::uint64_t generation = 0;
   Millis op_timeout{};
   Millis abort_deadline{};

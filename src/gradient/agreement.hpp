@@ -47,7 +47,7 @@ void require_same(Communicator& comm, std::span<std::string const> items, std::s
 
 /// "rank 2 on node1".
 [[nodiscard]] inline std::string name_of_rank(Communicator const& comm, int rank) {
-  return rank_name(rank, comm.host(rank));
+  return rank_name(comm.world_rank(rank), comm.host(rank));
 }
 
 }  // namespace cxxrun::gradient

@@ -53,6 +53,7 @@ void ClusterCollectives::run(Call const& call, Patience const& patience) {
     case Kind::broadcast: return broadcast(call, patience);
     case Kind::all_to_all: return all_to_all(call, patience);
     case Kind::barrier:
+    case Kind::split:
     case Kind::allocate: return;
   }
 }

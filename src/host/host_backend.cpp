@@ -33,7 +33,7 @@ RailConfig rail_config(HostConfig const& config) {
   for (int node = 0; node < config.map.node_count(); ++node) {
     int const rank = config.map.partner(node, config.map.index);
     auto const i = static_cast<std::size_t>(rank);
-    rail.peers.push_back({rank, config.hosts[i], config.addresses[i]});
+    rail.peers.push_back({config.name_of(rank), config.hosts[i], config.addresses[i]});
   }
   return rail;
 }

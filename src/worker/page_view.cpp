@@ -12,8 +12,8 @@ namespace {
 
 using comm::Kind;
 
-constexpr std::array<std::string_view, 7> kKinds{"all_reduce", "reduce_scatter", "all_gather", "broadcast",
-                                                 "all_to_all", "barrier",        "memory"};
+constexpr std::array<std::string_view, 8> kKinds{"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                                 "all_to_all", "barrier",        "memory",     "split"};
 constexpr std::array<std::string_view, 7> kTypes{"f32", "f64", "f16", "bf16", "i32", "i64", "u8"};
 constexpr std::array<std::string_view, 3> kOps{"sum", "min", "max"};
 
@@ -32,10 +32,11 @@ std::string kind_name(std::uint32_t what) {
 
 /// "25 f32"; nothing for what has no elements.
 std::string elements(std::uint32_t what, std::uint64_t count) {
-  if (what == kUnknownOperation || kind_of(what) == static_cast<std::uint32_t>(Kind::barrier)) {
+  auto const is = [what](Kind kind) { return kind_of(what) == static_cast<std::uint32_t>(kind); };
+  if (what == kUnknownOperation || is(Kind::barrier) || is(Kind::split)) {
     return "";
   }
-  bool const bytes = kind_of(what) == static_cast<std::uint32_t>(Kind::allocate);
+  bool const bytes = is(Kind::allocate);
   return std::to_string(count) + " " + (bytes ? "bytes" : name_in(kTypes, what >> 8U & 0xffU));
 }
 

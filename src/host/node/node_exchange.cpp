@@ -40,7 +40,7 @@ void NodeExchange::compare(Patience const& patience) {
     if (std::bit_cast<Bits>(first) == std::bit_cast<Bits>(group_.published(j).call)) {
       continue;
     }
-    if (auto why = comm::disagreement(group_.rank(0), comm::call_of(first), group_.rank(j),
+    if (auto why = comm::disagreement(group_.number_of(0), comm::call_of(first), group_.number_of(j),
                                       comm::call_of(group_.published(j).call))) {
       group_.raise(facts_of(fail(Errc::usage, std::move(*why))));
       group_.throw_alarm(patience);

@@ -90,7 +90,7 @@ void NodeGroup::take_place() {
   auto const pid = static_cast<std::int32_t>(getpid());
   std::int32_t other = 0;
   if (!slot(index()).pid.compare_exchange_strong(other, pid)) {
-    throw Failure(fail(Errc::usage, "two processes are rank " + std::to_string(rank(index())) + ": pids " +
+    throw Failure(fail(Errc::usage, "two processes are rank " + std::to_string(number_of(index())) + ": pids " +
                                         std::to_string(other) + " and " + std::to_string(pid)));
   }
   slot(index()).held_up_by.store(-1);
@@ -240,8 +240,8 @@ void NodeGroup::give_up(Patience const& patience, bool held_up_too) {
       continue;
     }
     bool const came = slot(i).pid.load() != 0;  // else its slot is still all zeros
-    int const by = came ? slot(i).held_up_by.load() : -1;
-    if (by < 0 || by >= static_cast<int>(config_.hosts.size())) {
+    int const by = came ? config_.rank_named(slot(i).held_up_by.load()) : -1;
+    if (by < 0) {
       raise(peer_failure(PeerFailure::Why::timeout, rank(i)));
       throw_alarm(patience);
     }

@@ -31,6 +31,7 @@ namespace cxxrun::host {
 struct HostConfig {
   comm::NodeMap map;
   std::vector<std::string> hosts;  ///< by rank, for messages
+  std::vector<int> names;          ///< by rank: what messages call it, its rank in the whole world; empty: the same
   std::uint64_t generation = 0;
   std::uint64_t nonce = 0;  ///< of this communicator, the same on all ranks
   bool enough_cpus = true;  ///< this node's ranks have a CPU each: waiting may spin
@@ -39,6 +40,16 @@ struct HostConfig {
   /// Asked by whoever waits, every millisecond: when the launcher has ended the generation nobody need come any more.
   /// For the time in which there is no backend to abort() yet. Empty: never.
   std::function<bool()> is_over = {};
+
+  [[nodiscard]] int name_of(int rank) const { return names.empty() ? rank : names[static_cast<std::size_t>(rank)]; }
+  /// The rank that messages call so, or -1.
+  [[nodiscard]] int rank_named(int name) const {
+    int rank = static_cast<int>(hosts.size()) - 1;
+    while (rank >= 0 && name_of(rank) != name) {
+      --rank;
+    }
+    return rank;
+  }
 
   /// How much longer a rail waits than the ranks of a node do for each other: a stuck rank is named by its own node.
   [[nodiscard]] Millis grace() const {
@@ -57,8 +68,9 @@ class NodeGroup final : public Mates {
   [[nodiscard]] int size() const { return layout_.size; }
   [[nodiscard]] int index() const { return config_.map.index; }
   [[nodiscard]] int rank(int index) const { return config_.map.partner(config_.map.node, index); }
-  [[nodiscard]] std::string name_of(int index) const {  ///< "rank 3 on node2"
-    return rank_name(rank(index), config_.hosts[static_cast<std::size_t>(rank(index))]);
+  [[nodiscard]] int number_of(int index) const { return config_.name_of(rank(index)); }  ///< for messages
+  [[nodiscard]] std::string name_of(int index) const {                                   ///< "rank 3 on node2"
+    return rank_name(number_of(index), config_.hosts[static_cast<std::size_t>(rank(index))]);
   }
   [[nodiscard]] SegmentMap& segment() { return *segment_; }
 
@@ -107,7 +119,7 @@ class NodeGroup final : public Mates {
   [[nodiscard]] Header& header() const { return *header_; }
   [[nodiscard]] Slot& slot(int index) const { return *slots_[static_cast<std::size_t>(index)]; }
   [[nodiscard]] FailureFacts peer_failure(PeerFailure::Why why, int rank) const {
-    return {true, why, rank, config_.hosts[static_cast<std::size_t>(rank)], {}};
+    return {true, why, config_.name_of(rank), config_.hosts[static_cast<std::size_t>(rank)], {}};
   }
   void map_segment();
   void take_place();

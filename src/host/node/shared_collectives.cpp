@@ -25,6 +25,7 @@ void SharedCollectives::run(Call const& call, Patience const& patience) {
       return collect(call, static_cast<std::size_t>(group_.size()), call.in, static_cast<std::size_t>(group_.index()),
                      patience);
     case Kind::barrier:
+    case Kind::split:
     case Kind::allocate: return;
   }
 }

@@ -163,7 +163,7 @@ TEST_CASE("call: sizes that overflow are refused, whatever they wrap around to",
 }
 
 TEST_CASE("call: numbers that mean nothing are refused", "[unit]") {
-  CHECK(mentions(refusal(call_of(static_cast<Kind>(7)), kRank, kWorld), "no operation number 7"));
+  CHECK(mentions(refusal(call_of(static_cast<Kind>(8)), kRank, kWorld), "no operation number 8"));
   CHECK(mentions(refusal(call_of(Kind::all_gather, static_cast<DType>(7)), kRank, kWorld), "type number 7"));
   CHECK(mentions(refusal(with(call_of(Kind::all_reduce), &Call::op, static_cast<ReduceOp>(3)), kRank, kWorld),
                  "number 3"));

@@ -1,0 +1,140 @@
+#include "src/client/family.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "src/client/engine.hpp"
+
+namespace cxxrun::client {
+
+/// Carries calls out by another backend, one at a time, and tells the family what they fail with.
+class Family::Member final : public host::Backend {
+ public:
+  Member(std::shared_ptr<Family> family, std::unique_ptr<host::Backend> backend, std::string here)
+      : family_(std::move(family)), inner_(std::move(backend)), here_(std::move(here)) {
+    std::lock_guard const lock(family_->mutex_);
+    family_->members_.push_back(this);
+  }
+  ~Member() override {
+    std::lock_guard const lock(family_->mutex_);
+    std::erase(family_->members_, this);
+  }
+
+  void run(comm::Call const& call) override {
+    guarded([&] { inner_->run(call); });
+  }
+  void run_within(comm::Call const& call, std::chrono::milliseconds time) override {
+    guarded([&] { inner_->run_within(call, time); });
+  }
+  std::byte* allocate(std::size_t bytes) override {
+    std::byte* memory = nullptr;
+    guarded([&] { memory = inner_->allocate(bytes); });
+    return memory;
+  }
+  [[nodiscard]] std::string describe() const override { return inner_->describe(); }
+  void leave() noexcept override {
+    std::lock_guard const lock(mutex_);
+    left_ = true;
+    inner_->leave();
+  }
+  void abort(host::FailureFacts const& facts) noexcept override { inner_->abort(facts); }
+  [[nodiscard]] host::Trouble trouble() noexcept override {
+    std::unique_lock const lock(mutex_, std::try_to_lock);
+    return lock ? inner_->trouble() : host::Trouble::none;  // a call under way notices by itself
+  }
+
+  /// Another member has failed. A call under way sees it within a millisecond; the next one, which is not carried out,
+  /// tells the other nodes.
+  void end(host::FailureFacts const& facts) noexcept {
+    inner_->abort(facts);
+    std::lock_guard const lock(mutex_);
+    if (std::exchange(failed_, true) || left_) {
+      return;
+    }
+    try {
+      inner_->run({.kind = comm::Kind::barrier});
+    } catch (...) {  // NOLINT(bugprone-empty-catch): it is what this is for
+    }
+  }
+
+ private:
+  template <class Body>
+  void guarded(Body const& body) {
+    std::unique_lock lock(mutex_);
+    try {
+      body();
+    } catch (...) {
+      bool const again = std::exchange(failed_, true);
+      lock.unlock();
+      if (!again) {
+        family_->end_others(this, std::current_exception(), here_);
+      }
+      throw;
+    }
+  }
+
+  std::shared_ptr<Family> family_;
+  std::mutex mutex_;  // of calls
+  std::unique_ptr<host::Backend> inner_;
+  std::string here_;
+  bool failed_ = false;
+  bool left_ = false;
+};
+
+std::unique_ptr<host::Backend> Family::member(std::unique_ptr<host::Backend> backend, std::string here) {
+  return std::make_unique<Member>(shared_from_this(), std::move(backend), std::move(here));
+}
+
+void Family::end_others(Member const* except, std::exception_ptr const& why, std::string const& here) noexcept {
+  auto const facts = host::facts_of(why, here);
+  std::lock_guard const lock(mutex_);
+  if (!first_) {
+    first_ = facts;
+    try {
+      std::rethrow_exception(why);
+    } catch (std::exception const& failure) {
+      why_ = failure.what();
+    } catch (...) {
+      why_ = "a failure of an unknown type";
+    }
+  }
+  for (Member* const each : members_) {
+    if (each != except) {
+      each->end(facts);
+    }
+  }
+}
+
+std::string Family::why() const {
+  std::lock_guard const lock(mutex_);
+  return why_;
+}
+
+bool Family::blames(int rank) const {
+  std::lock_guard const lock(mutex_);
+  return first_ && first_->peer && first_->rank == rank;
+}
+
+void Family::adopt(std::weak_ptr<Engine> group) {
+  std::lock_guard const lock(mutex_);
+  std::erase_if(groups_, [](auto const& each) { return each.expired(); });
+  groups_.push_back(std::move(group));
+}
+
+void Family::give_up() noexcept {
+  given_up_.store(true, std::memory_order_release);
+  std::vector<std::weak_ptr<Engine>> groups;
+  {
+    std::lock_guard const lock(mutex_);
+    groups.swap(groups_);
+  }
+  for (auto const& each : groups) {
+    if (auto const engine = each.lock()) {
+      engine->abort(host::stopped_by_launcher());
+      engine->close();
+    }
+  }
+}
+
+}  // namespace cxxrun::client

@@ -1,0 +1,97 @@
+// Groups and survivors in place: the groups of a generation end with it, and are split anew.
+#include <algorithm>
+#include <csignal>
+#include <vector>
+
+#include "tests/support/test_agent.hpp"
+
+using namespace cxxrun;        // NOLINT(google-build-using-namespace)
+using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+void expect_sum(Communicator& group, float right) {
+  std::vector<float> values(3000, static_cast<float>(group.world_rank(group.rank()) + 1));
+  group.all_reduce(std::span(values));
+  expect(values.front() == right && values.back() == right, "a sum");
+}
+
+std::string words(std::function<void()> const& action) {
+  try {
+    action();
+  } catch (Failure const& failure) {
+    return failure.what();
+  }
+  return "nothing";
+}
+
+}  // namespace
+
+TEST_CASE("groups: after rebuild() the old ones say so, and new ones are split") {
+  for (char const* const nodes : {"aaa", "aab", "abc"}) {
+    ForkedStore const store;
+    TestAgent agent;
+    auto const ends = run_with_agent(
+        4,
+        [&](int process) {
+          if (process == 3) {
+            or_throw(store.client().wait({"replace"}, kGuard));
+          }
+          auto comm =
+              process == 3 ? init_surviving(agent, store, 2, nodes, 2) : init_surviving(agent, store, process, nodes);
+          auto low = comm.split(comm.rank() < 2 ? 0 : 1);
+          auto high = comm.split(comm.rank() > 0 ? 0 : 1);
+          if (process < 3) {
+            expect_sum(*low, 3);
+            expect_sum(*high, comm.rank() > 0 ? 5 : 1);
+            expect(!low->can_rebuild() && comm.can_rebuild(), "who can rebuild");
+            expect(has(words([&] { low->rebuild(); }), "call that of the Communicator that was split"), "whose it is");
+          }
+          if (process == 2) {
+            or_throw(store.client().wait({"ready 0", "ready 1"}, kGuard));
+            raise(SIGKILL);
+          }
+          if (process < 2) {
+            or_throw(store.client().set("ready " + std::to_string(process), ""));
+            auto const failure = call_until_failure(process == 0 ? *low : *high);  // rank 0 waits for rank 1
+            expect(failure.rank() == 2, failure.what());
+            comm.rebuild();
+            for (Communicator* const old : {&*low, &*high}) {
+              expect(has(words([&] { old->barrier(); }), "after rebuild() split the Communicator again"), "the old");
+              expect(has(words([&] {
+                           float value = 1;
+                           old->start_all_reduce(&value, &value, 1, DType::f32).wait();
+                         }),
+                         "in a group of generation 1, which has ended"),
+                     "the old in the background");
+            }
+            low = comm.split(comm.rank() < 2 ? 0 : 1);
+            high = comm.split(comm.rank() > 0 ? 0 : 1);
+          }
+          expect(low->generation() == 2, "the new one's generation");
+          expect_sum(*low, 3);
+          expect_sum(*high, comm.rank() > 0 ? 5 : 1);
+          comm.barrier();
+          return std::string("trained");
+        },
+        [&](auto const&) {
+          auto workers = agent.welcome(3);
+          for (int rank : {0, 1}) {
+            auto const parked = workers[static_cast<std::size_t>(rank)].parked();
+            CHECK(has(parked.why, "rank 2 on host_"));
+          }
+          for (int rank : {0, 1}) {
+            workers[static_cast<std::size_t>(rank)].say(resume(store, 2, rank, nodes));
+          }
+          or_throw(store.client().set("replace", ""));
+          auto fresh = agent.accept();
+          agent.welcome(fresh);
+          workers[2] = std::move(fresh);
+          workers[2].hear();  // until it has ended
+        });
+    for (int process : {0, 1, 3}) {
+      INFO(nodes << " " << ends[static_cast<std::size_t>(process)].said);
+      CHECK(ends[static_cast<std::size_t>(process)].said == "trained");
+    }
+  }
+}
