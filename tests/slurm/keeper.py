@@ -31,7 +31,7 @@ class Keeper:
     def __init__(self, base):
         self.base = base
         self.machines = {}  # name -> PID
-        self.freezer = base + "/freezer"
+        self.hierarchies = {}  # of control groups: controller -> where it is mounted
         self.own_pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
         with open(base + "/plan.json") as f:
             self.plan = json.load(f)
@@ -42,18 +42,23 @@ class Keeper:
         ns.unshare(ns.NEWNET | ns.NEWNS)
         ns.mount("none", "/", flags=ns.RECURSIVE | ns.PRIVATE)
         ip("link set lo up", "link add switch type bridge forward_delay 0", "link set switch up")
-        os.mkdir(self.freezer)
+        for controller in ("freezer", "memory"):
+            self.mount_hierarchy(controller, f"{self.base}/{controller}")
+
+    def mount_hierarchy(self, controller, place):
+        os.mkdir(place)
         try:
-            ns.mount("freezer", self.freezer, "cgroup", data="freezer")
+            ns.mount(controller, place, "cgroup", data=controller)
         except OSError:
-            os.rmdir(self.freezer)  # whoever needs it has asked namespaces.missing() before
+            os.rmdir(place)  # whoever needs it has asked before
             return
-        for group in os.listdir(self.freezer):  # of clusters whose keeper could not clean up
+        self.hierarchies[controller] = place
+        for group in os.listdir(place):  # of clusters whose keeper could not clean up
             if group.startswith("cxxrun-slurm-"):
                 cluster = os.path.join(os.path.dirname(self.base), group.rsplit(".", 1)[0])
                 if not os.path.exists(cluster):
                     with contextlib.suppress(OSError):  # a process of it may still be dying
-                        self.remove_group(os.path.join(self.freezer, group))
+                        self.remove_group(os.path.join(place, group))
 
     def plug(self, name):
         port = "to-" + name
@@ -77,8 +82,9 @@ class Keeper:
 
     # ---- machines
 
-    def group(self, name):
-        return f"{self.freezer}/{os.path.basename(self.base)}.{name}"
+    def groups(self, name):
+        own = f"{os.path.basename(self.base)}.{name}"
+        return {controller: f"{place}/{own}" for controller, place in self.hierarchies.items()}
 
     def remove_group(self, path):
         for folder, _, _ in os.walk(path, topdown=False):
@@ -88,15 +94,16 @@ class Keeper:
         """Starts them side by side; an error names the machine and why."""
         talks = {}
         for name in names:
-            group = None
+            groups = {}
             if self.plan["proctrack"] == "cgroup" and name != machine.LOGIN:
-                group = self.group(name)
-                os.makedirs(group, exist_ok=True)
+                groups = self.groups(name)
+                for group in groups.values():
+                    os.makedirs(group, exist_ok=True)
             here, there = socket.socketpair()
             ns.unshare(ns.NEWPID)  # of the next child
             pid = os.fork()
             if pid == 0:
-                machine.become(name, self.base, self.plan, group, there)  # does not return
+                machine.become(name, self.base, self.plan, groups, there)  # does not return
             ns.setns(self.own_pids, ns.NEWPID)
             there.close()
             self.machines[name] = pid
@@ -126,7 +133,8 @@ class Keeper:
         for pid in pids:
             os.waitpid(pid, 0)  # returns when everything in its PID namespace is gone
         for name in names:
-            self.remove_group(self.group(name))
+            for group in self.groups(name).values():
+                self.remove_group(group)
 
     # ---- requests
 
@@ -178,9 +186,9 @@ class Keeper:
 
     def clean_up(self):
         self.kill(list(self.machines))
-        if os.path.ismount(self.freezer):
-            ns.unmount(self.freezer)
-        if not os.path.ismount(self.freezer):
+        for place in self.hierarchies.values():
+            ns.unmount(place)
+        if not any(os.path.ismount(place) for place in self.hierarchies.values()):
             shutil.rmtree(self.base, ignore_errors=True)
 
 

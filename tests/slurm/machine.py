@@ -15,7 +15,7 @@ DAEMON_GUARD = 20  # seconds
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def become(name, base, plan, group, talk):
+def become(name, base, plan, groups, talk):
     """Never returns. Says "unplugged", waits for "plugged", says "booted"; anything else it says is an error."""
     try:
         os.dup2(talk.fileno(), 3)
@@ -25,7 +25,7 @@ def become(name, base, plan, group, talk):
         set_up_process(f"{base}/{name}")
         ns.unshare(ns.NEWNS | ns.NEWNET | ns.NEWUTS | ns.NEWIPC)
         socket.sethostname(name)
-        mount_all(base, plan["visible"], group)
+        mount_all(base, plan["visible"], groups)
         talk.sendall(b"unplugged")
         talk.recv(16)
         connect(name)
@@ -57,7 +57,7 @@ def set_up_process(folder):
     os.umask(0o022)
 
 
-def mount_all(base, visible, group):
+def mount_all(base, visible, groups):
     ns.mount("proc", "/proc", "proc")
     ns.bind(base + "/etc/hosts", "/etc/hosts")
     ns.bind(base + "/etc/slurm", "/etc/slurm")
@@ -69,9 +69,9 @@ def mount_all(base, visible, group):
         ns.bind(f"/proc/self/fd/{fd}", path)
         os.close(fd)
     os.makedirs("/run/munge", mode=0o755)
-    if group:
-        os.makedirs("/run/cgroup/freezer")
-        ns.bind(group, "/run/cgroup/freezer")
+    for controller, group in groups.items():
+        os.makedirs("/run/cgroup/" + controller)
+        ns.bind(group, "/run/cgroup/" + controller)
 
 
 def connect(name):

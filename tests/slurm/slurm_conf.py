@@ -78,4 +78,4 @@ def gres_conf(base, gpus):
 
 
 def cgroup_conf():
-    return "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/run/cgroup\n"
+    return "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/run/cgroup\nConstrainRAMSpace=yes\n"  # the last for task/cgroup
