@@ -9,10 +9,6 @@ namespace {
 
 constexpr std::size_t kTypes = 8;  // more than DType has
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
-}
-
 /// A bucket while it is being filled: the parameters in it and when the last of them is expected.
 struct Draft {
   DType type = DType::f32;

@@ -46,6 +46,11 @@ struct Layout {
   bool operator==(Layout const&) const = default;
 };
 
+/// With the padding behind a gradient of so many bytes.
+[[nodiscard]] inline std::size_t aligned(std::size_t bytes) {
+  return (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+}
+
 /// Elements that one all-reduce of the bucket covers, control values included.
 [[nodiscard]] inline std::size_t elements_of(Bucket const& bucket) {
   return bucket.bytes / size_of(bucket.type) + bucket.control_slots;

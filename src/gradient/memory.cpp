@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "src/gradient/elements.hpp"
+#include "src/gradient/moves.hpp"
 
 namespace cxxrun::gradient {
 namespace {
@@ -47,11 +48,9 @@ void Memory::rearrange(Layout const& from, Layout const& to) const {
     std::memset(data_, 0, bytes_);
     return move_gradients(data_, to, before.data(), from);
   }
-  std::vector<std::byte> before(bytes_);
-  std::vector<std::byte> next(bytes_);
-  device_->wait(get(before.data(), 0, bytes_));
-  move_gradients(next.data(), to, before.data(), from);
-  put(0, next.data(), bytes_);
+  for (auto const& move : plan_moves(from, to, bytes_ + kScratch, room(bytes_))) {
+    device_->copy(at(move.to), at(move.from), move.bytes);
+  }
   device_->wait(device_->mark());
 }
 

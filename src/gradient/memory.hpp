@@ -4,6 +4,7 @@
 // Threads: after() and multiply() from any; the rest from one.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "src/gradient/buckets.hpp"
@@ -22,6 +23,11 @@ class Memory {
  public:
   /// Bytes behind the gradients that a device needs for itself.
   static constexpr std::size_t kScratch = 128;
+  /// And behind those, to rearrange gradients of so many bytes in all.
+  [[nodiscard]] static std::size_t room(std::size_t bytes) {
+    constexpr std::size_t kMost = std::size_t{16} << 20U;
+    return 2 * std::min(kMost, aligned(std::max<std::size_t>(bytes, 1)));
+  }
 
   Memory() = default;
   /// `bytes` without scratch. `device`: null for host memory.
@@ -47,8 +53,8 @@ class Memory {
     device_->copy(to, at(offset), bytes);
     return device_->mark();
   }
-  /// Moves every gradient to its place in another layout; all other bytes become zero. Blocks, and takes as much host
-  /// memory again while it lasts; of a device twice as much, and none of the device's.
+  /// Moves every gradient to its place in another layout. Blocks. In host memory it takes as much again while it lasts;
+  /// on a device nothing but room(), and nothing goes through the host.
   void rearrange(Layout const& from, Layout const& to) const;
 
  private:

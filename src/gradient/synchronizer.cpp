@@ -33,7 +33,7 @@ GradientSynchronizer::Impl::Impl(Communicator& communicator, std::vector<Paramet
   used.assign(parameters.size(), 1);
   auto* const device = client::Access::device(comm);
   auto const bytes = arena_bytes(parameters, control_needs);
-  auto const whole = bytes + (device != nullptr ? Memory::kScratch : 0);
+  auto const whole = bytes + (device == nullptr ? 0 : Memory::kScratch + (rebuild_due ? Memory::room(bytes) : 0));
   arena = comm.arena(whole);
   memory = {arena.allocate_bytes(whole).data(), bytes, device};
   control_out.resize(control_needs.slots * sizeof(double));

@@ -92,6 +92,33 @@ TEST_CASE("gpu: the synchronizer's gradients are those of the host backend, to t
   }
 }
 
+TEST_CASE("gpu: gradients come to their new order on the device, and nothing of the host's is pinned for it",
+          "[process]") {
+  SyncWorld const world{2};
+  CHECK(world.run([&](int rank) -> std::string {
+    auto comm = join(world, rank, "nccl");
+    constexpr std::size_t kLarge = std::size_t{1} << 20;
+    GradientSynchronizer sync(comm, {{"a", kLarge}, {"b", 8}, {"c", kLarge}});
+    for (std::size_t const i : {0U, 2U, 1U}) {
+      auto const gradient = sync.gradient<float>(i);
+      std::fill(gradient.begin(), gradient.end(), static_cast<float>(i + 1));
+      sync.mark_ready(i);
+    }
+    auto* const before = sync.gradient_data(0);
+    auto const pinned = cxxrun_cuda_double_calls("pinned bytes");
+    sync.wait();
+    for (std::size_t i = 0; i < 3; ++i) {
+      for (float const value : sync.gradient<float>(i)) {
+        if (value != static_cast<float>(i + 1)) {
+          return "gradient " + std::to_string(i) + " has " + std::to_string(value);
+        }
+      }
+    }
+    bool const little = cxxrun_cuda_double_calls("pinned bytes") - pinned <= 128U << 10U;
+    return sync.gradient_data(0) == before ? "stayed" : little ? "moved" : "pinned";
+  }) == "moved");
+}
+
 TEST_CASE("gpu: plain steps of all types and wire formats, without waiting on the host", "[process]") {
   SyncWorld const world{2};
   CHECK(world.run([&](int rank) -> std::string {

@@ -3,7 +3,7 @@
 #include <random>
 #include <utility>
 
-#include "src/gradient/buckets.hpp"
+#include "src/gradient/moves.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;            // NOLINT(google-build-using-namespace)
@@ -149,4 +149,36 @@ TEST_CASE("buckets: gradients without elements are placed and counted", "[unit]"
   auto const layout = make_layout(parameters, reverse_order(3), {1024, 1024}, kThreeSlots);
 
   CHECK(layout.buckets == std::vector<Bucket>{{DType::f32, 0, 128, 3, 3}});
+}
+
+TEST_CASE("buckets: moves within the arena bring every gradient and its padding to another layout") {
+  std::mt19937 random(7);
+  for (int round = 0; round < 300; ++round) {
+    auto const parameters = any_parameters(random, 1 + random() % 40);
+    auto order = reverse_order(parameters.size());
+    BucketLimits const limits{random() % 3000, 1 + random() % 20000};
+    auto const from = make_layout(parameters, order, limits, kThreeSlots);
+    std::shuffle(order.begin(), order.end(), random);
+    auto const to = make_layout(parameters, order, limits, kThreeSlots);
+    std::size_t const end = arena_bytes(parameters, kThreeSlots);
+    std::size_t const room = 2 * Arena::kAlignment * (1 + random() % 60);
+    std::vector<int> arena(end + room, -1);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      std::fill_n(arena.begin() + static_cast<std::ptrdiff_t>(from.places[i].offset), aligned(from.places[i].bytes), 0);
+      std::iota(arena.begin() + static_cast<std::ptrdiff_t>(from.places[i].offset),
+                arena.begin() + static_cast<std::ptrdiff_t>(from.places[i].offset + from.places[i].bytes),
+                static_cast<int>(1 + i * 100'000));
+    }
+    for (auto const& [start, target, bytes] : plan_moves(from, to, end, room)) {
+      bool const apart = start + bytes <= target || target + bytes <= start;
+      REQUIRE((apart && std::max(start, target) + bytes <= end + room));
+      std::copy_n(arena.begin() + static_cast<std::ptrdiff_t>(start), bytes,
+                  arena.begin() + static_cast<std::ptrdiff_t>(target));
+    }
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      for (std::size_t k = 0; k < aligned(to.places[i].bytes); ++k) {
+        REQUIRE(arena[to.places[i].offset + k] == (k < to.places[i].bytes ? static_cast<int>(1 + i * 100'000 + k) : 0));
+      }
+    }
+  }
 }

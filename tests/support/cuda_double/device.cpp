@@ -161,6 +161,7 @@ cudaError_t cudaFree(void* memory) {
 }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) {
   count("cudaHostAlloc");
+  count("pinned bytes", bytes);
   return allocate(memory, bytes, cudaMemoryTypeHost);
 }
 cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {

@@ -75,12 +75,12 @@ Script const& script();
 Script script_of(int rank);
 
 /// How often a function was called in this process: "cudaMalloc", "ncclAllReduce", "kernel".
-void count(char const* function);
+void count(char const* function, std::uint64_t times = 1);
 
 }  // namespace cxxrun::cuda_double
 
 extern "C" {
-/// For tests, found by dlsym(): 0 for what was never called.
+/// For tests, found by dlsym(): 0 for what was never called. "pinned bytes": of all calls of cudaHostAlloc.
 std::uint64_t cxxrun_cuda_double_calls(char const* function);
 /// As after a kernel of the program's that failed.
 void cxxrun_cuda_double_lose_context();
