@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -119,15 +120,11 @@ class TorchTrainer final : public Trainer {
     std::array<double, 2> totals = backward(samples);
     gradients_->wait();
     comm_->all_reduce(std::span<double>(totals));
-    double const norm = synchronizer.gradient_norm();
+    double const norm = synchronizer.clip_gradients(kLargestNorm);
     // That was the last call: from here on the step cannot fail any more.
-    if (norm > kLargestNorm) {
-      torch::NoGradGuard const guard;
-      for (auto& parameter : net_.parameters()) {
-        parameter.mutable_grad().mul_(kLargestNorm / norm);
-      }
+    if (std::isfinite(norm)) {
+      adam_.step();
     }
-    adam_.step();
     ++state_.step;
     state_.loss = totals[0] / totals[1];
     state_.sampler = sampler_.state();

@@ -154,6 +154,11 @@ class GradientSynchronizer {
   /// that of the sums. Collective.
   [[nodiscard]] double gradient_norm();
 
+  /// Shortens all gradients together to a norm of at most `most`, and returns what the norm was. If that is not finite,
+  /// a gradient of some rank was not: nothing is changed, and every rank sees it, to leave its optimizer's step out.
+  /// Collective; on a device it blocks until it is done. Failure (usage) unless `most` is finite and more than 0.
+  [[nodiscard]] double clip_gradients(double most);
+
   [[nodiscard]] SyncStats const& stats() const;
 
  private:

@@ -172,6 +172,23 @@ double GradientSynchronizer::gradient_norm() {
   }
   return std::sqrt(sum);
 }
+double GradientSynchronizer::clip_gradients(double most) {
+  Impl& self = *impl_;
+  if (!std::isfinite(most) || most <= 0) {
+    throw Failure(fail(Errc::usage, self.here() + ": clip_gradients(" + std::to_string(most) +
+                                        "): give the largest norm that is allowed, more than 0"));
+  }
+  double const norm = gradient_norm();
+  if (std::isfinite(norm) && norm > most) {
+    for (auto const& [type, offset, bytes, slots, gradients] : self.layout.buckets) {
+      self.memory.multiply({type, offset, bytes / size_of(type)}, most / norm);
+    }
+    if (self.memory.on_device()) {
+      self.memory.device().wait(self.memory.device().mark());
+    }
+  }
+  return norm;
+}
 SyncStats const& GradientSynchronizer::stats() const {
   return impl_->stats;
 }

@@ -166,6 +166,38 @@ TEST_CASE("synchronizer: padding stays zero and the norm is that of the gradient
   }
 }
 
+TEST_CASE("synchronizer: gradients are clipped by their common norm, and what is not finite is told to all",
+          "[process]") {
+  SyncWorld const world{2};
+  auto const said = world.run([&](int rank) {
+    auto comm = world.join(rank);
+    GradientSynchronizer sync(comm, {{"a", 3}, {"b", 4, DType::f64}, {"c", 9, DType::bf16}}, small_buckets());
+    auto const step = [&](float a, double b) {  // means; c is zero
+      std::ranges::fill(sync.gradient<float>(0), a);
+      std::ranges::fill(sync.gradient<double>(1), b);
+      std::ranges::fill(sync.gradient<bfloat16>(2), bfloat16(0.0F));
+      for (std::size_t const i : {2, 1, 0}) {
+        sync.mark_ready(i);
+      }
+      sync.wait();
+      double const norm = sync.clip_gradients(2);
+      return std::to_string(norm) + ":" + std::to_string(sync.gradient<float>(0)[2]) + "," +
+             std::to_string(sync.gradient<double>(1)[3]) + " ";
+    };
+    std::string text = step(0, 2) + step(1, 0.5) + step(4, 6.5);  // norms of 4, 2 and sqrt(217)
+    text += step(rank == 1 ? INFINITY : 1, 0.25);
+    try {
+      (void)sync.clip_gradients(0);
+    } catch (Failure const& failure) {
+      text += std::string(failure.what()).substr(std::string(failure.what()).find(": "));
+    }
+    return text;
+  });
+  CHECK(said ==
+        "4.000000:0.000000,1.000000 2.000000:1.000000,0.500000 14.730920:0.543075,0.882498 inf:inf,0.250000 "
+        ": clip_gradients(0.000000): give the largest norm that is allowed, more than 0");
+}
+
 TEST_CASE("synchronizer: broadcast makes every rank's tensors those of the root", "[process]") {
   SyncWorld const world{3};
   CHECK(world.run([&](int rank) -> std::string {
