@@ -21,8 +21,9 @@
 // Communicator is finished (failure.hpp). A call that no rank may make (root outside the world, null buffers) is a
 // Failure on its own rank, and the others get PeerFailure (left).
 //
-// Threads: one thread at a time. start_all_reduce() goes on in the background on a thread of the Communicator; calls
-// made meanwhile are carried out after it. In a forked child calls throw Failure; destroying does nothing. Destroying
+// Threads: one thread at a time. What start_…() begins goes on in the background on a thread of the Communicator, in
+// the order in which it was begun; calls made meanwhile are carried out after it. In a forked child calls throw
+// Failure; destroying does nothing. Destroying
 // it while others still call makes them throw PeerFailure (left); end with barrier() if that could happen.
 #pragma once
 
@@ -173,6 +174,13 @@ class Communicator {
   [[nodiscard]] Work start_all_reduce(void const* in, void* out, std::size_t count, DType type,
                                       ReduceOp op = ReduceOp::sum, Wire wire = Wire::same, float scale = 1.0F,
                                       Stream stream = {});
+  /// The other collectives in the background, in the same queue. Each stands for its blocking namesake above.
+  [[nodiscard]] Work start_reduce_scatter(void const* in, void* out, std::size_t count, DType type,
+                                          ReduceOp op = ReduceOp::sum, Wire wire = Wire::same, float scale = 1.0F,
+                                          Stream stream = {});
+  [[nodiscard]] Work start_all_gather(void const* in, void* out, std::size_t count, DType type, Stream stream = {});
+  [[nodiscard]] Work start_broadcast(void* data, std::size_t count, DType type, int root = 0, Stream stream = {});
+
   template <class T>
   void all_reduce(std::span<T> data, ReduceOp op = ReduceOp::sum) {
     all_reduce(data.data(), data.data(), data.size(), dtype_of<T>, op);

@@ -271,6 +271,34 @@ Work Communicator::start_all_reduce(void const* in, void* out, std::size_t count
   return client::Access::start(*this, call);
 }
 
+// NOLINTNEXTLINE(readability-function-size): the parameters of a collective
+Work Communicator::start_reduce_scatter(void const* in, void* out, std::size_t count, DType type, ReduceOp op,
+                                        Wire wire, float scale, Stream stream) {
+  comm::Call const call{.kind = comm::Kind::reduce_scatter,
+                        .type = type,
+                        .op = op,
+                        .wire = wire,
+                        .count = count,
+                        .scale = scale,
+                        .in = in,
+                        .out = out,
+                        .stream = stream};
+  return client::Access::start(*this, call);
+}
+Work Communicator::start_all_gather(void const* in, void* out, std::size_t count, DType type, Stream stream) {
+  return client::Access::start(
+      *this, {.kind = comm::Kind::all_gather, .type = type, .count = count, .in = in, .out = out, .stream = stream});
+}
+Work Communicator::start_broadcast(void* data, std::size_t count, DType type, int root, Stream stream) {
+  return client::Access::start(*this, {.kind = comm::Kind::broadcast,
+                                       .type = type,
+                                       .root = root,
+                                       .count = count,
+                                       .in = data,
+                                       .out = data,
+                                       .stream = stream});
+}
+
 host::DeviceQueue* client::Access::device(Communicator& comm) {
   return comm.impl_->engine->device();
 }

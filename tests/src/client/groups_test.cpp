@@ -1,5 +1,6 @@
 // Groups of a Communicator: who is in them, that their collectives are those of a world, and how they end.
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <numeric>
 #include <string>
@@ -266,5 +267,33 @@ TEST_CASE("groups: work in the background of one group ends with the failure of 
     });
     CHECK(ends[0].said == std::string("0 rank 2 on host_") + nodes[2]);
     CHECK(ends[1].said == ends[0].said);
+  }
+}
+
+TEST_CASE("background: reduce_scatter, all_gather and broadcast are carried out in the order in which they began") {
+  for (char const* const nodes : {"aaa", "aab", "abc"}) {
+    ForkedStore const store;
+    check_all_returned(run_ranks(3, [&](int rank) {
+      auto comm = init(store, rank, nodes);
+      constexpr std::size_t kCount = 4000;
+      std::vector<float> whole(3 * kCount, 1.0F);
+      std::vector<float> part(kCount);
+      for (int i = 0; i < 20; ++i) {  // each takes what the one before gives
+        auto const scattered = comm.start_reduce_scatter(whole.data(), part.data(), kCount, DType::f32, ReduceOp::sum,
+                                                         Wire::same, 1.0F / 3);
+        auto const gathered = comm.start_all_gather(part.data(), whole.data(), kCount, DType::f32);
+        auto last = comm.start_broadcast(whole.data(), kCount, DType::f32, 2);
+        last.wait();
+        expect(scattered.done() && gathered.done(), "the last one is done, so all are");
+      }
+      expect(std::all_of(whole.begin(), whole.end(), [](float v) { return std::abs(v - 1) < 1e-3F; }), "the means");
+      float value = static_cast<float>(rank);
+      auto first = comm.start_broadcast(&value, 1, DType::f32, 2);
+      comm.all_reduce(&value, &value, 1, DType::f32);  // behind it
+      expect(value == 6, "a blocking call comes after what was begun before");
+      first.wait();
+      comm.barrier();
+      return std::string();
+    }));
   }
 }
