@@ -98,10 +98,11 @@ int opened_device() {
   return g_opened.load();
 }
 
-std::int32_t is_device_memory(void const* pointer) {
+std::int32_t is_device_memory(void const* pointer, Status* status) {
   cudaPointerAttributes attributes{};
-  if (cudaPointerGetAttributes(&attributes, pointer) != cudaSuccess) {
-    return 0;
+  if (auto const error = cudaPointerGetAttributes(&attributes, pointer); error != cudaSuccess) {
+    failed(status, "cudaPointerGetAttributes", error);
+    return -1;
   }
   return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged ? 1 : 0;
 }

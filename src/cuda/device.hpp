@@ -9,7 +9,7 @@ void facts(cxxrun_cuda_facts* facts);
 std::int32_t open_device(std::int32_t ordinal, cxxrun_cuda_device_facts* facts, Status* status);
 /// The one that was opened last; -1 before.
 int opened_device();
-std::int32_t is_device_memory(void const* pointer);
+std::int32_t is_device_memory(void const* pointer, Status* status);
 
 /// Makes `device` the calling thread's for as long as this lives: the current device belongs to the thread, and the
 /// thread may be the user's.

@@ -23,7 +23,7 @@ extern "C" {
 /* NOLINTBEGIN(readability-identifier-naming): the names of a C header */
 
 /* Grows with every change of this file; another version is refused by name. */
-#define CXXRUN_CUDA_ABI 3u
+#define CXXRUN_CUDA_ABI 4u
 #define CXXRUN_CUDA_ID_BYTES 128
 
 enum cxxrun_cuda_code {
@@ -131,8 +131,8 @@ struct cxxrun_cuda_api {
   /* `user_stream` goes on after that point; the host does not wait. */
   int32_t (*wait_on)(struct cxxrun_cuda_comm* comm, uint64_t point, void* user_stream,
                      struct cxxrun_cuda_status* status);
-  /* 1: memory of a device (or managed); 0: the host's. */
-  int32_t (*is_device_memory)(void const* pointer);
+  /* 1: memory of a device (or managed); 0: the host's; -1: CUDA does not say, and `status` has its error. */
+  int32_t (*is_device_memory)(void const* pointer, struct cxxrun_cuda_status* status);
   /* OK while the device can be used. Else the error that a kernel has left behind, which every later call of CUDA's in
    * this process answers. */
   int32_t (*usable)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);

@@ -190,8 +190,13 @@ std::int32_t Timeline::copy(void* to, void const* from, std::uint64_t bytes, Sta
   if (bytes == 0 || to == from) {
     return fine(status);
   }
-  bool const to_host = is_device_memory(to) == 0;
-  bool const from_host = is_device_memory(from) == 0;
+  auto const to_kind = is_device_memory(to, status);
+  auto const from_kind = to_kind < 0 ? -1 : is_device_memory(from, status);
+  if (from_kind < 0) {
+    return status->code;
+  }
+  bool const to_host = to_kind == 0;
+  bool const from_host = from_kind == 0;
   if (to_host && from_host) {
     return refused(status, ncclInvalidArgument, "neither end of this copy is memory of a device");
   }

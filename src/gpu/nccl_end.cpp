@@ -32,7 +32,7 @@ void NcclQueue::end(Lock& lock, Reason const& reason, TimePoint began) {
 
 /// A kernel's fault takes the device from this process for good: NCCL cannot be ended in order, nor begun anew. So the
 /// process ends, and the others see a death that they survive. Alone, what is thrown is worth more.
-void NcclQueue::end_if_lost(Reason const& reason) noexcept {
+void NcclQueue::end_if_lost(Reason const& reason) const noexcept {
   cxxrun_cuda_status status{};
   if (peers_.world() == 1) {
     return;

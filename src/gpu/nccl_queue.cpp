@@ -126,7 +126,15 @@ bool NcclQueue::is_device(void const* memory) const {
       return true;
     }
   }
-  return memory != nullptr && api_.is_device_memory(memory) != 0;
+  cxxrun_cuda_status status{};
+  std::int32_t const kind = memory == nullptr ? 0 : api_.is_device_memory(memory, &status);
+  if (kind < 0) {
+    Reason const why{Reason::Why::error, error_of(status, "asking where a buffer lies"), {}};
+    end_if_lost(why);
+    host::throw_failure(host::facts_of(cxxrun::fail(why.error.code, peers_.here() + ": " + why.error.context)),
+                        config_.generation, Clock::now());
+  }
+  return kind != 0;
 }
 
 std::optional<std::string> NcclQueue::refusal(comm::Call const& call) const {

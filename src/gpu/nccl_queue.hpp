@@ -87,7 +87,7 @@ class NcclQueue final : public host::DeviceQueue {
   }
   [[noreturn]] void end(Lock& lock, Reason const& reason, TimePoint began);
   void require(Lock& lock, std::int32_t code, cxxrun_cuda_status& status, char const* what, TimePoint began);
-  void end_if_lost(Reason const& reason) noexcept;
+  void end_if_lost(Reason const& reason) const noexcept;
   void carry_out_end(Reason const& reason, CallReport const& mine) noexcept;
   [[nodiscard]] CallReport oldest() const;
   void finalize(Lock& lock);

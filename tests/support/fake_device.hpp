@@ -195,7 +195,7 @@ inline std::int32_t wait_on(cxxrun_cuda_comm*, std::uint64_t point, void* stream
   }
   return CXXRUN_CUDA_OK;
 }
-inline std::int32_t is_device_memory(void const* pointer) {
+inline std::int32_t is_device_memory(void const* pointer, cxxrun_cuda_status*) {
   auto const* const at = static_cast<std::byte const*>(pointer);
   for (auto const& [begin, size] : device().memory) {
     if (at >= begin && at < begin + size) {

@@ -168,12 +168,14 @@ TEST_CASE("cuda plugin: a peer that is killed is an error where NCCL sees it, an
 TEST_CASE("cuda plugin: an abort may take its time on a thread of its own", "[process]") {
   auto const said = on_devices(2, "abort=1,hang=0", [](PluginComm& comm, int) -> std::string {
     comm.run(all_reduce(comm, 10));
+    cxxrun_cuda_status status{};
     std::atomic<bool> through = false;
     std::thread aborting([&] {
       comm.api().abort(comm.raw());
       through = true;
     });
-    bool const still = comm.api().is_device_memory(&through) == 0 && !through;  // of this communicator: nothing more
+    bool const still =
+        comm.api().is_device_memory(&through, &status) == 0 && !through;  // of this communicator: nothing more
     aborting.join();
     return still ? "" : "wrong";
   });

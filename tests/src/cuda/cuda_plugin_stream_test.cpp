@@ -232,8 +232,9 @@ TEST_CASE("cuda plugin: memory of a device is told from the host's", "[process]"
           int here = 0;
           auto* const there = static_cast<std::uint8_t*>(comm.allocate(100));
           auto const& api = comm.api();
-          bool const right = api.is_device_memory(&here) == 0 && api.is_device_memory(there) == 1 &&
-                             api.is_device_memory(there + 99) == 1 && api.is_device_memory(nullptr) == 0;
+          cxxrun_cuda_status status{};
+          auto const kind = [&](void const* memory) { return api.is_device_memory(memory, &status); };
+          bool const right = kind(&here) == 0 && kind(there) == 1 && kind(there + 99) == 1 && kind(nullptr) == 0;
           return right ? "" : "wrong";
         }) == "");
 }

@@ -233,3 +233,20 @@ TEST_CASE("gpu: a lost device is noticed when another rank's death ends the comm
   CHECK(WEXITSTATUS(ends[0].status) == gpu::kDeviceLost);
   CHECK(ends[2].said == "0 1 host_a");
 }
+
+TEST_CASE("gpu: memory of which CUDA does not say where it lies is an error, and never the host's", "[process]") {
+  for (int const ranks : {1, 2}) {
+    ForkedStore const store;
+    auto const ends = run_ranks(ranks, [&](int rank) {
+      auto comm = init_on_device(store, rank, std::string(static_cast<std::size_t>(ranks), 'a'));
+      void* memory = nullptr;
+      cudaMalloc(&memory, 64);
+      cxxrun_cuda_double_lose_context();
+      comm.all_reduce(std::span(static_cast<float*>(memory), 8));
+      return std::string("summed");
+    });
+    INFO(ends[0].said);
+    CHECK((ranks == 1 ? has(ends[0].said, "rank 0 on host_a: asking where a buffer lies: cudaPointerGetAttributes: ")
+                      : WIFEXITED(ends[0].status) && WEXITSTATUS(ends[0].status) == gpu::kDeviceLost));
+  }
+}
