@@ -1,11 +1,12 @@
 // TorchGradients on two ranks: what .grad is after a step, and what is refused. A program, as libtorch's headers and
 // Catch's define the same macros; under cxxrun. Its models are small enough to know the result.
-#include "cxxrun/checkpoint.hpp"
 #include "cxxrun/torch.hpp"
 
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+
+#include "cxxrun/checkpoint.hpp"
 
 namespace {
 
