@@ -120,19 +120,17 @@ std::byte* NcclQueue::allocate(std::size_t bytes) {
 }
 
 bool NcclQueue::is_device(void const* memory) const {
-  auto const address = reinterpret_cast<std::uintptr_t>(memory);
-  for (std::size_t i = 0; i < arenas_used_; ++i) {
-    if (address - arenas_[i].first < arenas_[i].second) {
-      return true;
-    }
+  auto const holds = [at = reinterpret_cast<std::uintptr_t>(memory)](auto const& a) { return at - a.first < a.second; };
+  if (std::any_of(arenas_.data(), arenas_.data() + arenas_used_, holds)) {
+    return true;
   }
   cxxrun_cuda_status status{};
   std::int32_t const kind = memory == nullptr ? 0 : api_.is_device_memory(memory, &status);
   if (kind < 0) {
     Reason const why{Reason::Why::error, error_of(status, "asking where a buffer lies"), {}};
     end_if_lost(why);
-    host::throw_failure(host::facts_of(cxxrun::fail(why.error.code, peers_.here() + ": " + why.error.context)),
-                        config_.generation, Clock::now());
+    auto const error = cxxrun::fail(why.error.code, peers_.here() + ": " + why.error.context);
+    host::throw_failure(host::facts_of(error), config_.generation, Clock::now());
   }
   return kind != 0;
 }
@@ -261,8 +259,7 @@ std::int32_t NcclQueue::advance(cxxrun_cuda_status& status) {
 
 void NcclQueue::advance_or_end(Lock& lock, TimePoint began) {
   cxxrun_cuda_status status;
-  std::int32_t const code = advance(status);
-  require(lock, code, status, "a call on device memory", began);
+  require(lock, advance(status), status, "a call on device memory", began);
 }
 
 void NcclQueue::wait_locked(Lock& lock, std::uint64_t point) {
