@@ -16,6 +16,10 @@ class Family::Member final : public host::Backend {
     std::lock_guard const lock(family_->mutex_);
     family_->members_.push_back(this);
   }
+  Member(Member const&) = delete;
+  Member& operator=(Member const&) = delete;
+  Member(Member&&) = delete;
+  Member& operator=(Member&&) = delete;
   ~Member() override {
     std::lock_guard const lock(family_->mutex_);
     std::erase(family_->members_, this);

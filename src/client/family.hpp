@@ -27,6 +27,9 @@ class Family : public std::enable_shared_from_this<Family> {
   Family() = default;
   Family(Family const&) = delete;
   Family& operator=(Family const&) = delete;
+  Family(Family&&) = delete;
+  Family& operator=(Family&&) = delete;
+  ~Family() = default;
 
   /// `backend` as a member. `here` ("rank 3 on node2") is for failures without a name.
   [[nodiscard]] std::unique_ptr<host::Backend> member(std::unique_ptr<host::Backend> backend, std::string here);
