@@ -119,7 +119,7 @@ std::byte* NcclQueue::allocate(std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-bool NcclQueue::is_device(void const* memory) const {
+bool NcclQueue::is_device(void const* memory) {
   auto const holds = [at = reinterpret_cast<std::uintptr_t>(memory)](auto const& a) { return at - a.first < a.second; };
   if (std::any_of(arenas_.data(), arenas_.data() + arenas_used_, holds)) {
     return true;
@@ -127,15 +127,12 @@ bool NcclQueue::is_device(void const* memory) const {
   cxxrun_cuda_status status{};
   std::int32_t const kind = memory == nullptr ? 0 : api_.is_device_memory(memory, &status);
   if (kind < 0) {
-    Reason const why{Reason::Why::error, error_of(status, "asking where a buffer lies"), {}};
-    end_if_lost(why);
-    auto const error = cxxrun::fail(why.error.code, peers_.here() + ": " + why.error.context);
-    host::throw_failure(host::facts_of(error), config_.generation, Clock::now());
+    fail({Reason::Why::error, error_of(status, "asking where a buffer lies"), {}});
   }
   return kind != 0;
 }
 
-std::optional<std::string> NcclQueue::refusal(comm::Call const& call) const {
+std::optional<std::string> NcclQueue::refusal(comm::Call const& call) {
   if (comm::in_bytes(call, 1) == 0) {
     return std::nullopt;
   }

@@ -36,11 +36,11 @@ class NcclQueue final : public host::DeviceQueue {
   /// Ends NCCL for that reason, unless it has ended, and throws what it ended with.
   [[noreturn]] void fail(Reason const& reason);
 
-  [[nodiscard]] bool is_device(void const* memory) const override;
-  [[nodiscard]] bool takes(comm::Call const& call) const override {
+  [[nodiscard]] bool is_device(void const* memory) override;
+  [[nodiscard]] bool takes(comm::Call const& call) override {
     return comm::in_bytes(call, 1) > 0 && is_device(call.out);
   }
-  [[nodiscard]] std::optional<std::string> refusal(comm::Call const& call) const override;
+  [[nodiscard]] std::optional<std::string> refusal(comm::Call const& call) override;
   [[nodiscard]] std::uint64_t submit(comm::Call const& call) override;
   void after(Stream stream) override;
   void multiply(DType type, void* data, std::size_t count, double factor) override;

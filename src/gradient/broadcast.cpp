@@ -64,7 +64,7 @@ void GradientSynchronizer::broadcast(std::span<Tensor const> tensors, int root) 
   impl_->require_between_steps("broadcast()");
   impl_->judge_step_before();
   Communicator& comm = impl_->comm;
-  auto const* const device = client::Access::device(comm);
+  auto* const device = client::Access::device(comm);
   auto const on_device = [&](Tensor const& tensor) {
     return device != nullptr && tensor.count > 0 && device->is_device(tensor.data);
   };

@@ -32,6 +32,7 @@ struct FakeDevice {
   std::atomic<int> runs_after{0};    ///< polls: then what is queued is done
   std::atomic<bool> broken{false};   ///< poll() says so
   std::atomic<bool> abort_hangs{false};
+  std::atomic<bool> unsure{false};     ///< whose memory something is
   std::atomic<int> refuses_memory{0};  ///< code of allocate()
   std::atomic<int> aborted{0};
   std::atomic<int> finalized{0};
@@ -195,7 +196,11 @@ inline std::int32_t wait_on(cxxrun_cuda_comm*, std::uint64_t point, void* stream
   }
   return CXXRUN_CUDA_OK;
 }
-inline std::int32_t is_device_memory(void const* pointer, cxxrun_cuda_status*) {
+inline std::int32_t is_device_memory(void const* pointer, cxxrun_cuda_status* status) {
+  if (device().unsure) {
+    say(status, CXXRUN_CUDA_CUDA, "cudaPointerGetAttributes: an illegal memory access");
+    return -1;
+  }
   auto const* const at = static_cast<std::byte const*>(pointer);
   for (auto const& [begin, size] : device().memory) {
     if (at >= begin && at < begin + size) {

@@ -25,12 +25,13 @@ class DeviceQueue {
   DeviceQueue& operator=(DeviceQueue const&) = delete;
   virtual ~DeviceQueue() = default;
 
-  [[nodiscard]] virtual bool is_device(void const* memory) const = 0;
+  /// Throws, as what follows does, when that cannot be told: then the device has failed.
+  [[nodiscard]] virtual bool is_device(void const* memory) = 0;
   /// Whether the call's buffers are device memory.
-  [[nodiscard]] virtual bool takes(comm::Call const& call) const = 0;
+  [[nodiscard]] virtual bool takes(comm::Call const& call) = 0;
   /// What no rank may ask for here, in addition to comm::refusal(): buffers of two kinds, min and max of floating point
   /// types. The sentence, or nothing.
-  [[nodiscard]] virtual std::optional<std::string> refusal(comm::Call const& call) const = 0;
+  [[nodiscard]] virtual std::optional<std::string> refusal(comm::Call const& call) = 0;
 
   /// Queues the call behind what call.stream holds by now; the point at which it is done. Blocks only while the
   /// device is hundreds of calls behind.

@@ -306,6 +306,24 @@ TEST_CASE("nccl: what NCCL cannot do is refused before it is asked") {
   CHECK_FALSE(device.refusal(call));
 }
 
+TEST_CASE("nccl: memory of which CUDA cannot say whose it is goes to no backend, and all ranks are told") {
+  World world;
+  world.op_timeout = 50ms;
+  auto const backend = world.join();
+  std::array<std::byte, 32> memory{};
+  world.device.unsure = true;
+  auto const call = sum_of(memory.data());
+  auto const calls = world.peers.calls.load();
+  auto const* const words =
+      "rank 0 on node0: asking where a buffer lies: cudaPointerGetAttributes: an illegal memory access";
+  CHECK(has(thrown_by([&] { static_cast<void>(backend->device()->refusal(call)); }), words));
+  CHECK(world.peers.aborts == 1);
+  CHECK(world.device.aborted == 1);
+  CHECK(world.peers.calls == calls + 1);  // the ranks' hearing
+  world.device.unsure = false;
+  CHECK(has(thrown_by([&] { backend->run(call); }), words));
+}
+
 TEST_CASE("nccl: a world of one launches nothing for what is there already") {
   FakeDevice device;
   gpu::NcclConfig config;
