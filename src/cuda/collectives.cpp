@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "src/cuda/comm.hpp"
 #include "src/cuda/device.hpp"
@@ -10,7 +11,9 @@ namespace {
 /// By number as in src/comm/call.hpp and include/cxxrun/dtype.hpp.
 enum Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast, all_to_all, barrier };
 constexpr std::uint8_t kF32 = 0;
+constexpr std::uint8_t kF16 = 2;
 constexpr std::uint8_t kBf16Wire = 1;
+constexpr std::uint8_t kF16Wire = 2;
 constexpr std::uint8_t kSum = 0;
 constexpr std::uint8_t kFirstInteger = 4;
 
@@ -34,8 +37,24 @@ bool reduces(cxxrun_cuda_call const& call) {
 bool encoded(cxxrun_cuda_call const& call) {
   return reduces(call) && call.wire != 0 && call.type == kF32 && call.op == kSum;
 }
-bool scales(cxxrun_cuda_call const& call) {
-  return reduces(call) && call.type < kFirstInteger && call.scale != 1.0F;
+/// What the elements of a sum in f16 are multiplied by beforehand: NCCL rounds it to f16 on its way or at its end,
+/// where one above 65504 is infinite, whatever its mean is. A power of two, so that nothing is rounded but what becomes
+/// subnormal; no less than the scale asks for, or the number of ranks.
+float scale_before(Comm const& comm, cxxrun_cuda_call const& call) {
+  bool const narrow = call.type == kF16 || (encoded(call) && call.wire == kF16Wire);
+  float before = 1;
+  for (std::int64_t ranks = 1; ranks < comm.world && before > std::abs(call.scale); ranks *= 2) {
+    before /= 2;
+  }
+  return reduces(call) && call.op == kSum && narrow ? before : 1;
+}
+/// What remains for the result.
+float scale_after(Comm const& comm, cxxrun_cuda_call const& call) {
+  return reduces(call) && call.type < kFirstInteger ? call.scale / scale_before(comm, call) : 1;
+}
+/// Whether NCCL gets the input from the scratch. That of a reduce_scatter must stay as it is.
+bool staged(Comm const& comm, cxxrun_cuda_call const& call) {
+  return encoded(call) || (call.kind == reduce_scatter && scale_before(comm, call) != 1);
 }
 /// Of the whole of the input, in elements.
 std::uint64_t in_count(cxxrun_cuda_call const& call, int world) {
@@ -66,7 +85,7 @@ Done copied(void* to, void const* from, std::uint64_t bytes, cudaStream_t stream
 
 /// Memory for this call beside the user's buffers, in bytes; the same on every rank.
 std::uint64_t scratch_wanted(Comm const& comm, cxxrun_cuda_call const& call) {
-  if (encoded(call)) {
+  if (staged(comm, call)) {
     return in_count(call, comm.world) * 2;
   }
   return call.kind == barrier ? sizeof(std::int32_t) : 0;
@@ -75,11 +94,11 @@ std::uint64_t scratch_wanted(Comm const& comm, cxxrun_cuda_call const& call) {
 /// In place from the front of the buffer: NCCL takes only a rank's own part of it, where rank 0's is the front.
 bool from_the_front(Comm const& comm, cxxrun_cuda_call const& call) {
   return comm.rank != 0 && call.in == call.out && (call.kind == reduce_scatter || call.kind == all_gather) &&
-         !encoded(call);
+         !staged(comm, call);
 }
 /// Of this rank's own part in the buffer, or in the scratch.
 std::uint64_t own_offset(Comm const& comm, cxxrun_cuda_call const& call) {
-  return static_cast<std::uint64_t>(comm.rank) * call.count * (encoded(call) ? 2 : type_of(call).bytes);
+  return static_cast<std::uint64_t>(comm.rank) * call.count * (staged(comm, call) ? 2 : type_of(call).bytes);
 }
 
 /// A reduction in place ends in this rank's own part of the input, from where it is moved to the front; then the part
@@ -107,10 +126,16 @@ Done move_to_the_front(Comm* comm, cxxrun_cuda_call const& call) {
 /// What has to be done to the input.
 Done before(Comm* comm, cxxrun_cuda_call const& call) {
   auto* const stream = comm->timeline.stream();
+  auto const scale = scale_before(*comm, call);
   if (encoded(call)) {
     return {cxxrun_cuda_launch_encode(call.wire, static_cast<float const*>(call.in), comm->scratch,
-                                      in_count(call, comm->world), stream),
+                                      in_count(call, comm->world), scale, stream),
             ncclSuccess, "the kernel that encodes"};
+  }
+  if (scale != 1) {
+    return {cxxrun_cuda_launch_scale(call.type, call.in, staged(*comm, call) ? comm->scratch : call.out,
+                                     in_count(call, comm->world), scale, stream),
+            ncclSuccess, "the kernel that scales"};
   }
   if (call.kind == reduce_scatter && from_the_front(*comm, call)) {
     return set_own_part_aside(comm, call);
@@ -142,7 +167,7 @@ Done collective(Comm* comm, cxxrun_cuda_call const& call) {
   bool const half = encoded(call);  // in and out are then the scratch, and the operation is a sum
   auto const type = !half ? type_of(call).nccl : call.wire == kBf16Wire ? ncclBfloat16 : ncclFloat16;
   auto const op = kOps[call.op];
-  void const* const in = half ? comm->scratch : call.in;
+  void const* const in = staged(*comm, call) ? comm->scratch : scale_before(*comm, call) != 1 ? call.out : call.in;
   void* const out = half ? comm->scratch : call.out;
   bool const front = from_the_front(*comm, call);
   auto* const own = at(out, own_offset(*comm, call));
@@ -167,15 +192,15 @@ Done after(Comm* comm, cxxrun_cuda_call const& call) {
   if (encoded(call) && comm->world > 1) {
     auto const offset = call.kind == reduce_scatter ? own_offset(*comm, call) : 0;
     return {cxxrun_cuda_launch_decode(call.wire, at(comm->scratch, offset), static_cast<float*>(call.out), call.count,
-                                      call.scale, stream),
+                                      scale_after(*comm, call), stream),
             ncclSuccess, "the kernel that decodes"};
   }
   Done done;
   if (call.kind == reduce_scatter && from_the_front(*comm, call)) {
     done = move_to_the_front(comm, call);
   }
-  if (done.cuda == cudaSuccess && scales(call)) {
-    done = {cxxrun_cuda_launch_scale(call.type, call.out, call.count, call.scale, stream), ncclSuccess,
+  if (auto const scale = scale_after(*comm, call); done.cuda == cudaSuccess && scale != 1) {
+    done = {cxxrun_cuda_launch_scale(call.type, call.out, call.out, call.count, scale, stream), ncclSuccess,
             "the kernel that scales"};
   }
   return done;

@@ -72,7 +72,8 @@ cudaError_t launch_map(In const* in, Out* out, std::uint64_t count, Map map, cud
 
 template <class Format>
 struct Encode {
-  __device__ typename Format::Stored operator()(float value) const { return Format::stored_of(value); }
+  float scale;
+  __device__ typename Format::Stored operator()(float value) const { return Format::stored_of(value * scale); }
 };
 template <class Format>
 struct Decode {
@@ -142,17 +143,18 @@ cudaError_t launch_squares(void const* data, std::uint64_t count, double* partia
 }
 
 template <template <class> class Map, class Format, class Factor>
-cudaError_t launch_in_place(void* data, std::uint64_t count, Factor factor, cudaStream_t stream) {
-  auto* const values = static_cast<typename Format::Stored*>(data);
-  return launch_map(static_cast<typename Format::Stored const*>(values), values, count, Map<Format>{factor}, stream);
+cudaError_t launch_product(void const* from, void* to, std::uint64_t count, Factor factor, cudaStream_t stream) {
+  using Stored = typename Format::Stored;
+  return launch_map(static_cast<Stored const*>(from), static_cast<Stored*>(to), count, Map<Format>{factor}, stream);
 }
 template <template <class> class Map, class Factor>
-cudaError_t launch_in_place(std::uint8_t type, void* data, std::uint64_t count, Factor factor, cudaStream_t stream) {
+cudaError_t launch_product(std::uint8_t type, void const* from, void* to, std::uint64_t count, Factor factor,
+                           cudaStream_t stream) {
   switch (type) {
-    case 0: return launch_in_place<Map, F32>(data, count, factor, stream);
-    case 1: return launch_in_place<Map, F64>(data, count, factor, stream);
-    case 2: return launch_in_place<Map, F16>(data, count, factor, stream);
-    case 3: return launch_in_place<Map, BF16>(data, count, factor, stream);
+    case 0: return launch_product<Map, F32>(from, to, count, factor, stream);
+    case 1: return launch_product<Map, F64>(from, to, count, factor, stream);
+    case 2: return launch_product<Map, F16>(from, to, count, factor, stream);
+    case 3: return launch_product<Map, BF16>(from, to, count, factor, stream);
     default: return cudaErrorInvalidValue;
   }
 }
@@ -167,12 +169,12 @@ cudaError_t cxxrun_cuda_launch_probe(std::uint32_t* word, std::uint32_t value, c
   return cudaLaunchKernelEx(&config, probe_kernel, word, value);
 }
 
-cudaError_t cxxrun_cuda_launch_encode(std::uint8_t wire, float const* from, void* to, std::uint64_t count,
+cudaError_t cxxrun_cuda_launch_encode(std::uint8_t wire, float const* from, void* to, std::uint64_t count, float scale,
                                       cudaStream_t stream) {
   auto* const bits = static_cast<std::uint16_t*>(to);
   switch (wire) {
-    case 1: return launch_map(from, bits, count, Encode<BF16>{}, stream);
-    case 2: return launch_map(from, bits, count, Encode<F16>{}, stream);
+    case 1: return launch_map(from, bits, count, Encode<BF16>{scale}, stream);
+    case 2: return launch_map(from, bits, count, Encode<F16>{scale}, stream);
     default: return cudaErrorInvalidValue;
   }
 }
@@ -187,14 +189,14 @@ cudaError_t cxxrun_cuda_launch_decode(std::uint8_t wire, void const* from, float
   }
 }
 
-cudaError_t cxxrun_cuda_launch_scale(std::uint8_t type, void* data, std::uint64_t count, float scale,
+cudaError_t cxxrun_cuda_launch_scale(std::uint8_t type, void const* from, void* to, std::uint64_t count, float scale,
                                      cudaStream_t stream) {
-  return launch_in_place<Scale>(type, data, count, scale, stream);
+  return launch_product<Scale>(type, from, to, count, scale, stream);
 }
 
 cudaError_t cxxrun_cuda_launch_multiply(std::uint8_t type, void* data, std::uint64_t count, double factor,
                                         cudaStream_t stream) {
-  return launch_in_place<Multiply>(type, data, count, factor, stream);
+  return launch_product<Multiply>(type, data, data, count, factor, stream);
 }
 
 cudaError_t cxxrun_cuda_launch_add_squares(std::uint8_t type, void const* data, std::uint64_t count, double* partial,

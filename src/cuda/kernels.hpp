@@ -26,15 +26,15 @@ extern "C" {
 
 /// *word = value: the first kernel of a device.
 CXXRUN_CUDA_SEAM cudaError_t cxxrun_cuda_launch_probe(std::uint32_t* word, std::uint32_t value, cudaStream_t stream);
-/// to = from in the wire's format (1: bf16, 2: f16).
+/// to = from * scale in the wire's format (1: bf16, 2: f16).
 CXXRUN_CUDA_SEAM cudaError_t cxxrun_cuda_launch_encode(std::uint8_t wire, float const* from, void* to,
-                                                       std::uint64_t count, cudaStream_t stream);
+                                                       std::uint64_t count, float scale, cudaStream_t stream);
 /// to = from * scale.
 CXXRUN_CUDA_SEAM cudaError_t cxxrun_cuda_launch_decode(std::uint8_t wire, void const* from, float* to,
                                                        std::uint64_t count, float scale, cudaStream_t stream);
-/// comm::scaled(), comm::multiplied(): f32, f64, f16, bf16.
-CXXRUN_CUDA_SEAM cudaError_t cxxrun_cuda_launch_scale(std::uint8_t type, void* data, std::uint64_t count, float scale,
-                                                      cudaStream_t stream);
+/// to = comm::scaled(from), which may be the same; data = comm::multiplied(data): f32, f64, f16, bf16.
+CXXRUN_CUDA_SEAM cudaError_t cxxrun_cuda_launch_scale(std::uint8_t type, void const* from, void* to,
+                                                      std::uint64_t count, float scale, cudaStream_t stream);
 CXXRUN_CUDA_SEAM cudaError_t cxxrun_cuda_launch_multiply(std::uint8_t type, void* data, std::uint64_t count,
                                                          double factor, cudaStream_t stream);
 /// *sum += Σ data[i]². `partial`: kSquareBlocks doubles of the device for the blocks' sums.

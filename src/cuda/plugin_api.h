@@ -108,8 +108,10 @@ struct cxxrun_cuda_api {
   int32_t (*after)(struct cxxrun_cuda_comm* comm, void* user_stream, struct cxxrun_cuda_status* status);
   /* The collective, with its casts and its scale: sum, then scaled; never ncclAvg. In a world of one a copy if in and
    * out differ, a scale if it is not 1, and else nothing. IN_PROGRESS: poll() before the next call.
-   * Sums of f16 and bf16, and of f32 on such a wire, are calculated as NCCL does, in that type. UNSUPPORTED: min and
-   * max of floating point types, in which NCCL loses NaNs. A barrier is one on the stream: mark() after it. */
+   * Sums of f16 and bf16, and of f32 on such a wire, are NCCL's: added up in f32 and rounded once by its kernels for
+   * symmetric windows, rounded to that type at each addition by all others. What is scaled down and added up in f16 is
+   * first multiplied by a power of two, so that the sum of finite numbers is finite when its mean is. UNSUPPORTED: min
+   * and max of floating point types, in which NCCL loses NaNs. A barrier is one on the stream: mark() after it. */
   int32_t (*enqueue)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_call const* call,
                      struct cxxrun_cuda_status* status);
   /* data[i] *= factor; f32, f64, f16, bf16. 0 gives zeros, whatever was there. */

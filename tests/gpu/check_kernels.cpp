@@ -94,7 +94,7 @@ std::uint64_t wrong_encodings(Launchers const& launch, std::uint8_t wire, Buffer
     auto const values = floats_from(static_cast<std::uint32_t>(first), batch);
     comm::kernels().encode[wire](values.data(), reinterpret_cast<std::byte*>(want.data()), batch);
     up(buffers.in, values.data(), batch * sizeof(float));
-    cuda(launch.encode(wire, static_cast<float const*>(buffers.in), buffers.out, batch, nullptr), "encode");
+    cuda(launch.encode(wire, static_cast<float const*>(buffers.in), buffers.out, batch, 1.0F, nullptr), "encode");
     down(got.data(), buffers.out, batch * sizeof(std::uint16_t));
     for (std::size_t i = 0; i < batch; ++i) {
       wrong += got[i] == want[i] ? 0U : 1U;
@@ -186,11 +186,11 @@ void print_speeds(Launchers const& launch, bool quick) {
     double const got = speed(bytes * count, rounds, run);
     std::printf("%s %.0f GB/s (%.0f %% of copy)\n", name, got, 100 * got / copy);
   };
-  print("encode bf16", 6, [&] { return launch.encode(1, in, out, count, nullptr); });
-  print("encode f16", 6, [&] { return launch.encode(2, in, out, count, nullptr); });
+  print("encode bf16", 6, [&] { return launch.encode(1, in, out, count, 0.5F, nullptr); });
+  print("encode f16", 6, [&] { return launch.encode(2, in, out, count, 0.5F, nullptr); });
   print("decode bf16", 6, [&] { return launch.decode(1, in, out, count, 0.5F, nullptr); });
   print("decode f16", 6, [&] { return launch.decode(2, in, out, count, 0.5F, nullptr); });
-  print("scale f32", 8, [&] { return launch.scale(0, out, count, 1.0F, nullptr); });
+  print("scale f32", 8, [&] { return launch.scale(0, out, out, count, 1.0F, nullptr); });
   print("multiply f32", 8, [&] { return launch.multiply(0, out, count, 1.0, nullptr); });
   print("squares f32", 4, [&] { return launch.add_squares(0, out, count, buffers.partial, buffers.sum, nullptr); });
 }

@@ -1,4 +1,5 @@
 // The plugin's collectives through its table, on the double of CUDA and NCCL: right results in every world and type.
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -135,6 +136,34 @@ std::string every_type(PluginComm& comm, int rank, int world) {
          every_kind<std::uint8_t>(comm, rank, world);
 }
 
+/// 60000 of each rank, and of the last one its negative, as a mean; the input stays where it lies apart.
+template <class T>
+std::string f16_mean(PluginComm& comm, Wire wire, int rank, int world) {
+  std::string wrong;
+  constexpr std::size_t kCount = 5;
+  float const before = world == 2 ? 0.5F : 0.25F;  // a power of two
+  auto const scale = 1.0F / static_cast<float>(world);
+  float const large = rank == 2 ? -60000.0F : 60000.0F;
+  auto const want = T(60000.0F * before * static_cast<float>(world == 2 ? 2 : 1) * (scale / before));
+  for (auto const kind : {Kind::all_reduce, Kind::reduce_scatter}) {
+    for (bool const apart : {true, false}) {
+      auto const parts = kind == Kind::reduce_scatter ? static_cast<std::size_t>(world) : 1;
+      std::vector<T> const input(parts * kCount, T(large));
+      auto* const in = comm.upload(input);
+      auto* const out = apart ? comm.upload(input) : in;
+      Call const call{
+          .kind = kind, .type = dtype_of<T>, .wire = wire, .count = kCount, .scale = scale, .in = in, .out = out};
+      comm.run(call);
+      auto kept = input;
+      std::fill_n(kept.begin(), apart ? 0 : kCount, want);
+      bool const right =
+          comm.download(out, kCount) == std::vector<T>(kCount, want) && comm.download(in, input.size()) == kept;
+      wrong += right ? "" : comm::describe(call) + " is wrong ";
+    }
+  }
+  return wrong;
+}
+
 std::uint64_t work() {
   std::uint64_t total = 0;
   for (char const* const name : {"kernel", "cudaMemcpyAsync", "cudaMemsetAsync", "cudaEventRecord", "ncclAllReduce",
@@ -234,6 +263,30 @@ TEST_CASE("cuda plugin: a wire of 16 bits rounds what it sends, and not what com
           call.out = data;
           comm.run(call);
           return comm.download(data, 1)[0] == 3.0F * (1.0F / 3.0F) ? "" : "not 1";
+        }) == "");
+}
+
+TEST_CASE("cuda plugin: a mean in f16 is right where the sum of its numbers is not finite", "[process]") {
+  for (int world = 2; world <= 3; ++world) {
+    CHECK(on_devices(world, "", [world](PluginComm& comm, int rank) {
+            return f16_mean<float16>(comm, Wire::same, rank, world) + f16_mean<float>(comm, Wire::f16, rank, world);
+          }) == "");
+  }
+}
+
+TEST_CASE("cuda plugin: what a scale takes away beside the number of ranks is not lost in f16 before it", "[process]") {
+  CHECK(on_devices(2, "", [](PluginComm& comm, int) {
+          auto const scale = std::ldexp(1.0F, -30);
+          auto* const data = comm.upload(std::vector<float>{1.0F, std::ldexp(1.0F, -13)});
+          comm.run({.kind = Kind::all_reduce,
+                    .type = DType::f32,
+                    .wire = Wire::f16,
+                    .count = 2,
+                    .scale = scale,
+                    .in = data,
+                    .out = data});
+          bool const right = comm.download(data, 2) == std::vector<float>{2 * scale, std::ldexp(scale, -12)};
+          return right ? "" : "lost";
         }) == "");
 }
 

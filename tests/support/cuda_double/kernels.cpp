@@ -96,10 +96,11 @@ cudaError_t cxxrun_cuda_launch_probe(std::uint32_t* word, std::uint32_t value, c
 }
 
 cudaError_t cxxrun_cuda_launch_encode(std::uint8_t wire, float const* from, void* to, std::uint64_t elements,
-                                      cudaStream_t stream) {
+                                      float scale, cudaStream_t stream) {
   return with_wire(wire, [=]<class Format>(Format) {
     return launch_map(
-        from, static_cast<std::uint16_t*>(to), elements, [](float value) { return Format::stored_of(value); }, stream);
+        from, static_cast<std::uint16_t*>(to), elements,
+        [scale](float value) { return Format::stored_of(value * scale); }, stream);
   });
 }
 
@@ -112,13 +113,13 @@ cudaError_t cxxrun_cuda_launch_decode(std::uint8_t wire, void const* from, float
   });
 }
 
-cudaError_t cxxrun_cuda_launch_scale(std::uint8_t type, void* data, std::uint64_t elements, float scale,
+cudaError_t cxxrun_cuda_launch_scale(std::uint8_t type, void const* from, void* to, std::uint64_t elements, float scale,
                                      cudaStream_t stream) {
   return with_format(type, [=]<class Format>(Format) {
-    auto* const values = static_cast<typename Format::Stored*>(data);
+    using Stored = typename Format::Stored;
     return launch_map(
-        values, values, elements,
-        [scale](typename Format::Stored stored) { return cxxrun::comm::scaled<Format>(stored, scale); }, stream);
+        static_cast<Stored const*>(from), static_cast<Stored*>(to), elements,
+        [scale](Stored stored) { return cxxrun::comm::scaled<Format>(stored, scale); }, stream);
   });
 }
 

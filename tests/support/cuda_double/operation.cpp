@@ -28,7 +28,7 @@ void reduce(World const& world, std::size_t offset, std::byte* out, std::size_t 
       Stored stored;
       std::memcpy(&stored, world.data(rank) + offset + i * sizeof(Stored), sizeof(Stored));
       auto const value = Format::value_of(stored);
-      total = rank == 0 ? value : fold(total, value);
+      total = rank == 0 ? value : Format::value_of(Format::stored_of(fold(total, value)));  // as NCCL's rings round
     }
     Stored const result = Format::stored_of(total);
     std::memcpy(out + i * sizeof(Stored), &result, sizeof(Stored));
