@@ -102,10 +102,10 @@ std::int32_t nccl_state(Comm* comm, Status* status) {
 }
 
 std::int32_t poll(Comm* comm, Status* status) {
+  OnDevice const here(comm->device);
   if (nccl_state(comm, status) != CXXRUN_CUDA_OK || comm->step == Step::none) {
     return status->code;
   }
-  OnDevice const here(comm->device);
   return advance(comm, status);
 }
 
@@ -233,8 +233,9 @@ std::int32_t usable(Comm* comm, Status* status) noexcept {
 }
 
 constexpr cxxrun_cuda_api kApi{
-    CXXRUN_CUDA_ABI, facts,   open_device, unique_id,   comm_begin, poll, abort,   finalize, comm_free,        allocate,
-    after,           enqueue, multiply,    add_squares, copy,       mark, reached, wait_on,  is_device_memory, usable};
+    CXXRUN_CUDA_ABI,  facts,  open_device, unique_id, comm_begin,  poll, abort, finalize, comm_free,
+    allocate,         after,  enqueue,     multiply,  add_squares, copy, mark,  reached,  wait_on,
+    is_device_memory, usable, is_captured};
 
 }  // namespace
 }  // namespace cxxrun::cuda

@@ -107,7 +107,24 @@ std::int32_t is_device_memory(void const* pointer, Status* status) {
   return attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged ? 1 : 0;
 }
 
+std::int32_t is_captured(void* stream, Status* status) {
+  auto capture = cudaStreamCaptureStatusNone;
+  auto const error = cudaStreamIsCapturing(static_cast<cudaStream_t>(stream), &capture);
+  if (error == cudaErrorStreamCaptureImplicit) {  // the default stream, beside one that waits for it
+    static_cast<void>(cudaGetLastError());
+    return 1;
+  }
+  if (error != cudaSuccess) {
+    failed(status, "cudaStreamIsCapturing", error);
+    return -1;
+  }
+  return capture == cudaStreamCaptureStatusNone ? 0 : 1;
+}
+
 OnDevice::OnDevice(int device) {
+  if (cudaThreadExchangeStreamCaptureMode(&mode_) != cudaSuccess) {
+    mode_ = cudaStreamCaptureModeRelaxed;
+  }
   int now = -1;
   if (cudaGetDevice(&now) == cudaSuccess && now != device) {
     before_ = now;
@@ -116,6 +133,9 @@ OnDevice::OnDevice(int device) {
 }
 
 OnDevice::~OnDevice() {
+  if (mode_ != cudaStreamCaptureModeRelaxed) {
+    cudaThreadExchangeStreamCaptureMode(&mode_);
+  }
   if (before_ >= 0) {
     cudaSetDevice(before_);
   }

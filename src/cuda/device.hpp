@@ -10,9 +10,10 @@ std::int32_t open_device(std::int32_t ordinal, cxxrun_cuda_device_facts* facts, 
 /// The one that was opened last; -1 before.
 int opened_device();
 std::int32_t is_device_memory(void const* pointer, Status* status);
+std::int32_t is_captured(void* stream, Status* status);
 
 /// Makes `device` the calling thread's for as long as this lives: the current device belongs to the thread, and the
-/// thread may be the user's.
+/// thread may be the user's. What is asked of CUDA meanwhile ends no capture of the program's into a graph.
 class OnDevice {
  public:
   explicit OnDevice(int device);
@@ -22,6 +23,7 @@ class OnDevice {
 
  private:
   int before_ = -1;  ///< -1: nothing to restore
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
 };
 
 }  // namespace cxxrun::cuda

@@ -23,7 +23,7 @@ extern "C" {
 /* NOLINTBEGIN(readability-identifier-naming): the names of a C header */
 
 /* Grows with every change of this file; another version is refused by name. */
-#define CXXRUN_CUDA_ABI 4u
+#define CXXRUN_CUDA_ABI 5u
 #define CXXRUN_CUDA_ID_BYTES 128
 
 enum cxxrun_cuda_code {
@@ -138,6 +138,8 @@ struct cxxrun_cuda_api {
   /* OK while the device can be used. Else the error that a kernel has left behind, which every later call of CUDA's in
    * this process answers. */
   int32_t (*usable)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
+  /* 1: the stream is being captured into a graph; 0: it is not; -1: as above. after() and wait_on() refuse it. */
+  int32_t (*is_captured)(void* stream, struct cxxrun_cuda_status* status);
 };
 
 /* The one symbol. `abi` is the caller's; NULL when the plugin is of another version. */

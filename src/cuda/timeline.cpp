@@ -25,6 +25,13 @@ cudaError_t tidy(cudaError_t error) {
   return error;
 }
 
+std::int32_t refuse_capture(cudaStream_t stream, Status* status) {
+  auto const captured = is_captured(stream, status);
+  return captured == 0  ? fine(status)
+         : captured < 0 ? status->code
+                        : unsupported(status, "it is being captured into a CUDA graph, and collectives are not");
+}
+
 }  // namespace
 
 Timeline::~Timeline() {
@@ -60,6 +67,9 @@ std::int32_t Timeline::open(Status* status) {
 }
 
 std::int32_t Timeline::after(cudaStream_t user_stream, Status* status) {
+  if (refuse_capture(user_stream, status) != CXXRUN_CUDA_OK) {
+    return status->code;
+  }
   // One event will do: waiting for it means what it stood for when the wait was queued.
   if (auto const error = cudaEventRecord(entry_, user_stream); error != cudaSuccess) {
     return failed(status, "cudaEventRecord", error);
@@ -156,8 +166,8 @@ std::int32_t Timeline::wait_on(std::uint64_t point, cudaStream_t user_stream, St
   if (point > last_) {
     return refused(status, ncclInvalidArgument, "there is no such point in the stream yet");
   }
-  if (point <= reached_) {
-    return fine(status);
+  if (refuse_capture(user_stream, status) != CXXRUN_CUDA_OK || point <= reached_) {
+    return status->code;
   }
   return outcome(status, "cudaStreamWaitEvent", cudaStreamWaitEvent(user_stream, event_of(point), 0));
 }

@@ -119,33 +119,6 @@ std::byte* NcclQueue::allocate(std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-bool NcclQueue::is_device(void const* memory) {
-  auto const holds = [at = reinterpret_cast<std::uintptr_t>(memory)](auto const& a) { return at - a.first < a.second; };
-  if (std::any_of(arenas_.data(), arenas_.data() + arenas_used_, holds)) {
-    return true;
-  }
-  cxxrun_cuda_status status{};
-  std::int32_t const kind = memory == nullptr ? 0 : api_.is_device_memory(memory, &status);
-  if (kind < 0) {
-    fail({Reason::Why::error, error_of(status, "asking where a buffer lies"), {}});
-  }
-  return kind != 0;
-}
-
-std::optional<std::string> NcclQueue::refusal(comm::Call const& call) {
-  if (comm::in_bytes(call, 1) == 0) {
-    return std::nullopt;
-  }
-  bool const out = is_device(call.out);
-  if (call.kind != comm::Kind::broadcast && call.in != call.out && is_device(call.in) != out) {
-    return comm::describe(call) + ": one buffer is device memory and the other the host's; give it two of one kind";
-  }
-  if (out && comm::reduces(call.kind) && call.op != ReduceOp::sum && comm::is_floating(call.type)) {
-    return comm::describe(call) + " of device memory: NCCL loses NaNs in it; copy the values to host memory";
-  }
-  return std::nullopt;
-}
-
 std::uint64_t NcclQueue::submit(comm::Call const& call) {
   host::count_call();
   host::fault_point(host::FaultPoint::enter);
@@ -156,7 +129,7 @@ std::uint64_t NcclQueue::submit(comm::Call const& call) {
   Lock lock(mutex_);
   await_slot(lock);
   auto const asked = plugin_call(call);
-  this->call(lock, "a stream", [&](auto& status) { return api_.after(comm_, call.stream.handle, &status); });
+  this->call(lock, "a call's stream", [&](auto& status) { return api_.after(comm_, call.stream.handle, &status); });
   this->call(lock, "a call", [&](auto& status) { return api_.enqueue(comm_, &asked, &status); });
   ++made_;
   host::fault_point(host::FaultPoint::meet);

@@ -64,6 +64,7 @@ class NcclQueue final : public host::DeviceQueue {
     int rounds = 0;
   };
 
+  [[nodiscard]] bool is_captured(Stream stream);
   template <class Body>
   void queue(char const* what, Body const& body);
   template <class Body>

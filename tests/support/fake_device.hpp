@@ -214,14 +214,19 @@ inline std::int32_t usable(cxxrun_cuda_comm*, cxxrun_cuda_status*) {
   return CXXRUN_CUDA_OK;
 }
 
+inline std::int32_t is_captured(void*, cxxrun_cuda_status*) {
+  return 0;
+}
+
 }  // namespace fake
 
 inline cxxrun_cuda_api const& FakeDevice::table() {
   static cxxrun_cuda_api const api{
-      CXXRUN_CUDA_ABI, nullptr,       nullptr,        fake::unique_id,        fake::comm_begin,
-      fake::poll,      fake::abort,   fake::finalize, fake::comm_free,        fake::allocate,
-      fake::after,     fake::enqueue, fake::multiply, fake::add_squares,      fake::copy,
-      fake::mark,      fake::reached, fake::wait_on,  fake::is_device_memory, fake::usable};
+      CXXRUN_CUDA_ABI,  nullptr,       nullptr,        fake::unique_id,        fake::comm_begin,
+      fake::poll,       fake::abort,   fake::finalize, fake::comm_free,        fake::allocate,
+      fake::after,      fake::enqueue, fake::multiply, fake::add_squares,      fake::copy,
+      fake::mark,       fake::reached, fake::wait_on,  fake::is_device_memory, fake::usable,
+      fake::is_captured};
   return api;
 }
 

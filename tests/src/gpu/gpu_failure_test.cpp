@@ -250,3 +250,79 @@ TEST_CASE("gpu: memory of which CUDA does not say where it lies is an error, and
                       : WIFEXITED(ends[0].status) && WEXITSTATUS(ends[0].status) == gpu::kDeviceLost));
   }
 }
+
+TEST_CASE("gpu: a call whose stream is being captured is refused by name, also of host memory", "[process]") {
+  for (bool const host : {false, true}) {
+    ForkedStore const store;
+    auto const ends = run_ranks(2, [&](int rank) -> std::string {
+      auto comm = init_on_device(store, rank, "aa");
+      auto arena = comm.arena(4096);
+      std::vector<float> mine(8);
+      auto* const values = host ? mine.data() : arena.allocate<float>(8).data();
+      cudaStream_t stream = nullptr;
+      cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+      cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+      std::string said;
+      try {
+        comm.start_all_reduce(values, values, 8, DType::f32, ReduceOp::sum, Wire::same, 1.0F, Stream{stream}).wait();
+      } catch (Failure const& failure) {
+        said = failure.what();
+      }
+      cudaGraph_t graph = nullptr;
+      expect(cudaStreamEndCapture(stream, &graph) == cudaSuccess, "the capture was ended");
+      return said;
+    });
+    for (int const rank : {0, 1}) {
+      INFO(host << ": " << ends[static_cast<std::size_t>(rank)].said);
+      CHECK(has(ends[static_cast<std::size_t>(rank)].said,
+                "rank " + std::to_string(rank) +
+                    " on host_a: all_reduce of 8 f32, sum: its stream is being captured into a CUDA graph"));
+    }
+  }
+}
+
+TEST_CASE("gpu: a stream that is being captured cannot wait for a call, and all ranks are told", "[process]") {
+  ForkedStore const store;
+  auto const ends = run_ranks(2, [&](int rank) -> std::string {
+    auto comm = init_on_device(store, rank, "aa");
+    auto arena = comm.arena(4096);
+    auto* const values = arena.allocate<float>(8).data();
+    cudaStream_t stream = nullptr;
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    cxxrun_cuda_double_spin(nullptr, 10'000'000);
+    auto work = comm.start_all_reduce(values, values, 8, DType::f32);
+    if (rank == kVictim) {
+      cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+    }
+    work.wait_on(Stream{stream});
+    comm.barrier();
+    return "went on";
+  });
+  for (auto const& end : ends) {
+    INFO(end.said);
+    CHECK(has(end.said, "rank 1 on host_a: a stream: it is being captured into a CUDA graph"));
+  }
+}
+
+TEST_CASE("gpu: a capture in global mode outlives calls that are under way", "[process]") {
+  ForkedStore const store;
+  auto const ends = run_ranks(2, [&](int rank) -> std::string {
+    auto comm = init_on_device(store, rank, "aa");
+    auto arena = comm.arena(4096);
+    auto* const values = arena.allocate<float>(8).data();
+    cudaStream_t busy = nullptr;
+    cudaStream_t captured = nullptr;
+    cudaStreamCreateWithFlags(&busy, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags(&captured, cudaStreamNonBlocking);
+    cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal);
+    cxxrun_cuda_double_spin(busy, 30'000'000);
+    auto work = comm.start_all_reduce(values, values, 8, DType::f32, ReduceOp::sum, Wire::same, 1.0F, Stream{busy});
+    work.wait();
+    cudaGraph_t graph = nullptr;
+    bool const whole = cudaStreamEndCapture(captured, &graph) == cudaSuccess;
+    comm.barrier();
+    return whole ? "whole" : "ended";
+  });
+  CHECK(ends[0].said == "whole");
+  CHECK(ends[1].said == "whole");
+}

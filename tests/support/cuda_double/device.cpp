@@ -58,8 +58,8 @@ std::vector<int> visible() {
 }  // namespace
 
 cudaError_t allocate(void** memory, std::size_t bytes, cudaMemoryType type) {
-  if (state() != cudaSuccess) {
-    return answer(state());
+  if (auto const error = unsafe(); error != cudaSuccess) {
+    return answer(error);
   }
   auto& all = pieces();
   std::lock_guard const lock(all.mutex);

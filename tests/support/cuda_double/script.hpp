@@ -5,6 +5,7 @@
 // clang-format off
 //   streams   a thread each, in order; the default stream is one of them and waits for no other
 //   events    a ticket of a stream
+//   capture   of one stream, into nothing: what may be asked meanwhile, in which mode, and what it ends
 //   memory    the host's, with a list of what was allocated as which kind
 //   kernels   loops with the arithmetic that the kernels are compiled from
 //   NCCL      non-blocking communicators between processes of this machine, over POSIX shared memory: "in progress" for a

@@ -1,6 +1,7 @@
 #include "tests/support/cuda_double/stream.hpp"
 
 #include <atomic>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -82,6 +83,45 @@ cudaError_t state() {
   return driver != cudaSuccess ? driver : sticky_error();
 }
 
+namespace {
+
+/// Of one stream, which has to begin and end it.
+struct Capture {
+  cudaStreamCaptureMode mode;
+  std::thread::id thread;
+  bool broken = false;
+};
+struct Captures {
+  std::mutex mutex;
+  std::map<cudaStream_t, Capture> of;
+};
+Captures& captures() {
+  static auto& all = *new Captures;
+  return all;
+}
+thread_local auto t_mode = cudaStreamCaptureModeGlobal;  // NOLINT(readability-identifier-naming)
+
+bool is_captured(cudaStream_t stream) {
+  std::lock_guard const lock(captures().mutex);
+  return captures().of.contains(stream);
+}
+
+}  // namespace
+
+cudaError_t unsafe() {
+  std::lock_guard const lock(captures().mutex);
+  auto error = cudaSuccess;
+  for (auto& [stream, capture] : captures().of) {
+    bool const own = capture.thread == std::this_thread::get_id() && capture.mode != cudaStreamCaptureModeRelaxed;
+    bool const global = t_mode == cudaStreamCaptureModeGlobal && capture.mode == cudaStreamCaptureModeGlobal;
+    if (t_mode != cudaStreamCaptureModeRelaxed && (own || global)) {
+      capture.broken = true;
+      error = cudaErrorStreamCaptureUnsupported;
+    }
+  }
+  return error == cudaSuccess ? state() : error;
+}
+
 cudaError_t answer(cudaError_t error) {
   if (error != cudaSuccess) {
     t_last = error;
@@ -132,7 +172,30 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return answer(state());
 }
 
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  std::lock_guard const lock(captures().mutex);
+  captures().of[stream] = {mode, std::this_thread::get_id()};
+  return answer(state());
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  std::lock_guard const lock(captures().mutex);
+  auto const node = captures().of.extract(stream);
+  *graph = nullptr;
+  return answer(node.empty() || node.mapped().broken ? cudaErrorStreamCaptureInvalidated : state());
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = is_captured(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return answer(state());
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, t_mode);
+  return answer(state());
+}
+
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (auto const error = unsafe(); error == cudaErrorStreamCaptureUnsupported) {
+    return answer(error);
+  }
   auto const queue = queue_of(stream);
   queue->wait(queue->last());
   return answer(state());
@@ -141,7 +204,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   auto const queue = queue_of(stream);
   auto const done = queue->done(queue->last()) ? cudaSuccess : cudaErrorNotReady;
-  return answer(state() != cudaSuccess ? state() : done);
+  auto const error = unsafe();
+  return answer(error != cudaSuccess ? error : done);
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
@@ -158,6 +222,11 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   count("cudaEventRecord");
   auto const when = std::make_shared<std::chrono::steady_clock::time_point>();
+  event->captured = is_captured(stream);
+  if (event->captured) {
+    event->queue = nullptr;
+    return answer(state());
+  }
   event->queue = queue_of(stream);
   event->when = when;
   event->ticket = event->queue->push([when] { *when = std::chrono::steady_clock::now(); });
@@ -166,8 +235,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   bool const done = event->queue == nullptr || event->queue->done(event->ticket);
-  if (state() != cudaSuccess) {
-    return answer(state());
+  if (auto const error = event->captured ? cudaErrorCapturedEvent : unsafe(); error != cudaSuccess) {
+    return answer(error);
   }
   return answer(done ? cudaSuccess : cudaErrorNotReady);
 }
@@ -191,6 +260,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
   count("cudaStreamWaitEvent");
+  if (event->captured != is_captured(stream)) {
+    return answer(cudaErrorStreamCaptureIsolation);
+  }
   if (event->queue != nullptr) {
     // What the event stands for now: it may be recorded again before the stream comes to it.
     queue_of(stream)->push([other = event->queue, ticket = event->ticket] { other->wait(ticket); });

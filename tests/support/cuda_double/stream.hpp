@@ -42,6 +42,8 @@ cudaError_t sticky_error();
 void set_sticky_error(cudaError_t error);
 /// The driver's error, else the sticky one.
 cudaError_t state();
+/// What a call that is unsafe beside a capture answers first: it ends the captures that forbid it to this thread.
+cudaError_t unsafe();
 /// Remembers it for cudaGetLastError().
 cudaError_t answer(cudaError_t error);
 
@@ -51,7 +53,8 @@ struct CUstream_st {
   std::shared_ptr<cxxrun::cuda_double::Queue> queue = cxxrun::cuda_double::Queue::start();
 };
 struct CUevent_st {
-  std::shared_ptr<cxxrun::cuda_double::Queue> queue;  ///< null: never recorded
+  std::shared_ptr<cxxrun::cuda_double::Queue> queue;  ///< null: never recorded, or in a capture
+  bool captured = false;
   std::uint64_t ticket = 0;
   std::shared_ptr<std::chrono::steady_clock::time_point> when;
 };
