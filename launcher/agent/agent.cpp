@@ -267,7 +267,7 @@ class Agent {
   WorkerMemory memory_{io_, config_.sockets};
   std::shared_ptr<HangGuard> hangs_ =
       std::make_shared<HangGuard>(io_, *supervisor_, config_.options.terms.hang_timeout, config_.facts,
-                                  config_.environment, [this](agent::StoodStill told) { feed(std::move(told)); });
+                                  config_.environment, [this](agent::Event event) { feed(std::move(event)); });
   EndWatch end_watch_{io_, config_.options, config_.environment, end_handlers()};
   std::optional<agent::Exit> exit_;
   std::optional<Error> failed_;
@@ -307,6 +307,9 @@ class Agent {
       hangs_->end();
       memory_.end();
       feed(agent::GroupEnded{number, std::move(exits), std::move(unkillable), waiting, hangs_->steps(number)});
+    };
+    on.named = [this](std::uint64_t number, rendezvous::Named const& named) {
+      feed(agent::StoodStill{number, {}, {named}});
     };
     on.prove = make_witness(keys_, config_);
     on.parent_kills = [this] { return page_.kills(); };

@@ -13,6 +13,7 @@
 #include <boost/asio/post.hpp>
 
 #include "launcher/hangs/hang_text.hpp"
+#include "launcher/hangs/named_fate.hpp"
 #include "launcher/logs/log_file.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/workers/supervisor.hpp"
@@ -113,7 +114,7 @@ void probe_stack(asio::io_context& io, Supervisor& supervisor, pid_t pid, Enviro
 }  // namespace
 
 HangGuard::HangGuard(boost::asio::io_context& io, Supervisor& supervisor, Millis hang_timeout, NodeFacts const& facts,
-                     Environment environment, std::function<void(agent::StoodStill)> tell)
+                     Environment environment, std::function<void(agent::Event)> tell)
     : io_(io),
       supervisor_(supervisor),
       host_(facts.host),
@@ -136,6 +137,7 @@ void HangGuard::begin(rendezvous::Generation const& generation) {
 void HangGuard::end() {
   generation_.reset();
   timer_.cancel();
+  patience_.clear();
 }
 
 rendezvous::StepTimes HangGuard::steps(std::uint64_t number) const {
@@ -182,7 +184,7 @@ void HangGuard::look_around() {
   auto step = look(std::move(watch_), seen, Clock::now(), policy_);
   watch_ = std::move(step.next);
   if (!step.tell.empty()) {
-    tell_({generation_->number, std::move(step.tell)});
+    tell_(agent::StoodStill{generation_->number, std::move(step.tell)});
   }
 }
 
@@ -200,6 +202,9 @@ bool HangGuard::holds(agent::KillWorker const& what) {
 }
 
 void HangGuard::kill(agent::KillWorker const& what) {
+  if (what.order.named) {
+    return end_named(what, false);
+  }
   if (!holds(what)) {
     log(Level::info, name(what) + " has moved: it is not killed");
     return;
@@ -253,6 +258,42 @@ void HangGuard::finish(agent::KillWorker const& what) {
   } else if (generation_ && generation_->number == what.order.number) {
     log(Level::info, name(what) + " has moved meanwhile: it is not killed");
   }
+}
+
+// ---- whom others have named -----------------------------------------------------------------------------------
+
+void HangGuard::end_named(agent::KillWorker const& what, bool had_patience) {
+  if (!generation_ || generation_->number != what.order.number) {
+    return;
+  }
+  auto end = supervisor_.end_of(what.local_rank);
+  bool const runs = supervisor_.pid_of(what.local_rank) > 0;
+  auto const figures = figures_of(what.local_rank);
+  auto const stat = runs ? os::read_stat(supervisor_.program_of(what.local_rank)) : std::nullopt;
+  NamedWorker const seen{.end = end ? std::optional(end->status) : std::nullopt,
+                         .runs = runs,
+                         .waits = figures && figures->entered > figures->done,
+                         .halted = stat && stat->state == 'T',
+                         .had_patience = had_patience};
+  switch (fate_of(*what.order.named, seen)) {
+    case NamedFate::nothing: return;
+    case NamedFate::killed: return kill_named(what);
+    case NamedFate::failed: end->hung = what.order.why; return tell_(agent::WorkerEnded{what.order.number, *end});
+    case NamedFate::patience: break;
+  }
+  auto const [patience, is_new] = patience_.try_emplace(what.local_rank, io_);
+  if (is_new) {
+    patience->second.after(kNamedPatience, [this, what] { end_named(what, true); });
+  }
+}
+
+void HangGuard::kill_named(agent::KillWorker const& what) {
+  auto const line = name(what) + " (pid " + std::to_string(supervisor_.pid_of(what.local_rank)) + ") " + what.order.why;
+  log(Level::warn, line + "; it is killed");
+  auto const* const page = supervisor_.page(what.local_rank);
+  auto const operations = page == nullptr ? std::vector<worker::SeenOperation>{} : worker::read_operations(*page);
+  write(what, hang_file(line, operations, "none: the others waited\n", Clock::now()));
+  supervisor_.kill_worker(what.local_rank, what.order.why);
 }
 
 }  // namespace cxxrun::launcher

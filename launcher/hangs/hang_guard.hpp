@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -26,9 +27,9 @@ class Supervisor;
 class HangGuard : public std::enable_shared_from_this<HangGuard> {
  public:
   /// `io` and `supervisor` outlive it. `hang_timeout`: --hang-timeout, 0 = none. `environment`: where the debugger is
-  /// looked for. `tell`: from the io_context, never from inside a call.
+  /// looked for. `tell`: from the io_context; of the calls, from inside `kill` alone.
   HangGuard(boost::asio::io_context& io, Supervisor& supervisor, Millis hang_timeout, NodeFacts const& facts,
-            Environment environment, std::function<void(agent::StoodStill)> tell);
+            Environment environment, std::function<void(agent::Event)> tell);
 
   /// The workers of this generation run.
   void begin(rendezvous::Generation const& generation);
@@ -39,7 +40,8 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   /// While they are frozen nobody is looked at.
   void pause(bool frozen) { frozen_ = frozen; }
   /// Unless the worker has moved since the judgement: its last collectives and its stack go to hang.txt and, shorter,
-  /// to the console, then it gets SIGKILL. Takes about 12 s at most, without blocking.
+  /// to the console, then it gets SIGKILL. Takes about 12 s at most, without blocking. One that others have named has
+  /// no time for a stack: the others wait. `tell` hears of one that has ended with 0.
   void kill(agent::KillWorker const& what);
 
  private:
@@ -51,13 +53,15 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   void show_stack(agent::KillWorker const& what, std::string const& stack) const;
   void write(agent::KillWorker const& what, std::string const& text) const;
   void finish(agent::KillWorker const& what);
+  void end_named(agent::KillWorker const& what, bool had_patience);
+  void kill_named(agent::KillWorker const& what);
 
   boost::asio::io_context& io_;
   Supervisor& supervisor_;
   std::string host_;
   std::string log_root_;  // "" = no files
   Environment environment_;
-  std::function<void(agent::StoodStill)> tell_;
+  std::function<void(agent::Event)> tell_;
   WatchPolicy policy_;
   os::Timer timer_;
   std::optional<rendezvous::Generation> generation_;  // while its workers run
@@ -65,7 +69,8 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   TimePoint began_;  // the workers of the newest generation here, so many
   std::uint32_t workers_ = 0;
   bool frozen_ = false;
-  std::set<std::uint32_t> killing_;  // local ranks whose stack is being taken
+  std::map<std::uint32_t, os::Timer> patience_;  // by local rank: named, and given time to end by itself
+  std::set<std::uint32_t> killing_;              // local ranks whose stack is being taken
 };
 
 }  // namespace cxxrun::launcher

@@ -239,7 +239,7 @@ void on(Turn& turn, SteppedDown const& event) {
 
 void on(Turn& turn, StoodStill const& event) {
   if (turn.state.life == Life::running && event.number == number_of(turn.state)) {
-    turn.tell(rendezvous::Progress{event.number, event.workers});
+    turn.tell(rendezvous::Progress{event.number, event.workers, event.named});
   }
 }
 

@@ -114,7 +114,7 @@ struct SteppedDown {
   std::string why;
   std::uint64_t campaign_id = 0;  ///< the last one it has heard of
 };
-/// One worker ended.
+/// One worker ended. With 0 and `hung`: it had, and others waited for it.
 struct WorkerEnded {
   std::uint64_t number;
   rendezvous::WorkerExit exit;
@@ -137,10 +137,11 @@ struct EndSignal {
 };
 /// End at once (second Ctrl-C).
 struct KillSignal {};
-/// Workers whose collectives have not moved for a while, or move again (progress_watch.hpp).
+/// Workers whose collectives have not moved for a while, or move again (progress_watch.hpp); or have given up others.
 struct StoodStill {
   std::uint64_t number;
   std::vector<rendezvous::Standstill> workers;
+  std::vector<rendezvous::Named> named = {};  ///< of those that have parked
 };
 struct Tick {};
 using Event = std::variant<LinkUp, LinkDown, LinkFailed, FromLink, BeatAnswered, SteppedDown, WorkerEnded, GroupEnded,
@@ -195,7 +196,8 @@ struct StopWorkers {
   StopOrder order;
   bool operator==(StopWorkers const&) const = default;
 };
-/// Unless this worker has moved since the coordinator judged it: find out where it is, then SIGKILL. It fails.
+/// Unless this worker has moved since the coordinator judged it: find out where it is, then SIGKILL. It fails. One that
+/// others have named: unless it ends or parks by itself; one that has ended with 0 has failed.
 struct KillWorker {
   std::uint32_t local_rank;
   rendezvous::Kill order;

@@ -115,11 +115,12 @@ void acknowledge(Turn& turn) {
 }
 
 void on(Turn& turn, WorkerEnded const& event) {
-  if (event.number == number_of(turn.state) && !turn.state.check && turn.state.living > 0) {
+  bool const missed = event.exit.status.ok() && !event.exit.hung.empty();  // and counted when it ended
+  if (event.number == number_of(turn.state) && !turn.state.check && turn.state.living > 0 && !missed) {
     --turn.state.living;
   }
   if (event.number == number_of(turn.state) && has_processes(turn.state.life) && !turn.state.check &&
-      !event.exit.status.ok() && !event.exit.ours) {
+      (missed || !event.exit.status.ok()) && !event.exit.ours) {
     turn.tell(rendezvous::WorkerFailed{event.number, event.exit});
   }
 }

@@ -62,7 +62,7 @@ std::string of_another(Role role) {
 
 std::string ended(WorkerExit const& exit) {
   return exit.hung.empty() ? (exit.ours ? "was failing when it was stopped, " : "") + exit.status.describe()
-                           : "killed, for it " + exit.hung;
+                           : (exit.status.ok() ? "exit code 0, and it " : "killed, for it ") + exit.hung;
 }
 
 auto look(WorkerExit const& exit) {

@@ -11,6 +11,7 @@
 #include "src/os/children.hpp"
 #include "src/os/log.hpp"
 #include "src/os/process_info.hpp"
+#include "src/worker/page_view.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -115,6 +116,7 @@ WorkerLinks::Handlers Supervisor::link_handlers() {  // the links go with us: no
     log(Level::debug,
         "rank " + std::to_string(members_[local_rank].exit.rank) + " waits for the next generation: " + why);
     happen(HasParked{local_rank});
+    tell_named(local_rank);
     check_descendants();
   };
   if (handlers_.prove) {
@@ -123,6 +125,24 @@ WorkerLinks::Handlers Supervisor::link_handlers() {  // the links go with us: no
     };
   }
   return on;
+}
+
+std::optional<worker::Loss> Supervisor::loss_of(std::uint32_t local_rank) const {
+  auto const* const page = links_.page(local_rank);
+  return page == nullptr ? std::nullopt : worker::read_loss(*page, generation_);
+}
+
+void Supervisor::tell_named(std::uint32_t local_rank) {
+  auto const lost = loss_of(local_rank);
+  if (!lost || !handlers_.named) {
+    return;
+  }
+  asio::post(io_, [weak = weak_from_this(), number = generation_,
+                   named = rendezvous::Named{members_[local_rank].exit.rank, *lost}] {
+    if (auto const self = weak.lock()) {
+      self->handlers_.named(number, named);
+    }
+  });
 }
 
 std::optional<std::uint32_t> Supervisor::who(pid_t pid) const {
@@ -171,6 +191,8 @@ void Supervisor::perform(ReportExit const& what) {
   exit.status = worker.status;
   exit.ours = worker.ours;
   exit.wall_ms = unix_ms();
+  exit.lost = loss_of(what.local_rank);
+  exit.role = rendezvous::role_of(exit, exit.role);
   if (!exit.status.ok() && !exit.ours) {
     deaths_.explain({&exit, members_[what.local_rank].peak}, dead_workers());
   }
@@ -209,6 +231,12 @@ void Supervisor::kill_worker(std::uint32_t local_rank, std::string const& why) {
     members_[local_rank].exit.hung = why;
     happen(KillOrdered{local_rank});
   }
+}
+
+std::optional<rendezvous::WorkerExit> Supervisor::end_of(std::uint32_t local_rank) const {
+  auto const& workers = state_.workers;
+  bool const ended = local_rank < workers.size() && workers[local_rank].life == GroupWorker::Life::ended;
+  return ended && local_rank < members_.size() ? std::optional(members_[local_rank].exit) : std::nullopt;
 }
 
 pid_t Supervisor::pid_of(std::uint32_t local_rank) const {

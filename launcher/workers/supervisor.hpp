@@ -26,6 +26,7 @@
 #include "launcher/workers/worker_group_state.hpp"
 #include "launcher/workers/worker_links.hpp"
 #include "launcher/workers/worker_process.hpp"
+#include "rendezvous/values/standstill.hpp"
 #include "rendezvous/values/worker_exit.hpp"
 #include "src/os/machine.hpp"
 #include "src/os/signal_watch.hpp"
@@ -44,6 +45,8 @@ struct SupervisorHandlers {
   std::function<void(std::uint64_t generation, std::vector<rendezvous::WorkerExit> exits,
                      std::vector<std::string> unkillable, bool waiting)>
       ended;
+  /// A worker has parked, and whom its Communicator gave up.
+  std::function<void(std::uint64_t generation, rendezvous::Named named)> named{};
   /// What the agent says of a connection between the worker of this rank and a rank of another node; none: it has no
   /// key. Errors: refused.
   using Prove = std::function<Result<wire::RailVerdict>(std::uint64_t generation, std::uint32_t rank,
@@ -76,6 +79,8 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   /// SIGKILL for one worker of a generation that nobody has ordered to stop. It fails like any other, and its exit says
   /// why: `hung`. Harmless when it has ended, or is being stopped.
   void kill_worker(std::uint32_t local_rank, std::string const& why);
+  /// How it has ended, while its generation runs; nothing: it has not.
+  [[nodiscard]] std::optional<rendezvous::WorkerExit> end_of(std::uint32_t local_rank) const;
   /// Its process; 0 when it has none, or none any more.
   [[nodiscard]] pid_t pid_of(std::uint32_t local_rank) const;
   /// The process in it that trains: the one that has registered, which a wrapper script may have started, else as
@@ -149,6 +154,8 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   [[nodiscard]] std::vector<pid_t> live_workers() const;
   [[nodiscard]] Descendants::Spares spared() const;
   [[nodiscard]] WorkerLinks::Handlers link_handlers();
+  [[nodiscard]] std::optional<worker::Loss> loss_of(std::uint32_t local_rank) const;
+  void tell_named(std::uint32_t local_rank);
   std::size_t forward(int signal, std::set<pid_t>& served) const;
 
   // -- supervisor_start.cpp ------------------------------------------------------------------------------------

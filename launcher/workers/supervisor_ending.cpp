@@ -56,7 +56,7 @@ void Supervisor::drain(std::uint64_t stream, std::uint32_t local_rank, bool keep
                       auto& exit = self->members_[local_rank].exit;
                       exit.stderr_tail = words.tail;
                       exit.told = words.told;
-                      exit.role = words.role;
+                      exit.role = rendezvous::role_of(exit, words.role);
                     }
                     self->drained();
                   }
@@ -134,7 +134,7 @@ void Supervisor::tell_ended() {
       exit.error_file = error_file_message(read_worker_file(member.error_file, kErrorFileBytes));
       if (exit.told.empty()) {
         exit.told = exit.error_file;
-        exit.role = telling(exit.told).role;
+        exit.role = rendezvous::role_of(exit, telling(exit.told).role);
       }
     }
     deaths_.explain({&member.exit, member.peak}, dead);

@@ -39,9 +39,11 @@ Weight weight(WorkerExit const& exit) {
   return !exit.told.empty() ? Weight::says_why : signalled ? Weight::signalled : Weight::exited;
 }
 
-/// By its own words it was failing of itself when the stop came, which explains nothing then.
-bool was_overtaken(WorkerExit const& exit) {
-  return exit.ours && !exit.status.ok() && !exit.told.empty() && exit.role == Role::culprit;
+/// By its own words, or those of its victims, it was failing of itself when the stop came, which explains nothing then;
+/// or it has left them with 0.
+bool was_overtaken(WorkerExit const& exit, bool named) {
+  bool const fails = exit.ours && !exit.status.ok() && (named || !exit.told.empty()) && exit.role == Role::culprit;
+  return fails || (named && exit.status.ok());
 }
 
 bool is_victim(Failure const& failure) {
@@ -125,7 +127,7 @@ Ruling after_failure(State const& state, Policy const& policy, TimePoint now, st
   bool const started = first.exit.status.kind != ExitStatus::Kind::not_started;
   End const end = started ? End::worker_failed : End::could_not_start;
   // Of one that was overtaken by the stop the code may be the stop's.
-  int const code = failures[first.exit.ours && failures.size() > 1 ? 1 : 0].exit.status.shell_code();
+  int const code = std::max(1, failures[first.exit.ours && failures.size() > 1 ? 1 : 0].exit.status.shell_code());
   std::string const line = waited_for(state.group, first) + describe(first);
   auto const streak = after_failure(state.restarts.streak, state.group.lived, first.exit);
   bool const may_be_there = started ? state.restarts.begun || state.group.lived || has_spare(state)  // of another node
@@ -192,14 +194,24 @@ std::vector<Failure> failures_of(Group const& group) {
   // the one that started the stop: a stop for a failure always has one.
   for (auto const& report : group.reports) {
     auto const& seat = group.seats[report.group_rank];
-    if (seat.now == Seat::Now::lost || all.empty()) {
+    if (seat.now == Seat::Now::lost || all.empty() || report.exit.status.ok()) {
       all.push_back(Failure{seat.node.host, report.group_rank, report.exit});
     }
   }
   // A victim may fail first while the culprit still unwinds, and the stop for it overtake the culprit.
   if (!all.empty() && std::all_of(all.begin(), all.end(), is_victim)) {
-    auto overtaken = exits_that(group, was_overtaken);
-    std::move(overtaken.begin(), overtaken.end(), std::back_inserter(all));
+    auto overtaken = exits_that(group, [&](WorkerExit const& exit) {
+      bool const named = std::any_of(all.begin(), all.end(), [&](Failure const& victim) {
+        return victim.exit.lost && victim.exit.lost->rank == exit.rank;
+      });
+      return was_overtaken(exit, named);
+    });
+    for (auto& failure : overtaken) {
+      if (failure.exit.status.ok()) {
+        failure.exit.hung = "ended while others still called";
+      }
+      all.push_back(std::move(failure));
+    }
   }
   auto const key = [&](Failure const& failure) {
     auto const it = heard.find(failure.exit.rank);

@@ -10,6 +10,7 @@
 #include "rendezvous/membership/excluding.hpp"
 #include "rendezvous/membership/granting.hpp"
 #include "rendezvous/membership/retrying.hpp"
+#include "rendezvous/membership/watching.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::rendezvous {
@@ -82,7 +83,7 @@ Next hear(Turn& turn, Seat& seat, WorkerFailed const& message) {
   if (state.phase == Phase::stopping) {
     return stay;
   }
-  return next::Stopping{{StopKind::failure, 0, describe(message.exit, seat.node.host), Level::error}};
+  return hear_end(turn, seat, message.exit);
 }
 
 Next hear(Turn& turn, Seat& seat, Succeeded const& message) {
@@ -93,7 +94,7 @@ Next hear(Turn& turn, Seat& seat, Succeeded const& message) {
   seat.now = Seat::Now::succeeded;
   note_steps(state.ledger, message.steps, turn.now);
   if (--state.group.awaited > 0) {
-    return stay;
+    return hear_success(turn, seat);
   }
   turn.act(CloseStore{state.number});
   return next::Finished{make_verdict(state, turn.policy, End::success, 0, "all workers finished")};

@@ -101,7 +101,8 @@ Blame blame(Fitness& fitness, FirstFailure const& first) {
   if (fitness.failing.contains(first.group_rank) || fitness.common.contains(look)) {
     return result;
   }
-  bool const killed = !first.exit.hung.empty() || first.exit.status.kind == ExitStatus::Kind::signalled;
+  bool const killed =
+      (!first.exit.hung.empty() && !first.exit.status.ok()) || first.exit.status.kind == ExitStatus::Kind::signalled;
   NodeFault fault{first.host, what_of(first.exit), look, first.key};
   if (!killed) {
     fitness.doubtful.push_back(std::move(fault));

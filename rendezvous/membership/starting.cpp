@@ -196,6 +196,7 @@ Next begin(Turn& turn, next::Running const& /*what*/) {
   std::erase_if(state.election.confirmed_dead, [&](Held const& held) { return held.first < state.number; });
   state.ever_ran = true;
   state.hanging = {};
+  state.accusing = {};
   state.group.began = turn.now;
   run(state.ledger, turn.now);
   turn.tell(story::Started{state.number});

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "rendezvous/membership/accusing.hpp"
 #include "rendezvous/membership/budget.hpp"
 #include "rendezvous/membership/campaign.hpp"
 #include "rendezvous/membership/fitness.hpp"
@@ -127,9 +128,10 @@ struct State {
   Election election;
   Leases leases;
   Timers timers;
-  SilenceState silence;  ///< agents whose beats are watched
-  HangState hanging;     ///< running: workers whose collectives stand still
-  Ledger ledger;         ///< where the time went
+  SilenceState silence;    ///< agents whose beats are watched
+  HangState hanging;       ///< running: workers whose collectives stand still
+  AccusingState accusing;  ///< running: workers that have given up others
+  Ledger ledger;           ///< where the time went
   std::optional<Verdict> verdict;
   bool closed = false;  ///< Close has been emitted
 };

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "rendezvous/membership/books.hpp"
+#include "rendezvous/membership/cause.hpp"
 #include "rendezvous/membership/granting.hpp"
+#include "src/core/rank_name.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -22,6 +24,42 @@ Seat const* seat_with(State const& state, std::uint32_t rank) {
   auto const after = std::upper_bound(state.group.seats.begin(), state.group.seats.end(), rank,
                                       [](std::uint32_t value, Seat const& seat) { return value < seat.rank_base; });
   return after == state.group.seats.begin() || !holds(*std::prev(after), rank) ? nullptr : &*std::prev(after);
+}
+
+Next stop_for(WorkerExit const& exit, std::string const& host) {
+  return next::Stopping{{StopKind::failure, 0, describe(exit, host), Level::error}};
+}
+
+/// All workers of this node have ended with 0, this one too: there is nobody to be ended.
+WorkerExit missed_end(Seat const& seat, AccusedOrder const& order) {
+  WorkerExit exit;
+  exit.rank = order.rank;
+  exit.local_rank = order.rank - seat.rank_base;
+  exit.hung = order.why;
+  return exit;
+}
+
+Next judge_accused(Turn& turn) {
+  State& state = turn.state;
+  auto judged = judge(std::move(state.accusing), world_of(state), turn.now);
+  state.accusing = std::move(judged.next);
+  for (auto const& order : judged.orders) {
+    Seat const* const seat = seat_with(state, order.rank);
+    if (seat == nullptr) {
+      continue;
+    }
+    turn.say(Level::warn, rank_name(order.rank, seat->node.host) + " " + order.why);
+    if (seat->now == Seat::Now::succeeded) {
+      state.group.reports.push_back({state.group.seat_of.at(seat->agent), missed_end(*seat, order)});
+      return stop_for(state.group.reports.back().exit, seat->node.host);
+    }
+    turn.act(Tell{seat->agent, Kill{state.number, order.rank, 0, order.why, order.named}});
+  }
+  if (!judged.stop) {
+    return stay;
+  }
+  auto const& first = state.group.reports.front();
+  return stop_for(first.exit, state.group.seats[first.group_rank].node.host);
 }
 
 }  // namespace
@@ -70,7 +108,33 @@ Next hear(Turn& turn, Seat& seat, Progress const& message) {
   auto told = message.workers;
   std::erase_if(told, [&](Standstill const& each) { return !holds(seat, each.rank); });
   state.hanging = report(std::move(state.hanging), seat.node.host, told, turn.now, {turn.policy.hang_timeout});
-  return stay;
+  for (Named const& named : message.named) {
+    if (holds(seat, named.rank)) {
+      state.accusing = accuse(std::move(state.accusing), named, false, turn.now);
+      turn.say(Level::debug, rank_name(named.rank, seat.node.host) + " has given up rank " +
+                                 std::to_string(named.lost.rank) + " and waits");
+    }
+  }
+  return message.named.empty() ? Next{stay} : judge_accused(turn);
+}
+
+Next hear_end(Turn& turn, Seat const& seat, WorkerExit const& exit) {
+  if (!fails_for_a_peer(exit)) {
+    return stop_for(exit, seat.node.host);
+  }
+  turn.state.accusing = accuse(std::move(turn.state.accusing), {exit.rank, *exit.lost}, true, turn.now);
+  return judge_accused(turn);
+}
+
+Next hear_success(Turn& turn, Seat const& seat) {
+  AccusingState& accusing = turn.state.accusing;
+  std::erase_if(accusing.ordered, [&](std::uint32_t rank) { return holds(seat, rank); });  // its agent cannot answer
+  return accusing.words.empty() ? Next{stay} : judge_accused(turn);
+}
+
+Next accusing_tick(Turn& turn) {
+  bool const due = turn.state.phase == Phase::running && is_due(turn.state.accusing.due, turn.now);
+  return due ? judge_accused(turn) : stay;
 }
 
 void hanging_tick(Turn& turn) {
@@ -94,7 +158,7 @@ std::optional<TimePoint> next_deadline(State const& state) {
   auto const common = earliest({state.silence.due, state.leases.check_at});
   switch (state.phase) {
     case Phase::forming: return earliest({common, state.timers.join, state.timers.window});
-    case Phase::running: return earliest({common, state.timers.scale_out, state.hanging.due});
+    case Phase::running: return earliest({common, state.timers.scale_out, state.hanging.due, state.accusing.due});
     case Phase::opening: return common;
     default: return earliest({common, state.timers.answer});
   }

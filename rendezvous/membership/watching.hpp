@@ -24,6 +24,12 @@ struct Silent {
 [[nodiscard]] Next hear(Turn& turn, Seat& seat, Progress const& message);
 /// Says who keeps the others waiting, and orders who is killed.
 void hanging_tick(Turn& turn);
+/// A worker's end is a failure: what follows when it names a peer whose own end may come yet.
+[[nodiscard]] Next hear_end(Turn& turn, Seat const& seat, WorkerExit const& exit);
+/// All workers of this node have ended with 0, and perhaps one that the others wait for.
+[[nodiscard]] Next hear_success(Turn& turn, Seat const& seat);
+/// Ends whom the others have named, and stops the generation when nobody is waited for.
+[[nodiscard]] Next accusing_tick(Turn& turn);
 [[nodiscard]] std::optional<TimePoint> next_deadline(State const& state);
 
 }  // namespace cxxrun::rendezvous

@@ -137,6 +137,7 @@ void fields(auto& field, Of<Unfit> auto& unfit) {
 void fields(auto& field, Of<Progress> auto& progress) {
   field("generation", progress.number);
   field.list("workers", progress.workers, kMaxProgress);
+  field.list("named", progress.named, kMaxProgress);
 }
 
 // ---- coordinator to agent -----------------------------------------------------------------------
@@ -176,6 +177,7 @@ void fields(auto& field, Of<Kill> auto& kill) {
   field("generation", kill.number);
   field("rank", kill.rank);
   field("entered", kill.entered);
+  field("named", kill.named);
   field("why", kill.why);
 }
 void fields(auto& field, Of<Finished> auto& finished) {

@@ -27,6 +27,8 @@ inline constexpr std::array kNames<ExitStatus::Kind>{"exited", "signalled", "not
 template <>
 inline constexpr std::array kNames<Role>{"culprit", "waited", "lost_peer", "told_to_end"};
 template <>
+inline constexpr std::array kNames<PeerFailure::Why>{"died", "left", "timeout", "lost", "stopped"};
+template <>
 inline constexpr std::array kNames<HelloReply::Why>{"accepted", "other_job", "other_version", "relayed"};
 template <>
 inline constexpr std::array kNames<Hello::Asks>{"meet", "open", "reopen", "enter", "follow"};
@@ -169,6 +171,14 @@ void fields(auto& field, Of<Generation> auto& g) {
   field.require(g.hosts.size() <= kMaxHostsText, "hosts");
   field.require(g.local_sizes.size() <= kMaxSizesText, "local_sizes");
 }
+void fields(auto& field, Of<worker::Loss> auto& lost) {
+  field("rank", lost.rank);
+  field("why", lost.why);
+}
+void fields(auto& field, Of<Named> auto& named) {
+  field("rank", named.rank);
+  field("lost", named.lost);
+}
 void fields(auto& field, Of<WorkerExit> auto& exit) {
   field("rank", exit.rank);
   field("local_rank", exit.local_rank);
@@ -186,6 +196,7 @@ void fields(auto& field, Of<WorkerExit> auto& exit) {
   field.when(!exit.status.ok(), "error_file", exit.error_file);
   field.when(!exit.told.empty(), "told", exit.told);
   field.if_known("role", exit.role);
+  field("lost", exit.lost);
   field.when(!exit.log.empty(), "log", exit.log);
 }
 void fields(auto& field, Of<Standstill> auto& worker) {

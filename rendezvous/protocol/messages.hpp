@@ -199,6 +199,7 @@ struct Unfit {
 struct Progress {
   std::uint64_t number = 0;
   std::vector<Standstill> workers;
+  std::vector<Named> named = {};  ///< by workers that have parked since; each once
   bool operator==(Progress const&) const = default;
 };
 /// The longest `workers` of a Progress; an agent with more tells of the first.
@@ -278,6 +279,7 @@ struct Kill {
   std::uint32_t rank = 0;
   std::uint64_t entered = 0;  ///< collectives that it had begun by what the coordinator knows
   std::string why;            ///< for the cause: "did not enter all_reduce #812 … that 7 others waited in"
+  std::optional<PeerFailure::Why> named = {};  ///< others have given it up: `entered` counts for nothing
   bool operator==(Kill const&) const = default;
 };
 using ToAgent = std::variant<Prepare, Start, Stop, Finished, Refused, VoteRequest, Propose, Decided, Dropped, Kill>;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "src/core/time.hpp"
+#include "src/worker/loss.hpp"
 
 namespace cxxrun::rendezvous {
 
@@ -19,6 +20,13 @@ struct Standstill {
   Millis still{0};            ///< for how long neither has changed; 0: it moves again, or is gone
   bool halted = false;        ///< its process is stopped (SIGSTOP, or by a debugger)
   bool operator==(Standstill const&) const = default;
+};
+
+/// A worker that has parked, and whom it gave up. What Progress carries, too.
+struct Named {
+  std::uint32_t rank = 0;
+  worker::Loss lost;
+  bool operator==(Named const&) const = default;
 };
 
 }  // namespace cxxrun::rendezvous

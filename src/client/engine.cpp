@@ -116,7 +116,12 @@ bool Engine::done(std::uint64_t ticket) const noexcept {
 void Engine::wait(std::uint64_t ticket) {
   require_own();
   if ((ticket & kOnDevice) != 0) {
-    device_->wait(ticket & ~kOnDevice);
+    try {
+      device_->wait(ticket & ~kOnDevice);
+    } catch (PeerFailure const& failure) {
+      recorder_.lost(failure);
+      throw;
+    }
     // Whoever only lets a stream wait stays inside, for the page, until it waits itself or makes another call.
     if (newest_on_device_.load(std::memory_order_acquire) == ticket) {
       recorder_.done(noted_on_device_.load(std::memory_order_relaxed));
@@ -168,6 +173,7 @@ void Engine::note_failure(std::uint64_t ticket) noexcept {
   try {
     throw;
   } catch (PeerFailure const& failure) {
+    recorder_.lost(failure);
     keep(ticket, failure);
   } catch (Failure const& failure) {
     keep(ticket, failure);

@@ -57,6 +57,9 @@ struct ControlPage {
   std::array<Operation, kOperations> operations{};
   /// Nanoseconds for which checkpoints have held it up: since its first step of this generation, else since its start.
   std::atomic<std::int64_t> checkpointing{0};
+  /// The first peer that a Communicator of generation `lost_in` gave up: its rank, and why << 32 (PeerFailure::Why).
+  std::atomic<std::uint64_t> lost{0};
+  std::atomic<std::uint64_t> lost_in{0};  ///< written after it; 0: none
 };
 static_assert(sizeof(ControlPage) <= 4096);
 

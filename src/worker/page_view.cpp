@@ -76,6 +76,17 @@ Figures read_figures(ControlPage const& page) {
   return figures;
 }
 
+std::optional<Loss> read_loss(ControlPage const& page, std::uint64_t generation) {
+  if (page.lost_in.load(std::memory_order_acquire) != generation) {
+    return std::nullopt;
+  }
+  auto const lost = page.lost.load(std::memory_order_relaxed);
+  auto const why = lost >> 32U;
+  bool const names_a_peer = why < static_cast<std::uint64_t>(PeerFailure::Why::stopped);
+  return names_a_peer ? std::optional(Loss{static_cast<std::uint32_t>(lost), static_cast<PeerFailure::Why>(why)})
+                      : std::nullopt;
+}
+
 std::vector<SeenOperation> read_operations(ControlPage const& page) {
   std::vector<SeenOperation> operations;
   for (auto const& entry : page.operations) {

@@ -5,11 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/core/time.hpp"
 #include "src/worker/control_page.hpp"
+#include "src/worker/loss.hpp"
 
 namespace cxxrun::worker {
 
@@ -26,6 +28,9 @@ struct Figures {
   bool operator==(Figures const&) const = default;
 };
 [[nodiscard]] Figures read_figures(ControlPage const& page);
+
+/// Whom a Communicator of that generation has given up; nothing: nobody.
+[[nodiscard]] std::optional<Loss> read_loss(ControlPage const& page, std::uint64_t generation);
 
 /// One entry of the ring; times on CLOCK_BOOTTIME, in nanoseconds.
 struct SeenOperation {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "cxxrun/failure.hpp"
 #include "src/comm/call.hpp"
 #include "src/core/time.hpp"
 #include "src/worker/control_page.hpp"
@@ -43,7 +44,8 @@ class Recorder {
   Recorder() = default;  ///< of a process without a page: notes nothing
   /// `counts`: of the generation's first Communicator, whose collectives are in the page; another one's calls only show
   /// that the process is alive.
-  Recorder(ControlPage& page, std::uint64_t generation, bool counts) noexcept : page_(&page), counts_(counts) {
+  Recorder(ControlPage& page, std::uint64_t generation, bool counts) noexcept
+      : page_(&page), counts_(counts), generation_(generation) {
     if (counts) {
       page.first_step.store(0, std::memory_order_relaxed);
       page.last_step.store(0, std::memory_order_relaxed);
@@ -91,12 +93,21 @@ class Recorder {
       page_->done.store(sequence, std::memory_order_release);
     }
   }
+  /// A call failed because of this peer. The first one counts. From any thread.
+  void lost(PeerFailure const& failure) const noexcept {
+    if (page_ != nullptr && failure.rank() >= 0 && page_->lost_in.load(std::memory_order_relaxed) != generation_) {
+      page_->lost.store(static_cast<std::uint64_t>(failure.why()) << 32U | static_cast<std::uint32_t>(failure.rank()),
+                        std::memory_order_relaxed);
+      page_->lost_in.store(generation_, std::memory_order_release);
+    }
+  }
   /// The number of the call noted last.
   [[nodiscard]] std::uint64_t sequence() const noexcept { return sequence_; }
 
  private:
   ControlPage* page_ = nullptr;
   bool counts_ = false;
+  std::uint64_t generation_ = 0;
   std::uint64_t sequence_ = 0;
 };
 

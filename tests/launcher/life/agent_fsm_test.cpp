@@ -109,6 +109,18 @@ TEST_CASE("agent: a failed worker is told at once, the stop is waited for", "[un
   CHECK(driver.state.life == Life::waiting);
 }
 
+TEST_CASE("agent: who ended with 0 while others waited for it is told as failed, and counts as ended once", "[unit]") {
+  auto driver = driver_at(Life::running);
+  driver.feed(WorkerEnded{1, {}});
+  auto const living = driver.state.living;
+  rdzv::WorkerExit missed;
+  missed.hung = "left while 3 others still called";
+  CHECK(driver.feed(WorkerEnded{1, missed}) ==
+        std::vector<Action>{TellLink{kFirstLink, rdzv::WorkerFailed{1, missed}}});
+  CHECK(driver.state.living == living);
+  CHECK(driver.feed(WorkerEnded{2, missed}).empty());  // of another generation
+}
+
 TEST_CASE("agent: how long ago the workers that ended took their steps is told of their generation alone", "[unit]") {
   auto driver = driver_at(Life::stopping);
   rdzv::Stopped told{1, {bad_exit()}, {}, {9s, 2s}};

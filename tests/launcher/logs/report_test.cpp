@@ -20,7 +20,7 @@ Verdict two_failures() {
   verdict.generation = 2;
   verdict.restarts = 1;
   verdict.max_restarts = 1;
-  Failure cause;
+  rendezvous::Failure cause;
   cause.host = "node1";
   cause.group_rank = 1;
   cause.exit.rank = 3;
@@ -28,7 +28,7 @@ Verdict two_failures() {
   cause.exit.pid = 77;
   cause.exit.status = ExitStatus::signalled(9);
   cause.exit.stderr_tail = "step 41\nstep 42\n";
-  Failure other;
+  rendezvous::Failure other;
   other.host = "node0";
   other.exit.status = ExitStatus::exited(1);
   verdict.failures = {cause, other};
@@ -165,7 +165,7 @@ TEST_CASE("report: those that failed alike are one line, and victims say so", "[
   cause.told = "ValueError: sample 17 is bad";
   verdict.failures.resize(1);
   for (std::uint32_t rank = 0; rank < 12; ++rank) {
-    Failure other = verdict.failures[0];
+    rendezvous::Failure other = verdict.failures[0];
     other.host = "node" + std::to_string(rank / 4);
     other.exit.rank = rank + 10;
     other.exit.told = "ValueError: sample " + std::to_string(rank) + " is bad";
@@ -189,7 +189,7 @@ TEST_CASE("report: 512 ranks that fail at once fill at most one screen, whatever
   Verdict verdict = two_failures();
   verdict.failures.clear();
   for (std::uint32_t rank = 0; rank < 512; ++rank) {
-    Failure one;
+    rendezvous::Failure one;
     one.host = "a-node-with-a-rather-long-name-" + std::to_string(rank / 8);
     one.group_rank = rank / 8;
     one.exit.rank = rank;

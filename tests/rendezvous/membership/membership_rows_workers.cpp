@@ -52,8 +52,16 @@ Row failed() {
             }}},
           {"opening, preparing", ignored},
           {"running",
-           {"stop (failure)",
+           {"stop (failure); it names a peer: within 200 ms",
             [](Phase phase) {
+              Job waits(phase);
+              auto victim = Job::failure();
+              victim.lost = worker::Loss{victim.rank == 0 ? 1U : 0U, PeerFailure::Why::left};
+              waits.feed(Said{2, WorkerFailed{1, victim}});
+              CHECK(waits.in(Phase::running, 1));
+              waits.now += 200ms;
+              waits.feed(Tick{});
+              CHECK(waits.stops(StopKind::failure));
               Job job(phase);
               job.feed(Said{2, WorkerFailed{1, Job::failure()}});
               CHECK(job.stops(StopKind::failure));
@@ -76,38 +84,46 @@ Row progress() {
     return Progress{number, {{rank, 1, done, 0, 25, 60s, false}}};
   };
   auto const ignored = nothing([=](Job const& job) { return Event{Said{2, still(job.state.number, 1, 0)}}; });
-  return {{"forming",
-           {"–",
-            [=](Phase phase) {
-              Job job(phase);
-              job.feed(Said{1, still(0, 0, 0)});
-              CHECK(job.in(Phase::forming, 0));
-              CHECK(job.state.hanging.ranks.empty());
-            }}},
-          {"opening, preparing", ignored},
-          {"running",
-           {"noted; whoever keeps the others waiting is named, then told to be killed",
-            [=](Phase phase) {
-              Job job(phase);
-              job.policy.hang_timeout = 70s;
-              job.feed(Said{1, still(1, 0, 0)});
-              job.feed(Said{2, Progress{1, {{1, 0, 0, 0, 25, 60s, false}, {0, 9, 9, 0, 25, 60s, false}}}});
-              CHECK(job.state.hanging.ranks.size() == 2);  // and nobody speaks for another node's rank
-              CHECK(job.state.hanging.ranks.at(0).last.entered == 1);
-              job.now += 2s;
-              job.feed(Tick{});
-              CHECK(text_of(job.last.said).starts_with("rank 1 on n1 has not entered all_reduce #1 (25 f32) for 62 s"));
-              CHECK(job.told<Kill>(2) == nullptr);
-              job.now += 10s;
-              job.feed(Tick{});
-              REQUIRE(job.told<Kill>(2) != nullptr);
-              CHECK(job.told<Kill>(2)->rank == 1);
-              CHECK(job.told<Kill>(2)->number == 1);
-              CHECK(job.told<Kill>(1) == nullptr);
-              CHECK(job.in(Phase::running, 1));
-            }}},
-          {"stopping", ignored},
-          {"finished", ignored}};
+  return {
+      {"forming",
+       {"–",
+        [=](Phase phase) {
+          Job job(phase);
+          job.feed(Said{1, still(0, 0, 0)});
+          CHECK(job.in(Phase::forming, 0));
+          CHECK(job.state.hanging.ranks.empty());
+        }}},
+      {"opening, preparing", ignored},
+      {"running",
+       {"noted; whoever keeps the others waiting is named, then told to be killed; whom the others have given up is "
+        "told to be killed",
+        [=](Phase phase) {
+          Job job(phase);
+          job.policy.hang_timeout = 70s;
+          job.feed(Said{1, still(1, 0, 0)});
+          job.feed(Said{2, Progress{1, {{1, 0, 0, 0, 25, 60s, false}, {0, 9, 9, 0, 25, 60s, false}}}});
+          CHECK(job.state.hanging.ranks.size() == 2);  // and nobody speaks for another node's rank
+          CHECK(job.state.hanging.ranks.at(0).last.entered == 1);
+          job.now += 2s;
+          job.feed(Tick{});
+          CHECK(text_of(job.last.said).starts_with("rank 1 on n1 has not entered all_reduce #1 (25 f32) for 62 s"));
+          CHECK(job.told<Kill>(2) == nullptr);
+          job.now += 10s;
+          job.feed(Tick{});
+          REQUIRE(job.told<Kill>(2) != nullptr);
+          CHECK(job.told<Kill>(2)->rank == 1);
+          CHECK(job.told<Kill>(2)->number == 1);
+          CHECK(job.told<Kill>(1) == nullptr);
+          CHECK(job.in(Phase::running, 1));
+          Job named(phase);
+          named.feed(Said{2, Progress{1, {}, {{0, {1, PeerFailure::Why::timeout}}}}});  // another node's rank
+          CHECK(named.told<Kill>(2) == nullptr);
+          named.feed(Said{1, Progress{1, {}, {{0, {1, PeerFailure::Why::timeout}}}}});
+          REQUIRE(named.told<Kill>(2) != nullptr);
+          CHECK(named.told<Kill>(2)->named == PeerFailure::Why::timeout);
+        }}},
+      {"stopping", ignored},
+      {"finished", ignored}};
 }
 
 Row succeeded() {

@@ -367,6 +367,44 @@ TEST_CASE("cause: with victims alone, a worker that failed of itself during the 
   CHECK(failures_of(group).empty());
 }
 
+TEST_CASE("cause: whom the victims name is the cause, however the stop found it", "[unit]") {
+  Driver driver;
+  driver.run(2);
+  driver.policy.max_restarts = 0;
+  auto& group = driver.state.group;
+  WorkerExit victim;
+  victim.status = ExitStatus::exited(75);
+  victim.lost = worker::Loss{1, PeerFailure::Why::left};
+  victim.role = Role::lost_peer;
+  WorkerExit culprit;
+  culprit.rank = 1;
+  culprit.status = ExitStatus::exited(4);
+  culprit.ours = true;
+  auto other = culprit;
+  other.rank = 2;
+  group.reports = {Report{0, victim}};
+  group.seats[0].exits = {victim};
+  group.seats[1].exits = {culprit, other};
+  CHECK(rule(driver.state, driver.policy, {}).line == "rank 1 on n1: was failing when it was stopped, exit code 4");
+  CHECK(failures_of(group).size() == 2);
+
+  group.seats[1].exits = {WorkerExit{}, other};  // it had ended with 0, and nobody was asked
+  group.seats[1].exits.front().rank = 1;
+  auto const verdict = rule(driver.state, driver.policy, {}).verdict;
+  CHECK(verdict.summary == "rank 1 on n1 ended while others still called");
+  CHECK(verdict.exit_code == 1);
+  CHECK(verdict.failures.size() == 2);
+
+  group.seats[0].exits.front().lost.reset();  // ended, with words alone: it names nobody
+  group.reports = {Report{0, group.seats[0].exits.front()}};
+  CHECK(failures_of(group).size() == 1);
+
+  auto missed = group.seats[1].exits.front();  // its agent was asked
+  missed.hung = "left while 3 others still called";
+  group.reports = {Report{1, missed}, Report{0, victim}};
+  CHECK(rule(driver.state, driver.policy, {}).line == "rank 1 on n1 left while 3 others still called");
+}
+
 TEST_CASE("cause: those that cxxrun stopped are counted by how they ended", "[unit]") {
   Driver driver;
   driver.run(2);

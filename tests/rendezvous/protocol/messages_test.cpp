@@ -93,7 +93,8 @@ std::vector<ToCoordinator> all_to_coordinator() {
           Leaving{15, "from pid 7 (kill), uid 0"},
           Unfit{5, "health check: exit code 3"},
           Progress{5, {{3, 812, 811, 0x1020304, 25, Millis{15'000}, false}, {4, 811, 811, 0, 0, Millis{0}, true}}},
-          Progress{5, {}}};
+          Progress{5, {}},
+          Progress{5, {}, {{3, {1, PeerFailure::Why::timeout}}, {4, {1, PeerFailure::Why::left}}}}};
 }
 
 TcpEnds some_ends() {
@@ -146,7 +147,8 @@ std::vector<ToAgent> all_to_agent() {
           Decided{g.decree, g.successors},
           Decided{g.decree, {}, false},
           Dropped{10, "silent for 5 s"},
-          Kill{9, 3, 811, "did not enter all_reduce #812"}};
+          Kill{9, 3, 811, "did not enter all_reduce #812"},
+          Kill{9, 3, 0, "left while 3 others still called", PeerFailure::Why::left}};
 }
 
 }  // namespace

@@ -48,6 +48,20 @@ TEST_CASE("page_view: its words are where tests/jobs/hangs_test.py writes them",
                std::to_string(sizeof(Operation)) + " * (sequence % " + std::to_string(kOperations) + ")"));
 }
 
+TEST_CASE("page_view: a peer that was given up is one of that generation, and for a reason that there is", "[unit]") {
+  ControlPage page;
+  CHECK_FALSE(read_loss(page, 1));
+  page.lost = static_cast<std::uint64_t>(PeerFailure::Why::left) << 32U | 3U;
+  page.lost_in = 2;
+  CHECK(read_loss(page, 2) == Loss{3, PeerFailure::Why::left});
+  CHECK_FALSE(read_loss(page, 1));
+  CHECK_FALSE(read_loss(page, 3));
+  page.lost = static_cast<std::uint64_t>(PeerFailure::Why::stopped) << 32U | 3U;
+  CHECK_FALSE(read_loss(page, 2));
+  page.lost = UINT64_MAX;
+  CHECK_FALSE(read_loss(page, 2));
+}
+
 TEST_CASE("page_view: an entry that is being written, or was written over, is not taken for another", "[unit]") {
   ControlPage page;
   write(page, 5, 1, 0);

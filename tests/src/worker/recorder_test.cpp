@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "src/worker/page_view.hpp"
 #include "tests/support/catch.hpp"
 
 using cxxrun::DType;
@@ -90,8 +91,29 @@ TEST_CASE("recorder: a second Communicator shows that the process is alive, and 
   CHECK(page->done == 0);
 }
 
+TEST_CASE("recorder: the first peer that a Communicator of a generation gives up is noted, and no other") {
+  using cxxrun::PeerFailure;
+  auto page = std::make_unique<ControlPage>();
+  auto const lost = [&page] { return cxxrun::worker::read_loss(*page, 4); };
+  auto const failed = [](int rank, PeerFailure::Why why) { return PeerFailure(why, rank, "", 4, 0us); };
+  Recorder const first(*page, 4, true);
+  CHECK_FALSE(lost());
+  first.lost(failed(-1, PeerFailure::Why::stopped));  // the launcher has ended the generation
+  CHECK_FALSE(lost());
+  Recorder const second(*page, 4, false);
+  second.lost(failed(7, PeerFailure::Why::timeout));
+  first.lost(failed(2, PeerFailure::Why::left));
+  CHECK(lost() == cxxrun::worker::Loss{7, PeerFailure::Why::timeout});
+  Recorder const next(*page, 5, true);
+  CHECK_FALSE(cxxrun::worker::read_loss(*page, 5));
+  next.lost(failed(2, PeerFailure::Why::left));
+  CHECK(cxxrun::worker::read_loss(*page, 5) == cxxrun::worker::Loss{2, PeerFailure::Why::left});
+  CHECK_FALSE(lost());
+}
+
 TEST_CASE("recorder: without a page it notes nothing") {
   Recorder recorder;
+  recorder.lost(cxxrun::PeerFailure(cxxrun::PeerFailure::Why::died, 1, "", 1, 0us));
   recorder.entered(kCall);
   recorder.done();
 }

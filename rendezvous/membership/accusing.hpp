@@ -1,0 +1,54 @@
+// Accusing: whom workers name that have given up a peer, and what follows for that peer. Pure.
+//
+// A worker that has parked, or has ended, says whom its Communicator gave up (src/worker/loss.hpp). From then on the
+// generation cannot succeed: what is decided here is who failed. Rules and table: docs/design/survival.md; a test plays
+// every row.
+//
+// Cost: `accuse` O(log N) for each worker, `judge` O(N log N) after each and once per timer.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rendezvous/values/standstill.hpp"
+#include "src/core/time.hpp"
+
+namespace cxxrun::rendezvous {
+
+/// How long the others may take to speak before most of them are enough.
+inline constexpr Millis kSpeak{1000};
+/// How long the end of a worker that names a peer waits for that peer's own.
+inline constexpr Millis kOwnEnd{200};
+
+struct AccusingState {
+  std::map<std::uint32_t, worker::Loss> words;  ///< by who says it: whom it has given up
+  std::set<std::uint32_t> ordered;              ///< who is to be ended
+  std::optional<TimePoint> since;               ///< the first word
+  std::optional<TimePoint> ended;               ///< the first one of a worker that has ended
+  std::optional<TimePoint> due;                 ///< when `judge` is to be called
+};
+
+/// A rank to be ended, unless it ends or parks by itself.
+struct AccusedOrder {
+  std::uint32_t rank = 0;
+  PeerFailure::Why named = PeerFailure::Why::died;
+  std::string why;  ///< "did not arrive in time for 3 others"
+  bool operator==(AccusedOrder const&) const = default;
+};
+
+struct AccusingJudgement {
+  AccusingState next;
+  std::vector<AccusedOrder> orders;
+  bool stop = false;  ///< the generation is to be stopped for the worker that ended first
+};
+
+/// `named.rank` has parked; or has ended, and its end is a failure.
+[[nodiscard]] AccusingState accuse(AccusingState state, Named const& named, bool ended, TimePoint now);
+/// `world`: the ranks of the generation.
+[[nodiscard]] AccusingJudgement judge(AccusingState state, std::uint32_t world, TimePoint now);
+
+}  // namespace cxxrun::rendezvous

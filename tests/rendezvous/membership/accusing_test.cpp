@@ -1,0 +1,149 @@
+// The tables of docs/design/survival.md about whom workers name, row by row.
+#include "rendezvous/membership/accusing.hpp"
+
+#include <functional>
+
+#include "rendezvous/values/worker_exit.hpp"
+#include "src/core/text.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/fixtures.hpp"
+
+using namespace cxxrun;              // NOLINT(google-build-using-namespace)
+using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
+using Why = PeerFailure::Why;
+
+namespace {
+
+using Ended = std::vector<std::uint32_t>;
+
+struct Words {
+  std::uint32_t world = 4;
+  AccusingState state;
+  TimePoint now = TimePoint{} + 1h;
+  std::vector<AccusedOrder> orders;
+  bool stop = false;
+
+  Words& says(std::uint32_t rank, std::uint32_t of, Why why = Why::timeout, bool ended = false) {
+    state = accuse(std::move(state), {rank, {of, why}}, ended, now);
+    return pass(0ms);
+  }
+  Words& dies(std::uint32_t rank, std::uint32_t of) { return says(rank, of, Why::died, true); }
+  Words& pass(Millis time) {
+    now += time;
+    auto judged = judge(std::move(state), world, now);
+    state = std::move(judged.next);
+    orders = judged.orders;
+    stop = judged.stop;
+    return *this;
+  }
+  [[nodiscard]] Ended ended() const {
+    Ended ranks;
+    for (auto const& order : orders) {
+      ranks.push_back(order.rank);
+    }
+    return ranks;
+  }
+  /// Nobody is ended and nothing is stopped, now and whenever the timer rings.
+  [[nodiscard]] bool quiet() {
+    bool nothing = orders.empty() && !stop;
+    while (nothing && state.due) {
+      pass(std::chrono::duration_cast<Millis>(*state.due - now));
+      nothing = orders.empty() && !stop;
+    }
+    return nothing;
+  }
+};
+
+std::map<std::string, std::function<void()>> rows() {
+  return {
+      {"nothing | – | –", [] { CHECK(Words{}.pass(0ms).quiet()); }},
+      {"all others name one | it | –",
+       [] {
+         Words words;
+         CHECK(words.says(0, 3).says(1, 3).orders.empty());
+         words.says(2, 3);
+         CHECK(words.orders == std::vector<AccusedOrder>{{3, Why::timeout, "did not arrive in time for 3 others"}});
+         CHECK_FALSE(words.stop);
+       }},
+      {"all others name two | both | –",
+       [] {
+         CHECK(Words{}.says(0, 3).says(1, 2).ended() == Ended{2, 3});
+       }},
+      {"one names another, the rest have not spoken | – | –", [] { CHECK(Words{}.says(0, 3).quiet()); }},
+      {"most of the others name one, for 1 s | it | –",
+       [] {
+         Words words;
+         CHECK(words.says(0, 3, Why::left).says(1, 3, Why::left).pass(999ms).orders.empty());
+         CHECK(words.pass(1ms).ended() == Ended{3});
+         CHECK(words.orders.front().why == "left while 2 others still called");
+         CHECK_FALSE(words.stop);
+       }},
+      {"half of the others name one, for 1 s | – | –",
+       [] {
+         Words words;
+         words.world = 5;
+         CHECK(words.says(0, 4).says(1, 4).quiet());
+       }},
+      {"the two sides of a cut name each other | – | –",
+       [] { CHECK(Words{}.says(0, 2, Why::lost).says(2, 0, Why::lost).says(1, 2).says(3, 0).quiet()); }},
+      {"one is named, and then speaks itself | – | –", [] { CHECK(Words{}.says(0, 3).says(3, 0).says(1, 3).quiet()); }},
+      {"one that ended names one that has not | – | after 200 ms, unless a culprit's end comes first",
+       [] {
+         Words words;
+         CHECK_FALSE(words.dies(0, 3).pass(199ms).stop);
+         CHECK(words.state.due);
+         CHECK(words.pass(1ms).stop);
+         CHECK(words.orders.empty());
+       }},
+      {"all others ended and name one | it | after 200 ms, unless a culprit's end comes first",
+       [] {
+         Words words;
+         CHECK(words.dies(0, 3).dies(1, 3).dies(2, 3).ended() == Ended{3});
+         CHECK_FALSE(words.stop);
+         CHECK(words.pass(200ms).stop);
+       }},
+      {"one that ended names one that has spoken | – | at once", [] { CHECK(Words{}.says(3, 0).dies(0, 3).stop); }},
+      {"one outside the world is named | – | –", [] { CHECK(Words{}.says(0, 4).says(1, 4).says(2, 4).quiet()); }},
+      {"the same again | ordered once | –",
+       [] {
+         Words words;
+         words.says(0, 3).says(1, 3).says(2, 3).says(2, 3);
+         CHECK(words.orders.empty());
+       }},
+  };
+}
+
+}  // namespace
+
+TEST_CASE("accusing: every row of the coordinator's table in docs/design/survival.md is what happens", "[unit]") {
+  auto const checks = rows();
+  auto documented = cxxrun::testing::documented_table("design/survival.md", "| what is said |");
+  documented.erase(documented.begin());
+  for (auto const& cells : documented) {
+    auto const row = join(cells, " | ");
+    CAPTURE(row);
+    REQUIRE(checks.contains(row));
+    checks.at(row)();
+  }
+  CHECK(documented.size() == checks.size());
+}
+
+TEST_CASE("accusing: the page says who is a victim, and words do only where it says nothing", "[unit]") {
+  WorkerExit exit;
+  exit.rank = 1;
+  exit.status = ExitStatus::exited(75);
+  CHECK(role_of(exit, Role::told_to_end) == Role::told_to_end);
+  exit.lost = worker::Loss{3, Why::timeout};
+  CHECK(role_of(exit, Role::culprit) == Role::waited);
+  exit.lost->why = Why::left;
+  CHECK(role_of(exit, Role::culprit) == Role::lost_peer);
+  exit.status = ExitStatus::signalled(SIGKILL);  // no peer has brought that about
+  CHECK(role_of(exit, Role::culprit) == Role::culprit);
+  exit.status = ExitStatus::exited(75);
+  exit.lost->rank = 1;  // given up by the others
+  CHECK(role_of(exit, Role::waited) == Role::culprit);
+  exit.lost.reset();
+  exit.status = ExitStatus::exited(0);
+  CHECK_FALSE(fails_for_a_peer(exit));
+}
