@@ -32,13 +32,13 @@ struct Sum {
 struct Min {
   template <class T>
   [[gnu::always_inline]] static T of(T a, T b) {
-    return (b < a) | (b != b) ? b : a;
+    return ((b < a) | (b != b)) ? b : a;
   }
 };
 struct Max {
   template <class T>
   [[gnu::always_inline]] static T of(T a, T b) {
-    return (b > a) | (b != b) ? b : a;
+    return ((b > a) | (b != b)) ? b : a;
   }
 };
 
