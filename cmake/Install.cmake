@@ -1,6 +1,5 @@
 # Installed: the programs, the library for workers, its headers, CMake and pkg-config files, manual page, completion.
 include(CMakePackageConfigHelpers)
-install(TARGETS cxxrun_program cxxrun_rendezvous_program cxxrun_store_program)
 install(TARGETS cxxrun EXPORT cxxrunTargets)
 install(DIRECTORY include/cxxrun DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
@@ -17,6 +16,10 @@ string(REGEX REPLACE "/$" "" CXXRUN_PREFIX_FROM_PC "${CXXRUN_PREFIX_FROM_PC}")
 configure_file(cmake/cxxrun.pc.in ${PROJECT_BINARY_DIR}/cxxrun.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/cxxrun.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+if(NOT CXXRUN_PROGRAMS)
+  return()
+endif()
+install(TARGETS cxxrun_program cxxrun_rendezvous_program cxxrun_store_program)
 install(FILES docs/use/cxxrun.1 docs/use/cxxrun-rendezvous.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 foreach(program cxxrun cxxrun-rendezvous cxxrun-store)
   install(FILES scripts/completion/cxxrun.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions

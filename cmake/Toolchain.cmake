@@ -30,7 +30,7 @@ if(CXXRUN_SANITIZE)
     # ThreadSanitizer does not model the fences in Asio's headers; g++ says so at each.
     target_compile_options(cxxrun_options INTERFACE -Wno-tsan)
   endif()
-else()
+elseif(PROJECT_IS_TOP_LEVEL)  # a static library hands such options on to whoever links it
   # Start-up time: shared libstdc++ costs more than a millisecond per process (docs/evidence/performance.md).
   # A program with C++ libraries of others has to use theirs: its target has the property CXXRUN_SHARED_STDCXX.
   target_link_options(cxxrun_options INTERFACE
