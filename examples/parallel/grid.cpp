@@ -1,22 +1,32 @@
-// Tensor x data parallelism on a grid of 2 x 2 ranks, with groups of a Communicator.
+// Tensor x data parallelism on a grid of 2 x 2 ranks, with groups of a Communicator. It survives the loss of ranks.
 //
-//   cxxrun --nproc-per-node 4 build/release/bin/examples/grid          (any launcher that sets RANK and the rest)
+//   cxxrun --nproc-per-node 4 build/release/bin/examples/grid [STEPS]   (any launcher that sets RANK and the rest)
 //
 // Ranks 0 and 1 hold half of the hidden units each and see the same samples; so do ranks 2 and 3, with other samples.
 // Forward adds the halves' outputs in the tensor group, and gradients are added in the data group: ranks 0 and 2, 1
 // and 3. Each rank calls its groups in this order in every step, so nobody waits for ever.
 //
-// At the end each rank trains once more with data parallelism alone, both halves on every rank, and compares: the same
-// bits, because both add two halves and then two gradients, and a + b is b + a. With more than two in a group the
-// order of adding could differ, and the results would agree within rounding.
+// When a rank dies under cxxrun, the others keep their processes: run_elastic() calls attach() for the next world, in
+// which the groups are made anew, and share(), in which the new rank gets its half from its peer in the data group. As
+// a half may be done with a step that the other half has not done, each rank can take its last step back.
+//
+// At the end each rank trains once more with data parallelism alone, both halves and both replicas in its own process,
+// and compares: the same bits, because both add two halves and then two gradients, and a + b is b + a. With more than
+// two in a group the order of adding could differ, and the results would agree within rounding.
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "cxxrun/communicator.hpp"
+#include "cxxrun/elastic.hpp"
 
 namespace {
 
@@ -25,13 +35,14 @@ constexpr std::size_t kHalf = 8;  // hidden units of one rank
 constexpr std::size_t kOut = 3;
 constexpr std::size_t kSamples = 5;
 constexpr int kSteps = 50;
+constexpr std::uint64_t kTold = 100;  // steps from one line to the next
 constexpr float kRate = 0.01F;
 
 using Values = std::vector<float>;
 
 /// Half of a network y = B A x: rows of A and columns of B, one after the other, and the gradients of both.
 struct Half {
-  explicit Half(int which) {
+  explicit Half(int number) : which(number) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       parameters[i] =
           0.3F * static_cast<float>(std::sin(static_cast<double>(i + 1000 * static_cast<std::size_t>(which))));
@@ -77,18 +88,25 @@ struct Half {
     }
   }
 
+  int which;
   Values parameters = Values(kHalf * (kIn + kOut));
   Values gradients = Values(parameters.size());
   Values hidden = Values(kSamples * kHalf);
 };
 
 /// The samples of one row of the grid in one step.
-Values samples_of(int row, int step) {
+Values samples_of(int row, std::uint64_t step) {
   Values x(kSamples * kIn);
   for (std::size_t i = 0; i < x.size(); ++i) {
-    x[i] = static_cast<float>(std::cos(static_cast<double>(i) * 1.7 + row * 31 + step * 7));
+    x[i] = static_cast<float>(std::cos(static_cast<double>(i) * 1.7 + row * 31 + static_cast<double>(step) * 7));
   }
   return x;
+}
+
+void add(Values& to, Values const& values) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    to[i] += values[i];
+  }
 }
 
 /// The outputs become what is wrong with them: they should be the first inputs.
@@ -98,52 +116,123 @@ void compare(Values& y, Values const& x) {
   }
 }
 
-Values train_on_grid(cxxrun::Communicator& tensor, cxxrun::Communicator& data) {
-  Half half(tensor.rank());
-  for (int step = 0; step < kSteps; ++step) {
-    auto const x = samples_of(data.rank(), step);
-    auto y = half.forward(x);
-    tensor.all_reduce(std::span(y));
-    compare(y, x);
-    half.backward(x, y);
-    data.all_reduce(std::span(half.gradients));
-    half.update();
-  }
-  return half.parameters;
-}
+class Grid : public cxxrun::ElasticTask {
+ public:
+  explicit Grid(std::uint64_t steps) : steps_(steps) {}
 
-Values train_data_parallel(cxxrun::Communicator& data, int wanted) {
-  std::array<Half, 2> halves{Half(0), Half(1)};
-  for (int step = 0; step < kSteps; ++step) {
-    auto const x = samples_of(data.rank(), step);
-    auto y = halves[0].forward(x);
-    auto const other = halves[1].forward(x);
-    for (std::size_t i = 0; i < y.size(); ++i) {
-      y[i] += other[i];
+  [[nodiscard]] std::uint64_t completed() const override { return completed_; }
+  [[nodiscard]] Half const& half() const { return *half_; }
+
+  void attach(cxxrun::Communicator& comm) override {
+    if (comm.world_size() != 4) {
+      throw cxxrun::Failure({cxxrun::Errc::usage, "grid: needs 4 ranks, for 2 x 2; there are " +
+                                                      std::to_string(comm.world_size()) + ": say --nproc-per-node 4"});
     }
+    tensor_ = comm.split(comm.rank() / 2);
+    data_ = comm.split(comm.rank() % 2);
+    if (!half_ || half_->which != tensor_->rank()) {
+      half_.emplace(tensor_->rank());
+      completed_ = 0;
+      fresh_ = true;
+    }
+    // A half is done with a step when both of its ranks are in the data group, whatever becomes of the other half.
+    for (auto const& rank : comm.all_gather_value(cxxrun::Standing{completed_, fresh_})) {
+      if (!fresh_ && !rank.fresh && rank.completed + 1 == completed_) {
+        half_->parameters = before_;
+        completed_ = rank.completed;
+      }
+    }
+  }
+
+  /// `donor` has the wrong half for every second rank: each gets its own from its data group.
+  void share(cxxrun::Communicator& comm, int /*donor*/) override {
+    auto const ranks = comm.all_gather_value(cxxrun::Standing{completed_, fresh_});
+    std::uint64_t completed = 0;
+    for (auto const& rank : ranks) {
+      completed = std::max(completed, rank.completed);
+    }
+    auto const has_it = [&](std::size_t rank) { return !ranks[rank].fresh && ranks[rank].completed == completed; };
+    if ((has_it(0) || has_it(2)) && (has_it(1) || has_it(3))) {
+      data_->broadcast(std::span(half_->parameters), has_it(static_cast<std::size_t>(tensor_->rank())) ? 0 : 1);
+      completed_ = completed;
+    } else {  // nobody has one of the halves any more: from the beginning; a real trainer loads a checkpoint
+      half_.emplace(tensor_->rank());
+      completed_ = 0;
+    }
+    fresh_ = false;
+  }
+
+  [[nodiscard]] bool step(cxxrun::Communicator& comm) override {
+    if (completed_ == steps_) {
+      return false;
+    }
+    auto const x = samples_of(data_->rank(), completed_);
+    auto y = half_->forward(x);
+    tensor_->all_reduce(std::span(y));
     compare(y, x);
+    half_->backward(x, y);
+    data_->all_reduce(std::span(half_->gradients));
+    before_ = half_->parameters;
+    half_->update();
+    if (++completed_ % kTold == 0 && comm.rank() == 0) {
+      std::printf("step %llu of generation %llu\n", static_cast<unsigned long long>(completed_),
+                  static_cast<unsigned long long>(comm.generation()));
+      std::fflush(stdout);
+    }
+    return true;
+  }
+
+ private:
+  std::uint64_t steps_;
+  std::uint64_t completed_ = 0;
+  bool fresh_ = true;  // nothing of the training is in this process yet
+  std::optional<cxxrun::Communicator> tensor_;
+  std::optional<cxxrun::Communicator> data_;
+  std::optional<Half> half_;
+  Values before_;  // parameters before the last step
+};
+
+/// What data parallelism ends with: two replicas of both halves, each with its samples, whose gradients are added.
+Values train_data_parallel(int wanted, std::uint64_t steps) {
+  std::array<Half, 2> halves{Half(0), Half(1)};
+  std::array<Values, 2> first;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    for (int row : {0, 1}) {
+      auto const x = samples_of(row, step);
+      auto y = halves[0].forward(x);
+      add(y, halves[1].forward(x));
+      compare(y, x);
+      for (std::size_t i : {0U, 1U}) {
+        halves[i].backward(x, y);
+        row == 0 ? void(first[i] = halves[i].gradients) : add(halves[i].gradients, first[i]);
+      }
+    }
     for (Half& half : halves) {
-      half.backward(x, y);
-      data.all_reduce(std::span(half.gradients));
       half.update();
     }
   }
   return halves[static_cast<std::size_t>(wanted)].parameters;
 }
 
+std::uint64_t hash_of(Values const& values) {
+  std::uint64_t hash = 0xcbf2'9ce4'8422'2325U;
+  for (float const value : values) {
+    hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0x100'0000'01b3U;
+  }
+  return hash;
+}
+
 }  // namespace
 
-int main() try {
-  auto comm = cxxrun::Communicator::init();
-  if (comm.world_size() != 4) {
-    std::fprintf(stderr, "grid: needs 4 ranks, for 2 x 2; there are %d: say --nproc-per-node 4\n", comm.world_size());
-    return 2;
-  }
-  auto tensor = *comm.split(comm.rank() / 2);
-  auto data = *comm.split(comm.rank() % 2);
-  bool const same = train_on_grid(tensor, data) == train_data_parallel(data, tensor.rank());
-  std::printf("rank %d, half %d: %s data parallel's\n", comm.rank(), tensor.rank(), same ? "the same as" : "NOT");
-  comm.barrier();
+int main(int argc, char** argv) try {
+  std::uint64_t const steps = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : kSteps;
+  Grid grid(steps);
+  cxxrun::run_elastic(grid);
+  auto const& mine = grid.half();
+  bool const same = mine.parameters == train_data_parallel(mine.which, steps);
+  std::printf("half %d after %llu steps: %016llx, %s data parallel's\n", mine.which,
+              static_cast<unsigned long long>(steps), static_cast<unsigned long long>(hash_of(mine.parameters)),
+              same ? "the same as" : "NOT");
   return same ? 0 : 1;
 } catch (std::exception const& failure) {
   std::fprintf(stderr, "%s\n", failure.what());
