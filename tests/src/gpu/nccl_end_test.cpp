@@ -1,0 +1,190 @@
+// How everything that goes wrong in the NCCL backend ends, and who is told what.
+#include <sys/wait.h>
+
+#include "src/client/engine.hpp"
+#include "src/gpu/nccl_peers.hpp"
+#include "src/os/watchdog.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/nccl_world.hpp"
+#include "tests/support/ranks.hpp"
+
+using namespace cxxrun;        // NOLINT(google-build-using-namespace)
+using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
+using client::Engine;
+using comm::Call;
+using comm::Kind;
+
+TEST_CASE("nccl: a peer's death ends a call that nobody waits for, and is what everybody is told") {
+  NcclWorld world;
+  Engine engine(world.join());
+  auto* const memory = engine.allocate(64);
+  world.device.runs = false;
+  auto const work = engine.submit(sum_of(memory));
+  world.peers.lose_peer();
+  CHECK(eventually([&] { return world.device.aborted == 1; }));  // as if the program sat in cudaStreamSynchronize
+  CHECK(eventually([&] { return engine.done(work); }));
+  CHECK(thrown_by([&] { engine.wait(work); }) == "peer 1 0 7");
+  CHECK(thrown_by([&] { static_cast<void>(engine.submit(sum_of(memory))); }) == "peer 1 0 7");
+  CHECK(thrown_by([&] { engine.run({.kind = Kind::barrier}); }) == "peer 1 0 7");
+  CHECK(thrown_by([&] { engine.run(sum_of(memory)); }) == "peer 1 0 7");
+  engine.close();
+  CHECK(world.device.finalized == 0);
+  CHECK(world.device.aborted == 1);
+  CHECK_FALSE(world.device.crowded);
+}
+
+TEST_CASE("nccl: a peer's death is thrown by who waits, and calls done before keep their results") {
+  NcclWorld world;
+  auto const backend = world.join();
+  auto& device = *backend->device();
+  auto* const memory = backend->allocate(64);
+  auto const good = device.submit(sum_of(memory));
+  device.wait(good);
+  world.device.runs = false;
+  std::thread killer([&] {
+    eventually([&] { return world.device.heard().size() > 3; });
+    world.peers.lose_peer();
+  });
+  CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) == "peer 1 0 7");
+  killer.join();
+  CHECK_NOTHROW(device.wait(good));
+}
+
+TEST_CASE("nccl: an error of NCCL's is told to the peers in its own words, unless one of them has died") {
+  bool const died = GENERATE(false, true);
+  NcclWorld world;
+  world.op_timeout = 500ms;  // so long a name is waited for
+  auto const backend = world.join();
+  auto* const memory = backend->allocate(64);
+  world.device.runs = false;
+  auto const point = backend->device()->submit(sum_of(memory));
+  world.device.broken = true;
+  std::thread killer([&] {
+    eventually([&] { return world.device.aborted == 1; });
+    if (died) {
+      world.peers.lose_peer();
+    }
+  });
+  auto const said = thrown_by([&] { backend->device()->wait(point); });
+  killer.join();
+  INFO(said);
+  CHECK(said == (died
+                     ? "peer 1 0 7"
+                     : "rank 0 on node0: a call on device memory: ncclRemoteError: socket closed; NCCL_DEBUG=INFO says "
+                       "more"));
+  CHECK(world.peers.aborts == (died ? 0 : 1));
+}
+
+TEST_CASE("nccl: when a call is not done in op_timeout, who does not report is named") {
+  NcclWorld world;
+  world.op_timeout = 50ms;
+  auto const backend = world.join();
+  auto* const memory = backend->allocate(64);
+  world.device.runs = false;
+  SECTION("a rank is missing") {
+    world.peers.late = 1;
+    CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) == "peer 1 2 7");
+  }
+  SECTION("all have come") {
+    CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) ==
+          "rank 0 on node0: all_reduce of 8 f32, sum was not done within 0.05 s, though every rank made it; "
+          "NCCL_DEBUG=INFO says more, nvidia-smi shows the state of the devices");
+  }
+  CHECK(world.device.aborted == 1);
+}
+
+TEST_CASE("nccl: a rank that left is only to blame if it leaves a call unfinished") {
+  NcclWorld world;
+  auto const backend = world.join();
+  auto* const memory = backend->allocate(64);
+  world.peers.trouble = host::Trouble::left;
+  world.peers.facts.why = PeerFailure::Why::left;
+  world.device.runs = false;
+  world.device.runs_after = 2;  // looks at the peers, of which the second knows that the first saw the same
+  backend->run(sum_of(memory));
+  world.device.runs = false;
+  CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) == "peer 1 1 7");
+}
+
+TEST_CASE("nccl: ranks that never connect are given up at the deadline, or when one of them dies") {
+  NcclWorld world;
+  world.device.connects = false;
+  SECTION("deadline") {
+    world.init = 50ms;
+    world.op_timeout = 200ms;
+    CHECK(has(thrown_by([&] { static_cast<void>(world.join()); }),
+              "rank 0 on node0: NCCL has not connected all ranks in time; NCCL_DEBUG=INFO"));
+  }
+  SECTION("death") {
+    std::thread killer([&] {
+      eventually([&] { return !world.device.heard().empty(); });
+      world.peers.lose_peer();
+    });
+    CHECK(thrown_by([&] { static_cast<void>(world.join()); }) == "peer 1 0 7");
+    killer.join();
+  }
+  CHECK(world.device.aborted == 1);
+  CHECK(world.device.freed == 1);
+}
+
+TEST_CASE("nccl: a host call's failure ends NCCL too") {
+  NcclWorld world;
+  auto const backend = world.join();
+  auto* const memory = backend->allocate(64);
+  world.peers.late = 1;
+  CHECK(thrown_by([&] { backend->run({.kind = Kind::barrier}); }) == "peer 1 2 7");
+  CHECK(world.device.aborted == 1);
+  CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) == "peer 1 2 7");
+}
+
+TEST_CASE("nccl: an abort that does not come back ends the process with code 75, and says so") {
+  auto const ends = run_ranks(1, [](int) {
+    dup2(STDOUT_FILENO, STDERR_FILENO);
+    NcclWorld world;
+    world.abort_deadline = 20ms;
+    auto const backend = world.join();
+    auto* const memory = backend->allocate(64);
+    world.device.runs = false;
+    world.device.abort_hangs = true;
+    world.peers.lose_peer();
+    backend->run(sum_of(memory));
+    return std::string("came back");
+  });
+  CHECK(WIFEXITED(ends[0].status));
+  CHECK(WEXITSTATUS(ends[0].status) == cxxrun::os::Watchdog::kTryAgain);
+}
+
+TEST_CASE("nccl: memory of which CUDA cannot say whose it is goes to no backend, and all ranks are told") {
+  NcclWorld world;
+  world.op_timeout = 50ms;
+  auto const backend = world.join();
+  std::array<std::byte, 32> memory{};
+  world.device.unsure = true;
+  auto const call = sum_of(memory.data());
+  auto const calls = world.peers.calls.load();
+  auto const* const words =
+      "rank 0 on node0: asking where a buffer lies: cudaPointerGetAttributes: an illegal memory access";
+  CHECK(has(thrown_by([&] { static_cast<void>(backend->device()->refusal(call)); }), words));
+  CHECK(world.peers.aborts == 1);
+  CHECK(world.device.aborted == 1);
+  CHECK(world.peers.calls == calls + 1);  // the ranks' hearing
+  world.device.unsure = false;
+  CHECK(has(thrown_by([&] { backend->run(call); }), words));
+}
+
+TEST_CASE("desync report: who made another call, or fewer, is named") {
+  std::vector<std::string> const names{"rank 0 on a", "rank 1 on b"};
+  Call const eight{.kind = Kind::all_reduce, .type = DType::f32, .count = 8};
+  Call const seven{.kind = Kind::all_reduce, .type = DType::f32, .count = 7};
+  using gpu::CallReport;
+  auto const third = [](Call const& call) { return CallReport{3, 3, comm::fields_of(call)}; };
+  CHECK(
+      gpu::verdict(std::vector<CallReport>{third(eight), third(seven)}, names, "5 s") ==
+      "ranks disagree about the count: rank 0 called all_reduce of 8 f32, sum; rank 1 called all_reduce of 7 f32, sum");
+  CHECK(gpu::verdict(std::vector<CallReport>{third(eight), CallReport{.made = 2}}, names, "5 s") ==
+        "rank 0 on a has made 3 calls on device memory and rank 1 on b only 2: every rank makes the same calls, with "
+        "buffers in the same kind of memory");
+  CHECK(has(gpu::verdict(std::vector<CallReport>{CallReport{.made = 3}, third(eight)}, names, "5 s"),
+            "rank 1 on b: all_reduce of 8 f32, sum was not done within 5 s"));
+}
