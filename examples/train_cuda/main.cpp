@@ -5,8 +5,6 @@
 int main(int argc, char** argv) {
   cxxrun::Communicator::Options options;
   options.backend = cxxrun::Backend::nccl;
-  // Shorter than cxxrun's --restart-timeout: who cannot give NCCL up ends by itself and is started anew.
-  options.abort_deadline = std::chrono::seconds(4);
   return train::run(
       {.name = "train_cuda",
        .communicator = options,

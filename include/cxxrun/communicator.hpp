@@ -97,8 +97,9 @@ class Communicator {
     /// re-forms the job. run_elastic() sets it.
     bool survive = false;
     /// How long giving up a communicator of NCCL's may take in rebuild(); then the process ends with code 75 and the
-    /// launcher starts it anew. At least 1 ms.
-    std::chrono::milliseconds abort_deadline = std::chrono::seconds(10);
+    /// launcher starts it anew. Shorter than cxxrun's --restart-timeout, which would kill it without a word. At least
+    /// 1 ms.
+    std::chrono::milliseconds abort_deadline = std::chrono::seconds(4);
   };
 
   /// Meets the other ranks in the store that the environment names; blocks until all are there and connected.

@@ -1,6 +1,7 @@
 // How everything that goes wrong in the NCCL backend ends, and who is told what.
 #include <sys/wait.h>
 
+#include "launcher/options/options.hpp"
 #include "src/client/engine.hpp"
 #include "src/gpu/nccl_peers.hpp"
 #include "src/os/watchdog.hpp"
@@ -187,4 +188,8 @@ TEST_CASE("desync report: who made another call, or fewer, is named") {
         "buffers in the same kind of memory");
   CHECK(has(gpu::verdict(std::vector<CallReport>{CallReport{.made = 3}, third(eight)}, names, "5 s"),
             "rank 1 on b: all_reduce of 8 f32, sum was not done within 5 s"));
+}
+
+TEST_CASE("nccl: who cannot give NCCL up says so before the launcher kills it, with both times as they are") {
+  CHECK(Communicator::Options{}.abort_deadline < launcher::Options{}.restart_timeout);
 }
