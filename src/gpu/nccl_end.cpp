@@ -1,10 +1,26 @@
 // The end of a communicator of NCCL's, in good order and in any other.
+#include <cstdlib>
 
 #include "src/gpu/nccl_queue.hpp"
 #include "src/os/quiet_thread.hpp"
 #include "src/os/watchdog.hpp"
 
 namespace cxxrun::gpu {
+namespace {
+
+std::atomic<bool> g_process_ends{false};
+
+}  // namespace
+
+bool process_ends() {
+  return g_process_ends.load();
+}
+
+/// CUDA ends in a handler of exit()'s that it has set up before this one, which therefore runs first. Static objects
+/// of the program may be destroyed after both.
+void NcclQueue::heed_exit() {
+  [[maybe_unused]] static int const set = std::atexit([] { g_process_ends.store(true); });
+}
 
 CallReport NcclQueue::oldest() const {
   CallReport told;
@@ -45,6 +61,10 @@ void NcclQueue::end_if_lost(Reason const& reason) const noexcept {
 }
 
 void NcclQueue::carry_out_end(Reason const& reason, CallReport const& mine) noexcept {
+  if (process_ends()) {
+    failed_ = host::facts_of(cxxrun::fail(Errc::closed, peers_.here() + ": a call on device memory after exit()"));
+    return;
+  }
   if (comm_ == nullptr) {
     failed_ = peers_.settle(reason, mine);
     return;
@@ -72,6 +92,9 @@ void NcclQueue::fail(Reason const& reason) {
 }
 
 void NcclQueue::close() noexcept {
+  if (process_ends()) {
+    return;
+  }
   Lock lock(mutex_);
   if (closed_ || comm_ == nullptr) {
     return;

@@ -41,7 +41,7 @@ NcclQueue::~NcclQueue() {
   if (watcher_.joinable()) {
     watcher_.join();
   }
-  if (comm_ != nullptr) {
+  if (comm_ != nullptr && !process_ends()) {
     api_.comm_free(comm_);
   }
 }
@@ -97,6 +97,7 @@ void NcclQueue::settle(Lock& lock, char const* what, std::optional<TimePoint> un
 }
 
 void NcclQueue::connect(std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> const& id, TimePoint deadline) {
+  heed_exit();
   {
     Lock lock(mutex_);
     cxxrun_cuda_status status{};
@@ -187,7 +188,7 @@ std::uint64_t NcclQueue::mark_locked(Lock& lock, CallReport const& what) {
 }
 
 bool NcclQueue::done(std::uint64_t point) noexcept {
-  if (point <= reached_.load(std::memory_order_acquire) || state_.load() == State::ended) {
+  if (point <= reached_.load(std::memory_order_acquire) || state_.load() == State::ended || process_ends()) {
     return true;
   }
   Lock lock(mutex_, std::try_to_lock);

@@ -18,6 +18,9 @@
 
 namespace cxxrun::gpu {
 
+/// exit() has begun: CUDA may be gone, and nothing is asked of it any more.
+[[nodiscard]] bool process_ends();
+
 class NcclQueue final : public host::DeviceQueue {
  public:
   NcclQueue(NcclConfig const& config, Peers& peers) : config_(config), peers_(peers), api_(*config.api) {}
@@ -32,7 +35,7 @@ class NcclQueue final : public host::DeviceQueue {
   /// Waits for what is queued, then ends NCCL in good order; in any other order if that takes long.
   void close() noexcept;
 
-  [[nodiscard]] bool alive() const { return state_.load() == State::running; }
+  [[nodiscard]] bool alive() const { return state_.load() == State::running && !process_ends(); }
   /// Ends NCCL for that reason, unless it has ended, and throws what it ended with.
   [[noreturn]] void fail(Reason const& reason);
 
@@ -92,6 +95,7 @@ class NcclQueue final : public host::DeviceQueue {
   void carry_out_end(Reason const& reason, CallReport const& mine) noexcept;
   [[nodiscard]] CallReport oldest() const;
   void finalize(Lock& lock);
+  static void heed_exit();
   void watch() noexcept;
 
   NcclConfig const& config_;

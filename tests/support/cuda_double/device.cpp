@@ -35,6 +35,7 @@ Pieces& pieces() {
 
 /// Numbers of the devices that are visible, by ordinal.
 std::vector<int> visible() {
+  [[maybe_unused]] static int const set = std::atexit([] { set_sticky_error(cudaErrorCudartUnloading); });
   std::vector<int> all;
   char const* text = std::getenv("CUDA_VISIBLE_DEVICES");
   if (text == nullptr) {

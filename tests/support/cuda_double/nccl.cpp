@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -110,8 +111,17 @@ bool at_once(ncclComm const& comm) {
   return comm.launched_before && comm.state->script.nccl < 22300;
 }
 
+/// What it would do then nobody knows.
+void require_cuda() {
+  if (state() == cudaErrorCudartUnloading) {
+    std::fprintf(stderr, "cuda_double: NCCL is called after CUDA was taken down\n");
+    std::abort();
+  }
+}
+
 /// Begins a call that ends after some polls, with `end`.
 ncclResult_t begin(ncclComm_t comm, std::function<void()> end) {
+  require_cuda();
   if (comm->state->error != ncclSuccess) {
     return wrong(static_cast<ncclResult_t>(comm->state->error.load()), "the communicator has failed");
   }
@@ -224,6 +234,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
+  require_cuda();
   *result = static_cast<ncclResult_t>(comm->state->error.load());
   if (*result != ncclSuccess) {
     return ncclSuccess;
@@ -242,6 +253,7 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   count("ncclCommAbort");
+  require_cuda();
   ::sleep(static_cast<unsigned>(comm->state->script.abort_seconds));
   comm->state->stop = true;
   while (comm->state->deaf > 0) {  // it waits for its kernels, as long as that takes
@@ -256,6 +268,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   count("ncclCommDestroy");
+  require_cuda();
   shut(comm);
   return ncclSuccess;
 }

@@ -6,6 +6,8 @@
 //   streams   a thread each, in order; the default stream is one of them and waits for no other
 //   events    a ticket of a stream
 //   capture   of one stream, into nothing: what may be asked meanwhile, in which mode, and what it ends
+//   exit()    takes CUDA down, in a handler that is set up when a device is looked for: then every call answers 4, and
+//             one of NCCL's ends the process
 //   memory    the host's, with a list of what was allocated as which kind
 //   kernels   loops with the arithmetic that the kernels are compiled from
 //   NCCL      non-blocking communicators between processes of this machine, over POSIX shared memory: "in progress" for a
