@@ -1,15 +1,25 @@
 // Access: what the classes built on a Communicator need beside its public calls.
 #pragma once
 
+#include <string>
+
 #include "cxxrun/communicator.hpp"
 #include "src/comm/call.hpp"
 #include "src/host/common/device_queue.hpp"
 
 namespace cxxrun::client {
 
+/// How a refusal of device memory ends in a Communicator without a device.
+[[nodiscard]] inline std::string out_of_reach_text() {
+  return ": a buffer is memory of a GPU, and this Communicator adds up in the host's; copy the values to host memory, "
+         "or make the Communicator with NCCL (Options::backend, CXXRUN_BACKEND)";
+}
+
 struct Access {
   /// Where calls on device memory are queued; null without a device. As long as the Communicator.
   [[nodiscard]] static host::DeviceQueue* device(Communicator& comm);
+  /// Whether it is memory of a device, with one or without.
+  [[nodiscard]] static bool on_device(Communicator& comm, void const* memory);
   /// Any call in the background; Failure as from a blocking one.
   [[nodiscard]] static Work start(Communicator& comm, comm::Call const& call);
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/client/access.hpp"
+#include "src/client/device_memory.hpp"
 #include "src/client/engine.hpp"
 #include "src/client/family.hpp"
 #include "src/client/generations.hpp"
@@ -58,8 +59,8 @@ struct Communicator::Impl {
                                           ", which has ended; after rebuild() split the Communicator again"));
     }
     auto why = comm::refusal(call, env.rank, env.world_size);
-    if (!why && engine->device() != nullptr) {
-      why = engine->device()->refusal(call);
+    if (!why) {
+      why = engine->device() != nullptr ? engine->device()->refusal(call) : client::out_of_reach(call);
     }
     if (why) {
       engine->refuse(Failure(fail(Errc::usage, here() + ": " + *why)));
@@ -301,6 +302,10 @@ Work Communicator::start_broadcast(void* data, std::size_t count, DType type, in
 
 host::DeviceQueue* client::Access::device(Communicator& comm) {
   return comm.impl_->engine->device();
+}
+bool client::Access::on_device(Communicator& comm, void const* memory) {
+  auto* const device = comm.impl_->engine->device();
+  return device != nullptr ? device->is_device(memory) : DeviceMemory::own().holds(memory);
 }
 Work client::Access::start(Communicator& comm, comm::Call const& call) {
   comm.impl_->check(call);

@@ -64,9 +64,9 @@ void GradientSynchronizer::broadcast(std::span<Tensor const> tensors, int root) 
   impl_->require_between_steps("broadcast()");
   impl_->judge_step_before();
   Communicator& comm = impl_->comm;
-  auto* const device = client::Access::device(comm);
+  bool const reachable = client::Access::device(comm) != nullptr;
   auto const on_device = [&](Tensor const& tensor) {
-    return device != nullptr && tensor.count > 0 && device->is_device(tensor.data);
+    return tensor.count > 0 && client::Access::on_device(comm, tensor.data);
   };
   auto items = items_of(tensors, root);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -76,6 +76,12 @@ void GradientSynchronizer::broadcast(std::span<Tensor const> tensors, int root) 
   if (root < 0 || root >= comm.world_size()) {
     throw Failure(fail(Errc::usage, name_of_rank(comm, comm.rank()) + ": broadcast from rank " + std::to_string(root) +
                                         ": the ranks are 0 to " + std::to_string(comm.world_size() - 1)));
+  }
+  auto const far = std::find_if(tensors.begin(), tensors.end(), on_device);
+  if (!reachable && far != tensors.end()) {
+    auto const i = static_cast<std::size_t>(far - tensors.begin());
+    throw Failure(fail(Errc::usage, name_of_rank(comm, comm.rank()) + ": broadcast of " +
+                                        items[items.size() - tensors.size() + i] + client::out_of_reach_text()));
   }
   std::size_t small = 0;
   for (auto const& tensor : tensors) {
