@@ -124,8 +124,16 @@ class Communicator {
   [[nodiscard]] bool can_rebuild() const;
   /// After a step: `completed` of them are done. A job that gets on is restarted at once. Costs a store to memory.
   void report_step(std::uint64_t completed);
-  /// Whether a checkpoint has been asked for (--checkpoint-signal) since the last call; false without cxxrun.
+  /// Whether a checkpoint has been asked for: by --checkpoint-signal, or because the job has been told to end.
+  /// Collective: every rank calls it equally often, best after each step, and in the same call all get the same answer,
+  /// although they are asked at different moments, or some of them only. The answer is what was known one call ago:
+  /// each call begins a maximum of 4 bytes in the background, which the next one reads. What is asked between two calls
+  /// of which the first said yes has been answered by it. False without cxxrun. Errors as of any other call;
+  /// docs/use/signals.md.
   [[nodiscard]] bool checkpoint_wanted();
+  /// Whether the last checkpoint_wanted() was true because the job has been told to end, on all ranks alike: save, and
+  /// leave the loop.
+  [[nodiscard]] bool job_ends() const;
 
   Communicator(Communicator const&) = delete;
   Communicator& operator=(Communicator const&) = delete;

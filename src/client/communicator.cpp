@@ -9,6 +9,7 @@
 #include "src/client/generations.hpp"
 #include "src/client/local_facts.hpp"
 #include "src/comm/call.hpp"
+#include "src/comm/requests.hpp"
 #include "src/core/rank_name.hpp"
 #include "src/os/watchdog.hpp"
 
@@ -47,7 +48,9 @@ struct Communicator::Impl {
   std::shared_ptr<client::Engine> engine{};
   worker::AgentLink::Watch watch{};  ///< before the engine goes, the link's thread must have let go of it
   std::string unmet{};               ///< why the last attempt met no world
-  std::uint32_t checkpoints_seen = 0;
+  comm::Requests requests{};
+  std::int32_t wanted = 0;  ///< this rank's part of the maximum under way, and its result
+  Work agreeing{};
 
   [[nodiscard]] int name() const { return names[static_cast<std::size_t>(env.rank)]; }
   [[nodiscard]] std::string here() const { return rank_name(name(), hosts[static_cast<std::size_t>(env.rank)]); }
@@ -85,6 +88,9 @@ struct Communicator::Impl {
   }
   void take(client::Joined joined) {
     env = generations->env();
+    requests.new_generation();
+    agreeing = {};
+    wanted = 0;
     env.rank = joined.rank;
     env.world_size = static_cast<int>(joined.hosts.size());
     hosts = std::move(joined.hosts);
@@ -105,6 +111,7 @@ struct Communicator::Impl {
       return nullptr;
     }
     auto group = std::unique_ptr<Impl>(new Impl{.generations = generations, .is_group = true});
+    group->requests = requests;  // what has been answered is not asked of it
     group->take(std::move(joined));
     family->adopt(group->engine);
     return group;
@@ -201,9 +208,19 @@ void Communicator::report_step(std::uint64_t completed) {
   }
 }
 bool Communicator::checkpoint_wanted() {
-  auto* const page = impl_->generations->page();
-  auto const wanted = page == nullptr ? 0 : page->checkpoints.load(std::memory_order_relaxed);
-  return std::exchange(impl_->checkpoints_seen, wanted) != wanted;
+  auto const* const page = impl_->generations->page();
+  auto const asked = page == nullptr ? 0U : page->checkpoints.load(std::memory_order_relaxed);
+  bool const ends = page != nullptr && page->ends.load(std::memory_order_relaxed) != 0;
+  std::exchange(impl_->agreeing, Work()).wait();
+  auto const agreed = world_size() == 1 ? impl_->requests.mine(asked, ends) : comm::Wanted{impl_->wanted};
+  impl_->wanted = static_cast<std::int32_t>(impl_->requests.answer(agreed, asked, ends));
+  if (world_size() > 1) {
+    impl_->agreeing = start_all_reduce(&impl_->wanted, &impl_->wanted, 1, DType::i32, ReduceOp::max);
+  }
+  return agreed != comm::Wanted::nothing;
+}
+bool Communicator::job_ends() const {
+  return impl_->requests.last() == comm::Wanted::save_and_end;
 }
 
 std::optional<Communicator> Communicator::split(std::optional<int> color, int key) {

@@ -378,9 +378,10 @@ TEST_CASE("survival: who cannot go on says why, and a failure is a failure as be
         if (rank == 0) {
           set(store, "ask");
           await(store, "asked");
-          expect(comm.checkpoint_wanted(), "asked");
-          expect(!comm.checkpoint_wanted(), "once");
         }
+        expect(!comm.checkpoint_wanted(), "nobody knows yet that rank 0 was asked");
+        expect(comm.checkpoint_wanted(), "asked, on the rank without an agent too");
+        expect(!comm.checkpoint_wanted(), "once");
         comm.barrier();
         comm.barrier();
         try {
