@@ -56,6 +56,22 @@ Result<void> make_log_dir(std::string const& log_dir) {
   return error ? Result<void>(cannot_make(log_dir, error.value())) : Result<void>();
 }
 
+Result<void> check_log_dir(std::string const& log_dir) {
+  if (log_dir.empty() || log_dir == "/dev/null") {
+    return {};
+  }
+  std::error_code failed;
+  auto there = std::filesystem::absolute(log_dir, failed);
+  struct stat info {};
+  while (stat(there.c_str(), &info) != 0 && errno == ENOENT && there.has_relative_path()) {
+    there = there.parent_path();
+  }
+  if (stat(there.c_str(), &info) == 0 && !S_ISDIR(info.st_mode)) {
+    return cannot_make(log_dir, ENOTDIR);
+  }
+  return access(there.c_str(), W_OK | X_OK) == 0 ? Result<void>() : cannot_make(log_dir, errno);
+}
+
 Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run_id, std::string const& host,
                               std::string const& temporary_base) {
   if (log_dir == "/dev/null") {

@@ -44,7 +44,9 @@ void write_why(std::string& out, rendezvous::WorkerExit const& exit) {
   if (!exit.error_file.empty()) {
     line("  exception:     ", exit.error_file);
   }
-  if (!exit.told.empty() && exit.error_file.find(exit.told) == std::string::npos) {
+  if (exit.status.kind == ExitStatus::Kind::not_started) {
+    line("  why:           ", exit.stderr_tail);
+  } else if (!exit.told.empty() && exit.error_file.find(exit.told) == std::string::npos) {
     line("  why:           ", exit.told);
   }
 }
@@ -215,7 +217,7 @@ std::string format_report(Verdict const& told, std::string const& program, bool 
   }
   write_nodes(rest, verdict);
   rest += "  exit code:     " + std::to_string(verdict.exit_code) + "\n" + account_lines(verdict.history) + rule + "\n";
-  if (!verdict.failures.empty()) {
+  if (!verdict.failures.empty() && verdict.failures.front().exit.status.kind != ExitStatus::Kind::not_started) {
     write_tail(head, verdict.failures.front().exit.stderr_tail, rows(head) + rows(rest) + 1);
   }
   return head + rest;

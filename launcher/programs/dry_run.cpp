@@ -176,11 +176,18 @@ std::string likely_log_root(Options const& options, NodeFacts const& facts) {
 
 }  // namespace
 
-std::string dry_run_text(Options const& options, JobTopology const& topology, NodeFacts const& found,
-                         Environment const& inherited) {
+std::vector<WorkerSpec> likely_workers(Options const& options, JobTopology const& topology, NodeFacts const& found,
+                                       Environment const& inherited) {
   NodeFacts facts = found;
   facts.log_root = likely_log_root(options, found);
-  auto const workers = plan_workers(likely_generation(options, topology, facts), options, facts, inherited);
+  return plan_workers(likely_generation(options, topology, facts), options, facts, inherited);
+}
+
+std::string dry_run_text(Options const& options, JobTopology const& topology, NodeFacts const& found,
+                         Environment const& inherited, std::string const& program) {
+  NodeFacts facts = found;
+  facts.log_root = likely_log_root(options, found);
+  auto const workers = likely_workers(options, topology, found, inherited);
   std::vector<Words> changed;
   changed.reserve(workers.size());
   for (auto const& worker : workers) {
@@ -194,6 +201,7 @@ std::string dry_run_text(Options const& options, JobTopology const& topology, No
                  });
   }
   std::string text = topology_text(options, topology, facts);
+  text += program.empty() ? "" : "executes     " + printable(program, 4096) + "\n";
   if (auto const slurm = slurm_text(options, topology, inherited); !slurm.empty()) {
     text += "SLURM_*      " + slurm + "\n";
   }

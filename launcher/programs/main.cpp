@@ -1,4 +1,5 @@
 // cxxrun: parse → find out about this node → split into parent and agent → run → exit code.
+#include <cerrno>
 #include <completions.hpp>
 #include <cstdio>
 #include <exception>
@@ -6,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -21,7 +23,9 @@
 #include "launcher/place/secret_file.hpp"
 #include "launcher/place/slurm_env.hpp"
 #include "launcher/programs/dry_run.hpp"
+#include "launcher/workers/worker_program.hpp"
 #include "src/core/exit_codes.hpp"
+#include "src/core/exit_status.hpp"
 #include "src/os/colour.hpp"
 #include "src/os/hard_link.hpp"
 #include "src/os/log.hpp"
@@ -111,8 +115,24 @@ int show_dry_run(AgentConfig config) {
   if (!config.cpus.note.empty() || !plan.note.empty()) {
     config.topology.notes.push_back(config.cpus.note + plan.note);
   }
-  std::fputs(dry_run_text(config.options, config.topology, config.facts, config.environment).c_str(), stdout);
-  return 0;
+  auto const& [options, topology, facts] = std::tie(config.options, config.topology, config.facts);
+  auto const workers = likely_workers(options, topology, facts, config.environment);
+  auto program = find_worker_program(workers.front());
+  if (program.error == 0) {
+    auto const script = find_interpreter(workers.front().argv.front(), program.path, workers.front().environment);
+    program.path += script.path.empty() ? "" : ", run by " + script.path;
+    program.error = script.missing.empty() ? 0 : ENOENT;
+    program.why = script.missing;
+    program.what = workers.front().argv.front();
+  }
+  std::fputs(dry_run_text(options, topology, facts, config.environment, program.path).c_str(), stdout);
+  std::fflush(stdout);
+  if (program.error != 0) {
+    std::fprintf(stderr, "cxxrun: %s; %s\n", program.why.c_str(), place_of(program.what).c_str());
+    return ExitStatus::not_started(program.error).shell_code();
+  }
+  auto const logs = check_log_dir(options.log_dir);
+  return logs ? 0 : complain(logs.error());
 }
 
 /// The file that leads to the coordinator: of the job to --join, or of the step's own job. One that is of no use to a

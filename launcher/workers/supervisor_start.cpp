@@ -7,6 +7,7 @@
 
 #include "launcher/logs/log_file.hpp"
 #include "launcher/workers/supervisor.hpp"
+#include "launcher/workers/worker_program.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/log.hpp"
 #include "src/os/spawn.hpp"
@@ -68,11 +69,26 @@ Result<OpenStream> open_stream(StreamPlan const& plan, bool is_stderr, WorkerSpe
   return opened;
 }
 
+/// A pid, or what is in the way.
+struct Start {
+  pid_t pid = 0;
+  int error = 0;
+  std::string why;   ///< one line with errno's text in it
+  std::string what;  ///< the file; "" when none is to blame
+};
+
+Start cannot_execute(WorkerSpec const& spec, std::string const& path, os::SpawnResult const& tried) {
+  auto const& name = spec.argv.front();
+  bool const exec = tried.stage == os::SpawnStage::exec;
+  auto missing = exec && tried.error == ENOENT ? find_interpreter(name, path, spec.environment).missing : "";
+  return {0, tried.error, missing.empty() ? os::explain_failed_start(name, tried.stage, tried.error) : missing,
+          exec ? path : ""};
+}
+
 /// Removes the error file of an earlier run, opens the streams, finds the program and starts it. The worker's ends are
 /// closed here: the worker has its own copies, and the pump is to see the end of file.
-/// `streams`: for LogPump::add. The Error's context has errno's text in it.
-Result<pid_t> start_worker(WorkerSpec const& spec, int capacity_bytes, std::vector<PumpStream>& streams) {
-  std::string const name = spec.argv.empty() ? "" : spec.argv.front();
+/// `streams`: for LogPump::add.
+Start start_worker(WorkerSpec const& spec, int capacity_bytes, std::vector<PumpStream>& streams) {
   if (!spec.error_file.empty()) {
     remove_log_file(spec.error_file);
   }
@@ -80,18 +96,13 @@ Result<pid_t> start_worker(WorkerSpec const& spec, int capacity_bytes, std::vect
   auto err = open_stream(spec.err, true, spec, capacity_bytes);
   if (!out || !err) {
     auto const& error = !out ? out.error() : err.error();
-    return fail(error.code, error.message(), error.os_errno);
+    return {0, error.os_errno, error.message(), ""};
   }
-  auto found = os::find_program(name, spec.environment);
+  auto const found = find_worker_program(spec);
   if (found.error != 0) {
-    return fail(Errc::not_found, os::explain_failed_start(name, os::SpawnStage::find, found.error), found.error);
+    return {0, found.error, found.why, found.what};
   }
-  if (!spec.script.empty() && access(spec.script.c_str(), R_OK) != 0) {  // else the interpreter's own code comes out
-    int const why = errno;
-    return fail(Errc::not_found, fail(Errc::not_found, "cannot read the script '" + spec.script + "'", why).message(),
-                why);
-  }
-  os::SpawnRequest const request{std::move(found.path),
+  os::SpawnRequest const request{found.path,
                                  spec.argv,
                                  spec.environment,
                                  "",
@@ -102,14 +113,14 @@ Result<pid_t> start_worker(WorkerSpec const& spec, int capacity_bytes, std::vect
                                  os::original_nofile_limit()};
   auto const started = os::spawn(request);
   if (!started.ok()) {
-    return fail(Errc::io, os::explain_failed_start(name, started.stage, started.error), started.error);
+    return cannot_execute(spec, found.path, started);
   }
   for (auto* const stream : {&out->pump, &err->pump}) {
     if (stream->fd) {
       streams.push_back(std::move(*stream));
     }
   }
-  return started.pid;
+  return {started.pid, 0, "", ""};
 }
 
 }  // namespace
@@ -191,13 +202,14 @@ void Supervisor::perform(ResumeWorker const& what) {
 void Supervisor::start_one(WorkerSpec const& spec, Member& member, int capacity_bytes) {
   auto const started = start_worker(spec, capacity_bytes, member.pending);
   links_.forget(member.exit.local_rank);
-  if (!started) {
-    member.exit.stderr_tail = started.error().context;
-    happen(StartFailed{member.exit.local_rank, started.error().os_errno});
+  if (started.pid == 0) {
+    member.exit.stderr_tail = started.why;
+    member.exit.cause = started.what.empty() ? "" : place_of(started.what);
+    happen(StartFailed{member.exit.local_rank, started.error});
     return;
   }
-  member.process.emplace(io_, *started);
-  happen(Started{member.exit.local_rank, *started});
+  member.process.emplace(io_, started.pid);
+  happen(Started{member.exit.local_rank, started.pid});
 }
 
 void Supervisor::hand_to_pump(Member& member) {

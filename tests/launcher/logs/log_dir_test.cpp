@@ -1,6 +1,7 @@
 #include "launcher/logs/log_dir.hpp"
 
 #include <filesystem>
+#include <fstream>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -9,6 +10,7 @@
 #include "tests/support/pump_console.hpp"
 
 using cxxrun::Errc;
+using cxxrun::launcher::check_log_dir;
 using cxxrun::launcher::LogRoot;
 using cxxrun::launcher::make_log_root;
 using cxxrun::launcher::make_socket_dir;
@@ -111,6 +113,19 @@ TEST_CASE("log_dir: worker directories are made for each generation and keep wha
   CHECK(fs::is_directory(dir / "attempt_0/12"));
   CHECK(fs::is_directory(dir / "attempt_1/0"));
   CHECK_FALSE(fs::exists(dir / "attempt_1/1"));
+}
+
+TEST_CASE("log_dir: what could be made is known beforehand, and nothing is made", "[process]") {
+  TempDir dir;
+  std::ofstream(dir / "file") << "no directory";
+
+  CHECK(check_log_dir(""));
+  CHECK(check_log_dir("/dev/null"));
+  CHECK(check_log_dir(dir.path()));
+  CHECK(check_log_dir(dir / "new/logs"));
+  CHECK_FALSE(fs::exists(dir / "new"));
+  CHECK(check_log_dir(dir / "file").error().code == Errc::not_found);
+  CHECK(check_log_dir(dir / "file/logs").error().code == Errc::not_found);
 }
 
 TEST_CASE("log_dir: a file in the way is named with the remedy", "[process]") {

@@ -57,6 +57,22 @@ TEST_CASE("report: the cause is told in full, the others in a line for all that 
             line + "\n");
 }
 
+TEST_CASE("report: of a worker that could not be started one line says why, and none is its stderr", "[unit]") {
+  auto verdict = two_failures();
+  verdict.end = rendezvous::End::could_not_start;
+  auto& exit = verdict.failures[0].exit;
+  exit.status = ExitStatus::not_started(2);
+  exit.cause = "'/home/u/train' (working directory /home/u)";
+  exit.stderr_tail = "cannot start './train': No such file or directory";
+
+  auto const report = launcher::format_report(verdict, "./train", false);
+  CHECK(report.find("  how:           could not be started: No such file or directory: " + exit.cause +
+                    "\n"
+                    "  why:           " +
+                    exit.stderr_tail + "\n") != std::string::npos);
+  CHECK(report.find("stderr:") == std::string::npos);
+}
+
 TEST_CASE("report: of a worker that cxxrun killed the reason is told, not the signal alone", "[unit]") {
   auto verdict = two_failures();
   verdict.failures[0].exit.hung = "did not enter barrier #8 for 62 s that 7 others waited in";

@@ -12,7 +12,7 @@ namespace {
 
 std::string dry_run(std::vector<std::string> const& words, Environment const& environment, NodeFacts const& facts) {
   Options const options = std::get<Options>(parse_options(words, {}));
-  return dry_run_text(options, make_topology(options, environment, "random").value(), facts, environment);
+  return dry_run_text(options, make_topology(options, environment, "random").value(), facts, environment, "/bin/train");
 }
 
 }  // namespace
@@ -64,11 +64,12 @@ TEST_CASE("dry_run: no value of an inherited variable is shown", "[unit]") {
   CHECK(text.find("hosted by    the node that has the address h\n") != std::string::npos);
 }
 
-TEST_CASE("dry_run: the CPUs of bound workers and the health check are shown", "[unit]") {
+TEST_CASE("dry_run: the CPUs of bound workers, the health check and the program are shown", "[unit]") {
   NodeFacts facts{"n", 4, 2, "", "none"};
   facts.cpu_sets = {{0, 1, 2}, {3}};
   std::string const text = dry_run({"--health-check", "nvidia-smi -L", "p"}, {}, facts);
 
+  CHECK(text.find("\nexecutes     /bin/train\n") != std::string::npos);
   CHECK(text.find("health check nvidia-smi -L (60 s)\n") != std::string::npos);
   CHECK(text.find("  CPUs: 0-2\n") < text.find("  CPUs: 3\n"));
   CHECK(text.find("  CPUs: 3\n") != std::string::npos);

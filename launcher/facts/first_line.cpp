@@ -1,0 +1,39 @@
+#include "launcher/facts/first_line.hpp"
+
+#include <algorithm>
+
+namespace cxxrun::launcher {
+namespace {
+
+constexpr std::string_view kBlanks = " \t";
+
+/// Cuts the first word off.
+std::string_view take_word(std::string_view& rest) {
+  rest.remove_prefix(std::min(rest.find_first_not_of(kBlanks), rest.size()));
+  auto const word = rest.substr(0, rest.find_first_of(kBlanks));
+  rest.remove_prefix(word.size());
+  return word;
+}
+
+}  // namespace
+
+FirstLine read_first_line(std::string_view start) {
+  if (!start.starts_with("#!")) {
+    return {};
+  }
+  auto rest = start.substr(2, std::min(start.find('\n'), start.size()) - 2);  // with a '\r' at its end, as the kernel
+  FirstLine line;
+  line.interpreter = take_word(rest);
+  if (line.interpreter != "env" && !line.interpreter.ends_with("/env")) {
+    return line;
+  }
+  for (auto word = take_word(rest); !word.empty(); word = take_word(rest)) {
+    if (!word.starts_with('-') && word.find('=') == std::string_view::npos) {
+      line.by_env = word;
+      break;
+    }
+  }
+  return line;
+}
+
+}  // namespace cxxrun::launcher

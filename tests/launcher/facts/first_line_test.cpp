@@ -1,0 +1,31 @@
+#include "launcher/facts/first_line.hpp"
+
+#include "tests/support/catch.hpp"
+
+using cxxrun::launcher::FirstLine;
+using cxxrun::launcher::read_first_line;
+
+TEST_CASE("first_line: names the interpreter of a script", "[unit]") {
+  CHECK(read_first_line("#!/bin/sh\necho") == FirstLine{"/bin/sh", ""});
+  CHECK(read_first_line("#! /opt/python/bin/python3 -u\n") == FirstLine{"/opt/python/bin/python3", ""});
+  CHECK(read_first_line("#!/bin/sh") == FirstLine{"/bin/sh", ""});
+  CHECK(read_first_line("#!/opt/my/env.sh x\n") == FirstLine{"/opt/my/env.sh", ""});
+}
+
+TEST_CASE("first_line: names what env is to look for", "[unit]") {
+  CHECK(read_first_line("#!/usr/bin/env python3\n") == FirstLine{"/usr/bin/env", "python3"});
+  CHECK(read_first_line("#!/usr/bin/env -S\tA=1 -i python3 -u\n") == FirstLine{"/usr/bin/env", "python3"});
+  CHECK(read_first_line("#!/usr/bin/env\n") == FirstLine{"/usr/bin/env", ""});
+}
+
+TEST_CASE("first_line: what is no script has no interpreter", "[unit]") {
+  CHECK(read_first_line("\x7f"
+                        "ELF") == FirstLine{});
+  CHECK(read_first_line("") == FirstLine{});
+  CHECK(read_first_line("#!\n/bin/sh\n") == FirstLine{});
+  CHECK(read_first_line("# !/bin/sh\n") == FirstLine{});
+}
+
+TEST_CASE("first_line: a line that ends with a carriage return names a file of that name", "[unit]") {
+  CHECK(read_first_line("#!/bin/sh\r\n").interpreter == "/bin/sh\r");
+}
