@@ -179,6 +179,9 @@ std::string describe(Call const& call) {
 }
 
 std::optional<std::string> disagreement(int rank_a, Call const& a, int rank_b, Call const& b) {
+  if (rank_b < rank_a) {
+    return disagreement(rank_b, b, rank_a, a);
+  }
   auto const what = difference(a, b);
   if (what.empty()) {
     return std::nullopt;

@@ -70,7 +70,8 @@ static_assert(sizeof(CallFields) == 24);
 /// "all_reduce of 25 f32, sum": for messages.
 [[nodiscard]] std::string describe(Call const& call);
 
-/// Whether two ranks' calls can be one collective; if not, the sentence for the Failure: what each rank called.
+/// Whether two ranks' calls can be one collective; if not, the sentence for the Failure: what each rank called, the
+/// lower one first, so that both say the same.
 [[nodiscard]] std::optional<std::string> disagreement(int rank_a, Call const& a, int rank_b, Call const& b);
 
 /// Refuses what `rank` may not ask for: a scale on integers, a root outside the world, sizes that overflow, numbers

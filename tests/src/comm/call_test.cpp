@@ -91,6 +91,14 @@ TEST_CASE("call: ranks agree about equal calls, wherever their buffers are", "[u
   CHECK_FALSE(disagreement(0, undefined, 1, undefined));
 }
 
+TEST_CASE("call: both ranks of a disagreement say the same", "[unit]") {
+  auto const sum = call_of(Kind::all_reduce);
+  auto const other = call_of(Kind::barrier);
+  CHECK(disagreement(3, other, 1, sum) == disagreement(1, sum, 3, other));
+  CHECK(disagreement(3, other, 1, sum)->find("rank 1 called all_reduce of 25 f32, sum; rank 3 called") !=
+        std::string::npos);
+}
+
 TEST_CASE("call: a disagreement names both ranks, both calls and the first difference", "[unit]") {
   auto const sum = call_of(Kind::all_reduce);
   CHECK(disagreement(0, sum, 3, with(sum, &Call::count, std::size_t{26})) ==
