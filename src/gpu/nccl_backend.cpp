@@ -79,9 +79,10 @@ class NcclBackend final : public host::Backend {
     std::vector<std::uint64_t> all(static_cast<std::size_t>(peers_.world()));
     run_on_host({.kind = Kind::all_gather, .type = DType::u8, .count = sizeof mine, .in = &mine, .out = all.data()});
     for (std::size_t i = 1; i < all.size(); ++i) {
-      if (auto const differs = comm::disagreement(0, {.kind = Kind::allocate, .count = all[0]}, static_cast<int>(i),
-                                                  {.kind = Kind::allocate, .count = all[i]})) {
-        queue_.fail({Reason::Why::told, {}, host::facts_of(cxxrun::fail(Errc::usage, *differs))});
+      if (auto const differs = comm::disagreement(peers_.number(0), {.kind = Kind::allocate, .count = all[0]},
+                                                  peers_.number(i), {.kind = Kind::allocate, .count = all[i]})) {
+        peers_.host().abort(host::facts_of(cxxrun::fail(Errc::usage, *differs)));
+        run_on_host({.kind = Kind::barrier});  // throws it
       }
     }
   }

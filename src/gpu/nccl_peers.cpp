@@ -14,11 +14,11 @@ constexpr Millis kBlame{2000};
 constexpr Millis kHearing{5000};
 constexpr Millis kTick{1};
 
-std::string verdict(std::span<CallReport const> ranks, std::vector<std::string> const& names,
-                    std::string const& patience) {
+std::string verdict(std::span<CallReport const> ranks, std::span<int const> numbers,
+                    std::vector<std::string> const& names, std::string const& patience) {
   for (std::size_t i = 1; i < ranks.size(); ++i) {
     if (ranks[i].number == ranks[0].number && ranks[0].number != 0) {
-      if (auto differs = comm::disagreement(0, call_of(ranks[0].call), static_cast<int>(i), call_of(ranks[i].call))) {
+      if (auto differs = comm::disagreement(numbers[0], call_of(ranks[0].call), numbers[i], call_of(ranks[i].call))) {
         return *std::move(differs);
       }
     }
@@ -40,9 +40,10 @@ std::string verdict(std::span<CallReport const> ranks, std::vector<std::string> 
 }
 
 Peers::Peers(std::unique_ptr<host::Backend> host, NcclConfig const& config) : host_(std::move(host)), config_(config) {
-  for (auto const& name : config.hosts) {
-    auto const rank = names_.size();
-    names_.push_back(rank_name(config.names.empty() ? static_cast<int>(rank) : config.names[rank], name));
+  for (auto const& node : config.hosts) {
+    auto const rank = numbers_.size();
+    numbers_.push_back(config.names.empty() ? static_cast<int>(rank) : config.names[rank]);
+    names_.push_back(rank_name(numbers_.back(), node));
   }
 }
 
@@ -78,17 +79,15 @@ host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) n
     }
   }
   std::vector<CallReport> told(static_cast<std::size_t>(world()));
-  try {
-    host_->run_within(
-        {.kind = comm::Kind::all_gather, .type = DType::u8, .count = sizeof mine, .in = &mine, .out = told.data()},
-        std::min(kHearing, config_.op_timeout));
-  } catch (...) {
-    return host::facts_of(std::current_exception(), here());
+  host_->run_within(
+      {.kind = comm::Kind::all_gather, .type = DType::u8, .count = sizeof mine, .in = &mine, .out = told.data()},
+      std::min(kHearing, config_.op_timeout));
+  if (reason.why == Reason::Why::late) {
+    own = host::facts_of(fail(Errc::timeout, verdict(told, numbers_, names_, seconds_text(config_.op_timeout))));
   }
-  if (reason.why != Reason::Why::late) {
-    return own;
-  }
-  return host::facts_of(fail(Errc::timeout, verdict(told, names_, seconds_text(config_.op_timeout))));
+  host_->abort(own);
+  host_->run({.kind = comm::Kind::barrier});  // throws it: who has other groups with this rank is told that way
+  return own;
 } catch (...) {
   return host::facts_of(std::current_exception(), here());
 }

@@ -50,9 +50,10 @@ struct CallReport {
   comm::CallFields call{};   ///< that one
 };
 
-/// The sentence for the Failure that all ranks throw. `names`: "rank 2 on node1", by rank.
-[[nodiscard]] std::string verdict(std::span<CallReport const> ranks, std::vector<std::string> const& names,
-                                  std::string const& patience);
+/// The sentence for the Failure that all ranks throw. By rank, `numbers`: what messages call it; `names`: "rank 2 on
+/// node1".
+[[nodiscard]] std::string verdict(std::span<CallReport const> ranks, std::span<int const> numbers,
+                                  std::vector<std::string> const& names, std::string const& patience);
 
 class Peers {
  public:
@@ -61,6 +62,8 @@ class Peers {
 
   [[nodiscard]] int world() const { return static_cast<int>(names_.size()); }
   [[nodiscard]] std::string const& here() const { return names_[static_cast<std::size_t>(config_.rank)]; }
+  /// What messages call a rank.
+  [[nodiscard]] int number(std::size_t rank) const { return numbers_[rank]; }
   [[nodiscard]] host::Backend& host() { return *host_; }
 
   /// The call on host memory. False, and nothing done, when `alive` says no once its turn has come.
@@ -82,6 +85,7 @@ class Peers {
   std::mutex mutex_;  ///< of host_'s calls
   std::unique_ptr<host::Backend> host_;
   NcclConfig const& config_;
+  std::vector<int> numbers_;
   std::vector<std::string> names_;
 };
 

@@ -175,19 +175,20 @@ TEST_CASE("nccl: memory of which CUDA cannot say whose it is goes to no backend,
 }
 
 TEST_CASE("desync report: who made another call, or fewer, is named") {
-  std::vector<std::string> const names{"rank 0 on a", "rank 1 on b"};
+  std::vector<std::string> const names{"rank 4 on a", "rank 6 on b"};
+  std::vector<int> const numbers{4, 6};
   Call const eight{.kind = Kind::all_reduce, .type = DType::f32, .count = 8};
   Call const seven{.kind = Kind::all_reduce, .type = DType::f32, .count = 7};
   using gpu::CallReport;
   auto const third = [](Call const& call) { return CallReport{3, 3, comm::fields_of(call)}; };
   CHECK(
-      gpu::verdict(std::vector<CallReport>{third(eight), third(seven)}, names, "5 s") ==
-      "ranks disagree about the count: rank 0 called all_reduce of 8 f32, sum; rank 1 called all_reduce of 7 f32, sum");
-  CHECK(gpu::verdict(std::vector<CallReport>{third(eight), CallReport{.made = 2}}, names, "5 s") ==
-        "rank 0 on a has made 3 calls on device memory and rank 1 on b only 2: every rank makes the same calls, with "
+      gpu::verdict(std::vector<CallReport>{third(eight), third(seven)}, numbers, names, "5 s") ==
+      "ranks disagree about the count: rank 4 called all_reduce of 8 f32, sum; rank 6 called all_reduce of 7 f32, sum");
+  CHECK(gpu::verdict(std::vector<CallReport>{third(eight), CallReport{.made = 2}}, numbers, names, "5 s") ==
+        "rank 4 on a has made 3 calls on device memory and rank 6 on b only 2: every rank makes the same calls, with "
         "buffers in the same kind of memory");
-  CHECK(has(gpu::verdict(std::vector<CallReport>{CallReport{.made = 3}, third(eight)}, names, "5 s"),
-            "rank 1 on b: all_reduce of 8 f32, sum was not done within 5 s"));
+  CHECK(has(gpu::verdict(std::vector<CallReport>{CallReport{.made = 3}, third(eight)}, numbers, names, "5 s"),
+            "rank 6 on b: all_reduce of 8 f32, sum was not done within 5 s"));
 }
 
 TEST_CASE("nccl: who cannot give NCCL up says so before the launcher kills it, with both times as they are") {
