@@ -1,6 +1,6 @@
-# Installed: the programs, the library for workers, its headers, CMake and pkg-config files, manual page, completion.
+# Installed: the programs, the libraries for workers, its headers, CMake and pkg-config files, manual page, completion.
 include(CMakePackageConfigHelpers)
-install(TARGETS cxxrun EXPORT cxxrunTargets)
+install(TARGETS cxxrun cxxrun_c EXPORT cxxrunTargets)
 install(DIRECTORY include/cxxrun DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/cxxrun)

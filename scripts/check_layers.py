@@ -20,7 +20,7 @@ ROOMS = """
 include/cxxrun
 src/core src/comm src/wire src/os src/store src/data
 src/host/common src/host/node src/host/rails src/host src/worker src/checkpoint
-src/cuda src/gpu src/client src/gradient
+src/cuda src/gpu src/client src/gradient src/capi
 rendezvous/values rendezvous/trust rendezvous/protocol rendezvous/voting
 rendezvous/membership rendezvous/following rendezvous/net
 launcher/facts launcher/story launcher/causes launcher/logs launcher/options launcher/place launcher/plan launcher/workers
@@ -31,6 +31,7 @@ launcher/life launcher/hangs launcher/job_end launcher/agent launcher/programs
 # and, with a final *, all that begin so.
 SHELLS = {
     "src/os/*": "the only home of system calls",
+    "src/capi/*": "what workers in other languages call",
     "src/client/*": "what workers call: store client, communicator",
     "src/checkpoint/checkpoint": "the saving thread, the run's id",
     "src/checkpoint/file_io": "reads and writes of whole checkpoints",

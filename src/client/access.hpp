@@ -5,6 +5,7 @@
 
 #include "cxxrun/communicator.hpp"
 #include "src/comm/call.hpp"
+#include "src/core/time.hpp"
 #include "src/host/common/device_queue.hpp"
 
 namespace cxxrun::client {
@@ -22,6 +23,10 @@ struct Access {
   [[nodiscard]] static bool on_device(Communicator& comm, void const* memory);
   /// Any call in the background; Failure as from a blocking one.
   [[nodiscard]] static Work start(Communicator& comm, comm::Call const& call);
+  /// The same, blocking.
+  static void run(Communicator& comm, comm::Call const& call);
+  /// Blocks until it is done (true; throws what the call failed with), but only for so long (false). 0 only looks.
+  [[nodiscard]] static bool wait_for(Work const& work, Millis most);
 };
 
 }  // namespace cxxrun::client

@@ -329,6 +329,13 @@ Work client::Access::start(Communicator& comm, comm::Call const& call) {
   return {comm.impl_->engine, comm.impl_->engine->submit(call)};
 }
 
+void client::Access::run(Communicator& comm, comm::Call const& call) {
+  comm.impl_->run(call);
+}
+bool client::Access::wait_for(Work const& work, Millis most) {
+  return work.engine_ == nullptr || work.engine_->wait_for(work.ticket_, most);
+}
+
 Arena Communicator::arena(std::size_t bytes) {
   impl_->check({.kind = comm::Kind::allocate, .count = bytes});
   return {{impl_->engine->allocate(bytes), bytes}, impl_->engine, impl_->here()};

@@ -1,5 +1,6 @@
 #include "src/client/engine.hpp"
 
+#include <algorithm>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -7,6 +8,9 @@
 #include "src/os/quiet_thread.hpp"
 
 namespace cxxrun::client {
+
+/// Nobody rings when a call of the device's is done: how long who waits for one sleeps at a time.
+constexpr std::chrono::microseconds kDeviceLook{200};
 
 Engine::Engine(std::unique_ptr<host::Backend> backend, worker::Recorder recorder)
     : pid_(::getpid()), backend_(std::move(backend)), recorder_(recorder), device_(backend_->device()) {}
@@ -132,6 +136,27 @@ void Engine::wait(std::uint64_t ticket) {
   throw_if_failed(ticket);
 }
 
+bool Engine::wait_for(std::uint64_t ticket, Millis most) {
+  require_own();
+  TimePoint const until = Clock::now() + most;
+  bool const rings = (ticket & kOnDevice) == 0;
+  timed_.fetch_add(1);
+  for (;;) {
+    auto const seen = finished_.load();
+    auto const left = until - Clock::now();
+    if (done(ticket) || left <= Clock::duration::zero()) {
+      break;
+    }
+    host::futex_wait(finished_, seen, rings ? left : std::min<Clock::duration>(left, kDeviceLook));
+  }
+  timed_.fetch_sub(1);
+  if (!done(ticket)) {
+    return false;
+  }
+  wait(ticket);
+  return true;
+}
+
 void Engine::wait_on(std::uint64_t ticket, Stream stream) {
   require_own();
   if ((ticket & kOnDevice) != 0) {
@@ -157,6 +182,10 @@ void Engine::work() {
     }
     completed_.store(next);
     completed_.notify_all();
+    finished_.fetch_add(1);
+    if (timed_.load() > 0) {
+      host::futex_wake_all(finished_);
+    }
   }
 }
 

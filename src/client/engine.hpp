@@ -27,8 +27,10 @@
 
 #include "cxxrun/failure.hpp"
 #include "src/comm/call.hpp"
+#include "src/core/time.hpp"
 #include "src/host/common/backend.hpp"
 #include "src/host/common/device_queue.hpp"
+#include "src/host/common/futex.hpp"
 #include "src/host/node/alarm.hpp"
 #include "src/worker/recorder.hpp"
 
@@ -52,6 +54,8 @@ class Engine {
 
   [[nodiscard]] bool done(std::uint64_t ticket) const noexcept;
   void wait(std::uint64_t ticket);
+  /// The same for at most so long; false: not done yet.
+  [[nodiscard]] bool wait_for(std::uint64_t ticket, Millis most);
   /// `stream` goes on when the call is done; of a call on host memory this waits.
   void wait_on(std::uint64_t ticket, Stream stream);
   /// Null without one.
@@ -101,6 +105,8 @@ class Engine {
   std::uint64_t asked_ = 0;                        // tickets given; by whoever calls; the queue's calls only
   std::atomic<std::uint64_t> submitted_{0};        // the last one that the thread may take
   std::atomic<std::uint64_t> completed_{0};        // all up to this one are done or failed
+  host::FutexWord finished_{0};                    // counts what completed_ does, for those that wait_for()
+  std::atomic<int> timed_{0};                      // so many do
   std::atomic<std::uint64_t> failed_{UINT64_MAX};  // the first one that failed; reason_ is set before it
   std::optional<Reason> reason_;
   bool left_ = false;

@@ -127,6 +127,28 @@ TEST_CASE("engine: what is submitted runs on one thread of its own, and wait() i
   CHECK(seen.threads[0] != std::this_thread::get_id());
 }
 
+TEST_CASE("engine: a wait with a limit says whether the call is done, and throws what it failed with") {
+  FakeBackend::Seen seen;
+  Gate gate;
+  seen.act = [&](std::size_t count) {
+    gate.pass();
+    if (count == 2) {
+      fail_peer();
+    }
+  };
+  Engine engine(std::make_unique<FakeBackend>(seen));
+  auto const good = engine.submit(numbered(1));
+  auto const bad = engine.submit(numbered(2));
+  CHECK_FALSE(engine.wait_for(good, cxxrun::Millis{0}));
+  CHECK_FALSE(engine.wait_for(good, cxxrun::Millis{5}));
+  std::thread opener([&] { gate.open(); });
+  CHECK(engine.wait_for(good, cxxrun::kForever));
+  opener.join();
+  CHECK_THROWS_AS(static_cast<void>(engine.wait_for(bad, cxxrun::kForever)), PeerFailure);
+  CHECK(engine.wait_for(good, cxxrun::Millis{0}));
+  CHECK_THROWS_AS(static_cast<void>(engine.wait_for(bad, cxxrun::Millis{0})), PeerFailure);
+}
+
 TEST_CASE("engine: the first failure is thrown by its call and by all that come after it, not by those before") {
   FakeBackend::Seen seen;
   Gate gate;
