@@ -41,6 +41,11 @@ Result<void> Hosting::begin() {
   if (!*mine) {
     return {};
   }
+  bool const first_of_flags = config_.options.node_rank == 0U && config_.topology.source == JobTopology::Source::flags;
+  if (auto const here = first_of_flags ? os::is_local_address(meeting.address) : Result<bool>(true); here && !*here) {
+    log(Level::warn, "this node hosts the rendezvous (--node-rank 0), and " + meeting.address +
+                         " is no address of its own: the others look for node 0 there; only one node may be node 0");
+  }
   make_coordinator();
   auto const port = coordinator_->listen(meeting.ports);
   if (port) {
@@ -59,7 +64,12 @@ Result<void> Hosting::begin() {
   if (meeting.host == Meeting::Host::find_out && port.error().code == Errc::in_use) {
     return {};  // an agent on this machine was first, or a stranger: the handshake will tell
   }
-  return port.error();
+  bool const twice = first_of_flags && port.error().code == Errc::in_use;
+  return twice ? fail(Errc::in_use,
+                      port.error().context +
+                          "; if node 0 runs on this machine already, give this one its own --node-rank",
+                      port.error().os_errno)
+               : port.error();
 }
 
 void Hosting::make_coordinator() {

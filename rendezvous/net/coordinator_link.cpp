@@ -48,6 +48,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   Doors doors;
   std::map<Door, std::shared_ptr<Attempt>> attempts;  // once one has joined: it alone
   std::string last_trouble;
+  std::string remedy = kOtherPort;  // if that lasts
   std::set<std::string> told;
   std::shared_ptr<Channel> channel;  // the one that has proven itself
   std::shared_ptr<BeatLine> beats;
@@ -121,6 +122,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
       } else if (auto const* const late = std::get_if<Leave>(&act)) {
         last_trouble =
             attempts.at(late->door)->channel ? "it accepts connections but is no cxxrun coordinator" : "no answer";
+        tell_trying();
         leave(late->door);
       } else if (auto const* const ends = std::get_if<GiveUp>(&act)) {
         give_up(ends->wrong);
@@ -134,16 +136,26 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     }
   }
 
-  void give_up(bool wrong) {
+  [[nodiscard]] std::string where() const {
     std::string const port = ":" + std::to_string(plan.ports.front());
-    std::string const where = plan.addresses.front() + (doors.only_port || plan.once ? port : "");
+    return plan.addresses.front() + (doors.only_port || plan.once ? port : "");
+  }
+
+  void give_up(bool wrong) {
     if (plan.once) {
-      fail_with(fail(Errc::closed, where + ": " + last_trouble), doors.refused);
+      fail_with(fail(Errc::closed, where() + ": " + last_trouble), doors.refused);
     } else if (wrong) {
-      fail_with(fail(Errc::in_use, where + ": " + last_trouble + "; choose another port with --rdzv-endpoint"));
+      fail_with(fail(Errc::in_use, where() + ": " + last_trouble + "; " + remedy));
     } else {
-      fail_with(fail(Errc::timeout, "no coordinator at " + where + " within " + seconds_text(plan.patience) + " (" +
-                                        last_trouble + "); is the agent of the first node running?"));
+      fail_with(fail(Errc::timeout, nobody_line(doors, where(), last_trouble)));
+    }
+  }
+
+  /// Once, so that nobody waits for a mistake as long as for a node.
+  void tell_trying() {
+    if (!plan.once && is_long(doors, Clock::now()) && told.insert("trying").second) {
+      log(Level::info, "no coordinator at " + where() + " yet (" + last_trouble + "); trying for " +
+                           seconds_text(plan.patience) + " in all");
     }
   }
 
@@ -181,6 +193,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
 
   void no_entry(Door door, NoEntry how, std::string why) {
     last_trouble = std::move(why);
+    tell_trying();
     leave(door);
     failed(doors, door, how, Clock::now());
     go_on();
@@ -236,6 +249,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     if (!decoded) {
       no_entry(door, NoEntry::wrong, "it answers but is no cxxrun coordinator");
     } else if (decoded->why == HelloReply::Why::other_job || decoded->why == HelloReply::Why::relayed) {
+      remedy = decoded->why == HelloReply::Why::other_job ? kOneId : kOtherPort;
       no_entry(door, NoEntry::wrong, decoded->refused);
     } else if (!plan.coordinator.empty() && decoded->coordinator != plan.coordinator) {
       no_entry(door, NoEntry::wrong, "another coordinator answers there");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/core/text.hpp"
 #include "src/core/turn.hpp"
 
 namespace cxxrun::rendezvous {
@@ -75,6 +76,18 @@ void failed(Doors& doors, Door door, NoEntry how, TimePoint now) {
   if (doors.open.empty()) {
     doors.next_at = std::min(doors.next_at, now);
   }
+}
+
+bool is_long(Doors const& doors, TimePoint now) {
+  return now < doors.give_up_at && now >= doors.give_up_at - doors.patience + Doors::kToldAfter;
+}
+
+std::string nobody_line(Doors const& doors, std::string const& where, std::string const& trouble) {
+  return "no coordinator at " + where + " within " + seconds_text(doors.patience) + " (" + trouble + "); " +
+         (doors.refused ? "the host is up, but nobody listens there: is the agent of the first node running, on that "
+                          "host and with that port?"
+                        : "is that the first node, and can this one reach it there, through firewalls and in its "
+                          "network?");
 }
 
 }  // namespace cxxrun::rendezvous

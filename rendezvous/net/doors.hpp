@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <string>
 #include <variant>
 
 #include "src/core/time.hpp"
@@ -24,6 +25,8 @@ struct Doors {
   static constexpr Millis kLongestPause{500};
   /// How long somebody else on the only port may be one that is just leaving.
   static constexpr Millis kWrongPeerPatience{10'000};
+  /// The nodes of a step start within this time, as a rule; after it whoever waits is told.
+  static constexpr Millis kToldAfter{3000};
   struct Knocked {
     TimePoint until;
     bool connected = false;
@@ -73,5 +76,15 @@ using DoorAct = std::variant<std::monostate, Knock, Leave, GiveUp>;
 void connected(Doors& doors, Door door, TimePoint now);
 /// It has been closed.
 void failed(Doors& doors, Door door, NoEntry how, TimePoint now);
+
+/// Time to say that nobody was found yet, so that a mistake is not waited for as long as a node.
+[[nodiscard]] bool is_long(Doors const& doors, TimePoint now);
+
+/// Remedies when somebody else has the port: a stranger, or another job.
+inline constexpr char const* kOtherPort = "choose another port with --rdzv-endpoint";
+inline constexpr char const* kOneId =
+    "give all agents of one job the same --rdzv-id, and each job a port of its own with --rdzv-endpoint";
+/// Nobody was there in all the time: `trouble` is what went wrong last.
+[[nodiscard]] std::string nobody_line(Doors const& doors, std::string const& where, std::string const& trouble);
 
 }  // namespace cxxrun::rendezvous

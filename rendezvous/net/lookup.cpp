@@ -59,7 +59,8 @@ void Lookup::resolved(std::size_t index, ErrorCode const& failed,
     return;
   }
   if (failed) {
-    trouble_ = trouble + ": " + failed.message() + "; check --rdzv-endpoint";
+    trouble_ = trouble + ": " + failed.message() + "; this node must know that name (getent hosts " +
+               shell_quote(names_[index]) + "), else give an address with --rdzv-endpoint";
   }
   for (auto const& entry : results) {
     add(entry.endpoint().address());

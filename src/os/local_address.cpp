@@ -4,6 +4,7 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
+#include "src/core/text.hpp"
 #include "src/os/fd.hpp"
 
 namespace cxxrun::os {
@@ -38,8 +39,9 @@ Result<Addresses> resolve(std::string const& host, std::uint16_t port, int type,
 Result<bool> is_local_address(std::string const& host) {
   auto const found = resolve(host, 0, SOCK_STREAM);
   if (!found) {
-    return fail(Errc::not_found,
-                "cannot resolve host " + host + ": " + found.error().context + "; check --rdzv-endpoint");
+    return fail(Errc::not_found, "cannot resolve host " + host + ": " + found.error().context +
+                                     "; this node must know that name (getent hosts " + shell_quote(host) +
+                                     "), else give an address with --rdzv-endpoint");
   }
   for (auto const* each = found->get(); each != nullptr; each = each->ai_next) {
     if (can_bind(*each)) {

@@ -120,8 +120,8 @@ class BadInput(JobCase):
         program = self.worker("gate go", "waits")
         first = self.start_node("--node-rank", "0", program, nnodes="2")
         first.says("waiting for nodes")
-        self.check(SYSTEM, [str(self.port), "--rdzv-endpoint"], "--nnodes", "2", "--node-rank", "0", "--rdzv-endpoint",
-                   f"127.0.0.1:{self.port}")
+        self.check(SYSTEM, [str(self.port), "--rdzv-endpoint", "if node 0 runs on this machine already, give this one"],
+                   "--nnodes", "2", "--node-rank", "0", "--rdzv-endpoint", f"127.0.0.1:{self.port}")
         second = self.start_node("--node-rank", "1", program, nnodes="2")
         third = self.start_node("--node-rank", "1", program, nnodes="2")
         refused = wait_until(lambda: [agent for agent in (second, third) if agent.process.poll() is not None],
@@ -131,8 +131,24 @@ class BadInput(JobCase):
         self.open_gate("go")
         self.assert_codes([0, 0], first, third if refused is second else second)
 
+    def test_a_node_0_that_is_not_at_the_endpoint(self):
+        job = self.run_job("--nnodes", "2", "--node-rank", "0", "--rdzv-conf", "join_timeout=1", "--rdzv-endpoint",
+                           f"192.0.2.7:{self.port}", "true")
+        self.assertEqual(job.code, TOO_FEW, job.stderr)
+        self.assertIn("192.0.2.7 is no address of its own", job.stderr)
+
+    def test_an_endpoint_that_does_not_answer(self):
+        full = socket.create_server(("127.0.0.1", self.port), backlog=0)  # takes one connection, and nobody accepts it
+        callers = [socket.socket() for _ in range(3)]
+        self.addCleanup(lambda: [each.close() for each in (full, *callers)])
+        for caller in callers:
+            caller.setblocking(False)
+            caller.connect_ex(("127.0.0.1", self.port))
+        self.check(TOO_FEW, [f"127.0.0.1:{self.port}", "can this one reach it"], "--nnodes", "2", "--node-rank", "1",
+                   "--rdzv-conf", "join_timeout=1", "--rdzv-endpoint", f"127.0.0.1:{self.port}")
+
     def test_a_host_that_cannot_be_resolved(self):
-        self.check(USAGE, ["nosuchhost.invalid", "--rdzv-endpoint"], "--nnodes", "2", "--rdzv-conf", "join_timeout=5",
+        self.check(USAGE, ["getent hosts nosuchhost.invalid", "--rdzv-endpoint"], "--nnodes", "2", "--rdzv-conf", "join_timeout=5",
                    "--rdzv-endpoint", "nosuchhost.invalid:29400")
 
     def test_an_endpoint_where_a_stranger_listens(self):
@@ -148,7 +164,7 @@ class BadInput(JobCase):
                        "--rdzv-endpoint", f"127.0.0.1:{self.port}")
 
     def test_an_endpoint_where_nobody_listens(self):
-        self.check(TOO_FEW, [f"127.0.0.1:{self.port}"], "--nnodes", "2", "--node-rank", "1", "--rdzv-conf",
+        self.check(TOO_FEW, [f"127.0.0.1:{self.port}", "nobody listens there"], "--nnodes", "2", "--node-rank", "1", "--rdzv-conf",
                    "join_timeout=1", "--rdzv-endpoint", f"127.0.0.1:{self.port}")
 
     def test_a_master_port_in_use(self):

@@ -209,3 +209,22 @@ TEST_CASE("doors: one that is called once is refused only where the host says so
     CHECK(search({other}, once).knocks == 1);
   }
 }
+
+TEST_CASE("doors: who waits is told after 3 s, and not when it gives up anyway", "[unit]") {
+  Doors doors = patient(Millis{600'000});
+  doors.give_up_at = kBegin + doors.patience;
+  CHECK_FALSE(is_long(doors, kBegin + Millis{2999}));
+  CHECK(is_long(doors, kBegin + Millis{3000}));
+  CHECK_FALSE(is_long(doors, doors.give_up_at));
+}
+
+TEST_CASE("doors: a host that refuses and one that does not answer have different remedies", "[unit]") {
+  Doors doors = patient(Millis{2000});
+  doors.refused = true;
+  CHECK(
+      nobody_line(doors, "node1:29400", "Connection refused") ==
+      "no coordinator at node1:29400 within 2 s (Connection refused); the host is up, but nobody listens there: is the "
+      "agent of the first node running, on that host and with that port?");
+  doors.refused = false;
+  CHECK(nobody_line(doors, "node1", "no answer").find("through firewalls") != std::string::npos);
+}
