@@ -72,7 +72,7 @@ class Options(jobs.JobCase):
     def given(self, name, value):
         """What cxxrun would start: its exit code and output."""
         words = [name] if value is None else [f"{name}={value}"]
-        done = subprocess.run([jobs.CXXRUN, "--dry-run", *words, "--", "program"], env=self.environment(), cwd=self.dir,
+        done = subprocess.run([jobs.CXXRUN, "--dry-run", *words, "--", "true"], env=self.environment(), cwd=self.dir,
                               capture_output=True, text=True, timeout=jobs.GUARD)
         return done.returncode, re.sub(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])", "RANDOM", done.stdout), done.stderr
 
