@@ -95,7 +95,7 @@ typedef struct cxxrun_options {
   size_t size;               /* sizeof(cxxrun_options) */
   int64_t op_timeout_ms;     /* how long one collective waits for a peer; 0: 5 min. CXXRUN_OP_TIMEOUT overrides it */
   int64_t init_timeout_ms;   /* how long cxxrun_init() waits for all ranks; 0: 5 min */
-  int64_t abort_deadline_ms; /* how long giving up NCCL may take in cxxrun_rebuild(); 0: 10 s */
+  int64_t abort_deadline_ms; /* how long giving up NCCL may take in cxxrun_rebuild(); 0: 4 s */
   int32_t backend;           /* enum cxxrun_backend; CXXRUN_BACKEND in the environment overrides it */
   int32_t survive;           /* 1: after CXXRUN_PEER_FAILURE this process calls cxxrun_rebuild() instead of ending */
 } cxxrun_options;
