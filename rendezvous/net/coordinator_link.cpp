@@ -151,9 +151,9 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     }
   }
 
-  /// Once, so that nobody waits for a mistake as long as for a node.
+  /// Once, so that nobody waits for a mistake as long as for a node. One that a file told of is waited for shortly.
   void tell_trying() {
-    if (!plan.once && is_long(doors, Clock::now()) && told.insert("trying").second) {
+    if (!plan.once && plan.coordinator.empty() && is_long(doors, Clock::now()) && told.insert("trying").second) {
       log(Level::info, "no coordinator at " + where() + " yet (" + last_trouble + "); trying for " +
                            seconds_text(plan.patience) + " in all");
     }
