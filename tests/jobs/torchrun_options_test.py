@@ -72,8 +72,8 @@ class Options(jobs.JobCase):
     def given(self, name, value):
         """What cxxrun would start: its exit code and output."""
         words = [name] if value is None else [f"{name}={value}"]
-        done = subprocess.run([jobs.CXXRUN, "--dry-run", *words, "--", "true"], env=self.environment(), cwd=self.dir,
-                              capture_output=True, text=True, timeout=jobs.GUARD)
+        done = subprocess.run([jobs.CXXRUN, "--dry-run", *words, "--", "/bin/true"], env=self.environment(),
+                              cwd=self.dir, capture_output=True, text=True, timeout=jobs.GUARD)
         return done.returncode, re.sub(r"(?<![0-9a-f])[0-9a-f]{16}(?![0-9a-f])", "RANDOM", done.stdout), done.stderr
 
     def test_each_is_known_in_each_spelling_with_the_values_that_torchrun_knows(self):
