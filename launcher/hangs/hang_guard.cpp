@@ -178,7 +178,10 @@ void HangGuard::look_around() {
     auto const figures = pid > 0 ? figures_of(local_rank) : std::nullopt;
     if (figures) {
       auto const stat = os::read_stat(pid);
-      seen.push_back({generation_->rank_base + local_rank, *figures, stat && stat->state == 'T'});
+      bool const halted = stat && stat->state == 'T';
+      if (halted || !figures->elsewhere) {  // its group gives up whom it waits for
+        seen.push_back({generation_->rank_base + local_rank, *figures, halted});
+      }
     }
   }
   auto step = look(std::move(watch_), seen, Clock::now(), policy_);
@@ -272,7 +275,7 @@ void HangGuard::end_named(agent::KillWorker const& what, bool had_patience) {
   auto const stat = runs ? os::read_stat(supervisor_.program_of(what.local_rank)) : std::nullopt;
   NamedWorker const seen{.end = end ? std::optional(end->status) : std::nullopt,
                          .runs = runs,
-                         .waits = figures && figures->entered > figures->done,
+                         .waits = figures && (figures->entered > figures->done || figures->elsewhere),
                          .halted = stat && stat->state == 'T',
                          .had_patience = had_patience};
   switch (fate_of(*what.order.named, seen)) {

@@ -125,6 +125,9 @@ void set_shared(Environment& environment, rendezvous::Generation const& generati
   set_or_erase(environment, variables::kSegment, facts.segment);
   set_or_erase(environment, variables::kAgent, facts.agent_socket);
   set_or_erase(environment, variables::kProver, facts.prover);
+  auto const hang_timeout = seconds_text(options.terms.hang_timeout);  // "60 s"
+  set_or_erase(environment, variables::kHangTimeout,
+               options.terms.hang_timeout > Millis{0} ? hang_timeout.substr(0, hang_timeout.find(' ')) : "");
 }
 
 /// Where every device of the node is visible to its tasks, each counts itself among them; where a task sees devices of

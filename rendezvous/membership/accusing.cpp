@@ -16,12 +16,19 @@ struct Accused {
   PeerFailure::Why why = PeerFailure::Why::died;
 };
 
-/// Whoever has spoken waits for another, or lies beyond a cut: it is not the one that keeps the others waiting.
+/// Whoever has spoken waits for another, or lies beyond a cut: it is not the one that keeps the others waiting. In
+/// groups one waits for another that waits for a third: the end of the chain keeps all of them waiting.
 std::map<std::uint32_t, Accused> find_accused(AccusingState const& state, std::uint32_t world) {
   std::map<std::uint32_t, Accused> accused;
   for (auto const& [speaker, lost] : state.words) {
-    if (lost.rank < world && !state.words.contains(lost.rank)) {
-      auto& each = accused.try_emplace(lost.rank, Accused{0, lost.why}).first->second;
+    auto last = lost;
+    auto next = state.words.find(last.rank);
+    for (std::size_t steps = 0; next != state.words.end() && steps < state.words.size(); ++steps) {
+      last = next->second;
+      next = state.words.find(last.rank);
+    }
+    if (last.rank < world && next == state.words.end()) {
+      auto& each = accused.try_emplace(last.rank, Accused{0, last.why}).first->second;
       ++each.by;
     }
   }

@@ -41,7 +41,9 @@ void Engine::require_own() const {
 
 void Engine::carry_out(comm::Call const& call) {
   recorder_.entered(call);
+  recorder_.waits();
   backend_->run(call);
+  recorder_.goes_on();
   recorder_.done();
 }
 
@@ -120,12 +122,14 @@ bool Engine::done(std::uint64_t ticket) const noexcept {
 void Engine::wait(std::uint64_t ticket) {
   require_own();
   if ((ticket & kOnDevice) != 0) {
+    recorder_.waits();
     try {
       device_->wait(ticket & ~kOnDevice);
     } catch (PeerFailure const& failure) {
       recorder_.lost(failure);
       throw;
     }
+    recorder_.goes_on();
     // Whoever only lets a stream wait stays inside, for the page, until it waits itself or makes another call.
     if (newest_on_device_.load(std::memory_order_acquire) == ticket) {
       recorder_.done(noted_on_device_.load(std::memory_order_relaxed));

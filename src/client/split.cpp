@@ -6,6 +6,7 @@
 
 #include "cxxrun/failure.hpp"
 #include "src/core/rank_name.hpp"
+#include "src/core/variables.hpp"
 
 namespace cxxrun::client {
 namespace {
@@ -65,6 +66,9 @@ Joined split(WorkerEnv const& world, JoinOptions const& options, Whole const& wh
   Card card{.wish = wish};
   try {
     settle(world, options, mine);
+    // The launcher compares the calls of the whole only, and cannot know who is late here. Those that wait can.
+    auto const hang_timeout = seconds_from_environment(options.lookup, variables::kHangTimeout, mine.op_timeout);
+    mine.op_timeout = std::min(mine.op_timeout, or_throw(hang_timeout));
     text = comm::encode(mine.record);
   } catch (Failure const& failure) {
     card.able = 0;

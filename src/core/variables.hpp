@@ -10,6 +10,7 @@ inline constexpr char const* kStoreAddr = "CXXRUN_STORE_ADDR";
 inline constexpr char const* kStorePort = "CXXRUN_STORE_PORT";
 inline constexpr char const* kSegment = "CXXRUN_SEGMENT";
 inline constexpr char const* kAgent = "CXXRUN_AGENT";
+inline constexpr char const* kHangTimeout = "CXXRUN_HANG_TIMEOUT";
 inline constexpr char const* kProver = "CXXRUN_PROVER";
 
 }  // namespace cxxrun::variables

@@ -73,6 +73,7 @@ Figures read_figures(ControlPage const& page) {
     figures.what = entry->what;
     figures.count = entry->count;
   }
+  figures.elsewhere = page.elsewhere.load(std::memory_order_relaxed) > 0;
   return figures;
 }
 

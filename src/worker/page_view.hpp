@@ -25,6 +25,7 @@ struct Figures {
   std::uint64_t done = 0;                  ///< never more than `entered`
   std::uint32_t what = kUnknownOperation;  ///< packed(), of collective number `entered`
   std::uint64_t count = 0;                 ///< its elements
+  bool elsewhere = false;                  ///< it waits in a call of a group, or one has failed
   bool operator==(Figures const&) const = default;
 };
 [[nodiscard]] Figures read_figures(ControlPage const& page);

@@ -52,6 +52,7 @@ class Recorder {
       page.checkpointing.store(0, std::memory_order_relaxed);
       page.entered.store(0, std::memory_order_relaxed);
       page.done.store(0, std::memory_order_relaxed);
+      page.elsewhere.store(0, std::memory_order_relaxed);
       for (Operation& operation : page.operations) {
         operation.sequence.store(0, std::memory_order_relaxed);
       }
@@ -91,6 +92,18 @@ class Recorder {
       page_->operations[sequence % kOperations].done.store(page_->alive.load(std::memory_order_relaxed),
                                                            std::memory_order_release);
       page_->done.store(sequence, std::memory_order_release);
+    }
+  }
+  /// Calls that are not counted: that this process waits in one, and does no more. One that fails does not end, because
+  /// whoever unwinds does not keep the others waiting.
+  void waits() const noexcept {
+    if (page_ != nullptr && !counts_) {
+      page_->elsewhere.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  void goes_on() const noexcept {
+    if (page_ != nullptr && !counts_) {
+      page_->elsewhere.fetch_sub(1, std::memory_order_relaxed);
     }
   }
   /// A call failed because of this peer. The first one counts. From any thread.

@@ -32,7 +32,7 @@ std::map<std::string, std::function<void()>> rows() {
          CHECK(fate_of(Why::timeout, kComputes) == NamedFate::killed);
          CHECK(fate_of(Why::timeout, kHalted) == NamedFate::killed);
        }},
-      {"was given up because it was late, and waits in a collective",
+      {"was given up because it was late, and waits in a collective, of a group too",
        [] { is_killed_later(Why::timeout, {.runs = true, .waits = true}); }},
       {"left, was found dead or its connection is lost, and its process runs",
        [] {

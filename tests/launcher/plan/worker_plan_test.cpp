@@ -325,6 +325,8 @@ TEST_CASE("worker_plan: where the agent listens is told, and never where one aro
   CHECK(variable(planned({}, outer, facts).at(0), "CXXRUN_PROVER") == "(unset)");
   facts.prover = "cxxrun-1";
   CHECK(variable(planned({}, outer, facts).at(0), "CXXRUN_PROVER") == "cxxrun-1");
+  CHECK(variable(planned({}, {{"CXXRUN_HANG_TIMEOUT", "7"}}, facts).at(0), "CXXRUN_HANG_TIMEOUT") == "(unset)");
+  CHECK(variable(planned({"--hang-timeout", "1.5"}, outer, facts).at(0), "CXXRUN_HANG_TIMEOUT") == "1.5");
 }
 
 TEST_CASE("worker_plan: who goes on hears first who it is, then all the rest", "[unit]") {

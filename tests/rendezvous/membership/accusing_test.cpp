@@ -88,6 +88,19 @@ std::map<std::string, std::function<void()>> rows() {
       {"the two sides of a cut name each other | – | –",
        [] { CHECK(Words{}.says(0, 2, Why::lost).says(2, 0, Why::lost).says(1, 2).says(3, 0).quiet()); }},
       {"one is named, and then speaks itself | – | –", [] { CHECK(Words{}.says(0, 3).says(3, 0).says(1, 3).quiet()); }},
+      {"one names another, which names a third in its own group | the third, when all others have spoken | –",
+       [] {
+         Words words;
+         CHECK(words.says(0, 2).says(1, 3).ended() == Ended{2, 3});  // their agents see that 2 waits
+         words = {};
+         CHECK(words.says(2, 3).says(0, 2).orders.empty());
+         words.says(1, 3);
+         CHECK(words.orders == std::vector<AccusedOrder>{{3, Why::timeout, "did not arrive in time for 3 others"}});
+         words = {};
+         words.world = 8;
+         words.says(0, 1).says(1, 2).says(2, 3).says(4, 0);
+         CHECK(words.pass(1s).ended() == Ended{3});
+       }},
       {"one that ended names one that has not | – | after 200 ms, unless a culprit's end comes first",
        [] {
          Words words;

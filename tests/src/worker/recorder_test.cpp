@@ -91,6 +91,28 @@ TEST_CASE("recorder: a second Communicator shows that the process is alive, and 
   CHECK(page->done == 0);
 }
 
+TEST_CASE("recorder: who waits in a group does not compute, nor does one whose call there has failed") {
+  auto page = std::make_unique<ControlPage>();
+  auto const elsewhere = [&page] { return cxxrun::worker::read_figures(*page).elsewhere; };
+  Recorder const first(*page, 4, true);
+  first.waits();  // it is counted
+  CHECK_FALSE(elsewhere());
+  Recorder const group(*page, 4, false);
+  Recorder const other(*page, 4, false);
+  group.waits();
+  CHECK(elsewhere());
+  other.waits();
+  other.goes_on();
+  CHECK(elsewhere());
+  group.goes_on();
+  CHECK_FALSE(elsewhere());
+  group.waits();  // and fails
+  CHECK(elsewhere());
+  Recorder const next(*page, 5, true);
+  CHECK_FALSE(elsewhere());
+  Recorder().waits();
+}
+
 TEST_CASE("recorder: the first peer that a Communicator of a generation gives up is noted, and no other") {
   using cxxrun::PeerFailure;
   auto page = std::make_unique<ControlPage>();
