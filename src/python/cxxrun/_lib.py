@@ -1,0 +1,217 @@
+"""libcxxrun_c through ctypes: what cxxrun/c.h declares, with exceptions for statuses. Buffers are addresses.
+
+Threads: as in the header. A call that blocks is begun in the background and waited for a tenth of a second at a time,
+so that Ctrl-C is seen."""
+import ctypes
+import os
+import shutil
+import sysconfig
+from ctypes import POINTER, byref, c_char, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint64, c_void_p
+from typing import Iterator, List, NamedTuple, Optional, Tuple
+
+OK, PEER_FAILURE, NOT_DONE, USAGE, CLOSED = 0, 1, 2, 10, 17
+TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3, "int32": 4, "int64": 5, "uint8": 6}
+OPS = {"sum": 0, "min": 1, "max": 2}
+_VERSION = "0.1"  # of the library, major and minor
+_NAME = "libcxxrun_c.so.0"
+_SLICE_MS = 100
+_WHY = ("died", "left", "late", "lost", "stopped")
+
+
+class Failure(RuntimeError):
+    """Something that a person has to mend; `status` is enum cxxrun_status."""
+
+    def __init__(self, text: str, status: int) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class PeerFailure(RuntimeError):
+    """Another rank died, left or is late: this process is healthy. `rank` is -1 where the launcher ended the
+    generation."""
+
+    def __init__(self, text: str, why: str, rank: int, host: str, generation: int) -> None:
+        super().__init__(text)
+        self.why, self.rank, self.host, self.generation = why, rank, host, generation
+
+
+class _Failure(ctypes.Structure):
+    _fields_ = [("status", c_int32), ("os_errno", c_int32), ("why", c_int32), ("rank", c_int32),
+                ("generation", c_uint64), ("after_us", c_int64), ("host", c_char * 256)]
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("op_timeout_ms", c_int64), ("init_timeout_ms", c_int64),
+                ("abort_deadline_ms", c_int64), ("backend", c_int32), ("survive", c_int32)]
+
+
+class Facts(ctypes.Structure):
+    """Who this rank is, in the world that was met last."""
+    _fields_ = [("rank", c_int32), ("world_size", c_int32), ("world_rank", c_int32), ("local_rank", c_int32),
+                ("local_world_size", c_int32), ("group_rank", c_int32), ("group_world_size", c_int32),
+                ("restart_count", c_int32), ("generation", c_uint64), ("can_rebuild", c_int32), ("on_device", c_int32)]
+
+
+class _Recovery(ctypes.Structure):
+    _fields_ = [("load", c_int32), ("share", c_int32), ("donor", c_int32)]
+
+
+class _Sampler(ctypes.Structure):
+    _fields_ = [("seed", c_uint64), ("epoch", c_uint64), ("consumed", c_uint64)]
+
+
+class Recovery(NamedTuple):
+    load: bool
+    share: bool
+    donor: int
+
+
+_CALL = [c_void_p, c_void_p, c_void_p, c_size_t, c_int32]  # communicator, in, out, count, type
+_REDUCE = [*_CALL, c_int32, c_int32, c_float, c_void_p, POINTER(c_void_p)]
+_ARGUMENTS = {
+    "last_failure": [POINTER(_Failure), c_size_t],
+    "init": [POINTER(_Options), POINTER(c_void_p)], "free": [c_void_p], "rebuild": [c_void_p],
+    "get_facts": [c_void_p, POINTER(Facts), c_size_t], "get_host": [c_void_p, c_int32, c_char_p, c_size_t],
+    "all_reduce": _REDUCE, "all_gather": [*_CALL, c_void_p, POINTER(c_void_p)],
+    "broadcast": [c_void_p, c_void_p, c_size_t, c_int32, c_int32, c_void_p, POINTER(c_void_p)],
+    "barrier": [c_void_p, POINTER(c_void_p)], "wait": [c_void_p, c_int64],
+    "report_step": [c_void_p, c_uint64], "checkpoint_wanted": [c_void_p, POINTER(c_int32)],
+    "meet": [c_void_p, c_uint64, c_int32, POINTER(_Recovery)],
+    "sampler_next": [POINTER(_Sampler), c_uint64, c_int32, c_int32, c_int32, c_size_t, POINTER(c_uint64),
+                     POINTER(c_size_t)],
+}
+
+
+def _places() -> Iterator[str]:
+    """Where the library may be: as told; beside this package or in its prefix; in that of the launcher."""
+    told = os.environ.get("CXXRUN_LIBRARY")
+    if told:
+        yield told
+        return
+    here = os.path.dirname(os.path.abspath(__file__))
+    launcher = shutil.which("cxxrun")
+    roots = [os.path.dirname(os.path.dirname(os.path.realpath(launcher)))] if launcher else []
+    folder = here
+    for _ in range(5):
+        folder = os.path.dirname(folder)
+        roots.append(folder)
+    yield os.path.join(here, _NAME)
+    for root in roots:
+        for lib in ("lib", "lib64", os.path.join("lib", sysconfig.get_config_var("MULTIARCH") or "")):
+            yield os.path.join(root, lib, _NAME)
+
+
+def _load() -> ctypes.CDLL:
+    place = next((place for place in _places() if os.path.exists(place)), os.environ.get("CXXRUN_LIBRARY") or _NAME)
+    try:
+        library = ctypes.CDLL(place)
+    except OSError as error:
+        raise ImportError(f"cxxrun: {_NAME} cannot be loaded ({error}); install cxxrun, or name the file in "
+                          "CXXRUN_LIBRARY") from None
+    for name, arguments in _ARGUMENTS.items():
+        function = getattr(library, "cxxrun_" + name)
+        function.argtypes, function.restype = arguments, c_int32
+    library.cxxrun_version.restype = library.cxxrun_error.restype = c_char_p
+    version = library.cxxrun_version().decode()
+    if not version.startswith(_VERSION + "."):
+        raise ImportError(f"cxxrun: {place} is of version {version}, this Python package of {_VERSION}: install both "
+                          "from one version of cxxrun")
+    return library
+
+
+_lib = _load()
+
+
+def _check(status: int) -> None:
+    if status == OK:
+        return
+    text = _lib.cxxrun_error().decode(errors="replace")
+    facts = _Failure()
+    _lib.cxxrun_last_failure(byref(facts), ctypes.sizeof(facts))
+    if status == PEER_FAILURE:
+        raise PeerFailure(text, _WHY[facts.why], facts.rank, facts.host.decode(errors="replace"), facts.generation)
+    raise Failure(text, status)
+
+
+class Work:
+    """A collective in the background. What is `kept` stays alive until it is done: its buffers."""
+
+    def __init__(self, handle: c_void_p, kept: object) -> None:
+        self._handle, self._kept = handle, kept
+
+    def wait(self) -> None:
+        """Blocks until it is done; raises what it failed with. Once."""
+        status = NOT_DONE
+        while status == NOT_DONE:
+            status = _lib.cxxrun_wait(self._handle, _SLICE_MS)
+        self._kept = None
+        _check(status)
+
+
+class Communicator:
+    def __init__(self, survive: bool) -> None:
+        options = _Options(size=ctypes.sizeof(_Options), survive=int(survive))
+        self._handle = c_void_p()
+        _check(_lib.cxxrun_init(byref(options), byref(self._handle)))
+
+    def _start(self, name: str, kept: object, *arguments: object) -> Work:
+        work = c_void_p()
+        _check(getattr(_lib, "cxxrun_" + name)(self._handle, *arguments, byref(work)))
+        return Work(work, kept)
+
+    def start_all_reduce(self, address: int, count: int, kind: int, op: int, scale: float, kept: object) -> Work:
+        return self._start("all_reduce", kept, address, address, count, kind, op, 0, scale, None)
+
+    def start_all_gather(self, source: int, target: int, count: int, kind: int, kept: object) -> Work:
+        return self._start("all_gather", kept, source, target, count, kind, None)
+
+    def start_broadcast(self, address: int, count: int, kind: int, root: int, kept: object) -> Work:
+        return self._start("broadcast", kept, address, count, kind, root, None)
+
+    def start_barrier(self) -> Work:
+        return self._start("barrier", None)
+
+    def broadcast_bytes(self, data: Optional[bytes], root: int) -> bytes:
+        """What `root` gives, on all ranks."""
+        size = c_int64(len(data or b""))
+        self.start_broadcast(ctypes.addressof(size), 1, TYPES["int64"], root, size).wait()
+        buffer = ctypes.create_string_buffer(data or b"", max(1, size.value))
+        if size.value:
+            self.start_broadcast(ctypes.addressof(buffer), size.value, TYPES["uint8"], root, buffer).wait()
+        return buffer.raw[:size.value]
+
+    def facts(self) -> Facts:
+        facts = Facts()
+        _check(_lib.cxxrun_get_facts(self._handle, byref(facts), ctypes.sizeof(facts)))
+        return facts
+
+    def rebuild(self) -> None:
+        _check(_lib.cxxrun_rebuild(self._handle))
+
+    def meet(self, completed: int, fresh: bool) -> Recovery:
+        recovery = _Recovery()
+        _check(_lib.cxxrun_meet(self._handle, completed, int(fresh), byref(recovery)))
+        return Recovery(bool(recovery.load), bool(recovery.share), recovery.donor)
+
+    def report_step(self, completed: int) -> None:
+        _check(_lib.cxxrun_report_step(self._handle, completed))
+
+    def checkpoint_wanted(self) -> int:
+        """0: no; 1: save; 2: save and leave."""
+        wanted = c_int32()
+        _check(_lib.cxxrun_checkpoint_wanted(self._handle, byref(wanted)))
+        return wanted.value
+
+    def free(self) -> None:
+        _check(_lib.cxxrun_free(self._handle))
+        self._handle = c_void_p()
+
+
+def sampler_next(state: Tuple[int, int, int], size: int, tail: int, rank: int, world: int,
+                 per_rank: int) -> Tuple[List[int], Tuple[int, int, int]]:
+    """The samples of that rank in the next step, and the state (seed, epoch, consumed) after it."""
+    its = _Sampler(*state)
+    samples = (c_uint64 * max(1, per_rank))()
+    taken = c_size_t()
+    _check(_lib.cxxrun_sampler_next(byref(its), size, tail, rank, world, per_rank, samples, byref(taken)))
+    return list(samples[:taken.value]), (its.seed, its.epoch, its.consumed)

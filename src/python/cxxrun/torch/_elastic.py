@@ -1,0 +1,308 @@
+"""Elastic: a training loop whose processes outlive the death of a peer."""
+import contextlib
+import functools
+import gc
+import io
+import os
+import random
+import signal
+import sys
+import types
+from typing import Any, Callable, Dict, Iterator, List, Optional
+
+import torch
+import torch.distributed as dist
+
+from cxxrun import _lib
+from cxxrun.torch import _group
+
+PeerFailure = _lib.PeerFailure
+
+
+class Wrapped:
+    """What the factory given to Elastic.wrap() has made for the present world; passes on calls and attributes."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make, self._made = make, None
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._get()(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._get(), name)
+
+    def _get(self) -> Any:
+        if self._made is None:
+            raise RuntimeError("Elastic: what wrap() gave is made by running(); use it inside of the loop")
+        return self._made
+
+
+class Elastic:
+    """See docs/use/elastic_pytorch.md. `seed`: the random numbers of a step depend on it, the step and the rank, and so
+    are the same when a step is done again; None: they are left alone. `checkpoint`: the file that save() writes and
+    that is loaded where no rank has the state."""
+
+    def __init__(self, checkpoint: Optional[str] = None, seed: Optional[int] = 0) -> None:
+        self._checkpoint, self._seed = checkpoint, seed
+        self._tracked: Dict[str, Any] = {}
+        self._stepped: Dict[str, bool] = {}  # tracked optimizers, in the step under way
+        self._wrapped: List[Wrapped] = []
+        self._completed, self._joined, self._ends = 0, False, False
+        self._fresh, self._torn = True, False  # nothing has been done yet; half of something
+        self._handles_signal = False
+        self._carrier = _group.Carrier()
+        _group.install(self._carrier)
+
+    # ---- what there is
+
+    @property
+    def completed(self) -> int:
+        """Steps that are in the state."""
+        return self._completed
+
+    @property
+    def generation(self) -> int:
+        return self._carrier.comm.facts().generation
+
+    def track(self, **objects: Any) -> None:
+        """What a newcomer is given and save() writes: whatever has state_dict() and load_state_dict()."""
+        for name, its in objects.items():
+            if not hasattr(its, "state_dict") or not hasattr(its, "load_state_dict"):
+                raise TypeError(f"Elastic.track: {name} has no state_dict() and load_state_dict()")
+            kind = type(its).__name__
+            if kind in ("DistributedDataParallel", "ZeroRedundancyOptimizer"):
+                raise TypeError(f"Elastic.track: {name} is a {kind}: track the module, or an optimizer that each rank "
+                                "has whole; DDP is made in wrap()")
+            self._tracked[name] = its
+            if isinstance(its, torch.optim.Optimizer):
+                self._watch(name, its)
+
+    def wrap(self, make: Callable[[], Any]) -> Any:
+        """Made anew in every world, on all ranks: wrap(lambda: DDP(model))."""
+        wrapped = Wrapped(make)
+        self._wrapped.append(wrapped)
+        self._joined = False
+        return wrapped
+
+    # ---- the loop
+
+    def running(self, steps: int) -> bool:
+        """Whether there is another step. All ranks have met and have the same state then."""
+        if not any(isinstance(its, torch.optim.Optimizer) for its in self._tracked.values()):
+            raise RuntimeError("Elastic.running: track() the model and its optimizer first")
+        while True:
+            try:
+                if self._carrier.failure is not None:
+                    self._rebuild()
+                if not self._joined:
+                    self._join()
+                if self._completed < steps and not self._ends:
+                    return True
+                self._carrier.run(self._carrier.comm.start_barrier)  # nobody leaves while another may need its state
+                break
+            except RuntimeError as error:
+                if not self._is_of_a_peer(error):
+                    raise
+        self.close()
+        return False
+
+    @contextlib.contextmanager
+    def step(self) -> Iterator[None]:
+        """One step: all calls that reach other ranks, and then the update. A PeerFailure ends the block, and the step
+        is done again; nothing else is held back."""
+        self._stepped = dict.fromkeys(self._stepped, False)
+        before = self._snapshot()
+        if self._seed is not None:
+            seed_all(self._seed, self._completed, dist.get_rank())
+        try:
+            yield
+        except RuntimeError as error:
+            if not self._is_of_a_peer(error):
+                raise
+            if not any(self._stepped.values()):
+                self._roll_back(before)
+                return
+            if not all(self._stepped.values()):
+                self._fresh = self._torn = True  # half a step is in the state: another rank gives it
+                return
+        self._completed += 1
+        self._carrier.comm.report_step(self._completed)
+
+    def checkpoint_wanted(self) -> bool:
+        """True on all ranks after the same step; also when the job is about to end: running() is false then."""
+        if not self._handles_signal:  # from here on there is something to save
+            self._handles_signal = True
+            if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, lambda *_: None)
+        if self._carrier.failure is not None:
+            return False
+        try:
+            wanted = self._carrier.comm.checkpoint_wanted()
+        except PeerFailure as failure:
+            self._note(failure)
+            return False
+        self._ends = wanted == 2
+        return wanted != 0
+
+    def save(self) -> None:
+        """Rank 0 writes the checkpoint; what goes wrong is raised on all ranks."""
+        if self._checkpoint is None:
+            raise ValueError("Elastic.save: give Elastic(checkpoint=PATH)")
+        try:
+            self._on_rank_0(self._write)
+        except PeerFailure as failure:
+            self._note(failure)
+
+    def close(self) -> None:
+        """Leaves the others. running() does it at its end."""
+        self._drop()
+        _group.remove()
+        self._carrier.close()
+
+    # ---- meeting
+
+    def _note(self, failure: PeerFailure) -> None:
+        self._carrier.failure = self._carrier.failure or failure
+        self._ends = False
+
+    def _rebuild(self) -> None:
+        self._joined = False
+        self._drop()
+        self._carrier.comm.rebuild()
+        _group.install(self._carrier)
+
+    def _drop(self) -> None:
+        for wrapped in self._wrapped:
+            wrapped._made = None
+        gc.collect()  # what torch's reducers have hung on the parameters goes with them
+
+    def _join(self) -> None:
+        comm = self._carrier.comm
+        plan = comm.meet(self._completed, self._fresh)
+        if plan.load:
+            self._load()
+        if plan.share:
+            self._share(plan.donor)
+        self._fresh = self._torn = False
+        for wrapped in self._wrapped:
+            wrapped._made = wrapped._make()
+        self._joined = True
+
+    def _share(self, donor: int) -> None:
+        mine = self._pack() if dist.get_rank() == donor else None
+        donors = int.from_bytes(self._carrier.comm.broadcast_bytes(
+            self._completed.to_bytes(8, "little") if mine is not None else None, donor), "little")
+        packed = self._carrier.comm.broadcast_bytes(mine, donor)
+        if mine is None and (self._fresh or donors != self._completed):
+            self._fresh = self._torn = True  # until all of it is there
+            self._unpack(packed)
+
+    def _pack(self) -> bytes:
+        file = io.BytesIO()
+        states = {name: its.state_dict() for name, its in self._tracked.items()}
+        torch.save({"completed": self._completed, "state": states}, file)
+        return file.getvalue()
+
+    def _unpack(self, packed: bytes) -> None:
+        state = torch.load(io.BytesIO(packed), map_location="cpu", **_WHOLE)
+        if state["state"].keys() != self._tracked.keys():
+            raise _lib.Failure(f"Elastic: the state is of {sorted(state['state'])}, not {sorted(self._tracked)}",
+                               _lib.USAGE)
+        for name, its in self._tracked.items():
+            its.load_state_dict(state["state"][name])
+        self._completed = state["completed"]
+
+    # ---- one step
+
+    def _watch(self, name: str, optimizer: torch.optim.Optimizer) -> None:
+        self._stepped[name] = False
+        step = optimizer.step
+
+        @functools.wraps(getattr(step, "__func__", step))  # with what a schedule has noted there
+        def watched(its: Any, *arguments: Any, **named: Any) -> Any:
+            result = step(*arguments, **named)
+            self._stepped[name] = True
+            return result
+
+        optimizer.step = types.MethodType(watched, optimizer)  # type: ignore[method-assign]
+
+    def _snapshot(self) -> Dict[str, Any]:
+        """What a step changes before the update: buffers, and where a sampler is."""
+        kept: Dict[str, Any] = {}
+        for name, its in self._tracked.items():
+            if isinstance(its, torch.nn.Module):
+                kept[name] = [(buffer, buffer.clone()) for buffer in its.buffers()]
+            elif not isinstance(its, torch.optim.Optimizer):
+                kept[name] = its.state_dict()
+        return kept
+
+    def _roll_back(self, before: Dict[str, Any]) -> None:
+        for name, kept in before.items():
+            if isinstance(self._tracked[name], torch.nn.Module):
+                with torch.no_grad():
+                    for buffer, value in kept:
+                        buffer.copy_(value)
+            else:
+                self._tracked[name].load_state_dict(kept)
+        for its in self._tracked.values():
+            if isinstance(its, torch.optim.Optimizer):
+                its.zero_grad(set_to_none=True)
+
+    def _is_of_a_peer(self, error: RuntimeError) -> bool:
+        """Also as torch's reducer tells it: the same text in an exception of its own."""
+        if isinstance(error, PeerFailure):
+            self._note(error)
+        failure = self._carrier.failure
+        return failure is not None and str(failure) in str(error)
+
+    # ---- the checkpoint
+
+    def _write(self) -> None:
+        partial = f"{self._checkpoint}.partial"
+        with open(partial, "wb") as file:
+            file.write(self._pack())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, str(self._checkpoint))
+
+    def _load(self) -> None:
+        exists = self._checkpoint is not None and os.path.exists(self._checkpoint)
+        if dist.get_rank() == 0 and self._torn and not exists:
+            raise _lib.Failure("Elastic: no rank has the whole state any more, and there is no checkpoint; the process "
+                               "ends, to be started anew", _lib.CLOSED)
+        if self._checkpoint is not None:
+            self._on_rank_0(lambda: self._read(exists))
+
+    def _read(self, exists: bool) -> None:
+        if exists:
+            with open(str(self._checkpoint), "rb") as file:
+                self._unpack(file.read())
+
+    def _on_rank_0(self, action: Callable[[], None]) -> None:
+        complaint = ""
+        if dist.get_rank() == 0:
+            try:
+                action()
+            except Exception as error:
+                complaint = f"Elastic: {self._checkpoint}: {error}"
+        complaint = self._carrier.comm.broadcast_bytes(complaint.encode() if dist.get_rank() == 0 else None, 0).decode()
+        if complaint:
+            raise _lib.Failure(complaint, _lib.USAGE)
+
+
+def seed_all(seed: int, step: int, rank: int) -> None:
+    """Everybody's random numbers of that step: torch, random and, where it is loaded, numpy."""
+    mixed = seed
+    for number in (step, rank):
+        mixed = (mixed ^ number) + 0x9E3779B97F4A7C15 & _BITS
+        mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _BITS
+        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _BITS
+        mixed ^= mixed >> 31
+    torch.manual_seed(mixed)
+    random.seed(mixed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(mixed & 0xFFFFFFFF)
+
+
+_BITS = (1 << 64) - 1
+_WHOLE = {} if torch.__version__.startswith("1.") else {"weights_only": False}  # our own bytes, of ranks of this job

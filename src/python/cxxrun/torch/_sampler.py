@@ -1,0 +1,41 @@
+"""Which samples a rank takes: the order of cxxrun::ElasticSampler, docs/use/sampler.md."""
+from typing import Any, Dict, List
+
+import torch.distributed as dist
+
+from cxxrun import _lib
+
+_TAILS = {"uneven": 0, "drop": 1, "pad": 2}
+
+
+class ElasticSampler:
+    """Each of `size` samples once per epoch, whatever becomes of the world. next() gives this rank's samples of the
+    next step, at most `batch`, and begins another epoch where one is over. Given to Elastic.track(), a step that failed
+    is taken back."""
+
+    def __init__(self, size: int, batch: int, seed: int = 0, tail: str = "uneven") -> None:
+        if size < 1 or batch < 1 or tail not in _TAILS or (tail == "drop" and size < batch):
+            raise ValueError(f"ElasticSampler: size {size}, batch {batch}, tail {tail!r}: at least one sample and one "
+                             "per step; tail is one of " + ", ".join(_TAILS))
+        self._size, self._batch, self._tail = size, batch, _TAILS[tail]
+        self._seed, self._epoch, self._consumed = seed, 0, 0
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    def next(self) -> List[int]:
+        if self._consumed == self._size:
+            self._epoch, self._consumed = self._epoch + 1, 0
+        samples, (_, _, self._consumed) = _lib.sampler_next(
+            (self._seed, self._epoch, self._consumed), self._size, self._tail, dist.get_rank(), dist.get_world_size(),
+            self._batch)
+        return samples
+
+    def state_dict(self) -> Dict[str, int]:
+        return {"seed": self._seed, "epoch": self._epoch, "consumed": self._consumed, "size": self._size}
+
+    def load_state_dict(self, state: Dict[str, Any]) -> None:
+        if state["size"] != self._size:
+            raise ValueError(f"ElasticSampler: the state is of {state['size']} samples, not {self._size}")
+        self._seed, self._epoch, self._consumed = state["seed"], state["epoch"], state["consumed"]

@@ -1,0 +1,135 @@
+"""PyTorch workers that keep their process when a peer dies. Usage: torch_elastic_test.py CXXRUN LIBCXXRUN_C
+
+CXXRUN_KILLS: how many kills more than the one that is always tried; CXXRUN_KILLS_SEED repeats a run. Exit code 77: there
+is no torch."""
+import importlib.util
+import os
+import random
+import sys
+
+import jobs
+from jobs import JobCase, free_port
+
+if importlib.util.find_spec("torch") is None:
+    print("skipped: there is no torch (Debian: python3-torch)")
+    sys.exit(77)
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIBRARY = os.path.abspath(sys.argv.pop(2))
+KILLS = int(os.environ.get("CXXRUN_KILLS", "0"))
+SEED = int(os.environ.get("CXXRUN_KILLS_SEED", "0")) or random.randrange(1, 1 << 30)
+STEPS = 30
+PLACES = ("forward", "backward", "update", "metrics", "between")
+
+
+class Elastic(JobCase):
+    def environment(self, extra=None):
+        env = super().environment(extra)
+        env.update(PYTHONPATH=os.path.join(HERE, "..", "..", "src", "python"), CXXRUN_LIBRARY=LIBRARY,
+                   CXXRUN_BACKEND="host", CUDA_VISIBLE_DEVICES="", GLOG_minloglevel="2")
+        return env
+
+    def begin(self, script, *words, ranks=4, restarts=0, folder="job", nodes=1):
+        """The agents of a job with a folder of its own."""
+        os.makedirs(self.path(folder), exist_ok=True)
+        self.port = free_port()
+        agents = []
+        for host in "ab"[:nodes]:
+            agents.append(self.start_node(
+                "--nproc-per-node", str(ranks // nodes), "--max-restarts", str(restarts), "--no-python",
+                "/usr/bin/python3", os.path.join(HERE, script), *words, nnodes=str(nodes),
+                env={"DIR": self.path(folder), **({"CXXRUN_HOST_ID": host} if nodes > 1 else {})}))
+            if len(agents) < nodes:
+                agents[0].says("waiting for ")
+        return agents
+
+    def noted(self, word, folder="job"):
+        """(generation, rank, words…)"""
+        lines = jobs.read(os.path.join(self.path(folder), "events")).splitlines()
+        return [(int(g), int(r), *words) for g, r, what, *words in map(str.split, lines) if what == word]
+
+    def ends(self, agents):
+        """{pid: (steps, hash)} as the ranks print it."""
+        found = {}
+        for agent in agents:
+            code = agent.wait(300)
+            self.assertEqual(code, 0, agent.stderr)
+            for line in agent.stdout.splitlines():
+                words = line.split()
+                if "end" in words:
+                    pid, steps, digest = words[words.index("end") + 1:]
+                    found[int(pid)] = (int(steps), digest)
+        return found
+
+    @staticmethod
+    def averages(agents):
+        return {line.split()[-1] for agent in agents for line in agent.stdout.splitlines() if "averages" in line}
+
+    def assert_survived(self, agents, whole, falls, folder):
+        found = self.ends(agents)
+        self.assertEqual(set(found.values()), whole, falls)
+        pids = {}
+        for generation, rank, pid, _ in self.noted("stepped", folder):
+            pids.setdefault(generation, {})[rank] = int(pid)
+        last = pids[len(falls) + 1]
+        self.assertEqual(set(last.values()), set(found))
+        for generation in range(1, len(falls) + 1):
+            fallen = int(falls[generation - 1].split(":")[0])
+            for rank, pid in pids[generation].items():  # who steps no more before its end is not in it
+                self.assertEqual(pids[generation + 1][rank] == pid, rank != fallen, (falls, pids))
+
+    def play(self, falls, folder, **more):
+        return self.begin("elastic_trainer.py", str(STEPS), *("die=" + fall for fall in falls), restarts=len(falls),
+                          folder=folder, **more)
+
+    def test_a_rank_that_is_killed_is_replaced_and_the_parameters_are_those_of_an_undisturbed_run(self):
+        falls = ["1:12:backward"]
+        quiet, disturbed = self.play([], "whole"), self.play(falls, "disturbed")
+        whole = set(self.ends(quiet).values())
+        self.assertEqual((len(whole), {steps for steps, _ in whole}), (1, {STEPS}))
+        self.assert_survived(disturbed, whole, falls, "disturbed")
+        self.assertEqual(self.averages(disturbed), self.averages(quiet))
+
+    def test_what_is_carried_and_what_is_refused(self):
+        (agent,) = self.begin("elastic_calls.py", ranks=2)
+        self.assert_codes([0], agent)
+        self.assertEqual(agent.stdout.count("carried and refused"), 2)
+
+    def test_kills_at_random_moments(self):
+        if not KILLS:
+            self.skipTest("CXXRUN_KILLS says how many")
+        print(f"CXXRUN_KILLS_SEED={SEED}", flush=True)
+        rng = random.Random(SEED)
+        whole = {nodes: set(self.ends(self.play([], f"whole{nodes}", nodes=nodes)).values()) for nodes in (1, 2)}
+        done = 0
+        while done < KILLS:
+            steps = sorted(rng.sample(range(1, STEPS - 1), 3))
+            falls = [f"{rng.randrange(4)}:{step}:{rng.choice(PLACES)}" for step in steps]
+            nodes = rng.choice((1, 2))
+            with self.subTest(falls=falls, nodes=nodes):
+                self.assert_survived(self.play(falls, f"{done}", nodes=nodes), whole[nodes], falls, f"{done}")
+            done += len(falls)
+
+    def test_where_no_rank_has_the_whole_state_the_checkpoint_is_loaded_into_the_same_processes(self):
+        if not KILLS:
+            self.skipTest("with CXXRUN_KILLS")
+        falls = ["1:12:half"]
+        whole = set(self.ends(self.play([], "whole")).values())
+        halved = self.begin("elastic_trainer.py", str(STEPS), "save", "die=" + falls[0], restarts=1, folder="halved")
+        self.assert_survived(halved, whole, falls, "halved")
+        self.assertEqual({step for generation, _, _, step in self.noted("stepped", "halved") if generation == 2}, {"6"})
+
+    def test_a_job_that_is_told_to_end_saves_in_one_step_and_goes_on_from_there(self):
+        if not KILLS:
+            self.skipTest("with CXXRUN_KILLS")
+        whole = set(self.ends(self.play([], "whole")).values())
+        (agent,) = self.begin("elastic_trainer.py", str(STEPS), "save", "term=2:9:backward", folder="told")
+        self.assert_codes([143], agent)
+        saved = [entry for entry in self.noted("saved", "told") if entry[2] != "5"]
+        self.assertEqual(({rank for _, rank, _ in saved}, len({step for *_, step in saved})), ({0, 1, 2, 3}, 1), saved)
+        again = self.begin("elastic_trainer.py", str(STEPS), "save", folder="told")
+        self.assertEqual(set(self.ends(again).values()), whole)
+        self.assertIn(str(int(saved[0][2]) + 1), {step for _, _, _, step in self.noted("stepped", "told")})
+
+
+if __name__ == "__main__":
+    jobs.main()
