@@ -23,7 +23,8 @@ src/host/common src/host/node src/host/rails src/host src/worker src/checkpoint
 src/cuda src/gpu src/client src/gradient src/capi
 rendezvous/values rendezvous/trust rendezvous/protocol rendezvous/voting
 rendezvous/membership rendezvous/following rendezvous/net
-launcher/facts launcher/story launcher/causes launcher/logs launcher/options launcher/place launcher/plan launcher/workers
+launcher/facts launcher/story launcher/causes launcher/logs launcher/options launcher/place launcher/plan launcher/warm
+launcher/workers
 launcher/life launcher/hangs launcher/job_end launcher/agent launcher/programs
 """.split()
 
@@ -73,6 +74,7 @@ SHELLS = {
     "launcher/place/machine": "CPUs, GPUs and where they are; a thread to find out",
     "launcher/place/private_file": "reads files that are this user's alone",
     "launcher/place/secret_file": "reads and makes files with secrets",
+    "launcher/warm/zygote": "the process that warm workers are forked from, and its sockets",
     "launcher/workers/death_watch": "counters of memory, the kernel's log, the file systems",
     "launcher/workers/descendants": "which processes are ours",
     "launcher/workers/local_listener": "a socket on which processes of this user call",
@@ -110,6 +112,7 @@ HEAVY = {
         "rendezvous/net/peers.hpp", "rendezvous/net/peers.cpp", "rendezvous/net/run.cpp", "rendezvous/net/server.cpp",
         "launcher/agent/agent.cpp", "launcher/agent/agent_links.cpp", "launcher/hangs/hang_guard.cpp", "launcher/logs/log_pump.cpp",
         "launcher/programs/rendezvous_main.cpp",
+        "launcher/warm/zygote.cpp", "launcher/warm/zygote.hpp",
         "launcher/workers/supervisor.cpp", "launcher/workers/supervisor.hpp", "launcher/workers/supervisor_ending.cpp",
         "launcher/workers/local_listener.hpp", "launcher/workers/worker_process.hpp"},
     r"nlohmann/json\.hpp": {"rendezvous/protocol/message_fields.hpp", "launcher/facts/discovery.cpp",

@@ -69,6 +69,9 @@ class Agent {
     log_through([this](std::string line) { pump_.say(std::move(line)); });  // a stderr that nobody reads stops nobody
     pump_.on_error([](std::string const& line) { log(Level::error, line); });
     end_watch_.begin();
+    if (auto const& warm = config_.options.warm; !warm.empty()) {  // it imports while the nodes meet
+      supervisor_->warm_up(plan_zygote(config_.options, config_.facts, config_.environment), warm);
+    }
     if (config_.topology.discovered) {
       call_discovered();
     } else {

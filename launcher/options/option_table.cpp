@@ -26,6 +26,11 @@ bool is_flag(OptionRow const& row) {
   return *row.value_name == '\0';
 }
 
+/// Its value, if it has one, is behind a "=".
+bool is_optional(OptionRow const& row) {
+  return *row.value_name == '[';
+}
+
 OptionRow const* find_option(std::vector<OptionRow> const& rows, std::string_view word) {
   auto const found = std::find_if(rows.begin(), rows.end(), [word](OptionRow const& row) {
     return word == row.name || (!word.empty() && word == row.short_name);
@@ -52,7 +57,7 @@ std::string bare(std::string_view name) {
 std::string left_column(OptionRow const& row) {
   std::string left = *row.short_name == '\0' ? "  " : "  " + std::string(row.short_name) + ", ";
   left += row.name;
-  return (*row.value_name == '\0' ? left : left + " " + row.value_name) + " ";
+  return left + (is_flag(row) || is_optional(row) ? "" : " ") + row.value_name + " ";
 }
 
 /// The names that begin so, of options that an abbreviation can stand for or of the others.
@@ -146,6 +151,9 @@ Result<std::string> check_value(std::vector<OptionRow> const& rows, OptionRow co
   if (is_flag(row)) {
     return value == "true" ? Result<std::string>("1") : expected(std::string(row.name) + " takes no value");
   }
+  if (is_optional(row)) {
+    return value == "true" ? "1" : value == kEmptyValue ? "" : value;
+  }
   if (value.starts_with("--") || find_option(rows, value) != nullptr) {
     return expected(needs_value(row) + " ('" + printable(value, 60) + "' follows)");
   }
@@ -158,7 +166,8 @@ Result<CommandLine> cut(Command const& command, std::vector<OptionRow> const& ro
   app.prefix_command();
   for (auto const& row : rows) {
     auto const names = row.name + std::string(*row.short_name == '\0' ? "" : ",") + row.short_name;
-    (is_flag(row) ? app.add_flag(names) : app.add_option(names))->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    (is_flag(row) || is_optional(row) ? app.add_flag(names) : app.add_option(names))
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   }
   auto const reversed = for_cli11(rows, arguments);
   try {

@@ -24,7 +24,7 @@ using Apply = std::function<Result<void>(std::string const& value, OptionRow con
 
 struct OptionRow {
   char const* name;             ///< "--nproc-per-node"; the underscored spelling is accepted too
-  char const* value_name;       ///< "N"; "on|off" = one of these words; "" = a flag
+  char const* value_name;       ///< "N"; "on|off" = one of these words; "[=X]" = may be left out; "" = a flag
   char const* help;             ///< one line
   Apply apply;                  ///< nothing for --help and --version
   char const* short_name = "";  ///< "-r"

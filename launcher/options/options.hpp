@@ -115,6 +115,7 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::string trace_file;  ///< "" = none
   // program
   bool virtual_local_rank = false;
+  std::string warm;  ///< modules, comma-separated; "" = workers are executed
   bool module = false;
   bool no_python = false;
   bool run_path = false;  ///< program is a Python script, whatever its name; then neither `module` nor `no_python`

@@ -51,6 +51,22 @@ Result<PortRange> parse_port_range(std::string_view text) {
   return PortRange{*first, *last};
 }
 
+/// "1" is what the option without a value says.
+Result<std::string> parse_modules(std::string_view text) {
+  if (text == "0" || text == "1") {
+    return std::string(text == "1" ? "torch" : "");
+  }
+  constexpr char const* kWord = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+  for (auto const& name : split(text, ',')) {
+    for (auto const& part : split(name, '.')) {
+      if (part.empty() || part.find_first_not_of(kWord) != std::string::npos || (part[0] >= '0' && part[0] <= '9')) {
+        return expected("names of Python modules are expected, for example torch,torchvision");
+      }
+    }
+  }
+  return std::string(text);
+}
+
 Apply set_backend(std::string& backend) {
   return [&backend](Text text, OptionRow const& row) -> Result<void> {
     return text.starts_with("etcd") ? expected("etcd is not supported and not needed; drop the option")
@@ -186,6 +202,8 @@ std::vector<OptionRow> program(Options& o) {
       {"--run-path", "", "program is a Python script, whatever its name", set(o.run_path, parse_flag)},
       {"--virtual-local-rank", "", "each worker sees its own GPU alone, and LOCAL_RANK is 0",
        set(o.virtual_local_rank, parse_flag)},
+      ours({"--warm", "[=MODULES]", "workers are forked from a Python that has imported these [torch]",
+            set(o.warm, parse_modules)}),
       {"--monitor-interval", "SECONDS", "accepted without effect: nothing is polled",
        note(o, only_check(parse_delay), "the end of a worker is an event, nothing is polled")},
       {"--start-method", "spawn|fork|forkserver", "accepted without effect: every worker is a new process",

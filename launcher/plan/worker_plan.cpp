@@ -236,6 +236,16 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
   return workers;
 }
 
+WorkerSpec plan_zygote(Options const& options, NodeFacts const& facts, Environment const& inherited) {
+  Environment environment = inherited;
+  set_defaults(environment, facts);
+  WorkerSpec zygote;
+  zygote.argv = command(options, first_local_rank(facts), inherited);
+  zygote.environment = as_words(environment);
+  zygote.prefix = "[" + facts.host + ":warm] ";
+  return zygote;
+}
+
 WorkerSpec plan_check(rendezvous::Generation const& generation, Options const& options, NodeFacts const& facts,
                       Environment const& inherited) {
   Environment environment = inherited;

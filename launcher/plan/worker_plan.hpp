@@ -73,6 +73,9 @@ struct NodeFacts {
 [[nodiscard]] std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,
                                                    NodeFacts const& facts, Environment const& inherited);
 
+/// The Python that imports for these workers (--warm), as if it were the first of them but without a rank.
+[[nodiscard]] WorkerSpec plan_zygote(Options const& options, NodeFacts const& facts, Environment const& inherited);
+
 /// The check of --health-check as a process to start: `/bin/sh -c` with the inherited environment and
 /// CXXRUN_GENERATION, CXXRUN_HOST, CXXRUN_RUN_ID, LOCAL_WORLD_SIZE. Both its streams are one, with "[host:health] "
 /// before each line, and with log files also in health.log of the generation's directory.

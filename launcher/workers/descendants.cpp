@@ -134,12 +134,13 @@ bool Descendants::programs_run(pid_t worker) const {
 }
 
 // A stranger is our child and not reaped, so its group exists and its number is not reused. The group is the
-// workers' as long as it is in another session than ours: every worker began with setsid.
+// workers' as long as it is in another session than ours: every worker began with setsid. One that a tended process has
+// forked for a worker may still be in the group of that.
 void Descendants::signal_strangers(std::vector<pid_t> const& workers, Spares const& spares, int signal) {
   pid_t const own_session = getsid(0);
   for (pid_t const stranger : strangers(workers, spares)) {
     pid_t const group = getpgid(stranger);
-    bool const foreign_group = group > 0 && getsid(stranger) != own_session;
+    bool const foreign_group = group > 0 && getsid(stranger) != own_session && !tended_.contains(group);
     if (signal == SIGKILL) {
       kill(stranger, SIGKILL);
       if (foreign_group) {

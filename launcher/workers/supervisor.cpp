@@ -74,6 +74,9 @@ void Supervisor::reap() {
       return;  // it is not reapable after all: the next SIGCHLD or timer asks again
     }
     descendants_.reaped(pid);
+    if (pid == zygote_pid_) {
+      zygote_end_ = *status;
+    }
     if (local_rank) {
       bool const outlived = descendants_.have_outlived(pid, *status);
       members_[*local_rank].peak = ended->peak;
@@ -222,6 +225,9 @@ void Supervisor::stop(StopOrder const& order) {
   reap();  // who died before the order did not die of it
   active_ = active_ || (state_.phase == GroupPhase::parked && !order.park);
   happen(StopOrdered{order});
+  if (zygote_) {
+    zygote_->cancel();
+  }
   check_descendants();
 }
 
@@ -258,12 +264,18 @@ void Supervisor::tend(pid_t child, std::function<void()> ended) {
 }
 
 void Supervisor::freeze() {
+  if (zygote_) {
+    zygote_->freeze(true);
+  }
   auto const until = Clock::now() + kFreezeLimit;
   while (os::signal_descendants(getpid(), SIGSTOP) > 0 && Clock::now() < until) {
   }
 }
 
 void Supervisor::thaw() {
+  if (zygote_) {
+    zygote_->freeze(false);
+  }
   os::signal_descendants(getpid(), SIGCONT);
 }
 

@@ -21,6 +21,7 @@
 
 #include "launcher/logs/log_pump.hpp"
 #include "launcher/plan/worker_plan.hpp"
+#include "launcher/warm/zygote.hpp"
 #include "launcher/workers/death_watch.hpp"
 #include "launcher/workers/descendants.hpp"
 #include "launcher/workers/worker_group_state.hpp"
@@ -72,6 +73,9 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   /// stderr_tail says why in `ended`) and the others are stopped by the caller's order. `workers[i].local_rank` is i.
   /// Refused with a line in the log while a generation has not ended. Blocks about 0.2 ms per worker.
   void start(std::uint64_t generation, std::vector<WorkerSpec> const& workers);
+  /// Starts the Python that workers like `like` are forked from, from now on and where that is possible: they are
+  /// running some time after start() has returned, and are executed when it comes to nothing (docs/use/warm.md). Once.
+  void warm_up(WorkerSpec const& like, std::string const& modules);
   /// Begins to stop the running generation; harmless when nothing runs or a stop is under way (a shorter
   /// grace shortens it; grace 0 = kill now). An order that keeps nobody stops those that wait as well; `ended` follows
   /// also when they have died meanwhile.
@@ -162,9 +166,23 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
 
   void prepare_members(std::vector<WorkerSpec> const& workers);
   void start_one(WorkerSpec const& spec, Member& member, int capacity_bytes);
+  void execute(WorkerSpec const& spec, Member& member, int capacity_bytes);
+  void start_failed(Member& member, int error, std::string const& why, std::string const& what);
   void perform(ResumeWorker const& what);
   void hand_to_pump(Member& member);
   void drop_streams(Member& member);
+
+  // -- supervisor_warm.cpp -------------------------------------------------------------------------------------
+
+  // A worker that is to be forked, until it is.
+  struct Warm {
+    WorkerSpec spec;
+    int capacity_bytes = 0;
+    std::vector<PumpStream> streams;
+  };
+  bool start_warm(WorkerSpec const& spec, int capacity_bytes);
+  std::optional<WarmWorker> open_warm(std::uint32_t local_rank);
+  [[nodiscard]] ZygoteHandlers zygote_handlers();
 
   // -- supervisor_ending.cpp -----------------------------------------------------------------------------------
 
@@ -196,6 +214,10 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   Ending ending_;
   DeathWatch deaths_;
   WorkerLinks links_;
+  std::map<std::uint32_t, Warm> warm_;  // by local rank
+  std::shared_ptr<Zygote> zygote_;      // none: workers are executed
+  std::optional<ExitStatus> zygote_end_;
+  pid_t zygote_pid_ = 0;
 };
 
 }  // namespace cxxrun::launcher

@@ -69,6 +69,35 @@ Result<OpenStream> open_stream(StreamPlan const& plan, bool is_stderr, WorkerSpe
   return opened;
 }
 
+/// The worker's ends are closed with it: the worker has its own copies, and the pump is to see the end of file.
+struct OpenWorker {
+  OpenStream out;
+  OpenStream err;
+  [[nodiscard]] std::vector<PumpStream> for_pump() {
+    std::vector<PumpStream> streams;
+    for (auto* const stream : {&out.pump, &err.pump}) {
+      if (stream->fd) {
+        streams.push_back(std::move(*stream));
+      }
+    }
+    return streams;
+  }
+};
+
+/// Removes the error file of an earlier run and opens the streams.
+Result<OpenWorker> open_worker(WorkerSpec const& spec, int capacity_bytes) {
+  if (!spec.error_file.empty()) {
+    remove_log_file(spec.error_file);
+  }
+  auto out = open_stream(spec.out, false, spec, capacity_bytes);
+  auto err = open_stream(spec.err, true, spec, capacity_bytes);
+  if (!out || !err) {
+    auto const& error = !out ? out.error() : err.error();
+    return fail(error.code, error.message(), error.os_errno);
+  }
+  return OpenWorker{*std::move(out), *std::move(err)};
+}
+
 /// A pid, or what is in the way.
 struct Start {
   pid_t pid = 0;
@@ -85,18 +114,11 @@ Start cannot_execute(WorkerSpec const& spec, std::string const& path, os::SpawnR
           exec ? path : ""};
 }
 
-/// Removes the error file of an earlier run, opens the streams, finds the program and starts it. The worker's ends are
-/// closed here: the worker has its own copies, and the pump is to see the end of file.
-/// `streams`: for LogPump::add.
+/// Opens the streams, finds the program and starts it. `streams`: for LogPump::add.
 Start start_worker(WorkerSpec const& spec, int capacity_bytes, std::vector<PumpStream>& streams) {
-  if (!spec.error_file.empty()) {
-    remove_log_file(spec.error_file);
-  }
-  auto out = open_stream(spec.out, false, spec, capacity_bytes);
-  auto err = open_stream(spec.err, true, spec, capacity_bytes);
-  if (!out || !err) {
-    auto const& error = !out ? out.error() : err.error();
-    return {0, error.os_errno, error.message(), ""};
+  auto opened = open_worker(spec, capacity_bytes);
+  if (!opened) {
+    return {0, opened.error().os_errno, opened.error().context, ""};
   }
   auto const found = find_worker_program(spec);
   if (found.error != 0) {
@@ -107,19 +129,15 @@ Start start_worker(WorkerSpec const& spec, int capacity_bytes, std::vector<PumpS
                                  spec.environment,
                                  "",
                                  spec.inherit_stdin ? STDIN_FILENO : -1,
-                                 spec.out_is_err ? err->worker_end.get() : out->worker_end.get(),
-                                 err->worker_end.get(),
+                                 spec.out_is_err ? opened->err.worker_end.get() : opened->out.worker_end.get(),
+                                 opened->err.worker_end.get(),
                                  spec.cpus,
                                  os::original_nofile_limit()};
   auto const started = os::spawn(request);
   if (!started.ok()) {
     return cannot_execute(spec, found.path, started);
   }
-  for (auto* const stream : {&out->pump, &err->pump}) {
-    if (stream->fd) {
-      streams.push_back(std::move(*stream));
-    }
-  }
+  streams = opened->for_pump();
   return {started.pid, 0, "", ""};
 }
 
@@ -200,16 +218,49 @@ void Supervisor::perform(ResumeWorker const& what) {
 }
 
 void Supervisor::start_one(WorkerSpec const& spec, Member& member, int capacity_bytes) {
-  auto const started = start_worker(spec, capacity_bytes, member.pending);
   links_.forget(member.exit.local_rank);
+  if (!start_warm(spec, capacity_bytes)) {
+    execute(spec, member, capacity_bytes);
+  }
+}
+
+void Supervisor::execute(WorkerSpec const& spec, Member& member, int capacity_bytes) {
+  auto const started = start_worker(spec, capacity_bytes, member.pending);
   if (started.pid == 0) {
-    member.exit.stderr_tail = started.why;
-    member.exit.cause = started.what.empty() ? "" : place_of(started.what);
-    happen(StartFailed{member.exit.local_rank, started.error});
-    return;
+    return start_failed(member, started.error, started.why, started.what);
   }
   member.process.emplace(io_, started.pid);
   happen(Started{member.exit.local_rank, started.pid});
+}
+
+void Supervisor::start_failed(Member& member, int error, std::string const& why, std::string const& what) {
+  member.exit.stderr_tail = why;
+  member.exit.cause = what.empty() ? "" : place_of(what);
+  happen(StartFailed{member.exit.local_rank, error});
+}
+
+std::optional<WarmWorker> Supervisor::open_warm(std::uint32_t local_rank) {
+  auto& warm = warm_.at(local_rank);
+  auto opened = open_worker(warm.spec, warm.capacity_bytes);
+  auto const found = find_worker_program(warm.spec);
+  if (!opened || found.error != 0) {
+    warm_.erase(local_rank);
+    auto& member = members_.at(local_rank);
+    if (opened) {
+      start_failed(member, found.error, found.why, found.what);
+    } else {
+      start_failed(member, opened.error().os_errno, opened.error().context, "");
+    }
+    return std::nullopt;
+  }
+  WarmWorker worker;
+  worker.streams.at(0).reset(warm.spec.inherit_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : -1);
+  worker.streams.at(1) = std::move(opened->out.worker_end);
+  worker.streams.at(2) = std::move(opened->err.worker_end);
+  worker.words =
+      warm_words(warm.spec.argv, warm_command(warm.spec.argv)->script, warm.spec.cpus, warm.spec.environment);
+  warm.streams = opened->for_pump();
+  return worker;
 }
 
 void Supervisor::hand_to_pump(Member& member) {

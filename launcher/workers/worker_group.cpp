@@ -89,9 +89,10 @@ struct Transition : GroupTurn {
     }
   }
 
+  // One whose start the stop has overtaken is no fault of its node.
   void on(StartFailed const& event) {
     if (auto* const failed = expect(event.local_rank, Life::pending, "a failed start")) {
-      record_end(*failed, ExitStatus::not_started(event.error), false);
+      record_end(*failed, ExitStatus::not_started(event.error), state.stop_ordered);
     }
   }
 

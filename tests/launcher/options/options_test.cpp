@@ -151,7 +151,7 @@ TEST_CASE("options: both spellings, and PET_ variables, mean the same for every 
       continue;
     }
     CAPTURE(row.name);
-    bool const flag = *row.value_name == '\0';
+    bool const flag = *row.value_name == '\0' || *row.value_name == '[';
     std::string const value = flag ? "1" : sample(row.name);
     auto const words = [&](std::string const& name) { return flag ? Words{name, "p"} : Words{name, value, "p"}; };
     Options const dashed = parsed(words(row.name));
@@ -163,6 +163,18 @@ TEST_CASE("options: both spellings, and PET_ variables, mean the same for every 
       CHECK(parsed(words(row.short_name)) == dashed);
     }
   }
+}
+
+TEST_CASE("options: --warm takes modules behind = alone", "[unit]") {
+  CHECK(parsed({"--warm", "p.py"}).warm == "torch");
+  CHECK(parsed({"--warm", "torch", "p.py"}).program == "torch");
+  CHECK(parsed({"--warm=torch,my.models", "p.py"}).warm == "torch,my.models");
+  CHECK(parsed({"--warm", "p.py"}, {{"PET_WARM", "numpy"}}).warm == "torch");
+  CHECK(parsed({"p.py"}, {{"PET_WARM", "numpy"}}).warm == "numpy");
+  CHECK(parsed({"--warm=0", "p.py"}, {{"PET_WARM", "1"}}).warm.empty());
+  CHECK(mistake({"--warm=", "p"}) == "--warm : names of Python modules are expected, for example torch,torchvision");
+  CHECK(mistake({"--warm=a b", "p"}) ==
+        "--warm a b: names of Python modules are expected, for example torch,torchvision");
 }
 
 TEST_CASE("options: the command line wins over PET_ variables, and empty variables are not there", "[unit]") {
@@ -357,7 +369,7 @@ TEST_CASE("options: help stays short and names every option once", "[unit]") {
   for (auto const& row : command().rows()) {
     CAPTURE(row.name);
     CHECK(std::count_if(lines.begin(), lines.end(), [&](std::string const& line) {
-            return line.find(std::string("  ") + row.name + " ") == 0 ||
+            return line.find(std::string("  ") + row.name + (*row.value_name == '[' ? "[" : " ")) == 0 ||
                    line.find(std::string(", ") + row.name + " ") == 4;
           }) == 1);
   }

@@ -115,7 +115,8 @@ TEST_CASE("option_table: every program has --help and --version, and they win ov
     for (auto const& row : command.rows()) {
       CAPTURE(row.name);
       CHECK(std::count_if(lines.begin(), lines.end(), [&](std::string const& line) {
-              return line.find(std::string(row.name) + " ") == 2 || line.find(std::string(row.name) + " ") == 6;
+              return line.find(std::string(row.name) + (*row.value_name == '[' ? "[" : " ")) == 2 ||
+                     line.find(std::string(row.name) + " ") == 6;
             }) == 1);
     }
     CHECK(parse(command, {"--version"})->text.starts_with(std::string(command.name) + " 0."));

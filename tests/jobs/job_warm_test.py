@@ -1,0 +1,341 @@
+"""--warm: workers that are forked from a Python that has imported are what executed ones are. Usage: job_warm_test.py CXXRUN"""
+import json
+import os
+import re
+import signal
+import sys
+import unittest
+
+import jobs
+from jobs import JobCase, children, read, wait_until
+
+# Of these no Python has imported anything before the script runs.
+CHEAP = "fractions,xml.dom.minidom"
+EXECUTED = "workers are executed, as without --warm"
+
+# All that a script can see of itself, before it has imported more than it needs to tell.
+PORTRAIT = """
+import sys
+warm = "xml.dom.minidom" in sys.modules
+main = sys.modules["__main__"]
+names = {name: str(value).split(" at 0x")[0] for name, value in vars(main).items() if name not in ("warm", "main")}
+import atexit, ctypes, json, os, resource, signal, threading
+def status(name):
+    with open("/proc/self/status") as file:
+        return [line.split(":", 1)[1].strip() for line in file if line.startswith(name + ":")][0]
+death = ctypes.c_int()
+libc = ctypes.CDLL(None)
+libc.getenv.restype = ctypes.c_char_p
+libc.prctl(2, ctypes.byref(death))
+moving = ("MASTER_PORT", "CXXRUN_", "TORCHELASTIC_RUN_ID", "ERROR_FILE", "_MARKER", "DIR", "HOME", "WARM")
+portrait = dict(
+    argv=sys.argv, orig_argv=getattr(sys, "orig_argv", None), path=sys.path, names=names, file=__file__, executable=sys.executable,
+    cmdline=open("/proc/self/cmdline").read().rstrip("\\0"), cwd=os.getcwd(), flags=str(sys.flags), encoding=sys.stdout.encoding,
+    environ={n: v for n, v in os.environ.items() if not any(part in n for part in moving)}, more=sorted(os.environ),
+    of_libc=str(libc.getenv(b"RANK")), leads=os.getsid(0) == os.getpid() == os.getpgrp(),
+    of_agent=os.getppid() == int(open("/proc/%d/stat" % os.getpid()).read().rpartition(")")[2].split()[1]), death=death.value,
+    signals=[status(name) for name in ("SigBlk", "SigIgn", "SigCgt", "ShdPnd", "SigPnd")],
+    fds={fd: os.readlink(f"/proc/self/fd/{fd}").split(":")[0] for fd in range(3)}, open=sorted(os.listdir("/proc/self/fd")),
+    cloexec=[os.get_inheritable(fd) for fd in range(3)],
+    streams=[(s.name, s.mode, s.encoding, s.errors, s.line_buffering, s.write_through, s.isatty(), s.fileno())
+             for s in (sys.stdin, sys.stdout, sys.stderr)], originals=sys.stdin is sys.__stdin__, end=sys.stdin.read(),
+    limits=[resource.getrlimit(n) for n in range(16)], umask=os.umask(0o22), nice=os.nice(0), cpus=sorted(os.sched_getaffinity(0)),
+    threads=[str(t) for t in (threading.current_thread().name, threading.active_count())],
+    tasks=len(os.listdir("/proc/self/task")), oom=open("/proc/self/oom_score_adj").read(), root=os.readlink("/proc/self/root"))
+atexit.register(lambda: print("at the end", flush=True))
+"""
+
+TELL = """
+import multiprocessing
+def child(queue):
+    queue.put([__name__, os.environ["RANK"], os.getppid()])
+if __name__ == "__main__":
+    portrait["started"] = {}
+    for method in ("fork", "spawn", "forkserver"):
+        context = multiprocessing.get_context(method)
+        queue = context.SimpleQueue()
+        process = context.Process(target=child, args=(queue,))
+        process.start()
+        name, rank, parent = queue.get()
+        process.join()
+        portrait["started"][method] = name, rank, method == "forkserver" or parent == os.getpid(), process.exitcode
+    with open(os.environ["DIR"] + "/" + os.environ["TELL"], "w") as file:
+        json.dump([warm, portrait], file)
+"""
+
+ENDINGS = {
+    "code": "sys.exit(3)",
+    "text": "sys.exit('with a word')",
+    "none": "sys.exit()",
+    "at_once": "print('unheard', end=''); os._exit(4)",
+    "exception": "def f():\n    raise ValueError('of f')\nf()",
+    "syntax": "x = = 1",
+    "interrupt": "os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)",
+    "killed": "os.kill(os.getpid(), signal.SIGKILL)",
+    "fault": "import ctypes\nctypes.string_at(0)",
+    "abort": "os.abort()",
+    "terminated": "os.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(9)",
+    "thread": "import threading\nthreading.Thread(target=lambda: (time.sleep(0), print('last words'))).start()",
+    "recursion": "def f():\n    f()\nf()",
+}
+
+
+class Warm(JobCase):
+    def script(self, body, name="worker.py"):
+        return self.python_worker(body, name)[1]
+
+    def module(self, body, name="trouble"):
+        with open(self.path(name + ".py"), "w") as file:
+            file.write("import os, sys\nDIR = os.environ['DIR']\n" + body + "\n")
+        return name
+
+    def begin(self, script, *options, warm=CHEAP, env=None, arguments=(), **more):
+        """Workers of Debian's Python, warm or not."""
+        options = ["--standalone", "--max-restarts", "0", *([f"--warm={warm}"] if warm else []), *options]
+        return self.start(*options, script, *arguments, env={"PYTHON_EXEC": "/usr/bin/python3", **(env or {})}, **more)
+
+    def run_warm(self, *arguments, **more):
+        job = self.begin(*arguments, **more)
+        job.code = job.wait()
+        return job
+
+    def zygotes(self, job):
+        return [pid for pid in children(job.agent_pid()) if "cxxrun: warm" in read(f"/proc/{pid}/cmdline")]
+
+    def zygote(self, job):
+        return wait_until(lambda: self.zygotes(job), "there is a warm Python")[0]
+
+    def assert_executed(self, job, why):
+        self.assertRegex(job.stderr, re.escape("warning: --warm: ") + why + ".*" + EXECUTED)
+        self.assertEqual(len(re.findall("--warm", job.stderr)), 2, job.stderr)  # one line
+
+
+class Sight(Warm):
+    def test_a_script_sees_of_itself_what_an_executed_one_does(self):
+        script = self.script(PORTRAIT + TELL)
+        told = {}
+        for name, warm in (("warm", CHEAP), ("executed", None)):
+            job = self.run_warm(script, "--nproc-per-node", "1", warm=warm, env={"TELL": name}, arguments=["--lr", "a b", ""])
+            self.assertEqual(job.code, 0, job.stderr)
+            self.assertIn("at the end", job.stdout)
+            was, told[name] = json.loads(read(self.path(name)))
+            self.assertEqual(was, bool(warm))
+            told[name]["environ"].pop("TELL")
+        for what, executed in told["executed"].items():
+            with self.subTest(what):
+                self.assertEqual(told["warm"][what], executed)
+
+    def test_modules_that_the_script_imports_itself_come_from_beside_it(self):
+        os.mkdir(self.path("sub"))
+        self.script("who = 'beside'", "sub/neighbour.py")
+        job = self.run_warm(self.script("import neighbour\nprint(neighbour.who)", "sub/worker.py"))
+        self.assertIn("beside", job.stdout, job.stderr)
+
+    def test_two_draw_different_random_numbers(self):
+        body = "import random, tempfile, uuid, secrets\nnote('drew', random.random(), tempfile.mktemp(), uuid.uuid4(), " \
+               "secrets.token_hex(4))"
+        job = self.run_warm(self.script(body), "--nproc-per-node", "2", warm="random,tempfile,uuid,secrets")
+        self.assertEqual(job.code, 0, job.stderr)
+        one, two = self.events("drew")
+        self.assertFalse(set(one[3:]) & set(two[3:]))
+
+    def test_twenty_thousand_callbacks_of_ctypes_work(self):
+        body = "import ctypes\nkind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)\n" \
+               "made = [kind(lambda x, n=n: x + n) for n in range(20000)]\nnote('sum', sum(f(1) for f in made))"
+        job = self.run_warm(self.script(body), warm="ctypes")
+        self.assertEqual(job.code, 0, job.stderr)
+        self.assertEqual(self.events("sum")[0][3], "200010000")
+
+    def test_each_reads_and_writes_what_it_is_given(self):
+        with open(self.path("words"), "w") as words:
+            words.write("said\n")
+        body = "note('read', sys.stdin.readline().strip() or '-')\nprint('out', RANK)\nprint('err', RANK, file=sys.stderr)"
+        with open(self.path("words")) as words:
+            job = self.run_warm(self.script(body), "--nproc-per-node", "2", "--stdin", "rank0", stdin=words)
+        self.assertEqual(sorted(event[1:] for event in self.events("read")), [(0, "read", "said"), (1, "read", "-")])
+        for rank in "01":
+            self.assertRegex(job.stdout, rf"\[\S+:{rank}\] out {rank}")
+            self.assertRegex(job.stderr, rf"\[\S+:{rank}\] err {rank}")
+
+    def test_no_file_is_opened_between_the_fork_and_the_first_line(self):
+        name = self.module("opened = []\nsys.addaudithook(lambda what, a: opened.append(str(a[0])) if what in "
+                           "('open', 'import', 'ctypes.dlopen') else None)")
+        body = f"import {name}\nopened = {name}.opened[:]\nnote('opened', *[o for o in opened if o != __file__])"
+        job = self.run_warm(self.script(body).replace("import os, signal, sys, time\n", ""), warm=name,
+                            env={"PYTHONPATH": self.dir})
+        self.assertEqual(job.code, 0, job.stderr)
+
+    def test_an_end_is_the_end_of_an_executed_one(self):
+        running = {}
+        for name, body in ENDINGS.items():
+            script = self.script(body, name + ".py")
+            running[name] = [self.begin(script, warm=warm) for warm in (CHEAP, None)]
+        running["gone"] = [self.begin(self.path("gone.py"), warm=warm) for warm in (CHEAP, None)]
+        for name, pair in running.items():
+            with self.subTest(name):
+                codes = [job.wait() for job in pair]
+                self.assertEqual(codes[0], codes[1], pair[0].stderr)
+                self.assertEqual(*(self.without_bottom(job) for job in pair))
+
+    def without_bottom(self, job):
+        """What the worker has written. faulthandler and the limit of recursion see what called the script."""
+        lines = [re.sub("0x[0-9a-f]+|[0-9]+ more", "N", line) for line in (job.stdout + job.stderr).splitlines() if ":0] " in line]
+        below = re.compile(r'"cxxrun --warm"|"<string>", line 1 in|  Binary file |<truncated rest of calls>')
+        return [line for line in lines if not below.search(line)]
+
+
+class Generations(Warm):
+    def test_every_generation_has_warm_workers_of_one_import(self):
+        name = self.module("with open(DIR + '/imports', 'a') as f:\n    f.write('x')")
+        body = f"note('start', '{name}' in sys.modules, os.getppid())\n" \
+               "if GENERATION != '3':\n    gate(GENERATION)\n    sys.exit(1)"
+        self.make_gate("1")
+        self.make_gate("2")
+        job = self.begin(self.script(body), "--nproc-per-node", "3", "--max-restarts", "2", "--restart-delay", "0", warm=name,
+                         env={"PYTHONPATH": self.dir})
+        agent = job.agent_pid()
+        for generation in (1, 2):
+            self.await_events(3, "start", generation)
+            self.open_gate(str(generation))
+        self.assertEqual(job.wait(), 0, job.stderr)
+        self.assertEqual(sorted(event[:2] for event in self.events("start")), [(g, r) for g in (1, 2, 3) for r in (0, 1, 2)])
+        self.assertEqual({event[3:] for event in self.events("start")}, {("True", str(agent))})
+        self.assertEqual(read(self.path("imports")), "x")
+
+    def test_one_whose_import_has_not_ended_is_waited_for(self):
+        self.make_gate("import")
+        name = self.module("open(DIR + '/import').close()")
+        job = self.begin(self.script("note('start')"), warm=name, env={"PYTHONPATH": self.dir})
+        self.zygote(job)
+        self.assertEqual(self.events("start"), [])
+        self.open_gate("import")
+        self.assert_codes([0], job)
+
+    def test_a_stop_while_it_imports_ends_the_job_at_once(self):
+        self.make_gate("import")
+        name = self.module("open(DIR + '/import').close()")
+        job = self.begin(self.script("note('start')"), "--log-level", "debug", warm=name, env={"PYTHONPATH": self.dir})
+        self.zygote(job)
+        job.process.send_signal(signal.SIGTERM)
+        self.assert_codes([143], job)
+        self.assertEqual(self.events("start"), [])
+
+    def test_one_that_dies_is_said_and_workers_are_executed(self):
+        self.make_gate("die")
+        body = "note('start', 'fractions' in sys.modules)\nif GENERATION == '1':\n    gate('die')\n    sys.exit(1)"
+        job = self.begin(self.script(body), "--nproc-per-node", "2", "--max-restarts", "1", "--restart-delay", "0")
+        self.await_events(2, "start", 1)
+        os.kill(self.zygote(job), signal.SIGKILL)
+        job.says("the Python that workers are forked from has ended (")
+        self.open_gate("die")
+        self.assert_codes([0], job)
+        self.assert_executed(job, "the Python that workers are forked from has ended")
+        self.assertEqual([event[::3] for event in sorted(self.events("start"))],
+                         [(1, "True"), (1, "True"), (2, "False"), (2, "False")])
+
+    def in_forked(self, body, forks=2):
+        """A module that has a process do something first that is forked: the one in the middle, or that of the worker."""
+        return self.module(f"forks = []\ndef after():\n    forks.append(1)\n    if len(forks) == {forks}:\n        {body}"
+                           "\nos.register_at_fork(after_in_child=after)")
+
+    def test_one_that_dies_before_it_is_adopted_is_executed(self):
+        for forks in (1, 2):
+            with self.subTest(forks=forks):
+                name = self.in_forked("os.kill(os.getpid(), 9)", forks)
+                job = self.run_warm(self.script(f"note('start', '{name}' in sys.modules)"), "--nproc-per-node", "2", warm=name,
+                                    env={"PYTHONPATH": self.dir})
+                self.assertEqual(job.code, 0, job.stderr)
+                self.assertEqual([event[3] for event in self.events("start")], ["False", "False"])
+                self.assertIn("local rank 1 could not be forked, or was killed at once: it is executed", job.stderr)
+                os.remove(self.path("events"))
+
+    def test_a_stop_between_the_fork_and_the_adoption_leaves_nobody(self):
+        self.make_gate("stuck")
+        name = self.in_forked("open(DIR + '/forked', 'w').close(); open(DIR + '/stuck').close()")
+        job = self.begin(self.script("note('start')"), warm=name, env={"PYTHONPATH": self.dir})
+        wait_until(lambda: os.path.exists(self.path("forked")), "it is forked")
+        job.process.send_signal(signal.SIGTERM)
+        self.assert_codes([143], job)
+        self.assertEqual(self.events("start"), [])
+
+    def test_a_sweep_of_what_is_forked_and_not_adopted_leaves_the_warm_python_alone(self):
+        self.make_gate("stuck")
+        self.make_gate("fail")
+        name = self.in_forked("try:\n            open(DIR + '/forked', 'x').close()\n            open(DIR + '/stuck').close()\n"
+                              "        except FileExistsError:\n            pass")
+        body = f"note('start', '{name}' in sys.modules)\nif GENERATION == '1':\n    gate('fail')\n    sys.exit(1)"
+        job = self.begin(self.script(body), "--nproc-per-node", "2", "--max-restarts", "1", "--restart-delay", "0", warm=name,
+                         env={"PYTHONPATH": self.dir})
+        wait_until(lambda: os.path.exists(self.path("forked")), "one is forked")
+        self.await_events(1, "start", 1)
+        zygote = self.zygote(job)
+        self.open_gate("fail")
+        self.assert_codes([0], job)
+        self.assertEqual([event[3] for event in self.events("start", 2)], ["True", "True"])
+        self.assertNotIn("has ended", job.stderr, zygote)
+
+    def test_a_node_that_still_imports_is_not_to_blame_for_a_failure_elsewhere(self):
+        self.make_gate("import")
+        name = self.module("if os.environ['NODE'] == 'B':\n    open(DIR + '/import').close()")
+        script = self.script("note('start', os.environ['NODE'])\nif GENERATION == '1':\n    sys.exit(1)")
+        options = ["--max-restarts", "1", "--restart-delay", "0", "--warm=" + name]
+        more = {"PYTHONPATH": self.dir, "PYTHON_EXEC": "/usr/bin/python3"}
+        first = self.start_node(*options, script, nnodes="1:2", env={**more, "NODE": "A"})
+        first.says("waiting for more")
+        second = self.start_node(*options, script, nnodes="1:2", env={**more, "NODE": "B"})
+        first.says("exit code 1")
+        self.open_gate("import")
+        self.assert_codes([0, 0], first, second)
+        self.assertEqual(sorted(event[::3] for event in self.events("start")), [(1, "A"), (2, "A"), (2, "B")])
+
+    def test_nothing_is_left_when_the_agent_is_killed(self):
+        self.make_gate("never")
+        job = self.begin(self.script("note('start')\ngate('never')"), "--nproc-per-node", "2")
+        self.await_events(2, "start")
+        os.kill(job.agent_pid(), signal.SIGKILL)
+        self.assertEqual(job.wait(), 137, job.stderr)  # tearDown looks for the rest
+
+
+class Refusals(Warm):
+    def test_a_module_that_cannot_be_forked_is_named(self):
+        cases = {
+            "threads": ("import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
+                        r"importing trouble has started threads \(1\), which a fork does not copy"),
+            "processes": ("import subprocess\nheld = subprocess.Popen(['sleep', '99'])",
+                          r"importing trouble has started processes \(1\), which"),
+            "device": ("held = os.open('/dev/kmsg', os.O_RDONLY)", "importing trouble has opened /dev/kmsg, which"),
+            "failed": ("raise ValueError('not here')", r"importing trouble has failed \(ValueError: not here\)"),
+            "ended": ("os._exit(7)", r"the Python that workers are forked from has ended \(exit code 7\)"),
+        }
+        for name, (body, why) in cases.items():
+            with self.subTest(name):
+                if name == "device" and not os.access("/dev/kmsg", os.R_OK):
+                    self.skipTest("/dev/kmsg cannot be read")
+                job = self.run_warm(self.script("note('start', 'fractions' in sys.modules)"), warm="fractions," + self.module(body),
+                                    env={"PYTHONPATH": self.dir})
+                self.assertEqual(job.code, 0, job.stderr)
+                self.assert_executed(job, why)
+                self.assertEqual(self.events("start")[-1][3], "False")
+
+    def test_a_command_that_is_no_python_script_is_executed_and_that_is_said(self):
+        script = self.script("note('start')")
+        for words, why in ((["env", "python3", script], "the workers' command begins with 'env' and not with Python"),
+                           (["python3", "-m", "timeit", "-n1", "0"], "with -m Python runs no script"),
+                           (["python3", "-c", "0"], "with -c Python runs no script"),
+                           ([self.worker("note start")], "the workers' command begins with '"),
+                           (["python3"], "the workers' command names no script that ends in .py")):
+            with self.subTest(words):
+                job = self.run_job("--standalone", "--warm=fractions", "--no-python", *words)
+                self.assertEqual(job.code, 0, job.stderr)
+                self.assertIn("--warm has no effect: " + why, job.stderr)
+
+    def test_names_that_are_no_modules_are_refused(self):
+        for word in ("a-b", "a,,b", ".a", "1a", "a b"):
+            job = self.run_job("--standalone", "--warm=" + word, "true")
+            self.assertEqual(job.code, 100, job.stderr)
+            self.assertIn("--warm " + word, job.stderr)
+            self.assertIn("names of Python modules are expected", job.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(jobs.main())

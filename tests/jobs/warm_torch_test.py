@@ -1,0 +1,128 @@
+"""--warm with PyTorch: what an import of torch brings with it must not be shared. Usage: warm_torch_test.py CXXRUN"""
+import json
+import sys
+import unittest
+
+import job_warm_test
+import jobs
+from job_warm_test import Warm
+from jobs import children, read
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+TRAIN = """
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+note("start", "{module}" in sys.modules, os.getpid())
+dist.init_process_group("gloo")
+torch.manual_seed(7)
+model = DistributedDataParallel(torch.nn.Linear(40, 40))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(20):
+    torch.manual_seed(100 * step + int(RANK))
+    loss = model(torch.randn(8, 40)).square().sum()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    if step == 10 and RANK == "1" and GENERATION == "1":
+        os.kill(os.getpid(), signal.SIGKILL)
+note("end", sum(p.double().sum().item() for p in model.parameters()).hex())
+"""
+
+# What depends on how a library was loaded, and on a fork.
+COMPUTE = """
+import torch, numpy, json, ctypes
+was = "torch.distributed" in sys.modules
+before = len(os.listdir("/proc/self/task"))
+a = torch.randn(600, 600)
+a.mm(a).relu().sum()
+numpy.dot(a.numpy(), a.numpy())
+threads = len(os.listdir("/proc/self/task"))
+kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)
+made = [kind(lambda x, n=n: x + n) for n in range(20000)]
+assert sum(f(1) for f in made) == 200010000
+x = torch.ones(3, requires_grad=True)
+(x * 2).sum().backward()
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 12
+    def __getitem__(self, i):
+        return i, os.getppid()
+loaded = [batch for batch in torch.utils.data.DataLoader(Numbers(), batch_size=4, num_workers=2, multiprocessing_context="fork")]
+note("computed", was, before, threads, torch.get_num_threads(), torch.get_num_interop_threads(), x.grad.sum().item(),
+     sum(int(numbers.sum()) for numbers, _ in loaded), all(int(p) == os.getpid() for _, ps in loaded for p in ps))
+note("drew", torch.rand(1).item(), torch.initial_seed(), numpy.random.rand(), torch.randperm(1000)[:3].tolist().__repr__().replace(" ", ""))
+"""
+
+
+@unittest.skipUnless(torch, "no torch (Debian: python3-torch)")
+class Torch(Warm):
+    def test_a_job_whose_worker_is_killed_ends_with_the_parameters_of_an_executed_one(self):
+        ends = {}
+        for warm in ("torch,torch.distributed", None):
+            script = self.script(TRAIN.replace("{module}", "torch.distributed" if warm else "re"))
+            job = self.begin(script, "--nproc-per-node", "3", "--max-restarts", "1", "--restart-delay", "0", warm=warm)
+            self.assertEqual(job.wait(120), 0, job.stderr)
+            ends[warm] = {event[3] for event in self.events("end", 2)}
+            self.assertEqual(len(self.events("end", 2)), 3 if warm else 6)
+            self.assertEqual({event[3] for event in self.events("start")}, {"True"})
+        self.assertEqual(len(ends[None]), 1, ends)
+
+    def test_a_worker_computes_with_as_many_threads_as_an_executed_one(self):
+        for environment in ({"OMP_NUM_THREADS": "2"}, {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "2"}):
+            seen = []
+            for warm in ("torch.distributed", None):
+                job = self.begin(self.script(COMPUTE), warm=warm, env=environment)
+                self.assertEqual(job.wait(120), 0, job.stderr)
+                seen.append(self.events("computed")[-1][3:])
+            self.assertEqual(seen[0][0], "True")
+            self.assertEqual(seen[0][3:], seen[1][3:], environment)  # torch's own
+            self.assertEqual(seen[0][1], "1")  # none before something is computed
+            self.assertLessEqual(int(seen[0][2]), int(seen[1][2]), environment)
+
+    def test_two_draw_different_numbers_in_torch_and_numpy(self):
+        job = self.begin(self.script(COMPUTE), "--nproc-per-node", "2")
+        self.assertEqual(job.wait(120), 0, job.stderr)
+        one, two = self.events("drew")
+        self.assertFalse(set(one[3:]) & set(two[3:]), (one, two))
+
+    def test_the_warm_python_has_one_thread_and_no_device_and_opens_nothing_later(self):
+        name = self.module("import torch.distributed\nopened = []\nsys.addaudithook(lambda what, a: opened.append(str(a[0])) "
+                           "if what in ('open', 'import', 'ctypes.dlopen') else None)")
+        self.make_gate("end")
+        script = self.script("")
+        with open(script, "w") as file:
+            file.write(f"import sys\nopened = sys.modules['{name}'].opened[:]\nimport os, torch\n"
+                       "with open(os.environ['DIR'] + '/opened', 'w') as f:\n    f.write('\\n'.join(opened))\n"
+                       "with open(os.environ['DIR'] + '/events', 'a') as f:\n    f.write('1 0 told\\n')\n"
+                       "open(os.environ['DIR'] + '/end').close()\n")
+        job = self.begin(script, warm=name, env={"PYTHONPATH": self.dir})
+        self.await_events(1, "told")
+        zygote = self.zygote(job)
+        self.assertEqual(children(zygote), [])
+        self.assertIn("Threads:\t1\n", read(f"/proc/{zygote}/status"))
+        self.open_gate("end")
+        self.assert_codes([0], job)
+        below = [path for path in read(self.path("opened")).splitlines() if path.startswith(sys.prefix)]
+        self.assertEqual(below, [])
+
+    def test_a_script_sees_of_itself_what_an_executed_one_does(self):
+        portrait = job_warm_test.PORTRAIT.replace("xml.dom.minidom", "torch").replace("main = ", "import torch\nmain = ", 1)
+        script = self.script(portrait + job_warm_test.TELL)
+        told = {}
+        for name, warm in (("warm", "torch"), ("executed", None)):
+            job = self.begin(script, "--nproc-per-node", "1", warm=warm, env={"TELL": name})
+            self.assertEqual(job.wait(120), 0, job.stderr)
+            was, told[name] = json.loads(read(self.path(name)))
+            self.assertEqual(was, bool(warm))
+            told[name]["environ"].pop("TELL")
+        for what, executed in told["executed"].items():
+            with self.subTest(what):
+                self.assertEqual(told["warm"][what], executed)
+
+
+if __name__ == "__main__":
+    sys.exit(jobs.main())

@@ -1,0 +1,63 @@
+#include "launcher/warm/warm_command.hpp"
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
+using Words = std::vector<std::string>;
+
+TEST_CASE("warm_command: Python and a script, with options that change neither", "[unit]") {
+  CHECK(*warm_command({"python3", "-u", "train.py", "--lr", "1"}) == WarmCommand{{"python3", "-u"}, 2});
+  CHECK(*warm_command({"/opt/env/bin/python3.11", "t.py"}) == WarmCommand{{"/opt/env/bin/python3.11"}, 1});
+  CHECK(*warm_command({"python", "-W", "ignore", "-Xdev", "-OO", "-uB", "a/b.py", "-c"}) ==
+        WarmCommand{{"python", "-W", "ignore", "-Xdev", "-OO", "-uB"}, 6});
+}
+
+TEST_CASE("warm_command: what is no such command is told", "[unit]") {
+  auto const said = [](Words const& argv) {
+    auto const command = warm_command(argv);
+    REQUIRE_FALSE(command);
+    return command.error().context;
+  };
+  CHECK(said({}) == "the workers' command begins with '' and not with Python");
+  for (auto const* const name : {"conda", "numactl", "apptainer", "./train", "python3-config", "pythonw", "ipython"}) {
+    CHECK(said({name, "run", "python", "t.py"}) ==
+          "the workers' command begins with '" + std::string(name) + "' and not with Python");
+  }
+  CHECK(said({"python3", "-u", "-m", "t", "t.py"}) == "with -m Python runs no script");
+  CHECK(said({"python3", "-uc", "1", "t.py"}) == "with -uc Python runs no script");
+  CHECK(said({"python3", "-", "t.py"}) == "with - Python runs no script");
+  CHECK(said({"python3", "--version", "t.py"}) == "with --version Python runs no script");
+  for (Words const& words :
+       {Words{"python3"}, {"python3", "-W"}, {"python3", "folder"}, {"python3", "app.pyz", "t.py"}}) {
+    CHECK(said(words) == "the workers' command names no script that ends in .py");
+  }
+}
+
+TEST_CASE("warm_command: the zygote has the same interpreter, and room for the arguments of every worker", "[unit]") {
+  Words const argv{"python3", "-u", "train.py", std::string(5000, 'x')};
+  auto const words = zygote_command(*warm_command(argv), argv, 77);
+  REQUIRE(words.size() == 5);
+  CHECK(Words(words.begin(), words.begin() + 3) == Words{"python3", "-u", "-c"});
+  CHECK(words[3].find("read(0,77)") != std::string::npos);
+  CHECK(words[4] == std::string(words[4].size(), ' '));
+  CHECK(zygote_command({{"python3"}, 1}, {"python3", "t.py", std::string(200'000, 'x')}, 1).back().size() == 131'071);
+  CHECK(words[4].size() > 5000 + std::string("python3 -u train.py").size());
+}
+
+TEST_CASE("warm_command: a worker is told everything in lists whose lengths come first", "[unit]") {
+  using namespace std::string_literals;
+  CHECK(warm_words({"python3", "t.py", "", "a b"}, 1, {0, 12}, {"A=1", "B="}) ==
+        "4\0python3\0t.py\0\0a b\0"
+        "1\0"
+        "1\0"
+        "2\0"
+        "0\0"
+        "12\0"
+        "2\0A=1\0B="s);
+  CHECK(warm_words({"p"}, 0, {}, {}) ==
+        "1\0p\0"
+        "1\0"
+        "0\0"
+        "0\0"
+        "0"s);
+}
