@@ -193,6 +193,23 @@ def own_thread_counts(before):
         set_count(count)
 
 
+def find_install():
+    """cxxrun.install, where that package is there."""
+    try:
+        import cxxrun
+    except ImportError:
+        return None
+    return getattr(cxxrun, "install", None)
+
+
+def arm(install):
+    """As the first line of the script would."""
+    try:
+        install()
+    except Exception as error:  # the script is none the worse for it
+        print("cxxrun --warm: cxxrun.install() has failed: %r" % error, file=sys.stderr, flush=True)
+
+
 def find_blas():
     """What sets the number of threads, of each OpenBLAS that is loaded."""
     with open("/proc/self/maps") as file:
@@ -221,6 +238,8 @@ def become(argv, first, cpus, environment):
         sys.orig_argv[:] = map(os.fsdecode, argv)
     own_random_states()
     own_thread_counts(threads)
+    if INSTALL:
+        arm(INSTALL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
@@ -248,6 +267,7 @@ DIRECTORY = os.open(".", os.O_PATH | os.O_DIRECTORY)
 sys.argv[:] = [SCRIPT]
 if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
     sys.path[0] = os.path.dirname(os.path.realpath(SCRIPT))
+INSTALL = find_install()
 report = load(modules)
 SET_BLAS = find_blas()
 sys.stdout.flush()

@@ -165,6 +165,15 @@ class Sight(Warm):
                             env={"PYTHONPATH": self.dir})
         self.assertEqual(job.code, 0, job.stderr)
 
+    def test_the_package_cxxrun_is_installed_in_each_worker_where_it_can_be_imported(self):
+        self.module("def install():\n    with open(DIR + '/events', 'a') as f:\n        f.write('1 %s installed %d\\n' % "
+                    "(os.environ['RANK'], os.getpid()))\n    raise ValueError('afterwards')", "cxxrun")
+        job = self.run_warm(self.script("note('start', os.getpid())"), "--nproc-per-node", "2", env={"PYTHONPATH": self.dir})
+        self.assertEqual(job.code, 0, job.stderr)
+        self.assertEqual([event[1::2] for event in sorted(self.events("installed"))],
+                         [event[1::2] for event in sorted(self.events("start"))])
+        self.assertIn("cxxrun.install() has failed: ValueError('afterwards')", job.stderr)
+
     def test_an_end_is_the_end_of_an_executed_one(self):
         running = {}
         for name, body in ENDINGS.items():
