@@ -8,12 +8,12 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
@@ -33,6 +33,7 @@
 #include "src/os/colour.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
+#include "src/os/held_process.hpp"
 #include "src/os/log.hpp"
 #include "src/os/monitor.hpp"
 #include "src/os/process_info.hpp"
@@ -40,6 +41,7 @@
 #include "src/os/signal_watch.hpp"
 #include "src/os/signals.hpp"
 #include "src/os/system.hpp"
+#include "src/os/timer.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -49,6 +51,7 @@ using asio::posix::stream_descriptor;
 using boost::system::error_code;
 
 constexpr Millis kSameEnd{1000};
+constexpr Millis kLookAtOwner{500};  // where nothing tells of its end
 
 /// What ends us. A signal that is ignored stays so: Ctrl-C in a terminal is not for what a script has in the
 /// background.
@@ -121,17 +124,33 @@ class RendezvousHost {
     if (owner_ <= 1) {  // init does not end
       return;
     }
-    int const watch = static_cast<int>(syscall(SYS_pidfd_open, owner_, 0));
-    if (watch < 0 && errno == ESRCH) {
-      asio::post(io_, [this] { owner_ended(); });
-    } else if (watch >= 0) {
-      owner_watch_.assign(watch);
-      owner_watch_.async_wait(stream_descriptor::wait_read, [this](error_code const& error) {
-        if (!error) {
-          owner_ended();
-        }
-      });
+    owner_held_ = os::HeldProcess::hold(owner_);
+    if (!owner_held_ && kill(owner_, 0) == 0) {
+      log(Level::warn, "cannot watch process " + std::to_string(owner_) +
+                           ", which started this: that takes pidfds (Linux 5.3) or /proc; end this with a signal");
+      return;
     }
+    error_code unheard = asio::error::bad_descriptor;
+    if (owner_held_ && owner_held_->fd() >= 0) {
+      owner_watch_.assign(fcntl(owner_held_->fd(), F_DUPFD_CLOEXEC, 3), unheard);
+    }
+    if (unheard) {
+      asio::post(io_, [this] { look_at_owner(); });
+      return;
+    }
+    owner_watch_.async_wait(stream_descriptor::wait_read, [this](error_code const& error) {
+      if (!error) {
+        owner_ended();
+      }
+    });
+  }
+
+  void look_at_owner() {
+    if (!owner_held_ || !owner_held_->runs()) {
+      owner_ended();
+      return;
+    }
+    next_look_.after(kLookAtOwner, [this] { look_at_owner(); });
   }
 
   void owner_ended() { end(SIGTERM, "whoever started this has ended", false); }
@@ -165,7 +184,9 @@ class RendezvousHost {
   asio::io_context io_{1};
   os::SignalWatch signals_{
       io_, [this](auto const& info) { end(info.signal, "told to end by " + signal_name(info.signal)); }};
+  std::optional<os::HeldProcess> owner_held_;
   stream_descriptor owner_watch_{io_};
+  os::Timer next_look_{io_};
   std::shared_ptr<rendezvous::KeyRing> keys_;
   store::StoreServer stores_{[](std::string const& line) { log(Level::warn, line); }};
   rendezvous::Coordinator coordinator_;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
 
@@ -28,31 +26,21 @@ bool contains(std::vector<pid_t> const& pids, pid_t pid) {
   return std::find(pids.begin(), pids.end(), pid) != pids.end();
 }
 
-void send(os::UniqueFd const& process, int signal) {
-  syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0);
-}
-
-bool runs(os::UniqueFd const& process) {
-  pollfd ended{process.get(), POLLIN, 0};
-  return poll(&ended, 1, 0) == 0;
-}
-
 /// Those whom a signal is for, held so that no reused pid is hit.
 struct Held {
-  std::map<pid_t, os::UniqueFd> processes;
+  std::map<pid_t, os::HeldProcess> processes;
   WhomToAsk who;
 };
 
-// Adds that child of ours and those behind it. The descriptor first, then the check: a child of that parent cannot have
-// been replaced in between.
+// Adds that child of ours and those behind it.
 void hold(pid_t first, int signal, Held& held) {
   auto const look = [&](pid_t pid, pid_t parent) -> std::optional<Seen> {
-    os::UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+    auto process = os::HeldProcess::hold(pid);
     auto const stat = process ? os::read_stat(pid) : std::nullopt;
     if (!stat || stat->parent != parent || stat->state == 'Z' || stat->state == 'X') {
       return std::nullopt;
     }
-    held.processes[pid] = std::move(process);
+    held.processes.insert_or_assign(pid, *std::move(process));
     return Seen{os::handles_signal(pid, signal), only_waits(os::executable_of(pid))};
   };
   whom_to_ask(first, getpid(), look, os::children_of, held.who);
@@ -79,16 +67,16 @@ void Descendants::reset() {
 void Descendants::ask(pid_t worker, int signal) {
   if (auto const left = programs_.find(worker); left != programs_.end()) {
     for (auto const& program : left->second) {
-      send(program, signal);
-      send(program, SIGCONT);
+      program.send(signal);
+      program.send(SIGCONT);
     }
     return;
   }
   Held held;
   hold(worker, signal, held);
   for (pid_t const pid : held.who.all) {
-    send(held.processes.at(pid), signal);
-    send(held.processes.at(pid), SIGCONT);
+    held.processes.at(pid).send(signal);
+    held.processes.at(pid).send(SIGCONT);
   }
   if (held.who.all.empty()) {  // no descriptor is left
     kill(worker, signal);
@@ -130,7 +118,8 @@ Descendants::Programs Descendants::left_by(pid_t worker, int signal) const {
 
 bool Descendants::programs_run(pid_t worker) const {
   auto const left = programs_.find(worker);
-  return left != programs_.end() && std::any_of(left->second.begin(), left->second.end(), runs);
+  return left != programs_.end() &&
+         std::any_of(left->second.begin(), left->second.end(), [](auto const& program) { return program.runs(); });
 }
 
 // A stranger is our child and not reaped, so its group exists and its number is not reused. The group is the
@@ -173,13 +162,12 @@ std::vector<std::string> Descendants::abandon_all(Spares const& spares) {
 }
 
 bool forward_signal(pid_t pid, pid_t session, int signal) {
-  // The pidfd first, then the checks, then the signal by pidfd: a pid reused in between is not hit.
-  os::UniqueFd const process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  auto const process = os::HeldProcess::hold(pid);
   if (!process || getsid(pid) != session) {
     return false;
   }
   if (os::catches_signal(pid, signal)) {
-    return syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
+    return process->send(signal);
   }
   bool reached = false;
   for (pid_t const child : os::children_of(pid)) {

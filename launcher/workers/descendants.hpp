@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/core/exit_status.hpp"
-#include "src/os/fd.hpp"
+#include "src/os/held_process.hpp"
 
 namespace cxxrun::launcher {
 
@@ -21,7 +21,7 @@ class Descendants {
   /// Whether what runs in that session is left alone.
   using Spares = std::function<bool(pid_t session)>;
 
-  using Programs = std::vector<os::UniqueFd>;  // pidfds
+  using Programs = std::vector<os::HeldProcess>;
 
   /// Forgets which groups were signalled and who was asked; a new generation begins.
   void reset();

@@ -22,7 +22,7 @@ class WorkerProcess {
     try {
       process_.emplace(io.get_executor(), pid);
     } catch (boost::system::system_error const&) {
-      // no descriptor is left for its pidfd; the worker runs all the same, and its exit is taken by pid
+      // no pidfd: a kernel before Linux 5.3, or no descriptor left; the worker runs, and its exit is taken by pid
     }
   }
   WorkerProcess(WorkerProcess&&) = default;

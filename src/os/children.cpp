@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "src/os/fd_io.hpp"
+#include "src/os/held_process.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/signals.hpp"
 
@@ -31,15 +32,14 @@ bool kill_children(std::vector<pid_t> const& spare) {
   return any;
 }
 
-// The pidfd first, then the check: a pid that was reused in between is not hit.
 bool signal_child(pid_t parent, pid_t pid, int signal) {
-  UniqueFd const process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  auto const process = HeldProcess::hold(pid);
   auto const stat = process ? read_stat(pid) : std::nullopt;
   if (!stat || stat->parent != parent || stat->state == 'Z' || stat->state == 'X' ||
       (signal == SIGSTOP && (stat->state == 'T' || stat->state == 't')) || (signal == SIGKILL && is_dying(pid))) {
     return false;
   }
-  return syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
+  return process->send(signal);
 }
 
 std::optional<Reaped> wait_without_blocking(pid_t which) {

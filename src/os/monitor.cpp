@@ -7,7 +7,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 
 #include "src/core/exit_codes.hpp"
@@ -159,15 +158,7 @@ struct Parent {
   }
 };
 
-int agent_side(std::function<int(AgentSide const&)> const& agent_main, AgentSide side) {
-  side.parent_watch.reset(static_cast<int>(syscall(SYS_pidfd_open, side.parent, 0)));
-  if (!side.parent_watch && errno != ESRCH) {
-    say(std::string("cannot watch the parent process (Linux 5.3 or newer is needed): ") + std::strerror(errno));
-    return kExitSystem;
-  }
-  if (getppid() != side.parent) {  // it died before we could watch it: the pidfd may be somebody else's
-    return kExitParentGone;
-  }
+int agent_side(std::function<int(AgentSide const&)> const& agent_main, AgentSide const& side) {
   become_subreaper();
   return agent_main(side);
 }
@@ -202,7 +193,12 @@ int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, Uni
   sigaddset(&heard, SIGCHLD);
   auto signals = SignalFd::open(heard);
   UniqueFd timer(timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
-  if (!page || !signals || !timer) {
+  // Only the parent holds the end that writes: its death is the end of file. A pidfd would need Linux 5.3.
+  std::array<int, 2> life{-1, -1};
+  bool const piped = pipe2(life.data(), O_CLOEXEC) == 0;
+  side.parent_watch.reset(life[0]);
+  UniqueFd held(life[1]);
+  if (!page || !signals || !timer || !piped) {
     say(std::string("cannot watch the agent process: ") + std::strerror(errno));
     return kExitSystem;
   }
@@ -214,9 +210,10 @@ int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, Uni
   if (agent == 0) {
     signals = SignalFd();
     timer.reset();
+    held.reset();
     side.page = &*page;
     side.standby = std::move(standby);
-    return agent_side(agent_main, std::move(side));
+    return agent_side(agent_main, side);
   }
   Parent parent{agent, *page, std::move(standby), spare, *std::move(signals), std::move(timer), {}};
   return parent.run();

@@ -12,7 +12,7 @@ namespace cxxrun::os {
 /// What the agent is given.
 struct AgentSide {
   pid_t parent = 0;
-  UniqueFd parent_watch;           ///< pidfd: readable once the parent is dead; then call sweep_and_exit
+  UniqueFd parent_watch;           ///< readable once the parent is dead; then call sweep_and_exit
   sigset_t signals{};              ///< blocked since before the fork: open a SignalFd over it, nothing is lost
   SharedPage* page = nullptr;      ///< lease and death notice, for the parent to read
   UniqueFd standby;                ///< listens where this agent can be called; none when nobody may have to
@@ -22,7 +22,7 @@ struct AgentSide {
 /// Splits this process. In the child runs `agent_main` and returns its result; in the parent passes signals on until
 /// the agent ends, stops whatever it left, and returns the agent's exit code, or 128 + signal after a line on stderr
 /// that says so. main() returns the value in both. Call it first thing: before any thread exists and before anything
-/// is buffered. Ignores SIGPIPE in both. 111 when the system lacks a process or a pidfd (Linux 5.3).
+/// is buffered. Ignores SIGPIPE in both. 111 when the system lacks a process or a descriptor.
 /// `standby` (standby_socket.hpp) may be none; a call to it is refused once everything here is reaped.
 [[nodiscard]] int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, UniqueFd standby = {});
 

@@ -4,12 +4,11 @@
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 
+#include "src/os/close_from.hpp"
 #include "src/os/fd_io.hpp"
 
 namespace cxxrun::os {
@@ -40,7 +39,7 @@ SeenPath look(char const* path) {
 [[noreturn]] void look_at_all(std::vector<std::string> const& paths, int output, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   dup2(output, 0);
-  syscall(SYS_close_range, 1U, ~0U, 0U);
+  close_from(1);
   for (std::size_t i = 0; i < paths.size() && getppid() == parent; ++i) {
     SeenPath const seen = look(paths[i].c_str());
     if (::write(0, &seen, sizeof seen) != static_cast<ssize_t>(sizeof seen)) {

@@ -65,13 +65,14 @@ std::optional<ProcessStat> parse_stat(std::string_view text) {
   ProcessStat stat;
   stat.comm = text.substr(open + 1, close - open - 1);
   stat.state = text[close + 2];
-  auto const fields = split(text.substr(close + 4), ' ');  // parent, pgrp, session, terminal, its group, flags
+  auto const fields = split(text.substr(close + 4), ' ');  // parent, pgrp, session, terminal, its group, flags, ...
   auto const parent = number_in<pid_t>(fields[0]);
   if (!parent) {
     return std::nullopt;
   }
   stat.parent = *parent;
   stat.flags = fields.size() > 5 ? number_in<unsigned>(fields[5]).value_or(0) : 0;
+  stat.start = fields.size() > 18 ? number_in<std::uint64_t>(fields[18]).value_or(0) : 0;
   return stat;
 }
 

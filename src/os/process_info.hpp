@@ -1,6 +1,7 @@
 // What /proc says about processes: parents, children, caught signals, and why one does not die.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,7 +15,8 @@ struct ProcessStat {
   std::string comm;  ///< program name, at most 15 bytes
   char state = '?';  ///< R S D Z T t X
   pid_t parent = 0;
-  unsigned flags = 0;  ///< the kernel's PF_*
+  unsigned flags = 0;       ///< the kernel's PF_*
+  std::uint64_t start = 0;  ///< clock ticks after boot; 0 = not told
   bool operator==(ProcessStat const&) const = default;
 };
 

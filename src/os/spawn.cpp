@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <linux/close_range.h>
 #include <sched.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers)
 #include <string_view>
@@ -18,6 +17,8 @@
 #include <utility>
 
 #include "src/core/text.hpp"
+#include "src/os/child_code.hpp"
+#include "src/os/close_from.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/mapping.hpp"
 
@@ -43,8 +44,6 @@ struct ChildPlan {
   volatile int error = 0;
   volatile SpawnStage stage = SpawnStage::exec;
 };
-
-#define CXXRUN_CHILD_CODE __attribute__((no_sanitize("address", "thread", "undefined")))
 
 [[noreturn]] CXXRUN_CHILD_CODE void give_up(ChildPlan* plan, SpawnStage stage) {
   plan->stage = stage;
@@ -93,8 +92,7 @@ CXXRUN_CHILD_CODE int child_main(void* argument) {
   for (int target = 0; target < 3; ++target) {
     place_descriptor(plan, target);
   }
-  // A belt: every descriptor of ours is CLOEXEC already, those of a library may not be. ENOSYS before Linux 5.11.
-  syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
+  close_on_exec_from(3);  // a belt: every descriptor of ours is CLOEXEC already, those of a library may not be
   if (plan->cpu_bytes > 0 && syscall(SYS_sched_setaffinity, 0, plan->cpu_bytes, plan->cpus) < 0) {
     give_up(plan, SpawnStage::cpus);
   }
@@ -169,7 +167,9 @@ int executable_error(std::string const& path) {
   if (!S_ISREG(info.st_mode)) {
     return EACCES;
   }
-  return faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0 ? 0 : EACCES;
+  bool const may = faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) == 0 ||
+                   (errno == EPERM && access(path.c_str(), X_OK) == 0);  // a filter that forbids faccessat2
+  return may ? 0 : EACCES;
 }
 
 std::string_view search_path(std::vector<std::string> const& environment) {

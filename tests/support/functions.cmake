@@ -35,6 +35,13 @@ function(cxxrun_test name label)
   target_link_libraries(${name} PRIVATE ${arg_LIBS})
 endfunction()
 
+# cxxrun_old_kernel_test(NAME LABELS COMMAND…): twice, with ENOSYS and with EPERM for what is newer than Linux 4.18.
+function(cxxrun_old_kernel_test name labels)
+  cxxrun_command_test(${name}_old_kernel "${labels}" $<TARGET_FILE:old_kernel> ${ARGN})
+  cxxrun_command_test(${name}_forbidden_calls "${labels}" $<TARGET_FILE:old_kernel> --eperm ${ARGN})
+  set_tests_properties(${name}_old_kernel ${name}_forbidden_calls PROPERTIES TIMEOUT 300)
+endfunction()
+
 # cxxrun_skipped_test(NAMES… [WHY TEXT]): stands for tests of what is not built, without TEXT the CUDA plugin.
 function(cxxrun_skipped_test)
   cmake_parse_arguments(arg "" "WHY" "" ${ARGN})

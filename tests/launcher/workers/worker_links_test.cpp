@@ -13,6 +13,7 @@
 #include "launcher/workers/admission.hpp"
 #include "src/core/time.hpp"
 #include "src/host/node/segment_socket.hpp"
+#include "src/os/close_from.hpp"
 #include "src/os/descriptor_packet.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/process_bench.hpp"
@@ -101,7 +102,7 @@ struct Helper {
     leader = fork();
     if (leader == 0) {
       dup2(theirs.get(), kTheirs);
-      close_range(kTheirs + 1, ~0U, 0);  // among them the ends that the agent's side holds
+      os::close_from(kTheirs + 1);  // among them the ends that the agent's side holds
       setsid();
       if (fork() == 0) {
         auto const fd = host::connect_for_segment(socket, 10'000);

@@ -38,6 +38,8 @@ TEST_CASE("process_info: the name in /proc/PID/stat may look like the rest of it
   CHECK(parse_stat("7 (sh) S 1 7 7 0") == ProcessStat{"sh", 'S', 1});
   CHECK(parse_stat("7 (a) R 9 (b) D 12 7") == ProcessStat{"a) R 9 (b", 'D', 12});
   CHECK(parse_stat("7 (sh) S 1 7 7 0 -1 4194564 12") == ProcessStat{"sh", 'S', 1, 4194564});
+  CHECK(parse_stat("7 (sh) S 1 7 7 0 -1 4194564 12 0 0 0 5 6 0 0 20 0 1 0 8615300 2777088") ==
+        ProcessStat{"sh", 'S', 1, 4194564, 8615300});
   CHECK_FALSE(parse_stat("").has_value());
   CHECK_FALSE(parse_stat("7 (sh)").has_value());
   CHECK_FALSE(parse_stat("7 )sh( S 1").has_value());
