@@ -53,6 +53,17 @@ enum class Wire : std::uint8_t { same = 0, bf16 = 1, f16 = 2 };
 /// to different answers refuse each other by name: a job never trains on the CPU because one node's GPU is broken.
 enum class Backend : std::uint8_t { automatic, nccl, host };
 
+/// What NCCL is told of every communicator that it makes here: the same on every rank. What is not set is NCCL's
+/// choice, and its own variables (NCCL_MIN_CTAS, NCCL_MAX_CTAS, NCCL_CGA_CLUSTER_SIZE, NCCL_IB_TC) count more. The host
+/// backend makes no use of it.
+struct NcclSettings {
+  std::optional<int> min_ctas{};  ///< blocks of its kernels, which take as many of the GPU's processors: 1 to 64
+  std::optional<int> max_ctas{};  ///< fewer leave more for backward, and are slower
+  std::optional<int> cga_cluster_size{};  ///< of blocks, from compute capability 9.0 on: 0 to 8
+  std::optional<int> traffic_class{};     ///< of InfiniBand and RoCE, 0 to 255; NCCL 2.26.2 or newer, else a Failure
+  std::string name{};                     ///< in NCCL's log and for profilers; before NCCL 2.27.3 nowhere
+};
+
 namespace client {
 class Engine;
 struct Access;
@@ -100,6 +111,7 @@ class Communicator {
     /// launcher starts it anew. Shorter than cxxrun's --restart-timeout, which would kill it without a word. At least
     /// 1 ms.
     std::chrono::milliseconds abort_deadline = std::chrono::seconds(4);
+    NcclSettings nccl{};
   };
 
   /// Meets the other ranks in the store that the environment names; blocks until all are there and connected.

@@ -11,6 +11,7 @@
 #include "src/core/rank_name.hpp"
 #include "src/core/variables.hpp"
 #include "src/gpu/nccl_backend.hpp"
+#include "src/gpu/settings.hpp"
 #include "src/host/host_backend.hpp"
 #include "src/host/node/alarm.hpp"
 #include "src/host/node/segment.hpp"
@@ -27,6 +28,12 @@ void check_timeout(char const* name, Millis timeout) {
     throw Failure(
         fail(Errc::usage, std::string("Options::") + name + " is " + std::to_string(timeout.count()) +
                               " ms; give at least 1 ms, or std::chrono::milliseconds::max() to wait for ever"));
+  }
+}
+
+void check(std::optional<std::string> const& refusal) {
+  if (refusal) {
+    throw Failure(fail(Errc::usage, *refusal));
   }
 }
 
@@ -114,6 +121,7 @@ std::unique_ptr<host::Backend> with_device(std::unique_ptr<host::Backend> host, 
   config.generation = env.generation;
   config.op_timeout = mine.op_timeout;
   config.abort_deadline = std::min(kForever, options.abort_deadline);
+  config.settings = options.nccl;
   return gpu::make_nccl_backend(std::move(config), std::move(host), deadline);
 }
 
@@ -150,7 +158,10 @@ void settle(WorkerEnv const& env, JoinOptions const& options, Openings& mine) {
   check_timeout("op_timeout", mine.op_timeout);
   mine.op_timeout =
       std::min(kForever, or_throw(seconds_from_environment(options.lookup, "CXXRUN_OP_TIMEOUT", mine.op_timeout)));
+  check(gpu::refusal(options.nccl));
   mine.selected = or_throw(gpu::select(options.backend, env));
+  check(mine.selected.backend == Backend::nccl ? gpu::refusal(options.nccl, mine.selected.nccl_settings)
+                                               : std::nullopt);
   mine.record.backend = mine.selected.backend;
   mine.record.nccl = mine.selected.nccl;
   mine.record.device = mine.selected.device.uuid;

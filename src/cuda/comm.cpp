@@ -3,6 +3,8 @@
 #include <cstring>
 #include <memory>
 
+#include <climits>
+
 #include "src/cuda/device.hpp"
 #include "src/cuda/kernels.hpp"
 
@@ -23,7 +25,24 @@ namespace {
 static_assert(CXXRUN_CUDA_ID_BYTES == NCCL_UNIQUE_ID_BYTES);
 static_assert(NCCL_VERSION_CODE >= kOldestNccl, "NCCL 2.19 or later is needed");
 
-std::int32_t begin_nccl(Comm* comm, std::uint8_t const* id, Status* status) {
+static_assert(NCCL_CONFIG_UNDEF_INT == INT_MIN);
+
+void pass_on(Comm* comm, cxxrun_cuda_settings const& settings, ncclConfig_t& config) {
+  config.minCTAs = settings.min_ctas;
+  config.maxCTAs = settings.max_ctas;
+  config.cgaClusterSize = settings.cga_cluster_size;
+#if NCCL_VERSION_CODE >= 22602
+  config.trafficClass = settings.traffic_class;
+#endif
+#if NCCL_VERSION_CODE >= 22703
+  if (settings.name != nullptr) {
+    comm->name = settings.name;
+    config.commName = comm->name.c_str();
+  }
+#endif
+}
+
+std::int32_t begin_nccl(Comm* comm, std::uint8_t const* id, cxxrun_cuda_settings const& settings, Status* status) {
   if (check_nccl(status) != CXXRUN_CUDA_OK) {
     return status->code;
   }
@@ -31,6 +50,7 @@ std::int32_t begin_nccl(Comm* comm, std::uint8_t const* id, Status* status) {
   std::memcpy(&unique, id, sizeof(unique));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  pass_on(comm, settings, config);
   ncclComm_t nccl = nullptr;
   auto const error = ncclCommInitRankConfig(&nccl, comm->world, unique, comm->rank, &config);
   if (error != ncclSuccess && error != ncclInProgress) {
@@ -56,7 +76,8 @@ std::int32_t unique_id(std::uint8_t* id, Status* status) {
   return fine(status);
 }
 
-std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t world, Comm** comm, Status* status) {
+std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t world,
+                        cxxrun_cuda_settings const* settings, Comm** comm, Status* status) {
   *comm = nullptr;
   if (opened_device() < 0) {
     return refused(status, ncclInvalidUsage, "no device was opened before the communicator");
@@ -75,7 +96,7 @@ std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t 
       error != cudaSuccess) {
     return failed(status, "cudaMalloc", error);
   }
-  if (world > 1 && begin_nccl(made.get(), id, status) != CXXRUN_CUDA_OK) {
+  if (world > 1 && begin_nccl(made.get(), id, *settings, status) != CXXRUN_CUDA_OK) {
     cudaFree(made->partial);
     return status->code;
   }

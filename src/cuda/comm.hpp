@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 
 #include "src/cuda/memory.hpp"
 #include "src/cuda/timeline.hpp"
@@ -23,6 +24,7 @@ struct cxxrun_cuda_comm {  // NOLINT(readability-identifier-naming)
   std::atomic<ncclComm_t> nccl{nullptr};  ///< null in a world of one, and when it is aborted or finalized
   std::atomic<bool> aborted{false};
   bool finalizing = false;
+  std::string name;  ///< NCCL keeps a pointer to it
 
   CxxrunCudaStep step = CxxrunCudaStep::none;
   cxxrun_cuda_call call{};

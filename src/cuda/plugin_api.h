@@ -23,7 +23,7 @@ extern "C" {
 /* NOLINTBEGIN(readability-identifier-naming): the names of a C header */
 
 /* Grows with every change of this file; another version is refused by name. */
-#define CXXRUN_CUDA_ABI 5u
+#define CXXRUN_CUDA_ABI 6u
 #define CXXRUN_CUDA_ID_BYTES 128
 
 enum cxxrun_cuda_code {
@@ -68,6 +68,12 @@ struct cxxrun_cuda_call {
   void* out;
 };
 
+/* For ncclConfig_t. INT_MIN and NULL: NCCL chooses. The name is copied. */
+struct cxxrun_cuda_settings {
+  int32_t min_ctas, max_ctas, cga_cluster_size, traffic_class;
+  char const* name;
+};
+
 struct cxxrun_cuda_comm; /* one communicator, with its stream, events and the arena for its wire format */
 
 struct cxxrun_cuda_api {
@@ -83,7 +89,8 @@ struct cxxrun_cuda_api {
   /* Begins a non-blocking communicator on the device that was opened; poll() says when it is ready. In a world of one
    * there is none of NCCL's, `id` is not read, and it is ready at once. */
   int32_t (*comm_begin)(uint8_t const id[CXXRUN_CUDA_ID_BYTES], int32_t rank, int32_t world,
-                        struct cxxrun_cuda_comm** comm, struct cxxrun_cuda_status* status);
+                        struct cxxrun_cuda_settings const* settings, struct cxxrun_cuda_comm** comm,
+                        struct cxxrun_cuda_status* status);
   /* OK: ready for the next call. IN_PROGRESS. Else the communicator's asynchronous error. Also takes the rest of a
    * call that was IN_PROGRESS (from NCCL 2.23 on: every collective, for as long as a thread takes to start). */
   int32_t (*poll)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);

@@ -1,5 +1,6 @@
 #include "src/comm/join_record.hpp"
 #include "src/gpu/nccl_queue.hpp"
+#include "src/gpu/settings.hpp"
 #include "src/host/common/fault_points.hpp"
 
 namespace cxxrun::gpu {
@@ -71,7 +72,27 @@ class NcclBackend final : public host::Backend {
       }
     }
     run_on_host({.kind = Kind::broadcast, .type = DType::u8, .count = id.size(), .in = id.data(), .out = id.data()});
+    agree_on_settings();
     return id;
+  }
+
+  /// NCCL compares none of them between ranks, and may hang where they differ.
+  void agree_on_settings() {
+    std::array<char, 256> first{};
+    auto const mine = gpu::describe(config_.settings);
+    mine.copy(first.data(), first.size() - 1);
+    run_on_host({.kind = Kind::broadcast, .type = DType::u8, .count = first.size(), .in = &first, .out = &first});
+    if (mine != first.data()) {
+      fail_all(cxxrun::fail(Errc::usage, peers_.here() + ": Options::nccl says " + mine + ", and that of rank " +
+                                             std::to_string(peers_.number(0)) + " " + first.data() +
+                                             "; every rank gives the same"));
+    }
+  }
+
+  /// Ends it everywhere, as if a call of the host backend had failed with it.
+  void fail_all(Error error) {
+    peers_.host().abort(host::facts_of(std::move(error)));
+    run_on_host({.kind = Kind::barrier});  // throws it
   }
 
   void agree_on_size(std::size_t bytes) {
@@ -81,8 +102,7 @@ class NcclBackend final : public host::Backend {
     for (std::size_t i = 1; i < all.size(); ++i) {
       if (auto const differs = comm::disagreement(peers_.number(0), {.kind = Kind::allocate, .count = all[0]},
                                                   peers_.number(i), {.kind = Kind::allocate, .count = all[i]})) {
-        peers_.host().abort(host::facts_of(cxxrun::fail(Errc::usage, *differs)));
-        run_on_host({.kind = Kind::barrier});  // throws it
+        fail_all(cxxrun::fail(Errc::usage, *differs));
       }
     }
   }

@@ -27,6 +27,7 @@ struct NcclConfig {
   std::uint64_t generation = 0;
   Millis op_timeout{};
   Millis abort_deadline{};
+  NcclSettings settings{};
 };
 
 /// Why the communicator of NCCL's is given up.

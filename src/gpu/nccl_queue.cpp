@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sched.h>
 
+#include "src/gpu/settings.hpp"
 #include "src/host/common/fault_points.hpp"
 #include "src/os/quiet_thread.hpp"
 
@@ -101,7 +102,8 @@ void NcclQueue::connect(std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> const& id
   {
     Lock lock(mutex_);
     cxxrun_cuda_status status{};
-    std::int32_t const code = api_.comm_begin(id.data(), config_.rank, peers_.world(), &comm_, &status);
+    auto const settings = for_plugin(config_.settings);
+    std::int32_t const code = api_.comm_begin(id.data(), config_.rank, peers_.world(), &settings, &comm_, &status);
     require(lock, code, status, ("NCCL does not start on " + config_.device).c_str(), Clock::now());
     settle(lock, "connecting the ranks", deadline);
   }

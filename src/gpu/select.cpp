@@ -1,5 +1,6 @@
 #include "src/gpu/select.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <dlfcn.h>
 #include <filesystem>
@@ -114,6 +115,7 @@ Result<Selection> select(Backend asked, WorkerEnv const& env) {
     return selected;
   }
   selected.nccl = found.facts.nccl;
+  selected.nccl_settings = std::min(found.facts.nccl, found.facts.nccl_header);
   static std::atomic<bool> used_before{false};
   cxxrun_cuda_status status{};
   if (selected.api->open_device(choice->device, &selected.device, &status) != CXXRUN_CUDA_OK) {

@@ -14,6 +14,7 @@ struct Selection {
   cxxrun_cuda_api const* api = nullptr;  ///< of nccl, as the rest
   cxxrun_cuda_device_facts device{};
   int nccl = 0;
+  int nccl_settings = 0;  ///< the newest NCCL whose settings both the library and the plugin know
   std::string nccl_host;  ///< NCCL_HOSTID
 };
 

@@ -46,7 +46,7 @@ PluginComm::PluginComm(cxxrun_cuda_api const& api, int device, Id const& id, int
   cxxrun_cuda_status status{};
   cxxrun_cuda_device_facts facts{};
   if (api.open_device(device, &facts, &status) != CXXRUN_CUDA_OK ||
-      api.comm_begin(id.data(), rank, world, &comm_, &status) != CXXRUN_CUDA_OK) {
+      api.comm_begin(id.data(), rank, world, &kNoSettings, &comm_, &status) != CXXRUN_CUDA_OK) {
     throw PluginError(status);
   }
   try {

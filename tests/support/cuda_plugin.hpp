@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include <climits>
+
 #include "src/comm/call.hpp"
 #include "src/cuda/plugin_api.h"
 
@@ -26,6 +28,8 @@ class PluginError : public std::runtime_error {
 
 /// The table of the plugin at `path`, loaded as libcxxrun loads it. Throws what dlopen says.
 cxxrun_cuda_api const& load_plugin(char const* path);
+
+inline constexpr cxxrun_cuda_settings kNoSettings{INT_MIN, INT_MIN, INT_MIN, INT_MIN, nullptr};
 
 using Id = std::vector<std::uint8_t>;
 Id make_id(cxxrun_cuda_api const& api);

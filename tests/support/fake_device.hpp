@@ -101,8 +101,8 @@ inline std::int32_t unique_id(std::uint8_t* id, cxxrun_cuda_status*) {
   id[0] = 77;
   return CXXRUN_CUDA_OK;
 }
-inline std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t world, cxxrun_cuda_comm** comm,
-                               cxxrun_cuda_status*) {
+inline std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t world,
+                               cxxrun_cuda_settings const*, cxxrun_cuda_comm** comm, cxxrun_cuda_status*) {
   *comm = new cxxrun_cuda_comm;
   if (!device().quiet) {
     device().say("begin " + std::to_string(id[0]) + " " + std::to_string(rank) + "/" + std::to_string(world));

@@ -52,7 +52,7 @@ TEST_CASE("cuda libraries: without a GPU a device is refused in CUDA's words, an
   CHECK(std::string(status.text) == "cudaSetDevice: " + std::string(all.count_text));
   cxxrun_cuda_comm* comm = nullptr;
   auto const id = make_id(api);
-  CHECK(api.comm_begin(id.data(), 0, 2, &comm, &status) == CXXRUN_CUDA_NCCL);
+  CHECK(api.comm_begin(id.data(), 0, 2, &kNoSettings, &comm, &status) == CXXRUN_CUDA_NCCL);
   CHECK(comm == nullptr);
   int here = 0;
   CHECK(api.is_device_memory(&here, &status) == -1);  // nobody knows

@@ -94,7 +94,7 @@ TEST_CASE("cuda plugin: no communicator without a device, and none of NCCL's bef
       }
       cxxrun_cuda_comm* comm = nullptr;
       auto const id = fresh_id();
-      auto const code = api.comm_begin(id.data(), 0, 2, &comm, &status);
+      auto const code = api.comm_begin(id.data(), 0, 2, &kNoSettings, &comm, &status);
       return std::to_string(code) + " " + status.text + (comm == nullptr ? "" : " and a communicator");
     });
   };

@@ -18,6 +18,7 @@
 
 #include "tests/support/cuda_double/memory.hpp"
 #include "tests/support/cuda_double/script.hpp"
+#include "tests/support/cuda_double/settings.hpp"
 #include "tests/support/cuda_double/stream.hpp"
 #include "tests/support/cuda_double/world.hpp"
 
@@ -99,6 +100,7 @@ using namespace cxxrun::cuda_double;  // NOLINT(google-build-using-namespace)
 
 struct ncclComm {
   std::shared_ptr<State> state = std::make_shared<State>();
+  char const* name = nullptr;
   bool beginning = true;
   bool launched_before = false;
   int polls = 0;                    ///< how often the call under way is still in progress
@@ -169,6 +171,9 @@ ncclResult_t add_part(ncclComm_t comm, cudaStream_t stream, Operation::Part cons
 }
 
 void shut(ncclComm_t comm) {
+  if (comm->name != nullptr) {  // NCCL has not copied it
+    count((std::string("commName ") + comm->name).c_str());
+  }
   comm->state->stop = true;
   World::forget(comm->state->id);
   delete comm;
@@ -215,7 +220,12 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   if (config->blocking != 0) {
     return wrong(ncclInvalidUsage, "the double makes non-blocking communicators only");
   }
+  if (!takes(*config)) {
+    return wrong(ncclInvalidArgument, "the double: settings that NCCL does not take");
+  }
+  count_settings(*config);
   *comm = new ncclComm;
+  (*comm)->name = config->commName;
   auto const state = (*comm)->state;
   state->script = script_of(rank);
   state->id = id;
