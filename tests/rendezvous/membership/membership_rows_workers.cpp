@@ -1,4 +1,6 @@
 // The rows of the table in docs/design/membership.md about workers, signals and time.
+#include <array>
+
 #include "tests/support/membership_job.hpp"
 #include "tests/support/said.hpp"
 
@@ -128,25 +130,40 @@ Row progress() {
 
 Row succeeded() {
   auto const ignored = nothing([](Job const& job) { return Event{Said{2, Succeeded{job.state.number}}}; });
-  return {{"forming",
-           {"–",
-            [](Phase phase) {
-              Job job(phase);
-              job.feed(Said{1, Succeeded{0}});
-              CHECK(job.in(Phase::forming, 0));
-            }}},
-          {"opening, preparing", ignored},
-          {"running",
-           {"the last one: verdict `success`",
-            [](Phase phase) {
-              Job job(phase);
-              job.feed(Said{2, Succeeded{1}});
-              CHECK(job.in(Phase::running, 1));
-              job.feed(Said{1, Succeeded{1}});
-              CHECK(job.ended(End::success));
-            }}},
-          {"stopping", ignored},
-          {"finished", ignored}};
+  return {
+      {"forming",
+       {"–",
+        [](Phase phase) {
+          Job job(phase);
+          job.feed(Said{1, Succeeded{0}});
+          CHECK(job.in(Phase::forming, 0));
+        }}},
+      {"opening, preparing", ignored},
+      {"running",
+       {"the last one: verdict `success`; with a worker whom the others have given up, before or later: stop (failure)",
+        [](Phase phase) {
+          Event const given_up = Said{1, Progress{1, {}, {{0, {1, PeerFailure::Why::left}}}}};
+          Event const success = Said{2, Succeeded{1}};
+          for (auto const& events : {std::array{given_up, success}, std::array{success, given_up}}) {
+            Job missed(phase);
+            missed.feed(events[0]);
+            CHECK(missed.in(Phase::running, 1));
+            missed.feed(events[1]);
+            CHECK(missed.stops(StopKind::failure));
+            REQUIRE(missed.state.group.reports.size() == 1);
+            auto const& exit = missed.state.group.reports.front().exit;
+            CHECK(exit.rank == 1);
+            CHECK(exit.status.ok());
+            CHECK(exit.hung == "left while 1 other still called");
+          }
+          Job job(phase);
+          job.feed(Said{2, Succeeded{1}});
+          CHECK(job.in(Phase::running, 1));
+          job.feed(Said{1, Succeeded{1}});
+          CHECK(job.ended(End::success));
+        }}},
+      {"stopping", ignored},
+      {"finished", ignored}};
 }
 
 Row stopped() {
