@@ -1,6 +1,7 @@
 // Measures the host backend within one node, and what it is compared with. One figure per line, in microseconds.
 //
-//   all_reduce_bench arena|private RANKS BYTES REPETITIONS   one all_reduce of f32
+//   all_reduce_bench arena|private RANKS BYTES REPETITIONS [f16|bf16]
+//                                                            one all_reduce, of f32 if nothing else is said
 //   all_reduce_bench memcpy RANKS BYTES REPETITIONS          every process copies BYTES, all at once
 //   all_reduce_bench kill RANKS BYTES REPETITIONS            SIGKILL of a rank that holds BYTES resident, while the
 //                                                            ranks reduce: until the last survivor has thrown
@@ -36,6 +37,7 @@ struct Task {
   int ranks = 2;
   std::size_t bytes = 0;
   int repetitions = 0;
+  cxxrun::DType type = cxxrun::DType::f32;
 };
 
 struct Board {
@@ -74,7 +76,8 @@ void measure(cxxrun::host::Backend& backend, Task const& task, int rank) {
   float* const data =
       task.what == "arena" ? reinterpret_cast<float*>(backend.allocate(count * sizeof(float))) : from.data();
   std::fill(data, data + count, 1.0F);
-  Call const reduce{.kind = Kind::all_reduce, .type = cxxrun::DType::f32, .count = count, .in = data, .out = data};
+  std::size_t const elements = count * (task.type == cxxrun::DType::f32 ? 1 : 2);
+  Call const reduce{.kind = Kind::all_reduce, .type = task.type, .count = elements, .in = data, .out = data};
   // What is short is measured many at a time: a barrier takes as long.
   int const batch = count * sizeof(float) <= 4096 ? 200 : 1;
   for (int i = -3; i < task.repetitions; ++i) {
@@ -186,11 +189,15 @@ int kill_one(Task const& task) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::fprintf(stderr, "usage: all_reduce_bench arena|private|memcpy|kill RANKS BYTES REPETITIONS\n");
+  std::string const type = argc > 5 ? argv[5] : "f32";
+  if (argc < 5 || argc > 6 || (type != "f32" && type != "f16" && type != "bf16")) {
+    std::fprintf(stderr, "usage: all_reduce_bench arena|private|memcpy|kill RANKS BYTES REPETITIONS [f16|bf16]\n");
     return 2;
   }
-  Task const task{argv[1], std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10), std::atoi(argv[4])};
+  Task const task{argv[1], std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10), std::atoi(argv[4]),
+                  type == "f16"    ? cxxrun::DType::f16
+                  : type == "bf16" ? cxxrun::DType::bf16
+                                   : cxxrun::DType::f32};
   if (task.what != "kill") {
     return in_one_world(task);
   }
