@@ -24,8 +24,7 @@ src/cuda src/gpu src/client src/gradient src/capi
 rendezvous/values rendezvous/trust rendezvous/protocol rendezvous/voting
 rendezvous/membership rendezvous/following rendezvous/net
 launcher/facts launcher/story launcher/causes launcher/logs launcher/options launcher/place launcher/plan launcher/warm
-launcher/workers
-launcher/life launcher/hangs launcher/job_end launcher/agent launcher/programs
+launcher/workers launcher/life launcher/hangs launcher/job_end launcher/agent launcher/doctor launcher/programs
 """.split()
 
 # Shells: they await something, make an event, call a pure step and perform its actions. NAME covers NAME.hpp, NAME.cpp
@@ -92,6 +91,8 @@ SHELLS = {
     "launcher/agent/chronicle": "events.jsonl, on a thread; verdict.json; the trace",
     "launcher/agent/chronicles": "the same for each run of cxxrun-rendezvous",
     "launcher/agent/hosting": "the coordinator and the stores inside the first node's agent",
+    "launcher/doctor/doctor": "asks about this node, prints",
+    "launcher/doctor/look*": "asks the system, name servers, drivers, file systems and programs, in children",
     "launcher/programs/main": "environment, exit code",
     "launcher/programs/rendezvous_main": "event loop, environment, exit code of cxxrun-rendezvous",
     "launcher/programs/store_main": "the same for cxxrun-store",
@@ -116,6 +117,7 @@ HEAVY = {
         "launcher/workers/supervisor.cpp", "launcher/workers/supervisor.hpp", "launcher/workers/supervisor_ending.cpp",
         "launcher/workers/local_listener.hpp", "launcher/workers/worker_process.hpp"},
     r"nlohmann/json\.hpp": {"rendezvous/protocol/message_fields.hpp", "launcher/facts/discovery.cpp",
+                            "launcher/doctor/findings_json.cpp",
                             "launcher/logs/report.cpp", "launcher/story/story_json.cpp", "launcher/story/trace.cpp"},
     r"spdlog/": {"src/os/log.cpp"},
     r"CLI/": {"launcher/options/option_table.cpp"},

@@ -123,6 +123,8 @@ struct Options {  // NOLINT(clang-analyzer-optin.performance.Padding): one per p
   std::vector<std::string> args;
   // modes and remarks
   bool dry_run = false;
+  bool doctor = false;
+  bool json = false;  ///< with `doctor`
   std::string print_completion;    ///< a shell's name: print its completion, and end
   std::vector<std::string> notes;  ///< one line each: options accepted without effect, deprecated spellings
   bool operator==(Options const&) const = default;

@@ -215,6 +215,8 @@ std::vector<OptionRow> program(Options& o) {
       {"--print-completion", "bash|zsh|fish", "print the completion of that shell, and end",
        set_word(o.print_completion)},
       ours({"--dry-run", "", "show what would be started, and end", set(o.dry_run, parse_flag)}),
+      ours({"--doctor", "", "look for what keeps jobs from running here, and end", set(o.doctor, parse_flag)}),
+      ours({"--json", "", "with --doctor: print an object instead of a table", set(o.json, parse_flag)}),
       version_row,
       help_row,
   };
@@ -247,7 +249,10 @@ Result<void> check(Options& options) {
   if (options.log_dir == "/dev/null" && !(options.stdout_filters.empty() && options.stderr_filters.empty())) {
     return expected("--duplicate-stdout-filters and --duplicate-stderr-filters write files: drop --log-dir /dev/null");
   }
-  if (options.program.empty() && options.print_completion.empty()) {
+  if (options.json && !options.doctor) {
+    options.notes.emplace_back("--json has no effect without --doctor; see events.jsonl and verdict.json in --log-dir");
+  }
+  if (options.program.empty() && options.print_completion.empty() && !options.doctor) {
     return expected(
         "no program given\nusage: cxxrun [options] program [arguments]   (cxxrun --help lists the options)");
   }

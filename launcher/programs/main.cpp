@@ -14,6 +14,7 @@
 
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/chronicle.hpp"
+#include "launcher/doctor/doctor.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/options/option_values.hpp"
@@ -235,6 +236,9 @@ int run(std::vector<std::string> const& arguments) {
   if (auto const& shell = options.print_completion; !shell.empty()) {
     std::fputs(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion, stdout);
     return 0;
+  }
+  if (options.doctor) {
+    return doctor::run_doctor(options, environment);
   }
   std::vector<std::string> notes;
   auto prepared = prepare(std::move(options), environment, secret, notes);

@@ -90,6 +90,8 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l event-log-handler -x 
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l logs-specs -x -d 'accepted without effect: the layout of --log-dir is fixed'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l print-completion -x -a 'bash zsh fish' -d 'print the completion of that shell, and end'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l dry-run -d 'show what would be started, and end'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l doctor -d 'look for what keeps jobs from running here, and end'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l json -d 'with --doctor: print an object instead of a table'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l version -d 'show the version, and end'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -s h -l help -d 'show this text, and end'
 complete -c cxxrun-rendezvous -f

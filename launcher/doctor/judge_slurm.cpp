@@ -1,0 +1,93 @@
+#include "launcher/doctor/judge.hpp"
+#include "launcher/doctor/numbers.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher::doctor {
+namespace {
+
+/// "30 sec" → 30.
+std::optional<double> seconds(Facts const& facts, std::string const& key) {
+  auto const text = value_of(facts, "slurm." + key);
+  return number({{"s", text.substr(0, text.find(' '))}}, "s");
+}
+
+Finding slurm(Grade grade, std::string found, std::string remedy) {
+  return {grade, "Slurm", std::move(found), std::move(remedy)};
+}
+
+void judge_tracking(Findings& found, Facts const& facts) {
+  auto const tracks = value_of(facts, "slurm.ProctrackType");
+  if (!tracks.empty() && tracks != "proctrack/cgroup") {
+    found.push_back(slurm(Grade::warning, "ProctrackType=" + tracks,
+                          "Slurm does not end what outlives its task, and its signals reach every process; "
+                          "administrators: proctrack/cgroup. cxxrun ends its own workers either way"));
+  }
+  auto const tasks = value_of(facts, "slurm.TaskPlugin");
+  if (!tasks.empty() && tasks.find("cgroup") == std::string::npos) {
+    found.push_back(slurm(Grade::note, "TaskPlugin=" + tasks,
+                          "jobs on one node are not kept apart: memory and GPUs are shared by good manners; "
+                          "administrators: task/cgroup, or use --exclusive"));
+  }
+}
+
+void judge_times(Findings& found, Facts const& facts) {
+  if (auto const wait = seconds(facts, "KillWait"); wait && *wait < 30) {
+    found.push_back(slurm(Grade::warning, "KillWait=" + whole(wait) + " s: from SIGTERM to SIGKILL at the end of a job",
+                          "have checkpoints written before: --checkpoint-signal USR1@120"));
+  }
+  auto const unkillable = seconds(facts, "UnkillableStepTimeout");
+  if (unkillable && *unkillable < 120) {
+    found.push_back(slurm(Grade::note, "UnkillableStepTimeout=" + whole(unkillable) + " s",
+                          "processes that write large core dumps or hang in a driver longer than that drain the node; "
+                          "administrators: 180 or more"));
+  }
+  if (auto const lost = seconds(facts, "SlurmdTimeout"); lost && (*lost == 0 || *lost > 600)) {
+    found.push_back(slurm(Grade::note, "SlurmdTimeout=" + whole(lost) + " s",
+                          "so long does Slurm take a dead node for alive; cxxrun notices within --heartbeat-timeout"));
+  }
+}
+
+}  // namespace
+
+Findings judge_slurm(Facts const& facts) {
+  if (auto const trouble = value_of(facts, "slurm.trouble"); !trouble.empty()) {
+    return {slurm(Grade::failure, trouble, "let all of Slurm's variables through to the container or shell")};
+  }
+  if (value_of(facts, "slurm.job").empty()) {
+    return {slurm(Grade::note, "not in a job", "in one: srun cxxrun --doctor")};
+  }
+  std::string const place = "job " + value_of(facts, "slurm.job") +
+                            (value_of(facts, "slurm.step").empty() ? "" : ", step " + value_of(facts, "slurm.step"));
+  Findings found;
+  if (value_of(facts, "slurm.step").empty()) {
+    found.push_back(slurm(Grade::warning, place + ", but no step", "start it with srun: srun cxxrun --doctor"));
+  }
+  if (auto const error = value_of(facts, "slurm.error"); !error.empty()) {
+    found.push_back(slurm(Grade::note, "settings not read: " + error,
+                          "cxxrun needs no scontrol; only --requeue does (in a container: bind it)"));
+  }
+  judge_tracking(found, facts);
+  judge_times(found, facts);
+  if (number(facts, "slurm.nodes").value_or(1) > 1 && value_of(facts, "slurm.no_kill") != "set") {
+    found.push_back(slurm(Grade::note, "--no-kill is not known to be set",
+                          "for jobs that go on without a lost node give --no-kill to sbatch and to srun"));
+  }
+  if (found.empty()) {
+    found.push_back(slurm(Grade::fine, place, ""));
+  }
+  return found;
+}
+
+Findings judge(Facts const& facts) {
+  Findings all = {judge_names(facts),      judge_ports(facts),         judge_clock(facts),     judge_kernel(facts),
+                  judge_cpus(facts),       judge_memory(facts),        judge_shm(facts),       judge_descriptors(facts),
+                  judge_processes(facts),  judge_locked_memory(facts), judge_gpus(facts),      judge_nccl(facts),
+                  judge_interfaces(facts), judge_python(facts),        judge_directory(facts), judge_logs(facts),
+                  judge_home(facts)};
+  for (auto& each : judge_slurm(facts)) {
+    all.push_back(std::move(each));
+  }
+  return all;
+}
+
+}  // namespace cxxrun::launcher::doctor

@@ -1,0 +1,180 @@
+#include "launcher/doctor/judge.hpp"
+#include "launcher/doctor/numbers.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher::doctor {
+namespace {
+
+constexpr double kSlowOpens = 2000;  // ms for 1,000 files: an import of PyTorch opens some 3,000
+constexpr double kVerySlowOpens = 10'000;
+
+/// Whether an interface is chosen by a word of NCCL_SOCKET_IFNAME: a beginning, or with '=' the whole name.
+bool chosen(std::string word, std::string const& interface, bool exact) {
+  return exact ? interface == word : interface.starts_with(word);
+}
+
+/// The interfaces that NCCL_SOCKET_IFNAME leaves of these ("eth0=10.0.0.1"), all for "".
+std::vector<std::string> left_by(std::string wanted, std::vector<std::string> const& interfaces) {
+  bool const without = wanted.starts_with('^');
+  wanted.erase(0, without ? 1 : 0);
+  bool const exact = wanted.starts_with('=');
+  wanted.erase(0, exact ? 1 : 0);
+  std::vector<std::string> left;
+  for (auto const& each : interfaces) {
+    auto const name = each.substr(0, each.find('='));
+    bool named = false;
+    for (auto const& word : split(wanted, ',')) {
+      named = named || chosen(word, name, exact);
+    }
+    if (wanted.empty() || named != without) {
+      left.push_back(each);
+    }
+  }
+  return left;
+}
+
+std::vector<std::string> words_of(std::string const& text) {
+  return text.empty() ? std::vector<std::string>() : split(text, ' ');
+}
+
+}  // namespace
+
+Finding judge_gpus(Facts const& facts) {
+  auto const devices = number(facts, "gpu.devices").value_or(0);
+  auto const visible = value_of(facts, "gpu.visible");
+  std::string const chosen_text = facts.contains("gpu.visible") ? ", CUDA_VISIBLE_DEVICES=" + visible : "";
+  if (facts.contains("gpu.hung")) {
+    return {Grade::failure, "GPUs", "the driver did not answer within " + value_of(facts, "gpu.hung"),
+            "the node needs its administrator (nvidia-smi hangs too): srun --exclude=" + value_of(facts, "host")};
+  }
+  auto const error = value_of(facts, "gpu.error");
+  if (!error.empty()) {
+    return devices > 0 ? Finding{Grade::failure, "GPUs", whole(devices) + " devices, and NVML says: " + error,
+                                 "compare the driver's library with the kernel's module (nvidia-smi); reboot after an "
+                                 "update; in a container: --nv, --gpus all"}
+                       : Finding{Grade::fine, "GPUs", "none", ""};
+  }
+  auto const count = number(facts, "gpu.count").value_or(0);
+  std::string const text = value_of(facts, "gpu.names") + ", driver " + value_of(facts, "gpu.driver") + chosen_text;
+  if (count == 0) {
+    return {Grade::fine, "GPUs", "none", ""};
+  }
+  if (facts.contains("gpu.visible") && visible.empty()) {
+    return {Grade::warning, "GPUs", text, "none is visible to workers: ask for some with --gpus-per-node"};
+  }
+  if (auto const sick = value_of(facts, "gpu.sick"); !sick.empty()) {
+    return {Grade::failure, "GPUs", text + "; " + sick,
+            "the node needs its administrator: srun --exclude=" + value_of(facts, "host")};
+  }
+  return {Grade::fine, "GPUs", text, ""};
+}
+
+Finding judge_nccl(Facts const& facts) {
+  bool const gpus = number(facts, "gpu.count").value_or(0) > 0;
+  auto const version = value_of(facts, "nccl.version");
+  if (version.empty()) {
+    return {gpus ? Grade::note : Grade::fine, "NCCL", "no libnccl.so.2 on the search path",
+            gpus ? "PyTorch brings its own; C++ workers with GPUs need it (LD_LIBRARY_PATH)" : ""};
+  }
+  return {Grade::fine, "NCCL", version, ""};
+}
+
+Finding judge_interfaces(Facts const& facts) {
+  auto const all = words_of(value_of(facts, "net.interfaces"));
+  auto const wanted = value_of(facts, "net.wanted");
+  auto const left = left_by(wanted, all);
+  std::string const has = all.empty() ? "none but loopback" : join(all, ", ");
+  if (!wanted.empty() && left.empty()) {
+    return {Grade::failure, "interfaces", "NCCL_SOCKET_IFNAME=" + wanted + " leaves none of: " + has,
+            "unset it, or name one that every node has, for example NCCL_SOCKET_IFNAME=" +
+                (all.empty() ? "eth0" : all.front().substr(0, all.front().find('=')))};
+  }
+  if (!wanted.empty()) {
+    return {Grade::fine, "interfaces", join(left, ", ") + " by NCCL_SOCKET_IFNAME=" + wanted, ""};
+  }
+  if (all.size() > 1 && number(facts, "gpu.count").value_or(0) > 0) {
+    return {Grade::note, "interfaces", has,
+            "NCCL takes the first that is no docker or loopback, after ib*: NCCL_SOCKET_IFNAME chooses"};
+  }
+  return {Grade::fine, "interfaces", has, ""};
+}
+
+Finding judge_python(Facts const& facts) {
+  auto const path = value_of(facts, "python.path");
+  if (path.empty()) {
+    return {Grade::note, "Python", "no python3 in PATH",
+            "load its module or environment before srun, if workers need it"};
+  }
+  if (facts.contains("python.hung")) {
+    return {Grade::warning, "Python", path + " had not started after " + value_of(facts, "python.hung"),
+            "its file system is slow or hangs: put the environment on a local disk or into one image file"};
+  }
+  if (auto const error = value_of(facts, "python.error"); !error.empty()) {
+    return {Grade::failure, "Python", path + ": " + error, "repair or reload that environment"};
+  }
+  std::string text = value_of(facts, "python.version") + " at " + path;
+  auto const torch = value_of(facts, "torch.version");
+  auto const cuda = value_of(facts, "torch.cuda");
+  text += torch.empty() ? ", without torch" : ", torch " + torch + (cuda.empty() ? " for CPUs" : " for CUDA " + cuda);
+  if (!torch.empty() && cuda.empty() && number(facts, "gpu.count").value_or(0) > 0) {
+    return {Grade::warning, "Python", text, "this torch cannot use the GPUs here: install a build for CUDA"};
+  }
+  return {Grade::fine, "Python", text, ""};
+}
+
+Finding judge_directory(Facts const& facts) {
+  auto const where = value_of(facts, "fs.dir") + " (" + value_of(facts, "fs.type") + ")";
+  if (facts.contains("fs.hung")) {
+    return {Grade::failure, "directory",
+            value_of(facts, "fs.dir") + " did not answer within " + value_of(facts, "fs.hung"),
+            "its server is gone or overloaded; start from another directory"};
+  }
+  if (auto const error = value_of(facts, "fs.error"); !error.empty()) {
+    return {Grade::warning, "directory", where + ": " + error,
+            "workers start here; write checkpoints and logs elsewhere (--log-dir)"};
+  }
+  for (auto const& [key, what] : {std::pair{"fs.rename", "rename over a file"}, std::pair{"fs.lock", "file locks"}}) {
+    if (auto const error = value_of(facts, key); !error.empty()) {
+      return {Grade::warning, "directory", where + ": " + what + ": " + error,
+              key == std::string("fs.rename") ? "checkpoints here may be torn by a crash; use another file system"
+                                              : "programs that lock files fail here; mount it with locks (flock)"};
+    }
+  }
+  auto const opened = number(facts, "fs.opened").value_or(0);
+  auto const ms = number(facts, "fs.open_ms").value_or(0);
+  double const per_thousand = opened > 0 ? ms * 1000 / opened : kVerySlowOpens;
+  std::string const text = where + ", locks, atomic rename, 1,000 files opened in " + whole(per_thousand) + " ms";
+  if (per_thousand >= kSlowOpens) {
+    return {Grade::warning, "directory", text,
+            "imports of Python take long from here: put the environment on a local disk or into one image file"};
+  }
+  return {Grade::fine, "directory", text, ""};
+}
+
+Finding judge_logs(Facts const& facts) {
+  auto const dir = value_of(facts, "log.dir");
+  if (auto const error = value_of(facts, "log.error"); !error.empty()) {
+    return {Grade::failure, "logs", error, "choose another --log-dir"};
+  }
+  auto const free = number(facts, "log.free");
+  if (free && *free < 100.0 * 1024 * 1024) {
+    return {Grade::warning, "logs", dir + ", " + size_text(*free) + " free", "choose another --log-dir, or TMPDIR"};
+  }
+  if (dir.empty()) {
+    return {Grade::note, "logs", "not known", ""};
+  }
+  return {Grade::fine, "logs", dir + (free ? ", " + size_text(*free) + " free" : ""), ""};
+}
+
+Finding judge_home(Facts const& facts) {
+  auto const error = value_of(facts, "home.error");
+  if (!error.empty()) {
+    return {
+        Grade::note, "home", error,
+        "a job on several nodes keeps its key there without munge: set CXXRUN_SECRET_FILE, and CXXRUN_DISCOVERY_DIR"};
+  }
+  auto const home = value_of(facts, "home.dir");
+  return {home.empty() ? Grade::note : Grade::fine, "home", home.empty() ? "not known" : home, ""};
+}
+
+}  // namespace cxxrun::launcher::doctor

@@ -1,0 +1,57 @@
+#include "launcher/doctor/look.hpp"
+
+#include <functional>
+#include <utility>
+
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher::doctor {
+namespace {
+
+/// A child, and the fact that says after how long it was given up.
+struct Asked {
+  os::LimitedChild child;
+  std::string hung;
+  Millis limit;
+};
+
+void take_lines(std::string const& said, Facts& facts) {
+  for (auto const& line : split(said, '\n')) {
+    if (auto const at = line.find('='); at != std::string::npos) {
+      facts[line.substr(0, at)] = line.substr(at + 1);
+    }
+  }
+}
+
+}  // namespace
+
+void tell(Say const& say, std::string const& key, std::string const& value) {
+  say(key + "=" + replace_all(value, "\n", " ") + "\n");
+}
+
+Facts look(Wanted const& wanted, Environment const& environment) {
+  TimePoint const begin = Clock::now();
+  std::vector<Asked> asked;
+  auto const ask = [&asked](char const* hung, Millis limit, std::function<void(Say const&)> const& work) {
+    asked.push_back({os::LimitedChild(work), hung, limit});
+  };
+  ask("name.hung", Millis{5'000}, [&](Say const& say) { look_at_names(wanted, say); });
+  ask("gpu.hung", Millis{10'000}, [](Say const& say) { look_at_gpus(say); });
+  ask("fs.hung", Millis{10'000}, [&](Say const& say) { look_at_files(wanted, environment, say); });
+  ask("python.hung", Millis{20'000}, [&](Say const& say) { look_at_python(wanted, environment, say); });
+  if (wanted.slurm) {
+    ask("slurm.hung", Millis{5'000}, [&](Say const& say) { look_at_slurm(environment, say); });
+  }
+  Facts facts = look_at_system(environment);
+  for (auto& each : asked) {
+    auto const words = each.child.wait_until(begin + each.limit);
+    take_lines(words.said, facts);
+    if (!words.ended) {
+      facts[each.hung] = seconds_text(each.limit);
+    }
+  }
+  facts["host"] = facts["name.own"] = wanted.host;
+  return facts;
+}
+
+}  // namespace cxxrun::launcher::doctor

@@ -1,0 +1,39 @@
+// Gathers the facts of this node for --doctor. Shell.
+//
+// What may hang (name servers, drivers, file systems, programs) is asked in children with time limits, all at once.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/doctor/finding.hpp"
+#include "launcher/options/options.hpp"
+#include "src/os/limited_child.hpp"
+
+namespace cxxrun::launcher::doctor {
+
+struct Wanted {
+  std::string host;                ///< as other nodes call it
+  std::vector<std::string> names;  ///< that this node must know: those of the step
+  std::string python;              ///< what workers are run with: a name or a path
+  std::string log_dir;             ///< --log-dir
+  bool slurm = false;              ///< Slurm's settings too; one node of a step is enough
+};
+
+using Say = os::LimitedChild::Say;
+/// What each child does; it says "key=value" lines.
+void look_at_names(Wanted const& wanted, Say const& say);
+void look_at_gpus(Say const& say);
+void look_at_files(Wanted const& wanted, Environment const& environment, Say const& say);
+void look_at_python(Wanted const& wanted, Environment const& environment, Say const& say);
+void look_at_slurm(Environment const& environment, Say const& say);
+/// What cannot hang: the kernel's own files, limits, sockets.
+[[nodiscard]] Facts look_at_system(Environment const& environment);
+
+/// One line for one fact, whatever is in it.
+void tell(Say const& say, std::string const& key, std::string const& value);
+
+/// Everything. Only for a process without other threads.
+[[nodiscard]] Facts look(Wanted const& wanted, Environment const& environment);
+
+}  // namespace cxxrun::launcher::doctor

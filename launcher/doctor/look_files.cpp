@@ -1,0 +1,138 @@
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "launcher/doctor/look.hpp"
+#include "launcher/logs/log_dir.hpp"
+#include "src/core/time.hpp"
+#include "src/os/fd.hpp"
+
+namespace cxxrun::launcher::doctor {
+namespace {
+
+constexpr int kFiles = 1000;
+constexpr Millis kLongest{2000};  // for making them and for opening them; then fewer have to do
+
+std::string type_of(std::string const& dir) {
+  struct Named {
+    std::uint32_t magic;
+    char const* name;
+  };
+  static constexpr std::array kTypes{
+      Named{0x6969, "nfs"},        Named{0x0bd00bd0, "lustre"}, Named{0x47504653, "gpfs"},
+      Named{0x19830326, "beegfs"}, Named{0xef53, "ext4"},       Named{0x58465342, "xfs"},
+      Named{0x9123683e, "btrfs"},  Named{0x01021994, "tmpfs"},  Named{0x794c7630, "overlay"},
+      Named{0x00c36400, "ceph"},   Named{0x65735546, "fuse"},   Named{0xff534d42, "cifs"},
+      Named{0xfe534d42, "smb2"},   Named{0x2fc12fc1, "zfs"},    Named{0x73717368, "squashfs"}};
+  struct statfs info {};
+  if (statfs(dir.c_str(), &info) != 0) {
+    return std::strerror(errno);
+  }
+  for (auto const& type : kTypes) {
+    if (static_cast<std::uint32_t>(info.f_type) == type.magic) {
+      return type.name;
+    }
+  }
+  return "another file system";
+}
+
+os::UniqueFd open_in(std::string const& dir, std::string const& name, int flags) {
+  return os::UniqueFd(::open((dir + "/" + name).c_str(), flags | O_CLOEXEC, 0600));
+}
+
+std::string lock_error(std::string const& dir) {
+  auto const file = open_in(dir, "lock", O_RDWR | O_CREAT);
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  bool const locked = file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && ::fcntl(file.get(), F_SETLK, &whole) == 0;
+  return locked ? "" : std::strerror(errno);
+}
+
+std::string rename_error(std::string const& dir) {
+  bool const made = open_in(dir, "old", O_WRONLY | O_CREAT) && open_in(dir, "new", O_WRONLY | O_CREAT);
+  return made && ::rename((dir + "/new").c_str(), (dir + "/old").c_str()) == 0 ? "" : std::strerror(errno);
+}
+
+/// Opens up to kFiles files that it has made; how many, and how long it took.
+void time_opens(std::string const& dir, Say const& say) {
+  int made = 0;
+  for (auto const end = Clock::now() + kLongest; made < kFiles && Clock::now() < end; ++made) {
+    if (!open_in(dir, std::to_string(made), O_WRONLY | O_CREAT)) {
+      break;
+    }
+  }
+  auto const begin = Clock::now();
+  int opened = 0;
+  while (opened < made && Clock::now() < begin + kLongest && open_in(dir, std::to_string(opened), O_RDONLY)) {
+    ++opened;
+  }
+  tell(say, "fs.open_ms", std::to_string(std::chrono::duration<double, std::milli>(Clock::now() - begin).count()));
+  tell(say, "fs.opened", std::to_string(opened));
+}
+
+void look_at_directory(Say const& say) {
+  std::error_code failed;
+  auto const here = std::filesystem::current_path(failed).string();
+  if (failed) {
+    tell(say, "fs.error", "the working directory: " + failed.message());
+    return;
+  }
+  tell(say, "fs.dir", here);
+  tell(say, "fs.type", type_of(here));
+  std::string scratch = here + "/.cxxrun-doctor-XXXXXX";
+  if (mkdtemp(scratch.data()) == nullptr) {
+    tell(say, "fs.error", std::string("cannot write there: ") + std::strerror(errno));
+    return;
+  }
+  tell(say, "fs.lock", lock_error(scratch));
+  tell(say, "fs.rename", rename_error(scratch));
+  time_opens(scratch, say);
+  std::filesystem::remove_all(scratch, failed);
+}
+
+void look_at_logs(std::string const& log_dir, Environment const& environment, Say const& say) {
+  auto const temporary = find_value(environment, "TMPDIR").value_or("/tmp");
+  auto const& dir = log_dir.empty() ? temporary : log_dir;
+  if (dir == "/dev/null") {
+    tell(say, "log.dir", "no files (--log-dir /dev/null)");
+    return;
+  }
+  tell(say, "log.dir", dir);
+  if (auto const usable = check_log_dir(dir); !usable) {
+    tell(say, "log.error", usable.error().message());
+  }
+  struct statvfs space {};
+  std::filesystem::path there = dir;
+  while (statvfs(there.c_str(), &space) != 0 && there.has_relative_path()) {
+    there = there.parent_path();
+  }
+  tell(say, "log.free", std::to_string(space.f_bavail * space.f_frsize));
+}
+
+void look_at_home(Environment const& environment, Say const& say) {
+  auto const home = value_of(environment, "HOME");
+  tell(say, "home.dir", home);
+  if (home.empty()) {
+    tell(say, "home.error", "HOME is not set");
+  } else if (::access(home.c_str(), W_OK | X_OK) != 0) {
+    tell(say, "home.error", home + ": " + std::strerror(errno));
+  }
+}
+
+}  // namespace
+
+void look_at_files(Wanted const& wanted, Environment const& environment, Say const& say) {
+  look_at_directory(say);
+  look_at_logs(wanted.log_dir, environment, say);
+  look_at_home(environment, say);
+}
+
+}  // namespace cxxrun::launcher::doctor

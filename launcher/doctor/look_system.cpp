@@ -1,0 +1,196 @@
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <gnu/libc-version.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/timex.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "launcher/doctor/look.hpp"
+#include "launcher/doctor/numbers.hpp"
+#include "src/core/text.hpp"
+#include "src/os/fd.hpp"
+#include "src/os/local_address.hpp"
+#include "src/os/memory_group.hpp"
+#include "src/os/process_info.hpp"
+#include "src/os/system.hpp"
+
+namespace cxxrun::launcher::doctor {
+namespace {
+
+void look_at_kernel(Facts& facts) {
+  utsname names{};
+  uname(&names);
+  facts["kernel.release"] = names.release;
+  facts["kernel.libc"] = gnu_get_libc_version();
+  facts["kernel.proc"] = os::read_stat(getpid()) ? "" : "not mounted";
+  os::UniqueFd const pidfd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
+  facts["kernel.pidfd"] = pidfd ? "" : std::strerror(errno);
+  timex state{};
+  int const synced = adjtimex(&state);
+  facts["clock.synced"] = synced < 0 ? "" : synced == TIME_ERROR || (state.status & STA_UNSYNC) != 0 ? "0" : "1";
+}
+
+void look_at_limits(Facts& facts) {
+  struct Limit {
+    __rlimit_resource which;
+    char const* soft;
+    char const* hard;
+  };
+  for (auto const& limit :
+       {Limit{RLIMIT_NOFILE, "nofile.soft", "nofile.hard"}, Limit{RLIMIT_NPROC, "nproc.soft", "nproc.hard"},
+        Limit{RLIMIT_MEMLOCK, "memlock.soft", "memlock.hard"}}) {
+    rlimit found{};
+    getrlimit(limit.which, &found);
+    facts[limit.soft] = found.rlim_cur == RLIM_INFINITY ? "unlimited" : std::to_string(found.rlim_cur);
+    facts[limit.hard] = found.rlim_max == RLIM_INFINITY ? "unlimited" : std::to_string(found.rlim_max);
+  }
+  facts["rdma.devices"] = join(os::entries_of("/sys/class/infiniband"), " ");
+}
+
+/// The smallest one of all groups holds.
+void keep_least(Facts& facts, std::string const& key, std::optional<double> value) {
+  auto const known = number(facts, key);
+  if (value && (!known || *value < *known)) {
+    facts[key] = std::to_string(*value);
+  }
+}
+
+/// Of version 2, from the own group up; "max" is no number.
+void look_at_groups(Facts& facts) {
+  auto const groups = find_memory_groups(os::read_text("/proc/self/cgroup"), os::read_text("/proc/self/mountinfo"));
+  if (!groups || !groups->unified) {
+    return;
+  }
+  for (auto const& below : groups->below) {
+    auto const read = [dir = groups->mount + below](char const* file) {
+      return split(std::string(trim(os::read_text(dir + file))), ' ');
+    };
+    if (auto const most = number({{"", read("/pids.max").front()}}, ""); most) {
+      keep_least(facts, "pids.left", *most - number({{"", read("/pids.current").front()}}, "").value_or(0));
+    }
+    auto const quota = read("/cpu.max");
+    if (auto const period = quota.size() == 2 ? number({{"", quota[1]}}, "") : std::nullopt; period && *period > 0) {
+      auto const time = number({{"", quota[0]}}, "");
+      keep_least(facts, "cpus.quota", time ? std::optional(*time / *period) : std::nullopt);
+    }
+  }
+}
+
+void look_at_memory(Facts& facts) {
+  for (auto const& line : split(os::read_text("/proc/meminfo"), '\n')) {
+    auto const words = split(line, ' ');
+    if (words.size() > 2 && words.front() == "MemAvailable:") {
+      auto const kilobytes = number({{"", words[words.size() - 2]}}, "").value_or(0);
+      facts["memory.available"] = std::to_string(static_cast<std::uint64_t>(kilobytes) * 1024);
+    }
+  }
+  std::uint64_t least = ~std::uint64_t{0};
+  for (auto const& limit : os::MemoryGroup().read().limits) {
+    auto const left = limit.bytes - std::min(limit.bytes, limit.usage);
+    if (left < least) {
+      least = left;
+      facts["memory.limit"] = std::to_string(limit.bytes);
+      facts["memory.usage"] = std::to_string(limit.usage);
+      facts["memory.group"] = limit.group;
+    }
+  }
+  struct statvfs space {};
+  if (statvfs("/dev/shm", &space) != 0) {
+    facts["shm.error"] = std::strerror(errno);
+  } else if (access("/dev/shm", W_OK | X_OK) != 0) {
+    facts["shm.error"] = std::string("not writable: ") + std::strerror(errno);
+  } else {
+    facts["shm.size"] = std::to_string(space.f_blocks * space.f_frsize);
+    facts["shm.free"] = std::to_string(space.f_bavail * space.f_frsize);
+  }
+}
+
+os::UniqueFd listen_on(std::uint16_t port) {
+  os::UniqueFd made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  int const yes = 1;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);  // what is closing does not hold it
+  bool const listens = made && ::bind(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
+                       ::listen(made.get(), 1) == 0;
+  return listens ? std::move(made) : os::UniqueFd();
+}
+
+/// Whether a call from here to an own address comes through.
+std::string call_error(std::string const& address, std::uint16_t port) {
+  auto const found = os::resolve(address, port, SOCK_STREAM, AI_NUMERICHOST);
+  if (!found) {
+    return found.error().context;
+  }
+  os::UniqueFd const caller(::socket((*found)->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(caller.get(), (*found)->ai_addr, (*found)->ai_addrlen) == 0) {
+    return "";
+  }
+  pollfd ready{caller.get(), POLLOUT, 0};
+  int error = errno;
+  socklen_t size = sizeof error;
+  if (error == EINPROGRESS) {
+    error = ETIMEDOUT;
+    if (::poll(&ready, 1, 1000) == 1) {
+      getsockopt(caller.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+    }
+  }
+  return error == 0 ? "" : address + ": " + std::strerror(error);
+}
+
+void look_at_ports(Facts& facts) {
+  auto const range = split(std::string(trim(os::read_text("/proc/sys/net/ipv4/ip_local_port_range"))), '\t');
+  facts["port.range"] = range.size() == 2 ? range[0] + "-" + range[1] : "";
+  std::vector<std::string> taken;
+  for (auto const port : {std::uint16_t{29400}, std::uint16_t{29500}}) {
+    if (!listen_on(port)) {
+      taken.push_back(std::to_string(port));
+    }
+  }
+  facts["port.taken"] = join(taken, " ");
+  auto const listener = listen_on(0);
+  facts["port.error"] = listener ? "" : std::strerror(errno);
+  std::vector<std::string> interfaces;
+  for (auto const& each : os::interface_addresses()) {
+    if (!each.loopback) {
+      interfaces.push_back(each.name + "=" + each.address);
+    }
+    if (listener && value_of(facts, "port.error").empty() && each.address.find(':') == std::string::npos) {
+      facts["port.error"] = call_error(each.address, os::port_of(listener.get()));
+    }
+  }
+  facts["net.interfaces"] = join(interfaces, " ");
+}
+
+}  // namespace
+
+Facts look_at_system(Environment const& environment) {
+  Facts facts;
+  look_at_kernel(facts);
+  look_at_limits(facts);
+  look_at_groups(facts);
+  look_at_memory(facts);
+  look_at_ports(facts);
+  facts["cpus.usable"] = std::to_string(os::usable_cpus());
+  facts["cpus.online"] = std::to_string(get_nprocs());
+  facts["gpu.devices"] = std::to_string(os::gpu_devices());
+  for (auto const& [variable, key] :
+       {std::pair{"CUDA_VISIBLE_DEVICES", "gpu.visible"}, std::pair{"NCCL_SOCKET_IFNAME", "net.wanted"},
+        std::pair{"SLURM_JOB_ID", "slurm.job"}, std::pair{"SLURM_STEP_ID", "slurm.step"},
+        std::pair{"SLURM_NO_KILL", "slurm.no_kill"}, std::pair{"SLURM_STEP_NUM_NODES", "slurm.nodes"}}) {
+    if (auto const value = find_value(environment, variable)) {
+      facts[key] = *value;
+    }
+  }
+  return facts;
+}
+
+}  // namespace cxxrun::launcher::doctor

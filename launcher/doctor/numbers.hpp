@@ -1,0 +1,38 @@
+// Numbers among facts, and as text. Pure.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "launcher/causes/death.hpp"
+#include "launcher/doctor/finding.hpp"
+
+namespace cxxrun::launcher::doctor {
+
+/// Nothing when it is missing or no number, as "unlimited" and "max" are.
+[[nodiscard]] inline std::optional<double> number(Facts const& facts, std::string const& key) {
+  auto const text = value_of(facts, key);
+  char* end = nullptr;
+  double const value = std::strtod(text.c_str(), &end);
+  bool const whole = !text.empty() && end == text.c_str() + text.size() && std::isfinite(value) && value >= 0;
+  return whole && value < 1e18 ? std::optional(value) : std::nullopt;
+}
+
+[[nodiscard]] inline std::string whole(std::optional<double> value) {
+  return value ? std::to_string(static_cast<std::uint64_t>(*value)) : "?";
+}
+
+/// "2.5"
+[[nodiscard]] inline std::string tenths(double value) {
+  auto const ten = static_cast<std::uint64_t>(value * 10 + 0.5);
+  return std::to_string(ten / 10) + (ten % 10 == 0 ? "" : "." + std::to_string(ten % 10));
+}
+
+[[nodiscard]] inline std::string size_text(double bytes) {
+  return bytes_text(static_cast<std::uint64_t>(bytes));
+}
+
+}  // namespace cxxrun::launcher::doctor

@@ -1,0 +1,103 @@
+"""cxxrun --doctor on one node. Usage: doctor_test.py CXXRUN DIRECTORY_OF_THE_NVML_DOUBLE"""
+import json
+import os
+import resource
+import subprocess
+import sys
+import unittest
+
+import jobs
+from jobs import JobCase
+
+NVML = os.path.abspath(sys.argv.pop(2))
+GRADES = ["fine", "note", "warning", "failure"]
+LINES = ["names", "ports", "clock", "kernel", "CPUs", "memory", "/dev/shm", "descriptors", "processes", "locked memory",
+         "GPUs", "NCCL", "interfaces", "Python", "directory", "logs", "home", "Slurm"]
+
+
+class Doctor(JobCase):
+    def doctor(self, *words, env=None, **more):
+        """The code, and the worst finding of this node about each thing."""
+        environment = {**self.environment(), "PYTHON_EXEC": "/usr/bin/python3", **(env or {})}
+        done = subprocess.run([jobs.CXXRUN, "--doctor", "--json", *words], env=environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, **{"cwd": self.dir, **more})
+        self.assertEqual(done.stderr, "")
+        told = json.loads(done.stdout)
+        self.assertEqual(done.returncode, 1 if told["failures"] else 0, done.stdout)
+        self.assertEqual(len(told["nodes"]), 1)
+        found = {}
+        for each in told["nodes"][0]["findings"]:
+            old = found.setdefault(each["about"], each)
+            found[each["about"]] = max(old, each, key=lambda one: GRADES.index(one["grade"]))
+        return done.returncode, found
+
+    def grade(self, about, *words, **more):
+        return self.doctor(*words, **more)[1][about]["grade"]
+
+    def test_the_table_and_the_object_say_the_same(self):
+        _, found = self.doctor()
+        self.assertEqual(list(found), LINES)
+        self.assertEqual(os.listdir(self.dir), [])  # it has cleaned up
+        job = self.run_job("--doctor", env={"PYTHON_EXEC": "/usr/bin/python3"})
+        lines = [line for line in job.stdout.splitlines() if not line.startswith("   ")]
+        self.assertEqual([line[6:21].strip() for line in lines[:-1]], LINES)
+        self.assertRegex(lines[-1], r"^cxxrun --doctor on \S+: \d+ failures?, \d+ warnings?$")
+
+    def test_gpus(self):
+        env = {"LD_LIBRARY_PATH": NVML}
+        _, found = self.doctor(env={**env, "NVML_DOUBLE": "fine"})
+        self.assertEqual(found["GPUs"]["found"], "2 x NVIDIA Double, driver 550.54.15")
+        self.assertEqual(self.grade("GPUs", env={**env, "CUDA_VISIBLE_DEVICES": ""}), "warning")
+        code, found = self.doctor(env={**env, "NVML_DOUBLE": "lost"})
+        self.assertEqual((code, found["GPUs"]["grade"]), (1, "failure"))
+        self.assertIn("GPU 1: GPU is lost", found["GPUs"]["found"])
+        self.assertIn("--exclude=", found["GPUs"]["remedy"])
+
+    @unittest.skipUnless(os.environ.get("CXXRUN_PATIENCE"), "the time limit is 10 s")
+    def test_a_driver_that_hangs_holds_nobody_up(self):
+        code, found = self.doctor(env={"LD_LIBRARY_PATH": NVML, "NVML_DOUBLE": "hangs"})
+        self.assertEqual(code, 1)
+        self.assertEqual(found["GPUs"]["found"], "the driver did not answer within 10 s")
+        self.assertEqual(list(found), LINES)
+
+    def test_python(self):
+        broken = self.path("python")
+        with open(broken, "w") as f:
+            f.write("#!/bin/sh\necho first; echo 'cannot open shared object file' >&2; exit 127\n")
+        os.chmod(broken, 0o755)
+        code, found = self.doctor(env={"PYTHON_EXEC": broken})
+        self.assertEqual(code, 1)
+        self.assertEqual(found["Python"]["found"], broken + ": cannot open shared object file")
+        self.assertEqual(self.doctor(broken)[1]["Python"], found["Python"])  # the program that is given
+        self.assertEqual(self.grade("Python", env={"PYTHON_EXEC": "nosuchpython"}), "note")
+        version = "%d.%d.%d" % sys.version_info[:3]
+        _, found = self.doctor(env={"PYTHON_EXEC": sys.executable})
+        self.assertTrue(found["Python"]["found"].startswith(version + " at "), found["Python"])
+
+    def test_limits(self):
+        few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+        code, found = self.doctor(preexec_fn=few)
+        self.assertEqual((code, found["descriptors"]["grade"]), (1, "failure"))
+
+    def test_directories(self):
+        self.assertEqual(self.grade("directory"), "fine")
+        _, found = self.doctor(cwd="/proc")
+        self.assertIn("/proc (another file system): cannot write there", found["directory"]["found"])
+        with open(self.path("file"), "w"):
+            pass
+        self.assertEqual(self.grade("logs", "--log-dir", self.path("file/logs")), "failure")
+        self.assertEqual(self.grade("home", env={"HOME": self.path("nowhere")}), "note")
+
+    def test_interfaces_and_slurm(self):
+        self.assertEqual(self.grade("interfaces", env={"NCCL_SOCKET_IFNAME": "nosuch"}), "failure")
+        self.assertEqual(self.grade("Slurm", env={"SLURM_JOB_ID": "7", "PATH": self.dir}), "warning")  # but no step
+        self.assertEqual(self.grade("Slurm", env={"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}), "failure")  # half of it
+
+    def test_json_alone(self):
+        job = self.run_job("--standalone", "--json", "true")
+        self.assertEqual(job.code, 0, job.stderr)
+        self.assertIn("--json has no effect without --doctor", job.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(jobs.main())

@@ -1,0 +1,208 @@
+#include "launcher/doctor/judge.hpp"
+
+#include <algorithm>
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun::launcher::doctor;  // NOLINT(google-build-using-namespace): the unit under test
+
+namespace {
+
+Facts with(Facts facts, Facts const& more) {
+  for (auto const& [key, value] : more) {
+    facts[key] = value;
+  }
+  return facts;
+}
+
+/// A node on which nothing is wrong.
+Facts const kSound = {{"host", "node1"},
+                      {"name.own", "node1"},
+                      {"name.addresses", "10.0.0.1"},
+                      {"name.getent", "10.0.0.1"},
+                      {"name.back", "node1.cluster"},
+                      {"port.range", "32768-60999"},
+                      {"clock.synced", "1"},
+                      {"kernel.release", "6.1"},
+                      {"kernel.libc", "2.36"},
+                      {"cpus.usable", "64"},
+                      {"cpus.online", "64"},
+                      {"memory.available", "500000000000"},
+                      {"shm.size", "250000000000"},
+                      {"shm.free", "250000000000"},
+                      {"nofile.soft", "1024"},
+                      {"nofile.hard", "524288"},
+                      {"nproc.soft", "unlimited"},
+                      {"memlock.soft", "unlimited"},
+                      {"rdma.devices", "mlx5_0"},
+                      {"gpu.devices", "8"},
+                      {"gpu.count", "8"},
+                      {"gpu.names", "8 x H100"},
+                      {"gpu.driver", "550.54"},
+                      {"nccl.version", "2.28.9"},
+                      {"net.interfaces", "ib0=10.1.0.1"},
+                      {"python.path", "/usr/bin/python3"},
+                      {"python.version", "3.11.2"},
+                      {"torch.version", "2.4.0"},
+                      {"torch.cuda", "12.1"},
+                      {"fs.dir", "/home/u"},
+                      {"fs.type", "nfs"},
+                      {"fs.opened", "1000"},
+                      {"fs.open_ms", "300"},
+                      {"log.dir", "/tmp"},
+                      {"log.free", "9000000000"},
+                      {"home.dir", "/home/u"},
+                      {"slurm.job", "7"},
+                      {"slurm.step", "0"},
+                      {"slurm.ProctrackType", "proctrack/cgroup"},
+                      {"slurm.TaskPlugin", "task/affinity,task/cgroup"},
+                      {"slurm.KillWait", "30 sec"},
+                      {"slurm.UnkillableStepTimeout", "180 sec"},
+                      {"slurm.SlurmdTimeout", "300 sec"}};
+
+/// The worst finding about one thing, on a node that is sound but for this.
+Finding about(std::string const& what, Facts const& more) {
+  Finding worst;
+  for (auto const& each : judge(with(kSound, more))) {
+    if (each.about == what && each.grade >= worst.grade) {
+      worst = each;
+    }
+  }
+  return worst;
+}
+
+Grade grade(std::string const& what, Facts const& more) {
+  return about(what, more).grade;
+}
+
+}  // namespace
+
+TEST_CASE("doctor: on a sound node each line is fine, and none has a remedy", "[unit]") {
+  auto const findings = judge(kSound);
+  CHECK(findings.size() == 18);
+  for (auto const& each : findings) {
+    INFO(each.about << ": " << each.found);
+    CHECK(each.grade == Grade::fine);
+    CHECK(each.remedy.empty());
+  }
+}
+
+TEST_CASE("doctor: whatever is wrong or unknown, there is a remedy for each warning and failure", "[unit]") {
+  std::vector<Facts> const worlds = {{}, {{"gpu.hung", "10 s"}, {"fs.hung", "10 s"}, {"name.hung", "5 s"}}};
+  for (auto const& facts : worlds) {
+    for (auto const& each : judge(facts)) {
+      INFO(each.about << ": " << each.found);
+      CHECK((each.grade < Grade::warning || !each.remedy.empty()));
+      CHECK_FALSE(each.found.empty());
+    }
+  }
+  for (auto const& [key, value] : kSound) {  // no value is trusted to be well formed
+    for (char const* const other : {"", "0", "-1", "1e999", "nan", "garbage"}) {
+      CHECK(judge(with(kSound, {{key, other}})).size() >= 18);
+    }
+  }
+}
+
+TEST_CASE("doctor: names", "[unit]") {
+  CHECK(grade("names", {{"name.addresses", ""}, {"name.error", "unknown"}}) == Grade::failure);
+  CHECK(grade("names", {{"name.hung", "5 s"}}) == Grade::failure);
+  CHECK(about("names", {{"name.unknown", "node2 node3"}}).found == "unknown here: node2 node3");
+  CHECK(grade("names", {{"name.getent", "10.0.0.9"}}) == Grade::warning);
+  CHECK(grade("names", {{"name.getent", ""}}) == Grade::fine);  // no getent here
+  Facts const loopback = {{"name.addresses", "127.0.1.1"}, {"name.getent", "127.0.1.1"}};
+  CHECK(grade("names", loopback) == Grade::note);
+  CHECK(grade("names", with(loopback, {{"slurm.nodes", "2"}})) == Grade::warning);
+  CHECK(grade("names", {{"name.back", "other"}}) == Grade::note);
+}
+
+TEST_CASE("doctor: the system", "[unit]") {
+  CHECK(grade("ports", {{"port.error", "Operation not permitted"}}) == Grade::failure);
+  CHECK(about("ports", {{"port.taken", "29500"}}).found == "any free one of 32768-60999; taken: 29500");
+  CHECK(grade("clock", {{"clock.synced", "0"}}) == Grade::warning);
+  CHECK(grade("clock", {{"clock.synced", ""}}) == Grade::fine);
+  CHECK(grade("kernel", {{"kernel.proc", "not mounted"}}) == Grade::failure);
+  CHECK(grade("kernel", {{"kernel.pidfd", "Function not implemented"}}) == Grade::warning);
+  CHECK(grade("CPUs", {{"cpus.usable", "1"}}) == Grade::warning);  // for 8 GPUs
+  CHECK(grade("CPUs", {{"cpus.quota", "2.5"}}) == Grade::warning);
+  CHECK(grade("CPUs", {{"cpus.usable", "1"}, {"gpu.devices", "0"}}) == Grade::fine);
+}
+
+TEST_CASE("doctor: memory is what the machine and the limit leave", "[unit]") {
+  CHECK(grade("memory", {{"memory.limit", "2000000000"}, {"memory.usage", "1500000000"}}) == Grade::warning);
+  CHECK(grade("memory", {{"memory.limit", "2000000000"}, {"memory.usage", "1990000000"}}) == Grade::failure);
+  CHECK(grade("memory", {{"memory.limit", "9000000000"}, {"memory.usage", "0"}}) == Grade::fine);
+  CHECK(grade("memory", {{"memory.available", "1000"}}) == Grade::failure);
+  CHECK(grade("/dev/shm", {{"shm.size", "67108864"}, {"shm.free", "67108864"}}) == Grade::warning);
+  CHECK(grade("/dev/shm", {{"shm.error", "No such file or directory"}}) == Grade::failure);
+}
+
+TEST_CASE("doctor: limits", "[unit]") {
+  CHECK(grade("descriptors", {{"nofile.hard", "1024"}}) == Grade::warning);
+  CHECK(grade("descriptors", {{"nofile.hard", "100"}}) == Grade::failure);
+  CHECK(grade("processes", {{"nproc.soft", "100"}}) == Grade::warning);
+  CHECK(grade("processes", {{"pids.left", "100"}}) == Grade::warning);
+  CHECK(grade("locked memory", {{"memlock.soft", "8388608"}}) == Grade::warning);
+  CHECK(grade("locked memory", {{"memlock.soft", "8388608"}, {"rdma.devices", ""}}) == Grade::fine);
+}
+
+TEST_CASE("doctor: GPUs, their driver and NCCL", "[unit]") {
+  CHECK(grade("GPUs", {{"gpu.hung", "10 s"}}) == Grade::failure);
+  CHECK(grade("GPUs", {{"gpu.error", "Driver/library version mismatch"}}) == Grade::failure);
+  CHECK(about("GPUs", {{"gpu.error", "libnvidia-ml.so.1 is not there"}, {"gpu.devices", "0"}}).found == "none");
+  CHECK(grade("GPUs", {{"gpu.sick", "GPU 3: GPU is lost"}}) == Grade::failure);
+  CHECK(grade("GPUs", {{"gpu.visible", ""}}) == Grade::warning);
+  CHECK(about("GPUs", {{"gpu.visible", "0,1"}}).found == "8 x H100, driver 550.54, CUDA_VISIBLE_DEVICES=0,1");
+  CHECK(grade("NCCL", {{"nccl.version", ""}}) == Grade::note);
+  CHECK(grade("NCCL", {{"nccl.version", ""}, {"gpu.count", "0"}}) == Grade::fine);
+}
+
+TEST_CASE("doctor: the interfaces that NCCL_SOCKET_IFNAME leaves", "[unit]") {
+  Facts const two = {{"net.interfaces", "eth0=10.0.0.1 ib0=10.1.0.1"}};
+  auto const left = [&](char const* wanted) { return about("interfaces", with(two, {{"net.wanted", wanted}})); };
+  CHECK(left("ib").found == "ib0=10.1.0.1 by NCCL_SOCKET_IFNAME=ib");
+  CHECK(left("=ib0").grade == Grade::fine);
+  CHECK(left("=ib").grade == Grade::failure);
+  CHECK(left("^ib").found == "eth0=10.0.0.1 by NCCL_SOCKET_IFNAME=^ib");
+  CHECK(left("^eth,ib").grade == Grade::failure);
+  CHECK(left("eno1,ib").grade == Grade::fine);
+  CHECK(left("eno1").remedy.find("NCCL_SOCKET_IFNAME=eth0") != std::string::npos);
+  CHECK(grade("interfaces", two) == Grade::note);  // which one NCCL takes is a guess
+}
+
+TEST_CASE("doctor: Python and torch", "[unit]") {
+  CHECK(grade("Python", {{"python.path", ""}}) == Grade::note);
+  CHECK(grade("Python", {{"python.hung", "20 s"}}) == Grade::warning);
+  CHECK(grade("Python", {{"python.error", "ModuleNotFoundError: No module named 'encodings'"}}) == Grade::failure);
+  CHECK(about("Python", {}).found == "3.11.2 at /usr/bin/python3, torch 2.4.0 for CUDA 12.1");
+  CHECK(about("Python", {{"torch.version", ""}}).found == "3.11.2 at /usr/bin/python3, without torch");
+  CHECK(grade("Python", {{"torch.cuda", ""}}) == Grade::warning);
+  CHECK(grade("Python", {{"torch.cuda", ""}, {"gpu.count", "0"}}) == Grade::fine);
+}
+
+TEST_CASE("doctor: directories", "[unit]") {
+  CHECK(grade("directory", {{"fs.hung", "10 s"}}) == Grade::failure);
+  CHECK(grade("directory", {{"fs.error", "cannot write there: Read-only file system"}}) == Grade::warning);
+  CHECK(about("directory", {{"fs.lock", "No locks available"}}).found ==
+        "/home/u (nfs): file locks: No locks available");
+  CHECK(grade("directory", {{"fs.rename", "Input/output error"}}) == Grade::warning);
+  CHECK(about("directory", {}).found == "/home/u (nfs), locks, atomic rename, 1,000 files opened in 300 ms");
+  CHECK(grade("directory", {{"fs.opened", "100"}, {"fs.open_ms", "2000"}}) == Grade::warning);
+  CHECK(grade("logs", {{"log.error", "cannot create"}}) == Grade::failure);
+  CHECK(grade("logs", {{"log.free", "1000"}}) == Grade::warning);
+  CHECK(grade("home", {{"home.error", "/home/u: Read-only file system"}}) == Grade::note);
+}
+
+TEST_CASE("doctor: Slurm's settings that bite", "[unit]") {
+  CHECK(about("Slurm", {}).found == "job 7, step 0");
+  CHECK(grade("Slurm", {{"slurm.job", ""}}) == Grade::note);
+  CHECK(grade("Slurm", {{"slurm.trouble", "SLURM_NODEID is not set"}}) == Grade::failure);
+  CHECK(grade("Slurm", {{"slurm.step", ""}}) == Grade::warning);
+  CHECK(about("Slurm", {{"slurm.ProctrackType", "proctrack/linuxproc"}}).found == "ProctrackType=proctrack/linuxproc");
+  CHECK(grade("Slurm", {{"slurm.TaskPlugin", "task/none"}}) == Grade::note);
+  CHECK(about("Slurm", {{"slurm.KillWait", "5 sec"}}).grade == Grade::warning);
+  CHECK(grade("Slurm", {{"slurm.UnkillableStepTimeout", "60 sec"}}) == Grade::note);
+  CHECK(grade("Slurm", {{"slurm.SlurmdTimeout", "0 sec"}}) == Grade::note);
+  CHECK(grade("Slurm", {{"slurm.nodes", "2"}}) == Grade::note);
+  CHECK(grade("Slurm", {{"slurm.nodes", "2"}, {"slurm.no_kill", "set"}}) == Grade::fine);
+  CHECK(grade("Slurm", {{"slurm.error", "there is no scontrol in PATH here"}}) == Grade::note);
+}

@@ -1,0 +1,64 @@
+#include "src/os/limited_child.hpp"
+
+#include <csignal>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include "tests/support/catch.hpp"
+
+using cxxrun::Clock;
+using cxxrun::Millis;
+using cxxrun::os::LimitedChild;
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+
+TEST_CASE("limited_child: what it says is there when it has ended", "[process]") {
+  LimitedChild child([](LimitedChild::Say const& say) {
+    say(std::string(100'000, 'x'));
+    say("end");
+  });
+  auto const words = child.wait_until(Clock::now() + 20s);
+  CHECK(words.ended);
+  CHECK(words.said == std::string(100'000, 'x') + "end");
+}
+
+TEST_CASE("limited_child: of one that hangs, what it said before, and it is gone afterwards", "[process]") {
+  pid_t child_pid = 0;
+  {
+    LimitedChild child([](LimitedChild::Say const& say) {
+      say(std::to_string(getpid()));
+      for (;;) {
+        pause();
+      }
+    });
+    auto const words = child.wait_until(Clock::now() + 500ms);
+    CHECK_FALSE(words.ended);
+    child_pid = static_cast<pid_t>(std::stol(words.said));
+  }
+  int status = 0;
+  CHECK((waitpid(child_pid, &status, 0) == child_pid ? WTERMSIG(status) == SIGKILL : kill(child_pid, 0) != 0));
+}
+
+TEST_CASE("limited_child: one that throws or dies ends early, and its words count", "[process]") {
+  LimitedChild throws([](LimitedChild::Say const& say) {
+    say("a");
+    throw 1;  // NOLINT(hicpp-exception-baseclass)
+  });
+  CHECK(throws.wait_until(Clock::now() + 20s).said == "a");
+  LimitedChild dies([](LimitedChild::Say const& say) {
+    say("b");
+    raise(SIGKILL);
+  });
+  CHECK(dies.wait_until(Clock::now() + 20s).said == "b");
+}
+
+TEST_CASE("limited_child: it can be moved, and the others go on beside it", "[process]") {
+  std::vector<LimitedChild> all;
+  for (int i = 0; i < 3; ++i) {
+    all.emplace_back([i](LimitedChild::Say const& say) { say(std::to_string(i)); });
+  }
+  for (int i = 0; i < 3; ++i) {
+    CHECK(all[static_cast<std::size_t>(i)].wait_until(Clock::now() + 20s).said == std::to_string(i));
+  }
+}
