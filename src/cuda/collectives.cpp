@@ -101,18 +101,22 @@ std::uint64_t own_offset(Comm const& comm, cxxrun_cuda_call const& call) {
   return static_cast<std::uint64_t>(comm.rank) * call.count * (staged(comm, call) ? 2 : type_of(call).bytes);
 }
 
+/// At least twice as much: what was there before stays until the communicator goes.
+std::uint64_t more_than(std::uint64_t before, std::uint64_t wanted) {
+  return std::max((wanted + kScratchStep - 1) / kScratchStep * kScratchStep, before * 2);
+}
+
 /// A reduction in place ends in this rank's own part of the input, from where it is moved to the front; then the part
 /// is as it was.
 Done set_own_part_aside(Comm* comm, cxxrun_cuda_call const& call) {
   auto const bytes = call.count * type_of(call).bytes;
   if (bytes > comm->spare_bytes) {
-    cudaFree(comm->spare);
-    comm->spare = nullptr;
-    comm->spare_bytes = 0;
-    if (auto const error = cudaMalloc(&comm->spare, bytes); error != cudaSuccess) {
-      return {error, ncclSuccess, "cudaMalloc"};
+    auto const wanted = more_than(comm->spare_bytes, bytes);
+    Status status;
+    if (comm->memory.allocate(false, wanted, comm->timeline.stream(), &comm->spare, &status) != CXXRUN_CUDA_OK) {
+      return {static_cast<cudaError_t>(status.detail), ncclSuccess, "more memory"};
     }
-    comm->spare_bytes = bytes;
+    comm->spare_bytes = wanted;
   }
   return copied(comm->spare, at(call.in, own_offset(*comm, call)), bytes, comm->timeline.stream());
 }
@@ -162,7 +166,11 @@ ncclResult_t exchange_all(Comm* comm, cxxrun_cuda_call const& call, ncclComm_t n
 }
 
 Done collective(Comm* comm, cxxrun_cuda_call const& call) {
-  ncclComm_t const nccl = comm->nccl;
+  InNccl const in_nccl(comm);
+  ncclComm_t const nccl = in_nccl.get();
+  if (nccl == nullptr) {
+    return by_nccl("a call that was aborted", ncclInvalidUsage);
+  }
   auto* const stream = comm->timeline.stream();
   bool const half = encoded(call);  // in and out are then the scratch, and the operation is a sum
   auto const type = !half ? type_of(call).nccl : call.wire == kBf16Wire ? ncclBfloat16 : ncclFloat16;
@@ -256,7 +264,7 @@ std::int32_t advance(Comm* comm, Status* status) {
     }
     if (done.nccl != ncclSuccess) {
       comm->step = Step::none;
-      return failed(status, done.call, done.nccl, comm->nccl);
+      return failed(status, done.call, done.nccl);
     }
   }
   return fine(status);
@@ -276,9 +284,8 @@ std::int32_t enqueue(Comm* comm, cxxrun_cuda_call const* call, Status* status) {
   comm->call = *call;
   comm->step = Step::before;
   if (auto const wanted = scratch_wanted(*comm, *call); wanted > comm->scratch_bytes) {
-    // At least twice as much: what was there before stays until the communicator goes.
-    auto const bytes = std::max((wanted + kScratchStep - 1) / kScratchStep * kScratchStep, comm->scratch_bytes * 2);
-    if (comm->memory.allocate(comm->nccl, bytes, comm->timeline.stream(), &comm->scratch, status) != CXXRUN_CUDA_OK) {
+    auto const bytes = more_than(comm->scratch_bytes, wanted);
+    if (allocate(comm, bytes, &comm->scratch, status) != CXXRUN_CUDA_OK) {
       if (status->code == CXXRUN_CUDA_IN_PROGRESS) {
         comm->scratch_bytes = bytes;
       } else {

@@ -1,6 +1,7 @@
 #include "src/cuda/comm.hpp"
 
 #include <cstring>
+#include <ctime>
 #include <memory>
 
 #include <climits>
@@ -9,15 +10,31 @@
 #include "src/cuda/kernels.hpp"
 
 namespace cxxrun::cuda {
+namespace {
+
+std::int32_t gone(Status* status) {
+  return refused(status, ncclInvalidUsage, "the communicator was aborted");
+}
+
+}  // namespace
 
 std::int32_t ready(Comm* comm, Status* status) {
   if (comm->aborted) {
-    return refused(status, ncclInvalidUsage, "the communicator was aborted");
+    return gone(status);
   }
   if (comm->step != Step::none) {
     return refused(status, ncclInvalidUsage, "the call before this one is still in progress: poll first");
   }
   return fine(status);
+}
+
+std::int32_t allocate(Comm* comm, std::uint64_t bytes, void** memory, Status* status) {
+  if (comm->memory.allocate(comm->world > 1, bytes, comm->timeline.stream(), memory, status) != CXXRUN_CUDA_OK ||
+      comm->world == 1) {
+    return status->code;
+  }
+  InNccl const nccl(comm);
+  return nccl.get() == nullptr ? gone(status) : comm->memory.enlist(nccl.get(), status);
 }
 
 namespace {
@@ -54,7 +71,7 @@ std::int32_t begin_nccl(Comm* comm, std::uint8_t const* id, cxxrun_cuda_settings
   ncclComm_t nccl = nullptr;
   auto const error = ncclCommInitRankConfig(&nccl, comm->world, unique, comm->rank, &config);
   if (error != ncclSuccess && error != ncclInProgress) {
-    failed(status, "ncclCommInitRankConfig", error, nullptr);
+    failed(status, "ncclCommInitRankConfig", error);
     if (nccl != nullptr) {
       ncclCommAbort(nccl);
     }
@@ -70,7 +87,7 @@ std::int32_t unique_id(std::uint8_t* id, Status* status) {
   }
   ncclUniqueId unique{};
   if (auto const error = ncclGetUniqueId(&unique); error != ncclSuccess) {
-    return failed(status, "ncclGetUniqueId", error, nullptr);
+    return failed(status, "ncclGetUniqueId", error);
   }
   std::memcpy(id, &unique, sizeof(unique));
   return fine(status);
@@ -105,21 +122,21 @@ std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t 
 }
 
 std::int32_t nccl_state(Comm* comm, Status* status) {
+  InNccl const nccl(comm);
   if (comm->aborted) {
-    return refused(status, ncclInvalidUsage, "the communicator was aborted");
+    return gone(status);
   }
-  ncclComm_t const nccl = comm->nccl;
-  if (nccl == nullptr) {
+  if (nccl.get() == nullptr) {
     return fine(status);
   }
   ncclResult_t state = ncclSuccess;
-  if (auto const error = ncclCommGetAsyncError(nccl, &state); error != ncclSuccess) {
-    return failed(status, "ncclCommGetAsyncError", error, nccl);
+  if (auto const error = ncclCommGetAsyncError(nccl.get(), &state); error != ncclSuccess) {
+    return failed(status, "ncclCommGetAsyncError", error);
   }
   if (state == ncclInProgress) {
     return in_progress(status);
   }
-  return state == ncclSuccess ? fine(status) : failed(status, "NCCL", state, nccl);
+  return state == ncclSuccess ? fine(status) : failed(status, "NCCL", state);
 }
 
 std::int32_t poll(Comm* comm, Status* status) {
@@ -131,36 +148,46 @@ std::int32_t poll(Comm* comm, Status* status) {
 }
 
 void abort(Comm* comm) {
+  constexpr int kPatience = 1000;
+  constexpr timespec kMillisecond{0, 1'000'000};
   comm->aborted = true;
   ncclComm_t const nccl = comm->nccl.exchange(nullptr);
-  if (nccl != nullptr) {
-    OnDevice const here(comm->device);
-    ncclCommAbort(nccl);
+  if (nccl == nullptr) {
+    return;
   }
+  // Who is inside NCCL comes out in microseconds, or waits in the driver for the kernel that this is to end.
+  for (int tries = 0; comm->in_nccl && tries < kPatience; ++tries) {
+    nanosleep(&kMillisecond, nullptr);
+  }
+  OnDevice const here(comm->device);
+  ncclCommAbort(nccl);
+}
+
+std::int32_t begin_finalizing(Comm* comm, Status* status) {
+  InNccl const nccl(comm);
+  if (ready(comm, status) != CXXRUN_CUDA_OK || comm->memory.deregister(nccl.get(), status) != CXXRUN_CUDA_OK) {
+    return status->code;
+  }
+  comm->finalizing = true;
+  auto const error = ncclCommFinalize(nccl.get());
+  return error == ncclSuccess || error == ncclInProgress ? fine(status) : failed(status, "ncclCommFinalize", error);
 }
 
 std::int32_t finalize(Comm* comm, Status* status) {
-  ncclComm_t const nccl = comm->nccl;
-  if (comm->aborted || nccl == nullptr) {
-    return comm->aborted ? ready(comm, status) : fine(status);
+  if (comm->aborted || comm->nccl == nullptr) {
+    return comm->aborted ? gone(status) : fine(status);
   }
   OnDevice const here(comm->device);
-  if (!comm->finalizing) {
-    if (ready(comm, status) != CXXRUN_CUDA_OK || comm->memory.deregister(nccl, status) != CXXRUN_CUDA_OK) {
-      return status->code;
-    }
-    comm->finalizing = true;
-    auto const error = ncclCommFinalize(nccl);
-    if (error != ncclSuccess && error != ncclInProgress) {
-      return failed(status, "ncclCommFinalize", error, nccl);
-    }
-  }
-  if (nccl_state(comm, status) != CXXRUN_CUDA_OK) {
+  if ((!comm->finalizing && begin_finalizing(comm, status) != CXXRUN_CUDA_OK) ||
+      nccl_state(comm, status) != CXXRUN_CUDA_OK) {
     return status->code;
   }
-  comm->nccl = nullptr;
+  ncclComm_t const nccl = comm->nccl.exchange(nullptr);
+  if (nccl == nullptr) {
+    return gone(status);
+  }
   auto const error = ncclCommDestroy(nccl);
-  return error == ncclSuccess ? fine(status) : failed(status, "ncclCommDestroy", error, nullptr);
+  return error == ncclSuccess ? fine(status) : failed(status, "ncclCommDestroy", error);
 }
 
 void comm_free(Comm* comm) {
@@ -171,7 +198,6 @@ void comm_free(Comm* comm) {
   OnDevice const here(comm->device);
   cudaStreamSynchronize(comm->timeline.stream());
   cudaFree(comm->partial);
-  cudaFree(comm->spare);
   delete comm;
 }
 
@@ -190,10 +216,9 @@ std::int32_t when_ready(Comm* comm, Status* status, Body const& body) {
   return body();
 }
 
-std::int32_t allocate(Comm* comm, std::uint64_t bytes, void** memory, Status* status) noexcept {
+std::int32_t take_memory(Comm* comm, std::uint64_t bytes, void** memory, Status* status) noexcept {
   *memory = nullptr;
-  return when_ready(comm, status,
-                    [&] { return comm->memory.allocate(comm->nccl, bytes, comm->timeline.stream(), memory, status); });
+  return when_ready(comm, status, [&] { return allocate(comm, bytes, memory, status); });
 }
 
 std::int32_t after(Comm* comm, void* user_stream, Status* status) noexcept {
@@ -255,7 +280,7 @@ std::int32_t usable(Comm* comm, Status* status) noexcept {
 
 constexpr cxxrun_cuda_api kApi{
     CXXRUN_CUDA_ABI,  facts,  open_device, unique_id, comm_begin,  poll, abort, finalize, comm_free,
-    allocate,         after,  enqueue,     multiply,  add_squares, copy, mark,  reached,  wait_on,
+    take_memory,      after,  enqueue,     multiply,  add_squares, copy, mark,  reached,  wait_on,
     is_device_memory, usable, is_captured};
 
 }  // namespace

@@ -22,6 +22,7 @@ struct cxxrun_cuda_comm {  // NOLINT(readability-identifier-naming)
   int rank = 0;
   int world = 1;
   std::atomic<ncclComm_t> nccl{nullptr};  ///< null in a world of one, and when it is aborted or finalized
+  std::atomic<bool> in_nccl{false};       ///< a thread is inside one of its functions
   std::atomic<bool> aborted{false};
   bool finalizing = false;
   std::string name;  ///< NCCL keeps a pointer to it
@@ -34,7 +35,7 @@ struct cxxrun_cuda_comm {  // NOLINT(readability-identifier-naming)
   void* scratch = nullptr;  ///< for wire formats; allocated like everything collectives touch
   std::uint64_t scratch_bytes = 0;
   double* partial = nullptr;  ///< kSquareBlocks sums
-  void* spare = nullptr;      ///< for what is in the way in a user's buffer; this rank's alone
+  void* spare = nullptr;      ///< for what is in the way in a user's buffer; this rank's alone, not registered
   std::uint64_t spare_bytes = 0;
 };
 
@@ -42,6 +43,27 @@ namespace cxxrun::cuda {
 
 using Comm = cxxrun_cuda_comm;
 using Step = CxxrunCudaStep;
+
+/// NCCL's communicator for one call of NCCL's; null when it was aborted, finalized, or never was. abort() may come at
+/// any moment, and waits for the end of this unless that takes long.
+class InNccl {
+ public:
+  explicit InNccl(Comm* comm) : comm_(comm) {
+    comm->in_nccl = true;
+    nccl_ = comm->nccl;
+  }
+  InNccl(InNccl const&) = delete;
+  InNccl& operator=(InNccl const&) = delete;
+  ~InNccl() { comm_->in_nccl = false; }
+  [[nodiscard]] ncclComm_t get() const { return nccl_; }
+
+ private:
+  Comm* comm_;
+  ncclComm_t nccl_ = nullptr;
+};
+
+/// As Memory::allocate(), and registered.
+std::int32_t allocate(Comm* comm, std::uint64_t bytes, void** memory, Status* status);
 
 /// OK when something may be queued now; else why not, in `status`.
 std::int32_t ready(Comm* comm, Status* status);

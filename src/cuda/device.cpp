@@ -32,25 +32,59 @@ void write_uuid(char (&to)[N], cudaUUID_t const& uuid) {
   }
 }
 
+/// Loaded is a kernel at its first launch, for which the driver may wait until the device is idle: later that would be
+/// behind a kernel that waits for a peer. So each is launched once, on zeros; where the addresses are no multiples of
+/// 16 bytes, others are taken.
+cudaError_t load_kernels(std::byte* zeros) {
+  constexpr std::size_t kBeside = 8;
+  auto* const partial = reinterpret_cast<double*>(zeros);
+  auto* const sum = partial + kSquareBlocks;
+  auto* const values = zeros + (kSquareBlocks + 2) * sizeof(double);
+  auto* const encoded = values + 2 * kBeside * sizeof(double);
+  auto error = cudaSuccess;
+  auto const keep = [&error](cudaError_t now) { error = error == cudaSuccess ? now : error; };
+  for (std::size_t const shift : {std::size_t{0}, kBeside}) {
+    auto* const at = values + shift;
+    auto* const floats = reinterpret_cast<float*>(at);
+    for (std::uint8_t type = 0; type < 4; ++type) {
+      keep(cxxrun_cuda_launch_scale(type, at, at, 1, 1.0F, nullptr));
+      keep(cxxrun_cuda_launch_multiply(type, at, 1, 1.0, nullptr));
+      keep(cxxrun_cuda_launch_add_squares(type, at, 1, partial, sum, nullptr));
+    }
+    for (std::uint8_t wire = 1; wire < 3; ++wire) {
+      keep(cxxrun_cuda_launch_encode(wire, floats, encoded, 1, 1.0F, nullptr));
+      keep(cxxrun_cuda_launch_decode(wire, encoded, floats, 1, 1.0F, nullptr));
+    }
+  }
+  return error;
+}
+constexpr std::size_t kRoom = (kSquareBlocks + 64) * sizeof(double);
+
 /// One word from a kernel and back.
-std::int32_t run_first_kernel(Status* status) {
-  std::uint32_t* word = nullptr;
-  if (auto const error = cudaMalloc(reinterpret_cast<void**>(&word), sizeof(*word)); error != cudaSuccess) {
+cudaError_t probe(std::uint32_t* word, std::uint32_t* back) {
+  auto const error = cxxrun_cuda_launch_probe(word, kProbe, nullptr);
+  return error == cudaSuccess ? cudaMemcpy(back, word, sizeof(*back), cudaMemcpyDeviceToHost) : error;
+}
+
+std::int32_t run_first_kernels(Status* status) {
+  void* room = nullptr;
+  if (auto const error = cudaMalloc(&room, kRoom); error != cudaSuccess) {
     return failed(status, "cudaMalloc", error);
   }
   std::uint32_t back = 0;
-  auto error = cxxrun_cuda_launch_probe(word, kProbe, nullptr);
-  if (error == cudaSuccess) {
-    error = cudaMemcpy(&back, word, sizeof(back), cudaMemcpyDeviceToHost);
+  auto error = probe(static_cast<std::uint32_t*>(room), &back);
+  outcome(status, "the first kernel", error);
+  if (error == cudaSuccess && back != kProbe) {
+    failed(status, "the first kernel wrote something else than it was told", cudaErrorUnknown);
   }
-  cudaFree(word);
-  if (error != cudaSuccess) {
-    return failed(status, "the first kernel", error);
+  if (status->code == CXXRUN_CUDA_OK) {
+    error = cudaMemset(room, 0, kRoom);
+    error = error == cudaSuccess ? load_kernels(static_cast<std::byte*>(room)) : error;
+    error = error == cudaSuccess ? cudaStreamSynchronize(nullptr) : error;
+    outcome(status, "loading the kernels", error);
   }
-  if (back != kProbe) {
-    return failed(status, "the first kernel wrote something else than it was told", cudaErrorUnknown);
-  }
-  return fine(status);
+  cudaFree(room);
+  return status->code;
 }
 
 }  // namespace
@@ -88,7 +122,7 @@ std::int32_t open_device(std::int32_t ordinal, cxxrun_cuda_device_facts* facts, 
       error != cudaSuccess) {
     return failed(status, "cudaDeviceGetPCIBusId", error);
   }
-  if (run_first_kernel(status) == CXXRUN_CUDA_OK) {
+  if (run_first_kernels(status) == CXXRUN_CUDA_OK) {
     g_opened.store(ordinal);
   }
   return status->code;

@@ -42,44 +42,40 @@ std::int32_t take(bool of_nccl, void** memory, std::uint64_t bytes, Status* stat
     return outcome(status, "cudaMalloc", cudaMalloc(memory, bytes));
   }
   auto const error = ncclMemAlloc(memory, bytes);
-  return error == ncclSuccess ? fine(status) : failed(status, "ncclMemAlloc", error, nullptr);
+  return error == ncclSuccess ? fine(status) : failed(status, "ncclMemAlloc", error);
 }
 
 /// What a call that registers or lets go has answered.
-std::int32_t registered(char const* call, ncclResult_t error, ncclComm_t comm, Status* status) {
+std::int32_t registered(char const* call, ncclResult_t error, Status* status) {
   return error == ncclInProgress ? in_progress(status)
          : error == ncclSuccess  ? fine(status)
-                                 : failed(status, call, error, comm);
+                                 : failed(status, call, error);
 }
 
 }  // namespace
 
-std::int32_t Memory::allocate(ncclComm_t comm, std::uint64_t bytes, cudaStream_t stream, void** memory,
-                              Status* status) {
+std::int32_t Memory::allocate(bool of_nccl, std::uint64_t bytes, cudaStream_t stream, void** memory, Status* status) {
   Piece piece;
   piece.bytes = std::max<std::uint64_t>(bytes, 1);
-  piece.nccl = comm != nullptr;
-  if (take(piece.nccl, &piece.memory, piece.bytes, status) != CXXRUN_CUDA_OK) {
+  piece.nccl = of_nccl;
+  if (take(of_nccl, &piece.memory, piece.bytes, status) != CXXRUN_CUDA_OK) {
     return status->code;  // the others register theirs: all ranks or none
   }
   pieces_.push_back(piece);
   *memory = piece.memory;
-  if (auto const error = cudaMemsetAsync(piece.memory, 0, piece.bytes, stream); error != cudaSuccess) {
-    return failed(status, "cudaMemsetAsync", error);
-  }
-  if (comm == nullptr) {
-    return fine(status);
-  }
+  return outcome(status, "cudaMemsetAsync", cudaMemsetAsync(piece.memory, 0, piece.bytes, stream));
+}
+
+std::int32_t Memory::enlist(ncclComm_t comm, Status* status) {
+  auto& piece = pieces_.back();
 #if CXXRUN_CUDA_HAS_WINDOWS
   if (has_windows()) {
-    return registered(
-        "ncclCommWindowRegister",
-        ncclCommWindowRegister(comm, piece.memory, piece.bytes, &pieces_.back().window, NCCL_WIN_COLL_SYMMETRIC), comm,
-        status);
+    return registered("ncclCommWindowRegister",
+                      ncclCommWindowRegister(comm, piece.memory, piece.bytes, &piece.window, NCCL_WIN_COLL_SYMMETRIC),
+                      status);
   }
 #endif
-  return registered("ncclCommRegister", ncclCommRegister(comm, piece.memory, piece.bytes, &pieces_.back().handle), comm,
-                    status);
+  return registered("ncclCommRegister", ncclCommRegister(comm, piece.memory, piece.bytes, &piece.handle), status);
 }
 
 std::int32_t Memory::deregister(ncclComm_t comm, Status* status) {
@@ -94,7 +90,7 @@ std::int32_t Memory::deregister(ncclComm_t comm, Status* status) {
       error = ncclCommDeregister(comm, std::exchange(piece.handle, nullptr));
     }
     if (error != ncclSuccess) {
-      return failed(status, "giving up registered memory", error, comm);
+      return failed(status, "giving up registered memory", error);
     }
   }
   return fine(status);

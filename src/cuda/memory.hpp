@@ -27,8 +27,11 @@ class Memory {
   /// Gives everything back. The communicator must be gone: what it still uses would be pulled from under it.
   ~Memory();
 
-  /// `comm` is null in a world of one. Zeroed on `stream`. IN_PROGRESS: *memory is there, but not yet registered.
-  std::int32_t allocate(ncclComm_t comm, std::uint64_t bytes, cudaStream_t stream, void** memory, Status* status);
+  /// Zeroed on `stream`; what NCCL's collectives use is NCCL's own. It stays until the end: giving device memory back
+  /// waits for the device.
+  std::int32_t allocate(bool of_nccl, std::uint64_t bytes, cudaStream_t stream, void** memory, Status* status);
+  /// What was allocated last. IN_PROGRESS: not yet.
+  std::int32_t enlist(ncclComm_t comm, Status* status);
   /// In good health, before the communicator is finalized. An abort does it by itself.
   std::int32_t deregister(ncclComm_t comm, Status* status);
 

@@ -7,8 +7,8 @@
  *
  * Every function returns CXXRUN_CUDA_OK, or fills `status` with the code and one sentence in CUDA's or NCCL's words.
  * No function blocks on the device or on peers, except those that say so.
- * Threads: one at a time per communicator; abort() may be called while another thread is outside of the plugin. The
- * calling thread's current device is as before afterwards, except after open_device().
+ * Threads: one at a time per communicator, but for abort(), which any thread may call at any moment. The calling thread's
+ * current device is as before afterwards, except after open_device().
  * Memory that runs out on the host ends the process.
  */
 #ifndef CXXRUN_CUDA_PLUGIN_API_H
@@ -81,7 +81,7 @@ struct cxxrun_cuda_api {
 
   void (*facts)(struct cxxrun_cuda_facts* facts);
   /* Makes the context (slow: hundreds of ms) and runs one small kernel, waiting for it: a device that fails its first
-   * kernel is found here. Blocks. */
+   * kernel is found here. Then it loads the others, since loading one later waits for the device. Blocks. */
   int32_t (*open_device)(int32_t ordinal, struct cxxrun_cuda_device_facts* facts, struct cxxrun_cuda_status* status);
   /* Opens NCCL's bootstrap socket in this process. Rank 0 calls it and gives the bytes to the others. */
   int32_t (*unique_id)(uint8_t id[CXXRUN_CUDA_ID_BYTES], struct cxxrun_cuda_status* status);
@@ -94,7 +94,7 @@ struct cxxrun_cuda_api {
   /* OK: ready for the next call. IN_PROGRESS. Else the communicator's asynchronous error. Also takes the rest of a
    * call that was IN_PROGRESS (from NCCL 2.23 on: every collective, for as long as a thread takes to start). */
   int32_t (*poll)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
-  /* Makes its kernels end and frees what NCCL holds. May block for ever in some versions of NCCL: call it on a thread
+  /* Makes its kernels end and frees what NCCL holds. Does not wait for a thread that is blocked in another function. May block for ever in some versions of NCCL: call it on a thread
    * that can be left behind. The stream, events and memory stay until comm_free(); reached() and wait_on() still work
    * (but nothing is written to the host's memory any more), and everything else that is queued is refused. */
   void (*abort)(struct cxxrun_cuda_comm* comm);

@@ -37,8 +37,8 @@ std::int32_t outcome(Status* status, char const* call, cudaError_t error) {
   return error == cudaSuccess ? fine(status) : failed(status, call, error);
 }
 
-std::int32_t failed(Status* status, char const* call, ncclResult_t error, ncclComm_t comm) {
-  char const* const reason = ncclGetLastError(comm);
+std::int32_t failed(Status* status, char const* call, ncclResult_t error) {
+  char const* const reason = ncclGetLastError(nullptr);  // of the process: NCCL asks for no communicator
   bool const known = reason != nullptr && reason[0] != '\0';
   return fill(status, CXXRUN_CUDA_NCCL, error, known ? "%s: %s (%s)" : "%s: %s", call, ncclGetErrorString(error),
               known ? reason : "");

@@ -18,8 +18,8 @@ std::int32_t in_progress(Status* status);
 std::int32_t failed(Status* status, char const* call, cudaError_t error);
 /// One of the two.
 std::int32_t outcome(Status* status, char const* call, cudaError_t error);
-/// With the reason NCCL wrote down last. `comm` may be null.
-std::int32_t failed(Status* status, char const* call, ncclResult_t error, ncclComm_t comm);
+/// With the reason NCCL wrote down last.
+std::int32_t failed(Status* status, char const* call, ncclResult_t error);
 /// What a caller may not do: an NCCL error of code `error`, in words of our own.
 std::int32_t refused(Status* status, ncclResult_t error, char const* sentence);
 std::int32_t unsupported(Status* status, char const* sentence);

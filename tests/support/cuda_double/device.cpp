@@ -59,6 +59,7 @@ std::vector<int> visible() {
 }  // namespace
 
 cudaError_t allocate(void** memory, std::size_t bytes, cudaMemoryType type) {
+  await_device();
   if (auto const error = unsafe(); error != cudaSuccess) {
     return answer(error);
   }
@@ -79,6 +80,7 @@ cudaError_t deallocate(void* memory) {
   if (memory == nullptr) {
     return answer(state());
   }
+  await_device();
   auto& all = pieces();
   std::lock_guard const lock(all.mutex);
   auto const found = all.at.find(reinterpret_cast<std::uintptr_t>(memory));
@@ -158,6 +160,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   return allocate(memory, bytes, cudaMemoryTypeDevice);
 }
 cudaError_t cudaFree(void* memory) {
+  count("cudaFree");
   return deallocate(memory);
 }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned /*flags*/) {
@@ -173,6 +176,7 @@ cudaError_t cudaFreeHost(void* memory) {
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void const* pointer) {
+  pass_driver();
   std::memset(attributes, 0, sizeof(*attributes));
   attributes->type = cudaMemoryTypeUnregistered;
   attributes->device = -2;
@@ -193,6 +197,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void con
 cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
                             cudaStream_t stream) {
   count("cudaMemcpyAsync");
+  pass_driver();
   queue_of(stream)->push([=] { std::memmove(to, from, bytes); });
   return answer(state());
 }
@@ -202,6 +207,7 @@ cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpy
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   count("cudaMemsetAsync");
+  pass_driver();
   queue_of(stream)->push([=] { std::memset(memory, value, bytes); });
   return answer(state());
 }

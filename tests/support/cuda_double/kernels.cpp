@@ -1,7 +1,9 @@
 // The plugin's kernels as loops: the same arithmetic in the same order.
 #include "src/cuda/kernels.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "src/comm/element_formats.hpp"
@@ -20,15 +22,26 @@ using cxxrun::cuda::kSquareBlocks;
 using cxxrun::cuda::kSquareThreads;
 
 template <class Work>
-cudaError_t launch(cudaStream_t stream, Work work) {
+cudaError_t launch(std::string const& name, cudaStream_t stream, Work work) {
   count("kernel");
+  need_kernel(name);
   queue_of(stream)->push(work);
   return answer(state());
 }
 
+/// There are two of each: several elements at once, where the addresses allow it, or one.
+template <class In, class Out>
+std::string kernel_name(char const* what, std::uint8_t type, In const* in, Out const* out) {
+  constexpr std::size_t kPack = 16 / std::max(sizeof(In), sizeof(Out));
+  bool const aligned = reinterpret_cast<std::uintptr_t>(in) % (sizeof(In) * kPack) == 0 &&
+                       reinterpret_cast<std::uintptr_t>(out) % (sizeof(Out) * kPack) == 0;
+  return what + std::to_string(type) + (aligned ? "" : ", one at a time");
+}
+
 template <class In, class Out, class Map>
-cudaError_t launch_map(In const* in, Out* out, std::uint64_t elements, Map map, cudaStream_t stream) {
-  return launch(stream, [=] {
+cudaError_t launch_map(std::string const& name, In const* in, Out* out, std::uint64_t elements, Map map,
+                       cudaStream_t stream) {
+  return launch(name, stream, [=] {
     for (std::uint64_t i = 0; i < elements; ++i) {
       out[i] = map(in[i]);
     }
@@ -86,7 +99,7 @@ cudaError_t cxxrun_cuda_launch_probe(std::uint32_t* word, std::uint32_t value, c
   if (script().first_kernel_at_launch) {
     return answer(static_cast<cudaError_t>(script().first_kernel));
   }
-  return launch(stream, [=] {
+  return launch("probe", stream, [=] {
     if (script().first_kernel != 0) {
       set_sticky_error(static_cast<cudaError_t>(script().first_kernel));
       return;
@@ -98,8 +111,9 @@ cudaError_t cxxrun_cuda_launch_probe(std::uint32_t* word, std::uint32_t value, c
 cudaError_t cxxrun_cuda_launch_encode(std::uint8_t wire, float const* from, void* to, std::uint64_t elements,
                                       float scale, cudaStream_t stream) {
   return with_wire(wire, [=]<class Format>(Format) {
+    auto* const bits = static_cast<std::uint16_t*>(to);
     return launch_map(
-        from, static_cast<std::uint16_t*>(to), elements,
+        kernel_name("encode ", wire, from, bits), from, bits, elements,
         [scale](float value) { return Format::stored_of(value * scale); }, stream);
   });
 }
@@ -107,8 +121,9 @@ cudaError_t cxxrun_cuda_launch_encode(std::uint8_t wire, float const* from, void
 cudaError_t cxxrun_cuda_launch_decode(std::uint8_t wire, void const* from, float* to, std::uint64_t elements,
                                       float scale, cudaStream_t stream) {
   return with_wire(wire, [=]<class Format>(Format) {
+    auto const* const bits = static_cast<std::uint16_t const*>(from);
     return launch_map(
-        static_cast<std::uint16_t const*>(from), to, elements,
+        kernel_name("decode ", wire, bits, to), bits, to, elements,
         [scale](std::uint16_t stored) { return Format::value_of(stored) * scale; }, stream);
   });
 }
@@ -117,8 +132,10 @@ cudaError_t cxxrun_cuda_launch_scale(std::uint8_t type, void const* from, void* 
                                      cudaStream_t stream) {
   return with_format(type, [=]<class Format>(Format) {
     using Stored = typename Format::Stored;
+    auto const* const in = static_cast<Stored const*>(from);
+    auto* const out = static_cast<Stored*>(to);
     return launch_map(
-        static_cast<Stored const*>(from), static_cast<Stored*>(to), elements,
+        kernel_name("scale ", type, in, out), in, out, elements,
         [scale](Stored stored) { return cxxrun::comm::scaled<Format>(stored, scale); }, stream);
   });
 }
@@ -128,7 +145,7 @@ cudaError_t cxxrun_cuda_launch_multiply(std::uint8_t type, void* data, std::uint
   return with_format(type, [=]<class Format>(Format) {
     auto* const values = static_cast<typename Format::Stored*>(data);
     return launch_map(
-        values, values, elements,
+        kernel_name("multiply ", type, values, values), values, values, elements,
         [factor](typename Format::Stored stored) { return cxxrun::comm::multiplied<Format>(stored, factor); }, stream);
   });
 }
@@ -136,7 +153,7 @@ cudaError_t cxxrun_cuda_launch_multiply(std::uint8_t type, void* data, std::uint
 cudaError_t cxxrun_cuda_launch_add_squares(std::uint8_t type, void const* data, std::uint64_t elements, double* partial,
                                            double* sum, cudaStream_t stream) {
   return with_format(type, [=]<class Format>(Format) {
-    return launch(stream, [=] {
+    return launch("squares " + std::to_string(type), stream, [=] {
       add_squares<Format>(static_cast<typename Format::Stored const*>(data), elements, partial, sum);
     });
   });
@@ -147,6 +164,7 @@ std::int32_t cxxrun_cuda_driver_found() {
 }
 
 void cxxrun_cuda_double_spin(void* stream, std::uint64_t nanoseconds) {
+  pass_driver();
   queue_of(static_cast<cudaStream_t>(stream))->push([nanoseconds] {
     auto const end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(nanoseconds);
     while (std::chrono::steady_clock::now() < end) {

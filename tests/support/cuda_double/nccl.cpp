@@ -1,5 +1,4 @@
 // NCCL's functions: non-blocking communicators only, which is all that the plugin makes.
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +16,7 @@
 #include <nccl.h>
 
 #include "tests/support/cuda_double/memory.hpp"
+#include "tests/support/cuda_double/nccl_state.hpp"
 #include "tests/support/cuda_double/script.hpp"
 #include "tests/support/cuda_double/settings.hpp"
 #include "tests/support/cuda_double/stream.hpp"
@@ -30,58 +30,6 @@ thread_local std::string t_error;  // NOLINT(readability-identifier-naming)
 ncclResult_t wrong(ncclResult_t result, std::string text) {
   t_error = std::move(text);
   return result;
-}
-
-/// Shared with the thread that joins the world and with what lies in streams.
-struct State {
-  Script script;
-  std::atomic<bool> stop{false};
-  std::atomic<int> error{ncclSuccess};
-  std::atomic<bool> joined{false};
-  ncclUniqueId id{};
-  std::optional<World> world;  ///< of the streams, from `joined` on
-  std::uint64_t history = 0;
-  std::uint64_t done = 0;
-  std::vector<std::pair<std::byte const*, std::size_t>> windows;  ///< of the thread that calls, as `symmetric`
-  std::atomic<int> deaf{0};  ///< kernels that run or are queued and look at no flag
-};
-
-/// NCCL takes its symmetric kernels where the buffers lie in windows. Before 2.29.7 nothing ends one but the peers.
-bool is_deaf(State const& state, Operation const& operation) {
-  auto const inside = [&](void const* buffer) {
-    return std::any_of(state.windows.begin(), state.windows.end(), [&](auto const& window) {
-      auto const* const at = static_cast<std::byte const*>(buffer);
-      return at >= window.first && at < window.first + window.second;
-    });
-  };
-  return state.script.nccl < 22907 && inside(operation.in) && inside(operation.out);
-}
-
-void wait_for_stop(State& state) {
-  while (!state.stop) {
-    ::usleep(200);
-  }
-}
-
-void perform(State& state, Operation const& operation, bool deaf) {
-  static std::atomic<bool> const never{false};
-  if (state.error != ncclSuccess) {
-    return wait_for_stop(state);
-  }
-  if (state.script.fault_after && state.done == *state.script.fault_after) {
-    return cxxrun_cuda_double_lose_context();
-  }
-  if (state.script.collective && state.done == state.script.collective->after) {
-    state.error = state.script.collective->code;
-    return wait_for_stop(state);
-  }
-  auto const outcome =
-      carry_out(*state.world, operation, state.history, deaf ? never : state.stop, state.script.deaths_seen && !deaf);
-  if (outcome != ncclSuccess && outcome != ncclInProgress) {
-    state.error = outcome;
-    wait_for_stop(state);
-  }
-  ++state.done;
 }
 
 /// Of the calling thread, between ncclGroupStart and ncclGroupEnd.
@@ -132,6 +80,7 @@ ncclResult_t begin(ncclComm_t comm, std::function<void()> end) {
     return wrong(ncclInvalidArgument, "used before the previous operation returned ncclSuccess");
   }
   if (at_once(*comm)) {
+    pass_driver();
     end();
     return ncclSuccess;
   }
@@ -175,6 +124,10 @@ void shut(ncclComm_t comm) {
     count((std::string("commName ") + comm->name).c_str());
   }
   comm->state->stop = true;
+  if (comm->state->inside > 0) {
+    std::fprintf(stderr, "cuda_double: a communicator is ended while a thread is inside\n");
+    std::abort();
+  }
   World::forget(comm->state->id);
   delete comm;
 }
@@ -245,12 +198,17 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   require_cuda();
+  Inside const inside(comm->state);
+  ::usleep(static_cast<unsigned>(comm->state->script.state_milliseconds) * 1000);
   *result = static_cast<ncclResult_t>(comm->state->error.load());
   if (*result != ncclSuccess) {
     return ncclSuccess;
   }
   *result = ncclInProgress;
   if (comm->beginning ? !comm->state->joined || comm->polls-- > 0 : comm->under_way && comm->polls-- > 0) {
+    return ncclSuccess;
+  }
+  if (comm->under_way && !driver_is_free()) {  // the thread that launches it waits
     return ncclSuccess;
   }
   comm->beginning = false;

@@ -38,6 +38,8 @@ void set_driver(Script& script, std::string_view word, std::string_view value) {
   } else if (value == "old") {
     script.driver_error = 35;
     script.driver_version = 11040;
+  } else if (value == "locks") {
+    script.driver_locks = true;
   } else {
     script.driver_error = small(word, value);
   }
@@ -67,6 +69,8 @@ void set_nccl(Script& script, std::string_view word, std::string_view key, std::
     script.collective = fault(word, value, 0);
   } else if (key == "deaths" && value == "seen") {
     script.deaths_seen = true;
+  } else if (key == "state") {
+    script.state_milliseconds = small(word, value);
   } else if (key == "abort") {
     script.abort_seconds = small(word, value);
   } else {

@@ -24,6 +24,9 @@
 //   driver=missing  no libcuda.so.1: 35 (insufficient driver), version 0
 //   driver=stub     the toolkit's stub library: 34
 //   driver=old      35 too, but there is a driver
+//   driver=locks    what takes or gives back memory, or loads a kernel at its first launch, waits until all that has been
+//                   queued on the device is done, and other calls of the driver's wait for it; what only concerns the
+//                   calling thread does not
 //   driver=CODE     there is one, and every call answers CODE (46 devices unavailable, 100 no device, 802 not ready)
 //   kernel=fails    the first kernel is launched and fails: 719
 //   kernel=none     it has no code for this device: 209
@@ -37,6 +40,7 @@
 //                   process, and its peers wait for ever
 //   hang=K          it never ends, and nothing is reported
 //   deaths=seen     a process of the communicator that has ended is reported: ncclRemoteError; else nothing is
+//   state=MS        ncclCommGetAsyncError() takes that long; no communicator may be ended meanwhile
 //   abort=SECONDS   ncclCommAbort() takes that long
 // clang-format on
 #pragma once
@@ -58,6 +62,7 @@ struct Script {
   bool same_uuid = false;
   int driver_error = 0;
   bool driver_found = true;
+  bool driver_locks = false;
   int driver_version = 13000;
   int first_kernel = 0;
   bool first_kernel_at_launch = false;
@@ -69,6 +74,7 @@ struct Script {
   std::optional<Fault> collective;
   std::optional<std::uint64_t> fault_after;
   bool deaths_seen = false;
+  int state_milliseconds = 0;
   int abort_seconds = 0;
 };
 
@@ -83,7 +89,8 @@ void count(char const* function, std::uint64_t times = 1);
 }  // namespace cxxrun::cuda_double
 
 extern "C" {
-/// For tests, found by dlsym(): 0 for what was never called. "pinned bytes": of all calls of cudaHostAlloc.
+/// For tests, found by dlsym(): 0 for what was never called. "pinned bytes": of all calls of cudaHostAlloc;
+/// "driver waits": calls that had to wait, with driver=locks.
 std::uint64_t cxxrun_cuda_double_calls(char const* function);
 /// As after a kernel of the program's that failed.
 void cxxrun_cuda_double_lose_context();

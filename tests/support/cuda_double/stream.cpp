@@ -15,8 +15,37 @@ thread_local cudaError_t t_last = cudaSuccess;  // NOLINT(readability-identifier
 
 }  // namespace
 
+namespace {
+
+struct Queues {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Queue>> all;
+};
+Queues& queues() {
+  static auto& all = *new Queues;
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<Queue>> all_queues() {
+  std::lock_guard const lock(queues().mutex);
+  std::vector<std::shared_ptr<Queue>> alive;
+  for (auto const& queue : queues().all) {
+    if (auto one = queue.lock()) {
+      alive.push_back(std::move(one));
+    }
+  }
+  return alive;
+}
+
 std::shared_ptr<Queue> Queue::start() {
   auto queue = std::make_shared<Queue>();
+  {
+    std::lock_guard const lock(queues().mutex);
+    std::erase_if(queues().all, [](auto const& old) { return old.expired(); });
+    queues().all.push_back(queue);
+  }
   std::thread([queue] { queue->run(); }).detach();
   return queue;
 }
@@ -154,6 +183,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*/, int /*priority*/) {
   count("cudaStreamCreate");
+  pass_driver();
   if (state() == cudaSuccess) {
     *stream = new CUstream_st;
   }
@@ -202,6 +232,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  pass_driver();
   auto const queue = queue_of(stream);
   auto const done = queue->done(queue->last()) ? cudaSuccess : cudaErrorNotReady;
   auto const error = unsafe();
@@ -210,6 +241,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
   count("cudaEventCreate");
+  pass_driver();
   if (state() == cudaSuccess) {
     *event = new CUevent_st;
   }
@@ -221,6 +253,7 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) {
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   count("cudaEventRecord");
+  pass_driver();
   auto const when = std::make_shared<std::chrono::steady_clock::time_point>();
   event->captured = is_captured(stream);
   if (event->captured) {
@@ -234,6 +267,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  pass_driver();
   bool const done = event->queue == nullptr || event->queue->done(event->ticket);
   if (auto const error = event->captured ? cudaErrorCapturedEvent : unsafe(); error != cudaSuccess) {
     return answer(error);
@@ -260,6 +294,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
   count("cudaStreamWaitEvent");
+  pass_driver();
   if (event->captured != is_captured(stream)) {
     return answer(cudaErrorStreamCaptureIsolation);
   }
@@ -271,6 +306,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  pass_driver();
   queue_of(stream)->push([function, data] { function(data); });
   return answer(state());
 }

@@ -8,6 +8,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
@@ -36,6 +38,16 @@ class Queue : public std::enable_shared_from_this<Queue> {
 
 /// Of a handle; null is the default stream.
 std::shared_ptr<Queue> queue_of(cudaStream_t stream);
+
+std::vector<std::shared_ptr<Queue>> all_queues();
+
+/// What a call of the driver's does first: it waits where another one holds the driver.
+void pass_driver();
+[[nodiscard]] bool driver_is_free();
+/// Holds the driver until all that has been queued on the device is done.
+void await_device();
+/// Its first launch loads it, which is a call of that kind.
+void need_kernel(std::string const& name);
 
 /// What a kernel that failed leaves behind: every later call of CUDA's answers it.
 cudaError_t sticky_error();
