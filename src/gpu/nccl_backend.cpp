@@ -68,7 +68,7 @@ class NcclBackend final : public host::Backend {
     if (config_.rank == 0) {
       if (auto const code = config_.api->unique_id(id.data(), &status); code != CXXRUN_CUDA_OK) {
         status.code = code;
-        queue_.fail({Reason::Why::error, error_of(status, "NCCL gives no identifier"), {}});
+        queue_.fail(reason_of(status, "NCCL gives no identifier"));
       }
     }
     run_on_host({.kind = Kind::broadcast, .type = DType::u8, .count = id.size(), .in = id.data(), .out = id.data()});

@@ -27,23 +27,39 @@ CallReport NcclQueue::oldest() const {
   for (std::uint64_t point = reached_.load() + 1; point <= marked_ && told.number == 0; ++point) {
     told = under_way_[point % kSlots];
   }
-  told.made = made_;
+  told.made = made_.load();
   return told;
+}
+
+/// For who must not wait for the lock.
+CallReport NcclQueue::oldest_if_free() {
+  Lock const lock(mutex_, std::try_to_lock);
+  return lock ? oldest() : CallReport{.made = made_.load()};
 }
 
 /// The first to come ends it; all throw what it ended with.
 void NcclQueue::end(Lock& lock, Reason const& reason, TimePoint began) {
-  if (state_.load() == State::running) {
-    state_.store(State::ending);  // from here on nobody is inside the plugin
-    auto const mine = oldest();
-    lock.unlock();
-    carry_out_end(reason, mine);
-    lock.lock();
-    state_.store(State::ended);
-    changed_.notify_all();
-  }
-  changed_.wait(lock, [this] { return state_.load() == State::ended; });
+  auto const mine = oldest();
+  lock.unlock();
+  give_up(reason, mine);
+  lock.lock();  // nobody is told while another thread may still be inside the plugin with his buffers
   host::throw_failure(failed_, config_.generation, began);
+}
+
+void NcclQueue::give_up(Reason const& reason, CallReport const& mine) noexcept {
+  auto was = State::running;
+  if (!state_.compare_exchange_strong(was, State::ending)) {
+    return await_end();
+  }
+  carry_out_end(reason, mine);
+  std::lock_guard const lock(end_mutex_);
+  state_.store(State::ended);
+  changed_.notify_all();
+}
+
+void NcclQueue::await_end() noexcept {
+  std::unique_lock lock(end_mutex_);
+  changed_.wait(lock, [this] { return state_.load() == State::ended; });
 }
 
 /// A kernel's fault takes the device from this process for good: NCCL cannot be ended in order, nor begun anew. So the
@@ -69,7 +85,7 @@ void NcclQueue::carry_out_end(Reason const& reason, CallReport const& mine) noex
     failed_ = peers_.settle(reason, mine);
     return;
   }
-  if (reason.why == Reason::Why::error) {
+  if (reason.of_cuda) {  // which has just answered: else the question might wait for what the abort has to end
     end_if_lost(reason);
   }
   // The deadline holds while it is found out whose failure it is, too. Nothing in this process can make a thread come
@@ -87,8 +103,10 @@ void NcclQueue::carry_out_end(Reason const& reason, CallReport const& mine) noex
 }
 
 void NcclQueue::fail(Reason const& reason) {
-  Lock lock(mutex_);
-  end(lock, reason, Clock::now());
+  auto const began = Clock::now();
+  give_up(reason, oldest_if_free());
+  Lock const lock(mutex_);  // as in end()
+  host::throw_failure(failed_, config_.generation, began);
 }
 
 void NcclQueue::close() noexcept {
@@ -107,7 +125,9 @@ void NcclQueue::close() noexcept {
     }
   } catch (...) {  // it has ended; who still calls is told so
   }
-  state_.store(State::ended);
+  if (auto was = State::running; !state_.compare_exchange_strong(was, State::ended)) {
+    await_end();
+  }
 }
 
 void NcclQueue::finalize(Lock& lock) {

@@ -12,6 +12,7 @@
 #include "src/comm/call.hpp"
 #include "src/core/time.hpp"
 #include "src/cuda/plugin_api.h"
+#include "src/gpu/choice.hpp"
 #include "src/host/common/backend.hpp"
 #include "src/host/node/alarm.hpp"
 
@@ -41,7 +42,12 @@ struct Reason {
   Why why = Why::trouble;
   Error error{};
   host::FailureFacts facts{};
+  bool of_cuda = false;  ///< the error is CUDA's
 };
+/// What a call of the plugin's failed with.
+[[nodiscard]] inline Reason reason_of(cxxrun_cuda_status const& status, std::string const& what) {
+  return {.why = Reason::Why::error, .error = error_of(status, what), .of_cuda = status.code == CXXRUN_CUDA_CUDA};
+}
 
 /// What ranks tell each other when a device call did not end in time (docs/design/nccl_backend.md). Travels between
 /// processes as it is.

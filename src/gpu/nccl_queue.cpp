@@ -10,8 +10,6 @@
 namespace cxxrun::gpu {
 namespace {
 
-constexpr Millis kTick{1};        ///< between two looks at the peers
-constexpr Millis kStopped{1000};  ///< no scheduler takes that long between two looks
 constexpr int kYields = 100;
 constexpr std::chrono::microseconds kShortest{20};
 constexpr std::chrono::microseconds kLongest{200};
@@ -39,8 +37,15 @@ NcclQueue::~NcclQueue() {
     stop_ = true;
   }
   wake_.notify_one();
-  if (watcher_.joinable()) {
-    watcher_.join();
+  {
+    std::lock_guard const lock(end_mutex_);
+    dismissed_ = true;
+  }
+  off_duty_.notify_one();
+  for (auto* const thread : {&watcher_, &guard_}) {
+    if (thread->joinable()) {
+      thread->join();
+    }
   }
   if (comm_ != nullptr && !process_ends()) {
     api_.comm_free(comm_);
@@ -51,7 +56,7 @@ NcclQueue::~NcclQueue() {
 void NcclQueue::require(Lock& lock, std::int32_t code, cxxrun_cuda_status& status, char const* what, TimePoint began) {
   if (code != CXXRUN_CUDA_OK && code != CXXRUN_CUDA_IN_PROGRESS) {
     status.code = code;
-    end(lock, {Reason::Why::error, error_of(status, what), {}}, began);
+    end(lock, reason_of(status, what), began);
   }
 }
 
@@ -108,6 +113,9 @@ void NcclQueue::connect(std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> const& id
     settle(lock, "connecting the ranks", deadline);
   }
   watcher_ = os::start_quiet_thread([this] { watch(); });
+  if (peers_.world() > 1) {
+    guard_ = os::start_quiet_thread([this] { guard(); });
+  }
 }
 
 std::byte* NcclQueue::allocate(std::size_t bytes) {
@@ -224,6 +232,9 @@ std::int32_t NcclQueue::advance(cxxrun_cuda_status& status) {
     if (std::int32_t const code = api_.reached(comm_, base_ + reached, &status); code != CXXRUN_CUDA_OK) {
       return code;
     }
+    if (!alive()) {  // it may be an abort that has ended the kernels, while this thread was in the driver
+      return CXXRUN_CUDA_IN_PROGRESS;
+    }
     progress_ = Clock::now();
     reached_.store(reached + 1, std::memory_order_release);
   }
@@ -251,7 +262,7 @@ void NcclQueue::wait_locked(Lock& lock, std::uint64_t point) {
   }
 }
 
-/// At the peers, at NCCL and at the clock, every millisecond.
+/// At the peers first, since what comes after it may block, at NCCL and at the clock, every millisecond.
 void NcclQueue::look(Lock& lock, Wait& wait) {
   if (!alive()) {
     end(lock, {}, wait.began);
@@ -264,9 +275,7 @@ void NcclQueue::look(Lock& lock, Wait& wait) {
     progress_ += now - wait.looked;  // this process was stopped, and the others perhaps with it
   }
   wait.looked = now;
-  cxxrun_cuda_status status{};
-  std::int32_t const code = api_.poll(comm_, &status);
-  require(lock, code, status, "a call on device memory", wait.began);
+  looked_.store(now);
   auto const trouble = peers_.look();
   if (trouble == host::Trouble::left && wait.left == TimePoint{}) {
     wait.left = now;
@@ -275,6 +284,9 @@ void NcclQueue::look(Lock& lock, Wait& wait) {
   if (trouble == host::Trouble::failed || left) {
     end(lock, {Reason::Why::trouble, {}, {}}, wait.began);
   }
+  cxxrun_cuda_status status{};
+  std::int32_t const code = api_.poll(comm_, &status);
+  require(lock, code, status, "a call on device memory", wait.began);
   if (now - progress_ >= config_.op_timeout) {
     end(lock, {Reason::Why::late, {}, {}}, wait.began);
   }
@@ -285,38 +297,6 @@ void NcclQueue::pause(Wait& wait) {
     sched_yield();
   } else {
     std::this_thread::sleep_for(std::min(kLongest, kShortest * (wait.rounds - kYields)));
-  }
-}
-
-/// For who is blocked elsewhere: in cudaStreamSynchronize, or in another library.
-void NcclQueue::watch() noexcept {
-  constexpr int kLinger = 50;  // ticks: between two steps it is not worth going to sleep
-  Lock lock(mutex_);
-  int idle = 0;
-  Wait wait;
-  while (!stop_) {
-    bool const under_way = alive() && marked_ > reached_.load();
-    idle = under_way ? 0 : idle + 1;
-    if (idle > kLinger) {
-      asleep_ = true;
-      wake_.wait(lock, [this] { return stop_ || !asleep_; });
-      wait = {};
-      idle = 0;
-      continue;
-    }
-    if (under_way && waiting_ == 0) {
-      try {
-        advance_or_end(lock, wait.began);
-        if (marked_ > reached_.load()) {
-          look(lock, wait);
-        }
-      } catch (...) {
-        continue;  // who calls next throws it
-      }
-    } else {
-      wait = {};
-    }
-    wake_.wait_for(lock, kTick, [this] { return stop_; });
   }
 }
 

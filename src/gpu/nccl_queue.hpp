@@ -2,7 +2,8 @@
 //
 // NCCL allows one thread at a time, and wants to be asked (poll) before the next call where a call returns "in
 // progress": one lock around every call of the plugin's does both. Nobody blocks while holding it, except until NCCL
-// has taken a call.
+// has taken a call, and in the driver: it may keep any call of CUDA's waiting behind a kernel that a dead peer never
+// ends. So one thread waits neither for this lock nor for the driver, and looks at the peers when nobody else does.
 #pragma once
 
 #include <array>
@@ -17,6 +18,9 @@
 #include "src/host/common/device_queue.hpp"
 
 namespace cxxrun::gpu {
+
+inline constexpr Millis kTick{1};        ///< between two looks at the peers
+inline constexpr Millis kStopped{1000};  ///< no scheduler takes that long between two looks
 
 /// exit() has begun: CUDA may be gone, and nothing is asked of it any more.
 [[nodiscard]] bool process_ends();
@@ -90,13 +94,18 @@ class NcclQueue final : public host::DeviceQueue {
     lock.lock();
   }
   [[noreturn]] void end(Lock& lock, Reason const& reason, TimePoint began);
+  void give_up(Reason const& reason, CallReport const& mine) noexcept;
+  void await_end() noexcept;
   void require(Lock& lock, std::int32_t code, cxxrun_cuda_status& status, char const* what, TimePoint began);
   void end_if_lost(Reason const& reason) const noexcept;
   void carry_out_end(Reason const& reason, CallReport const& mine) noexcept;
   [[nodiscard]] CallReport oldest() const;
+  [[nodiscard]] CallReport oldest_if_free();
+  [[nodiscard]] bool is_unattended(TimePoint now);
   void finalize(Lock& lock);
   static void heed_exit();
   void watch() noexcept;
+  void guard() noexcept;
 
   NcclConfig const& config_;
   Peers& peers_;
@@ -106,14 +115,16 @@ class NcclQueue final : public host::DeviceQueue {
   std::size_t arenas_used_ = 0;
 
   std::mutex mutex_;
-  std::atomic<State> state_{State::running};
+  std::atomic<State> state_{State::running};  ///< who makes it `ending` carries the end out, with or without the lock
+  std::mutex end_mutex_;
   std::condition_variable changed_;  ///< state_ is ended
-  host::FailureFacts failed_;
-  std::uint64_t base_ = 0;    ///< the plugin's number of the first point
-  std::uint64_t marked_ = 0;  ///< the last point
+  host::FailureFacts failed_;        ///< by then
+  std::uint64_t base_ = 0;           ///< the plugin's number of the first point
+  std::uint64_t marked_ = 0;         ///< the last point
   std::atomic<std::uint64_t> reached_{0};
-  TimePoint progress_{};    ///< since when the oldest point under way has had its turn
-  std::uint64_t made_ = 0;  ///< calls
+  TimePoint progress_{};                ///< since when the oldest point under way has had its turn
+  std::atomic<TimePoint> looked_{};     ///< when somebody last saw to the peers
+  std::atomic<std::uint64_t> made_{0};  ///< calls
   std::array<CallReport, kSlots> under_way_{};
   int waiting_ = 0;  ///< threads that look at the peers themselves
   bool closed_ = false;
@@ -122,6 +133,9 @@ class NcclQueue final : public host::DeviceQueue {
   bool asleep_ = false;
   bool stop_ = false;
   std::thread watcher_;
+  std::condition_variable off_duty_;  ///< of the guard
+  bool dismissed_ = false;            ///< with end_mutex_
+  std::thread guard_;
 };
 
 }  // namespace cxxrun::gpu

@@ -13,7 +13,7 @@ bool NcclQueue::is_device(void const* memory) {
   cxxrun_cuda_status status{};
   std::int32_t const kind = memory == nullptr ? 0 : api_.is_device_memory(memory, &status);
   if (kind < 0) {
-    fail({Reason::Why::error, error_of(status, "asking where a buffer lies"), {}});
+    fail(reason_of(status, "asking where a buffer lies"));
   }
   return kind != 0;
 }
@@ -22,7 +22,7 @@ bool NcclQueue::is_captured(Stream stream) {
   cxxrun_cuda_status status{};
   std::int32_t const answer = api_.is_captured(stream.handle, &status);
   if (answer < 0) {
-    fail({Reason::Why::error, error_of(status, "asking whether a stream is captured"), {}});
+    fail(reason_of(status, "asking whether a stream is captured"));
   }
   return answer != 0;
 }

@@ -1,11 +1,14 @@
-// Communicator on NCCL, through the plugin and the double, when the driver is gone.
+// Communicator on NCCL, through the plugin and the double, when the driver makes calls wait, and when it is gone.
+#include <csignal>
 #include <cstdlib>
 #include <optional>
 #include <sys/wait.h>
+#include <thread>
 
 #include <cuda_runtime_api.h>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/cuda_double/script.hpp"
 #include "tests/support/gpu_world.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
@@ -18,7 +21,55 @@ std::optional<Communicator> g_comm;
 std::optional<Arena> g_arena;
 std::optional<Work> g_work;
 
+/// While so many calls wait behind the kernel of an all_reduce, `victim` is killed; what the other rank is told.
+std::string blocked(int victim, std::uint64_t waits, std::function<void(Communicator&, Arena&)> const& block) {
+  ForkedStore const store;
+  auto const ends = run_ranks(2, [&](int rank) -> std::string {
+    auto comm = init_on_device(store, rank, "aa", "driver=locks");
+    auto arena = comm.arena(4096);
+    auto const values = arena.allocate<float>(8);
+    comm.all_reduce(values);
+    if (rank == victim) {
+      or_throw(store.client().wait({"blocked"}));
+      raise(SIGKILL);
+    }
+    auto work = comm.start_all_reduce(values.data(), values.data(), 8, DType::f32);
+    std::thread observer([&] {
+      while (cxxrun_cuda_double_calls("driver waits") < waits) {
+        std::this_thread::yield();
+      }
+      or_throw(store.client().add("blocked", 1));
+    });
+    std::string said;
+    try {
+      block(comm, arena);
+      said = "came back, ";
+      work.wait();
+    } catch (PeerFailure const& failure) {
+      said += "rank " + std::to_string(failure.rank());
+    }
+    observer.join();
+    return said;
+  });
+  return ends[static_cast<std::size_t>(1 - victim)].said;
+}
+
 }  // namespace
+
+TEST_CASE("gpu: a death is seen while the program is blocked in the driver behind the call's kernel", "[process]") {
+  // The program in cudaFree, and behind it whoever asks for this library how far the device is.
+  CHECK(blocked(1, 2, [](Communicator&, Arena&) {
+          void* memory = nullptr;
+          cudaHostAlloc(&memory, 64, cudaHostAllocDefault);
+        }) == "came back, rank 1");
+}
+
+TEST_CASE("gpu: a death is seen while a call of the library's own is blocked in the driver", "[process]") {
+  CHECK(blocked(0, 1, [](Communicator& comm, Arena& arena) {
+          auto const values = arena.allocate<float>(8);
+          comm.start_reduce_scatter(values.data(), values.data(), 4, DType::f32).wait();
+        }) == "rank 0");
+}
 
 TEST_CASE("gpu: a Communicator that is destroyed after CUDA asks nothing of it, and the exit code stays", "[process]") {
   bool const under_way = GENERATE(false, true);

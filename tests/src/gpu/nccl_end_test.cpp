@@ -1,4 +1,5 @@
 // How everything that goes wrong in the NCCL backend ends, and who is told what.
+#include <algorithm>
 #include <sys/wait.h>
 
 #include "launcher/options/options.hpp"
@@ -193,4 +194,69 @@ TEST_CASE("desync report: who made another call, or fewer, is named") {
 
 TEST_CASE("nccl: who cannot give NCCL up says so before the launcher kills it, with both times as they are") {
   CHECK(Communicator::Options{}.abort_deadline < launcher::Options{}.restart_timeout);
+}
+
+TEST_CASE("nccl: a death is seen while all are blocked in the driver, and what the abort ends does not count as done") {
+  bool const in_a_call = GENERATE(false, true);
+  NcclWorld world;
+  auto const backend = world.join();
+  auto& device = *backend->device();
+  auto* const memory = backend->allocate(64);
+  world.device.runs = false;
+  auto const point = device.submit(sum_of(memory));
+  world.device.blocks = true;
+  std::thread killer([&] {
+    eventually([&] { return world.device.inside == 1; });
+    world.peers.lose_peer();
+  });
+  CHECK(thrown_by([&] { in_a_call ? device.wait(device.submit(sum_of(memory))) : device.wait(point); }) ==
+        "peer 1 0 7");
+  killer.join();
+  CHECK(world.device.aborted == 1);
+  CHECK(thrown_by([&] { device.wait(point); }) == "peer 1 0 7");
+  CHECK_FALSE(world.device.crowded);
+}
+
+TEST_CASE("nccl: op_timeout holds while all are blocked in the driver") {
+  NcclWorld world;
+  world.op_timeout = 50ms;
+  auto const backend = world.join();
+  auto* const memory = backend->allocate(64);
+  world.device.blocks = true;
+  world.peers.late = 1;
+  CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) == "peer 1 2 7");
+}
+
+TEST_CASE("nccl: a peer that left is no failure while the driver keeps all waiting") {
+  NcclWorld world;
+  auto const backend = world.join();
+  auto* const memory = backend->allocate(64);
+  world.device.blocks = true;
+  world.peers.trouble = host::Trouble::left;
+  std::thread driver([&] {
+    auto const looks = world.peers.looks.load();
+    eventually([&] { return world.peers.looks > looks + 2; });
+    world.device.blocks = false;
+  });
+  CHECK_NOTHROW(backend->run(sum_of(memory)));
+  driver.join();
+}
+
+TEST_CASE(
+    "nccl: CUDA is asked whether the device is lost before the abort only if it has just answered with an error") {
+  bool const of_cuda = GENERATE(false, true);
+  NcclWorld world;
+  world.op_timeout = 50ms;
+  auto const backend = world.join();
+  auto* const memory = backend->allocate(64);
+  world.device.broken = !of_cuda;
+  world.device.unsure = of_cuda;
+  std::array<std::byte, 32> other{};
+  world.device.runs = false;
+  thrown_by([&] { backend->run(sum_of(of_cuda ? other.data() : memory)); });
+  auto heard = world.device.heard();
+  heard.erase(heard.begin(), std::find_if(heard.begin(), heard.end(),
+                                          [](auto const& word) { return word == "abort" || word == "usable?"; }));
+  CHECK(heard == (of_cuda ? std::vector<std::string>{"usable?", "abort", "usable?"}
+                          : std::vector<std::string>{"abort", "usable?"}));
 }
