@@ -116,7 +116,7 @@ class Torch(Warm):
         for name, warm in (("warm", "torch"), ("executed", None)):
             job = self.begin(script, "--nproc-per-node", "1", warm=warm, env={"TELL": name})
             self.assertEqual(job.wait(120), 0, job.stderr)
-            was, told[name] = json.loads(read(self.path(name)))
+            was, told[name] = json.loads(read(self.path(name + "0")))
             self.assertEqual(was, bool(warm))
             told[name]["environ"].pop("TELL")
         for what, executed in told["executed"].items():
