@@ -81,8 +81,7 @@ def load(modules):
         found = held()
         if found:
             return [found[0], name, found[1]]
-    gc.collect()
-    gc.freeze()  # a collection does not write to what the workers share
+    gc.freeze()  # a collection does not write to what the workers share; one before would make the first start late
     return ["ready", "%d" % ((time.monotonic() - began) * 1000)]
 
 
@@ -125,9 +124,8 @@ def adopted(middle):
             os._exit(0)
         time.sleep(0.0001)
     os.setsid()
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # not before: the one who forked this has just died
-    if os.getppid() != AGENT:
-        os._exit(0)
+    # Not before: the one who forked this has just died. An agent that has died meanwhile gives no order.
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def await_order(fd):
