@@ -14,9 +14,10 @@
 
 namespace cxxrun::cuda {
 
-/// The order of additions of squares, which depends on `count` alone: thread t of block b adds the elements
-/// b * kSquareThreads + t, that plus kSquareBlocks * kSquareThreads, …; then each block's threads are folded in halves
-/// (t += t + 128, t += t + 64, …), and so are the blocks' sums.
+/// The order of additions of squares, which depends on count and type alone. A pack is 16 bytes of elements. Thread t
+/// of block b adds the elements of the packs b * kSquareThreads + t, that plus kSquareBlocks * kSquareThreads, …; of
+/// the elements that fill no pack the first threads of block 0 add one each. Then each block's threads are folded in
+/// halves (t += t + 128, t += t + 64, …), and so are the blocks' sums. tests/support/square_order.hpp does the same.
 inline constexpr unsigned kSquareThreads = 256;
 inline constexpr unsigned kSquareBlocks = 1024;
 

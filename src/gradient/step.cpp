@@ -73,12 +73,10 @@ void GradientSynchronizer::Impl::finish_gradient(std::size_t index, Stream strea
     return;
   }
   try {
-    if (weight && *weight != 1) {
-      memory.after(stream);
-      memory.multiply(piece(index), *weight);  // while it is still in this CPU's cache
-    }
     if (memory.on_device()) {
       keep_stream(index, stream);
+    } else if (weight && *weight != 1) {
+      memory.multiply(piece(index), *weight);  // while it is still in this CPU's cache
     }
   } catch (...) {  // the device has failed: wait() throws it
   }
@@ -110,6 +108,10 @@ void GradientSynchronizer::Impl::launch(std::size_t bucket) noexcept {
       auto* const data = memory.at(offset);
       void* const seen = streams[bucket].load(std::memory_order_relaxed);
       Stream const stream = seen == no_stream() ? last_stream : Stream{seen};
+      if (memory.on_device() && weight && *weight != 1) {  // one kernel for all of its gradients
+        memory.after(stream);
+        memory.multiply({type, offset, bytes / size_of(type)}, *weight);
+      }
       works[bucket] =
           comm.start_all_reduce(data, data, elements, type, ReduceOp::sum, options.wire, call_scale, stream);
     }

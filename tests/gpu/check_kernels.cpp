@@ -1,16 +1,20 @@
 // The kernels: their bits against the CPU's, their speed against a copy within the device.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
 #include <functional>
+#include <numeric>
 #include <span>
 
+#include "src/comm/element_formats.hpp"
 #include "src/comm/kernels.hpp"
 #include "src/cuda/kernels.hpp"
 #include "src/gradient/elements.hpp"
 #include "tests/gpu/gpu_check.hpp"
+#include "tests/support/square_order.hpp"
 
 namespace cxxrun::gpu_check {
 namespace {
@@ -84,6 +88,10 @@ void down(void* to, void const* from, std::size_t bytes) {
   cuda(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
 }
 
+bool is_nan(std::uint8_t wire, std::uint16_t bits) {
+  return (bits & 0x7fffU) > (wire == 1 ? 0x7f80U : 0x7c00U);
+}
+
 /// Floats that the kernel encodes to other bits than the CPU; all 2^32 are tried, or every 256th batch.
 std::uint64_t wrong_encodings(Launchers const& launch, std::uint8_t wire, Buffers& buffers, std::size_t batch,
                               std::uint64_t step) {
@@ -96,20 +104,23 @@ std::uint64_t wrong_encodings(Launchers const& launch, std::uint8_t wire, Buffer
     up(buffers.in, values.data(), batch * sizeof(float));
     cuda(launch.encode(wire, static_cast<float const*>(buffers.in), buffers.out, batch, 1.0F, nullptr), "encode");
     down(got.data(), buffers.out, batch * sizeof(std::uint16_t));
-    for (std::size_t i = 0; i < batch; ++i) {
-      wrong += got[i] == want[i] ? 0U : 1U;
+    for (std::size_t i = 0; i < batch; ++i) {  // a NaN times 1 may lose its payload on a GPU
+      wrong += got[i] == want[i] || (std::isnan(values[i]) && is_nan(wire, got[i])) ? 0U : 1U;
     }
   }
   return wrong;
 }
 
+constexpr std::size_t kPatterns = 0x10000;
+std::vector<std::uint16_t> all_patterns() {
+  std::vector<std::uint16_t> patterns(kPatterns + 1);
+  std::iota(patterns.begin(), patterns.end(), std::uint16_t{0});
+  return patterns;
+}
+
 /// Of all 16-bit patterns, from an address that is not a multiple of 16 bytes too.
 std::uint64_t wrong_decodings(Launchers const& launch, std::uint8_t wire, Buffers& buffers) {
-  constexpr std::size_t kPatterns = 0x10000;
-  std::vector<std::uint16_t> patterns(kPatterns + 1);
-  for (std::size_t i = 0; i < patterns.size(); ++i) {
-    patterns[i] = static_cast<std::uint16_t>(i);
-  }
+  auto const patterns = all_patterns();
   std::uint64_t wrong = 0;
   for (std::size_t const shift : {0, 1}) {
     std::vector<float> want(kPatterns);
@@ -131,23 +142,65 @@ std::uint64_t wrong_decodings(Launchers const& launch, std::uint8_t wire, Buffer
   return wrong;
 }
 
-bool products_and_squares_are_right(Launchers const& launch, Buffers& buffers) {
-  std::vector<float> values(100'003);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = std::sin(static_cast<float>(i)) * 3.0F;
+/// Of all patterns of 16 bits times each factor, from an address that is not a multiple of 16 bytes too: products that
+/// are not the CPU's. `type`: f16 or bf16.
+std::uint64_t wrong_products(Launchers const& launch, DType type, Buffers& buffers) {
+  auto const number = static_cast<std::uint8_t>(type);
+  auto const patterns = all_patterns();
+  std::uint64_t wrong = 0;
+  std::vector<std::uint16_t> got(kPatterns);
+  for (double const factor : {1.0 / 3.0, 0.125, 7.0, 1e-6}) {
+    for (std::size_t const shift : {0, 1}) {
+      std::vector<std::uint16_t> want(patterns.begin() + static_cast<std::ptrdiff_t>(shift), patterns.end());
+      gradient::multiply(type, want.data(), kPatterns, factor);
+      for (bool const scales : {true, false}) {
+        up(buffers.in, patterns.data(), patterns.size() * sizeof(std::uint16_t));
+        auto* const data = static_cast<std::uint16_t*>(buffers.in) + shift;
+        auto* const to = scales ? static_cast<std::uint16_t*>(buffers.out) + shift : data;
+        cuda(scales ? launch.scale(number, data, to, kPatterns, static_cast<float>(factor), nullptr)
+                    : launch.multiply(number, data, kPatterns, factor, nullptr),
+             "a product");
+        down(got.data(), to, kPatterns * sizeof(std::uint16_t));
+        for (std::size_t i = 0; i < kPatterns; ++i) {
+          std::uint8_t const wire = type == DType::bf16 ? 1 : 2;
+          wrong += got[i] == want[i] || (is_nan(wire, got[i]) && is_nan(wire, want[i])) ? 0U : 1U;
+        }
+      }
+    }
   }
-  up(buffers.in, values.data(), values.size() * sizeof(float));
-  double const zero = 0;
-  up(buffers.sum, &zero, sizeof(zero));
-  cuda(launch.multiply(0, buffers.in, values.size(), 1.0 / 3.0, nullptr), "multiply");
-  cuda(launch.add_squares(0, buffers.in, values.size(), buffers.partial, buffers.sum, nullptr), "add_squares");
-  auto got = values;
-  double sum = 0;
-  down(got.data(), buffers.in, got.size() * sizeof(float));
-  down(&sum, buffers.sum, sizeof(sum));
-  gradient::multiply(DType::f32, values.data(), values.size(), 1.0 / 3.0);
-  double const want = gradient::sum_of_squares(DType::f32, values.data(), values.size());
-  return got == values && std::abs(sum - want) <= 1e-12 * want;
+  return wrong;
+}
+
+/// Sums of squares that have other bits than those of the CPU in the same order, and products that have.
+template <class Format>
+std::uint64_t wrong_squares(Launchers const& launch, DType type, Buffers& buffers) {
+  auto const number = static_cast<std::uint8_t>(type);
+  std::uint64_t wrong = 0;
+  for (std::size_t const count : {100'000, 100'003, 5, 0}) {
+    for (std::size_t const shift : {0, 1}) {
+      std::vector<typename Format::Stored> values(count + shift);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        // Far apart, so that sums round differently in another order.
+        float const value = std::ldexp(std::sin(static_cast<float>(i)) * 3.0F, static_cast<int>(i * 7 % 25) - 12);
+        values[i] = Format::stored_of(static_cast<typename Format::Value>(value));
+      }
+      auto* const data = static_cast<typename Format::Stored*>(buffers.in) + shift;
+      auto const bytes = count * sizeof(typename Format::Stored);
+      double sum = 1;
+      up(buffers.in, values.data(), values.size() * sizeof(typename Format::Stored));
+      up(buffers.sum, &sum, sizeof(sum));
+      cuda(launch.add_squares(number, data, count, buffers.partial, buffers.sum, nullptr), "add_squares");
+      cuda(launch.multiply(number, data, count, 1.0 / 3.0, nullptr), "multiply");
+      down(&sum, buffers.sum, sizeof(sum));
+      auto* const mine = values.data() + shift;
+      wrong += sum == 1 + test::squares_in_order<Format>(mine, count) ? 0U : 1U;
+      gradient::multiply(type, mine, count, 1.0 / 3.0);
+      std::vector<typename Format::Stored> got(count);
+      down(got.data(), data, bytes);
+      wrong += std::equal(got.begin(), got.end(), mine) ? 0U : 1U;
+    }
+  }
+  return wrong;
 }
 
 /// Median GB/s of bytes read and written.
@@ -182,17 +235,25 @@ void print_speeds(Launchers const& launch, bool quick) {
   double const copy =
       speed(8 * count, rounds, [&] { return cudaMemcpyAsync(out, in, 4 * count, cudaMemcpyDeviceToDevice, nullptr); });
   std::printf("copy %.0f GB/s\n", copy);
-  auto const print = [&](char const* name, std::size_t bytes, std::function<cudaError_t()> const& run) {
+  auto const print = [&](char const* what, char const* type, std::size_t bytes,
+                         std::function<cudaError_t()> const& run) {
     double const got = speed(bytes * count, rounds, run);
-    std::printf("%s %.0f GB/s (%.0f %% of copy)\n", name, got, 100 * got / copy);
+    std::printf("%s %s %.0f GB/s (%.0f %% of copy)\n", what, type, got, 100 * got / copy);
   };
-  print("encode bf16", 6, [&] { return launch.encode(1, in, out, count, 0.5F, nullptr); });
-  print("encode f16", 6, [&] { return launch.encode(2, in, out, count, 0.5F, nullptr); });
-  print("decode bf16", 6, [&] { return launch.decode(1, in, out, count, 0.5F, nullptr); });
-  print("decode f16", 6, [&] { return launch.decode(2, in, out, count, 0.5F, nullptr); });
-  print("scale f32", 8, [&] { return launch.scale(0, out, out, count, 1.0F, nullptr); });
-  print("multiply f32", 8, [&] { return launch.multiply(0, out, count, 1.0, nullptr); });
-  print("squares f32", 4, [&] { return launch.add_squares(0, out, count, buffers.partial, buffers.sum, nullptr); });
+  print("encode", "bf16", 6, [&] { return launch.encode(1, in, out, count, 0.5F, nullptr); });
+  print("encode", "f16", 6, [&] { return launch.encode(2, in, out, count, 0.5F, nullptr); });
+  print("decode", "bf16", 6, [&] { return launch.decode(1, in, out, count, 0.5F, nullptr); });
+  print("decode", "f16", 6, [&] { return launch.decode(2, in, out, count, 0.5F, nullptr); });
+  for (auto const& [type, name] : {std::pair(DType::f32, "f32"), std::pair(DType::f16, "f16"),
+                                   std::pair(DType::bf16, "bf16"), std::pair(DType::f64, "f64")}) {
+    auto const number = static_cast<std::uint8_t>(type);
+    auto const bytes = size_of(type);
+    auto const elements = 4 * count / bytes;  // as many bytes of each
+    print("scale", name, 8, [&] { return launch.scale(number, out, out, elements, 1.0F, nullptr); });
+    print("multiply", name, 8, [&] { return launch.multiply(number, out, elements, 1.0, nullptr); });
+    print("squares", name, 4,
+          [&] { return launch.add_squares(number, out, elements, buffers.partial, buffers.sum, nullptr); });
+  }
 }
 
 }  // namespace
@@ -201,16 +262,19 @@ int check_kernels(cxxrun_cuda_api const& /*api*/, Arguments const& arguments) {
   auto const launch = launchers(arguments.plugin);
   std::size_t const batch = arguments.quick ? 1U << 12U : kBatch;
   std::uint64_t const step = arguments.quick ? 1U << 20U : kBatch;
-  Buffers buffers(batch * sizeof(float) < (1U << 19U) ? 1U << 19U : batch * sizeof(float));
-  std::uint64_t wrong = products_and_squares_are_right(launch, buffers) ? 0 : 1;
+  Buffers buffers(std::max<std::size_t>(1U << 20U, batch * sizeof(float)));
+  std::uint64_t wrong =
+      wrong_squares<comm::F32>(launch, DType::f32, buffers) + wrong_squares<comm::F64>(launch, DType::f64, buffers) +
+      wrong_squares<comm::F16>(launch, DType::f16, buffers) + wrong_squares<comm::BF16>(launch, DType::bf16, buffers) +
+      wrong_products(launch, DType::f16, buffers) + wrong_products(launch, DType::bf16, buffers);
   for (auto const wire : {std::uint8_t{1}, std::uint8_t{2}}) {
     wrong += wrong_encodings(launch, wire, buffers, batch, step) + wrong_decodings(launch, wire, buffers);
   }
   print_speeds(launch, arguments.quick);
   auto const tried = (std::uint64_t{1} << 32U) / step * batch;
-  std::printf("%s: %llu of %llu floats and 65536 patterns in two formats differ from the CPU's bits\n",
-              wrong == 0 ? "ok" : "wrong", static_cast<unsigned long long>(wrong),
-              static_cast<unsigned long long>(tried));
+  std::printf(
+      "%s: %llu of %llu floats, 65536 patterns in two formats, their products and sums differ from the CPU's bits\n",
+      wrong == 0 ? "ok" : "wrong", static_cast<unsigned long long>(wrong), static_cast<unsigned long long>(tried));
   return wrong == 0 ? 0 : 1;
 }
 

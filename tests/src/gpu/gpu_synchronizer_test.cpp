@@ -1,9 +1,11 @@
 // GradientSynchronizer in device memory, through the plugin and the double: the results of the host backend, streams,
 // and verdicts that come later.
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <limits>
 
 #include <cuda_runtime_api.h>
 
@@ -90,6 +92,57 @@ TEST_CASE("gpu: the synchronizer's gradients are those of the host backend, to t
       }
     }
   }
+}
+
+TEST_CASE("gpu: a weight costs one kernel for a bucket, not one for each gradient", "[process]") {
+  SyncWorld const world{2};
+  CHECK(world.run([&](int rank) -> std::string {
+    auto comm = join(world, rank, "nccl");
+    std::vector<Parameter> parameters;
+    for (int i = 0; i < 40; ++i) {
+      parameters.push_back({"p" + std::to_string(i), 8, i < 20 ? DType::f32 : DType::bf16});
+    }
+    GradientSynchronizer sync(comm, parameters, {.rebuild_order = false});
+    auto const before = cxxrun_cuda_double_calls("kernel");
+    sync.set_weight(rank == 0 ? 3 : 1);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (i < 20) {
+        std::ranges::fill(sync.gradient<float>(i), static_cast<float>(4 * rank));
+      } else {
+        std::ranges::fill(sync.gradient<bfloat16>(i), bfloat16(static_cast<float>(4 * rank)));
+      }
+      sync.mark_ready(i);
+    }
+    sync.wait();
+    auto const kernels = cxxrun_cuda_double_calls("kernel") - before;
+    auto const buckets = sync.stats().buckets.size();
+    expect(sync.gradient<float>(7)[7] == 1 && sync.gradient<bfloat16>(30)[0] == bfloat16(1.0F), "the weighted mean");
+    // Besides the weight there are the scale of the all-reduce, and the weights' sum.
+    return kernels <= 3 * buckets ? "few" : std::to_string(kernels) + " for " + std::to_string(buckets) + " buckets";
+  }) == "few");
+}
+
+TEST_CASE("gpu: what is shortened to a norm on the device, and what is not finite, is seen by all ranks", "[process]") {
+  SyncWorld const world{2};
+  CHECK(world.run([&](int rank) -> std::string {
+    auto comm = join(world, rank, "nccl");
+    GradientSynchronizer sync(comm, {{"w", 400}, {"h", 100, DType::f16}});
+    for (bool const finite : {true, false}) {
+      std::ranges::fill(sync.gradient<float>(0), 3.0F);
+      std::ranges::fill(sync.gradient<float16>(1), float16(8.0F));
+      if (!finite && rank == 1) {
+        sync.gradient<float16>(1)[99] = float16(std::numeric_limits<float>::infinity());
+      }
+      sync.mark_ready(0);
+      sync.mark_ready(1);
+      sync.wait(Stream{});
+      double const norm = sync.clip_gradients(50);  // of 100
+      expect(finite ? norm == 100 : !std::isfinite(norm), "the norm before");
+      expect(sync.gradient<float>(0)[399] == (finite ? 1.5F : 3.0F), "halved, or left alone");
+      expect(sync.gradient<float16>(1)[0] == float16(finite ? 4.0F : 8.0F), "halved in f16, or left alone");
+    }
+    return "clipped";
+  }) == "clipped");
 }
 
 TEST_CASE("gpu: gradients come to their new order on the device, and nothing of the host's is pinned for it",

@@ -1,3 +1,4 @@
+#include <bit>
 #include <limits>
 #include <vector>
 
@@ -43,6 +44,20 @@ TEST_CASE("elements: products and squares are exact in every type where they can
   check_type<double>();
   check_type<float16>();
   check_type<bfloat16>();
+}
+
+TEST_CASE("elements: those of 16 bits are multiplied in f32 and rounded once", "[unit]") {
+  for (double const factor : {1.0 / 3.0, 7.0, 1e-6}) {
+    for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {
+      auto half = std::bit_cast<float16>(static_cast<std::uint16_t>(bits));
+      auto brain = std::bit_cast<bfloat16>(static_cast<std::uint16_t>(bits));
+      float16 const half_wanted(static_cast<float>(half) * static_cast<float>(factor));
+      bfloat16 const brain_wanted(static_cast<float>(brain) * static_cast<float>(factor));
+      multiply(DType::f16, &half, 1, factor);
+      multiply(DType::bf16, &brain, 1, factor);
+      REQUIRE((half == half_wanted && brain == brain_wanted));
+    }
+  }
 }
 
 TEST_CASE("elements: a factor of 0 wipes out infinities and NaNs too", "[unit]") {

@@ -1,14 +1,13 @@
 // The plugin's kernels as loops: the same arithmetic in the same order.
 #include "src/cuda/kernels.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include "src/comm/element_formats.hpp"
 #include "tests/support/cuda_double/script.hpp"
 #include "tests/support/cuda_double/stream.hpp"
+#include "tests/support/square_order.hpp"
 
 using namespace cxxrun::cuda_double;  // NOLINT(google-build-using-namespace)
 
@@ -18,8 +17,6 @@ using cxxrun::comm::BF16;
 using cxxrun::comm::F16;
 using cxxrun::comm::F32;
 using cxxrun::comm::F64;
-using cxxrun::cuda::kSquareBlocks;
-using cxxrun::cuda::kSquareThreads;
 
 template <class Work>
 cudaError_t launch(std::string const& name, cudaStream_t stream, Work work) {
@@ -29,13 +26,10 @@ cudaError_t launch(std::string const& name, cudaStream_t stream, Work work) {
   return answer(state());
 }
 
-/// There are two of each: several elements at once, where the addresses allow it, or one.
-template <class In, class Out>
-std::string kernel_name(char const* what, std::uint8_t type, In const* in, Out const* out) {
-  constexpr std::size_t kPack = 16 / std::max(sizeof(In), sizeof(Out));
-  bool const aligned = reinterpret_cast<std::uintptr_t>(in) % (sizeof(In) * kPack) == 0 &&
-                       reinterpret_cast<std::uintptr_t>(out) % (sizeof(Out) * kPack) == 0;
-  return what + std::to_string(type) + (aligned ? "" : ", one at a time");
+/// There are two of each: for addresses at multiples of 16 bytes, and for others.
+std::string kernel_name(char const* what, std::uint8_t type, void const* in, void const* out) {
+  auto const aligned = [](void const* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; };
+  return what + std::to_string(type) + (aligned(in) && aligned(out) ? "" : ", one at a time");
 }
 
 template <class In, class Out, class Map>
@@ -66,31 +60,6 @@ cudaError_t with_wire(std::uint8_t wire, Use use) {
     case 2: return use(F16{});
     default: return answer(cudaErrorInvalidValue);
   }
-}
-
-double folded(std::vector<double> sums) {
-  for (std::size_t half = sums.size() / 2; half > 0; half /= 2) {
-    for (std::size_t t = 0; t < half; ++t) {
-      sums[t] += sums[t + half];
-    }
-  }
-  return sums[0];
-}
-
-template <class Format>
-void add_squares(typename Format::Stored const* data, std::uint64_t elements, double* partial, double* sum) {
-  for (unsigned block = 0; block < kSquareBlocks; ++block) {
-    std::vector<double> sums(kSquareThreads);
-    for (unsigned thread = 0; thread < kSquareThreads; ++thread) {
-      for (std::uint64_t i = std::uint64_t{block} * kSquareThreads + thread; i < elements;
-           i += std::uint64_t{kSquareBlocks} * kSquareThreads) {
-        double const value = Format::wide(data[i]);
-        sums[thread] += value * value;
-      }
-    }
-    partial[block] = folded(std::move(sums));
-  }
-  *sum += folded(std::vector<double>(partial, partial + kSquareBlocks));
 }
 
 }  // namespace
@@ -150,11 +119,11 @@ cudaError_t cxxrun_cuda_launch_multiply(std::uint8_t type, void* data, std::uint
   });
 }
 
-cudaError_t cxxrun_cuda_launch_add_squares(std::uint8_t type, void const* data, std::uint64_t elements, double* partial,
-                                           double* sum, cudaStream_t stream) {
+cudaError_t cxxrun_cuda_launch_add_squares(std::uint8_t type, void const* data, std::uint64_t elements,
+                                           double* /*partial*/, double* sum, cudaStream_t stream) {
   return with_format(type, [=]<class Format>(Format) {
-    return launch("squares " + std::to_string(type), stream, [=] {
-      add_squares<Format>(static_cast<typename Format::Stored const*>(data), elements, partial, sum);
+    return launch(kernel_name("squares ", type, data, data), stream, [=] {
+      *sum += cxxrun::test::squares_in_order<Format>(static_cast<typename Format::Stored const*>(data), elements);
     });
   });
 }
