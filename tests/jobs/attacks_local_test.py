@@ -49,8 +49,9 @@ for pid in map(int, sys.argv[1:]):
     for name in ("fd", "map_files"): attempt(name, lambda: os.listdir(f"/proc/{pid}/{name}"))
     for fd in range(64): attempt("memfd", lambda: os.open(f"/proc/{pid}/fd/{fd}", os.O_RDONLY))
     for name in ("cwd", "exe", "root"): attempt(name, lambda: os.readlink(f"/proc/{pid}/{name}"))
-    pidfd = os.pidfd_open(pid)
-    for fd in range(64): attempt("pidfd_getfd", lambda: call(438, pidfd, fd, 0))
+    try: pidfd = os.pidfd_open(pid)
+    except OSError: pidfd = None  # an old kernel
+    for fd in range(64) if pidfd else (): attempt("pidfd_getfd", lambda: call(438, pidfd, fd, 0))
     attempt("ptrace", lambda: call(101, 16, pid, 0, 0))
     attempt("kill", lambda: os.kill(pid, 9))
     print("argv", open(f"/proc/{pid}/cmdline").read().replace("\\0", "_").replace(" ", "_"))
