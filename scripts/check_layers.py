@@ -24,7 +24,8 @@ src/cuda src/gpu src/client src/gradient src/capi
 rendezvous/values rendezvous/trust rendezvous/protocol rendezvous/voting
 rendezvous/membership rendezvous/following rendezvous/net
 launcher/facts launcher/story launcher/causes launcher/logs launcher/options launcher/place launcher/plan launcher/warm
-launcher/workers launcher/life launcher/hangs launcher/job_end launcher/agent launcher/doctor launcher/programs
+launcher/workers
+launcher/life launcher/hangs launcher/job_end launcher/agent launcher/doctor launcher/programs
 """.split()
 
 # Shells: they await something, make an event, call a pure step and perform its actions. NAME covers NAME.hpp, NAME.cpp
@@ -93,6 +94,8 @@ SHELLS = {
     "launcher/agent/hosting": "the coordinator and the stores inside the first node's agent",
     "launcher/doctor/doctor": "asks about this node, prints",
     "launcher/doctor/look*": "asks the system, name servers, drivers, file systems and programs, in children",
+    "launcher/doctor/pings": "calls between nodes, and who answers them",
+    "launcher/doctor/step": "the store in which nodes tell each other, and the file that shows a shared directory",
     "launcher/programs/main": "environment, exit code",
     "launcher/programs/rendezvous_main": "event loop, environment, exit code of cxxrun-rendezvous",
     "launcher/programs/store_main": "the same for cxxrun-store",
@@ -130,6 +133,7 @@ HEAVY = {
 # turn Slurm's wall time into an instant of the steady clock once.
 WALL = {
     "launcher/agent/chronicle.cpp": "when an event was written, for people",
+    "launcher/doctor/pings.cpp": "by how much the clocks of two nodes differ, for people",
     "launcher/job_end/end_watch.cpp": "Slurm's end of the job, once, at the start",
     "launcher/job_end/requeue_job.cpp": "which preemption is recent, against Slurm's own wall time",
     "launcher/workers/supervisor.cpp": "when a worker ended, for the report",

@@ -5,6 +5,7 @@
 #include "launcher/doctor/findings_text.hpp"
 #include "launcher/doctor/judge.hpp"
 #include "launcher/doctor/look.hpp"
+#include "launcher/doctor/step.hpp"
 #include "launcher/place/slurm_env.hpp"
 #include "src/os/system.hpp"
 
@@ -22,19 +23,55 @@ Wanted wanted_by(Options const& options, Environment const& environment, std::op
   wanted.names = step ? step->node_names : std::vector<std::string>();
   wanted.python = python_of(options, environment);
   wanted.log_dir = options.log_dir;
-  wanted.slurm = environment.contains("SLURM_JOB_ID");
+  wanted.slurm = environment.contains("SLURM_JOB_ID") && (!step || step->node_index == 0);
   return wanted;
+}
+
+int tell(Options const& options, Report const& report) {
+  std::fputs((options.json ? findings_json(report) : findings_text(report)).c_str(), stdout);
+  return count(report, Grade::failure) == 0 ? 0 : 1;
+}
+
+/// Slurm's settings are those of the cluster: the first node tells them for all.
+Findings judge_later_node(Facts const& facts) {
+  auto findings = judge(facts);
+  std::erase_if(findings, [](Finding const& each) { return each.about == "Slurm" && each.grade < Grade::failure; });
+  return findings;
+}
+
+Report report_on(std::vector<StepNode> const& nodes) {
+  Report report{{}, judge_step(nodes)};
+  for (auto const& node : nodes) {
+    if (node.came) {
+      report.nodes.push_back({node.host, report.nodes.empty() ? judge(node.facts) : judge_later_node(node.facts)});
+    }
+  }
+  return report;
 }
 
 }  // namespace
 
 int run_doctor(Options const& options, Environment const& environment) {
   auto const slurm = read_slurm(environment);
-  auto facts = look(wanted_by(options, environment, slurm ? slurm->step : std::nullopt), environment);
-  facts["slurm.trouble"] = slurm ? "" : slurm.error().message();
-  std::vector<NodeFindings> const nodes = {{value_of(facts, "host"), judge(facts)}};
-  std::fputs((options.json ? findings_json(nodes) : findings_text(nodes)).c_str(), stdout);
-  return count(nodes, Grade::failure) == 0 ? 0 : 1;
+  auto const step = slurm ? slurm->step : std::nullopt;
+  if (step && step->task_index > 0) {
+    return 0;  // one task of a node is enough
+  }
+  auto const look = start_looking(wanted_by(options, environment, step), environment);
+  if (!step || step->nodes() == 1) {
+    auto facts = look();
+    facts["slurm.trouble"] = slurm ? "" : slurm.error().message();
+    return tell(options, {{{value_of(facts, "host"), judge(facts)}}, {}});
+  }
+  Facts own;
+  auto const nodes = meet_step(*step, [&] { return own = look(); });
+  if (nodes) {
+    return *nodes ? tell(options, report_on(**nodes)) : 0;
+  }
+  own = own.empty() ? look() : own;
+  return tell(options, {{{value_of(own, "host"), judge(own)}},
+                        {{Grade::failure, "nodes", nodes.error().message(),
+                          "see whether that node runs its own cxxrun --doctor, and what lies between"}}});
 }
 
 }  // namespace cxxrun::launcher::doctor

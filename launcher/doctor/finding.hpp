@@ -29,4 +29,10 @@ struct NodeFindings {
   Findings findings;
 };
 
+/// On one node `step` is empty.
+struct Report {
+  std::vector<NodeFindings> nodes;
+  Findings step;  ///< about the nodes of a step together
+};
+
 }  // namespace cxxrun::launcher::doctor

@@ -6,18 +6,27 @@ namespace cxxrun::launcher::doctor {
 
 using Json = nlohmann::json;
 
-std::string findings_json(std::vector<NodeFindings> const& nodes) {
+namespace {
+
+Json to_json(Findings const& findings) {
+  Json all = Json::array();
+  for (auto const& each : findings) {
+    all.push_back(
+        {{"grade", name_of(each.grade)}, {"about", each.about}, {"found", each.found}, {"remedy", each.remedy}});
+  }
+  return all;
+}
+
+}  // namespace
+
+std::string findings_json(Report const& report) {
   Json json = {{"version", 1},
-               {"failures", count(nodes, Grade::failure)},
-               {"warnings", count(nodes, Grade::warning)},
-               {"nodes", Json::array()}};
-  for (auto const& node : nodes) {
-    Json findings = Json::array();
-    for (auto const& each : node.findings) {
-      findings.push_back(
-          {{"grade", name_of(each.grade)}, {"about", each.about}, {"found", each.found}, {"remedy", each.remedy}});
-    }
-    json["nodes"].push_back({{"host", node.host}, {"findings", std::move(findings)}});
+               {"failures", count(report, Grade::failure)},
+               {"warnings", count(report, Grade::warning)},
+               {"nodes", Json::array()},
+               {"step", to_json(report.step)}};
+  for (auto const& node : report.nodes) {
+    json["nodes"].push_back({{"host", node.host}, {"findings", to_json(node.findings)}});
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -62,6 +62,13 @@ std::string hosts_text(Alike const& alike, std::size_t nodes) {
   return "  [" + who + (alike.same ? "]" : ", the first is shown]");
 }
 
+std::string finding_text(Finding const& finding, std::string const& hosts) {
+  std::string about = printable(finding.about);
+  about.resize(std::max(kAboutColumn, about.size() + 1), ' ');
+  return label_of(finding.grade) + about + printable(finding.found, kLongest) + hosts + "\n" +
+         (finding.remedy.empty() ? "" : "        -> " + printable(finding.remedy, kLongest) + "\n");
+}
+
 std::string plural(std::size_t number, std::string const& what) {
   return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
@@ -78,31 +85,33 @@ char const* name_of(Grade grade) {
   return "";
 }
 
-std::size_t count(std::vector<NodeFindings> const& nodes, Grade grade) {
-  std::size_t number = 0;
-  for (auto const& node : nodes) {
-    number += static_cast<std::size_t>(std::count_if(node.findings.begin(), node.findings.end(),
-                                                     [grade](Finding const& each) { return each.grade == grade; }));
+std::size_t count(Report const& report, Grade grade) {
+  auto const of = [grade](Findings const& findings) {
+    return static_cast<std::size_t>(
+        std::count_if(findings.begin(), findings.end(), [grade](Finding const& each) { return each.grade == grade; }));
+  };
+  std::size_t number = of(report.step);
+  for (auto const& node : report.nodes) {
+    number += of(node.findings);
   }
   return number;
 }
 
-std::string findings_text(std::vector<NodeFindings> const& nodes) {
+std::string findings_text(Report const& report) {
   std::string text;
-  for (auto const& alike : gather(nodes)) {
-    std::string about = printable(alike.first.about);
-    about.resize(std::max(kAboutColumn, about.size() + 1), ' ');
-    text += label_of(alike.first.grade) + about + printable(alike.first.found, kLongest) +
-            hosts_text(alike, nodes.size()) + "\n";
-    text += alike.first.remedy.empty() ? "" : "        -> " + printable(alike.first.remedy, kLongest) + "\n";
+  for (auto const& each : report.step) {
+    text += finding_text(each, "");
+  }
+  for (auto const& alike : gather(report.nodes)) {
+    text += finding_text(alike.first, hosts_text(alike, report.nodes.size()));
   }
   std::vector<std::string> hosts;
-  hosts.reserve(nodes.size());
-  for (auto const& node : nodes) {
+  hosts.reserve(report.nodes.size());
+  for (auto const& node : report.nodes) {
     hosts.push_back(node.host);
   }
   return text + "cxxrun --doctor on " + printable(compress_hostlist(hosts)) + ": " +
-         plural(count(nodes, Grade::failure), "failure") + ", " + plural(count(nodes, Grade::warning), "warning") +
+         plural(count(report, Grade::failure), "failure") + ", " + plural(count(report, Grade::warning), "warning") +
          "\n";
 }
 

@@ -81,9 +81,14 @@ Finding judge_kernel(Facts const& facts) {
   if (auto const proc = value_of(facts, "kernel.proc"); !proc.empty()) {
     return {Grade::failure, "kernel", text + "; /proc: " + proc, "mount /proc in the container or chroot"};
   }
+  auto const parts = split(release, '.');
+  auto const part = [&parts](std::size_t i) { return i < parts.size() ? number({{"", parts[i]}}, "").value_or(0) : 0; };
+  if (part(0) > 0 && (part(0) < 4 || (part(0) == 4 && part(1) < 18))) {
+    return {Grade::failure, "kernel", text, "cxxrun needs Linux 4.18: an older node is left out with --exclude"};
+  }
   if (auto const pidfd = value_of(facts, "kernel.pidfd"); !pidfd.empty()) {
-    return {Grade::warning, "kernel", text + "; pidfd_open: " + pidfd,
-            "Linux 5.3 has it; a container's seccomp profile may forbid it: allow pidfd_open and pidfd_send_signal"};
+    return {Grade::note, "kernel", text + "; pidfd_open: " + pidfd,
+            "cxxrun has another way; Linux 5.3 has it, and a container's seccomp profile may forbid it"};
   }
   return {Grade::fine, "kernel", text, ""};
 }

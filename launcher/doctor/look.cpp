@@ -1,6 +1,7 @@
 #include "launcher/doctor/look.hpp"
 
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "src/core/text.hpp"
@@ -29,11 +30,11 @@ void tell(Say const& say, std::string const& key, std::string const& value) {
   say(key + "=" + replace_all(value, "\n", " ") + "\n");
 }
 
-Facts look(Wanted const& wanted, Environment const& environment) {
+std::function<Facts()> start_looking(Wanted const& wanted, Environment const& environment) {
   TimePoint const begin = Clock::now();
-  std::vector<Asked> asked;
+  auto const asked = std::make_shared<std::vector<Asked>>();
   auto const ask = [&asked](char const* hung, Millis limit, std::function<void(Say const&)> const& work) {
-    asked.push_back({os::LimitedChild(work), hung, limit});
+    asked->push_back({os::LimitedChild(work), hung, limit});
   };
   ask("name.hung", Millis{5'000}, [&](Say const& say) { look_at_names(wanted, say); });
   ask("gpu.hung", Millis{10'000}, [](Say const& say) { look_at_gpus(say); });
@@ -43,15 +44,17 @@ Facts look(Wanted const& wanted, Environment const& environment) {
     ask("slurm.hung", Millis{5'000}, [&](Say const& say) { look_at_slurm(environment, say); });
   }
   Facts facts = look_at_system(environment);
-  for (auto& each : asked) {
-    auto const words = each.child.wait_until(begin + each.limit);
-    take_lines(words.said, facts);
-    if (!words.ended) {
-      facts[each.hung] = seconds_text(each.limit);
-    }
-  }
   facts["host"] = facts["name.own"] = wanted.host;
-  return facts;
+  return [begin, asked, facts = std::move(facts)]() mutable {
+    for (auto& each : *asked) {
+      auto const words = each.child.wait_until(begin + each.limit);
+      take_lines(words.said, facts);
+      if (!words.ended) {
+        facts[each.hung] = seconds_text(each.limit);
+      }
+    }
+    return std::move(facts);
+  };
 }
 
 }  // namespace cxxrun::launcher::doctor

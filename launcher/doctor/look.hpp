@@ -3,6 +3,7 @@
 // What may hang (name servers, drivers, file systems, programs) is asked in children with time limits, all at once.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,8 @@ void look_at_slurm(Environment const& environment, Say const& say);
 /// One line for one fact, whatever is in it.
 void tell(Say const& say, std::string const& key, std::string const& value);
 
-/// Everything. Only for a process without other threads.
-[[nodiscard]] Facts look(Wanted const& wanted, Environment const& environment);
+/// Everything. Only for a process without other threads, which may have some once the children run. What is returned
+/// gives the facts, once: it blocks until they are there or their time is over.
+[[nodiscard]] std::function<Facts()> start_looking(Wanted const& wanted, Environment const& environment);
 
 }  // namespace cxxrun::launcher::doctor

@@ -1,0 +1,146 @@
+#include "launcher/doctor/pings.hpp"
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <optional>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "src/os/fd_io.hpp"
+#include "src/os/local_address.hpp"
+#include "src/os/poll_time.hpp"
+#include "src/store/store_listen.hpp"
+
+namespace cxxrun::launcher::doctor {
+namespace {
+
+constexpr Millis kPatience{3000};
+constexpr int kAsks = 5;
+
+/// For people and for the difference of two clocks; nothing is decided by it.
+std::int64_t wall_us() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::microseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+/// Whether the socket is ready for `events` before the deadline.
+bool ready(int socket, short events, TimePoint deadline) {
+  pollfd entry{socket, events, 0};
+  return os::retried([&] { return ::poll(&entry, 1, os::poll_time(deadline)); }) == 1;
+}
+
+/// Eight bytes, all at once: they fit into a packet.
+bool receive(int socket, std::int64_t& value, TimePoint deadline) {
+  return ready(socket, POLLIN, deadline) &&
+         os::retried([&] { return ::recv(socket, &value, sizeof value, MSG_WAITALL); }) == sizeof value;
+}
+
+bool send_value(int socket, std::int64_t value) {
+  return os::retried([&] { return ::send(socket, &value, sizeof value, MSG_NOSIGNAL); }) == sizeof value;
+}
+
+void without_delay(int socket) {
+  int const yes = 1;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+/// Whoever says nothing for long is let go.
+void answer(int caller) {
+  without_delay(caller);
+  auto const deadline = Clock::now() + kPatience;
+  std::int64_t asked = 0;
+  while (receive(caller, asked, deadline) && send_value(caller, wall_us())) {
+  }
+}
+
+/// 0, or why no connection came about.
+int connect_to(addrinfo const& address, os::UniqueFd& made, TimePoint deadline) {
+  made = os::UniqueFd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!made || (::connect(made.get(), address.ai_addr, address.ai_addrlen) != 0 && errno != EINPROGRESS)) {
+    return errno;
+  }
+  if (!ready(made.get(), POLLOUT, deadline)) {
+    return ETIMEDOUT;
+  }
+  int error = 0;
+  socklen_t size = sizeof error;
+  getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error == 0) {
+    fcntl(made.get(), F_SETFL, fcntl(made.get(), F_GETFL) & ~O_NONBLOCK);
+  }
+  return error;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Answerer>> Answerer::start() {
+  auto const listening = store::listen_for_store({});
+  if (!listening) {
+    return listening.error();
+  }
+  std::unique_ptr<Answerer> made(new Answerer);
+  made->port_ = listening->port;
+  made->shared_ = std::make_shared<Shared>(
+      Shared{os::UniqueFd(listening->sockets.front()), os::UniqueFd(::eventfd(0, EFD_CLOEXEC))});
+  made->thread_ = os::BoundedThread::start("doctor", [shared = made->shared_] {
+    std::array<pollfd, 2> entries{pollfd{shared->listener.get(), POLLIN, 0}, pollfd{shared->ended.get(), POLLIN, 0}};
+    while (os::retried([&] { return ::poll(entries.data(), entries.size(), -1); }) > 0 && entries[1].revents == 0) {
+      os::UniqueFd const caller(::accept4(shared->listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (caller) {
+        answer(caller.get());
+      }
+    }
+  });
+  return made;
+}
+
+Answerer::~Answerer() {
+  ::eventfd_write(shared_->ended.get(), 1);
+  if (thread_) {
+    thread_->join_until(Clock::now() + kPatience);
+  }
+}
+
+Call call_node(std::uint32_t index, std::string const& host, std::uint16_t port) {
+  auto const deadline = Clock::now() + kPatience;
+  Call call{index, "", 0, 0};
+  auto const addresses = os::resolve(host, port, SOCK_STREAM);
+  if (!addresses) {
+    call.error = addresses.error().context;
+    return call;
+  }
+  os::UniqueFd socket;
+  int error = EHOSTUNREACH;
+  for (auto const* each = addresses->get(); each != nullptr && error != 0; each = each->ai_next) {
+    error = connect_to(*each, socket, deadline);
+  }
+  if (error != 0) {
+    call.error = std::strerror(error);
+    return call;
+  }
+  without_delay(socket.get());
+  std::optional<double> shortest;
+  for (int i = 0; i < kAsks; ++i) {
+    auto const asked = Clock::now();
+    auto const wall = wall_us();
+    std::int64_t theirs = 0;
+    if (!send_value(socket.get(), 0) || !receive(socket.get(), theirs, deadline)) {
+      break;
+    }
+    double const took = std::chrono::duration<double, std::micro>(Clock::now() - asked).count();
+    if (!shortest || took < *shortest) {
+      shortest = call.round_trip = took;
+      call.ahead = static_cast<double>(theirs - wall) - took / 2;
+    }
+  }
+  call.error = shortest ? "" : "connected, and then no answer";
+  return call;
+}
+
+}  // namespace cxxrun::launcher::doctor

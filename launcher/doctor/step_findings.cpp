@@ -1,0 +1,244 @@
+#include "launcher/doctor/step_findings.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "launcher/doctor/numbers.hpp"
+#include "src/core/hostlist.hpp"
+#include "src/core/text.hpp"
+
+namespace cxxrun::launcher::doctor {
+namespace {
+
+constexpr std::uint32_t kAllPairs = 16;
+constexpr std::size_t kNamed = 5;       // pairs that are named
+constexpr double kSlow = 5'000;         // µs
+constexpr double kSlowerThanMost = 10;  // times the median
+constexpr double kOff = 1'000'000;      // µs
+constexpr double kRefusedByMunge = 300'000'000;
+
+/// "0.123 ms", "1200 ms"
+std::string milliseconds(double us) {
+  auto const all = static_cast<std::uint64_t>(us + 0.5);
+  auto const thousandths = std::to_string(1000 + all % 1000).substr(1);
+  return std::to_string(all / 1000) + (all < 100'000 ? "." + thousandths : "") + " ms";
+}
+
+std::string named(std::vector<std::string> words) {
+  auto const more = words.size() > kNamed ? words.size() - kNamed : 0;
+  words.resize(words.size() - more);
+  return join(words, ", ") + (more == 0 ? "" : " and " + std::to_string(more) + " more");
+}
+
+/// A call that came through, with both names.
+struct Through {
+  std::string pair;
+  double round_trip;
+};
+
+struct Calls {
+  std::size_t all = 0;
+  std::vector<std::string> failed;
+  std::vector<Through> through;  // by time
+};
+
+Calls gather(std::vector<StepNode> const& nodes) {
+  Calls calls;
+  for (auto const& node : nodes) {
+    for (auto const& call : node.calls) {
+      if (call.to >= nodes.size()) {
+        continue;
+      }
+      ++calls.all;
+      auto const pair = node.host + " to " + nodes[call.to].host;
+      if (call.error.empty()) {
+        calls.through.push_back({pair, call.round_trip});
+      } else {
+        calls.failed.push_back(pair + " (" + call.error + ")");
+      }
+    }
+  }
+  std::sort(calls.through.begin(), calls.through.end(),
+            [](Through const& a, Through const& b) { return a.round_trip < b.round_trip; });
+  return calls;
+}
+
+Finding judge_calls(Calls const& calls) {
+  if (!calls.failed.empty()) {
+    return {Grade::failure, "calls", named(calls.failed),
+            "a firewall or another network lies between: open TCP between the nodes, or choose their common interface "
+            "with --rdzv-endpoint and --local-addr"};
+  }
+  if (calls.through.empty()) {
+    return {Grade::note, "calls", "none was made", ""};
+  }
+  auto const& slowest = calls.through.back();
+  auto const median = calls.through[calls.through.size() / 2].round_trip;
+  std::string const text = std::to_string(calls.all) + " of " + std::to_string(calls.all) + " came through, median " +
+                           milliseconds(median) + ", longest " + milliseconds(slowest.round_trip) + " (" +
+                           slowest.pair + ")";
+  if (slowest.round_trip > kSlow && slowest.round_trip > median * kSlowerThanMost) {
+    return {Grade::warning, "calls", text, "that pair is slow: look at its links, or leave a node out with --exclude"};
+  }
+  return {Grade::fine, "calls", text, ""};
+}
+
+/// From how each node sees the others' clocks: the widest difference that one call has seen.
+Finding judge_clocks(std::vector<StepNode> const& nodes) {
+  double widest = 0;
+  std::string pair;
+  for (auto const& node : nodes) {
+    for (auto const& call : node.calls) {
+      if (call.error.empty() && call.to < nodes.size() && (pair.empty() || std::abs(call.ahead) > std::abs(widest))) {
+        widest = call.ahead;
+        pair = nodes[call.to].host + (call.ahead < 0 ? " is behind " : " is ahead of ") + node.host;
+      }
+    }
+  }
+  std::string const text = pair.empty() ? "not known" : "at most " + milliseconds(std::abs(widest)) + " apart: " + pair;
+  if (std::abs(widest) < kOff) {
+    return {Grade::fine, "clocks", text, ""};
+  }
+  return {std::abs(widest) < kRefusedByMunge ? Grade::warning : Grade::failure, "clocks", text,
+          "set them by NTP: munge, and with it Slurm, refuses what is more than 5 minutes old"};
+}
+
+/// "2.4.0 on node[1-3], 2.3.0 on node4"; "" when all are the same.
+std::string differences(std::vector<StepNode> const& nodes, std::string const& key) {
+  std::map<std::string, std::vector<std::string>> who;
+  for (auto const& node : nodes) {
+    if (node.came) {
+      auto const value = value_of(node.facts, key);
+      who[value.empty() ? "none" : value].push_back(node.host);
+    }
+  }
+  std::vector<std::string> words;
+  for (auto const& [value, hosts] : who) {
+    words.push_back(value + " on " + compress_hostlist(hosts));
+  }
+  return who.size() > 1 ? named(words) : "";
+}
+
+void judge_sameness(Findings& found, std::vector<StepNode> const& nodes) {
+  struct What {
+    char const* key;
+    char const* name;
+    Grade grade;
+  };
+  bool differ = false;
+  for (auto const& [key, name, grade] :
+       {What{"gpu.driver", "NVIDIA driver", Grade::warning}, What{"gpu.count", "number of GPUs", Grade::warning},
+        What{"gpu.names", "GPUs", Grade::warning}, What{"nccl.version", "NCCL", Grade::warning},
+        What{"python.version", "Python", Grade::warning}, What{"torch.version", "torch", Grade::warning},
+        What{"torch.cuda", "torch's CUDA", Grade::warning}, What{"kernel.release", "Linux", Grade::note},
+        What{"cpus.usable", "number of CPUs", Grade::note}}) {
+    if (auto const text = differences(nodes, key); !text.empty()) {
+      differ = true;
+      found.push_back({grade, "differences", std::string(name) + ": " + text,
+                       "all nodes should have the same: ask for one kind with --constraint or leave some out with "
+                       "--exclude"});
+    }
+  }
+  if (!differ) {
+    found.push_back({Grade::fine, "differences", "none in GPUs, driver, NCCL, Python, torch, Linux and CPUs", ""});
+  }
+}
+
+Finding judge_sharing(std::vector<StepNode> const& nodes) {
+  std::vector<std::string> without;
+  for (auto const& node : nodes) {
+    if (node.came && value_of(node.facts, "fs.shared") != "1") {
+      without.push_back(node.host);
+    }
+  }
+  if (without.empty()) {
+    return {Grade::fine, "shared", "the working directory is one and the same on all nodes", ""};
+  }
+  return {Grade::note, "shared",
+          "the working directory of " + compress_hostlist(without) + " is not that of " + nodes.front().host,
+          "start from a directory on a shared file system, or copy program and data to each node (sbcast)"};
+}
+
+}  // namespace
+
+std::vector<std::uint32_t> peers_of(std::uint32_t index, std::uint32_t nodes) {
+  std::vector<std::uint32_t> peers;
+  if (nodes <= kAllPairs) {
+    for (std::uint32_t other = 0; other < nodes; ++other) {
+      if (other != index) {
+        peers.push_back(other);
+      }
+    }
+    return peers;
+  }
+  std::set<std::uint32_t> steps = {1};
+  for (std::uint32_t part = 1; part <= 3; ++part) {  // of different sizes, so that pairs of racks differ
+    steps.insert(1 + static_cast<std::uint32_t>(std::uint64_t{nodes - 2} * (2 * part + 1) / 8));
+  }
+  for (auto const step : steps) {
+    peers.push_back((index + step) % nodes);
+  }
+  return peers;
+}
+
+Facts write_calls(std::vector<Call> const& calls) {
+  Facts facts;
+  for (auto const& call : calls) {
+    facts["call." + std::to_string(call.to)] =
+        call.error.empty() ? std::to_string(call.round_trip) + " " + std::to_string(call.ahead) : "! " + call.error;
+  }
+  return facts;
+}
+
+std::vector<Call> read_calls(Facts const& facts) {
+  std::vector<Call> calls;
+  for (auto const& [key, value] : facts) {
+    auto const to = key.starts_with("call.") ? number({{"", key.substr(5)}}, "") : std::nullopt;
+    if (!to || *to > 1e6) {
+      continue;
+    }
+    Call call;
+    call.to = static_cast<std::uint32_t>(*to);
+    auto const words = split(value, ' ');
+    if (value.starts_with("! ")) {
+      call.error = value.substr(2);
+    } else if (words.size() == 2) {
+      bool const behind = words[1].starts_with('-');
+      auto const ahead = number({{"", words[1].substr(behind ? 1 : 0)}}, "");
+      auto const round_trip = number({{"", words[0]}}, "");
+      if (!ahead || !round_trip) {
+        continue;
+      }
+      call.round_trip = *round_trip;
+      call.ahead = behind ? -*ahead : *ahead;
+    } else {
+      continue;
+    }
+    calls.push_back(std::move(call));
+  }
+  return calls;
+}
+
+Findings judge_step(std::vector<StepNode> const& nodes) {
+  Findings found;
+  std::vector<std::string> missing;
+  for (auto const& node : nodes) {
+    if (!node.came) {
+      missing.push_back(node.host);
+    }
+  }
+  if (!missing.empty()) {
+    found.push_back({Grade::failure, "nodes", "nothing came from " + compress_hostlist(missing),
+                     "look at their own lines above; leave them out with --exclude"});
+  } else {
+    found.push_back({Grade::fine, "nodes", "all " + std::to_string(nodes.size()) + " came", ""});
+  }
+  found.push_back(judge_calls(gather(nodes)));
+  found.push_back(judge_clocks(nodes));
+  judge_sameness(found, nodes);
+  found.push_back(judge_sharing(nodes));
+  return found;
+}
+
+}  // namespace cxxrun::launcher::doctor

@@ -1,0 +1,105 @@
+#include "launcher/doctor/step_findings.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun::launcher::doctor;  // NOLINT(google-build-using-namespace): the unit under test
+
+namespace {
+
+/// Nodes that all reach each other in 100 µs, with equal clocks and the same of everything.
+std::vector<StepNode> sound(std::uint32_t count) {
+  std::vector<StepNode> nodes;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    StepNode node{"node" + std::to_string(i + 1), true, {{"torch.version", "2.4.0"}, {"fs.shared", "1"}}, {}};
+    for (auto const peer : peers_of(i, count)) {
+      node.calls.push_back({peer, "", 100, 0});
+    }
+    nodes.push_back(std::move(node));
+  }
+  return nodes;
+}
+
+Finding about(std::vector<StepNode> const& nodes, std::string const& what) {
+  auto const all = judge_step(nodes);
+  auto const found = std::find_if(all.begin(), all.end(), [&](Finding const& each) { return each.about == what; });
+  REQUIRE(found != all.end());
+  return *found;
+}
+
+}  // namespace
+
+TEST_CASE("step: up to 16 nodes each calls all others, of more a few, and each is called as often", "[unit]") {
+  for (std::uint32_t const nodes : {2U, 3U, 16U, 17U, 18U, 64U, 512U, 10'000U}) {
+    std::vector<int> called(nodes);
+    for (std::uint32_t i = 0; i < nodes; ++i) {
+      auto const peers = peers_of(i, nodes);
+      std::set<std::uint32_t> const distinct(peers.begin(), peers.end());
+      REQUIRE(distinct.size() == peers.size());
+      REQUIRE_FALSE(distinct.contains(i));
+      REQUIRE(peers.size() == (nodes <= 16 ? nodes - 1 : 4));
+      REQUIRE(distinct.contains((i + 1) % nodes));  // the ring
+      for (auto const peer : peers) {
+        ++called.at(peer);
+      }
+    }
+    CHECK(std::set<int>(called.begin(), called.end()).size() == 1);
+  }
+}
+
+TEST_CASE("step: on sound nodes each line is fine", "[unit]") {
+  for (auto const& each : judge_step(sound(4))) {
+    INFO(each.about << ": " << each.found);
+    CHECK(each.grade == Grade::fine);
+  }
+  CHECK(about(sound(4), "calls").found == "12 of 12 came through, median 0.100 ms, longest 0.100 ms (node4 to node3)");
+}
+
+TEST_CASE("step: who did not come, and who cannot call whom, is named", "[unit]") {
+  auto nodes = sound(4);
+  nodes[2].came = false;
+  CHECK(about(nodes, "nodes").grade == Grade::failure);
+  CHECK(about(nodes, "nodes").found == "nothing came from node3");
+  nodes[0].calls[1].error = "Connection timed out";
+  CHECK(about(nodes, "calls").grade == Grade::failure);
+  CHECK(about(nodes, "calls").found == "node1 to node3 (Connection timed out)");
+  for (auto& node : nodes) {
+    for (auto& call : node.calls) {
+      call.error = "no";
+    }
+  }
+  CHECK(about(nodes, "calls").found.ends_with("node2 to node3 (no) and 7 more"));
+}
+
+TEST_CASE("step: a slow pair and clocks that are apart are warnings", "[unit]") {
+  auto nodes = sound(3);
+  nodes[1].calls[0].round_trip = 6000;
+  CHECK(about(nodes, "calls").grade == Grade::warning);
+  CHECK(about(nodes, "calls").found.find("longest 6.000 ms (node2 to node1)") != std::string::npos);
+  nodes[0].calls[1].ahead = -2'000'000;
+  CHECK(about(nodes, "clocks").grade == Grade::warning);
+  CHECK(about(nodes, "clocks").found == "at most 2000 ms apart: node3 is behind node1");
+  nodes[0].calls[1].ahead = 400'000'000;
+  CHECK(about(nodes, "clocks").grade == Grade::failure);
+}
+
+TEST_CASE("step: what differs between nodes is named with the nodes", "[unit]") {
+  auto nodes = sound(4);
+  nodes[3].facts["torch.version"] = "2.3.0";
+  nodes[1].facts["fs.shared"] = "0";
+  CHECK(about(nodes, "differences").found == "torch: 2.3.0 on node4, 2.4.0 on node[1-3]");
+  CHECK(about(nodes, "differences").grade == Grade::warning);
+  CHECK(about(nodes, "shared").found == "the working directory of node2 is not that of node1");
+}
+
+TEST_CASE("step: calls come back as they were written, and garbage is left out", "[unit]") {
+  std::vector<Call> const calls = {{1, "", 120, -44}, {3, "Connection refused", 0, 0}};
+  CHECK(read_calls(write_calls(calls)) == calls);
+  CHECK(read_calls({{"call.x", "1 2"}, {"call.1", "1"}, {"call.2", "a b"}, {"call.-3", "1 2"}, {"calls", "1 2"}})
+            .empty());
+  auto nodes = sound(2);
+  nodes[0].calls.push_back({99, "", 1, 1});  // of no node
+  CHECK(about(nodes, "calls").grade == Grade::fine);
+}

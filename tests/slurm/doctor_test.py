@@ -1,0 +1,62 @@
+"""cxxrun --doctor over a step of a real Slurm. Usage: doctor_test.py CXXRUN"""
+import json
+import os
+import time
+
+import slurm_case
+from slurm_case import SlurmCase
+
+NODES = 16
+
+
+def setUpModule():
+    slurm_case.use_cluster(nodes=NODES)
+
+
+class Doctor(SlurmCase):
+    def doctor(self, *arguments, nodes=NODES, env=None):
+        """What it did, and its object."""
+        done = self.srun(f"-N{nodes}", "--ntasks-per-node=1", *arguments, "cxxrun", "--doctor", "--json",
+                         env={"PYTHON_EXEC": "/usr/bin/python3", **(env or {})})
+        return done, json.loads(done.out)
+
+    def step(self, told, about):
+        return next(each for each in told["step"] if each["about"] == about)
+
+    def test_sixteen_nodes_are_one_table(self):
+        begin = time.monotonic()
+        done = self.srun(f"-N{NODES}", "--ntasks-per-node=1", "cxxrun", "--doctor", env={"PYTHON_EXEC": "/usr/bin/python3"})
+        took = time.monotonic() - begin
+        print(f"{NODES} nodes in {took:.2f} s")  # for docs/evidence; nothing is decided by it
+        self.assertIn("nodes          all 16 came\n", done.out)
+        self.assertRegex(done.out, r"(ok  |WARN)  calls          240 of 240 came through, median \S+ ms, longest")
+        self.assertIn("the working directory is one and the same on all nodes", done.out)
+        self.assertRegex(done.out, r"WARN  Slurm          ProctrackType=proctrack/linuxproc +\[node1\]")
+        self.assertRegex(done.out, r"names          node1 is 10\.\S+, back node1 +\[all 16, the first is shown\]")
+        self.assertRegex(done.out, r"cxxrun --doctor on node\[1-16\]: \d+ failures?, \d+ warnings?\n$")
+        self.assertEqual(done.code, 1 if "FAIL" in done.out else 0, done)
+        self.assertEqual([name for name in os.listdir(self.dir) if name.startswith(".cxxrun")], [])
+
+    def test_the_object_has_each_node_and_the_step(self):
+        done, told = self.doctor(nodes=3)
+        self.assertEqual([node["host"] for node in told["nodes"]], ["node1", "node2", "node3"])
+        self.assertEqual(self.step(told, "calls")["grade"], "fine", done)
+        self.assertEqual(self.step(told, "shared")["grade"], "fine", done)
+        self.assertEqual(done.code, 1 if told["failures"] else 0)
+
+    def test_a_directory_of_each_node_s_own_and_a_node_that_differs(self):
+        python = self.path("python")
+        with open(python, "w") as f:
+            f.write('#!/bin/sh\necho "python.version=3.$SLURM_NODEID"; echo python.path=here\n')
+        os.chmod(python, 0o755)
+        done, told = self.doctor("--chdir=/tmp", nodes=2, env={"PYTHON_EXEC": python})
+        self.assertEqual(self.step(told, "shared")["found"], "the working directory of node2 is not that of node1", done)
+        self.assertEqual(self.step(told, "differences")["found"], "Python: 3.0 on node1, 3.1 on node2")
+
+    def test_several_tasks_of_a_node_are_one(self):
+        done = self.srun("-N2", "--ntasks-per-node=2", "cxxrun", "--doctor", "--json")
+        self.assertEqual([node["host"] for node in json.loads(done.out)["nodes"]], ["node1", "node2"])
+
+
+if __name__ == "__main__":
+    slurm_case.main()
