@@ -3,14 +3,18 @@
 #include <cstdio>
 
 #include "launcher/doctor/findings_text.hpp"
+#include "launcher/doctor/job_script.hpp"
 #include "launcher/doctor/judge.hpp"
 #include "launcher/doctor/look.hpp"
 #include "launcher/doctor/step.hpp"
 #include "launcher/place/slurm_env.hpp"
+#include "src/core/text.hpp"
 #include "src/os/system.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {
+
+constexpr Millis kSinfoPatience{5000};
 
 std::string python_of(Options const& options, Environment const& environment) {
   auto const name = options.program.substr(options.program.rfind('/') + 1);
@@ -72,6 +76,21 @@ int run_doctor(Options const& options, Environment const& environment) {
   return tell(options, {{{value_of(own, "host"), judge(own)}},
                         {{Grade::failure, "nodes", nodes.error().message(),
                           "see whether that node runs its own cxxrun --doctor, and what lies between"}}});
+}
+
+int run_init(Options const& options, Environment const& environment) {
+  os::LimitedChild child([&](Say const& say) { look_at_partitions(environment, say); });
+  auto const told = child.wait_until(Clock::now() + kSinfoPatience);
+  bool const failed = told.said.starts_with(kNoPartitions);
+  std::string const why = !told.ended ? "sinfo did not answer"
+                          : failed    ? told.said.substr(std::string(kNoPartitions).size())
+                                      : "sinfo knows of no partition that is up";
+  std::string command = options.program.empty() ? "train.py" : shell_quote(options.program);
+  for (auto const& word : options.args) {
+    command += " " + shell_quote(word);
+  }
+  std::fputs(job_script(failed ? std::vector<NodeKind>() : read_sinfo(told.said), command, why).c_str(), stdout);
+  return 0;
 }
 
 }  // namespace cxxrun::launcher::doctor

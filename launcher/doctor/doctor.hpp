@@ -1,4 +1,4 @@
-// `cxxrun --doctor`: looks at this node, and says what would keep a job from running. Shell.
+// `cxxrun --doctor`: looks at this node, and says what would keep a job from running; `cxxrun --init`. Shell.
 #pragma once
 
 #include "launcher/facts/environment.hpp"
@@ -8,5 +8,8 @@ namespace cxxrun::launcher::doctor {
 
 /// Prints the table, or with --json an object. The exit code: 0, or 1 when there is a failure.
 [[nodiscard]] int run_doctor(Options const& options, Environment const& environment);
+
+/// Prints a job script for the partitions that sinfo tells of within 5 s. 0.
+[[nodiscard]] int run_init(Options const& options, Environment const& environment);
 
 }  // namespace cxxrun::launcher::doctor

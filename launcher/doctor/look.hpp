@@ -28,6 +28,9 @@ void look_at_gpus(Say const& say);
 void look_at_files(Wanted const& wanted, Environment const& environment, Say const& say);
 void look_at_python(Wanted const& wanted, Environment const& environment, Say const& say);
 void look_at_slurm(Environment const& environment, Say const& say);
+/// What sinfo prints of the partitions, or kNoPartitions and why not.
+inline constexpr char const* kNoPartitions = "none: ";
+void look_at_partitions(Environment const& environment, Say const& say);
 /// What cannot hang: the kernel's own files, limits, sockets.
 [[nodiscard]] Facts look_at_system(Environment const& environment);
 

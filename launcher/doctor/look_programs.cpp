@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "launcher/doctor/job_script.hpp"
 #include "launcher/doctor/look.hpp"
 #include "src/core/text.hpp"
 #include "src/os/fd_io.hpp"
@@ -81,6 +82,15 @@ void look_at_slurm(Environment const& environment, Say const& say) {
       }
     }
   }
+}
+
+void look_at_partitions(Environment const& environment, Say const& say) {
+  auto const ran = run_program({"sinfo", "-h", "-o", kSinfoFormat}, environment);
+  if (!ran || ran->status != 0) {
+    say(kNoPartitions + (ran ? last_line(ran->text) : ran.error().message()));
+    return;
+  }
+  say(ran->text);
 }
 
 }  // namespace cxxrun::launcher::doctor

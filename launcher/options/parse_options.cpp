@@ -216,6 +216,7 @@ std::vector<OptionRow> program(Options& o) {
        set_word(o.print_completion)},
       ours({"--dry-run", "", "show what would be started, and end", set(o.dry_run, parse_flag)}),
       ours({"--doctor", "", "look for what keeps jobs from running here, and end", set(o.doctor, parse_flag)}),
+      ours({"--init", "", "print a job script for this cluster, and end", set(o.init, parse_flag)}),
       ours({"--json", "", "with --doctor: print an object instead of a table", set(o.json, parse_flag)}),
       version_row,
       help_row,
@@ -252,7 +253,7 @@ Result<void> check(Options& options) {
   if (options.json && !options.doctor) {
     options.notes.emplace_back("--json has no effect without --doctor; see events.jsonl and verdict.json in --log-dir");
   }
-  if (options.program.empty() && options.print_completion.empty() && !options.doctor) {
+  if (options.program.empty() && options.print_completion.empty() && !options.doctor && !options.init) {
     return expected(
         "no program given\nusage: cxxrun [options] program [arguments]   (cxxrun --help lists the options)");
   }

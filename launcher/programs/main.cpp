@@ -240,6 +240,9 @@ int run(std::vector<std::string> const& arguments) {
   if (options.doctor) {
     return doctor::run_doctor(options, environment);
   }
+  if (options.init) {
+    return doctor::run_init(options, environment);
+  }
   std::vector<std::string> notes;
   auto prepared = prepare(std::move(options), environment, secret, notes);
   if (!prepared) {

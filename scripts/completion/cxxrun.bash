@@ -10,8 +10,8 @@ _cxxrun() {
       flags="--loopback --version -h --help"
       valued="--port --store-access" ;;
     *)
-      flags="--standalone --requeue -m --module --no-python --run-path --virtual-local-rank --warm --dry-run --doctor --json
-      --version -h --help"
+      flags="--standalone --requeue -m --module --no-python --run-path --virtual-local-rank --warm --dry-run --doctor --init
+      --json --version -h --help"
       valued="--nnodes --nproc-per-node --rdzv-endpoint --rdzv-id --join --rdzv-backend --rdzv-conf --node-rank --master-addr
       --master-port --local-addr --auth --cpu-bind --numa-binding --max-restarts --restart-window --restart-delay
       --shutdown-timeout --signals-to-handle --restart-timeout --kill-timeout --health-check --health-check-timeout

@@ -91,6 +91,7 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l logs-specs -x -d 'acc
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l print-completion -x -a 'bash zsh fish' -d 'print the completion of that shell, and end'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l dry-run -d 'show what would be started, and end'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l doctor -d 'look for what keeps jobs from running here, and end'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l init -d 'print a job script for this cluster, and end'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l json -d 'with --doctor: print an object instead of a table'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l version -d 'show the version, and end'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -s h -l help -d 'show this text, and end'

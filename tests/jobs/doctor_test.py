@@ -93,6 +93,16 @@ class Doctor(JobCase):
         self.assertEqual(self.grade("Slurm", env={"SLURM_JOB_ID": "7", "PATH": self.dir}), "warning")  # but no step
         self.assertEqual(self.grade("Slurm", env={"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}), "failure")  # half of it
 
+    def test_a_job_script_where_there_is_no_slurm_or_one_that_fails(self):
+        job = self.run_job("--init", "train.py", "a b", env={"PATH": self.dir})
+        self.assertEqual((job.code, job.stderr), (0, ""))
+        self.assertIn("# there is no sinfo in PATH here: choose partition and GPUs yourself.", job.stdout)
+        self.assertTrue(job.stdout.endswith("\nsrun cxxrun train.py 'a b'\n"), job.stdout)
+        with open(self.path("sinfo"), "w") as f:
+            f.write("#!/bin/sh\necho 'sinfo: error: no controller' >&2; exit 1\n")
+        os.chmod(self.path("sinfo"), 0o755)
+        self.assertIn("# sinfo: error: no controller: choose", self.run_job("--init", env={"PATH": self.dir}).stdout)
+
     def test_json_alone(self):
         job = self.run_job("--standalone", "--json", "true")
         self.assertEqual(job.code, 0, job.stderr)

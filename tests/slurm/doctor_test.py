@@ -53,6 +53,17 @@ class Doctor(SlurmCase):
         self.assertEqual(self.step(told, "shared")["found"], "the working directory of node2 is not that of node1", done)
         self.assertEqual(self.step(told, "differences")["found"], "Python: 3.0 on node1, 3.1 on node2")
 
+    def test_the_job_script_of_init_runs_as_it_is(self):
+        train = self.worker("note ran", "train.sh")
+        script = self.login("cxxrun", "--init", train).out
+        self.assertRegex(script, r"#SBATCH --partition=\w+\n#SBATCH --nodes=2\n#SBATCH --ntasks-per-node=1\n")
+        self.assertIn("#SBATCH --gpus-per-node=4\n", script)
+        with open(self.path("job.sh"), "w") as f:
+            f.write(script)
+        job = self.login("sbatch", "--parsable", "job.sh").out.strip()
+        self.assertEqual(self.wait_job(job), "COMPLETED", script)
+        self.assertEqual(sorted(event[1] for event in self.events("ran")), list(range(8)))
+
     def test_several_tasks_of_a_node_are_one(self):
         done = self.srun("-N2", "--ntasks-per-node=2", "cxxrun", "--doctor", "--json")
         self.assertEqual([node["host"] for node in json.loads(done.out)["nodes"]], ["node1", "node2"])
