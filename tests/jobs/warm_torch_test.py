@@ -90,8 +90,7 @@ class Torch(Warm):
         self.assertFalse(set(one[3:]) & set(two[3:]), (one, two))
 
     def test_the_warm_python_has_one_thread_and_no_device_and_opens_nothing_later(self):
-        name = self.module("import torch.distributed\nopened = []\nsys.addaudithook(lambda what, a: opened.append(str(a[0])) "
-                           "if what in ('open', 'import', 'ctypes.dlopen') else None)")
+        name = self.module("import torch.distributed\n" + job_warm_test.WATCH)
         self.make_gate("end")
         script = self.script("")
         with open(script, "w") as file:
@@ -99,7 +98,7 @@ class Torch(Warm):
                        "with open(os.environ['DIR'] + '/opened', 'w') as f:\n    f.write('\\n'.join(opened))\n"
                        "with open(os.environ['DIR'] + '/events', 'a') as f:\n    f.write('1 0 told\\n')\n"
                        "open(os.environ['DIR'] + '/end').close()\n")
-        job = self.begin(script, warm=name, env={"PYTHONPATH": self.dir})
+        job = self.begin(script, warm=name)
         self.await_events(1, "told")
         zygote = self.zygote(job)
         self.assertEqual(children(zygote), [])

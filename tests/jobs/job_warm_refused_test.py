@@ -1,0 +1,50 @@
+"""--warm where no worker can be forked: said in one line, and workers are executed. Usage: job_warm_refused_test.py CXXRUN"""
+import os
+import sys
+
+import jobs
+from job_warm_test import Warm
+
+
+class Refusals(Warm):
+    def test_a_module_that_cannot_be_forked_is_named(self):
+        cases = {
+            "threads": ("import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
+                        r"importing trouble has started threads \(1\), which a fork does not copy"),
+            "processes": ("import subprocess\nheld = subprocess.Popen(['sleep', '99'])",
+                          r"importing trouble has started processes \(1\), which"),
+            "device": ("held = os.open('/dev/kmsg', os.O_RDONLY)", "importing trouble has opened /dev/kmsg, which"),
+            "failed": ("raise ValueError('not here')", r"importing trouble has failed \(ValueError: not here\)"),
+            "ended": ("os._exit(7)", r"the Python that workers are forked from has ended \(exit code 7\)"),
+        }
+        for name, (body, why) in cases.items():
+            with self.subTest(name):
+                if name == "device" and not os.access("/dev/kmsg", os.R_OK):
+                    self.skipTest("/dev/kmsg cannot be read")
+                job = self.run_warm(self.script("note('start', 'fractions' in sys.modules)"), warm="fractions," + self.module(body))
+                self.assertEqual(job.code, 0, job.stderr)
+                self.assert_executed(job, why)
+                self.assertEqual(self.events("start")[-1][3], "False")
+
+    def test_a_command_that_is_no_python_script_is_executed_and_that_is_said(self):
+        script = self.script("note('start')")
+        for words, why in ((["env", "python3", script], "the workers' command begins with 'env' and not with Python"),
+                           (["python3", "-m", "timeit", "-n1", "0"], "with -m Python runs no script"),
+                           (["python3", "-c", "0"], "with -c Python runs no script"),
+                           ([self.worker("note start")], "the workers' command begins with '"),
+                           (["python3"], "the workers' command names no script that ends in .py")):
+            with self.subTest(words):
+                job = self.run_job("--standalone", "--warm=fractions", "--no-python", *words)
+                self.assertEqual(job.code, 0, job.stderr)
+                self.assertIn("--warm has no effect: " + why, job.stderr)
+
+    def test_names_that_are_no_modules_are_refused(self):
+        for word in ("a-b", "a,,b", ".a", "1a", "a b"):
+            job = self.run_job("--standalone", "--warm=" + word, "true")
+            self.assertEqual(job.code, 100, job.stderr)
+            self.assertIn("--warm " + word, job.stderr)
+            self.assertIn("names of Python modules are expected", job.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(jobs.main())
