@@ -119,10 +119,12 @@ def serve(control):
 
 def adopted(middle):
     """Waits until the agent is the parent. One that is forked by somebody who is dead has nobody to work for."""
-    while os.getppid() != AGENT:
-        if os.getppid() != middle:
+    parent = os.getppid()
+    while parent != AGENT:
+        if parent != middle:
             os._exit(0)
         time.sleep(0.0001)
+        parent = os.getppid()
     os.setsid()
     # Not before: the one who forked this has just died. An agent that has died meanwhile gives no order.
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
