@@ -14,6 +14,7 @@
 
 #include "launcher/hangs/hang_text.hpp"
 #include "launcher/hangs/named_fate.hpp"
+#include "launcher/hangs/python_stack.hpp"
 #include "launcher/logs/log_file.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/workers/supervisor.hpp"
@@ -32,6 +33,7 @@ using boost::system::error_code;
 
 constexpr std::size_t kShownOperations = 3;
 constexpr std::size_t kShownFrames = 8;
+constexpr std::size_t kShownPythonFrames = 16;  // a DataLoader that waits takes 11 of them
 constexpr std::chrono::seconds kPatience{10};
 constexpr std::chrono::seconds kAfterKill{2};  // a debugger that SIGKILL does not end is not waited for
 constexpr std::size_t kMostBytes = std::size_t{256} * 1024;
@@ -212,7 +214,7 @@ void HangGuard::kill(agent::KillWorker const& what) {
     log(Level::info, name(what) + " has moved: it is not killed");
     return;
   }
-  if (!killing_.insert(what.local_rank).second) {
+  if (!killing_.insert_or_assign(what.local_rank, what.order).second) {
     return;
   }
   pid_t const pid = supervisor_.program_of(what.local_rank);
@@ -221,25 +223,44 @@ void HangGuard::kill(agent::KillWorker const& what) {
   for (std::size_t i = 0; i < std::min(operations.size(), kShownOperations); ++i) {
     log(Level::warn, name(what) + ": " + worker::describe_entry(operations[i], Clock::now()));
   }
-  auto const text = [=, now = Clock::now(), who = name(what)](std::string const& stack) {
-    return hang_file(who + " (pid " + std::to_string(pid) + ") " + what.order.why, operations, stack, now);
+  auto const text = [=, now = Clock::now(), who = name(what)](Stacks const& stacks) {
+    return hang_file(who + " (pid " + std::to_string(pid) + ") " + what.order.why, operations, stacks, now);
   };
-  probe_stack(io_, supervisor_, pid, environment_, [weak = weak_from_this(), what, text](std::string const& stack) {
-    if (auto const self = weak.lock()) {
-      self->show_stack(what, stack);
-      self->write(what, text(stack));
-      self->finish(what);
+  take_stacks(pid, [this, what, text](Stacks const& stacks, bool judged_for_good) {
+    show_stack(what, stacks);
+    write(what, text(stacks));
+    finish(what, judged_for_good);
+  });
+}
+
+/// Python's own, or else the debugger's, which takes seconds. `done`: not if this ends meanwhile; for good: what the
+/// worker does from now on says nothing of what it did.
+void HangGuard::take_stacks(pid_t pid, std::function<void(Stacks const&, bool judged_for_good)> done) {
+  ask_python(io_, pid, [weak = weak_from_this(), pid, done = std::move(done)](PythonAnswer const& python) {
+    auto const self = weak.lock();
+    if (self && !python.written.empty()) {
+      done({.python = python.written, .native = ""}, python.was_stopped);
+    } else if (self) {
+      probe_stack(self->io_, self->supervisor_, pid, self->environment_,
+                  [weak, done, was_stopped = python.was_stopped](std::string const& native) {
+                    if (auto const still = weak.lock()) {
+                      done({.python = "", .native = native}, was_stopped);
+                    }
+                  });
     }
   });
 }
 
-void HangGuard::show_stack(agent::KillWorker const& what, std::string const& stack) const {
-  auto const frames = main_frames(stack, kShownFrames);
+void HangGuard::show_stack(agent::KillWorker const& what, Stacks const& stacks) const {
+  auto frames = python_frames(stacks.python, kShownPythonFrames);
+  if (frames.empty()) {
+    frames = main_frames(stacks.native, kShownFrames);
+  }
   for (auto const& frame : frames) {
     log(Level::warn, name(what) + ": " + frame);
   }
   if (frames.empty()) {
-    log(Level::warn, name(what) + ": no stack: " + why_no_stack(stack));
+    log(Level::warn, name(what) + ": no stack: " + why_no_stack(stacks.native));
   }
 }
 
@@ -254,12 +275,17 @@ void HangGuard::write(agent::KillWorker const& what, std::string const& text) co
   }
 }
 
-void HangGuard::finish(agent::KillWorker const& what) {
-  killing_.erase(what.local_rank);
-  if (holds(what)) {
-    supervisor_.kill_worker(what.local_rank, what.order.why);
-  } else if (generation_ && generation_->number == what.order.number) {
-    log(Level::info, name(what) + " has moved meanwhile: it is not killed");
+void HangGuard::finish(agent::KillWorker const& what, bool judged_for_good) {
+  auto const place = killing_.find(what.local_rank);
+  if (place == killing_.end() || place->second.number != what.order.number) {
+    return;  // another generation runs
+  }
+  agent::KillWorker const newest{what.local_rank, place->second};  // an order that has come meanwhile
+  killing_.erase(place);
+  if (generation_ && (judged_for_good || holds(newest))) {
+    supervisor_.kill_worker(newest.local_rank, newest.order.why);
+  } else if (generation_) {
+    log(Level::info, name(newest) + " has moved meanwhile: it is not killed");
   }
 }
 
@@ -295,7 +321,7 @@ void HangGuard::kill_named(agent::KillWorker const& what) {
   log(Level::warn, line + "; it is killed");
   auto const* const page = supervisor_.page(what.local_rank);
   auto const operations = page == nullptr ? std::vector<worker::SeenOperation>{} : worker::read_operations(*page);
-  write(what, hang_file(line, operations, "none: the others waited\n", Clock::now()));
+  write(what, hang_file(line, operations, {.python = "", .native = "none: the others waited\n"}, Clock::now()));
   supervisor_.kill_worker(what.local_rank, what.order.why);
 }
 

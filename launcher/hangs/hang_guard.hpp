@@ -9,11 +9,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "launcher/facts/environment.hpp"
+#include "launcher/hangs/hang_text.hpp"
 #include "launcher/hangs/progress_watch.hpp"
 #include "launcher/life/agent_state.hpp"
 #include "launcher/plan/worker_plan.hpp"
@@ -40,7 +40,7 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   /// While they are frozen nobody is looked at.
   void pause(bool frozen) { frozen_ = frozen; }
   /// Unless the worker has moved since the judgement: its last collectives and its stack go to hang.txt and, shorter,
-  /// to the console, then it gets SIGKILL. Takes about 12 s at most, without blocking. One that others have named has
+  /// to the console, then it gets SIGKILL. Takes about 14 s at most, without blocking. One that others have named has
   /// no time for a stack: the others wait. `tell` hears of one that has ended with 0.
   void kill(agent::KillWorker const& what);
 
@@ -50,9 +50,10 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   void look_around();
   [[nodiscard]] std::string name(agent::KillWorker const& what) const;
   bool holds(agent::KillWorker const& what);
-  void show_stack(agent::KillWorker const& what, std::string const& stack) const;
+  void take_stacks(pid_t pid, std::function<void(Stacks const&, bool judged_for_good)> done);
+  void show_stack(agent::KillWorker const& what, Stacks const& stacks) const;
   void write(agent::KillWorker const& what, std::string const& text) const;
-  void finish(agent::KillWorker const& what);
+  void finish(agent::KillWorker const& what, bool judged_for_good);
   void end_named(agent::KillWorker const& what, bool had_patience);
   void kill_named(agent::KillWorker const& what);
 
@@ -69,8 +70,8 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   TimePoint began_;  // the workers of the newest generation here, so many
   std::uint32_t workers_ = 0;
   bool frozen_ = false;
-  std::map<std::uint32_t, os::Timer> patience_;  // by local rank: named, and given time to end by itself
-  std::set<std::uint32_t> killing_;              // local ranks whose stack is being taken
+  std::map<std::uint32_t, os::Timer> patience_;        // by local rank: named, and given time to end by itself
+  std::map<std::uint32_t, rendezvous::Kill> killing_;  // by local rank: its stack is being taken
 };
 
 }  // namespace cxxrun::launcher

@@ -22,8 +22,17 @@ namespace cxxrun::launcher {
 /// Where there are no frames: the line of it that says why, made safe.
 [[nodiscard]] std::string why_no_stack(std::string_view written);
 
-/// What hang.txt says: why, the last collectives newest first, the stack or why there is none.
+/// The innermost frames, at most `most`, of the main thread in what Python's faulthandler wrote: the last one,
+/// whichever took the signal.
+[[nodiscard]] std::vector<std::string> python_frames(std::string_view written, std::size_t most);
+
+/// The stacks of one worker, as text: one or the other.
+struct Stacks {
+  std::string python;  ///< what faulthandler wrote; "": no Python, or it did not answer
+  std::string native;  ///< then the debugger's, or why there is none
+};
+/// What hang.txt says: why, the last collectives newest first, the stacks.
 [[nodiscard]] std::string hang_file(std::string const& why, std::vector<worker::SeenOperation> const& operations,
-                                    std::string_view stack, TimePoint now);
+                                    Stacks const& stacks, TimePoint now);
 
 }  // namespace cxxrun::launcher

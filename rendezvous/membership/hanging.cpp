@@ -56,6 +56,11 @@ Finding find(HangState const& state, TimePoint now, Millis limit, Millis blur) {
   }
   std::stable_sort(found.late.begin(), found.late.end(),
                    [](Seen const* a, Seen const* b) { return a->last.entered < b->last.entered; });
+  // Who is inside an older one than the others waits for those that are further behind.
+  auto const furthest = found.late.empty() ? 0 : found.late.front()->last.entered;
+  std::erase_if(found.late, [furthest](Seen const* seen) {
+    return inside(seen->last) && !seen->last.halted && seen->last.entered > furthest;
+  });
   return found;
 }
 
@@ -89,7 +94,9 @@ std::string last_seen(Standstill const& last) {
     return "has entered no collective yet";
   }
   auto const what = worker::number_operation(last.entered, last.what, last.count);
-  return (inside(last) ? "is in " : "has done ") + what;
+  bool const is_done = last.what == worker::kBegunOperation ? last.count == worker::kIsDone : !inside(last);
+  bool const is_under_way = !is_done && last.what != worker::kBegunOperation;
+  return (is_done ? "has done " : is_under_way ? "is in " : "has begun ") + what;
 }
 
 /// How one of those that are late is told of in the cause.
@@ -115,28 +122,70 @@ std::string line_about_late(Finding const& found) {
   return first.last.halted ? text + ", and its process is stopped" : text;
 }
 
-/// Two that wait in one collective and do not mean the same by it.
-std::optional<std::pair<Seen const*, Seen const*>> unlike(Finding const& found) {
-  auto const* const first = found.waiting.front();
+/// What it means by the collective that it is in: its kind and, where all must have as many, its elements; 0: not
+/// known.
+using Meaning = std::pair<comm::Kind, std::uint64_t>;
+
+std::optional<Meaning> meaning(Seen const& seen) {
+  if (worker::is_in_backward(seen.last.what, seen.last.count)) {
+    return Meaning{comm::Kind::all_reduce, 0};
+  }
+  if (seen.last.what == worker::kUnknownOperation || seen.last.what == worker::kBegunOperation) {
+    return std::nullopt;
+  }
+  auto const kind = static_cast<comm::Kind>(seen.last.what & 0xffU);
+  bool const as_many = kind == comm::Kind::all_reduce || kind == comm::Kind::broadcast;
+  return Meaning{kind, as_many ? seen.last.count : 0};
+}
+
+bool differ(Meaning const& one, Meaning const& other) {
+  return one.first != other.first || (one.second != 0 && other.second != 0 && one.second != other.second);
+}
+
+/// One of those that more than half of the world means alike; nobody: there is no such meaning.
+Seen const* usual(Finding const& found, std::uint32_t world) {
+  for (auto const* const each : found.waiting) {
+    auto const mine = meaning(*each);
+    auto const alike = std::count_if(found.waiting.begin(), found.waiting.end(), [&mine](Seen const* other) {
+      auto const theirs = meaning(*other);
+      return mine && theirs && !differ(*mine, *theirs);
+    });
+    if (static_cast<std::uint32_t>(alike) > world / 2) {
+      return each;
+    }
+  }
+  return nullptr;
+}
+
+/// Two that wait in one collective and do not mean the same by it; the first is the usual one where there is one.
+std::optional<std::pair<Seen const*, Seen const*>> unlike(Finding const& found, std::uint32_t world) {
+  auto const* const first = usual(found, world) != nullptr ? usual(found, world) : found.waiting.front();
   for (auto const* const other : found.waiting) {
-    bool const known = first->last.what != worker::kUnknownOperation && other->last.what != worker::kUnknownOperation;
-    if (known && (other->last.what != first->last.what || other->last.count != first->last.count)) {
+    if (meaning(*first) && meaning(*other) && differ(*meaning(*first), *meaning(*other))) {
       return std::pair{first, other};
     }
   }
   return std::nullopt;
 }
 
-std::string call_of(Seen const& seen) {
-  return name(seen) + " called " + worker::describe_operation(seen.last.what, seen.last.count);
+std::string call_of(Seen const& seen, char const* was = "was") {
+  return worker::is_in_backward(seen.last.what, seen.last.count)
+             ? was + std::string(" in a backward pass")
+             : "called " + worker::describe_operation(seen.last.what, seen.last.count);
 }
 
+/// Nothing where it is not known that somebody waits: what has begun may be done.
 std::string line_about_nobody(Finding const& found, std::uint32_t world) {
   auto const number = std::to_string(found.waiting.size());
   auto const time = " for " + whole_seconds(found.longest);
-  if (auto const two = unlike(found)) {
+  if (auto const two = unlike(found, world)) {
     return "ranks wait in collective #" + std::to_string(found.sequence) + time +
-           " and do not mean the same by it: " + call_of(*two->first) + "; " + call_of(*two->second);
+           " and do not mean the same by it: " + name(*two->first) + " " + call_of(*two->first) + "; " +
+           name(*two->second) + " " + call_of(*two->second);
+  }
+  if (std::all_of(found.waiting.begin(), found.waiting.end(),
+                  [](Seen const* seen) { return seen->last.what == worker::kBegunOperation; })) {
+    return "";
   }
   if (found.waiting.size() >= world) {
     return "all " + number + " ranks are in " + in_what(found) + time +
@@ -155,18 +204,38 @@ std::string subject(Finding const& found) {
   return text;
 }
 
-std::vector<HangOrder> orders(HangState const& state, TimePoint now, HangPolicy const& policy) {
+/// Those that mean something else than more than half of the world by the collective that all of it waits in.
+std::vector<HangOrder> orders_for_unlike(Finding const& found, std::uint32_t world) {
   std::vector<HangOrder> all;
-  if (policy.timeout <= Millis{0}) {
-    return all;
+  auto const* const common = found.waiting.size() < world ? nullptr : usual(found, world);
+  for (auto const* const seen : found.waiting) {
+    bool const other = common != nullptr && meaning(*seen) && differ(*meaning(*common), *meaning(*seen));
+    if (other && all.size() < kMostNamed) {
+      all.push_back({seen->last.rank, seen->last.entered,
+                     call_of(*seen) + " as collective #" + std::to_string(found.sequence) + " where most others " +
+                         call_of(*common, "were") + ", and all waited for " + whole_seconds(found.longest)});
+    }
   }
-  Finding const found = find(state, now, policy.timeout, policy.blur(policy.timeout));
+  return all;
+}
+
+std::vector<HangOrder> orders_for_late(Finding const& found) {
+  std::vector<HangOrder> all;
   for (auto const* const seen : found.late) {
     bool const furthest_behind = seen->last.entered == found.late.front()->last.entered;
     if (furthest_behind && all.size() < kMostNamed && !found.waiting.empty()) {
       all.push_back({seen->last.rank, seen->last.entered, accuse(*seen, found)});
     }
   }
+  return all;
+}
+
+std::vector<HangOrder> orders(HangState const& state, std::uint32_t world, TimePoint now, HangPolicy const& policy) {
+  if (policy.timeout <= Millis{0}) {
+    return {};
+  }
+  Finding const found = find(state, now, policy.timeout, policy.blur(policy.timeout));
+  auto all = found.late.empty() ? orders_for_unlike(found, world) : orders_for_late(found);
   std::erase_if(all, [&](HangOrder const& order) { return state.ordered.contains(order.rank); });
   return all;
 }
@@ -208,7 +277,7 @@ HangJudgement judge(HangState state, std::uint32_t world, TimePoint now, HangPol
   if (!about.empty() && about != state.said) {
     result.line = found.late.empty() ? line_about_nobody(found, world) : line_about_late(found);
   }
-  result.orders = orders(state, now, policy);
+  result.orders = orders(state, world, now, policy);
   state.said = about;
   for (auto const& order : result.orders) {
     state.ordered.insert(order.rank);

@@ -60,7 +60,8 @@ struct ControlPage {
   /// The first peer that a Communicator of generation `lost_in` gave up: its rank, and why << 32 (PeerFailure::Why).
   std::atomic<std::uint64_t> lost{0};
   std::atomic<std::uint64_t> lost_in{0};  ///< written after it; 0: none
-  /// Calls of groups, and of Communicators other than the first one, that it waits in, or that have failed.
+  /// Calls of groups, and of Communicators other than the first one, that it waits in, or that have failed. A worker
+  /// without a Communicator, which cannot tell (PyTorch): 1 where it may be waiting in one.
   std::atomic<std::int64_t> elsewhere{0};
 };
 static_assert(sizeof(ControlPage) <= 4096);

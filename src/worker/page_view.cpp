@@ -26,14 +26,18 @@ std::uint32_t kind_of(std::uint32_t what) {
   return what & 0xffU;
 }
 
+bool is_nameless(std::uint32_t what) {
+  return what == kUnknownOperation || what == kBegunOperation;
+}
+
 std::string kind_name(std::uint32_t what) {
-  return what == kUnknownOperation ? "collective" : name_in(kKinds, kind_of(what));
+  return is_nameless(what) ? "collective" : name_in(kKinds, kind_of(what));
 }
 
 /// "25 f32"; nothing for what has no elements.
 std::string elements(std::uint32_t what, std::uint64_t count) {
   auto const is = [what](Kind kind) { return kind_of(what) == static_cast<std::uint32_t>(kind); };
-  if (what == kUnknownOperation || is(Kind::barrier) || is(Kind::split)) {
+  if (is_nameless(what) || is(Kind::barrier) || is(Kind::split)) {
     return "";
   }
   bool const bytes = is(Kind::allocate);
@@ -103,8 +107,9 @@ std::vector<SeenOperation> read_operations(ControlPage const& page) {
 
 std::string describe_operation(std::uint32_t what, std::uint64_t count) {
   auto const size = elements(what, count);
-  return kind_name(what) + (size.empty() ? "" : " of " + size) +
-         (comm::reduces(static_cast<Kind>(kind_of(what))) ? ", " + name_in(kOps, what >> 16U & 0xffU) : "");
+  auto const op = what >> 16U & 0xffU;
+  bool const has_op = comm::reduces(static_cast<Kind>(kind_of(what))) && op != kUnknownOp;
+  return kind_name(what) + (size.empty() ? "" : " of " + size) + (has_op ? ", " + name_in(kOps, op) : "");
 }
 
 std::string number_operation(std::uint64_t sequence, std::uint32_t what, std::uint64_t count) {
@@ -115,9 +120,12 @@ std::string number_operation(std::uint64_t sequence, std::uint32_t what, std::ui
 std::string describe_entry(SeenOperation const& operation, TimePoint now) {
   auto const text = "#" + std::to_string(operation.sequence) + " " +
                     describe_operation(operation.what, operation.count) + ": entered " +
-                    seconds_between(operation.entered, now.time_since_epoch().count()) + " ago, ";
-  return operation.done == 0 ? text + "not done"
-                             : text + "done after " + seconds_between(operation.entered, operation.done);
+                    seconds_between(operation.entered, now.time_since_epoch().count()) + " ago";
+  if (operation.what == kBegunOperation) {
+    return text;
+  }
+  return operation.done == 0 ? text + ", not done"
+                             : text + ", done after " + seconds_between(operation.entered, operation.done);
 }
 
 }  // namespace cxxrun::worker

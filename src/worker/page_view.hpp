@@ -17,6 +17,16 @@ namespace cxxrun::worker {
 
 /// `what` of a collective that the ring does not hold any more, or not yet.
 constexpr std::uint32_t kUnknownOperation = 0xffff'ffffU;
+/// The op in a `what` that has a kind and a type.
+constexpr std::uint32_t kUnknownOp = 0xffU;
+/// `what` of a collective that PyTorch has counted as begun. Whether it is done its `count` says, if anything does; the
+/// page never does, because learning it later is no movement.
+constexpr std::uint32_t kBegunOperation = 0xffff'fffeU;
+constexpr std::uint64_t kInBackward = 1;  ///< the program is in a backward pass, whose collectives add up gradients
+constexpr std::uint64_t kIsDone = 2;
+[[nodiscard]] constexpr bool is_in_backward(std::uint32_t what, std::uint64_t count) {
+  return what == kBegunOperation && count == kInBackward;
+}
 
 /// How far a worker is, and in what.
 struct Figures {

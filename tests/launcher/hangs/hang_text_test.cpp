@@ -48,10 +48,23 @@ TEST_CASE("hang_text: a frame is one line of printable text, and not a long one"
 TEST_CASE("hang_text: hang.txt has the reason, the collectives and the stack", "[unit]") {
   worker::SeenOperation const last{4, 8'000'000'000, 0, 25,
                                    worker::packed(comm::Kind::all_reduce, DType::f32, ReduceOp::sum)};
-  CHECK(hang_file("rank 3 did not enter", {last}, "#0  main ()", TimePoint{10s}) ==
+  CHECK(hang_file("rank 3 did not enter", {last}, {"", "#0  main ()"}, TimePoint{10s}) ==
         "rank 3 did not enter\n\nits last collectives, newest first:\n"
         "  #4 all_reduce of 25 f32, sum: entered 2 s ago, not done\n\nits stack:\n#0  main ()\n");
-  CHECK(hang_file("why", {}, "none\n", TimePoint{}).find("first:\n  none\n") != std::string::npos);
+  CHECK(hang_file("why", {}, {"", "none\n"}, TimePoint{}).find("first:\n  none\n") != std::string::npos);
+  CHECK(hang_file("why", {}, {"  File \"a.py\"\n", ""}, TimePoint{})
+            .ends_with("first:\n  none\n\nits Python stack:\n  File \"a.py\"\n"));
+}
+
+TEST_CASE("hang_text: of Python's stacks the main thread's is shown, whichever took the signal", "[unit]") {
+  std::string const helper = "hread 0x1 (most recent call first):\n  File \"watch.py\", line 3 in wait\n\n";
+  std::string const main =
+      "hread 0x2 (most recent call first):\n  File \"t.py\", line 9 in load\n  File \"t.py\", line 20 in m\n";
+  std::vector<std::string> const shown{"File \"t.py\", line 9 in load"};
+  CHECK(python_frames("T" + helper + "Current t" + main, 1) == shown);
+  CHECK(python_frames("Current t" + helper + "T" + main, 1) == shown);
+  CHECK(python_frames("T" + main, 8).size() == 2);
+  CHECK(python_frames("", 8).empty());
 }
 
 TEST_CASE("hang_text: the debugger asks nothing and reads no start-up file", "[unit]") {

@@ -130,6 +130,33 @@ std::map<std::string, std::function<void()>> rows() {
          CHECK(ranks.line.ends_with("; it is in all_reduce #811 (25 f32)"));
          CHECK(ranks.killed() == Killed{3});
        }},
+      {"one is inside an older collective, and another is further behind",
+       [] {
+         Ranks ranks;
+         ranks.inside(0, 812, 61s).inside(1, 811, 61s).computes(2, 809, 61s).inside(3, 812, 61s).pass(0s);
+         CHECK(ranks.line.starts_with("rank 2 on n1 has not entered all_reduce #812 "));
+         CHECK(ranks.killed() == Killed{2});
+       }},
+      {"all have begun the same one, and whether it is done is not known",
+       [] {
+         Ranks ranks;
+         for (std::uint32_t rank = 0; rank < 4; ++rank) {
+           ranks.inside(rank, 812, 61s, false, worker::kBegunOperation);
+         }
+         ranks.pass(0s);
+         CHECK(ranks.quiet());
+         Ranks uneven;  // one was looked at a moment earlier than the others
+         uneven.inside(3, 811, 60s, false, worker::kBegunOperation).inside(0, 812, 59s, false, worker::kBegunOperation);
+         uneven.pass(0s);
+         CHECK(uneven.quiet());
+         uneven.inside(0, 812, 61s, false, worker::kBegunOperation)
+             .inside(3, 811, 62s, false, worker::kBegunOperation)
+             .pass(0s);
+         CHECK(uneven.line ==
+               "rank 3 on n1 has not entered collective #812 for 61 s that 1 other wait in; it has begun "
+               "collective #811");
+         CHECK(uneven.killed() == Killed{3});
+       }},
       {"one is stopped inside the collective",
        [] {
          auto ranks = three_wait(61s);
@@ -183,7 +210,41 @@ std::map<std::string, std::function<void()>> rows() {
          CHECK(ranks.line ==
                "ranks wait in collective #812 for 61 s and do not mean the same by it: rank 0 on n0 "
                "called all_reduce of 25 f32, sum; rank 3 on n1 called all_gather of 25 u8");
-         CHECK(ranks.orders.empty());
+         REQUIRE(ranks.killed() == Killed{3});
+         CHECK(ranks.orders.front().why ==
+               "called all_gather of 25 u8 as collective #812 where most others called all_reduce of 25 f32, sum, and "
+               "all waited for 61 s");
+       }},
+      {"as many are inside and mean different things by it, or it is not known what they mean",
+       [] {
+         Ranks halves;
+         halves.inside(0, 812, 61s).inside(1, 812, 61s).inside(2, 812, 61s, false, kGather);
+         halves.inside(3, 812, 61s, false, kGather).pass(0s);
+         CHECK(halves.line.find("do not mean the same by it") != std::string::npos);
+         CHECK(halves.orders.empty());
+         Ranks elsewhere;  // one moves: the others may still get on
+         elsewhere.inside(0, 812, 61s).inside(1, 812, 61s).inside(2, 812, 61s, false, kGather).pass(0s);
+         CHECK(elsewhere.orders.empty());
+         auto unknown = three_wait(61s);
+         unknown.inside(3, 812, 61s, false, worker::kUnknownOperation).pass(0s);
+         CHECK(unknown.orders.empty());
+       }},
+      {"one calls a collective while the others are in a backward pass",
+       [] {
+         Ranks ranks;
+         for (std::uint32_t rank = 0; rank < 3; ++rank) {
+           ranks.told({rank, 812, 811, worker::kBegunOperation, worker::kInBackward, 61s, false});
+         }
+         auto alike = ranks;
+         alike.told({3, 812, 811, kReduce, 25, 61s, false}).pass(0s);
+         CHECK(alike.orders.empty());
+         ranks.inside(3, 812, 61s, false, worker::packed(comm::Kind::barrier, DType::u8, ReduceOp::sum)).pass(0s);
+         CHECK(ranks.line ==
+               "ranks wait in collective #812 for 61 s and do not mean the same by it: rank 0 on n0 was in a backward "
+               "pass; rank 3 on n1 called barrier");
+         REQUIRE(ranks.killed() == Killed{3});
+         CHECK(ranks.orders.front().why ==
+               "called barrier as collective #812 where most others were in a backward pass, and all waited for 61 s");
        }},
       {"the same as before",
        [] {

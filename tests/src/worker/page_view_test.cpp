@@ -38,6 +38,32 @@ TEST_CASE("page_view: the figures are those of the last collective begun", "[uni
   CHECK(read_figures(page) == Figures{3, 812, 811, kReduce, 25});
 }
 
+TEST_CASE("page_view: its words are where src/python/cxxrun/_page.py writes them", "[unit]") {
+  auto const script = testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/src/python/cxxrun/_page.py");
+  auto const has = [&](std::string const& name, std::size_t number) {
+    return script.find("\n" + name + " = " + std::to_string(number) + "\n") != std::string::npos;
+  };
+  CHECK(has("LAYOUT", kPageMagic));
+  CHECK(has("CHECKPOINTS", offsetof(ControlPage, checkpoints)));
+  CHECK(has("ENDS", offsetof(ControlPage, ends)));
+  CHECK(has("GENERATION", offsetof(ControlPage, generation)));
+  CHECK(has("STEP", offsetof(ControlPage, step)));
+  CHECK(has("ALIVE", offsetof(ControlPage, alive)));
+  CHECK(has("FIRST_STEP", offsetof(ControlPage, first_step)));
+  CHECK(has("LAST_STEP", offsetof(ControlPage, last_step)));
+  CHECK(has("ENTERED", offsetof(ControlPage, entered)));
+  CHECK(has("DONE", offsetof(ControlPage, done)));
+  CHECK(has("RING", offsetof(ControlPage, operations)));
+  CHECK(has("ENTRY", sizeof(Operation)));
+  CHECK(has("ENTRIES", kOperations));
+  CHECK(has("ELSEWHERE", offsetof(ControlPage, elsewhere)));
+  CHECK(has("UNKNOWN", kUnknownOperation));
+  CHECK(has("BEGUN", kBegunOperation));
+  CHECK(has("IN_BACKWARD", kInBackward));
+  CHECK(has("IS_DONE", kIsDone));
+  CHECK(has("UNKNOWN_OP", kUnknownOp));
+}
+
 TEST_CASE("page_view: its words are where tests/jobs/hangs_test.py writes them", "[unit]") {
   auto const script = testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/tests/jobs/hangs_test.py");
   auto const writes = [&](std::string const& text) { return script.find(text) != std::string::npos; };
@@ -92,6 +118,9 @@ TEST_CASE("page_view: what a page says is put into words, whatever it is", "[uni
         "#811 all_reduce of 25 f32, sum: entered 63 s ago, done after 0.003 s");
   CHECK(number_operation(3, packed(comm::Kind::barrier, DType::u8, ReduceOp::sum), 0) == "barrier #3");
   CHECK(number_operation(3, kUnknownOperation, 9) == "collective #3");
+  CHECK(number_operation(3, kBegunOperation, 9) == "collective #3");
+  CHECK(describe_entry({3, 37'900'000'000, 0, 0, kBegunOperation}, now) == "#3 collective: entered 62.1 s ago");
+  CHECK(describe_operation(kReduce | kUnknownOp << 16U, 25) == "all_reduce of 25 f32");
   CHECK(describe_operation(0xfefefefeU, 7) == "number 254 of 7 number 254");
   CHECK(describe_operation(packed(comm::Kind::allocate, DType::u8, ReduceOp::sum), 4096) == "memory of 4096 bytes");
   auto const least = std::numeric_limits<std::int64_t>::min();

@@ -1,0 +1,133 @@
+#include "launcher/hangs/python_stack.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstddef>
+#include <fcntl.h>
+#include <filesystem>
+#include <memory>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+
+#include "src/core/time.hpp"
+#include "src/os/fd.hpp"
+#include "src/os/process_info.hpp"
+#include "src/os/timer.hpp"
+
+namespace cxxrun::launcher {
+namespace {
+
+constexpr Millis kPatience{2000};
+constexpr Millis kLook{50};  // a file that has not grown for so long is whole
+constexpr std::size_t kMostBytes = std::size_t{256} * 1024;
+
+/// What the program writes its stacks to, and on which signal.
+struct StackFile {
+  os::UniqueFd file;
+  int signal = 0;
+};
+
+StackFile open_stack_file(pid_t pid) {
+  std::error_code error;
+  std::filesystem::directory_iterator each("/proc/" + std::to_string(pid) + "/fd", error);
+  for (; !error && each != std::filesystem::directory_iterator(); each.increment(error)) {
+    std::error_code gone;
+    int const signal = stack_signal(std::filesystem::read_symlink(each->path(), gone).string());
+    if (gone || signal == 0 || !os::catches_signal(pid, signal)) {
+      continue;
+    }
+    os::UniqueFd file(open(each->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    struct stat what {};
+    if (file && fstat(file.get(), &what) == 0 && S_ISREG(what.st_mode)) {
+      return {std::move(file), signal};
+    }
+  }
+  return {};
+}
+
+off_t size_of(os::UniqueFd const& file) {
+  struct stat what {};
+  return fstat(file.get(), &what) == 0 ? what.st_size : 0;
+}
+
+std::string read_from(os::UniqueFd const& file, off_t from, off_t to) {
+  std::string text(std::min(static_cast<std::size_t>(std::max<off_t>(to - from, 0)), kMostBytes), '\0');
+  ssize_t const n = pread(file.get(), text.data(), text.size(), from);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  return text;
+}
+
+/// A process that is stopped answers nothing: it goes on until it has answered, and is stopped again.
+class Asking : public std::enable_shared_from_this<Asking> {
+ public:
+  Asking(boost::asio::io_context& io, pid_t pid, StackFile file, std::function<void(PythonAnswer const&)> done)
+      : pid_(pid), file_(std::move(file)), timer_(io), done_(std::move(done)) {}
+
+  void begin() {
+    from_ = seen_ = size_of(file_.file);
+    auto const stat = os::read_stat(pid_);
+    stopped_ = stat && stat->state == 'T';
+    kill(pid_, file_.signal);
+    if (stopped_) {
+      kill(pid_, SIGCONT);
+    }
+    look_again();
+  }
+
+ private:
+  void look_again() {
+    timer_.after(kLook, [self = shared_from_this()] { self->look(); });
+  }
+
+  void look() {
+    off_t const size = size_of(file_.file);
+    bool const late = Clock::now() >= until_;
+    bool const whole = size > from_ && size == std::exchange(seen_, size);
+    if (whole || late) {
+      if (stopped_) {
+        kill(pid_, SIGSTOP);
+      }
+      return done_({read_from(file_.file, from_, size), stopped_});
+    }
+    look_again();
+  }
+
+  pid_t pid_;
+  StackFile file_;
+  off_t from_ = 0;
+  off_t seen_ = 0;
+  bool stopped_ = false;
+  TimePoint until_ = Clock::now() + kPatience;
+  os::Timer timer_;
+  std::function<void(PythonAnswer const&)> done_;
+};
+
+}  // namespace
+
+int stack_signal(std::string_view file) {
+  constexpr std::string_view kBegin = "/memfd:cxxrun-stacks-";
+  int signal = 0;
+  if (!file.starts_with(kBegin)) {
+    return 0;
+  }
+  auto const number = file.substr(kBegin.size());
+  auto const read = std::from_chars(number.data(), number.data() + number.size(), signal);
+  return read.ec == std::errc() && signal > 0 && signal <= SIGRTMAX ? signal : 0;
+}
+
+void ask_python(boost::asio::io_context& io, pid_t pid, std::function<void(PythonAnswer const&)> done) {
+  auto found = open_stack_file(pid);
+  if (!found.file) {
+    boost::asio::post(io, [done = std::move(done)] { done({}); });
+    return;
+  }
+  std::make_shared<Asking>(io, pid, std::move(found), std::move(done))->begin();
+}
+
+}  // namespace cxxrun::launcher

@@ -1,0 +1,13 @@
+"""cxxrun for Python workers.
+
+    import cxxrun
+    cxxrun.install()          # one line in any PyTorch script: --hang-timeout names the rank that others wait for
+    ...
+    cxxrun.step(n)            # after a training step: the launcher's account knows when training began and went on
+
+Without the launcher nothing happens but one line on stderr. Standard library alone; torch is not imported here."""
+from cxxrun._install import install
+from cxxrun._progress import step
+from cxxrun._version import VERSION as __version__
+
+__all__ = ["__version__", "install", "step"]

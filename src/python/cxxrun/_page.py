@@ -1,0 +1,133 @@
+"""The memory that a worker and its agent share, from the worker's side: src/worker/control_page.hpp and
+agent_packets.hpp say what is in it and how it is got. tests/src/worker/page_view_test.cpp compares the numbers."""
+import array
+import mmap
+import os
+import socket
+import struct
+import time
+from typing import List, Tuple
+
+# Where the words are, and what some of them mean.
+LAYOUT = 7959393778188619778
+CHECKPOINTS = 80
+ENDS = 84
+GENERATION = 128
+STEP = 136
+ALIVE = 144
+FIRST_STEP = 152
+LAST_STEP = 160
+ENTERED = 168
+DONE = 176
+RING = 184
+ENTRY = 40
+ENTRIES = 64
+ELSEWHERE = 2768
+UNKNOWN = 4294967295
+BEGUN = 4294967294
+IN_BACKWARD = 1
+IS_DONE = 2
+UNKNOWN_OP = 255
+
+_MAGIC = b"CXXWORK\x01"
+_REGISTER, _WELCOME, _NO = 1, 65, 66
+_ANSWER = 10.0  # seconds, on a machine that is busy with starting workers
+
+
+class Refused(OSError):
+    """No page; the text is one line that says why."""
+
+
+def now() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def connect() -> "Page":
+    """This process's page. Refused: no launcher, it is gone, it says no, or it is of another version."""
+    name = os.environ.get("CXXRUN_AGENT", "")
+    if not name:
+        raise Refused("no launcher that can be told (CXXRUN_AGENT is not set)")
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    link.settimeout(_ANSWER)
+    try:
+        link.connect("\0" + name[1:] if name.startswith("@") else name)
+        rank, generation = int(os.environ["LOCAL_RANK"]), int(os.environ["CXXRUN_GENERATION"])
+        link.send(_MAGIC + struct.pack("=BQIB", _REGISTER, generation, rank, 0))
+        packet, descriptors = _receive(link)
+        return Page(link, packet, descriptors, generation)
+    except Refused:
+        link.close()
+        raise
+    except (OSError, KeyError, ValueError) as error:
+        link.close()
+        raise Refused(f"the launcher at CXXRUN_AGENT={name} cannot be told: {error!r}") from None
+
+
+def _receive(link: socket.socket) -> Tuple[bytes, List[int]]:
+    packet, others, _, _ = link.recvmsg(65536, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+    descriptors = array.array("i")
+    for level, kind, data in others:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            descriptors.frombytes(data[: len(data) - len(data) % 4])
+    return packet, list(descriptors)
+
+
+class Page:
+    """Each word is written by one thread at a time, with one store of 8 aligned bytes."""
+
+    def __init__(self, link: socket.socket, packet: bytes, descriptors: List[int], generation: int) -> None:
+        self._link = link  # the agent keeps the place for as long as it is open
+        self._last = 0
+        try:
+            if packet[:8] != _MAGIC or packet[8:9] not in (bytes([_WELCOME]), bytes([_NO])):
+                raise Refused("the launcher is of another version than this package: its answer has another form")
+            if packet[8] == _NO:
+                raise Refused("the launcher refuses this process: " + packet[13:].decode(errors="replace"))
+            self._memory = mmap.mmap(descriptors[0], 4096)
+        finally:
+            for each in descriptors:
+                os.close(each)
+        if self.get(0) != LAYOUT:
+            raise Refused("the launcher is of another version than this package: its page has another layout")
+        self.show_nothing()
+        self.put(ALIVE, now())
+        self.put(GENERATION, generation)
+
+    def put(self, at: int, number: int) -> None:
+        struct.pack_into("=Q", self._memory, at, number)
+
+    def get(self, at: int) -> int:
+        return struct.unpack_from("=Q", self._memory, at)[0]
+
+    def half(self, at: int) -> int:
+        """A word of 4 bytes."""
+        return struct.unpack_from("=I", self._memory, at)[0]
+
+    def show(self, entered: int, what: int = BEGUN, count: int = 0) -> None:
+        """Collectives begun in the default group; what the last of them is. Whether it is done shows in `count`."""
+        if entered > 0:
+            at = RING + ENTRY * (entered % ENTRIES)
+            began = self.get(at + 8) if entered == self._last else now()
+            self.put(at, 0)
+            struct.pack_into("=QQQI", self._memory, at + 8, began, 0, count, what)
+            self.put(at, entered)
+        self._last = entered
+        self.put(ENTERED, entered)
+        self.put(DONE, max(entered - 1, 0))
+        self.put(ELSEWHERE, 0)
+        self.put(ALIVE, now())
+
+    def show_nothing(self) -> None:
+        """It may be waiting where its collectives do not tell: nobody is to call it late, unless it is stopped."""
+        self.put(ELSEWHERE, 1)
+
+    def step(self, completed: int) -> None:
+        moment = now()
+        self.put(ALIVE, moment)
+        if self.get(FIRST_STEP) == 0:
+            self.put(FIRST_STEP, moment)
+        self.put(LAST_STEP, moment)
+        self.put(STEP, completed)
+
+    def close(self) -> None:
+        self._link.close()

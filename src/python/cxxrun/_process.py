@@ -1,0 +1,51 @@
+"""What this process has of its agent: one page, made when it is first needed."""
+import os
+import sys
+from typing import Optional
+
+from cxxrun import _page
+
+_kept: Optional[_page.Page] = None
+_asked = False
+_why = ""
+
+
+def page() -> Optional[_page.Page]:
+    """The page, or None: why_not() says why. A forked child has none, and takes nothing from its parent's."""
+    global _kept, _asked, _why
+    if not _asked:
+        _asked = True
+        if _is_helper():
+            _why = "this process is a helper of a worker"
+            return None
+        try:
+            _kept = _page.connect()
+        except _page.Refused as refused:
+            _why = str(refused)
+    return _kept
+
+
+def _is_helper() -> bool:
+    """Whether multiprocessing has started this process: it has the worker's environment, and may import its script."""
+    process = sys.modules.get("multiprocessing.process")
+    return process is not None and process.parent_process() is not None
+
+
+def why_not() -> str:
+    return _why
+
+
+def _forked() -> None:
+    global _kept, _asked, _why
+    if _kept is not None:
+        _kept.close()  # the agent is to see the end of the parent, not of its helpers
+        _kept, _asked, _why = None, True, "this process is a helper of a worker"
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def complain(text: str) -> None:
+    """One line; only rank 0's where there are ranks, because all would say the same."""
+    if os.environ.get("RANK", "0") == "0":
+        print("cxxrun: " + text, file=sys.stderr, flush=True)

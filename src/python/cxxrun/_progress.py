@@ -1,0 +1,48 @@
+"""cxxrun.step(): how far training has come."""
+import json
+import os
+import time
+from typing import Any, Dict, Optional, Tuple
+
+from cxxrun import _process
+
+_next = 0.0
+_before: Optional[Tuple[int, float]] = None
+
+
+def step(completed: int, **scalars: Any) -> None:
+    """After a training step: `completed` of them are done, in all generations together. A job that gets on is restarted
+    at once, and the launcher's account says when training began. Costs 5 µs.
+
+    At most once per second, with the scalars of that step, a line goes to steps.jsonl beside this worker's logs:
+    {"step": 120, "time": …, "steps_per_second": 8.3, "loss": 0.25}."""
+    page = _process.page()
+    if page is None:
+        return
+    page.step(completed)
+    global _next, _before
+    moment = time.monotonic()
+    if moment >= _next:
+        rate = (completed - _before[0]) / (moment - _before[1]) if _before else None
+        _next, _before = moment + 1.0, (completed, moment)
+        _write({"step": completed, "time": round(time.time(), 3), "steps_per_second": rate, **scalars})
+
+
+def _write(line: Dict[str, Any]) -> None:
+    """Where a full disk, a lost directory or an odd scalar must not end a training."""
+    error_file = os.environ.get("TORCHELASTIC_ERROR_FILE", "")
+    if not error_file:
+        return
+    try:
+        with open(os.path.join(os.path.dirname(error_file), "steps.jsonl"), "a") as file:
+            file.write(json.dumps(line, default=_plain) + "\n")
+    except OSError:
+        pass
+
+
+def _plain(scalar: Any) -> Any:
+    """A tensor of one element becomes a number."""
+    try:
+        return float(scalar)
+    except (TypeError, ValueError, RuntimeError):
+        return str(scalar)

@@ -1,0 +1,96 @@
+"""Reads how many collectives PyTorch's groups have begun, four times a second, and shows it to the agent.
+
+DistributedDataParallel, FSDP and functional collectives begin theirs in C++, past every function that could be wrapped;
+each group's sequence number counts them all. What a number cannot tell is whether the collective is done."""
+import atexit
+import sys
+import threading
+import time
+from types import ModuleType
+from typing import Any, List, Optional, Set
+
+from cxxrun import _calls, _flight, _page
+from cxxrun._judge import Judge
+from cxxrun._told import Told
+
+PERIOD = 0.25
+_SHARE = 0.001  # of a core, at most, goes to the flight recorder: with 2,000 entries it takes 20 ms to answer
+
+
+class Watch(threading.Thread):
+    """One in a process; its groups may end and be made again. Keeps none of them."""
+
+    def __init__(self, page: _page.Page, c10d: ModuleType) -> None:
+        super().__init__(name="cxxrun", daemon=True)
+        self._page, self._c10d = page, c10d
+        self._flight = _flight.recorder()
+        self._flight_again = 0.0
+        self._judge, self._base, self._group, self._caller = Judge(), 0, 0, 0
+        self._uncounted: Set[int] = set()  # groups with calls between two ranks, which count for these alone
+        self._lock = threading.Lock()
+        self._end = threading.Event()
+
+    def begin(self) -> None:
+        """init_process_group has returned in this thread: from here on its collectives are numbered, on all ranks alike."""
+        with self._lock:
+            group = default_group(self._c10d)
+            self._group, self._base, self._caller = id(group), number_of(group) or 0, threading.get_ident()
+            self._judge = Judge()
+            self._uncounted.discard(id(group))
+            self._look()
+        if not self.is_alive():
+            atexit.register(self.stop)
+            self.start()
+
+    def stop(self) -> None:
+        self._end.set()
+        self.join(1.0)
+
+    def between_two(self, group: Any) -> None:
+        self._uncounted.add(id(group))
+
+    def run(self) -> None:
+        while not self._end.wait(PERIOD):
+            with self._lock:
+                self._look()
+
+    def _look(self) -> None:
+        group = default_group(self._c10d)
+        if group is None or id(group) != self._group:
+            self._page.show_nothing()
+            return
+        number = None if id(group) in self._uncounted else number_of(group)
+        default = None if number is None else max(number - self._base, 0)
+        others = {id(each): number_of(each) for each in _groups(self._c10d) if each is not group}
+        told = self._ask(group, default) if default and self._judge.wants_to_be_told() else None
+        shown = self._judge.see(default, others, told)
+        if shown == ():
+            self._page.show_nothing()
+        elif shown is not None:
+            self._page.show(*shown)
+
+    def _ask(self, group: Any, default: int) -> Told:
+        begin = time.monotonic()
+        if self._flight is not None and begin >= self._flight_again:
+            told = _flight.told(self._flight(), str(getattr(group, "group_name", "0")), self._base + default)
+            end = time.monotonic()
+            self._flight_again = end + (end - begin) / _SHARE
+            if told is not None:
+                return told
+        return _calls.told(sys._current_frames().get(self._caller), lambda other: other is group)
+
+
+def default_group(c10d: ModuleType) -> Any:
+    return getattr(getattr(c10d, "GroupMember", None), "WORLD", None)
+
+
+def _groups(c10d: ModuleType) -> List[Any]:
+    world = getattr(c10d, "_world", None)
+    return list(world.pg_map if world is not None else getattr(c10d, "_pg_map", {}))
+
+
+def number_of(group: Any) -> Optional[int]:
+    try:
+        return group._get_sequence_number_for_group()
+    except (RuntimeError, AttributeError, TypeError):  # a backend that does not count
+        return None

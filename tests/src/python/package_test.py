@@ -1,0 +1,318 @@
+"""The Python package src/python/cxxrun without torch and without a launcher."""
+import array
+import json
+import os
+import pathlib
+import re
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import unittest.mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PACKAGE = ROOT / "src/python"
+sys.path.insert(0, str(PACKAGE))
+
+import cxxrun
+from cxxrun import _calls, _flight, _page, _told
+from cxxrun._judge import Judge
+from cxxrun._told import Told
+
+ALL_REDUCE = 0 | 0 << 8 | 255 << 16
+BARRIER = 5 | 6 << 8 | 255 << 16
+
+
+class JudgeTest(unittest.TestCase):
+    """What is shown: (collectives begun, what the last is, count); () nothing; None as before."""
+
+    def setUp(self):
+        self.judge = Judge()
+
+    def still(self, default, others=None, told=None):
+        """Looks until somebody is asked."""
+        while not self.judge.wants_to_be_told():
+            self.assertIsNone(self.judge.see(default, others or {}))
+        return self.judge.see(default, others or {}, told)
+
+    def test_every_movement_is_shown_and_standing_still_is_not(self):
+        self.assertEqual(self.judge.see(0, {}), (0, _page.BEGUN, 0))
+        self.assertIsNone(self.judge.see(0, {}))
+        self.assertEqual(self.judge.see(7, {}), (7, _page.BEGUN, 0))
+        self.assertIsNone(self.judge.see(7, {}))
+
+    def test_what_is_told_of_one_that_stands_still_is_shown(self):
+        self.judge.see(7, {})
+        self.assertEqual(self.still(7, told=Told(ALL_REDUCE, 25, True)), (7, ALL_REDUCE, 25))
+        self.assertEqual(self.still(7, told=Told(_page.BEGUN, _page.IS_DONE, True)), (7, _page.BEGUN, _page.IS_DONE))
+        self.assertIsNone(self.still(7, told=Told(_page.BEGUN, _page.IS_DONE, True)))
+        self.assertEqual(self.judge.see(8, {}), (8, _page.BEGUN, 0))
+
+    def test_one_that_may_wait_in_another_group_is_not_shown(self):
+        self.judge.see(7, {1: 0})
+        self.assertEqual(self.judge.see(7, {1: 1}), ())
+        self.assertEqual(self.judge.see(8, {1: 1}), (8, _page.BEGUN, 0))
+        self.assertEqual(self.judge.see(9, {1: 2}), ())
+        self.assertIsNone(self.still(9, {1: 2}, Told()))
+        self.assertEqual(self.still(9, {1: 2}, Told(ALL_REDUCE, 25, True)), (9, ALL_REDUCE, 25))
+        self.assertEqual(self.still(9, {1: 2}, Told()), (9, _page.BEGUN, 0))  # nobody knows better meanwhile
+        self.assertEqual(self.still(9, {1: 2}, Told(here=False)), ())
+
+    def test_a_group_that_cannot_be_compared_is_not_shown(self):
+        self.assertEqual(self.judge.see(None, {}), ())
+        self.assertIsNone(self.still(None, {}, Told(ALL_REDUCE, 25, True)))
+        self.assertEqual(self.judge.see(3, {}), (3, _page.BEGUN, 0))
+
+    def test_a_group_that_is_made_or_ends_is_no_collective(self):
+        self.judge.see(7, {})
+        self.assertIsNone(self.judge.see(7, {1: 0}))
+        self.assertIsNone(self.judge.see(7, {}))
+
+
+def recorded(group="0", number=7, retired=False, name="gloo:all_reduce", size=((5, 5),), dtypes=("Float",)):
+    return {"process_group": [group, "default_pg"], "collective_seq_id": number, "retired": retired,
+            "profiling_name": name, "input_sizes": [list(each) for each in size], "input_dtypes": list(dtypes)}
+
+
+class FlightTest(unittest.TestCase):
+    @staticmethod
+    def told(*entries):
+        return _flight.told(json.dumps({"entries": entries}), "0", 7)
+
+    def test_the_oldest_that_is_under_way_is_told(self):
+        self.assertEqual(self.told(recorded()), Told(ALL_REDUCE, 25, True))
+        self.assertEqual(self.told(recorded(), recorded(number=6)), Told(_page.UNKNOWN, 0, True))
+        self.assertEqual(self.told(recorded(), recorded("1", 3)), Told(ALL_REDUCE, 25, True))
+        self.assertEqual(self.told(recorded(name="gloo:barrier", size=(), dtypes=())), Told(BARRIER, 0, True))
+        self.assertEqual(self.told(recorded(name="gloo:gather")), Told(_page.UNKNOWN, 25, True))
+
+    def test_none_under_way_means_done_or_elsewhere(self):
+        self.assertEqual(self.told(recorded(retired=True)), Told(_page.BEGUN, _page.IS_DONE, True))
+        self.assertEqual(self.told(recorded(retired=True), recorded("1", 3)), Told(_page.BEGUN, _page.IS_DONE, False))
+
+    def test_a_recorder_that_is_off_or_unknown_tells_nothing(self):
+        for text in ("", "[]", "{}", '{"entries": 3}', '{"entries": [3]}', '{"entries": [{}]}', "null"):
+            self.assertIsNone(_flight.told(text, "0", 7), text)
+        self.assertIsNone(self.told(recorded("1")))
+
+
+class Tensor:
+    dtype = "torch.float32"
+
+    @staticmethod
+    def numel():
+        return 64
+
+
+def frame_in(path, name, inner=None, **variables):
+    """The innermost frame of a call of NAME that lies in PATH, in which `inner` is called."""
+    keep = {}
+    source = "def " + name + "(" + ", ".join(["inner", *variables]) + "):\n  inner()\n"
+    exec(compile(source, path, "exec"), keep)
+
+    def stop():
+        keep["frame"] = sys._getframe(1 if inner is None else 0)
+        if inner is not None:
+            keep["frame"] = inner()
+
+    keep[name](stop, *variables.values())
+    return keep["frame"]
+
+
+class CallsTest(unittest.TestCase):
+    C10D = "/usr/lib/torch/distributed/distributed_c10d.py"
+
+    def told(self, *arguments, **variables):
+        return _calls.told(frame_in(*arguments, **variables), lambda group: group == "default")
+
+    def test_a_call_of_the_default_group_is_told_with_its_size(self):
+        self.assertEqual(self.told(self.C10D, "all_reduce", tensor=Tensor, group=None), Told(ALL_REDUCE, 64, True))
+        self.assertEqual(self.told(self.C10D, "all_reduce", tensor=Tensor, group="default"), Told(ALL_REDUCE, 64, True))
+        self.assertEqual(self.told(self.C10D, "barrier", group=None), Told(BARRIER, 0, True))
+
+    def test_a_call_of_another_group_or_of_one_peer_is_elsewhere(self):
+        self.assertEqual(self.told(self.C10D, "all_reduce", tensor=Tensor, group="tp"), Told(here=False))
+        self.assertEqual(self.told(self.C10D, "recv", tensor=Tensor, group=None), Told(here=False))
+
+    def test_a_backward_pass_is_told_and_anything_else_is_not(self):
+        backward = "/usr/lib/torch/autograd/__init__.py"
+        self.assertEqual(self.told(backward, "backward"), Told(_page.BEGUN, _page.IN_BACKWARD))
+        self.assertEqual(self.told("/home/me/train.py", "all_reduce", tensor=Tensor, group=None), Told())
+        self.assertEqual(_calls.told(None, bool), Told())
+
+
+class Agent:
+    """Answers one registration: with a page, or as told."""
+
+    def __init__(self, answer=b"CXXWORK\x01" + bytes([65]), layout=_page.LAYOUT):
+        self.memory = os.memfd_create("page")
+        os.ftruncate(self.memory, 4096)
+        os.pwrite(self.memory, struct.pack("=Q", layout), 0)
+        self.name = f"@cxxrun-test-{os.getpid()}-{time.monotonic_ns()}"
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind("\0" + self.name[1:])
+        self.listener.listen()
+        self.thread = threading.Thread(target=self.serve, args=(answer,))
+        self.thread.start()
+
+    def serve(self, answer):
+        link, _ = self.listener.accept()
+        self.asked = link.recv(100)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [self.memory]))] if answer[8:9] == b"A" else []
+        if answer:
+            link.sendmsg([answer], rights)
+        link.close()
+
+    def word(self, at):
+        return struct.unpack("=Q", os.pread(self.memory, 8, at))[0]
+
+    def close(self):
+        self.thread.join()
+        self.listener.close()
+        os.close(self.memory)
+
+
+class PageTest(unittest.TestCase):
+    def connect(self, agent, **more):
+        variables = {"CXXRUN_AGENT": agent.name, "LOCAL_RANK": "2", "CXXRUN_GENERATION": "3", **more}
+        self.addCleanup(agent.close)
+        with unittest.mock.patch.dict(os.environ, variables):
+            page = _page.connect()
+        self.addCleanup(page.close)
+        return page
+
+    def test_a_page_shows_nothing_until_it_is_told_to(self):
+        agent = Agent()
+        page = self.connect(agent)
+        self.assertEqual(agent.asked, b"CXXWORK\x01" + struct.pack("=BQIB", 1, 3, 2, 0))
+        self.assertEqual((agent.word(_page.GENERATION), agent.word(_page.ELSEWHERE)), (3, 1))
+        page.show(66, ALL_REDUCE, 25)
+        self.assertEqual([agent.word(each) for each in (_page.ENTERED, _page.DONE, _page.ELSEWHERE)], [66, 65, 0])
+        entry = _page.RING + _page.ENTRY * 2
+        began = agent.word(entry + 8)
+        self.assertEqual([agent.word(entry), *[agent.word(entry + each) for each in (16, 24)]], [66, 0, 25])
+        page.show(66, _page.BEGUN, _page.IS_DONE)
+        self.assertEqual(agent.word(entry + 8), began)  # it did not begin again
+        page.show_nothing()
+        self.assertEqual(agent.word(_page.ELSEWHERE), 1)
+        page.show(0)
+        self.assertEqual((agent.word(_page.ENTERED), agent.word(_page.DONE)), (0, 0))
+
+    def test_steps_are_told_with_their_times(self):
+        agent = Agent()
+        page = self.connect(agent)
+        page.step(1)
+        first = agent.word(_page.FIRST_STEP)
+        page.step(2)
+        self.assertEqual((agent.word(_page.STEP), agent.word(_page.FIRST_STEP)), (2, first))
+        self.assertGreaterEqual(agent.word(_page.LAST_STEP), first)
+
+    def test_a_launcher_of_another_version_or_that_refuses_or_is_gone_is_said_in_a_line(self):
+        magic = b"CXXWORK\x01"
+        for agent, expected in (
+                (Agent(layout=_page.LAYOUT + 1), "its page has another layout"),
+                (Agent(answer=b"CXXWORK\x02" + bytes([65])), "its answer has another form"),
+                (Agent(answer=magic + bytes([66]) + struct.pack("=I", 7) + b"not you"), "refuses this process: not you"),
+                (Agent(answer=b""), "its answer has another form")):
+            with self.subTest(expected), self.assertRaisesRegex(_page.Refused, expected):
+                self.connect(agent)
+        with unittest.mock.patch.dict(os.environ, {"CXXRUN_AGENT": "@cxxrun-test-nobody"}):
+            with self.assertRaisesRegex(_page.Refused, "cannot be told: ConnectionRefusedError"):
+                _page.connect()
+
+
+def run(code, **variables):
+    """A Python of its own; (what it writes, its complaints)."""
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=True,
+                          universal_newlines=True, env={"PYTHONPATH": str(PACKAGE), **variables})
+    return done.stdout, done.stderr
+
+
+class ScriptTest(unittest.TestCase):
+    def test_without_a_launcher_one_rank_says_a_line_once(self):
+        code = "import cxxrun\nprint(cxxrun.install(), cxxrun.install())\ncxxrun.step(1)"
+        said, complaints = run(code)
+        self.assertEqual(said, "False False\n")
+        self.assertRegex(complaints, r"\Acxxrun: install\(\): CXXRUN_AGENT is not set.*\n\Z")
+        self.assertEqual(run(code, RANK="3"), (said, ""))
+
+    def test_torch_is_not_imported_and_no_thread_is_started(self):
+        code = ("import cxxrun, sys, threading\ncxxrun.install()\n"
+                "print('torch' in sys.modules, threading.active_count())")
+        self.assertEqual(run(code, CXXRUN_AGENT="@cxxrun-test-nobody"), ("False 1\n", ""))
+
+    def test_the_stacks_come_on_the_signal_in_the_files_name(self):
+        code = """
+import cxxrun, os, re, signal
+cxxrun.install()
+name = next(each for each in map(lambda fd: f"/proc/self/fd/{fd}", os.listdir("/proc/self/fd"))
+            if os.path.exists(each) and "cxxrun-stacks-" in os.readlink(each))
+os.kill(os.getpid(), int(re.search(r"stacks-(\\d+)", os.readlink(name))[1]))
+print(open(name).read())
+"""
+        self.assertIn('File "<string>", line 6 in <module>', run(code, CXXRUN_AGENT="@cxxrun-test-nobody")[0])
+
+    def test_a_signal_that_the_program_uses_stays_its_own(self):
+        code = """
+import cxxrun, os, signal
+signal.signal(signal.SIGRTMIN + 13, lambda *_: print("mine"))
+cxxrun.install()
+os.kill(os.getpid(), signal.SIGRTMIN + 13)
+"""
+        self.assertEqual(run(code, CXXRUN_AGENT="@cxxrun-test-nobody")[0], "mine\n")
+
+    def test_a_forked_child_has_no_page(self):
+        agent = Agent()
+        self.addCleanup(agent.close)
+        code = """
+import os
+from cxxrun import _process
+assert _process.page() is not None
+if os.fork() == 0:
+    print(_process.page(), _process.why_not(), flush=True)
+    os._exit(0)
+os.wait()
+print(_process.page() is not None)
+"""
+        self.assertEqual(run(code, CXXRUN_AGENT=agent.name, LOCAL_RANK="0", CXXRUN_GENERATION="1")[0],
+                         "None this process is a helper of a worker\nTrue\n")
+
+    def test_a_helper_that_imports_the_script_has_no_page(self):
+        with tempfile.TemporaryDirectory() as directory:
+            script = os.path.join(directory, "script.py")
+            with open(script, "w") as file:
+                file.write("""
+import multiprocessing, cxxrun
+from cxxrun import _process
+cxxrun.install()
+def helper():
+    cxxrun.step(1)
+    print(_process.page(), _process.why_not(), flush=True)
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=helper)
+    process.start()
+    process.join()
+""")
+            done = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, check=True, universal_newlines=True,
+                                  env={"PYTHONPATH": str(PACKAGE), "CXXRUN_AGENT": "@cxxrun-test-nobody"})
+        self.assertEqual(done.stdout, "None this process is a helper of a worker\n")
+
+
+class PackageTest(unittest.TestCase):
+    def test_its_version_is_the_launchers(self):
+        header = (ROOT / "include/cxxrun/version.hpp").read_text()
+        numbers = [re.search(rf"VERSION_{each} (\d+)", header)[1] for each in ("MAJOR", "MINOR", "PATCH")]
+        self.assertEqual(cxxrun.__version__, ".".join(numbers))
+
+    def test_it_is_written_for_python_3_8(self):
+        import ast
+        for path in PACKAGE.rglob("*.py"):
+            ast.parse(path.read_text(), str(path), feature_version=(3, 8))
+
+
+if __name__ == "__main__":
+    unittest.main()
