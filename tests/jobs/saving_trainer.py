@@ -9,6 +9,12 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset
 
+if os.environ.get("CXXRUN_PACKAGE"):
+    sys.path.insert(0, os.environ["CXXRUN_PACKAGE"])
+    import cxxrun
+else:
+    cxxrun = None
+
 RANK = int(os.environ["RANK"])
 TOLD = os.open(os.environ["TOLD"], os.O_WRONLY)
 
@@ -50,9 +56,12 @@ def save(path, **what):
 
 def main(directory, context):
     stop = []
-    signal.signal(signal.SIGTERM, lambda number, frame: stop.append(number))
+    if cxxrun is None:
+        signal.signal(signal.SIGTERM, lambda number, frame: stop.append(number))
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
+    if cxxrun is not None:
+        cxxrun.checkpoint_wanted()
     model = torch.nn.Linear(8, 1)
     ddp = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.001)
@@ -70,7 +79,7 @@ def main(directory, context):
             optimizer.step()
             step += 1
             tell("step")
-            if agreed(stop):
+            if agreed(stop) if cxxrun is None else cxxrun.checkpoint_wanted() and cxxrun.job_ends():
                 save(f"{directory}/rank{RANK}.pt", step=step, model=model.state_dict(), loss=evaluate(model, context))
                 dist.destroy_process_group()
                 return

@@ -1,5 +1,6 @@
 """SIGTERM at any moment of a PyTorch job that saves when it is told to end, and needs its DataLoader's helpers for that.
-Usage: torch_stops_test.py CXXRUN. CXXRUN_STOPS: how many moments [4]; CXXRUN_SEED: which. Exit code 77: skipped."""
+Usage: torch_stops_test.py CXXRUN. CXXRUN_STOPS: how many moments [4]; CXXRUN_SEED: which; CXXRUN_PACKAGE:
+where the package cxxrun is that ranks agree with, instead of by themselves. Exit code 77: skipped."""
 import multiprocessing
 import os
 import random
@@ -55,7 +56,7 @@ class Stops(JobCase):
     def environment(self, extra=None):
         env = super().environment(extra)
         env.update(PYTHON_EXEC="/usr/bin/python3", GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1", CUDA_VISIBLE_DEVICES="",
-                   USE_LIBUV="0", TOLD=self.path("told"))
+                   USE_LIBUV="0", TOLD=self.path("told"), CXXRUN_PACKAGE=os.environ.get("CXXRUN_PACKAGE", ""))
         return env
 
     def stop_at(self, workers, rank, word, count, context, wrapped):

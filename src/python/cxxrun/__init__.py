@@ -4,10 +4,15 @@
     cxxrun.install()          # one line in any PyTorch script: --hang-timeout names the rank that others wait for
     ...
     cxxrun.step(n)            # after a training step: the launcher's account knows when training began and went on
+    if cxxrun.checkpoint_wanted():   # on all ranks in the same step
+        save()
+        if cxxrun.job_ends():
+            break
 
 Without the launcher nothing happens but one line on stderr. Standard library alone; torch is not imported here."""
 from cxxrun._install import install
 from cxxrun._progress import step
 from cxxrun._version import VERSION as __version__
+from cxxrun._wanted import checkpoint_wanted, job_ends
 
-__all__ = ["__version__", "install", "step"]
+__all__ = ["__version__", "checkpoint_wanted", "install", "job_ends", "step"]

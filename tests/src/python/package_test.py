@@ -22,6 +22,7 @@ import cxxrun
 from cxxrun import _calls, _flight, _page, _told
 from cxxrun._judge import Judge
 from cxxrun._told import Told
+from cxxrun._wanted import Requests
 
 ALL_REDUCE = 0 | 0 << 8 | 255 << 16
 BARRIER = 5 | 6 << 8 | 255 << 16
@@ -143,6 +144,31 @@ class CallsTest(unittest.TestCase):
         self.assertEqual(self.told(backward, "backward"), Told(_page.BEGUN, _page.IN_BACKWARD))
         self.assertEqual(self.told("/home/me/train.py", "all_reduce", tensor=Tensor, group=None), Told())
         self.assertEqual(_calls.told(None, bool), Told())
+
+
+class RequestsTest(unittest.TestCase):
+    """Ranks whose calls each take the maximum of what was said in the calls before."""
+
+    def setUp(self):
+        self.ranks = [Requests(), Requests()]
+        self.said = [0, 0]
+
+    def call(self, *asked):
+        """`asked`: (requests so far, whether told to end) of each rank; the answer of all."""
+        agreed = max(self.said)
+        self.said = [rank.answer(agreed, *each) for rank, each in zip(self.ranks, asked)]
+        return agreed
+
+    def test_one_rank_that_is_asked_is_enough_and_once(self):
+        quiet, asked = (0, False), (1, False)
+        self.assertEqual([self.call(quiet, asked), self.call(quiet, asked), self.call(asked, asked)], [0, 1, 0])
+        self.assertEqual([self.call(asked, asked) for _ in range(3)], [0, 0, 0])  # the other was asked a call later
+        self.assertEqual([self.call((1, False), (2, False)) for _ in range(3)], [0, 1, 0])
+
+    def test_the_end_of_the_job_is_answered_on_its_own(self):
+        self.call((1, False), (0, False))
+        self.assertEqual([self.call((1, False), (1, True)), self.call((1, True), (1, True))], [1, 2])
+        self.assertEqual([self.call((1, True), (1, True)) for _ in range(3)], [0, 0, 0])
 
 
 class Agent:
@@ -300,6 +326,17 @@ if __name__ == "__main__":
             done = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, check=True, universal_newlines=True,
                                   env={"PYTHONPATH": str(PACKAGE), "CXXRUN_AGENT": "@cxxrun-test-nobody"})
         self.assertEqual(done.stdout, "None this process is a helper of a worker\n")
+
+
+    def test_a_rank_alone_is_told_to_end_without_a_launcher_too(self):
+        code = """
+import cxxrun, os, signal
+print(cxxrun.checkpoint_wanted(), cxxrun.job_ends())
+os.kill(os.getpid(), signal.SIGTERM)
+print(cxxrun.checkpoint_wanted(), cxxrun.job_ends())
+print(cxxrun.checkpoint_wanted(), cxxrun.job_ends())
+"""
+        self.assertEqual(run(code), ("False False\nTrue True\nFalse False\n", ""))
 
 
 class PackageTest(unittest.TestCase):

@@ -1,0 +1,113 @@
+"""cxxrun.checkpoint_wanted(): the same answer on all ranks in the same step."""
+import signal
+import sys
+import threading
+from typing import Any, Optional, Tuple
+
+from cxxrun import _page, _process
+
+NOTHING, SAVE, SAVE_AND_END = range(3)
+
+
+class Requests:
+    """What one rank has been asked for, and what all ranks have agreed to answer: src/comm/requests.hpp. Pure."""
+
+    def __init__(self) -> None:
+        self.last = NOTHING
+        self._answered = 0
+        self._ended = False
+
+    def mine(self, asked: int, ends: bool) -> int:
+        """What this rank has been asked for and nobody has answered. `asked`: requests in its life; `ends`: whether it has
+        been told to end."""
+        if ends and not self._ended and self.last != SAVE_AND_END:
+            return SAVE_AND_END
+        return SAVE if asked != self._answered and self.last == NOTHING else NOTHING
+
+    def answer(self, agreed: int, asked: int, ends: bool) -> int:
+        """One call: `agreed` is its answer on all ranks. Returns what this rank says for the next one."""
+        if self.last != NOTHING:
+            self._answered = asked
+            self._ended = self._ended or self.last == SAVE_AND_END
+        self.last = agreed
+        return self.mine(asked, ends)
+
+
+class Agreement:
+    """A maximum over the script's default group that each call begins and the next one reads."""
+
+    def __init__(self) -> None:
+        self._work: Any = None
+        self._tensor: Any = None
+        self._group: Any = None
+
+    def ready(self) -> Optional[int]:
+        """The maximum that was begun in the call before; None: none was, in this group."""
+        dist = sys.modules.get("torch.distributed")
+        group = dist.group.WORLD if dist is not None and dist.is_available() and dist.is_initialized() else None
+        if group is not self._group:
+            self._group, self._work = group, None
+        if self._work is None:
+            return None
+        self._work.wait()
+        return int(self._tensor.item())
+
+    def is_alone(self) -> bool:
+        return self._group is None or self._group.size() == 1
+
+    def begin(self, mine: int) -> None:
+        import torch
+        import torch.distributed as dist
+
+        device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else "cpu"
+        self._tensor = torch.tensor([mine], dtype=torch.int32, device=device)
+        self._work = dist.all_reduce(self._tensor, op=dist.ReduceOp.MAX, async_op=True)
+
+
+_requests = Requests()
+_agreement = Agreement()
+_told_to_end = False
+_listens = False
+
+
+def checkpoint_wanted() -> bool:
+    """Whether a checkpoint has been asked for: by --checkpoint-signal, or because the job has been told to end (SIGTERM,
+    preemption, time limit). Collective: every rank calls it once after each step, from its main thread, and all get the
+    same answer in the same step, although they are asked at different moments. The answer is what was known one call ago.
+    From the first call on SIGTERM no longer ends this process, unless the script handles it itself."""
+    _listen()
+    asked, ends = _asked()
+    agreed = _agreement.ready()
+    if _agreement.is_alone():
+        agreed = _requests.mine(asked, ends)
+    mine = _requests.answer(NOTHING if agreed is None else agreed, asked, ends)
+    if not _agreement.is_alone():
+        _agreement.begin(mine)
+    return _requests.last != NOTHING
+
+
+def job_ends() -> bool:
+    """Whether the last checkpoint_wanted() was true because the job has been told to end, on all ranks alike: save, and
+    leave the loop."""
+    return _requests.last == SAVE_AND_END
+
+
+def _asked() -> Tuple[int, bool]:
+    page = _process.page()
+    if page is None:
+        return 0, _told_to_end
+    return page.half(_page.CHECKPOINTS), _told_to_end or page.half(_page.ENDS) != 0
+
+
+def _listen() -> None:
+    global _listens
+    if _listens or threading.current_thread() is not threading.main_thread():
+        return
+    _listens = True
+    if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _tell)
+
+
+def _tell(number: int, frame: Any) -> None:
+    global _told_to_end
+    _told_to_end = True
