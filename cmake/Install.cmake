@@ -28,3 +28,7 @@ foreach(program cxxrun cxxrun-rendezvous cxxrun-store)
     RENAME ${program}.fish)
 endforeach()
 install(FILES scripts/completion/_cxxrun DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+
+# For Python workers. Debian's interpreter looks there below /usr; docs/use/pytorch.md says what to do elsewhere.
+install(DIRECTORY src/python/cxxrun DESTINATION lib/python3/dist-packages FILES_MATCHING
+  PATTERN "*.py" PATTERN __pycache__ EXCLUDE)

@@ -345,6 +345,15 @@ class PackageTest(unittest.TestCase):
         numbers = [re.search(rf"VERSION_{each} (\d+)", header)[1] for each in ("MAJOR", "MINOR", "PATCH")]
         self.assertEqual(cxxrun.__version__, ".".join(numbers))
 
+    def test_the_wheel_for_pip_works_where_nothing_else_is(self):
+        with tempfile.TemporaryDirectory() as directory:
+            made = subprocess.run([sys.executable, "-c", f"import cxxrun_wheel; print(cxxrun_wheel.build_wheel({directory!r}))"],
+                                  cwd=PACKAGE, stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout.strip()
+            self.assertEqual(made, f"cxxrun-{cxxrun.__version__}-py3-none-any.whl")
+            done = subprocess.run([sys.executable, "-S", "-m", "cxxrun.selftest"], stdout=subprocess.PIPE, check=True,
+                                  env={"PYTHONPATH": os.path.join(directory, made)}, universal_newlines=True)
+        self.assertRegex(done.stdout, r"ok +package: .*\nok +stacks: .*\nskipped +torch: .*\nskipped +launcher: ")
+
     def test_it_is_written_for_python_3_8(self):
         import ast
         for path in PACKAGE.rglob("*.py"):
