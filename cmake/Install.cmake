@@ -19,7 +19,9 @@ install(FILES ${PROJECT_BINARY_DIR}/cxxrun.pc DESTINATION ${CMAKE_INSTALL_LIBDIR
 if(NOT CXXRUN_PROGRAMS)
   return()
 endif()
-install(TARGETS cxxrun_program cxxrun_rendezvous_program cxxrun_store_program)
+install(TARGETS cxxrun_program)
+install(FILES $<TARGET_FILE_DIR:cxxrun_program>/cxxrun-rendezvous $<TARGET_FILE_DIR:cxxrun_program>/cxxrun-store
+  TYPE BIN)  # links
 install(FILES docs/use/cxxrun.1 docs/use/cxxrun-rendezvous.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 foreach(program cxxrun cxxrun-rendezvous cxxrun-store)
   install(FILES scripts/completion/cxxrun.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions

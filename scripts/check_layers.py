@@ -98,6 +98,7 @@ SHELLS = {
     "launcher/doctor/pings": "calls between nodes, and who answers them",
     "launcher/doctor/step": "the store in which nodes tell each other, and the file that shows a shared directory",
     "launcher/programs/main": "environment, exit code",
+    "launcher/programs/programs": "the programs by name",
     "launcher/programs/rendezvous_main": "event loop, environment, exit code of cxxrun-rendezvous",
     "launcher/programs/store_main": "the same for cxxrun-store",
 }

@@ -1,4 +1,5 @@
-// cxxrun: parse → find out about this node → split into parent and agent → run → exit code.
+// cxxrun: parse → find out about this node → split into parent and agent → run → exit code. Called by the name of
+// another program, it is that one.
 #include <cerrno>
 #include <completions.hpp>
 #include <cstdio>
@@ -6,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -24,6 +26,7 @@
 #include "launcher/place/secret_file.hpp"
 #include "launcher/place/slurm_env.hpp"
 #include "launcher/programs/dry_run.hpp"
+#include "launcher/programs/programs.hpp"
 #include "launcher/workers/worker_program.hpp"
 #include "src/core/exit_codes.hpp"
 #include "src/core/exit_status.hpp"
@@ -280,9 +283,17 @@ int run(std::vector<std::string> const& arguments) {
   return code;
 }
 
+int run_by_name(std::string_view called, std::vector<std::string> const& arguments) {
+  auto const name = called.substr(called.rfind('/') + 1);  // npos + 1 is 0
+  return name == "cxxrun-rendezvous" ? run_rendezvous(arguments)
+         : name == "cxxrun-store"    ? run_store(arguments)
+                                     : run(arguments);
+}
+
 }  // namespace
 }  // namespace cxxrun::launcher
 
+// NOLINTNEXTLINE(bugprone-exception-escape): without memory there is nothing to say, and no worker to end
 int main(int argc, char** argv) {
-  return cxxrun::launcher::run({argv + 1, argv + argc});
+  return argc > 0 ? cxxrun::launcher::run_by_name(argv[0], {argv + 1, argv + argc}) : cxxrun::kExitUsage;
 }

@@ -23,6 +23,7 @@
 #include "launcher/options/parse_options.hpp"
 #include "launcher/place/discovery_file.hpp"
 #include "launcher/place/secret_file.hpp"
+#include "launcher/programs/programs.hpp"
 #include "rendezvous/net/key_ring.hpp"
 #include "rendezvous/net/server.hpp"
 #include "src/core/endpoint.hpp"
@@ -308,7 +309,9 @@ int serve_in_background(RendezvousOptions const& options) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-int run(std::vector<std::string> const& arguments) {
+}  // namespace
+
+int run_rendezvous(std::vector<std::string> const& arguments) {
   os::ensure_standard_descriptors();
   RendezvousOptions options;
   if (auto const early = parse(rendezvous_command(options), arguments)) {
@@ -320,10 +323,4 @@ int run(std::vector<std::string> const& arguments) {
   return options.background ? serve_in_background(options) : serve(options, getppid(), print);
 }
 
-}  // namespace
 }  // namespace cxxrun::launcher
-
-// NOLINTNEXTLINE(bugprone-exception-escape): without memory there is nothing to say, and no worker to end
-int main(int argc, char* argv[]) {
-  return cxxrun::launcher::run({argv + 1, argv + argc});
-}

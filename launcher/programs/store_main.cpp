@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "launcher/options/parse_options.hpp"
+#include "launcher/programs/programs.hpp"
 #include "src/core/exit_codes.hpp"
 #include "src/os/log.hpp"
 #include "src/os/signals.hpp"
@@ -34,7 +35,9 @@ int serve(StoreOptions const& options) {
   return 0;
 }
 
-int run(std::vector<std::string> const& arguments) {
+}  // namespace
+
+int run_store(std::vector<std::string> const& arguments) {
   log_setup("cxxrun-store", Level::info);
   StoreOptions options;
   if (auto const early = parse(store_command(options), arguments)) {
@@ -44,9 +47,4 @@ int run(std::vector<std::string> const& arguments) {
   return serve(options);
 }
 
-}  // namespace
 }  // namespace cxxrun::launcher
-
-int main(int argc, char* argv[]) {
-  return cxxrun::launcher::run({argv + 1, argv + argc});
-}

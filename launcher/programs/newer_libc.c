@@ -1,0 +1,66 @@
+// What the compiler's libraries and Boost ask of glibc and glibc 2.28 lacks, for the file that runs on every machine.
+// Hidden: no library that is loaded later sees it. Only in cxxrun_portable.
+#define _GNU_SOURCE  // NOLINT: for dl_find_object
+#include <dlfcn.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define OURS __attribute__((visibility("hidden")))
+
+OURS char __libc_single_threaded = 0;  // threads may run: right always, and a little slower
+
+OURS int close_range(unsigned first, unsigned last, int flags) {
+  return (int)syscall(SYS_close_range, first, last, flags);
+}
+
+OURS uint32_t arc4random(void) {
+  uint32_t number = 0;
+  while (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
+  }
+  return number;
+}
+
+struct Wanted {
+  uintptr_t address;
+  struct dl_find_object* found;
+};
+
+// Whether the object holds the address; then what the unwinder needs of it.
+static int look(struct dl_phdr_info* object, size_t size, void* wanted) {
+  (void)size;
+  struct Wanted const* const want = wanted;
+  uintptr_t first = UINTPTR_MAX;
+  uintptr_t end = 0;
+  uintptr_t frames = 0;
+  bool inside = false;
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    ElfW(Phdr) const* const part = &object->dlpi_phdr[i];
+    uintptr_t const begins = object->dlpi_addr + part->p_vaddr;
+    uintptr_t const ends = begins + part->p_memsz;
+    if (part->p_type == PT_GNU_EH_FRAME) {
+      frames = begins;
+    } else if (part->p_type == PT_LOAD) {
+      first = begins < first ? begins : first;
+      end = ends > end ? ends : end;
+      inside = inside || (want->address >= begins && want->address < ends);
+    }
+  }
+  if (!inside || frames == 0) {
+    return 0;
+  }
+  want->found->dlfo_flags = 0;
+  want->found->dlfo_map_start = (void*)first;  // NOLINT(performance-no-int-to-ptr)
+  want->found->dlfo_map_end = (void*)end;      // NOLINT(performance-no-int-to-ptr)
+  want->found->dlfo_link_map = NULL;
+  want->found->dlfo_eh_frame = (void*)frames;  // NOLINT(performance-no-int-to-ptr)
+  return 1;
+}
+
+OURS __attribute__((nothrow)) int _dl_find_object(void* address, struct dl_find_object* found) {
+  struct Wanted want = {(uintptr_t)address, found};
+  return dl_iterate_phdr(look, &want) == 1 ? 0 : -1;
+}
