@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -73,7 +74,10 @@ class Asking : public std::enable_shared_from_this<Asking> {
     from_ = seen_ = size_of(file_.file);
     auto const stat = os::read_stat(pid_);
     stopped_ = stat && stat->state == 'T';
-    kill(pid_, file_.signal);
+    // To the main thread: any other one that answers for a process that goes on shows where the main one is by then.
+    if (syscall(SYS_tgkill, pid_, pid_, file_.signal) != 0) {
+      kill(pid_, file_.signal);
+    }
     if (stopped_) {
       kill(pid_, SIGCONT);
     }
