@@ -14,6 +14,13 @@ auto newcomer_order(AgentId agent, NodeInfo const& node) {
   return std::make_tuple(index, !node.coordinates, agent);
 }
 
+/// In the first generation arrival decides who has a seat, but not which: sums over nodes of unequal sizes are to have
+/// the same bits in every run.
+auto first_order(AgentId agent, NodeInfo const& node) {
+  auto const [index, is_guest, arrival] = newcomer_order(agent, node);
+  return std::make_tuple(index, is_guest, node.host, std::numeric_limits<std::uint32_t>::max() - node.slots, arrival);
+}
+
 /// Survivors in their old order, then newcomers in theirs; the coordinator's node is moved in if the cut would lose it.
 std::vector<AgentId> choose(std::map<AgentId, NodeInfo> const& present, std::vector<Seat> const& previous,
                             std::uint32_t max) {
@@ -40,6 +47,10 @@ std::vector<AgentId> choose(std::map<AgentId, NodeInfo> const& present, std::vec
       std::iter_swap(coordinator, chosen.begin() + (max - 1));
     }
     chosen.resize(max);
+  }
+  if (previous.empty()) {
+    std::sort(chosen.begin(), chosen.end(),
+              [&](AgentId a, AgentId b) { return first_order(a, present.at(a)) < first_order(b, present.at(b)); });
   }
   return chosen;
 }

@@ -11,8 +11,9 @@ namespace cxxrun::rendezvous {
 
 /// Chooses at most `max` of the agents present and gives them group ranks:
 /// a survivor of `previous` keeps its rank as long as the size allows, newcomers take the holes. Newcomers are
-/// ordered by node index, then the coordinator's own agent, then arrival. The coordinator's own agent always has a
-/// seat when it is present.
+/// ordered by node index, then the coordinator's own agent, then arrival; with no `previous`, those who are chosen so
+/// sit by index, then the coordinator's own agent, host name, number of workers (the larger first), arrival. The
+/// coordinator's own agent always has a seat when it is present.
 [[nodiscard]] std::vector<Seat> seat_agents(std::map<AgentId, NodeInfo> const& present,
                                             std::vector<Seat> const& previous, std::uint32_t max);
 

@@ -66,6 +66,25 @@ TEST_CASE("seating: node index orders the first generation, then the coordinator
         std::vector<AgentId>{2, 1, 3});
 }
 
+TEST_CASE("seating: the first generation is ordered by name where no index does, then by workers, then by arrival",
+          "[unit]") {
+  auto big = node("b");
+  big.slots = 4;
+  CHECK(order(seat_agents({{1, node("c")}, {2, node("b")}, {3, big}, {4, node("a")}, {5, node("b")}}, {}, 5)) ==
+        std::vector<AgentId>{4, 3, 2, 5, 1});
+  CHECK(order(seat_agents({{1, node("c")}, {2, node("b")}, {3, node("d", {}, true)}, {4, node("e", 0)}}, {}, 4)) ==
+        std::vector<AgentId>{4, 3, 2, 1});
+}
+
+TEST_CASE("seating: arrival decides who has a seat in the first generation, and where newcomers sit in later ones",
+          "[unit]") {
+  CHECK(order(seat_agents({{1, node("c")}, {2, node("b")}, {3, node("a")}}, {}, 2)) == std::vector<AgentId>{2, 1});
+  auto const first = seat_agents({{1, node("c")}, {2, node("b")}, {3, node("a")}}, {}, 3);
+  REQUIRE(order(first) == std::vector<AgentId>{3, 2, 1});
+  CHECK(order(seat_agents({{2, node("b")}, {8, node("z")}, {9, node("y")}}, first, 3)) ==
+        std::vector<AgentId>{8, 2, 9});
+}
+
 TEST_CASE("seating: survivors keep their ranks, newcomers take the holes, the last ones move up", "[unit]") {
   auto const first = seat_agents({{1, node("a")}, {2, node("b")}, {3, node("c")}}, {}, 3);
   REQUIRE(order(first) == std::vector<AgentId>{1, 2, 3});
