@@ -133,10 +133,16 @@ def adopted(middle):
 def await_order(fd):
     """Says hello, by which the agent learns the pid. Returns what to be, once it may be it."""
     connection = socket.socket(fileno=fd)
-    connection.send(b"h")
     fds = {}
+    try:
+        connection.send(b"h")
+    except OSError:  # it has been stopped meanwhile, and nobody waits for it any more
+        os._exit(0)
     while True:
-        data, got = receive(connection)
+        try:
+            data, got = receive(connection)
+        except OSError:
+            os._exit(0)
         if not data:
             os._exit(0)
         if data == b"g":
