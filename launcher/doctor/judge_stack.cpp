@@ -54,6 +54,10 @@ Finding judge_gpus(Facts const& facts) {
                                  "update; in a container: --nv, --gpus all"}
                        : Finding{Grade::fine, "GPUs", "none", ""};
   }
+  if (devices > 0 && !facts.contains("gpu.count")) {
+    return {Grade::failure, "GPUs", whole(devices) + " devices, and who asked the driver about them died",
+            "run nvidia-smi on that node; if it fails too: srun --exclude=" + value_of(facts, "host")};
+  }
   auto const count = number(facts, "gpu.count").value_or(0);
   std::string const text = value_of(facts, "gpu.names") + ", driver " + value_of(facts, "gpu.driver") + chosen_text;
   if (count == 0) {

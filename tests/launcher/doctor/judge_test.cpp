@@ -152,6 +152,7 @@ TEST_CASE("doctor: GPUs, their driver and NCCL", "[unit]") {
   CHECK(grade("GPUs", {{"gpu.hung", "10 s"}}) == Grade::failure);
   CHECK(grade("GPUs", {{"gpu.error", "Driver/library version mismatch"}}) == Grade::failure);
   CHECK(about("GPUs", {{"gpu.error", "libnvidia-ml.so.1 is not there"}, {"gpu.devices", "0"}}).found == "none");
+  CHECK(judge_gpus({{"gpu.devices", "8"}}).grade == Grade::failure);  // the child that asked has died
   CHECK(grade("GPUs", {{"gpu.sick", "GPU 3: GPU is lost"}}) == Grade::failure);
   CHECK(grade("GPUs", {{"gpu.visible", ""}}) == Grade::warning);
   CHECK(about("GPUs", {{"gpu.visible", "0,1"}}).found == "8 x H100, driver 550.54, CUDA_VISIBLE_DEVICES=0,1");
