@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::size_t kPorts = 4;
 constexpr Millis kTogether{40'000};  // srun starts the tasks one after the other, and Python may take 20 s
+constexpr Millis kToTell{15'000};    // of it, for the table: whoever is missing is waited for no longer
 constexpr Millis kKnock{500};
 constexpr Millis kPause{20};
 constexpr char const* kGreeting = "cxxrun-doctor";
@@ -69,22 +70,37 @@ Result<Store> find_store(SlurmStep const& step, std::vector<std::uint16_t> const
   return fail(Errc::timeout, "the first node, " + host + ", could not be reached: " + trouble);
 }
 
+/// Who is there first is called first, so that one that never comes keeps nobody from the others.
 std::vector<Call> call_peers(SlurmStep const& step, Store& store, TimePoint deadline) {
   std::vector<Call> calls;
-  for (auto const peer : peers_of(step.node_index, step.nodes())) {
-    auto const told = store.get(key_of("port", peer), left_until(deadline));
-    if (auto const port = told ? number_in<std::uint16_t>(*told) : std::nullopt) {
-      calls.push_back(call_node(peer, step.node_names[peer], *port));
+  auto left = peers_of(step.node_index, step.nodes());
+  auto const call = [&](std::uint32_t peer) {
+    auto const there = store.check({key_of("port", peer)});
+    if (!there || !*there) {
+      return false;
     }
+    bool const late = Clock::now() >= deadline;
+    auto const told = late ? fail(Errc::timeout, "") : store.get(key_of("port", peer), kKnock);
+    auto const port = told ? number_in<std::uint16_t>(*told) : std::nullopt;
+    calls.push_back(port ? call_node(peer, step.node_names[peer], *port)
+                         : Call{peer, "not tried: the time was over", 0, 0});
+    return true;
+  };
+  for (;;) {
+    bool const last = Clock::now() >= deadline;
+    std::erase_if(left, call);
+    if (left.empty() || last) {
+      return calls;
+    }
+    std::this_thread::sleep_for(kPause);
   }
-  return calls;
 }
 
 /// This node's part; its facts are in the store then.
 Result<void> take_part(SlurmStep const& step, Store& store, std::function<Facts()> const& look, TimePoint deadline) {
   auto facts = look();
   facts["fs.shared"] = ::access(token_of(step).c_str(), F_OK) == 0 ? "1" : "0";
-  facts.merge(write_calls(call_peers(step, store, deadline)));
+  facts.merge(write_calls(call_peers(step, store, deadline - kToTell)));
   return store.set(key_of("facts", step.node_index), write_facts(facts));
 }
 

@@ -152,6 +152,9 @@ Finding judge_sharing(std::vector<StepNode> const& nodes) {
       without.push_back(node.host);
     }
   }
+  if (!without.empty() && without.front() == nodes.front().host) {
+    return {Grade::note, "shared", "not known: the first node cannot write in its working directory", ""};
+  }
   if (without.empty()) {
     return {Grade::fine, "shared", "the working directory is one and the same on all nodes", ""};
   }

@@ -2,6 +2,7 @@
 import json
 import os
 import time
+import unittest
 
 import slurm_case
 from slurm_case import SlurmCase
@@ -43,6 +44,16 @@ class Doctor(SlurmCase):
         self.assertEqual(self.step(told, "calls")["grade"], "fine", done)
         self.assertEqual(self.step(told, "shared")["grade"], "fine", done)
         self.assertEqual(done.code, 1 if told["failures"] else 0)
+
+    @unittest.skipUnless(os.environ.get("CXXRUN_PATIENCE"), "a node that is missing is waited for 40 s")
+    def test_a_node_that_never_comes_is_missing_alone(self):
+        done = self.srun("-N4", "--ntasks-per-node=1", "sh", "-c",
+                         "test $SLURM_NODEID = 1 && exec sleep 45; sleep $SLURM_NODEID; exec cxxrun --doctor --json",
+                         env={"PYTHON_EXEC": "/usr/bin/python3"})
+        told = json.loads(done.out)
+        self.assertIn("node2", self.step(told, "nodes")["found"])
+        self.assertEqual([node["host"] for node in told["nodes"]], ["node1", "node3", "node4"])
+        self.assertIn("6 of 6 came through", self.step(told, "calls")["found"])
 
     def test_a_directory_of_each_node_s_own_and_a_node_that_differs(self):
         python = self.path("python")

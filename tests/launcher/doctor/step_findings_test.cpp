@@ -92,6 +92,8 @@ TEST_CASE("step: what differs between nodes is named with the nodes", "[unit]") 
   CHECK(about(nodes, "differences").found == "torch: 2.3.0 on node4, 2.4.0 on node[1-3]");
   CHECK(about(nodes, "differences").grade == Grade::warning);
   CHECK(about(nodes, "shared").found == "the working directory of node2 is not that of node1");
+  nodes[0].facts["fs.shared"] = "0";
+  CHECK(about(nodes, "shared").found == "not known: the first node cannot write in its working directory");
 }
 
 TEST_CASE("step: calls come back as they were written, and garbage is left out", "[unit]") {
