@@ -38,6 +38,11 @@ bool can_spare_one(Turn const& turn) {
   return turn.state.roster.present.size() > turn.policy.min_nodes;
 }
 
+/// Without them nobody is known bad, and an arrival need not look at all who are here.
+bool has_faults_enough(State const& state) {
+  return state.roster.fitness.faults.size() >= kFaultsEnough;
+}
+
 bool is_known_bad(State const& state, NodeInfo const& node) {
   return !node.coordinates && faults_of(state.roster.fitness, node_key(node), node.host).size() >= kFaultsEnough;
 }
@@ -90,15 +95,19 @@ void judge_nodes(Turn& turn, Failure const& cause, bool goes_on) {
 }
 
 bool has_known_bad(State const& state) {
-  return std::any_of(state.roster.present.begin(), state.roster.present.end(),
-                     [&](auto const& entry) { return is_known_bad(state, entry.second); });
+  return has_faults_enough(state) && std::any_of(state.roster.present.begin(), state.roster.present.end(),
+                                                 [&](auto const& entry) { return is_known_bad(state, entry.second); });
 }
 
 void set_aside_known_bad(Turn& turn) {
   State& state = turn.state;
+  if (!has_faults_enough(state)) {
+    return;
+  }
   for (auto it = state.roster.present.begin(); it != state.roster.present.end() && can_spare_one(turn);) {
-    auto const [agent, node] = *it++;  // it is taken out
-    if (is_known_bad(state, node)) {
+    auto const here = it++;  // it may be taken out
+    if (is_known_bad(state, here->second)) {
+      auto const [agent, node] = *here;
       auto const faults = faults_of(state.roster.fitness, node_key(node), node.host);
       state.roster.fitness.suspects[node_key(node)] = {node.host, std::nullopt, faults.back().look};
       exclude(turn, agent, fault_text(faults));
