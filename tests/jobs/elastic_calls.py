@@ -1,5 +1,7 @@
 """What torch's default group over libcxxrun carries, and what it refuses. Two ranks."""
+import gc
 import os
+import weakref
 
 import torch
 
@@ -47,21 +49,90 @@ dist.broadcast_object_list(objects)
 assert objects == ["of 0", 7]
 dist.barrier()
 
+whole = torch.empty(4, dtype=torch.int16)
+dist.all_gather_into_tensor(whole, torch.tensor([me, 7], dtype=torch.int16)) if hasattr(
+    dist, "all_gather_into_tensor") else dist._all_gather_base(whole, torch.tensor([me, 7], dtype=torch.int16))
+assert whole.tolist() == [0, 7, 1, 7]
+x = torch.empty(0)
+dist.all_reduce(x)
+dist.broadcast(x, 0)
+
+# Parts for each rank.
+ramp = torch.arange(4.0) + 10 * me
+out = torch.empty(2)
+reduce_scatter_tensor = getattr(dist, "reduce_scatter_tensor", dist._reduce_scatter_base)
+reduce_scatter_tensor(out, ramp)
+assert out.tolist() == [[10, 12], [14, 16]][me], out
+reduce_scatter_tensor(out, ramp, op=dist.ReduceOp.AVG)
+assert out.tolist() == [[5, 6], [7, 8]][me], out
+dist.reduce_scatter(out, list(ramp.reshape(2, 2).t()), op=dist.ReduceOp.MAX)  # parts that are not contiguous
+assert out.tolist() == [[10, 12], [11, 13]][me], out
+x = torch.tensor([me + 1.0])
+dist.reduce(x, dst=1)
+assert x.item() == (3 if me == 1 else 1)
+parts = tensors() if me == 1 else None
+dist.gather(torch.full((2,), float(me)), parts, dst=1)
+assert parts is None or [part.tolist() for part in parts] == [[0, 0], [1, 1]]
+dist.scatter(out, [torch.zeros(2), torch.ones(2)] if me == 0 else None, src=0)
+assert out.tolist() == [me, me]
+parts = tensors()
+dist.all_to_all(parts, [torch.full((2,), 10.0 * me), torch.full((2,), 10.0 * me + 1)])
+assert [part.tolist() for part in parts] == [[me, me], [10 + me, 10 + me]]
+out = torch.empty(4)
+dist.all_to_all_single(out, ramp)
+assert out.tolist() == [[0, 1, 10, 11], [2, 3, 12, 13]][me], out
+several = [torch.full((2,), me + 1.0), torch.full((3,), me + 2.0)]
+dist.all_reduce_coalesced(several)
+assert [each.tolist() for each in several] == [[3, 3], [5, 5, 5]]
+lists = [[torch.zeros(1), torch.zeros(2)] for _ in range(2)]
+dist.all_gather_coalesced(lists, [torch.tensor([float(me)]), torch.tensor([me + 5.0, 6])])
+assert [[each.tolist() for each in of] for of in lists] == [[[0], [5, 6]], [[1], [6, 6]]], lists
+
+# Groups.
+alone, both = [dist.new_group([rank]) for rank in range(2)], dist.new_group([1, 0])
+assert [dist.get_rank(group) for group in alone] == [0 if me == rank else -1 for rank in range(2)]
+assert (dist.get_rank(both), dist.get_world_size(both), dist.get_world_size(alone[me])) == (me, 2, 1)
+x = torch.tensor([me + 1.0])
+dist.all_reduce(x, group=alone[me])
+assert x.item() == me + 1
+dist.all_reduce(x, group=both)
+assert x.item() == 3
+x = torch.tensor([float(me)])
+dist.broadcast(x, src=1, group=both)
+assert x.item() == 1
+dist.barrier(group=both)
+
+# A buffer outlives its wait, which Ctrl-C may end, and not the call.
+if me == 0:
+    buffer = torch.zeros(1000)
+    kept = weakref.ref(buffer)
+    work = job._carrier.comm.start_broadcast(buffer.data_ptr(), 1000, 0, 1, buffer)
+    del buffer, work
+    gc.collect()
+    assert kept() is not None
+    dist.barrier()
+    assert kept()[999] == 1
+else:
+    dist.broadcast(torch.ones(1000), 1)
+    dist.barrier()
+
 # Refused, by name, and nothing is broken by it.
 group = dist.group.WORLD
-refused("reduce is", dist.reduce, torch.zeros(2), 0)
-refused("scatter is", dist.scatter, torch.zeros(2), tensors() if me == 0 else None)
-refused("gather is", dist.gather, torch.zeros(2), tensors() if me == 0 else None)
-refused("reduce_scatter is", dist.reduce_scatter, torch.zeros(2), tensors())
-refused("alltoall is", dist.all_to_all, tensors(), tensors())
 refused("send is", dist.send, torch.zeros(2), 1 - me)
 refused("recv is", dist.recv, torch.zeros(2), 1 - me)
 refused("not contiguous", group.broadcast, [torch.zeros(4, 4)[:, 0]])
+refused("not contiguous", dist.all_reduce, torch.zeros(4, 4)[:, 0])
+refused("sparse", dist.all_reduce, torch.zeros(2).to_sparse())
+refused("meta", dist.all_reduce, torch.zeros(2, device="meta"))
 refused("torch.int16", dist.all_reduce, torch.zeros(2, dtype=torch.int16))
 refused("PRODUCT", dist.all_reduce, torch.zeros(2), dist.ReduceOp.PRODUCT)
 refused("AVG of torch.int32", dist.all_reduce, torch.zeros(2, dtype=torch.int32), dist.ReduceOp.AVG)
-refused("all_gather into", dist.all_gather, [torch.zeros(3), torch.zeros(3)], torch.zeros(2))
-refused("new_group()", dist.new_group, [0, 1])
+refused("all_gather with", dist.all_gather, [torch.zeros(3), torch.zeros(3)], torch.zeros(2))
+refused("reduce_scatter with", dist.reduce_scatter, torch.zeros(2), [torch.zeros(3), torch.zeros(3)])
+refused("reduce_scatter_tensor with", reduce_scatter_tensor, torch.zeros(3), torch.zeros(4))
+refused("all_to_all_single of parts", dist.all_to_all_single, torch.zeros(3), torch.zeros(3))
+refused("the backend gloo", lambda: dist.new_group([0, 1], backend="gloo"))
+refused("is up already", Elastic, kind=RuntimeError)
 dist.barrier()
 
 # The loop.
@@ -84,6 +155,15 @@ def own():
 
 refused("my own mistake", own, kind=RuntimeError)
 assert job.completed == 0
+# Ctrl-C in the middle of what every rank does.
+try:
+    with job.step():
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    pass
+refused("was interrupted", job.running, 1, kind=RuntimeError)
+job._interrupted = False
+
 with ddp.no_sync():
     ddp(torch.ones(1, 2) * me).sum().backward()
 assert model.weight.grad.flatten().tolist() == [me, me]
@@ -92,4 +172,6 @@ assert model.weight.grad.flatten().tolist() == [1, 1], model.weight.grad
 with job.step():
     optimizer.step()
 assert not job.running(1) and not dist.is_initialized()
+refused("the loop has ended", job.running, 2, kind=RuntimeError)
+refused("generation that has ended", alone[me].barrier, kind=RuntimeError)
 print(f"carried and refused {os.getpid()}", flush=True)

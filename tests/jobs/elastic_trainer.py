@@ -1,7 +1,9 @@
-"""A DDP training that survives: elastic_trainer.py STEPS [die=RANK:STEP:WHERE]… [term=RANK:STEP:WHERE] [save].
+"""A DDP training that survives: elastic_trainer.py STEPS [die=RANK:STEP:WHERE]… [WHAT=RANK:STEP:WHERE] [save] [install].
 
-WHERE: forward, backward, update, half (of the update), metrics (after it) or between. There the rank kills itself with SIGKILL, the n-th time in generation n, or
-tells its agent to end. `save`: saves when it is wanted and after 5 steps, and goes on from there.
+WHERE: forward, backward, update, half (of the update), metrics (after it) or between. There the rank kills itself with
+SIGKILL, the n-th time in generation n, or, in the first one, tells its agent to end (WHAT is term) or waits for ever
+(hang). `save`: saves when it is wanted and after 5 steps, and goes on from there. `install`: with what scripts that do not
+survive call.
 
 Notes "GENERATION RANK WORD…" in $DIR/events: `stepped PID STEP` once in each generation, `saved STEP`. Prints
 "end PID STEP HASH" of the parameters and, on rank 0, "averages HASH" of BatchNorm's."""
@@ -10,16 +12,20 @@ import os
 import signal
 import sys
 
+import threading
+
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP
 
 import torch.distributed as dist
+import cxxrun
 from cxxrun.torch import Elastic, ElasticSampler
 
 STEPS = int(sys.argv[1])
 FALLS = [word[4:] for word in sys.argv if word.startswith("die=")]
 TOLD = [word[5:] for word in sys.argv if word.startswith("term=")]
-SAVES = "save" in sys.argv
+HANGS = [word[5:] for word in sys.argv if word.startswith("hang=")]
+SAVES, INSTALLS = "save" in sys.argv, "install" in sys.argv
 torch.set_num_threads(1)
 
 
@@ -34,6 +40,8 @@ def fall(where):
         os.kill(os.getpid(), signal.SIGKILL)
     if here in TOLD and job.generation == 1:
         os.kill(os.getppid(), signal.SIGTERM)
+    if here in HANGS and job.generation == 1:
+        threading.Event().wait()  # hangs
 
 
 class Branches(torch.nn.Module):
@@ -63,6 +71,8 @@ class Falls(torch.autograd.Function):
         return gradient
 
 
+if INSTALLS:
+    assert cxxrun.install()
 torch.manual_seed(1)
 inputs, labels = torch.randn(512, 16), torch.randint(0, 4, (512,))
 job = Elastic(checkpoint=os.path.join(os.environ["DIR"], "checkpoint") if SAVES else None, seed=3)
@@ -94,6 +104,8 @@ while job.running(STEPS):
         fall("metrics")
         dist.all_reduce(loss.detach())
     fall("between")
+    if INSTALLS:
+        cxxrun.step(job.completed)
     if job.generation != seen:
         seen = job.generation
         note("stepped", os.getpid(), job.completed)

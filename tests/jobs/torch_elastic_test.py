@@ -5,6 +5,7 @@ there is no torch."""
 import importlib.util
 import os
 import random
+import signal
 import sys
 
 import jobs
@@ -92,8 +93,35 @@ class Elastic(JobCase):
 
     def test_what_is_carried_and_what_is_refused(self):
         (agent,) = self.begin("elastic_calls.py", ranks=2)
-        self.assert_codes([0], agent)
+        self.assertEqual(agent.wait(300), 0, agent.stderr)
         self.assertEqual(agent.stdout.count("carried and refused"), 2)
+
+    def test_ctrl_c_ends_the_wait_for_another_generation_and_the_loop_may_be_run_again(self):
+        self.make_gate("newcomer")
+        (agent,) = self.begin("elastic_interrupted.py", ranks=2, restarts=1, folder=".")
+        self.await_events(1, "waits", 2)  # rank 0 is parked
+        (pid,) = [int(event[3]) for event in self.await_events(2, "trains", 1) if event[1] == 0]
+        for times in range(1, 3):
+            os.kill(pid, signal.SIGINT)
+            self.await_events(times, "interrupted")
+        self.open_gate("newcomer")
+        self.assertEqual(agent.wait(300), 0, agent.stderr)
+        ends = self.events("ends")
+        self.assertEqual({event[4:] for event in ends}, {("6", "2")})
+        self.assertIn(str(pid), [event[3] for event in ends])
+
+    def test_with_what_scripts_call_that_do_not_survive_a_hang_is_named_and_the_others_go_on(self):
+        quiet = self.play([], "whole")
+        hung = self.begin("elastic_trainer.py", str(STEPS), "install", "hang=1:12:backward", restarts=1, folder="hung",
+                          options=("--hang-timeout", "10", "--log-dir", self.path("logs")))
+        self.assert_survived(hung, set(self.ends(quiet).values()), ["1:12:backward"], "hung")
+        self.assertNotIn("install()", hung[0].stderr)
+        self.assertIn("rank 1", hung[0].stderr)
+        (told,) = [os.path.join(folder, "hang.txt") for folder, _, files in os.walk(self.path("logs"))
+                   if "hang.txt" in files]
+        source = jobs.read(os.path.join(HERE, "elastic_trainer.py")).splitlines()
+        line = next(number for number, text in enumerate(source, 1) if text.endswith("# hangs"))
+        self.assertIn(f'elastic_trainer.py", line {line} in fall', jobs.read(told))
 
     def test_kills_at_random_moments(self):
         if not KILLS:

@@ -1,13 +1,14 @@
 """libcxxrun_c through ctypes: what cxxrun/c.h declares, with exceptions for statuses. Buffers are addresses.
 
-Threads: as in the header. A call that blocks is begun in the background and waited for a tenth of a second at a time,
-so that Ctrl-C is seen."""
+Threads: as in the header. Nothing in the library looks for signals. So that Ctrl-C is seen, collectives are begun in the
+background and waited for a tenth of a second at a time, and other calls that block are made on a thread of their own."""
 import ctypes
 import os
 import shutil
 import sysconfig
+import threading
 from ctypes import POINTER, byref, c_char, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint64, c_void_p
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 OK, PEER_FAILURE, NOT_DONE, USAGE, CLOSED = 0, 1, 2, 10, 17
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3, "int32": 4, "int64": 5, "uint8": 6}
@@ -72,7 +73,8 @@ _ARGUMENTS = {
     "last_failure": [POINTER(_Failure), c_size_t],
     "init": [POINTER(_Options), POINTER(c_void_p)], "free": [c_void_p], "rebuild": [c_void_p],
     "get_facts": [c_void_p, POINTER(Facts), c_size_t], "get_host": [c_void_p, c_int32, c_char_p, c_size_t],
-    "all_reduce": _REDUCE, "all_gather": [*_CALL, c_void_p, POINTER(c_void_p)],
+    "split": [c_void_p, c_int32, c_int32, POINTER(c_void_p)], "all_reduce": _REDUCE, "reduce_scatter": _REDUCE,
+    "all_gather": [*_CALL, c_void_p, POINTER(c_void_p)], "all_to_all": [*_CALL, c_void_p, POINTER(c_void_p)],
     "broadcast": [c_void_p, c_void_p, c_size_t, c_int32, c_int32, c_void_p, POINTER(c_void_p)],
     "barrier": [c_void_p, POINTER(c_void_p)], "wait": [c_void_p, c_int64],
     "report_step": [c_void_p, c_uint64], "checkpoint_wanted": [c_void_p, POINTER(c_int32)],
@@ -134,42 +136,115 @@ def _check(status: int) -> None:
 
 
 class Work:
-    """A collective in the background. What is `kept` stays alive until it is done: its buffers."""
+    """A collective in the background. What is `kept`, its buffers, stays alive until it is done: also when nobody waits for
+    it any more, because the wait has been interrupted."""
 
-    def __init__(self, handle: c_void_p, kept: object) -> None:
-        self._handle, self._kept = handle, kept
+    _under_way: Set["Work"] = set()
+
+    def __init__(self, kept: object) -> None:
+        self.handle, self._kept = c_void_p(), kept
+        self._under_way.add(self)
 
     def wait(self) -> None:
         """Blocks until it is done; raises what it failed with. Once."""
         status = NOT_DONE
         while status == NOT_DONE:
-            status = _lib.cxxrun_wait(self._handle, _SLICE_MS)
-        self._kept = None
+            status = _lib.cxxrun_wait(self.handle, _SLICE_MS)
+        self.forget()
         _check(status)
+
+    def forget(self) -> None:
+        """It is done, or has not been begun."""
+        self._under_way.discard(self)
+
+
+class _Aside:
+    """A call on a thread of its own."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self._call, self._done = call, threading.Event()
+        self._result: Any = None
+        self._error: Optional[BaseException] = None
+        threading.Thread(target=self._run, name="cxxrun call", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self._result = self._call()
+        except BaseException as error:
+            self._error = error
+        self._done.set()
+
+    def wait(self) -> Any:
+        while not self._done.wait(_SLICE_MS / 1000):
+            pass
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+_asides: Dict[Tuple[str, object], _Aside] = {}
+
+
+def _aside(name: str, of: object, call: Callable[[], Any]) -> Any:
+    """What call() returns. One that was interrupted goes on: who makes it again waits for the same one."""
+    its = _asides.get((name, of))
+    if its is None:
+        its = _asides[name, of] = _Aside(call)
+    try:
+        return its.wait()
+    finally:
+        if its._done.is_set():
+            _asides.pop((name, of), None)
+
+
+def _init(survive: bool) -> c_void_p:
+    options = _Options(size=ctypes.sizeof(_Options), survive=int(survive))
+    handle = c_void_p()
+    _check(_lib.cxxrun_init(byref(options), byref(handle)))
+    return handle
 
 
 class Communicator:
-    def __init__(self, survive: bool) -> None:
-        options = _Options(size=ctypes.sizeof(_Options), survive=int(survive))
-        self._handle = c_void_p()
-        _check(_lib.cxxrun_init(byref(options), byref(self._handle)))
+    """A world, or a group split from one."""
 
-    def _start(self, name: str, kept: object, *arguments: object) -> Work:
-        work = c_void_p()
-        _check(getattr(_lib, "cxxrun_" + name)(self._handle, *arguments, byref(work)))
-        return Work(work, kept)
+    def __init__(self, handle: c_void_p) -> None:
+        self._handle = handle
 
-    def start_all_reduce(self, address: int, count: int, kind: int, op: int, scale: float, kept: object) -> Work:
-        return self._start("all_reduce", kept, address, address, count, kind, op, 0, scale, None)
+    @classmethod
+    def init(cls, survive: bool) -> "Communicator":
+        return cls(_aside("init", None, lambda: _init(survive)))
+
+    def _begin(self, name: str, kept: object, *arguments: object) -> Work:
+        if not self._handle:
+            raise Failure("cxxrun: this group is of a generation that has ended: make groups in what Elastic.wrap() is given",
+                          USAGE)
+        work = Work(kept)
+        try:
+            _check(getattr(_lib, "cxxrun_" + name)(self._handle, *arguments, byref(work.handle)))
+        except (Failure, PeerFailure):
+            work.forget()
+            raise
+        return work
+
+    def start_all_reduce(self, source: int, target: int, count: int, kind: int, op: int, scale: float,
+                         kept: object) -> Work:
+        return self._begin("all_reduce", kept, source, target, count, kind, op, 0, scale, None)
+
+    def start_reduce_scatter(self, source: int, target: int, count: int, kind: int, op: int, scale: float,
+                             kept: object) -> Work:
+        return self._begin("reduce_scatter", kept, source, target, count, kind, op, 0, scale, None)
 
     def start_all_gather(self, source: int, target: int, count: int, kind: int, kept: object) -> Work:
-        return self._start("all_gather", kept, source, target, count, kind, None)
+        return self._begin("all_gather", kept, source, target, count, kind, None)
+
+    def start_all_to_all(self, source: int, target: int, count: int, kind: int, kept: object) -> Work:
+        return self._begin("all_to_all", kept, source, target, count, kind, None)
 
     def start_broadcast(self, address: int, count: int, kind: int, root: int, kept: object) -> Work:
-        return self._start("broadcast", kept, address, count, kind, root, None)
+        return self._begin("broadcast", kept, address, count, kind, root, None)
 
     def start_barrier(self) -> Work:
-        return self._start("barrier", None)
+        return self._begin("barrier", None)
 
     def broadcast_bytes(self, data: Optional[bytes], root: int) -> bytes:
         """What `root` gives, on all ranks."""
@@ -186,12 +261,25 @@ class Communicator:
         return facts
 
     def rebuild(self) -> None:
-        _check(_lib.cxxrun_rebuild(self._handle))
+        _aside("rebuild", self, lambda: _check(_lib.cxxrun_rebuild(self._handle)))
+
+    def split(self, color: int, key: int) -> Optional["Communicator"]:
+        """Of those that give the same color; None for a negative one. Every rank calls it."""
+        def split() -> c_void_p:
+            group = c_void_p()
+            _check(_lib.cxxrun_split(self._handle, color, key, byref(group)))
+            return group
+
+        group = _aside("split", self, split)
+        return Communicator(group) if group else None
 
     def meet(self, completed: int, fresh: bool) -> Recovery:
-        recovery = _Recovery()
-        _check(_lib.cxxrun_meet(self._handle, completed, int(fresh), byref(recovery)))
-        return Recovery(bool(recovery.load), bool(recovery.share), recovery.donor)
+        def meet() -> Recovery:
+            recovery = _Recovery()
+            _check(_lib.cxxrun_meet(self._handle, completed, int(fresh), byref(recovery)))
+            return Recovery(bool(recovery.load), bool(recovery.share), recovery.donor)
+
+        return _aside("meet", self, meet)
 
     def report_step(self, completed: int) -> None:
         _check(_lib.cxxrun_report_step(self._handle, completed))
@@ -203,7 +291,7 @@ class Communicator:
         return wanted.value
 
     def free(self) -> None:
-        _check(_lib.cxxrun_free(self._handle))
+        _aside("free", self, lambda: _check(_lib.cxxrun_free(self._handle)))
         self._handle = c_void_p()
 
 

@@ -13,8 +13,9 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 import torch
 import torch.distributed as dist
 
-from cxxrun import _lib
-from cxxrun.torch import _group
+from cxxrun import _lib, _process
+from cxxrun.torch import _world
+from cxxrun.torch._carrier import Carrier
 
 PeerFailure = _lib.PeerFailure
 
@@ -43,6 +44,12 @@ class Elastic:
     that is loaded where no rank has the state."""
 
     def __init__(self, checkpoint: Optional[str] = None, seed: Optional[int] = 0) -> None:
+        if dist.is_available() and dist.is_initialized():
+            raise RuntimeError("Elastic: torch.distributed is up already; Elastic() makes its default group, once in a "
+                               "process, in the place of init_process_group()")
+        if _process._kept is not None:
+            raise RuntimeError("Elastic: this process has told the launcher of itself already; make Elastic() before "
+                               "cxxrun.step(), cxxrun.checkpoint_wanted() or another process group")
         self._checkpoint, self._seed = checkpoint, seed
         self._tracked: Dict[str, Any] = {}
         self._stepped: Dict[str, bool] = {}  # tracked optimizers, in the step under way
@@ -50,8 +57,9 @@ class Elastic:
         self._completed, self._joined, self._ends = 0, False, False
         self._fresh, self._torn = True, False  # nothing has been done yet; half of something
         self._handles_signal = False
-        self._carrier = _group.Carrier()
-        _group.install(self._carrier)
+        self._closed, self._interrupted = False, False
+        self._carrier = Carrier()
+        _world.install(self._carrier)
 
     # ---- what there is
 
@@ -62,7 +70,7 @@ class Elastic:
 
     @property
     def generation(self) -> int:
-        return self._carrier.comm.facts().generation
+        return self._carrier.facts.generation
 
     def track(self, **objects: Any) -> None:
         """What a newcomer is given and save() writes: whatever has state_dict() and load_state_dict()."""
@@ -90,21 +98,36 @@ class Elastic:
         """Whether there is another step. All ranks have met and have the same state then."""
         if not any(isinstance(its, torch.optim.Optimizer) for its in self._tracked.values()):
             raise RuntimeError("Elastic.running: track() the model and its optimizer first")
+        if self._closed:
+            raise RuntimeError("Elastic.running: the loop has ended, and this process has left the others")
         while True:
             try:
                 if self._carrier.failure is not None:
                     self._rebuild()
-                if not self._joined:
-                    self._join()
-                if self._completed < steps and not self._ends:
-                    return True
-                self._carrier.run(self._carrier.comm.start_barrier)  # nobody leaves while another may need its state
+                with self._in_order():
+                    if not self._joined:
+                        self._join()
+                    if self._completed < steps and not self._ends:
+                        return True
+                    self._carrier.run(self._carrier.comm.start_barrier)  # nobody leaves while another may need its state
                 break
             except RuntimeError as error:
                 if not self._is_of_a_peer(error):
                     raise
         self.close()
         return False
+
+    @contextlib.contextmanager
+    def _in_order(self) -> Iterator[None]:
+        """Where every rank makes the same calls. After Ctrl-C nobody knows which of them this one has made."""
+        if self._interrupted and self._carrier.facts.world_size > 1:
+            raise RuntimeError("Elastic: this rank was interrupted where it and others make the same calls, and cannot go on "
+                               "with them: end this process")
+        try:
+            yield
+        except KeyboardInterrupt:
+            self._interrupted = True
+            raise
 
     @contextlib.contextmanager
     def step(self) -> Iterator[None]:
@@ -115,7 +138,8 @@ class Elastic:
         if self._seed is not None:
             seed_all(self._seed, self._completed, dist.get_rank())
         try:
-            yield
+            with self._in_order():
+                yield
         except RuntimeError as error:
             if not self._is_of_a_peer(error):
                 raise
@@ -155,21 +179,23 @@ class Elastic:
 
     def close(self) -> None:
         """Leaves the others. running() does it at its end."""
+        self._closed = True
         self._drop()
-        _group.remove()
+        _world.remove()
         self._carrier.close()
 
     # ---- meeting
 
     def _note(self, failure: PeerFailure) -> None:
-        self._carrier.failure = self._carrier.failure or failure
+        self._carrier.note(failure)
         self._ends = False
 
     def _rebuild(self) -> None:
         self._joined = False
         self._drop()
-        self._carrier.comm.rebuild()
-        _group.install(self._carrier)
+        self._carrier.rebuild()
+        self._interrupted = False
+        _world.install(self._carrier)
 
     def _drop(self) -> None:
         for wrapped in self._wrapped:
@@ -279,15 +305,15 @@ class Elastic:
                 self._unpack(file.read())
 
     def _on_rank_0(self, action: Callable[[], None]) -> None:
-        complaint = ""
+        complaint, cause = "", None
         if dist.get_rank() == 0:
             try:
                 action()
             except Exception as error:
-                complaint = f"Elastic: {self._checkpoint}: {error}"
+                complaint, cause = f"Elastic: {self._checkpoint}: {error}", error
         complaint = self._carrier.comm.broadcast_bytes(complaint.encode() if dist.get_rank() == 0 else None, 0).decode()
         if complaint:
-            raise _lib.Failure(complaint, _lib.USAGE)
+            raise _lib.Failure(complaint, _lib.USAGE) from cause
 
 
 def seed_all(seed: int, step: int, rank: int) -> None:

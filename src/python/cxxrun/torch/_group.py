@@ -1,94 +1,30 @@
-"""torch's default process group over libcxxrun_c: DDP, get_rank() and the collectives of torch are torch's own, and who
-carries them outlives the death of a peer.
+"""torch's process group over libcxxrun_c: DDP, get_rank() and the collectives of torch are torch's own, and who carries
+them outlives the death of a peer. Calls that are not carried are refused by name.
 
-A failure is kept as `Carrier.failure`, since torch's reducer turns it into a RuntimeError of its own. Calls that are
-not carried are refused by name."""
-import functools
-import queue
-import threading
-from typing import Any, Callable, List, Optional
+all_reduce alone goes on in the background; the others are done when they return, with async_op too."""
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import ProcessGroup, Work, _create_work_from_future
+from torch._C._distributed_c10d import ProcessGroup, Work
 
 from cxxrun import _lib
+from cxxrun.torch._carrier import Carrier, done
 
 BACKEND = "cxxrun"
 _OPS = ("SUM", "MIN", "MAX", "AVG", "PRODUCT", "BAND", "BOR", "BXOR", "PREMUL_SUM")
 _TYPES = {getattr(torch, name): code for name, code in _lib.TYPES.items()}
-_REFUSED = """all_gather_single all_gather_single_coalesced all_to_all_single allgather_coalesced
-allgather_into_tensor_coalesced allreduce_coalesced alltoall alltoall_base gather gather_into_tensor gather_single
-monitored_barrier recv recv_anysource reduce reduce_scatter reduce_scatter_single reduce_scatter_single_coalesced
-reduce_scatter_tensor_coalesced _reduce_scatter_base scatter send split_group merge_remote_group""".split()
-
-
-class Carrier:
-    """The one Communicator of the process, and the thread that completes torch's futures."""
-
-    def __init__(self) -> None:
-        self.comm = _lib.Communicator(survive=True)
-        self.failure: Optional[_lib.PeerFailure] = None
-        self._world = 0
-        self._begun: Any = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._complete, name="cxxrun", daemon=True)
-        self._thread.start()
-
-    def start(self, begin: Callable[[], _lib.Work], result: Any) -> Work:
-        """torch's Work of ours; its future has `result`, or raises what the call failed with. A PeerFailure is never
-        raised here: torch's reducer would be in the middle of a backward pass."""
-        future = torch.futures.Future()
-        checked = future.then(_value_of)
-        try:
-            self._begun.put((begin(), future, result, self._world))
-        except _lib.PeerFailure as failure:
-            self.failure = self.failure or failure
-            future.set_result(failure)
-        return _create_work_from_future(checked)
-
-    def next_world(self) -> None:
-        self._world += 1
-        self.failure = None
-
-    def run(self, begin: Callable[[], _lib.Work]) -> None:
-        """Blocks until it is done."""
-        try:
-            begin().wait()
-        except _lib.PeerFailure as failure:
-            self.failure = self.failure or failure
-            raise
-
-    def _complete(self) -> None:
-        while True:
-            begun = self._begun.get()
-            if begun is None:
-                return
-            work, future, result, world = begun
-            try:
-                work.wait()
-            except Exception as failure:  # as a value: Future.set_exception works from Python in some releases only
-                if isinstance(failure, _lib.PeerFailure) and world == self._world:  # not of one that has been left
-                    self.failure = self.failure or failure
-                result = failure
-            future.set_result(result)
-
-    def close(self) -> None:
-        self._begun.put(None)
-        self._thread.join()
-        self.comm.free()
-
-
-def _value_of(future: Any) -> Any:
-    value = future.value()
-    if isinstance(value, Exception):
-        raise value
-    return value
+_REFUSED = """gather_into_tensor gather_single merge_remote_group monitored_barrier recv recv_anysource send split_group
+_start_coalescing""".split()
+Tensors = List[torch.Tensor]
 
 
 class Group(ProcessGroup):
-    def __init__(self, carrier: Carrier, rank: int, size: int) -> None:
+    """The whole world, or a group split from it. A rank is the group's, as for the library."""
+
+    def __init__(self, carrier: Carrier, comm: _lib.Communicator, rank: int, size: int) -> None:
         super().__init__(rank, size)
-        self._carrier, self._rank, self._size = carrier, rank, size
+        self._carrier, self._comm, self._rank, self._size = carrier, comm, rank, size
 
     def getBackendName(self) -> str:  # noqa: N802: torch's names
         return BACKEND
@@ -104,59 +40,190 @@ class Group(ProcessGroup):
 
     getRank, getSize = rank, size
 
-    def _done(self, result: Any) -> Work:
-        future = torch.futures.Future()
-        future.set_result(result)
-        return _create_work_from_future(future)
+    def new_group(self, ranks: Sequence[int], backend: Optional[str] = None, **_: Any) -> Optional["Group"]:
+        """Of torch's new_group(), which every rank calls; None where this rank is not in it."""
+        if backend not in (None, BACKEND):
+            _refuse(f"new_group() of the backend {backend}")
+        key = list(ranks).index(self._rank) if self._rank in ranks else None
+        comm = self._carrier.split(key)
+        return Group(self._carrier, comm, key, len(ranks)) if comm is not None and key is not None else None
 
-    def allreduce(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
+    # ---- reductions
+
+    def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
         (tensor,) = tensors if len(tensors) == 1 else _refuse("all_reduce of several tensors in one call")
-        op, scale = _op(opts, tensor, self._size)
-        kind = _check(tensor, "all_reduce")
-        comm = self._carrier.comm
-        return self._carrier.start(
-            lambda: comm.start_all_reduce(tensor.data_ptr(), tensor.numel(), kind, op, scale, tensor), tensors)
+        return self._carrier.start(self._all_reduction(tensor, tensor, opts, "all_reduce"), tensors)
 
-    def broadcast(self, tensors: List[torch.Tensor], opts: Any = None) -> Work:
-        root = opts.rootRank if opts is not None else 0
-        for tensor in tensors:
-            begin = functools.partial(self._carrier.comm.start_broadcast, tensor.data_ptr(), tensor.numel(),
-                                      _check(tensor, "broadcast"), root, tensor)
+    def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
+        for begin in [self._all_reduction(tensor, tensor, opts, "all_reduce") for tensor in tensors]:
             self._carrier.run(begin)
-        return self._done(tensors)
+        return done(tensors)
 
-    def allgather(self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None) -> Work:
-        (tensor,) = inputs if len(inputs) == 1 else _refuse("all_gather of several tensors in one call")
-        _check(tensor, "all_gather")
-        if len(outputs[0]) != self._size or any(o.shape != tensor.shape or o.dtype != tensor.dtype for o in outputs[0]):
-            _refuse("all_gather into tensors that are not one of the input's shape and type for each rank")
-        gathered = torch.empty((self._size, *tensor.shape), dtype=tensor.dtype)
-        self._gather(tensor, gathered)
-        for output, part in zip(outputs[0], gathered):
-            output.copy_(part)
-        return self._done(outputs)
+    def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
+        (tensor,) = tensors if len(tensors) == 1 else _refuse("reduce of several tensors in one call")
+        target = tensor if opts.rootRank == self._rank else torch.empty_like(tensor)
+        self._carrier.run(self._all_reduction(tensor, target, opts, "reduce"))
+        return done(tensors)
 
-    def _allgather_base(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> Work:
-        _check(tensor, "all_gather_into_tensor")
-        _check(output, "all_gather_into_tensor")
-        if output.numel() != self._size * tensor.numel() or output.dtype != tensor.dtype:
-            _refuse("all_gather_into_tensor into a tensor of another size or type")
+    def _all_reduction(self, tensor: torch.Tensor, target: torch.Tensor, opts: Any, call: str) -> Callable[[], _lib.Work]:
+        op, scale = _op(opts, tensor, self._size, call)
+        kind = _check(tensor, call)
+        return lambda: self._comm.start_all_reduce(tensor.data_ptr(), target.data_ptr(), tensor.numel(), kind, op, scale,
+                                                   (tensor, target))
+
+    def reduce_scatter(self, outputs: Tensors, inputs: List[Tensors], opts: Any = None) -> Work:
+        (output,) = outputs if len(outputs) == 1 else _refuse("reduce_scatter of several tensors in one call")
+        self._check_parts(inputs[0], output, "reduce_scatter")
+        self._reduce_scatter(output, torch.stack(inputs[0]), opts, "reduce_scatter")
+        return done(outputs)
+
+    def reduce_scatter_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> Work:
+        self._reduce_scatter(output, tensor, opts, "reduce_scatter_tensor")
+        return done(output)
+
+    def reduce_scatter_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        for output, tensor in zip(outputs, inputs):
+            self._reduce_scatter(output, tensor, opts, "reduce_scatter_tensor")
+        return done(outputs)
+
+    _reduce_scatter_base, reduce_scatter_tensor_coalesced = reduce_scatter_single, reduce_scatter_single_coalesced
+
+    def _reduce_scatter(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any, call: str) -> None:
+        op, scale = _op(opts, tensor, self._size, call)
+        kind = _check(tensor, call)
+        self._check_sizes(output, tensor, call)
+        self._carrier.run(lambda: self._comm.start_reduce_scatter(
+            tensor.data_ptr(), output.data_ptr(), output.numel(), kind, op, scale, (tensor, output)))
+
+    # ---- moves: tensors of any type
+
+    def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
+        for tensor in tensors:
+            _check_memory(tensor, "broadcast")
+            self._broadcast(tensor, opts.rootRank if opts is not None else 0)
+        return done(tensors)
+
+    def _broadcast(self, tensor: torch.Tensor, root: int) -> None:
+        self._carrier.run(lambda: self._comm.start_broadcast(tensor.data_ptr(), *_units(tensor), root, tensor))
+
+    def allgather(self, outputs: List[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+        if len(inputs) != 1:
+            _refuse("all_gather of several tensors in one call")
+        return self._all_gather_each(outputs, inputs, outputs)
+
+    def allgather_coalesced(self, outputs: List[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+        """outputs[rank][i] is inputs[i] of that rank."""
+        return self._all_gather_each([list(each) for each in zip(*outputs)], inputs, outputs)
+
+    def _all_gather_each(self, outputs: List[Tensors], inputs: Tensors, result: Any) -> Work:
+        for output, tensor in zip(outputs, inputs):
+            self._check_parts(output, tensor, "all_gather")
+            _check_memory(tensor, "all_gather")
+            _copy(torch.unbind(self._gathered(tensor)), output)
+        return done(result)
+
+    def all_gather_single(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any = None) -> Work:
+        self._check_sizes(tensor, output, "all_gather_into_tensor")
         self._gather(tensor, output)
-        return self._done(output)
+        return done(output)
 
-    def barrier(self, opts: Any = None) -> Work:
-        self._carrier.run(self._carrier.comm.start_barrier)
-        return self._done(None)
+    def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        for output, tensor in zip(outputs, inputs):
+            self.all_gather_single(output, tensor)
+        return done(outputs)
+
+    _allgather_base, allgather_into_tensor_coalesced = all_gather_single, all_gather_single_coalesced
+
+    def gather(self, outputs: List[Tensors], inputs: Tensors, opts: Any = None) -> Work:
+        (tensor,) = inputs
+        _check_memory(tensor, "gather")
+        if opts.rootRank == self._rank:
+            self._check_parts(outputs[0], tensor, "gather")
+        gathered = self._gathered(tensor)
+        if opts.rootRank == self._rank:
+            _copy(torch.unbind(gathered), outputs[0])
+        return done(outputs)
+
+    def scatter(self, outputs: Tensors, inputs: List[Tensors], opts: Any = None) -> Work:
+        (output,) = outputs
+        _check_memory(output, "scatter")
+        if opts.rootRank == self._rank:
+            self._check_parts(inputs[0], output, "scatter")
+            parts = torch.stack(inputs[0])
+        else:
+            parts = torch.empty((self._size, *output.shape), dtype=output.dtype)
+        self._broadcast(parts, opts.rootRank)
+        output.copy_(parts[self._rank])
+        return done(outputs)
+
+    def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
+        self._check_parts(inputs, inputs[0], "all_to_all")
+        self._check_parts(outputs, inputs[0], "all_to_all")
+        parts = torch.stack(inputs)
+        _check_memory(parts, "all_to_all")
+        received = torch.empty_like(parts)
+        self._all_to_all(received, parts)
+        _copy(torch.unbind(received), outputs)
+        return done(outputs)
+
+    def all_to_all_single(self, output: torch.Tensor, tensor: torch.Tensor, output_splits: Any = None,
+                          input_splits: Any = None, opts: Any = None) -> Work:
+        if len(set(output_splits or ())) > 1 or len(set(input_splits or ())) > 1 or tensor.shape != output.shape or (
+                tensor.dtype != output.dtype or tensor.shape[0] % self._size):
+            _refuse("all_to_all_single of parts that differ in size or type")
+        _check_memory(tensor, "all_to_all_single")
+        _check_memory(output, "all_to_all_single")
+        self._all_to_all(output, tensor)
+        return done(output)
+
+    alltoall_base = all_to_all_single
+
+    def _all_to_all(self, output: torch.Tensor, tensor: torch.Tensor) -> None:
+        count, kind = _units(tensor)
+        self._carrier.run(lambda: self._comm.start_all_to_all(
+            tensor.data_ptr(), output.data_ptr(), count // self._size, kind, (tensor, output)))
+
+    def _gathered(self, tensor: torch.Tensor) -> torch.Tensor:
+        target = torch.empty((self._size, *tensor.shape), dtype=tensor.dtype)
+        self._gather(tensor, target)
+        return target
 
     def _gather(self, tensor: torch.Tensor, target: torch.Tensor) -> None:
-        self._carrier.run(lambda: self._carrier.comm.start_all_gather(
-            tensor.data_ptr(), target.data_ptr(), tensor.numel() * tensor.element_size(), _lib.TYPES["uint8"],
-            (tensor, target)))
+        self._carrier.run(lambda: self._comm.start_all_gather(
+            tensor.data_ptr(), target.data_ptr(), *_units(tensor), (tensor, target)))
+
+    def barrier(self, opts: Any = None) -> Work:
+        self._carrier.run(self._comm.start_barrier)
+        return done(None)
+
+    # ---- what is refused
+
+    def _check_parts(self, parts: Sequence[torch.Tensor], like: torch.Tensor, call: str) -> None:
+        if len(parts) != self._size or any(each.shape != like.shape or each.dtype != like.dtype for each in parts):
+            _refuse(f"{call} with a list of tensors that is not one of the same shape and type for each rank")
+
+    def _check_sizes(self, part: torch.Tensor, whole: torch.Tensor, call: str) -> None:
+        _check_memory(part, call)
+        _check_memory(whole, call)
+        if whole.numel() != self._size * part.numel() or whole.dtype != part.dtype:
+            _refuse(f"{call} with tensors whose sizes or types do not fit")
+
+
+def _units(tensor: torch.Tensor) -> Tuple[int, int]:
+    """Its elements and their type; of a type that the library lacks its bytes."""
+    if tensor.dtype in _TYPES:
+        return tensor.numel(), _TYPES[tensor.dtype]
+    return tensor.numel() * tensor.element_size(), _lib.TYPES["uint8"]
+
+
+def _copy(parts: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> None:
+    for part, target in zip(parts, targets):
+        target.copy_(part)
 
 
 def _refuse(what: str) -> Any:
-    raise NotImplementedError(f"cxxrun.torch: {what} is not carried by the group that survives; carried are "
-                              "all_reduce, broadcast, all_gather and barrier of contiguous tensors on the CPU")
+    raise NotImplementedError(f"cxxrun.torch: {what} is not carried by the group that survives; "
+                              "docs/use/elastic_pytorch.md says what is")
 
 
 def _refusal(name: str) -> Callable[..., Any]:
@@ -167,59 +234,26 @@ for _name in _REFUSED:
     setattr(Group, _name, _refusal(_name))
 
 
+def _check_memory(tensor: torch.Tensor, call: str) -> None:
+    if tensor.layout != torch.strided:
+        _refuse(f"{call} of a tensor that is sparse")
+    if tensor.device.type != "cpu":
+        _refuse(f"{call} of a tensor that is on {tensor.device}")
+    if not tensor.is_contiguous():
+        _refuse(f"{call} of a tensor that is not contiguous")
+
+
 def _check(tensor: torch.Tensor, call: str) -> int:
-    """The type's number; all_gather moves bytes and takes any type."""
-    if tensor.device.type != "cpu" or tensor.is_sparse or not tensor.is_contiguous():
-        _refuse(f"{call} of a tensor that is " + ("sparse" if tensor.is_sparse else f"on {tensor.device}"
-                                                  if tensor.device.type != "cpu" else "not contiguous"))
-    if tensor.dtype not in _TYPES and not call.startswith("all_gather"):
-        _refuse(f"{call} of {tensor.dtype}")
-    return _TYPES.get(tensor.dtype, _lib.TYPES["uint8"])
+    """The number of its type, for a call that adds up."""
+    _check_memory(tensor, call)
+    return _TYPES[tensor.dtype] if tensor.dtype in _TYPES else _refuse(f"{call} of {tensor.dtype}")
 
 
-def _op(options: Any, tensor: torch.Tensor, size: int) -> Any:
+def _op(options: Any, tensor: torch.Tensor, size: int, call: str) -> Any:
     op = dist.ReduceOp.SUM if options is None else options.reduceOp
     name = next((name for name in _OPS if op == getattr(dist.ReduceOp, name, None)), str(op))
     if name == "AVG" and tensor.is_floating_point():
         return _lib.OPS["sum"], 1.0 / size
     if name.lower() in _lib.OPS:
         return _lib.OPS[name.lower()], 1.0
-    return _refuse(f"all_reduce with {name} of {tensor.dtype}")
-
-
-_making: Optional[Carrier] = None
-
-
-def _create(*arguments: Any, **_: Any) -> Group:
-    """(store, rank, size, timeout) in 1.13; the same, or one object, in later releases."""
-    rank, size = arguments[1:3] if len(arguments) >= 3 else (arguments[0].group_rank, arguments[0].group_size)
-    if _making is None:
-        _refuse("new_group()")
-    return Group(_making, rank, size)
-
-
-try:
-    dist.Backend.register_backend(BACKEND, _create, devices=["cpu"])
-except TypeError:  # 1.13
-    dist.Backend.register_backend(BACKEND, _create)
-
-
-def install(carrier: Carrier) -> None:
-    """Makes the world that the Communicator has met torch's default group, in the place of the one before."""
-    global _making
-    remove()
-    facts = carrier.comm.facts()
-    carrier.next_world()
-    store = dist.HashStore()
-    if torch.__version__.startswith("1."):  # it waits until all ranks have counted there; here is one
-        store.add(f"store_based_barrier_key:{dist.distributed_c10d._group_count + 1}", facts.world_size - 1)
-    _making = carrier
-    try:
-        dist.init_process_group(BACKEND, store=store, rank=facts.rank, world_size=facts.world_size)
-    finally:
-        _making = None
-
-
-def remove() -> None:
-    if dist.is_initialized():
-        dist.destroy_process_group()
+    return _refuse(f"{call} with {name} of {tensor.dtype}")

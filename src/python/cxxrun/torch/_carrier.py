@@ -1,0 +1,110 @@
+"""Who carries torch's collectives: the Communicator of the process, and the groups split from it."""
+import queue
+import threading
+from typing import Any, Callable, List, Optional
+
+import torch
+from torch._C._distributed_c10d import Work, _create_work_from_future
+
+from cxxrun import _lib
+
+
+class Carrier:
+    """A failure is kept as `failure`, since torch's reducer turns it into a RuntimeError of its own."""
+
+    def __init__(self) -> None:
+        self.comm = _lib.Communicator.init(survive=True)
+        self.facts = self.comm.facts()
+        self.failure: Optional[_lib.PeerFailure] = None
+        self._groups: List[_lib.Communicator] = []
+        self._begun: Any = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._complete, name="cxxrun", daemon=True)
+        self._thread.start()
+
+    def note(self, failure: _lib.PeerFailure) -> None:
+        self.failure = self.failure or failure
+
+    def start(self, begin: Callable[[], _lib.Work], result: Any) -> Work:
+        """torch's Work of ours; its future has `result`, or raises what the call failed with. A PeerFailure is never
+        raised here: torch's reducer would be in the middle of a backward pass."""
+        future = torch.futures.Future()
+        checked = future.then(_value_of)
+        try:
+            self._begun.put((begin(), future, result))
+        except _lib.PeerFailure as failure:
+            self.note(failure)
+            future.set_result(failure)
+        return _create_work_from_future(checked)
+
+    def run(self, begin: Callable[[], _lib.Work]) -> None:
+        """Blocks until it is done."""
+        try:
+            begin().wait()
+        except _lib.PeerFailure as failure:
+            self.note(failure)
+            raise
+
+    def split(self, key: Optional[int]) -> Optional[_lib.Communicator]:
+        """A group of the ranks that give a key, in its order; None for the others. Every rank calls it."""
+        try:
+            group = self.comm.split(-1 if key is None else 0, key or 0)
+        except _lib.PeerFailure as failure:
+            self.note(failure)
+            raise
+        if group is not None:
+            self._groups.append(group)
+        return group
+
+    def rebuild(self) -> None:
+        """After a failure: meets the next world. Nothing of the one before is under way then."""
+        self.comm.rebuild()
+        self._settle()
+        self.facts = self.comm.facts()
+        self.failure = None
+
+    def close(self) -> None:
+        self._settle()
+        self._begun.put(None)
+        self._thread.join()
+        self.comm.free()
+
+    def _settle(self) -> None:
+        settled = threading.Event()
+        self._begun.put(settled)
+        settled.wait()
+        while self._groups:
+            self._groups.pop().free()
+
+    def _complete(self) -> None:
+        while True:
+            begun = self._begun.get()
+            if begun is None:
+                return
+            if isinstance(begun, threading.Event):
+                begun.set()
+            else:
+                self._finish(*begun)
+            del begun  # or it would keep its tensors until the next one comes
+
+    def _finish(self, work: _lib.Work, future: Any, result: Any) -> None:
+        try:
+            work.wait()
+        except Exception as failure:  # as a value: Future.set_exception works from Python in some releases only
+            if isinstance(failure, _lib.PeerFailure):
+                self.note(failure)
+            result = failure
+        future.set_result(result)
+
+
+def _value_of(future: Any) -> Any:
+    value = future.value()
+    if isinstance(value, Exception):
+        raise value
+    return value
+
+
+def done(result: Any) -> Work:
+    """Of a call that has blocked."""
+    future = torch.futures.Future()
+    future.set_result(result)
+    return _create_work_from_future(future)

@@ -1,0 +1,73 @@
+"""Makes the world that the Communicator has met torch's own: its default process group, and what new_group() gives."""
+from typing import Any, Optional
+
+import torch
+import torch.distributed as dist
+
+from cxxrun.torch._carrier import Carrier
+from cxxrun.torch._group import BACKEND, Group
+
+_c10d = dist.distributed_c10d
+_IS_1 = torch.__version__.startswith("1.")
+_made: Optional[Group] = None  # what torch asks for next
+
+
+def _create(*_: Any, **__: Any) -> Group:
+    if _made is None:
+        raise RuntimeError("cxxrun.torch: the backend cxxrun is made by Elastic()")
+    return _made
+
+
+try:
+    dist.Backend.register_backend(BACKEND, _create, devices=["cpu"])
+except TypeError:  # 1.13
+    dist.Backend.register_backend(BACKEND, _create)
+
+
+def install(carrier: Carrier) -> None:
+    """In the place of the world before."""
+    global _made
+    remove()
+    facts = carrier.facts
+    _made = Group(carrier, carrier.comm, facts.rank, facts.world_size)
+    try:
+        dist.init_process_group(BACKEND, store=_counted(dist.HashStore(), facts.world_size), rank=facts.rank,
+                                world_size=facts.world_size)
+    finally:
+        _made = None
+
+
+def remove() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _counted(store: Any, world_size: int) -> Any:
+    """1.13 waits until all ranks have counted in the store; here is one."""
+    if _IS_1:
+        store.add(f"store_based_barrier_key:{_c10d._group_count + 1}", world_size - 1)
+    return store
+
+
+def _wrap_new_group() -> None:
+    """1.13 asks the default group for nothing, and a rank that is not in the new group asks nobody."""
+    new_group = _c10d.new_group
+
+    def call(ranks: Any = None, *arguments: Any, **named: Any) -> Any:
+        global _made
+        world = dist.group.WORLD
+        if not isinstance(world, Group):
+            return new_group(ranks, *arguments, **named)
+        backend = named.get("backend", arguments[1] if len(arguments) > 1 else None)
+        _made = world.new_group(sorted(ranks) if ranks is not None else range(world.size()), backend)
+        _counted(_c10d._pg_map[world][1], world.size())
+        try:
+            return new_group(ranks, *arguments, **named)
+        finally:
+            _made = None
+
+    _c10d.new_group = dist.new_group = call
+
+
+if _IS_1:
+    _wrap_new_group()
