@@ -155,6 +155,27 @@ def own():
 
 refused("my own mistake", own, kind=RuntimeError)
 assert job.completed == 0
+# What a failed step has changed is taken back.
+class Kept:
+    def __init__(self):
+        self.seen = [0]
+
+    def state_dict(self):
+        return {"seen": self.seen}
+
+    def load_state_dict(self, state):
+        self.seen = state["seen"]
+
+
+kept = Kept()
+job.track(kept=kept)
+model.register_buffer("counted", torch.zeros(1))
+before = job._snapshot()
+model.counted = model.counted + 1
+kept.seen.append(1)
+job._roll_back(before)
+assert (model.counted.item(), kept.seen) == (0, [0])
+
 # Ctrl-C in the middle of what every rank does.
 try:
     with job.step():

@@ -1,5 +1,6 @@
 """Elastic: a training loop whose processes outlive the death of a peer."""
 import contextlib
+import copy
 import functools
 import gc
 import io
@@ -257,17 +258,16 @@ class Elastic:
         kept: Dict[str, Any] = {}
         for name, its in self._tracked.items():
             if isinstance(its, torch.nn.Module):
-                kept[name] = [(buffer, buffer.clone()) for buffer in its.buffers()]
+                kept[name] = [(module, key, buffer, None if buffer is None else buffer.clone())
+                              for module in its.modules() for key, buffer in module._buffers.items()]
             elif not isinstance(its, torch.optim.Optimizer):
-                kept[name] = its.state_dict()
+                kept[name] = copy.deepcopy(its.state_dict())
         return kept
 
     def _roll_back(self, before: Dict[str, Any]) -> None:
         for name, kept in before.items():
             if isinstance(self._tracked[name], torch.nn.Module):
-                with torch.no_grad():
-                    for buffer, value in kept:
-                        buffer.copy_(value)
+                _restore_buffers(kept)
             else:
                 self._tracked[name].load_state_dict(kept)
         for its in self._tracked.values():
@@ -314,6 +314,15 @@ class Elastic:
         complaint = self._carrier.comm.broadcast_bytes(complaint.encode() if dist.get_rank() == 0 else None, 0).decode()
         if complaint:
             raise _lib.Failure(complaint, _lib.USAGE) from cause
+
+
+def _restore_buffers(kept: List[Any]) -> None:
+    """Also where the step has put another tensor in the place of one."""
+    for module, key, buffer, value in kept:
+        module._buffers[key] = buffer
+        if buffer is not None:
+            with torch.no_grad():
+                buffer.copy_(value)
 
 
 def seed_all(seed: int, step: int, rank: int) -> None:
