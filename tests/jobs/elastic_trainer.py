@@ -1,18 +1,21 @@
 """A DDP training that survives: elastic_trainer.py STEPS [die=RANK:STEP:WHERE]… [WHAT=RANK:STEP:WHERE] [save] [install].
 
-WHERE: forward, backward, update, half (of the update), metrics (after it) or between. There the rank kills itself with
-SIGKILL, the n-th time in generation n, or, in the first one, tells its agent to end (WHAT is term) or waits for ever
-(hang). `save`: saves when it is wanted and after 5 steps, and goes on from there. `install`: with what scripts that do not
-survive call.
+WHERE: forward, backward, map (of used parameters, torch's last all-reduce in a backward pass), update, half (of it),
+metrics (after it) or between; a number: so many microseconds after the step has begun, wherever that is. STEP counts
+from the first one of the generation. There the rank kills itself with SIGKILL, the n-th time in generation n, or, in
+the first one, tells its agent to end (WHAT is term) or waits for ever (hang). `save`: saves when it is wanted and after
+5 steps, and goes on from there. `install`: with what scripts that do not survive call.
 
-Notes "GENERATION RANK WORD…" in $DIR/events: `stepped PID STEP` once in each generation, `saved STEP`. Prints
-"end PID STEP HASH" of the parameters and, on rank 0, "averages HASH" of BatchNorm's."""
+Notes "GENERATION RANK WORD…" in $DIR/events, each with the time: in each generation once `met PID STEP` and
+`stepped STEP`, `falls`, and `saved STEP`. Prints "end PID STEP HASH" of the parameters and, on rank 0, "averages HASH"
+of BatchNorm's."""
+import ctypes
 import hashlib
 import os
 import signal
 import sys
-
 import threading
+import time
 
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -20,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 import torch.distributed as dist
 import cxxrun
 from cxxrun.torch import Elastic, ElasticSampler
+from cxxrun.torch._group import Group
 
 STEPS = int(sys.argv[1])
 FALLS = [word[4:] for word in sys.argv if word.startswith("die=")]
@@ -29,18 +33,39 @@ SAVES, INSTALLS = "save" in sys.argv, "install" in sys.argv
 torch.set_num_threads(1)
 
 
-def note(*words):
+def note(*words, at=0.0):
     with open(os.path.join(os.environ["DIR"], "events"), "a") as file:
-        file.write(" ".join(map(str, (job.generation, dist.get_rank(), *words))) + "\n")
+        file.write(" ".join(map(str, (job.generation, dist.get_rank(), *words, at or time.monotonic()))) + "\n")
+
+
+def die_after(microseconds):
+    """The kernel kills this process then, whatever it is in."""
+    event = (ctypes.c_int * 16)(0, 0, signal.SIGKILL)  # struct sigevent: SIGEV_SIGNAL
+    timer, spec = ctypes.c_void_p(), (ctypes.c_long * 4)(0, 0, *divmod(max(microseconds, 1) * 1000, 10 ** 9))
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.timer_create(time.CLOCK_MONOTONIC, event, ctypes.byref(timer)) or libc.timer_settime(timer, 0, spec, None):
+        raise OSError(ctypes.get_errno(), "timer")
+
+
+def is_at(place, where):
+    rank, step, wanted = place.split(":")
+    return (dist.get_rank(), job.completed - first, where) == (int(rank), int(step), wanted)
 
 
 def fall(where):
-    here = f"{dist.get_rank()}:{job.completed}:{where}"
-    if here in FALLS[job.generation - 1:job.generation]:
-        os.kill(os.getpid(), signal.SIGKILL)
-    if here in TOLD and job.generation == 1:
+    for place in FALLS[job.generation - 1:job.generation]:
+        moment = place.split(":")[2]
+        if where == "forward" and moment.isdigit() and is_at(place, moment):
+            note("falls", at=time.monotonic() + int(moment) / 1e6)
+            die_after(int(moment))
+        if is_at(place, where):
+            note("falls")
+            os.kill(os.getpid(), signal.SIGKILL)
+        if where == "between" and moment.isdigit() and job.completed == STEPS and int(place.split(':')[0]) == rank:
+            signal.pause()  # the moment comes
+    if job.generation == 1 and any(is_at(place, where) for place in TOLD):
         os.kill(os.getppid(), signal.SIGTERM)
-    if here in HANGS and job.generation == 1:
+    if job.generation == 1 and any(is_at(place, where) for place in HANGS):
         threading.Event().wait()  # hangs
 
 
@@ -71,6 +96,18 @@ class Falls(torch.autograd.Function):
         return gradient
 
 
+def all_reduce(group, tensors, options=None):
+    if tensors[0].dtype == torch.int32:  # the map: all gradients are through
+        for work in begun:
+            work.wait()
+        fall("map")
+        begun.clear()
+    begun.append(its_all_reduce(group, tensors, options))
+    return begun[-1]
+
+
+begun, its_all_reduce = [], Group.allreduce
+Group.allreduce = all_reduce
 if INSTALLS:
     assert cxxrun.install()
 torch.manual_seed(1)
@@ -84,9 +121,12 @@ schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)
 data = ElasticSampler(len(inputs), batch=8)
 job.track(model=model, optimizer=optimizer, heads=heads, schedule=schedule, data=data)
 ddp = job.wrap(lambda: DDP(model, find_unused_parameters=True, bucket_cap_mb=0.001))
-seen = 0
+world = seen = first = 0
 while job.running(STEPS):
     rank = dist.get_rank()
+    if job.generation != world:
+        world, first = job.generation, job.completed
+        note("met", os.getpid(), job.completed)
     with job.step():
         samples = data.next()
         fall("forward")
@@ -108,7 +148,7 @@ while job.running(STEPS):
         cxxrun.step(job.completed)
     if job.generation != seen:
         seen = job.generation
-        note("stepped", os.getpid(), job.completed)
+        note("stepped", job.completed)
     if SAVES and (job.checkpoint_wanted() or job.completed == 5):
         job.save()
         note("saved", job.completed)

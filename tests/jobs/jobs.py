@@ -3,6 +3,7 @@
 A test gets a directory of its own. Workers tell what they do by appending lines "GENERATION RANK WORD…" to the file
 `events` there and wait at gates (FIFOs), so that nothing depends on how fast the machine is. Every process of a
 test carries a marker in its environment; whoever still carries it at the end is a leftover and fails the test."""
+import collections
 import os
 import random
 import shutil
@@ -164,13 +165,14 @@ class JobCase(unittest.TestCase):
             os.close(fd)
         self.assert_nothing_left()
 
-    def assert_nothing_left(self, guard=10):
+    def assert_nothing_left(self, guard=10, marker=None):
         """No process of this test, on any node; what there is is told of, and killed."""
+        marker = marker or self.marker
         try:
-            wait_until(lambda: not processes_with(self.marker), "nothing is left over", guard)
+            wait_until(lambda: not processes_with(marker), "nothing is left over", guard)
         except Hang as hang:
-            left = what_runs(self.marker)
-            for pid in processes_with(self.marker):
+            left = what_runs(marker)
+            for pid in processes_with(marker):
                 os.kill(pid, signal.SIGKILL)
             raise Hang(f"{hang}; {left}") from None
 
@@ -252,6 +254,16 @@ class JobCase(unittest.TestCase):
     def assert_codes(self, codes, *agents):
         found = [agent.wait() for agent in agents]
         self.assertEqual(found, list(codes), "\n".join(agent.stderr for agent in agents))
+
+
+def some_at_a_time(begin, plans, most=2):
+    """(plan, begin(plan)) of each, when so many have begun or all have: the caller waits for it while others run."""
+    begun = collections.deque()
+    for plan in plans:
+        begun.append((plan, begin(plan)))
+        if len(begun) == most:
+            yield begun.popleft()
+    yield from begun
 
 
 def count_reports(*agents):

@@ -6,20 +6,27 @@ import importlib.util
 import os
 import random
 import signal
+import statistics
 import sys
 
 import jobs
 from jobs import JobCase, free_port
 
-if importlib.util.find_spec("torch") is None:
+TORCH = importlib.util.find_spec("torch")
+if TORCH is None:
     print("skipped: there is no torch (Debian: python3-torch)")
     sys.exit(77)
+# DDP of new releases imports this when it is first made.
+WARM = "--warm=torch" + ",torch._dynamo" * os.path.isdir(os.path.join(os.path.dirname(TORCH.origin), "_dynamo"))
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.abspath(sys.argv.pop(2))
 KILLS = int(os.environ.get("CXXRUN_KILLS", "0"))
 SEED = int(os.environ.get("CXXRUN_KILLS_SEED", "0")) or random.randrange(1, 1 << 30)
 STEPS = 30
-PLACES = ("forward", "backward", "update", "metrics", "between")
+PLACES = ("forward", "backward", "update", "metrics", "between", "moment", "moment", "moment")
+LONG = 200  # steps, for so many kills in one job with --warm; without, each costs an import
+MANY, FEW = 20, 5
+GUARD = 900
 
 
 class Elastic(JobCase):
@@ -52,7 +59,7 @@ class Elastic(JobCase):
         """{pid: (steps, hash)} as the ranks print it."""
         found = {}
         for agent in agents:
-            code = agent.wait(300)
+            code = agent.wait(GUARD)
             self.assertEqual(code, 0, agent.stderr)
             for line in agent.stdout.splitlines():
                 words = line.split()
@@ -66,25 +73,33 @@ class Elastic(JobCase):
         return {line.split()[-1] for agent in agents for line in agent.stdout.splitlines() if "averages" in line}
 
     def assert_survived(self, agents, whole, falls, folder):
+        """All ended as the undisturbed run did, and a rank has another process exactly where it has fallen before."""
         found = self.ends(agents)
         self.assertEqual(set(found.values()), whole, falls)
         pids = {}
-        for generation, rank, pid, _ in self.noted("stepped", folder):
-            pids.setdefault(generation, {})[rank] = int(pid)
-        last = pids[len(falls) + 1]
-        self.assertEqual(set(last.values()), set(found))
-        for generation in range(1, len(falls) + 1):
-            fallen = int(falls[generation - 1].split(":")[0])
-            for rank, pid in pids[generation].items():  # who falls in its first step there is not in the next
-                self.assertEqual(pids[generation + 1].get(rank, pid if rank != fallen else None) == pid, rank != fallen,
-                                 (falls, pids))
+        for generation, rank, pid, *_ in self.noted("met", folder):
+            pids.setdefault(rank, {})[generation] = int(pid)
+        self.assertEqual({max(its) for its in pids.values()}, {len(falls) + 1})
+        self.assertEqual({its[len(falls) + 1] for its in pids.values()}, set(found))
+        for rank, its in pids.items():
+            for before, after in zip(sorted(its), sorted(its)[1:]):
+                fallen = any(int(fall.split(":")[0]) == rank for fall in falls[before - 1:after - 1])
+                self.assertEqual(its[before] != its[after], fallen, (rank, before, falls, pids))
 
-    def play(self, falls, folder, **more):
-        return self.begin("elastic_trainer.py", str(STEPS), *("die=" + fall for fall in falls), restarts=len(falls),
+    def lost(self, folder):
+        """Seconds from each death until all ranks have made a step."""
+        dead = {generation: float(at) for generation, _, at in self.noted("falls", folder)}
+        again = {}
+        for generation, _, _, at in self.noted("stepped", folder):
+            again.setdefault(generation, []).append(float(at))
+        return [max(again[each + 1]) - dead[each] for each in dead if len(again.get(each + 1, [])) == 4]
+
+    def play(self, falls, folder, steps=STEPS, **more):
+        return self.begin("elastic_trainer.py", str(steps), *("die=" + fall for fall in falls), restarts=len(falls),
                           folder=folder, **more)
 
     def test_a_rank_that_is_killed_is_replaced_and_the_parameters_are_those_of_an_undisturbed_run(self):
-        falls = ["1:12:backward"]
+        falls = ["1:12:backward", "1:3:map"]
         quiet, disturbed = self.play([], "whole"), self.play(falls, "disturbed")
         whole = set(self.ends(quiet).values())
         self.assertEqual((len(whole), {steps for steps, _ in whole}), (1, {STEPS}))
@@ -123,21 +138,35 @@ class Elastic(JobCase):
         line = next(number for number, text in enumerate(source, 1) if text.endswith("# hangs"))
         self.assertIn(f'elastic_trainer.py", line {line} in fall', jobs.read(told))
 
+    def chosen_falls(self, chosen, number):
+        """RANK:STEP:WHERE; STEP counts from the first one of its generation."""
+        falls = []
+        for _ in range(number):
+            place = chosen.choice(PLACES)
+            step = chosen.randrange(1 if place == "between" else 0, 6)
+            falls.append(f"{chosen.randrange(4)}:{step}:{chosen.randrange(30000) if place == 'moment' else place}")
+        return falls
+
     def test_kills_at_random_moments(self):
         if not KILLS:
             self.skipTest("CXXRUN_KILLS says how many")
         print(f"CXXRUN_KILLS_SEED={SEED}", flush=True)
-        rng = random.Random(SEED)
-        whole = {nodes: set(self.ends(self.play([], f"whole{nodes}", nodes=nodes)).values()) for nodes in (1, 2)}
-        done = 0
-        while done < KILLS:
-            steps = sorted(rng.sample(range(1, STEPS - 1), 3))
-            falls = [f"{rng.randrange(4)}:{step}:{rng.choice(PLACES)}" for step in steps]
-            nodes, options = rng.choice((1, 2)), rng.choice(((), ("--warm",)))
+        chosen, plans = random.Random(SEED), []
+        whole = {nodes: set(self.ends(self.play([], f"whole{nodes}", LONG, nodes=nodes)).values()) for nodes in (1, 2)}
+        while sum(len(falls) for falls, *_ in plans) < KILLS:
+            number, options = chosen.choice((*[(MANY, (WARM,))] * 3, (FEW, ())))
+            plans.append((self.chosen_falls(chosen, number), chosen.choice((1, 2)), options, f"{len(plans)}"))
+        lost, done = {}, 0
+        for (falls, nodes, options, folder), agents in jobs.some_at_a_time(
+                lambda plan: self.play(plan[0], plan[3], LONG, nodes=plan[1],
+                                       options=("--restart-delay=0", *plan[2])), plans):
             with self.subTest(falls=falls, nodes=nodes, options=options):
-                agents = self.play(falls, f"{done}", nodes=nodes, options=options)
-                self.assert_survived(agents, whole[nodes], falls, f"{done}")
-            done += len(falls)
+                self.assert_survived(agents, whole[nodes], falls, folder)
+                done += len(falls)
+                its = lost.setdefault((nodes, bool(options)), [])
+                its += self.lost(folder)
+                print(f"{done} kills; {nodes} nodes, {options}: {len(its)} kills, lost {statistics.median(its):.2f} s, "
+                      f"at most {max(its):.2f} s", flush=True)
 
     def test_where_no_rank_has_the_whole_state_the_checkpoint_is_loaded_into_the_same_processes(self):
         if not KILLS:
@@ -146,7 +175,7 @@ class Elastic(JobCase):
         whole = set(self.ends(self.play([], "whole")).values())
         halved = self.begin("elastic_trainer.py", str(STEPS), "save", "die=" + falls[0], restarts=1, folder="halved")
         self.assert_survived(halved, whole, falls, "halved")
-        self.assertEqual({step for generation, _, _, step in self.noted("stepped", "halved") if generation == 2}, {"6"})
+        self.assertEqual({step for generation, _, step, _ in self.noted("stepped", "halved") if generation == 2}, {"6"})
 
     def test_a_job_that_is_told_to_end_saves_in_one_step_and_goes_on_from_there(self):
         if not KILLS:
@@ -160,12 +189,12 @@ class Elastic(JobCase):
                 agents = self.begin("elastic_trainer.py", steps, "save", "term=" + told, folder=folder, nodes=nodes)
                 self.assert_codes([143] * nodes, *agents)
                 saved = self.noted("saved", folder)
-                (last,) = {max(int(step) for _, r, step in saved if r == rank) for rank in range(4)}
+                (last,) = {max(int(step) for _, r, step, _ in saved if r == rank) for rank in range(4)}
                 self.assertGreaterEqual(last, int(told.split(":")[1]))
         whole = set(self.ends(self.begin("elastic_trainer.py", steps, folder="whole", nodes=nodes)).values())
         again = self.begin("elastic_trainer.py", steps, "save", folder=folder, nodes=nodes)
         self.assertEqual(set(self.ends(again).values()), whole)
-        self.assertIn(str(last + 1), {step for _, _, _, step in self.noted("stepped", folder)})
+        self.assertIn(str(last + 1), {step for _, _, step, _ in self.noted("stepped", folder)})
 
 
 if __name__ == "__main__":

@@ -138,18 +138,20 @@ class Elastic:
         before = self._snapshot()
         if self._seed is not None:
             seed_all(self._seed, self._completed, dist.get_rank())
+        whole = False
         try:
             with self._in_order():
                 yield
+            whole = True
         except RuntimeError as error:
             if not self._is_of_a_peer(error):
                 raise
-            if not any(self._stepped.values()):
-                self._roll_back(before)
-                return
-            if not all(self._stepped.values()):
-                self._fresh = self._torn = True  # half a step is in the state: another rank gives it
-                return
+        if self._carrier.failure is not None and not any(self._stepped.values()):
+            self._roll_back(before)
+            return
+        if not whole and not all(self._stepped.values()):
+            self._fresh = self._torn = True  # half a step is in the state: another rank gives it
+            return
         self._completed += 1
         self._carrier.comm.report_step(self._completed)
 
@@ -247,6 +249,10 @@ class Elastic:
 
         @functools.wraps(getattr(step, "__func__", step))  # with what a schedule has noted there
         def watched(its: Any, *arguments: Any, **named: Any) -> Any:
+            # torch asks few of its works whether they have failed: not a synchronous all_reduce, nor that of DDP's map of
+            # the parameters that were used. What is not whole must not get into the state.
+            if self._carrier.failure is not None and not any(self._stepped.values()):
+                raise self._carrier.failure
             result = step(*arguments, **named)
             self._stepped[name] = True
             return result
