@@ -1,12 +1,14 @@
 // What the compiler's libraries and Boost ask of glibc and glibc 2.28 lacks, for the file that runs on every machine.
-// Hidden: no library that is loaded later sees it. Only in cxxrun_portable.
+// Hidden: no library that is loaded later sees it. Only where CXXRUN_SYSROOT is set.
 #define _GNU_SOURCE  // NOLINT: for dl_find_object
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define OURS __attribute__((visibility("hidden")))
@@ -22,6 +24,33 @@ OURS uint32_t arc4random(void) {
   while (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
   }
   return number;
+}
+
+typedef int Wait(pthread_cond_t*, pthread_mutex_t*, clockid_t, struct timespec const*);
+
+// Whoever waits by the steady clock looks at it again when he wakes, so a libc without this one may wake him too early.
+// It waits by the wall clock, and so for too long when that is set back meanwhile.
+OURS int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
+                                struct timespec const* until) {
+  Wait* wait = NULL;
+  *(void**)&wait = dlsym(RTLD_DEFAULT, "pthread_cond_clockwait");
+  if (wait != NULL) {
+    return wait(condition, mutex, clock, until);
+  }
+  struct timespec now;
+  struct timespec wall;
+  clock_gettime(clock, &now);
+  clock_gettime(CLOCK_REALTIME, &wall);
+  wall.tv_sec += until->tv_sec - now.tv_sec;
+  wall.tv_nsec += until->tv_nsec - now.tv_nsec;
+  if (wall.tv_nsec < 0) {
+    wall.tv_nsec += 1000000000;
+    --wall.tv_sec;
+  } else if (wall.tv_nsec >= 1000000000) {
+    wall.tv_nsec -= 1000000000;
+    ++wall.tv_sec;
+  }
+  return pthread_cond_timedwait(condition, mutex, &wall);
 }
 
 struct Wanted {
