@@ -9,7 +9,8 @@
 namespace cxxrun::launcher {
 namespace {
 
-constexpr std::size_t kRoom = 1024;                   // what ${local_rank} may add, and the name of the zygote
+constexpr std::size_t kRoom = 1024;  // what ${local_rank} may add, and the name of the zygote
+constexpr std::string_view kModule = "-m";
 constexpr std::size_t kLongestWord = 128 * 1024 - 1;  // MAX_ARG_STRLEN
 
 bool is_python(std::string_view program) {
@@ -41,15 +42,16 @@ Result<WarmCommand> warm_command(std::vector<std::string> const& argv) {
                                  "' and not with Python");
   }
   std::size_t i = 1;
-  while (i < argv.size() && argv[i].starts_with('-')) {
+  while (i < argv.size() && argv[i].starts_with('-') && argv[i] != kModule) {
     auto const words = words_of(argv[i]);
     if (words == 0) {
       return fail(Errc::usage, "with " + printable(argv[i], 60) + " Python runs no script");
     }
     i += words;
   }
-  if (i >= argv.size() || !argv[i].ends_with(".py")) {
-    return fail(Errc::usage, "the workers' command names no script that ends in .py");
+  bool const module = i + 1 < argv.size() && argv[i] == kModule;
+  if (!module && (i >= argv.size() || !argv[i].ends_with(".py"))) {
+    return fail(Errc::usage, "the workers' command names neither a script that ends in .py nor a module");
   }
   return WarmCommand{{argv.begin(), argv.begin() + static_cast<std::ptrdiff_t>(i)}, i};
 }

@@ -9,15 +9,15 @@
 
 namespace cxxrun::launcher {
 
-/// `python3 -u train.py --lr 1`, taken apart.
+/// `python3 -u train.py --lr 1` or `python3 -m train --lr 1`, taken apart.
 struct WarmCommand {
   std::vector<std::string> python;  ///< the interpreter and its options
-  std::size_t script = 0;           ///< where the script stands in the command
+  std::size_t script = 0;           ///< where the script, or -m, stands in the command
   bool operator==(WarmCommand const&) const = default;
 };
 
-/// Python, options of it that change nothing but how it runs, and a script whose name ends in .py. Else Errc::usage
-/// with what the command is instead.
+/// Python, options of it that change nothing but how it runs, and a script whose name ends in .py, or -m and a module.
+/// Else Errc::usage with what the command is instead.
 [[nodiscard]] Result<WarmCommand> warm_command(std::vector<std::string> const& argv);
 
 /// The same interpreter, which reads a text of at most `bytes` from its standard input, a socket, and runs it. The last

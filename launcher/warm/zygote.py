@@ -2,8 +2,8 @@
 
 The launcher has this text inside and sends it to the interpreter that the workers' command names, which runs it by
     python3 OPTIONS -c 'exec(__import__("os").read(0,...),{...})' PADDING
-with a socket to the agent as descriptor 0. Packets: this text; SCRIPT and modules; then one for each fork, with the
-socket of the worker to be. Standard library alone, Python 3.8 or newer.
+with a socket to the agent as descriptor 0. Packets: this text; SCRIPT, or -m, and modules; then one for each fork, with
+the socket of the worker to be. Standard library alone, Python 3.8 or newer.
 """
 import ctypes
 import gc
@@ -227,7 +227,7 @@ def find_blas():
 
 
 def become(argv, first, cpus, environment):
-    """The worker that an executed interpreter would be. `first`: where the script stands in argv."""
+    """The worker that an executed interpreter would be. `first`: where the script, or -m, stands in argv."""
     os.fchdir(DIRECTORY)
     os.close(DIRECTORY)
     threads = os.environ.get("OMP_NUM_THREADS", "")
@@ -240,6 +240,8 @@ def become(argv, first, cpus, environment):
     set_title(argv)
     sys.stdin = sys.__stdin__ = standard_input()
     sys.argv[:] = map(os.fsdecode, argv[first:])
+    if SCRIPT == "-m":
+        del sys.argv[1]  # runpy puts the module's file in the place of -m
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[:] = map(os.fsdecode, argv)
     own_random_states()
@@ -249,7 +251,7 @@ def become(argv, first, cpus, environment):
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def run(script):
+def run_script(script):
     """As the interpreter runs it: its tracebacks begin with the script, and codes and signals at the end are the same."""
     file = libc.fopen(script, b"rb")
     if not file:
@@ -262,6 +264,18 @@ def run(script):
         sys.exit(1)  # of a KeyboardInterrupt the interpreter knows itself, and dies of SIGINT
 
 
+def run_module(name):
+    """The same with -m, where tracebacks begin with runpy."""
+    try:
+        runpy._run_module_as_main(name)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        hook, trace = sys.excepthook, error.__traceback__.tb_next  # without this file
+        sys.excepthook = lambda kind, error, _: hook(kind, error.with_traceback(trace), trace)
+        raise
+
+
 signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.valid_signals()) - FAULTS)
 control = socket.socket(fileno=os.dup(0))
 os.close(0)
@@ -272,7 +286,9 @@ set_title([b"cxxrun: warm python", os.fsencode(",".join(modules))])
 DIRECTORY = os.open(".", os.O_PATH | os.O_DIRECTORY)
 sys.argv[:] = [SCRIPT]
 if not (sys.flags.isolated or getattr(sys.flags, "safe_path", False)):
-    sys.path[0] = os.path.dirname(os.path.realpath(SCRIPT))
+    sys.path[0] = os.getcwd() if SCRIPT == "-m" else os.path.dirname(os.path.realpath(SCRIPT))
+if SCRIPT == "-m":
+    import runpy
 INSTALL = find_install()
 report = load(modules)
 SET_BLAS = find_blas()
@@ -285,4 +301,7 @@ control.close()
 adopted(middle)
 argv, (first,), cpus, environment = await_order(fd)
 become(argv, int(first), cpus, environment)
-run(argv[int(first)])
+if SCRIPT == "-m":
+    run_module(os.fsdecode(argv[int(first) + 1]))
+else:
+    run_script(argv[int(first)])

@@ -29,14 +29,28 @@ class Refusals(Warm):
     def test_a_command_that_is_no_python_script_is_executed_and_that_is_said(self):
         script = self.script("note('start')")
         for words, why in ((["env", "python3", script], "the workers' command begins with 'env' and not with Python"),
-                           (["python3", "-m", "timeit", "-n1", "0"], "with -m Python runs no script"),
+                           (["python3", "-umtimeit", "-n1", "0"], "with -umtimeit Python runs no script"),
                            (["python3", "-c", "0"], "with -c Python runs no script"),
                            ([self.worker("note start")], "the workers' command begins with '"),
-                           (["python3"], "the workers' command names no script that ends in .py")):
+                           (["python3"], "the workers' command names neither a script that ends in .py nor a module")):
             with self.subTest(words):
                 job = self.run_job("--standalone", "--warm=fractions", "--no-python", *words)
                 self.assertEqual(job.code, 0, job.stderr)
                 self.assertIn("--warm has no effect: " + why, job.stderr)
+
+    def test_what_stands_in_front_of_python_is_named_and_runs_it(self):
+        script = self.script("note('start')")
+        for words in ("conda run -n env", "numactl --cpunodebind=0", "apptainer exec image.sif"):
+            wrapper = words.split()[0]
+            with open(self.path(wrapper), "w") as file:
+                file.write("#!/bin/sh\nwhile [ \"$1\" != python3 ]; do shift; done\nexec \"$@\"\n")
+            os.chmod(self.path(wrapper), 0o755)
+            with self.subTest(wrapper):
+                job = self.run_job("--standalone", "--warm=fractions", "--no-python", *words.split(), "python3", script,
+                                   env={"PATH": self.dir + ":/usr/bin:/bin"})
+                self.assertEqual(job.code, 0, job.stderr)
+                self.assertIn(f"--warm has no effect: the workers' command begins with '{wrapper}' and not with Python", job.stderr)
+        self.assertEqual(len(self.events("start")), 3)
 
     def test_names_that_are_no_modules_are_refused(self):
         for word in ("a-b", "a,,b", ".a", "1a", "a b"):

@@ -84,6 +84,9 @@ ENDINGS = {
     "thread": "import threading\nthreading.Thread(target=lambda: (time.sleep(0), print('last words'))).start()",
     "recursion": "def f():\n    f()\nf()",
 }
+# Those that -m has a way of its own for; what a script has made of the hook is called with what it raised.
+MODULE_ENDINGS = {name: ENDINGS[name] for name in ("code", "text", "exception", "syntax", "interrupt", "terminated", "thread")}
+MODULE_ENDINGS["hook"] = "sys.excepthook = lambda kind, error, trace: print(error, trace.tb_frame.f_code.co_filename)\n1 / 0"
 
 
 class Warm(JobCase):
@@ -119,10 +122,18 @@ class Warm(JobCase):
 
 class Sight(Warm):
     def test_a_script_sees_of_itself_what_an_executed_one_does(self):
-        script = self.script(PORTRAIT + TELL)
+        self.assert_same_sight(self.script(PORTRAIT + TELL))
+
+    def test_a_module_sees_of_itself_what_an_executed_one_does(self):
+        os.mkdir(self.path("package"))
+        self.script("imported = True", "package/__init__.py")
+        self.script(PORTRAIT + TELL, "package/worker.py")
+        self.assert_same_sight("package.worker", "-m")
+
+    def assert_same_sight(self, script, *options):
         told = {}
         for name, warm in (("warm", CHEAP), ("executed", None)):
-            job = self.run_warm(script, "--nproc-per-node", "2", "--cpu-bind", "share", warm=warm, env={"TELL": name},
+            job = self.run_warm(script, "--nproc-per-node", "2", "--cpu-bind", "share", *options, warm=warm, env={"TELL": name},
                                 arguments=["--lr", "a b", "${local_rank}", ""])
             self.assertEqual(job.code, 0, job.stderr)
             for rank in (0, 1):
@@ -190,6 +201,17 @@ class Sight(Warm):
             script = self.script(body, name + ".py")
             running[name] = [self.begin(script, warm=warm) for warm in (CHEAP, None)]
         running["gone"] = [self.begin(self.path("gone.py"), warm=warm) for warm in (CHEAP, None)]
+        self.assert_same_ends(running)
+
+    def test_an_end_of_a_module_is_the_end_of_an_executed_one(self):
+        running = {}
+        for name, body in MODULE_ENDINGS.items():
+            self.script(body, f"ends_{name}.py")
+        for name in (*MODULE_ENDINGS, "gone", "package.gone"):
+            running[name] = [self.begin("ends_" + name, "-m", warm=warm) for warm in (CHEAP, None)]
+        self.assert_same_ends(running)
+
+    def assert_same_ends(self, running):
         for name, pair in running.items():
             with self.subTest(name):
                 codes = [job.wait() for job in pair]

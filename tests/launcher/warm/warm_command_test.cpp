@@ -5,11 +5,12 @@
 using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
 using Words = std::vector<std::string>;
 
-TEST_CASE("warm_command: Python and a script, with options that change neither", "[unit]") {
+TEST_CASE("warm_command: Python and a script or a module, with options that change neither", "[unit]") {
   CHECK(*warm_command({"python3", "-u", "train.py", "--lr", "1"}) == WarmCommand{{"python3", "-u"}, 2});
   CHECK(*warm_command({"/opt/env/bin/python3.11", "t.py"}) == WarmCommand{{"/opt/env/bin/python3.11"}, 1});
   CHECK(*warm_command({"python", "-W", "ignore", "-Xdev", "-OO", "-uB", "a/b.py", "-c"}) ==
         WarmCommand{{"python", "-W", "ignore", "-Xdev", "-OO", "-uB"}, 6});
+  CHECK(*warm_command({"python3", "-u", "-m", "pkg.train", "--lr", "1"}) == WarmCommand{{"python3", "-u"}, 2});
 }
 
 TEST_CASE("warm_command: what is no such command is told", "[unit]") {
@@ -23,13 +24,16 @@ TEST_CASE("warm_command: what is no such command is told", "[unit]") {
     CHECK(said({name, "run", "python", "t.py"}) ==
           "the workers' command begins with '" + std::string(name) + "' and not with Python");
   }
-  CHECK(said({"python3", "-u", "-m", "t", "t.py"}) == "with -m Python runs no script");
+  CHECK(said({"python3", "-um", "t", "t.py"}) == "with -um Python runs no script");
   CHECK(said({"python3", "-uc", "1", "t.py"}) == "with -uc Python runs no script");
   CHECK(said({"python3", "-", "t.py"}) == "with - Python runs no script");
   CHECK(said({"python3", "--version", "t.py"}) == "with --version Python runs no script");
-  for (Words const& words :
-       {Words{"python3"}, {"python3", "-W"}, {"python3", "folder"}, {"python3", "app.pyz", "t.py"}}) {
-    CHECK(said(words) == "the workers' command names no script that ends in .py");
+  for (Words const& words : {Words{"python3"},
+                             {"python3", "-W"},
+                             {"python3", "-m"},
+                             {"python3", "folder"},
+                             {"python3", "app.pyz", "t.py"}}) {
+    CHECK(said(words) == "the workers' command names neither a script that ends in .py nor a module");
   }
 }
 
