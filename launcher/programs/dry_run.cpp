@@ -5,6 +5,7 @@
 #include <set>
 
 #include "launcher/logs/log_names.hpp"
+#include "launcher/warm/warm_command.hpp"
 #include "src/core/hostlist.hpp"
 #include "src/core/text.hpp"
 
@@ -148,13 +149,24 @@ Words differences(WorkerSpec const& worker, Environment const& inherited) {
   return changed;
 }
 
-std::string command_text(WorkerSpec const& worker) {
+std::string command_text(std::vector<std::string> const& argv) {
   Words words;
-  words.reserve(worker.argv.size());
-  for (auto const& word : worker.argv) {
+  words.reserve(argv.size());
+  for (auto const& word : argv) {
     words.push_back(printable(shell_quote(word), 4096));
   }
   return join(words, " ");
+}
+
+std::string warm_text(Options const& options, std::vector<WorkerSpec> const& workers) {
+  if (options.warm.empty() || workers.empty()) {
+    return "";
+  }
+  auto const command = warm_command(workers.front().argv);
+  return "warm         " +
+         (command ? options.warm + ", imported once by " + command_text(command->python)
+                  : "no, " + command.error().context) +
+         "\n";
 }
 
 std::string stream_text(StreamPlan const& stream) {
@@ -202,6 +214,7 @@ std::string dry_run_text(Options const& options, JobTopology const& topology, No
   }
   std::string text = topology_text(options, topology, facts);
   text += program.empty() ? "" : "executes     " + printable(program, 4096) + "\n";
+  text += warm_text(options, workers);
   if (auto const slurm = slurm_text(options, topology, inherited); !slurm.empty()) {
     text += "SLURM_*      " + slurm + "\n";
   }
@@ -218,7 +231,7 @@ std::string dry_run_text(Options const& options, JobTopology const& topology, No
   }
   for (std::size_t i = 0; i < workers.size(); ++i) {
     WorkerSpec const& worker = workers[i];
-    text += "\nrank " + std::to_string(worker.rank) + ": " + command_text(worker) + "\n";
+    text += "\nrank " + std::to_string(worker.rank) + ": " + command_text(worker.argv) + "\n";
     text += "  stdout: " + stream_text(worker.out) + ", stderr: " + stream_text(worker.err) + "\n";
     text += worker.cpus.empty() ? "" : "  CPUs: " + cpu_list(worker.cpus) + "\n";
     for (auto const& word : changed[i]) {

@@ -55,6 +55,20 @@ TEST_CASE("dry_run: --slurm-env is told, and not the values of what is copied", 
   CHECK(text("clear").find("CXXRUN_SLURM_JOB_USER") == std::string::npos);
 }
 
+TEST_CASE("dry_run: what --warm would do is told, or why it would do nothing", "[unit]") {
+  NodeFacts const facts{"here", 8, 1, "", "random"};
+  auto const text = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "--dry-run");
+    return dry_run(words, {}, facts);
+  };
+  CHECK(text({"--warm=torch,numpy", "-m", "pkg.train"})
+            .find("\nwarm         torch,numpy, imported once by python3 -u\n") != std::string::npos);
+  CHECK(text({"--warm", "numactl", "python3", "t.py"})
+            .find("\nwarm         no, the workers' command begins with 'numactl' and not with Python\n") !=
+        std::string::npos);
+  CHECK(text({"t.py"}).find("\nwarm ") == std::string::npos);
+}
+
 TEST_CASE("dry_run: no value of an inherited variable is shown", "[unit]") {
   std::string const text = dry_run({"--nnodes", "2", "--rdzv-endpoint", "h", "p"},
                                    {{"TOKEN", "hunter2"}, {"OMP_NUM_THREADS", "9"}}, {"n", 1, 1, "", "none"});
