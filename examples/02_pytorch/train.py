@@ -1,6 +1,4 @@
-"""Trains a small model with DistributedDataParallel and goes on from its checkpoint when it is restarted.
-
-Nothing in it knows cxxrun: ranks, world size and the place to meet come from the environment, as under torchrun."""
+"""Trains a small model with DistributedDataParallel, and goes on from its checkpoint when it is restarted."""
 import argparse
 import os
 import time
@@ -48,35 +46,34 @@ def main():
     parser.add_argument("--checkpoint", default="checkpoint.pt")
     arguments = parser.parse_args()
 
-    gpu = torch.cuda.is_available()
-    dist.init_process_group("nccl" if gpu else "gloo")
+    dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     rank = dist.get_rank()
-    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if gpu else torch.device("cpu")
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if torch.cuda.is_available() else torch.device("cpu")
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1)).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     done = load(arguments.checkpoint, model, optimizer)
-    model = DistributedDataParallel(model)
+    ddp = DistributedDataParallel(model)
     if rank == 0 and done:
         print(f"goes on after step {done}", flush=True)
 
     for step in range(done + 1, arguments.steps + 1):
         x, y = (tensor.to(device) for tensor in batch(step, rank))
-        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss = torch.nn.functional.mse_loss(ddp(x), y)
         optimizer.zero_grad()
         loss.backward()
-        optimizer.step()
         mean = mean_over_ranks(loss)
+        optimizer.step()
         if rank == 0:
             print(f"step {step}: loss {mean:.4f} over {dist.get_world_size()} ranks", flush=True)
-            save(arguments.checkpoint, model.module, optimizer, step)
+            save(arguments.checkpoint, model, optimizer, step)
         time.sleep(arguments.pause_ms / 1000)
 
     weights = sum(parameter.detach().double().sum().item() for parameter in model.parameters())
     print(f"rank {rank} ends with weights {weights:.9f}", flush=True)
     dist.barrier()
-    del model  # before its group: where gloo ends with the last DistributedDataParallel, torch 1.13 may hang
+    del ddp  # before its group: where gloo ends with the last DistributedDataParallel, torch 1.13 may hang
     dist.destroy_process_group()
 
 
