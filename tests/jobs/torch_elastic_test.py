@@ -8,6 +8,7 @@ import random
 import signal
 import statistics
 import sys
+import unittest
 
 import jobs
 from jobs import JobCase, free_port
@@ -18,6 +19,7 @@ if TORCH is None:
     sys.exit(77)
 # DDP of new releases imports this when it is first made.
 WARM = "--warm=torch" + ",torch._dynamo" * os.path.isdir(os.path.join(os.path.dirname(TORCH.origin), "_dynamo"))
+FSDP2 = os.path.isdir(os.path.join(os.path.dirname(TORCH.origin), "distributed", "fsdp", "_fully_shard"))
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.abspath(sys.argv.pop(2))
 KILLS = int(os.environ.get("CXXRUN_KILLS", "0"))
@@ -36,19 +38,23 @@ class Elastic(JobCase):
                    PYTHON_EXEC="/usr/bin/python3", CXXRUN_BACKEND="host", CUDA_VISIBLE_DEVICES="", GLOG_minloglevel="2")
         return env
 
-    def begin(self, script, *words, ranks=4, restarts=0, folder="job", nodes=1, options=()):
+    def begin(self, script, *words, ranks=4, nodes=1, nnodes=None, **more):
         """The agents of a job with a folder of its own."""
-        os.makedirs(self.path(folder), exist_ok=True)
         self.port = free_port()
         agents = []
         for host in "ab"[:nodes]:
-            agents.append(self.start_node(
-                "--nproc-per-node", str(ranks // nodes), "--max-restarts", str(restarts), *options,
-                os.path.join(HERE, script), *words, nnodes=str(nodes),
-                env={"DIR": self.path(folder), **({"CXXRUN_HOST_ID": host} if nodes > 1 else {})}))
+            agents.append(self.join(script, *words, ranks=ranks // nodes, nnodes=nnodes or str(nodes),
+                                    host=host if nodes > 1 else None, **more))
             if len(agents) < nodes:
                 agents[0].says("waiting for ")
         return agents
+
+    def join(self, script, *words, nnodes, host, ranks=2, restarts=0, folder="job", options=()):
+        """One agent more."""
+        os.makedirs(self.path(folder), exist_ok=True)
+        return self.start_node("--nproc-per-node", str(ranks), "--max-restarts", str(restarts), *options,
+                               os.path.join(HERE, script), *words, nnodes=nnodes,
+                               env={"DIR": self.path(folder), "CXXRUN_HOST_ID": host})
 
     def noted(self, word, folder="job"):
         """(generation, rank, words…)"""
@@ -125,6 +131,44 @@ class Elastic(JobCase):
         self.assertEqual({event[4:] for event in ends}, {("6", "2")})
         self.assertIn(str(pid), [event[3] for event in ends])
 
+    @unittest.skipIf(not FSDP2, "this PyTorch has no FSDP2")
+    def test_shards_of_a_node_that_loses_a_rank_are_given_by_the_other_node_whose_ranks_go_on(self):
+        quiet = self.play_shards([], "whole")
+        whole = set(self.ends(quiet).values())
+        self.assertEqual(len(whole), 2)
+        falls = ["3:4:backward"]
+        self.assert_other_node_survived(self.play_shards(falls, "disturbed"), whole, falls, "disturbed")
+
+    @unittest.skipIf(not FSDP2, "this PyTorch has no FSDP2")
+    def test_shards_of_a_node_that_is_lost_are_given_to_another_node(self):
+        whole = set(self.ends(self.play_shards([], "whole")).values())
+        agents = self.begin("elastic_shards.py", str(STEPS), "node=2:4:update", restarts=1, folder="lost", nodes=2,
+                            nnodes="2:3", options=("--join-window", "1"))
+        agents[1].wait(300)
+        third = self.join("elastic_shards.py", str(STEPS), restarts=1, folder="lost", host="c", nnodes="2:3",
+                          options=("--join-window", "1"))
+        found = self.ends([agents[0], third])
+        self.assertEqual(set(found.values()), whole)
+        self.assertEqual({int(pid) for g, rank, pid, _ in self.noted("stepped", "lost") if g == 1 and rank < 2},
+                         {int(pid) for g, _, pid, _ in self.noted("stepped", "lost") if g == 1} & set(found))
+
+    def play_shards(self, falls, folder, **more):
+        return self.begin("elastic_shards.py", str(STEPS), *("die=" + fall for fall in falls), restarts=len(falls),
+                          folder=folder, nodes=2, **more)
+
+    def assert_other_node_survived(self, agents, whole, falls, folder):
+        """A node lives or ends as a whole."""
+        found = self.ends(agents)
+        self.assertEqual(set(found.values()), whole, falls)
+        pids = {}
+        for generation, rank, pid, _ in self.noted("stepped", folder):
+            pids.setdefault(generation, {})[rank] = int(pid)
+        self.assertEqual(set(pids[len(falls) + 1].values()), set(found))
+        for generation, fall in enumerate(falls, 1):
+            for rank, pid in pids[generation].items():
+                lives = rank // 2 != int(fall.split(":")[0]) // 2
+                self.assertEqual(pids[generation + 1].get(rank, pid if lives else None) == pid, lives, (falls, pids))
+
     def test_with_what_scripts_call_that_do_not_survive_a_hang_is_named_and_the_others_go_on(self):
         quiet = self.play([], "whole")
         hung = self.begin("elastic_trainer.py", str(STEPS), "install", "hang=1:12:backward", restarts=1, folder="hung",
@@ -167,6 +211,19 @@ class Elastic(JobCase):
                 its += self.lost(folder)
                 print(f"{done} kills; {nodes} nodes, {options}: {len(its)} kills, lost {statistics.median(its):.2f} s, "
                       f"at most {max(its):.2f} s", flush=True)
+
+    @unittest.skipIf(not FSDP2 or not KILLS, "with FSDP2 and CXXRUN_KILLS")
+    def test_kills_of_ranks_with_shards(self):
+        print(f"CXXRUN_KILLS_SEED={SEED}", flush=True)
+        chosen = random.Random(SEED)
+        whole = set(self.ends(self.play_shards([], "whole")).values())
+        for number in range(min(KILLS // 9 + 1, 5)):
+            steps = sorted(chosen.sample(range(1, STEPS - 1), 3))
+            falls = [f"{chosen.randrange(4)}:{step}:{chosen.choice(('forward', 'backward', 'update', 'metrics'))}"
+                     for step in steps]
+            with self.subTest(falls=falls):
+                agents = self.play_shards(falls, f"{number}", options=(WARM,))
+                self.assert_other_node_survived(agents, whole, falls, f"{number}")
 
     def test_where_no_rank_has_the_whole_state_the_checkpoint_is_loaded_into_the_same_processes(self):
         if not KILLS:

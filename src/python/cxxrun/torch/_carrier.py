@@ -16,13 +16,15 @@ class Carrier:
         self.comm = _lib.Communicator.init(survive=True)
         self.facts = self.comm.facts()
         self.failure: Optional[_lib.PeerFailure] = None
+        self.agree: Optional[Callable[[], None]] = None  # with the other ranks of the node, whether a call failed
         self._groups: List[_lib.Communicator] = []
         self._begun: Any = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._complete, name="cxxrun", daemon=True)
         self._thread.start()
 
-    def note(self, failure: _lib.PeerFailure) -> None:
+    def note(self, failure: _lib.PeerFailure) -> _lib.PeerFailure:
         self.failure = self.failure or failure
+        return self.failure
 
     def start(self, begin: Callable[[], _lib.Work], result: Any) -> Work:
         """torch's Work of ours; its future has `result`, or raises what the call failed with. A PeerFailure is never
@@ -30,27 +32,36 @@ class Carrier:
         future = torch.futures.Future()
         checked = future.then(_value_of)
         try:
-            self._begun.put((begin(), future, result))
+            if self.agree is None:
+                self._begun.put((begin(), future, result))
+            else:
+                self.run(begin)
+                future.set_result(result)
         except _lib.PeerFailure as failure:
-            self.note(failure)
-            future.set_result(failure)
+            future.set_result(self.note(failure))
         return _create_work_from_future(checked)
 
     def run(self, begin: Callable[[], _lib.Work]) -> None:
         """Blocks until it is done."""
-        try:
-            begin().wait()
-        except _lib.PeerFailure as failure:
-            self.note(failure)
-            raise
+        self.together(lambda: begin().wait())
 
-    def split(self, key: Optional[int]) -> Optional[_lib.Communicator]:
-        """A group of the ranks that give a key, in its order; None for the others. Every rank calls it."""
+    def together(self, call: Callable[[], Any]) -> Any:
+        """What call() returns, after all ranks of a node that fails or goes on as a whole have made it."""
+        result = None
         try:
-            group = self.comm.split(-1 if key is None else 0, key or 0)
+            result = call()
         except _lib.PeerFailure as failure:
             self.note(failure)
-            raise
+            if self.agree is None:
+                raise
+        if self.agree is not None:
+            self.agree()
+        return result
+
+    def split(self, color: int, key: int) -> Optional[_lib.Communicator]:
+        """A group of the ranks that give the same color, in the order of their keys; None for a negative one. Every rank
+        calls it."""
+        group = self.comm.split(color, key)
         if group is not None:
             self._groups.append(group)
         return group

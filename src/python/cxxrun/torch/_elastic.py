@@ -59,6 +59,7 @@ class Elastic:
         self._fresh, self._torn = True, False  # nothing has been done yet; half of something
         self._handles_signal = False
         self._closed, self._interrupted = False, False
+        self._node: Any = None  # _node.Node, where shards are
         self._carrier = Carrier()
         _world.install(self._carrier)
 
@@ -92,6 +93,25 @@ class Elastic:
         self._wrapped.append(wrapped)
         self._joined = False
         return wrapped
+
+    def node_mesh(self) -> Any:
+        """The ranks of this node, over a group of torch's own: fully_shard(module, mesh=job.node_mesh()). From now on a
+        node lives or ends as a whole. PyTorch 2.14; on all ranks, before the model."""
+        if self._node is None:
+            if torch.__version__.startswith("1."):
+                raise NotImplementedError("Elastic.node_mesh: this PyTorch has no FSDP2; 2.14 has")
+            from cxxrun.torch import _node
+
+            if self._checkpoint is not None:
+                raise RuntimeError("Elastic.node_mesh: save() writes what one rank has whole, not shards: without checkpoint=")
+            self._node = _node.Node(self._carrier)
+        return self._node.mesh
+
+    def replicate(self, model: Any) -> Any:
+        """Has gradients averaged between nodes, of a model that fully_shard() has sharded over node_mesh()."""
+        if self._node is None or not self._node.replicate(model):
+            raise RuntimeError("Elastic.replicate: fully_shard(module, mesh=job.node_mesh()) comes first")
+        return model
 
     # ---- the loop
 
@@ -164,7 +184,7 @@ class Elastic:
         if self._carrier.failure is not None:
             return False
         try:
-            wanted = self._carrier.comm.checkpoint_wanted()
+            wanted = self._carrier.together(self._carrier.comm.checkpoint_wanted)
         except PeerFailure as failure:
             self._note(failure)
             return False
@@ -196,9 +216,14 @@ class Elastic:
     def _rebuild(self) -> None:
         self._joined = False
         self._drop()
-        self._carrier.rebuild()
+        if self._node is not None:
+            self._node.any(True)  # whoever has lost a rank of its node must not wait for another generation
+        self._carrier.together(self._carrier.rebuild)
         self._interrupted = False
-        _world.install(self._carrier)
+        if self._node is None:
+            _world.install(self._carrier)
+        else:
+            dist.group.WORLD.renew()  # type: ignore[union-attr]
 
     def _drop(self) -> None:
         for wrapped in self._wrapped:
@@ -206,22 +231,30 @@ class Elastic:
         gc.collect()  # what torch's reducers have hung on the parameters goes with them
 
     def _join(self) -> None:
-        comm = self._carrier.comm
-        plan = comm.meet(self._completed, self._fresh)
-        if plan.load:
-            self._load()
-        if plan.share:
-            self._share(plan.donor)
+        if self._node is not None:
+            self._fresh, self._torn = self._node.any(self._fresh, self._torn)
+        self._carrier.together(self._meet)
         self._fresh = self._torn = False
         for wrapped in self._wrapped:
             wrapped._made = wrapped._make()
         self._joined = True
 
+    def _meet(self) -> None:
+        if self._node is not None:
+            self._node.connect()
+        plan = self._carrier.comm.meet(self._completed, self._fresh)
+        if plan.load:
+            self._load()
+        if plan.share:
+            self._share(plan.donor)
+
     def _share(self, donor: int) -> None:
-        mine = self._pack() if dist.get_rank() == donor else None
-        donors = int.from_bytes(self._carrier.comm.broadcast_bytes(
-            self._completed.to_bytes(8, "little") if mine is not None else None, donor), "little")
-        packed = self._carrier.comm.broadcast_bytes(mine, donor)
+        share, me = self._carrier.comm.broadcast_bytes, dist.get_rank()
+        if self._node is not None:  # each of the donor's node has its part
+            share, me, donor = self._node.share, *self._node.places(donor)
+        mine = self._pack() if me == donor else None
+        donors = int.from_bytes(share(None if mine is None else self._completed.to_bytes(8, "little"), donor), "little")
+        packed = share(mine, donor)
         if mine is None and (self._fresh or donors != self._completed):
             self._fresh = self._torn = True  # until all of it is there
             self._unpack(packed)
@@ -229,6 +262,8 @@ class Elastic:
     def _pack(self) -> bytes:
         file = io.BytesIO()
         states = {name: its.state_dict() for name, its in self._tracked.items()}
+        if self._node is not None:
+            states = self._node.plain(states)
         torch.save({"completed": self._completed, "state": states}, file)
         return file.getvalue()
 
@@ -237,8 +272,9 @@ class Elastic:
         if state["state"].keys() != self._tracked.keys():
             raise _lib.Failure(f"Elastic: the state is of {sorted(state['state'])}, not {sorted(self._tracked)}",
                                _lib.USAGE)
+        states = state["state"] if self._node is None else self._node.sharded(state["state"])
         for name, its in self._tracked.items():
-            its.load_state_dict(state["state"][name])
+            its.load_state_dict(states[name])
         self._completed = state["completed"]
 
     # ---- one step

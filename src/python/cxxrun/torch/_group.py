@@ -44,9 +44,16 @@ class Group(ProcessGroup):
         """Of torch's new_group(), which every rank calls; None where this rank is not in it."""
         if backend not in (None, BACKEND):
             _refuse(f"new_group() of the backend {backend}")
-        key = list(ranks).index(self._rank) if self._rank in ranks else None
-        comm = self._carrier.split(key)
-        return Group(self._carrier, comm, key, len(ranks)) if comm is not None and key is not None else None
+        if self._carrier.agree is not None:
+            _refuse("new_group() beside node_mesh()")
+        is_mine = self._rank in ranks
+        key = list(ranks).index(self._rank) if is_mine else 0
+        comm = self._carrier.together(lambda: self._carrier.split(0 if is_mine else -1, key))
+        return Group(self._carrier, comm, key, len(ranks)) if comm is not None else None
+
+    def renew(self) -> None:
+        """The whole world is another one now."""
+        self._rank, self._size = self._carrier.facts.rank, self._carrier.facts.world_size
 
     # ---- reductions
 
@@ -67,7 +74,7 @@ class Group(ProcessGroup):
 
     def _all_reduction(self, tensor: torch.Tensor, target: torch.Tensor, opts: Any, call: str) -> Callable[[], _lib.Work]:
         op, scale = _op(opts, tensor, self._size, call)
-        kind = _check(tensor, call)
+        kind = kind_of(tensor, call)
         return lambda: self._comm.start_all_reduce(tensor.data_ptr(), target.data_ptr(), tensor.numel(), kind, op, scale,
                                                    (tensor, target))
 
@@ -90,7 +97,7 @@ class Group(ProcessGroup):
 
     def _reduce_scatter(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any, call: str) -> None:
         op, scale = _op(opts, tensor, self._size, call)
-        kind = _check(tensor, call)
+        kind = kind_of(tensor, call)
         self._check_sizes(output, tensor, call)
         self._carrier.run(lambda: self._comm.start_reduce_scatter(
             tensor.data_ptr(), output.data_ptr(), output.numel(), kind, op, scale, (tensor, output)))
@@ -243,7 +250,7 @@ def _check_memory(tensor: torch.Tensor, call: str) -> None:
         _refuse(f"{call} of a tensor that is not contiguous")
 
 
-def _check(tensor: torch.Tensor, call: str) -> int:
+def kind_of(tensor: torch.Tensor, call: str) -> int:
     """The number of its type, for a call that adds up."""
     _check_memory(tensor, call)
     return _TYPES[tensor.dtype] if tensor.dtype in _TYPES else _refuse(f"{call} of {tensor.dtype}")

@@ -1,0 +1,152 @@
+"""FSDP2 between nodes: the shards inside a node are torch's own, gradients are averaged between nodes by libcxxrun, and a
+node lives or ends as a whole.
+
+torch's calls inside a node know nothing of a failure elsewhere. A rank that left its step while another one of its node
+went on would leave that one waiting for it, so the ranks of a node tell each other after each call that reaches others
+whether it failed."""
+import os
+from datetime import timedelta
+from typing import Any, List, Optional, Tuple
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor
+from torch.utils._pytree import tree_map_only
+
+from cxxrun import _lib
+from cxxrun.torch._carrier import Carrier
+from cxxrun.torch._group import kind_of
+
+_c10d = dist.distributed_c10d
+_LONG = timedelta(minutes=30)
+
+
+class Node:
+    def __init__(self, carrier: Carrier) -> None:
+        self._carrier = carrier
+        facts = carrier.facts
+        self._local_rank, self._size = facts.local_rank, facts.local_world_size
+        self._between: Optional[_lib.Communicator] = None
+        self._nodes, self._queued = 0, False
+        self._error: Optional[Exception] = None
+        self._group = self._make_group(facts)
+        self.mesh = DeviceMesh.from_group(self._group, "cpu", mesh_dim_names=("node",))
+        carrier.agree = self.agree
+
+    def _make_group(self, facts: _lib.Facts) -> Any:
+        """torch's own, which lasts as long as the process. Its ranks meet in the store of this generation."""
+        first = facts.rank - facts.local_rank
+        ranks = list(range(first, first + self._size))
+        store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False, timeout=_LONG,
+                              use_libuv=False)
+        group, _ = _c10d._new_process_group_helper(
+            self._size, self._local_rank, ranks, "gloo", dist.PrefixStore(f"cxxrun/node/{first}", store), "cxxrun_node",
+            timeout=_LONG)
+        _c10d._world.pg_group_ranks[group] = {rank: each for each, rank in enumerate(ranks)}
+        return group
+
+    # ---- one world after the other
+
+    def connect(self) -> None:
+        """Finds the ranks with the same shards, in every world. Collective."""
+        facts = self._carrier.facts
+        if (facts.local_rank, facts.local_world_size) != (self._local_rank, self._size):
+            raise _lib.Failure("cxxrun: this node has got another number of ranks: the process ends, to be started anew",
+                               _lib.CLOSED)
+        if facts.world_size != facts.group_world_size * self._size or facts.rank != facts.group_rank * self._size + (
+                facts.local_rank):
+            raise _lib.Failure("cxxrun: shards are the same on each node where all have as many ranks, one after the other",
+                               _lib.USAGE)
+        self._between = self._carrier.split(facts.local_rank, facts.group_rank)
+        self._nodes = facts.group_world_size
+
+    def share(self, packed: Optional[bytes], node: int) -> bytes:
+        """What the rank of that node gives to those with the same shards."""
+        assert self._between is not None
+        return self._between.broadcast_bytes(packed, node)
+
+    def places(self, donor: int) -> Tuple[int, int]:
+        """This node's number, and that of the node of the rank."""
+        return self._carrier.facts.group_rank, donor // self._size
+
+    # ---- one for all
+
+    def any(self, *flags: bool) -> List[bool]:
+        """Whether one of the node's ranks says so."""
+        told = torch.tensor(flags, dtype=torch.int32)
+        try:
+            dist.all_reduce(told, op=dist.ReduceOp.MAX, group=self._group)
+        except RuntimeError as error:
+            raise _lib.Failure("cxxrun: another rank of this node has ended, and its shards with it: the process ends, to "
+                               "be started anew with the node", _lib.CLOSED) from error
+        return [bool(each) for each in told]
+
+    def agree(self) -> None:
+        """After a call that reaches other nodes: raises PeerFailure where it failed for one of this node's ranks."""
+        (failed,) = self.any(self._carrier.failure is not None)
+        if failed:
+            raise self._carrier.note(_lib.PeerFailure("another rank of this node has seen a peer fail", "stopped", -1, "",
+                                                      self._carrier.facts.generation))
+
+    # ---- gradients
+
+    def hook(self, gradients: torch.Tensor) -> None:
+        """Of FSDPModule.set_all_reduce_hook(). Never raises: FSDP would leave out the hooks of the next backward pass. The
+        failure is raised when all of this one is over."""
+        if self._carrier.failure is None and self._error is None:
+            try:
+                address, count = gradients.data_ptr(), gradients.numel()
+                self._between.start_all_reduce(  # type: ignore[union-attr]
+                    address, address, count, kind_of(gradients, "all_reduce"), _lib.OPS["sum"], 1.0 / self._nodes,
+                    gradients).wait()
+            except _lib.PeerFailure as failure:
+                self._carrier.note(failure)
+            except Exception as error:
+                self._error = error
+        if not self._queued:
+            self._queued = True
+            self._at_the_end(2)
+
+    def _at_the_end(self, after: int) -> None:
+        """After FSDP's own callbacks, which are queued in the first of ours at the latest."""
+        def call() -> None:
+            if after:
+                self._at_the_end(after - 1)
+                return
+            self._queued = False
+            error, self._error = self._error, None
+            if error is not None:
+                raise error
+            self.agree()
+
+        torch.autograd.Variable._execution_engine.queue_callback(call)
+
+    def replicate(self, model: Any) -> int:
+        """How many modules of it are sharded, in this node."""
+        from torch.distributed.fsdp import FSDPModule
+
+        sharded = [module for module in model.modules() if isinstance(module, FSDPModule)]
+        for module in sharded:
+            module.set_all_reduce_hook(self.hook)
+        return len(sharded)
+
+    # ---- shards in a state
+
+    def plain(self, state: Any) -> Any:
+        return tree_map_only(DTensor, _Shard, state)
+
+    def sharded(self, state: Any) -> Any:
+        return tree_map_only(_Shard, lambda shard: shard.on(self.mesh), state)
+
+
+class _Shard:
+    """A DTensor without its mesh, which is of one process."""
+
+    def __init__(self, its: DTensor) -> None:
+        self._local, self._placements = its.to_local(), its.placements
+        self._shape, self._stride = its.shape, its.stride()
+
+    def on(self, mesh: DeviceMesh) -> DTensor:
+        return DTensor.from_local(self._local, mesh, self._placements, run_check=False, shape=self._shape,
+                                  stride=self._stride)
