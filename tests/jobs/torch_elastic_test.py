@@ -239,7 +239,7 @@ class Elastic(JobCase):
             self.skipTest("with CXXRUN_KILLS")
         print(f"CXXRUN_KILLS_SEED={SEED}", flush=True)
         rng, steps = random.Random(SEED), str(20 * STEPS)  # so that none of them is over before it is told
-        for number in range(KILLS // 3):
+        for number in range(1 + KILLS // 25):
             nodes, folder = rng.choice((1, 2)), f"told{number}"
             told = f"{rng.randrange(4)}:{rng.randrange(3 * STEPS)}:{rng.choice(PLACES)}"
             with self.subTest(told=told, nodes=nodes):
