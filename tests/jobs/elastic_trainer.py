@@ -10,6 +10,7 @@ Notes "GENERATION RANK WORD…" in $DIR/events, each with the time: in each gene
 `stepped STEP`, `falls`, and `saved STEP`. Prints "end PID STEP HASH" of the parameters and, on rank 0, "averages HASH"
 of BatchNorm's."""
 import ctypes
+import gc
 import hashlib
 import os
 import signal
@@ -31,6 +32,16 @@ TOLD = [word[5:] for word in sys.argv if word.startswith("term=")]
 HANGS = [word[5:] for word in sys.argv if word.startswith("hang=")]
 SAVES, INSTALLS = "save" in sys.argv, "install" in sys.argv
 torch.set_num_threads(1)
+collect = gc.collect
+
+
+def told_collect(*arguments):
+    """While one of those lasts, the others wait."""
+    note("collected")
+    return collect(*arguments)
+
+
+gc.collect = told_collect
 
 
 def note(*words, at=0.0):

@@ -110,6 +110,7 @@ class Elastic(JobCase):
         whole = set(self.ends(quiet).values())
         self.assertEqual((len(whole), {steps for steps, _ in whole}), (1, {STEPS}))
         self.assert_survived(disturbed, whole, falls, "disturbed")
+        self.assertEqual(self.noted("collected", "disturbed"), [])
         self.assertEqual(self.averages(disturbed), self.averages(quiet))
 
     def test_what_is_carried_and_what_is_refused(self):
