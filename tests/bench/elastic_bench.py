@@ -1,0 +1,292 @@
+#!/usr/bin/python3
+"""Measures PyTorch ranks that keep their process: what a bucket of gradients costs, and what the death of a rank costs.
+
+  bucket   25 MiB: all_reduce, and what DistributedDataParallel adds to a backward, over the group that survives and over gloo
+  kills    SIGKILL of one rank at a random moment: until each of the others is in the library's hands (parked), and until
+           the first step of the whole world is done; elastic, elastic with --warm, and DDP from checkpoints under torchrun
+With the newest PyTorch: tests/support/todays_torch run /usr/bin/python3 tests/bench/elastic_bench.py …
+Usage: elastic_bench.py --cxxrun PROGRAM --library LIBCXXRUN_C [--ranks 4] [--kills 15] [--warm-modules torch] [--smoke]
+Exit code 1: a bar of docs/evidence/performance.md is missed; 77: there is no torch."""
+import argparse
+import importlib.util
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/support"))
+from torchrun import TORCHRUN  # noqa: E402
+
+PYTHON = "/usr/bin/python3"
+GUARD_S = 180
+MIB = 1 << 20
+
+
+# ---- in the ranks
+
+def tell(what, generation):
+    line = f"{what} {os.environ['RANK']} {os.getpid()} {generation} {time.clock_gettime(time.CLOCK_MONOTONIC):.6f}\n"
+    with open(os.environ["CXXRUN_BENCH"], "a") as file:
+        file.write(line)
+
+
+def small_model(torch):
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.Tanh(), torch.nn.Linear(256, 64))
+
+
+def train_elastic():
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    from cxxrun import _lib
+    from cxxrun.torch import Elastic
+    rebuild = _lib.Communicator.rebuild
+
+    def told(comm):
+        tell("parked", comm.facts().generation)
+        rebuild(comm)
+
+    _lib.Communicator.rebuild = told
+    job = Elastic()
+    model = small_model(torch)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    job.track(model=model, optimizer=optimizer)
+    ddp = job.wrap(lambda: DistributedDataParallel(model))
+    seen = 0
+    while job.running(1 << 30):
+        with job.step():
+            optimizer.zero_grad(set_to_none=True)
+            ddp(torch.randn(16, 64)).square().sum().backward()
+            optimizer.step()
+        if job.generation != seen:
+            seen = job.generation
+            tell("stepped", seen)
+
+
+def train_from_checkpoints():
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    dist.init_process_group("gloo")
+    model, saved = small_model(torch), os.environ["CXXRUN_BENCH"] + ".pt"
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    if os.path.exists(saved):
+        model.load_state_dict(torch.load(saved))
+    ddp = DistributedDataParallel(model)
+    told = False
+    while True:
+        optimizer.zero_grad(set_to_none=True)
+        ddp(torch.randn(16, 64)).square().sum().backward()
+        optimizer.step()
+        if dist.get_rank() == 0:
+            torch.save(model.state_dict(), saved + ".new")
+            os.replace(saved + ".new", saved)
+        if not told:
+            told = True
+            tell("stepped", int(os.environ["TORCHELASTIC_RESTART_COUNT"]) + 1)
+
+
+def measure_bucket(is_elastic, size, repeats):
+    """Milliseconds, on rank 0's standard output."""
+    import torch
+    import torch.distributed as dist
+    from torch.nn.parallel import DistributedDataParallel
+
+    class Flat(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(size // 4))
+
+        def forward(self, x):
+            return (self.weight * x).sum()
+
+    torch.set_num_threads(1)
+    model = Flat()
+    if is_elastic:
+        from cxxrun.torch import Elastic
+        job = Elastic()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        job.track(model=model, optimizer=optimizer)
+        ddp = job.wrap(lambda: DistributedDataParallel(model, bucket_cap_mb=1024))
+        assert job.running(1)
+    else:
+        dist.init_process_group("gloo")
+        ddp = DistributedDataParallel(model, bucket_cap_mb=1024)
+
+    def timed(action):
+        dist.barrier()
+        begin = time.perf_counter()
+        action()
+        return (time.perf_counter() - begin) * 1e3
+
+    def backward():
+        loss = ddp(torch.ones(1))
+        return timed(loss.backward)
+
+    def alone():
+        with ddp.no_sync():
+            return backward()
+
+    tensor = torch.ones(size // 4)
+    reduced, without, together = [], [], []
+    for _ in range(repeats + 3):
+        reduced.append(timed(lambda: dist.all_reduce(tensor)))
+        without.append(alone())
+        together.append(backward())
+        model.zero_grad(set_to_none=False)
+    if dist.get_rank() == 0:
+        medians = [statistics.median(times[3:]) for times in (reduced, without, together)]
+        print(json.dumps({"all_reduce": medians[0], "ddp": medians[2] - medians[1]}), flush=True)
+    dist.barrier()
+    if is_elastic:
+        job.close()
+
+
+# ---- around them
+
+def environment(folder, library):
+    env = {key: text for key, text in os.environ.items() if not key.startswith(("SLURM_", "PET_", "CXXRUN_"))}
+    return {**env, "CXXRUN_BENCH": folder + "/said", "OMP_NUM_THREADS": "1", "TMPDIR": folder, "PYTHON_EXEC": PYTHON,
+            "PYTHONPATH": os.path.join(ROOT, "src/python"), "CXXRUN_LIBRARY": os.path.abspath(library),
+            "CXXRUN_BACKEND": "host", "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": "", "USE_LIBUV": "0"}
+
+
+class Job:
+    def __init__(self, folder, command, library):
+        self.folder, self.lines = folder, []
+        open(folder + "/said", "w").close()
+        with open(folder + "/output", "wb") as output:
+            self.process = subprocess.Popen(command, env=environment(folder, library), stdin=subprocess.DEVNULL,
+                                            stdout=output, stderr=output)
+
+    def told(self, what, generation, count):
+        """{rank: (pid, when)} as soon as that many have told it."""
+        end = time.monotonic() + GUARD_S
+        while time.monotonic() < end and self.process.poll() is None:
+            with open(self.folder + "/said") as file:
+                lines = [line.split() for line in file if line.endswith("\n")]
+            found = {int(rank): (int(pid), float(when)) for word, rank, pid, number, when in lines
+                     if (word, int(number)) == (what, generation)}
+            if len(found) >= count:
+                return found
+            time.sleep(0.002)
+        with open(self.folder + "/output", errors="replace") as output:
+            raise RuntimeError(f"the job does not go on:\n{output.read()[-2000:]}")
+
+    def end(self):
+        self.process.terminate()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+def kill_ranks(command, ranks, kills, library, rng, is_elastic):
+    """Milliseconds until each survivor was parked, and until the next step; how many processes were kept, at least."""
+    parked, stepped, kept = [], [], ranks
+    with tempfile.TemporaryDirectory() as folder:
+        job = Job(folder, command, library)
+        try:
+            for generation in range(1, kills + 1):
+                there = job.told("stepped", generation, ranks)
+                time.sleep(rng.uniform(0.2, 0.5))  # somewhere in a step
+                victim = rng.choice(list(there))
+                killed = time.clock_gettime(time.CLOCK_MONOTONIC)
+                os.kill(there[victim][0], signal.SIGKILL)
+                again = job.told("stepped", generation + 1, ranks)
+                stepped.append((min(when for _, when in again.values()) - killed) * 1e3)
+                kept = min(kept, len({pid for pid, _ in there.values()} & {pid for pid, _ in again.values()}))
+                if is_elastic:
+                    parked += [(when - killed) * 1e3 for _, when in job.told("parked", generation, ranks - 1).values()]
+        finally:
+            job.end()
+    return parked, stepped, kept
+
+
+def bench_bucket(given):
+    figures = {}
+    for _ in range(1 if given.smoke else 3):
+        for name in ("elastic", "gloo"):
+            with tempfile.TemporaryDirectory() as folder:
+                size, repeats = (MIB, 3) if given.smoke else (25 * MIB, 20)
+                said = subprocess.run([given.cxxrun, "--standalone", f"--nproc-per-node={given.ranks}", "--log-level=error",
+                                       "--log-line-prefix-template=", __file__, "bucket", name, str(size), str(repeats)],
+                                      env=environment(folder, given.library), stdout=subprocess.PIPE, check=True, text=True,
+                                      timeout=GUARD_S).stdout
+                figures.setdefault(name, []).append(json.loads(said[said.index("{"):]))
+    shares = {}
+    for what in ("all_reduce", "ddp"):
+        ours, theirs = (statistics.median(run[what] for run in figures[name]) for name in ("elastic", "gloo"))
+        shares[what] = theirs / ours
+        print(f"| {what}, 25 MiB, {given.ranks} ranks | {ours:.1f} ms | gloo {theirs:.1f} ms | {shares[what]:.1f} |", flush=True)
+    return shares
+
+
+def bench_kills(given):
+    cxxrun = [given.cxxrun, "--standalone", f"--nproc-per-node={given.ranks}", "--max-restarts=1000", "--restart-delay=0"]
+    torchrun = [PYTHON, "-c", TORCHRUN, "--standalone", "--monitor_interval=0.1", f"--nproc_per_node={given.ranks}",
+                "--max_restarts=1000"]
+    contenders = {"elastic": [*cxxrun, __file__, "elastic"],
+                  "elastic, --warm": [*cxxrun, "--warm=" + given.warm_modules, __file__, "elastic"],
+                  "torchrun": [*torchrun, __file__, "checkpoints"]}
+    rng, figures = random.Random(1), {}
+    for name, command in contenders.items():
+        is_elastic = name != "torchrun"
+        kills = 2 if given.smoke else given.kills if is_elastic else max(3, given.kills // 5)
+        if given.smoke and not is_elastic:
+            continue
+        parked, stepped, kept = kill_ranks(command, given.ranks, kills, given.library, rng, is_elastic)
+        parked.sort()
+        late = parked[min(len(parked) - 1, int(len(parked) * 0.99))] if parked else 0.0
+        figures[name] = statistics.median(parked) if parked else 0.0, late, statistics.median(stepped)
+        print(f"| {name} | {figures[name][0]:.1f} | {late:.1f} | {figures[name][2]:.0f} | {min(stepped):.0f} to "
+              f"{max(stepped):.0f} | {kept} of {given.ranks - 1} |", flush=True)
+    return figures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cxxrun", default=os.path.join(ROOT, "build/release/bin/cxxrun"))
+    parser.add_argument("--library", default=os.path.join(ROOT, "build/release/lib/libcxxrun_c.so.0"))
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--kills", type=int, default=15)
+    parser.add_argument("--warm-modules", default="torch,torch.distributed")
+    parser.add_argument("--smoke", action="store_true", help="a small bucket, few kills, no bars: does it measure at all?")
+    given = parser.parse_args()
+    if importlib.util.find_spec("torch") is None:
+        print("skipped: there is no torch (Debian: python3-torch)")
+        sys.exit(77)
+    shares, kills = bench_bucket(given), bench_kills(given)
+    if given.smoke:
+        return
+    begin = time.monotonic()
+    subprocess.run([PYTHON, "-c", "import torch, torch.distributed"], check=True)
+    imported = (time.monotonic() - begin) * 1e3
+    bars = [("a bucket in a fifth of DDP's time on gloo", shares["ddp"] >= 5),
+            ("parked within 50 ms", kills["elastic"][0] <= 50), ("99 of 100 parked within 500 ms", kills["elastic"][1] <= 500),
+            ("the next step within 500 ms with --warm", kills["elastic, --warm"][2] <= 500),
+            (f"within import ({imported:.0f} ms) + 300 ms without", kills["elastic"][2] <= imported + 300)]
+    for what, is_kept in bars:
+        print(("kept:   " if is_kept else "MISSED: ") + what)
+    sys.exit(0 if all(is_kept for _, is_kept in bars) else 1)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["bucket"]:
+        measure_bucket(sys.argv[2] == "elastic", int(sys.argv[3]), int(sys.argv[4]))
+    elif sys.argv[1:2] == ["elastic"]:
+        train_elastic()
+    elif sys.argv[1:2] == ["checkpoints"]:
+        train_from_checkpoints()
+    else:
+        main()
