@@ -13,7 +13,6 @@
 #include <boost/asio/post.hpp>
 
 #include "launcher/hangs/hang_text.hpp"
-#include "launcher/hangs/named_fate.hpp"
 #include "launcher/hangs/python_stack.hpp"
 #include "launcher/logs/log_file.hpp"
 #include "launcher/logs/log_names.hpp"
@@ -208,7 +207,7 @@ bool HangGuard::holds(agent::KillWorker const& what) {
 
 void HangGuard::kill(agent::KillWorker const& what) {
   if (what.order.named) {
-    return end_named(what, false);
+    return end_named(what);
   }
   if (!holds(what)) {
     log(Level::info, name(what) + " has moved: it is not killed");
@@ -291,29 +290,51 @@ void HangGuard::finish(agent::KillWorker const& what, bool judged_for_good) {
 
 // ---- whom others have named -----------------------------------------------------------------------------------
 
-void HangGuard::end_named(agent::KillWorker const& what, bool had_patience) {
+void HangGuard::end_named(agent::KillWorker const& what) {
   if (!generation_ || generation_->number != what.order.number) {
     return;
   }
   auto end = supervisor_.end_of(what.local_rank);
-  bool const runs = supervisor_.pid_of(what.local_rank) > 0;
-  auto const figures = figures_of(what.local_rank);
-  auto const stat = runs ? os::read_stat(supervisor_.program_of(what.local_rank)) : std::nullopt;
-  NamedWorker const seen{.end = end ? std::optional(end->status) : std::nullopt,
-                         .runs = runs,
-                         .waits = figures && (figures->entered > figures->done || figures->elsewhere),
-                         .halted = stat && stat->state == 'T',
-                         .had_patience = had_patience};
-  switch (fate_of(*what.order.named, seen)) {
+  switch (fate_of(*what.order.named, look_at_named(what.local_rank))) {
     case NamedFate::nothing: return;
     case NamedFate::killed: return kill_named(what);
     case NamedFate::failed: end->hung = what.order.why; return tell_(agent::WorkerEnded{what.order.number, *end});
+    case NamedFate::asked: supervisor_.ask_to_give_up(what.local_rank); break;
     case NamedFate::patience: break;
   }
-  auto const [patience, is_new] = patience_.try_emplace(what.local_rank, io_);
-  if (is_new) {
-    patience->second.after(kNamedPatience, [this, what] { end_named(what, true); });
+  auto const [place, is_new] = patience_.try_emplace(what.local_rank, io_);
+  auto const* const page = supervisor_.page(what.local_rank);
+  if (is_new && page != nullptr) {
+    place->second.alive = page->alive.load(std::memory_order_relaxed);
   }
+  place->second.timer.after(kNamedLook, [this, what] { end_named(what); });
+}
+
+NamedWorker HangGuard::look_at_named(std::uint32_t local_rank) {
+  auto const end = supervisor_.end_of(local_rank);
+  bool const runs = supervisor_.pid_of(local_rank) > 0;
+  auto const figures = figures_of(local_rank);
+  auto const stat = runs ? os::read_stat(supervisor_.program_of(local_rank)) : std::nullopt;
+  NamedWorker seen{.end = end ? std::optional(end->status) : std::nullopt,
+                   .runs = runs,
+                   .waits = figures && (figures->entered > figures->done || figures->elsewhere),
+                   .halted = stat && stat->state == 'T'};
+  auto const* const page = supervisor_.page(local_rank);
+  auto const known = patience_.find(local_rank);
+  if (known == patience_.end()) {
+    return seen;
+  }
+  auto const now = Clock::now();
+  auto const ago = [now](TimePoint then) { return std::chrono::duration_cast<Millis>(now - then); };
+  auto& patience = known->second;
+  seen.since = ago(patience.since);
+  if (page != nullptr && page->heard.load(std::memory_order_acquire) == generation_->number) {
+    patience.heard = patience.heard.value_or(now);
+    seen.heard = ago(*patience.heard);
+    seen.answered = page->answered.load(std::memory_order_acquire) == generation_->number;
+    seen.moved = page->alive.load(std::memory_order_relaxed) != patience.alive;
+  }
+  return seen;
 }
 
 void HangGuard::kill_named(agent::KillWorker const& what) {

@@ -14,6 +14,7 @@
 
 #include "launcher/facts/environment.hpp"
 #include "launcher/hangs/hang_text.hpp"
+#include "launcher/hangs/named_fate.hpp"
 #include "launcher/hangs/progress_watch.hpp"
 #include "launcher/life/agent_state.hpp"
 #include "launcher/plan/worker_plan.hpp"
@@ -54,7 +55,8 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   void show_stack(agent::KillWorker const& what, Stacks const& stacks) const;
   void write(agent::KillWorker const& what, std::string const& text) const;
   void finish(agent::KillWorker const& what, bool judged_for_good);
-  void end_named(agent::KillWorker const& what, bool had_patience);
+  void end_named(agent::KillWorker const& what);
+  NamedWorker look_at_named(std::uint32_t local_rank);
   void kill_named(agent::KillWorker const& what);
 
   boost::asio::io_context& io_;
@@ -70,7 +72,15 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   TimePoint began_;  // the workers of the newest generation here, so many
   std::uint32_t workers_ = 0;
   bool frozen_ = false;
-  std::map<std::uint32_t, os::Timer> patience_;        // by local rank: named, and given time to end by itself
+  /// A worker that others have named, and that is given time to end by itself.
+  struct Patience {
+    explicit Patience(boost::asio::io_context& io) : timer(io) {}
+    os::Timer timer;
+    TimePoint since = Clock::now();
+    std::int64_t alive = 0;  // by then
+    std::optional<TimePoint> heard{};
+  };
+  std::map<std::uint32_t, Patience> patience_;         // by local rank
   std::map<std::uint32_t, rendezvous::Kill> killing_;  // by local rank: its stack is being taken
 };
 

@@ -137,11 +137,11 @@ std::optional<worker::Loss> Supervisor::loss_of(std::uint32_t local_rank) const 
 
 void Supervisor::tell_named(std::uint32_t local_rank) {
   auto const lost = loss_of(local_rank);
-  if (!lost || !handlers_.named) {
+  if ((!lost && state_.phase != GroupPhase::running) || !handlers_.named) {
     return;
   }
   asio::post(io_, [weak = weak_from_this(), number = generation_,
-                   named = rendezvous::Named{members_[local_rank].exit.rank, *lost}] {
+                   named = rendezvous::Named{members_[local_rank].exit.rank, lost.value_or(worker::kNamesNobody)}] {
     if (auto const self = weak.lock()) {
       self->handlers_.named(number, named);
     }

@@ -83,6 +83,8 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   /// SIGKILL for one worker of a generation that nobody has ordered to stop. It fails like any other, and its exit says
   /// why: `hung`. Harmless when it has ended, or is being stopped.
   void kill_worker(std::uint32_t local_rank, std::string const& why);
+  /// Asks it to give up what it waits for (worker::ControlPage::asked); nothing without a page.
+  void ask_to_give_up(std::uint32_t local_rank) { links_.ask_to_give_up(local_rank); }
   /// How it has ended, while its generation runs; nothing: it has not.
   [[nodiscard]] std::optional<rendezvous::WorkerExit> end_of(std::uint32_t local_rank) const;
   /// Its process; 0 when it has none, or none any more.

@@ -308,6 +308,13 @@ bool WorkerLinks::checkpoint(std::uint32_t local_rank) {
   return true;
 }
 
+void WorkerLinks::ask_to_give_up(std::uint32_t local_rank) {
+  if (auto const it = impl_->links.find(local_rank); it != impl_->links.end()) {
+    it->second.page.get()->asked.store(impl_->generation);
+    it->second.page.ring();
+  }
+}
+
 bool WorkerLinks::resume(std::uint32_t local_rank, worker::Resume const& packet) {
   auto const it = impl_->links.find(local_rank);
   return it != impl_->links.end() && it->second.connection &&

@@ -58,6 +58,8 @@ class WorkerLinks {
   void ends();
   /// A checkpoint is wanted now; false: this worker has no page.
   bool checkpoint(std::uint32_t local_rank);
+  /// Whatever it waits for in this generation it is to give up at once.
+  void ask_to_give_up(std::uint32_t local_rank);
   /// Sends it; false: there is nobody to take it, or it does not read. The packet is queued by the kernel, so true does
   /// not mean that it was read.
   [[nodiscard]] bool resume(std::uint32_t local_rank, worker::Resume const& packet);

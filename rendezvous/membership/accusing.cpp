@@ -10,29 +10,43 @@ namespace {
 
 constexpr std::size_t kMostEnded = 8;  // one death ends the generation for all
 
-/// Of one that has not spoken itself: how many name it, and what the first of them says.
+/// Of one that is named: how many do, and what the first of them says.
 struct Accused {
   std::size_t by = 0;
   PeerFailure::Why why = PeerFailure::Why::died;
 };
 
-/// Whoever has spoken waits for another, or lies beyond a cut: it is not the one that keeps the others waiting. In
-/// groups one waits for another that waits for a third: the end of the chain keeps all of them waiting.
-std::map<std::uint32_t, Accused> find_accused(AccusingState const& state, std::uint32_t world) {
-  std::map<std::uint32_t, Accused> accused;
-  for (auto const& [speaker, lost] : state.words) {
-    auto last = lost;
-    auto next = state.words.find(last.rank);
-    for (std::size_t steps = 0; next != state.words.end() && steps < state.words.size(); ++steps) {
-      last = next->second;
-      next = state.words.find(last.rank);
+/// Where a chain of words ends that begins with this one.
+struct ChainEnd {
+  worker::Loss last;
+  bool spoke = false;  ///< that rank, too: it names nobody, or one of a circle
+};
+
+/// In groups one waits for another that waits for a third: the end of the chain keeps all of them waiting. Of a circle
+/// it is whom the first names.
+ChainEnd end_of_chain(AccusingState const& state, std::uint32_t world, worker::Loss const& first) {
+  auto last = first;
+  for (std::size_t steps = 0; steps < state.words.size(); ++steps) {
+    auto const next = state.words.find(last.rank);
+    if (next == state.words.end() || next->second.rank >= world) {
+      return {last, next != state.words.end()};
     }
-    if (last.rank < world && next == state.words.end()) {
-      auto& each = accused.try_emplace(last.rank, Accused{0, last.why}).first->second;
-      ++each.by;
+    last = next->second;
+  }
+  return {first, true};
+}
+
+/// Those at the ends of chains that have spoken themselves, or have not: whoever has waits for another, or lies beyond
+/// a cut.
+std::map<std::uint32_t, Accused> find_named(AccusingState const& state, std::uint32_t world, bool spoke) {
+  std::map<std::uint32_t, Accused> named;
+  for (auto const& [speaker, lost] : state.words) {
+    auto const end = end_of_chain(state, world, lost);
+    if (end.last.rank < world && end.spoke == spoke) {
+      ++named.try_emplace(end.last.rank, Accused{0, end.last.why}).first->second.by;
     }
   }
-  return accused;
+  return named;
 }
 
 std::string sentence(Accused const& accused) {
@@ -43,6 +57,15 @@ std::string sentence(Accused const& accused) {
     case PeerFailure::Why::lost: return "lost its connection to " + others;
     default: return "ended while " + others + " still called";
   }
+}
+
+/// Of those that have spoken, the one that most name: the lowest of several. Nothing: nobody in the world is named.
+std::optional<AccusedOrder> most_named(AccusingState const& state, std::uint32_t world) {
+  auto const named = find_named(state, world, true);
+  auto const most = std::max_element(named.begin(), named.end(),
+                                     [](auto const& a, auto const& b) { return a.second.by < b.second.by; });
+  return most == named.end() ? std::nullopt
+                             : std::optional(AccusedOrder{most->first, most->second.why, sentence(most->second)});
 }
 
 bool reached(std::optional<TimePoint> const& from, Millis time, TimePoint now) {
@@ -62,7 +85,7 @@ AccusingState accuse(AccusingState state, Named const& named, bool ended, TimePo
 
 AccusingJudgement judge(AccusingState state, std::uint32_t world, TimePoint now) {
   AccusingJudgement result;
-  auto const accused = find_accused(state, world);
+  auto const accused = find_named(state, world, false);
   bool const all_spoke = state.words.size() + accused.size() >= world;
   bool const settled = reached(state.since, kSpeak, now) || reached(state.ended, kOwnEnd, now);
   for (auto const& [rank, each] : accused) {
@@ -72,8 +95,11 @@ AccusingJudgement judge(AccusingState state, std::uint32_t world, TimePoint now)
     }
   }
   result.stop = state.ended && (accused.empty() || reached(state.ended, kOwnEnd, now));
+  if (!state.ended && accused.empty() && (all_spoke || settled)) {
+    result.blamed = most_named(state, world);
+  }
   state.due.reset();
-  if (!result.stop && !accused.empty()) {
+  if (!result.stop && !result.blamed) {
     auto const at = [now](std::optional<TimePoint> const& from, Millis time) {
       return from && *from + time > now ? std::optional(*from + time) : std::nullopt;
     };

@@ -19,7 +19,8 @@
 
 namespace cxxrun::rendezvous {
 
-/// How long the others may take to speak before most of them are enough.
+/// How long the others may take to speak before most of them are enough; or before nobody is waited for, where no
+/// silent one is named.
 inline constexpr Millis kSpeak{1000};
 /// How long the end of a worker that names a peer waits for that peer's own.
 inline constexpr Millis kOwnEnd{200};
@@ -43,10 +44,11 @@ struct AccusedOrder {
 struct AccusingJudgement {
   AccusingState next;
   std::vector<AccusedOrder> orders;
-  bool stop = false;  ///< the generation is to be stopped for the worker that ended first
+  bool stop = false;                        ///< the generation is to be stopped for the worker that ended first
+  std::optional<AccusedOrder> blamed = {};  ///< it is to be stopped, and nobody ended: all those that are named wait
 };
 
-/// `named.rank` has parked; or has ended, and its end is a failure.
+/// `named.rank` has parked, and names a peer or nobody (worker::kNamesNobody); or has ended, and its end is a failure.
 [[nodiscard]] AccusingState accuse(AccusingState state, Named const& named, bool ended, TimePoint now);
 /// `world`: the ranks of the generation.
 [[nodiscard]] AccusingJudgement judge(AccusingState state, std::uint32_t world, TimePoint now);

@@ -30,13 +30,18 @@ Next stop_for(WorkerExit const& exit, std::string const& host) {
   return next::Stopping{{StopKind::failure, 0, describe(exit, host), Level::error}};
 }
 
-/// All workers of this node have ended with 0, this one too: there is nobody to be ended.
-WorkerExit missed_end(Seat const& seat, AccusedOrder const& order) {
+/// Nobody else tells of it: all workers of this node have ended with 0, or it waits like the others.
+WorkerExit failure_without_end(Seat const& seat, AccusedOrder const& order) {
   WorkerExit exit;
   exit.rank = order.rank;
   exit.local_rank = order.rank - seat.rank_base;
   exit.hung = order.why;
   return exit;
+}
+
+Next blame(State& state, Seat const& seat, AccusedOrder const& order) {
+  state.group.reports.push_back({state.group.seat_of.at(seat.agent), failure_without_end(seat, order)});
+  return stop_for(state.group.reports.back().exit, seat.node.host);
 }
 
 Next judge_accused(Turn& turn) {
@@ -50,10 +55,12 @@ Next judge_accused(Turn& turn) {
     }
     turn.say(Level::warn, rank_name(order.rank, seat->node.host) + " " + order.why);
     if (seat->now == Seat::Now::succeeded) {
-      state.group.reports.push_back({state.group.seat_of.at(seat->agent), missed_end(*seat, order)});
-      return stop_for(state.group.reports.back().exit, seat->node.host);
+      return blame(state, *seat, order);
     }
     turn.act(Tell{seat->agent, Kill{state.number, order.rank, 0, order.why, order.named}});
+  }
+  if (Seat const* const seat = judged.blamed ? seat_with(state, judged.blamed->rank) : nullptr) {
+    return blame(state, *seat, *judged.blamed);
   }
   if (!judged.stop) {
     return stay;

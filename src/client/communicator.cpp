@@ -97,7 +97,8 @@ struct Communicator::Impl {
     names = std::move(joined.names);
     family = std::move(joined.family);
     engine = client::Engine::shared(std::move(joined.backend), generations->recorder());
-    watch = generations->watch([raw = engine.get()] { raw->abort(host::stopped_by_launcher()); });
+    watch = generations->watch([raw = engine.get()] { raw->abort(host::stopped_by_launcher()); },
+                               [raw = engine.get()](std::function<void()> answer) { raw->hurry(std::move(answer)); });
   }
 
   /// Null for a rank that wants no group.

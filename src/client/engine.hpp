@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +69,8 @@ class Engine {
   void close() noexcept;
   /// Ends what is under way and all that comes with `facts`, from any thread; returns at once.
   void abort(host::FailureFacts const& facts) noexcept { backend_->abort(facts); }
+  /// Ends what waits, now and later (host::Backend::hurry), from any thread; returns at once.
+  void hurry(std::function<void()> answer) noexcept { backend_->hurry(std::move(answer)); }
   /// The sentence of the first failure; empty: none yet.
   [[nodiscard]] std::string why() const;
   /// Whether that is a PeerFailure which names this rank.

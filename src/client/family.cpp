@@ -43,6 +43,7 @@ class Family::Member final : public host::Backend {
     inner_->leave();
   }
   void abort(host::FailureFacts const& facts) noexcept override { inner_->abort(facts); }
+  void hurry(std::function<void()> answer) noexcept override { inner_->hurry(std::move(answer)); }
   [[nodiscard]] host::Trouble trouble() noexcept override {
     std::unique_lock const lock(mutex_, std::try_to_lock);
     return lock ? inner_->trouble() : host::Trouble::none;  // a call under way notices by itself

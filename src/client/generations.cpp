@@ -60,8 +60,9 @@ worker::Recorder Generations::recorder() {
                           : worker::Recorder(link_->page(), env_.generation, link_->claim(env_.generation));
 }
 
-worker::AgentLink::Watch Generations::watch(std::function<void()> tell) const {
-  return link_ == nullptr ? worker::AgentLink::Watch() : link_->watch(env_.generation, std::move(tell));
+worker::AgentLink::Watch Generations::watch(std::function<void()> tell, worker::AgentLink::Hurry hurry) const {
+  return link_ == nullptr ? worker::AgentLink::Watch()
+                          : link_->watch(env_.generation, std::move(tell), std::move(hurry));
 }
 
 void Generations::await_next(std::string const& why) {

@@ -30,8 +30,8 @@ class Generations {
   [[nodiscard]] Joined split(Whole const& whole, comm::Wish wish);
   /// For the collectives of what join() gave.
   [[nodiscard]] worker::Recorder recorder();
-  /// `tell` once when the generation is over; nothing without an agent.
-  [[nodiscard]] worker::AgentLink::Watch watch(std::function<void()> tell) const;
+  /// `tell` once when the generation is over, `hurry` when others wait for this process; nothing without an agent.
+  [[nodiscard]] worker::AgentLink::Watch watch(std::function<void()> tell, worker::AgentLink::Hurry hurry = {}) const;
 
   /// Parks until the agent names the next generation, and takes up its variables. `why` is for its log.
   void await_next(std::string const& why);

@@ -46,6 +46,10 @@ class NcclBackend final : public host::Backend {
   }
   // Whoever waits for the device sees it within a millisecond, and so does the watching thread.
   void abort(host::FailureFacts const& facts) noexcept override { peers_.host().abort(facts); }
+  void hurry(std::function<void()> answer) noexcept override {
+    peers_.host().hurry(answer);
+    queue_.hurry().ask(std::move(answer));
+  }
   [[nodiscard]] host::DeviceQueue* device() noexcept override { return &queue_; }
 
  private:

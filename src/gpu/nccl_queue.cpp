@@ -287,7 +287,13 @@ void NcclQueue::look(Lock& lock, Wait& wait) {
   cxxrun_cuda_status status{};
   std::int32_t const code = api_.poll(comm_, &status);
   require(lock, code, status, "a call on device memory", wait.began);
-  if (now - progress_ >= config_.op_timeout) {
+  auto const waited = now - progress_;
+  bool const at_once = hurry_.asked() && hurry_.answer(waited, config_.op_timeout);
+  if (hurry_.asked() && !at_once) {
+    peers_.host().abort(host::stopped_by_launcher());
+    end(lock, {Reason::Why::trouble, {}, {}}, wait.began);
+  }
+  if (at_once || waited >= config_.op_timeout) {
     end(lock, {Reason::Why::late, {}, {}}, wait.began);
   }
 }

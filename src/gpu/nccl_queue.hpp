@@ -16,6 +16,7 @@
 #include "src/gpu/choice.hpp"
 #include "src/gpu/nccl_peers.hpp"
 #include "src/host/common/device_queue.hpp"
+#include "src/host/common/hurry.hpp"
 
 namespace cxxrun::gpu {
 
@@ -39,6 +40,8 @@ class NcclQueue final : public host::DeviceQueue {
   /// Waits for what is queued, then ends NCCL in good order; in any other order if that takes long.
   void close() noexcept;
 
+  /// Whoever waits gives up at once (host::Backend::hurry).
+  [[nodiscard]] host::Hurry& hurry() { return hurry_; }
   [[nodiscard]] bool alive() const { return state_.load() == State::running && !process_ends(); }
   /// Ends NCCL for that reason, unless it has ended, and throws what it ended with.
   [[noreturn]] void fail(Reason const& reason);
@@ -126,6 +129,7 @@ class NcclQueue final : public host::DeviceQueue {
   std::atomic<TimePoint> looked_{};     ///< when somebody last saw to the peers
   std::atomic<std::uint64_t> made_{0};  ///< calls
   std::array<CallReport, kSlots> under_way_{};
+  host::Hurry hurry_;
   int waiting_ = 0;  ///< threads that look at the peers themselves
   bool closed_ = false;
 

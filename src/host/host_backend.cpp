@@ -55,8 +55,9 @@ class HostBackend final : public Backend {
   }
 
   void run_within(Call const& call, std::chrono::milliseconds time) override {
-    guarded(time, [&](Patience const& patience) {
-      group_.check(patience);  // who died may have arrived first, in another call
+    guarded(time, [&](Patience patience) {
+      patience.hurries = false;  // it is to find out who is late
+      group_.check(patience);    // who died may have arrived first, in another call
       if (rails_ != nullptr) {
         rails_->face_trouble(patience);
       }
@@ -92,6 +93,7 @@ class HostBackend final : public Backend {
 
   // Whoever waits sees the node's alarm: in the node at once, on a rail within a millisecond.
   void abort(FailureFacts const& facts) noexcept override { group_.raise(facts); }
+  void hurry(std::function<void()> answer) noexcept override { group_.hurry().ask(std::move(answer)); }
 
  private:
   /// One call.

@@ -153,6 +153,10 @@ void AgentLink::listen() {
     if (std::uint64_t const over = page_->over.load(std::memory_order_acquire); over > 0) {
       tell_up_to(over);
     }
+    if (std::uint64_t const asked = page_->asked.load(std::memory_order_acquire); asked > 0) {
+      hurry_in(asked);
+      page_->heard.store(asked, std::memory_order_release);
+    }
     static_cast<void>(eventfd_write(rung_.get(), 1));
     host::futex_wait(page_->bell, seen, kSlice);
   }
@@ -168,12 +172,22 @@ void AgentLink::tell_up_to(std::uint64_t generation) {
   }
 }
 
-AgentLink::Watch AgentLink::watch(std::uint64_t generation, std::function<void()> tell) {
+void AgentLink::hurry_in(std::uint64_t generation) {
+  std::lock_guard const lock(watching_);
+  for (Watcher& watcher : watchers_) {
+    if (watcher.hurry && watcher.generation == generation) {
+      std::exchange(watcher.hurry,
+                    nullptr)([this, generation] { page_->answered.store(generation, std::memory_order_release); });
+    }
+  }
+}
+
+AgentLink::Watch AgentLink::watch(std::uint64_t generation, std::function<void()> tell, Hurry hurry) {
   std::uint64_t number = 0;
   {
     std::lock_guard const lock(watching_);
     number = ++watches_;
-    watchers_.push_back({number, generation, std::move(tell)});
+    watchers_.push_back({number, generation, std::move(tell), std::move(hurry)});
   }
   if (is_over(generation)) {
     tell_up_to(generation);

@@ -56,8 +56,12 @@ class AgentLink {
   /// True for the first who asks about a generation: whose collectives are in the page.
   [[nodiscard]] bool claim(std::uint64_t generation);
 
+  /// Others wait for this process: what it waits for itself is to be given up, and who does calls `answer`.
+  using Hurry = std::function<void(std::function<void()> answer)>;
+
   /// Has `tell` called once, when `generation` is over or this process parks, until the Watch is gone: on the link's
-  /// thread, or at once by watch() itself. It must be quick, and not use the link.
+  /// thread, or at once by watch() itself. It must be quick, and not use the link. `hurry` likewise, if the agent asks
+  /// for it.
   class Watch {
    public:
     Watch() = default;
@@ -80,7 +84,7 @@ class AgentLink {
     AgentLink* link_ = nullptr;
     std::uint64_t number_ = 0;
   };
-  [[nodiscard]] Watch watch(std::uint64_t generation, std::function<void()> tell);
+  [[nodiscard]] Watch watch(std::uint64_t generation, std::function<void()> tell, Hurry hurry = {});
 
   /// Says that this process holds nothing of `generation` any more, and blocks until the agent names a later one: for
   /// `quiet` while the agent knows of nothing wrong, then without limit. Where another Communicator of this process has
@@ -92,11 +96,13 @@ class AgentLink {
     std::uint64_t number = 0;
     std::uint64_t generation = 0;
     std::function<void()> tell;
+    Hurry hurry;
   };
 
   AgentLink(os::UniqueFd connection, os::Mapping memory, bool survives);
   void listen();
   void tell_up_to(std::uint64_t generation);
+  void hurry_in(std::uint64_t generation);
   void end_if_job_ends(Parked const& parked) const;
   [[nodiscard]] std::optional<Resume> receive(std::uint64_t after);
 

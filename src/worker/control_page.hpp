@@ -63,6 +63,14 @@ struct ControlPage {
   /// Calls of groups, and of Communicators other than the first one, that it waits in, or that have failed. A worker
   /// without a Communicator, which cannot tell (PyTorch): 1 where it may be waiting in one.
   std::atomic<std::int64_t> elsewhere{0};
+
+  /// Written by the agent: the generation whose waits are to be given up at once, because others have named this
+  /// worker.
+  alignas(64) std::atomic<std::uint64_t> asked{0};
+  /// By the worker: a thread of it has seen that.
+  alignas(64) std::atomic<std::uint64_t> heard{0};
+  /// By the worker: one that waits in a call gives it up.
+  std::atomic<std::uint64_t> answered{0};
 };
 static_assert(sizeof(ControlPage) <= 4096);
 

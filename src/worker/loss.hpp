@@ -13,5 +13,8 @@ struct Loss {
   PeerFailure::Why why = PeerFailure::Why::died;
   bool operator==(Loss const&) const = default;
 };
+/// Of a worker that waits for another generation although nobody has told it that its own is over, and names no peer:
+/// no rank.
+inline constexpr Loss kNamesNobody{0xffff'ffffU, PeerFailure::Why::timeout};
 
 }  // namespace cxxrun::worker

@@ -23,7 +23,7 @@ class GridHangs(GridCase):
     def setUp(self):
         super().setUp()
         self.hung = []  # ranks, in the order of their hanging
-        self.took = []
+        self.took = []  # seconds until it is ended, and until its place is taken
 
     def nodes(self, hosts, *options, op_timeout=None):
         """Starts the trainer on so many nodes; its last argument is how many steps."""
@@ -52,7 +52,9 @@ class GridHangs(GridCase):
         began = time.monotonic()
         os.kill(pid, rng.choice((signal.SIGSTOP, signal.SIGUSR1)))
         wait_until(lambda: self.over(job) or not alive(pid), f"rank {ranks[pid]} is ended")
-        self.took.append(time.monotonic() - began)
+        ended = time.monotonic() - began
+        wait_until(lambda: self.over(job) or set(self.workers().values()) - set(ranks), "its place is taken")
+        self.took.append((ended, time.monotonic() - began))
 
     def hang(self, job, rng):
         self.hung.clear()
@@ -80,9 +82,8 @@ class GridHangs(GridCase):
         self.assertEqual([int(rank) for rank, _ in blamed], self.hung, blamed)
         for _, reason in blamed:
             self.assertRegex(reason, why)
-        self.took.sort()
-        print(f"named and ended {len(self.took)} times, after {self.took[len(self.took) // 2]:.3f} s, "
-              f"at most {self.took[-1]:.3f} s", flush=True)
+        for what, took in zip(("named and ended", "its place taken"), map(sorted, zip(*self.took))):
+            print(f"{what} {len(took)} times, after {took[len(took) // 2]:.3f} s, at most {took[-1]:.3f} s", flush=True)
 
     def test_a_rank_that_its_groups_give_up_is_named_and_the_others_keep_their_processes(self):
         self.hangs(self.nodes("a", op_timeout=str(TIMEOUT)), NAMED)

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "src/comm/call.hpp"
@@ -39,6 +40,10 @@ class Backend {
   /// Ends it from outside: the call under way and every later one throw `facts`, unless there is a failure already.
   /// From any thread, also beside the others and after leave(); returns at once.
   virtual void abort(FailureFacts const& /*facts*/) noexcept {}
+  /// Whoever waits in run() gives up, now and later, and calls `answer`: it throws that its peer is late, or, if it has
+  /// waited for less than half of the time that it may, as if the launcher had ended the generation. From any thread;
+  /// returns at once. Only the first call counts.
+  virtual void hurry(std::function<void()> /*answer*/) noexcept {}
 
   // For a backend that carries out some of the calls by other means, and asks this one about the peers.
 

@@ -9,6 +9,7 @@ namespace cxxrun::host {
 struct Patience {
   TimePoint began;
   TimePoint until;
+  bool hurries = true;  ///< it is given up when that is asked for (Hurry)
 };
 
 class Mates {
@@ -23,6 +24,9 @@ class Mates {
   /// Shown to the mates: this process is held up by `rank` of another node (-1: no more). A mate whose patience
   /// ends while it waits for this process then names `rank`.
   virtual void held_up_by(int rank) = 0;
+  /// Whether to name the culprit at once, although `until` has not come. Throws where it is to be given up and nobody
+  /// named.
+  [[nodiscard]] virtual bool hurried(Patience const& /*patience*/) { return false; }
   /// How much longer than `until` to wait in this call: as long as this process was stopped itself (SIGSTOP, scontrol
   /// suspend), and perhaps the others with it. As of the last check().
   [[nodiscard]] virtual Clock::duration stopped() const { return {}; }

@@ -226,9 +226,21 @@ void NodeGroup::look_around(Patience const& patience) {
   }
   look_at_clock(patience);
   auto const until = patience.until + stopped_;
-  if (looked_ >= until) {
-    give_up(patience, looked_ >= until + 2 * config_.grace());
+  bool const at_once = hurried(patience);
+  if (at_once || looked_ >= until) {
+    give_up(patience, at_once || looked_ >= until + 2 * config_.grace());
   }
+}
+
+bool NodeGroup::hurried(Patience const& patience) {
+  if (!patience.hurries || !hurry_.asked()) {
+    return false;
+  }
+  if (!hurry_.answer(looked_ - patience.began - stopped_, patience.until - patience.began)) {
+    raise(stopped_by_launcher());
+    throw_alarm(patience);
+  }
+  return true;
 }
 
 /// Names who has not arrived. One that waits for another node is not to blame; it is given a little longer to tell

@@ -20,6 +20,7 @@
 #include "src/comm/node_map.hpp"
 #include "src/core/rank_name.hpp"
 #include "src/host/common/backend.hpp"
+#include "src/host/common/hurry.hpp"
 #include "src/host/common/mates.hpp"
 #include "src/host/node/alarm.hpp"
 #include "src/host/node/lifeline.hpp"
@@ -98,6 +99,8 @@ class NodeGroup final : public Mates {
 
   void check(Patience const& patience) override;
   void held_up_by(int rank) override { slot(index()).held_up_by.store(rank); }
+  [[nodiscard]] bool hurried(Patience const& patience) override;
+  [[nodiscard]] Hurry& hurry() { return hurry_; }
   [[nodiscard]] Clock::duration stopped() const override { return stopped_; }
 
   /// Raises the alarm, unless it is.
@@ -153,6 +156,7 @@ class NodeGroup final : public Mates {
   TimePoint began_{};  ///< of the call that the next two are about
   TimePoint looked_{};
   Clock::duration stopped_{};
+  Hurry hurry_;
   std::unique_ptr<Slot> alone_;  ///< of a node of one rank, with its header
   std::unique_ptr<Header> alone_header_;
   std::unique_ptr<Lifeline> lifeline_;

@@ -200,7 +200,8 @@ Link const* Exchange::slowest() const {
 
 void Exchange::check_patience() {
   auto const until = patience_->until + mates_->stopped();
-  bool const over = now_ >= until;
+  bool const at_once = mates_->hurried(*patience_);
+  bool const over = at_once || now_ >= until;
   if (!over && now_ - patience_->began < kHeldUpAfter) {
     return;
   }
@@ -209,7 +210,7 @@ void Exchange::check_patience() {
     return;
   }
   bool const relayed = culprit->header_got == sizeof culprit->header_in;
-  if (over && now_ >= until + (relayed ? plan_->distance * kRelayGrace : Millis(0))) {
+  if (at_once || (over && now_ >= until + (relayed ? plan_->distance * kRelayGrace : Millis(0)))) {
     throw failure_of(*culprit, PeerFailure::Why::timeout, generation_, *patience_);
   }
   if (now_ - culprit->heard_at >= kHeldUpAfter && held_by_ != culprit->rank) {

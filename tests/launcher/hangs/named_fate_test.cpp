@@ -9,17 +9,20 @@
 
 using namespace cxxrun;            // NOLINT(google-build-using-namespace)
 using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace)
+using namespace std::chrono_literals;
 using Why = PeerFailure::Why;
 
 namespace {
 
 NamedWorker const kComputes{.runs = true};
 NamedWorker const kHalted{.runs = true, .waits = true, .halted = true};
+NamedWorker const kWaits{.runs = true, .waits = true};
 
-/// Left alone at first, and killed if it still is there.
-void is_killed_later(Why why, NamedWorker worker) {
+/// Left alone until `when` after it was named, and killed if it still is there.
+void is_killed_after(Millis when, Why why, NamedWorker worker) {
+  worker.since = when - 1ms;
   CHECK(fate_of(why, worker) == NamedFate::patience);
-  worker.had_patience = true;
+  worker.since = when;
   CHECK(fate_of(why, worker) == NamedFate::killed);
   worker.runs = false;
   CHECK(fate_of(why, worker) == NamedFate::nothing);
@@ -33,19 +36,44 @@ std::map<std::string, std::function<void()>> rows() {
          CHECK(fate_of(Why::timeout, kHalted) == NamedFate::killed);
        }},
       {"was given up because it was late, and waits in a collective, of a group too",
-       [] { is_killed_later(Why::timeout, {.runs = true, .waits = true}); }},
+       [] { CHECK(fate_of(Why::timeout, kWaits) == NamedFate::asked); }},
+      {"has been asked, and is stopped",
+       [] { CHECK(fate_of(Why::timeout, {.runs = true, .halted = true, .since = 10ms}) == NamedFate::killed); }},
+      {"has been asked, and none of its threads has heard it", [] { is_killed_after(2s, Why::timeout, kWaits); }},
+      {"has been asked, and a thread of it has heard it, but nothing gives up or moves",
+       [] {
+         NamedWorker sleeps = kWaits;
+         sleeps.since = 160ms;
+         sleeps.heard = 149ms;
+         CHECK(fate_of(Why::timeout, sleeps) == NamedFate::patience);
+         sleeps.heard = 150ms;
+         CHECK(fate_of(Why::timeout, sleeps) == NamedFate::killed);
+       }},
+      {"has been asked, and has begun or ended a call since",
+       [] {
+         NamedWorker moved{.runs = true, .heard = 1s, .moved = true};  // it may compute by now
+         is_killed_after(2s, Why::timeout, moved);
+       }},
+      {"has been asked, and gives up what it waited for",
+       [] {
+         NamedWorker unwinds = kWaits;
+         unwinds.heard = 5s;
+         unwinds.answered = true;
+         is_killed_after(6s, Why::timeout, unwinds);
+       }},
       {"left, was found dead or its connection is lost, and its process runs",
        [] {
          for (Why const why : {Why::left, Why::died, Why::lost}) {
-           is_killed_later(why, kComputes);
-           is_killed_later(why, kHalted);
+           CHECK(fate_of(why, kComputes) == NamedFate::patience);
+           is_killed_after(2s, why, kComputes);
+           is_killed_after(2s, why, kHalted);
          }
        }},
       {"has ended with 0",
        [] {
          for (Why const why : {Why::left, Why::timeout}) {
            CHECK(fate_of(why, {.end = ExitStatus::exited(0)}) == NamedFate::failed);
-           CHECK(fate_of(why, {.end = ExitStatus::exited(0), .had_patience = true}) == NamedFate::failed);
+           CHECK(fate_of(why, {.end = ExitStatus::exited(0), .since = 3s}) == NamedFate::failed);
          }
        }},
       {"has failed, or is parked",

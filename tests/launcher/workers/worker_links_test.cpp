@@ -167,6 +167,10 @@ TEST_CASE("worker_links: every word of the agent rings the bell") {
   CHECK((mapped.page->checkpoints == 1 && mapped.page->bell == 2));
   bench.links->ends();
   CHECK((mapped.page->ends == 1 && mapped.page->bell == 3));
+  bench.links->ask_to_give_up(0);
+  CHECK((mapped.page->asked == 0 && mapped.page->bell == 3));
+  bench.links->ask_to_give_up(1);
+  CHECK((mapped.page->asked == 3 && mapped.page->bell == 4));
 }
 
 TEST_CASE("worker_links: the end of a generation is said to those that survive, also when they come late") {

@@ -23,6 +23,7 @@ struct Words {
   TimePoint now = TimePoint{} + 1h;
   std::vector<AccusedOrder> orders;
   bool stop = false;
+  std::optional<AccusedOrder> blamed{};
 
   Words& says(std::uint32_t rank, std::uint32_t of, Why why = Why::timeout, bool ended = false) {
     state = accuse(std::move(state), {rank, {of, why}}, ended, now);
@@ -35,6 +36,7 @@ struct Words {
     state = std::move(judged.next);
     orders = judged.orders;
     stop = judged.stop;
+    blamed = judged.blamed;
     return *this;
   }
   [[nodiscard]] Ended ended() const {
@@ -44,14 +46,13 @@ struct Words {
     }
     return ranks;
   }
+  [[nodiscard]] bool nothing() const { return orders.empty() && !stop && !blamed; }
   /// Nobody is ended and nothing is stopped, now and whenever the timer rings.
   [[nodiscard]] bool quiet() {
-    bool nothing = orders.empty() && !stop;
-    while (nothing && state.due) {
+    while (nothing() && state.due) {
       pass(std::chrono::duration_cast<Millis>(*state.due - now));
-      nothing = orders.empty() && !stop;
     }
-    return nothing;
+    return nothing();
   }
 };
 
@@ -85,9 +86,37 @@ std::map<std::string, std::function<void()>> rows() {
          words.world = 5;
          CHECK(words.says(0, 4).says(1, 4).quiet());
        }},
-      {"the two sides of a cut name each other | – | –",
-       [] { CHECK(Words{}.says(0, 2, Why::lost).says(2, 0, Why::lost).says(1, 2).says(3, 0).quiet()); }},
-      {"one is named, and then speaks itself | – | –", [] { CHECK(Words{}.says(0, 3).says(3, 0).says(1, 3).quiet()); }},
+      {"the two sides of a cut name each other | – | at once",
+       [] {
+         Words words;
+         CHECK(words.says(0, 2, Why::lost).says(2, 0, Why::lost).says(1, 2).nothing());
+         words.says(3, 0);
+         CHECK(words.blamed == AccusedOrder{0, Why::lost, "lost its connection to 2 others"});
+         CHECK(words.orders.empty());
+       }},
+      {"one is named, and then speaks itself | – | when all have spoken, else after 1 s",
+       [] {
+         Words words;
+         CHECK(words.says(0, 3).says(3, 0).says(1, 3).nothing());
+         words.says(2, 3);
+         CHECK(words.blamed == AccusedOrder{3, Why::timeout, "did not arrive in time for 3 others"});
+         words = {};
+         CHECK(words.says(0, 3).says(3, 0).pass(999ms).nothing());
+         CHECK(words.pass(1ms).blamed);
+       }},
+      {"one is named, and waits like the others, without a name | – | the same",
+       [] {
+         Words words;
+         words.state = accuse({}, {3, worker::kNamesNobody}, false, words.now);
+         CHECK(words.says(0, 3).says(1, 3).nothing());
+         CHECK(words.says(2, 3).blamed == AccusedOrder{3, Why::timeout, "did not arrive in time for 3 others"});
+         words.state = accuse({}, {3, worker::kNamesNobody}, false, words.now);
+         CHECK(words.says(0, 3).pass(999ms).nothing());
+         CHECK(words.pass(1ms).blamed);
+         words = {};  // 1 waits for it, and others for 1
+         words.state = accuse({}, {3, worker::kNamesNobody}, false, words.now);
+         CHECK(words.says(1, 3).says(0, 1).says(2, 1).blamed->rank == 3);
+       }},
       {"one names another, which names a third in its own group | the third, when all others have spoken | –",
        [] {
          Words words;

@@ -98,7 +98,7 @@ Row progress() {
       {"opening, preparing", ignored},
       {"running",
        {"noted; whoever keeps the others waiting is named, then told to be killed; whom the others have given up is "
-        "told to be killed",
+        "told to be killed; where all those wait, too: stop (failure)",
         [=](Phase phase) {
           Job job(phase);
           job.policy.hang_timeout = 70s;
@@ -123,6 +123,15 @@ Row progress() {
           named.feed(Said{1, Progress{1, {}, {{0, {1, PeerFailure::Why::timeout}}}}});
           REQUIRE(named.told<Kill>(2) != nullptr);
           CHECK(named.told<Kill>(2)->named == PeerFailure::Why::timeout);
+          CHECK(named.in(Phase::running, 1));
+          named.feed(Said{2, Progress{1, {}, {{1, worker::kNamesNobody}}}});
+          CHECK(named.in(Phase::stopping, 1));
+          CHECK(named.state.group.stop.kind == StopKind::failure);
+          CHECK(named.state.group.stop.why == "rank 1 on n1 did not arrive in time for 1 other");
+          for (AgentId const agent : {1, 2}) {
+            named.feed(Said{agent, Stopped{1, {}, {}}});
+          }
+          CHECK(named.state.restarts.consumed == 1);  // although no worker has ended
         }}},
       {"stopping", ignored},
       {"finished", ignored}};

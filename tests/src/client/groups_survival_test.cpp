@@ -27,6 +27,55 @@ std::string words(std::function<void()> const& action) {
 
 }  // namespace
 
+TEST_CASE("groups: a rank that is asked to give up its wait names its peer only after half of the time") {
+  for (bool const long_wait : {false, true}) {
+    for (char const* const nodes : {"aa", "ab"}) {
+      ForkedStore const store;
+      TestAgent agent;
+      setenv("CXXRUN_OP_TIMEOUT", "4", 1);
+      auto const ends = run_with_agent(
+          2,
+          [&](int rank) {
+            auto comm = init_surviving(agent, store, rank, nodes);
+            auto group = comm.split(0);
+            if (rank == 1) {
+              or_throw(store.client().wait({"thrown"}, kGuard));  // in another group, or asleep
+              return std::string();
+            }
+            auto const failure = call_until_failure(*group);
+            or_throw(store.client().set("thrown", ""));
+            expect(failure.why() == (long_wait ? PeerFailure::Why::timeout : PeerFailure::Why::stopped),
+                   failure.what());
+            expect(failure.rank() == (long_wait ? 1 : -1), "whom it names");
+            expect(failure.after() < std::chrono::seconds(4), "before its time");
+            return std::string();
+          },
+          [&](auto const&) {
+            auto workers = agent.welcome(2);
+            auto& page = *workers[0].page;
+            while (page.elsewhere == 0) {
+              std::this_thread::yield();
+            }
+            TimePoint const asks = Clock::now() + Millis(long_wait ? 2800 : 0);
+            while (Clock::now() < asks) {
+              std::this_thread::yield();
+            }
+            page.asked.store(1);
+            workers[0].ring();
+            while (page.answered != 1) {
+              std::this_thread::yield();
+            }
+            CHECK(page.heard == 1);
+            workers[0].hear();  // until it has ended
+            CHECK(page.lost_in == (long_wait ? 1 : 0));
+          });
+      unsetenv("CXXRUN_OP_TIMEOUT");
+      INFO(nodes << (long_wait ? ", after half of its time" : ", at once"));
+      check_all_returned(ends);
+    }
+  }
+}
+
 TEST_CASE("groups: after rebuild() the old ones say so, and new ones are split") {
   for (char const* const nodes : {"aaa", "aab", "abc"}) {
     ForkedStore const store;

@@ -108,6 +108,37 @@ TEST_CASE("agent link: who watches a generation is told once that it is over, an
   CHECK(late == 1);
 }
 
+TEST_CASE("agent link: waits are given up where the agent asks for it, in that generation and once") {
+  Linked it;
+  std::atomic<int> asked{0};
+  std::function<void()> answer;
+  auto const watch = it.link->watch(
+      1, [] {},
+      [&](std::function<void()> const& given) {
+        answer = given;
+        ++asked;
+      });
+  auto const other = it.link->watch(
+      2, [] {}, [&](auto const&) { asked = 100; });
+  auto const await_heard = [&](std::uint64_t generation) {
+    it.worker.page->asked.store(generation);
+    it.worker.ring();
+    while (it.worker.page->heard != generation) {
+      std::this_thread::yield();
+    }
+  };
+  await_heard(1);
+  CHECK(asked == 1);
+  CHECK(it.worker.page->answered == 0);
+  answer();
+  CHECK(it.worker.page->answered == 1);
+  it.worker.page->heard = 0;
+  await_heard(1);
+  CHECK(asked == 1);
+  await_heard(3);  // nobody watches that
+  CHECK(asked == 1);
+}
+
 TEST_CASE("agent link: a parked worker goes on with the generation that the agent names, and with no older one") {
   Linked it;
   std::atomic<int> told{0};
