@@ -1,5 +1,6 @@
 """What torch's default group over libcxxrun carries, and what it refuses. Two ranks."""
 import gc
+import io
 import os
 import weakref
 
@@ -37,7 +38,7 @@ for op, wanted in ((dist.ReduceOp.MIN, 1), (dist.ReduceOp.MAX, 2), (dist.ReduceO
     x = torch.tensor([me + 1.0])
     work = dist.all_reduce(x, op=op, async_op=True)
     work.wait()
-    assert x.item() == wanted, (op, x)
+    assert x.item() == wanted and work.is_completed() and work.get_future().wait() == [x], (op, x)
 parts = [torch.zeros(2, dtype=torch.bool) for _ in range(2)]
 dist.all_gather(parts, torch.tensor([me == 0, True]))
 assert [part.tolist() for part in parts] == [[True, True], [False, True]]
@@ -175,6 +176,11 @@ model.counted = model.counted + 1
 kept.seen.append(1)
 job._roll_back(before)
 assert (model.counted.item(), kept.seen) == (0, [0])
+
+# A file of somebody else's.
+file = io.BytesIO()
+torch.save({"model": model.state_dict()}, file)
+refused("no checkpoint that Elastic.save() has written", job._unpack, file.getvalue(), kind=RuntimeError)
 
 # Ctrl-C in the middle of what every rank does.
 try:

@@ -9,6 +9,7 @@ the first one, tells its agent to end (WHAT is term) or waits for ever (hang). `
 Notes "GENERATION RANK WORD…" in $DIR/events, each with the time: in each generation once `met PID STEP` and
 `stepped STEP`, `falls`, and `saved STEP`. Prints "end PID STEP HASH" of the parameters and, on rank 0, "averages HASH"
 of BatchNorm's."""
+import contextlib
 import ctypes
 import gc
 import hashlib
@@ -110,7 +111,8 @@ class Falls(torch.autograd.Function):
 def all_reduce(group, tensors, options=None):
     if tensors[0].dtype == torch.int32:  # the map: all gradients are through
         for work in begun:
-            work.wait()
+            with contextlib.suppress(RuntimeError):  # the reducer tells of it
+                work.wait()
         fall("map")
         begun.clear()
     begun.append(its_all_reduce(group, tensors, options))
@@ -154,6 +156,7 @@ while job.running(STEPS):
         heads.step()
         fall("metrics")
         dist.all_reduce(loss.detach())
+        assert job._carrier.failure is None, "an all_reduce that failed has returned"
     fall("between")
     if INSTALLS:
         cxxrun.step(job.completed)

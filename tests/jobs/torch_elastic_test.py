@@ -105,7 +105,7 @@ class Elastic(JobCase):
                           folder=folder, **more)
 
     def test_a_rank_that_is_killed_is_replaced_and_the_parameters_are_those_of_an_undisturbed_run(self):
-        falls = ["1:12:backward", "1:3:map"]
+        falls = ["1:3:map", "1:12:backward", "2:6:metrics"]
         quiet, disturbed = self.play([], "whole"), self.play(falls, "disturbed")
         whole = set(self.ends(quiet).values())
         self.assertEqual((len(whole), {steps for steps, _ in whole}), (1, {STEPS}))
@@ -117,6 +117,22 @@ class Elastic(JobCase):
         (agent,) = self.begin("elastic_calls.py", ranks=2)
         self.assertEqual(agent.wait(300), 0, agent.stderr)
         self.assertEqual(agent.stdout.count("carried and refused"), 2)
+
+    def test_what_torch_builds_on_its_group_trains_as_in_torchs_own(self):
+        """docs/use/elastic_pytorch.md has a row for each."""
+        own, (agent,) = [self.begin("elastic_features.py", *words, ranks=2, folder=f"features{len(words)}")
+                         for words in (["gloo"], [])]
+        said = []
+        for each in (own[0], agent):
+            self.assertEqual(each.wait(GUARD), 0, each.stderr)
+            said.append(sorted(line.split("] ", 1)[1].split(" ", 1)[1] for line in each.stdout.splitlines()))
+        trained = [line for line in said[1] if not line.endswith("refused")]
+        self.assertEqual(trained, said[0])
+        page = jobs.read(os.path.join(HERE, "..", "..", "docs", "use", "elastic_pytorch.md"))
+        for line in said[1]:
+            name = line.split()[0].rstrip(":")
+            self.assertTrue(f"`{name}" in page, f"{name} is not told of")
+        self.assertEqual(len(said[1]), len(trained) + 6)
 
     def test_ctrl_c_ends_the_wait_for_another_generation_and_the_loop_may_be_run_again(self):
         self.make_gate("newcomer")

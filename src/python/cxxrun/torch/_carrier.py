@@ -1,7 +1,8 @@
 """Who carries torch's collectives: the Communicator of the process, and the groups split from it."""
+import collections
 import queue
 import threading
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Deque, List, Optional
 
 import torch
 from torch._C._distributed_c10d import Work, _create_work_from_future
@@ -9,8 +10,49 @@ from torch._C._distributed_c10d import Work, _create_work_from_future
 from cxxrun import _lib
 
 
+class Begun(Work):
+    """torch's Work of a call in the background. torch's own for a future does not raise in wait()."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._done, self._result = threading.Event(), None
+        self._future = torch.futures.Future()
+        self._checked = self._future.then(_value_of)
+
+    def finish(self, result: Any) -> None:
+        """A failure is a value: Future.set_exception works from Python in some releases only."""
+        self._result = result
+        self._done.set()
+        self._future.set_result(result)
+
+    def wait(self, *_: Any) -> bool:
+        while not self._done.wait(_SLICE):  # so that Ctrl-C is seen
+            pass
+        if isinstance(self._result, Exception):
+            raise self._result
+        return True
+
+    def get_future(self) -> Any:
+        return self._checked
+
+    def result(self) -> Any:
+        return self._result
+
+    def is_completed(self) -> bool:
+        return self._done.is_set()
+
+    def is_success(self) -> bool:
+        return self._done.is_set() and not isinstance(self._result, Exception)
+
+
+_SLICE = 0.1  # seconds
+# C++ of 1.13 keeps of a Work that is made in Python only what is C++'s. None is waited for after so many others.
+_KEPT = 1024 if torch.__version__.startswith("1.") else 0
+
+
 class Carrier:
-    """A failure is kept as `failure`, since torch's reducer turns it into a RuntimeError of its own."""
+    """The first failure of a world is kept, and all of its calls raise that one: torch's reducer makes a RuntimeError of it,
+    which is known by its text."""
 
     def __init__(self) -> None:
         self.comm = _lib.Communicator.init(survive=True)
@@ -19,6 +61,7 @@ class Carrier:
         self.agree: Optional[Callable[[], None]] = None  # with the other ranks of the node, whether a call failed
         self._groups: List[_lib.Communicator] = []
         self._begun: Any = queue.SimpleQueue()
+        self._kept: Deque[Begun] = collections.deque(maxlen=_KEPT)
         self._thread = threading.Thread(target=self._complete, name="cxxrun", daemon=True)
         self._thread.start()
 
@@ -27,19 +70,19 @@ class Carrier:
         return self.failure
 
     def start(self, begin: Callable[[], _lib.Work], result: Any) -> Work:
-        """torch's Work of ours; its future has `result`, or raises what the call failed with. A PeerFailure is never
-        raised here: torch's reducer would be in the middle of a backward pass."""
-        future = torch.futures.Future()
-        checked = future.then(_value_of)
+        """Its wait() and its future raise what the call failed with. A PeerFailure is never raised here: torch's reducer
+        would be in the middle of a backward pass."""
+        begun = Begun()
+        self._kept.append(begun)
         try:
             if self.agree is None:
-                self._begun.put((begin(), future, result))
+                self._begun.put((begin(), begun, result))
             else:
                 self.run(begin)
-                future.set_result(result)
+                begun.finish(result)
         except _lib.PeerFailure as failure:
-            future.set_result(self.note(failure))
-        return _create_work_from_future(checked)
+            begun.finish(self.note(failure))
+        return begun
 
     def run(self, begin: Callable[[], _lib.Work]) -> None:
         """Blocks until it is done."""
@@ -53,7 +96,7 @@ class Carrier:
         except _lib.PeerFailure as failure:
             self.note(failure)
             if self.agree is None:
-                raise
+                raise self.failure from None
         if self.agree is not None:
             self.agree()
         return result
@@ -83,6 +126,7 @@ class Carrier:
         settled = threading.Event()
         self._begun.put(settled)
         settled.wait()
+        self._kept.clear()
         while self._groups:
             self._groups.pop().free()
 
@@ -97,14 +141,12 @@ class Carrier:
                 self._finish(*begun)
             del begun  # or it would keep its tensors until the next one comes
 
-    def _finish(self, work: _lib.Work, future: Any, result: Any) -> None:
+    def _finish(self, work: _lib.Work, begun: Begun, result: Any) -> None:
         try:
             work.wait()
-        except Exception as failure:  # as a value: Future.set_exception works from Python in some releases only
-            if isinstance(failure, _lib.PeerFailure):
-                self.note(failure)
-            result = failure
-        future.set_result(result)
+        except Exception as failure:
+            result = self.note(failure) if isinstance(failure, _lib.PeerFailure) else failure
+        begun.finish(result)
 
 
 def _value_of(future: Any) -> Any:

@@ -283,9 +283,10 @@ class Elastic:
 
     def _unpack(self, packed: bytes) -> None:
         state = torch.load(io.BytesIO(packed), map_location="cpu", **_WHOLE)
+        if not isinstance(state, dict) or state.keys() != {"completed", "state"}:
+            raise _lib.Failure("this is no checkpoint that Elastic.save() has written", _lib.USAGE)
         if state["state"].keys() != self._tracked.keys():
-            raise _lib.Failure(f"Elastic: the state is of {sorted(state['state'])}, not {sorted(self._tracked)}",
-                               _lib.USAGE)
+            raise _lib.Failure(f"the state is of {sorted(state['state'])}, not {sorted(self._tracked)}", _lib.USAGE)
         states = state["state"] if self._node is None else self._node.sharded(state["state"])
         for name, its in self._tracked.items():
             its.load_state_dict(states[name])
@@ -299,8 +300,7 @@ class Elastic:
 
         @functools.wraps(getattr(step, "__func__", step))  # with what a schedule has noted there
         def watched(its: Any, *arguments: Any, **named: Any) -> Any:
-            # torch asks few of its works whether they have failed: not a synchronous all_reduce, nor that of DDP's map of
-            # the parameters that were used. What is not whole must not get into the state.
+            # Nobody may have waited for what has failed. What is not whole must not get into the state.
             if self._carrier.failure is not None and not any(self._stepped.values()):
                 raise self._carrier.failure
             result = step(*arguments, **named)

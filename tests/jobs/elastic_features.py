@@ -1,0 +1,170 @@
+"""What of torch's own works in the group that survives, as under torchrun: elastic_features.py [gloo]. Two ranks.
+
+Prints "RANK NAME HASH" of what each feature has trained; with `gloo` in torch's group, to be compared."""
+import contextlib
+import hashlib
+import os
+import sys
+
+import torch
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+import torch.distributed as dist
+
+torch.set_num_threads(1)
+IS_GLOO = "gloo" in sys.argv
+STEPS = 4
+
+
+class Net(torch.nn.Module):
+    def __init__(self, norm=torch.nn.BatchNorm1d):
+        super().__init__()
+        self.body = torch.nn.Sequential(torch.nn.Linear(6, 8), norm(8), torch.nn.Tanh())
+        self.head, self.unused = torch.nn.Linear(8, 3), torch.nn.Linear(8, 3)
+
+    def forward(self, x, other=False):
+        hidden = self.body(x)
+        return self.unused(hidden) if other else self.head(hidden)
+
+
+class Other(torch.nn.Module):
+    """Every parameter is used twice, as with activation checkpointing."""
+
+    def __init__(self):
+        super().__init__()
+        self.one = torch.nn.Linear(6, 6)
+
+    def forward(self, x):
+        return self.one(self.one(x))
+
+
+def inputs(step, rank):
+    torch.manual_seed(1000 * step + rank)
+    return torch.randn(5, 6)
+
+
+def plain(ddp, optimizer, step):
+    ddp(inputs(step, dist.get_rank())).square().sum().backward()
+    optimizer.step()
+
+
+def no_sync(ddp, optimizer, step):
+    with ddp.no_sync():
+        ddp(inputs(step, dist.get_rank())).square().sum().backward()
+    plain(ddp, optimizer, step + 100)
+
+
+def unused(ddp, optimizer, step):
+    ddp(inputs(step, dist.get_rank()), other=(step + dist.get_rank()) % 2 == 0).square().sum().backward()
+    optimizer.step()
+
+
+def clip(ddp, optimizer, step):
+    ddp(inputs(step, dist.get_rank())).square().sum().backward()
+    torch.nn.utils.clip_grad_norm_(ddp.parameters(), 0.5)
+    optimizer.step()
+
+
+def scaler(ddp, optimizer, step):
+    """In the third step one rank's loss is infinite, and no rank makes an update. That of 1.13 is for GPUs; this is its
+    rule."""
+    loss = ddp(inputs(step, dist.get_rank())).square().sum() * (float("inf") if (step, dist.get_rank()) == (2, 1) else 1)
+    if hasattr(torch.amp, "GradScaler"):
+        scaling = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        scaling.scale(loss).backward()
+        scaling.step(optimizer)
+        scaling.update()
+    else:
+        (1024 * loss).backward()
+        if all(torch.isfinite(each.grad).all() for each in ddp.parameters()):
+            for each in ddp.parameters():
+                each.grad.div_(1024.0)
+            optimizer.step()
+
+
+def hooked(ddp):
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+    ddp.register_comm_hook(None, default_hooks.allreduce_hook)
+    return ddp
+
+
+def in_group(module):
+    return DDP(module, process_group=[dist.new_group([0, 1]), dist.new_group([0])][0])
+
+
+CASES = {  # what is made, its step
+    "plain": (Net, lambda module: DDP(module, find_unused_parameters=True), plain),
+    "buffers_broadcast": (Net, lambda module: DDP(module, broadcast_buffers=True, find_unused_parameters=True), plain),
+    "buffers_own": (Net, lambda module: DDP(module, broadcast_buffers=False, find_unused_parameters=True), plain),
+    "no_sync": (Other, DDP, no_sync),
+    "find_unused_parameters": (Net, lambda module: DDP(module, find_unused_parameters=True), unused),
+    "static_graph": (Other, lambda module: DDP(module, static_graph=True), plain),
+    "gradient_as_bucket_view": (Other, lambda module: DDP(module, gradient_as_bucket_view=True), plain),
+    "clip_grad_norm_": (Other, DDP, clip),
+    "GradScaler": (Other, DDP, scaler),
+    "allreduce_hook": (Other, lambda module: hooked(DDP(module)), plain),
+    "new_group": (Other, in_group, plain),
+}
+
+
+def train(job, name):
+    kind, wrap, do = CASES[name]
+    torch.manual_seed(dist.get_rank())  # DDP gives all the parameters of rank 0
+    module = kind()
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.01, momentum=0.5)
+    if job is None:
+        ddp = wrap(module)
+    else:
+        ddp = job.again(name, module, optimizer, wrap)
+    for step in range(STEPS):
+        with job.step() if job is not None else contextlib.nullcontext():
+            optimizer.zero_grad()
+            do(ddp, optimizer, step)
+    tensors = [*module.parameters(), *module.buffers()]
+    digest = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in tensors)).hexdigest()
+    print(f"{dist.get_rank()} {name} {digest}", flush=True)
+
+
+if IS_GLOO:
+    dist.init_process_group("gloo")
+    for name in CASES:
+        train(None, name)
+    dist.destroy_process_group()
+else:
+    from cxxrun.torch import Elastic
+
+    class Job(Elastic):
+        """A feature after the other in one job."""
+
+        def again(self, name, module, optimizer, wrap):
+            self._tracked.clear()
+            self._stepped.clear()
+            self._wrapped.clear()
+            self.track(**{"module": module, "optimizer": optimizer})
+            ddp = self.wrap(lambda: wrap(module))
+            assert self.running(1 << 30)
+            return ddp
+
+    job = Job(seed=None)
+    for name in CASES:
+        train(job, name)
+
+    def refused(what, call):
+        try:
+            call()
+        except Exception as error:
+            assert what in str(error), (what, error)
+        else:
+            raise AssertionError(f"{what} was not refused")
+        print(f"{dist.get_rank()} {what}: refused", flush=True)
+
+    # SyncBatchNorm is for GPUs everywhere.
+    synced = torch.nn.SyncBatchNorm.convert_sync_batchnorm(Net())
+    refused("SyncBatchNorm", lambda: DDP(synced, find_unused_parameters=True)(torch.randn(5, 6)))
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    parameters = Other().parameters()
+    refused("ZeroRedundancyOptimizer", lambda: job.track(
+        zero=ZeroRedundancyOptimizer(parameters, optimizer_class=torch.optim.SGD, lr=0.1)))
+    refused("send is", lambda: dist.send(torch.zeros(1), 1 - dist.get_rank()))
+    job.close()
