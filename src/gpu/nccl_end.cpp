@@ -10,6 +10,19 @@ namespace {
 
 std::atomic<bool> g_process_ends{false};
 
+/// What `make` makes. Where no thread can be started nobody above could catch it, and without an end of NCCL's the
+/// peers would wait.
+template <class Make>
+auto or_end_process(std::string const& here, Make const& make) noexcept {
+  try {
+    return make();
+  } catch (std::exception const& failure) {
+    os::end_process(os::Watchdog::kTryAgain, here + ": NCCL cannot be given up, because no thread can be started (" +
+                                                 failure.what() + "): this process ends with code " +
+                                                 std::to_string(os::Watchdog::kTryAgain) + ", to be started anew\n");
+  }
+}
+
 }  // namespace
 
 bool process_ends() {
@@ -90,14 +103,18 @@ void NcclQueue::carry_out_end(Reason const& reason, CallReport const& mine) noex
   }
   // The deadline holds while it is found out whose failure it is, too. Nothing in this process can make a thread come
   // back from the driver, and no other thread may use the device then.
-  std::thread aborting = os::start_quiet_thread([this, &reason] {
-    os::Watchdog const watchdog(
-        config_.abort_deadline,
-        peers_.here() + ": NCCL could not be given up within " + std::to_string(config_.abort_deadline.count()) +
-            " ms: this process ends with code " + std::to_string(os::Watchdog::kTryAgain) + ", to be started anew");
+  auto const here = peers_.here();
+  auto const abort = [this, &reason, &here] {
+    auto const watchdog = or_end_process(here, [&] {
+      return os::Watchdog(config_.abort_deadline, here + ": NCCL could not be given up within " +
+                                                      std::to_string(config_.abort_deadline.count()) +
+                                                      " ms: this process ends with code " +
+                                                      std::to_string(os::Watchdog::kTryAgain) + ", to be started anew");
+    });
     api_.abort(comm_);
     end_if_lost(reason);  // not before: the driver may be blocked behind a kernel that the abort has to end
-  });
+  };
+  std::thread aborting = or_end_process(here, [&] { return os::start_quiet_thread(abort); });
   failed_ = peers_.settle(reason, mine);
   aborting.join();
 }

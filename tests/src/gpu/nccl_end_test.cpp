@@ -1,6 +1,9 @@
 // How everything that goes wrong in the NCCL backend ends, and who is told what.
 #include <algorithm>
+#include <array>
+#include <pthread.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "launcher/options/options.hpp"
 #include "src/client/engine.hpp"
@@ -155,6 +158,53 @@ TEST_CASE("nccl: an abort that does not come back ends the process with code 75,
   });
   CHECK(WIFEXITED(ends[0].status));
   CHECK(WEXITSTATUS(ends[0].status) == cxxrun::os::Watchdog::kTryAgain);
+}
+
+TEST_CASE("nccl: who can have no thread to give NCCL up says so, and ends with code 75") {
+  std::array<int, 2> channel{};
+  REQUIRE(pipe(channel.data()) == 0);
+  auto const ends = run_ranks(1, [&](int) {
+    dup2(channel[1], STDERR_FILENO);
+    NcclWorld world;
+    auto const backend = world.join();
+    auto* const memory = backend->allocate(64);
+    world.device.runs = false;
+    auto const point = backend->device()->submit(sum_of(memory));
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, std::size_t{1} << 50);  // no address space has that
+    pthread_setattr_default_np(&attributes);
+    world.peers.lose_peer();
+    backend->device()->wait(point);
+    return std::string("came back");
+  });
+  std::string said(1000, '\0');
+  said.resize(static_cast<std::size_t>(std::max<ssize_t>(0, read(channel[0], said.data(), said.size()))));
+  close(channel[0]);
+  close(channel[1]);
+  CHECK(said.starts_with("rank 0 on node0: NCCL cannot be given up, because no thread can be started ("));
+  CHECK(said.ends_with("): this process ends with code 75, to be started anew\n"));
+  CHECK(WIFEXITED(ends[0].status));
+  CHECK(WEXITSTATUS(ends[0].status) == cxxrun::os::Watchdog::kTryAgain);
+}
+
+TEST_CASE("nccl: a wait that is to be given up asks who is late only after half of op_timeout") {
+  bool const long_wait = GENERATE(false, true);
+  NcclWorld world;
+  world.op_timeout = 4s;
+  auto const backend = world.join();
+  auto* const memory = backend->allocate(64);
+  world.device.runs = false;
+  world.peers.late = long_wait ? 1 : -1;
+  auto const point = backend->device()->submit(sum_of(memory));
+  for (auto const asks = Clock::now() + (long_wait ? 2800ms : 0ms); Clock::now() < asks;) {
+    std::this_thread::yield();
+  }
+  std::atomic<int> answers{0};
+  backend->hurry([&] { ++answers; });
+  CHECK(thrown_by([&] { backend->device()->wait(point); }) == (long_wait ? "peer 1 2 7" : "peer -1 4 7"));
+  CHECK(answers > 0);
+  CHECK(world.device.aborted == 1);
 }
 
 TEST_CASE("nccl: memory of which CUDA cannot say whose it is goes to no backend, and all ranks are told") {
