@@ -133,7 +133,16 @@ heads = torch.optim.SGD([*model.left.parameters(), *model.right.parameters()], l
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)
 data = ElasticSampler(len(inputs), batch=8)
 job.track(model=model, optimizer=optimizer, heads=heads, schedule=schedule, data=data)
-ddp = job.wrap(lambda: DDP(model, find_unused_parameters=True, bucket_cap_mb=0.001))
+
+
+def make():
+    global half
+    halves = [dist.new_group([0, 1]), dist.new_group([2, 3])]  # of each world anew
+    half = halves[dist.get_rank() // 2]
+    return DDP(model, find_unused_parameters=True, bucket_cap_mb=0.001)
+
+
+ddp = job.wrap(make)
 world = seen = first = 0
 while job.running(STEPS):
     rank = dist.get_rank()
@@ -143,6 +152,9 @@ while job.running(STEPS):
     with job.step():
         samples = data.next()
         fall("forward")
+        ones = torch.ones(1)
+        dist.all_reduce(ones, group=half)
+        assert ones.item() == 2
         hidden = ddp(inputs[samples])
         loss = torch.nn.functional.cross_entropy(Falls.apply(hidden), labels[samples])
         model.zero_grad(set_to_none=True)
