@@ -43,7 +43,10 @@ class Watch(threading.Thread):
             self.start()
 
     def stop(self) -> None:
+        """The script has ended. Nobody looks any more, and what was seen last may be that others wait for this rank."""
         self._end.set()
+        with self._lock:
+            self._page.show_nothing()
         self.join(1.0)
 
     def between_two(self, group: Any) -> None:
@@ -52,7 +55,8 @@ class Watch(threading.Thread):
     def run(self) -> None:
         while not self._end.wait(PERIOD):
             with self._lock:
-                self._look()
+                if not self._end.is_set():
+                    self._look()
 
     def _look(self) -> None:
         group = default_group(self._c10d)

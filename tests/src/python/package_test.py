@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
 import unittest.mock
 
@@ -19,7 +20,7 @@ PACKAGE = ROOT / "src/python"
 sys.path.insert(0, str(PACKAGE))
 
 import cxxrun
-from cxxrun import _calls, _flight, _page, _told
+from cxxrun import _calls, _flight, _page, _told, _watch
 from cxxrun._judge import Judge
 from cxxrun._told import Told
 from cxxrun._wanted import Requests
@@ -249,6 +250,22 @@ class PageTest(unittest.TestCase):
         with unittest.mock.patch.dict(os.environ, {"CXXRUN_AGENT": "@cxxrun-test-nobody"}):
             with self.assertRaisesRegex(_page.Refused, "cannot be told: ConnectionRefusedError"):
                 _page.connect()
+
+
+class WatchTest(unittest.TestCase):
+    def test_nothing_is_shown_of_a_script_that_has_ended(self):
+        agent = Agent()
+        self.addCleanup(agent.close)
+        with unittest.mock.patch.dict(os.environ, CXXRUN_AGENT=agent.name, LOCAL_RANK="1", CXXRUN_GENERATION="7"):
+            page = _page.connect()
+        group = unittest.mock.Mock(_get_sequence_number_for_group=lambda: 3)
+        watch = _watch.Watch(page, types.SimpleNamespace(GroupMember=types.SimpleNamespace(WORLD=group)))
+        watch.begin()
+        self.assertEqual(agent.word(_page.ELSEWHERE), 0)
+        watch.stop()
+        watch.join()
+        self.assertEqual(agent.word(_page.ELSEWHERE), 1)
+        page.close()
 
 
 def run(code, **variables):
