@@ -1,6 +1,8 @@
 """A PyTorch script that hangs as it is told: in generation N as the Nth of its arguments says, KIND:RANK:STEP, and not at
-all after the last. Each place that hangs has a line that python_hangs_test.py finds by its comment."""
+all after the last. Each place that hangs has a line that python_hangs_test.py finds by its comment, and notes in $HUNG
+when it does. $STEPS: how many; $PAUSE: seconds in each."""
 import io
+import itertools
 import os
 import signal
 import sys
@@ -16,13 +18,22 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
-STEPS = 12
+if not torch.__version__.startswith("1."):
+    import torch._dynamo  # noqa: F401: DDP does it when the first one is made, while others may wait in a collective
+
+STEPS, PAUSE = int(os.environ.get("STEPS", "12")), float(os.environ.get("PAUSE", "0"))
 kind, rank, step = (sys.argv + ["none:0:0"] * 9)[int(os.environ["CXXRUN_GENERATION"])].split(":")
 MINE = kind if int(rank) == int(os.environ["RANK"]) else "none"
 STEP = int(step)
 
 
+def note():
+    with open(os.environ["HUNG"], "a") as file:
+        file.write(f"{os.environ['CXXRUN_GENERATION']} {time.time()}\n")
+
+
 def for_ever():
+    note()
     while True:
         time.sleep(1000)
 
@@ -51,6 +62,8 @@ def save(model, at):
     """As on a full disk, where a save is tried again."""
     state = io.BytesIO()
     torch.save(model.state_dict(), state)
+    if MINE == "disk" and at >= STEP:
+        note()
     while True:
         try:
             with open("/dev/full" if MINE == "disk" and at >= STEP else os.devnull, "wb") as file:
@@ -62,19 +75,23 @@ def save(model, at):
 
 def main():
     torch.set_num_threads(1)
+    loader = iter(DataLoader(Samples(), batch_size=2, num_workers=1 if kind == "data" else 0))
+    first = next(loader)  # a helper starts as slowly as a rank: before any rank waits for another
     dist.init_process_group("gloo")
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64))
     parallel = DistributedDataParallel(model)
-    helpers = 1 if kind == "data" else 0
-    for at, x in enumerate(DataLoader(Samples(), batch_size=2, num_workers=helpers)):  # hangs: data
+    for at, x in enumerate(itertools.chain([first], loader)):  # hangs: data
         y = parallel(x)
         if MINE == "backward" and at == STEP:
             y = Slow.apply(y)
+        if MINE in ("stop", "mismatch") and at == STEP:
+            note()
         if MINE == "stop" and at == STEP:
             os.kill(os.getpid(), signal.SIGSTOP)  # hangs: stop
         if MINE == "mismatch" and at == STEP:
             dist.barrier()  # hangs: mismatch
         y.sum().backward()
+        time.sleep(PAUSE)
         if at % 4 == 3:
             if dist.get_rank() == 0:
                 save(model, at)  # hangs: disk

@@ -1,10 +1,11 @@
-"""PyTorch scripts that hang, with cxxrun.install(): the rank and its line of source are named, and nobody innocent.
-Usage: python_hangs_test.py CXXRUN. CXXRUN_HANGS: so many, at random [one of each of three kinds]; CXXRUN_SEED: which.
-Exit code 77: skipped, with the reason."""
+"""PyTorch scripts that hang, with cxxrun.install() or --warm: the rank and its line of source are named, and nobody
+innocent. Usage: python_hangs_test.py CXXRUN. CXXRUN_HANGS: so many, at random [one of each of three kinds];
+CXXRUN_SEED: which; CXXRUN_CLEAN: seconds of a job in which nobody hangs. Exit code 77: skipped, with the reason."""
 import os
 import random
 import re
 import shutil
+import statistics
 import sys
 
 try:
@@ -24,7 +25,10 @@ PACKAGE = os.path.join(HERE, "../../src/python")
 KINDS = ["backward", "stop", "mismatch", "data", "disk"]
 WORLD = 3
 IN_A_JOB = 5  # hangs, one in each generation
-GUARD = 120
+AT_A_TIME = 3  # jobs: a rank that hangs costs nothing
+PATIENCE = 10  # seconds, and not fewer: on a busy machine ranks that do not hang are late, too
+QUICK = 3  # for few hangs
+GUARD = 600
 
 
 def line_of(kind):
@@ -46,48 +50,76 @@ class PythonHangs(JobCase):
                    USE_LIBUV="0", CXXRUN_PACKAGE=PACKAGE)
         return env
 
-    def run_hangs(self, hangs, timeout):
-        """A job in which each generation hangs in its way, and the last one ends."""
+    def begin(self, hangs, timeout, armed="line", folder="job", **environment):
+        """A job in which each generation hangs in its way, and the last one ends. `armed` by the script's line, or by
+        --warm and the package on the path."""
+        os.mkdir(self.path(folder))
         words = [":".join(map(str, hang)) for hang in hangs]
-        job = self.start("--standalone", f"--nproc-per-node={WORLD}", f"--max-restarts={len(hangs)}", "--restart-delay=0",
-                         f"--hang-timeout={timeout}", "--log-dir", self.path("logs"), TRAINER, *words)
-        job.wait(GUARD)
-        self.assert_codes([0], job)
-        return job
+        module = "torch" if torch.__version__.startswith("1.") else "torch,torch._dynamo"
+        warm = [f"--warm={module}"] if armed == "warm" else []
+        armed_by = {"CXXRUN_PACKAGE": "", "PYTHONPATH": PACKAGE} if warm else {"CXXRUN_PACKAGE": PACKAGE}
+        return self.start("--standalone", f"--nproc-per-node={WORLD}", f"--max-restarts={len(hangs)}", *warm,
+                          "--restart-delay=0", f"--hang-timeout={timeout}", "--log-dir", self.path(f"{folder}/logs"),
+                          TRAINER, *words, env={**armed_by, "HUNG": self.path(f"{folder}/hung"), **environment})
 
-    def files(self, name):
-        """(generation, rank) of each such file below --log-dir, with its text."""
+    def files(self, folder, name):
+        """(generation, rank) of each such file below --log-dir, with its path."""
         found = {}
-        for folder, _, files in os.walk(self.path("logs")):
-            place = re.search(r"/attempt_(\d+)/(\d+)$", folder)
-            if place and name in files:
-                found[int(place[1]), int(place[2])] = read(os.path.join(folder, name))
+        for place, _, files in os.walk(self.path(f"{folder}/logs")):
+            where = re.search(r"/attempt_(\d+)/(\d+)$", place)
+            if where and name in files:
+                found[int(where[1]), int(where[2])] = os.path.join(place, name)
         return found
 
-    def assert_named(self, hangs, job):
-        """Those ranks and no others were ended, and hang.txt has the line at which each hung."""
-        files = self.files("hang.txt")
+    def assert_named(self, hangs, job, folder="job"):
+        """Those ranks and no others were ended, and hang.txt has the line at which each hung. Returns after how long."""
+        job.wait(GUARD)
+        self.assert_codes([0], job)
+        files = self.files(folder, "hang.txt")
         expected = {(generation, rank) for generation, (_, rank, _) in enumerate(hangs, 1)}
         self.assertEqual(set(files), expected, job.stderr)
         for generation, (kind, rank, step) in enumerate(hangs, 1):
-            text = files[generation, rank]
+            text = read(files[generation, rank])
             with self.subTest(kind=kind, rank=rank, step=step):
                 self.assertIn(f'{os.path.basename(TRAINER)}", line {line_of(kind)} in ', text, job.stderr)
                 self.assertRegex(text, "is stopped|was stopped" if kind == "stop" else
                                  "most others" if kind == "mismatch" else "did not enter")
+        hung = dict(map(str.split, read(self.path(f"{folder}/hung")).splitlines()))
+        return {place: os.stat(path).st_mtime - float(hung[str(place[0])]) for place, path in files.items()}
 
     def test_the_rank_and_its_line_are_named_and_nobody_else(self):
+        hangs = [("backward", 1, 3), ("stop", 2, 2), ("mismatch", 0, 5)]
+        for armed, job in jobs.some_at_a_time(lambda armed: self.begin(hangs, QUICK, armed, armed), ("line", "warm")):
+            with self.subTest(armed=armed):
+                self.assert_named(hangs, job, armed)
+
+    def test_hangs_at_random(self):
         number = int(os.environ.get("CXXRUN_HANGS", "0"))
+        if not number:
+            self.skipTest("CXXRUN_HANGS says how many")
         seed = int(os.environ.get("CXXRUN_SEED", random.randrange(1 << 32)))
-        if number == 0:
-            hangs = [("backward", 1, 3), ("stop", 2, 2), ("mismatch", 0, 5)]
-            self.assert_named(hangs, self.run_hangs(hangs, 2))
         hangs = chosen_hangs(random.Random(seed), number)
-        for begin in range(0, number, IN_A_JOB):
-            some = hangs[begin:begin + IN_A_JOB]
-            with self.subTest(seed=seed, hangs=some):
-                self.assert_named(some, self.run_hangs(some, 3))
-            shutil.rmtree(self.path("logs"))
+        plans = [(hangs[begin:begin + IN_A_JOB], ("line", "warm")[begin // IN_A_JOB % 2], f"job{begin}")
+                 for begin in range(0, number, IN_A_JOB)]
+        took = []
+        for (some, armed, folder), job in jobs.some_at_a_time(
+                lambda plan: self.begin(plan[0], PATIENCE, plan[1], plan[2]), plans, AT_A_TIME):
+            with self.subTest(seed=seed, hangs=some, armed=armed):
+                took += self.assert_named(some, job, folder).values()
+                print(f"{len(took)} hangs named; median {statistics.median(took):.1f} s, at most {max(took):.1f} s",
+                      flush=True)
+            shutil.rmtree(self.path(folder))
+
+    def test_nobody_is_named_where_nobody_hangs(self):
+        seconds = int(os.environ.get("CXXRUN_CLEAN", "0"))
+        if not seconds:
+            self.skipTest("CXXRUN_CLEAN says for how long")
+        for armed in ("line", "warm"):
+            self.begin([], PATIENCE, armed, armed, STEPS=str(seconds), PAUSE="1")
+        for job in self.agents:
+            job.wait(10 * seconds + GUARD)
+            self.assert_codes([0], job)
+            self.assertNotRegex(job.stderr, "wait in|are in ")
 
 
 if __name__ == "__main__":
