@@ -1,19 +1,9 @@
 """A PyTorch program as people write it for a cluster: DDP, a DataLoader with helpers, and a SIGTERM handler that lets the
-loop end, evaluate and save. What it does it tells line by line into the FIFO $TOLD: torch_stops_test.py stops it at one
-of these lines. Usage: saving_trainer.py DIRECTORY CONTEXT"""
+loop end, evaluate and save, as it does after each epoch. What it does it tells line by line into the FIFO $TOLD:
+torch_stops_test.py stops it at one of these lines. Usage: saving_trainer.py DIRECTORY CONTEXT"""
 import os
 import signal
 import sys
-
-import torch
-import torch.distributed as dist
-from torch.utils.data import DataLoader, Dataset
-
-if os.environ.get("CXXRUN_PACKAGE"):
-    sys.path.insert(0, os.environ["CXXRUN_PACKAGE"])
-    import cxxrun
-else:
-    cxxrun = None
 
 RANK = int(os.environ["RANK"])
 TOLD = os.open(os.environ["TOLD"], os.O_WRONLY)
@@ -21,6 +11,20 @@ TOLD = os.open(os.environ["TOLD"], os.O_WRONLY)
 
 def tell(*words):
     os.write(TOLD, (" ".join(map(str, (RANK, *words))) + "\n").encode())
+
+
+if __name__ == "__main__":
+    tell("import")
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from torch.utils.data import DataLoader, Dataset  # noqa: E402
+
+if os.environ.get("CXXRUN_PACKAGE"):
+    sys.path.insert(0, os.environ["CXXRUN_PACKAGE"])
+    import cxxrun
+else:
+    cxxrun = None
 
 
 class Samples(Dataset):
@@ -45,11 +49,13 @@ def agreed(wanted):
 
 def evaluate(model, context):
     """Needs helpers of its own, as those of training may be in the middle of an epoch."""
+    tell("evaluate")
     with torch.no_grad():
         return sum(float((model(x) - y).square().sum()) for x, y in loader(context))
 
 
 def save(path, **what):
+    tell("save")
     torch.save(what, path + ".new")
     os.rename(path + ".new", path)
 
@@ -83,6 +89,7 @@ def main(directory, context):
                 save(f"{directory}/rank{RANK}.pt", step=step, model=model.state_dict(), loss=evaluate(model, context))
                 dist.destroy_process_group()
                 return
+        save(f"{directory}/epoch{RANK}.pt", step=step, loss=evaluate(model, context))
 
 
 if __name__ == "__main__":
