@@ -179,7 +179,7 @@ void Zygote::perform(warm::Fork const& what) {
   }
   auto pair = make_pair();
   if (pid_ > 0) {
-    kill(pid_, SIGCONT);  // it was frozen with a generation that was killed then
+    kill(-pid_, SIGCONT);  // it was frozen with a generation that was killed then
   }
   if (!pair || !prepare(pair->ours.get(), *worker) || !send(control_.native_handle(), "f", pair->theirs.get())) {
     return feed(warm::Lost{what.local_rank});

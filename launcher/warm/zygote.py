@@ -9,6 +9,7 @@ import ctypes
 import gc
 import io
 import os
+import select
 import signal
 import socket
 import stat
@@ -20,6 +21,10 @@ PR_SET_PDEATHSIG = 1
 # A fault ends a process whose mask has its signal before faulthandler can say where it was.
 FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS}
 TERMINALS = ("/dev/tty", "/dev/pts/", "/dev/ptmx", "/dev/console")
+# What is imported in any case by a script that imports the first, but behind its first lines: optimizers and
+# DistributedDataParallel of torch 2 do. It takes 2 s, and nobody is to wait for it at the first start.
+HEAVIER = {"torch": "torch._dynamo"}
+IDLE = 3.0  # seconds without an order
 MEMORY = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 libc = ctypes.CDLL(None, use_errno=True)
 # Nothing may be imported after a fork: a worker opens no file that is not its own.
@@ -81,8 +86,50 @@ def load(modules):
         found = held()
         if found:
             return [found[0], name, found[1]]
-    gc.freeze()  # a collection does not write to what the workers share; one before would make the first start late
     return ["ready", "%d" % ((time.monotonic() - began) * 1000)]
+
+
+def freeze():
+    """Before a fork."""
+    gc.freeze()  # a collection does not write to what the workers share; one before would make the first start late
+    sys.stdout.flush()
+    sys.stderr.flush()
+    libc.fflush(None)
+
+
+def fork_heir(modules):
+    """A fork of this process that imports more, and then forks the workers in its place. Returns its socket, on which it is
+    heard when it is ready or has ended; in the heir, None. One that has imported what no fork could share ends."""
+    link, its = socket.socketpair()
+    parent = os.getpid()
+    if os.fork():
+        its.close()
+        return link
+    try:
+        link.close()
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        for name in modules:
+            __import__(name)
+        if not held() and os.getppid() == parent:
+            freeze()
+            its.send(b"r")
+            if its.recv(1):
+                its.close()
+                return None
+    except BaseException:  # whatever it is, SystemExit among it: the script will say so
+        pass
+    os._exit(0)
+
+
+def succeed(heir):
+    """Lets it serve, and returns when it has ended: this process goes on then."""
+    try:
+        if heir.recv(1):
+            heir.send(b"g")
+    except OSError:
+        pass
+    heir.close()
+    os.wait()
 
 
 def receive(connection, size=16):
@@ -93,9 +140,19 @@ def receive(connection, size=16):
     return data, fds[0] if fds else -1
 
 
-def serve(control):
-    """Forks once for each packet. Returns in the workers alone: the socket of each."""
+def serve(control, later):
+    """Forks once for each packet. Returns in the workers alone: the socket of each. `later`: what an heir is to import."""
+    heir = None
     while True:
+        if later and not select.select([control], [], [], IDLE)[0]:
+            later, more = [], later
+            try:
+                heir = fork_heir(more)
+            except OSError:
+                pass
+        if heir and heir in select.select([control, heir], [], [])[0]:
+            heir = succeed(heir)
+            continue
         data, fd = receive(control)
         if not data:
             os._exit(0)
@@ -112,6 +169,8 @@ def serve(control):
                 os._exit(1)
             if not last:
                 os._exit(0)
+            if heir:
+                heir.close()
             return fd, middle
         os.close(fd)
         os.waitpid(middle, 0)
@@ -291,12 +350,10 @@ if SCRIPT == "-m":
     import runpy
 INSTALL = find_install()
 report = load(modules)
+freeze()
 SET_BLAS = find_blas()
-sys.stdout.flush()
-sys.stderr.flush()
-libc.fflush(None)
 control.send(os.fsencode("\0".join(report)))
-fd, middle = serve(control)
+fd, middle = serve(control, [HEAVIER[name] for name in modules if name in HEAVIER and HEAVIER[name] not in modules])
 control.close()
 adopted(middle)
 argv, (first,), cpus, environment = await_order(fd)

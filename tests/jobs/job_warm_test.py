@@ -337,6 +337,59 @@ class Generations(Warm):
         self.assert_codes([0, 0], first, second)
         self.assertEqual(sorted(event[::3] for event in self.events("start")), [(1, "A"), (2, "A"), (2, "B")])
 
+    def heirs(self, later, generations):
+        """A job with a `torch` of three lines, and the heir of its warm Python, which imports `later`. Each generation waits at
+        a gate of its number; each worker notes whether it has torch._dynamo."""
+        os.mkdir(self.path("torch"))
+        self.module("", "torch/__init__")
+        self.module("with open(DIR + '/heir', 'w') as f:\n    f.write(str(os.getpid()) + '\\n')\n" + later, "torch/_dynamo")
+        for generation in range(1, generations):
+            self.make_gate(str(generation))
+        body = f"note('start', 'torch' in sys.modules, 'torch._dynamo' in sys.modules, os.getppid())\n" \
+               f"if GENERATION != '{generations}':\n    gate(GENERATION)\n    sys.exit(1)"
+        job = self.begin(self.script(body), "--nproc-per-node", "2", "--max-restarts", "9", "--restart-delay", "0", warm="torch")
+        self.agent = job.agent_pid()
+        heir = wait_until(lambda: read(self.path("heir")).endswith("\n") and read(self.path("heir")), "it has an heir")
+        return job, self.zygote(job), int(heir)
+
+    def assert_heirs(self, job, *expected):
+        """Whether the workers of each generation have it."""
+        self.assert_codes([0], job)
+        starts = [event for event in self.events("start") if event[3] == "True" and event[5] == str(self.agent)]
+        self.assertEqual(sorted((g, has == "True") for g, _, _, _, has, _ in starts),
+                         [(g, has) for g, has in enumerate(expected, 1) for _ in range(2)])
+        self.assertNotIn("--warm: ", job.stderr)
+
+    def test_what_newcomers_import_later_is_imported_by_an_heir_when_nobody_waits(self):
+        self.make_gate("import")
+        job, zygote, heir = self.heirs("open(DIR + '/import').close()", 4)
+        self.await_events(2, "start", 1)
+        self.open_gate("1")
+        self.await_events(2, "start", 2)  # forked while the heir imports
+        self.open_gate("import")
+        wait_until(lambda: read(f"/proc/{zygote}/wchan") == "do_wait", "the heir has taken over")
+        self.open_gate("2")
+        self.await_events(2, "start", 3)
+        os.kill(heir, signal.SIGKILL)
+        wait_until(lambda: not children(zygote), "the heir has gone")
+        self.open_gate("3")
+        self.assert_heirs(job, False, False, True, False)
+
+    def test_an_heir_that_no_fork_can_share_ends(self):
+        job, zygote, _ = self.heirs("import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()", 2)
+        wait_until(lambda: not children(zygote), "the heir has gone")
+        self.open_gate("1")
+        self.assert_heirs(job, False, False)
+
+    def test_an_heir_ends_with_the_warm_python(self):
+        self.make_gate("import")
+        job, zygote, heir = self.heirs("open(DIR + '/import').close()", 2)
+        os.kill(zygote, signal.SIGKILL)
+        wait_until(lambda: not jobs.alive(heir), "the heir has gone")
+        self.open_gate("1")
+        self.assert_codes([0], job)
+        self.assertEqual({event[3] for event in self.events("start", 2)}, {"False"})
+
     def test_nothing_is_left_when_the_agent_is_killed(self):
         self.make_gate("never")
         job = self.begin(self.script("note('start')\ngate('never')"), "--nproc-per-node", "2")
