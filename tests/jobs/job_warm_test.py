@@ -65,6 +65,7 @@ if __name__ == "__main__":
         name, rank, parent = queue.get()
         process.join()
         portrait["started"][method] = name, rank, method == "forkserver" or parent == os.getpid(), process.exitcode
+    multiprocessing.forkserver._forkserver._stop()  # or it might say its last word too late
     with open(os.environ["DIR"] + "/" + os.environ["TELL"] + os.environ["RANK"], "w") as file:
         json.dump([warm, portrait], file)
 """
