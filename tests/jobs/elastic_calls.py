@@ -7,6 +7,7 @@ import weakref
 import torch
 
 import torch.distributed as dist
+from cxxrun import _process
 from cxxrun.torch import Elastic, ElasticSampler
 
 job = Elastic()
@@ -117,6 +118,20 @@ else:
     dist.broadcast(torch.ones(1000), 1)
     dist.barrier()
 
+# A forked child is no rank, and its parent goes on. One that loads data needs none.
+child = os.fork()
+if child == 0:
+    try:
+        dist.all_reduce(torch.ones(1))
+    except RuntimeError as error:
+        os._exit(0 if "is no handle of this process" in str(error) else 1)
+    os._exit(2)
+assert os.waitpid(child, 0) == (child, 0)
+data = torch.utils.data.TensorDataset(torch.ones(8))
+loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context="fork")
+assert [each.sum().item() for (each,) in loader] == [4, 4]
+dist.barrier()
+
 # Refused, by name, and nothing is broken by it.
 group = dist.group.WORLD
 refused("send is", dist.send, torch.zeros(2), 1 - me)
@@ -201,4 +216,6 @@ with job.step():
 assert not job.running(1) and not dist.is_initialized()
 refused("the loop has ended", job.running, 2, kind=RuntimeError)
 refused("generation that has ended", alone[me].barrier, kind=RuntimeError)
+_process._kept = object()
+refused("has told the launcher of itself already", Elastic, kind=RuntimeError)
 print(f"carried and refused {os.getpid()}", flush=True)
