@@ -28,7 +28,14 @@ namespace {
 constexpr std::size_t kStackBytes = std::size_t{64} * 1024;
 constexpr std::size_t kKernelSigsetBytes = 8;
 
-// Everything the child needs, prepared before it exists: it shares our memory and must not allocate, lock, or call
+// What a child that could not execute its program writes. By a pipe, which its exec closes: an emulator of another
+// processor makes a fork of vfork, so that neither memory is shared nor the parent kept waiting.
+struct FailedStart {
+  int error = 0;
+  SpawnStage stage = SpawnStage::exec;
+};
+
+// Everything the child needs, prepared before it exists: it may share our memory and must not allocate, lock, or call
 // anything a sanitizer intercepts.
 struct ChildPlan {
   char const* path = nullptr;
@@ -41,13 +48,12 @@ struct ChildPlan {
   bool set_nofile = false;
   rlimit nofile{};
   pid_t parent = 0;
-  volatile int error = 0;
-  volatile SpawnStage stage = SpawnStage::exec;
+  int report = -1;  // the pipe's end for a FailedStart
 };
 
 [[noreturn]] CXXRUN_CHILD_CODE void give_up(ChildPlan* plan, SpawnStage stage) {
-  plan->stage = stage;
-  plan->error = errno;
+  FailedStart const failed{errno, stage};
+  syscall(SYS_write, plan->report, &failed, sizeof failed);
   for (;;) {
     syscall(SYS_exit, 127);
   }
@@ -195,6 +201,13 @@ SpawnResult spawn(SpawnRequest const& request) {
   if (!stack) {
     return {0, errno, SpawnStage::fork};
   }
+  std::array<int, 2> ends{-1, -1};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return {0, errno, SpawnStage::descriptors};
+  }
+  UniqueFd const report(ends[0]);
+  UniqueFd theirs(ends[1]);
+  plan.report = theirs.get();
   // No handler of ours may run in the child: it would act on our memory.
   sigset_t all;
   sigset_t before;
@@ -206,9 +219,11 @@ SpawnResult spawn(SpawnRequest const& request) {
   if (pid < 0) {
     return {0, fork_error, SpawnStage::fork};
   }
-  if (plan.error != 0) {
+  theirs.reset();
+  FailedStart failed;
+  if (retried([&] { return read(report.get(), &failed, sizeof failed); }) == static_cast<ssize_t>(sizeof failed)) {
     static_cast<void>(retried([&] { return waitpid(pid, nullptr, 0); }));
-    return {0, plan.error, plan.stage};
+    return {0, failed.error, failed.stage};
   }
   return {pid, 0, SpawnStage::exec};
 }
