@@ -3,15 +3,20 @@
 ceiling=2.28
 most_bytes=6500000
 
-check_file() {  # FILE
-  local newest needed bytes
+check_libc() {  # FILE: of C or C++
+  local newest needed
   newest=$(objdump -T "$1" | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -1)
   [ "$(printf 'GLIBC_%s\n' "$ceiling" "${newest#GLIBC_}" | sort -V | tail -1)" = "GLIBC_$ceiling" ] ||
     fail "$1 needs $newest: $(objdump -T "$1" | grep -F "$newest" | awk '{ print $NF }' | tr '\n' ' ')"
   needed=$(objdump -p "$1" | awk '$1 == "NEEDED" && $2 !~ /^(lib(c|m|dl|pthread)|ld-linux-x86-64)\.so/ { print $2 }')
   [ -z "$needed" ] || fail "$1 needs $needed"
+}
+
+check_file() {  # FILE
+  local bytes
+  check_libc "$1"
   readelf -h "$1" | grep -q 'DYN (Position-Independent' || fail "$1 is no dynamic PIE"
   bytes=$(stat -c %s "$1")
   [ "$bytes" -le "$most_bytes" ] || fail "$1 has $bytes bytes, more than $most_bytes"
-  echo "$1: $bytes bytes, $newest at most"
+  echo "$1: $bytes bytes, glibc $ceiling"
 }

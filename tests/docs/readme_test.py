@@ -34,7 +34,8 @@ def pattern(line):
 
 class Readme(unittest.TestCase):
     def test_its_commands_do_what_it_shows(self):
-        commands = shown()
+        # scripts/release types those of the first job, which need what it makes, in roots of other releases.
+        commands = {command: lines for command, lines in shown().items() if lines}
         self.assertEqual(len(commands), 2)
         env = {"PATH": os.path.dirname(CXXRUN) + ":/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}
         for command, lines in commands.items():

@@ -1,0 +1,50 @@
+# shellcheck shell=bash
+# What the packages say and hold. For scripts/release.
+
+# wants WHAT TEXT WANTED
+wants() { [ "$2" = "$3" ] || fail "$1 is '$2', not '$3'"; }
+
+# foreign_requires RPM: what the package asks for beside libc up to $ceiling
+foreign_requires() {
+  rpm -qp --requires "$1" | awk -v ceiling="$ceiling" '
+    /^(rpmlib|rtld)\(/ { next }
+    !/^(lib(c|m|dl|pthread)|ld-linux-[a-z0-9-]*)\.so\.[0-9]+\((GLIBC_[0-9.]+)?\)\(64bit\)$/ { print; next }
+    match($0, /GLIBC_[0-9.]+/) {
+      split(substr($0, RSTART + 6, RLENGTH - 6), its, "."); split(ceiling, most, ".")
+      if (its[1] > most[1] || its[1] == most[1] && its[2] + 0 > most[2] + 0) print
+    }' | xargs
+}
+
+check_packages() {  # DIR
+  local work prefix file
+  work=$(mktemp -d)
+  (cd "$1" && sha256sum --quiet -c SHA256SUMS) || fail "SHA256SUMS is of other files"
+  wants "Depends of the .deb" "$(dpkg-deb -f "$1"/cxxrun_*.deb Depends)" "libc6 (>= $ceiling)"
+  wants "what the .rpm requires beside libc" "$(foreign_requires "$1"/cxxrun-[0-9]*.rpm)" ""
+  python3 -m zipfile -e "$1"/*.whl "$work/wheel"
+  tar -xzf "$1"/cxxrun-*.tar.gz -C "$work"
+  prefix=$(echo "$work"/cxxrun-*)
+  for file in "$prefix/bin/cxxrun" "$prefix/lib/libcxxrun_c.so.0"; do
+    check_libc "$file"
+    wants "the symbols of ${file##*/}" "$(nm "$file" 2>/dev/null)" ""
+  done
+  cmp "$prefix/bin/cxxrun" "$1/cxxrun" || fail "the tarball has another program"
+  cmp "$work"/wheel/*/scripts/cxxrun "$1/cxxrun" || fail "the wheel has another program"
+  python3 -m json.tool "$1"/*.cdx.json >/dev/null
+  wants "notices of what is linked" "$(grep -c '^lib\(cli11\|fmt\|sodium\|spdlog\)-dev\|^nlohmann' "$prefix/share/doc/cxxrun/NOTICES")" 5
+  check_versions "$1" "$prefix" "$work/wheel"
+  rm -rf "$work"
+  echo "$1: packages that need libc alone, all of version $version"
+}
+
+check_versions() {  # DIR PREFIX WHEEL
+  local file
+  for file in "$1"/cxxrun[-_]*[0-9]*; do
+    [[ $file =~ [-_]${version}[-._] ]] || fail "${file##*/} names another version than $version"
+  done
+  for file in "$1"/*.deb; do wants "Version of ${file##*/}" "$(dpkg-deb -f "$file" Version)" "$version"; done
+  for file in "$1"/*.rpm; do wants "version of ${file##*/}" "$(rpm -qp --qf '%{VERSION}' "$file")" "$version"; done
+  wants "the program's version" "$("$2/bin/cxxrun" --version | cut -d' ' -f2)" "$version"
+  wants "the wheel's version" "$(sed -n 's/^Version: //p' "$3"/*.dist-info/METADATA)" "$version"
+  wants "the module file's version" "$(basename "$2"/share/modulefiles/cxxrun/*)" "$version"
+}

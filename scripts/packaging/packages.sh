@@ -1,0 +1,42 @@
+# shellcheck shell=bash
+# The packages, of what one_file.sh compiles. For scripts/release. Whatever holds a time has that of the last
+# change, and whatever holds names has them sorted.
+version=$(sed -n 's/^#define CXXRUN_VERSION_[A-Z]* //p' include/cxxrun/version.hpp | paste -sd.)
+machine=$(uname -m)
+: "${SOURCE_DATE_EPOCH:=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}"
+export SOURCE_DATE_EPOCH
+
+# by_cpack GENERATOR LIBDIR DIR
+by_cpack() {
+  local out=build/portable/packages
+  compile "$2" all
+  rm -rf "$out"
+  cpack --config build/portable/CPackConfig.cmake -G "$1" -B "$out" >>build/portable.log || fail "cpack made no $1: build/portable.log"
+  mv "$out"/*."${1,,}" "$3"
+}
+
+# stage DIR: what goes into tarball and wheel
+stage() {
+  compile lib all
+  rm -rf "$1"
+  cmake --install build/portable --component launcher --strip --prefix "$1" >>build/portable.log
+}
+
+make_tarball() {  # PREFIX DIR
+  tar -C "${1%/*}" -c --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner --mode=go-w,a+rX "${1##*/}" |
+    gzip -9n >"$2/${1##*/}.tar.gz"
+}
+
+make_packages() {  # DIR
+  local prefix="build/portable/stage/cxxrun-$version-linux-$machine"
+  rm -f "$1"/*.deb "$1"/*.rpm "$1"/*.whl "$1"/*.tar.gz "$1"/*.json
+  compile lib all
+  scripts/packaging/sbom.py build/portable notices >build/portable/NOTICES
+  scripts/packaging/sbom.py build/portable bill "$version" >"$1/cxxrun-$version.cdx.json"
+  by_cpack DEB "lib/$(gcc -print-multiarch)" "$1"
+  by_cpack RPM lib64 "$1"
+  stage "$prefix"
+  make_tarball "$prefix" "$1"
+  python3 src/python/cxxrun_wheel.py "$prefix" "manylinux_2_28_$machine" "$1"
+  (cd "$1" && find . -maxdepth 1 -type f ! -name SHA256SUMS -printf '%P\n' | sort | xargs sha256sum >SHA256SUMS)
+}
