@@ -50,7 +50,6 @@ SHELLS = {
     "src/store/generation_store": "one store's connections",
     "src/store/poller": "the stores' event loop",
     "src/store/store_connection": "sockets of the stores' thread",
-    "src/store/store_listen": "the stores' listening sockets",
     "src/store/store_server": "the stores' thread",
     "rendezvous/net/beat_line": "an agent's connection for beats",
     "rendezvous/net/channel": "one framed connection",

@@ -62,7 +62,8 @@ rendezvous::CallPlan call_plan(AgentConfig const& config, std::optional<std::uin
   JobTopology const& topology = config.topology;
   Meeting const& meeting = topology.meeting;
   rendezvous::CallPlan plan;
-  plan.addresses = {hosted && meeting.host == Meeting::Host::me ? "127.0.0.1" : meeting.address};
+  bool const here = meeting.loopback_only || (hosted && meeting.host == Meeting::Host::me);
+  plan.addresses = here ? config.facts.loopbacks : std::vector{meeting.address};
   plan.ports = hosted ? std::vector{*hosted} : meeting.ports;
   plan.run_id = topology.run_id;
   bool const agreed_port = plan.ports.size() == 1;  // derived ports may lead to other jobs: nothing is opened there

@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 
 #include "src/os/fd_io.hpp"
+#include "src/os/listening.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/poll_time.hpp"
-#include "src/store/store_listen.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {
@@ -80,14 +80,14 @@ int connect_to(addrinfo const& address, os::UniqueFd& made, TimePoint deadline) 
 }  // namespace
 
 Result<std::unique_ptr<Answerer>> Answerer::start() {
-  auto const listening = store::listen_for_store({});
+  auto listening = os::listen_at({});
   if (!listening) {
     return listening.error();
   }
   std::unique_ptr<Answerer> made(new Answerer);
   made->port_ = listening->port;
-  made->shared_ = std::make_shared<Shared>(
-      Shared{os::UniqueFd(listening->sockets.front()), os::UniqueFd(::eventfd(0, EFD_CLOEXEC))});
+  made->shared_ =
+      std::make_shared<Shared>(Shared{std::move(listening->sockets.front()), os::UniqueFd(::eventfd(0, EFD_CLOEXEC))});
   made->thread_ = os::BoundedThread::start("doctor", [shared = made->shared_] {
     std::array<pollfd, 2> entries{pollfd{shared->listener.get(), POLLIN, 0}, pollfd{shared->ended.get(), POLLIN, 0}};
     while (os::retried([&] { return ::poll(entries.data(), entries.size(), -1); }) > 0 && entries[1].revents == 0) {

@@ -26,7 +26,7 @@ struct Meeting {
   Host host = Host::me;
   std::string address;               ///< name or literal to connect to; "127.0.0.1" for standalone
   std::vector<std::uint16_t> ports;  ///< tried in this order; {0} = any free port (standalone only)
-  bool loopback_only = false;        ///< listen on 127.0.0.1 alone (standalone)
+  bool loopback_only = false;        ///< listen on 127.0.0.1 and ::1 alone (standalone)
   bool operator==(Meeting const&) const = default;
 };
 

@@ -55,8 +55,9 @@ struct NodeFacts {
   std::string segment = {};           ///< CXXRUN_SEGMENT of this generation: where shared memory comes from; "" = unset
   std::string agent_socket = {};      ///< CXXRUN_AGENT: where workers register; "" = unset
   std::string prover = {};            ///< CXXRUN_PROVER: where they ask for proofs; "" = unset, nothing is proven
-  std::uint16_t standby_port = 0;     ///< where this agent can be called once it has to take over; 0: it cannot
-  bool keeps_logs = false;            ///< the logs stay after the end
+  std::vector<std::string> loopbacks = {};  ///< how this host reaches itself, the one that the job asks for first
+  std::uint16_t standby_port = 0;           ///< where this agent can be called once it has to take over; 0: it cannot
+  bool keeps_logs = false;                  ///< the logs stay after the end
 };
 
 /// Whether each worker can have a device of its own, if it is to have one. Errc::environment, in one line.

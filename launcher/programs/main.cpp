@@ -1,5 +1,6 @@
 // cxxrun: parse → find out about this node → split into parent and agent → run → exit code. Called by the name of
 // another program, it is that one.
+#include <algorithm>
 #include <cerrno>
 #include <completions.hpp>
 #include <cstdio>
@@ -32,6 +33,7 @@
 #include "src/core/exit_status.hpp"
 #include "src/os/colour.hpp"
 #include "src/os/hard_link.hpp"
+#include "src/os/listening.hpp"
 #include "src/os/log.hpp"
 #include "src/os/monitor.hpp"
 #include "src/os/process_info.hpp"
@@ -58,6 +60,20 @@ std::uint32_t count_here(Options const& options, Environment const& environment)
   return os::count_gpus(find_value(environment, "CUDA_VISIBLE_DEVICES"), os::gpu_devices());
 }
 
+/// How this host reaches itself, which it has to where it hosts the rendezvous.
+Result<std::vector<std::string>> find_loopbacks(Meeting const& meeting) {
+  auto found = os::loopback_addresses();
+  if (found.empty() && (meeting.loopback_only || meeting.host == Meeting::Host::me)) {
+    return fail(Errc::io,
+                "this host cannot reach itself: neither 127.0.0.1 nor ::1 is there; bring its loopback interface up "
+                "(ip link set lo up)");
+  }
+  if (auto const asked = std::find(found.begin(), found.end(), meeting.address); asked != found.end()) {
+    std::rotate(found.begin(), asked, asked + 1);
+  }
+  return found;
+}
+
 Result<NodeFacts> find_out(Options const& options, JobTopology const& topology, Environment const& environment) {
   NodeFacts facts;
   facts.host = topology.host.empty() ? os::short_hostname() : topology.host;
@@ -72,6 +88,11 @@ Result<NodeFacts> find_out(Options const& options, JobTopology const& topology, 
     return workers.error();
   }
   facts.workers = *workers;
+  auto loopbacks = find_loopbacks(topology.meeting);
+  if (!loopbacks) {
+    return loopbacks.error();
+  }
+  facts.loopbacks = *std::move(loopbacks);
   auto const devices = check_devices(options, facts, environment);
   return devices ? Result<NodeFacts>(std::move(facts)) : devices.error();
 }
@@ -267,7 +288,7 @@ int run(std::vector<std::string> const& arguments) {
   pid_t const self = getpid();
   os::UniqueFd standby;
   if (config.topology.max_nodes > 1) {
-    auto opened = os::open_standby(config.topology.meeting.loopback_only);
+    auto opened = os::open_standby(config.topology.meeting.loopback_only ? config.facts.loopbacks.front() : "");
     if (!opened) {
       return complain(opened.error());
     }

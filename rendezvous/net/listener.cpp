@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/v6_only.hpp>
 
 #include "src/os/log.hpp"
 
@@ -24,37 +23,6 @@ constexpr Millis kNoDescriptor{100};  ///< out of descriptors, most likely: unti
 
 Listener::Listener(boost::asio::io_context& io) : acceptor_(io), pause_(io) {}
 
-ErrorCode Listener::open(std::uint16_t port, bool loopback_only) {
-  ErrorCode error;
-  tcp::endpoint where(tcp::v6(), port);
-  acceptor_.open(tcp::v6(), error);
-  if (!error) {
-    acceptor_.set_option(boost::asio::ip::v6_only(false), error);
-  }
-  if (error || loopback_only) {
-    where =
-        loopback_only ? tcp::endpoint(boost::asio::ip::address_v4::loopback(), port) : tcp::endpoint(tcp::v4(), port);
-    ErrorCode ignored;
-    acceptor_.close(ignored);
-    acceptor_.open(tcp::v4(), error);
-  }
-  if (!error) {
-    fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
-    acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-  }
-  if (!error) {
-    acceptor_.bind(where, error);
-  }
-  if (!error) {
-    acceptor_.listen(kBacklog, error);
-  }
-  if (error) {
-    ErrorCode ignored;
-    acceptor_.close(ignored);
-  }
-  return error;
-}
-
 ErrorCode Listener::adopt(os::UniqueFd socket) {
   int family = 0;
   socklen_t size = sizeof(family);
@@ -69,12 +37,6 @@ ErrorCode Listener::adopt(os::UniqueFd socket) {
     acceptor_.listen(kBacklog, error);
   }
   return error;
-}
-
-std::uint16_t Listener::port() const {
-  ErrorCode error;
-  auto const here = acceptor_.local_endpoint(error);
-  return error ? std::uint16_t{0} : here.port();
 }
 
 void Listener::accept(Accepted accepted, std::function<Millis()> hold) {

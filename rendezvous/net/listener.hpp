@@ -21,11 +21,8 @@ class Listener : public std::enable_shared_from_this<Listener> {
 
   explicit Listener(boost::asio::io_context& io);
 
-  /// Listens on every address (IPv6 and IPv4 in one where the machine has IPv6).
-  [[nodiscard]] boost::system::error_code open(std::uint16_t port, bool loopback_only);
-  /// The same on a socket that is bound, and listens, already.
+  /// Takes a socket that is bound, and listens, already.
   [[nodiscard]] boost::system::error_code adopt(os::UniqueFd socket);
-  [[nodiscard]] std::uint16_t port() const;
 
   /// Accepts until `close`. `hold`, asked before each: how long callers have to wait in the backlog; 0: no longer.
   void accept(Accepted accepted, std::function<Millis()> hold);

@@ -4,16 +4,19 @@
 #include <utility>
 
 #include "src/core/text.hpp"
+#include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
 
 using ErrorCode = boost::system::error_code;
 
+constexpr Millis kForNameServer{60'000};  ///< one that is busy, when a thousand nodes start
+
 void Lookup::start(std::vector<std::string> names, Millis patience, std::function<void(Result<Addresses>)> found) {
   names_ = std::move(names);
-  patience_ = patience;
-  give_up_at_ = Clock::now() + patience;
+  patience_ = std::min(patience, kForNameServer);
+  give_up_at_ = Clock::now() + patience_;
   found_ = std::move(found);
   resolve(0);
 }
@@ -48,10 +51,10 @@ void Lookup::resolve(std::size_t index) {
 
 void Lookup::resolved(std::size_t index, ErrorCode const& failed,
                       boost::asio::ip::tcp::resolver::results_type const& results) {
-  std::string const trouble = "cannot resolve host " + names_[index];
-  if (failed == boost::asio::error::host_not_found_try_again && Clock::now() < give_up_at_) {
+  bool const later = failed == boost::asio::error::host_not_found_try_again;
+  if (later && Clock::now() < give_up_at_) {
     if (trouble_.empty()) {
-      trouble_ = trouble + " yet";
+      trouble_ = "cannot resolve host " + names_[index] + " yet: no name server answers (/etc/resolv.conf)";
       log(Level::warn, trouble_ + "; trying for " + seconds_text(patience_));
     }
     timer_.after(pause_, [this, index] { resolve(index); });
@@ -59,8 +62,7 @@ void Lookup::resolved(std::size_t index, ErrorCode const& failed,
     return;
   }
   if (failed) {
-    trouble_ = trouble + ": " + failed.message() + "; this node must know that name (getent hosts " +
-               shell_quote(names_[index]) + "), else give an address with --rdzv-endpoint";
+    trouble_ = os::unknown_host(names_[index], later, failed.message());
   }
   for (auto const& entry : results) {
     add(entry.endpoint().address());

@@ -21,7 +21,7 @@ class Lookup : public std::enable_shared_from_this<Lookup> {
   explicit Lookup(boost::asio::io_context& io) : resolver_(io), timer_(io) {}
 
   /// `found` runs once, unless `cancel` is called: inside of this for literals alone. A name that does not resolve yet
-  /// is tried again for `patience`. Errors: not_found, when no name has an address.
+  /// is tried again for `patience`, a minute at most. Errors: not_found, when no name has an address.
   void start(std::vector<std::string> names, Millis patience, std::function<void(Result<Addresses>)> found);
   void cancel();
 

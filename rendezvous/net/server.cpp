@@ -10,6 +10,7 @@
 #include "rendezvous/net/peers.hpp"
 #include "rendezvous/net/run.hpp"
 #include "src/core/complaints.hpp"
+#include "src/os/listening.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -280,24 +281,29 @@ Coordinator::~Coordinator() {
 
 Result<std::uint16_t> Coordinator::listen(std::vector<std::uint16_t> const& ports) {
   std::string tried;
-  boost::system::error_code error;
+  int error = 0;
   for (std::uint16_t const port : ports) {
-    auto const listener = std::make_shared<Listener>(impl_->io);
-    error = listener->open(port, impl_->config.loopback_only);
-    if (!error) {
-      impl_->peers->listen(listener);
-      return listener->port();
+    auto listening = os::listen_at({port, impl_->config.loopback_only});
+    if (!listening) {
+      error = listening.error().os_errno;
+      tried += (tried.empty() ? "" : ", ") + std::to_string(port);
+      continue;
     }
-    tried += (tried.empty() ? "" : ", ") + std::to_string(port);
+    for (auto& socket : listening->sockets) {
+      if (auto const adopted = listen_also(std::move(socket)); !adopted) {
+        return adopted.error();
+      }
+    }
+    return listening->port;
   }
   return fail(Errc::in_use, "cannot listen on port " + tried + " (choose another one with --rdzv-endpoint HOST:PORT)",
-              error.value());
+              error);
 }
 
 Result<void> Coordinator::listen_also(os::UniqueFd socket) {
   auto const listener = std::make_shared<Listener>(impl_->io);
   if (auto const error = listener->adopt(std::move(socket)); error) {
-    return fail(Errc::io, "cannot listen on the standby port: " + error.message(), error.value());
+    return fail(Errc::io, "cannot listen on a socket that is open: " + error.message(), error.value());
   }
   impl_->peers->listen(listener);
   return {};

@@ -31,17 +31,24 @@ Result<Addresses> resolve(std::string const& host, std::uint16_t port, int type,
   addrinfo* found = nullptr;
   int const error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
   if (error != 0) {
-    return fail(Errc::not_found, gai_strerror(error));
+    return fail(error == EAI_AGAIN ? Errc::timeout : Errc::not_found, gai_strerror(error));
   }
   return Addresses(found, freeaddrinfo);
+}
+
+std::string unknown_host(std::string const& host, bool later, std::string const& why) {
+  std::string const what = "cannot resolve host " + host + ": ";
+  return later ? what +
+                     "no name server answers (/etc/resolv.conf): add the name to /etc/hosts, or give an address with "
+                     "--rdzv-endpoint"
+               : what + why + "; this node must know that name (getent hosts " + shell_quote(host) +
+                     "), else give an address with --rdzv-endpoint";
 }
 
 Result<bool> is_local_address(std::string const& host) {
   auto const found = resolve(host, 0, SOCK_STREAM);
   if (!found) {
-    return fail(Errc::not_found, "cannot resolve host " + host + ": " + found.error().context +
-                                     "; this node must know that name (getent hosts " + shell_quote(host) +
-                                     "), else give an address with --rdzv-endpoint");
+    return fail(Errc::not_found, unknown_host(host, found.error().code == Errc::timeout, found.error().context));
   }
   for (auto const* each = found->get(); each != nullptr; each = each->ai_next) {
     if (can_bind(*each)) {

@@ -16,9 +16,12 @@ namespace cxxrun::os {
 
 /// What getaddrinfo(3) finds, as a list that is freed with its owner.
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
-/// `type`: SOCK_STREAM and so on. May block for as long as the system's resolver does. Errc::not_found, with the
-/// resolver's own words alone.
+/// `type`: SOCK_STREAM and so on. May block for as long as the system's resolver does. Errc::not_found, or timeout when
+/// no name server answers, with the resolver's own words alone.
 [[nodiscard]] Result<Addresses> resolve(std::string const& host, std::uint16_t port, int type, int flags = 0);
+
+/// What to say of a host whose name has no address. `later`: no name server has answered (EAI_AGAIN).
+[[nodiscard]] std::string unknown_host(std::string const& host, bool later, std::string const& why);
 
 /// True when some address of `host` (a name or a literal) can be bound here. Names are never compared: aliases,
 /// second interfaces and /etc/hosts make that wrong. Resolves names, which may block for as long as the system's

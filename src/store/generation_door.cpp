@@ -6,7 +6,7 @@
 
 namespace cxxrun::store {
 
-void GenerationStore::meet(Accepted accepted) {
+void GenerationStore::meet(os::Accepted accepted) {
   auto const c = std::make_shared<Connection>(*this, accepted.fd, next_name_++, accepted.ends);
   bool const looks = door_.access == StoreAccess::user;
   Owner const here = looks ? judge(c->ends, reactor_.owners->find({c->ends}).front(), reactor_.owners->own()) : Owner{};
@@ -26,7 +26,7 @@ void GenerationStore::meet(Accepted accepted) {
 // Only now is anything read of it. Whoever was let in for the owner of the caller's port owned it while this end was
 // established: if it is no more, the port may have changed hands before anybody looked.
 void GenerationStore::let_in(ConnectionPtr const& c) {
-  if (door_.access == StoreAccess::user && !is_established(c->fd.get())) {
+  if (door_.access == StoreAccess::user && !os::is_established(c->fd.get())) {
     say("refused", ended(c->ends));
     drop(c);
   } else if (connections_.contains(c->name)) {

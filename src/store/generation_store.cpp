@@ -37,10 +37,10 @@ GenerationStore::~GenerationStore() {
   stop();
 }
 
-bool GenerationStore::start(std::vector<int> const& listeners) {
+bool GenerationStore::start(std::vector<os::UniqueFd> listeners) {
   bool watched = true;
-  for (int const fd : listeners) {
-    listeners_.push_back(std::make_shared<Listener>(*this, fd));
+  for (auto& socket : listeners) {
+    listeners_.push_back(std::make_shared<Listener>(*this, socket.release()));
     watched = watched && listeners_.back()->watch(reactor_.poller, EPOLLIN, listeners_.back());
   }
   return watched;
@@ -72,7 +72,7 @@ void GenerationStore::accept_some(Listener& listener) {
       pause_accepting(listener, EMFILE);
       return;
     }
-    auto const accepted = accept_for_store(listener.fd.get());
+    auto const accepted = os::accept_next(listener.fd.get());
     if (accepted.fd >= 0) {
       meet(accepted);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

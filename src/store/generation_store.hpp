@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "src/core/complaints.hpp"
+#include "src/os/listening.hpp"
 #include "src/os/socket_owners.hpp"
 #include "src/store/kv_store.hpp"
 #include "src/store/poller.hpp"
 #include "src/store/store_connection.hpp"
-#include "src/store/store_listen.hpp"
 #include "src/store/store_terms.hpp"
 
 namespace cxxrun::store {
@@ -40,7 +40,7 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
   GenerationStore& operator=(GenerationStore const&) = delete;
 
   /// False and errno: the kernel watches no more sockets.
-  bool start(std::vector<int> const& listeners);
+  bool start(std::vector<os::UniqueFd> listeners);
   void stop();
   void accept_some(Listener& listener);
   void on_ready(ConnectionPtr const& c, std::uint32_t events);
@@ -50,7 +50,7 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
  private:
   void pause_accepting(Listener& listener, int why);
   void listen_again();
-  void meet(Accepted accepted);
+  void meet(os::Accepted accepted);
   void let_in(ConnectionPtr const& c);
   void keep(ConnectionPtr const& c, std::uint32_t events);
   void ask_soon();

@@ -53,7 +53,18 @@ StoreServer::~StoreServer() {
   }
 }
 
-Result<std::uint16_t> StoreServer::open(std::uint64_t generation, StoreBind const& where, StoreDoor door) {
+namespace {
+
+Error cannot_listen(Error const& error) {
+  return error.code == Errc::in_use
+             ? fail(Errc::in_use, "store " + error.context + " is taken by another program; choose another one or 0",
+                    error.os_errno)
+             : fail(error.code, "store cannot listen on " + error.context, error.os_errno);
+}
+
+}  // namespace
+
+Result<std::uint16_t> StoreServer::open(std::uint64_t generation, os::ListenAt const& where, StoreDoor door) {
   if (int const error = impl_->reactor.poller.error(); error != 0) {
     return fail(Errc::io, "store cannot begin", error);
   }
@@ -70,16 +81,16 @@ Result<std::uint16_t> StoreServer::open(std::uint64_t generation, StoreBind cons
       }
       impl_->reactor.owners = std::move(*owners);
     }
-    auto listeners = listen_for_store(where);
-    if (!listeners) {
-      return listeners.error();
+    auto listening = os::listen_at(where);
+    if (!listening) {
+      return cannot_listen(listening.error());
     }
     auto store = std::make_shared<GenerationStore>(impl_->reactor, std::move(door));
-    if (!store->start(listeners->sockets)) {
+    if (!store->start(std::move(listening->sockets))) {
       return fail(Errc::io, "store cannot watch its port", errno);
     }
     impl_->stores.emplace(generation, std::move(store));
-    return listeners->port;
+    return listening->port;
   });
 }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
-#include "src/store/store_listen.hpp"
+#include "src/os/listening.hpp"
 #include "src/store/store_terms.hpp"
 
 namespace cxxrun::store {
@@ -27,7 +27,7 @@ class StoreServer {
   /// Binds and listens at once (so the port is known and reachable on return) and serves until `close`.
   /// Returns the bound port. Errors: in_use naming the port, io; permission or io when it is to be for one user and
   /// nothing here tells whose a connection is. Callable from any thread.
-  Result<std::uint16_t> open(std::uint64_t generation, StoreBind const& where, StoreDoor door = {});
+  Result<std::uint16_t> open(std::uint64_t generation, os::ListenAt const& where, StoreDoor door = {});
   /// What the hosts of a generation's callers say. Any thread.
   void tell(std::uint64_t generation, std::vector<CallerNews> news);
   /// Ends a generation's store: listener and all its connections. Unknown numbers are ignored. Any thread.

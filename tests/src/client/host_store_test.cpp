@@ -5,7 +5,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include "src/store/store_listen.hpp"
+#include "src/os/listening.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/ranks.hpp"
 
@@ -19,11 +19,7 @@ namespace {
 
 /// A port that was free a moment ago.
 std::uint16_t free_port() {
-  auto const listeners = cxxrun::store::listen_for_store({0, true}).value();
-  for (int const fd : listeners.sockets) {
-    close(fd);
-  }
-  return listeners.port;
+  return cxxrun::os::listen_at({0, true}).value().port;
 }
 
 }  // namespace
@@ -93,16 +89,12 @@ TEST_CASE("host_store: where no thread can be started it says so, and signals st
 }
 
 TEST_CASE("host_store: a taken port is named with what to change", "[process]") {
-  auto const taken = cxxrun::store::listen_for_store({0, true}).value();
+  auto const taken = cxxrun::os::listen_at({0, true}).value();
   // In a process of its own: the store's thread stays, and where there is one no other test can fork under a sanitizer.
   auto const ends = cxxrun::test::run_ranks(1, [&](int) -> std::string {
     auto const hosted = host_store({"127.0.0.1", taken.port});
     return hosted ? "hosted" : (hosted.error().code == Errc::in_use ? "" : "not as in use: ") + hosted.error().context;
   });
-  for (int const fd : taken.sockets) {
-    close(fd);
-  }
-
   CHECK(ends[0].said == "rank 0 is to host the store, but port " + std::to_string(taken.port) +
                             " is taken by another program on this machine; choose another MASTER_PORT on all ranks");
 }
