@@ -91,6 +91,7 @@ TEST_CASE("warm_starts: a Python that dies executes those that wait; those it ha
   CHECK(importing.actions == Actions{Execute{0}});
   CHECK(text_of(importing.said) ==
         std::string("--warm: the Python that workers are forked from has ended (exit code 7)") + kInstead);
+  CHECK(after(importing.next, Wanted{1}).actions == Actions{Execute{1}});
   auto const forked = after(after_all({kReady, Wanted{0}, Wanted{1}}), Ended{ExitStatus::signalled(SIGSEGV)});
   CHECK(forked.actions.empty());
   CHECK(after(forked.next, Hello{0, 70}).actions == Actions{Admit{0, 70}});
