@@ -400,18 +400,19 @@ def verdict(values, loop, target):
 def report(arguments, samples, gauges, peer):
     print(f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {os_name()}, Linux {platform.release()}; "
           f"{arguments.reps} repeats{', SCHED_RR' if arguments.realtime else ''}; min / median / max.\n")
-    print("| figure | target | cxxrun | fork loop | torchrun | torchrun ÷ cxxrun | |")
+    name = peer.name if peer else "torchrun"
+    print(f"| figure | target | cxxrun | fork loop | {name} | {name} ÷ cxxrun | |")
     print("|---|---|---|---|---|---|---|")
     for figure, (case, text, unit, target) in FIGURES.items():
         if case not in arguments.cases:
             continue
-        ours, loop, theirs = (samples.get((figure, name), []) for name in ("cxxrun", "fork loop", "torchrun"))
+        ours, loop, theirs = (samples.get((figure, each), []) for each in ("cxxrun", "fork loop", name))
         loop = loop if figure == "launch" else []
-        ratio = f"{statistics.median(theirs) / statistics.median(ours):.0f}" if ours and theirs else "-"
+        ratio = f"{statistics.median(theirs) / statistics.median(ours):.3g}" if ours and theirs else "-"
         wanted, met = verdict(ours, loop, target)
         print(f"| {text}, {unit} | {wanted} | {spread(ours)} | {spread(loop)} | {spread(theirs)} | {ratio} | {met} |")
     print(f"\nNoise: a fixed loop before each repeat took {spread(gauges)} ms; load average "
-          f"{os.getloadavg()[0]:.1f} at the end." + ("" if peer else " torchrun was not measured."))
+          f"{os.getloadavg()[0]:.1f} at the end." + ("" if peer else f" {name} was not measured."))
 
 
 def os_name():
@@ -429,6 +430,7 @@ def parse():
     parser.add_argument("--reps", type=int, default=15)
     parser.add_argument("--cases", default=",".join(CASES), help="of " + ",".join(CASES))
     parser.add_argument("--no-peer", action="store_true", help="without torchrun")
+    parser.add_argument("--beside", metavar="FILE", help="another cxxrun, as that of scripts/release, in torchrun's place")
     parser.add_argument("--scratch", help="where logs and stamps go while measuring [TMPDIR or /tmp]")
     parser.add_argument("--realtime", action="store_true",
                         help="run everything with SCHED_RR, above whatever else the machine does (needs CAP_SYS_NICE)")
@@ -456,7 +458,8 @@ def main():
     if arguments.realtime:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     cxxrun = Launcher("cxxrun", [os.path.abspath(arguments.cxxrun)], "-", {})
-    peer = None if arguments.no_peer else torchrun()
+    peer = (None if arguments.no_peer else
+            Launcher("other", [os.path.abspath(arguments.beside)], "-", {}) if arguments.beside else torchrun())
     with tempfile.TemporaryDirectory(prefix="launch_bench.", dir=arguments.scratch) as scratch:
         samples, gauges, missed = measure(arguments, scratch, cxxrun, peer)
     report(arguments, samples, gauges, peer)
