@@ -4,6 +4,7 @@
 # compile LIBDIR TARGET …: in build/portable, for packages that have libraries in LIBDIR
 compile() {
   local sysroot
+  mkdir -p build
   sysroot=$(scripts/debian_root path sysroot11)
   scripts/debian_root unpack sysroot11 bullseye libc6 libc6-dev linux-libc-dev libcrypt-dev
   cmake -S . -B build/portable -G Ninja -DCMAKE_BUILD_TYPE=Release -DCXXRUN_TESTS=OFF -DCXXRUN_SYSROOT="$(realpath "$sysroot")" \
