@@ -8,7 +8,7 @@ check_libc() {  # FILE: of C or C++
   newest=$(objdump -T "$1" | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -1)
   [ "$(printf 'GLIBC_%s\n' "$ceiling" "${newest#GLIBC_}" | sort -V | tail -1)" = "GLIBC_$ceiling" ] ||
     fail "$1 needs $newest: $(objdump -T "$1" | grep -F "$newest" | awk '{ print $NF }' | tr '\n' ' ')"
-  needed=$(objdump -p "$1" | awk '$1 == "NEEDED" && $2 !~ /^(lib(c|m|dl|pthread)|ld-linux-x86-64)\.so/ { print $2 }')
+  needed=$(objdump -p "$1" | awk '$1 == "NEEDED" && $2 !~ /^(lib(c|m|dl|pthread)|ld-linux-(x86-64|aarch64))\.so/ { print $2 }')
   [ -z "$needed" ] || fail "$1 needs $needed"
 }
 

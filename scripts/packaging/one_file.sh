@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # How what is shipped is compiled and linked. For scripts/release.
 
+release_flags="-O2 -DNDEBUG -ffunction-sections -fdata-sections"
+
 # compile LIBDIR TARGET …: in build/portable, for packages that have libraries in LIBDIR
 compile() {
   local sysroot
@@ -8,7 +10,7 @@ compile() {
   sysroot=$(scripts/debian_root path sysroot11)
   scripts/debian_root unpack sysroot11 bullseye libc6 libc6-dev linux-libc-dev libcrypt-dev
   cmake -S . -B build/portable -G Ninja -DCMAKE_BUILD_TYPE=Release -DCXXRUN_TESTS=OFF -DCXXRUN_SYSROOT="$(realpath "$sysroot")" \
-    -DCMAKE_INSTALL_LIBDIR="$1" -DCMAKE_CXX_FLAGS_RELEASE="-O2 -DNDEBUG -ffunction-sections -fdata-sections" >build/portable.log
+    -DCMAKE_INSTALL_LIBDIR="$1" -DCMAKE_CXX_FLAGS_RELEASE="$release_flags" >build/portable.log
   cmake --build build/portable --target "${@:2}" >>build/portable.log || { tail -30 build/portable.log; fail "the build failed"; }
 }
 
