@@ -325,7 +325,7 @@ Command rendezvous_command(RendezvousOptions& o) {
          {"--port-range", "FIRST-LAST", "take the ports, also those of the stores, from here only",
           set(o.range, parse_port_range)},
          {"--rdzv-id", "ID", "serve runs of this id alone", set(o.id, parse_text)},
-         {"--loopback", "", "listen on 127.0.0.1 only", set(o.loopback, parse_flag)},
+         {"--loopback", "", "listen on the loopback only (127.0.0.1 and ::1)", set(o.loopback, parse_flag)},
          {"--auth", "auto|munge|file|none", "how agents prove that they belong to the job [auto]",
           choose(o.auth, {Auth::automatic, Auth::munge, Auth::file, Auth::none})},
          {"--background", "", "return once it listens and the steps can find it", set(o.background, parse_flag)},

@@ -99,7 +99,7 @@ complete -c cxxrun-rendezvous -f
 complete -c cxxrun-rendezvous -l port -x -d 'where to listen; 0: any [by the Slurm job\'s number, else 29400]'
 complete -c cxxrun-rendezvous -l port-range -x -d 'take the ports, also those of the stores, from here only'
 complete -c cxxrun-rendezvous -l rdzv-id -x -d 'serve runs of this id alone'
-complete -c cxxrun-rendezvous -l loopback -d 'listen on 127.0.0.1 only'
+complete -c cxxrun-rendezvous -l loopback -d 'listen on the loopback only (127.0.0.1 and ::1)'
 complete -c cxxrun-rendezvous -l auth -x -a 'auto munge file none' -d 'how agents prove that they belong to the job [auto]'
 complete -c cxxrun-rendezvous -l background -d 'return once it listens and the steps can find it'
 complete -c cxxrun-rendezvous -l log-dir -x -a '(__fish_complete_directories)' -d 'keep events.jsonl and verdict.json of each run there [no files]'
