@@ -60,10 +60,13 @@ std::uint32_t count_here(Options const& options, Environment const& environment)
   return os::count_gpus(find_value(environment, "CUDA_VISIBLE_DEVICES"), os::gpu_devices());
 }
 
-/// How this host reaches itself, which it has to where it hosts the rendezvous.
+/// How this host reaches itself, which it has to where it hosts the rendezvous; nobody asks elsewhere.
 Result<std::vector<std::string>> find_loopbacks(Meeting const& meeting) {
+  if (!meeting.loopback_only && meeting.host != Meeting::Host::me) {
+    return std::vector<std::string>{};
+  }
   auto found = os::loopback_addresses();
-  if (found.empty() && (meeting.loopback_only || meeting.host == Meeting::Host::me)) {
+  if (found.empty()) {
     return fail(Errc::io,
                 "this host cannot reach itself: neither 127.0.0.1 nor ::1 is there; bring its loopback interface up "
                 "(ip link set lo up)");
