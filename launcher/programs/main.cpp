@@ -101,21 +101,27 @@ Result<NodeFacts> find_out(Options const& options, JobTopology const& topology, 
 }
 
 /// Where this agent's logs go. Without --log-dir a temporary directory, kept only when output was asked into it.
-Result<LogRoot> open_logs(Options const& options, NodeFacts const& facts, Environment const& environment,
-                          std::vector<std::string>& notes) {
-  auto root = make_log_root(options.log_dir, facts.run_id, log_place(facts),
-                            find_value(environment, "TMPDIR").value_or("/tmp"));
+Result<void> open_logs(AgentConfig& config, std::vector<std::string>& notes) {
+  auto const& options = config.options;
+  auto root = make_log_root(options.log_dir, config.facts.run_id, log_place(config.facts),
+                            find_value(config.environment, "TMPDIR").value_or("/tmp"));
+  if (!root) {
+    return root.error();
+  }
   bool const wanted = options.redirects != StreamChoice{} || options.tee != StreamChoice{} ||
                       !options.stdout_filters.empty() || !options.stderr_filters.empty();
-  if (std::error_code failed; root && !root->path.empty()) {  // workers and readers may be in another directory
+  if (std::error_code failed; !root->path.empty()) {  // workers and readers may be in another directory
     auto const whole = std::filesystem::absolute(root->path, failed);
     root->path = failed ? root->path : whole.lexically_normal().string();
   }
-  if (root && root->temporary && wanted) {
+  if (root->temporary && wanted) {
     root->temporary = false;
     notes.push_back("logs are in " + root->path + "; choose with --log-dir");
   }
-  return root;
+  config.logs = *std::move(root);
+  config.facts.log_root = config.logs.path;
+  config.facts.keeps_logs = !config.logs.temporary;
+  return {};
 }
 
 /// Where this agent's workers call it.
@@ -187,6 +193,21 @@ Result<std::optional<Discovery>> discover(Options const& options, Environment co
   return of_this_run_of_the_job(*std::move(found), environment);
 }
 
+/// Whether what the job will write late can be written at all.
+Result<void> try_places(Options const& options, std::string const& nonce) {
+  if (!options.fence_dir.empty()) {
+    if (auto const usable = os::probe_hard_links(options.fence_dir, nonce); !usable) {
+      return fail(Errc::usage, "--fence " + usable.error().context);
+    }
+  }
+  if (!options.trace_file.empty()) {
+    if (auto const usable = check_story_file(options.trace_file); !usable) {
+      return fail(Errc::usage, "--trace " + usable.error().context);
+    }
+  }
+  return {};
+}
+
 /// Everything that is found out before anything is started. What is worth telling is in `notes`.
 Result<AgentConfig> prepare(Options options, Environment const& environment, GivenSecret const& secret,
                             std::vector<std::string>& notes) {
@@ -219,17 +240,10 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
   }
   config.keys = *std::move(transports);
   config.nonce = random_hex(16);
-  if (!config.options.fence_dir.empty()) {
-    if (auto const usable = os::probe_hard_links(config.options.fence_dir, config.nonce); !usable) {
-      return fail(Errc::usage, "--fence " + usable.error().context);
-    }
+  if (auto const usable = try_places(config.options, config.nonce); !usable) {
+    return usable.error();
   }
   config.colour = os::stderr_takes_colour();
-  if (auto const& file = config.options.trace_file; !file.empty()) {
-    if (auto const usable = check_story_file(file); !usable) {
-      return fail(Errc::usage, "--trace " + usable.error().context);
-    }
-  }
   notes = config.options.notes;
   notes.insert(notes.end(), trouble.begin(), trouble.end());
   notes.insert(notes.end(), config.topology.notes.begin(), config.topology.notes.end());
@@ -250,6 +264,17 @@ void tell(AgentConfig const& config, std::vector<std::string> const& notes) {
   }
 }
 
+/// The exit code of what starts no job.
+std::optional<int> without_job(Options const& options, Environment const& environment) {
+  if (auto const& shell = options.print_completion; !shell.empty()) {
+    std::fputs(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion, stdout);
+    return 0;
+  }
+  return options.doctor ? std::optional(doctor::run_doctor(options, environment))
+         : options.init ? std::optional(doctor::run_init(options, environment))
+                        : std::nullopt;
+}
+
 int run(std::vector<std::string> const& arguments) {
   os::ensure_standard_descriptors();
   auto const secret = take_secret();
@@ -260,15 +285,8 @@ int run(std::vector<std::string> const& arguments) {
     return early->code;
   }
   auto& options = *std::get_if<Options>(&parsed);
-  if (auto const& shell = options.print_completion; !shell.empty()) {
-    std::fputs(shell == "bash" ? kBashCompletion : shell == "zsh" ? kZshCompletion : kFishCompletion, stdout);
-    return 0;
-  }
-  if (options.doctor) {
-    return doctor::run_doctor(options, environment);
-  }
-  if (options.init) {
-    return doctor::run_init(options, environment);
+  if (auto const code = without_job(options, environment)) {
+    return *code;
   }
   std::vector<std::string> notes;
   auto prepared = prepare(std::move(options), environment, secret, notes);
@@ -279,13 +297,9 @@ int run(std::vector<std::string> const& arguments) {
   if (config.options.dry_run) {
     return show_dry_run(std::move(config));
   }
-  auto logs = open_logs(config.options, config.facts, environment, notes);
-  if (!logs) {
+  if (auto const logs = open_logs(config, notes); !logs) {
     return complain(logs.error());
   }
-  config.logs = *std::move(logs);
-  config.facts.log_root = config.logs.path;
-  config.facts.keeps_logs = !config.logs.temporary;
   tell(config, notes);
   os::raise_nofile_limit();
   pid_t const self = getpid();

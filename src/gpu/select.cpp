@@ -77,27 +77,32 @@ Result<cxxrun_cuda_api const*> load_plugin() {
   return api;
 }
 
+/// CXXRUN_BACKEND has the last word.
+Result<Backend> backend_or(Backend asked) {
+  auto const name = os::variable("CXXRUN_BACKEND");
+  auto const backend = name.empty() ? std::optional(asked) : backend_named(name);
+  return backend ? Result<Backend>(*backend)
+                 : fail(Errc::environment, "CXXRUN_BACKEND is \"" + name + "\", not auto, nccl or host");
+}
+
 }  // namespace
 
 Result<Selection> select(Backend asked, WorkerEnv const& env) {
-  if (auto const name = os::variable("CXXRUN_BACKEND"); !name.empty()) {
-    auto const backend = backend_named(name);
-    if (!backend) {
-      return fail(Errc::environment, "CXXRUN_BACKEND is \"" + name + "\", not auto, nccl or host");
-    }
-    asked = *backend;
+  auto const backend = backend_or(asked);
+  if (!backend) {
+    return backend.error();
   }
   Findings found;
-  found.asked = asked;
+  found.asked = *backend;
   found.local_rank = env.local_rank;
   found.local_ranks = env.local_world_size;
-  found.signs = asked == Backend::host ? Signs{} : look_for_signs();
+  found.signs = found.asked == Backend::host ? Signs{} : look_for_signs();
   auto const visible = os::variable("CUDA_VISIBLE_DEVICES");
   found.own_device = !visible.empty() && visible.find(',') == std::string::npos;
   Selection selected;
   selected.nccl_host = os::variable("NCCL_HOSTID");
   found.shared = !selected.nccl_host.empty();
-  if (worth_loading(asked, found.signs)) {
+  if (worth_loading(found.asked, found.signs)) {
     auto const plugin = load_plugin();
     if (plugin) {
       selected.api = *plugin;

@@ -58,6 +58,15 @@ struct Parcel {
   }
 };
 
+Work start_on_device(Communicator& comm, Tensor const& tensor, int root) {
+  return client::Access::start(comm, {.kind = comm::Kind::broadcast,
+                                      .type = tensor.type,
+                                      .root = root,
+                                      .count = tensor.count,
+                                      .in = tensor.data,
+                                      .out = tensor.data});
+}
+
 }  // namespace
 
 void GradientSynchronizer::broadcast(std::span<Tensor const> tensors, int root) {
@@ -91,12 +100,7 @@ void GradientSynchronizer::broadcast(std::span<Tensor const> tensors, int root) 
   Work queued;  // the last one of the device's, which come in order
   for (auto const& tensor : tensors) {
     if (on_device(tensor)) {
-      queued = client::Access::start(comm, {.kind = comm::Kind::broadcast,
-                                            .type = tensor.type,
-                                            .root = root,
-                                            .count = tensor.count,
-                                            .in = tensor.data,
-                                            .out = tensor.data});
+      queued = start_on_device(comm, tensor, root);
     } else if (bytes_of(tensor) < kLarge) {
       parcel.add(tensor);
     } else {
