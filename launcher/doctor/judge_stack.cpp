@@ -9,7 +9,7 @@ constexpr double kSlowOpens = 2000;  // ms for 1,000 files: an import of PyTorch
 constexpr double kVerySlowOpens = 10'000;
 
 /// Whether an interface is chosen by a word of NCCL_SOCKET_IFNAME: a beginning, or with '=' the whole name.
-bool chosen(std::string word, std::string const& interface, bool exact) {
+bool chosen(std::string const& word, std::string const& interface, bool exact) {
   return exact ? interface == word : interface.starts_with(word);
 }
 
@@ -139,7 +139,7 @@ Finding judge_directory(Facts const& facts) {
   }
   for (auto const& [key, what] : {std::pair{"fs.rename", "rename over a file"}, std::pair{"fs.lock", "file locks"}}) {
     if (auto const error = value_of(facts, key); !error.empty()) {
-      return {Grade::warning, "directory", where + ": " + what + ": " + error,
+      return {Grade::warning, "directory", join({where, what, error}, ": "),
               key == std::string("fs.rename") ? "checkpoints here may be torn by a crash; use another file system"
                                               : "programs that lock files fail here; mount it with locks (flock)"};
     }

@@ -43,6 +43,7 @@ void look_at_each(Nvml const& nvml, unsigned count, Say const& say) {
     }
   }
   std::vector<std::string> words;
+  words.reserve(names.size());
   for (auto const& [name, number] : names) {
     words.push_back(std::to_string(number) + " x " + name);
   }

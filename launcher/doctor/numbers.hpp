@@ -27,7 +27,7 @@ namespace cxxrun::launcher::doctor {
 
 /// "2.5"
 [[nodiscard]] inline std::string tenths(double value) {
-  auto const ten = static_cast<std::uint64_t>(value * 10 + 0.5);
+  auto const ten = static_cast<std::uint64_t>(std::llround(value * 10));
   return std::to_string(ten / 10) + (ten % 10 == 0 ? "" : "." + std::to_string(ten % 10));
 }
 

@@ -20,7 +20,7 @@ constexpr double kRefusedByMunge = 300'000'000;
 
 /// "0.123 ms", "1200 ms"
 std::string milliseconds(double us) {
-  auto const all = static_cast<std::uint64_t>(us + 0.5);
+  auto const all = static_cast<std::uint64_t>(std::llround(us));
   auto const thousandths = std::to_string(1000 + all % 1000).substr(1);
   return std::to_string(all / 1000) + (all < 100'000 ? "." + thousandths : "") + " ms";
 }
@@ -114,6 +114,7 @@ std::string differences(std::vector<StepNode> const& nodes, std::string const& k
     }
   }
   std::vector<std::string> words;
+  words.reserve(who.size());
   for (auto const& [value, hosts] : who) {
     words.push_back(value + " on " + compress_hostlist(hosts));
   }
