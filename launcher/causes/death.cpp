@@ -119,6 +119,13 @@ Explanation of_files(DeathFacts const& facts) {
              : Explanation{"a mapped file was truncated, /dev/shm was full, or a file server was gone for a while", ""};
 }
 
+/// The last line of `said` is the one that says why.
+std::string module_advice(DeathFacts const& facts) {
+  auto const why = std::string_view(facts.said).substr(facts.said.rfind('\n') + 1);  // npos + 1 is 0
+  bool const lacks = facts.status == ExitStatus::exited(1) && why.find("ModuleNotFoundError") != why.npos;
+  return lacks ? "install it, or start the Python that has it: `cxxrun --dry-run` names the one that runs" : "";
+}
+
 /// Where the core is to be found.
 std::string core_advice(DeathFacts const& facts) {
   std::string const pattern(trim(facts.core_pattern));
@@ -198,7 +205,7 @@ Explanation explain(DeathFacts const& facts) {
     found = facts.gpu;
   }
   if (found.advice.empty()) {
-    found.advice = core_advice(facts);
+    found.advice = facts.status.kind == ExitStatus::Kind::signalled ? core_advice(facts) : module_advice(facts);
   }
   return found;
 }

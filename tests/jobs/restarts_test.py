@@ -33,6 +33,7 @@ class Restarts(JobCase):
         self.assertEqual(count_reports(job), 1)
         self.assertIn("not restarted: ModuleNotFoundError: No module named 'surely_not_there'", job.stderr)
         self.assertIn("restarts used: 0 of 3", job.stderr)
+        self.assertIn("advice:        install it, or start the Python that has it: `cxxrun --dry-run` names", job.stderr)
 
     def test_a_program_that_lacks_a_module_is_started_once(self):
         job = self.lacks()

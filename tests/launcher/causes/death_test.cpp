@@ -103,6 +103,7 @@ std::vector<Row> rows() {
        with(exited(""), [](auto& facts) { facts.gpu = explain_xids("NVRM: Xid (PCI:0000:3b:00): 31, pid=1"); }), "yes"},
       {"`ulimit -t`", signalled(SIGXCPU), "yes"},
       {"`ulimit -f`", signalled(SIGXFSZ), "yes"},
+      {"a Python module is missing", exited("Traceback\n\nModuleNotFoundError: No module named 'torch'"), "yes"},
       {"a crash whose core systemd has taken",
        with(signalled(SIGSEGV),
             [](auto& facts) {
@@ -140,6 +141,10 @@ TEST_CASE("death: the page has the line and the advice of each cause, and no oth
     std::ofstream(path) << page.replace(begin, end + 1 - begin, table);
   }
   CHECK(page.substr(begin, table.size() + 1) == table + "\n");
+}
+
+TEST_CASE("death: a module that was missed before the last words is not what it died of", "[unit]") {
+  CHECK(explain(exited("ModuleNotFoundError: No module named 'apex'\nValueError: x")).advice.empty());
 }
 
 TEST_CASE("death: a limit of the job's is its own doing, and what the host or somebody else does is not", "[unit]") {
