@@ -30,6 +30,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* NOLINTBEGIN(readability-identifier-naming): the names of a C header */
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -215,4 +216,5 @@ int32_t cxxrun_sampler_at(const cxxrun_sampler* sampler, uint64_t size, uint64_t
 #ifdef __cplusplus
 }
 #endif
+/* NOLINTEND(readability-identifier-naming) */
 #endif /* CXXRUN_C_H */

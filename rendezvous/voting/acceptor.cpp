@@ -1,5 +1,7 @@
 #include "rendezvous/voting/acceptor.hpp"
 
+#include <utility>
+
 namespace cxxrun::rendezvous {
 
 Answer asked(Acceptor acceptor, std::uint64_t after, Ballot ballot) {
@@ -25,7 +27,7 @@ Answer proposed(Acceptor acceptor, Ballot ballot, Decree const& decree) {
 }
 
 Acceptor decided(Acceptor acceptor, std::uint64_t number) {
-  return number <= acceptor.after ? acceptor : Acceptor{number, {}, {}};
+  return number <= acceptor.after ? std::move(acceptor) : Acceptor{number, {}, {}};
 }
 
 }  // namespace cxxrun::rendezvous

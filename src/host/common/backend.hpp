@@ -43,7 +43,7 @@ class Backend {
   /// Whoever waits in run() gives up, now and later, and calls `answer`: it throws that its peer is late, or, if it has
   /// waited for less than half of the time that it may, as if the launcher had ended the generation. From any thread;
   /// returns at once. Only the first call counts.
-  virtual void hurry(std::function<void()> /*answer*/) noexcept {}
+  virtual void hurry(std::function<void()> /*answer*/) noexcept {}  // NOLINT(performance-unnecessary-value-param): kept
 
   // For a backend that carries out some of the calls by other means, and asks this one about the peers.
 
