@@ -82,9 +82,10 @@ int run_init(Options const& options, Environment const& environment) {
   os::LimitedChild child([&](Say const& say) { look_at_partitions(environment, say); });
   auto const told = child.wait_until(Clock::now() + kSinfoPatience);
   bool const failed = told.said.starts_with(kNoPartitions);
-  std::string const why = !told.ended ? "sinfo did not answer"
-                          : failed    ? told.said.substr(std::string(kNoPartitions).size())
-                                      : "sinfo knows of no partition that is up";
+  std::string const why = !told.error.empty() ? "sinfo not asked: " + told.error
+                          : !told.ended       ? "sinfo did not answer"
+                          : failed            ? told.said.substr(std::string(kNoPartitions).size())
+                                              : "sinfo knows of no partition that is up";
   std::string command = options.program.empty() ? "train.py" : shell_quote(options.program);
   for (auto const& word : options.args) {
     command += " " + shell_quote(word);

@@ -159,6 +159,10 @@ Finding judge_descriptors(Facts const& facts) {
 }
 
 Finding judge_processes(Facts const& facts) {
+  if (auto const error = value_of(facts, "fork.error"); !error.empty()) {
+    return {Grade::failure, "processes", "no process could be started: " + error,
+            "raise `ulimit -u`, or TasksMax and pids.max of the container; end what runs there already"};
+  }
   auto const user = number(facts, "nproc.soft");
   auto const left = number(facts, "pids.left");
   std::string const text =

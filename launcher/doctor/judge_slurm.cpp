@@ -1,3 +1,6 @@
+#include <array>
+#include <utility>
+
 #include "launcher/doctor/judge.hpp"
 #include "launcher/doctor/numbers.hpp"
 #include "src/core/text.hpp"
@@ -47,6 +50,28 @@ void judge_times(Findings& found, Facts const& facts) {
   }
 }
 
+std::string settings_error(Facts const& facts) {
+  if (auto const error = value_of(facts, "slurm.unasked"); !error.empty()) {
+    return error;
+  }
+  auto const hung = value_of(facts, "slurm.hung");
+  return hung.empty() ? value_of(facts, "slurm.error") : "scontrol did not answer within " + hung;
+}
+
+/// A line for which a child was needed, where none could be started.
+Finding unless_unasked(Facts const& facts, Finding const& finding) {
+  static constexpr std::array kAbout{std::pair{"names", "name"},   std::pair{"GPUs", "gpu"}, std::pair{"NCCL", "gpu"},
+                                     std::pair{"directory", "fs"}, std::pair{"logs", "fs"},  std::pair{"home", "fs"},
+                                     std::pair{"Python", "python"}};
+  for (auto const& [line, child] : kAbout) {
+    auto const error = value_of(facts, std::string(child) + ".unasked");
+    if (finding.about == line && !error.empty()) {
+      return {Grade::note, finding.about, "not looked at: no process could be started", ""};
+    }
+  }
+  return finding;
+}
+
 }  // namespace
 
 Findings judge_slurm(Facts const& facts) {
@@ -62,7 +87,7 @@ Findings judge_slurm(Facts const& facts) {
   if (value_of(facts, "slurm.step").empty()) {
     found.push_back(slurm(Grade::warning, place + ", but no step", "start it with srun: srun cxxrun --doctor"));
   }
-  if (auto const error = value_of(facts, "slurm.error"); !error.empty()) {
+  if (auto const error = settings_error(facts); !error.empty()) {
     found.push_back(slurm(Grade::note, "settings not read: " + error,
                           "cxxrun needs no scontrol; only --requeue does (in a container: bind it)"));
   }
@@ -84,6 +109,9 @@ Findings judge(Facts const& facts) {
                   judge_processes(facts),  judge_locked_memory(facts), judge_gpus(facts),      judge_nccl(facts),
                   judge_interfaces(facts), judge_python(facts),        judge_directory(facts), judge_logs(facts),
                   judge_home(facts)};
+  for (auto& each : all) {
+    each = unless_unasked(facts, each);
+  }
   for (auto& each : judge_slurm(facts)) {
     all.push_back(std::move(each));
   }

@@ -9,10 +9,10 @@
 namespace cxxrun::launcher::doctor {
 namespace {
 
-/// A child, and the fact that says after how long it was given up.
+/// A child, what it asks about, and for how long.
 struct Asked {
   os::LimitedChild child;
-  std::string hung;
+  std::string about;
   Millis limit;
 };
 
@@ -33,15 +33,15 @@ void tell(Say const& say, std::string const& key, std::string const& value) {
 std::function<Facts()> start_looking(Wanted const& wanted, Environment const& environment) {
   TimePoint const begin = Clock::now();
   auto const asked = std::make_shared<std::vector<Asked>>();
-  auto const ask = [&asked](char const* hung, Millis limit, std::function<void(Say const&)> const& work) {
-    asked->push_back({os::LimitedChild(work), hung, limit});
+  auto const ask = [&asked](char const* about, Millis limit, std::function<void(Say const&)> const& work) {
+    asked->push_back({os::LimitedChild(work), about, limit});
   };
-  ask("name.hung", Millis{5'000}, [&](Say const& say) { look_at_names(wanted, say); });
-  ask("gpu.hung", Millis{10'000}, [](Say const& say) { look_at_gpus(say); });
-  ask("fs.hung", Millis{10'000}, [&](Say const& say) { look_at_files(wanted, environment, say); });
-  ask("python.hung", Millis{20'000}, [&](Say const& say) { look_at_python(wanted, environment, say); });
+  ask("name", Millis{5'000}, [&](Say const& say) { look_at_names(wanted, say); });
+  ask("gpu", Millis{10'000}, [](Say const& say) { look_at_gpus(say); });
+  ask("fs", Millis{10'000}, [&](Say const& say) { look_at_files(wanted, environment, say); });
+  ask("python", Millis{20'000}, [&](Say const& say) { look_at_python(wanted, environment, say); });
   if (wanted.slurm) {
-    ask("slurm.hung", Millis{5'000}, [&](Say const& say) { look_at_slurm(environment, say); });
+    ask("slurm", Millis{5'000}, [&](Say const& say) { look_at_slurm(environment, say); });
   }
   Facts facts = look_at_system(environment);
   facts["host"] = facts["name.own"] = wanted.host;
@@ -49,8 +49,11 @@ std::function<Facts()> start_looking(Wanted const& wanted, Environment const& en
     for (auto& each : *asked) {
       auto const words = each.child.wait_until(begin + each.limit);
       take_lines(words.said, facts);
-      if (!words.ended) {
-        facts[each.hung] = seconds_text(each.limit);
+      if (!words.error.empty()) {
+        facts["fork.error"] = words.error;
+        facts[each.about + ".unasked"] = words.error;
+      } else if (!words.ended) {
+        facts[each.about + ".hung"] = seconds_text(each.limit);
       }
     }
     return std::move(facts);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -36,6 +37,7 @@ namespace {
 LimitedChild::LimitedChild(std::function<void(Say const&)> const& work) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
+    error_ = std::strerror(errno);
     return;
   }
   output_ = UniqueFd(ends[0]);
@@ -44,6 +46,9 @@ LimitedChild::LimitedChild(std::function<void(Say const&)> const& work) {
   pid_ = fork();
   if (pid_ == 0) {
     be_child(work, theirs.get(), parent);
+  }
+  if (pid_ < 0) {
+    error_ = std::strerror(errno);
   }
 }
 
@@ -56,6 +61,7 @@ LimitedChild::~LimitedChild() {
 
 LimitedChild::Words LimitedChild::wait_until(TimePoint deadline) {
   Words words;
+  words.error = error_;
   std::array<char, 4096> bytes{};
   while (output_ && pid_ > 0) {
     pollfd entry{output_.get(), POLLIN, 0};

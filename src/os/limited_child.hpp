@@ -29,12 +29,14 @@ class LimitedChild {
   struct Words {
     std::string said;
     bool ended = false;  ///< by itself, before the deadline
+    std::string error;   ///< why there is no child; "": there is one
   };
   /// Waits for its end or the deadline.
   [[nodiscard]] Words wait_until(TimePoint deadline);
 
  private:
   pid_t pid_ = 0;
+  std::string error_;
   UniqueFd output_;
 };
 

@@ -148,6 +148,19 @@ TEST_CASE("doctor: limits", "[unit]") {
   CHECK(grade("locked memory", {{"memlock.soft", "8388608"}, {"rdma.devices", ""}}) == Grade::fine);
 }
 
+TEST_CASE("doctor: where no process can be started, that is the failure, and nothing is said to hang", "[unit]") {
+  Facts facts = {{"host", "node1"}, {"fork.error", "Resource temporarily unavailable"}};
+  for (char const* const child : {"name", "gpu", "fs", "python", "slurm"}) {
+    facts[child + std::string(".unasked")] = "Resource temporarily unavailable";
+  }
+  CHECK(judge_processes(facts).found == "no process could be started: Resource temporarily unavailable");
+  for (auto const& each : judge(facts)) {
+    INFO(each.about << ": " << each.found);
+    CHECK((each.grade < Grade::failure || each.about == "processes"));
+    CHECK(each.found.find("answer") == std::string::npos);
+  }
+}
+
 TEST_CASE("doctor: GPUs, their driver and NCCL", "[unit]") {
   CHECK(grade("GPUs", {{"gpu.hung", "10 s"}}) == Grade::failure);
   CHECK(grade("GPUs", {{"gpu.error", "Driver/library version mismatch"}}) == Grade::failure);
@@ -208,5 +221,6 @@ TEST_CASE("doctor: Slurm's settings that bite", "[unit]") {
   CHECK(grade("Slurm", {{"slurm.SlurmdTimeout", "0 sec"}}) == Grade::note);
   CHECK(grade("Slurm", {{"slurm.nodes", "2"}}) == Grade::note);
   CHECK(grade("Slurm", {{"slurm.nodes", "2"}, {"slurm.no_kill", "set"}}) == Grade::fine);
+  CHECK(about("Slurm", {{"slurm.hung", "5 s"}}).found == "settings not read: scontrol did not answer within 5 s");
   CHECK(grade("Slurm", {{"slurm.error", "there is no scontrol in PATH here"}}) == Grade::note);
 }

@@ -1,11 +1,14 @@
 #include "src/os/limited_child.hpp"
 
+#include <array>
 #include <csignal>
 #include <string>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
 
+#include "src/os/fd_io.hpp"
 #include "tests/support/catch.hpp"
 
 using cxxrun::Clock;
@@ -69,6 +72,24 @@ TEST_CASE("limited_child: one that throws or dies ends early, and its words coun
     raise(SIGKILL);
   });
   CHECK(dies.wait_until(Clock::now() + 20s).said == "b");
+}
+
+TEST_CASE("limited_child: one that could not be started says why, and did not hang", "[process]") {
+  Reaper const reaper;
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  pid_t const tester = fork();
+  if (tester == 0) {  // root may have any number of processes
+    rlimit const few{0, 0};
+    bool const limited = setrlimit(RLIMIT_NPROC, &few) == 0 && (getuid() != 0 || setuid(65534) == 0);
+    LimitedChild child([](LimitedChild::Say const&) {});
+    auto const words = child.wait_until(Clock::now() + 20s);
+    std::string const told = limited && !words.ended ? words.error : "not limited";
+    _exit(write(ends[1], told.data(), told.size()) < 0);
+  }
+  close(ends[1]);
+  CHECK(cxxrun::os::read_all(ends[0], 1000).value_or("") == "Resource temporarily unavailable");
+  close(ends[0]);
 }
 
 TEST_CASE("limited_child: it can be moved, and the others go on beside it", "[process]") {
