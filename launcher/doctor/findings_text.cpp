@@ -86,15 +86,11 @@ char const* name_of(Grade grade) {
 }
 
 std::size_t count(Report const& report, Grade grade) {
-  auto const of = [grade](Findings const& findings) {
-    return static_cast<std::size_t>(
-        std::count_if(findings.begin(), findings.end(), [grade](Finding const& each) { return each.grade == grade; }));
-  };
-  std::size_t number = of(report.step);
-  for (auto const& node : report.nodes) {
-    number += of(node.findings);
-  }
-  return number;
+  auto number = std::count_if(report.step.begin(), report.step.end(),
+                              [grade](Finding const& each) { return each.grade == grade; });
+  auto const lines = gather(report.nodes);
+  number += std::count_if(lines.begin(), lines.end(), [grade](Alike const& each) { return each.first.grade == grade; });
+  return static_cast<std::size_t>(number);
 }
 
 std::string findings_text(Report const& report) {

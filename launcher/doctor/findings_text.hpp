@@ -12,6 +12,7 @@ namespace cxxrun::launcher::doctor {
 
 /// "fine", "note", "warning", "failure".
 [[nodiscard]] char const* name_of(Grade grade);
+/// The lines of the table: what several nodes have alike counts once.
 [[nodiscard]] std::size_t count(Report const& report, Grade grade);
 
 /// A line for each finding with its remedy below, those of several nodes that differ in nothing but numbers in one;

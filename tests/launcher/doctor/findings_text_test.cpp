@@ -31,7 +31,7 @@ TEST_CASE("findings: what nodes have in common but for numbers is one line", "[u
         "        -> more of it\n"
         "FAIL  GPUs           no answer  [node3]\n"
         "        -> leave it out\n"
-        "cxxrun --doctor on node[1-3]: 1 failure, 2 warnings\n");
+        "cxxrun --doctor on node[1-3]: 1 failure, 1 warning\n");
 }
 
 TEST_CASE("findings: lines about one thing stand together, whichever node has them", "[unit]") {
@@ -44,6 +44,16 @@ TEST_CASE("findings: what a program said cannot write to the terminal", "[unit]"
   auto const text = findings_text({{{"a", {{Grade::note, "x\x1b[2J", "y\x1b[2J\n", "z\a"}}}}, {}});
   CHECK(text.find('\x1b') == std::string::npos);
   CHECK(text.find('\a') == std::string::npos);
+}
+
+TEST_CASE("findings: what 16 nodes have alike counts once, for people and for machines", "[unit]") {
+  Report report;
+  for (int i = 0; i < 16; ++i) {
+    report.nodes.push_back({"node" + std::to_string(i), {kShm, kGpus}});
+  }
+  CHECK(findings_text(report).ends_with(": 1 failure, 1 warning\n"));
+  CHECK(findings_json(report).find("\"warnings\": 1") != std::string::npos);
+  CHECK(findings_json(report).find("\"failures\": 1") != std::string::npos);
 }
 
 TEST_CASE("findings: as JSON", "[unit]") {
