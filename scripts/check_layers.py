@@ -95,6 +95,7 @@ SHELLS = {
     "launcher/doctor/doctor": "asks about this node, prints",
     "launcher/doctor/look*": "asks the system, name servers, drivers, file systems and programs, in children",
     "launcher/doctor/pings": "calls between nodes, and who answers them",
+    "launcher/doctor/seal": "munged, random names",
     "launcher/doctor/step": "the store in which nodes tell each other, and the file that shows a shared directory",
     "launcher/programs/main": "environment, exit code",
     "launcher/programs/programs": "the programs by name",

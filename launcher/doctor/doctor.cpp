@@ -8,7 +8,9 @@
 #include "launcher/doctor/look.hpp"
 #include "launcher/doctor/step.hpp"
 #include "launcher/place/slurm_env.hpp"
+#include "src/core/exit_codes.hpp"
 #include "src/core/text.hpp"
+#include "src/os/local_address.hpp"
 #include "src/os/system.hpp"
 
 namespace cxxrun::launcher::doctor {
@@ -21,10 +23,22 @@ std::string python_of(Options const& options, Environment const& environment) {
   return name.starts_with("python") ? options.program : find_value(environment, "PYTHON_EXEC").value_or("python3");
 }
 
-Wanted wanted_by(Options const& options, Environment const& environment, std::optional<SlurmStep> const& step) {
+/// Slurm's name; without Slurm what this node is called with, or the address that leads to the first one.
+std::string name_for_others(Options const& options, std::optional<SlurmStep> const& step, Meeting const& meeting) {
+  if (step && !meeting.names.empty()) {
+    return step->node_names[step->node_index];
+  }
+  auto const address = options.local_addr.empty() ? os::address_towards(meeting.first, meeting.ports.front()) : "";
+  return !options.local_addr.empty() ? options.local_addr : address.empty() ? os::host_name() : address;
+}
+
+Wanted wanted_by(Options const& options, Environment const& environment, std::optional<SlurmStep> const& step,
+                 std::optional<Meeting> const& meeting) {
   Wanted wanted;
   wanted.host = step ? step->node_names[step->node_index] : os::host_name();
-  wanted.names = step ? step->node_names : std::vector<std::string>();
+  wanted.names = step      ? step->node_names
+                 : meeting ? std::vector<std::string>{meeting->first}
+                           : std::vector<std::string>();
   wanted.python = python_of(options, environment);
   wanted.log_dir = options.log_dir;
   wanted.slurm = environment.contains("SLURM_JOB_ID") && (!step || step->node_index == 0);
@@ -61,14 +75,21 @@ int run_doctor(Options const& options, Environment const& environment) {
   if (step && step->task_index > 0) {
     return 0;  // one task of a node is enough
   }
-  auto const look = start_looking(wanted_by(options, environment, step), environment);
-  if (!step || step->nodes() == 1) {
+  auto const meeting = meeting_of(options, step);
+  if (!meeting) {
+    std::fprintf(stderr, "cxxrun: %s\n", meeting.error().message().c_str());
+    return kExitUsage;
+  }
+  os::Caretaker const caretaker;
+  auto const look = start_looking(wanted_by(options, environment, step, *meeting), environment, caretaker);
+  if (!*meeting) {
     auto facts = look();
     facts["slurm.trouble"] = slurm ? "" : slurm.error().message();
     return tell(options, {{{value_of(facts, "host"), judge(facts)}}, {}});
   }
   Facts own;
-  auto const nodes = meet_step(*step, [&] { return own = look(); });
+  auto const nodes = meet_step(
+      **meeting, name_for_others(options, step, **meeting), [&] { return own = look(); }, caretaker);
   if (nodes) {
     return *nodes ? tell(options, report_on(**nodes)) : 0;
   }

@@ -30,7 +30,8 @@ void tell(Say const& say, std::string const& key, std::string const& value) {
   say(key + "=" + replace_all(value, "\n", " ") + "\n");
 }
 
-std::function<Facts()> start_looking(Wanted const& wanted, Environment const& environment) {
+std::function<Facts()> start_looking(Wanted const& wanted, Environment const& environment,
+                                     os::Caretaker const& caretaker) {
   TimePoint const begin = Clock::now();
   auto const asked = std::make_shared<std::vector<Asked>>();
   auto const ask = [&asked](char const* about, Millis limit, std::function<void(Say const&)> const& work) {
@@ -38,7 +39,7 @@ std::function<Facts()> start_looking(Wanted const& wanted, Environment const& en
   };
   ask("name", Millis{5'000}, [&](Say const& say) { look_at_names(wanted, say); });
   ask("gpu", Millis{10'000}, [](Say const& say) { look_at_gpus(say); });
-  ask("fs", Millis{10'000}, [&](Say const& say) { look_at_files(wanted, environment, say); });
+  ask("fs", Millis{10'000}, [&](Say const& say) { look_at_files(wanted, environment, caretaker, say); });
   ask("python", Millis{20'000}, [&](Say const& say) { look_at_python(wanted, environment, say); });
   if (wanted.slurm) {
     ask("slurm", Millis{5'000}, [&](Say const& say) { look_at_slurm(environment, say); });

@@ -9,6 +9,7 @@
 
 #include "launcher/doctor/finding.hpp"
 #include "launcher/options/options.hpp"
+#include "src/os/caretaker.hpp"
 #include "src/os/limited_child.hpp"
 
 namespace cxxrun::launcher::doctor {
@@ -25,7 +26,8 @@ using Say = os::LimitedChild::Say;
 /// What each child does; it says "key=value" lines.
 void look_at_names(Wanted const& wanted, Say const& say);
 void look_at_gpus(Say const& say);
-void look_at_files(Wanted const& wanted, Environment const& environment, Say const& say);
+void look_at_files(Wanted const& wanted, Environment const& environment, os::Caretaker const& caretaker,
+                   Say const& say);
 void look_at_python(Wanted const& wanted, Environment const& environment, Say const& say);
 void look_at_slurm(Environment const& environment, Say const& say);
 /// What sinfo prints of the partitions, or kNoPartitions and why not.
@@ -39,6 +41,7 @@ void tell(Say const& say, std::string const& key, std::string const& value);
 
 /// Everything. Only for a process without other threads, which may have some once the children run. What is returned
 /// gives the facts, once: it blocks until they are there or their time is over.
-[[nodiscard]] std::function<Facts()> start_looking(Wanted const& wanted, Environment const& environment);
+[[nodiscard]] std::function<Facts()> start_looking(Wanted const& wanted, Environment const& environment,
+                                                   os::Caretaker const& caretaker);
 
 }  // namespace cxxrun::launcher::doctor

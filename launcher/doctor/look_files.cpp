@@ -14,6 +14,7 @@
 #include "launcher/logs/log_dir.hpp"
 #include "src/core/time.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/random.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {
@@ -78,7 +79,7 @@ void time_opens(std::string const& dir, Say const& say) {
   tell(say, "fs.opened", std::to_string(opened));
 }
 
-void look_at_directory(Say const& say) {
+void look_at_directory(os::Caretaker const& caretaker, Say const& say) {
   std::error_code failed;
   auto const here = std::filesystem::current_path(failed).string();
   if (failed) {
@@ -87,8 +88,9 @@ void look_at_directory(Say const& say) {
   }
   tell(say, "fs.dir", here);
   tell(say, "fs.type", type_of(here));
-  std::string scratch = here + "/.cxxrun-doctor-XXXXXX";
-  if (mkdtemp(scratch.data()) == nullptr) {
+  auto const scratch = here + "/.cxxrun-doctor-" + random_hex(16);
+  caretaker.remove_at_end(scratch);
+  if (::mkdir(scratch.c_str(), 0700) != 0) {
     tell(say, "fs.error", std::string("cannot write there: ") + std::strerror(errno));
     return;
   }
@@ -129,8 +131,9 @@ void look_at_home(Environment const& environment, Say const& say) {
 
 }  // namespace
 
-void look_at_files(Wanted const& wanted, Environment const& environment, Say const& say) {
-  look_at_directory(say);
+void look_at_files(Wanted const& wanted, Environment const& environment, os::Caretaker const& caretaker,
+                   Say const& say) {
+  look_at_directory(caretaker, say);
   look_at_logs(wanted.log_dir, environment, say);
   look_at_home(environment, say);
 }

@@ -8,82 +8,110 @@
 #include "cxxrun/store.hpp"
 #include "launcher/doctor/findings_text.hpp"
 #include "launcher/doctor/pings.hpp"
-#include "launcher/logs/log_names.hpp"
-#include "src/core/port_sequence.hpp"
+#include "launcher/doctor/seal.hpp"
+#include "src/core/hash.hpp"
 #include "src/core/text.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/listening.hpp"
 #include "src/store/store_server.hpp"
 
 namespace cxxrun::launcher::doctor {
 namespace {
 
-constexpr std::size_t kPorts = 4;
 constexpr Millis kTogether{40'000};  // srun starts the tasks one after the other, and Python may take 20 s
 constexpr Millis kToTell{15'000};    // of it, for the table: whoever is missing is waited for no longer
 constexpr Millis kKnock{500};
 constexpr Millis kPause{20};
 constexpr char const* kGreeting = "cxxrun-doctor";
 
+/// The store of the table, and what keeps others from writing there.
+struct Table {
+  Store store;
+  Seal seal;
+
+  [[nodiscard]] Result<void> tell(std::string const& key, std::string const& text) {
+    auto const closed = seal.close(text);
+    return closed ? store.set(key, *closed) : closed.error();
+  }
+  [[nodiscard]] Result<std::string> ask(std::string const& key, Millis patience) {
+    auto const told = store.get(key, patience);
+    return told ? seal.open(*told) : told.error();
+  }
+};
+
 std::string key_of(char const* what, std::uint32_t index) {
   return std::string(what) + "/" + std::to_string(index);
 }
 
 /// In the working directory; whoever sees it shares that directory with the first node.
-std::string token_of(SlurmStep const& step) {
-  return ".cxxrun-doctor-" + path_component(step.run_id);
+std::string token_of(Seal const& seal) {
+  return ".cxxrun-doctor-" + seal.table();
 }
 
 Millis left_until(TimePoint deadline) {
   return std::max(Millis{1}, std::chrono::duration_cast<Millis>(deadline - Clock::now()));
 }
 
-Result<std::uint16_t> open_store(store::StoreServer& server, std::vector<std::uint16_t> const& ports) {
+/// On the first node. No other store than its own: another one that listens at one of the ports is passed over.
+Result<Table> open_table(Meeting const& meeting, store::StoreServer& server) {
   Result<std::uint16_t> opened = fail(Errc::in_use, "no port");
-  for (auto const port : ports) {
+  for (auto const port : meeting.ports) {
     opened = server.open(0, {port, false});
     if (opened) {
       break;
     }
   }
-  return opened;
+  if (!opened) {
+    return opened.error();
+  }
+  auto const loopback = os::loopback_addresses();
+  auto store = Store::connect({loopback.empty() ? meeting.first : loopback.front(), *opened}, kKnock);
+  if (!store) {
+    return store.error();
+  }
+  Table table{*std::move(store), Seal::make(meeting.id)};
+  auto const greeted = table.store.set(kGreeting, table.seal.greeting());
+  return greeted ? Result<Table>(std::move(table)) : greeted.error();
 }
 
-/// Another program may have one of the ports: the greeting tells. The first node greets.
-Result<Store> find_store(SlurmStep const& step, std::vector<std::uint16_t> const& ports, TimePoint deadline,
-                         bool greets) {
-  std::string const host = greets ? "127.0.0.1" : step.node_names.front();
+/// Another program may have one of the ports: the greeting tells.
+Result<Table> find_table(Meeting const& meeting, TimePoint deadline) {
   std::string trouble;
   while (Clock::now() < deadline) {
-    for (auto const port : ports) {
-      auto store = Store::connect({host, port}, kKnock);
-      if (store && greets) {
-        static_cast<void>(store->set(kGreeting, step.run_id));
-      }
+    for (auto const port : meeting.ports) {
+      auto store = Store::connect({meeting.first, port}, kKnock);
       auto const greeting = store ? store->get(kGreeting, kKnock) : store.error();
-      if (greeting && *greeting == step.run_id) {
-        return store;
+      auto const seal = greeting ? Seal::take(*greeting, meeting.id) : greeting.error();
+      if (seal) {
+        return Table{*std::move(store), *seal};
       }
-      trouble = greeting ? "another step answers" : greeting.error().message();
+      trouble = seal.error().message();
     }
     std::this_thread::sleep_for(kPause);
   }
-  return fail(Errc::timeout, "the first node, " + host + ", could not be reached: " + trouble);
+  return fail(Errc::timeout, "the first node, " + meeting.first + ", could not be reached: " + trouble);
+}
+
+/// "PORT NAME", as a node has told it.
+Call call_by(std::string const& told, std::uint32_t peer) {
+  auto const blank = told.find(' ');
+  auto const port = number_in<std::uint16_t>(told.substr(0, blank));
+  return port && blank != std::string::npos ? call_node(peer, told.substr(blank + 1), *port)
+                                            : Call{peer, "it has told no port", 0, 0};
 }
 
 /// Who is there first is called first, so that one that never comes keeps nobody from the others.
-std::vector<Call> call_peers(SlurmStep const& step, Store& store, TimePoint deadline) {
+std::vector<Call> call_peers(Meeting const& meeting, Table& table, TimePoint deadline) {
   std::vector<Call> calls;
-  auto left = peers_of(step.node_index, step.nodes());
+  auto left = peers_of(meeting.index, meeting.nodes, fnv1a(table.seal.table()));
   auto const call = [&](std::uint32_t peer) {
-    auto const there = store.check({key_of("port", peer)});
+    auto const there = table.store.check({key_of("port", peer)});
     if (!there || !*there) {
       return false;
     }
     bool const late = Clock::now() >= deadline;
-    auto const told = late ? fail(Errc::timeout, "") : store.get(key_of("port", peer), kKnock);
-    auto const port = told ? number_in<std::uint16_t>(*told) : std::nullopt;
-    calls.push_back(port ? call_node(peer, step.node_names[peer], *port)
-                         : Call{peer, "not tried: the time was over", 0, 0});
+    auto const told = late ? fail(Errc::timeout, "the time was over") : table.ask(key_of("port", peer), kKnock);
+    calls.push_back(told ? call_by(*told, peer) : Call{peer, "not tried: " + told.error().message(), 0, 0});
     return true;
   };
   for (;;) {
@@ -97,22 +125,24 @@ std::vector<Call> call_peers(SlurmStep const& step, Store& store, TimePoint dead
 }
 
 /// This node's part; its facts are in the store then.
-Result<void> take_part(SlurmStep const& step, Store& store, std::function<Facts()> const& look, TimePoint deadline) {
+Result<void> take_part(Meeting const& meeting, Table& table, std::function<Facts()> const& look, TimePoint deadline) {
   auto facts = look();
-  facts["fs.shared"] = ::access(token_of(step).c_str(), F_OK) == 0 ? "1" : "0";
-  facts.merge(write_calls(call_peers(step, store, deadline - kToTell)));
-  return store.set(key_of("facts", step.node_index), write_facts(facts));
+  facts["fs.shared"] = ::access(token_of(table.seal).c_str(), F_OK) == 0 ? "1" : "0";
+  facts["table.plain"] = table.seal.plain_because();
+  facts.merge(write_calls(call_peers(meeting, table, deadline - kToTell)));
+  return table.tell(key_of("facts", meeting.index), write_facts(facts));
 }
 
-std::vector<StepNode> collect(SlurmStep const& step, Store& store, TimePoint deadline) {
+std::vector<StepNode> collect(Meeting const& meeting, Table& table, TimePoint deadline) {
   std::vector<StepNode> nodes;
-  for (std::uint32_t i = 0; i < step.nodes(); ++i) {
-    StepNode node{step.node_names[i], false, {}, {}};
-    auto const told = store.get(key_of("facts", i), left_until(deadline));
+  for (std::uint32_t i = 0; i < meeting.nodes; ++i) {
+    StepNode node{i < meeting.names.size() ? meeting.names[i] : "node rank " + std::to_string(i), false, {}, {}};
+    auto const told = table.ask(key_of("facts", i), left_until(deadline));
     if (auto facts = told ? read_facts(*told) : told.error()) {
       node.came = true;
       node.calls = read_calls(*facts);
       node.facts = *std::move(facts);
+      node.host = meeting.names.empty() ? value_of(node.facts, "host") : node.host;
     }
     nodes.push_back(std::move(node));
   }
@@ -121,32 +151,32 @@ std::vector<StepNode> collect(SlurmStep const& step, Store& store, TimePoint dea
 
 }  // namespace
 
-Result<std::optional<std::vector<StepNode>>> meet_step(SlurmStep const& step, std::function<Facts()> const& look) {
+Result<std::optional<std::vector<StepNode>>> meet_step(Meeting const& meeting, std::string const& own_name,
+                                                       std::function<Facts()> const& look,
+                                                       os::Caretaker const& caretaker) {
   auto const deadline = Clock::now() + kTogether;
-  auto const ports = port_sequence("doctor " + step.run_id, kPorts);
-  bool const first = step.node_index == 0;
+  bool const first = meeting.index == 0;
   std::optional<store::StoreServer> server;
   if (first) {
     server.emplace();
-    if (auto const opened = open_store(*server, ports); !opened) {
-      return opened.error();
-    }
-    os::UniqueFd const token(::open(token_of(step).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   }
-  auto store = find_store(step, ports, deadline, first);
-  auto const answerer = store ? Answerer::start() : store.error();
+  auto table = first ? open_table(meeting, *server) : find_table(meeting, deadline);
+  auto const answerer = table ? Answerer::start() : table.error();
   if (!answerer) {
     return answerer.error();
   }
-  auto told = store->set(key_of("port", step.node_index), std::to_string((*answerer)->port()));
-  told = told ? take_part(step, *store, look, deadline) : told;
+  if (first) {
+    caretaker.remove_at_end(token_of(table->seal));
+    os::UniqueFd const token(::open(token_of(table->seal).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  }
+  auto told = table->tell(key_of("port", meeting.index), std::to_string((*answerer)->port()) + " " + own_name);
+  told = told ? take_part(meeting, *table, look, deadline) : told;
   if (!first) {
-    static_cast<void>(store->get("end", kTogether));  // until then others may call; an error: the first node has ended
+    static_cast<void>(table->store.get("end", kTogether));  // others may call until then, or until the first one ends
     return told ? Result<std::optional<std::vector<StepNode>>>(std::nullopt) : told.error();
   }
-  auto nodes = collect(step, *store, deadline);
-  ::unlink(token_of(step).c_str());
-  static_cast<void>(store->set("end", "1"));
+  auto nodes = collect(meeting, *table, deadline);
+  static_cast<void>(table->store.set("end", "1"));
   return std::optional(std::move(nodes));
 }
 

@@ -3,17 +3,21 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "launcher/doctor/meeting.hpp"
 #include "launcher/doctor/step_findings.hpp"
-#include "launcher/place/slurm_env.hpp"
+#include "src/os/caretaker.hpp"
 
 namespace cxxrun::launcher::doctor {
 
-/// The facts of all nodes, on the first one; nothing on the others, which have told it theirs. `look` waits for this
-/// node's facts; by then other nodes have been called. An error: the first node cannot be reached, or nothing can
-/// listen.
-[[nodiscard]] Result<std::optional<std::vector<StepNode>>> meet_step(SlurmStep const& step,
-                                                                     std::function<Facts()> const& look);
+/// The facts of all nodes, on the first one; nothing on the others, which have told it theirs. `own_name`: this node as
+/// the others call it. `look` waits for this node's facts; by then other nodes have been called. An error: the first
+/// node cannot be reached, or nothing can listen.
+[[nodiscard]] Result<std::optional<std::vector<StepNode>>> meet_step(Meeting const& meeting,
+                                                                     std::string const& own_name,
+                                                                     std::function<Facts()> const& look,
+                                                                     os::Caretaker const& caretaker);
 
 }  // namespace cxxrun::launcher::doctor

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "launcher/doctor/numbers.hpp"
@@ -12,6 +13,7 @@ namespace cxxrun::launcher::doctor {
 namespace {
 
 constexpr std::uint32_t kAllPairs = 16;
+constexpr int kRandomRounds = 3;        // above that
 constexpr std::size_t kNamed = 5;       // pairs that are named
 constexpr double kSlow = 5'000;         // µs
 constexpr double kSlowerThanMost = 10;  // times the median
@@ -164,9 +166,21 @@ Finding judge_sharing(std::vector<StepNode> const& nodes) {
           "start from a directory on a shared file system, or copy program and data to each node (sbcast)"};
 }
 
+/// Who follows in a circle of all nodes in random order: each calls one, and is called by one.
+std::uint32_t next_in_a_circle(std::uint32_t index, std::uint32_t nodes, std::uint64_t& state) {
+  std::vector<std::uint32_t> circle(nodes);
+  std::iota(circle.begin(), circle.end(), 0);
+  for (std::uint32_t left = nodes; left > 1; --left) {
+    state = state * 6364136223846793005U + 1442695040888963407U;  // Knuth's
+    std::swap(circle[left - 1], circle[(state >> 33U) % left]);
+  }
+  auto const at = std::find(circle.begin(), circle.end(), index) - circle.begin();
+  return circle[(static_cast<std::size_t>(at) + 1) % nodes];
+}
+
 }  // namespace
 
-std::vector<std::uint32_t> peers_of(std::uint32_t index, std::uint32_t nodes) {
+std::vector<std::uint32_t> peers_of(std::uint32_t index, std::uint32_t nodes, std::uint64_t seed) {
   std::vector<std::uint32_t> peers;
   if (nodes <= kAllPairs) {
     for (std::uint32_t other = 0; other < nodes; ++other) {
@@ -176,14 +190,12 @@ std::vector<std::uint32_t> peers_of(std::uint32_t index, std::uint32_t nodes) {
     }
     return peers;
   }
-  std::set<std::uint32_t> steps = {1};
-  for (std::uint32_t part = 1; part <= 3; ++part) {  // of different sizes, so that pairs of racks differ
-    steps.insert(1 + static_cast<std::uint32_t>(std::uint64_t{nodes - 2} * (2 * part + 1) / 8));
+  std::set<std::uint32_t> chosen = {(index + 1) % nodes};
+  std::uint64_t state = seed;
+  for (int round = 0; round < kRandomRounds; ++round) {
+    chosen.insert(next_in_a_circle(index, nodes, state));
   }
-  for (auto const step : steps) {
-    peers.push_back((index + step) % nodes);
-  }
-  return peers;
+  return {chosen.begin(), chosen.end()};
 }
 
 Facts write_calls(std::vector<Call> const& calls) {
@@ -242,6 +254,14 @@ Findings judge_step(std::vector<StepNode> const& nodes) {
   found.push_back(judge_clocks(nodes));
   judge_sameness(found, nodes);
   found.push_back(judge_sharing(nodes));
+  if (auto const why = value_of(nodes.front().facts, "table.plain"); !why.empty()) {
+    found.push_back({Grade::note, "MUNGE",
+                     "not used, so that anybody in the network could write into this table: " + why,
+                     "a job on several nodes needs it or another key: a home directory that all share, or "
+                     "CXXRUN_SECRET_FILE"});
+  } else {
+    found.push_back({Grade::fine, "MUNGE", "works between the nodes", ""});
+  }
   return found;
 }
 

@@ -36,20 +36,6 @@ Result<std::string> address_of_interface(std::string const& wanted) {
                                      names);
 }
 
-// From where packets to the store leave; a connected UDP socket knows and sends nothing.
-std::string address_towards(StoreAddress const& store) {
-  auto const found = os::resolve(store.host, store.port, SOCK_DGRAM);
-  for (addrinfo const* each = found ? found->get() : nullptr; each != nullptr; each = each->ai_next) {
-    os::UniqueFd const fd(::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    if (fd && ::connect(fd.get(), each->ai_addr, each->ai_addrlen) == 0) {
-      if (auto text = os::plain_address(os::own_end(fd.get())); !text.empty()) {
-        return text;
-      }
-    }
-  }
-  return "";
-}
-
 }  // namespace
 
 Error from_here(Error error) {
@@ -76,7 +62,7 @@ Result<std::string> own_address(WorkerEnv const& env, Lookup const& lookup) {
   if (auto const wanted = variable(lookup, "CXXRUN_SOCKET_IFNAME"); !wanted.empty()) {
     return address_of_interface(wanted);
   }
-  std::string const towards = env.store ? address_towards(*env.store) : "";
+  std::string const towards = env.store ? os::address_towards(env.store->host, env.store->port) : "";
   bool const other_nodes = env.group_world_size > 1 || env.world_size > env.local_world_size;
   if (towards.empty() || (is_loopback(towards) && other_nodes)) {
     for (auto const& [name, address, loopback] : os::interface_addresses()) {

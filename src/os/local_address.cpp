@@ -71,6 +71,19 @@ std::string plain_address(TcpEnd const& end) {
   return link_local || end == TcpEnd{} ? "" : address_text(end);
 }
 
+std::string address_towards(std::string const& host, std::uint16_t port) {
+  auto const found = resolve(host, port, SOCK_DGRAM);
+  for (addrinfo const* each = found ? found->get() : nullptr; each != nullptr; each = each->ai_next) {
+    UniqueFd const fd(::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    if (fd && ::connect(fd.get(), each->ai_addr, each->ai_addrlen) == 0) {
+      if (auto text = plain_address(own_end(fd.get())); !text.empty()) {
+        return text;
+      }
+    }
+  }
+  return "";
+}
+
 std::vector<InterfaceAddress> interface_addresses() {
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) {

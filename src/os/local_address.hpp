@@ -42,6 +42,10 @@ Result<bool> is_local_address(std::string const& host);
 /// nothing without an interface.
 [[nodiscard]] std::string plain_address(TcpEnd const& end);
 
+/// The address from which packets to a host leave: a connected UDP socket knows it, and sends nothing. "" when no way
+/// leads there. May block as resolve() does.
+[[nodiscard]] std::string address_towards(std::string const& host, std::uint16_t port);
+
 /// One address of an interface that is up.
 struct InterfaceAddress {
   std::string name;

@@ -2,6 +2,8 @@
 import json
 import os
 import resource
+import signal
+import socket
 import subprocess
 import sys
 import unittest
@@ -13,6 +15,14 @@ NVML = os.path.abspath(sys.argv.pop(2))
 GRADES = ["fine", "note", "warning", "failure"]
 LINES = ["names", "ports", "clock", "kernel", "CPUs", "memory", "/dev/shm", "descriptors", "processes", "locked memory",
          "GPUs", "NCCL", "interfaces", "Python", "directory", "logs", "home", "Slurm"]
+
+
+def port_of(seed):
+    """The first of the ports by that seed (src/core/port_sequence.hpp)."""
+    value = 0xcbf29ce484222325
+    for byte in seed.encode():
+        value = (value ^ byte) * 0x100000001b3 % 2**64
+    return 20000 + value % 11987
 
 
 class Doctor(JobCase):
@@ -42,6 +52,17 @@ class Doctor(JobCase):
         lines = [line for line in job.stdout.splitlines() if not line.startswith("   ")]
         self.assertEqual([line[6:21].strip() for line in lines[:-1]], LINES)
         self.assertRegex(lines[-1], r"^cxxrun --doctor on \S+: \d+ failures?, \d+ warnings?$")
+
+    @unittest.skipUnless(os.getuid() == 0, "root may have any number of processes, and must become somebody else")
+    def test_a_limit_on_processes_is_the_failure_and_nothing_is_said_to_hang(self):
+        os.chmod(self.dir, 0o777)
+        def limited():
+            resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+            os.setuid(65534)
+        code, found = self.doctor(preexec_fn=limited)
+        self.assertEqual((code, found["processes"]["found"]),
+                         (1, "no process could be started: Resource temporarily unavailable"))
+        self.assertEqual({about: each["found"] for about, each in found.items() if "answer" in each["found"]}, {})
 
     def test_gpus(self):
         env = {"LD_LIBRARY_PATH": NVML}
@@ -102,6 +123,42 @@ class Doctor(JobCase):
             f.write("#!/bin/sh\necho 'sinfo: error: no controller' >&2; exit 1\n")
         os.chmod(self.path("sinfo"), 0o755)
         self.assertIn("# sinfo: error: no controller: choose", self.run_job("--init", env={"PATH": self.dir}).stdout)
+
+    def of_two(self, rank, *words, env=None):
+        return self.start("--doctor", "--json", "--nnodes", "2", "--node-rank", str(rank), *words, cwd=self.dir,
+                          env={"PYTHON_EXEC": "/usr/bin/python3", **(env or {})})
+
+    def test_two_nodes_by_flags_are_one_table(self):
+        where = ("--rdzv-endpoint", f"localhost:{self.port}")
+        first, second = self.of_two(0, *where), self.of_two(1, *where)
+        self.assertEqual((second.wait(), second.stdout, second.stderr), (0, "", ""))
+        code, told = first.wait(), json.loads(first.stdout)
+        self.assertEqual(code, 1 if told["failures"] else 0, first.stdout)
+        step = {each["about"]: each["found"] for each in told["step"]}
+        self.assertEqual(step["nodes"], "all 2 came")
+        self.assertTrue(step["calls"].startswith("2 of 2 came through"), step)
+        self.assertEqual(len(told["nodes"]), 2)
+        self.assertEqual([name for name in os.listdir(self.dir) if name.startswith(".cxxrun-doctor")], [])
+        lost = self.run_job("--doctor", "--nnodes", "2", *where)
+        self.assertEqual((lost.code, lost.stdout), (100, ""))
+        self.assertEqual(lost.stderr, "cxxrun: --doctor over several nodes without Slurm: add --node-rank, from 0 on the "
+                                      "first node to 1\n")
+
+    def test_another_store_s_port_is_passed_over_and_nothing_is_left_after_ctrl_c(self):
+        step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "0", "SLURM_PROCID": "0",
+                "SLURM_STEP_NODELIST": "127.0.0.1,127.0.0.2", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2",
+                "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
+        with socket.socket() as other:
+            other.bind(("0.0.0.0", port_of("doctor 7.0")))
+            other.listen()
+            first = self.start("--doctor", cwd=self.dir, start_new_session=True, env={"PYTHON_EXEC": "nosuch", **step})
+            mine = lambda: [name for name in os.listdir(self.dir) if name.startswith(".cxxrun-doctor")]
+            jobs.wait_until(lambda: [name for name in mine() if os.path.isfile(self.path(name))], "the table is open, and a file shows the directory")
+            other.settimeout(0)
+            self.assertRaises(BlockingIOError, other.accept)
+            os.killpg(first.pid, signal.SIGINT)
+            self.assertEqual(first.wait(), -signal.SIGINT)
+        jobs.wait_until(lambda: not mine(), "nothing is left in the working directory")
 
     def test_json_alone(self):
         job = self.run_job("--standalone", "--json", "true")

@@ -1,0 +1,41 @@
+#include "launcher/doctor/meeting.hpp"
+
+#include "src/core/port_sequence.hpp"
+
+namespace cxxrun::launcher::doctor {
+namespace {
+
+constexpr std::size_t kPorts = 4;
+
+Error usage(std::string text) {
+  return fail(Errc::usage, "--doctor over several nodes without Slurm: " + std::move(text));
+}
+
+}  // namespace
+
+Result<std::optional<Meeting>> meeting_of(Options const& options, std::optional<SlurmStep> const& step) {
+  if (step && step->nodes() > 1) {
+    return std::optional(Meeting{step->run_id, step->node_names.front(),
+                                 port_sequence("doctor " + step->run_id, kPorts), step->node_names, step->node_index,
+                                 step->nodes()});
+  }
+  if (options.standalone || !options.nnodes || options.nnodes->max == 1) {
+    return std::optional<Meeting>();
+  }
+  auto const nodes = options.nnodes->max;
+  if (!options.rdzv_endpoint && !options.master_addr) {
+    return usage("add --rdzv-endpoint HOST[:PORT], the first node, the same on all");
+  }
+  if (!options.node_rank || *options.node_rank >= nodes) {
+    return usage("add --node-rank, from 0 on the first node to " + std::to_string(nodes - 1));
+  }
+  auto const endpoint = options.rdzv_endpoint.value_or(Endpoint{options.master_addr.value_or(""), std::nullopt});
+  return std::optional(Meeting{options.rdzv_id.value_or("none"),
+                               endpoint.host,
+                               {endpoint.port.value_or(kDefaultPort)},
+                               {},
+                               *options.node_rank,
+                               nodes});
+}
+
+}  // namespace cxxrun::launcher::doctor

@@ -1,0 +1,28 @@
+// Which nodes meet for --doctor, and where: those of a Slurm step, or those that flags describe. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cxxrun/error.hpp"
+#include "launcher/options/options.hpp"
+#include "launcher/place/slurm_env.hpp"
+
+namespace cxxrun::launcher::doctor {
+
+struct Meeting {
+  std::string id;                    ///< the same on all nodes, and of this job alone
+  std::string first;                 ///< the first node, as the others call it
+  std::vector<std::uint16_t> ports;  ///< the first one that is free there
+  std::vector<std::string> names;    ///< of all nodes, in their order; none where flags do not tell
+  std::uint32_t index = 0;           ///< of this node
+  std::uint32_t nodes = 1;
+  bool operator==(Meeting const&) const = default;
+};
+
+/// Nothing for a node alone. Errc::usage with what to add, when flags say of several nodes, and not where or who.
+[[nodiscard]] Result<std::optional<Meeting>> meeting_of(Options const& options, std::optional<SlurmStep> const& step);
+
+}  // namespace cxxrun::launcher::doctor
