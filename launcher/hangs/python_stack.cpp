@@ -18,6 +18,7 @@
 
 #include "src/core/time.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/held_process.hpp"
 #include "src/os/process_info.hpp"
 #include "src/os/timer.hpp"
 
@@ -67,19 +68,20 @@ std::string read_from(os::UniqueFd const& file, off_t from, off_t to) {
 /// A process that is stopped answers nothing: it goes on until it has answered, and is stopped again.
 class Asking : public std::enable_shared_from_this<Asking> {
  public:
-  Asking(boost::asio::io_context& io, pid_t pid, StackFile file, std::function<void(PythonAnswer const&)> done)
-      : pid_(pid), file_(std::move(file)), timer_(io), done_(std::move(done)) {}
+  Asking(boost::asio::io_context& io, pid_t pid, os::HeldProcess held, StackFile file,
+         std::function<void(PythonAnswer const&)> done)
+      : pid_(pid), held_(std::move(held)), file_(std::move(file)), timer_(io), done_(std::move(done)) {}
 
   void begin() {
     from_ = seen_ = size_of(file_.file);
     auto const stat = os::read_stat(pid_);
     stopped_ = stat && stat->state == 'T';
     // To the main thread: any other one that answers for a process that goes on shows where the main one is by then.
-    if (syscall(SYS_tgkill, pid_, pid_, file_.signal) != 0) {
-      kill(pid_, file_.signal);
+    if (!held_.runs() || syscall(SYS_tgkill, pid_, pid_, file_.signal) != 0) {
+      held_.send(file_.signal);
     }
     if (stopped_) {
-      kill(pid_, SIGCONT);
+      held_.send(SIGCONT);
     }
     look_again();
   }
@@ -95,7 +97,7 @@ class Asking : public std::enable_shared_from_this<Asking> {
     bool const whole = size > from_ && size == std::exchange(seen_, size);
     if (whole || late) {
       if (stopped_) {
-        kill(pid_, SIGSTOP);
+        held_.send(SIGSTOP);  // it may have ended meanwhile, and its number be another's
       }
       return done_({read_from(file_.file, from_, size), stopped_});
     }
@@ -103,6 +105,7 @@ class Asking : public std::enable_shared_from_this<Asking> {
   }
 
   pid_t pid_;
+  os::HeldProcess held_;
   StackFile file_;
   off_t from_ = 0;
   off_t seen_ = 0;
@@ -126,12 +129,13 @@ int stack_signal(std::string_view file) {
 }
 
 void ask_python(boost::asio::io_context& io, pid_t pid, std::function<void(PythonAnswer const&)> done) {
-  auto found = open_stack_file(pid);
+  auto held = os::HeldProcess::hold(pid);  // before it is looked at: what is found out is of that process
+  auto found = held ? open_stack_file(pid) : StackFile();
   if (!found.file) {
     boost::asio::post(io, [done = std::move(done)] { done({}); });
     return;
   }
-  std::make_shared<Asking>(io, pid, std::move(found), std::move(done))->begin();
+  std::make_shared<Asking>(io, pid, *std::move(held), std::move(found), std::move(done))->begin();
 }
 
 }  // namespace cxxrun::launcher
