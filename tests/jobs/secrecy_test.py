@@ -122,7 +122,8 @@ class Cores(Secrecy):
             taken = subprocess.run(["gcore", "-o", self.path("taken"), str(pid)], capture_output=True, text=True)
             if "ptrace" in taken.stderr:
                 self.skipTest(f"needs the right to trace its own processes: {taken.stderr.strip()}")
-            self.assertEqual(taken.returncode, 0, taken.stderr)
+            # gcore is a script: where a filter forbids faccessat2 its shell reads nothing, and takes the core for missing
+            self.assertIn("Saved corefile", taken.stdout, taken.stderr)
             self.assert_clean(self.path(f"taken.{pid}"), f"the core of {pid}, {read(f'/proc/{pid}/comm').strip()}")
         self.end(agents)
 
