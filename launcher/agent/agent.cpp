@@ -38,6 +38,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 constexpr int kFlushDeadlineMs = 5000;
+constexpr Millis kAskPause{500};
 
 class Agent {
  public:
@@ -187,13 +188,33 @@ class Agent {
   }
 
   void meet() {
-    if (auto const hosted = hosting_.begin(); !hosted) {
-      fail_with(hosted.error());
+    auto const hosted = hosting_.begin();
+    if (!hosted && hosted.error().code == Errc::timeout && ask_again()) {
       return;
+    }
+    if (!hosted) {
+      auto const code = hosted.error().code;
+      return fail_with(
+          {code == Errc::timeout ? Errc::not_found : code, hosted.error().context, hosted.error().os_errno});
     }
     hosting_.open();
     links_.join(agent::kFirstLink, call_plan(config_, hosting_.port()),
                 [this](Error const& error) { fail_with(error); });
+  }
+
+  /// Whether this is the node that hosts takes an answer of a name server: one that is busy is given some time.
+  bool ask_again() {
+    auto const now = Clock::now();
+    if (!ask_until_) {
+      auto const patience = std::min(config_.options.terms.join_timeout, os::kForNameServer);
+      ask_until_ = now + patience;
+      log(Level::warn, os::unknown_yet(config_.topology.meeting.address, patience));
+    }
+    bool const again = now < *ask_until_;
+    if (again) {
+      ask_timer_.after(kAskPause, [this] { meet(); });
+    }
+    return again;
   }
 
   /// The job's own coordinator, unless it is gone.
@@ -260,6 +281,8 @@ class Agent {
   asio::posix::stream_descriptor parent_watch_;
   AgentSignals signals_;
   os::Timer timer_{io_};
+  os::Timer ask_timer_{io_};
+  std::optional<TimePoint> ask_until_;  ///< while no name server answers
   LogPump pump_;
   os::SharedPage& page_;
   std::shared_ptr<rendezvous::KeyRing> keys_ = make_keys(io_, config_);  // none: --auth none

@@ -11,11 +11,9 @@ namespace cxxrun::rendezvous {
 
 using ErrorCode = boost::system::error_code;
 
-constexpr Millis kForNameServer{60'000};  ///< one that is busy, when a thousand nodes start
-
 void Lookup::start(std::vector<std::string> names, Millis patience, std::function<void(Result<Addresses>)> found) {
   names_ = std::move(names);
-  patience_ = std::min(patience, kForNameServer);
+  patience_ = std::min(patience, os::kForNameServer);
   give_up_at_ = Clock::now() + patience_;
   found_ = std::move(found);
   resolve(0);
@@ -54,8 +52,8 @@ void Lookup::resolved(std::size_t index, ErrorCode const& failed,
   bool const later = failed == boost::asio::error::host_not_found_try_again;
   if (later && Clock::now() < give_up_at_) {
     if (trouble_.empty()) {
-      trouble_ = "cannot resolve host " + names_[index] + " yet: no name server answers (/etc/resolv.conf)";
-      log(Level::warn, trouble_ + "; trying for " + seconds_text(patience_));
+      trouble_ = os::unknown_yet(names_[index], patience_);
+      log(Level::warn, trouble_);
     }
     timer_.after(pause_, [this, index] { resolve(index); });
     pause_ = std::min(pause_ * 2, Doors::kLongestPause);

@@ -36,6 +36,11 @@ Result<Addresses> resolve(std::string const& host, std::uint16_t port, int type,
   return Addresses(found, freeaddrinfo);
 }
 
+std::string unknown_yet(std::string const& host, Millis patience) {
+  return "cannot resolve host " + host + " yet: no name server answers (/etc/resolv.conf); trying for " +
+         seconds_text(patience);
+}
+
 std::string unknown_host(std::string const& host, bool later, std::string const& why) {
   std::string const what = "cannot resolve host " + host + ": ";
   return later ? what +
@@ -48,7 +53,8 @@ std::string unknown_host(std::string const& host, bool later, std::string const&
 Result<bool> is_local_address(std::string const& host) {
   auto const found = resolve(host, 0, SOCK_STREAM);
   if (!found) {
-    return fail(Errc::not_found, unknown_host(host, found.error().code == Errc::timeout, found.error().context));
+    auto const code = found.error().code;
+    return fail(code, unknown_host(host, code == Errc::timeout, found.error().context));
   }
   for (auto const* each = found->get(); each != nullptr; each = each->ai_next) {
     if (can_bind(*each)) {

@@ -11,6 +11,7 @@
 
 #include "cxxrun/error.hpp"
 #include "src/core/tcp_ends.hpp"
+#include "src/core/time.hpp"
 
 namespace cxxrun::os {
 
@@ -20,12 +21,17 @@ using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 /// no name server answers, with the resolver's own words alone.
 [[nodiscard]] Result<Addresses> resolve(std::string const& host, std::uint16_t port, int type, int flags = 0);
 
+/// How long a name server that does not answer is asked again: it may be busy, when a thousand nodes start.
+inline constexpr Millis kForNameServer{60'000};
+/// What to say while it is.
+[[nodiscard]] std::string unknown_yet(std::string const& host, Millis patience);
+
 /// What to say of a host whose name has no address. `later`: no name server has answered (EAI_AGAIN).
 [[nodiscard]] std::string unknown_host(std::string const& host, bool later, std::string const& why);
 
 /// True when some address of `host` (a name or a literal) can be bound here. Names are never compared: aliases,
 /// second interfaces and /etc/hosts make that wrong. Resolves names, which may block for as long as the system's
-/// resolver does. Errc::not_found, naming the host, when it has no address at all.
+/// resolver does. Errc::not_found, naming the host, when it has no address at all; timeout when no name server answers.
 Result<bool> is_local_address(std::string const& host);
 
 /// One end of a TCP connection; all zeros for a family that is not the internet's.

@@ -1,8 +1,10 @@
 """Names and addresses on machines that are set up otherwise than most: network and mount namespaces with an /etc of
 their own. Usage: addresses_test.py CXXRUN NSS_MODULE. Needs root, else exit code 77."""
+import glob
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 
@@ -149,9 +151,27 @@ class Names(Machines):
         self.assertNotEqual(agent.wait(), 0)
         self.assertIn("no name server answers (/etc/resolv.conf): add the name to /etc/hosts, or give an address with "
                       "--rdzv-endpoint", agent.stderr)
-        agent = self.on(0, "--nnodes", "2", "--rdzv-endpoint", f"job:{PORT}", "true")  # is it this machine?
-        self.assertNotEqual(agent.wait(), 0)
+        agent = self.on(0, "--nnodes", "2", *short, "--rdzv-endpoint", f"job:{PORT}", "true")  # is it this machine?
+        self.assertEqual(agent.wait(), 100)
         self.assertIn("no name server answers (/etc/resolv.conf)", agent.stderr)
+
+    def test_a_name_server_that_comes_late_is_asked_again_also_by_who_does_not_know_whether_it_hosts(self):
+        self.write("resolv.conf", f"nameserver {self.net[0].address}\noptions timeout:1 attempts:1\n")
+        words = ("--nnodes", "2", "--rdzv-endpoint", f"job.cluster.test:{PORT}", self.worker(TELL))
+        agents = [self.on(0, *words), self.on(0, *words)]
+        for agent in agents:
+            agent.says("cannot resolve host job.cluster.test yet: no name server answers (/etc/resolv.conf); trying for 60 s")
+        self.serve("job.cluster.test")
+        self.assert_codes([0, 0], *agents)
+        self.assertEqual({event[3] for event in self.events("at")}, {self.net[0].address})
+
+    def test_a_machine_s_own_name_by_the_module_myhostname(self):
+        module = os.environ.get("CXXRUN_NSS_MYHOSTNAME", "")  # a directory with a copy, where it is not installed
+        if not module and not glob.glob("/lib/*/libnss_myhostname.so.2"):
+            self.skipTest("libnss-myhostname is not installed")
+        self.write("nsswitch.conf", "hosts: files myhostname\n")
+        name = socket.gethostname()
+        self.assertEqual(len(self.two(f"{name}:{PORT}", [self.worker(TELL)], env={"LD_LIBRARY_PATH": module})), 1)
 
 
 if __name__ == "__main__":
