@@ -1,5 +1,6 @@
 #include "rendezvous/membership/budget.hpp"
 
+#include "rendezvous/membership/membership.hpp"
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
@@ -53,4 +54,23 @@ TEST_CASE("budget: an elected coordinator counts the restarts it inherits as of 
   CHECK(restarts_counted(restarts, now + 60s, policy) == 0);
   inherit_restarts(restarts, 1000, now, policy);
   CHECK_FALSE(restart_left(restarts, now, policy));
+}
+
+TEST_CASE("budget: who campaigns inherits what the lost coordinator consumed", "[unit]") {
+  Policy policy;
+  policy.min_nodes = 1;
+  policy.max_nodes = policy.max_restarts = 3;
+  policy.restart_window = 60s;
+  State state;
+  state.phase = Phase::standby;
+  Campaign campaign;
+  campaign.decided.number = 4;
+  campaign.decided.size = 3;
+  campaign.decided.restarts = 2;
+  campaign.ballot = Ballot{2, 1};
+  auto const now = TimePoint{} + 1000s;
+  state = step(std::move(state), campaign, now, policy).next;
+  CHECK(state.restarts.consumed == 2);
+  CHECK(restarts_counted(state.restarts, now + 59s, policy) == 2);
+  CHECK(restarts_counted(state.restarts, now + 60s, policy) == 0);
 }
