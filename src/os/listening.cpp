@@ -65,8 +65,9 @@ UniqueFd listen_on(int family, std::uint16_t port, bool loopback) {
   return fd;
 }
 
+/// EPERM: of a filter of a container, which may answer anything; a port that needs rights is EACCES.
 bool no_such_family(int error) {
-  return error == EAFNOSUPPORT || error == EADDRNOTAVAIL || error == EPROTONOSUPPORT;
+  return error == EPERM || error == EAFNOSUPPORT || error == EADDRNOTAVAIL || error == EPROTONOSUPPORT;
 }
 
 Error cannot_listen(std::uint16_t port, int error) {

@@ -1,0 +1,109 @@
+"""Containers and machines that lack what most have: it works, or there is one clear line. Needs root, else exit code 77.
+Usage: surroundings_test.py CXXRUN"""
+import errno
+import json
+import os
+import pathlib
+import platform
+import sys
+import unittest
+from unittest import mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import forbidden
+import jobs
+from jobs import JobCase
+
+WORKER = 'note ran; exit $FAIL'
+DEV = """mkdir "$DIR/dev" && mount -t tmpfs none "$DIR/dev"
+for each in null zero full random urandom tty; do : > "$DIR/dev/$each"; mount --bind "/dev/$each" "$DIR/dev/$each"; done
+mount --rbind "$DIR/dev" /dev"""
+READ_ONLY = 'mkdir "$DIR/%s" && mount -t tmpfs -o ro none "$DIR/%s"'
+
+
+class Surroundings(JobCase):
+    def within(self, setup, *words, **more):
+        """cxxrun behind that shell script, in a mount namespace of its own; its end is waited for."""
+        cxxrun = jobs.CXXRUN
+        with mock.patch("jobs.CXXRUN", "unshare"):
+            return self.run_job("--mount", "--propagation", "private", "sh", "-ec", setup + '\nexec "$@"', "sh", cxxrun, *words,
+                                **more)
+
+    def works(self, setup="", preexec_fn=None, env=None, said=()):
+        """A job of two workers, one that fails and is blamed, and one of two agents."""
+        program = self.worker(WORKER)
+        options = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "0", program]
+        job = self.within(setup, *options, env={"FAIL": "0", **(env or {})}, preexec_fn=preexec_fn)
+        self.assertEqual(job.code, 0, job.stderr)
+        warnings = [line for line in job.stderr.splitlines() if "warning" in line or "error" in line]
+        self.assertEqual(len(warnings), len(said), job.stderr)
+        for words in said:
+            self.assertIn(words, job.stderr)
+        failed = self.within(setup.replace("mkdir", "mkdir -p"), *options, env={"FAIL": "3", **(env or {})},
+                             preexec_fn=preexec_fn)
+        self.assertEqual(failed.code, 3, failed.stderr)
+        self.assertIn("exit code 3", failed.stderr)
+        self.assertEqual(sorted(event[1] for event in self.events("ran"))[:2], [0, 0])
+
+    def doctor(self, setup="", **more):
+        env = {"PYTHON_EXEC": "/usr/bin/python3", **more.pop("env", {})}
+        done = self.within(setup.replace("mkdir", "mkdir -p"), "--doctor", "--json", env=env, cwd=self.dir, **more)
+        self.assertIn(done.code, (0, 1), done.stderr)
+        return {each["about"]: each for each in json.loads(done.stdout)["nodes"][0]["findings"]}
+
+    def line(self, job, code, words):
+        self.assertEqual(job.code, code, job.stderr)
+        lines = [line for line in job.stderr.splitlines() if "info: " not in line]
+        self.assertEqual(len(lines), 1, job.stderr)
+        self.assertIn(words, lines[0])
+
+    def test_no_proc(self):
+        setup = "mount -t tmpfs none /proc"
+        self.works(setup)
+        self.assertEqual(self.doctor(setup)["kernel"]["grade"], "failure")
+
+    def test_a_read_only_home(self):
+        setup = READ_ONLY % ("home", "home")
+        home = {"HOME": self.path("home")}
+        self.works(setup, env=home)
+        self.assertEqual(self.doctor(setup, env=home)["home"]["grade"], "note")
+        job = self.within(READ_ONLY.replace("mkdir", "mkdir -p") % ("home", "home"), "--nnodes", "2", "--node-rank", "0",
+                          "--rdzv-endpoint", f"127.0.0.1:{self.port}", "--auth", "file", "true", env=home)
+        self.line(job, 111, "no key to share with the other nodes")
+
+    def test_no_place_for_temporary_files(self):
+        setup = READ_ONLY % ("none", "none")
+        where = {"TMPDIR": self.path("none")}
+        job = self.within(setup, "--standalone", "--log-dir", self.path("logs"), self.worker(WORKER), env={"FAIL": "0", **where})
+        self.assertEqual(job.code, 0, job.stderr)
+        self.assertEqual(self.doctor(setup, env=where)["logs"]["grade"], "failure")
+        job = self.within(setup.replace("mkdir", "mkdir -p"), "--standalone", self.worker(WORKER), env={"FAIL": "0", **where})
+        self.assertTrue(job.code == 0 or len(job.stderr.splitlines()) == 1, job.stderr)
+
+    def test_no_dev_shm(self):
+        self.works(DEV)
+        found = self.doctor(DEV.replace(": >", ":>"))
+        self.assertEqual(found["/dev/shm"]["found"], "No such file or directory")
+        setup = "mount -t tmpfs -o ro none /dev/shm"
+        self.works(setup)
+        self.assertEqual(self.doctor(setup)["/dev/shm"]["grade"], "failure")
+
+    def test_calls_that_a_filter_forbids_and_nobody_needs(self):
+        for call in ((forbidden.SOCKET, forbidden.AF_NETLINK), (forbidden.SOCKET, forbidden.AF_INET6, errno.EAFNOSUPPORT),
+                     (forbidden.SOCKET, forbidden.AF_INET6), (forbidden.IO_URING_SETUP,), (forbidden.PIDFD_OPEN,),
+                     (forbidden.PIDFD_SEND_SIGNAL,)):
+            with self.subTest(call):
+                filtered = lambda call=call: forbidden.forbid(*call)
+                self.works(preexec_fn=filtered)
+                self.assertEqual(self.doctor(preexec_fn=filtered)["ports"]["grade"] in ("fine", "note"), True)
+
+    def test_a_filter_that_forbids_epoll_is_one_line(self):
+        job = self.within("", "--standalone", "true", preexec_fn=lambda: forbidden.forbid(forbidden.EPOLL_CREATE1))
+        self.line(job, 111, "epoll")
+
+
+if __name__ == "__main__":
+    if os.getuid() != 0 or platform.machine() != "x86_64":
+        print("skipped: needs root, and the numbers of x86-64")
+        sys.exit(77)
+    jobs.main()
