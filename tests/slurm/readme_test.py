@@ -1,0 +1,76 @@
+"""What README.md and docs/use/first_minutes.md tell a user to type under Slurm, typed as it stands there.
+Usage: readme_test.py CXXRUN"""
+import pathlib
+import re
+import unittest
+
+import slurm_case
+from slurm_case import SlurmCase
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text()
+FIRST_MINUTES = (ROOT / "docs/use/first_minutes.md").read_text()
+GPUS = 8  # of each node, as the README's job script asks for
+TRAIN = """import os
+with open(os.environ["DIR"] + "/events", "a") as file:
+    file.write(f"{os.environ['CXXRUN_GENERATION']} {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\\n")
+"""
+
+
+def setUpModule():
+    slurm_case.use_cluster(nodes=2, gpus=GPUS)
+
+
+def typed(page, line):
+    """That line of a page without its remark; it has to stand there."""
+    found = re.search(rf"(?m)^ +{re.escape(line)}(?= *$| +#)", page)
+    assert found, f"the page does not show: {line}"
+    return found[0].strip()
+
+
+class Readme(SlurmCase):
+    def setUp(self):
+        super().setUp()
+        pathlib.Path(self.path("train.py")).write_text(TRAIN)
+
+    def ranks(self):
+        return sorted((event[1], event[3]) for event in self.events("of"))
+
+    def of(self, count):
+        return [(rank, str(count)) for rank in range(count)]
+
+    def test_the_first_line_under_srun(self):
+        line = typed(README, "srun cxxrun train.py")
+        done = self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", f"--gpus-per-node={GPUS}", "sh", "-c", line)
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(self.ranks(), self.of(2 * GPUS))
+
+    def test_the_job_script(self):
+        script = re.search(r"(?m)^    #!/bin/bash\n(?:    .*\n)+", README)[0].replace("\n    ", "\n").strip() + "\n"
+        self.assertIn("\nsrun cxxrun train.py\n", script)
+        job = self.sbatch(script)
+        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        self.assertEqual(self.ranks(), self.of(2 * GPUS))
+
+    def test_the_job_script_of_init(self):
+        typed(FIRST_MINUTES, "sbatch job.sh")
+        self.assertIn("`cxxrun --init train.py > job.sh`", README)
+        done = self.login("sh", "-c", typed(FIRST_MINUTES, "cxxrun --init train.py > job.sh") + "; sbatch --parsable job.sh")
+        job = done.out.strip()
+        self.assertEqual((done.code, job.isdigit()), (0, True), done)
+        self.assertEqual(self.wait_job(job), "COMPLETED")
+        self.assertEqual(self.ranks(), self.of(2 * GPUS))
+
+    def test_looking_first(self):
+        line = typed(FIRST_MINUTES, "srun --ntasks-per-node=1 cxxrun --doctor")
+        done = self.login("salloc", "-Q", "-N2", "sh", "-c", line)
+        self.assertIn("all 2 came", done.out, done)
+        self.assertIn("MUNGE          works between the nodes", done.out)
+        done = self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", "sh", "-c", "srun cxxrun --dry-run train.py")
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(done.out.count("\nexecutes     /usr/bin/python3\n"), 2, done)
+        self.assertEqual(self.ranks(), [])
+
+
+if __name__ == "__main__":
+    slurm_case.main()
