@@ -24,6 +24,10 @@ constexpr Millis kKnock{500};
 constexpr Millis kPause{20};
 constexpr char const* kGreeting = "cxxrun-doctor";
 
+Millis left_until(TimePoint deadline) {
+  return std::max(Millis{1}, std::chrono::duration_cast<Millis>(deadline - Clock::now()));
+}
+
 /// The store of the table, and what keeps others from writing there.
 struct Table {
   Store store;
@@ -33,9 +37,17 @@ struct Table {
     auto const closed = seal.close(text);
     return closed ? store.set(key, *closed) : closed.error();
   }
+  /// What somebody else has written there is waited away: its node writes over it.
   [[nodiscard]] Result<std::string> ask(std::string const& key, Millis patience) {
-    auto const told = store.get(key, patience);
-    return told ? seal.open(*told) : told.error();
+    auto const end = Clock::now() + patience;
+    for (;;) {
+      auto const told = store.get(key, left_until(end));
+      auto opened = told ? seal.open(*told) : told.error();
+      if (opened || !told || Clock::now() >= end) {
+        return opened;
+      }
+      std::this_thread::sleep_for(kPause);
+    }
   }
 };
 
@@ -46,10 +58,6 @@ std::string key_of(char const* what, std::uint32_t index) {
 /// In the working directory; whoever sees it shares that directory with the first node.
 std::string token_of(Seal const& seal) {
   return ".cxxrun-doctor-" + seal.table();
-}
-
-Millis left_until(TimePoint deadline) {
-  return std::max(Millis{1}, std::chrono::duration_cast<Millis>(deadline - Clock::now()));
 }
 
 /// On the first node. No other store than its own: another one that listens at one of the ports is passed over.

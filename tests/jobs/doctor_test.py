@@ -17,14 +17,6 @@ LINES = ["names", "ports", "clock", "kernel", "CPUs", "memory", "/dev/shm", "des
          "GPUs", "NCCL", "interfaces", "Python", "directory", "logs", "home", "Slurm"]
 
 
-def port_of(seed):
-    """The first of the ports by that seed (src/core/port_sequence.hpp)."""
-    value = 0xcbf29ce484222325
-    for byte in seed.encode():
-        value = (value ^ byte) * 0x100000001b3 % 2**64
-    return 20000 + value % 11987
-
-
 class Doctor(JobCase):
     def doctor(self, *words, env=None, **more):
         """The code, and the worst finding of this node about each thing."""
@@ -149,7 +141,7 @@ class Doctor(JobCase):
                 "SLURM_STEP_NODELIST": "127.0.0.1,127.0.0.2", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2",
                 "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
         with socket.socket() as other:
-            other.bind(("0.0.0.0", port_of("doctor 7.0")))
+            other.bind(("0.0.0.0", jobs.port_of("doctor 7.0")))
             other.listen()
             first = self.start("--doctor", cwd=self.dir, start_new_session=True, env={"PYTHON_EXEC": "nosuch", **step})
             mine = lambda: [name for name in os.listdir(self.dir) if name.startswith(".cxxrun-doctor")]

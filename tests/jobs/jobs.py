@@ -70,6 +70,14 @@ def free_port():
                 continue
 
 
+def port_of(seed):
+    """The first of the ports by that seed (src/core/port_sequence.hpp)."""
+    value = 0xcbf29ce484222325
+    for byte in seed.encode():
+        value = (value ^ byte) * 0x100000001b3 % 2**64
+    return 20000 + value % 11987
+
+
 def children(pid):
     return [int(word) for word in read(f"/proc/{pid}/task/{pid}/children").split()]
 

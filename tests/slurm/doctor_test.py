@@ -5,6 +5,8 @@ import time
 import unittest
 
 import slurm_case
+from example_case import has_torch
+from jobs import port_of, wait_until
 from slurm_case import SlurmCase
 
 NODES = 16
@@ -74,6 +76,29 @@ class Doctor(SlurmCase):
         job = self.login("sbatch", "--parsable", "job.sh").out.strip()
         self.assertEqual(self.wait_job(job), "COMPLETED", script)
         self.assertEqual(sorted(event[1] for event in self.events("ran")), list(range(8)))
+
+    @unittest.skipUnless(has_torch(), "the stranger speaks to the store by PyTorch")
+    def test_what_another_user_writes_into_the_table_does_not_count(self):
+        os.mkfifo(self.path("go"))
+        running = self.start_srun("-N2", "--ntasks-per-node=1", "sh", "-c",
+                                  "test $SLURM_NODEID = 1 && : < $DIR/go; exec cxxrun --doctor",
+                                  env={"PYTHON_EXEC": "nosuch"})
+        shown = lambda: [name for name in os.listdir(self.dir) if name.startswith(".cxxrun-doctor")
+                         and os.path.isfile(self.path(name))]
+        wait_until(shown, "the first node has opened the table")
+        job = self.login("squeue", "-h", "-o", "%A").out.strip()
+        forged = ("import json, sys, torch.distributed as dist; "
+                  "store = dist.TCPStore('node1', int(sys.argv[1]), is_master=False); "
+                  "text = json.dumps({'host': 'forged', 'kernel.release': 'forged'}); "
+                  "store.set('facts/1', text); store.set('facts/1', sys.argv[2] + text)")
+        table = shown()[0].rsplit("-", 1)[1]  # every user may read that name
+        done = self.login("/usr/bin/python3", "-c", forged, str(port_of(f"doctor {job}.0")), table, user="nobody")
+        self.assertEqual(done.code, 0, done)
+        with open(self.path("go"), "w"):
+            pass
+        running.wait()
+        self.assertIn("all 2 came", running.out)
+        self.assertNotIn("forged", running.out)
 
     def test_several_tasks_of_a_node_are_one(self):
         done = self.srun("-N2", "--ntasks-per-node=2", "cxxrun", "--doctor", "--json")
