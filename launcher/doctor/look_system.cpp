@@ -2,7 +2,6 @@
 #include <cerrno>
 #include <cstring>
 #include <gnu/libc-version.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
@@ -16,6 +15,7 @@
 #include "launcher/doctor/numbers.hpp"
 #include "src/core/text.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/listening.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/memory_group.hpp"
 #include "src/os/process_info.hpp"
@@ -112,18 +112,6 @@ void look_at_memory(Facts& facts) {
   }
 }
 
-os::UniqueFd listen_on(std::uint16_t port) {
-  os::UniqueFd made(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  int const yes = 1;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);  // what is closing does not hold it
-  bool const listens = made && ::bind(made.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
-                       ::listen(made.get(), 1) == 0;
-  return listens ? std::move(made) : os::UniqueFd();
-}
-
 /// Whether a call from here to an own address comes through.
 std::string call_error(std::string const& address, std::uint16_t port) {
   auto const found = os::resolve(address, port, SOCK_STREAM, AI_NUMERICHOST);
@@ -131,8 +119,8 @@ std::string call_error(std::string const& address, std::uint16_t port) {
     return found.error().context;
   }
   os::UniqueFd const caller(::socket((*found)->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (::connect(caller.get(), (*found)->ai_addr, (*found)->ai_addrlen) == 0) {
-    return "";
+  if (!caller || ::connect(caller.get(), (*found)->ai_addr, (*found)->ai_addrlen) == 0) {
+    return "";  // no socket: a filter forbids this family, and nobody listens by it either
   }
   pollfd ready{caller.get(), POLLOUT, 0};
   int error = errno;
@@ -151,21 +139,20 @@ void look_at_ports(Facts& facts) {
   facts["port.range"] = range.size() == 2 ? range[0] + "-" + range[1] : "";
   std::vector<std::string> taken;
   for (auto const port : {std::uint16_t{29400}, std::uint16_t{29500}}) {
-    if (!listen_on(port)) {
+    if (auto const there = os::listen_at({port, false}); !there && there.error().code == Errc::in_use) {
       taken.push_back(std::to_string(port));
     }
   }
   facts["port.taken"] = join(taken, " ");
-  auto const listener = listen_on(0);
-  facts["port.error"] = listener ? "" : std::strerror(errno);
+  auto const listening = os::listen_at({});
+  facts["port.error"] = listening ? "" : listening.error().message();
   std::vector<std::string> interfaces;
   for (auto const& each : os::interface_addresses()) {
     if (!each.loopback) {
       interfaces.push_back(each.name + "=" + each.address);
     }
-    if (listener && value_of(facts, "port.error").empty() && each.address.find(':') == std::string::npos) {
-      facts["port.error"] = call_error(each.address, os::port_of(listener.get()));
-    }
+    bool const sound = listening && value_of(facts, "port.error").empty();
+    facts["port.error"] = sound ? call_error(each.address, listening->port) : value_of(facts, "port.error");
   }
   facts["net.interfaces"] = join(interfaces, " ");
 }

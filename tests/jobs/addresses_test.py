@@ -78,6 +78,11 @@ class Ipv6Only(Machines):
         for host in hosts:
             host.run("ip", "address", "delete", "127.0.0.1/8", "dev", "lo")
         endpoint = f"[{hosts[0].address}]:{PORT}"
+        table = [self.on(i, "--doctor", "--nnodes", "2", "--node-rank", str(i), "--rdzv-endpoint", endpoint,
+                         env={"PYTHON_EXEC": "nosuch"}) for i in range(2)]
+        self.assertEqual([each.wait() for each in table], [0, 0], table[0].stdout)
+        self.assertRegex(table[0].stdout, r"ok +calls +2 of 2 came through")
+        self.assertRegex(table[0].stdout, r"ok +ports ")
         self.assertEqual(self.two(endpoint, [self.worker(TELL)], (0, 1)), {hosts[0].address})
         body = """import torch.distributed as dist
 dist.init_process_group("gloo")

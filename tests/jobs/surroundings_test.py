@@ -30,11 +30,13 @@ class Surroundings(JobCase):
                                 **more)
 
     def works(self, setup="", preexec_fn=None, env=None, said=()):
-        """A job of two workers, one that fails and is blamed, and one of two agents."""
+        """A job of two workers, and one whose workers fail, which is told."""
         program = self.worker(WORKER)
         options = ["--standalone", "--nproc-per-node", "2", "--max-restarts", "0", program]
+        before = len(self.events("ran"))
         job = self.within(setup, *options, env={"FAIL": "0", **(env or {})}, preexec_fn=preexec_fn)
         self.assertEqual(job.code, 0, job.stderr)
+        self.assertEqual(sorted(event[1] for event in self.events("ran")[before:]), [0, 1])
         warnings = [line for line in job.stderr.splitlines() if "warning" in line or "error" in line]
         self.assertEqual(len(warnings), len(said), job.stderr)
         for words in said:
@@ -43,7 +45,6 @@ class Surroundings(JobCase):
                              preexec_fn=preexec_fn)
         self.assertEqual(failed.code, 3, failed.stderr)
         self.assertIn("exit code 3", failed.stderr)
-        self.assertEqual(sorted(event[1] for event in self.events("ran"))[:2], [0, 0])
 
     def doctor(self, setup="", **more):
         env = {"PYTHON_EXEC": "/usr/bin/python3", **more.pop("env", {})}
