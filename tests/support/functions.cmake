@@ -3,6 +3,11 @@ set(tests_dir ${PROJECT_BINARY_DIR}/tests)
 
 # cxxrun_command_test(NAME LABELS COMMAND…): every test is added here.
 function(cxxrun_command_test name labels)
+  get_property(names GLOBAL PROPERTY cxxrun_tests)
+  if(name IN_LIST names)  # CMake compares within a folder alone, and ctest -R would run both
+    message(FATAL_ERROR "two tests are called ${name}")
+  endif()
+  set_property(GLOBAL APPEND PROPERTY cxxrun_tests ${name})
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${tests_dir})
   set_tests_properties(${name} PROPERTIES LABELS "${labels}")
   # On a machine with GPUs the tests are of the host backend all the same, except where they choose. Said at the folder's
