@@ -51,7 +51,7 @@ void judge_times(Findings& found, Facts const& facts) {
 }
 
 std::string settings_error(Facts const& facts) {
-  if (auto const error = value_of(facts, "slurm.unasked"); !error.empty()) {
+  if (auto error = value_of(facts, "slurm.unasked"); !error.empty()) {
     return error;
   }
   auto const hung = value_of(facts, "slurm.hung");
