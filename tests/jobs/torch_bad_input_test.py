@@ -1,6 +1,7 @@
 """What goes wrong with cxxrun.torch.Elastic: one clear line, or it works. Usage: torch_bad_input_test.py CXXRUN LIBCXXRUN_C
 Exit code 77: there is no torch."""
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -36,6 +37,21 @@ while job.running(3):
 print("done", os.getpid(), flush=True)
 """
 
+# In the worker itself: an agent that answers in another form.
+OTHER_VERSION = """import socket
+agent = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+agent.bind("")
+agent.listen()
+os.environ["CXXRUN_AGENT"] = "@" + agent.getsockname()[1:].decode()
+def answer():
+    while True:
+        link, _ = agent.accept()
+        link.recv(100)
+        link.send(b"CXXWORK\\x02A")
+        link.close()
+threading.Thread(target=answer, daemon=True).start()
+"""
+
 
 class BadInput(JobCase):
     def environment(self, extra=None):
@@ -49,18 +65,71 @@ class BadInput(JobCase):
             file.write(TRAIN.format(first=first, body=body.replace("\n", "\n        ")))
         return self.path("train.py")
 
-    def run_ranks(self, code, *arguments, restarts=0, **more):
+    def run_ranks(self, code, *arguments, restarts=0, options=(), **more):
         job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", str(restarts), "--restart-delay", "0",
-                         self.script(*arguments), **more)
+                         *options, self.script(*arguments), **more)
         self.assertEqual(job.wait(GUARD), code, job.stderr)
         return job
 
-    def test_without_a_launcher_it_is_a_world_of_one_and_one_that_is_gone_is_not_missed_before_somebody_dies(self):
+    def assert_said(self, stderr, why):
+        """In one line."""
+        lines = [line for line in stderr.splitlines() if "does not outlive" in line]
+        self.assertEqual(len(lines), 1, stderr)
+        self.assertIn("Elastic: this process does not outlive the death of another rank: ", lines[0])
+        self.assertRegex(lines[0], why)
+
+    def test_without_a_launcher_it_is_a_world_of_one_which_is_said(self):
         done = subprocess.run(["/usr/bin/python3", self.script()], env=self.environment(), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=GUARD, check=False)
         self.assertEqual((done.returncode, done.stdout[:4]), (0, "done"), done.stderr)
-        job = self.run_ranks(0, "pass", "os.environ['CXXRUN_AGENT'] = '@cxxrun-test-nobody'")
-        self.assertEqual(job.stdout.count("done"), 2)
+        self.assert_said(done.stderr, "CXXRUN_AGENT is not set")
+
+    def test_a_launcher_that_cannot_be_told_is_said_and_the_job_trains(self):
+        for first, why in (("os.environ.pop('CXXRUN_AGENT')", "CXXRUN_AGENT is not set"),
+                           ("os.environ['CXXRUN_AGENT'] = '@cxxrun-test-nobody'", "ConnectionRefusedError"),
+                           (OTHER_VERSION, "of another version than this package")):
+            with self.subTest(why):
+                job = self.run_ranks(0, "pass", first)
+                self.assertEqual(job.stdout.count("done"), 2)
+                self.assert_said(job.stderr, why)
+
+    def test_with_a_launcher_nothing_is_said_of_it(self):
+        self.assertNotIn("outlive", self.run_ranks(0).stderr)
+
+    def test_what_scripts_that_do_not_survive_call_works_beside_it_or_is_refused(self):
+        job = self.run_ranks(0, """for call in (cxxrun.checkpoint_wanted, cxxrun.job_ends):
+    try:
+        print("silent", call())
+    except RuntimeError as error:
+        print("refused:", error, flush=True)
+cxxrun.step(job.completed + 1, loss=0.5)""", "import cxxrun\ncxxrun.install()", options=("--log-dir", self.path("logs")))
+        self.assertEqual((job.stdout.count("refused: cxxrun.checkpoint_wanted(): this process has an Elastic"),
+                          job.stdout.count("refused: cxxrun.job_ends(): this process has an Elastic"),
+                          job.stdout.count("silent")), (6, 6, 0), job.stdout)
+        self.assertNotIn("install()", job.stderr)
+        written = [os.path.join(folder, "steps.jsonl") for folder, _, files in os.walk(self.path("logs"))
+                   if "steps.jsonl" in files]
+        self.assertEqual([(line["step"], line["loss"]) for line in map(json.loads, map(jobs.read, written))],
+                         [(1, 0.5)] * 2)
+
+    def test_elastic_after_the_launcher_has_been_told_is_refused(self):
+        job = self.run_ranks(1, "pass", "import cxxrun\ncxxrun.step(1)")
+        self.assertIn("RuntimeError: Elastic: this process has told the launcher of itself already", job.stderr)
+
+    def test_the_samplers_package_alone_does_not_keep_install_from_naming_a_hang(self):
+        with open(self.path("train.py"), "w") as file:
+            file.write("""import threading, cxxrun
+from cxxrun.torch import ElasticSampler
+import torch, torch.distributed as dist
+assert cxxrun.install()
+dist.init_process_group("gloo")
+if dist.get_rank() == 1:
+    threading.Event().wait()
+dist.all_reduce(torch.ones(3))
+""")
+        job = self.start("--standalone", "--nproc-per-node", "3", "--hang-timeout", "2", self.path("train.py"))
+        self.assertNotEqual(job.wait(GUARD), 0)
+        self.assertRegex(job.stderr, r"rank 1 on .* did not enter all_reduce")
 
     def test_ranks_that_disagree_are_told_how(self):
         job = self.run_ranks(1, "dist.all_reduce(torch.ones(3 + dist.get_rank()))")

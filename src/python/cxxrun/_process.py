@@ -8,6 +8,7 @@ from cxxrun import _page
 _kept: Optional[_page.Page] = None
 _asked = False
 _why = ""
+_elastic = False
 
 
 def page() -> Optional[_page.Page]:
@@ -33,6 +34,28 @@ def _is_helper() -> bool:
 
 def why_not() -> str:
     return _why
+
+
+def leave_to_elastic() -> None:
+    """From now on libcxxrun tells the launcher of this process, which has one page."""
+    global _asked, _why, _elastic
+    if _kept is not None:
+        raise RuntimeError("Elastic: this process has told the launcher of itself already; make Elastic() before "
+                           "cxxrun.step(), cxxrun.checkpoint_wanted() or another process group")
+    _asked, _why, _elastic = True, "this process has had an Elastic, which alone shows what it does", True
+
+
+def has_elastic() -> bool:
+    return _elastic
+
+
+def why_alone() -> str:
+    """Why libcxxrun has found no launcher."""
+    try:
+        _page.connect().close()
+    except _page.Refused as refused:
+        return str(refused)
+    return "libcxxrun could not register with the launcher"
 
 
 def _forked() -> None:

@@ -15,11 +15,14 @@ def step(completed: int, **scalars: Any) -> None:
     at once, and the launcher's account says when training began. Costs 5 µs.
 
     At most once per second, with the scalars of that step, a line goes to steps.jsonl beside this worker's logs:
-    {"step": 120, "time": …, "steps_per_second": 8.3, "loss": 0.25}."""
+    {"step": 120, "time": …, "steps_per_second": 8.3, "loss": 0.25}.
+
+    Beside an Elastic, which tells the launcher of its steps itself, that line is all it does."""
     page = _process.page()
-    if page is None:
+    if page is not None:
+        page.step(completed)
+    elif not _process.has_elastic():
         return
-    page.step(completed)
     global _next, _before
     moment = time.monotonic()
     if moment >= _next:

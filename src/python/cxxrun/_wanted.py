@@ -75,6 +75,8 @@ def checkpoint_wanted() -> bool:
     preemption, time limit). Collective: every rank calls it once after each step, from its main thread, and all get the
     same answer in the same step, although they are asked at different moments. The answer is what was known one call ago.
     From the first call on SIGTERM no longer ends this process, unless the script handles it itself."""
+    if _process.has_elastic():
+        raise RuntimeError("cxxrun.checkpoint_wanted(): this process has an Elastic: call its checkpoint_wanted()")
     _listen()
     asked, ends = _asked()
     agreed = _agreement.ready()
@@ -89,6 +91,8 @@ def checkpoint_wanted() -> bool:
 def job_ends() -> bool:
     """Whether the last checkpoint_wanted() was true because the job has been told to end, on all ranks alike: save, and
     leave the loop."""
+    if _process.has_elastic():
+        raise RuntimeError("cxxrun.job_ends(): this process has an Elastic, whose running() is false when the job ends")
     return _requests.last == SAVE_AND_END
 
 

@@ -59,9 +59,6 @@ class Elastic:
         if dist.is_available() and dist.is_initialized():
             raise RuntimeError("Elastic: torch.distributed is up already; Elastic() makes its default group, once in a "
                                "process, in the place of init_process_group()")
-        if _process._kept is not None:
-            raise RuntimeError("Elastic: this process has told the launcher of itself already; make Elastic() before "
-                               "cxxrun.step(), cxxrun.checkpoint_wanted() or another process group")
         self._checkpoint, self._seed = checkpoint, seed
         self._tracked: Dict[str, Any] = {}
         self._stepped: Dict[str, bool] = {}  # tracked optimizers, in the step under way
@@ -71,7 +68,10 @@ class Elastic:
         self._handles_signal = False
         self._closed, self._interrupted = False, False
         self._node: Any = None  # _node.Node, where shards are
+        _process.leave_to_elastic()
         self._carrier = Carrier()
+        if not self._carrier.facts.can_rebuild:
+            _process.complain("Elastic: this process does not outlive the death of another rank: " + _process.why_alone())
         _world.install(self._carrier)
 
     # ---- what there is
