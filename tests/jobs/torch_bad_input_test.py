@@ -140,6 +140,18 @@ dist.all_reduce(torch.ones(3))
         self.assertRegex(job.stderr, r"first failure: rank 1 on ")
         self.assertIn("ValueError: bad sample 17", job.stderr)
 
+    def test_an_exception_while_a_call_ends_in_the_background_ends_it_with_its_code(self):
+        job = self.run_ranks(1, """begun = threading.Event()
+def lasts(future):
+    begun.set()
+    time.sleep(0.5)  # the interpreter has begun to end when torch's C++ is to go on
+    return future.value()
+dist.all_reduce(torch.ones(3), async_op=True).get_future().then(lasts)
+begun.wait()
+raise ValueError('bad sample 17')""")
+        self.assertIn("ValueError: bad sample 17", job.stderr)
+        self.assertNotIn("terminate called", job.stderr)
+
     def test_one_that_ends_without_a_word_is_replaced(self):
         for code in (0, 3):
             with self.subTest(code):

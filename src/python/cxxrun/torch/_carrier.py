@@ -1,4 +1,5 @@
 """Who carries torch's collectives: the Communicator of the process, and the groups split from it."""
+import atexit
 import collections
 import queue
 import threading
@@ -46,6 +47,7 @@ class Begun(Work):
 
 
 _SLICE = 0.1  # seconds
+_AT_THE_END = 5.0  # for what somebody has hung on a future
 # C++ of 1.13 keeps of a Work that is made in Python only what is C++'s. None is waited for after so many others.
 _KEPT = 1024 if torch.__version__.startswith("1.") else 0
 
@@ -62,6 +64,8 @@ class Carrier:
         self._groups: List[_lib.Communicator] = []
         self._begun: Any = queue.SimpleQueue()
         self._kept: Deque[Begun] = collections.deque(maxlen=_KEPT)
+        self._finishing = threading.Lock()
+        atexit.register(self._stop_finishing)
         self._thread = threading.Thread(target=self._complete, name="cxxrun", daemon=True)
         self._thread.start()
 
@@ -120,6 +124,7 @@ class Carrier:
         self._settle()
         self._begun.put(None)
         self._thread.join()
+        atexit.unregister(self._stop_finishing)
         self.comm.free()
 
     def _settle(self) -> None:
@@ -137,16 +142,23 @@ class Carrier:
                 return
             if isinstance(begun, threading.Event):
                 begun.set()
-            else:
-                self._finish(*begun)
-            del begun  # or it would keep its tensors until the next one comes
+                continue
+            result = self._result_of(*begun)
+            with self._finishing:
+                begun[1].finish(result)
+                begun = result = None  # or they would keep their tensors until the next one comes
 
-    def _finish(self, work: _lib.Work, begun: Begun, result: Any) -> None:
+    def _result_of(self, work: _lib.Work, _: Begun, result: Any) -> Any:
         try:
             work.wait()
         except Exception as failure:
-            result = self.note(failure) if isinstance(failure, _lib.PeerFailure) else failure
-        begun.finish(result)
+            return self.note(failure) if isinstance(failure, _lib.PeerFailure) else failure
+        return result
+
+    def _stop_finishing(self) -> None:
+        """The script ends, perhaps by an exception. A thread that the interpreter ends inside of torch's C++ aborts the
+        process; one of Python it ends without harm."""
+        self._finishing.acquire(timeout=_AT_THE_END)
 
 
 def _value_of(future: Any) -> Any:
