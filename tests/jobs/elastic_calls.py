@@ -149,6 +149,8 @@ refused("reduce_scatter_tensor with", reduce_scatter_tensor, torch.zeros(3), tor
 refused("all_to_all_single of parts", dist.all_to_all_single, torch.zeros(3), torch.zeros(3))
 refused("the backend gloo", lambda: dist.new_group([0, 1], backend="gloo"))
 refused("is up already", Elastic, kind=RuntimeError)
+if torch.__version__.startswith("1."):
+    refused("this PyTorch has no FSDP2", job.node_mesh)
 dist.barrier()
 
 # The loop.

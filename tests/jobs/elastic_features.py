@@ -126,10 +126,19 @@ def train(job, name):
     print(f"{dist.get_rank()} {name} {digest}", flush=True)
 
 
+def ask_for_ranks():
+    """What scripts do with the rank, without being told it."""
+    mine = torch.utils.data.distributed.DistributedSampler(range(11), seed=5)
+    print(f"{dist.get_rank()} DistributedSampler {','.join(map(str, mine))}", flush=True)
+    if dist.get_rank() == 0:
+        print("0 get_rank() saves", flush=True)
+
+
 if IS_GLOO:
     dist.init_process_group("gloo")
     for name in CASES:
         train(None, name)
+    ask_for_ranks()
     dist.destroy_process_group()
 else:
     from cxxrun.torch import Elastic
@@ -149,6 +158,7 @@ else:
     job = Job(seed=None)
     for name in CASES:
         train(job, name)
+    ask_for_ranks()
 
     def refused(what, call):
         try:

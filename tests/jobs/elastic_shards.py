@@ -51,14 +51,18 @@ job = Elastic(seed=3)
 def refused(what, call, *arguments):
     try:
         call(*arguments)
-    except (NotImplementedError, RuntimeError) as error:
+    except (NotImplementedError, RuntimeError, ValueError) as error:
         assert what in str(error) and "\n" not in str(error), error
     else:
         raise AssertionError(f"{what} was not refused")
 
 
 refused("comes first", job.replicate, torch.nn.Linear(1, 1))
+job._checkpoint = "checkpoint"
+refused("without checkpoint=", job.node_mesh)
+job._checkpoint = None
 mesh = job.node_mesh()
+refused("give Elastic(checkpoint=PATH)", job.save)
 refused("comes first", job.replicate, torch.nn.Linear(1, 1))
 refused("beside node_mesh()", dist.new_group, [0, 1])
 torch.manual_seed(1 if job.generation == 1 else os.getpid())  # whoever is new knows nothing of the state

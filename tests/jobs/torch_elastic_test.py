@@ -38,12 +38,12 @@ class Elastic(JobCase):
                    PYTHON_EXEC="/usr/bin/python3", CXXRUN_BACKEND="host", CUDA_VISIBLE_DEVICES="", GLOG_minloglevel="2")
         return env
 
-    def begin(self, script, *words, ranks=4, nodes=1, nnodes=None, **more):
-        """The agents of a job with a folder of its own."""
+    def begin(self, script, *words, ranks=4, nodes=1, nnodes=None, sizes=None, **more):
+        """The agents of a job with a folder of its own. `sizes`: of its nodes, where they differ."""
         self.port = free_port()
         agents = []
-        for host in "ab"[:nodes]:
-            agents.append(self.join(script, *words, ranks=ranks // nodes, nnodes=nnodes or str(nodes),
+        for host, size in zip("ab"[:nodes], sizes or nodes * (ranks // nodes,)):
+            agents.append(self.join(script, *words, ranks=size, nnodes=nnodes or str(nodes),
                                     host=host if nodes > 1 else None, **more))
             if len(agents) < nodes:
                 agents[0].says("waiting for ")
@@ -168,6 +168,12 @@ class Elastic(JobCase):
         self.assertEqual(set(found.values()), whole)
         self.assertEqual({int(pid) for g, rank, pid, _ in self.noted("stepped", "lost") if g == 1 and rank < 2},
                          {int(pid) for g, _, pid, _ in self.noted("stepped", "lost") if g == 1} & set(found))
+
+    @unittest.skipIf(not FSDP2, "this PyTorch has no FSDP2")
+    def test_shards_on_nodes_with_other_numbers_of_ranks_are_refused(self):
+        agents = self.begin("elastic_shards.py", str(STEPS), nodes=2, sizes=(2, 1))
+        self.assert_codes([1, 1], *agents)
+        self.assertIn("shards are the same on each node where all have as many ranks", agents[0].stderr)
 
     def play_shards(self, falls, folder, **more):
         return self.begin("elastic_shards.py", str(STEPS), *("die=" + fall for fall in falls), restarts=len(falls),
