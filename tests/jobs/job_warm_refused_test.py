@@ -1,9 +1,21 @@
 """--warm where no worker can be forked: said in one line, and workers are executed. Usage: job_warm_refused_test.py CXXRUN"""
+import glob
 import os
+import stat
 import sys
 
 import jobs
 from job_warm_test import Warm
+
+BLOCK = next((path for path in glob.glob("/dev/[a-z]*") if os.access(path, os.R_OK) and stat.S_ISBLK(os.stat(path).st_mode)),
+             None)
+# As a driver does, which closes the device and keeps its memory: MAP_PRIVATE, PROT_READ.
+MAPPED = f"""import ctypes
+libc = ctypes.CDLL(None)
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+fd = os.open({BLOCK!r}, os.O_RDONLY)
+libc.mmap(None, 4096, 1, 2, fd, 0)
+os.close(fd)"""
 
 
 class Refusals(Warm):
@@ -14,6 +26,8 @@ class Refusals(Warm):
             "processes": ("import subprocess\nheld = subprocess.Popen(['sleep', '99'])",
                           r"importing trouble has started processes \(1\), which"),
             "device": ("held = os.open('/dev/kmsg', os.O_RDONLY)", "importing trouble has opened /dev/kmsg, which"),
+            "mapped": (MAPPED, "importing trouble has opened /dev/[a-z0-9]+, which"),
+            "exit": ("sys.exit(5)", r"importing trouble has failed \(SystemExit: 5\)"),
             "failed": ("raise ValueError('not here')", r"importing trouble has failed \(ValueError: not here\)"),
             "ended": ("os._exit(7)", r"the Python that workers are forked from has ended \(exit code 7\)"),
         }
@@ -21,10 +35,20 @@ class Refusals(Warm):
             with self.subTest(name):
                 if name == "device" and not os.access("/dev/kmsg", os.R_OK):
                     self.skipTest("/dev/kmsg cannot be read")
+                if name == "mapped" and not BLOCK:
+                    self.skipTest("no block device can be read")
                 job = self.run_warm(self.script("note('start', 'fractions' in sys.modules)"), warm="fractions," + self.module(body))
                 self.assertEqual(job.code, 0, job.stderr)
                 self.assert_executed(job, why)
                 self.assertEqual(self.events("start")[-1][3], "False")
+
+    def test_what_a_fork_can_share_is_no_obstacle(self):
+        body = "import subprocess, tempfile, threading\nsubprocess.run(['true'])\nthread = threading.Thread(target=int)\n" \
+               "thread.start()\nthread.join()\n" \
+               "held = [tempfile.TemporaryFile(dir='/dev/shm'), open('/dev/ptmx', 'rb'), open('/dev/urandom', 'rb')]"
+        job = self.run_warm(self.script("note('start', 'trouble' in sys.modules)"), warm=self.module(body))
+        self.assertEqual(job.code, 0, job.stderr)
+        self.assertEqual([event[3] for event in self.events("start")], ["True"], job.stderr)
 
     def test_a_command_that_is_no_python_script_is_executed_and_that_is_said(self):
         script = self.script("note('start')")

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import unittest
@@ -178,6 +179,15 @@ class Sight(Warm):
             self.assertRegex(job.stdout, rf"\[\S+:{rank}\] out {rank}")
             self.assertRegex(job.stderr, rf"\[\S+:{rank}\] err {rank}")
 
+    def test_what_a_module_prints_is_on_the_console_once(self):
+        name = self.module("import ctypes\nprint('of Python')\nprint('of stderr', end=' ', file=sys.stderr)\n"
+                           "ctypes.CDLL(None).printf(b'of C\\n')")
+        job = self.run_warm(self.script("import ctypes, gc\nctypes.CDLL(None).fflush(None)\nassert gc.get_freeze_count()"),
+                            "--nproc-per-node", "2", warm=name)
+        self.assertEqual(job.code, 0, job.stderr)
+        for words in ("of Python", "of stderr", "of C"):
+            self.assertEqual((job.stdout + job.stderr).count(words), 1, job.stdout + job.stderr)
+
     def test_no_file_is_opened_between_the_fork_and_the_first_line(self):
         name = self.module(WATCH)
         script = self.script("")
@@ -346,7 +356,7 @@ class Generations(Warm):
         self.module("with open(DIR + '/heir', 'w') as f:\n    f.write(str(os.getpid()) + '\\n')\n" + later, "torch/_dynamo")
         for generation in range(1, generations):
             self.make_gate(str(generation))
-        body = f"note('start', 'torch' in sys.modules, 'torch._dynamo' in sys.modules, os.getppid())\n" \
+        body = f"note('start', 'torch' in sys.modules, 'torch._dynamo' in sys.modules, os.getppid(), len(os.listdir('/proc/self/fd')))\n" \
                f"if GENERATION != '{generations}':\n    gate(GENERATION)\n    sys.exit(1)"
         job = self.begin(self.script(body), "--nproc-per-node", "2", "--max-restarts", "9", "--restart-delay", "0", warm="torch")
         self.agent = job.agent_pid()
@@ -357,13 +367,14 @@ class Generations(Warm):
         """Whether the workers of each generation have it."""
         self.assert_codes([0], job)
         starts = [event for event in self.events("start") if event[3] == "True" and event[5] == str(self.agent)]
-        self.assertEqual(sorted((g, has == "True") for g, _, _, _, has, _ in starts),
+        self.assertEqual(sorted((g, has == "True") for g, _, _, _, has, *_ in starts),
                          [(g, has) for g, has in enumerate(expected, 1) for _ in range(2)])
+        self.assertEqual(len({descriptors for *_, descriptors in starts}), 1, starts)
         self.assertNotIn("--warm: ", job.stderr)
 
     def test_what_newcomers_import_later_is_imported_by_an_heir_when_nobody_waits(self):
         self.make_gate("import")
-        job, zygote, heir = self.heirs("open(DIR + '/import').close()", 4)
+        job, zygote, heir = self.heirs("open(DIR + '/import').close()\nprint('imported later')", 4)
         self.await_events(2, "start", 1)
         self.open_gate("1")
         self.await_events(2, "start", 2)  # forked while the heir imports
@@ -375,12 +386,20 @@ class Generations(Warm):
         wait_until(lambda: not children(zygote), "the heir has gone")
         self.open_gate("3")
         self.assert_heirs(job, False, False, True, False)
+        self.assertEqual((job.stdout + job.stderr).count("imported later"), 1)
 
-    def test_an_heir_that_no_fork_can_share_ends(self):
-        job, zygote, _ = self.heirs("import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()", 2)
-        wait_until(lambda: not children(zygote), "the heir has gone")
-        self.open_gate("1")
-        self.assert_heirs(job, False, False)
+    def test_an_heir_that_no_fork_can_share_or_that_cannot_import_ends_without_a_word(self):
+        for later in ("import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
+                      "raise ValueError", "import sys\nsys.exit('no word')"):
+            with self.subTest(later):
+                job, zygote, _ = self.heirs(later, 2)
+                wait_until(lambda: not children(zygote), "the heir has gone")
+                self.open_gate("1")
+                self.assert_heirs(job, False, False)
+                self.assertNotIn(":warm] ", job.stderr)
+                shutil.rmtree(self.path("torch"))
+                for name in ("1", "heir", "events"):
+                    os.remove(self.path(name))
 
     def test_an_heir_ends_with_the_warm_python(self):
         self.make_gate("import")
