@@ -23,6 +23,7 @@ TERMINALS = ("/dev/tty", "/dev/pts/", "/dev/ptmx", "/dev/console")
 # DistributedDataParallel of torch 2 do. It takes 2 s, and nobody is to wait for it at the first start.
 HEAVIER = {"torch": "torch._dynamo"}
 IDLE = 3.0  # seconds without an order
+LEAVING = 1.0  # seconds that a thread has for its end
 MEMORY = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
 
@@ -35,11 +36,21 @@ def is_device(path):
         return False
 
 
+def count_threads():
+    """Besides this one. The kernel may still have one that has been joined."""
+    until = time.monotonic() + LEAVING
+    while True:
+        count = len(os.listdir("/proc/self/task")) - 1
+        if count == 0 or time.monotonic() > until:
+            return count
+        time.sleep(0.001)
+
+
 def held():
     """What a fork could not share: ("threads", "3"), ("processes", "1") or ("device", "/dev/nvidia0"); None."""
-    threads = len(os.listdir("/proc/self/task"))
-    if threads > 1:
-        return "threads", str(threads - 1)
+    threads = count_threads()
+    if threads:
+        return "threads", str(threads)
     with open("/proc/self/task/%d/children" % os.getpid()) as file:
         children = file.read().split()
     if children:
