@@ -19,8 +19,7 @@ namespace cxxrun::host {
 
 class ClusterCollectives {
  public:
-  /// `rails` is null for a rank beyond the rails. All outlive this object. `grace` is how much longer than the call's
-  /// patience a rail waits, so that a stuck rank is named by its own node.
+  /// `rails` is null for a rank beyond the rails. All outlive this object. `grace`: of Patience, on rails.
   ClusterCollectives(NodeExchange& exchange, comm::NodeMap const& map, Rails* rails, std::chrono::milliseconds grace);
 
   /// Any kind but allocate.
@@ -76,7 +75,10 @@ class ClusterCollectives {
   }
   [[nodiscard]] ByteRange slice(comm::Call const& call, int rail) const;
   [[nodiscard]] std::size_t longest_slice(comm::Call const& call) const;
-  [[nodiscard]] Patience on_rail(Patience const& patience) const { return {patience.began, patience.until + grace_}; }
+  [[nodiscard]] Patience on_rail(Patience patience) const {
+    patience.grace = grace_;
+    return patience;
+  }
   [[nodiscard]] std::byte* blocks_for(Scratch& scratch, int node, std::size_t bytes) const;
   void meet_or_enter(comm::Call const& call, Chunk const& chunk, NodeExchange::Offered const& offered,
                      Patience const& patience) {

@@ -33,7 +33,8 @@ RailConfig rail_config(HostConfig const& config) {
   for (int node = 0; node < config.map.node_count(); ++node) {
     int const rank = config.map.partner(node, config.map.index);
     auto const i = static_cast<std::size_t>(rank);
-    rail.peers.push_back({config.name_of(rank), config.hosts[i], config.addresses[i]});
+    bool const alone = config.map.nodes[static_cast<std::size_t>(node)].size() == 1;
+    rail.peers.push_back({config.name_of(rank), config.hosts[i], config.addresses[i], alone});
   }
   return rail;
 }

@@ -10,6 +10,7 @@ struct Patience {
   TimePoint began;
   TimePoint until;
   bool hurries = true;  ///< it is given up when that is asked for (Hurry)
+  Millis grace{0};      ///< so much longer for another node, where a rank of that node may know better who is late
 };
 
 class Mates {

@@ -13,7 +13,6 @@ constexpr std::size_t kPeersAtOnce = 4;  // that are sent to
 constexpr int kSlice = 1;                // ms between two looks at the mates
 constexpr Millis kEndGrace{200};         // between the ends of a peer's two connections
 constexpr Millis kHeldUpAfter{20};
-constexpr Millis kRelayGrace{50};  // per node in between: the one next to the culprit has to be the first to name it
 
 }  // namespace
 
@@ -209,8 +208,7 @@ void Exchange::check_patience() {
   if (culprit == nullptr) {
     return;
   }
-  bool const relayed = culprit->header_got == sizeof culprit->header_in;
-  if (at_once || (over && now_ >= until + (relayed ? plan_->distance * kRelayGrace : Millis(0)))) {
+  if (at_once || (over && now_ >= until + grace_for(*culprit, *patience_, plan_->distance))) {
     throw failure_of(*culprit, PeerFailure::Why::timeout, generation_, *patience_);
   }
   if (now_ - culprit->heard_at >= kHeldUpAfter && held_by_ != culprit->rank) {

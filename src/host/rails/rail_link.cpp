@@ -11,6 +11,7 @@ namespace cxxrun::host {
 namespace {
 
 constexpr Millis kFarewellTime{100};
+constexpr Millis kRelayGrace{50};  // per node in between
 
 /// False when the socket takes nothing at present; what went out is taken off `bytes`.
 bool send_rest(int fd, std::string_view& bytes) {
@@ -46,6 +47,12 @@ void tell_all(Links& links, std::string const& bytes) {
 }
 
 }  // namespace
+
+/// Who has begun the exchange waits for other nodes alone, and who has not may wait for a rank of its own node.
+Millis grace_for(Link const& link, Patience const& patience, int distance) {
+  bool const begun = link.header_got == sizeof link.header_in;
+  return begun ? distance * kRelayGrace : link.alone ? Millis(0) : patience.grace;
+}
 
 PeerFailure failure_of(Link const& link, PeerFailure::Why why, std::uint64_t generation, Patience const& patience) {
   return {why, link.rank, link.host, generation,

@@ -19,6 +19,7 @@ struct Link {
   int node = 0;
   int rank = 0;
   std::string host;
+  bool alone = true;  ///< on its node
   os::UniqueFd data;
   os::UniqueFd control;
 
@@ -60,6 +61,10 @@ void listen_to(Link& link, std::uint64_t generation, Patience const& patience);
 
 /// What has come on `control` by now, left there to be read.
 [[nodiscard]] Trouble peek_trouble(Link const& link) noexcept;
+
+/// Of a peer for which this rank waits: how much longer than its patience, so that whoever is nearer to the culprit is
+/// the first to name it. `distance`: the plan's.
+[[nodiscard]] Millis grace_for(Link const& link, Patience const& patience, int distance);
 
 [[nodiscard]] PeerFailure failure_of(Link const& link, PeerFailure::Why why, std::uint64_t generation,
                                      Patience const& patience);

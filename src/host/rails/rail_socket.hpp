@@ -18,6 +18,7 @@ struct RailPeer {
   int rank = 0;
   std::string host;
   StoreAddress address;  ///< where it listens; meaningless for this rank itself
+  bool alone = true;     ///< no other rank of this communicator is on its node
 };
 
 struct RailConfig {

@@ -24,6 +24,7 @@ Links links_for(RailConfig const& config) {
     links[i].node = static_cast<int>(i);
     links[i].rank = config.peers[i].rank;
     links[i].host = config.peers[i].host;
+    links[i].alone = config.peers[i].alone;
   }
   return links;
 }

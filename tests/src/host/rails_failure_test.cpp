@@ -177,6 +177,22 @@ TEST_CASE("sizes that differ although the calls agree are a Failure") {
   }
 }
 
+TEST_CASE("who may wait for a rank of its own node is waited for longer, unless it has begun the exchange") {
+  host::Patience const patience{{}, {}, true, milliseconds(500)};
+  host::Link link;
+  link.alone = false;
+  CHECK(host::grace_for(link, patience, 0) == milliseconds(500));
+  CHECK(host::grace_for(link, patience, 2) == milliseconds(500));
+  link.header_got = sizeof link.header_in - 1;
+  CHECK(host::grace_for(link, patience, 0) == milliseconds(500));
+  link.header_got = sizeof link.header_in;
+  CHECK(host::grace_for(link, patience, 0) == milliseconds(0));
+  CHECK(host::grace_for(link, patience, 2) == milliseconds(100));
+  link = {};
+  link.alone = true;
+  CHECK(host::grace_for(link, patience, 0) == milliseconds(0));
+}
+
 TEST_CASE("a rank that leaves while others call is named as having left") {
   auto const ends = test::run_rail(3, [](int node, host::Rails& rails) {
     float value = 1;
