@@ -5,10 +5,12 @@
   kills    SIGKILL of one rank at a random moment: until each of the others is in the library's hands (parked), and until
            the first step of the whole world is done; elastic, elastic with --warm, and DDP from checkpoints under torchrun
 With the newest PyTorch: tests/support/todays_torch run /usr/bin/python3 tests/bench/elastic_bench.py …
-Usage: elastic_bench.py --cxxrun PROGRAM --library LIBCXXRUN_C [--ranks 4] [--kills 15] [--warm-modules torch] [--smoke]
+Usage: elastic_bench.py --cxxrun PROGRAM --library LIBCXXRUN_C [--ranks 4] [--kills 15] [--only bucket|kills]
+       [--warm-modules torch] [--smoke]
 Exit code 1: a bar of docs/evidence/performance.md is missed; 77: there is no torch."""
 import argparse
 import importlib.util
+import itertools
 import json
 import os
 import random
@@ -27,6 +29,7 @@ PYTHON = "/usr/bin/python3"
 GUARD_S = 180
 HEIR_S = 10  # until a warm Python that nobody calls has imported all that it will (docs/use/warm.md)
 MIB = 1 << 20
+WAYS = {"own": "DDP", "view": "DDP, gradient_as_bucket_view", "idle": "DDP's own copying"}
 
 
 # ---- in the ranks
@@ -96,8 +99,8 @@ def train_from_checkpoints():
             tell("stepped", int(os.environ["TORCHELASTIC_RESTART_COUNT"]) + 1)
 
 
-def measure_bucket(is_elastic, size, repeats):
-    """Milliseconds, on rank 0's standard output."""
+def measure_bucket(is_elastic, size, repeats, way):
+    """Milliseconds, on rank 0's standard output. `idle`: nothing is reduced."""
     import torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
@@ -111,17 +114,25 @@ def measure_bucket(is_elastic, size, repeats):
             return (self.weight * x).sum()
 
     torch.set_num_threads(1)
-    model = Flat()
+    model, how = Flat(), {"bucket_cap_mb": 1024, "gradient_as_bucket_view": way == "view"}
     if is_elastic:
         from cxxrun.torch import Elastic
         job = Elastic()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
         job.track(model=model, optimizer=optimizer)
-        ddp = job.wrap(lambda: DistributedDataParallel(model, bucket_cap_mb=1024))
+        ddp = job.wrap(lambda: DistributedDataParallel(model, **how))
         assert job.running(1)
     else:
         dist.init_process_group("gloo")
-        ddp = DistributedDataParallel(model, bucket_cap_mb=1024)
+        ddp = DistributedDataParallel(model, **how)
+
+    def nothing(_, bucket):
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    if way == "idle":
+        ddp.register_comm_hook(None, nothing)
 
     def timed(action):
         dist.barrier()
@@ -216,22 +227,35 @@ def kill_ranks(command, ranks, kills, library, rng, is_elastic):
     return parked, stepped, kept
 
 
+def bucket_run(given, name, words):
+    """What rank 0 has measured, in milliseconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        said = subprocess.run([given.cxxrun, "--standalone", f"--nproc-per-node={given.ranks}", "--log-level=error",
+                               "--log-line-prefix-template=", __file__, "bucket", name, *words],
+                              env=environment(folder, given.library), stdout=subprocess.PIPE, check=True, text=True,
+                              timeout=GUARD_S).stdout
+        return json.loads(said[said.index("{"):])
+
+
 def bench_bucket(given):
-    figures = {}
+    """How many times as long gloo takes, of each way."""
+    figures, size = {}, 1 if given.smoke else 25
     for _ in range(1 if given.smoke else 3):
-        for name in ("elastic", "gloo"):
-            with tempfile.TemporaryDirectory() as folder:
-                size, repeats = (MIB, 3) if given.smoke else (25 * MIB, 20)
-                said = subprocess.run([given.cxxrun, "--standalone", f"--nproc-per-node={given.ranks}", "--log-level=error",
-                                       "--log-line-prefix-template=", __file__, "bucket", name, str(size), str(repeats)],
-                                      env=environment(folder, given.library), stdout=subprocess.PIPE, check=True, text=True,
-                                      timeout=GUARD_S).stdout
-                figures.setdefault(name, []).append(json.loads(said[said.index("{"):]))
+        for way, name in itertools.product(WAYS, ("elastic", "gloo")):
+            if (way, name) != ("idle", "elastic"):
+                run = bucket_run(given, name, [str(size * MIB), "3" if given.smoke else "20", way])
+                for what, how_long in ((WAYS[way], run["ddp"]), ("all_reduce", run["all_reduce"])):
+                    figures.setdefault(what, {}).setdefault(name, []).append(how_long)
+    (idle,) = figures.pop(WAYS["idle"]).values()
+    print(f"| {WAYS['idle']}, {size} MiB, {given.ranks} ranks | {statistics.median(idle):.2f} ms ({min(idle):.2f} to "
+          f"{max(idle):.2f}) | | |", flush=True)
     shares = {}
-    for what in ("all_reduce", "ddp"):
-        ours, theirs = (statistics.median(run[what] for run in figures[name]) for name in ("elastic", "gloo"))
+    for what, its in figures.items():
+        ours, theirs = statistics.median(its["elastic"]), statistics.median(its["gloo"])
         shares[what] = theirs / ours
-        print(f"| {what}, {1 if given.smoke else 25} MiB, {given.ranks} ranks | {ours:.1f} ms | gloo {theirs:.1f} ms | {shares[what]:.1f} |", flush=True)
+        print(f"| {what}, {size} MiB, {given.ranks} ranks | {ours:.2f} ms ({min(its['elastic']):.2f} to "
+              f"{max(its['elastic']):.2f}) | gloo {theirs:.2f} ms ({min(its['gloo']):.2f} to {max(its['gloo']):.2f}) | "
+              f"{shares[what]:.1f} |", flush=True)
     return shares
 
 
@@ -263,30 +287,37 @@ def main():
     parser.add_argument("--library", default=os.path.join(ROOT, "build/release/lib/libcxxrun_c.so.0"))
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--kills", type=int, default=15)
+    parser.add_argument("--only", choices=("bucket", "kills"))
     parser.add_argument("--warm-modules", default="torch,torch.distributed")
     parser.add_argument("--smoke", action="store_true", help="a small bucket, few kills, no bars: does it measure at all?")
     given = parser.parse_args()
     if importlib.util.find_spec("torch") is None:
         print("skipped: there is no torch (Debian: python3-torch)")
         sys.exit(77)
-    shares, kills = bench_bucket(given), bench_kills(given)
+    shares = {} if given.only == "kills" else bench_bucket(given)
+    kills = {} if given.only == "bucket" else bench_kills(given)
     if given.smoke:
         return
-    begin = time.monotonic()
-    subprocess.run([PYTHON, "-c", "import torch, torch.distributed"], check=True)
-    imported = (time.monotonic() - begin) * 1e3
-    bars = [("a bucket in a fifth of DDP's time on gloo", shares["ddp"] >= 5),
-            ("parked within 50 ms", kills["elastic"][0] <= 50), ("99 of 100 parked within 500 ms", kills["elastic"][1] <= 500),
-            ("the next step within 500 ms with --warm", kills["elastic, --warm"][2] <= 500),
-            (f"within import ({imported:.0f} ms) + 300 ms without", kills["elastic"][2] <= imported + 300)]
+    bars = [(f"{what}: a bucket in a fifth of the time on gloo", shares[what] >= 5) for what in (WAYS["own"], WAYS["view"]) if shares]
+    if kills:
+        bars += kill_bars(kills)
     for what, is_kept in bars:
         print(("kept:   " if is_kept else "MISSED: ") + what)
     sys.exit(0 if all(is_kept for _, is_kept in bars) else 1)
 
 
+def kill_bars(kills):
+    begin = time.monotonic()
+    subprocess.run([PYTHON, "-c", "import torch, torch.distributed"], check=True)
+    imported = (time.monotonic() - begin) * 1e3
+    return [("parked within 50 ms", kills["elastic"][0] <= 50), ("99 of 100 parked within 500 ms", kills["elastic"][1] <= 500),
+            ("the next step within 500 ms with --warm", kills["elastic, --warm"][2] <= 500),
+            (f"within import ({imported:.0f} ms) + 300 ms without", kills["elastic"][2] <= imported + 300)]
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["bucket"]:
-        measure_bucket(sys.argv[2] == "elastic", int(sys.argv[3]), int(sys.argv[4]))
+        measure_bucket(sys.argv[2] == "elastic", int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])
     elif sys.argv[1:2] == ["elastic"]:
         train_elastic()
     elif sys.argv[1:2] == ["checkpoints"]:
