@@ -118,6 +118,12 @@ int32_t cxxrun_rebuild(cxxrun_comm* comm);
  * NULL. Every rank calls it. Blocks like a collective. In turn. */
 int32_t cxxrun_split(cxxrun_comm* comm, int32_t color, int32_t key, cxxrun_comm** group);
 
+/* Memory that collectives of `comm`, not those of groups split from it, use where it is instead of copying
+ * (cxxrun/arena.hpp). The same number of `bytes` on every rank. *memory begins a page, and is there until cxxrun_rebuild()
+ * or cxxrun_free() is called. CXXRUN_IO: no memory; nothing else can be called with `comm` then. Every rank calls it.
+ * Blocks like a collective. In turn. */
+int32_t cxxrun_arena(cxxrun_comm* comm, size_t bytes, void** memory);
+
 typedef struct cxxrun_facts {
   int32_t rank, world_size;             /* of this communicator */
   int32_t world_rank;                   /* this rank in the whole world: what failures name */

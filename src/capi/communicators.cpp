@@ -103,6 +103,14 @@ std::int32_t cxxrun_split(cxxrun_comm* comm, std::int32_t color, std::int32_t ke
   });
 }
 
+std::int32_t cxxrun_arena(cxxrun_comm* comm, std::size_t bytes, void** memory) {
+  return in_turn("cxxrun_arena", comm, [&](Communicator& its) {
+    require(memory, "cxxrun_arena", "memory");
+    *memory = its.arena(bytes).allocate_bytes(bytes).data();  // the communicator holds what the Arena does
+    return CXXRUN_OK;
+  });
+}
+
 std::int32_t cxxrun_get_facts(cxxrun_comm* comm, cxxrun_facts* facts, std::size_t size) {
   return in_turn("cxxrun_get_facts", comm, [&](Communicator& its) {
     require(facts, "cxxrun_get_facts", "facts");

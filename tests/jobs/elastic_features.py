@@ -38,6 +38,17 @@ class Other(torch.nn.Module):
         return self.one(self.one(x))
 
 
+class Large(torch.nn.Module):
+    """Its buckets move to memory that the ranks share: in the third step, because torch makes them anew in the second."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = torch.nn.Linear(6, 20000), torch.nn.Linear(20000, 3)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.body(x))) / 100
+
+
 def inputs(step, rank):
     torch.manual_seed(1000 * step + rank)
     return torch.randn(5, 6)
@@ -101,6 +112,9 @@ CASES = {  # what is made, its step
     "find_unused_parameters": (Net, lambda module: DDP(module, find_unused_parameters=True), unused),
     "static_graph": (Other, lambda module: DDP(module, static_graph=True), plain),
     "gradient_as_bucket_view": (Other, lambda module: DDP(module, gradient_as_bucket_view=True), plain),
+    "large": (Large, DDP, plain),
+    "large_view": (Large, lambda module: DDP(module, gradient_as_bucket_view=True), plain),
+    "large_static": (Large, lambda module: DDP(module, static_graph=True), plain),
     "clip_grad_norm_": (Other, DDP, clip),
     "GradScaler": (Other, DDP, scaler),
     "allreduce_hook": (Other, lambda module: hooked(DDP(module)), plain),
@@ -121,6 +135,9 @@ def train(job, name):
         with job.step() if job is not None else contextlib.nullcontext():
             optimizer.zero_grad()
             do(ddp, optimizer, step)
+        if job is not None and step >= 2:
+            shared = job._carrier._buckets
+            assert (shared is not None and len(shared._moved) > 0) == name.startswith("large"), (name, step)
     tensors = [*module.parameters(), *module.buffers()]
     digest = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in tensors)).hexdigest()
     print(f"{dist.get_rank()} {name} {digest}", flush=True)

@@ -1,10 +1,12 @@
-"""A DDP training that survives: elastic_trainer.py STEPS [die=RANK:STEP:WHERE]… [WHAT=RANK:STEP:WHERE] [save] [install].
+"""A DDP training that survives: elastic_trainer.py STEPS [die=RANK:STEP:WHERE]… [WHAT=RANK:STEP:WHERE] [save] [install]
+[wide].
 
 WHERE: forward, backward, map (of used parameters, torch's last all-reduce in a backward pass), update, half (of it),
 metrics (after it) or between; a number: so many microseconds after the step has begun, wherever that is. STEP counts
 from the first one of the generation. There the rank kills itself with SIGKILL, the n-th time in generation n, or, in
 the first one, tells its agent to end (WHAT is term) or waits for ever (hang). `save`: saves when it is wanted and after
-5 steps, and goes on from there. `install`: with what scripts that do not survive call.
+5 steps, and goes on from there. `install`: with what scripts that do not survive call. `wide`: with a bucket that moves to
+memory that the ranks share; it knows no `map`.
 
 Notes "GENERATION RANK WORD…" in $DIR/events, each with the time: in each generation once `met PID STEP` and
 `stepped STEP`, `falls`, and `saved STEP`. Prints "end PID STEP HASH" of the parameters and, on rank 0, "averages HASH"
@@ -31,7 +33,8 @@ STEPS = int(sys.argv[1])
 FALLS = [word[4:] for word in sys.argv if word.startswith("die=")]
 TOLD = [word[5:] for word in sys.argv if word.startswith("term=")]
 HANGS = [word[5:] for word in sys.argv if word.startswith("hang=")]
-SAVES, INSTALLS = "save" in sys.argv, "install" in sys.argv
+SAVES, INSTALLS, WIDE = "save" in sys.argv, "install" in sys.argv, "wide" in sys.argv
+WIDTH = 8192 if WIDE else 32
 torch.set_num_threads(1)
 collect = gc.collect
 
@@ -86,9 +89,9 @@ class Branches(torch.nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.first = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.BatchNorm1d(32), torch.nn.Tanh(),
+        self.first = torch.nn.Sequential(torch.nn.Linear(16, WIDTH), torch.nn.BatchNorm1d(WIDTH), torch.nn.Tanh(),
                                          torch.nn.Dropout())
-        self.left, self.right = torch.nn.Linear(32, 4), torch.nn.Linear(32, 4)
+        self.left, self.right = torch.nn.Linear(WIDTH, 4), torch.nn.Linear(WIDTH, 4)
 
     def forward(self, x):
         hidden = self.first(x)
@@ -120,7 +123,8 @@ def all_reduce(group, tensors, options=None):
 
 
 begun, its_all_reduce = [], Group.allreduce
-Group.allreduce = all_reduce
+if not WIDE:  # a bucket is known by who calls
+    Group.allreduce = all_reduce
 if INSTALLS:
     assert cxxrun.install()
 torch.manual_seed(1)
@@ -139,7 +143,7 @@ def make():
     global half
     halves = [dist.new_group([0, 1]), dist.new_group([2, 3])]  # of each world anew
     half = halves[dist.get_rank() // 2]
-    return DDP(model, find_unused_parameters=True, bucket_cap_mb=0.001)
+    return DDP(model, find_unused_parameters=True, bucket_cap_mb=25 if WIDE else 0.001)
 
 
 ddp = job.wrap(make)
@@ -169,6 +173,7 @@ while job.running(STEPS):
         fall("metrics")
         dist.all_reduce(loss.detach())
         assert job._carrier.failure is None, "an all_reduce that failed has returned"
+    assert not WIDE or job.completed - first < 3 or job._carrier._buckets._moved, "no bucket has moved"
     fall("between")
     if INSTALLS:
         cxxrun.step(job.completed)

@@ -113,6 +113,14 @@ class Elastic(JobCase):
         self.assertEqual(self.noted("collected", "disturbed"), [])
         self.assertEqual(self.averages(disturbed), self.averages(quiet))
 
+    def test_ranks_whose_buckets_are_in_shared_memory_survive_as_well(self):
+        falls = ["1:6:backward", "2:5:update"]
+        quiet, disturbed = [self.begin("elastic_trainer.py", str(STEPS), "wide", *("die=" + fall for fall in each),
+                                       restarts=len(each), folder=f"wide{len(each)}") for each in ([], falls)]
+        whole = set(self.ends(quiet).values())
+        self.assertEqual(len(whole), 1)
+        self.assert_survived(disturbed, whole, falls, "wide2")
+
     def test_what_is_carried_and_what_is_refused(self):
         (agent,) = self.begin("elastic_calls.py", ranks=2)
         self.assertEqual(agent.wait(300), 0, agent.stderr)

@@ -78,6 +78,29 @@ static void scatter(void) {
   CHECK(part == (facts.world_size - 1) * facts.world_size);
 }
 
+/* Where it is, and in a group, which copies it. */
+static void share(void) {
+  enum { COUNT = 50000 };
+  void* memory = NULL;
+  cxxrun_comm* group = NULL;
+  GOOD(cxxrun_arena(comm, COUNT * sizeof(int32_t), &memory));
+  CHECK(memory != NULL && (uintptr_t)memory % 4096 == 0);
+  int32_t* const values = memory;
+  GOOD(cxxrun_split(comm, 0, 0, &group));
+  cxxrun_comm* const callers[] = {comm, group};
+  for (int k = 0; k < 2; ++k) {
+    for (int i = 0; i < COUNT; ++i) {
+      values[i] = i + facts.rank;
+    }
+    GOOD(cxxrun_all_reduce(callers[k], values, values, COUNT, CXXRUN_I32, CXXRUN_MAX, CXXRUN_WIRE_SAME, 1.0F, NULL,
+                           NULL));
+    for (int i = 0; i < COUNT; ++i) {
+      CHECK(values[i] == i + facts.world_size - 1);
+    }
+  }
+  GOOD(cxxrun_free(group));
+}
+
 /* Rank 0 waits for a barrier that the others enter only when it has waited in vain. */
 static void wait_in_vain(void) {
   cxxrun_comm* group = NULL;
@@ -155,6 +178,7 @@ static void refusals(void) {
   REFUSED(cxxrun_all_reduce(comm, &x, &x, 1, 0, 3, 0, 1.0F, NULL, NULL), "op is 3, not 0 to 2");
   REFUSED(cxxrun_all_reduce(comm, &x, &x, 1, 0, 0, -1, 1.0F, NULL, NULL), "wire is -1, not 0 to 2");
   REFUSED(cxxrun_split(comm, 0, 0, NULL), "group is NULL");
+  REFUSED(cxxrun_arena(comm, 1, NULL), "memory is NULL");
   REFUSED(cxxrun_checkpoint_wanted(comm, NULL), "wanted is NULL");
   REFUSED(cxxrun_meet(comm, 0, 2, &recovery), "fresh is 2");
   REFUSED(cxxrun_get_host(comm, facts.world_size, host, sizeof host), "there is no rank");
@@ -180,6 +204,7 @@ static void calls(void) {
   CHECK(strchr(cxxrun_version(), '.') != NULL);
   reduce();
   scatter();
+  share();
   wait_in_vain();
   order();
   refusals();

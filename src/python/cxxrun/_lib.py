@@ -73,7 +73,8 @@ _ARGUMENTS = {
     "last_failure": [POINTER(_Failure), c_size_t],
     "init": [POINTER(_Options), POINTER(c_void_p)], "free": [c_void_p], "rebuild": [c_void_p],
     "get_facts": [c_void_p, POINTER(Facts), c_size_t], "get_host": [c_void_p, c_int32, c_char_p, c_size_t],
-    "split": [c_void_p, c_int32, c_int32, POINTER(c_void_p)], "all_reduce": _REDUCE, "reduce_scatter": _REDUCE,
+    "split": [c_void_p, c_int32, c_int32, POINTER(c_void_p)], "arena": [c_void_p, c_size_t, POINTER(c_void_p)],
+    "all_reduce": _REDUCE, "reduce_scatter": _REDUCE,
     "all_gather": [*_CALL, c_void_p, POINTER(c_void_p)], "all_to_all": [*_CALL, c_void_p, POINTER(c_void_p)],
     "broadcast": [c_void_p, c_void_p, c_size_t, c_int32, c_int32, c_void_p, POINTER(c_void_p)],
     "barrier": [c_void_p, POINTER(c_void_p)], "wait": [c_void_p, c_int64],
@@ -272,6 +273,15 @@ class Communicator:
 
         group = _aside("split", self, split)
         return Communicator(group) if group else None
+
+    def arena(self, size: int) -> int:
+        """The address of so many bytes that collectives use where they are. Every rank calls it with the same size."""
+        def arena() -> int:
+            memory = c_void_p()
+            _check(_lib.cxxrun_arena(self._handle, size, byref(memory)))
+            return int(memory.value or 0)
+
+        return int(_aside("arena", self, arena))
 
     def meet(self, completed: int, fresh: bool) -> Recovery:
         def meet() -> Recovery:

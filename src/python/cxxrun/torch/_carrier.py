@@ -9,6 +9,7 @@ import torch
 from torch._C._distributed_c10d import Work, _create_work_from_future
 
 from cxxrun import _lib
+from cxxrun.torch._buckets import Buckets, make_buckets
 
 
 class Begun(Work):
@@ -62,6 +63,7 @@ class Carrier:
         self.failure: Optional[_lib.PeerFailure] = None
         self.agree: Optional[Callable[[], None]] = None  # with the other ranks of the node, whether a call failed
         self._groups: List[_lib.Communicator] = []
+        self._buckets: Optional[Buckets] = None  # of the present world
         self._begun: Any = queue.SimpleQueue()
         self._kept: Deque[Begun] = collections.deque(maxlen=_KEPT)
         self._finishing = threading.Lock()
@@ -113,6 +115,17 @@ class Carrier:
             self._groups.append(group)
         return group
 
+    def share_buckets(self, size: int) -> None:
+        """Room for so many bytes of DDP's buckets. Every rank calls it."""
+        if self.facts.world_size > 1 and self.agree is None:
+            self._buckets = self.together(lambda: make_buckets(self.comm, size, self.facts))
+
+    def place(self, comm: _lib.Communicator, bucket: torch.Tensor) -> int:
+        """Where a bucket is for a call of that communicator."""
+        if self._buckets is None or comm is not self.comm:
+            return bucket.data_ptr()
+        return self._buckets.place(bucket)
+
     def rebuild(self) -> None:
         """After a failure: meets the next world. Nothing of the one before is under way then."""
         self.comm.rebuild()
@@ -132,6 +145,7 @@ class Carrier:
         self._begun.put(settled)
         settled.wait()
         self._kept.clear()
+        self._buckets = None
         while self._groups:
             self._groups.pop().free()
 

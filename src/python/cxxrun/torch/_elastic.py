@@ -17,6 +17,7 @@ import torch.distributed as dist
 
 from cxxrun import _lib, _process
 from cxxrun.torch import _world
+from cxxrun.torch._buckets import bytes_of
 from cxxrun.torch._carrier import Carrier
 
 PeerFailure = _lib.PeerFailure
@@ -251,6 +252,7 @@ class Elastic:
         self._fresh = self._torn = False
         for wrapped in self._wrapped:
             wrapped._made = wrapped._make()
+        self._carrier.share_buckets(bytes_of([wrapped._made for wrapped in self._wrapped], dist.group.WORLD))
         self._joined = True
 
     def _meet(self) -> None:

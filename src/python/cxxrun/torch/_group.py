@@ -2,6 +2,7 @@
 them outlives the death of a peer. Calls that are not carried are refused by name.
 
 all_reduce alone goes on in the background; the others are done when they return, with async_op too."""
+import sys
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
@@ -9,6 +10,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup, Work
 
 from cxxrun import _lib
+from cxxrun.torch._buckets import is_from_backward
 from cxxrun.torch._carrier import Carrier, done
 
 BACKEND = "cxxrun"
@@ -61,7 +63,8 @@ class Group(ProcessGroup):
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
         (tensor,) = tensors if len(tensors) == 1 else _refuse("all_reduce of several tensors in one call")
-        return self._carrier.start(self._all_reduction(tensor, tensor, opts, "all_reduce"), tensors)
+        begin = self._all_reduction(tensor, tensor, opts, "all_reduce", is_from_backward(sys._getframe(1)))
+        return self._carrier.start(begin, tensors)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
         for begin in [self._all_reduction(tensor, tensor, opts, "all_reduce") for tensor in tensors]:
@@ -74,9 +77,13 @@ class Group(ProcessGroup):
         self._carrier.run(self._all_reduction(tensor, target, opts, "reduce"))
         return done(tensors)
 
-    def _all_reduction(self, tensor: torch.Tensor, target: torch.Tensor, opts: Any, call: str) -> Callable[[], _lib.Work]:
+    def _all_reduction(self, tensor: torch.Tensor, target: torch.Tensor, opts: Any, call: str,
+                       is_bucket: bool = False) -> Callable[[], _lib.Work]:
         op, scale = _op(opts, tensor, self._size, call)
         kind = kind_of(tensor, call)
+        if is_bucket:
+            place = self._carrier.place(self._comm, tensor)
+            return lambda: self._comm.start_all_reduce(place, place, tensor.numel(), kind, op, scale, tensor)
         return lambda: self._comm.start_all_reduce(tensor.data_ptr(), target.data_ptr(), tensor.numel(), kind, op, scale,
                                                    (tensor, target))
 
