@@ -106,14 +106,10 @@ def own_random_states():
         process.current_process().authkey = os.urandom(32)
 
 
-def own_thread_counts(before, set_blas):
-    """As many as an executed worker computes with. Without OPENBLAS_NUM_THREADS=1 the import would have started them."""
-    count = os.environ.get("OMP_NUM_THREADS", "")
-    if count.isdigit() and count != before:
-        torch = sys.modules.get("torch")
-        if torch and hasattr(torch, "set_num_threads"):
-            torch.set_num_threads(int(count))
-    count = os.environ.get("OPENBLAS_NUM_THREADS") or os.environ.get("GOTO_NUM_THREADS") or count
+def own_thread_counts(set_blas):
+    """As many as OpenBLAS has in an executed worker. Without OPENBLAS_NUM_THREADS=1 the import would have started them."""
+    names = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
+    count = next(filter(None, map(os.environ.get, names)), "")
     most = len(os.sched_getaffinity(0))
     count = min(int(count), most) if count.isdigit() and int(count) else most
     for set_count in set_blas:
@@ -132,7 +128,6 @@ def become(argv, first, cpus, environment, directory, install, set_blas):
     """The worker that an executed interpreter would be, up to its first line."""
     os.fchdir(directory)
     os.close(directory)
-    threads = os.environ.get("OMP_NUM_THREADS", "")
     os.environb.clear()
     for word in environment:
         name, _, value = word.partition(b"=")
@@ -147,7 +142,7 @@ def become(argv, first, cpus, environment, directory, install, set_blas):
     if hasattr(sys, "orig_argv"):
         sys.orig_argv[:] = map(os.fsdecode, argv)
     own_random_states()
-    own_thread_counts(threads, set_blas)
+    own_thread_counts(set_blas)
     if install:
         arm(install)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])

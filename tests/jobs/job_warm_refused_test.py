@@ -43,7 +43,7 @@ class Refusals(Warm):
                 self.assertEqual(self.events("start")[-1][3], "False")
 
     def test_what_a_fork_can_share_is_no_obstacle(self):
-        body = "import subprocess, tempfile, threading\nsubprocess.run(['true'])\nthread = threading.Thread(target=int)\n" \
+        body = "import subprocess, tempfile, threading\nsubprocess.run(['cat'], check=True)\nthread = threading.Thread(target=int)\n" \
                "thread.start()\nthread.join()\n" \
                "held = [tempfile.TemporaryFile(dir='/dev/shm'), open('/dev/ptmx', 'rb'), open('/dev/urandom', 'rb')]"
         job = self.run_warm(self.script("note('start', 'trouble' in sys.modules)"), warm=self.module(body))

@@ -153,6 +153,10 @@ class Sight(Warm):
         job = self.run_warm(self.script("import neighbour\nprint(neighbour.who)", "sub/worker.py"))
         self.assertIn("beside", job.stdout, job.stderr)
 
+    def test_a_module_that_goes_elsewhere_goes_alone(self):
+        job = self.run_warm(self.script("note('in', os.getcwd())"), warm=self.module("os.chdir('/')"))
+        self.assertEqual(self.events("in")[0][3], os.getcwd(), job.stderr)
+
     def test_two_draw_different_random_numbers(self):
         body = "import multiprocessing, random, tempfile, uuid, secrets\nnote('drew', random.random(), tempfile.mktemp(), " \
                "uuid.uuid4(), secrets.token_hex(4), bytes(multiprocessing.current_process().authkey).hex())"
@@ -171,10 +175,10 @@ class Sight(Warm):
     def test_each_reads_and_writes_what_it_is_given(self):
         with open(self.path("words"), "w") as words:
             words.write("said\n")
-        body = "note('read', sys.stdin.readline().strip() or '-')\nprint('out', RANK)\nprint('err', RANK, file=sys.stderr)"
+        body = "note('read', sys.stdin.seekable(), sys.stdin.readline().strip() or '-')\nprint('out', RANK)\nprint('err', RANK, file=sys.stderr)"
         with open(self.path("words")) as words:
             job = self.run_warm(self.script(body), "--nproc-per-node", "2", "--stdin", "rank0", stdin=words)
-        self.assertEqual(sorted(event[1:] for event in self.events("read")), [(0, "read", "said"), (1, "read", "-")])
+        self.assertEqual(sorted(event[1:] for event in self.events("read")), [(0, "read", "True", "said"), (1, "read", "True", "-")])
         for rank in "01":
             self.assertRegex(job.stdout, rf"\[\S+:{rank}\] out {rank}")
             self.assertRegex(job.stderr, rf"\[\S+:{rank}\] err {rank}")
@@ -182,8 +186,8 @@ class Sight(Warm):
     def test_what_a_module_prints_is_on_the_console_once(self):
         name = self.module("import ctypes\nprint('of Python')\nprint('of stderr', end=' ', file=sys.stderr)\n"
                            "ctypes.CDLL(None).printf(b'of C\\n')")
-        job = self.run_warm(self.script("import ctypes, gc\nctypes.CDLL(None).fflush(None)\nassert gc.get_freeze_count()"),
-                            "--nproc-per-node", "2", warm=name)
+        script = self.script("import ctypes, gc\nctypes.CDLL(None).fflush(None)\nassert gc.get_freeze_count()")
+        job = self.run_warm("/usr/bin/python3", "--nproc-per-node", "2", "--no-python", warm=name, arguments=[script])  # no -u
         self.assertEqual(job.code, 0, job.stderr)
         for words in ("of Python", "of stderr", "of C"):
             self.assertEqual((job.stdout + job.stderr).count(words), 1, job.stdout + job.stderr)
@@ -211,6 +215,7 @@ class Sight(Warm):
         for name, body in ENDINGS.items():
             script = self.script(body, name + ".py")
             running[name] = [self.begin(script, warm=warm) for warm in (CHEAP, None)]
+        running["relative"] = [self.begin(os.path.relpath(self.path("exception.py")), warm=warm) for warm in (CHEAP, None)]
         running["gone"] = [self.begin(self.path("gone.py"), warm=warm) for warm in (CHEAP, None)]
         self.assert_same_ends(running)
 
@@ -347,6 +352,39 @@ class Generations(Warm):
         self.open_gate("import")
         self.assert_codes([0, 0], first, second)
         self.assertEqual(sorted(event[::3] for event in self.events("start")), [(1, "A"), (2, "A"), (2, "B")])
+
+    def test_a_health_check_leaves_the_warm_python_alone(self):
+        body = "note('start', 'fractions' in sys.modules)\nif GENERATION == '1':\n    sys.exit(1)"
+        job = self.run_warm(self.script(body), "--nproc-per-node", "2", "--max-restarts", "1", "--restart-delay", "0", "--health-check",
+                            'echo "$CXXRUN_GENERATION 0 check" >> "$DIR/events"')
+        self.assertEqual(job.code, 0, job.stderr)
+        self.assertEqual(len(self.events("check")), 2)
+        self.assertEqual([event[3] for event in self.events("start", 2)], ["True", "True"], job.stderr)
+
+    def test_nodes_that_were_frozen_fork_the_next_generation(self):
+        """Two followers whose coordinator falls silent; their workers are killed as they are."""
+        self.make_gate("go")
+        script = self.script("note('start', 'fractions' in sys.modules, os.environ['WORLD_SIZE'])\ngate('go')")
+        nodes = []
+        for index in range(3):
+            nodes.append(self.start_node("--node-rank", str(index), "--heartbeat-timeout", "2", "--warm=" + CHEAP, script, nnodes="1:3",
+                                         env={"PYTHON_EXEC": "/usr/bin/python3"}))
+            if index == 0:
+                nodes[0].says("waiting for more")
+
+        def started(world):
+            events = [event for event in self.events("start") if event[4] == world]
+            return events if len(events) == int(world) else None
+        wait_until(lambda: started("3"), "three workers")
+        silent = nodes[0].agent_pid()
+        os.kill(silent, signal.SIGSTOP)
+        self.addCleanup(lambda: os.path.exists(f"/proc/{silent}") and os.kill(silent, signal.SIGCONT))
+        self.assertEqual({event[3] for event in wait_until(lambda: started("2"), "two workers")}, {"True"})
+        self.open_gate("go")
+        self.assert_codes([0, 0], *nodes[1:])
+        self.assertNotIn("--warm: ", nodes[1].stderr + nodes[2].stderr)
+        os.kill(silent, signal.SIGCONT)
+        nodes[0].wait()
 
     def heirs(self, later, generations):
         """A job with a `torch` of three lines, and the heir of its warm Python, which imports `later`. Each generation waits at

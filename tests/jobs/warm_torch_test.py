@@ -84,7 +84,7 @@ class Torch(Warm):
             self.assertLessEqual(int(seen[0][2]), int(seen[1][2]), environment)
 
     def test_two_draw_different_numbers_in_torch_and_numpy(self):
-        job = self.begin(self.script(COMPUTE), "--nproc-per-node", "2")
+        job = self.begin(self.script(COMPUTE), "--nproc-per-node", "2", warm="torch,numpy")
         self.assertEqual(job.wait(120), 0, job.stderr)
         one, two = self.events("drew")
         self.assertFalse(set(one[3:]) & set(two[3:]), (one, two))

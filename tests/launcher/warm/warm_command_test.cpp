@@ -11,6 +11,7 @@ TEST_CASE("warm_command: Python and a script or a module, with options that chan
   CHECK(*warm_command({"python", "-W", "ignore", "-Xdev", "-OO", "-uB", "a/b.py", "-c"}) ==
         WarmCommand{{"python", "-W", "ignore", "-Xdev", "-OO", "-uB"}, 6});
   CHECK(*warm_command({"python3", "-u", "-m", "pkg.train", "--lr", "1"}) == WarmCommand{{"python3", "-u"}, 2});
+  CHECK(*warm_command({"python3", "-Xdev", "t.py"}) == WarmCommand{{"python3", "-Xdev"}, 2});
 }
 
 TEST_CASE("warm_command: what is no such command is told", "[unit]") {
@@ -20,7 +21,7 @@ TEST_CASE("warm_command: what is no such command is told", "[unit]") {
     return command.error().context;
   };
   CHECK(said({}) == "the workers' command begins with '' and not with Python");
-  for (auto const* const name : {"conda", "numactl", "apptainer", "./train", "python3-config", "pythonw", "ipython"}) {
+  for (auto const* const name : {"conda", "numactl", "apptainer", "./train", "pypy3", "python3-config", "pythonw", "ipython"}) {
     CHECK(said({name, "run", "python", "t.py"}) ==
           "the workers' command begins with '" + std::string(name) + "' and not with Python");
   }
