@@ -106,7 +106,8 @@ struct Communicator::Impl {
     auto joined = generations->split({.run = [this](comm::Call const& call) { run(call); },
                                       .rank = env.rank,
                                       .size = env.world_size,
-                                      .family = family},
+                                      .family = family,
+                                      .recorder = generations->recorder()},
                                      wish);
     if (joined.backend == nullptr) {
       return nullptr;

@@ -49,15 +49,17 @@ int place_of(JoinRecord const& mine, Roster const& roster) {
 }
 
 /// The memory that this node shares, from the agent or from the node's first rank.
-os::UniqueFd fetch_segment(WorkerEnv const& env, JoinRecord const& mine, JoinRecord const& leader, std::uint64_t key,
+os::UniqueFd fetch_segment(WorkerEnv const& env, Openings const& mine, JoinRecord const& leader, std::uint64_t key,
                            TimePoint deadline) {
   auto const began = Clock::now();
   auto segment = host::fetch_segment(leader.segment, key, env.rank, deadline);
-  if (!segment && segment.error().code == Errc::closed && !leader.segment_of_agent) {
-    host::throw_failure({.rank = leader.rank, .host = leader.host, .error = {}}, env.generation, began);
+  bool const is_late = !segment && segment.error().code == Errc::timeout && mine.are_coming;
+  if (!segment && !leader.segment_of_agent && (is_late || segment.error().code == Errc::closed)) {
+    auto const why = is_late ? PeerFailure::Why::timeout : PeerFailure::Why::died;
+    host::throw_failure({.why = why, .rank = leader.rank, .host = leader.host, .error = {}}, env.generation, began);
   }
   if (!segment) {
-    throw Failure(in_context(mine, segment.error()));
+    throw Failure(in_context(mine.record, segment.error()));
   }
   return *std::move(segment);
 }
@@ -98,6 +100,8 @@ host::HostConfig host_config(JoinOptions const& options, WorkerEnv const& env, O
   config.nonce = roster.front().nonce;
   config.enough_cpus = enough_cpus(roster, config.map.nodes[static_cast<std::size_t>(config.map.node)]);
   config.op_timeout = mine.op_timeout;
+  config.hurry = options.hurry;
+  config.are_coming = mine.are_coming;
   if (options.over != nullptr) {
     config.is_over = [over = options.over] { return over->raised(); };
   }
@@ -137,7 +141,7 @@ std::unique_ptr<host::Backend> connect_host(WorkerEnv const& env, host::HostConf
   os::UniqueFd handed;
   std::optional<Handing> handing;
   if (mates.size() > 1 && (leader.rank != env.rank || leader.segment_of_agent)) {
-    segment = fetch_segment(env, mine.record, leader, key, deadline);
+    segment = fetch_segment(env, mine, leader, key, deadline);
   } else if (mates.size() > 1) {
     mates.erase(mates.begin());
     segment = or_throw(host::make_segment());
@@ -192,8 +196,9 @@ Joined connect(WorkerEnv const& env, JoinOptions const& options, Openings& mine,
   host::HostConfig config = host_config(options, env, mine, roster);
   Joined joined{.family = std::move(family), .rank = config.map.rank, .hosts = config.hosts, .names = config.names};
   std::string const here = rank_name(env.rank, mine.record.host);
+  auto const meets = mine.are_coming ? std::min(deadline, Clock::now() + mine.op_timeout) : deadline;
   auto host = roster.size() == 1 ? make_solo_backend(here, env.generation)
-                                 : connect_host(env, std::move(config), mine, roster, deadline);
+                                 : connect_host(env, std::move(config), mine, roster, meets);
   joined.backend = with_device(joined.family->member(std::move(host), here), env, mine, joined, options, deadline);
   return joined;
 }

@@ -15,6 +15,7 @@
 #include "src/comm/join_record.hpp"
 #include "src/gpu/select.hpp"
 #include "src/host/common/backend.hpp"
+#include "src/host/common/hurry.hpp"
 #include "src/host/node/segment_socket.hpp"
 #include "src/host/rails/rail_socket.hpp"
 
@@ -31,6 +32,7 @@ struct Joined {
 struct JoinOptions : Communicator::Options {
   Lookup lookup = worker::own_variables();  ///< what the generation's variables are
   std::shared_ptr<Interruption> over = {};  ///< raised when the generation is over; null: never
+  std::shared_ptr<host::Hurry> hurry = std::make_shared<host::Hurry>();  ///< asked when others wait for this process
 };
 
 /// Those who meet, in the order of their ranks there. The rank in a record is the one in the whole world.
@@ -43,13 +45,15 @@ struct Openings {
   gpu::Selection selected{};
   host::RailListener rail{};
   std::optional<host::SegmentSocket> segment{};
+  bool are_coming = false;  ///< the others, as they have said in a call: who does not is a PeerFailure
 };
 
 /// Everything that can be wrong with this rank alone, and that the others should hear of. Throws Failure.
 void settle(WorkerEnv const& env, JoinOptions const& options, Openings& mine);
 
 /// Fetches the memory that the node shares, connects the rails and NCCL; alone it does nothing of that. Throws Failure,
-/// and PeerFailure for a rank that dies on the way.
+/// and PeerFailure for a rank that dies on the way, or of those that are_coming
+/// does not.
 [[nodiscard]] Joined connect(WorkerEnv const& env, JoinOptions const& options, Openings& mine, Roster const& roster,
                              std::shared_ptr<Family> family, TimePoint deadline);
 

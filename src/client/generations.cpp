@@ -33,7 +33,8 @@ Joined Generations::meet(std::function<Joined(JoinOptions const&)> const& how) {
   worker::AgentLink::Watch watching;
   if (can_go_on()) {
     join_options.over = std::make_shared<Interruption>();
-    watching = watch([over = join_options.over] { over->raise(); });
+    watching = watch([over = join_options.over] { over->raise(); },
+                     [hurry = join_options.hurry](std::function<void()> answer) { hurry->ask(std::move(answer)); });
   }
   auto const began = Clock::now();  // NOLINT(clang-analyzer-deadcode.DeadStores): read after the catch
   try {

@@ -57,6 +57,25 @@ Roster roster_of(Whole const& whole, std::vector<Card> const& cards, std::vector
   return roster;
 }
 
+/// For the others this is a call: who waits in it is no culprit, and who is missing in it is named.
+Joined connect_group(WorkerEnv const& world, JoinOptions const& options, Whole const& whole, Openings& mine,
+                     Roster const& roster) {
+  whole.recorder.waits();
+  try {
+    auto joined = connect(world, options, mine, roster, whole.family,
+                          Clock::now() + std::clamp(options.init_timeout, Millis(1), kForever));
+    whole.recorder.goes_on();
+    return joined;
+  } catch (PeerFailure const& failure) {
+    whole.recorder.lost(failure);
+    whole.family->end(std::current_exception(), rank_name(world.rank, mine.record.host));
+    throw;
+  } catch (...) {
+    whole.family->end(std::current_exception(), rank_name(world.rank, mine.record.host));
+    throw;
+  }
+}
+
 }  // namespace
 
 Joined split(WorkerEnv const& world, JoinOptions const& options, Whole const& whole, comm::Wish wish) {
@@ -81,13 +100,8 @@ Joined split(WorkerEnv const& world, JoinOptions const& options, Whole const& wh
   if (roster.empty()) {
     return {};
   }
-  try {
-    return connect(world, options, mine, roster, whole.family,
-                   Clock::now() + std::clamp(options.init_timeout, Millis(1), kForever));
-  } catch (...) {
-    whole.family->end(std::current_exception(), rank_name(world.rank, mine.record.host));
-    throw;
-  }
+  mine.are_coming = true;
+  return connect_group(world, options, whole, mine, roster);
 }
 
 }  // namespace cxxrun::client

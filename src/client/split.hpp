@@ -9,6 +9,7 @@
 #include "src/client/entrance.hpp"
 #include "src/comm/call.hpp"
 #include "src/comm/grouping.hpp"
+#include "src/worker/recorder.hpp"
 
 namespace cxxrun::client {
 
@@ -18,11 +19,13 @@ struct Whole {
   int rank = 0;
   int size = 1;
   std::shared_ptr<Family> family;
+  worker::Recorder recorder;  ///< of what is not counted
 };
 
 /// Collective over `whole`. Joined of this rank's group, without a backend when it wants none. Throws what `run` does;
-/// Failure on all ranks, with the same text, when something is wrong with one of them. What it throws later ends the
-/// family, for members of the same group may wait for this rank.
+/// Failure on all ranks, with the same text, when something is wrong with one of them. Who does not come to the group
+/// then is given up like one that is missing in a call. What is thrown for that ends the family, for members of the
+/// same group may wait for this rank.
 [[nodiscard]] Joined split(WorkerEnv const& world, JoinOptions const& options, Whole const& whole, comm::Wish wish);
 
 }  // namespace cxxrun::client

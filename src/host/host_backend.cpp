@@ -30,6 +30,7 @@ RailConfig rail_config(HostConfig const& config) {
   rail.node = config.map.node;
   rail.generation = config.generation;
   rail.nonce = config.nonce;
+  rail.are_coming = config.are_coming;
   for (int node = 0; node < config.map.node_count(); ++node) {
     int const rank = config.map.partner(node, config.map.index);
     auto const i = static_cast<std::size_t>(rank);

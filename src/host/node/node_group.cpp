@@ -233,10 +233,10 @@ void NodeGroup::look_around(Patience const& patience) {
 }
 
 bool NodeGroup::hurried(Patience const& patience) {
-  if (!patience.hurries || !hurry_.asked()) {
+  if (!patience.hurries || !hurry().asked()) {
     return false;
   }
-  if (!hurry_.answer(looked_ - patience.began - stopped_, patience.until - patience.began)) {
+  if (!hurry().answer(looked_ - patience.began - stopped_, patience.until - patience.began)) {
     raise(stopped_by_launcher());
     throw_alarm(patience);
   }

@@ -41,6 +41,9 @@ struct HostConfig {
   /// Asked by whoever waits, every millisecond: when the launcher has ended the generation nobody need come any more.
   /// For the time in which there is no backend to abort() yet. Empty: never.
   std::function<bool()> is_over = {};
+  std::shared_ptr<Hurry> hurry = std::make_shared<Hurry>();  ///< of all its waits; asked before there is a backend, too
+  /// All have said in a call just now that they come: who does not is a PeerFailure (timeout).
+  bool are_coming = false;
 
   [[nodiscard]] int name_of(int rank) const { return names.empty() ? rank : names[static_cast<std::size_t>(rank)]; }
   /// The rank that messages call so, or -1.
@@ -100,7 +103,7 @@ class NodeGroup final : public Mates {
   void check(Patience const& patience) override;
   void held_up_by(int rank) override { slot(index()).held_up_by.store(rank); }
   [[nodiscard]] bool hurried(Patience const& patience) override;
-  [[nodiscard]] Hurry& hurry() { return hurry_; }
+  [[nodiscard]] Hurry& hurry() { return *config_.hurry; }
   [[nodiscard]] Clock::duration stopped() const override { return stopped_; }
 
   /// Raises the alarm, unless it is.
@@ -156,7 +159,6 @@ class NodeGroup final : public Mates {
   TimePoint began_{};  ///< of the call that the next two are about
   TimePoint looked_{};
   Clock::duration stopped_{};
-  Hurry hurry_;
   std::unique_ptr<Slot> alone_;  ///< of a node of one rank, with its header
   std::unique_ptr<Header> alone_header_;
   std::unique_ptr<Lifeline> lifeline_;

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "src/core/rank_name.hpp"
+#include "src/host/node/alarm.hpp"
 #include "src/host/rails/rail_greeting.hpp"
 #include "src/host/rails/rail_link.hpp"
 
@@ -78,8 +79,9 @@ class Meeting {
       mates_.held_up_by(peer(missing->node).rank);
       TimePoint const now = Clock::now();
       mates_.check(patience_);
-      if (now >= patience_.until + mates_.stopped()) {
-        give_up();
+      bool const at_once = config_.are_coming && mates_.hurried(patience_);
+      if (at_once || now >= patience_.until + mates_.stopped()) {
+        give_up(peer(missing->node));
       }
       for (Dial& dial : dials_) {
         if (!dial.done && !dial.fd && now >= dial.next) {
@@ -104,7 +106,11 @@ class Meeting {
   [[nodiscard]] std::string& refused_of(int node) { return refused_[static_cast<std::size_t>(node)]; }
   static std::string name(RailPeer const& who) { return rank_name(who.rank, who.host); }
 
-  [[noreturn]] void give_up() {
+  [[noreturn]] void give_up(RailPeer const& first) {
+    if (config_.are_coming) {
+      throw_failure({.why = PeerFailure::Why::timeout, .rank = first.rank, .host = first.host, .error = {}},
+                    config_.generation, patience_.began);
+    }
     std::vector<std::string> missing;
     for (Dial const& dial : dials_) {
       if (!dial.done && dial.channel == RailChannel::data) {

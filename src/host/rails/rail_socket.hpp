@@ -28,6 +28,7 @@ struct RailConfig {
   std::uint64_t nonce = 0;  ///< of this communicator, the same on all ranks: strangers are turned away by it
   /// A host that answers nothing for so long is lost; at least 4 s.
   Millis silence = std::chrono::seconds(15);
+  bool are_coming = false;  ///< who does not is a PeerFailure (timeout)
 };
 
 /// Listens for the ranks of other nodes.

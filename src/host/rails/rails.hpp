@@ -20,7 +20,7 @@ namespace cxxrun::host {
 class Rails {
  public:
   /// Connects all pairs. `listener` listens at this rank's address. Throws Failure (timeout) naming who cannot be
-  /// reached and why, PeerFailure through `mates`.
+  /// reached and why; PeerFailure for it where all `are_coming`, and through `mates`.
   Rails(RailConfig config, RailListener listener, Mates& mates, Patience const& patience);
   ~Rails();
   Rails(Rails const&) = delete;

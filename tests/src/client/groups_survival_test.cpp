@@ -76,6 +76,67 @@ TEST_CASE("groups: a rank that is asked to give up its wait names its peer only 
   }
 }
 
+TEST_CASE("groups: who waits in split() for one that does not come waits as in a call, and names it") {
+  enum class Asked { no, early, late };
+  struct Case {
+    Asked asked;
+    int late;  // who does not come: rank 0 would hand the memory of the node to the other
+  };
+  for (auto const& [asked, late] : {Case{Asked::no, 1}, {Asked::no, 0}, {Asked::early, 1}, {Asked::late, 1}}) {
+    for (char const* const nodes : {"aa", "ab"}) {
+      ForkedStore const store;
+      TestAgent agent;
+      bool const names = asked != Asked::early;
+      setenv("CXXRUN_OP_TIMEOUT", asked == Asked::no ? "1" : "8", 1);
+      std::string const fault =
+          "rank=" + std::to_string(late) + ",call=3,at=leave,do=stop";  // the last call of split()
+      setenv("CXXRUN_FAULT", fault.c_str(), 1);
+      auto const other = static_cast<std::size_t>(1 - late);
+      auto const ends = run_with_agent(
+          2,
+          [&, late = late, asked = asked](int rank) {
+            auto comm = init_surviving(agent, store, rank, nodes);
+            try {
+              static_cast<void>(comm.split(0));
+            } catch (PeerFailure const& failure) {
+              expect(failure.why() == (names ? PeerFailure::Why::timeout : PeerFailure::Why::stopped), failure.what());
+              expect(failure.rank() == (names ? late : -1), "whom it names");
+              expect(comm.can_rebuild(), "it can go on");
+              return std::string("thrown");
+            }
+            return std::string("split");
+          },
+          [&, late = late, asked = asked](auto const& pids) {
+            auto workers = agent.welcome(2);
+            auto& page = *workers[other].page;
+            TimePoint const guard = Clock::now() + kGuard;
+            while ((page.elsewhere == 0 || page.done != 3) && Clock::now() < guard) {
+              std::this_thread::yield();
+            }
+            CHECK(page.elsewhere == 1);  // not in a call of the world, and nevertheless it waits
+            TimePoint const asks = Clock::now() + Millis(asked == Asked::late ? 5600 : 0);
+            while (Clock::now() < asks) {
+              std::this_thread::yield();
+            }
+            if (asked != Asked::no) {
+              page.asked.store(1);
+              workers[other].ring();
+            }
+            workers[other].hear();  // until it has ended
+            CHECK(page.answered == (asked == Asked::no ? 0 : 1));
+            CHECK(page.elsewhere == 1);
+            CHECK(page.lost_in == (names ? 1 : 0));
+            CHECK((page.lost & 0xffff'ffffU) == (names ? static_cast<unsigned>(late) : 0));
+            kill(pids[static_cast<std::size_t>(late)], SIGKILL);
+          });
+      unsetenv("CXXRUN_OP_TIMEOUT");
+      unsetenv("CXXRUN_FAULT");
+      INFO(nodes << " " << static_cast<int>(asked) << " " << late);
+      CHECK(ends[other].said == "thrown");
+    }
+  }
+}
+
 TEST_CASE("groups: after rebuild() the old ones say so, and new ones are split") {
   for (char const* const nodes : {"aaa", "aab", "abc"}) {
     ForkedStore const store;
