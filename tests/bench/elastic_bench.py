@@ -267,6 +267,7 @@ def bench_kills(given):
                   "elastic, --warm": [*cxxrun, "--warm=" + given.warm_modules, __file__, "elastic"],
                   "torchrun": [*torchrun, __file__, "checkpoints"]}
     rng, figures = random.Random(1), {}
+    print("| | parked, ms: median | p99 | next step, ms: median | least to most | processes kept |\n|---|---|---|---|---|---|")
     for name, command in contenders.items():
         is_elastic = name != "torchrun"
         kills = 2 if given.smoke else given.kills if is_elastic else max(3, given.kills // 5)
@@ -276,7 +277,8 @@ def bench_kills(given):
         parked.sort()
         late = parked[min(len(parked) - 1, int(len(parked) * 0.99))] if parked else 0.0
         figures[name] = statistics.median(parked) if parked else 0.0, late, statistics.median(stepped)
-        print(f"| {name} | {figures[name][0]:.1f} | {late:.1f} | {figures[name][2]:.0f} | {min(stepped):.0f} to "
+        waits = f"{figures[name][0]:.1f} | {late:.1f}" if parked else "- | -"
+        print(f"| {name} | {waits} | {figures[name][2]:.0f} | {min(stepped):.0f} to "
               f"{max(stepped):.0f} | {kept} of {given.ranks - 1} |", flush=True)
     return figures
 
