@@ -187,7 +187,8 @@ class Sight(Warm):
         name = self.module("import ctypes\nprint('of Python')\nprint('of stderr', end=' ', file=sys.stderr)\n"
                            "ctypes.CDLL(None).printf(b'of C\\n')")
         script = self.script("import ctypes, gc\nctypes.CDLL(None).fflush(None)\nassert gc.get_freeze_count()")
-        job = self.run_warm("/usr/bin/python3", "--nproc-per-node", "2", "--no-python", warm=name, arguments=[script])  # no -u
+        job = self.run_warm("/usr/bin/python3", "--nproc-per-node", "2", "--no-python", warm=name, arguments=[script],
+                            env={"PYTHONUNBUFFERED": ""})  # no -u, either
         self.assertEqual(job.code, 0, job.stderr)
         for words in ("of Python", "of stderr", "of C"):
             self.assertEqual((job.stdout + job.stderr).count(words), 1, job.stdout + job.stderr)
