@@ -14,7 +14,8 @@ compile_for_arm() {
     -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
     -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
     -DCMAKE_CXX_FLAGS="-isystem $libraries/include/aarch64-linux-gnu" -DCMAKE_CXX_FLAGS_RELEASE="$release_flags" \
-    -DBoost_DIR="$libraries/lib/aarch64-linux-gnu/cmake/Boost-1.81.0" -DCXXRUN_SODIUM="$libraries/lib/aarch64-linux-gnu/libsodium.a" -DCXXRUN_SYSROOT="$1" >build/aarch64.log
+    -DBoost_DIR="$libraries/lib/aarch64-linux-gnu/cmake/Boost-1.81.0" \
+    -DCXXRUN_SODIUM="$libraries/lib/aarch64-linux-gnu/libsodium.a" -DCXXRUN_SYSROOT="$1" >build/aarch64.log
   cmake --build build/aarch64 --target cxxrun_program >>build/aarch64.log || { tail -30 build/aarch64.log; fail "the build failed"; }
 }
 

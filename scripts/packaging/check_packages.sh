@@ -21,6 +21,8 @@ check_packages() {  # DIR
   (cd "$1" && sha256sum --quiet -c SHA256SUMS) || fail "SHA256SUMS is of other files"
   wants "Depends of the .deb" "$(dpkg-deb -f "$1"/cxxrun_*.deb Depends)" "libc6 (>= $ceiling)"
   wants "what the .rpm requires beside libc" "$(foreign_requires "$1"/cxxrun-[0-9]*.rpm)" ""
+  for file in "$1"/*.deb; do true_size_of "$file" "$work"; done
+  plugin_is_found "$1"
   python3 -m zipfile -e "$1"/*.whl "$work/wheel"
   tar -xzf "$1"/cxxrun-*.tar.gz -C "$work"
   prefix=$(echo "$work"/cxxrun-*)
@@ -35,6 +37,26 @@ check_packages() {  # DIR
   check_versions "$1" "$prefix" "$work/wheel"
   rm -rf "$work"
   echo "$1: packages that need libc alone, all of version $version"
+}
+
+# true_size_of DEB WORK: a link takes nothing, and is not counted once more as what it leads to
+true_size_of() {
+  local said taken
+  said=$(dpkg-deb -f "$1" Installed-Size)
+  rm -rf "$2/deb"
+  dpkg-deb -x "$1" "$2/deb"
+  taken=$(find "$2/deb" -type f -printf '%s\n' | awk '{ bytes += $1; files++ } END { print int(bytes / 1024), int(bytes / 1024) + files }')
+  [ "$said" -ge "${taken% *}" ] && [ "$said" -le "${taken#* }" ] || fail "${1##*/} says that it takes $said KiB, not ${taken% *}"
+}
+
+# plugin_is_found DIR: the cuda packages have the plugin in the place that the library was compiled with
+plugin_is_found() {
+  local place=/usr/lib/cxxrun
+  compgen -G "$1/cxxrun-cuda*" >/dev/null || return 0
+  [ ! -e build/portable/build.ninja ] || grep -qF "CXXRUN_PLUGIN_DIR=\\\"$place\\\"" build/portable/build.ninja ||
+    fail "the library does not look into $place"
+  dpkg-deb -c "$1"/cxxrun-cuda_*.deb | grep -q " \.$place/libcxxrun_cuda\.so$" || fail "no plugin in $place of the .deb"
+  rpm -qlp "$1"/cxxrun-cuda-*.rpm | grep -qx "$place/libcxxrun_cuda.so" || fail "no plugin in $place of the .rpm"
 }
 
 check_versions() {  # DIR PREFIX WHEEL

@@ -3,20 +3,20 @@
 
 release_flags="-O2 -DNDEBUG -ffunction-sections -fdata-sections"
 
-# compile LIBDIR TARGET …: in build/portable, for packages that have libraries in LIBDIR
-compile() {
-  local sysroot
-  mkdir -p build
-  sysroot=$(scripts/debian_root path sysroot11)
-  scripts/debian_root unpack sysroot11 bullseye libc6 libc6-dev linux-libc-dev libcrypt-dev
+# configure LIBDIR: build/portable, for packages that have libraries in LIBDIR; with another one nothing is compiled anew
+configure() {
   cmake -S . -B build/portable -G Ninja -DCMAKE_BUILD_TYPE=Release -DCXXRUN_TESTS=OFF -DCXXRUN_SYSROOT="$(realpath "$sysroot")" \
-    -DCMAKE_INSTALL_LIBDIR="$1" -DCMAKE_CXX_FLAGS_RELEASE="$release_flags" >build/portable.log
-  cmake --build build/portable --target "${@:2}" >>build/portable.log || { tail -30 build/portable.log; fail "the build failed"; }
+    -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="$1" -DCMAKE_CXX_FLAGS_RELEASE="$release_flags" \
+    -DCMAKE_C_FLAGS_RELEASE="$release_flags" >>build/portable.log
 }
 
 make_file() {  # DIR
-  compile lib cxxrun_program
-  mkdir -p "$1"
+  mkdir -p build "$1"
+  : >build/portable.log
+  sysroot=$(scripts/debian_root path sysroot11)
+  scripts/debian_root unpack sysroot11 bullseye libc6 libc6-dev linux-libc-dev libcrypt-dev
+  configure lib
+  cmake --build build/portable >>build/portable.log || { tail -30 build/portable.log; fail "the build failed"; }
   strip -o "$1/cxxrun" build/portable/bin/cxxrun
   ln -sf cxxrun "$1/cxxrun-rendezvous"
   ln -sf cxxrun "$1/cxxrun-store"
