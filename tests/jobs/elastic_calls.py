@@ -194,6 +194,38 @@ kept.seen.append(1)
 job._roll_back(before)
 assert (model.counted.item(), kept.seen) == (0, [0])
 
+# The sampler is torch's: a DataLoader takes the same samples as next(), an epoch for each iterator, and what a failed
+# step has taken is taken again, also where that ended an epoch.
+def samplers():
+    return ElasticSampler(10, batch=2, seed=7), ElasticSampler(10, batch=2, seed=7)
+
+
+data, same = samplers()
+assert isinstance(data, torch.utils.data.Sampler)
+assert ElasticSampler(7, batch=3).next() == [[3, 0, 6], [4, 5, 2]][me]  # elastic_sampler_test.cpp has the same
+loader = torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data)
+for epoch in range(2):
+    taken = [batch.tolist() for batch in loader]
+    assert (taken, data.epoch) == ([same.next() for _ in taken], epoch) and len(taken) == 3, taken
+    assert data.state_dict() == same.state_dict() == {"seed": 7, "epoch": epoch, "consumed": 10, "size": 10}
+its = [None, None]
+dist.all_gather_object(its, taken)
+assert sorted(sum(its[0] + its[1], [])) == list(range(10))
+data, same = samplers()
+job.track(data=data)
+batches = iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data))
+next(batches), same.next()
+for ends in (False, True):
+    before, wanted = job._snapshot(), same.next()
+    assert next(batches).tolist() == wanted
+    if ends:
+        assert list(batches) == []
+        batches = iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data))
+    job._roll_back(before)
+    assert next(batches).tolist() == wanted
+assert data.epoch == 0
+refused("takes samples ahead", lambda: iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data, num_workers=1)))
+
 # A file of somebody else's.
 file = io.BytesIO()
 torch.save({"model": model.state_dict()}, file)

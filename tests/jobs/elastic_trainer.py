@@ -15,6 +15,7 @@ import contextlib
 import ctypes
 import gc
 import hashlib
+import itertools
 import os
 import signal
 import sys
@@ -136,6 +137,7 @@ optimizer = torch.optim.AdamW(model.first.parameters(), lr=0.01)
 heads = torch.optim.SGD([*model.left.parameters(), *model.right.parameters()], lr=0.1, momentum=0.9)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)
 data = ElasticSampler(len(inputs), batch=8)
+order = itertools.chain.from_iterable(itertools.repeat(data))  # 16 steps are an epoch
 job.track(model=model, optimizer=optimizer, heads=heads, schedule=schedule, data=data)
 
 
@@ -154,7 +156,7 @@ while job.running(STEPS):
         world, first = job.generation, job.completed
         note("met", os.getpid(), job.completed)
     with job.step():
-        samples = data.next()
+        samples = next(order)
         fall("forward")
         ones = torch.ones(1)
         dist.all_reduce(ones, group=half)

@@ -1,19 +1,23 @@
 """Which samples a rank takes: the order of cxxrun::ElasticSampler, docs/use/sampler.md."""
-from typing import Any, Dict, List
+import sys
+from typing import Any, Dict, Iterator, List
 
 import torch.distributed as dist
+from torch.utils.data import Sampler
 
 from cxxrun import _lib
 
 _TAILS = {"uneven": 0, "drop": 1, "pad": 2}
 
 
-class ElasticSampler:
+class ElasticSampler(Sampler[List[int]]):
     """Each of `size` samples once per epoch, whatever becomes of the world. next() gives this rank's samples of the
-    next step, at most `batch`, and begins another epoch where one is over. Given to Elastic.track(), a step that failed
-    is taken back."""
+    next step, at most `batch`, and begins another epoch where one is over. An iterator, such as
+    DataLoader(batch_sampler=…) makes, gives the same and ends with the epoch. Given to Elastic.track(), a step that
+    failed is taken back, in iterators too."""
 
     def __init__(self, size: int, batch: int, seed: int = 0, tail: str = "uneven") -> None:
+        # torch's own does nothing, and takes other arguments in each release.
         if size < 1 or batch < 1 or tail not in _TAILS or (tail == "drop" and size < batch):
             raise ValueError(f"ElasticSampler: size {size}, batch {batch}, tail {tail!r}: at least one sample and one "
                              "per step; tail is one of " + ", ".join(_TAILS))
@@ -31,6 +35,18 @@ class ElasticSampler:
             (self._seed, self._epoch, self._consumed), self._size, self._tail, dist.get_rank(), dist.get_world_size(),
             self._batch)
         return samples
+
+    def __iter__(self) -> Iterator[List[int]]:
+        # A DataLoader asks before it starts its workers.
+        if getattr(sys._getframe(1).f_locals.get("self"), "_num_workers", 0):
+            raise NotImplementedError("ElasticSampler: a DataLoader with num_workers takes samples ahead, and a step that "
+                                      "fails could not give them back: num_workers=0")
+        return self._to_the_end_of_the_epoch()
+
+    def _to_the_end_of_the_epoch(self) -> Iterator[List[int]]:
+        yield self.next()
+        while self._consumed < self._size:
+            yield self.next()
 
     def state_dict(self) -> Dict[str, int]:
         return {"seed": self._seed, "epoch": self._epoch, "consumed": self._consumed, "size": self._size}
