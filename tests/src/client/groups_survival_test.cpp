@@ -42,6 +42,7 @@ TEST_CASE("groups: a rank that is asked to give up its wait names its peer only 
               or_throw(store.client().wait({"thrown"}, kGuard));  // in another group, or asleep
               return std::string();
             }
+            or_throw(store.client().set("split", ""));
             auto const failure = call_until_failure(*group);
             or_throw(store.client().set("thrown", ""));
             expect(failure.why() == (long_wait ? PeerFailure::Why::timeout : PeerFailure::Why::stopped),
@@ -53,6 +54,7 @@ TEST_CASE("groups: a rank that is asked to give up its wait names its peer only 
           [&](auto const&) {
             auto workers = agent.welcome(2);
             auto& page = *workers[0].page;
+            or_throw(store.client().wait({"split"}, kGuard));  // in which it waits, too
             while (page.elsewhere == 0) {
               std::this_thread::yield();
             }
