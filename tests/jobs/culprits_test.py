@@ -13,7 +13,8 @@ from jobs import JobCase, free_port
 WORKER = os.path.abspath(sys.argv.pop(2))
 FALLS = int(os.environ.get("CXXRUN_FALLS", "1"))
 SEED = int(os.environ.get("CXXRUN_FALLS_SEED", "0")) or random.randrange(1, 1 << 30)
-TIMEOUT = 0.4  # of a collective
+TIMEOUT = 2.0  # of a collective, where a rank hangs; longer than one sleeps on a busy machine
+LONG = 60.0  # where none does, nobody is to be late
 STATE = "state 7720"  # of twenty steps
 
 
@@ -27,6 +28,7 @@ class Culprits(JobCase):
         """Four ranks on two nodes, of which a random one falls; returns its number and the agents."""
         self.port = free_port()
         rank = self.rng.randrange(4)
+        timeout = TIMEOUT if how in ("hang", "halt") else LONG
         if os.path.exists(self.path("events")):
             os.unlink(self.path("events"))
         agents = []
@@ -34,7 +36,7 @@ class Culprits(JobCase):
             agents.append(self.start_node(
                 "--nproc-per-node", "2", "--max-restarts", str(restarts), "--log-dir", self.path(f"{len(self.agents)}"),
                 "--no-python", WORKER, how, str(rank), *options,
-                env={"CXXRUN_HOST_ID": host, "CXXRUN_OP_TIMEOUT": str(TIMEOUT)}))
+                env={"CXXRUN_HOST_ID": host, "CXXRUN_OP_TIMEOUT": str(timeout)}))
             agents[0].says("waiting for nodes")
         for agent in agents:
             agent.code = agent.wait()

@@ -228,6 +228,9 @@ void NodeGroup::look_around(Patience const& patience) {
   auto const until = patience.until + stopped_;
   bool const at_once = hurried(patience);
   if (at_once || looked_ >= until) {
+    if (hear_others_) {
+      hear_others_(patience);
+    }
     give_up(patience, at_once || looked_ >= until + 2 * config_.grace());
   }
 }

@@ -104,6 +104,8 @@ class NodeGroup final : public Mates {
   void held_up_by(int rank) override { slot(index()).held_up_by.store(rank); }
   [[nodiscard]] bool hurried(Patience const& patience) override;
   [[nodiscard]] Hurry& hurry() { return *config_.hurry; }
+  /// `hear` is called by a wait whose time is over, before it names anybody: it throws what other nodes have told.
+  void hear_others(std::function<void(Patience const&)> hear) { hear_others_ = std::move(hear); }
   [[nodiscard]] Clock::duration stopped() const override { return stopped_; }
 
   /// Raises the alarm, unless it is.
@@ -159,6 +161,7 @@ class NodeGroup final : public Mates {
   TimePoint began_{};  ///< of the call that the next two are about
   TimePoint looked_{};
   Clock::duration stopped_{};
+  std::function<void(Patience const&)> hear_others_;
   std::unique_ptr<Slot> alone_;  ///< of a node of one rank, with its header
   std::unique_ptr<Header> alone_header_;
   std::unique_ptr<Lifeline> lifeline_;
