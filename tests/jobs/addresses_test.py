@@ -15,6 +15,7 @@ from jobs import JobCase
 
 NSS_MODULE = os.path.abspath(sys.argv.pop(2))
 NAME_SERVER = str(pathlib.Path(__file__).resolve().parents[1] / "support" / "name_server.py")
+DEBIAN_ROOT = str(pathlib.Path(__file__).resolve().parents[2] / "scripts" / "debian_root")
 PORT = 29400  # a namespace has all ports for itself
 SETUP = 'test -z "$ETC" || mount --bind "$ETC" /etc; exec "$@"'
 TELL = 'note at "$MASTER_ADDR"'
@@ -146,6 +147,10 @@ class Names(Machines):
         self.assertNotEqual(agent.wait(), 0)
         self.assertRegex(agent.stderr, r"cannot resolve host nowhere\.test: .*this node must know that name \(getent hosts")
 
+    def test_without_a_resolv_conf_names_of_the_file_of_hosts_work(self):
+        pathlib.Path(self.etc, "resolv.conf").unlink()
+        self.test_the_file_of_hosts()
+
     def test_a_name_server_that_cannot_be_reached_is_waited_for_a_minute_at_most(self):
         self.write("resolv.conf", "nameserver 10.98.0.9\n")  # no way leads there
         agent = self.on(0, "--nnodes", "2", "--node-rank", "1", "--rdzv-endpoint", f"job:{PORT}", "true")
@@ -171,12 +176,15 @@ class Names(Machines):
         self.assertEqual({event[3] for event in self.events("at")}, {self.net[0].address})
 
     def test_a_machine_s_own_name_by_the_module_myhostname(self):
-        module = os.environ.get("CXXRUN_NSS_MYHOSTNAME", "")  # a directory with a copy, where it is not installed
-        if not module and not glob.glob("/lib/*/libnss_myhostname.so.2"):
+        # In a root, where it is not installed: scripts/debian_root unpack myhostname SUITE libnss-myhostname
+        root = subprocess.run([DEBIAN_ROOT, "path", "myhostname"], stdout=subprocess.PIPE, text=True).stdout.strip()
+        modules = [*glob.glob("/lib/*/libnss_myhostname.so.2"), *glob.glob(f"{root}/usr/lib/*/libnss_myhostname.so.2")]
+        if not modules:
             self.skipTest("libnss-myhostname is not installed")
         self.write("nsswitch.conf", "hosts: files myhostname\n")
         name = socket.gethostname()
-        self.assertEqual(len(self.two(f"{name}:{PORT}", [self.worker(TELL)], env={"LD_LIBRARY_PATH": module})), 1)
+        where = {"LD_LIBRARY_PATH": os.path.dirname(os.path.abspath(modules[0]))}
+        self.assertEqual(len(self.two(f"{name}:{PORT}", [self.worker(TELL)], env=where)), 1)
 
 
 if __name__ == "__main__":
