@@ -364,7 +364,8 @@ class PackageTest(unittest.TestCase):
         for page, says, many in (("README.md", r"cxxrun-([0-9.]+)-linux", 3), ("README.md", r"It is version ([0-9.]+),", 3),
                                  ("CHANGELOG.md", r"\A(?:.*\n)*?## (?:Unreleased: )?([0-9.]+)", 3),
                                  ("docs/use/cxxrun.1", r'"cxxrun ([0-9.]+)"', 2),
-                                 ("docs/use/cxxrun-rendezvous.1", r'"cxxrun ([0-9.]+)"', 2)):
+                                 ("docs/use/cxxrun-rendezvous.1", r'"cxxrun ([0-9.]+)"', 2),
+                                 ("docs/use/cxxrun-store.1", r'"cxxrun ([0-9.]+)"', 2)):
             self.assertEqual(set(re.findall(says, (ROOT / page).read_text())), {".".join(numbers[:many])}, page)
 
     def test_the_wheel_for_pip_works_where_nothing_else_is(self):
