@@ -6,7 +6,7 @@
 #pragma once
 
 #if __cplusplus < 202002L
-#error "cxxrun needs C++20: compile with -std=c++20 or later (g++ 12 or newer)"
+#error "cxxrun needs C++20: compile with -std=c++20 or later (g++ 11 or newer)"
 #endif
 
 // The build reads them here.
