@@ -4,8 +4,11 @@ ceiling=2.28
 most_bytes=5000000
 
 check_libc() {  # FILE: of C or C++
-  local newest needed
-  newest=$(objdump -T "$1" | grep -oE 'GLIBC_[0-9.]+' | sort -Vu | tail -1)
+  local versions newest needed
+  versions=$(objdump -p "$1" | sed -n '/^Version References:/,/^$/p' | grep -oE 'GLIBC_[A-Z0-9._]+' | sort -Vu || true)
+  [ -n "$versions" ] || fail "$1 asks no libc for anything: is it a program?"
+  ! grep -E 'GLIBC_[A-Z]' <<<"$versions" || fail "$1 needs what is no version of glibc"
+  newest=$(tail -1 <<<"$versions")
   [ "$(printf 'GLIBC_%s\n' "$ceiling" "${newest#GLIBC_}" | sort -V | tail -1)" = "GLIBC_$ceiling" ] ||
     fail "$1 needs $newest: $(objdump -T "$1" | grep -F "$newest" | awk '{ print $NF }' | tr '\n' ' ')"
   needed=$(objdump -p "$1" | awk '$1 == "NEEDED" && $2 !~ /^(lib(c|m|dl|pthread)|ld-linux-(x86-64|aarch64))\.so/ { print $2 }')

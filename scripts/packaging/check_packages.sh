@@ -22,6 +22,7 @@ check_packages() {  # DIR
   wants "Depends of the .deb" "$(dpkg-deb -f "$1"/cxxrun_*.deb Depends)" "libc6 (>= $ceiling)"
   wants "what the .rpm requires beside libc" "$(foreign_requires "$1"/cxxrun-[0-9]*.rpm)" ""
   for file in "$1"/*.deb; do true_size_of "$file" "$work"; done
+  same_program_in "$1"
   plugin_is_found "$1"
   python3 -m zipfile -e "$1"/*.whl "$work/wheel"
   tar -xzf "$1"/cxxrun-*.tar.gz -C "$work"
@@ -49,10 +50,16 @@ true_size_of() {
   [ "$said" -ge "${taken% *}" ] && [ "$said" -le "${taken#* }" ] || fail "${1##*/} says that it takes $said KiB, not ${taken% *}"
 }
 
+# same_program_in DIR
+same_program_in() {
+  dpkg-deb --fsys-tarfile "$1"/cxxrun_*.deb | tar -xO ./usr/bin/cxxrun | cmp - "$1/cxxrun" || fail "the .deb has another program"
+  rpm2archive - <"$1"/cxxrun-[0-9]*.rpm | tar -xzO ./usr/bin/cxxrun | cmp - "$1/cxxrun" || fail "the .rpm has another program"
+}
+
 # plugin_is_found DIR: the cuda packages have the plugin in the place that the library was compiled with
 plugin_is_found() {
   local place=/usr/lib/cxxrun
-  compgen -G "$1/cxxrun-cuda*" >/dev/null || return 0
+  compgen -G "$1/cxxrun-cuda*" >/dev/null || { echo "not made: cxxrun-cuda, for there is no CUDA toolkit here"; return; }
   [ ! -e build/portable/build.ninja ] || grep -qF "CXXRUN_PLUGIN_DIR=\\\"$place\\\"" build/portable/build.ninja ||
     fail "the library does not look into $place"
   dpkg-deb -c "$1"/cxxrun-cuda_*.deb | grep -q " \.$place/libcxxrun_cuda\.so$" || fail "no plugin in $place of the .deb"
