@@ -1,8 +1,10 @@
 # shellcheck shell=bash
 # Jobs in roots of other releases (scripts/debian_root). For scripts/release.
 roots=(deb11:bullseye deb12:bookworm deb13:trixie sid:sid)
+columns=("the file" "README.md" "module file" ".deb" ".rpm" wheel doctor)
+declare -A said_of  # ROOT,COLUMN: what came of it
 # NAME is a bare machine; in NAME_user are also what installs packages, and Python.
-of_user=(base-files bash coreutils dash diffutils dpkg findutils grep gzip iproute2 libc-bin procps python3 python3-venv sed tar
+of_user=(base-files bash coreutils dash diffutils dpkg environment-modules findutils grep gzip iproute2 libc-bin procps python3 python3-venv sed tar
          util-linux)
 port=29710
 
@@ -27,11 +29,28 @@ wait $pid0 && wait $pid1 && [ "$(cat out.* | grep -c 'rank [0-3] of 4')" = 4 ] |
 JOB
 }
 
-# job ROOT WHAT PROGRAMS
+# note ROOT COLUMN TEXT
+note() {
+  local name
+  name=$(basename "$1" .copy)
+  name=${name%_user}
+  said_of[$name,$2]=$3
+  echo "$name: $2: $3"
+}
+
+# job ROOT COLUMN PROGRAMS
 job() {
   port=$((port + 1))
   in_root "$1" sh "$work/job" "$3" "$port" || fail "$1: no job runs with $2"
-  echo "$(basename "$1" .copy): a job of two nodes runs with $2"
+  note "$1" "$2" "two nodes"
+}
+
+# examine ROOT PROGRAMS: what is wrong with that machine is not asked, but that it is said
+examine() {
+  local code=0
+  in_root "$1" "$2/cxxrun" --doctor --json >"$work/said" || code=$?
+  [ "$code" -le 1 ] && python3 -m json.tool "$work/said" >/dev/null || { cat "$work/said"; fail "$1: --doctor ends with $code"; }
+  note "$1" doctor "$(grep -c '"grade"' "$work/said") lines"
 }
 
 # fresh NAME: a copy of the root that something is installed in. Whoever writes there makes new files.
@@ -49,7 +68,7 @@ by_dpkg() {
   copy=$(fresh "$1")
   cp "$2"/cxxrun_*.deb "$work/cxxrun.deb"
   in_root "$copy" dpkg -i "$work/cxxrun.deb" >"$work/said" 2>&1 || { cat "$work/said"; fail "$1: dpkg -i fails"; }
-  job "$copy" "the .deb" /usr/bin
+  job "$copy" .deb /usr/bin
 }
 
 by_rpm() {
@@ -58,7 +77,7 @@ by_rpm() {
   rpm_of_libc "$copy"
   rpm --force-debian --root "$copy" --dbpath /var/lib/rpm -i --justdb "$work"/libc-*.rpm || fail "$1: no libc"
   rpm --force-debian --root "$copy" --dbpath /var/lib/rpm -i "$2"/cxxrun-[0-9]*.rpm || fail "$1: rpm -i fails"
-  job "$copy" "the .rpm" /usr/bin
+  job "$copy" .rpm /usr/bin
 }
 
 # rpm_of_libc ROOT: a package that stands for that root's libc, and has what RPM sees in its libraries
@@ -72,13 +91,31 @@ rpm_of_libc() {
     "$work/libc.spec" >"$work/said" 2>&1 || { cat "$work/said"; fail "no package of libc"; }
 }
 
+# build_with_dev DIR: what links the library by the packages alone; the plugin's lies where the program looks
+build_with_dev() {
+  local copy packages=("$1"/cxxrun_*.deb "$1"/cxxrun-dev_*.deb)
+  if ! made compilers12; then
+    echo "not tested: cxxrun-dev (tests/install/compilers make fetches the root)"
+    return
+  fi
+  ! compgen -G "$1/cxxrun-cuda_*.deb" >/dev/null || packages+=("$1"/cxxrun-cuda_*.deb)
+  work=$(mktemp -d)
+  copy=$(fresh compilers12)
+  dpkg --root="$copy" -i "${packages[@]}" >"$work/said" 2>&1 || { cat "$work/said"; fail "dpkg does not install cxxrun-dev"; }
+  in_root "$copy" sh -euc 'cmake -S tests/install/find_package -B "$1/dev" -G Ninja -DCMAKE_CXX_COMPILER=g++-12; cmake --build "$1/dev"
+    [ "$("$1/dev/consumer")" = "rank 0 of 1: sum 1" ]' sh "$work" >"$work/said" 2>&1 ||
+    { cat "$work/said"; fail "cxxrun-dev builds no program"; }
+  echo "compilers12: a program is built and runs with ${packages[*]##*/}"
+  rm -rf "$work" "$copy"
+}
+
 # by_pip ROOT DIR: in a virtual environment of that root's Python, where libcxxrun_c can be loaded, too
 by_pip() {
   cp "$2"/*.whl "$work"
   rm -rf "$work/venv"
   in_root "$1" sh -euc 'python3 -m venv "$1/venv"; "$1/venv/bin/pip" install --quiet --no-index "$1"/*.whl; "$1/venv/bin/python" -c \
     "import cxxrun._lib"' sh "$work" >"$work/said" 2>&1 || { cat "$work/said"; fail "$1: pip install fails"; }
-  job "$1" "the wheel" "$work/venv/bin"
+  job "$1" wheel "$work/venv/bin"
 }
 
 # by_hand ROOT DIR: what README.md says under "First job", typed as it stands there, with what it downloads in the directory
@@ -93,7 +130,17 @@ by_hand() {
   took=$((($(date +%s%N) - began) / 1000000))
   [ "$(grep -c '^\[[^]]*:[01]\] rank [01] of 2$' "$work/said")" = 2 ] || { cat "$work/said"; fail "$1: README.md promises other lines"; }
   [ "$took" -le 10000 ] || fail "$1: from the download to the first job it takes $took ms"
-  echo "$1: $(wc -l <<<"$lines") lines of README.md, ${took} ms from the download to the end of the first job"
+  note "$1" README.md "$(wc -l <<<"$lines") lines, $took ms"
+}
+
+# by_module ROOT: the module file of what by_hand has unpacked
+by_module() {
+  local prefix
+  prefix=$(echo "$work"/home/cxxrun-*/)
+  in_root "$1" bash -euc '. /usr/share/modules/init/bash; module use "$1/share/modulefiles"; module load cxxrun
+    [ "$(command -v cxxrun)" = "${1%/}/bin/cxxrun" ]; python3 -c "import cxxrun"' bash "$prefix" >"$work/said" 2>&1 ||
+    { cat "$work/said"; fail "$1: module load fails"; }
+  job "$1" "module file" "$prefix/bin"
 }
 
 run_in_roots() {  # DIR
@@ -104,19 +151,18 @@ run_in_roots() {  # DIR
   cp -P "$1"/cxxrun "$1"/cxxrun-{rendezvous,store} "$work/bin"
   for root in "${roots[@]}"; do
     name=${root%:*}
-    if made "$name"; then
-      job "$name" "the file" "$work/bin"
-    else
-      echo "not tested: $name (scripts/debian_root make ${root/:/ } fetches it)"
+    if ! made "$name" || ! made "${name}_user"; then
+      echo "not tested: $name (scripts/release --roots fetches it)"
+      continue
     fi
-    if made "${name}_user"; then
-      by_hand "${name}_user" "$1"
-      by_dpkg "${name}_user" "$1"
-      by_rpm "${name}_user" "$1"
-      by_pip "${name}_user" "$1"
-    else
-      echo "not tested: ${name}_user (scripts/debian_root make ${name}_user ${root#*:} ${of_user[*]} fetches it)"
-    fi
+    job "$name" "the file" "$work/bin"
+    examine "$name" "$work/bin"
+    by_hand "${name}_user" "$1"
+    by_module "${name}_user"
+    by_dpkg "${name}_user" "$1"
+    by_rpm "${name}_user" "$1"
+    by_pip "${name}_user" "$1"
+    rm -rf "$(scripts/debian_root path "${name}_user").copy"
   done
   rm -rf "$work"
 }
@@ -128,4 +174,5 @@ make_roots() {
     scripts/debian_root make "${root%:*}" "${root#*:}"
     scripts/debian_root make "${root%:*}_user" "${root#*:}" "${of_user[@]}"
   done
+  scripts/debian_root make images sid "${of_images[@]}"
 }
