@@ -148,7 +148,7 @@ class HostBackend final : public Backend {
     fail_together(patience, [&] {
       if (config_.map.on_rail()) {
         rails_ = std::make_unique<Rails>(rail_config(config_), std::move(listener), group_, patience);
-        group_.hear_others([this](Patience const& late) { rails_->face_trouble(late); });
+        group_.hear_others([this](Patience const& late) { rails_->hear(late); });
       }
       group_.meet(patience);
     });

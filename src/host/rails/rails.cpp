@@ -133,17 +133,27 @@ Trouble Rails::trouble() noexcept {
   return worst;
 }
 
-void Rails::face_trouble(Patience const& patience) {
-  Link const* gone = nullptr;
+void Rails::hear(Patience const& patience) {
   for (Link& link : links_) {
     if (link.control) {
       listen_to(link, config_.generation, patience);
     }
-    bool const worse = gone == nullptr || gone->ended == PeerFailure::Why::left;
-    gone = link.ended && worse ? &link : gone;
   }
-  if (gone != nullptr) {
-    throw failure_of(*gone, *gone->ended, config_.generation, patience);
+  throw_end([](PeerFailure::Why why) { return why != PeerFailure::Why::left; }, patience);
+}
+
+void Rails::face_trouble(Patience const& patience) {
+  hear(patience);
+  throw_end([](PeerFailure::Why) { return true; }, patience);
+}
+
+/// Of the first link that has ended so.
+template <class So>
+void Rails::throw_end(So const& so, Patience const& patience) {
+  for (Link const& link : links_) {
+    if (link.ended && so(*link.ended)) {
+      throw failure_of(link, *link.ended, config_.generation, patience);
+    }
   }
 }
 

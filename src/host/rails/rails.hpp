@@ -46,6 +46,8 @@ class Rails {
   [[nodiscard]] Trouble trouble() noexcept;
   /// Throws what trouble() is about.
   void face_trouble(Patience const& patience);
+  /// The same, without peers that have left: they may have been done.
+  void hear(Patience const& patience);
 
   /// Tells the peers what this rank's call failed with, as far as their sockets take it, and closes. Never throws.
   void fail(std::exception_ptr const& why) noexcept;
@@ -53,6 +55,8 @@ class Rails {
  private:
   [[nodiscard]] RailPeer const& me() const { return config_.peers[static_cast<std::size_t>(config_.node)]; }
   [[nodiscard]] int nodes() const { return static_cast<int>(links_.size()); }
+  template <class So>
+  void throw_end(So const& so, Patience const& patience);
   void begin(comm::Call const& call);
   void begin_reduction(comm::Call const& call) {
     begin(call);

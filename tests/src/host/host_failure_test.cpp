@@ -232,6 +232,31 @@ TEST_CASE("a death and a stop between nodes are named by every survivor of all n
   require_survivors_say({2, 2}, scenes, std::chrono::seconds(6), "timeout 1 on node0, generation 7");
 }
 
+TEST_CASE("a mate that hangs at the end of the last call is named, and not a rank of another node that is done") {
+  NodeWorld node({2, 1}, false, std::chrono::milliseconds(1500));
+  Board& board = test::shared<Board>();
+  auto const ends = test::run_ranks(
+      3,
+      [&](int rank) {
+        host::arm_faults(rank, "rank=1,call=1,at=meet,do=stop");
+        auto const backend = node.join(rank);
+        float value = 4;
+        Call const call{
+            .kind = Kind::broadcast, .type = DType::f32, .root = 2, .count = 1, .in = &value, .out = &value};
+        auto said = thrown_by(*backend, [&] { backend->run(call); });
+        board.flag += rank == 0 ? 1 : 0;
+        return said;  // the root says farewell here
+      },
+      [&](std::vector<pid_t> const& pids) {
+        while (board.flag == 0) {
+          usleep(100);
+        }
+        kill(pids[1], SIGKILL);
+      });
+  CHECK(ends[0].said == "timeout 1 on node0, generation 7");
+  CHECK(ends[2].said == "");
+}
+
 TEST_CASE("calls that differ between nodes fail on every rank") {
   std::vector<float> data(200'000);
   Call const call{.kind = Kind::all_reduce, .type = DType::f32, .count = 100, .in = data.data(), .out = data.data()};
