@@ -52,8 +52,7 @@ struct Openings {
 void settle(WorkerEnv const& env, JoinOptions const& options, Openings& mine);
 
 /// Fetches the memory that the node shares, connects the rails and NCCL; alone it does nothing of that. Throws Failure,
-/// and PeerFailure for a rank that dies on the way, or of those that are_coming
-/// does not.
+/// and PeerFailure for a rank that dies on the way, or that does not come where all are_coming.
 [[nodiscard]] Joined connect(WorkerEnv const& env, JoinOptions const& options, Openings& mine, Roster const& roster,
                              std::shared_ptr<Family> family, TimePoint deadline);
 
