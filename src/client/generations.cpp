@@ -30,12 +30,14 @@ Joined Generations::split(Whole const& whole, comm::Wish wish) {
 
 Joined Generations::meet(std::function<Joined(JoinOptions const&)> const& how) {
   JoinOptions join_options{options_, lookup_};
-  worker::AgentLink::Watch watching;
+  std::function<void()> tell;
   if (can_go_on()) {
     join_options.over = std::make_shared<Interruption>();
-    watching = watch([over = join_options.over] { over->raise(); },
-                     [hurry = join_options.hurry](std::function<void()> answer) { hurry->ask(std::move(answer)); });
+    tell = [over = join_options.over] { over->raise(); };
   }
+  // Who does not survive is asked like the others, and has to answer: else it is ended as one that sleeps.
+  auto const watching = watch(
+      std::move(tell), [hurry = join_options.hurry](std::function<void()> answer) { hurry->ask(std::move(answer)); });
   auto const began = Clock::now();  // NOLINT(clang-analyzer-deadcode.DeadStores): read after the catch
   try {
     return how(join_options);

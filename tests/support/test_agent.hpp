@@ -143,18 +143,22 @@ inline worker::Resume resume(ForkedStore const& store, std::uint64_t generation,
            "CXXRUN_HOST_ID=" + node, "CXXRUN_HOST=host_" + node}};
 }
 
-/// A Communicator that survives, of a fresh process that is rank `rank` of `generation`.
-inline Communicator init_surviving(TestAgent const& agent, ForkedStore const& store, int rank, std::string const& nodes,
-                                   std::uint64_t generation = 1) {
+/// A Communicator of a fresh process that is rank `rank` of `generation`, and that survives or does not.
+inline Communicator init_with_agent(TestAgent const& agent, ForkedStore const& store, int rank,
+                                    std::string const& nodes, std::uint64_t generation, bool survives) {
   setenv("CXXRUN_AGENT", agent.name().c_str(), 1);
   for (std::string const& entry : resume(store, generation, rank, nodes).environment) {
     auto const equals = entry.find('=');
     setenv(entry.substr(0, equals).c_str(), entry.c_str() + equals + 1, 1);
   }
   Communicator::Options options;
-  options.survive = true;
+  options.survive = survives;
   options.init_timeout = options.op_timeout = kGuard;
   return Communicator::init(options);
+}
+inline Communicator init_surviving(TestAgent const& agent, ForkedStore const& store, int rank, std::string const& nodes,
+                                   std::uint64_t generation = 1) {
+  return init_with_agent(agent, store, rank, nodes, generation, true);
 }
 
 /// Calls until a peer fails; what the failure was.

@@ -83,8 +83,14 @@ TEST_CASE("groups: who waits in split() for one that does not come waits as in a
   struct Case {
     Asked asked;
     int late;  // who does not come: rank 0 would hand the memory of the node to the other
+    bool survives = true;
   };
-  for (auto const& [asked, late] : {Case{Asked::no, 1}, {Asked::no, 0}, {Asked::early, 1}, {Asked::late, 1}}) {
+  for (auto const& [asked, late, survives] : {Case{Asked::no, 1},
+                                              {Asked::no, 0},
+                                              {Asked::early, 1},
+                                              {Asked::late, 1},
+                                              {Asked::early, 1, false},
+                                              {Asked::late, 1, false}}) {
     for (char const* const nodes : {"aa", "ab"}) {
       ForkedStore const store;
       TestAgent agent;
@@ -96,14 +102,14 @@ TEST_CASE("groups: who waits in split() for one that does not come waits as in a
       auto const other = static_cast<std::size_t>(1 - late);
       auto const ends = run_with_agent(
           2,
-          [&, late = late, asked = asked](int rank) {
-            auto comm = init_surviving(agent, store, rank, nodes);
+          [&, late = late, survives = survives](int rank) {
+            auto comm = init_with_agent(agent, store, rank, nodes, 1, survives);
             try {
               static_cast<void>(comm.split(0));
             } catch (PeerFailure const& failure) {
               expect(failure.why() == (names ? PeerFailure::Why::timeout : PeerFailure::Why::stopped), failure.what());
               expect(failure.rank() == (names ? late : -1), "whom it names");
-              expect(comm.can_rebuild(), "it can go on");
+              expect(comm.can_rebuild() == survives, "whether it can go on");
               return std::string("thrown");
             }
             return std::string("split");
@@ -124,8 +130,8 @@ TEST_CASE("groups: who waits in split() for one that does not come waits as in a
               page.asked.store(1);
               workers[other].ring();
             }
-            workers[other].hear();  // until it has ended
-            CHECK(page.answered == (asked == Asked::no ? 0 : 1));
+            workers[other].hear();                                 // until it has ended
+            CHECK(page.answered == (asked == Asked::no ? 0 : 1));  // else it would be killed as one that sleeps
             CHECK(page.elsewhere == 1);
             CHECK(page.lost_in == (names ? 1 : 0));
             CHECK((page.lost & 0xffff'ffffU) == (names ? static_cast<unsigned>(late) : 0));
@@ -133,7 +139,7 @@ TEST_CASE("groups: who waits in split() for one that does not come waits as in a
           });
       unsetenv("CXXRUN_OP_TIMEOUT");
       unsetenv("CXXRUN_FAULT");
-      INFO(nodes << " " << static_cast<int>(asked) << " " << late);
+      INFO(nodes << " " << static_cast<int>(asked) << " " << late << " " << survives);
       CHECK(ends[other].said == "thrown");
     }
   }
