@@ -126,6 +126,7 @@ std::unique_ptr<host::Backend> with_device(std::unique_ptr<host::Backend> host, 
   config.op_timeout = mine.op_timeout;
   config.abort_deadline = std::min(kForever, options.abort_deadline);
   config.settings = options.nccl;
+  config.hurry = options.hurry;
   return gpu::make_nccl_backend(std::move(config), std::move(host), deadline);
 }
 

@@ -14,6 +14,7 @@
 #include "src/cuda/plugin_api.h"
 #include "src/gpu/choice.hpp"
 #include "src/host/common/backend.hpp"
+#include "src/host/common/hurry.hpp"
 #include "src/host/node/alarm.hpp"
 
 namespace cxxrun::gpu {
@@ -29,6 +30,7 @@ struct NcclConfig {
   Millis op_timeout{};
   Millis abort_deadline{};
   NcclSettings settings{};
+  std::shared_ptr<host::Hurry> hurry = std::make_shared<host::Hurry>();  ///< of all waits, that for connecting too
 };
 
 /// Why the communicator of NCCL's is given up.

@@ -288,8 +288,8 @@ void NcclQueue::look(Lock& lock, Wait& wait) {
   std::int32_t const code = api_.poll(comm_, &status);
   require(lock, code, status, "a call on device memory", wait.began);
   auto const waited = now - progress_;
-  bool const asked = hurry_.asked();  // once: it may be asked from one line to the next
-  bool const at_once = asked && hurry_.answer(waited, config_.op_timeout);
+  bool const asked = hurry().asked();  // once: it may be asked from one line to the next
+  bool const at_once = asked && hurry().answer(waited, config_.op_timeout);
   if (asked && !at_once) {
     peers_.host().abort(host::stopped_by_launcher());
     end(lock, {Reason::Why::trouble, {}, {}}, wait.began);

@@ -41,7 +41,7 @@ class NcclQueue final : public host::DeviceQueue {
   void close() noexcept;
 
   /// Whoever waits gives up at once (host::Backend::hurry).
-  [[nodiscard]] host::Hurry& hurry() { return hurry_; }
+  [[nodiscard]] host::Hurry& hurry() { return *config_.hurry; }
   [[nodiscard]] bool alive() const { return state_.load() == State::running && !process_ends(); }
   /// Ends NCCL for that reason, unless it has ended, and throws what it ended with.
   [[noreturn]] void fail(Reason const& reason);
@@ -129,7 +129,6 @@ class NcclQueue final : public host::DeviceQueue {
   std::atomic<TimePoint> looked_{};     ///< when somebody last saw to the peers
   std::atomic<std::uint64_t> made_{0};  ///< calls
   std::array<CallReport, kSlots> under_way_{};
-  host::Hurry hurry_;
   int waiting_ = 0;  ///< threads that look at the peers themselves
   bool closed_ = false;
 

@@ -1,6 +1,7 @@
 // Groups of a Communicator on NCCL, through the plugin and the double: each has a communicator of NCCL's of its own.
 #include <algorithm>
 #include <csignal>
+#include <sys/wait.h>
 #include <vector>
 
 #include "cxxrun/gradient_synchronizer.hpp"
@@ -197,6 +198,52 @@ TEST_CASE("gpu groups: ranks that ask for arenas of different sizes are named as
   });
   for (auto const& end : ends) {
     CHECK(has(end.said, "the size: rank 2 called arena of 4096 bytes; rank 3 called arena of 8192 bytes"));
+  }
+}
+
+TEST_CASE("gpu groups: who waits for NCCL to connect its group gives up when the agent asks", "[process]") {
+  for (bool const late : {false, true}) {
+    for (char const* const nodes : {"aa", "ab"}) {
+      ForkedStore const store;
+      TestAgent agent;
+      auto const ends = run_with_agent(
+          2,
+          [&](int rank) {
+            use_double("devices=4");
+            setenv("CXXRUN_OP_TIMEOUT", "4", 1);
+            setenv("CXXRUN_FAULT", "rank=1,call=8,at=leave,do=stop",
+                   1);  // the last call before NCCL connects the group
+            auto comm = init_surviving(agent, store, rank, nodes);
+            try {
+              static_cast<void>(comm.split(0));
+            } catch (PeerFailure const& failure) {
+              expect(failure.why() == (late ? PeerFailure::Why::timeout : PeerFailure::Why::stopped), failure.what());
+              expect(failure.rank() == (late ? 1 : -1), "whom it names");
+              return std::string("thrown");
+            }
+            return std::string("split");
+          },
+          [&](auto const& pids) {
+            auto workers = agent.welcome(2);
+            auto& page = *workers[0].page;
+            siginfo_t stopped{};
+            waitid(P_PID, static_cast<id_t>(pids[1]), &stopped, WSTOPPED | WNOWAIT);
+            TimePoint const asks = Clock::now() + Millis(late ? 2800 : 300);
+            while (Clock::now() < asks) {
+              std::this_thread::yield();
+            }
+            CHECK(page.done == 3);
+            CHECK(page.elsewhere == 1);
+            page.asked.store(1);
+            workers[0].ring();
+            workers[0].hear();  // until it has ended
+            CHECK(page.answered == 1);
+            CHECK(page.lost_in == (late ? 1 : 0));
+            kill(pids[1], SIGKILL);
+          });
+      INFO(nodes << (late ? ", after half of its time: " : ", at once: ") << ends[0].said);
+      CHECK(ends[0].said == "thrown");
+    }
   }
 }
 
