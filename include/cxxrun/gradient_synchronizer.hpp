@@ -21,7 +21,8 @@
 //
 // Threads: mark_ready() from any thread, for different gradients at once, without a lock in the way; everything else
 // from one thread. mark_ready() allocates nothing, with one exception: the first bucket that any step launches starts
-// the Communicator's thread. It blocks only while more than 256 buckets wait to be reduced.
+// the Communicator's thread. It blocks only while more than 256 buckets wait to be reduced, and once with set_weight()
+// and f16.
 // Errors: PeerFailure from wait() and the other blocking calls. Failure names the parameter: marked twice, never
 // marked, or different on another rank (found at construction); all ranks throw the same, from the wait() of that step.
 // (A second mark that comes when the last bucket is already under way is thrown on its rank only; the others find that
@@ -124,8 +125,9 @@ class GradientSynchronizer {
   /// For batches of different sizes: gradients are means over this rank's `samples` of the step, and the result is
   /// the mean over all samples of all ranks. Set it before the step's first mark_ready; it holds for that step.
   /// 0 is allowed (this rank contributes nothing and need not mark) as long as some rank has samples. All ranks call it
-  /// in a step, or none. Only ratios matter, and gradients are multiplied with it before they are summed up: with f16,
-  /// whose range is small, give fractions of the usual number.
+  /// in a step, or none. Only ratios matter. Gradients are multiplied with it before they are summed up, and with f16,
+  /// whose range is small, with it over about the mean of all: to know that, the first mark_ready() that completes a
+  /// bucket in the first weighted step waits once for the other ranks.
   void set_weight(double samples);
   /// What the sums of the last step have to be multiplied with to be means; 1 when they already are.
   [[nodiscard]] double scale() const;

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "src/gradient/synchronizer_impl.hpp"
 
@@ -15,6 +16,15 @@ constexpr std::size_t kMostNames = 3;
 void* no_stream() {
   static char const nothing = 0;
   return const_cast<char*>(&nothing);
+}
+
+/// The power of two that weights are divided by: not less than their mean, so that a gradient times the usual weight
+/// becomes no larger, and f16 keeps what it has of small ones.
+double unit_of(double mean) {
+  constexpr double kRounded = 1 - 1e-6;  // on the way here: a mean of 32 gives 32
+  int exponent = 0;
+  static_cast<void>(std::frexp(mean * kRounded, &exponent));
+  return std::isfinite(mean) ? std::ldexp(1.0, exponent) : 1.0;
 }
 
 /// What one rank tells the others after a step that went wrong somewhere.
@@ -75,8 +85,8 @@ void GradientSynchronizer::Impl::finish_gradient(std::size_t index, Stream strea
   try {
     if (memory.on_device()) {
       keep_stream(index, stream);
-    } else if (weight && *weight != 1) {
-      memory.multiply(piece(index), *weight);  // while it is still in this CPU's cache
+    } else if (weight && !unit_due && *weight != unit) {
+      memory.multiply(piece(index), *weight / unit);  // while it is still in this CPU's cache
     }
   } catch (...) {  // the device has failed: wait() throws it
   }
@@ -99,6 +109,9 @@ void GradientSynchronizer::Impl::launch(std::size_t bucket) noexcept {
     return;
   }
   try {
+    if (bucket == 0 && weight && unit_due) {
+      agree_on_unit();
+    }
     if (bucket + 1 == layout.buckets.size()) {
       write_control();
     }
@@ -108,9 +121,9 @@ void GradientSynchronizer::Impl::launch(std::size_t bucket) noexcept {
       auto* const data = memory.at(offset);
       void* const seen = streams[bucket].load(std::memory_order_relaxed);
       Stream const stream = seen == no_stream() ? last_stream : Stream{seen};
-      if (memory.on_device() && weight && *weight != 1) {  // one kernel for all of its gradients
+      if (weight && (memory.on_device() || unit_due) && *weight != unit) {  // one kernel for all of its gradients
         memory.after(stream);
-        memory.multiply({type, offset, bytes / size_of(type)}, *weight);
+        memory.multiply({type, offset, bytes / size_of(type)}, *weight / unit);
       }
       works[bucket] =
           comm.start_all_reduce(data, data, elements, type, ReduceOp::sum, options.wire, call_scale, stream);
@@ -121,6 +134,13 @@ void GradientSynchronizer::Impl::launch(std::size_t bucket) noexcept {
   } catch (...) {
     launch_error = std::current_exception();
   }
+}
+
+/// Once: later the totals of each step say what its weights were.
+void GradientSynchronizer::Impl::agree_on_unit() {
+  double sum = *weight;
+  comm.start_all_reduce(&sum, &sum, 1, DType::f64).wait();
+  unit = unit_of(sum / comm.world_size());
 }
 
 void GradientSynchronizer::Impl::write_control() {
@@ -313,10 +333,11 @@ void GradientSynchronizer::Impl::require_success(Control const& total, std::uint
 }
 
 void GradientSynchronizer::Impl::apply_weights(Control const& total) {
+  bool const weighted = total.weighted != 0 && !alone;
   if (!options.average) {
-    scale = alone ? 1.0 : 1.0 / (total.weighted != 0 ? total.weight : comm.world_size());
-  } else if (total.weighted != 0 && !alone) {
-    double const factor = 1.0 / (total.weight * static_cast<double>(call_scale));
+    scale = alone ? 1.0 : weighted ? unit / total.weight : 1.0 / comm.world_size();
+  } else if (weighted) {
+    double const factor = unit / (total.weight * static_cast<double>(call_scale));
     for (auto const& [type, offset, bytes, slots, gradients] : layout.buckets) {
       memory.multiply({type, offset, bytes / size_of(type)}, factor);
     }
@@ -324,6 +345,10 @@ void GradientSynchronizer::Impl::apply_weights(Control const& total) {
       results = memory.device().mark();
       memory.device().wait(results);
     }
+  }
+  if (weighted && has_f16) {  // it never shrinks: after an epoch's small last batch come the usual ones
+    unit = std::max(unit, unit_of(total.weight / comm.world_size()));
+    unit_due = false;
   }
 }
 

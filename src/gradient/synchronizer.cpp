@@ -8,6 +8,14 @@ namespace cxxrun {
 
 using namespace cxxrun::gradient;  // NOLINT(google-build-using-namespace): the parts of this class
 
+namespace {
+
+bool has_type(std::vector<Parameter> const& parameters, DType type) {
+  return std::any_of(parameters.begin(), parameters.end(), [type](auto const& each) { return each.type == type; });
+}
+
+}  // namespace
+
 GradientSynchronizer::Impl::Impl(Communicator& communicator, std::vector<Parameter> given, Options const& chosen)
     : comm(communicator),
       options(chosen),
@@ -17,14 +25,15 @@ GradientSynchronizer::Impl::Impl(Communicator& communicator, std::vector<Paramet
       order(reverse_order(parameters.size())),
       rebuild_due(chosen.rebuild_order && !alone),
       tracker(parameters.size()),
+      has_f16(has_type(parameters, DType::f16)),
+      unit_due(has_f16 && !alone),
       scale(chosen.average ? 1.0 : 1.0 / comm.world_size()) {
   require_same(comm, items_of(parameters, options),
                "every rank must give the same parameters in the same order, and the same options");
   if (auto const why = refusal(parameters)) {
     throw Failure(fail(Errc::usage, *why));
   }
-  bool const wide =
-      std::any_of(parameters.begin(), parameters.end(), [](auto const& p) { return p.type == DType::f64; });
+  bool const wide = has_type(parameters, DType::f64);
   control_needs = {Control::kSlots + (options.find_unused ? parameters.size() : 0),
                    !wide && options.wire == Wire::same};
   if (options.find_unused) {

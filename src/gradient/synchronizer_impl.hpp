@@ -43,6 +43,7 @@ struct GradientSynchronizer::Impl {
   void finish_gradient(std::size_t index, Stream stream) noexcept;
   void keep_stream(std::size_t index, Stream stream);
   void launch(std::size_t bucket) noexcept;
+  void agree_on_unit();
   void write_control();
   void note_done(std::size_t bucket, TimePoint now) { times[bucket].done = now; }
   void note_missing(Stream stream);
@@ -115,6 +116,11 @@ struct GradientSynchronizer::Impl {
   std::vector<std::uint8_t> touched{};  // with find_unused: marked inside no_sync()
 
   std::optional<double> weight{};
+  // With f16 gradients weights are divided by this power of two before they are multiplied with: about their mean,
+  // since products with numbers of samples would soon be too large.
+  bool has_f16;
+  double unit = 1;
+  bool unit_due;  // not known yet: the first step with weights begins with asking for it
   double scale;
   std::vector<std::uint8_t> used{};
   SyncStats stats{};

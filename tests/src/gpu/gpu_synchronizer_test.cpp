@@ -122,6 +122,29 @@ TEST_CASE("gpu: a weight costs one kernel for a bucket, not one for each gradien
   }) == "few");
 }
 
+TEST_CASE("gpu: f16 gradients times weights are in range, from the first weighted step on", "[process]") {
+  SyncWorld const world{2};
+  CHECK(world.run([&](int rank) -> std::string {
+    auto comm = join(world, rank, "nccl");
+    GradientSynchronizer sync(comm, {{"w", 400, DType::f16}, {"h", 100, DType::f16}}, {.first_bucket_bytes = 512});
+    for (float const common : {32.0F, 2.0F, 32.0F}) {
+      sync.set_weight(static_cast<double>(rank == 0 ? common : common / 2));
+      for (std::size_t const i : {1U, 0U}) {
+        std::ranges::fill(sync.gradient<float16>(i), float16(rank == 0 ? 3072.0F : 1536.0F));
+        sync.mark_ready(i);
+      }
+      sync.wait();
+      for (std::size_t const i : {0U, 1U}) {
+        auto const mean = static_cast<float>(sync.gradient<float16>(i).back());
+        if (mean != 2560) {
+          return std::to_string(mean);
+        }
+      }
+    }
+    return "right";
+  }) == "right");
+}
+
 TEST_CASE("gpu: what is shortened to a norm on the device, and what is not finite, is seen by all ranks", "[process]") {
   SyncWorld const world{2};
   CHECK(world.run([&](int rank) -> std::string {

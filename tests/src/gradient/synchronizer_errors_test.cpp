@@ -157,6 +157,23 @@ TEST_CASE("synchronizer: weights on one rank only are noticed by all", "[process
   }
 }
 
+TEST_CASE("synchronizer: weights on one rank only, where they are asked for first, are named with its call",
+          "[process]") {
+  SyncWorld const world{2};
+  auto const said = world.run([&](int rank) {
+    auto comm = world.join(rank);
+    GradientSynchronizer sync(comm, {{"w", 10, DType::f16}}, {});
+    if (rank == 1) {
+      sync.set_weight(3);
+    }
+    sync.mark_ready(0);
+    return thrown([&] { sync.wait(); });
+  });
+  CHECK(said ==
+        "ranks disagree about the type: rank 0 called all_reduce of 64 f16, sum, scale 0.5; rank 1 called all_reduce "
+        "of 1 f64, sum");
+}
+
 TEST_CASE("synchronizer: no samples on any rank is an error", "[process]") {
   for (int const ranks : {1, 2}) {
     SyncWorld const world{ranks};

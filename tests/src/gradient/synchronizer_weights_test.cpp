@@ -84,6 +84,71 @@ TEST_CASE("synchronizer: weights whose reciprocals are no floats are right to th
   }) == "right");
 }
 
+TEST_CASE("synchronizer: 16-bit gradients times weights are in range, from the first weighted step on", "[process]") {
+  for (char const* const nodes : {"aa", "ab", "aab", "abc"}) {
+    int const ranks = static_cast<int>(std::string(nodes).size());
+    SyncWorld const world{ranks, nodes};
+    INFO(nodes);
+    CHECK(world.run([&](int rank) -> std::string {
+      auto comm = world.join(rank);
+      GradientSynchronizer sync(comm, {{"a", 3000, DType::f16}, {"b", 50, DType::bf16}, {"c", 77, DType::f16}},
+                                small_buckets());
+      auto const value = [](int r) { return static_cast<float>(r == 1 ? 1536 : 3072); };
+      for (int step = 0; step < 6; ++step) {
+        bool const weighted = step != 4;
+        // Batches that are alike, one that is twice as large, the small last ones, none, and again the usual ones.
+        auto const weight = [&](int r) { return step == 4 ? 1 : step == 3 ? 2 : step == 2 && r == 1 ? 64 : 32; };
+        if (weighted) {
+          sync.set_weight(weight(rank));
+        }
+        float sum = 0;
+        float weights = 0;
+        for (int r = 0; r < ranks; ++r) {
+          sum += static_cast<float>(weight(r)) * value(r);
+          weights += static_cast<float>(weight(r));
+        }
+        for (auto const i : shuffled(sync.size(), static_cast<unsigned>(step))) {
+          if (i == 1) {
+            std::ranges::fill(sync.gradient<bfloat16>(i), bfloat16(value(rank)));
+          } else {
+            std::ranges::fill(sync.gradient<float16>(i), float16(value(rank)));
+          }
+          sync.mark_ready(i);
+        }
+        sync.wait();
+        auto const is_mean = [&](auto const& gradient) {
+          return std::ranges::all_of(gradient, [&](auto each) { return static_cast<float>(each) == sum / weights; });
+        };
+        if (!is_mean(sync.gradient<float16>(0)) || !is_mean(sync.gradient<bfloat16>(1)) ||
+            !is_mean(sync.gradient<float16>(2))) {
+          return "wrong in step " + std::to_string(step);
+        }
+      }
+      return "right";
+    }) == "right");
+  }
+}
+
+TEST_CASE("synchronizer: with average off, weighted sums of f16 are in range, and scale() makes them means",
+          "[process]") {
+  SyncWorld const world{2};
+  CHECK(world.run([&](int rank) -> std::string {
+    auto comm = world.join(rank);
+    GradientSynchronizer sync(comm, {{"a", 100, DType::f16}}, {.average = false});
+    for (int step = 0; step < 2; ++step) {
+      sync.set_weight(rank == 0 ? 1000 : 3000);
+      std::ranges::fill(sync.gradient<float16>(0), float16(rank == 0 ? 1024.0F : 2048.0F));
+      sync.mark_ready(0);
+      sync.wait();
+      auto const sum = static_cast<double>(static_cast<float>(sync.gradient<float16>(0)[99]));
+      if (std::abs(sum * sync.scale() - 1792) > 1) {
+        return std::to_string(sum) + " times " + std::to_string(sync.scale());
+      }
+    }
+    return "right";
+  }) == "right");
+}
+
 TEST_CASE("synchronizer: a rank without samples need not mark, and what it holds does not count", "[process]") {
   SyncWorld const world{2};
   CHECK(world
