@@ -66,7 +66,9 @@ struct Communicator::Impl {
       why = engine->device() != nullptr ? engine->device()->refusal(call) : client::out_of_reach(call);
     }
     if (why) {
-      engine->refuse(Failure(fail(Errc::usage, here() + ": " + *why)));
+      Failure const failure(fail(Errc::usage, here() + ": " + *why));
+      engine->refuse(failure);
+      family->end(std::make_exception_ptr(failure), here());
     }
   }
   void run(comm::Call const& call) const {

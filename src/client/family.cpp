@@ -52,9 +52,12 @@ class Family::Member final : public host::Backend {
   /// Another member has failed. A call under way sees it within a millisecond; the next one, which is not carried out,
   /// tells the other nodes.
   void end(host::FailureFacts const& facts) noexcept {
+    if (left_.load()) {
+      return;  // this rank calls no more, and its peers know
+    }
     inner_->abort(facts);
     std::lock_guard const lock(mutex_);
-    if (std::exchange(failed_, true) || left_) {
+    if (std::exchange(failed_, true) || left_.load()) {
       return;
     }
     try {
@@ -84,7 +87,7 @@ class Family::Member final : public host::Backend {
   std::unique_ptr<host::Backend> inner_;
   std::string here_;
   bool failed_ = false;
-  bool left_ = false;
+  std::atomic<bool> left_{false};
 };
 
 std::unique_ptr<host::Backend> Family::member(std::unique_ptr<host::Backend> backend, std::string here) {
