@@ -62,22 +62,26 @@ constexpr int kCalls = 8;
 
 }  // namespace
 
-TEST_CASE("device memory in a group of the host backend is refused by name, whatever the call") {
-  for (int number = 0; number < kCalls; ++number) {
-    ForkedStore const store;
-    auto const ends = run_ranks(3, [&](int rank) {
-      auto comm = init(store, rank, "aab");
-      std::vector<float> host(64);
-      comm.all_reduce(std::span(host));  // before there is a driver
-      Driver const driver;
-      auto* const device = rank == 1 ? driver.allocate() + 1000 : host.data() + 32;
-      return words([&] { call(comm, number, device, host.data()); });
-    });
-    INFO(number << ": " << ends[0].said << "; " << ends[1].said << "; " << ends[2].said);
-    CHECK(ends[1].said.starts_with("rank 1 on host_a: "));
-    CHECK(has(ends[1].said, ": a buffer is memory of a GPU, and this Communicator adds up in the host's; copy"));
-    for (int rank : {0, 2}) {
-      CHECK(has(ends[static_cast<std::size_t>(rank)].said, "rank 1 on host_a left"));
+TEST_CASE("device memory in a Communicator of the host backend, and in a group of it, is refused by name") {
+  for (bool const in_group : {false, true}) {
+    for (int number = 0; number < kCalls; ++number) {
+      ForkedStore const store;
+      auto const ends = run_ranks(3, [&](int rank) {
+        auto world = init(store, rank, "aab");
+        auto group = world.split(0);
+        auto& comm = in_group ? *group : world;
+        std::vector<float> host(64);
+        comm.all_reduce(std::span(host));  // before there is a driver
+        Driver const driver;
+        auto* const device = rank == 1 ? driver.allocate() + 1000 : host.data() + 32;
+        return words([&] { call(comm, number, device, host.data()); });
+      });
+      INFO(in_group << " " << number << ": " << ends[0].said << "; " << ends[1].said << "; " << ends[2].said);
+      CHECK(ends[1].said.starts_with("rank 1 on host_a: "));
+      CHECK(has(ends[1].said, ": a buffer is memory of a GPU, and this Communicator adds up in the host's; copy"));
+      for (int rank : {0, 2}) {
+        CHECK(has(ends[static_cast<std::size_t>(rank)].said, "rank 1 on host_a left"));
+      }
     }
   }
 }

@@ -22,6 +22,7 @@ TEST_CASE("a forked child's calls are refused by name, and its parent goes on") 
       auto meeting = store.client();
       std::vector<float> values(1000, 1.0F);
       std::vector<float> gradient(10, 1.0F);
+      auto group = comm.split(0);
       GradientSynchronizer synchronizer(comm, {{"weight", 10, DType::f32}});
       auto work = comm.start_all_reduce(values.data(), values.data(), values.size(), DType::f32);
       work.wait();
@@ -33,7 +34,19 @@ TEST_CASE("a forked child's calls are refused by name, and its parent goes on") 
           [&] { comm.all_to_all(values.data(), values.data(), 1, DType::f32); },
           [&] { comm.barrier(); },
           [&] { static_cast<void>(comm.start_all_reduce(values.data(), values.data(), 1, DType::f32)); },
+          [&] { static_cast<void>(comm.start_reduce_scatter(values.data(), values.data(), 1, DType::f32)); },
+          [&] { static_cast<void>(comm.start_all_gather(gradient.data(), values.data(), 1, DType::f32)); },
+          [&] { static_cast<void>(comm.start_broadcast(values.data(), 1, DType::f32)); },
           [&] { comm.broadcast(values.data(), 1, DType::f32, 99); },
+          [&] { static_cast<void>(comm.split(0)); },
+          [&] { static_cast<void>(comm.split(std::nullopt)); },
+          [&] { static_cast<void>(comm.checkpoint_wanted()); },
+          [&] { group->all_reduce(std::span(values)); },
+          [&] { group->barrier(); },
+          [&] { static_cast<void>(group->start_broadcast(values.data(), 1, DType::f32)); },
+          [&] { static_cast<void>(group->split(0)); },
+          [&] { static_cast<void>(group->arena(64)); },
+          [&] { group->broadcast(values.data(), 1, DType::f32, 99); },
           [&] { static_cast<void>(comm.arena(64)); },
           [&] { expect(work.done(), "nobody polls for ever"), work.wait(); },
           [&] { work.wait_on({}); },
@@ -63,6 +76,8 @@ TEST_CASE("a forked child's calls are refused by name, and its parent goes on") 
       }
       comm.all_reduce(std::span(values));
       expect(values[999] == 4, "the parent's sum");
+      group->all_reduce(std::span(values));
+      expect(values[999] == 8, "the sum in the parent's group");
       expect(meeting.add("parent", 1).has_value() && !*meeting.check({"child"}), "the parent's store");
       comm.barrier();
       return std::string();
