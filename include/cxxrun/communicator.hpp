@@ -22,7 +22,8 @@
 // Failure on its own rank, and the others get PeerFailure (left).
 //
 // Threads: one thread at a time. What start_…() begins goes on in the background on a thread of the Communicator, in
-// the order in which it was begun; calls made meanwhile are carried out after it. In a forked child calls throw
+// the order in which it was begun; calls made meanwhile are carried out after it. With NCCL calls on host memory and
+// calls on device memory are in order among themselves, and not with each other. In a forked child calls throw
 // Failure; destroying does nothing. Destroying it while others still call makes them throw PeerFailure (left); end with
 // barrier() if that could happen.
 #pragma once

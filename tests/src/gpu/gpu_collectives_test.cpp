@@ -1,6 +1,8 @@
 // Communicator on NCCL, through the plugin and the double: results, streams, and who may be in one world.
+#include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <tuple>
 
 #include <cuda_runtime_api.h>
 
@@ -105,6 +107,43 @@ TEST_CASE("gpu: a call in the background begins behind its stream, and another s
   CHECK(has(ends[1].said, "rank 1 of 2 on host_a: NCCL 2.28.9 on "));
   CHECK(has(ends[1].said, "for host memory: host backend, 1 node, 2 ranks share memory here"));
   check_all_returned(ends);
+}
+
+TEST_CASE("gpu: calls on host memory keep their order, those on device memory theirs, and neither waits for the other",
+          "[process]") {
+  ForkedStore const store;
+  check_all_returned(run_ranks(2, [&](int rank) -> std::string {
+    auto comm = init_on_device(store, rank, "ab");
+    auto arena = comm.arena(4 * kCount * sizeof(float));
+    auto const device = arena.allocate<float>(2 * kCount);
+    std::vector<float> host(2 * kCount, 1);
+    cudaStream_t busy = nullptr;
+    cudaStreamCreateWithFlags(&busy, cudaStreamNonBlocking);
+    std::ranges::fill(device, 1.0F);
+    cxxrun_cuda_double_spin(busy, 2'000'000'000);
+    Work last;
+    for (int i = 0; i < 10; ++i) {  // each takes what the one before gives, in two chains beside each other
+      for (float* const values : {device.data(), host.data()}) {
+        auto* const mine = values + static_cast<std::size_t>(rank) * kCount;
+        std::ignore =
+            comm.start_reduce_scatter(values, mine, kCount, DType::f32, ReduceOp::sum, Wire::same, 1.0F, Stream{busy});
+        std::ignore = comm.start_all_gather(mine, values, kCount, DType::f32, Stream{busy});
+        last = comm.start_broadcast(values, kCount, DType::f32, i % 2, Stream{busy});
+        if (values == device.data()) {
+          expect(!last.done(), "the device has not begun");
+        }
+      }
+      last.wait();  // of host memory
+    }
+    auto on_device = comm.start_all_reduce(device.data(), device.data(), 2 * kCount, DType::f32);
+    comm.all_reduce(std::span(host));
+    expect(!on_device.done(), "a call on host memory, blocking or not, waits for none on device memory");
+    on_device.wait();
+    expect(std::ranges::all_of(host, [](float value) { return value == 2048; }), "the chain in host memory");
+    expect(std::ranges::all_of(device, [](float value) { return value == 2048; }), "the chain in device memory");
+    comm.barrier();
+    return "";
+  }));
 }
 
 TEST_CASE("gpu: what is wrong with one rank's GPU is told to all, with host and remedy", "[process]") {
