@@ -39,6 +39,7 @@ Wanted wanted_by(Options const& options, Environment const& environment, std::op
   wanted.names = step      ? step->node_names
                  : meeting ? std::vector<std::string>{meeting->first}
                            : std::vector<std::string>();
+  wanted.nodes = meeting ? meeting->nodes : 1;
   wanted.python = python_of(options, environment);
   wanted.log_dir = options.log_dir;
   wanted.slurm = environment.contains("SLURM_JOB_ID") && (!step || step->node_index == 0);

@@ -22,16 +22,18 @@ Finding judge_names(Facts const& facts) {
   auto const own = value_of(facts, "name.own");
   auto const addresses = value_of(facts, "name.addresses");
   auto const unknown = value_of(facts, "name.unknown");
+  bool const several = number(facts, "nodes").value_or(1) > 1;
+  auto const grade = several ? Grade::failure : Grade::note;  // a node alone calls itself by its loopback address
   if (facts.contains("name.hung")) {
     return {Grade::failure, "names", "no answer for " + own + " within " + value_of(facts, "name.hung"),
             "a name server in /etc/resolv.conf does not answer; put the nodes into /etc/hosts"};
   }
   if (!unknown.empty()) {
-    return {Grade::failure, "names", "unknown here: " + unknown,
+    return {grade, "names", "unknown here: " + unknown,
             "add them to DNS or /etc/hosts of this node, or give an address with --rdzv-endpoint"};
   }
   if (addresses.empty()) {
-    return {Grade::failure, "names", own + " has no address: " + value_of(facts, "name.error"),
+    return {grade, "names", own + " has no address: " + value_of(facts, "name.error"),
             "add this node to DNS or to /etc/hosts on all nodes, or give an address with --rdzv-endpoint"};
   }
   auto const getent = value_of(facts, "name.getent");
@@ -40,7 +42,6 @@ Finding judge_names(Facts const& facts) {
             "the two read different sources: compare /etc/nsswitch.conf and the container's /etc/hosts"};
   }
   if (addresses.starts_with("127.") || addresses == "::1") {
-    bool const several = number(facts, "slurm.nodes").value_or(1) > 1;
     return {several ? Grade::warning : Grade::note, "names",
             own + " is " + addresses + ", which other nodes cannot call",
             "take the line with 127.0.1.1 out of /etc/hosts, or give an address with --rdzv-endpoint and --local-addr"};

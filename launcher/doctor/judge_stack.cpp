@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "launcher/doctor/judge.hpp"
 #include "launcher/doctor/numbers.hpp"
 #include "src/core/text.hpp"
@@ -41,6 +43,7 @@ std::vector<std::string> words_of(std::string const& text) {
 
 Finding judge_gpus(Facts const& facts) {
   auto const devices = number(facts, "gpu.devices").value_or(0);
+  auto const count = number(facts, "gpu.count").value_or(0);
   auto const visible = value_of(facts, "gpu.visible");
   std::string const chosen_text = facts.contains("gpu.visible") ? ", CUDA_VISIBLE_DEVICES=" + visible : "";
   if (facts.contains("gpu.hung")) {
@@ -54,11 +57,11 @@ Finding judge_gpus(Facts const& facts) {
                                  "update; in a container: --nv, --gpus all"}
                        : Finding{Grade::fine, "GPUs", "none", ""};
   }
-  if (devices > 0 && !facts.contains("gpu.count")) {
-    return {Grade::failure, "GPUs", whole(devices) + " devices, and who asked the driver about them died",
+  if ((devices > 0 || facts.contains("gpu.count")) && !facts.contains("gpu.sick")) {  // what it says last
+    return {Grade::failure, "GPUs",
+            whole(std::max(devices, count)) + " devices, and who asked the driver about them died",
             "run nvidia-smi on that node; if it fails too: srun --exclude=" + value_of(facts, "host")};
   }
-  auto const count = number(facts, "gpu.count").value_or(0);
   std::string const text = value_of(facts, "gpu.names") + ", driver " + value_of(facts, "gpu.driver") + chosen_text;
   if (count == 0) {
     return {Grade::fine, "GPUs", "none", ""};
@@ -105,13 +108,15 @@ Finding judge_interfaces(Facts const& facts) {
 
 Finding judge_python(Facts const& facts) {
   auto const path = value_of(facts, "python.path");
+  if (facts.contains("python.hung")) {
+    return {Grade::warning, "Python",
+            (path.empty() ? "looked for in PATH, and not found after " : path + " had not started after ") +
+                value_of(facts, "python.hung"),
+            "its file system is slow or hangs: put the environment on a local disk or into one image file"};
+  }
   if (path.empty()) {
     return {Grade::note, "Python", "no python3 in PATH",
             "load its module or environment before srun, if workers need it"};
-  }
-  if (facts.contains("python.hung")) {
-    return {Grade::warning, "Python", path + " had not started after " + value_of(facts, "python.hung"),
-            "its file system is slow or hangs: put the environment on a local disk or into one image file"};
   }
   if (auto const error = value_of(facts, "python.error"); !error.empty()) {
     return {Grade::failure, "Python", path + ": " + error, "repair or reload that environment"};

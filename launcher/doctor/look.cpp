@@ -46,6 +46,7 @@ std::function<Facts()> start_looking(Wanted const& wanted, Environment const& en
   }
   Facts facts = look_at_system(environment);
   facts["host"] = facts["name.own"] = wanted.host;
+  facts["nodes"] = std::to_string(wanted.nodes);
   return [begin, asked, facts = std::move(facts)]() mutable {
     for (auto& each : *asked) {
       auto const words = each.child.wait_until(begin + each.limit);

@@ -3,6 +3,7 @@
 // What may hang (name servers, drivers, file systems, programs) is asked in children with time limits, all at once.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ namespace cxxrun::launcher::doctor {
 struct Wanted {
   std::string host;                ///< as other nodes call it
   std::vector<std::string> names;  ///< that this node must know: those of the step
+  std::uint32_t nodes = 1;         ///< that are to be one job
   std::string python;              ///< what workers are run with: a name or a path
   std::string log_dir;             ///< --log-dir
   bool slurm = false;              ///< Slurm's settings too; one node of a step is enough

@@ -65,6 +65,7 @@ class Doctor(JobCase):
         self.assertEqual((code, found["GPUs"]["grade"]), (1, "failure"))
         self.assertIn("GPU 1: GPU is lost", found["GPUs"]["found"])
         self.assertIn("--exclude=", found["GPUs"]["remedy"])
+        self.assertEqual(self.grade("GPUs", env={**env, "NVML_DOUBLE": "dies"}), "failure")
 
     @unittest.skipUnless(os.environ.get("CXXRUN_PATIENCE"), "the time limit is 10 s")
     def test_a_driver_that_hangs_holds_nobody_up(self):

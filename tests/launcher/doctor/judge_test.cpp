@@ -17,6 +17,7 @@ Facts with(Facts facts, Facts const& more) {
 
 /// A node on which nothing is wrong.
 Facts const kSound = {{"host", "node1"},
+                      {"nodes", "2"},
                       {"name.own", "node1"},
                       {"name.addresses", "10.0.0.1"},
                       {"name.getent", "10.0.0.1"},
@@ -39,6 +40,7 @@ Facts const kSound = {{"host", "node1"},
                       {"gpu.count", "8"},
                       {"gpu.names", "8 x H100"},
                       {"gpu.driver", "550.54"},
+                      {"gpu.sick", ""},
                       {"nccl.version", "2.28.9"},
                       {"net.interfaces", "ib0=10.1.0.1"},
                       {"python.path", "/usr/bin/python3"},
@@ -110,9 +112,14 @@ TEST_CASE("doctor: names", "[unit]") {
   CHECK(grade("names", {{"name.getent", "10.0.0.9"}}) == Grade::warning);
   CHECK(grade("names", {{"name.getent", ""}}) == Grade::fine);  // no getent here
   Facts const loopback = {{"name.addresses", "127.0.1.1"}, {"name.getent", "127.0.1.1"}};
-  CHECK(grade("names", loopback) == Grade::note);
-  CHECK(grade("names", with(loopback, {{"slurm.nodes", "2"}})) == Grade::warning);
+  CHECK(grade("names", loopback) == Grade::warning);
+  CHECK(grade("names", with(loopback, {{"nodes", "1"}})) == Grade::note);
   CHECK(grade("names", {{"name.back", "other"}}) == Grade::note);
+}
+
+TEST_CASE("doctor: a node alone needs no name", "[unit]") {
+  CHECK(grade("names", {{"name.addresses", ""}, {"name.error", "unknown"}, {"nodes", "1"}}) == Grade::note);
+  CHECK(grade("names", {{"name.unknown", "node1"}, {"nodes", "1"}}) == Grade::note);
 }
 
 TEST_CASE("doctor: the system", "[unit]") {
@@ -166,6 +173,8 @@ TEST_CASE("doctor: GPUs, their driver and NCCL", "[unit]") {
   CHECK(grade("GPUs", {{"gpu.error", "Driver/library version mismatch"}}) == Grade::failure);
   CHECK(about("GPUs", {{"gpu.error", "libnvidia-ml.so.1 is not there"}, {"gpu.devices", "0"}}).found == "none");
   CHECK(judge_gpus({{"gpu.devices", "8"}}).grade == Grade::failure);  // the child that asked has died
+  CHECK(judge_gpus({{"gpu.devices", "8"}, {"gpu.count", "8"}}).grade == Grade::failure);  // later
+  CHECK(judge_gpus({{"gpu.devices", "0"}, {"gpu.count", "8"}}).grade == Grade::failure);
   CHECK(grade("GPUs", {{"gpu.sick", "GPU 3: GPU is lost"}}) == Grade::failure);
   CHECK(grade("GPUs", {{"gpu.visible", ""}}) == Grade::warning);
   CHECK(about("GPUs", {{"gpu.visible", "0,1"}}).found == "8 x H100, driver 550.54, CUDA_VISIBLE_DEVICES=0,1");
@@ -189,6 +198,7 @@ TEST_CASE("doctor: the interfaces that NCCL_SOCKET_IFNAME leaves", "[unit]") {
 TEST_CASE("doctor: Python and torch", "[unit]") {
   CHECK(grade("Python", {{"python.path", ""}}) == Grade::note);
   CHECK(grade("Python", {{"python.hung", "20 s"}}) == Grade::warning);
+  CHECK(grade("Python", {{"python.hung", "20 s"}, {"python.path", ""}}) == Grade::warning);
   CHECK(grade("Python", {{"python.error", "ModuleNotFoundError: No module named 'encodings'"}}) == Grade::failure);
   CHECK(about("Python", {}).found == "3.11.2 at /usr/bin/python3, torch 2.4.0 for CUDA 12.1");
   CHECK(about("Python", {{"torch.version", ""}}).found == "3.11.2 at /usr/bin/python3, without torch");
