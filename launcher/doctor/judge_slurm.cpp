@@ -60,8 +60,8 @@ std::string settings_error(Facts const& facts) {
 
 /// A line for which a child was needed, where none could be started.
 Finding unless_unasked(Facts const& facts, Finding const& finding) {
-  static constexpr std::array kAbout{std::pair{"names", "name"},   std::pair{"GPUs", "gpu"}, std::pair{"NCCL", "gpu"},
-                                     std::pair{"directory", "fs"}, std::pair{"logs", "fs"},  std::pair{"home", "fs"},
+  static constexpr std::array kAbout{std::pair{"names", "name"},   std::pair{"GPUs", "gpu"}, std::pair{"NCCL", "nccl"},
+                                     std::pair{"directory", "fs"}, std::pair{"logs", "log"}, std::pair{"home", "home"},
                                      std::pair{"Python", "python"}};
   for (auto const& [line, child] : kAbout) {
     auto const error = value_of(facts, std::string(child) + ".unasked");

@@ -77,6 +77,10 @@ Finding judge_gpus(Facts const& facts) {
 }
 
 Finding judge_nccl(Facts const& facts) {
+  if (auto const hung = value_of(facts, "nccl.hung"); !hung.empty()) {
+    return {Grade::failure, "NCCL", "libnccl.so.2 was not loaded within " + hung,
+            "a directory of LD_LIBRARY_PATH hangs"};
+  }
   bool const gpus = number(facts, "gpu.count").value_or(0) > 0;
   auto const version = value_of(facts, "nccl.version");
   if (version.empty()) {
@@ -162,6 +166,9 @@ Finding judge_directory(Facts const& facts) {
 
 Finding judge_logs(Facts const& facts) {
   auto const dir = value_of(facts, "log.dir");
+  if (auto const hung = value_of(facts, "log.hung"); !hung.empty()) {
+    return {Grade::failure, "logs", dir + " did not answer within " + hung, "choose another --log-dir, or TMPDIR"};
+  }
   if (auto const error = value_of(facts, "log.error"); !error.empty()) {
     return {Grade::failure, "logs", error, "choose another --log-dir"};
   }
@@ -176,13 +183,17 @@ Finding judge_logs(Facts const& facts) {
 }
 
 Finding judge_home(Facts const& facts) {
+  auto const home = value_of(facts, "home.dir");
+  if (auto const hung = value_of(facts, "home.hung"); !hung.empty()) {
+    return {Grade::failure, "home", home + " did not answer within " + hung,
+            "its server is gone or overloaded, and Python looks there for modules: set HOME to another directory"};
+  }
   auto const error = value_of(facts, "home.error");
   if (!error.empty()) {
     return {
         Grade::note, "home", error,
         "a job on several nodes keeps its key there without munge: set CXXRUN_SECRET_FILE, and CXXRUN_DISCOVERY_DIR"};
   }
-  auto const home = value_of(facts, "home.dir");
   return {home.empty() ? Grade::note : Grade::fine, "home", home.empty() ? "not known" : home, ""};
 }
 

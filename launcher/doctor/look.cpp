@@ -39,7 +39,10 @@ std::function<Facts()> start_looking(Wanted const& wanted, Environment const& en
   };
   ask("name", Millis{5'000}, [&](Say const& say) { look_at_names(wanted, say); });
   ask("gpu", Millis{10'000}, [](Say const& say) { look_at_gpus(say); });
-  ask("fs", Millis{10'000}, [&](Say const& say) { look_at_files(wanted, environment, caretaker, say); });
+  ask("nccl", Millis{10'000}, [](Say const& say) { look_at_nccl(say); });
+  ask("fs", Millis{10'000}, [&](Say const& say) { look_at_directory(caretaker, say); });
+  ask("log", Millis{10'000}, [&](Say const& say) { look_at_logs(wanted, environment, say); });
+  ask("home", Millis{10'000}, [&](Say const& say) { look_at_home(environment, say); });
   ask("python", Millis{20'000}, [&](Say const& say) { look_at_python(wanted, environment, say); });
   if (wanted.slurm) {
     ask("slurm", Millis{5'000}, [&](Say const& say) { look_at_slurm(environment, say); });

@@ -28,8 +28,10 @@ using Say = os::LimitedChild::Say;
 /// What each child does; it says "key=value" lines.
 void look_at_names(Wanted const& wanted, Say const& say);
 void look_at_gpus(Say const& say);
-void look_at_files(Wanted const& wanted, Environment const& environment, os::Caretaker const& caretaker,
-                   Say const& say);
+void look_at_nccl(Say const& say);
+void look_at_directory(os::Caretaker const& caretaker, Say const& say);
+void look_at_logs(Wanted const& wanted, Environment const& environment, Say const& say);
+void look_at_home(Environment const& environment, Say const& say);
 void look_at_python(Wanted const& wanted, Environment const& environment, Say const& say);
 void look_at_slurm(Environment const& environment, Say const& say);
 /// What sinfo prints of the partitions, or kNoPartitions and why not.

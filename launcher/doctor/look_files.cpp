@@ -79,6 +79,8 @@ void time_opens(std::string const& dir, Say const& say) {
   tell(say, "fs.opened", std::to_string(opened));
 }
 
+}  // namespace
+
 void look_at_directory(os::Caretaker const& caretaker, Say const& say) {
   std::error_code failed;
   auto const here = std::filesystem::current_path(failed).string();
@@ -100,9 +102,9 @@ void look_at_directory(os::Caretaker const& caretaker, Say const& say) {
   std::filesystem::remove_all(scratch, failed);
 }
 
-void look_at_logs(std::string const& log_dir, Environment const& environment, Say const& say) {
+void look_at_logs(Wanted const& wanted, Environment const& environment, Say const& say) {
   auto const temporary = find_value(environment, "TMPDIR").value_or("/tmp");
-  auto const& dir = log_dir.empty() ? temporary : log_dir;
+  auto const& dir = wanted.log_dir.empty() ? temporary : wanted.log_dir;
   if (dir == "/dev/null") {
     tell(say, "log.dir", "no files (--log-dir /dev/null)");
     return;
@@ -127,15 +129,6 @@ void look_at_home(Environment const& environment, Say const& say) {
   } else if (::access(home.c_str(), W_OK | X_OK) != 0) {
     tell(say, "home.error", home + ": " + std::strerror(errno));
   }
-}
-
-}  // namespace
-
-void look_at_files(Wanted const& wanted, Environment const& environment, os::Caretaker const& caretaker,
-                   Say const& say) {
-  look_at_directory(caretaker, say);
-  look_at_logs(wanted.log_dir, environment, say);
-  look_at_home(environment, say);
 }
 
 }  // namespace cxxrun::launcher::doctor

@@ -51,6 +51,8 @@ void look_at_each(Nvml const& nvml, unsigned count, Say const& say) {
   tell(say, "gpu.sick", join(sick, ", "));
 }
 
+}  // namespace
+
 void look_at_nccl(Say const& say) {
   int (*get_version)(int*) = nullptr;
   int version = 0;
@@ -63,10 +65,7 @@ void look_at_nccl(Say const& say) {
   }
 }
 
-}  // namespace
-
 void look_at_gpus(Say const& say) {
-  look_at_nccl(say);
   Nvml nvml;
   void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import unittest
 
+import hanging_dir
 import jobs
 from jobs import JobCase
 
@@ -73,6 +74,18 @@ class Doctor(JobCase):
         self.assertEqual(code, 1)
         self.assertEqual(found["GPUs"]["found"], "the driver did not answer within 10 s")
         self.assertEqual(list(found), LINES)
+
+    @unittest.skipUnless(os.environ.get("CXXRUN_PATIENCE"), "the time limit is 10 s")
+    @unittest.skipUnless(os.getuid() == 0 and os.path.exists("/dev/fuse"), "a directory that hangs needs root and FUSE")
+    def test_a_directory_that_hangs_is_told_by_name_and_no_other_one(self):
+        os.mkdir(self.path("hung"))
+        with hanging_dir.hanging(self.path("hung")) as hung:
+            for line, where, env in (("directory", hung, {}), ("home", self.dir, {"HOME": hung + "/u"}),
+                                     ("logs", self.dir, {"TMPDIR": hung + "/u"})):
+                _, found = self.doctor(cwd=where, env={"PYTHON_EXEC": "nosuch", **env})
+                told = {about: each["found"] for about, each in found.items() if "did not answer" in each["found"]}
+                self.assertEqual(told, {line: f"{[hung, *env.values()][-1]} did not answer within 10 s"})
+                self.assertEqual((found["logs"]["grade"], found["home"]["grade"]).count("fine"), 2 - len(env))
 
     def test_python(self):
         broken = self.path("python")

@@ -157,7 +157,7 @@ TEST_CASE("doctor: limits", "[unit]") {
 
 TEST_CASE("doctor: where no process can be started, that is the failure, and nothing is said to hang", "[unit]") {
   Facts facts = {{"host", "node1"}, {"fork.error", "Resource temporarily unavailable"}};
-  for (char const* const child : {"name", "gpu", "fs", "python", "slurm"}) {
+  for (char const* const child : {"name", "gpu", "nccl", "fs", "log", "home", "python", "slurm"}) {
     facts[child + std::string(".unasked")] = "Resource temporarily unavailable";
   }
   CHECK(judge_processes(facts).found == "no process could be started: Resource temporarily unavailable");
@@ -179,6 +179,7 @@ TEST_CASE("doctor: GPUs, their driver and NCCL", "[unit]") {
   CHECK(grade("GPUs", {{"gpu.visible", ""}}) == Grade::warning);
   CHECK(about("GPUs", {{"gpu.visible", "0,1"}}).found == "8 x H100, driver 550.54, CUDA_VISIBLE_DEVICES=0,1");
   CHECK(grade("NCCL", {{"nccl.version", ""}}) == Grade::note);
+  CHECK(about("NCCL", {{"nccl.hung", "10 s"}}).found == "libnccl.so.2 was not loaded within 10 s");
   CHECK(grade("NCCL", {{"nccl.version", ""}, {"gpu.count", "0"}}) == Grade::fine);
 }
 
@@ -217,6 +218,8 @@ TEST_CASE("doctor: directories", "[unit]") {
   CHECK(grade("logs", {{"log.error", "cannot create"}}) == Grade::failure);
   CHECK(grade("logs", {{"log.free", "1000"}}) == Grade::warning);
   CHECK(grade("home", {{"home.error", "/home/u: Read-only file system"}}) == Grade::note);
+  CHECK(about("logs", {{"log.hung", "10 s"}}).found == "/tmp did not answer within 10 s");
+  CHECK(about("home", {{"home.hung", "10 s"}}).found == "/home/u did not answer within 10 s");
 }
 
 TEST_CASE("doctor: Slurm's settings that bite", "[unit]") {
