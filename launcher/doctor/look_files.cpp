@@ -49,17 +49,25 @@ os::UniqueFd open_in(std::string const& dir, std::string const& name, int flags)
   return os::UniqueFd(::open((dir + "/" + name).c_str(), flags | O_CLOEXEC, 0600));
 }
 
+/// Leaves two files. A quota may let files be made, and refuse the first byte, or its way to the server.
+std::string write_error(std::string const& dir) {
+  auto const file = open_in(dir, "old", O_WRONLY | O_CREAT);
+  bool const written = file && ::write(file.get(), "cxxrun", 6) == 6 && ::fsync(file.get()) == 0;
+  return written && open_in(dir, "new", O_WRONLY | O_CREAT) ? "" : std::strerror(errno);
+}
+
+/// Each file has one kind: on NFS the two know of each other, and the second one would be refused.
 std::string lock_error(std::string const& dir) {
-  auto const file = open_in(dir, "lock", O_RDWR | O_CREAT);
+  auto const flocked = open_in(dir, "old", O_RDWR);
+  auto const posix = open_in(dir, "new", O_RDWR);
   struct flock whole {};
   whole.l_type = F_WRLCK;
-  bool const locked = file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0 && ::fcntl(file.get(), F_SETLK, &whole) == 0;
+  bool const locked = ::flock(flocked.get(), LOCK_EX | LOCK_NB) == 0 && ::fcntl(posix.get(), F_SETLK, &whole) == 0;
   return locked ? "" : std::strerror(errno);
 }
 
 std::string rename_error(std::string const& dir) {
-  bool const made = open_in(dir, "old", O_WRONLY | O_CREAT) && open_in(dir, "new", O_WRONLY | O_CREAT);
-  return made && ::rename((dir + "/new").c_str(), (dir + "/old").c_str()) == 0 ? "" : std::strerror(errno);
+  return ::rename((dir + "/new").c_str(), (dir + "/old").c_str()) == 0 ? "" : std::strerror(errno);
 }
 
 /// Opens up to kFiles files that it has made; how many, and how long it took.
@@ -92,13 +100,14 @@ void look_at_directory(os::Caretaker const& caretaker, Say const& say) {
   tell(say, "fs.type", type_of(here));
   auto const scratch = here + "/.cxxrun-doctor-" + random_hex(16);
   caretaker.remove_at_end(scratch);
-  if (::mkdir(scratch.c_str(), 0700) != 0) {
-    tell(say, "fs.error", std::string("cannot write there: ") + std::strerror(errno));
-    return;
+  auto const error = ::mkdir(scratch.c_str(), 0700) != 0 ? std::strerror(errno) : write_error(scratch);
+  if (error.empty()) {
+    tell(say, "fs.lock", lock_error(scratch));
+    tell(say, "fs.rename", rename_error(scratch));
+    time_opens(scratch, say);
+  } else {
+    tell(say, "fs.error", "cannot write there: " + error);
   }
-  tell(say, "fs.lock", lock_error(scratch));
-  tell(say, "fs.rename", rename_error(scratch));
-  time_opens(scratch, say);
   std::filesystem::remove_all(scratch, failed);
 }
 

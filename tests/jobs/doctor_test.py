@@ -19,10 +19,10 @@ LINES = ["names", "ports", "clock", "kernel", "CPUs", "memory", "/dev/shm", "des
 
 
 class Doctor(JobCase):
-    def doctor(self, *words, env=None, **more):
+    def doctor(self, *words, env=None, before=(), **more):
         """The code, and the worst finding of this node about each thing."""
         environment = {**self.environment(), "PYTHON_EXEC": "/usr/bin/python3", **(env or {})}
-        done = subprocess.run([jobs.CXXRUN, "--doctor", "--json", *words], env=environment, text=True,
+        done = subprocess.run([*before, jobs.CXXRUN, "--doctor", "--json", *words], env=environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, **{"cwd": self.dir, **more})
         self.assertEqual(done.stderr, "")
         told = json.loads(done.stdout)
@@ -114,6 +114,13 @@ class Doctor(JobCase):
             pass
         self.assertEqual(self.grade("logs", "--log-dir", self.path("file/logs")), "failure")
         self.assertEqual(self.grade("home", env={"HOME": self.path("nowhere")}), "note")
+
+    @unittest.skipUnless(os.getuid() == 0, "a file system that is full needs root")
+    def test_a_full_file_system_is_told_and_not_its_locks(self):
+        full = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o nr_inodes=2 full . && cd "$PWD" && exec "$@"', "sh"]
+        _, found = self.doctor(before=full)
+        self.assertEqual(found["directory"]["found"],
+                         f"{self.dir} (tmpfs): cannot write there: No space left on device")
 
     def test_interfaces_and_slurm(self):
         self.assertEqual(self.grade("interfaces", env={"NCCL_SOCKET_IFNAME": "nosuch"}), "failure")
