@@ -23,22 +23,11 @@ std::string python_of(Options const& options, Environment const& environment) {
   return name.starts_with("python") ? options.program : find_value(environment, "PYTHON_EXEC").value_or("python3");
 }
 
-/// Slurm's name; without Slurm what this node is called with, or the address that leads to the first one.
-std::string name_for_others(Options const& options, std::optional<SlurmStep> const& step, Meeting const& meeting) {
-  if (step && !meeting.names.empty()) {
-    return step->node_names[step->node_index];
-  }
-  auto const address = options.local_addr.empty() ? os::address_towards(meeting.first, meeting.ports.front()) : "";
-  return !options.local_addr.empty() ? options.local_addr : address.empty() ? os::host_name() : address;
-}
-
 Wanted wanted_by(Options const& options, Environment const& environment, std::optional<SlurmStep> const& step,
                  std::optional<Meeting> const& meeting) {
   Wanted wanted;
   wanted.host = step ? step->node_names[step->node_index] : os::host_name();
-  wanted.names = step      ? step->node_names
-                 : meeting ? std::vector<std::string>{meeting->first}
-                           : std::vector<std::string>();
+  wanted.names = meeting ? names_to_know(*meeting) : std::vector<std::string>();
   wanted.nodes = meeting ? meeting->nodes : 1;
   wanted.python = python_of(options, environment);
   wanted.log_dir = options.log_dir;
@@ -89,8 +78,10 @@ int run_doctor(Options const& options, Environment const& environment) {
     return tell(options, {{{value_of(facts, "host"), judge(facts)}}, {}});
   }
   Facts own;
+  auto const towards_first = [&] { return os::address_towards((*meeting)->first, (*meeting)->ports.front()); };
+  auto const name = name_for_others(**meeting, options.local_addr, towards_first);
   auto const nodes = meet_step(
-      **meeting, name_for_others(options, step, **meeting), [&] { return own = look(); }, caretaker);
+      **meeting, name.empty() ? os::host_name() : name, [&] { return own = look(); }, caretaker);
   if (nodes) {
     return *nodes ? tell(options, report_on(**nodes)) : 0;
   }

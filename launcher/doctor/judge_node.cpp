@@ -24,21 +24,23 @@ Finding judge_names(Facts const& facts) {
   auto const unknown = value_of(facts, "name.unknown");
   bool const several = number(facts, "nodes").value_or(1) > 1;
   auto const grade = several ? Grade::failure : Grade::note;  // a node alone calls itself by its loopback address
-  if (facts.contains("name.hung")) {
-    return {Grade::failure, "names", "no answer for " + own + " within " + value_of(facts, "name.hung"),
-            "a name server in /etc/resolv.conf does not answer; put the nodes into /etc/hosts"};
-  }
   if (!unknown.empty()) {
     return {grade, "names", "unknown here: " + unknown,
             "add them to DNS or /etc/hosts of this node, or give an address with --rdzv-endpoint"};
+  }
+  if (facts.contains("name.hung")) {
+    auto const asked = value_of(facts, "name.asked");
+    return {several && !facts.contains("name.unknown") ? Grade::failure : Grade::warning, "names",
+            "no answer for " + (asked.empty() ? own : asked) + " within " + value_of(facts, "name.hung"),
+            "a name server in /etc/resolv.conf does not answer; put the nodes into /etc/hosts"};
   }
   if (addresses.empty()) {
     return {grade, "names", own + " has no address: " + value_of(facts, "name.error"),
             "add this node to DNS or to /etc/hosts on all nodes, or give an address with --rdzv-endpoint"};
   }
   auto const getent = value_of(facts, "name.getent");
-  if (!getent.empty() && getent != addresses) {
-    return {Grade::warning, "names", own + " is " + addresses + " here, and " + getent + " for getent",
+  if (auto const usable = value_of(facts, "name.usable"); !getent.empty() && getent != usable) {
+    return {Grade::warning, "names", own + " is " + usable + " here, and " + getent + " for getent",
             "the two read different sources: compare /etc/nsswitch.conf and the container's /etc/hosts"};
   }
   if (addresses.starts_with("127.") || addresses == "::1") {

@@ -17,7 +17,7 @@ namespace cxxrun::launcher::doctor {
 
 struct Wanted {
   std::string host;                ///< as other nodes call it
-  std::vector<std::string> names;  ///< that this node must know: those of the step
+  std::vector<std::string> names;  ///< that this node must know besides
   std::uint32_t nodes = 1;         ///< that are to be one job
   std::string python;              ///< what workers are run with: a name or a path
   std::string log_dir;             ///< --log-dir

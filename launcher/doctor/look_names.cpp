@@ -29,7 +29,8 @@ std::set<std::string> addresses_of(os::Addresses const& list) {
   return found;
 }
 
-/// As another program of this machine sees it; "" when there is no getent here.
+/// As another program of this machine sees it: no address of a family that this machine has no address of
+/// (AI_ADDRCONFIG). "" when there is no getent here.
 std::string by_getent(std::string const& name) {
   auto const asked = os::spawn_piped({"getent", "ahosts", name}, as_words(os::read_environment()));
   if (!asked) {
@@ -56,21 +57,26 @@ std::string back_name(addrinfo const& address) {
 }  // namespace
 
 void look_at_names(Wanted const& wanted, Say const& say) {
-  auto const own = os::resolve(wanted.host, 0, SOCK_STREAM);
-  if (!own) {
-    tell(say, "name.error", own.error().context);
-  } else {
-    tell(say, "name.addresses", joined(addresses_of(*own)));
-    tell(say, "name.getent", by_getent(wanted.host));
-    tell(say, "name.back", back_name(**own));
-  }
+  auto const ask = [&say](std::string const& name, int flags = 0) {
+    tell(say, "name.asked", name);
+    return os::resolve(name, 0, SOCK_STREAM, flags);
+  };
+  auto const own = ask(wanted.host);
+  tell(say, own ? "name.addresses" : "name.error", own ? joined(addresses_of(*own)) : own.error().context);
   std::vector<std::string> unknown;
   for (auto const& name : wanted.names) {
-    if (!os::resolve(name, 0, SOCK_STREAM)) {
+    if (!ask(name)) {
       unknown.push_back(name);
     }
   }
-  tell(say, "name.unknown", join(unknown, " "));
+  tell(say, "name.unknown", join(unknown, " "));  // no job asks for more
+  if (own) {
+    auto const usable = ask(wanted.host, AI_ADDRCONFIG);
+    tell(say, "name.usable", usable ? joined(addresses_of(*usable)) : "nothing");
+    tell(say, "name.getent", by_getent(wanted.host));
+    tell(say, "name.asked", address_text(os::tcp_end_of((*own)->ai_addr)));
+    tell(say, "name.back", back_name(**own));
+  }
 }
 
 }  // namespace cxxrun::launcher::doctor

@@ -1,5 +1,7 @@
 #include "launcher/doctor/meeting.hpp"
 
+#include "launcher/doctor/step_findings.hpp"
+#include "src/core/hash.hpp"
 #include "src/core/port_sequence.hpp"
 
 namespace cxxrun::launcher::doctor {
@@ -36,6 +38,28 @@ Result<std::optional<Meeting>> meeting_of(Options const& options, std::optional<
                                {},
                                *options.node_rank,
                                nodes});
+}
+
+std::vector<std::uint32_t> peers_in(Meeting const& meeting) {
+  return peers_of(meeting.index, meeting.nodes, fnv1a(meeting.id));
+}
+
+std::vector<std::string> names_to_know(Meeting const& meeting) {
+  std::vector<std::string> names = {meeting.first};
+  for (auto const peer : peers_in(meeting)) {
+    if (peer > 0 && peer < meeting.names.size()) {
+      names.push_back(meeting.names[peer]);
+    }
+  }
+  return names;
+}
+
+std::string name_for_others(Meeting const& meeting, std::string const& local_addr,
+                            std::function<std::string()> const& towards_first) {
+  if (!meeting.names.empty()) {
+    return meeting.names[meeting.index];
+  }
+  return !local_addr.empty() ? local_addr : meeting.index == 0 ? meeting.first : towards_first();
 }
 
 }  // namespace cxxrun::launcher::doctor

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,5 +25,14 @@ struct Meeting {
 
 /// Nothing for a node alone. Errc::usage with what to add, when flags say of several nodes, and not where or who.
 [[nodiscard]] Result<std::optional<Meeting>> meeting_of(Options const& options, std::optional<SlurmStep> const& step);
+
+/// Whom this node calls.
+[[nodiscard]] std::vector<std::uint32_t> peers_in(Meeting const& meeting);
+/// The names of the first node and of those that this one calls, as far as they are known.
+[[nodiscard]] std::vector<std::string> names_to_know(Meeting const& meeting);
+/// This node as the others call it: Slurm's name, --local-addr, on the first node the name that all have been given;
+/// else the address from which packets to the first node leave, which may be "".
+[[nodiscard]] std::string name_for_others(Meeting const& meeting, std::string const& local_addr,
+                                          std::function<std::string()> const& towards_first);
 
 }  // namespace cxxrun::launcher::doctor

@@ -9,7 +9,6 @@
 #include "launcher/doctor/findings_text.hpp"
 #include "launcher/doctor/pings.hpp"
 #include "launcher/doctor/seal.hpp"
-#include "src/core/hash.hpp"
 #include "src/core/text.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/listening.hpp"
@@ -111,7 +110,7 @@ Call call_by(std::string const& told, std::uint32_t peer) {
 /// Who is there first is called first, so that one that never comes keeps nobody from the others.
 std::vector<Call> call_peers(Meeting const& meeting, Table& table, TimePoint deadline) {
   std::vector<Call> calls;
-  auto left = peers_of(meeting.index, meeting.nodes, fnv1a(table.seal.table()));
+  auto left = peers_in(meeting);
   auto const call = [&](std::uint32_t peer) {
     auto const there = table.store.check({key_of("port", peer)});
     if (!there || !*there) {

@@ -11,7 +11,7 @@
 namespace cxxrun::launcher::doctor {
 
 /// The nodes that node `index` calls: up to 16 nodes all others; of more the next one and up to 3 at random by `seed`,
-/// so that each is called by at most as many as call at all in a round, and other pairs are tried the next time.
+/// so that each is called by at most as many as call at all in a round, and other pairs are tried by another seed.
 [[nodiscard]] std::vector<std::uint32_t> peers_of(std::uint32_t index, std::uint32_t nodes, std::uint64_t seed);
 
 /// One node's call of another.

@@ -122,6 +122,15 @@ class Doctor(JobCase):
         self.assertEqual(found["directory"]["found"],
                          f"{self.dir} (tmpfs): cannot write there: No space left on device")
 
+    @unittest.skipUnless(os.getuid() == 0, "a machine without IPv6 is a network namespace")
+    def test_an_ipv6_address_on_a_machine_without_one_is_no_difference_to_getent(self):
+        with open(self.path("hosts"), "w") as f:
+            f.write("10.9.0.1 doctored\nfd00::9 doctored\n")
+        setup = ("mount --bind hosts /etc/hosts && hostname doctored && ip link set lo up && "
+                 "ip link add veth0 type veth peer veth1 && ip addr add 10.9.0.1/24 dev veth0 && exec \"$@\"")
+        _, found = self.doctor(before=["unshare", "--mount", "--net", "--uts", "sh", "-c", setup, "sh"])
+        self.assertEqual(found["names"]["found"], "doctored is 10.9.0.1 fd00::9, back doctored")
+
     def test_interfaces_and_slurm(self):
         self.assertEqual(self.grade("interfaces", env={"NCCL_SOCKET_IFNAME": "nosuch"}), "failure")
         self.assertEqual(self.grade("Slurm", env={"SLURM_JOB_ID": "7", "PATH": self.dir}), "warning")  # but no step

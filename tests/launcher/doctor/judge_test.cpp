@@ -20,6 +20,7 @@ Facts const kSound = {{"host", "node1"},
                       {"nodes", "2"},
                       {"name.own", "node1"},
                       {"name.addresses", "10.0.0.1"},
+                      {"name.usable", "10.0.0.1"},
                       {"name.getent", "10.0.0.1"},
                       {"name.back", "node1.cluster"},
                       {"port.range", "32768-60999"},
@@ -108,10 +109,14 @@ TEST_CASE("doctor: whatever is wrong or unknown, there is a remedy for each warn
 TEST_CASE("doctor: names", "[unit]") {
   CHECK(grade("names", {{"name.addresses", ""}, {"name.error", "unknown"}}) == Grade::failure);
   CHECK(grade("names", {{"name.hung", "5 s"}}) == Grade::failure);
+  CHECK(about("names", {{"name.hung", "5 s"}, {"name.asked", "node7"}}).found == "no answer for node7 within 5 s");
+  CHECK(grade("names", {{"name.hung", "5 s"}, {"name.unknown", ""}}) == Grade::warning);  // of the way back alone
+  CHECK(about("names", {{"name.hung", "5 s"}, {"name.unknown", "node2"}}).found == "unknown here: node2");
   CHECK(about("names", {{"name.unknown", "node2 node3"}}).found == "unknown here: node2 node3");
   CHECK(grade("names", {{"name.getent", "10.0.0.9"}}) == Grade::warning);
-  CHECK(grade("names", {{"name.getent", ""}}) == Grade::fine);  // no getent here
-  Facts const loopback = {{"name.addresses", "127.0.1.1"}, {"name.getent", "127.0.1.1"}};
+  CHECK(grade("names", {{"name.getent", ""}}) == Grade::fine);                     // no getent here
+  CHECK(grade("names", {{"name.addresses", "10.0.0.1 fd00::1"}}) == Grade::fine);  // no IPv6 on this machine
+  Facts const loopback = {{"name.addresses", "127.0.1.1"}, {"name.usable", "127.0.1.1"}, {"name.getent", "127.0.1.1"}};
   CHECK(grade("names", loopback) == Grade::warning);
   CHECK(grade("names", with(loopback, {{"nodes", "1"}})) == Grade::note);
   CHECK(grade("names", {{"name.back", "other"}}) == Grade::note);
@@ -120,6 +125,7 @@ TEST_CASE("doctor: names", "[unit]") {
 TEST_CASE("doctor: a node alone needs no name", "[unit]") {
   CHECK(grade("names", {{"name.addresses", ""}, {"name.error", "unknown"}, {"nodes", "1"}}) == Grade::note);
   CHECK(grade("names", {{"name.unknown", "node1"}, {"nodes", "1"}}) == Grade::note);
+  CHECK(grade("names", {{"name.hung", "5 s"}, {"nodes", "1"}}) == Grade::warning);
 }
 
 TEST_CASE("doctor: the system", "[unit]") {

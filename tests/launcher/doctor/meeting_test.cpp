@@ -1,5 +1,7 @@
 #include "launcher/doctor/meeting.hpp"
 
+#include <algorithm>
+
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun::launcher::doctor;  // NOLINT(google-build-using-namespace): the unit under test
@@ -32,6 +34,35 @@ TEST_CASE("meeting: flags say who meets where", "[unit]") {
   options.rdzv_endpoint = {};
   options.master_addr = "other";
   CHECK(meeting_of(options, {}).value()->first == "other");
+}
+
+TEST_CASE("meeting: a node asks for the names of the first node and of those that it calls, however many there are",
+          "[unit]") {
+  Meeting meeting{"7.0", "n0", {4711}, {}, 0, 2};
+  CHECK(names_to_know(meeting) == std::vector<std::string>{"n0"});  // flags tell no other one
+  for (std::uint32_t i = 0; i < 512; ++i) {
+    meeting.names.push_back("n" + std::to_string(i));
+  }
+  meeting.nodes = 512;
+  for (meeting.index = 0; meeting.index < 512; ++meeting.index) {
+    auto const names = names_to_know(meeting);
+    CHECK((names.front() == "n0" && names.size() <= 5));
+    for (auto const peer : peers_in(meeting)) {
+      CHECK(std::find(names.begin(), names.end(), meeting.names[peer]) != names.end());
+    }
+  }
+}
+
+TEST_CASE("meeting: the first node is called as all have been told to, others by the address that leads to it",
+          "[unit]") {
+  auto const towards_first = [] { return std::string("127.0.0.1"); };  // Debian's line for the own name
+  Meeting meeting{"none", "first", {4711}, {}, 0, 2};
+  CHECK(name_for_others(meeting, "", towards_first) == "first");
+  CHECK(name_for_others(meeting, "10.0.0.1", towards_first) == "10.0.0.1");
+  meeting.index = 1;
+  CHECK(name_for_others(meeting, "", [] { return std::string("10.0.0.2"); }) == "10.0.0.2");
+  meeting.names = {"a", "b"};
+  CHECK(name_for_others(meeting, "10.0.0.1", towards_first) == "b");
 }
 
 TEST_CASE("meeting: one node is alone, and what is missing for several is named", "[unit]") {
