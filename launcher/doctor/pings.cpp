@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <optional>
@@ -21,6 +20,7 @@ namespace cxxrun::launcher::doctor {
 namespace {
 
 constexpr Millis kPatience{3000};
+constexpr Millis kForCaller{1000};  // others wait while one is answered
 constexpr int kAsks = 5;
 
 /// For people and for the difference of two clocks; nothing is decided by it.
@@ -35,12 +35,22 @@ bool ready(int socket, short events, TimePoint deadline) {
   return os::retried([&] { return ::poll(&entry, 1, os::poll_time(deadline)); }) == 1;
 }
 
-/// Eight bytes, all at once: they fit into a packet.
+/// Eight bytes, however they come.
 bool receive(int socket, std::int64_t& value, TimePoint deadline) {
-  return ready(socket, POLLIN, deadline) &&
-         os::retried([&] { return ::recv(socket, &value, sizeof value, MSG_WAITALL); }) == sizeof value;
+  std::array<char, sizeof value> bytes{};
+  std::size_t got = 0;
+  while (got < bytes.size() && ready(socket, POLLIN, deadline)) {
+    auto const size = os::retried([&] { return ::recv(socket, &bytes.at(got), bytes.size() - got, 0); });
+    if (size <= 0) {
+      return false;
+    }
+    got += static_cast<std::size_t>(size);
+  }
+  std::memcpy(&value, bytes.data(), bytes.size());
+  return got == bytes.size();
 }
 
+/// They fit into the buffer of whoever reads the answers.
 bool send_value(int socket, std::int64_t value) {
   return os::retried([&] { return ::send(socket, &value, sizeof value, MSG_NOSIGNAL); }) == sizeof value;
 }
@@ -53,7 +63,7 @@ void without_delay(int socket) {
 /// Whoever says nothing for long is let go.
 void answer(int caller) {
   without_delay(caller);
-  auto const deadline = Clock::now() + kPatience;
+  auto const deadline = Clock::now() + kForCaller;
   std::int64_t asked = 0;
   while (receive(caller, asked, deadline) && send_value(caller, wall_us())) {
   }
@@ -71,9 +81,6 @@ int connect_to(addrinfo const& address, os::UniqueFd& made, TimePoint deadline) 
   int error = 0;
   socklen_t size = sizeof error;
   getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  if (error == 0) {
-    fcntl(made.get(), F_SETFL, fcntl(made.get(), F_GETFL) & ~O_NONBLOCK);
-  }
   return error;
 }
 
@@ -91,7 +98,7 @@ Result<std::unique_ptr<Answerer>> Answerer::start() {
   made->thread_ = os::BoundedThread::start("doctor", [shared = made->shared_] {
     std::array<pollfd, 2> entries{pollfd{shared->listener.get(), POLLIN, 0}, pollfd{shared->ended.get(), POLLIN, 0}};
     while (os::retried([&] { return ::poll(entries.data(), entries.size(), -1); }) > 0 && entries[1].revents == 0) {
-      os::UniqueFd const caller(::accept4(shared->listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      os::UniqueFd const caller(::accept4(shared->listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (caller) {
         answer(caller.get());
       }
@@ -117,8 +124,12 @@ Call call_node(std::uint32_t index, std::string const& host, std::uint16_t port)
   }
   os::UniqueFd socket;
   int error = EHOSTUNREACH;
-  for (auto const* each = addresses->get(); each != nullptr && error != 0; each = each->ai_next) {
-    error = connect_to(*each, socket, deadline);
+  int left = 0;
+  for (auto const* each = addresses->get(); each != nullptr; each = each->ai_next) {
+    ++left;
+  }
+  for (auto const* each = addresses->get(); each != nullptr && error != 0; each = each->ai_next, --left) {
+    error = connect_to(*each, socket, Clock::now() + (deadline - Clock::now()) / left);
   }
   if (error != 0) {
     call.error = std::strerror(error);

@@ -117,8 +117,8 @@ class Doctor(JobCase):
 
     @unittest.skipUnless(os.getuid() == 0, "a file system that is full needs root")
     def test_a_full_file_system_is_told_and_not_its_locks(self):
-        full = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o nr_inodes=2 full . && cd "$PWD" && exec "$@"', "sh"]
-        _, found = self.doctor(before=full)
+        full = 'mount -t tmpfs -o nr_inodes=2 full . && cd "$PWD" && exec "$@"'
+        _, found = self.doctor(before=["unshare", "--mount", "sh", "-c", full, "sh"])
         self.assertEqual(found["directory"]["found"],
                          f"{self.dir} (tmpfs): cannot write there: No space left on device")
 
@@ -165,6 +165,22 @@ class Doctor(JobCase):
         self.assertEqual((lost.code, lost.stdout), (100, ""))
         self.assertEqual(lost.stderr, "cxxrun: --doctor over several nodes without Slurm: add --node-rank, from 0 on the "
                                       "first node to 1\n")
+
+    @unittest.skipUnless(os.getuid() == 0 and os.path.exists("/proc/net/if_inet6"),
+                         "an address that does not answer is an IPv6 one of a network namespace")
+    def test_an_address_that_does_not_answer_leaves_time_for_the_next_one(self):
+        with open(self.path("hosts"), "w") as f:
+            f.write(f"fd00::99 twofaced\n127.0.0.1 twofaced {socket.gethostname()}\n")
+        setup = ("mount --bind hosts /etc/hosts && ip link set lo up && ip link add veth0 type veth peer veth1 && "
+                 "ip link set veth0 up && ip link set veth1 up && ip addr add fd00::1/64 dev veth0 nodad && "
+                 "ip neigh add fd00::99 lladdr 02:00:00:00:00:01 dev veth0 && getent ahosts twofaced >&2 && "
+                 "{ \"$@\" --node-rank 1 --local-addr twofaced & } && exec \"$@\" --node-rank 0")
+        doctor = [jobs.CXXRUN, "--doctor", "--json", "--nnodes", "2", "--rdzv-endpoint", "127.0.0.1:29400"]
+        done = subprocess.run(["unshare", "--mount", "--net", "sh", "-c", setup, "sh", *doctor], cwd=self.dir, timeout=60,
+                              env=self.environment({"PYTHON_EXEC": "nosuch"}), capture_output=True, text=True)
+        self.assertTrue(done.stderr.startswith("fd00::99"), done.stderr)
+        calls = next(each for each in json.loads(done.stdout)["step"] if each["about"] == "calls")
+        self.assertTrue(calls["found"].startswith("2 of 2 came through"), calls)
 
     def test_another_store_s_port_is_passed_over_and_nothing_is_left_after_ctrl_c(self):
         step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "0", "SLURM_PROCID": "0",
