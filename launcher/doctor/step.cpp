@@ -1,14 +1,13 @@
 #include "launcher/doctor/step.hpp"
 
 #include <algorithm>
-#include <fcntl.h>
 #include <thread>
-#include <unistd.h>
 
 #include "cxxrun/store.hpp"
 #include "launcher/doctor/findings_text.hpp"
 #include "launcher/doctor/pings.hpp"
 #include "launcher/doctor/seal.hpp"
+#include "launcher/doctor/token.hpp"
 #include "src/core/text.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/listening.hpp"
@@ -131,13 +130,32 @@ std::vector<Call> call_peers(Meeting const& meeting, Table& table, TimePoint dea
   }
 }
 
-/// This node's part; its facts are in the store then.
-Result<void> take_part(Meeting const& meeting, Table& table, std::function<Facts()> const& look, TimePoint deadline) {
+/// The first node shows its directory, and the others look for what it shows; none does where its own hangs.
+os::UniqueFd look_at_sharing(Meeting const& meeting, Table& table, os::Caretaker const& caretaker, TimePoint deadline,
+                             Facts& facts) {
+  bool const answers = !facts.contains("fs.hung");
+  os::UniqueFd token;
+  if (meeting.index == 0) {
+    token = answers ? show_token(token_of(table.seal), caretaker, facts) : os::UniqueFd();
+    static_cast<void>(table.tell("token", token ? "1" : "0"));
+  } else if (answers) {
+    auto const shown = table.ask("token", left_until(deadline));
+    if (shown && *shown == "1") {
+      look_for_token(token_of(table.seal), facts);
+    }
+  }
+  return token;
+}
+
+/// This node's part; its facts are in the store then. What others look for is there as long as what is returned.
+Result<os::UniqueFd> take_part(Meeting const& meeting, Table& table, std::function<Facts()> const& look,
+                               os::Caretaker const& caretaker, TimePoint deadline) {
   auto facts = look();
-  facts["fs.shared"] = ::access(token_of(table.seal).c_str(), F_OK) == 0 ? "1" : "0";
+  auto token = look_at_sharing(meeting, table, caretaker, deadline - kToTell, facts);
   facts["table.plain"] = table.seal.plain_because();
   facts.merge(write_calls(call_peers(meeting, table, deadline - kToTell)));
-  return table.tell(key_of("facts", meeting.index), write_facts(facts));
+  auto const told = table.tell(key_of("facts", meeting.index), write_facts(facts));
+  return told ? Result<os::UniqueFd>(std::move(token)) : told.error();
 }
 
 std::vector<StepNode> collect(Meeting const& meeting, Table& table, TimePoint deadline) {
@@ -172,12 +190,8 @@ Result<std::optional<std::vector<StepNode>>> meet_step(Meeting const& meeting, s
   if (!answerer) {
     return answerer.error();
   }
-  if (first) {
-    caretaker.remove_at_end(token_of(table->seal));
-    os::UniqueFd const token(::open(token_of(table->seal).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  }
-  auto told = table->tell(key_of("port", meeting.index), std::to_string((*answerer)->port()) + " " + own_name);
-  told = told ? take_part(meeting, *table, look, deadline) : told;
+  auto const named = table->tell(key_of("port", meeting.index), std::to_string((*answerer)->port()) + " " + own_name);
+  auto const told = named ? take_part(meeting, *table, look, caretaker, deadline) : named.error();
   if (!first) {
     static_cast<void>(table->store.get("end", kTogether));  // others may call until then, or until the first one ends
     return told ? Result<std::optional<std::vector<StepNode>>>(std::nullopt) : told.error();

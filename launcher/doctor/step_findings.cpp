@@ -148,22 +148,42 @@ void judge_sameness(Findings& found, std::vector<StepNode> const& nodes) {
   }
 }
 
-Finding judge_sharing(std::vector<StepNode> const& nodes) {
-  std::vector<std::string> without;
+/// Those that came with this value, "" for none.
+std::vector<std::string> hosts_with(std::vector<StepNode> const& nodes, char const* key, char const* value) {
+  std::vector<std::string> hosts;
   for (auto const& node : nodes) {
-    if (node.came && value_of(node.facts, "fs.shared") != "1") {
-      without.push_back(node.host);
+    if (node.came && value_of(node.facts, key) == value) {
+      hosts.push_back(node.host);
     }
   }
-  if (!without.empty() && without.front() == nodes.front().host) {
-    return {Grade::note, "shared", "not known: the first node cannot write in its working directory", ""};
+  return hosts;
+}
+
+Finding judge_sharing(std::vector<StepNode> const& nodes) {
+  auto const& first = nodes.front();
+  if (auto const shown = value_of(first.facts, "fs.shared"); shown != "1") {
+    return {Grade::note, "shared",
+            std::string("not known: the first node ") + (shown.empty() ? "has no answer from" : "cannot write in") +
+                " its working directory",
+            ""};
   }
-  if (without.empty()) {
-    return {Grade::fine, "shared", "the working directory is one and the same on all nodes", ""};
+  if (auto const without = hosts_with(nodes, "fs.shared", "0"); !without.empty()) {
+    return {Grade::note, "shared",
+            "the working directory of " + compress_hostlist(without) + " is not that of " + first.host,
+            "start from a directory on a shared file system, or copy program and data to each node (sbcast)"};
   }
-  return {Grade::note, "shared",
-          "the working directory of " + compress_hostlist(without) + " is not that of " + nodes.front().host,
-          "start from a directory on a shared file system, or copy program and data to each node (sbcast)"};
+  bool const locked = value_of(first.facts, "fs.locked") == "1";
+  if (auto const blind = hosts_with(nodes, "fs.lock_seen", "0"); locked && !blind.empty()) {
+    return {Grade::warning, "shared", compress_hostlist(blind) + " can lock a file that " + first.host + " has locked",
+            "caches of compilers, HDF5 and SQLite are torn there: mount it with locks (NFS: without nolock and "
+            "local_lock, Lustre: flock)"};
+  }
+  if (auto const hung = hosts_with(nodes, "fs.shared", ""); !hung.empty()) {
+    return {Grade::note, "shared", "not known of " + compress_hostlist(hung) + ", where it did not answer", ""};
+  }
+  return {Grade::fine, "shared",
+          std::string("the working directory is one and the same on all nodes") + (locked ? ", with its locks" : ""),
+          ""};
 }
 
 /// Who follows in a circle of all nodes in random order: each calls one, and is called by one.

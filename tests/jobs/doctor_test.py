@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import unittest
 
 import hanging_dir
@@ -146,8 +147,8 @@ class Doctor(JobCase):
         os.chmod(self.path("sinfo"), 0o755)
         self.assertIn("# sinfo: error: no controller: choose", self.run_job("--init", env={"PATH": self.dir}).stdout)
 
-    def of_two(self, rank, *words, env=None):
-        return self.start("--doctor", "--json", "--nnodes", "2", "--node-rank", str(rank), *words, cwd=self.dir,
+    def of_two(self, rank, *words, env=None, cwd=None):
+        return self.start("--doctor", "--json", "--nnodes", "2", "--node-rank", str(rank), *words, cwd=cwd or self.dir,
                           env={"PYTHON_EXEC": "/usr/bin/python3", **(env or {})})
 
     def test_two_nodes_by_flags_are_one_table(self):
@@ -159,12 +160,29 @@ class Doctor(JobCase):
         step = {each["about"]: each["found"] for each in told["step"]}
         self.assertEqual(step["nodes"], "all 2 came")
         self.assertTrue(step["calls"].startswith("2 of 2 came through"), step)
+        self.assertEqual(step["shared"], "the working directory is one and the same on all nodes, with its locks")
         self.assertEqual(len(told["nodes"]), 2)
         self.assertEqual([name for name in os.listdir(self.dir) if name.startswith(".cxxrun-doctor")], [])
         lost = self.run_job("--doctor", "--nnodes", "2", *where)
         self.assertEqual((lost.code, lost.stdout), (100, ""))
         self.assertEqual(lost.stderr, "cxxrun: --doctor over several nodes without Slurm: add --node-rank, from 0 on the "
                                       "first node to 1\n")
+
+    @unittest.skipUnless(os.environ.get("CXXRUN_PATIENCE"), "the time limit is 10 s")
+    @unittest.skipUnless(os.getuid() == 0 and os.path.exists("/dev/fuse"), "a directory that hangs needs root and FUSE")
+    def test_a_directory_that_hangs_keeps_no_table_from_coming_about(self):
+        os.mkdir(self.path("hung"))
+        where = ("--rdzv-endpoint", f"localhost:{self.port}")
+        with hanging_dir.hanging(self.path("hung")) as hung:
+            for dirs, shared in (((hung, hung), "not known: the first node has no answer from its working directory"),
+                                 ((self.dir, hung), f"not known of {socket.gethostname()}, where it did not answer")):
+                begin = time.monotonic()
+                nodes = [self.of_two(rank, *where, cwd=cwd, env={"PYTHON_EXEC": "nosuch"})
+                         for rank, cwd in enumerate(dirs)]
+                self.assertEqual([node.wait() for node in nodes], [1, 0])
+                self.assertLess(time.monotonic() - begin, 20)
+                step = {each["about"]: each["found"] for each in json.loads(nodes[0].stdout)["step"]}
+                self.assertEqual((step["nodes"], step["shared"]), ("all 2 came", shared))
 
     @unittest.skipUnless(os.getuid() == 0 and os.path.exists("/proc/net/if_inet6"),
                          "an address that does not answer is an IPv6 one of a network namespace")

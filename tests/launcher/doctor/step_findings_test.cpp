@@ -14,6 +14,7 @@ std::vector<StepNode> sound(std::uint32_t count) {
   std::vector<StepNode> nodes;
   for (std::uint32_t i = 0; i < count; ++i) {
     StepNode node{"node" + std::to_string(i + 1), true, {{"torch.version", "2.4.0"}, {"fs.shared", "1"}}, {}};
+    node.facts[i == 0 ? "fs.locked" : "fs.lock_seen"] = "1";
     for (auto const peer : peers_of(i, count, 7)) {
       node.calls.push_back({peer, "", 100, 0});
     }
@@ -119,6 +120,20 @@ TEST_CASE("step: what differs between nodes is named with the nodes", "[unit]") 
   CHECK(about(nodes, "shared").found == "the working directory of node2 is not that of node1");
   nodes[0].facts["fs.shared"] = "0";
   CHECK(about(nodes, "shared").found == "not known: the first node cannot write in its working directory");
+  nodes[0].facts.erase("fs.shared");
+  CHECK(about(nodes, "shared").found == "not known: the first node has no answer from its working directory");
+}
+
+TEST_CASE("step: locks that a node does not see of the first one are a warning", "[unit]") {
+  auto nodes = sound(3);
+  CHECK(about(nodes, "shared").found == "the working directory is one and the same on all nodes, with its locks");
+  nodes[2].facts["fs.lock_seen"] = "0";
+  CHECK(about(nodes, "shared").grade == Grade::warning);
+  CHECK(about(nodes, "shared").found == "node3 can lock a file that node1 has locked");
+  nodes[0].facts["fs.locked"] = "0";  // the first node's own line tells that it has no locks
+  CHECK(about(nodes, "shared").found == "the working directory is one and the same on all nodes");
+  nodes[1].facts.erase("fs.shared");
+  CHECK(about(nodes, "shared").found == "not known of node2, where it did not answer");
 }
 
 TEST_CASE("step: calls come back as they were written, and garbage is left out", "[unit]") {
