@@ -86,9 +86,7 @@ int run_doctor(Options const& options, Environment const& environment) {
     return *nodes ? tell(options, report_on(**nodes)) : 0;
   }
   own = own.empty() ? look() : own;
-  return tell(options, {{{value_of(own, "host"), judge(own)}},
-                        {{Grade::failure, "nodes", nodes.error().message(),
-                          "see whether that node runs its own cxxrun --doctor, and what lies between"}}});
+  return tell(options, {{{value_of(own, "host"), judge(own)}}, {judge_no_table(nodes.error())}});
 }
 
 int run_init(Options const& options, Environment const& environment) {

@@ -33,7 +33,7 @@ struct Table {
 
   [[nodiscard]] Result<void> tell(std::string const& key, std::string const& text) {
     auto const closed = seal.close(text);
-    return closed ? store.set(key, *closed) : closed.error();
+    return closed ? store.set(key, *closed) : fail(Errc::permission, "no proof for others: " + closed.error().context);
   }
   /// What somebody else has written there is waited away: its node writes over it.
   [[nodiscard]] Result<std::string> ask(std::string const& key, Millis patience) {
@@ -82,7 +82,7 @@ Result<Table> open_table(Meeting const& meeting, store::StoreServer& server) {
 
 /// Another program may have one of the ports: the greeting tells.
 Result<Table> find_table(Meeting const& meeting, TimePoint deadline) {
-  std::string trouble;
+  Error trouble;
   while (Clock::now() < deadline) {
     for (auto const port : meeting.ports) {
       auto store = Store::connect({meeting.first, port}, kKnock);
@@ -91,11 +91,14 @@ Result<Table> find_table(Meeting const& meeting, TimePoint deadline) {
       if (seal) {
         return Table{*std::move(store), *seal};
       }
-      trouble = seal.error().message();
+      trouble = trouble.code == Errc::permission && seal.error().code != Errc::permission ? trouble : seal.error();
     }
     std::this_thread::sleep_for(kPause);
   }
-  return fail(Errc::timeout, "the first node, " + meeting.first + ", could not be reached: " + trouble);
+  bool const answered = trouble.code == Errc::permission;
+  return fail(answered ? Errc::permission : Errc::timeout,
+              "the first node, " + meeting.first + (answered ? ", is not trusted: " : ", could not be reached: ") +
+                  trouble.message());
 }
 
 /// "PORT NAME", as a node has told it.

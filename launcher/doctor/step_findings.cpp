@@ -256,6 +256,14 @@ std::vector<Call> read_calls(Facts const& facts) {
   return calls;
 }
 
+Finding judge_no_table(Error const& why) {
+  return {Grade::failure, "nodes", why.message(),
+          why.code == Errc::permission
+              ? "munged must run on both with one key, clocks within 5 minutes, and the doctor as one user: try "
+                "munge -n | ssh NODE unmunge"
+              : "see whether that node runs its own cxxrun --doctor, and what lies between"};
+}
+
 Findings judge_step(std::vector<StepNode> const& nodes) {
   Findings found;
   std::vector<std::string> missing;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cxxrun/error.hpp"
 #include "launcher/doctor/finding.hpp"
 
 namespace cxxrun::launcher::doctor {
@@ -37,5 +38,7 @@ struct StepNode {
 /// Lines about the step as a whole: who did not come, who cannot call whom, latency, clocks, what differs, whether the
 /// working directory is shared.
 [[nodiscard]] Findings judge_step(std::vector<StepNode> const& nodes);
+/// On a node that could not take part: why.
+[[nodiscard]] Finding judge_no_table(Error const& why);
 
 }  // namespace cxxrun::launcher::doctor

@@ -1,6 +1,7 @@
 """cxxrun --doctor on one node. Usage: doctor_test.py CXXRUN DIRECTORY_OF_THE_NVML_DOUBLE"""
 import json
 import os
+import pathlib
 import resource
 import signal
 import socket
@@ -8,9 +9,12 @@ import subprocess
 import sys
 import time
 import unittest
+from unittest import mock
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import hanging_dir
 import jobs
+import munged
 from jobs import JobCase
 
 NVML = os.path.abspath(sys.argv.pop(2))
@@ -199,6 +203,24 @@ class Doctor(JobCase):
         self.assertTrue(done.stderr.startswith("fd00::99"), done.stderr)
         calls = next(each for each in json.loads(done.stdout)["step"] if each["about"] == "calls")
         self.assertTrue(calls["found"].startswith("2 of 2 came through"), calls)
+
+    @unittest.skipUnless(os.environ.get("CXXRUN_PATIENCE"), "the first node is tried for 40 s")
+    @unittest.skipIf(munged.missing(), munged.missing())
+    def test_two_nodes_whose_munged_have_different_keys_are_told_of_munge(self):
+        cxxrun, nodes = jobs.CXXRUN, [munged.Munged(key * 64) for key in (b"a", b"b")]
+        def of_two(rank):
+            self.addCleanup(nodes[rank].close)
+            program, *words = nodes[rank].inside(cxxrun)
+            with mock.patch("jobs.CXXRUN", program):
+                return self.start(*words, "--doctor", "--json", "--nnodes", "2", "--node-rank", str(rank),
+                                  "--rdzv-endpoint", f"localhost:{self.port}", env={"PYTHON_EXEC": "nosuch"})
+        first, second = of_two(0), of_two(1)
+        self.assertEqual(second.wait(60), 1)
+        why = json.loads(second.stdout)["step"][0]
+        self.assertTrue(why["found"].startswith("the first node, localhost, is not trusted: who answers there does not "
+                                                "prove itself: munged: Invalid credential"), why)
+        self.assertIn("munge -n | ssh NODE unmunge", why["remedy"])
+        first.wait()
 
     def test_another_store_s_port_is_passed_over_and_nothing_is_left_after_ctrl_c(self):
         step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "0", "SLURM_PROCID": "0",

@@ -6,6 +6,8 @@
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun::launcher::doctor;  // NOLINT(google-build-using-namespace): the unit under test
+using cxxrun::Errc;
+using cxxrun::fail;
 
 namespace {
 
@@ -97,6 +99,12 @@ TEST_CASE("step: who did not come, and who cannot call whom, is named", "[unit]"
     }
   }
   CHECK(about(nodes, "calls").found.ends_with("node2 to node3 (no) and 7 more"));
+}
+
+TEST_CASE("step: a first node that is not trusted has another remedy than one that is not reached", "[unit]") {
+  CHECK(
+      judge_no_table(fail(Errc::permission, "not trusted")).remedy.starts_with("munged must run on both with one key"));
+  CHECK(judge_no_table(fail(Errc::timeout, "not reached")).remedy.starts_with("see whether that node runs"));
 }
 
 TEST_CASE("step: a slow pair and clocks that are apart are warnings", "[unit]") {
