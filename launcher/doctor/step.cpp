@@ -68,7 +68,7 @@ Result<Table> open_table(Meeting const& meeting, store::StoreServer& server) {
     }
   }
   if (!opened) {
-    return opened.error();
+    return fail(Errc::in_use, "cannot listen where the nodes are to meet: " + opened.error().message());
   }
   auto const loopback = os::loopback_addresses();
   auto store = Store::connect({loopback.empty() ? meeting.first : loopback.front(), *opened}, kKnock);

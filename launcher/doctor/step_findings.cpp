@@ -257,11 +257,15 @@ std::vector<Call> read_calls(Facts const& facts) {
 }
 
 Finding judge_no_table(Error const& why) {
-  return {Grade::failure, "nodes", why.message(),
-          why.code == Errc::permission
-              ? "munged must run on both with one key, clocks within 5 minutes, and the doctor as one user: try "
-                "munge -n | ssh NODE unmunge"
-              : "see whether that node runs its own cxxrun --doctor, and what lies between"};
+  std::string remedy = "see whether that node runs its own cxxrun --doctor, and what lies between";
+  if (why.code == Errc::permission) {
+    remedy =
+        "munged must run on both with one key, clocks within 5 minutes, and the doctor as one user: try "
+        "munge -n | ssh NODE unmunge";
+  } else if (why.code == Errc::in_use) {
+    remedy = "give all nodes another port: --rdzv-endpoint HOST:PORT";
+  }
+  return {Grade::failure, "nodes", why.message(), remedy};
 }
 
 Findings judge_step(std::vector<StepNode> const& nodes) {

@@ -222,6 +222,14 @@ class Doctor(JobCase):
         self.assertIn("munge -n | ssh NODE unmunge", why["remedy"])
         first.wait()
 
+    def test_a_port_that_is_taken_is_told_on_the_first_node(self):
+        with socket.create_server(("", 0)) as other:
+            first = self.of_two(0, "--rdzv-endpoint", f"localhost:{other.getsockname()[1]}")
+            self.assertEqual(first.wait(), 1)
+        why = json.loads(first.stdout)["step"][0]
+        self.assertTrue(why["found"].startswith("cannot listen where the nodes are to meet"), why)
+        self.assertTrue(why["remedy"].startswith("give all nodes another port"), why)
+
     def test_another_store_s_port_is_passed_over_and_nothing_is_left_after_ctrl_c(self):
         step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NODEID": "0", "SLURM_LOCALID": "0", "SLURM_PROCID": "0",
                 "SLURM_STEP_NODELIST": "127.0.0.1,127.0.0.2", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2",

@@ -102,6 +102,7 @@ TEST_CASE("step: who did not come, and who cannot call whom, is named", "[unit]"
 }
 
 TEST_CASE("step: a first node that is not trusted has another remedy than one that is not reached", "[unit]") {
+  CHECK(judge_no_table(fail(Errc::in_use, "port 80")).remedy.starts_with("give all nodes another port"));
   CHECK(
       judge_no_table(fail(Errc::permission, "not trusted")).remedy.starts_with("munged must run on both with one key"));
   CHECK(judge_no_table(fail(Errc::timeout, "not reached")).remedy.starts_with("see whether that node runs"));
