@@ -1,5 +1,6 @@
 #include "launcher/doctor/pings.hpp"
 
+#include <cmath>
 #include <sys/socket.h>
 
 #include "src/os/local_address.hpp"

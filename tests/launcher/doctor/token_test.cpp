@@ -1,5 +1,6 @@
 #include "launcher/doctor/token.hpp"
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "tests/support/catch.hpp"
