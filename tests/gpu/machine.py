@@ -97,9 +97,12 @@ class Machine:
             out += f"\nnot done within {self.limit} s"
         return process.returncode, out.strip().splitlines()
 
-    def cell(self, *processes):
-        """What the first said but for its line about the machine. All of them are waited for."""
+    def cell(self, *processes, excuse=None):
+        """What the first said but for its line about the machine. All of them are waited for. `excuse`: one that failed
+        and said so could not do it here."""
         ends = [self.end(process) for process in processes]
+        for line in (line for code, lines in ends if code != 0 for line in lines if excuse and excuse in line):
+            raise Row("not run: " + line.strip("= ").replace("|", "/"), True)
         said = [line.replace("|", "/") for line in ends[0][1][1:]]
         for number, (code, lines) in enumerate(ends):
             if code != 0:

@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "jobs"))
@@ -33,10 +34,11 @@ def rows_of(text):
     return rows
 
 
-def table(*words, script=""):
+def table(*words, script="", build=(BUILD,), cwd=None, **variables):
     """(exit code, {what: result})"""
-    done = subprocess.run([sys.executable, RUN, *words, BUILD], env=dict(os.environ, CXXRUN_CUDA_DOUBLE=script, **{MARKER: MINE}),
-                          text=True, stdout=subprocess.PIPE, timeout=400, check=False)
+    environment = dict(os.environ, CXXRUN_CUDA_DOUBLE=script, **{MARKER: MINE}, **variables)
+    done = subprocess.run([sys.executable, RUN, *words, *build], env=environment, cwd=cwd, text=True, stdout=subprocess.PIPE,
+                          timeout=400, check=False)
     rows = [line.strip("| ").split(" | ", 1) for line in done.stdout.splitlines()[2:]]
     return done.returncode, dict(rows)
 
@@ -113,6 +115,38 @@ class GpuRun(unittest.TestCase):
         code, rows = table("--quick", "--preload", DOUBLE, "--only", "survival")
         self.assertEqual(code, 0, rows)
         self.assertIn("not noticed within 5 s", rows["SIGKILL of one of two ranks: abort, rebuild"])
+
+    def test_a_tool_that_cannot_look_at_the_device_finds_nothing_wrong(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tool = pathlib.Path(folder, "compute-sanitizer")
+            for said, code, result in (("Error: Device not supported", 0, "not run: Error: Device not supported"),
+                                       ("Race reported", 1, "wrong")):
+                tool.write_text(f"#!/bin/sh\necho '========= {said}'\nexit 9\n")
+                tool.chmod(0o755)
+                got, rows = table("--quick", "--preload", DOUBLE, "--only", "racecheck",
+                                  PATH=folder + ":" + os.environ["PATH"])
+                self.assertEqual(got, code, rows)
+                self.assertRegex(rows["compute-sanitizer: races"], "^" + result)
+
+    def test_what_is_carried_is_small_and_is_found_where_there_is_no_build(self):
+        with tempfile.TemporaryDirectory() as folder:
+            release = pathlib.Path(folder, "build/release")
+            release.parent.mkdir()
+            release.symlink_to(BUILD)
+            carried = subprocess.run([sys.executable, RUN, "--carry"], cwd=folder, text=True, capture_output=True, check=True)
+            self.assertLess(float(re.search(r"carry: ([\d.]+) MiB", carried.stdout)[1]), 40)
+            release.unlink()
+            code, rows = table("--quick", "--preload", DOUBLE, "--only", "all-reduce-1", build=(), cwd=folder)
+            self.assertEqual(code, 0, rows)
+            planned = subprocess.run([sys.executable, RUN, "--dry-run"], cwd=folder, text=True, capture_output=True, check=True)
+            self.assertNotIn("in the build", planned.stdout)
+            self.assertIn(folder + "/build/carry/bin/examples/train_cuda", planned.stdout)
+
+    def test_a_build_that_lacks_what_is_carried_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, RUN, "--carry", folder + "/build"], text=True, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("not built in " + folder + "/build: tests/gpu_check, ", done.stderr)
 
     def test_what_goes_wrong_is_in_its_row_and_in_the_exit_code(self):
         code, rows = table("--quick", "--preload", DOUBLE, "--only", "all-reduce-2", "--only", "alone",
