@@ -13,6 +13,7 @@
 #include <thread>
 
 cudaError_t launch_spin(cudaStream_t stream, std::uint64_t nanoseconds);
+cudaError_t launch_trap(cudaStream_t stream);
 
 namespace cxxrun::gpu_check {
 
@@ -37,9 +38,18 @@ void spin(cudaStream_t stream, std::uint64_t nanoseconds) {
   }
 }
 
+void trap(cudaStream_t stream) {
+  static auto const replaced = reinterpret_cast<void (*)()>(::dlsym(RTLD_DEFAULT, "cxxrun_cuda_double_lose_context"));
+  if (replaced != nullptr) {
+    replaced();
+  } else {
+    cuda(launch_trap(stream), "the kernel that fails");
+  }
+}
+
 test::Id shared_id(cxxrun_cuda_api const& api, std::string const& file, int rank) {
   if (rank == 0) {
-    auto const id = test::make_id(api);
+    auto id = test::make_id(api);
     std::ofstream(file + ".new", std::ios::binary)
         .write(reinterpret_cast<char const*>(id.data()), static_cast<std::streamsize>(id.size()));
     if (std::rename((file + ".new").c_str(), file.c_str()) != 0) {
@@ -55,6 +65,11 @@ test::Id shared_id(cxxrun_cuda_api const& api, std::string const& file, int rank
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   throw std::runtime_error("rank 0 wrote no " + file);
+}
+
+test::PluginComm open_comm(cxxrun_cuda_api const& api, Arguments const& arguments, std::string const& file) {
+  auto const id = arguments.world == 1 ? test::Id(CXXRUN_CUDA_ID_BYTES) : shared_id(api, file, arguments.rank);
+  return {api, arguments.device, id, arguments.rank, arguments.world};
 }
 
 comm::Call sum_of(void* data, std::size_t count, Wire wire) {
@@ -153,13 +168,18 @@ Arguments parse(int count, char** words) {
 
 int main(int count, char** words) {
   using namespace cxxrun::gpu_check;  // NOLINT(google-build-using-namespace)
-  std::map<std::string, Check> const checks{{"facts", check_facts},           {"kernels", check_kernels},
-                                            {"all-reduce", check_all_reduce}, {"survival", check_survival},
-                                            {"host-cost", check_host_cost},   {"alone", check_alone},
-                                            {"overlap", check_overlap}};
+  std::map<std::string, Check> const checks{
+      {"facts", check_facts},       {"kernels", check_kernels},     {"all-reduce", check_all_reduce},
+      {"survival", check_survival}, {"host-cost", check_host_cost}, {"alone", check_alone},
+      {"overlap", check_overlap},   {"stop", check_stop},           {"abort-memory", check_abort_memory},
+      {"driver", check_driver},     {"fault", check_fault},         {"capture", check_capture},
+      {"large", check_large}};
   if (count < 3 || !checks.contains(words[2])) {
-    std::fprintf(stderr,
-                 "usage: gpu_check PLUGIN facts|kernels|all-reduce|survival|host-cost|alone|overlap [options]\n");
+    std::fprintf(stderr, "usage: gpu_check PLUGIN CHECK [options]; CHECK is one of");
+    for (auto const& [name, check] : checks) {
+      std::fprintf(stderr, " %s", name.c_str());
+    }
+    std::fprintf(stderr, "\n");
     return 2;
   }
   try {

@@ -26,7 +26,7 @@ struct Arguments {
   int world = 1;
   int device = 0;
   bool quick = false;  ///< small and few: shows that it runs
-  bool dies = false;   ///< this rank kills itself while a collective is under way
+  bool dies = false;   ///< this rank kills or stops itself while a collective is under way
 };
 
 int check_kernels(cxxrun_cuda_api const& api, Arguments const& arguments);
@@ -35,9 +35,18 @@ int check_survival(cxxrun_cuda_api const& api, Arguments const& arguments);
 int check_host_cost(cxxrun_cuda_api const& api, Arguments const& arguments);
 int check_alone(cxxrun_cuda_api const& api, Arguments const& arguments);
 int check_overlap(cxxrun_cuda_api const& api, Arguments const& arguments);
+int check_stop(cxxrun_cuda_api const& api, Arguments const& arguments);
+int check_abort_memory(cxxrun_cuda_api const& api, Arguments const& arguments);
+int check_driver(cxxrun_cuda_api const& api, Arguments const& arguments);
+int check_fault(cxxrun_cuda_api const& api, Arguments const& arguments);
+int check_capture(cxxrun_cuda_api const& api, Arguments const& arguments);
+int check_large(cxxrun_cuda_api const& api, Arguments const& arguments);
 
 /// Rank 0 makes the id and writes the file, the others wait for it.
 test::Id shared_id(cxxrun_cuda_api const& api, std::string const& file, int rank);
+
+/// Of all ranks; the id comes by way of `file`.
+test::PluginComm open_comm(cxxrun_cuda_api const& api, Arguments const& arguments, std::string const& file);
 
 /// Throws what CUDA says.
 void cuda(cudaError_t error, char const* what);
@@ -53,5 +62,7 @@ bool sum_is_right(test::PluginComm& comm, comm::Call const& call, int rank, int 
 
 /// A kernel on `stream` that keeps one multiprocessor busy for so long.
 void spin(cudaStream_t stream, std::uint64_t nanoseconds);
+/// One that takes the device from this process. On the double it is lost at once.
+void trap(cudaStream_t stream);
 
 }  // namespace cxxrun::gpu_check

@@ -16,6 +16,7 @@ MINE = f"gpu-run-{os.getpid()}"
 RUN = pathlib.Path(__file__).with_name("run")
 
 
+OF_TWO = ("survival", "stop", "fault", "capture", "large", "abort-memory")
 ONE_GPU = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", "NCCL_MAX_CTAS": "2", "NCCL_MNNVL_ENABLE": "0"}
 
 
@@ -47,7 +48,7 @@ class GpuRun(unittest.TestCase):
     def test_without_a_gpu_every_row_says_so(self):
         code, rows = table("--quick", "--preload", DOUBLE, script="driver=missing")
         self.assertEqual(code, 77)
-        self.assertEqual(len(rows), 15)
+        self.assertEqual(len(rows), 21)
         for what, result in rows.items():
             self.assertRegex(result, "^no GPU: CUDA driver version is insufficient", what)
 
@@ -69,8 +70,30 @@ class GpuRun(unittest.TestCase):
         for what in ("killed", "stopped"):
             self.assertIn(rows["the whole stack, two ranks on one GPU"] + ", as undisturbed; 1 times, ",
                           rows["the same, a rank " + what])
+        for what, part in (("SIGSTOP of one of two ranks: abort", "3 aborts: median"),
+                           ("a kernel of one rank fails: its end, rebuild", "thrown after .*; rebuilt in .*; ok: rank 1 has died"),
+                           ("a capture in global mode beside calls", "under way; the capture ended with cudaSuccess"),
+                           ("1 GiB of gradients: memory of the host, steps", "^16 MiB of gradients: steps of .*; afterwards .*Vm"),
+                           ("50 aborts: memory of the GPU", "free after 4 aborts: 0.0 MiB less"),
+                           ("calls of the driver beside a kernel, without NCCL", r"cudaFree [\d.]+ ms: [^;]*; \d+ answers of cudaEventQuery")):
+            self.assertRegex(rows[what], part)
         for what, result in rows.items():
             self.assertRegex(result, "(^|; )ok", what)
+
+    def test_calls_that_wait_behind_a_kernel_are_told_with_those_that_wait_for_them(self):
+        for _ in range(5):  # on a busy machine questions may be answered before the call has come to the driver
+            code, rows = table("--quick", "--preload", DOUBLE, "--only", "driver", script="driver=locks")
+            self.assertEqual(code, 0, rows)
+            said = rows["calls of the driver beside a kernel, without NCCL"]
+            if all(re.search(call + r" [\d.]+ ms: waits; [01] answers", said)
+                   for call in ("cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost")):
+                return
+        self.fail(said)
+
+    def test_a_job_that_goes_wrong_has_its_words_in_the_row(self):
+        code, rows = table("--quick", "--preload", DOUBLE, "--only", "capture", script="devices=1,error=1")
+        self.assertEqual(code, 1)
+        self.assertRegex(rows["a capture in global mode beside calls"], "^wrong; .*the job ended with [1-9]")
 
     def test_a_dry_run_says_what_each_row_would_start(self):
         self.assertEqual(dry().returncode, 0)
@@ -87,13 +110,13 @@ class GpuRun(unittest.TestCase):
                 words = dict(word.split("=", 1) for word in shlex.split(command) if "=" in word)
                 programs = [word for word in shlex.split(command) if word.startswith(BUILD)]
                 self.assertTrue(all(map(os.path.exists, programs)) and programs, command)
-                if name.endswith("-2") or name == "survival" or name.startswith("stack"):
+                if name.endswith("-2") or name in OF_TWO or name.startswith("stack"):
                     self.assertEqual([words.get(name) for name in ONE_GPU], list(ONE_GPU.values()), command)
         commands = dict(rows)
         self.assertEqual([len(commands[name]) for name in ("alone", "all-reduce-2", "survival", "stack")], [1, 2, 3, 1])
         hosts = [re.search(r"NCCL_HOSTID=(\S+)", command)[1] for command in commands["all-reduce-2"]]
         self.assertEqual(len(set(hosts)), 2)
-        for name in ("stack", "stack-kill", "stack-stop"):
+        for name in ("stack", "stack-kill", "stack-stop", "fault", "capture", "large"):
             self.assertIn("NCCL_HOSTID=cxxrun-$$ exec", commands[name][0])
 
     def test_pieces_are_all_rows_and_none_takes_more_than_nine_minutes(self):

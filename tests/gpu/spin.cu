@@ -1,4 +1,4 @@
-// A kernel that takes a given time: what stands for the backward pass.
+// A kernel that takes a given time: what stands for the backward pass. And one that fails.
 #include <cstdint>
 
 namespace {
@@ -12,6 +12,10 @@ __global__ void spin_kernel(std::uint64_t nanoseconds) {
   } while (now - start < nanoseconds);
 }
 
+__global__ void trap_kernel() {
+  asm volatile("trap;");
+}
+
 }  // namespace
 
 cudaError_t launch_spin(cudaStream_t stream, std::uint64_t nanoseconds) {
@@ -20,4 +24,12 @@ cudaError_t launch_spin(cudaStream_t stream, std::uint64_t nanoseconds) {
   config.blockDim = dim3(1);
   config.stream = stream;
   return cudaLaunchKernelEx(&config, spin_kernel, nanoseconds);
+}
+
+cudaError_t launch_trap(cudaStream_t stream) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(1);
+  config.blockDim = dim3(1);
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, trap_kernel);
 }

@@ -4,14 +4,12 @@ import os
 import re
 import signal
 import statistics
-import subprocess
 import time
 
-from machine import LEFT_BEHIND, ON_ONE_GPU, Row
+from job import Job
+from machine import Row
 
 STEPS = (400, 1600, 6400)  # more, when the training was over before all was done to it
-HANG = 5  # seconds after which cxxrun kills a rank that the other one waits for
-OWN_HOST = 'NCCL_HOSTID=cxxrun-$$ exec "$0" "$@"'  # a worker has RANK of its generation, but one pid for its life
 FINAL = re.compile(r"final loss \S+ after \d+ steps, parameters [0-9a-f]{16}$", re.M)
 
 
@@ -19,39 +17,10 @@ class Over(Exception):
     """The training was over before it was disturbed enough."""
 
 
-class Job:
+class Training(Job):
     def __init__(self, machine, steps, times):
-        self.machine, self.name = machine, machine.file("job")
-        device = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
-        with open(self.name + ".said", "w") as said:
-            self.process = machine.launch(
-                [machine.launcher, "--standalone", "--nproc-per-node", 2, "--max-restarts", times, "--restart-timeout", 30,
-                 "--hang-timeout", HANG, "sh", "-c", OWN_HOST, machine.trainer, "--steps", steps, "--batch", 1, "--quiet",
-                 "--curve", self.name + ".csv"],
-                {"CUDA_VISIBLE_DEVICES": device, "CXXRUN_GPU_JOB": self.name, **ON_ONE_GPU}, stdout=said)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        """Nothing is left on the GPU, whatever has happened."""
-        if self.process is None:  # it was only planned
-            return
-        given_up = time.monotonic() + LEFT_BEHIND
-        while (pids := self.processes()) and time.monotonic() < given_up:
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            self.process.poll()
-
-    def processes(self):
-        """The pids of cxxrun and of what it has started, by age. What has ended has no environment any more."""
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-                if f"CXXRUN_GPU_JOB={self.name}".encode() in file.read().split(b"\0"):
-                    found.append(int(pid))
-        return sorted(found)
+        self.curve = machine.file("curve")
+        super().__init__(machine, times, machine.trainer, "--steps", steps, "--batch", 1, "--quiet", "--curve", self.curve)
 
     def trainers(self):
         found = []
@@ -64,7 +33,7 @@ class Job:
     def reached(self):
         """(steps done, restarts before the last of them), by the last whole line of the curve."""
         try:
-            with open(self.name + ".csv") as file:
+            with open(self.curve) as file:
                 step, _, _, restarts = file.read().split("\n")[-2].split(",")
                 return int(step), int(restarts)
         except (OSError, ValueError, IndexError):
@@ -90,18 +59,10 @@ class Job:
         self.until(lambda: self.reached()[1] > restarts)
         return time.monotonic() - at
 
-    def last_words(self):
-        with open(self.name + ".said", errors="replace") as file:
-            return (file.read().strip().splitlines() or ["nothing was said"])[-1].replace("|", "/")
-
     def final(self):
         """The line about loss and parameters."""
-        try:
-            code = self.process.wait(timeout=self.machine.left())
-        except subprocess.TimeoutExpired:
-            code = "nothing: it still runs"
-        with open(self.name + ".said", errors="replace") as file:
-            lines = FINAL.findall(file.read())
+        code = self.end()
+        lines = FINAL.findall(self.said())
         if code != 0 or len(lines) != 1:
             raise Row(f"wrong: the job ended with {code}; {self.last_words()}", False)
         return lines[0]
@@ -109,7 +70,7 @@ class Job:
 
 def undisturbed(machine, steps=STEPS[0]):
     machine.need(machine.launcher, machine.trainer)
-    with Job(machine, steps, 0) as job:
+    with Training(machine, steps, 0) as job:
         machine.left()
         return "ok: " + job.final()
 
@@ -117,7 +78,7 @@ def undisturbed(machine, steps=STEPS[0]):
 def disturbed(machine, how, times):
     machine.need(machine.launcher, machine.trainer)
     for steps in STEPS:
-        with Job(machine, steps, times) as job:
+        with Training(machine, steps, times) as job:
             machine.left()
             try:
                 seconds = [job.strike(number, how) for number in range(times)]

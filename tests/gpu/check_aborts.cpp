@@ -1,0 +1,190 @@
+// Communicators that are given up: beside a rank that was killed, beside one that is stopped, and many times.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+#include <unistd.h>
+
+#include "tests/gpu/gpu_check.hpp"
+
+namespace cxxrun::gpu_check {
+namespace {
+
+using test::PluginComm;
+
+constexpr std::chrono::seconds kGivenUp{5};  ///< without an error from NCCL after a kill
+
+std::int64_t nanoseconds_now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
+}
+
+/// When the other rank killed itself, by the clock that all processes of a machine share.
+std::int64_t killed_at(std::string const& file) {
+  std::int64_t when = 0;
+  std::ifstream(file + ".killed") >> when;
+  return when;
+}
+
+constexpr std::chrono::milliseconds kStuck{300};  ///< beside a rank that is stopped
+constexpr double kDeadline = 4000;                ///< of Communicator::Options::abort_deadline, in ms
+
+[[noreturn]] void die(std::string const& file) {
+  std::ofstream(file + ".killed") << nanoseconds_now() << std::endl;
+  std::raise(SIGKILL);
+  std::abort();
+}
+
+/// Sums until NCCL reports the loss ("its words") or nothing has moved for so long ("").
+std::string until_lost(PluginComm& comm, comm::Call const& call, std::chrono::milliseconds given_up) {
+  try {
+    while (true) {
+      comm.run(call);
+      cxxrun_cuda_status status{};
+      std::uint64_t point = 0;
+      comm.check(comm.api().mark(comm.raw(), &point, &status), status);
+      comm.until_done(
+          [&](cxxrun_cuda_status* now) {
+            auto const code = comm.api().reached(comm.raw(), point, now);
+            return code == CXXRUN_CUDA_IN_PROGRESS && comm.api().poll(comm.raw(), now) == CXXRUN_CUDA_OK ? code
+                                                                                                         : now->code;
+          },
+          given_up);
+    }
+  } catch (test::PluginError const& error) {
+    return error.what();
+  } catch (std::runtime_error const&) {
+    return "";
+  }
+}
+
+/// A communicator that has been used, and what it is used for.
+struct Used {
+  PluginComm comm;
+  comm::Call call;
+  Used(cxxrun_cuda_api const& api, Arguments const& arguments, std::string const& file)
+      : comm(open_comm(api, arguments, file)), call(sum_of(comm.allocate(kBytes), kBytes / sizeof(float))) {
+    if (!sum_is_right(comm, call, arguments.rank, arguments.world)) {
+      throw std::runtime_error("the sums are wrong");
+    }
+  }
+  static constexpr std::size_t kBytes = std::size_t{4} << 20U;
+};
+
+/// Stops this process; returns when the other rank lets it go on.
+void stop(std::string const& file) {
+  std::ofstream(file + ".new") << ::getpid();
+  static_cast<void>(std::rename((file + ".new").c_str(), (file + ".pid").c_str()));
+  std::raise(SIGSTOP);
+}
+
+pid_t stopped_one(std::string const& file) {
+  auto const end = Clock::now() + std::chrono::seconds(10);
+  for (pid_t pid = 0; Clock::now() < end; std::this_thread::sleep_for(std::chrono::milliseconds(1))) {
+    if (std::ifstream(file + ".pid") >> pid) {
+      return pid;
+    }
+  }
+  throw std::runtime_error("the other rank has not stopped");
+}
+
+/// MiB of the device that are free.
+double free_memory() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  cuda(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return static_cast<double>(free) / (1U << 20U);
+}
+
+}  // namespace
+
+int check_survival(cxxrun_cuda_api const& api, Arguments const& arguments) {
+  std::size_t const count = arguments.quick ? 1U << 10U : 1U << 22U;
+  {
+    auto comm = open_comm(api, arguments, arguments.id);
+    auto const call = sum_of(comm.allocate(count * sizeof(float)), count);
+    if (!sum_is_right(comm, call, arguments.rank, arguments.world)) {
+      throw std::runtime_error("the sums were wrong before anything failed");
+    }
+    if (arguments.next_id.empty()) {  // the replacement
+      std::printf("ok: the replacement's sums are right\n");
+      return 0;
+    }
+    if (arguments.dies) {
+      comm.run(call);
+      die(arguments.id);
+    }
+    auto const said = until_lost(comm, call, kGivenUp);
+    auto const noticed = nanoseconds_now();
+    comm.api().abort(comm.raw());
+    auto const aborted = nanoseconds_now();
+    if (said.empty()) {
+      std::printf("the loss was not noticed within %d s\n", static_cast<int>(kGivenUp.count()));
+    } else {
+      std::printf("noticed %.1f ms after the kill: %s\n", static_cast<double>(noticed - killed_at(arguments.id)) / 1e6,
+                  said.c_str());
+    }
+    std::printf("aborted in %.1f ms\n", static_cast<double>(aborted - noticed) / 1e6);
+  }
+  auto const from = Clock::now();
+  auto comm = open_comm(api, arguments, arguments.next_id);
+  auto const ready = Clock::now();
+  auto const call = sum_of(comm.allocate(count * sizeof(float)), count);
+  bool const right = sum_is_right(comm, call, arguments.rank, arguments.world);
+  std::printf("a new communicator in %.1f ms\n", milliseconds(ready - from));
+  std::printf("%s: the sums with the replacement\n", right ? "ok" : "wrong");
+  return right ? 0 : 1;
+}
+
+int check_stop(cxxrun_cuda_api const& api, Arguments const& arguments) {
+  int const rounds = arguments.quick ? 3 : 20;
+  std::vector<double> times;
+  for (int round = 0; round < rounds; ++round) {
+    auto const file = arguments.id + "." + std::to_string(round);
+    Used used(api, arguments, file);
+    if (arguments.dies) {
+      used.comm.run(used.call);
+      stop(file);
+      used.comm.api().abort(used.comm.raw());
+      continue;
+    }
+    pid_t const other = stopped_one(file);
+    if (auto const said = until_lost(used.comm, used.call, kStuck); !said.empty()) {
+      std::printf("NCCL says: %s\n", said.c_str());
+    }
+    auto const from = Clock::now();
+    used.comm.api().abort(used.comm.raw());
+    times.push_back(milliseconds(Clock::now() - from));
+    ::kill(other, SIGCONT);
+  }
+  if (arguments.dies) {
+    return 0;
+  }
+  double const most = *std::max_element(times.begin(), times.end());
+  std::printf("%d aborts: median %.1f ms, at most %.1f ms\n", rounds, median(times), most);
+  std::printf("%s: within the deadline of %.0f ms\n", most < kDeadline ? "ok" : "wrong: not", kDeadline);
+  return most < kDeadline ? 0 : 1;
+}
+
+int check_abort_memory(cxxrun_cuda_api const& api, Arguments const& arguments) {
+  int const rounds = arguments.quick ? 5 : 50;
+  double first = 0;
+  for (int round = 1; round <= rounds; ++round) {
+    Used used(api, arguments, arguments.id + "." + std::to_string(round));
+    double const now = free_memory();  // both ranks have one communicator now, and what the ones before have left
+    first = round == 1 ? now : first;
+    if (round == 1 || round == 2 || round % 10 == 0 || round == rounds) {
+      std::printf("free after %d aborts: %.1f MiB less\n", round - 1, first - now);
+      std::fflush(stdout);  // in case that the row's time is over
+    }
+    if (arguments.rank == 0) {
+      used.comm.run(used.call);  // alone
+    }
+    used.comm.api().abort(used.comm.raw());
+  }
+  std::printf("ok: %d communicators were given up\n", rounds);
+  return 0;
+}
+
+}  // namespace cxxrun::gpu_check
