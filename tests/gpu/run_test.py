@@ -1,4 +1,4 @@
-"""tests/gpu/run: without a GPU every row says so; on the double every row that can runs. Usage: BUILD_DIR DOUBLE"""
+"""tests/gpu/run: without a GPU every row says so; on the double every row that can runs. Usage: BUILD_DIR DOUBLE NVCC"""
 import os
 import pathlib
 import re
@@ -11,7 +11,7 @@ import unittest
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "jobs"))
 from jobs import MARKER, processes_with  # noqa: E402
 
-BUILD, DOUBLE = sys.argv[1:3]
+BUILD, DOUBLE, NVCC = sys.argv[1:4]
 MINE = f"gpu-run-{os.getpid()}"
 RUN = pathlib.Path(__file__).with_name("run")
 
@@ -89,6 +89,15 @@ class GpuRun(unittest.TestCase):
                    for call in ("cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaFreeHost")):
                 return
         self.fail(said)
+
+    def test_by_arithmetic_the_kernels_are_as_fast_as_the_memory_where_there_are_units_for_f64(self):
+        done = subprocess.run([RUN.with_name("estimate"), "--nvcc", NVCC], text=True, stdout=subprocess.PIPE, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines()]
+        needs = {row[0]: dict(zip(rows[0][1:], row[1:])) for row in rows if len(row) == len(rows[0])}
+        self.assertEqual(len(needs), 1 + 14)  # encode, decode, scale, multiply and squares of each type, and the heading
+        self.assertLess(int(needs["scale f32"]["H200"]), int(needs["squares f16"]["H200"]))
+        self.assertGreater(int(needs["squares f16"]["T4"]), 111)
 
     def test_a_job_that_goes_wrong_has_its_words_in_the_row(self):
         code, rows = table("--quick", "--preload", DOUBLE, "--only", "capture", script="devices=1,error=1")
