@@ -36,7 +36,9 @@ std::string verdict(std::span<CallReport const> ranks, std::span<int const> numb
   auto const stuck = std::find_if(ranks.begin(), ranks.end(), [](auto const& told) { return told.number != 0; });
   auto const at = stuck == ranks.end() ? ranks.begin() : stuck;
   return name(at) + ": " + (at->number == 0 ? "a call" : comm::describe(call_of(at->call))) + " was not done within " +
-         patience + ", though every rank made it; NCCL_DEBUG=INFO says more, nvidia-smi shows the state of the devices";
+         patience +
+         ", though every rank made it: NCCL is stuck, or calls of another Communicator stand in its way, which all "
+         "ranks have to make in one order; NCCL_DEBUG=INFO says more, nvidia-smi shows the state of the devices";
 }
 
 Peers::Peers(std::unique_ptr<host::Backend> host, NcclConfig const& config) : host_(std::move(host)), config_(config) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <unistd.h>
 #include <utility>
@@ -57,6 +58,22 @@ inline void wait_for_stop(State& state) {
   }
 }
 
+/// Waits for its turn on the device where there is room for one kernel. Nothing: it has been told to end meanwhile.
+inline std::optional<std::unique_lock<std::mutex>> room_for(State& state) {
+  static auto& room = *new std::mutex;  // there is one device in a process that is a rank
+  if (!state.script.little_room) {
+    return std::unique_lock<std::mutex>();
+  }
+  while (!state.stop) {
+    if (std::unique_lock lock(room, std::try_to_lock); lock) {
+      count("rooms");
+      return lock;
+    }
+    ::usleep(200);
+  }
+  return std::nullopt;
+}
+
 inline void perform(State& state, Operation const& operation, bool deaf) {
   static std::atomic<bool> const never{false};
   if (state.error != ncclSuccess) {
@@ -68,6 +85,10 @@ inline void perform(State& state, Operation const& operation, bool deaf) {
   if (state.script.collective && state.done == state.script.collective->after) {
     state.error = state.script.collective->code;
     return wait_for_stop(state);
+  }
+  auto const room = room_for(state);
+  if (!room) {
+    return;
   }
   auto const outcome =
       carry_out(*state.world, operation, state.history, deaf ? never : state.stop, state.script.deaths_seen && !deaf);

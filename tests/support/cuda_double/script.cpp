@@ -6,6 +6,8 @@
 #include <mutex>
 #include <string_view>
 
+#include <climits>
+
 namespace cxxrun::cuda_double {
 namespace {
 
@@ -58,9 +60,10 @@ void set_nccl(Script& script, std::string_view word, std::string_view key, std::
     script.nccl = small(word, value);
   } else if (key == "polls") {
     script.polls = small(word, value);
+  } else if (key == "init" && value.starts_with("stuck")) {
+    script.init_stuck = value == "stuck" ? INT_MAX : small(word, value.substr(value.find(':') + 1));
   } else if (key == "init") {
-    script.init_stuck = value == "stuck";
-    script.init_error = script.init_stuck ? 0 : small(word, value);
+    script.init_error = small(word, value);
   } else if (key == "error") {
     script.collective = fault(word, value, 6);
   } else if (key == "fault") {
@@ -71,6 +74,8 @@ void set_nccl(Script& script, std::string_view word, std::string_view key, std::
     script.deaths_seen = true;
   } else if (key == "state") {
     script.state_milliseconds = small(word, value);
+  } else if (key == "room" && value == "1") {
+    script.little_room = true;
   } else if (key == "abort") {
     script.abort_seconds = small(word, value);
   } else {
@@ -148,6 +153,7 @@ Script script_of(int rank) {
   healthy.nccl = all.nccl;
   healthy.polls = all.polls;
   healthy.deaths_seen = all.deaths_seen;
+  healthy.little_room = all.little_room;
   return healthy;
 }
 

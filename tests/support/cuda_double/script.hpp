@@ -33,7 +33,8 @@
 //   memory=BYTES    on each device (16 GiB)
 //   nccl=VERSION    21800: too old; 22107: collectives are launched at once (22809)
 //   polls=N         how often a call is still in progress (2)
-//   init=stuck      a communicator is never ready
+//   init=stuck      a communicator is never ready, and a thread that connects it stays when it is given up; init=stuck:K:
+//                   the first K of a process
 //   init=CODE       its asynchronous error while it begins
 //   error=K         the collective after K good ones never ends, and ncclRemoteError (6) is reported; K:CODE another one
 //   fault=K         the kernel of the collective after K good ones fails: from then on all CUDA answers 700 in that
@@ -42,6 +43,7 @@
 //   deaths=seen     a process of the communicator that has ended is reported: ncclRemoteError; else nothing is
 //   state=MS        ncclCommGetAsyncError() takes that long; no communicator may be ended meanwhile
 //   abort=SECONDS   ncclCommAbort() takes that long
+//   room=1          on a device there is room for one kernel of NCCL's, whatever communicator it is of
 // clang-format on
 #pragma once
 
@@ -69,13 +71,14 @@ struct Script {
   std::uint64_t memory = std::uint64_t{16} << 30U;
   int nccl = 22809;
   int polls = 2;
-  bool init_stuck = false;
+  int init_stuck = 0;  ///< so many communicators
   int init_error = 0;
   std::optional<Fault> collective;
   std::optional<std::uint64_t> fault_after;
   bool deaths_seen = false;
   int state_milliseconds = 0;
   int abort_seconds = 0;
+  bool little_room = false;
 };
 
 /// From the environment, at the first call; a word that is not known ends the process.
@@ -90,7 +93,8 @@ void count(char const* function, std::uint64_t times = 1);
 
 extern "C" {
 /// For tests, found by dlsym(): 0 for what was never called. "pinned bytes": of all calls of cudaHostAlloc;
-/// "driver waits": calls that had to wait, with driver=locks.
+/// "driver waits": calls that had to wait, with driver=locks. "rooms": kernels that have got theirs, with room=1.
+/// "threads left": with init=stuck.
 std::uint64_t cxxrun_cuda_double_calls(char const* function);
 /// As after a kernel of the program's that failed.
 void cxxrun_cuda_double_lose_context();
