@@ -155,6 +155,11 @@ class GradientSynchronizer {
   /// The Euclidean norm of all gradients together, after wait(): the same bits on every rank. With average off it is
   /// that of the sums. Collective.
   [[nodiscard]] double gradient_norm();
+  /// Its square, without the host: on a device `*result`, which is device memory, has it for what `stream` does from
+  /// now on, and the gradients are read behind what `stream` holds by now. Not finite: a gradient of some rank is not,
+  /// and the optimizer's kernels leave the step out. Leaves a verdict about marks to the next wait(), as wait(stream)
+  /// does. Collective. Failure (usage), on its own rank: `result` is host memory, and gradients are not.
+  void squared_norm(double* result, Stream stream);
 
   /// Shortens all gradients together to a norm of at most `most`, and returns what the norm was. If that is not finite,
   /// a gradient of some rank was not: nothing is changed, and every rank sees it, to leave its optimizer's step out.

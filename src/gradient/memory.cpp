@@ -26,6 +26,14 @@ void Memory::multiply(Piece const& piece, double factor) const {
   }
 }
 
+void Memory::queue_squares(std::span<Piece const> pieces) const {
+  double const zero = 0;
+  put(bytes_, &zero, sizeof zero);
+  for (auto const& [type, offset, count] : pieces) {
+    device_->add_squares(type, at(offset), count, squares());
+  }
+}
+
 double Memory::sum_of_squares(std::span<Piece const> pieces) const {
   double sum = 0;
   if (!on_device()) {
@@ -34,10 +42,7 @@ double Memory::sum_of_squares(std::span<Piece const> pieces) const {
     }
     return sum;
   }
-  put(bytes_, &sum, sizeof sum);
-  for (auto const& [type, offset, count] : pieces) {
-    device_->add_squares(type, at(offset), count, reinterpret_cast<double*>(at(bytes_)));
-  }
+  queue_squares(pieces);
   device_->wait(get(&sum, bytes_, sizeof sum));
   return sum;
 }

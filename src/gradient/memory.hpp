@@ -44,6 +44,9 @@ class Memory {
     }
   }
   void multiply(Piece const& piece, double factor) const;
+  /// Of a device: where queue_squares() leaves the sum.
+  [[nodiscard]] double* squares() const { return reinterpret_cast<double*>(at(bytes_)); }
+  void queue_squares(std::span<Piece const> pieces) const;
   /// Blocks until it is known.
   [[nodiscard]] double sum_of_squares(std::span<Piece const> pieces) const;
   /// Of a device: copies from host memory, which may change at once.

@@ -164,22 +164,48 @@ GradientSynchronizer::NoSync::~NoSync() {
 GradientSynchronizer::NoSync GradientSynchronizer::no_sync() {
   return NoSync(*this);
 }
+/// Of all gradients this rank's part, whose squares it adds up.
+std::vector<Piece> GradientSynchronizer::Impl::own_part() const {
+  std::vector<Piece> pieces;
+  for (auto const& [type, offset, bytes, slots, gradients] : layout.buckets) {
+    auto const size = size_of(type);
+    auto const mine = comm::part_of(bytes / size, comm.rank(), comm.world_size(), Arena::kAlignment / size);
+    pieces.push_back({type, offset + mine.first * size, mine.count});
+  }
+  return pieces;
+}
 double GradientSynchronizer::gradient_norm() {
   Impl& self = *impl_;
   self.require_between_steps("gradient_norm()");
   self.judge_step_before();
-  std::vector<Piece> pieces;
-  for (auto const& [type, offset, bytes, slots, gradients] : self.layout.buckets) {
-    auto const size = size_of(type);
-    auto const mine = comm::part_of(bytes / size, self.comm.rank(), self.comm.world_size(), Arena::kAlignment / size);
-    pieces.push_back({type, offset + mine.first * size, mine.count});
-  }
   self.memory.after({});
-  double sum = self.memory.sum_of_squares(pieces);
+  double sum = self.memory.sum_of_squares(self.own_part());
   if (!self.alone) {
     self.comm.all_reduce(std::span(&sum, 1));
   }
   return std::sqrt(sum);
+}
+void GradientSynchronizer::squared_norm(double* result, Stream stream) {
+  Impl& self = *impl_;
+  self.require_between_steps("squared_norm()");
+  if (!self.memory.on_device()) {
+    *result = std::pow(gradient_norm(), 2);
+    return;
+  }
+  auto& device = self.memory.device();
+  if (!device.is_device(result)) {
+    throw Failure(fail(Errc::usage, self.here() +
+                                        ": squared_norm() of gradients in device memory: give it device memory "
+                                        "for the result, or call gradient_norm()"));
+  }
+  self.memory.after(stream);
+  self.memory.queue_squares(self.own_part());
+  if (!self.alone) {
+    auto* const sum = self.memory.squares();
+    auto const work = self.comm.start_all_reduce(sum, sum, 1, DType::f64, ReduceOp::sum, Wire::same, 1.0F, stream);
+  }
+  device.copy(result, self.memory.squares(), sizeof *result);
+  device.wait_on(device.mark(), stream);
 }
 double GradientSynchronizer::clip_gradients(double most) {
   Impl& self = *impl_;

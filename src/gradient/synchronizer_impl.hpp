@@ -36,6 +36,7 @@ struct GradientSynchronizer::Impl {
   /// `stream`: goes on when the step is done; the host need not wait. Nothing: the host waits.
   void wait(std::optional<Stream> stream);
   void require_between_steps(char const* what) const;
+  [[nodiscard]] std::vector<gradient::Piece> own_part() const;
   [[nodiscard]] Parameter const& parameter(std::size_t index) const;
 
   // The parts of a step.

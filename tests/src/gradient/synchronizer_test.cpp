@@ -180,7 +180,12 @@ TEST_CASE("synchronizer: gradients are clipped by their common norm, and what is
         sync.mark_ready(i);
       }
       sync.wait();
+      double squares = -1;
+      sync.squared_norm(&squares, {});
       double const norm = sync.clip_gradients(2);
+      if (std::isfinite(norm) ? std::abs(squares - norm * norm) > 1e-9 : std::isfinite(squares)) {
+        return "the square is " + std::to_string(squares) + " ";
+      }
       return std::to_string(norm) + ":" + std::to_string(sync.gradient<float>(0)[2]) + "," +
              std::to_string(sync.gradient<double>(1)[3]) + " ";
     };
