@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from cxxrun import _process
 from cxxrun.torch import Elastic, ElasticSampler
+from cxxrun.torch._undo import Before
 
 job = Elastic()
 me, world = dist.get_rank(), dist.get_world_size()
@@ -185,14 +186,23 @@ class Kept:
         self.seen = state["seen"]
 
 
-kept = Kept()
-job.track(kept=kept)
+kept, schedule = Kept(), torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+job.track(kept=kept, schedule=schedule)
 model.register_buffer("counted", torch.zeros(1))
-before = job._snapshot()
+(group,) = optimizer.param_groups
+before = Before(job._tracked)
 model.counted = model.counted + 1
 kept.seen.append(1)
-job._roll_back(before)
+optimizer.step()
+schedule.step()
+assert group["lr"] == 0.5
+optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))], "lr": 2.0})
+group["momentum"], group["mine"] = 0.5, 3
+before.restore()
 assert (model.counted.item(), kept.seen) == (0, [0])
+assert optimizer.param_groups == [group] and (group["lr"], group["momentum"], "mine" in group) == (1.0, 0, False), group
+assert (schedule.last_epoch, schedule.get_last_lr(), len(group["params"])) == (0, [1.0], 2)
+del job._tracked["schedule"]
 
 # The sampler is torch's: a DataLoader takes the same samples as next(), an epoch for each iterator, and what a failed
 # step has taken is taken again, also where that ended an epoch.
@@ -216,12 +226,12 @@ job.track(data=data)
 batches = iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data))
 next(batches), same.next()
 for ends in (False, True):
-    before, wanted = job._snapshot(), same.next()
+    before, wanted = Before(job._tracked), same.next()
     assert next(batches).tolist() == wanted
     if ends:
         assert list(batches) == []
         batches = iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data))
-    job._roll_back(before)
+    before.restore()
     assert next(batches).tolist() == wanted
 assert data.epoch == 0
 refused("takes samples ahead", lambda: iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data, num_workers=1)))

@@ -158,14 +158,14 @@ if IS_GLOO:
     ask_for_ranks()
     dist.destroy_process_group()
 else:
-    from cxxrun.torch import Elastic
+    from cxxrun.torch import Elastic, _updates
 
     class Job(Elastic):
         """A feature after the other in one job."""
 
         def again(self, name, module, optimizer, wrap):
             self._tracked.clear()
-            self._stepped.clear()
+            self._updates = _updates.Updates(self._carrier)
             self._wrapped.clear()
             self.track(**{"module": module, "optimizer": optimizer})
             ddp = self.wrap(lambda: wrap(module))

@@ -1,15 +1,9 @@
 """Elastic: a training loop whose processes outlive the death of a peer."""
 import contextlib
-import copy
-import functools
 import gc
 import io
 import os
-import random
 import signal
-import sys
-import types
-import weakref
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
@@ -19,36 +13,12 @@ from cxxrun import _lib, _process
 from cxxrun.torch import _world
 from cxxrun.torch._buckets import bytes_of
 from cxxrun.torch._carrier import Carrier
+from cxxrun.torch._random import seed_all
+from cxxrun.torch._undo import Before
+from cxxrun.torch._updates import Updates
+from cxxrun.torch._wrapped import Wrapped
 
 PeerFailure = _lib.PeerFailure
-
-
-class Wrapped:
-    """What the factory given to Elastic.wrap() has made for the present world; passes on calls and attributes."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make, self._made = make, None
-
-    def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self._get()(*arguments, **named)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._get(), name)
-
-    def _drop(self) -> bool:
-        """Whether it may still be there."""
-        try:
-            made = None if self._made is None else weakref.ref(self._made)
-        except TypeError:  # not of all things it can be told
-            self._made = None
-            return True
-        self._made = None
-        return made is not None and made() is not None
-
-    def _get(self) -> Any:
-        if self._made is None:
-            raise RuntimeError("Elastic: what wrap() gave is made by running(); use it inside of the loop")
-        return self._made
 
 
 class Elastic:
@@ -62,7 +32,6 @@ class Elastic:
                                "process, in the place of init_process_group()")
         self._checkpoint, self._seed = checkpoint, seed
         self._tracked: Dict[str, Any] = {}
-        self._stepped: Dict[str, bool] = {}  # tracked optimizers, in the step under way
         self._wrapped: List[Wrapped] = []
         self._completed, self._joined, self._ends = 0, False, False
         self._fresh, self._torn = True, False  # nothing has been done yet; half of something
@@ -71,6 +40,7 @@ class Elastic:
         self._node: Any = None  # _node.Node, where shards are
         _process.leave_to_elastic()
         self._carrier = Carrier()
+        self._updates = Updates(self._carrier)
         if not self._carrier.facts.can_rebuild:
             _process.complain("Elastic: this process does not outlive the death of another rank: " + _process.why_alone())
         _world.install(self._carrier)
@@ -97,7 +67,7 @@ class Elastic:
                                 "has whole; DDP is made in wrap()")
             self._tracked[name] = its
             if isinstance(its, torch.optim.Optimizer):
-                self._watch(name, its)
+                self._updates.watch(name, its)
 
     def wrap(self, make: Callable[[], Any]) -> Any:
         """Made anew in every world, on all ranks: wrap(lambda: DDP(model))."""
@@ -166,8 +136,8 @@ class Elastic:
     def step(self) -> Iterator[None]:
         """One step: all calls that reach other ranks, and then the update. A PeerFailure ends the block, and the step
         is done again; nothing else is held back."""
-        self._stepped = dict.fromkeys(self._stepped, False)
-        before = self._snapshot()
+        self._updates.begin_step()
+        before = Before(self._tracked)
         if self._seed is not None:
             seed_all(self._seed, self._completed, dist.get_rank())
         whole = False
@@ -178,10 +148,10 @@ class Elastic:
         except RuntimeError as error:
             if not self._is_of_a_peer(error):
                 raise
-        if self._carrier.failure is not None and not any(self._stepped.values()):
-            self._roll_back(before)
+        if self._carrier.failure is not None and not self._updates.any_made():
+            before.restore()
             return
-        if not whole and not all(self._stepped.values()):
+        if not whole and not self._updates.all_made():
             self._fresh = self._torn = True  # half a step is in the state: another rank gives it
             return
         self._completed += 1
@@ -296,42 +266,6 @@ class Elastic:
 
     # ---- one step
 
-    def _watch(self, name: str, optimizer: torch.optim.Optimizer) -> None:
-        self._stepped[name] = False
-        step = optimizer.step
-
-        @functools.wraps(getattr(step, "__func__", step))  # with what a schedule has noted there
-        def watched(its: Any, *arguments: Any, **named: Any) -> Any:
-            # Nobody may have waited for what has failed. What is not whole must not get into the state.
-            if self._carrier.failure is not None and not any(self._stepped.values()):
-                raise self._carrier.failure
-            result = step(*arguments, **named)
-            self._stepped[name] = True
-            return result
-
-        optimizer.step = types.MethodType(watched, optimizer)  # type: ignore[method-assign]
-
-    def _snapshot(self) -> Dict[str, Any]:
-        """What a step changes before the update: buffers, and where a sampler is."""
-        kept: Dict[str, Any] = {}
-        for name, its in self._tracked.items():
-            if isinstance(its, torch.nn.Module):
-                kept[name] = [(module, key, buffer, None if buffer is None else buffer.clone())
-                              for module in its.modules() for key, buffer in module._buffers.items()]
-            elif not isinstance(its, torch.optim.Optimizer):
-                kept[name] = copy.deepcopy(its.state_dict())
-        return kept
-
-    def _roll_back(self, before: Dict[str, Any]) -> None:
-        for name, kept in before.items():
-            if isinstance(self._tracked[name], torch.nn.Module):
-                _restore_buffers(kept)
-            else:
-                self._tracked[name].load_state_dict(kept)
-        for its in self._tracked.values():
-            if isinstance(its, torch.optim.Optimizer):
-                its.zero_grad(set_to_none=True)
-
     def _is_of_a_peer(self, error: RuntimeError) -> bool:
         """Also as torch's reducer tells it: the same text in an exception of its own."""
         if isinstance(error, PeerFailure):
@@ -374,28 +308,4 @@ class Elastic:
             raise _lib.Failure(complaint, _lib.USAGE) from cause
 
 
-def _restore_buffers(kept: List[Any]) -> None:
-    """Also where the step has put another tensor in the place of one."""
-    for module, key, buffer, value in kept:
-        module._buffers[key] = buffer
-        if buffer is not None:
-            with torch.no_grad():
-                buffer.copy_(value)
-
-
-def seed_all(seed: int, step: int, rank: int) -> None:
-    """Everybody's random numbers of that step: torch, random and, where it is loaded, numpy."""
-    mixed = seed
-    for number in (step, rank):
-        mixed = (mixed ^ number) + 0x9E3779B97F4A7C15 & _BITS
-        mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _BITS
-        mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _BITS
-        mixed ^= mixed >> 31
-    torch.manual_seed(mixed)
-    random.seed(mixed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(mixed & 0xFFFFFFFF)
-
-
-_BITS = (1 << 64) - 1
 _WHOLE = {} if torch.__version__.startswith("1.") else {"weights_only": False}  # our own bytes, of ranks of this job

@@ -1,0 +1,51 @@
+"""What a step changes ahead of the update, and how that is taken back: buffers, the settings of optimizers, and the state
+of whatever else is tracked."""
+import copy
+from typing import Any, Dict, List
+
+import torch
+
+
+class Before:
+    """As it was when the step began."""
+
+    def __init__(self, tracked: Dict[str, Any]) -> None:
+        self._kept = [(its, _kept(its)) for its in tracked.values()]
+
+    def restore(self) -> None:
+        for its, kept in self._kept:
+            if isinstance(its, torch.nn.Module):
+                _restore_buffers(kept)
+            elif isinstance(its, torch.optim.Optimizer):
+                _restore_settings(its, kept)
+                its.zero_grad(set_to_none=True)
+            else:
+                its.load_state_dict(kept)
+
+
+def _kept(its: Any) -> Any:
+    if isinstance(its, torch.nn.Module):
+        return [(module, key, buffer, None if buffer is None else buffer.clone())
+                for module in its.modules() for key, buffer in module._buffers.items()]
+    if isinstance(its, torch.optim.Optimizer):
+        return [{key: copy.deepcopy(value) for key, value in group.items() if key != "params"}
+                for group in its.param_groups]
+    return copy.deepcopy(its.state_dict())
+
+
+def _restore_buffers(kept: List[Any]) -> None:
+    """Also where the step has put another tensor in the place of one."""
+    for module, key, buffer, value in kept:
+        module._buffers[key] = buffer
+        if buffer is not None:
+            with torch.no_grad():
+                buffer.copy_(value)
+
+
+def _restore_settings(optimizer: torch.optim.Optimizer, kept: List[Dict[str, Any]]) -> None:
+    """A schedule, too, sets them: the learning rate of a group, its momentum."""
+    del optimizer.param_groups[len(kept):]
+    for group, settings in zip(optimizer.param_groups, kept):
+        parameters = group["params"]
+        group.clear()
+        group.update(params=parameters, **settings)

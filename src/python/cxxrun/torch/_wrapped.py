@@ -1,0 +1,31 @@
+"""What Elastic.wrap() gives to the script."""
+import weakref
+from typing import Any, Callable
+
+
+class Wrapped:
+    """What the factory given to Elastic.wrap() has made for the present world; passes on calls and attributes."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make, self._made = make, None
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self._get()(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._get(), name)
+
+    def _drop(self) -> bool:
+        """Whether it may still be there."""
+        try:
+            made = None if self._made is None else weakref.ref(self._made)
+        except TypeError:  # not of all things it can be told
+            self._made = None
+            return True
+        self._made = None
+        return made is not None and made() is not None
+
+    def _get(self) -> Any:
+        if self._made is None:
+            raise RuntimeError("Elastic: what wrap() gave is made by running(); use it inside of the loop")
+        return self._made
