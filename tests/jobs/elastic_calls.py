@@ -7,7 +7,7 @@ import weakref
 import torch
 
 import torch.distributed as dist
-from cxxrun import _process
+from cxxrun import _lib, _process
 from cxxrun.torch import Elastic, ElasticSampler
 from cxxrun.torch._undo import Before
 
@@ -174,6 +174,54 @@ def own():
 
 refused("my own mistake", own, kind=RuntimeError)
 assert job.completed == 0
+
+
+# A failure after the update would leave out what follows it.
+def fail():
+    failure = _lib.PeerFailure("rank 7 died", "died", 7, "", 1)
+    job._carrier.note(failure)
+    raise failure
+
+
+def fails(*calls):
+    """A step in which these are made, and a peer dies in the last one. Whether a part of it is in the state."""
+    completed = job.completed
+    with job.step():
+        for call in calls:
+            call()
+    torn, job._carrier.failure, job._fresh, job._torn = job._torn, None, False, False
+    assert job.completed == completed
+    return torn
+
+
+def late():
+    with job.step():
+        optimizer.step()
+        dist.all_reduce(torch.ones(1))
+
+
+refused("before the update", late, kind=RuntimeError)
+assert fails(optimizer.step, fail) and fails(lambda: optimizer.step(fail)) and not fails(fail)
+if hasattr(torch.amp, "GradScaler"):
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+
+    def scaled(*then):
+        optimizer.zero_grad()
+        scaler.scale(ddp(torch.ones(1, 2)).sum()).backward()
+        scaler.unscale_(optimizer)
+        for call in then:
+            call()
+
+    refused("track() the GradScaler", lambda: scaled(lambda: scaler.step(optimizer)), kind=RuntimeError)
+    scaler.update()
+    job.track(scaler=scaler)
+    assert not fails(lambda: scaled(fail))
+    scaled()
+    assert [each.grad.max().item() for each in model.parameters()] == [1, 1]
+    scaler.update()
+    del job._tracked["scaler"]
+
+
 # What a failed step has changed is taken back.
 class Kept:
     def __init__(self):

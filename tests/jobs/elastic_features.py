@@ -14,6 +14,7 @@ import torch.distributed as dist
 torch.set_num_threads(1)
 IS_GLOO = "gloo" in sys.argv
 STEPS = 4
+SCALER = torch.amp.GradScaler("cpu", init_scale=1024.0) if hasattr(torch.amp, "GradScaler") else None
 
 
 class Net(torch.nn.Module):
@@ -81,10 +82,9 @@ def scaler(ddp, optimizer, step):
     rule."""
     loss = ddp(inputs(step, dist.get_rank())).square().sum() * (float("inf") if (step, dist.get_rank()) == (2, 1) else 1)
     if hasattr(torch.amp, "GradScaler"):
-        scaling = torch.amp.GradScaler("cpu", init_scale=1024.0)
-        scaling.scale(loss).backward()
-        scaling.step(optimizer)
-        scaling.update()
+        SCALER.scale(loss).backward()
+        SCALER.step(optimizer)
+        SCALER.update()
     else:
         (1024 * loss).backward()
         if all(torch.isfinite(each.grad).all() for each in ddp.parameters()):
@@ -165,9 +165,9 @@ else:
 
         def again(self, name, module, optimizer, wrap):
             self._tracked.clear()
-            self._updates = _updates.Updates(self._carrier)
+            self._updates = _updates.Updates(self._carrier, self._tracked)
             self._wrapped.clear()
-            self.track(**{"module": module, "optimizer": optimizer})
+            self.track(module=module, optimizer=optimizer, **({"scaler": SCALER} if SCALER else {}))
             ddp = self.wrap(lambda: wrap(module))
             assert self.running(1 << 30)
             return ddp

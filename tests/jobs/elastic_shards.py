@@ -1,6 +1,6 @@
 """FSDP2 inside a node, cxxrun between nodes: elastic_shards.py STEPS [die=RANK:STEP:WHERE]… [node=RANK:STEP:WHERE]
 
-WHERE: forward, backward, update or metrics. There the rank kills itself, the n-th time in generation n, or in the first
+WHERE: forward, backward, metrics, update or after. There the rank kills itself, the n-th time in generation n, or in the first
 one its agent. Notes and prints as elastic_trainer.py does, the hash of the shard of each rank as
 "end PID STEP LOCAL_RANK:HASH"."""
 import hashlib
@@ -82,11 +82,12 @@ while job.running(STEPS):
         loss = torch.nn.functional.cross_entropy(model(inputs[samples]), labels[samples])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        fall("metrics")
+        dist.all_reduce(loss.detach())
         fall("update")
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        fall("metrics")
-        dist.all_reduce(loss.detach())
+        fall("after")
     if job.generation != seen:
         seen = job.generation
         note("stepped", os.getpid(), job.completed)

@@ -1,9 +1,9 @@
 """A DDP training that survives: elastic_trainer.py STEPS [die=RANK:STEP:WHERE]… [WHAT=RANK:STEP:WHERE] [save] [install]
 [wide].
 
-WHERE: forward, backward, map (of used parameters, torch's last all-reduce in a backward pass), update, half (of it),
-metrics (after it) or between; a number: so many microseconds after the step has begun, wherever that is. STEP counts
-from the first one of the generation. There the rank kills itself with SIGKILL, the n-th time in generation n, or, in
+WHERE: forward, backward, map (of used parameters, torch's last all-reduce in a backward pass), metrics (before that of
+the loss), update, half (of it), after (it) or between; a number: so many microseconds after the step has begun, wherever
+that is. STEP counts from the first one of the generation. There the rank kills itself with SIGKILL, the n-th time in generation n, or, in
 the first one, tells its agent to end (WHAT is term) or waits for ever (hang). `save`: saves when it is wanted and after
 5 steps, and goes on from there. `install`: with what scripts that do not survive call. `wide`: with a bucket that moves to
 memory that the ranks share; it knows no `map`.
@@ -165,6 +165,9 @@ while job.running(STEPS):
         loss = torch.nn.functional.cross_entropy(Falls.apply(hidden), labels[samples])
         model.zero_grad(set_to_none=True)
         loss.backward()
+        fall("metrics")
+        dist.all_reduce(loss.detach())
+        assert job._carrier.failure is None, "an all_reduce that failed has returned"
         fall("update")
         optimizer.step()
         schedule.step()
@@ -172,9 +175,7 @@ while job.running(STEPS):
         if any("half" in place for place in FALLS):  # the others notice it there, with half an update done
             dist.barrier()
         heads.step()
-        fall("metrics")
-        dist.all_reduce(loss.detach())
-        assert job._carrier.failure is None, "an all_reduce that failed has returned"
+        fall("after")
     assert not WIDE or job.completed - first < 3 or job._carrier._buckets._moved, "no bucket has moved"
     fall("between")
     if INSTALLS:

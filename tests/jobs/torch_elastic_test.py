@@ -25,7 +25,7 @@ LIBRARY = os.path.abspath(sys.argv.pop(2))
 KILLS = int(os.environ.get("CXXRUN_KILLS", "0"))
 SEED = int(os.environ.get("CXXRUN_KILLS_SEED", "0")) or random.randrange(1, 1 << 30)
 STEPS = 30
-PLACES = ("forward", "backward", "update", "metrics", "between", "moment", "moment", "moment")
+PLACES = ("forward", "backward", "metrics", "update", "after", "between", "moment", "moment", "moment")
 LONG = 200  # steps, for so many kills in one job with --warm; without, each costs an import
 MANY, FEW = 20, 5
 GUARD = 900
@@ -252,7 +252,7 @@ class Elastic(JobCase):
         whole = set(self.ends(self.play_shards([], "whole")).values())
         for number in range(min(KILLS // 9 + 1, 5)):
             steps = sorted(chosen.sample(range(1, STEPS - 1), 3))
-            falls = [f"{chosen.randrange(4)}:{step}:{chosen.choice(('forward', 'backward', 'update', 'metrics'))}"
+            falls = [f"{chosen.randrange(4)}:{step}:{chosen.choice(('forward', 'backward', 'metrics', 'update', 'after'))}"
                      for step in steps]
             with self.subTest(falls=falls):
                 agents = self.play_shards(falls, f"{number}", options=(WARM,))

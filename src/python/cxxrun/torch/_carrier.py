@@ -62,6 +62,7 @@ class Carrier:
         self.facts = self.comm.facts()
         self.failure: Optional[_lib.PeerFailure] = None
         self.agree: Optional[Callable[[], None]] = None  # with the other ranks of the node, whether a call failed
+        self.before_call: Callable[[], None] = lambda: None  # of the script; may refuse it
         self._groups: List[_lib.Communicator] = []
         self._buckets: Optional[Buckets] = None  # of the present world
         self._begun: Any = queue.SimpleQueue()
@@ -78,6 +79,7 @@ class Carrier:
     def start(self, begin: Callable[[], _lib.Work], result: Any) -> Work:
         """Its wait() and its future raise what the call failed with. A PeerFailure is never raised here: torch's reducer
         would be in the middle of a backward pass."""
+        self.before_call()
         begun = Begun()
         self._kept.append(begun)
         try:
@@ -92,6 +94,7 @@ class Carrier:
 
     def run(self, begin: Callable[[], _lib.Work]) -> None:
         """Blocks until it is done."""
+        self.before_call()
         self.together(lambda: begin().wait())
 
     def together(self, call: Callable[[], Any]) -> Any:
@@ -110,6 +113,7 @@ class Carrier:
     def split(self, color: int, key: int) -> Optional[_lib.Communicator]:
         """A group of the ranks that give the same color, in the order of their keys; None for a negative one. Every rank
         calls it."""
+        self.before_call()
         group = self.comm.split(color, key)
         if group is not None:
             self._groups.append(group)

@@ -14,7 +14,7 @@ from cxxrun.torch import _world
 from cxxrun.torch._buckets import bytes_of
 from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._random import seed_all
-from cxxrun.torch._undo import Before
+from cxxrun.torch._undo import Before, load
 from cxxrun.torch._updates import Updates
 from cxxrun.torch._wrapped import Wrapped
 
@@ -40,7 +40,7 @@ class Elastic:
         self._node: Any = None  # _node.Node, where shards are
         _process.leave_to_elastic()
         self._carrier = Carrier()
-        self._updates = Updates(self._carrier)
+        self._updates = Updates(self._carrier, self._tracked)
         if not self._carrier.facts.can_rebuild:
             _process.complain("Elastic: this process does not outlive the death of another rank: " + _process.why_alone())
         _world.install(self._carrier)
@@ -148,11 +148,13 @@ class Elastic:
         except RuntimeError as error:
             if not self._is_of_a_peer(error):
                 raise
-        if self._carrier.failure is not None and not self._updates.any_made():
+        finally:
+            self._updates.end_step()
+        if self._carrier.failure is not None and not self._updates.any_begun:
             before.restore()
             return
-        if not whole and not self._updates.all_made():
-            self._fresh = self._torn = True  # half a step is in the state: another rank gives it
+        if not whole:
+            self._fresh = self._torn = True  # a part of the step is in the state: another rank gives it
             return
         self._completed += 1
         self._carrier.comm.report_step(self._completed)
@@ -261,7 +263,7 @@ class Elastic:
             raise _lib.Failure(f"the state is of {sorted(state['state'])}, not {sorted(self._tracked)}", _lib.USAGE)
         states = state["state"] if self._node is None else self._node.sharded(state["state"])
         for name, its in self._tracked.items():
-            its.load_state_dict(states[name])
+            load(its, states[name])
         self._completed = state["completed"]
 
     # ---- one step

@@ -96,6 +96,7 @@ class Node:
         failure is raised when all of this one is over."""
         if self._carrier.failure is None and self._error is None:
             try:
+                self._carrier.before_call()
                 address, count = gradients.data_ptr(), gradients.numel()
                 self._between.start_all_reduce(  # type: ignore[union-attr]
                     address, address, count, kind_of(gradients, "all_reduce"), _lib.OPS["sum"], 1.0 / self._nodes,

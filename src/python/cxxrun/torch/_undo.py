@@ -5,6 +5,8 @@ from typing import Any, Dict, List
 
 import torch
 
+SCALED = "_per_optimizer_states"  # of a GradScaler, beside its state: whose gradients it has divided in the step under way
+
 
 class Before:
     """As it was when the step began."""
@@ -20,7 +22,12 @@ class Before:
                 _restore_settings(its, kept)
                 its.zero_grad(set_to_none=True)
             else:
-                its.load_state_dict(kept)
+                load(its, kept)
+
+
+def load(its: Any, state: Any) -> None:
+    its.load_state_dict(state)
+    getattr(its, SCALED, {}).clear()
 
 
 def _kept(its: Any) -> Any:
