@@ -42,8 +42,9 @@ class Buckets:
         return self._move(bucket, size) if self._fits(size) else address
 
     def _fits(self, size: int) -> bool:
-        """share_memory_() writes to /dev/shm, and where that is full the process gets SIGBUS."""
-        if self._next + size > self._end:
+        """share_memory_() writes to /dev/shm, and where that is full the process gets SIGBUS. With torch's other strategy
+        the memory does not begin with a page, and cannot be replaced."""
+        if self._next + size > self._end or torch.multiprocessing.get_sharing_strategy() != "file_descriptor":
             return False
         try:
             there = os.statvfs("/dev/shm")
@@ -61,14 +62,18 @@ class Buckets:
         if _mremap(ctypes.c_void_p(view), ctypes.c_size_t(size), ctypes.c_size_t(size), _MAY_MOVE | _FIXED,
                    ctypes.c_void_p(address)) != address:
             raise MemoryError(f"cxxrun.torch: a bucket cannot be moved: {os.strerror(ctypes.get_errno())}")
+        os.ftruncate(_storage(bucket)._share_fd_cpu_()[0], 0)  # torch keeps the file open, and it would take up memory
         self._next += -(-size // _PAGE) * _PAGE
         self._moved[address] = bucket, place
         return place
 
 
 def _is_whole(tensor: torch.Tensor, size: int) -> bool:
-    storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
-    return tensor.dim() == 1 and storage.nbytes() == size and not tensor.is_shared()
+    return tensor.dim() == 1 and _storage(tensor).nbytes() == size and not tensor.is_shared()
+
+
+def _storage(tensor: torch.Tensor) -> Any:
+    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
 
 
 def is_from_backward(caller: Any) -> bool:
