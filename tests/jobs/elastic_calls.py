@@ -176,6 +176,34 @@ refused("my own mistake", own, kind=RuntimeError)
 assert job.completed == 0
 
 
+# Gradients that are added up over several blocks would be lost with a step that fails. Those that nobody wants may stay.
+def backward():
+    ddp(torch.ones(1, 2)).sum().backward()
+
+
+def step(*calls):
+    with job.step():
+        for call in calls:
+            call()
+
+
+step(backward)
+refused("of an earlier step()", step, backward)
+refused("of an earlier step()", step, backward, optimizer.step, kind=NotImplementedError)
+for set_to_none in (False, True):
+    step(lambda: optimizer.zero_grad(set_to_none), backward)
+    step(lambda: 0)
+    step(lambda: optimizer.zero_grad(set_to_none), backward, backward, optimizer.step)
+    step(lambda: optimizer.zero_grad(set_to_none))
+    step(backward, optimizer.step)
+    step(backward, backward, optimizer.step)
+with torch.no_grad():
+    for parameter in model.parameters():
+        parameter.copy_(torch.ones_like(parameter))
+job._completed = 0
+optimizer.zero_grad()
+
+
 # A failure after the update would leave out what follows it.
 def fail():
     failure = _lib.PeerFailure("rank 7 died", "died", 7, "", 1)

@@ -156,6 +156,7 @@ class Elastic:
         if not whole:
             self._fresh = self._torn = True  # a part of the step is in the state: another rank gives it
             return
+        self._updates.end_whole_step()
         self._completed += 1
         self._carrier.comm.report_step(self._completed)
 

@@ -1,8 +1,9 @@
-"""Which of the tracked optimizers have made an update in the step under way."""
+"""Which of the tracked optimizers have made an update in the step under way, and what is refused because of it."""
 import functools
 import sys
 import types
-from typing import Any, Dict
+import weakref
+from typing import Any, Dict, List, Tuple
 
 import torch
 
@@ -15,11 +16,12 @@ class Updates:
         self._carrier, self._tracked = carrier, tracked
         self._made: Dict[str, bool] = {}
         self._is_in_step, self.any_begun = False, False
+        self._left: List[Tuple[torch.Tensor, Any, int]] = []  # gradients of a step without an update
         carrier.before_call = self._refuse_call
 
     def watch(self, name: str, optimizer: torch.optim.Optimizer) -> None:
         self._made[name] = False
-        step = optimizer.step
+        step, zero_grad = optimizer.step, optimizer.zero_grad
 
         @functools.wraps(getattr(step, "__func__", step))  # with what a schedule has noted there
         def watched(its: Any, *arguments: Any, **named: Any) -> Any:
@@ -27,12 +29,18 @@ class Updates:
             self._refuse_scaler(sys._getframe(1))
             if self._carrier.failure is not None and not self.any_begun:
                 raise self._carrier.failure
+            self._refuse_sums()
             self.any_begun = True
             result = step(*arguments, **named)
             self._made[name] = True
             return result
 
+        def zeroed(*arguments: Any, **named: Any) -> Any:
+            self._left = []
+            return zero_grad(*arguments, **named)
+
         optimizer.step = types.MethodType(watched, optimizer)  # type: ignore[method-assign]
+        optimizer.zero_grad = zeroed  # type: ignore[method-assign]
 
     def begin_step(self) -> None:
         self._made = dict.fromkeys(self._made, False)
@@ -40,6 +48,22 @@ class Updates:
 
     def end_step(self) -> None:
         self._is_in_step = False
+
+    def end_whole_step(self) -> None:
+        self._refuse_sums()
+        self._left = [] if self.any_begun else self._gradients()
+
+    def _gradients(self) -> List[Tuple[torch.Tensor, Any, int]]:
+        each = (parameter for its in self._tracked.values() if isinstance(its, torch.optim.Optimizer)
+                for group in its.param_groups for parameter in group["params"])
+        return [(its, weakref.ref(its.grad), _version(its.grad)) for its in each if its.grad is not None and _is_any(its.grad)]
+
+    def _refuse_sums(self) -> None:
+        """Nobody keeps the gradients of an earlier step: a failure, and a newcomer, would lose them."""
+        if any(its.grad is not None and its.grad is gradient() and _version(its.grad) != version
+               for its, gradient, version in self._left):
+            raise NotImplementedError("Elastic: gradients are added to those of an earlier step() block: add them up within "
+                                      "one, or begin with optimizer.zero_grad(): docs/use/elastic_pytorch.md")
 
     def _refuse_call(self) -> None:
         """A failure after the update would leave out what follows it, on this rank alone: a schedule's step, an average of
@@ -55,3 +79,12 @@ class Updates:
             if hasattr(its, SCALED) and not any(its is each for each in self._tracked.values()):
                 raise RuntimeError("Elastic: track() the GradScaler, too: what a step that fails has done with it is taken back")
             caller = caller.f_back if caller is not None else None
+
+
+def _version(gradient: torch.Tensor) -> int:
+    return getattr(gradient, "_local_tensor", gradient)._version
+
+
+def _is_any(gradient: torch.Tensor) -> bool:
+    its = getattr(gradient, "_local_tensor", gradient)
+    return bool(its._nnz() if its.is_sparse else its.any())
