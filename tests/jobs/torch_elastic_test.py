@@ -100,9 +100,9 @@ class Elastic(JobCase):
             again.setdefault(generation, []).append(float(at))
         return [max(again[each + 1]) - dead[each] for each in dead if len(again.get(each + 1, [])) == 4]
 
-    def play(self, falls, folder, steps=STEPS, **more):
-        return self.begin("elastic_trainer.py", str(steps), *("die=" + fall for fall in falls), restarts=len(falls),
-                          folder=folder, **more)
+    def play(self, falls, folder, steps=STEPS, words=(), **more):
+        return self.begin("elastic_trainer.py", str(steps), *words, *("die=" + fall for fall in falls),
+                          restarts=len(falls), folder=folder, **more)
 
     def test_a_rank_that_is_killed_is_replaced_and_the_parameters_are_those_of_an_undisturbed_run(self):
         falls = ["1:3:map", "1:12:backward", "2:6:metrics", "3:2:forward"]
@@ -115,8 +115,7 @@ class Elastic(JobCase):
 
     def test_ranks_whose_buckets_are_in_shared_memory_survive_as_well(self):
         falls = ["1:6:backward", "2:5:update"]
-        quiet, disturbed = [self.begin("elastic_trainer.py", str(STEPS), "wide", *("die=" + fall for fall in each),
-                                       restarts=len(each), folder=f"wide{len(each)}") for each in ([], falls)]
+        quiet, disturbed = [self.play(each, f"wide{len(each)}", words=("wide",)) for each in ([], falls)]
         whole = set(self.ends(quiet).values())
         self.assertEqual(len(whole), 1)
         self.assert_survived(disturbed, whole, falls, "wide2")
@@ -229,20 +228,23 @@ class Elastic(JobCase):
             self.skipTest("CXXRUN_KILLS says how many")
         print(f"CXXRUN_KILLS_SEED={SEED}", flush=True)
         chosen, plans = random.Random(SEED), []
-        whole = {nodes: set(self.ends(self.play([], f"whole{nodes}", LONG, nodes=nodes)).values()) for nodes in (1, 2)}
+        kinds = [(nodes, words) for nodes in (1, 2) for words in ((), ("wide",))]
+        whole = {kind: set(self.ends(self.play([], "whole" + "".join(map(str, kind)), LONG, kind[1], nodes=kind[0])).values())
+                 for kind in kinds}
         while sum(len(falls) for falls, *_ in plans) < KILLS:
             number, options = chosen.choice((*[(MANY, (WARM,))] * 3, (FEW, ())))
-            plans.append((self.chosen_falls(chosen, number), chosen.choice((1, 2)), options, f"{len(plans)}"))
+            kind = chosen.choice((1, 2)), ("wide",) * (len(plans) % 2 == 0)
+            plans.append((self.chosen_falls(chosen, number), kind, options, f"{len(plans)}"))
         lost, done = {}, 0
-        for (falls, nodes, options, folder), agents in jobs.some_at_a_time(
-                lambda plan: self.play(plan[0], plan[3], LONG, nodes=plan[1],
+        for (falls, kind, options, folder), agents in jobs.some_at_a_time(
+                lambda plan: self.play(plan[0], plan[3], LONG, plan[1][1], nodes=plan[1][0],
                                        options=("--restart-delay=0", *plan[2])), plans):
-            with self.subTest(falls=falls, nodes=nodes, options=options):
-                self.assert_survived(agents, whole[nodes], falls, folder)
+            with self.subTest(falls=falls, kind=kind, options=options):
+                self.assert_survived(agents, whole[kind], falls, folder)
                 done += len(falls)
-                its = lost.setdefault((nodes, bool(options)), [])
+                its = lost.setdefault((kind, bool(options)), [])
                 its += self.lost(folder)
-                print(f"{done} kills; {nodes} nodes, {options}: {len(its)} kills, lost {statistics.median(its):.2f} s, "
+                print(f"{done} kills; nodes {kind}, {options}: {len(its)} kills, lost {statistics.median(its):.2f} s, "
                       f"at most {max(its):.2f} s", flush=True)
 
     @unittest.skipIf(not FSDP2 or not KILLS, "with FSDP2 and CXXRUN_KILLS")

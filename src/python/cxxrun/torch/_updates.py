@@ -56,7 +56,8 @@ class Updates:
     def _gradients(self) -> List[Tuple[torch.Tensor, Any, int]]:
         each = (parameter for its in self._tracked.values() if isinstance(its, torch.optim.Optimizer)
                 for group in its.param_groups for parameter in group["params"])
-        return [(its, weakref.ref(its.grad), _version(its.grad)) for its in each if its.grad is not None and _is_any(its.grad)]
+        return [(its, weakref.ref(its.grad), _version(its.grad)) for its in each
+                if its.grad is not None and _is_any(its.grad)]
 
     def _refuse_sums(self) -> None:
         """Nobody keeps the gradients of an earlier step: a failure, and a newcomer, would lose them."""
