@@ -50,6 +50,17 @@ class Large(torch.nn.Module):
         return self.head(torch.tanh(self.body(x))) / 100
 
 
+class Many(torch.nn.Module):
+    """With a bucket for each parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.each = torch.nn.ParameterList(torch.nn.Parameter(torch.ones(6)) for _ in range(1500))
+
+    def forward(self, x):
+        return sum(x @ (each * number / 1e6) for number, each in enumerate(self.each))
+
+
 def inputs(step, rank):
     torch.manual_seed(1000 * step + rank)
     return torch.randn(5, 6)
@@ -100,6 +111,14 @@ def hooked(ddp):
     return ddp
 
 
+def in_small_buckets(module):
+    its, dist._DEFAULT_FIRST_BUCKET_BYTES = dist._DEFAULT_FIRST_BUCKET_BYTES, 24
+    try:
+        return DDP(module, bucket_cap_mb=24 / (1 << 20))
+    finally:
+        dist._DEFAULT_FIRST_BUCKET_BYTES = its
+
+
 def in_files(ddp):
     """A bucket would not begin with a page then."""
     torch.multiprocessing.set_sharing_strategy("file_system")
@@ -121,6 +140,7 @@ CASES = {  # what is made, its step
     "large": (Large, DDP, plain),
     "large_view": (Large, lambda module: DDP(module, gradient_as_bucket_view=True), plain),
     "large_static": (Large, lambda module: DDP(module, static_graph=True), plain),
+    "many_buckets": (Many, in_small_buckets, plain),
     "file_system": (Large, lambda module: in_files(DDP(module)), plain),
     "clip_grad_norm_": (Other, DDP, clip),
     "GradScaler": (Other, DDP, scaler),

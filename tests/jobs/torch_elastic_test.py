@@ -155,6 +155,21 @@ class Elastic(JobCase):
         self.assertEqual({event[4:] for event in ends}, {("6", "2")})
         self.assertIn(str(pid), [event[3] for event in ends])
 
+    def test_ctrl_c_ends_the_wait_for_a_rank_that_is_stopped(self):
+        for where in ("backward", "wanted"):
+            with self.subTest(where=where):
+                self.assert_interrupted(where)
+
+    def assert_interrupted(self, where):
+        (agent,) = self.begin("elastic_stopped.py", where, ranks=2, folder=where)
+        events = os.path.join(self.path(where), "events")
+        jobs.wait_until(lambda: {"stops", "waits"} <= set(jobs.read(events).split()), "rank 0 waits for rank 1")
+        (pid,) = [int(words[-1]) for words in self.noted("waits", where)]
+        os.kill(pid, signal.SIGINT)
+        jobs.wait_until(lambda: self.noted("refused", where), "rank 0 is interrupted", 10)
+        self.assertEqual(self.noted("refused", where), [(1, 0, "True")])
+        self.assertEqual(agent.wait(120), 7, agent.stderr)
+
     @unittest.skipIf(not FSDP2, "this PyTorch has no FSDP2")
     def test_shards_of_a_node_that_loses_a_rank_are_given_by_the_other_node_whose_ranks_go_on(self):
         quiet = self.play_shards([], "whole")

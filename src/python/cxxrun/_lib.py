@@ -296,9 +296,12 @@ class Communicator:
 
     def checkpoint_wanted(self) -> int:
         """0: no; 1: save; 2: save and leave."""
-        wanted = c_int32()
-        _check(_lib.cxxrun_checkpoint_wanted(self._handle, byref(wanted)))
-        return wanted.value
+        def asked() -> int:
+            wanted = c_int32()
+            _check(_lib.cxxrun_checkpoint_wanted(self._handle, byref(wanted)))
+            return wanted.value
+
+        return int(_aside("checkpoint_wanted", self, asked))
 
     def free(self) -> None:
         _aside("free", self, lambda: _check(_lib.cxxrun_free(self._handle)))

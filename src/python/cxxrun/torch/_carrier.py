@@ -27,9 +27,12 @@ class Begun(Work):
         self._done.set()
         self._future.set_result(result)
 
-    def wait(self, *_: Any) -> bool:
+    def await_end(self) -> None:
         while not self._done.wait(_SLICE):  # so that Ctrl-C is seen
             pass
+
+    def wait(self, *_: Any) -> bool:
+        self.await_end()
         if isinstance(self._result, Exception):
             raise self._result
         return True
@@ -90,6 +93,13 @@ class Carrier:
                 begun.finish(result)
         except _lib.PeerFailure as failure:
             begun.finish(self.note(failure))
+        return begun
+
+    def start_in_backward(self, begin: Callable[[], _lib.Work], result: Any) -> Work:
+        """torch's reducer waits in C++, where Ctrl-C is not seen. Its callback comes after those of its calls, so that it
+        finds them done."""
+        begun = self.start(begin, result)
+        torch.autograd.Variable._execution_engine.queue_callback(begun.await_end)
         return begun
 
     def run(self, begin: Callable[[], _lib.Work]) -> None:

@@ -169,7 +169,8 @@ class Elastic:
         if self._carrier.failure is not None:
             return False
         try:
-            wanted = self._carrier.together(self._carrier.comm.checkpoint_wanted)
+            with self._in_order():
+                wanted = self._carrier.together(self._carrier.comm.checkpoint_wanted)
         except PeerFailure as failure:
             self._note(failure)
             return False

@@ -47,9 +47,9 @@ class Group(ProcessGroup):
     def new_group(self, ranks: Sequence[int], backend: Optional[str] = None, **_: Any) -> Optional["Group"]:
         """Of torch's new_group(), which every rank calls; None where this rank is not in it."""
         if backend not in (None, BACKEND):
-            _refuse(f"new_group() of the backend {backend}")
+            refuse(f"new_group() of the backend {backend}")
         if self._carrier.agree is not None:
-            _refuse("new_group() beside node_mesh()")
+            refuse("new_group() beside node_mesh()")
         is_mine = self._rank in ranks
         key = list(ranks).index(self._rank) if is_mine else 0
         comm = self._carrier.together(lambda: self._carrier.split(0 if is_mine else -1, key))
@@ -62,9 +62,10 @@ class Group(ProcessGroup):
     # ---- reductions
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
-        (tensor,) = tensors if len(tensors) == 1 else _refuse("all_reduce of several tensors in one call")
-        begin = self._all_reduction(tensor, tensor, opts, "all_reduce", is_from_backward(sys._getframe(1)))
-        return self._carrier.start(begin, tensors)
+        (tensor,) = tensors if len(tensors) == 1 else refuse("all_reduce of several tensors in one call")
+        is_bucket = is_from_backward(sys._getframe(1))
+        begin = self._all_reduction(tensor, tensor, opts, "all_reduce", is_bucket)
+        return (self._carrier.start_in_backward if is_bucket else self._carrier.start)(begin, tensors)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
         for begin in [self._all_reduction(tensor, tensor, opts, "all_reduce") for tensor in tensors]:
@@ -72,7 +73,7 @@ class Group(ProcessGroup):
         return done(tensors)
 
     def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
-        (tensor,) = tensors if len(tensors) == 1 else _refuse("reduce of several tensors in one call")
+        (tensor,) = tensors if len(tensors) == 1 else refuse("reduce of several tensors in one call")
         target = tensor if opts.rootRank == self._rank else torch.empty_like(tensor)
         self._carrier.run(self._all_reduction(tensor, target, opts, "reduce"))
         return done(tensors)
@@ -88,7 +89,7 @@ class Group(ProcessGroup):
                                                    (tensor, target))
 
     def reduce_scatter(self, outputs: Tensors, inputs: List[Tensors], opts: Any = None) -> Work:
-        (output,) = outputs if len(outputs) == 1 else _refuse("reduce_scatter of several tensors in one call")
+        (output,) = outputs if len(outputs) == 1 else refuse("reduce_scatter of several tensors in one call")
         self._check_parts(inputs[0], output, "reduce_scatter")
         self._reduce_scatter(output, torch.stack(inputs[0]), opts, "reduce_scatter")
         return done(outputs)
@@ -124,7 +125,7 @@ class Group(ProcessGroup):
 
     def allgather(self, outputs: List[Tensors], inputs: Tensors, opts: Any = None) -> Work:
         if len(inputs) != 1:
-            _refuse("all_gather of several tensors in one call")
+            refuse("all_gather of several tensors in one call")
         return self._all_gather_each(outputs, inputs, outputs)
 
     def allgather_coalesced(self, outputs: List[Tensors], inputs: Tensors, opts: Any = None) -> Work:
@@ -186,7 +187,7 @@ class Group(ProcessGroup):
                           input_splits: Any = None, opts: Any = None) -> Work:
         if len(set(output_splits or ())) > 1 or len(set(input_splits or ())) > 1 or tensor.shape != output.shape or (
                 tensor.dtype != output.dtype or tensor.shape[0] % self._size):
-            _refuse("all_to_all_single of parts that differ in size or type")
+            refuse("all_to_all_single of parts that differ in size or type")
         _check_memory(tensor, "all_to_all_single")
         _check_memory(output, "all_to_all_single")
         self._all_to_all(output, tensor)
@@ -216,13 +217,13 @@ class Group(ProcessGroup):
 
     def _check_parts(self, parts: Sequence[torch.Tensor], like: torch.Tensor, call: str) -> None:
         if len(parts) != self._size or any(each.shape != like.shape or each.dtype != like.dtype for each in parts):
-            _refuse(f"{call} with a list of tensors that is not one of the same shape and type for each rank")
+            refuse(f"{call} with a list of tensors that is not one of the same shape and type for each rank")
 
     def _check_sizes(self, part: torch.Tensor, whole: torch.Tensor, call: str) -> None:
         _check_memory(part, call)
         _check_memory(whole, call)
         if whole.numel() != self._size * part.numel() or whole.dtype != part.dtype:
-            _refuse(f"{call} with tensors whose sizes or types do not fit")
+            refuse(f"{call} with tensors whose sizes or types do not fit")
 
 
 def _units(tensor: torch.Tensor) -> Tuple[int, int]:
@@ -237,13 +238,13 @@ def _copy(parts: Sequence[torch.Tensor], targets: Sequence[torch.Tensor]) -> Non
         target.copy_(part)
 
 
-def _refuse(what: str) -> Any:
+def refuse(what: str) -> Any:
     raise NotImplementedError(f"cxxrun.torch: {what} is not carried by the group that survives; "
                               "docs/use/elastic_pytorch.md says what is")
 
 
 def _refusal(name: str) -> Callable[..., Any]:
-    return lambda self, *arguments, **named: _refuse(name)
+    return lambda self, *arguments, **named: refuse(name)
 
 
 for _name in _REFUSED:
@@ -252,17 +253,17 @@ for _name in _REFUSED:
 
 def _check_memory(tensor: torch.Tensor, call: str) -> None:
     if tensor.layout != torch.strided:
-        _refuse(f"{call} of a tensor that is sparse")
+        refuse(f"{call} of a tensor that is sparse")
     if tensor.device.type != "cpu":
-        _refuse(f"{call} of a tensor that is on {tensor.device}")
+        refuse(f"{call} of a tensor that is on {tensor.device}")
     if not tensor.is_contiguous():
-        _refuse(f"{call} of a tensor that is not contiguous")
+        refuse(f"{call} of a tensor that is not contiguous")
 
 
 def kind_of(tensor: torch.Tensor, call: str) -> int:
     """The number of its type, for a call that adds up."""
     _check_memory(tensor, call)
-    return _TYPES[tensor.dtype] if tensor.dtype in _TYPES else _refuse(f"{call} of {tensor.dtype}")
+    return _TYPES[tensor.dtype] if tensor.dtype in _TYPES else refuse(f"{call} of {tensor.dtype}")
 
 
 def _op(options: Any, tensor: torch.Tensor, size: int, call: str) -> Any:
@@ -272,4 +273,4 @@ def _op(options: Any, tensor: torch.Tensor, size: int, call: str) -> Any:
         return _lib.OPS["sum"], 1.0 / size
     if name.lower() in _lib.OPS:
         return _lib.OPS[name.lower()], 1.0
-    return _refuse(f"{call} with {name} of {tensor.dtype}")
+    return refuse(f"{call} with {name} of {tensor.dtype}")
