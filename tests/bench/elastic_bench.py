@@ -113,6 +113,17 @@ def measure_bucket(is_elastic, size, repeats, way):
         def forward(self, x):
             return (self.weight * x).sum()
 
+    def nothing(_, bucket):
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    def made():
+        ddp = DistributedDataParallel(model, **how)
+        if way == "idle":
+            ddp.register_comm_hook(None, nothing)
+        return ddp
+
     torch.set_num_threads(1)
     model, how = Flat(), {"bucket_cap_mb": 1024, "gradient_as_bucket_view": way == "view"}
     if is_elastic:
@@ -120,19 +131,11 @@ def measure_bucket(is_elastic, size, repeats, way):
         job = Elastic()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
         job.track(model=model, optimizer=optimizer)
-        ddp = job.wrap(lambda: DistributedDataParallel(model, **how))
+        ddp = job.wrap(made)
         assert job.running(1)
     else:
         dist.init_process_group("gloo")
-        ddp = DistributedDataParallel(model, **how)
-
-    def nothing(_, bucket):
-        future = torch.futures.Future()
-        future.set_result(bucket.buffer())
-        return future
-
-    if way == "idle":
-        ddp.register_comm_hook(None, nothing)
+        ddp = made()
 
     def timed(action):
         dist.barrier()

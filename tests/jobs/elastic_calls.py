@@ -149,6 +149,8 @@ refused("reduce_scatter with", dist.reduce_scatter, torch.zeros(2), [torch.zeros
 refused("reduce_scatter_tensor with", reduce_scatter_tensor, torch.zeros(3), torch.zeros(4))
 refused("all_to_all_single of parts", dist.all_to_all_single, torch.zeros(3), torch.zeros(3))
 refused("the backend gloo", lambda: dist.new_group([0, 1], backend="gloo"))
+if not torch.__version__.startswith("1."):
+    refused("use_local_synchronization", lambda: dist.new_group([0], use_local_synchronization=True))
 refused("is up already", Elastic, kind=RuntimeError)
 if torch.__version__.startswith("1."):
     refused("this PyTorch has no FSDP2", job.node_mesh)
@@ -174,6 +176,13 @@ def own():
 
 refused("my own mistake", own, kind=RuntimeError)
 assert job.completed == 0
+
+
+# What would be lost with the DDP of this world.
+refused("register_comm_hook would be lost", lambda: ddp.register_comm_hook(None, None), kind=RuntimeError)
+refused("grad_sync would be lost", setattr, ddp, "require_backward_grad_sync", False, kind=RuntimeError)
+refused("grad_sync would be lost", delattr, ddp, "require_backward_grad_sync", kind=RuntimeError)
+assert ddp.require_backward_grad_sync
 
 
 # Gradients that are added up over several blocks would be lost with a step that fails. Those that nobody wants may stay.
@@ -300,7 +309,12 @@ assert sorted(sum(its[0] + its[1], [])) == list(range(10))
 data, same = samplers()
 job.track(data=data)
 batches = iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data))
-next(batches), same.next()
+refused("within step()", next, batches, kind=RuntimeError)
+batches = iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data))
+step(lambda: next(batches))
+refused("within step()", data.next, kind=RuntimeError)
+same.next()
+job._updates.begin_step()
 for ends in (False, True):
     before, wanted = Before(job._tracked), same.next()
     assert next(batches).tolist() == wanted
@@ -310,6 +324,7 @@ for ends in (False, True):
     before.restore()
     assert next(batches).tolist() == wanted
 assert data.epoch == 0
+job._updates.end_step()
 refused("takes samples ahead", lambda: iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data, num_workers=1)))
 
 # A file of somebody else's.

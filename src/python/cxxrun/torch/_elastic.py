@@ -14,6 +14,7 @@ from cxxrun.torch import _world
 from cxxrun.torch._buckets import bytes_of
 from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._random import seed_all
+from cxxrun.torch._sampler import ElasticSampler
 from cxxrun.torch._undo import Before, load
 from cxxrun.torch._updates import Updates
 from cxxrun.torch._wrapped import Wrapped
@@ -68,6 +69,8 @@ class Elastic:
             self._tracked[name] = its
             if isinstance(its, torch.optim.Optimizer):
                 self._updates.watch(name, its)
+            if isinstance(its, ElasticSampler):
+                its.before_next = self._updates.refuse_samples
 
     def wrap(self, make: Callable[[], Any]) -> Any:
         """Made anew in every world, on all ranks: wrap(lambda: DDP(model))."""

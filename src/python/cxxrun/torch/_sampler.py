@@ -1,6 +1,6 @@
 """Which samples a rank takes: the order of cxxrun::ElasticSampler, docs/use/sampler.md."""
 import sys
-from typing import Any, Dict, Iterator, List
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch.distributed as dist
 from torch.utils.data import Sampler
@@ -23,12 +23,15 @@ class ElasticSampler(Sampler[List[int]]):
                              "per step; tail is one of " + ", ".join(_TAILS))
         self._size, self._batch, self._tail = size, batch, _TAILS[tail]
         self._seed, self._epoch, self._consumed = seed, 0, 0
+        self.before_next: Optional[Callable[[], None]] = None  # Elastic's, which may refuse it
 
     @property
     def epoch(self) -> int:
         return self._epoch
 
     def next(self) -> List[int]:
+        if self.before_next is not None:
+            self.before_next()
         if self._consumed == self._size:
             self._epoch, self._consumed = self._epoch + 1, 0
         samples, (_, _, self._consumed) = _lib.sampler_next(

@@ -73,6 +73,12 @@ class Updates:
             raise RuntimeError("Elastic: this call reaches other ranks after optimizer.step(); within a step() such calls "
                                "come before the update: docs/use/elastic_pytorch.md")
 
+    def refuse_samples(self) -> None:
+        """What is taken between two steps is not given back with the one that needs it."""
+        if not self._is_in_step:
+            raise RuntimeError("ElasticSampler: samples are taken within step(), so that a step that fails gives them back: "
+                               "next(order) in its block, not `for x in loader` around it: docs/use/elastic_pytorch.md")
+
     def _refuse_scaler(self, caller: Any) -> None:
         """One that nobody takes back would make the update of gradients that it has not divided."""
         for _ in range(3):  # a schedule's wrapper is between them

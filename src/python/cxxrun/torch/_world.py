@@ -5,7 +5,7 @@ import torch
 import torch.distributed as dist
 
 from cxxrun.torch._carrier import Carrier
-from cxxrun.torch._group import BACKEND, Group
+from cxxrun.torch._group import BACKEND, Group, refuse
 
 _c10d = dist.distributed_c10d
 _IS_1 = torch.__version__.startswith("1.")
@@ -69,5 +69,19 @@ def _wrap_new_group() -> None:
     _c10d.new_group = dist.new_group = call
 
 
+def _refuse_local_synchronization() -> None:
+    """Ranks that are not in such a group do not call new_group(), for which the others would wait."""
+    new_group = _c10d._new_group_with_tag
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        if named.get("use_local_synchronization") and isinstance(dist.group.WORLD, Group):
+            refuse("new_group() with use_local_synchronization")
+        return new_group(*arguments, **named)
+
+    _c10d._new_group_with_tag = call
+
+
 if _IS_1:
     _wrap_new_group()
+else:
+    _refuse_local_synchronization()

@@ -2,6 +2,8 @@
 import weakref
 from typing import Any, Callable
 
+_CHANGES = ("register_", "_register_", "_set_")  # methods that change it for good
+
 
 class Wrapped:
     """What the factory given to Elastic.wrap() has made for the present world; passes on calls and attributes."""
@@ -13,7 +15,17 @@ class Wrapped:
         return self._get()(*arguments, **named)
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith(_CHANGES):
+            _refuse(name)
         return getattr(self._get(), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in ("_make", "_made"):
+            _refuse(name)
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        _refuse(name)
 
     def _drop(self) -> bool:
         """Whether it may still be there."""
@@ -29,3 +41,8 @@ class Wrapped:
         if self._made is None:
             raise RuntimeError("Elastic: what wrap() gave is made by running(); use it inside of the loop")
         return self._made
+
+
+def _refuse(name: str) -> None:
+    raise RuntimeError(f"Elastic: {name} would be lost in the next world, where what wrap() gave is made anew: do this in "
+                       "the function that wrap() is given")
