@@ -37,7 +37,7 @@ install(FILES scripts/completion/_cxxrun DESTINATION ${CMAKE_INSTALL_DATADIR}/zs
 
 # For Python workers. Debian's interpreter looks there below /usr; docs/use/pytorch.md says what to do elsewhere.
 install(DIRECTORY src/python/cxxrun DESTINATION lib/python3/dist-packages FILES_MATCHING
-  PATTERN "*.py" PATTERN __pycache__ EXCLUDE)
+  PATTERN "*.py" PATTERN py.typed PATTERN __pycache__ EXCLUDE)
 
 # `module use PREFIX/share/modulefiles`: the file finds PREFIX from where it lies.
 install(FILES cmake/packaging/modulefile DESTINATION ${CMAKE_INSTALL_DATADIR}/modulefiles/cxxrun

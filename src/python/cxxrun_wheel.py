@@ -53,7 +53,8 @@ def build_platform_wheel(prefix, platform, wheel_directory):
 
 
 def _write(wheel_directory, tag, more):
-    files = {f"cxxrun/{path.relative_to(_PACKAGE).as_posix()}": path.read_bytes() for path in sorted(_PACKAGE.rglob("*.py"))}
+    files = {f"cxxrun/{path.relative_to(_PACKAGE).as_posix()}": path.read_bytes() for path in sorted(_PACKAGE.rglob("*"))
+             if path.suffix in (".py", ".typed")}
     files.update(more)
     files[f"{_INFO}/METADATA"] = _METADATA.encode()
     pure = str(not more).lower()

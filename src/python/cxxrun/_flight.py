@@ -1,23 +1,28 @@
-"""What PyTorch's flight recorder says of collectives that are under way (gloo in new releases; 1.13 has none)."""
+"""What PyTorch's flight recorders say of collectives that are under way: that of NCCL, and that of gloo in new releases;
+1.13 has none."""
 import json
 import sys
-from typing import Any, Callable, Optional, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 from cxxrun import _page
 from cxxrun._told import Told, packed
 
 
-def recorder() -> Optional[Callable[[], str]]:
-    """Gives the recorder's text, which may take 20 ms; None: this torch has none."""
-    dump = getattr(sys.modules.get("torch._C._distributed_c10d"), "_dump_fr_trace_json", None)
-    return None if dump is None else lambda: dump(True, True)
+_DUMPS = "_dump_nccl_trace_json", "_dump_fr_trace_json"
 
 
-def told(text: str, group: str, number: int) -> Optional[Told]:
-    """`group`: the default group's name; `number`: of its newest collective. None: the recorder is off, knows nothing of
-    this backend, or writes another form. Pure."""
+def recorder() -> Optional[Callable[[], List[Union[str, bytes]]]]:
+    """Gives the text of each recorder, which may take 20 ms; None: this torch has none."""
+    c10d = sys.modules.get("torch._C._distributed_c10d")
+    dumps = [getattr(c10d, name) for name in _DUMPS if hasattr(c10d, name)]
+    return (lambda: [dump(True, True) for dump in dumps]) if dumps else None
+
+
+def told(texts: Sequence[Union[str, bytes]], group: str, number: int) -> Optional[Told]:
+    """`group`: the default group's name; `number`: of its newest collective. None: the recorders are off, know nothing of
+    this backend, or write another form. Pure."""
     try:
-        entries = json.loads(text).get("entries", [])
+        entries = [entry for text in texts for entry in _entries(text)]
         mine = [entry for entry in entries if entry["process_group"][0] == group]
         active = [entry for entry in mine if not entry["retired"]]
         if not mine:
@@ -30,6 +35,13 @@ def told(text: str, group: str, number: int) -> Optional[Told]:
         return Told(*(_meaning(oldest) if is_newest else (_page.UNKNOWN, 0)), here=True)
     except (KeyError, TypeError, IndexError, ValueError, AttributeError):
         return None
+
+
+def _entries(text: Union[str, bytes]) -> Any:
+    try:
+        return json.loads(text).get("entries", [])
+    except (ValueError, AttributeError):
+        return []
 
 
 def _meaning(entry: Any) -> Tuple[int, int]:

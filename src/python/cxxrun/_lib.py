@@ -104,10 +104,12 @@ def _places() -> Iterator[str]:
             yield os.path.join(root, lib, _NAME)
 
 
+PLACE = next((place for place in _places() if os.path.exists(place)), os.environ.get("CXXRUN_LIBRARY") or _NAME)
+
+
 def _load() -> ctypes.CDLL:
-    place = next((place for place in _places() if os.path.exists(place)), os.environ.get("CXXRUN_LIBRARY") or _NAME)
     try:
-        library = ctypes.CDLL(place)
+        library = ctypes.CDLL(PLACE)
     except OSError as error:
         raise ImportError(f"cxxrun: {_NAME} cannot be loaded ({error}); install cxxrun, or name the file in "
                           "CXXRUN_LIBRARY") from None
@@ -117,7 +119,7 @@ def _load() -> ctypes.CDLL:
     library.cxxrun_version.restype = library.cxxrun_error.restype = c_char_p
     version = library.cxxrun_version().decode()
     if not version.startswith(_VERSION + "."):
-        raise ImportError(f"cxxrun: {place} is of version {version}, this Python package of {_VERSION}: install both "
+        raise ImportError(f"cxxrun: {PLACE} is of version {version}, this Python package of {_VERSION}: install both "
                           "from one version of cxxrun")
     return library
 

@@ -38,9 +38,17 @@ def _write(line: Dict[str, Any]) -> None:
         return
     try:
         with open(os.path.join(os.path.dirname(error_file), "steps.jsonl"), "a") as file:
-            file.write(json.dumps(line, default=_plain) + "\n")
+            file.write(_text(line) + "\n")
     except OSError:
         pass
+
+
+def _text(line: Dict[str, Any]) -> str:
+    """What is no number in JSON, such as the loss of a training that diverges, becomes null."""
+    try:
+        return json.dumps(line, default=_plain, allow_nan=False)
+    except ValueError:
+        return json.dumps(json.loads(json.dumps(line, default=_plain), parse_constant=lambda _: None))
 
 
 def _plain(scalar: Any) -> Any:

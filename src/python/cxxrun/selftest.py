@@ -60,6 +60,19 @@ def _count(torch: object, dist: object) -> str:
                                           "what they are is read from stacks")
 
 
+def _library() -> str:
+    try:
+        from cxxrun import _lib
+    except ImportError as missing:
+        if "cannot be loaded" in str(missing) and not os.environ.get("CXXRUN_LIBRARY"):
+            raise Missing(f"{missing}; cxxrun.torch.Elastic alone needs it") from None
+        raise
+    samples, _ = _lib.sampler_next((0, 0, 0), 4, 0, 0, 1, 4)
+    if sorted(samples) != [0, 1, 2, 3]:
+        raise RuntimeError(f"the sampler gave {samples}")
+    return f"{_lib.PLACE}, for cxxrun.torch.Elastic"
+
+
 def _launcher() -> str:
     if not os.environ.get("CXXRUN_AGENT"):
         raise Missing("CXXRUN_AGENT is not set: not started by cxxrun")
@@ -69,7 +82,8 @@ def _launcher() -> str:
 
 
 def main() -> int:
-    rows: List[Row] = [("package", _package), ("stacks", _stack), ("torch", _torch), ("launcher", _launcher)]
+    rows: List[Row] = [("package", _package), ("stacks", _stack), ("torch", _torch), ("library", _library),
+                       ("launcher", _launcher)]
     faults = 0
     for name, check in rows:
         try:

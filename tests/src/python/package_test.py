@@ -14,13 +14,14 @@ import time
 import types
 import unittest
 import unittest.mock
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "src/python"
 sys.path.insert(0, str(PACKAGE))
 
 import cxxrun
-from cxxrun import _calls, _flight, _page, _told, _watch
+from cxxrun import _calls, _flight, _page, _progress, _told, _watch
 from cxxrun._judge import Judge
 from cxxrun._told import Told
 from cxxrun._wanted import Requests
@@ -83,7 +84,7 @@ def recorded(group="0", number=7, retired=False, name="gloo:all_reduce", size=((
 class FlightTest(unittest.TestCase):
     @staticmethod
     def told(*entries):
-        return _flight.told(json.dumps({"entries": entries}), "0", 7)
+        return _flight.told([json.dumps({"entries": entries})], "0", 7)
 
     def test_the_oldest_that_is_under_way_is_told(self):
         self.assertEqual(self.told(recorded()), Told(ALL_REDUCE, 25, True))
@@ -98,8 +99,20 @@ class FlightTest(unittest.TestCase):
 
     def test_a_recorder_that_is_off_or_unknown_tells_nothing(self):
         for text in ("", "[]", "{}", '{"entries": 3}', '{"entries": [3]}', '{"entries": [{}]}', "null"):
-            self.assertIsNone(_flight.told(text, "0", 7), text)
+            self.assertIsNone(_flight.told([text], "0", 7), text)
         self.assertIsNone(self.told(recorded("1")))
+
+    def test_the_recorder_of_nccl_is_asked_as_well(self):
+        """Planted: it has not been asked on a GPU."""
+        c10d = types.ModuleType("torch._C._distributed_c10d")
+        with unittest.mock.patch.dict(sys.modules, {c10d.__name__: c10d}):
+            self.assertIsNone(_flight.recorder())
+            entry = recorded(name="nccl:all_reduce")
+            c10d._dump_nccl_trace_json = lambda collectives, active: json.dumps({"entries": [entry]}).encode()
+            self.assertEqual(_flight.told(_flight.recorder()(), "0", 7), Told(ALL_REDUCE, 25, True))
+            for other in ("", "{}", json.dumps({"entries": [recorded("1", retired=True)]})):
+                c10d._dump_fr_trace_json = lambda collectives, active: other  # noqa: B023
+                self.assertEqual(_flight.told(_flight.recorder()(), "0", 7), Told(ALL_REDUCE, 25, True), other)
 
 
 class Tensor:
@@ -356,7 +369,35 @@ print(cxxrun.checkpoint_wanted(), cxxrun.job_ends())
         self.assertEqual(run(code), ("False False\nTrue True\nFalse False\n", ""))
 
 
+class ProgressTest(unittest.TestCase):
+    def test_a_line_is_json_whatever_the_scalars_are(self):
+        class Tensor:
+            def __float__(self):
+                return float("inf")
+
+        def refuse(word):
+            raise AssertionError(f"{word} is not JSON")
+
+        for scalars, wanted in (({"loss": 0.5}, {"loss": 0.5}), ({"loss": float("nan")}, {"loss": None}),
+                                ({"loss": Tensor(), "each": [1, -float("inf")]}, {"loss": None, "each": [1, None]}),
+                                ({"loss": float("nan"), "why": "NaN"}, {"loss": None, "why": "NaN"})):
+            self.assertEqual(json.loads(_progress._text(scalars), parse_constant=refuse), wanted)
+
+
 class PackageTest(unittest.TestCase):
+    def test_whatever_is_public_has_its_types_and_tools_are_told_so(self):
+        import ast
+        for path in (PACKAGE / "cxxrun").rglob("*.py"):
+            tree = ast.parse(path.read_text())
+            for each in [tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))]:
+                for its in each.body:
+                    if isinstance(its, ast.FunctionDef) and not its.name.startswith("_"):
+                        of = its.args
+                        named = [arg for arg in (*of.posonlyargs, *of.args, *of.kwonlyargs, of.vararg, of.kwarg) if arg]
+                        bare = [arg.arg for arg in named if arg.annotation is None and arg.arg not in ("self", "cls")]
+                        self.assertEqual((bare, its.returns is None), ([], False), f"{path}: {its.name}")
+        self.assertTrue((PACKAGE / "cxxrun/py.typed").exists())
+
     def test_its_version_is_the_launchers(self):
         header = (ROOT / "include/cxxrun/version.hpp").read_text()
         numbers = [re.search(rf"VERSION_{each} (\d+)", header)[1] for each in ("MAJOR", "MINOR", "PATCH")]
@@ -373,9 +414,10 @@ class PackageTest(unittest.TestCase):
             made = subprocess.run([sys.executable, "-c", f"import cxxrun_wheel; print(cxxrun_wheel.build_wheel({directory!r}))"],
                                   cwd=PACKAGE, stdout=subprocess.PIPE, check=True, universal_newlines=True).stdout.strip()
             self.assertEqual(made, f"cxxrun-{cxxrun.__version__}-py3-none-any.whl")
+            self.assertIn("cxxrun/py.typed", zipfile.ZipFile(os.path.join(directory, made)).namelist())
             done = subprocess.run([sys.executable, "-S", "-m", "cxxrun.selftest"], stdout=subprocess.PIPE, check=True,
                                   env={"PYTHONPATH": os.path.join(directory, made)}, universal_newlines=True)
-        self.assertRegex(done.stdout, r"ok +package: .*\nok +stacks: .*\nskipped +torch: .*\nskipped +launcher: ")
+        self.assertRegex(done.stdout, r"ok +package: .*\nok +stacks: .*\nskipped +torch: .*\nskipped +library: .*\nskipped +launcher: ")
 
     def test_it_is_written_for_python_3_8(self):
         import ast

@@ -29,19 +29,27 @@ class Venv(unittest.TestCase):
     def test_it_works_without_a_launcher(self):
         done = run(PYTHON, "-m", "cxxrun.selftest")
         self.assertEqual(done.returncode, 0, done.stdout)
-        self.assert_selftest(done.stdout, "skipped +launcher: ")
+        self.assert_selftest(done.stdout, "skipped +library: .*\n.*skipped +launcher: ")
 
     def test_it_works_under_the_launcher_warm_and_executed(self):
         for warm in ([], ["--warm=json"]):
             done = run(CXXRUN, "--standalone", *warm, "-m", "cxxrun.selftest", PYTHON_EXEC=PYTHON)
             self.assertEqual(done.returncode, 0, done.stdout)
-            self.assert_selftest(done.stdout, "ok +launcher: ")
+            self.assert_selftest(done.stdout, "skipped +library: .*\n.*ok +launcher: ")
 
     def test_it_finds_the_library(self):
         done = run(PYTHON, "-c", "from cxxrun import _lib", CXXRUN_LIBRARY=LIBRARY)
         self.assertEqual((done.returncode, done.stdout), (0, ""))
         done = run(PYTHON, "-c", "from cxxrun import _lib", CXXRUN_LIBRARY="/nowhere")
         self.assertIn("ImportError: cxxrun: libcxxrun_c.so.0 cannot be loaded", done.stdout)
+
+    def test_the_selftest_tries_the_library(self):
+        done = run(PYTHON, "-m", "cxxrun.selftest", CXXRUN_LIBRARY=LIBRARY)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn(f"ok       library: {LIBRARY}, for cxxrun.torch.Elastic", done.stdout)
+        done = run(PYTHON, "-m", "cxxrun.selftest", CXXRUN_LIBRARY="/nowhere")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("FAILED   library: ImportError: cxxrun: libcxxrun_c.so.0 cannot be loaded", done.stdout)
 
     def test_a_library_of_another_version_is_said_in_a_line(self):
         done = run(PYTHON, "-c", "import ctypes\nload = ctypes.CDLL\nclass Other:\n"
