@@ -3,6 +3,7 @@
 CXXRUN_KILLS: how many kills more than the one that is always tried; CXXRUN_KILLS_SEED repeats a run. Exit code 77:
 there is no torch."""
 import importlib.util
+import json
 import os
 import random
 import signal
@@ -190,6 +191,20 @@ class Elastic(JobCase):
         self.assertEqual(set(found.values()), whole)
         self.assertEqual({int(pid) for g, rank, pid, _ in self.noted("stepped", "lost") if g == 1 and rank < 2},
                          {int(pid) for g, _, pid, _ in self.noted("stepped", "lost") if g == 1} & set(found))
+
+    @unittest.skipIf(not FSDP2, "this PyTorch has no FSDP2")
+    def test_shards_are_trained_as_by_torchs_own_hsdp(self):
+        trained = []
+        for words in (["gloo"], []):
+            folder = f"hsdp{len(words)}"
+            for agent in self.begin("elastic_hsdp.py", *words, nodes=2, folder=folder):
+                self.assertEqual(agent.wait(300), 0, agent.stderr)
+            its = [json.loads(jobs.read(self.path(f"{folder}/{rank}.json"))) for rank in range(4)]
+            self.assertEqual(its[:2], its[2:])
+            trained.append([number for rank in its for shard in rank for number in shard])
+        self.assertEqual(len(trained[0]), 2 * (17 * 30 + 31 * 4))
+        for own, ours in zip(*trained):
+            self.assertAlmostEqual(own, ours, delta=1e-5 + 1e-4 * abs(own))
 
     @unittest.skipIf(not FSDP2, "this PyTorch has no FSDP2")
     def test_shards_on_nodes_with_other_numbers_of_ranks_are_refused(self):
