@@ -26,6 +26,9 @@ IDLE = 3.0  # seconds without an order
 LEAVING = 1.0  # seconds that a thread has for its end
 MEMORY = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
+# Of these one worker would take messages and events from another.
+SHARED = {"socket:": "a socket", "anon_inode:[eventpoll]": "an epoll descriptor"}
+
 
 def is_device(path):
     if not path.startswith("/dev/") or path in MEMORY or path.startswith(TERMINALS):
@@ -46,8 +49,20 @@ def count_threads():
         time.sleep(0.001)
 
 
-def held():
-    """What a fork could not share: ("threads", "3"), ("processes", "1") or ("device", "/dev/nvidia0"); None."""
+def opened():
+    """The descriptors, each with what it is of."""
+    found = []
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            found.append((int(fd), os.readlink("/proc/self/fd/" + fd)))
+        except OSError:
+            pass
+    return found
+
+
+def held(before):
+    """What a fork could not share: ("threads", "3"), ("processes", "1"), ("device", "/dev/nvidia0" or "a socket"); None.
+    `before`: what was open before the import."""
     threads = count_threads()
     if threads:
         return "threads", str(threads)
@@ -55,12 +70,11 @@ def held():
         children = file.read().split()
     if children:
         return "processes", str(len(children))
-    paths = []
-    for fd in os.listdir("/proc/self/fd"):
-        try:
-            paths.append(os.readlink("/proc/self/fd/" + fd))
-        except OSError:
-            pass
+    for fd, path in opened():
+        for begin, what in SHARED.items():
+            if path.startswith(begin) and (fd, path) not in before:
+                return "device", what
+    paths = [path for _, path in opened()]
     with open("/proc/self/maps") as file:
         paths += [line[73:].rstrip("\n") for line in file if len(line) > 73]
     for path in paths:
@@ -71,13 +85,13 @@ def held():
 
 def load(modules):
     """Imports them. What to tell the agent: one word, and what belongs to it."""
-    began = time.monotonic()
+    began, before = time.monotonic(), opened()
     for name in modules:
         try:
             __import__(name)
         except BaseException as error:  # whatever it is, SystemExit among it, the workers are to say so
             return ["failed", name, "%s: %s" % (type(error).__name__, error)]
-        found = held()
+        found = held(before)
         if found:
             return [found[0], name, found[1]]
     return ["ready", "%d" % ((time.monotonic() - began) * 1000)]
@@ -102,9 +116,10 @@ def fork_heir(modules):
     try:
         link.close()
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        before = opened()
         for name in modules:
             __import__(name)
-        if not held() and os.getppid() == parent:
+        if not held(before) and os.getppid() == parent:
             freeze()
             its.send(b"r")
             if its.recv(1):

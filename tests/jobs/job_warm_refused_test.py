@@ -26,6 +26,8 @@ class Refusals(Warm):
             "processes": ("import subprocess\nheld = subprocess.Popen(['sleep', '99'])",
                           r"importing trouble has started processes \(1\), which"),
             "device": ("held = os.open('/dev/kmsg', os.O_RDONLY)", "importing trouble has opened /dev/kmsg, which"),
+            "socket": ("import socket\nheld = socket.socketpair()", "importing trouble has opened a socket, which a forked"),
+            "epoll": ("import select\nheld = select.epoll()", "importing trouble has opened an epoll descriptor, which a"),
             "mapped": (MAPPED, "importing trouble has opened /dev/[a-z0-9]+, which"),
             "exit": ("sys.exit(5)", r"importing trouble has failed \(SystemExit: 5\)"),
             "failed": ("raise ValueError('not here')", r"importing trouble has failed \(ValueError: not here\)"),
@@ -45,6 +47,7 @@ class Refusals(Warm):
     def test_what_a_fork_can_share_is_no_obstacle(self):
         body = "import subprocess, tempfile, threading\nsubprocess.run(['cat'], check=True)\nthread = threading.Thread(target=int)\n" \
                "thread.start()\nthread.join()\n" \
+               "import socket\nsocket.socket().close()\n" \
                "held = [tempfile.TemporaryFile(dir='/dev/shm'), open('/dev/ptmx', 'rb'), open('/dev/urandom', 'rb')]"
         job = self.run_warm(self.script("note('start', 'trouble' in sys.modules)"), warm=self.module(body))
         self.assertEqual(job.code, 0, job.stderr)
