@@ -57,6 +57,17 @@ note("computed", was, before, threads, torch.get_num_threads(), torch.get_num_in
 note("drew", torch.rand(1).item(), torch.initial_seed(), numpy.random.rand(), torch.randperm(1000)[:3].tolist().__repr__().replace(" ", ""))
 """
 
+# What libraries have read of the environment and of the CPUs when they were loaded.
+LOADED = """
+import ctypes, torch, torch.distributed as dist
+was = "trouble" in sys.modules
+import trouble
+with open("/proc/self/maps") as maps:
+    gomp = ctypes.CDLL(next(line.split()[-1] for line in maps if "libgomp" in line))
+note("loaded", was, dist.get_debug_level(), torch.get_num_threads(), gomp.omp_get_max_threads(), gomp.omp_get_num_procs(),
+     os.environ.get("OMP_NUM_THREADS"), *map(trouble.seen.get, sorted(trouble.seen)))
+"""
+
 
 @unittest.skipUnless(torch, "no torch (Debian: python3-torch)")
 class Torch(Warm):
@@ -82,6 +93,29 @@ class Torch(Warm):
             self.assertEqual(seen[0][3:], seen[1][3:], environment)  # torch's own
             self.assertEqual(seen[0][1], "1")  # none before something is computed
             self.assertLessEqual(int(seen[0][2]), int(seen[1][2]), environment)
+
+    def test_an_import_sees_what_is_set_for_cxxrun(self):
+        wanted = {"MKL_VERBOSE": "0", "OMP_NUM_THREADS": "3", "TORCH_DISTRIBUTED_DEBUG": "DETAIL", "TORCH_LOGS": "+dynamo"}
+        told = self.loaded("--nproc-per-node", "1", env=wanted)
+        self.assertEqual(told, [("DebugLevel.DETAIL", "3", "3", told[0][3], "3", *wanted.values())])
+
+    def test_a_worker_that_is_bound_has_the_threads_of_an_executed_one(self):
+        """OMP_NUM_THREADS is the launcher's, as it is not set."""
+        self.loaded("--nproc-per-node", "2", "--cpu-bind", "share")
+
+    def loaded(self, *options, env=None):
+        """What workers tell, the warm ones as the executed ones."""
+        self.module("import os\nimport torch.distributed\nseen = {name: os.environ.get(name) for name in "
+                    "('TORCH_LOGS', 'TORCH_DISTRIBUTED_DEBUG', 'MKL_VERBOSE', 'OMP_NUM_THREADS')}")
+        seen = {}
+        for warm in ("trouble", None):
+            job = self.begin(self.script(LOADED), *options, warm=warm, env=env)
+            self.assertEqual(job.wait(120), 0, job.stderr)
+            its = self.events("loaded")[-int(options[1]):]
+            self.assertEqual({event[3] for event in its}, {str(bool(warm))})
+            seen[warm] = sorted(event[4:] for event in its)
+        self.assertEqual(seen["trouble"], seen[None])
+        return seen[None]
 
     def test_two_draw_different_numbers_in_torch_and_numpy(self):
         job = self.begin(self.script(COMPUTE), "--nproc-per-node", "2", warm="torch,numpy")
