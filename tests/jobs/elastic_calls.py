@@ -2,13 +2,14 @@
 import gc
 import io
 import os
+import resource
 import weakref
 
 import torch
 
 import torch.distributed as dist
 from cxxrun import _lib, _process
-from cxxrun.torch import Elastic, ElasticSampler
+from cxxrun.torch import Elastic, ElasticSampler, _buckets
 from cxxrun.torch._undo import Before
 
 job = Elastic()
@@ -118,6 +119,16 @@ if me == 0:
 else:
     dist.broadcast(torch.ones(1000), 1)
     dist.barrier()
+
+# A rank that may not have its part of the arena has its buckets copied, and with it all.
+if me == 1:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+assert _buckets.make_buckets(job._carrier.comm, 1 << 20, job._carrier.facts) is None
+if me == 1:
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+assert _buckets.make_buckets(job._carrier.comm, 1 << 50, job._carrier.facts) is None
+assert _buckets.make_buckets(job._carrier.comm, 1 << 20, job._carrier.facts) is not None
 
 # A forked child is no rank, and its parent goes on. One that loads data needs none.
 child = os.fork()

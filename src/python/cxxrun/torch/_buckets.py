@@ -5,6 +5,7 @@ which then becomes one more mapping of pages of the arena; the library is told o
 has mapped, and the arena may go before the bucket."""
 import ctypes
 import os
+import resource
 from typing import Any, Dict, Iterator, List, Optional, Set
 
 import torch
@@ -13,6 +14,7 @@ from cxxrun import _lib
 
 _LEAST = 256 << 10  # bytes of a bucket; smaller ones are copied in no time
 _PAGE = 64 << 10  # the largest of any machine
+_OTHERS = 1 << 30  # bytes that the ranks of a node share besides, at most
 _MAY_MOVE, _FIXED = 1, 2
 _FAILED = ctypes.c_void_p(-1).value
 _mremap = ctypes.CDLL(None, use_errno=True).mremap
@@ -97,10 +99,18 @@ def _ddps(made: List[Any], world: Any) -> Iterator[Any]:
                 yield module
 
 
+def _may_have(size: int) -> bool:
+    """Asked before, because a rank that cannot have its arena ends the job."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)  # also of files in memory
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 2 * size < memory and (limit == resource.RLIM_INFINITY or 2 * size + _OTHERS < limit)
+
+
 def make_buckets(comm: _lib.Communicator, size: int, facts: _lib.Facts) -> Optional[Buckets]:
     """None where ranks differ in what they need, or one cannot have it. Every rank calls it."""
     sizes = (ctypes.c_int64 * facts.world_size)()
-    mine = ctypes.c_int64(0 if facts.on_device or size < _LEAST else size)
+    copies = facts.on_device or size < _LEAST or not _may_have(size * facts.local_world_size)
+    mine = ctypes.c_int64(0 if copies else size)
     comm.start_all_gather(ctypes.addressof(mine), ctypes.addressof(sizes), 1, _lib.TYPES["int64"], (mine, sizes)).wait()
     if set(sizes) != {mine.value} or not mine.value:
         return None
