@@ -80,11 +80,14 @@ class Updates:
                                "next(order) in its block, not `for x in loader` around it: docs/use/elastic_pytorch.md")
 
     def _refuse_scaler(self, caller: Any) -> None:
-        """One that nobody takes back would make the update of gradients that it has not divided."""
+        """One that nobody takes back would make the update of gradients that it has not divided. Of the script's frames the
+        variables are not read: that keeps them alive."""
         for _ in range(3):  # a schedule's wrapper is between them
-            its = caller.f_locals.get("self") if caller is not None else None
-            if hasattr(its, SCALED) and not any(its is each for each in self._tracked.values()):
-                raise RuntimeError("Elastic: track() the GradScaler, too: what a step that fails has done with it is taken back")
+            if caller is not None and caller.f_code.co_filename.endswith("grad_scaler.py"):
+                its = caller.f_locals.get("self")
+                if hasattr(its, SCALED) and not any(its is each for each in self._tracked.values()):
+                    raise RuntimeError("Elastic: track() the GradScaler, too: what a step that fails has done with it is "
+                                       "taken back")
             caller = caller.f_back if caller is not None else None
 
 
