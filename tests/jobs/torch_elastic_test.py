@@ -26,7 +26,7 @@ LIBRARY = os.path.abspath(sys.argv.pop(2))
 KILLS = int(os.environ.get("CXXRUN_KILLS", "0"))
 SEED = int(os.environ.get("CXXRUN_KILLS_SEED", "0")) or random.randrange(1, 1 << 30)
 STEPS = 30
-PLACES = ("forward", "backward", "metrics", "update", "after", "between", "moment", "moment", "moment")
+PLACES = ("forward", "backward", "metrics", "update", "after", "between")
 LONG = 200  # steps, for so many kills in one job with --warm; without, each costs an import
 MANY, FEW = 20, 5
 GUARD = 900
@@ -248,7 +248,7 @@ class Elastic(JobCase):
         """RANK:STEP:WHERE; STEP counts from the first one of its generation."""
         falls = []
         for _ in range(number):
-            place = chosen.choice(PLACES)
+            place = chosen.choice((*PLACES, *["moment"] * 3))
             step = chosen.randrange(1 if place == "between" else 0, 6)
             falls.append(f"{chosen.randrange(4)}:{step}:{chosen.randrange(30000) if place == 'moment' else place}")
         return falls
