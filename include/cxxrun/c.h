@@ -133,6 +133,8 @@ typedef struct cxxrun_facts {
   uint64_t generation; /* grows by one whenever the job re-forms; 0 without cxxrun */
   int32_t can_rebuild; /* 0: no launcher that can, no `survive`, a group, or a rank that the others gave up */
   int32_t on_device;   /* 1: collectives may take device memory (NCCL) */
+  int32_t store_port;  /* of the c10d store of this generation, as is store_host; 0: there is none */
+  char store_host[256];
 } cxxrun_facts;
 
 /* Of the world that was met last; `size` = sizeof(cxxrun_facts). In turn. */
@@ -140,6 +142,11 @@ int32_t cxxrun_get_facts(cxxrun_comm* comm, cxxrun_facts* facts, size_t size);
 /* The host of a rank of this communicator (rank -1: a line that describes the communicator, for a log). The text is cut
  * to `size` bytes with its final 0. In turn. */
 int32_t cxxrun_get_host(cxxrun_comm* comm, int32_t rank, char* text, size_t size);
+
+/* For a thread that ends what is not this library's when a peer has failed: CXXRUN_PEER_FAILURE (stopped) as soon as the
+ * launcher says that the generation is over; CXXRUN_NOT_DONE when it has not within `timeout_ms` (-1: without limit), and
+ * always where no launcher can be told. Begins in turn; other calls, cxxrun_free() too, go on meanwhile. */
+int32_t cxxrun_watch(cxxrun_comm* comm, int64_t timeout_ms);
 
 /* ---- collectives: in turn ----
  *

@@ -1,10 +1,12 @@
 // Communicators in C: made, rebuilt, split and released, and what a training loop asks them beside collectives.
+#include <algorithm>
 #include <chrono>
 
 #include "cxxrun/elastic.hpp"
 #include "cxxrun/failure.hpp"
 #include "src/capi/guard.hpp"
 #include "src/client/access.hpp"
+#include "src/client/ending.hpp"
 
 namespace cxxrun::capi {
 namespace {
@@ -52,6 +54,10 @@ cxxrun_facts facts_of(Communicator& comm) {
   facts.generation = env.generation;
   facts.can_rebuild = comm.can_rebuild() ? 1 : 0;
   facts.on_device = client::Access::device(comm) != nullptr ? 1 : 0;
+  if (env.store && env.store->host.size() < sizeof facts.store_host) {
+    env.store->host.copy(facts.store_host, sizeof facts.store_host - 1);
+    facts.store_port = env.store->port;
+  }
   return facts;
 }
 
@@ -131,6 +137,21 @@ std::int32_t cxxrun_get_host(cxxrun_comm* comm, std::int32_t rank, char* text, s
     std::string const all = rank == -1 ? its.describe() : its.host(rank);
     text[all.copy(text, size - 1)] = '\0';  // NOLINT(cppcoreguidelines-pro-bounds-pointer-arithmetic)
     return CXXRUN_OK;
+  });
+}
+
+std::int32_t cxxrun_watch(cxxrun_comm* comm, std::int64_t timeout_ms) {
+  return guarded([&] {
+    std::unique_ptr<cxxrun::client::Ending> ending;
+    std::int32_t const status = in_turn("cxxrun_watch", comm, [&](Communicator& its) {
+      ending = cxxrun::client::Access::ending(its);
+      return CXXRUN_OK;
+    });
+    if (status != CXXRUN_OK) {
+      return status;
+    }
+    ending->wait(timeout_ms < 0 ? cxxrun::kForever : std::min(cxxrun::Millis(timeout_ms), cxxrun::kForever));
+    return std::int32_t{CXXRUN_NOT_DONE};
   });
 }
 

@@ -1,6 +1,7 @@
 // Access: what the classes built on a Communicator need beside its public calls.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "cxxrun/communicator.hpp"
@@ -9,6 +10,8 @@
 #include "src/host/common/device_queue.hpp"
 
 namespace cxxrun::client {
+
+struct Ending;
 
 /// How a refusal of device memory ends in a Communicator without a device.
 [[nodiscard]] inline std::string out_of_reach_text() {
@@ -27,6 +30,8 @@ struct Access {
   static void run(Communicator& comm, comm::Call const& call);
   /// Blocks until it is done (true; throws what the call failed with), but only for so long (false). 0 only looks.
   [[nodiscard]] static bool wait_for(Work const& work, Millis most);
+  /// Of the present generation (src/client/ending.hpp). May outlive the Communicator.
+  [[nodiscard]] static std::unique_ptr<Ending> ending(Communicator const& comm);
 };
 
 }  // namespace cxxrun::client

@@ -4,6 +4,7 @@
 
 #include "src/client/access.hpp"
 #include "src/client/device_memory.hpp"
+#include "src/client/ending.hpp"
 #include "src/client/engine.hpp"
 #include "src/client/family.hpp"
 #include "src/client/generations.hpp"
@@ -327,6 +328,12 @@ host::DeviceQueue* client::Access::device(Communicator& comm) {
 bool client::Access::on_device(Communicator& comm, void const* memory) {
   auto* const device = comm.impl_->engine->device();
   return device != nullptr ? device->is_device(memory) : DeviceMemory::own().holds(memory);
+}
+std::unique_ptr<client::Ending> client::Access::ending(Communicator const& comm) {
+  auto ending = std::make_unique<Ending>();
+  ending->generation = comm.generation();
+  ending->watch = comm.impl_->generations->watch([raw = ending.get()] { raw->over.raise(); });
+  return ending;
 }
 Work client::Access::start(Communicator& comm, comm::Call const& call) {
   comm.impl_->check(call);

@@ -186,6 +186,9 @@ static void refusals(void) {
   REFUSED(cxxrun_free((cxxrun_comm*)&x), "cxxrun_free: comm is no handle");
   GOOD(cxxrun_get_host(comm, 0, host, sizeof host));
   CHECK(strlen(host) <= 3);
+  CHECK(strlen(facts.store_host) > 0 && facts.store_port > 0);
+  REFUSED(cxxrun_watch(NULL, 0), "cxxrun_watch: comm is no handle");
+  CHECK(cxxrun_watch(comm, 1) == CXXRUN_NOT_DONE);
   GOOD(cxxrun_free(NULL));
   GOOD(cxxrun_report_step(comm, 1));
   GOOD(cxxrun_checkpoint_wanted(comm, &wanted));
@@ -272,9 +275,25 @@ static void child(void) {
   GOOD(cxxrun_free(comm));
 }
 
-static void dies(void) {
+/* Calls nothing, and hears of it all the same. */
+static void watch(void) {
+  cxxrun_failure last;
+  CHECK(cxxrun_watch(comm, -1) == CXXRUN_PEER_FAILURE);
+  GOOD(cxxrun_last_failure(&last, sizeof last));
+  CHECK(last.why == CXXRUN_STOPPED && last.rank == -1 && last.generation == 1);
+}
+
+static void notice(void) {
   cxxrun_failure last;
   cxxrun_work* work = NULL;
+  GOOD(cxxrun_barrier(comm, &work));
+  CHECK(cxxrun_wait(work, -1) == CXXRUN_PEER_FAILURE);
+  GOOD(cxxrun_last_failure(&last, sizeof last));
+  CHECK(last.status == CXXRUN_PEER_FAILURE && last.why == CXXRUN_DIED && last.rank == 1 && last.generation == 1);
+  CHECK(strlen(last.host) > 0 && strstr(cxxrun_error(), "rank 1 on") != NULL && last.after_us >= 0);
+}
+
+static void dies(void) {
   begin(1);
   if (facts.generation == 1) {
     CHECK(facts.can_rebuild == 1);
@@ -282,11 +301,7 @@ static void dies(void) {
     if (facts.rank == 1) {
       raise(SIGKILL);
     }
-    GOOD(cxxrun_barrier(comm, &work));
-    CHECK(cxxrun_wait(work, -1) == CXXRUN_PEER_FAILURE);
-    GOOD(cxxrun_last_failure(&last, sizeof last));
-    CHECK(last.status == CXXRUN_PEER_FAILURE && last.why == CXXRUN_DIED && last.rank == 1 && last.generation == 1);
-    CHECK(strlen(last.host) > 0 && strstr(cxxrun_error(), "rank 1 on") != NULL && last.after_us >= 0);
+    facts.rank == 2 ? watch() : notice();
     while (cxxrun_rebuild(comm) == CXXRUN_PEER_FAILURE) {
     }
     GOOD(cxxrun_get_facts(comm, &facts, sizeof facts));

@@ -50,7 +50,8 @@ class Facts(ctypes.Structure):
     """Who this rank is, in the world that was met last."""
     _fields_ = [("rank", c_int32), ("world_size", c_int32), ("world_rank", c_int32), ("local_rank", c_int32),
                 ("local_world_size", c_int32), ("group_rank", c_int32), ("group_world_size", c_int32),
-                ("restart_count", c_int32), ("generation", c_uint64), ("can_rebuild", c_int32), ("on_device", c_int32)]
+                ("restart_count", c_int32), ("generation", c_uint64), ("can_rebuild", c_int32), ("on_device", c_int32),
+                ("store_port", c_int32), ("store_host", c_char * 256)]
 
 
 class _Recovery(ctypes.Structure):
@@ -73,6 +74,7 @@ _ARGUMENTS = {
     "last_failure": [POINTER(_Failure), c_size_t],
     "init": [POINTER(_Options), POINTER(c_void_p)], "free": [c_void_p], "rebuild": [c_void_p],
     "get_facts": [c_void_p, POINTER(Facts), c_size_t], "get_host": [c_void_p, c_int32, c_char_p, c_size_t],
+    "watch": [c_void_p, c_int64],
     "split": [c_void_p, c_int32, c_int32, POINTER(c_void_p)], "arena": [c_void_p, c_size_t, POINTER(c_void_p)],
     "all_reduce": _REDUCE, "reduce_scatter": _REDUCE,
     "all_gather": [*_CALL, c_void_p, POINTER(c_void_p)], "all_to_all": [*_CALL, c_void_p, POINTER(c_void_p)],
@@ -161,7 +163,7 @@ class Work:
         self._under_way.discard(self)
 
 
-class _Aside:
+class Aside:
     """A call on a thread of its own."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
@@ -177,22 +179,23 @@ class _Aside:
             self._error = error
         self._done.set()
 
-    def wait(self) -> Any:
+    def wait(self, go_on: Callable[[], None] = lambda: None) -> Any:
+        """`go_on` may raise, and the call goes on by itself."""
         while not self._done.wait(_SLICE_MS / 1000):
-            pass
+            go_on()
         if self._error is not None:
             raise self._error
         return self._result
 
 
-_asides: Dict[Tuple[str, object], _Aside] = {}
+_asides: Dict[Tuple[str, object], Aside] = {}
 
 
 def _aside(name: str, of: object, call: Callable[[], Any]) -> Any:
     """What call() returns. One that was interrupted goes on: who makes it again waits for the same one."""
     its = _asides.get((name, of))
     if its is None:
-        its = _asides[name, of] = _Aside(call)
+        its = _asides[name, of] = Aside(call)
     try:
         return its.wait()
     finally:
@@ -265,6 +268,17 @@ class Communicator:
 
     def rebuild(self) -> None:
         _aside("rebuild", self, lambda: _check(_lib.cxxrun_rebuild(self._handle)))
+
+    def watch(self, timeout_ms: int) -> Optional[PeerFailure]:
+        """Blocks for so long, or until the launcher says that this generation is over."""
+        try:
+            status = _lib.cxxrun_watch(self._handle, timeout_ms)
+            _check(OK if status == NOT_DONE else status)
+        except PeerFailure as failure:
+            return failure
+        except Failure:  # it has been released
+            pass
+        return None
 
     def split(self, color: int, key: int) -> Optional["Communicator"]:
         """Of those that give the same color; None for a negative one. Every rank calls it."""
