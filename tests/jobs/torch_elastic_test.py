@@ -1,110 +1,18 @@
-"""PyTorch workers that keep their process when a peer dies. Usage: torch_elastic_test.py CXXRUN LIBCXXRUN_C
-
-CXXRUN_KILLS: how many kills more than the one that is always tried; CXXRUN_KILLS_SEED repeats a run. Exit code 77:
-there is no torch."""
-import importlib.util
+"""PyTorch workers that keep their process when a peer dies. Usage: torch_elastic_test.py CXXRUN LIBCXXRUN_C; see
+elastic_jobs.py"""
 import json
 import os
 import random
 import signal
-import statistics
-import sys
 import unittest
 
 import jobs
-from jobs import JobCase, free_port
+from elastic_jobs import GUARD, HERE, KILLS, PLACES, SEED, STEPS, TORCH, WARM, ElasticCase
 
-TORCH = importlib.util.find_spec("torch")
-if TORCH is None:
-    print("skipped: there is no torch (Debian: python3-torch)")
-    sys.exit(77)
-# DDP of new releases imports this when it is first made.
-WARM = "--warm=torch" + ",torch._dynamo" * os.path.isdir(os.path.join(os.path.dirname(TORCH.origin), "_dynamo"))
 FSDP2 = os.path.isdir(os.path.join(os.path.dirname(TORCH.origin), "distributed", "fsdp", "_fully_shard"))
-HERE = os.path.dirname(os.path.abspath(__file__))
-LIBRARY = os.path.abspath(sys.argv.pop(2))
-KILLS = int(os.environ.get("CXXRUN_KILLS", "0"))
-SEED = int(os.environ.get("CXXRUN_KILLS_SEED", "0")) or random.randrange(1, 1 << 30)
-STEPS = 30
-PLACES = ("forward", "backward", "metrics", "update", "after", "between")
-LONG = 200  # steps, for so many kills in one job with --warm; without, each costs an import
-MANY, FEW = 20, 5
-GUARD = 900
 
 
-class Elastic(JobCase):
-    def environment(self, extra=None):
-        env = super().environment(extra)
-        env.update(PYTHONPATH=os.path.join(HERE, "..", "..", "src", "python"), CXXRUN_LIBRARY=LIBRARY,
-                   PYTHON_EXEC="/usr/bin/python3", CXXRUN_BACKEND="host", CUDA_VISIBLE_DEVICES="", GLOG_minloglevel="2")
-        return env
-
-    def begin(self, script, *words, ranks=4, nodes=1, nnodes=None, sizes=None, **more):
-        """The agents of a job with a folder of its own. `sizes`: of its nodes, where they differ."""
-        self.port = free_port()
-        agents = []
-        for host, size in zip("ab"[:nodes], sizes or nodes * (ranks // nodes,)):
-            agents.append(self.join(script, *words, ranks=size, nnodes=nnodes or str(nodes),
-                                    host=host if nodes > 1 else None, **more))
-            if len(agents) < nodes:
-                agents[0].says("waiting for ")
-        return agents
-
-    def join(self, script, *words, nnodes, host, ranks=2, restarts=0, folder="job", options=()):
-        """One agent more."""
-        os.makedirs(self.path(folder), exist_ok=True)
-        return self.start_node("--nproc-per-node", str(ranks), "--max-restarts", str(restarts), *options,
-                               os.path.join(HERE, script), *words, nnodes=nnodes,
-                               env={"DIR": self.path(folder), "CXXRUN_HOST_ID": host})
-
-    def noted(self, word, folder="job"):
-        """(generation, rank, words…)"""
-        lines = jobs.read(os.path.join(self.path(folder), "events")).splitlines()
-        return [(int(g), int(r), *words) for g, r, what, *words in map(str.split, lines) if what == word]
-
-    def ends(self, agents):
-        """{pid: (steps, hash)} as the ranks print it."""
-        found = {}
-        for agent in agents:
-            code = agent.wait(GUARD)
-            self.assertEqual(code, 0, agent.stderr)
-            for line in agent.stdout.splitlines():
-                words = line.split()
-                if "end" in words:
-                    pid, steps, digest = words[words.index("end") + 1:]
-                    found[int(pid)] = (int(steps), digest)
-        return found
-
-    @staticmethod
-    def averages(agents):
-        return {line.split()[-1] for agent in agents for line in agent.stdout.splitlines() if "averages" in line}
-
-    def assert_survived(self, agents, whole, falls, folder):
-        """All ended as the undisturbed run did, and a rank has another process exactly where it has fallen before."""
-        found = self.ends(agents)
-        self.assertEqual(set(found.values()), whole, falls)
-        pids = {}
-        for generation, rank, pid, *_ in self.noted("met", folder):
-            pids.setdefault(rank, {})[generation] = int(pid)
-        self.assertEqual({max(its) for its in pids.values()}, {len(falls) + 1})
-        self.assertEqual({its[len(falls) + 1] for its in pids.values()}, set(found))
-        for rank, its in pids.items():
-            for before, after in zip(sorted(its), sorted(its)[1:]):
-                fallen = any(int(fall.split(":")[0]) == rank for fall in falls[before - 1:after - 1])
-                self.assertEqual(its[before] != its[after], fallen, (rank, before, falls, pids))
-
-    def lost(self, folder):
-        """Seconds from each death until all ranks have made a step."""
-        dead = {generation: float(at) for generation, _, at in self.noted("falls", folder)}
-        again = {}
-        for generation, _, _, at in self.noted("stepped", folder):
-            again.setdefault(generation, []).append(float(at))
-        return [max(again[each + 1]) - dead[each] for each in dead if len(again.get(each + 1, [])) == 4]
-
-    def play(self, falls, folder, steps=STEPS, words=(), **more):
-        return self.begin("elastic_trainer.py", str(steps), *words, *("die=" + fall for fall in falls),
-                          restarts=len(falls), folder=folder, **more)
-
+class Elastic(ElasticCase):
     def test_a_rank_that_is_killed_is_replaced_and_the_parameters_are_those_of_an_undisturbed_run(self):
         falls = ["1:3:map", "1:12:backward", "2:6:metrics", "3:2:forward"]
         quiet, disturbed = self.play([], "whole"), self.play(falls, "disturbed")
@@ -244,38 +152,8 @@ class Elastic(JobCase):
         line = next(number for number, text in enumerate(source, 1) if text.endswith("# hangs"))
         self.assertIn(f'elastic_trainer.py", line {line} in fall', jobs.read(told))
 
-    def chosen_falls(self, chosen, number):
-        """RANK:STEP:WHERE; STEP counts from the first one of its generation."""
-        falls = []
-        for _ in range(number):
-            place = chosen.choice((*PLACES, *["moment"] * 3))
-            step = chosen.randrange(1 if place == "between" else 0, 6)
-            falls.append(f"{chosen.randrange(4)}:{step}:{chosen.randrange(30000) if place == 'moment' else place}")
-        return falls
-
     def test_kills_at_random_moments(self):
-        if not KILLS:
-            self.skipTest("CXXRUN_KILLS says how many")
-        print(f"CXXRUN_KILLS_SEED={SEED}", flush=True)
-        chosen, plans = random.Random(SEED), []
-        kinds = [(nodes, words) for nodes in (1, 2) for words in ((), ("wide",))]
-        whole = {kind: set(self.ends(self.play([], "whole" + "".join(map(str, kind)), LONG, kind[1], nodes=kind[0])).values())
-                 for kind in kinds}
-        while sum(len(falls) for falls, *_ in plans) < KILLS:
-            number, options = chosen.choice((*[(MANY, (WARM,))] * 3, (FEW, ())))
-            kind = chosen.choice((1, 2)), ("wide",) * (len(plans) % 2 == 0)
-            plans.append((self.chosen_falls(chosen, number), kind, options, f"{len(plans)}"))
-        lost, done = {}, 0
-        for (falls, kind, options, folder), agents in jobs.some_at_a_time(
-                lambda plan: self.play(plan[0], plan[3], LONG, plan[1][1], nodes=plan[1][0],
-                                       options=("--restart-delay=0", *plan[2])), plans):
-            with self.subTest(falls=falls, kind=kind, options=options):
-                self.assert_survived(agents, whole[kind], falls, folder)
-                done += len(falls)
-                its = lost.setdefault((kind, bool(options)), [])
-                its += self.lost(folder)
-                print(f"{done} kills; nodes {kind}, {options}: {len(its)} kills, lost {statistics.median(its):.2f} s, "
-                      f"at most {max(its):.2f} s", flush=True)
+        self.assert_survive_kills_at_random_moments(("wide",), ())
 
     @unittest.skipIf(not FSDP2 or not KILLS, "with FSDP2 and CXXRUN_KILLS")
     def test_kills_of_ranks_with_shards(self):

@@ -1,0 +1,136 @@
+"""Jobs whose workers are PyTorch scripts with cxxrun.torch.Elastic. Arguments of a test: CXXRUN LIBCXXRUN_C
+
+CXXRUN_KILLS: how many kills more than the one that is always tried; CXXRUN_KILLS_SEED repeats a run. Exit code 77:
+there is no torch."""
+import importlib.util
+import os
+import random
+import statistics
+import sys
+
+import jobs
+from jobs import JobCase, free_port
+
+TORCH = importlib.util.find_spec("torch")
+if TORCH is None:
+    print("skipped: there is no torch (Debian: python3-torch)")
+    sys.exit(77)
+# DDP of new releases imports this when it is first made.
+WARM = "--warm=torch" + ",torch._dynamo" * os.path.isdir(os.path.join(os.path.dirname(TORCH.origin), "_dynamo"))
+HERE = os.path.dirname(os.path.abspath(__file__))
+LIBRARY = os.path.abspath(sys.argv.pop(2))
+KILLS = int(os.environ.get("CXXRUN_KILLS", "0"))
+SEED = int(os.environ.get("CXXRUN_KILLS_SEED", "0")) or random.randrange(1, 1 << 30)
+STEPS = 30
+PLACES = ("forward", "backward", "metrics", "update", "after", "between")
+LONG = 200  # steps, for so many kills in one job with --warm; without, each costs an import
+MANY, FEW = 20, 5
+GUARD = 900
+
+
+class ElasticCase(JobCase):
+    def environment(self, extra=None):
+        env = super().environment(extra)
+        env.update(PYTHONPATH=os.path.join(HERE, "..", "..", "src", "python"), CXXRUN_LIBRARY=LIBRARY,
+                   PYTHON_EXEC="/usr/bin/python3", CXXRUN_BACKEND="host", CUDA_VISIBLE_DEVICES="", GLOG_minloglevel="2")
+        return env
+
+    def begin(self, script, *words, ranks=4, nodes=1, nnodes=None, sizes=None, **more):
+        """The agents of a job with a folder of its own. `sizes`: of its nodes, where they differ."""
+        self.port = free_port()
+        agents = []
+        for host, size in zip("ab"[:nodes], sizes or nodes * (ranks // nodes,)):
+            agents.append(self.join(script, *words, ranks=size, nnodes=nnodes or str(nodes),
+                                    host=host if nodes > 1 else None, **more))
+            if len(agents) < nodes:
+                agents[0].says("waiting for ")
+        return agents
+
+    def join(self, script, *words, nnodes, host, ranks=2, restarts=0, folder="job", options=(), env=None):
+        """One agent more."""
+        os.makedirs(self.path(folder), exist_ok=True)
+        return self.start_node("--nproc-per-node", str(ranks), "--max-restarts", str(restarts), *options,
+                               os.path.join(HERE, script), *words, nnodes=nnodes,
+                               env={"DIR": self.path(folder), "CXXRUN_HOST_ID": host, **(env or {})})
+
+    def noted(self, word, folder="job"):
+        """(generation, rank, words…)"""
+        lines = jobs.read(os.path.join(self.path(folder), "events")).splitlines()
+        return [(int(g), int(r), *words) for g, r, what, *words in map(str.split, lines) if what == word]
+
+    def ends(self, agents):
+        """{pid: (steps, hash)} as the ranks print it."""
+        found = {}
+        for agent in agents:
+            code = agent.wait(GUARD)
+            self.assertEqual(code, 0, agent.stderr)
+            for line in agent.stdout.splitlines():
+                words = line.split()
+                if "end" in words:
+                    pid, steps, digest = words[words.index("end") + 1:]
+                    found[int(pid)] = (int(steps), digest)
+        return found
+
+    @staticmethod
+    def averages(agents):
+        return {line.split()[-1] for agent in agents for line in agent.stdout.splitlines() if "averages" in line}
+
+    def assert_survived(self, agents, whole, falls, folder):
+        """All ended as the undisturbed run did, and a rank has another process exactly where it has fallen before."""
+        found = self.ends(agents)
+        self.assertEqual(set(found.values()), whole, falls)
+        pids = {}
+        for generation, rank, pid, *_ in self.noted("met", folder):
+            pids.setdefault(rank, {})[generation] = int(pid)
+        self.assertEqual({max(its) for its in pids.values()}, {len(falls) + 1})
+        self.assertEqual({its[len(falls) + 1] for its in pids.values()}, set(found))
+        for rank, its in pids.items():
+            for before, after in zip(sorted(its), sorted(its)[1:]):
+                fallen = any(int(fall.split(":")[0]) == rank for fall in falls[before - 1:after - 1])
+                self.assertEqual(its[before] != its[after], fallen, (rank, before, falls, pids))
+
+    def lost(self, folder):
+        """Seconds from each death until all ranks have made a step."""
+        dead = {generation: float(at) for generation, _, at in self.noted("falls", folder)}
+        again = {}
+        for generation, _, _, at in self.noted("stepped", folder):
+            again.setdefault(generation, []).append(float(at))
+        return [max(again[each + 1]) - dead[each] for each in dead if len(again.get(each + 1, [])) == 4]
+
+    def play(self, falls, folder, steps=STEPS, words=(), **more):
+        return self.begin("elastic_trainer.py", str(steps), *words, *("die=" + fall for fall in falls),
+                          restarts=len(falls), folder=folder, **more)
+
+    def chosen_falls(self, chosen, number):
+        """RANK:STEP:WHERE; STEP counts from the first one of its generation."""
+        falls = []
+        for _ in range(number):
+            place = chosen.choice((*PLACES, *["moment"] * 3))
+            step = chosen.randrange(1 if place == "between" else 0, 6)
+            falls.append(f"{chosen.randrange(4)}:{step}:{chosen.randrange(30000) if place == 'moment' else place}")
+        return falls
+
+    def assert_survive_kills_at_random_moments(self, *variants):
+        """`variants`: words for the trainer."""
+        if not KILLS:
+            self.skipTest("CXXRUN_KILLS says how many")
+        print(f"CXXRUN_KILLS_SEED={SEED}", flush=True)
+        chosen, plans = random.Random(SEED), []
+        kinds = [(nodes, words) for nodes in (1, 2) for words in variants]
+        whole = {kind: set(self.ends(self.play([], "whole" + "".join(map(str, kind)), LONG, kind[1], nodes=kind[0])).values())
+                 for kind in kinds}
+        while sum(len(falls) for falls, *_ in plans) < KILLS:
+            number, options = chosen.choice((*[(MANY, (WARM,))] * 3, (FEW, ())))
+            kind = chosen.choice((1, 2)), variants[len(plans) % len(variants)]
+            plans.append((self.chosen_falls(chosen, number), kind, options, f"{len(plans)}"))
+        lost, done = {}, 0
+        for (falls, kind, options, folder), agents in jobs.some_at_a_time(
+                lambda plan: self.play(plan[0], plan[3], LONG, plan[1][1], nodes=plan[1][0],
+                                       options=("--restart-delay=0", *plan[2])), plans):
+            with self.subTest(falls=falls, kind=kind, options=options):
+                self.assert_survived(agents, whole[kind], falls, folder)
+                done += len(falls)
+                its = lost.setdefault((kind, bool(options)), [])
+                its += self.lost(folder)
+                print(f"{done} kills; nodes {kind}, {options}: {len(its)} kills, lost {statistics.median(its):.2f} s, "
+                      f"at most {max(its):.2f} s", flush=True)
