@@ -1,12 +1,13 @@
 """A DDP training that survives: elastic_trainer.py STEPS [die=RANK:STEP:WHERE]… [WHAT=RANK:STEP:WHERE] [save] [install]
-[wide].
+[wide] [gloo].
 
 WHERE: forward, backward, map (of used parameters, torch's last all-reduce in a backward pass), metrics (before that of
 the loss), update, half (of it), after (it) or between; a number: so many microseconds after the step has begun, wherever
-that is. STEP counts from the first one of the generation. There the rank kills itself with SIGKILL, the n-th time in generation n, or, in
-the first one, tells its agent to end (WHAT is term) or waits for ever (hang). `save`: saves when it is wanted and after
-5 steps, and goes on from there. `install`: with what scripts that do not survive call. `wide`: with a bucket that moves to
-memory that the ranks share; it knows no `map`.
+that is. STEP counts from the first one of the generation. There the rank kills itself with SIGKILL, the n-th time in
+generation n, or, in the first one, tells its agent to end (WHAT is term), kills it (node) or waits for ever (hang).
+`save`: saves when it is wanted and after 5 steps, and goes on from there. `install`: with what scripts that do not survive
+call. `wide`: with a bucket that moves to memory that the ranks share; it knows no `map`. `gloo`: with torch's own groups,
+and what they alone carry; no `map` either, but `connect`, where the ranks of a generation connect, as STEP 0.
 
 Notes "GENERATION RANK WORD…" in $DIR/events, each with the time: in each generation once `met PID STEP` and
 `stepped STEP`, `falls`, and `saved STEP`. Prints "end PID STEP HASH" of the parameters and, on rank 0, "averages HASH"
@@ -33,8 +34,10 @@ from cxxrun.torch._group import Group
 STEPS = int(sys.argv[1])
 FALLS = [word[4:] for word in sys.argv if word.startswith("die=")]
 TOLD = [word[5:] for word in sys.argv if word.startswith("term=")]
+NODES = [word[5:] for word in sys.argv if word.startswith("node=")]
 HANGS = [word[5:] for word in sys.argv if word.startswith("hang=")]
 SAVES, INSTALLS, WIDE = "save" in sys.argv, "install" in sys.argv, "wide" in sys.argv
+GLOO = "gloo" in sys.argv
 WIDTH = 8192 if WIDE else 32
 torch.set_num_threads(1)
 collect = gc.collect
@@ -79,6 +82,9 @@ def fall(where):
             os.kill(os.getpid(), signal.SIGKILL)
         if where == "between" and moment.isdigit() and job.completed == STEPS and int(place.split(':')[0]) == rank:
             signal.pause()  # the moment comes
+    if job.generation == 1 and any(is_at(place, where) for place in NODES):
+        os.kill(os.getppid(), signal.SIGKILL)
+        signal.pause()
     if job.generation == 1 and any(is_at(place, where) for place in TOLD):
         os.kill(os.getppid(), signal.SIGTERM)
     if job.generation == 1 and any(is_at(place, where) for place in HANGS):
@@ -123,14 +129,27 @@ def all_reduce(group, tensors, options=None):
     return begun[-1]
 
 
+def dying(reconfigure):
+    """Where the ranks of a generation connect, which not all of them can do then."""
+    def call(uuid, **named):
+        if any(place == os.environ["RANK"] + ":0:connect" for place in FALLS[uuid - 1:uuid]):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return reconfigure(uuid=uuid, **named)
+
+    return call
+
+
 begun, its_all_reduce = [], Group.allreduce
-if not WIDE:  # a bucket is known by who calls
+if not WIDE and not GLOO:  # a bucket is known by who calls
     Group.allreduce = all_reduce
+if GLOO:
+    dist._reconfigure = dying(dist._reconfigure)
 if INSTALLS:
     assert cxxrun.install()
 torch.manual_seed(1)
 inputs, labels = torch.randn(512, 16), torch.randint(0, 4, (512,))
-job = Elastic(checkpoint=os.path.join(os.environ["DIR"], "checkpoint") if SAVES else None, seed=3)
+job = Elastic(checkpoint=os.path.join(os.environ["DIR"], "checkpoint") if SAVES else None, seed=3,
+              backend="gloo" if GLOO else None)
 torch.manual_seed(1 if job.generation == 1 else os.getpid())  # whoever is new knows nothing of the state
 model = Branches()
 optimizer = torch.optim.AdamW(model.first.parameters(), lr=0.01)
@@ -143,9 +162,19 @@ job.track(model=model, optimizer=optimizer, heads=heads, schedule=schedule, data
 
 def make():
     global half
-    halves = [dist.new_group([0, 1]), dist.new_group([2, 3])]  # of each world anew
+    halves = [dist.new_group([first, first + 1]) for first in range(0, dist.get_world_size(), 2)]  # of each world anew
     half = halves[dist.get_rank() // 2]
     return DDP(model, find_unused_parameters=True, bucket_cap_mb=25 if WIDE else 0.001)
+
+
+def pass_on(number):
+    """The previous rank's, and of both the exclusive or: torch's group over libcxxrun has neither."""
+    rank, size, given = dist.get_rank(), dist.get_world_size(), torch.empty(1, dtype=torch.int64)
+    sent = dist.isend(torch.tensor([number]), (rank + 1) % size)
+    dist.recv(given, (rank - 1) % size)
+    sent.wait()
+    assert given.item() == number - rank + (rank - 1) % size
+    dist.all_reduce(given, op=dist.ReduceOp.BXOR)
 
 
 ddp = job.wrap(make)
@@ -161,13 +190,15 @@ while job.running(STEPS):
         ones = torch.ones(1)
         dist.all_reduce(ones, group=half)
         assert ones.item() == 2
+        if GLOO:
+            pass_on(1000 * job.completed + dist.get_rank())
         hidden = ddp(inputs[samples])
         loss = torch.nn.functional.cross_entropy(Falls.apply(hidden), labels[samples])
         model.zero_grad(set_to_none=True)
         loss.backward()
         fall("metrics")
         dist.all_reduce(loss.detach())
-        assert job._carrier.failure is None, "an all_reduce that failed has returned"
+        assert GLOO or job._carrier.failure is None, "an all_reduce that failed has returned"
         fall("update")
         optimizer.step()
         schedule.step()
@@ -176,7 +207,7 @@ while job.running(STEPS):
             dist.barrier()
         heads.step()
         fall("after")
-    assert not WIDE or job.completed - first < 3 or job._carrier._buckets._moved, "no bucket has moved"
+    assert not WIDE or GLOO or job.completed - first < 3 or job._carrier._buckets._moved, "no bucket has moved"
     fall("between")
     if INSTALLS:
         cxxrun.step(job.completed)

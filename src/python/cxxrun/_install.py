@@ -60,7 +60,7 @@ def _wrap(c10d: ModuleType) -> None:
     watch: List[_watch.Watch] = []
 
     def begin() -> None:
-        if getattr(_watch.default_group(c10d), "is_shown_by_library", False):  # Elastic's
+        if _process.has_torch_groups or getattr(_watch.default_group(c10d), "is_shown_by_library", False):  # Elastic's
             return
         page = _process.page()
         if page is None:

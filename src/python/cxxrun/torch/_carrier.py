@@ -64,6 +64,7 @@ class Carrier:
         self.comm = _lib.Communicator.init(survive=True)
         self.facts = self.comm.facts()
         self.failure: Optional[_lib.PeerFailure] = None
+        self.carries = True  # torch's collectives; else torch has groups of its own
         self.agree: Optional[Callable[[], None]] = None  # with the other ranks of the node, whether a call failed
         self.before_call: Callable[[], None] = lambda: None  # of the script; may refuse it
         self._groups: List[_lib.Communicator] = []
@@ -131,7 +132,7 @@ class Carrier:
 
     def share_buckets(self, size: int) -> None:
         """Room for so many bytes of DDP's buckets. Every rank calls it."""
-        if self.facts.world_size > 1 and self.agree is None:
+        if self.carries and self.facts.world_size > 1 and self.agree is None:
             self._buckets = self.together(lambda: make_buckets(self.comm, size, self.facts))
 
     def place(self, comm: _lib.Communicator, bucket: torch.Tensor) -> int:

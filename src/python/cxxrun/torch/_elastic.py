@@ -25,13 +25,13 @@ PeerFailure = _lib.PeerFailure
 class Elastic:
     """See docs/use/elastic_pytorch.md. `seed`: the random numbers of a step depend on it, the step and the rank, and so
     are the same when a step is done again; None: they are left alone. `checkpoint`: the file that save() writes and
-    that is loaded where no rank has the state."""
+    that is loaded where no rank has the state. `backend`: "gloo" for groups of torch's own, with PyTorch 2.14."""
 
-    def __init__(self, checkpoint: Optional[str] = None, seed: Optional[int] = 0) -> None:
+    def __init__(self, checkpoint: Optional[str] = None, seed: Optional[int] = 0, backend: Optional[str] = None) -> None:
         if dist.is_available() and dist.is_initialized():
             raise RuntimeError("Elastic: torch.distributed is up already; Elastic() makes its default group, once in a "
                                "process, in the place of init_process_group()")
-        self._checkpoint, self._seed = checkpoint, seed
+        self._checkpoint, self._seed, self._world = checkpoint, seed, _world.of(backend)
         self._tracked: Dict[str, Any] = {}
         self._wrapped: List[Wrapped] = []
         self._completed, self._joined, self._ends = 0, False, False
@@ -44,7 +44,7 @@ class Elastic:
         self._updates = Updates(self._carrier, self._tracked)
         if not self._carrier.facts.can_rebuild:
             _process.complain("Elastic: this process does not outlive the death of another rank: " + _process.why_alone())
-        _world.install(self._carrier)
+        self._world.install(self._carrier)
 
     # ---- what there is
 
@@ -87,6 +87,8 @@ class Elastic:
                 raise NotImplementedError("Elastic.node_mesh: this PyTorch has no FSDP2; 2.14 has")
             from cxxrun.torch import _node
 
+            if not self._carrier.carries:
+                raise RuntimeError("Elastic.node_mesh: shards are for the group that Elastic() makes without backend=")
             if self._checkpoint is not None:
                 raise RuntimeError("Elastic.node_mesh: save() writes what one rank has whole, not shards: without checkpoint=")
             self._node = _node.Node(self._carrier)
@@ -193,7 +195,7 @@ class Elastic:
         """Leaves the others. running() does it at its end."""
         self._closed = True
         self._drop()
-        _world.remove()
+        self._world.remove()
         self._carrier.close()
 
     # ---- meeting
@@ -204,13 +206,14 @@ class Elastic:
 
     def _rebuild(self) -> None:
         self._joined = False
+        self._world.leave()
         self._drop()
         if self._node is not None:
             self._node.any(True)  # whoever has lost a rank of its node must not wait for another generation
         self._carrier.together(self._carrier.rebuild)
         self._interrupted = False
         if self._node is None:
-            _world.install(self._carrier)
+            self._world.install(self._carrier)
         else:
             dist.group.WORLD.renew()  # type: ignore[union-attr]
 
@@ -278,7 +281,7 @@ class Elastic:
         if isinstance(error, PeerFailure):
             self._note(error)
         failure = self._carrier.failure
-        return failure is not None and str(failure) in str(error)
+        return self._world.is_of_a_peer(error) or failure is not None and str(failure) in str(error)
 
     # ---- the checkpoint
 

@@ -1,4 +1,5 @@
 """Makes the world that the Communicator has met torch's own: its default process group, and what new_group() gives."""
+import sys
 from typing import Any, Optional
 
 import torch
@@ -24,6 +25,22 @@ except TypeError:  # 1.13
     dist.Backend.register_backend(BACKEND, _create)
 
 
+def of(backend: Optional[str]) -> Any:
+    """What has install(), leave(), remove() and is_of_a_peer() for Elastic(backend=…): this module, or a class."""
+    if backend is None:
+        return sys.modules[__name__]
+    if backend == "nccl":
+        raise NotImplementedError('Elastic: backend="nccl" has not been run on a GPU yet; "gloo" is there')
+    if backend != "gloo":
+        raise ValueError(f'Elastic: backend={backend!r}: there is "gloo", and None for the group over libcxxrun')
+    if not hasattr(dist, "_reconfigure"):
+        raise NotImplementedError('Elastic: backend="gloo" takes PyTorch 2.14, whose groups can be given other members; '
+                                  f"this one is {torch.__version__}")
+    from cxxrun.torch._reconfigured import World
+
+    return World(backend)
+
+
 def install(carrier: Carrier) -> None:
     """In the place of the world before."""
     global _made
@@ -35,6 +52,15 @@ def install(carrier: Carrier) -> None:
                                 world_size=facts.world_size)
     finally:
         _made = None
+
+
+def leave() -> None:
+    """Nobody waits for this rank: libcxxrun tells the others."""
+
+
+def is_of_a_peer(error: RuntimeError) -> bool:
+    """Beside what Elastic knows by itself."""
+    return False
 
 
 def remove() -> None:
