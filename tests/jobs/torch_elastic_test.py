@@ -30,9 +30,10 @@ class Elastic(ElasticCase):
         self.assert_survived(disturbed, whole, falls, "wide2")
 
     def test_what_is_carried_and_what_is_refused(self):
-        (agent,) = self.begin("elastic_calls.py", ranks=2)
-        self.assertEqual(agent.wait(300), 0, agent.stderr)
-        self.assertEqual(agent.stdout.count("carried and refused"), 2)
+        for script, says in (("elastic_calls.py", "carried and refused"), ("elastic_loop.py", "the loop is kept")):
+            (agent,) = self.begin(script, ranks=2)
+            self.assertEqual(agent.wait(300), 0, agent.stderr)
+            self.assertEqual(agent.stdout.count(says), 2)
 
     def test_what_torch_builds_on_its_group_trains_as_in_torchs_own(self):
         """docs/use/elastic_pytorch.md has a row for each."""

@@ -1,0 +1,222 @@
+"""The loop of Elastic: what a step that fails takes back, and what is refused in it. Two ranks."""
+import io
+import os
+
+import torch
+
+import torch.distributed as dist
+from cxxrun import _lib, _process
+from cxxrun.torch import Elastic, ElasticSampler
+from cxxrun.torch._undo import Before
+
+job = Elastic()
+me = dist.get_rank()
+alone = [dist.new_group([rank]) for rank in range(2)]
+
+
+def refused(what, call, *arguments, kind=NotImplementedError):
+    try:
+        call(*arguments)
+    except kind as error:
+        assert what in str(error) and "\n" not in str(error), error
+    else:
+        raise AssertionError(f"{what} was not refused")
+
+
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+refused("track() the model", job.running, 1, kind=RuntimeError)
+job.track(model=model, optimizer=optimizer)
+refused("name has no state_dict()", lambda: job.track(name=3), kind=TypeError)
+refused("give Elastic(checkpoint=PATH)", job.save, kind=ValueError)
+refused("tail 'odd'", ElasticSampler, 3, 1, 0, "odd", kind=ValueError)
+ddp = job.wrap(lambda: torch.nn.parallel.DistributedDataParallel(model))
+refused("use it inside of the loop", lambda: ddp(torch.zeros(1, 2)), kind=RuntimeError)
+assert job.running(1)
+
+
+def own():
+    with job.step():
+        raise RuntimeError("my own mistake")
+
+
+refused("my own mistake", own, kind=RuntimeError)
+assert job.completed == 0
+
+
+# What would be lost with the DDP of this world.
+refused("register_comm_hook would be lost", lambda: ddp.register_comm_hook(None, None), kind=RuntimeError)
+refused("grad_sync would be lost", setattr, ddp, "require_backward_grad_sync", False, kind=RuntimeError)
+refused("grad_sync would be lost", delattr, ddp, "require_backward_grad_sync", kind=RuntimeError)
+assert ddp.require_backward_grad_sync
+
+
+# Gradients that are added up over several blocks would be lost with a step that fails. Those that nobody wants may stay.
+def backward():
+    ddp(torch.ones(1, 2)).sum().backward()
+
+
+def step(*calls):
+    with job.step():
+        for call in calls:
+            call()
+
+
+step(backward)
+refused("of an earlier step()", step, backward)
+refused("of an earlier step()", step, backward, optimizer.step, kind=NotImplementedError)
+for set_to_none in (False, True):
+    step(lambda: optimizer.zero_grad(set_to_none), backward)
+    step(lambda: 0)
+    step(lambda: optimizer.zero_grad(set_to_none), backward, backward, optimizer.step)
+    step(lambda: optimizer.zero_grad(set_to_none))
+    step(backward, optimizer.step)
+    step(backward, backward, optimizer.step)
+with torch.no_grad():
+    for parameter in model.parameters():
+        parameter.copy_(torch.ones_like(parameter))
+job._completed = 0
+optimizer.zero_grad()
+
+
+# A failure after the update would leave out what follows it.
+def fail():
+    failure = _lib.PeerFailure("rank 7 died", "died", 7, "", 1)
+    job._carrier.note(failure)
+    raise failure
+
+
+def fails(*calls):
+    """A step in which these are made, and a peer dies in the last one. Whether a part of it is in the state."""
+    completed = job.completed
+    with job.step():
+        for call in calls:
+            call()
+    torn, job._carrier.failure, job._fresh, job._torn = job._torn, None, False, False
+    assert job.completed == completed
+    return torn
+
+
+def late():
+    with job.step():
+        optimizer.step()
+        dist.all_reduce(torch.ones(1))
+
+
+refused("before the update", late, kind=RuntimeError)
+assert fails(optimizer.step, fail) and fails(lambda: optimizer.step(fail)) and not fails(fail)
+if hasattr(torch.amp, "GradScaler"):
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+
+    def scaled(*then):
+        optimizer.zero_grad()
+        scaler.scale(ddp(torch.ones(1, 2)).sum()).backward()
+        scaler.unscale_(optimizer)
+        for call in then:
+            call()
+
+    refused("track() the GradScaler", lambda: scaled(lambda: scaler.step(optimizer)), kind=RuntimeError)
+    scaler.update()
+    job.track(scaler=scaler)
+    assert not fails(lambda: scaled(fail))
+    scaled()
+    assert [each.grad.max().item() for each in model.parameters()] == [1, 1]
+    scaler.update()
+    del job._tracked["scaler"]
+
+
+# What a failed step has changed is taken back.
+class Kept:
+    def __init__(self):
+        self.seen = [0]
+
+    def state_dict(self):
+        return {"seen": self.seen}
+
+    def load_state_dict(self, state):
+        self.seen = state["seen"]
+
+
+kept, schedule = Kept(), torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+job.track(kept=kept, schedule=schedule)
+model.register_buffer("counted", torch.zeros(1))
+(group,) = optimizer.param_groups
+before = Before(job._tracked)
+model.counted = model.counted + 1
+kept.seen.append(1)
+optimizer.step()
+schedule.step()
+assert group["lr"] == 0.5
+optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(1))], "lr": 2.0})
+group["momentum"], group["mine"] = 0.5, 3
+before.restore()
+assert (model.counted.item(), kept.seen) == (0, [0])
+assert optimizer.param_groups == [group] and (group["lr"], group["momentum"], "mine" in group) == (1.0, 0, False), group
+assert (schedule.last_epoch, schedule.get_last_lr(), len(group["params"])) == (0, [1.0], 2)
+del job._tracked["schedule"]
+
+# The sampler is torch's: a DataLoader takes the same samples as next(), an epoch for each iterator, and what a failed
+# step has taken is taken again, also where that ended an epoch.
+def samplers():
+    return ElasticSampler(10, batch=2, seed=7), ElasticSampler(10, batch=2, seed=7)
+
+
+data, same = samplers()
+assert isinstance(data, torch.utils.data.Sampler)
+assert ElasticSampler(7, batch=3).next() == [[3, 0, 6], [4, 5, 2]][me]  # elastic_sampler_test.cpp has the same
+loader = torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data)
+for epoch in range(2):
+    taken = [batch.tolist() for batch in loader]
+    assert (taken, data.epoch) == ([same.next() for _ in taken], epoch) and len(taken) == 3, taken
+    assert data.state_dict() == same.state_dict() == {"seed": 7, "epoch": epoch, "consumed": 10, "size": 10}
+its = [None, None]
+dist.all_gather_object(its, taken)
+assert sorted(sum(its[0] + its[1], [])) == list(range(10))
+data, same = samplers()
+job.track(data=data)
+batches = iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data))
+refused("within step()", next, batches, kind=RuntimeError)
+batches = iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data))
+step(lambda: next(batches))
+refused("within step()", data.next, kind=RuntimeError)
+same.next()
+job._updates.begin_step()
+for ends in (False, True):
+    before, wanted = Before(job._tracked), same.next()
+    assert next(batches).tolist() == wanted
+    if ends:
+        assert list(batches) == []
+        batches = iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data))
+    before.restore()
+    assert next(batches).tolist() == wanted
+assert data.epoch == 0
+job._updates.end_step()
+refused("takes samples ahead", lambda: iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data, num_workers=1)))
+
+# A file of somebody else's.
+file = io.BytesIO()
+torch.save({"model": model.state_dict()}, file)
+refused("no checkpoint that Elastic.save() has written", job._unpack, file.getvalue(), kind=RuntimeError)
+
+# Ctrl-C in the middle of what every rank does.
+try:
+    with job.step():
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    pass
+refused("was interrupted", job.running, 1, kind=RuntimeError)
+job._interrupted = False
+
+with ddp.no_sync():
+    ddp(torch.ones(1, 2) * me).sum().backward()
+assert model.weight.grad.flatten().tolist() == [me, me]
+ddp(torch.ones(1, 2) * me).sum().backward()
+assert model.weight.grad.flatten().tolist() == [1, 1], model.weight.grad
+with job.step():
+    optimizer.step()
+assert not job.running(1) and not dist.is_initialized()
+refused("the loop has ended", job.running, 2, kind=RuntimeError)
+refused("generation that has ended", alone[me].barrier, kind=RuntimeError)
+_process._kept = object()
+refused("has told the launcher of itself already", Elastic, kind=RuntimeError)
+print(f"the loop is kept {os.getpid()}", flush=True)
