@@ -8,19 +8,11 @@ import torch
 
 import torch.distributed as dist
 from cxxrun.torch import Elastic, _buckets
+from elastic_refused import refused
 
 job = Elastic()
 me, world = dist.get_rank(), dist.get_world_size()
 assert (world, dist.get_backend()) == (2, "cxxrun")
-
-
-def refused(what, call, *arguments, kind=NotImplementedError):
-    try:
-        call(*arguments)
-    except kind as error:
-        assert what in str(error) and "\n" not in str(error), error
-    else:
-        raise AssertionError(f"{what} was not refused")
 
 
 def tensors(count=2):

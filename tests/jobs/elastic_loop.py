@@ -8,20 +8,11 @@ import torch.distributed as dist
 from cxxrun import _lib, _process
 from cxxrun.torch import Elastic, ElasticSampler
 from cxxrun.torch._undo import Before
+from elastic_refused import refused
 
 job = Elastic()
 me = dist.get_rank()
 alone = [dist.new_group([rank]) for rank in range(2)]
-
-
-def refused(what, call, *arguments, kind=NotImplementedError):
-    try:
-        call(*arguments)
-    except kind as error:
-        assert what in str(error) and "\n" not in str(error), error
-    else:
-        raise AssertionError(f"{what} was not refused")
-
 
 model = torch.nn.Linear(2, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=1.0)

@@ -13,6 +13,7 @@ from torch.distributed.fsdp import fully_shard
 
 import torch.distributed as dist
 from cxxrun.torch import Elastic, ElasticSampler
+from elastic_refused import refused
 
 STEPS = int(sys.argv[1])
 FALLS = [word[4:] for word in sys.argv if word.startswith("die=")]
@@ -46,24 +47,13 @@ class Falls(torch.nn.Module):
 torch.manual_seed(1)
 inputs, labels = torch.randn(512, 16), torch.randint(0, 4, (512,))
 job = Elastic(seed=3)
-
-
-def refused(what, call, *arguments):
-    try:
-        call(*arguments)
-    except (NotImplementedError, RuntimeError, ValueError) as error:
-        assert what in str(error) and "\n" not in str(error), error
-    else:
-        raise AssertionError(f"{what} was not refused")
-
-
-refused("comes first", job.replicate, torch.nn.Linear(1, 1))
+refused("comes first", job.replicate, torch.nn.Linear(1, 1), kind=RuntimeError)
 job._checkpoint = "checkpoint"
-refused("without checkpoint=", job.node_mesh)
+refused("without checkpoint=", job.node_mesh, kind=RuntimeError)
 job._checkpoint = None
 mesh = job.node_mesh()
-refused("give Elastic(checkpoint=PATH)", job.save)
-refused("comes first", job.replicate, torch.nn.Linear(1, 1))
+refused("give Elastic(checkpoint=PATH)", job.save, kind=ValueError)
+refused("comes first", job.replicate, torch.nn.Linear(1, 1), kind=RuntimeError)
 refused("beside node_mesh()", dist.new_group, [0, 1])
 torch.manual_seed(1 if job.generation == 1 else os.getpid())  # whoever is new knows nothing of the state
 first, last = torch.nn.Linear(16, 30), torch.nn.Linear(30, 4)
