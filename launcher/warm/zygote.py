@@ -70,11 +70,12 @@ def held(before):
         children = file.read().split()
     if children:
         return "processes", str(len(children))
-    for fd, path in opened():
+    descriptors = opened()
+    for fd, path in descriptors:
         for begin, what in SHARED.items():
             if path.startswith(begin) and (fd, path) not in before:
                 return "device", what
-    paths = [path for _, path in opened()]
+    paths = [path for _, path in descriptors]
     with open("/proc/self/maps") as file:
         paths += [line[73:].rstrip("\n") for line in file if len(line) > 73]
     for path in paths:
