@@ -69,6 +69,8 @@ struct Communicator::Impl {
     if (why) {
       Failure const failure(fail(Errc::usage, here() + ": " + *why));
       engine->refuse(failure);
+      family->keep(std::make_exception_ptr(failure));  // before peers can tell another group that this rank left
+      engine->leave();
       family->end(std::make_exception_ptr(failure), here());
     }
   }

@@ -203,60 +203,40 @@ bool Engine::await_call(std::uint64_t next) const {
 }
 
 void Engine::note_failure(std::uint64_t ticket) noexcept {
+  auto const why = std::current_exception();
   try {
     throw;
   } catch (PeerFailure const& failure) {
     recorder_.lost(failure);
-    keep(ticket, failure);
-  } catch (Failure const& failure) {
-    keep(ticket, failure);
-  } catch (...) {
-    keep(ticket, std::current_exception());
+  } catch (...) {  // NOLINT(bugprone-empty-catch): no peer's
   }
+  keep(ticket, why);
 }
 
-void Engine::keep(std::uint64_t ticket, Reason reason) noexcept {
-  reason_.emplace(std::move(reason));
+void Engine::keep(std::uint64_t ticket, std::exception_ptr const& why) noexcept {
+  reason_.emplace(why);
   failed_.store(ticket, std::memory_order_release);
 }
 
-// Throws a copy: threads that throw at the same time share nothing.
 void Engine::throw_if_failed(std::uint64_t ticket) const {
-  if (failed_.load(std::memory_order_acquire) > ticket) {
-    return;
+  if (failed_.load(std::memory_order_acquire) <= ticket) {
+    reason_->raise();
   }
-  if (auto const* const peer = std::get_if<PeerFailure>(&*reason_)) {
-    throw PeerFailure(*peer);
-  }
-  if (auto const* const failure = std::get_if<Failure>(&*reason_)) {
-    throw Failure(*failure);
-  }
-  std::rethrow_exception(std::get<std::exception_ptr>(*reason_));
 }
 
 std::string Engine::why() const {
-  try {
-    throw_if_failed(UINT64_MAX - 1);
-  } catch (std::exception const& failure) {
-    return failure.what();
-  } catch (...) {
-    return "a failure of an unknown type";
-  }
-  return "";
+  return failed_.load(std::memory_order_acquire) == UINT64_MAX ? "" : reason_->sentence();
 }
 
 bool Engine::blames(int rank) const {
-  bool const failed = failed_.load(std::memory_order_acquire) != UINT64_MAX;
-  auto const* const peer = failed ? std::get_if<PeerFailure>(&*reason_) : nullptr;
-  return peer != nullptr && peer->rank() == rank;
+  return failed_.load(std::memory_order_acquire) != UINT64_MAX && reason_->blames(rank);
 }
 
 void Engine::refuse(Failure const& failure) {
   require_own();
   wait(asked_);
   throw_if_failed(asked_ + 1);
-  keep(asked_ + 1, failure);
-  leave();
+  keep(asked_ + 1, std::make_exception_ptr(failure));
 }
 
 void Engine::close() noexcept {

@@ -24,9 +24,9 @@
 #include <optional>
 #include <string>
 #include <thread>
-#include <variant>
 
 #include "cxxrun/failure.hpp"
+#include "src/client/reason.hpp"
 #include "src/comm/call.hpp"
 #include "src/core/time.hpp"
 #include "src/host/common/backend.hpp"
@@ -62,8 +62,11 @@ class Engine {
   /// Null without one.
   [[nodiscard]] host::DeviceQueue* device() const { return device_; }
 
-  /// Ends everything with `failure`, as if a call had failed with it, and leaves the peers. Not while calls run.
+  /// Ends everything with `failure`, as if a call had failed with it; the peers hear of it by leave(). Not while calls
+  /// run; throws what has ended it before.
   void refuse(Failure const& failure);
+  /// Tells the peers that this rank makes no more calls. Not while calls run.
+  void leave() noexcept;
   /// Waits for what has been submitted, then leaves the peers. Allocated memory stays until the Engine is gone.
   /// Nothing in a forked child.
   void close() noexcept;
@@ -83,7 +86,6 @@ class Engine {
   static constexpr std::size_t kSlots = 256;
   static constexpr std::uint64_t kOnDevice = std::uint64_t{1} << 63U;  ///< in a ticket: the rest is a point
   static constexpr std::uint64_t kNoMore = std::uint64_t{1} << 62U;    ///< in submitted_: no other will follow
-  using Reason = std::variant<Failure, PeerFailure, std::exception_ptr>;
 
   template <class Body>
   void run_here(Body const& body);
@@ -93,9 +95,8 @@ class Engine {
   [[nodiscard]] bool await_call(std::uint64_t next) const;
   void wait_until(std::uint64_t completed) const;
   void note_failure(std::uint64_t ticket) noexcept;  // in a catch block
-  void keep(std::uint64_t ticket, Reason reason) noexcept;
+  void keep(std::uint64_t ticket, std::exception_ptr const& why) noexcept;
   void throw_if_failed(std::uint64_t ticket) const;
-  void leave() noexcept;
   [[nodiscard]] bool is_inherited() const noexcept;
 
   int pid_;

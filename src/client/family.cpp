@@ -78,7 +78,7 @@ class Family::Member final : public host::Backend {
       if (!again) {
         family_->end_others(this, std::current_exception(), here_);
       }
-      throw;
+      family_->raise_first();
     }
   }
 
@@ -96,17 +96,8 @@ std::unique_ptr<host::Backend> Family::member(std::unique_ptr<host::Backend> bac
 
 void Family::end_others(Member const* except, std::exception_ptr const& why, std::string const& here) noexcept {
   auto const facts = host::facts_of(why, here);
+  keep(why);
   std::lock_guard const lock(mutex_);
-  if (!first_) {
-    first_ = facts;
-    try {
-      std::rethrow_exception(why);
-    } catch (std::exception const& failure) {
-      why_ = failure.what();
-    } catch (...) {
-      why_ = "a failure of an unknown type";
-    }
-  }
   for (Member* const each : members_) {
     if (each != except) {
       each->end(facts);
@@ -114,14 +105,28 @@ void Family::end_others(Member const* except, std::exception_ptr const& why, std
   }
 }
 
+void Family::keep(std::exception_ptr const& why) noexcept {
+  std::lock_guard const lock(mutex_);
+  if (!first_) {
+    first_.emplace(why);
+  }
+}
+
+void Family::raise_first() const {
+  std::unique_lock lock(mutex_);
+  Reason const first = *first_;
+  lock.unlock();
+  first.raise();
+}
+
 std::string Family::why() const {
   std::lock_guard const lock(mutex_);
-  return why_;
+  return first_ ? first_->sentence() : "";
 }
 
 bool Family::blames(int rank) const {
   std::lock_guard const lock(mutex_);
-  return first_ && first_->peer && first_->rank == rank;
+  return first_ && first_->blames(rank);
 }
 
 void Family::adopt(std::weak_ptr<Engine> group) {

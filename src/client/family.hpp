@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "src/client/reason.hpp"
 #include "src/host/common/backend.hpp"
 #include "src/host/node/alarm.hpp"
 
@@ -36,6 +37,8 @@ class Family : public std::enable_shared_from_this<Family> {
   /// Ends all members' calls with `why`, except where they have failed before. Returns when the ranks that they lead
   /// to have been told, as far as their connections take it: after about a millisecond.
   void end(std::exception_ptr const& why, std::string const& here) noexcept { end_others(nullptr, why, here); }
+  /// All members fail with `why` from now on, whatever peers tell them; they end by end(). The first `why` counts.
+  void keep(std::exception_ptr const& why) noexcept;
   /// The sentence of the first failure; empty: none yet.
   [[nodiscard]] std::string why() const;
   /// Whether that is a PeerFailure which names this rank of the world.
@@ -51,10 +54,10 @@ class Family : public std::enable_shared_from_this<Family> {
  private:
   class Member;
   void end_others(Member const* except, std::exception_ptr const& why, std::string const& here) noexcept;
+  [[noreturn]] void raise_first() const;
 
   mutable std::mutex mutex_;  // of all below, and of who goes through the members
-  std::optional<host::FailureFacts> first_;
-  std::string why_;
+  std::optional<Reason> first_;
   std::vector<Member*> members_;
   std::vector<std::weak_ptr<Engine>> groups_;
   std::atomic<bool> given_up_{false};

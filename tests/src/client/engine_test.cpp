@@ -195,15 +195,17 @@ TEST_CASE("engine: a failure of a blocking call or of allocate() is kept too, of
   CHECK_THROWS_AS(engine.run(numbered(2)), std::bad_alloc);
 }
 
-TEST_CASE("engine: a refusal ends it and leaves the peers, once") {
+TEST_CASE("engine: a refusal ends it, and the peers are left once") {
   FakeBackend::Seen seen;
   {
     Engine engine(std::make_unique<FakeBackend>(seen));
     auto const before = engine.submit(numbered(1));
     engine.refuse(Failure(fail(Errc::usage, "no")));
     CHECK_NOTHROW(engine.wait(before));
-    CHECK(seen.left == 1);
     CHECK_THROWS_AS(engine.run(numbered(2)), Failure);
+    CHECK(seen.left == 0);
+    engine.leave();
+    CHECK(seen.left == 1);
   }
   CHECK(seen.left == 1);
 }
