@@ -128,7 +128,7 @@ class Agent {
       }
       config_.facts.cpu_sets = std::move(plan.sets);
     }
-    config_.facts.segment = memory_.begin();
+    config_.facts.segment = memory_.begin(static_cast<std::size_t>(config_.facts.workers));
     supervisor_->start(generation.number,
                        plan_workers(generation, config_.options, config_.facts, config_.environment));
     end_watch_.workers_run();

@@ -12,11 +12,14 @@
 namespace cxxrun::launcher {
 
 /// The first request for a key makes its memory; later ones get the same. Only the newest are kept: whoever comes for
-/// one that was given up is refused, and never gets another one than its mates have.
+/// one that was given up is refused, and never gets another one than its mates have. Ranks that split into pairs, all
+/// at once, ask for one key for every two of them: as many as there are workers are kept at least.
 class MemoryKeys {
  public:
   static constexpr std::size_t kKept = 16;
   static constexpr std::size_t kRemembered = 65536;
+
+  explicit MemoryKeys(std::size_t workers = 0) : most_(std::max(kKept, workers)) {}
 
   struct Answer {
     enum class What : std::uint8_t { make, have, refuse } what = What::refuse;
@@ -29,14 +32,14 @@ class MemoryKeys {
     if (std::find(kept_.begin(), kept_.end(), key) != kept_.end()) {
       answer.what = Answer::What::have;
     } else if (dropped_.contains(key)) {
-      answer.why = "cxxrun keeps the memory of the newest " + std::to_string(kKept) +
+      answer.why = "cxxrun keeps the memory of the newest " + std::to_string(most_) +
                    " communicators for ranks that come late, and this one is older";
     } else if (dropped_.size() == kRemembered) {
       answer.why = "more communicators were made in this generation than cxxrun remembers";
     } else {
       answer.what = Answer::What::make;
       kept_.push_back(key);
-      if (kept_.size() > kKept) {
+      if (kept_.size() > most_) {
         answer.drop = kept_.front();
         dropped_.insert(kept_.front());
         kept_.pop_front();
@@ -46,6 +49,7 @@ class MemoryKeys {
   }
 
  private:
+  std::size_t most_;
   std::deque<std::uint64_t> kept_;  // oldest first
   std::set<std::uint64_t> dropped_;
 };

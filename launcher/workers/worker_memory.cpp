@@ -11,6 +11,8 @@
 namespace cxxrun::launcher {
 
 struct WorkerMemory::Generation {
+  explicit Generation(std::size_t workers) : keys(workers) {}
+
   void heard(LocalListener::Connection const& connection) {
     host::SegmentRequest request;
     auto const input = host::read_request(connection->native_handle(), request);
@@ -58,9 +60,9 @@ WorkerMemory::~WorkerMemory() {
   end();
 }
 
-std::string WorkerMemory::begin() {
+std::string WorkerMemory::begin(std::size_t workers) {
   end();
-  generation_ = std::make_shared<Generation>();
+  generation_ = std::make_shared<Generation>(workers);
   generation_->listener = LocalListener::start(
       io_, directory_, [generation = generation_](auto const& connection) { generation->heard(connection); });
   return generation_->listener ? generation_->listener->name() : "";

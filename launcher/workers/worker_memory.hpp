@@ -24,7 +24,7 @@ class WorkerMemory {
 
   /// A new generation: gives up what the one before had and returns the name of the new socket; "" without a
   /// descriptor to spare (workers then make their memory themselves).
-  std::string begin();
+  std::string begin(std::size_t workers);
   /// The workers are gone: so is their memory.
   void end();
 

@@ -25,6 +25,15 @@ TEST_CASE("memory_keys: the oldest goes, and is refused from then on instead of 
   CHECK(keys.ask(101).drop == 1U);
 }
 
+TEST_CASE("memory_keys: workers that split into pairs all at once find the memory of their mates", "[unit]") {
+  MemoryKeys keys(128);
+  for (std::uint64_t turn = 0; turn < 2; ++turn) {
+    for (std::uint64_t pair = 0; pair < 64; ++pair) {
+      CHECK(keys.ask(pair).what == (turn == 0 ? What::make : What::have));
+    }
+  }
+}
+
 TEST_CASE("memory_keys: a flood of keys ends in refusals, not in memory of its own", "[unit]") {
   MemoryKeys keys;
   std::uint64_t made = 0;
