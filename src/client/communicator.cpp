@@ -227,6 +227,9 @@ bool Communicator::checkpoint_wanted() {
   return agreed != comm::Wanted::nothing;
 }
 bool Communicator::job_ends() const {
+  if (world_size() == 1) {
+    barrier();  // throws when the generation is over
+  }
   return impl_->requests.last() == comm::Wanted::save_and_end;
 }
 

@@ -109,6 +109,7 @@ void GradientSynchronizer::Impl::launch(std::size_t bucket) noexcept {
     return;
   }
   try {
+    require_same_generation();
     if (bucket == 0 && weight && unit_due) {
       agree_on_unit();
     }
@@ -200,6 +201,9 @@ void GradientSynchronizer::Impl::wait(std::optional<Stream> stream) {
   }
   try {
     auto const began = Clock::now();
+    if (alone) {
+      comm.barrier();  // no bucket is reduced, and nothing else would throw when the generation is over
+    }
     launch_rest(stream.value_or(Stream{}));
     judge_step_before();
     fetch_totals();

@@ -20,6 +20,7 @@ GradientSynchronizer::Impl::Impl(Communicator& communicator, std::vector<Paramet
     : comm(communicator),
       options(chosen),
       parameters(std::move(given)),
+      generation(comm.generation()),
       alone(comm.world_size() == 1),
       call_scale(chosen.average ? 1.0F / static_cast<float>(comm.world_size()) : 1.0F),
       order(reverse_order(parameters.size())),
@@ -74,8 +75,17 @@ void GradientSynchronizer::Impl::require_between_steps(char const* what) const {
   if (failed) {
     std::rethrow_exception(failed);
   }
+  require_same_generation();
   if (started.load(std::memory_order_relaxed) != 0) {
     throw Failure(fail(Errc::usage, here() + ": " + what + " between the first mark_ready() of a step and its wait()"));
+  }
+}
+
+// Its means would be those of another number of ranks.
+void GradientSynchronizer::Impl::require_same_generation() const {
+  if (comm.generation() != generation) {
+    throw Failure(fail(Errc::usage, here() + ": a GradientSynchronizer of generation " + std::to_string(generation) +
+                                        ", which has ended; make it anew after rebuild()"));
   }
 }
 

@@ -36,6 +36,7 @@ struct GradientSynchronizer::Impl {
   /// `stream`: goes on when the step is done; the host need not wait. Nothing: the host waits.
   void wait(std::optional<Stream> stream);
   void require_between_steps(char const* what) const;
+  void require_same_generation() const;
   [[nodiscard]] std::vector<gradient::Piece> own_part() const;
   [[nodiscard]] Parameter const& parameter(std::size_t index) const;
 
@@ -85,6 +86,7 @@ struct GradientSynchronizer::Impl {
   Communicator& comm;
   Options options;
   std::vector<Parameter> parameters;
+  std::uint64_t generation;
   bool alone;
   float call_scale;  // of every all-reduce, weights or not: ranks that differ there must still make the same calls
   gradient::ControlNeeds control_needs;

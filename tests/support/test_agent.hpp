@@ -162,14 +162,18 @@ inline Communicator init_surviving(TestAgent const& agent, ForkedStore const& st
 }
 
 /// Calls until a peer fails; what the failure was.
-inline PeerFailure call_until_failure(Communicator& comm) {
+template <class Body>
+PeerFailure until_failure(Body const& body) {
   try {
     for (;;) {
-      comm.barrier();
+      body();
     }
   } catch (PeerFailure const& failure) {
     return failure;
   }
+}
+inline PeerFailure call_until_failure(Communicator& comm) {
+  return until_failure([&] { comm.barrier(); });
 }
 
 /// run_ranks() with an agent's part in the parent; when that goes wrong no rank is left behind.

@@ -10,6 +10,7 @@
 #include <thread>
 #include <unistd.h>
 
+#include "cxxrun/gradient_synchronizer.hpp"
 #include "src/comm/join_record.hpp"
 #include "src/os/watchdog.hpp"
 #include "tests/support/sanitized.hpp"
@@ -231,9 +232,22 @@ TEST_CASE("survival: a world shrinks to one rank and grows again") {
         if (process == 0) {
           expect_sums(comm);
           expect(comm.world_size() == 1, "alone");
-          auto const failure = call_until_failure(comm);
+          GradientSynchronizer sync(comm, {{"a", 8}});
+          GradientSynchronizer kept(comm, {{"a", 8}});
+          auto const failure = until_failure([&] {  // a world of one makes no call in a step
+            sync.mark_ready(0);
+            sync.wait();
+          });
           expect(failure.why() == PeerFailure::Why::stopped && failure.generation() == 1, failure.what());
+          until_failure([&] { static_cast<void>(comm.checkpoint_wanted()); });
           comm.rebuild();
+          std::string refused;
+          try {
+            kept.set_weight(1);
+          } catch (Failure const& why) {
+            refused = why.what();
+          }
+          expect(has(refused, "a GradientSynchronizer of generation 1, which has ended"), refused.c_str());
         }
         expect(comm.world_size() == 2, "two");
         expect_sums(comm);
