@@ -214,8 +214,10 @@ void Engine::note_failure(std::uint64_t ticket) noexcept {
 }
 
 void Engine::keep(std::uint64_t ticket, std::exception_ptr const& why) noexcept {
-  reason_.emplace(why);
-  failed_.store(ticket, std::memory_order_release);
+  if (failed_.load(std::memory_order_relaxed) == UINT64_MAX) {  // a call in the background may have been the first
+    reason_.emplace(why);
+    failed_.store(ticket, std::memory_order_release);
+  }
 }
 
 void Engine::throw_if_failed(std::uint64_t ticket) const {

@@ -94,8 +94,8 @@ class Engine {
   void work();
   [[nodiscard]] bool await_call(std::uint64_t next) const;
   void wait_until(std::uint64_t completed) const;
-  void note_failure(std::uint64_t ticket) noexcept;  // in a catch block
-  void keep(std::uint64_t ticket, std::exception_ptr const& why) noexcept;
+  void note_failure(std::uint64_t ticket) noexcept;                         // in a catch block
+  void keep(std::uint64_t ticket, std::exception_ptr const& why) noexcept;  // not by two at a time
   void throw_if_failed(std::uint64_t ticket) const;
   [[nodiscard]] bool is_inherited() const noexcept;
 
