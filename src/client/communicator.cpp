@@ -55,8 +55,16 @@ struct Communicator::Impl {
 
   [[nodiscard]] int name() const { return names[static_cast<std::size_t>(env.rank)]; }
   [[nodiscard]] std::string here() const { return rank_name(name(), hosts[static_cast<std::size_t>(env.rank)]); }
+  [[nodiscard]] std::size_t place(int rank) const {
+    if (rank < 0 || rank >= env.world_size) {
+      throw Failure(fail(Errc::usage, here() + ": there is no rank " + std::to_string(rank) + ": the ranks are 0 to " +
+                                          std::to_string(env.world_size - 1)));
+    }
+    return static_cast<std::size_t>(rank);
+  }
   // What no rank may ask for ends the Communicator: the others must not wait for this rank's next call.
   void check(comm::Call const& call) const {
+    engine->require_own();  // in a forked child CUDA must not be asked, either
     if (is_group && family->given_up()) {
       throw Failure(fail(Errc::usage, here() + ": " + comm::describe(call) + " in a group of generation " +
                                           std::to_string(env.generation) +
@@ -219,6 +227,9 @@ bool Communicator::checkpoint_wanted() {
   auto const asked = page == nullptr ? 0U : page->checkpoints.load(std::memory_order_relaxed);
   bool const ends = page != nullptr && page->ends.load(std::memory_order_relaxed) != 0;
   std::exchange(impl_->agreeing, Work()).wait();
+  if (world_size() == 1) {
+    barrier();  // throws when the generation is over
+  }
   auto const agreed = world_size() == 1 ? impl_->requests.mine(asked, ends) : comm::Wanted{impl_->wanted};
   impl_->wanted = static_cast<std::int32_t>(impl_->requests.answer(agreed, asked, ends));
   if (world_size() > 1) {
@@ -227,9 +238,6 @@ bool Communicator::checkpoint_wanted() {
   return agreed != comm::Wanted::nothing;
 }
 bool Communicator::job_ends() const {
-  if (world_size() == 1) {
-    barrier();  // throws when the generation is over
-  }
   return impl_->requests.last() == comm::Wanted::save_and_end;
 }
 
@@ -254,10 +262,10 @@ std::uint64_t Communicator::generation() const {
   return impl_->env.generation;
 }
 std::string const& Communicator::host(int rank) const {
-  return impl_->hosts.at(static_cast<std::size_t>(rank));
+  return impl_->hosts[impl_->place(rank)];
 }
 int Communicator::world_rank(int rank) const {
-  return impl_->names.at(static_cast<std::size_t>(rank));
+  return impl_->names[impl_->place(rank)];
 }
 std::string Communicator::describe() const {
   return "rank " + std::to_string(rank()) + " of " + std::to_string(world_size()) +

@@ -317,6 +317,10 @@ TEST_CASE("communicator: alone, an arena too large and a half-set environment na
     };
     refused([] { static_cast<void>(Communicator::init(WorkerEnv{}, {}).arena(std::size_t{1} << 60)); },
             "rank 0 on node7: no memory for an arena");
+    for (int rank : {-1, 1}) {
+      refused([rank] { static_cast<void>(Communicator::init(WorkerEnv{}, {}).host(rank)); },
+              "rank 0 on node7: there is no rank " + std::to_string(rank) + ": the ranks are 0 to 0");
+    }
     setenv("RANK", "3", 1);
     refused([] { (void)Communicator::init(); }, "rank 3 on node7: WORLD_SIZE is not set");
     unsetenv("RANK");
