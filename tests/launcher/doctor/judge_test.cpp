@@ -182,6 +182,8 @@ TEST_CASE("doctor: GPUs, their driver and NCCL", "[unit]") {
   CHECK(judge_gpus({{"gpu.devices", "8"}, {"gpu.count", "8"}}).grade == Grade::failure);  // later
   CHECK(judge_gpus({{"gpu.devices", "0"}, {"gpu.count", "8"}}).grade == Grade::failure);
   CHECK(grade("GPUs", {{"gpu.sick", "GPU 3: GPU is lost"}}) == Grade::failure);
+  CHECK(judge_gpus({{"gpu.devices", "8"}, {"gpu.count", "0"}, {"gpu.sick", ""}}).grade == Grade::warning);
+  CHECK(about("GPUs", {{"gpu.devices", "9"}}).found == "8 x H100 (device files of 9), driver 550.54");
   CHECK(grade("GPUs", {{"gpu.visible", ""}}) == Grade::warning);
   CHECK(about("GPUs", {{"gpu.visible", "0,1"}}).found == "8 x H100, driver 550.54, CUDA_VISIBLE_DEVICES=0,1");
   CHECK(grade("NCCL", {{"nccl.version", ""}}) == Grade::note);
