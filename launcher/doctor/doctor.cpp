@@ -11,6 +11,7 @@
 #include "src/core/exit_codes.hpp"
 #include "src/core/text.hpp"
 #include "src/os/local_address.hpp"
+#include "src/os/process_info.hpp"
 #include "src/os/system.hpp"
 
 namespace cxxrun::launcher::doctor {
@@ -65,6 +66,10 @@ int run_doctor(Options const& options, Environment const& environment) {
   if (step && step->task_index > 0) {
     return 0;  // one task of a node is enough
   }
+  std::string trouble = slurm ? "" : slurm.error().message();
+  if (lost_its_slurm(options, environment) && os::find_ancestor("slurmstepd").value_or(0) > 0) {
+    trouble = explain_lost_slurm().message();
+  }
   auto const meeting = meeting_of(options, step);
   if (!meeting) {
     std::fprintf(stderr, "cxxrun: %s\n", meeting.error().message().c_str());
@@ -74,7 +79,7 @@ int run_doctor(Options const& options, Environment const& environment) {
   auto const look = start_looking(wanted_by(options, environment, step, *meeting), environment, caretaker);
   if (!*meeting) {
     auto facts = look();
-    facts["slurm.trouble"] = slurm ? "" : slurm.error().message();
+    facts["slurm.trouble"] = trouble;
     return tell(options, {{{value_of(facts, "host"), judge(facts)}}, {}});
   }
   Facts own;

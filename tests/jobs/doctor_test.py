@@ -3,6 +3,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -142,6 +143,15 @@ class Doctor(JobCase):
         self.assertEqual(self.grade("Slurm", env={"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}), "failure")  # half of it
 
     def test_a_job_script_where_there_is_no_slurm_or_one_that_fails(self):
+    def test_a_step_whose_variables_did_not_come_through_is_told(self):
+        step = self.path("slurmstepd")
+        shutil.copy("/bin/sh", step)
+        words = ("-c", '"$0" --doctor; exit $?', jobs.CXXRUN)
+        with mock.patch("jobs.CXXRUN", step):
+            job = self.run_job(*words, env={"PYTHON_EXEC": "/usr/bin/python3"})
+        self.assertEqual(job.code, 1, job.stdout)
+        self.assertIn("none of its SLURM_* variables came through", job.stdout)
+
         job = self.run_job("--init", "train.py", "a b", env={"PATH": self.dir})
         self.assertEqual((job.code, job.stderr), (0, ""))
         self.assertIn("# there is no sinfo in PATH here: choose partition and GPUs yourself.", job.stdout)
