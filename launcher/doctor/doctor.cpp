@@ -102,7 +102,11 @@ int run_init(Options const& options, Environment const& environment) {
                           : !told.ended       ? "sinfo did not answer"
                           : failed            ? told.said.substr(std::string(kNoPartitions).size())
                                               : "sinfo knows of no partition that is up";
-  std::string command = options.program.empty() ? "train.py" : shell_quote(options.program);
+  std::string command = options.module      ? "-m "
+                        : options.run_path  ? "--run-path "
+                        : options.no_python ? "--no-python "
+                                            : "";
+  command += options.program.empty() ? "train.py" : shell_quote(options.program);
   for (auto const& word : options.args) {
     command += " " + shell_quote(word);
   }

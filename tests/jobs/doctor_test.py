@@ -157,6 +157,9 @@ class Doctor(JobCase):
         self.assertIn("# there is no sinfo in PATH here: choose partition and GPUs yourself.", job.stdout)
         self.assertTrue(job.stdout.endswith("\nsrun cxxrun train.py 'a b'\n"), job.stdout)
         with open(self.path("sinfo"), "w") as f:
+        for how in ("-m", "--no-python", "--run-path"):
+            told = self.run_job("--init", how, "trainer", env={"PATH": self.dir}).stdout
+            self.assertTrue(told.endswith(f"\nsrun cxxrun {how} trainer\n"), told)
             f.write("#!/bin/sh\necho 'sinfo: error: no controller' >&2; exit 1\n")
         os.chmod(self.path("sinfo"), 0o755)
         self.assertIn("# sinfo: error: no controller: choose", self.run_job("--init", env={"PATH": self.dir}).stdout)
