@@ -46,7 +46,7 @@ Finding judge_names(Facts const& facts) {
   if (addresses.starts_with("127.") || addresses == "::1") {
     return {several ? Grade::warning : Grade::note, "names",
             own + " is " + addresses + ", which other nodes cannot call",
-            "take the line with 127.0.1.1 out of /etc/hosts, or give an address with --rdzv-endpoint and --local-addr"};
+            "take it out of that line of /etc/hosts, or give an address with --rdzv-endpoint and --local-addr"};
   }
   auto const back = value_of(facts, "name.back");
   if (!back.empty() && short_name(back) != short_name(own)) {
