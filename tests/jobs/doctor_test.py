@@ -53,6 +53,7 @@ class Doctor(JobCase):
         self.assertRegex(lines[-1], r"^cxxrun --doctor on \S+: \d+ failures?, \d+ warnings?$")
 
     @unittest.skipUnless(os.getuid() == 0, "root may have any number of processes, and must become somebody else")
+    @mock.patch.dict(os.environ, ASAN_OPTIONS="detect_leaks=0")  # a process of its own would look for them
     def test_a_limit_on_processes_is_the_failure_and_nothing_is_said_to_hang(self):
         os.chmod(self.dir, 0o777)
         def limited():
@@ -142,7 +143,6 @@ class Doctor(JobCase):
         self.assertEqual(self.grade("Slurm", env={"SLURM_JOB_ID": "7", "PATH": self.dir}), "warning")  # but no step
         self.assertEqual(self.grade("Slurm", env={"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}), "failure")  # half of it
 
-    def test_a_job_script_where_there_is_no_slurm_or_one_that_fails(self):
     def test_a_step_whose_variables_did_not_come_through_is_told(self):
         step = self.path("slurmstepd")
         shutil.copy("/bin/sh", step)
@@ -152,14 +152,15 @@ class Doctor(JobCase):
         self.assertEqual(job.code, 1, job.stdout)
         self.assertIn("none of its SLURM_* variables came through", job.stdout)
 
+    def test_a_job_script_where_there_is_no_slurm_or_one_that_fails(self):
         job = self.run_job("--init", "train.py", "a b", env={"PATH": self.dir})
         self.assertEqual((job.code, job.stderr), (0, ""))
         self.assertIn("# there is no sinfo in PATH here: choose partition and GPUs yourself.", job.stdout)
         self.assertTrue(job.stdout.endswith("\nsrun cxxrun train.py 'a b'\n"), job.stdout)
-        with open(self.path("sinfo"), "w") as f:
         for how in ("-m", "--no-python", "--run-path"):
             told = self.run_job("--init", how, "trainer", env={"PATH": self.dir}).stdout
             self.assertTrue(told.endswith(f"\nsrun cxxrun {how} trainer\n"), told)
+        with open(self.path("sinfo"), "w") as f:
             f.write("#!/bin/sh\necho 'sinfo: error: no controller' >&2; exit 1\n")
         os.chmod(self.path("sinfo"), 0o755)
         self.assertIn("# sinfo: error: no controller: choose", self.run_job("--init", env={"PATH": self.dir}).stdout)

@@ -50,6 +50,13 @@ def wait_until(condition, what, guard=GUARD):
         time.sleep(0.005)
 
 
+def is_sanitized():
+    """Whether CXXRUN was built with a sanitizer."""
+    with open(CXXRUN, "rb") as file:
+        data = file.read()
+    return b"__asan_init" in data or b"__tsan_init" in data
+
+
 def read(path):
     try:
         with open(path, errors="replace") as f:

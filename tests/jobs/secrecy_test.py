@@ -112,7 +112,7 @@ class Processes(Secrecy):
 class Cores(Secrecy):
     def setUp(self):
         super().setUp()
-        if b"__asan_init" in read_bytes(jobs.CXXRUN) or b"__tsan_init" in read_bytes(jobs.CXXRUN):
+        if jobs.is_sanitized():
             self.skipTest("a sanitizer maps terabytes, which a core would hold")
 
     @unittest.skipUnless(shutil.which("gcore"), "needs gcore, of gdb")
