@@ -41,7 +41,7 @@ def main():
     ddp = job.wrap(lambda: DistributedDataParallel(model))
 
     while job.running(arguments.steps):
-        step = job.completed + 1
+        step, rank = job.completed + 1, dist.get_rank()  # another rank where nodes have gone or come
         with job.step():
             x, y = (tensor.to(device) for tensor in batch(step, rank))
             loss = torch.nn.functional.mse_loss(ddp(x), y)
