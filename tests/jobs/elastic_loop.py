@@ -97,6 +97,12 @@ def late():
 refused("before the update", late, kind=RuntimeError)
 assert fails(optimizer.step, fail) and fails(lambda: optimizer.step(fail)) and not fails(fail)
 if hasattr(torch.amp, "GradScaler"):
+with job.step():
+    optimizer.step()
+    fail()
+job._checkpoint = os.path.join("no", "such", "directory")
+job.save()  # a file with a whole step would get a part of this one
+job._checkpoint, job._carrier.failure, job._fresh, job._torn = None, None, False, False
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
 
     def scaled(*then):
@@ -191,10 +197,12 @@ refused("no checkpoint that Elastic.save() has written", job._unpack, file.getva
 
 # Ctrl-C in the middle of what every rank does.
 try:
+counted = model.counted.item()
     with job.step():
         raise KeyboardInterrupt
+        model.counted += 1
 except KeyboardInterrupt:
-    pass
+    assert model.counted.item() == counted
 refused("was interrupted", job.running, 1, kind=RuntimeError)
 job._interrupted = False
 
@@ -208,6 +216,8 @@ with job.step():
 assert not job.running(1) and not dist.is_initialized()
 refused("the loop has ended", job.running, 2, kind=RuntimeError)
 refused("generation that has ended", alone[me].barrier, kind=RuntimeError)
+refused("the loop has ended", job.checkpoint_wanted, kind=RuntimeError)
+job.close()
 _process._kept = object()
 refused("has told the launcher of itself already", Elastic, kind=RuntimeError)
 print(f"the loop is kept {os.getpid()}", flush=True)

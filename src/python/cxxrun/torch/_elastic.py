@@ -4,6 +4,7 @@ import gc
 import io
 import os
 import signal
+import threading
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
@@ -106,8 +107,7 @@ class Elastic:
         """Whether there is another step. All ranks have met and have the same state then."""
         if not any(isinstance(its, torch.optim.Optimizer) for its in self._tracked.values()):
             raise RuntimeError("Elastic.running: track() the model and its optimizer first")
-        if self._closed:
-            raise RuntimeError("Elastic.running: the loop has ended, and this process has left the others")
+        self._require_open("running")
         while True:
             try:
                 if self._carrier.failure is not None:
@@ -124,6 +124,10 @@ class Elastic:
                     raise
         self.close()
         return False
+
+    def _require_open(self, what: str) -> None:
+        if self._closed:
+            raise RuntimeError(f"Elastic.{what}: the loop has ended, and this process has left the others")
 
     @contextlib.contextmanager
     def _in_order(self) -> Iterator[None]:
@@ -150,8 +154,10 @@ class Elastic:
             with self._in_order():
                 yield
             whole = True
-        except RuntimeError as error:
-            if not self._is_of_a_peer(error):
+        except BaseException as error:
+            if not isinstance(error, RuntimeError) or not self._is_of_a_peer(error):
+                if not self._updates.any_begun:
+                    before.restore()  # whoever catches it, as after Ctrl-C in a notebook, may go on
                 raise
         finally:
             self._updates.end_step()
@@ -167,7 +173,9 @@ class Elastic:
 
     def checkpoint_wanted(self) -> bool:
         """True on all ranks after the same step; also when the job is about to end: running() is false then."""
-        if not self._handles_signal:  # from here on there is something to save
+        self._require_open("checkpoint_wanted")
+        in_main = threading.current_thread() is threading.main_thread()  # no other one may handle signals
+        if in_main and not self._handles_signal:  # from here on there is something to save
             self._handles_signal = True
             if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
                 signal.signal(signal.SIGTERM, lambda *_: None)
@@ -186,13 +194,18 @@ class Elastic:
         """Rank 0 writes the checkpoint; what goes wrong is raised on all ranks."""
         if self._checkpoint is None:
             raise ValueError("Elastic.save: give Elastic(checkpoint=PATH)")
+        self._require_open("save")
+        if self._carrier.failure is not None:
+            return  # a part of the step that failed may be in the state, and the file has a whole one
         try:
             self._on_rank_0(self._write)
         except PeerFailure as failure:
             self._note(failure)
 
     def close(self) -> None:
-        """Leaves the others. running() does it at its end."""
+        """Leaves the others. running() does it at its end; again it does nothing."""
+        if self._closed:
+            return
         self._closed = True
         self._drop()
         self._world.remove()
