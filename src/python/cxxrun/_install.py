@@ -11,6 +11,7 @@ from cxxrun import _process, _stacks, _watch
 
 _C10D = "torch.distributed.distributed_c10d"
 _installed = False
+_complained = False
 
 
 def install() -> bool:
@@ -18,12 +19,12 @@ def install() -> bool:
     with its Python stack in hang.txt. Call it first in the script, before or after torch is imported. Nothing starts
     before init_process_group() has returned. True: seen; False: no cxxrun launcher, which rank 0 says in a line. Calling
     it again changes nothing."""
-    global _installed
+    global _installed, _complained
     if not os.environ.get("CXXRUN_AGENT"):
-        if not _installed:
+        if not _complained:
             _process.complain("install(): CXXRUN_AGENT is not set, so no launcher of cxxrun sees this script: hangs are "
                               "not named; start it with cxxrun")
-        _installed = True
+        _complained = True
         return False
     if not _installed:
         _installed = True

@@ -296,6 +296,12 @@ class ScriptTest(unittest.TestCase):
         self.assertRegex(complaints, r"\Acxxrun: install\(\): CXXRUN_AGENT is not set.*\n\Z")
         self.assertEqual(run(code, RANK="3"), (said, ""))
 
+    def test_a_warm_python_that_was_told_of_no_launcher_is_seen_in_its_workers(self):
+        code = ("import cxxrun, faulthandler, os, sys\nfirst = cxxrun.install()\n"
+                "os.environ['CXXRUN_AGENT'] = '@cxxrun-test-nobody'\n"
+                "print(first, cxxrun.install(), any('cxxrun' in type(its).__module__ for its in sys.meta_path))")
+        self.assertEqual(run(code)[0], "False True True\n")
+
     def test_torch_is_not_imported_and_no_thread_is_started(self):
         code = ("import cxxrun, sys, threading\ncxxrun.install()\n"
                 "print('torch' in sys.modules, threading.active_count())")
