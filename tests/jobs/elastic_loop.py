@@ -21,6 +21,7 @@ job.track(model=model, optimizer=optimizer)
 refused("name has no state_dict()", lambda: job.track(name=3), kind=TypeError)
 refused("give Elastic(checkpoint=PATH)", job.save, kind=ValueError)
 refused("tail 'odd'", ElasticSampler, 3, 1, 0, "odd", kind=ValueError)
+refused("leaves all of them out", ElasticSampler(3, 2, tail="drop").next, kind=ValueError)
 ddp = job.wrap(lambda: torch.nn.parallel.DistributedDataParallel(model))
 refused("use it inside of the loop", lambda: ddp(torch.zeros(1, 2)), kind=RuntimeError)
 assert job.running(1)
@@ -96,13 +97,13 @@ def late():
 
 refused("before the update", late, kind=RuntimeError)
 assert fails(optimizer.step, fail) and fails(lambda: optimizer.step(fail)) and not fails(fail)
-if hasattr(torch.amp, "GradScaler"):
 with job.step():
     optimizer.step()
     fail()
 job._checkpoint = os.path.join("no", "such", "directory")
 job.save()  # a file with a whole step would get a part of this one
 job._checkpoint, job._carrier.failure, job._fresh, job._torn = None, None, False, False
+if hasattr(torch.amp, "GradScaler"):
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
 
     def scaled(*then):
@@ -196,11 +197,11 @@ torch.save({"model": model.state_dict()}, file)
 refused("no checkpoint that Elastic.save() has written", job._unpack, file.getvalue(), kind=RuntimeError)
 
 # Ctrl-C in the middle of what every rank does.
-try:
 counted = model.counted.item()
+try:
     with job.step():
-        raise KeyboardInterrupt
         model.counted += 1
+        raise KeyboardInterrupt
 except KeyboardInterrupt:
     assert model.counted.item() == counted
 refused("was interrupted", job.running, 1, kind=RuntimeError)
@@ -215,9 +216,9 @@ with job.step():
     optimizer.step()
 assert not job.running(1) and not dist.is_initialized()
 refused("the loop has ended", job.running, 2, kind=RuntimeError)
-refused("generation that has ended", alone[me].barrier, kind=RuntimeError)
 refused("the loop has ended", job.checkpoint_wanted, kind=RuntimeError)
 job.close()
+refused("generation that has ended", alone[me].barrier, kind=RuntimeError)
 _process._kept = object()
 refused("has told the launcher of itself already", Elastic, kind=RuntimeError)
 print(f"the loop is kept {os.getpid()}", flush=True)

@@ -34,9 +34,13 @@ class ElasticSampler(Sampler[List[int]]):
             self.before_next()
         if self._consumed == self._size:
             self._epoch, self._consumed = self._epoch + 1, 0
+        begins = self._consumed == 0
         samples, (_, _, self._consumed) = _lib.sampler_next(
             (self._seed, self._epoch, self._consumed), self._size, self._tail, dist.get_rank(), dist.get_world_size(),
             self._batch)
+        if begins and not samples and self._tail == _TAILS["drop"]:
+            raise ValueError(f"ElasticSampler: {self._size} samples are less than a step of {dist.get_world_size()} ranks "
+                             f"with a batch of {self._batch}, and tail 'drop' leaves all of them out")
         return samples
 
     def __iter__(self) -> Iterator[List[int]]:
