@@ -234,6 +234,7 @@ TEST_CASE("survival: a world shrinks to one rank and grows again") {
           expect(comm.world_size() == 1, "alone");
           GradientSynchronizer sync(comm, {{"a", 8}});
           GradientSynchronizer kept(comm, {{"a", 8}});
+          set(store, "alone");
           auto const failure = until_failure([&] {  // a world of one makes no call in a step
             sync.mark_ready(0);
             sync.wait();
@@ -265,6 +266,7 @@ TEST_CASE("survival: a world shrinks to one rank and grows again") {
       [&](auto const&) {
         auto alone = std::move(agent.welcome(1).front());
         alone.await_call(1, 4);
+        await(store, "alone");
         alone.over(1);
         alone.parked();
         alone.say(resume(store, 2, 0, "aa"));
