@@ -66,10 +66,7 @@ int run_doctor(Options const& options, Environment const& environment) {
   if (step && step->task_index > 0) {
     return 0;  // one task of a node is enough
   }
-  std::string trouble = slurm ? "" : slurm.error().message();
-  if (lost_its_slurm(options, environment) && os::find_ancestor("slurmstepd").value_or(0) > 0) {
-    trouble = explain_lost_slurm().message();
-  }
+  auto const lost = lost_slurm(options, environment, os::find_ancestor);
   auto const meeting = meeting_of(options, step);
   if (!meeting) {
     std::fprintf(stderr, "cxxrun: %s\n", meeting.error().message().c_str());
@@ -79,7 +76,7 @@ int run_doctor(Options const& options, Environment const& environment) {
   auto const look = start_looking(wanted_by(options, environment, step, *meeting), environment, caretaker);
   if (!*meeting) {
     auto facts = look();
-    facts["slurm.trouble"] = trouble;
+    facts["slurm.trouble"] = lost ? lost->message() : slurm ? "" : slurm.error().message();
     return tell(options, {{{value_of(facts, "host"), judge(facts)}}, {}});
   }
   Facts own;

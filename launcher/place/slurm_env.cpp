@@ -175,13 +175,14 @@ Result<void> read_nodes(Environment const& environment, SlurmStep& step) {
 
 }  // namespace
 
-bool lost_its_slurm(Options const& options, Environment const& environment) {
+std::optional<Error> lost_slurm(Options const& options, Environment const& environment,
+                                std::function<std::optional<int>(std::string_view)> const& find_ancestor) {
   bool const described = options.standalone || options.nnodes || options.node_rank || options.master_addr ||
                          options.join || options.rdzv_endpoint;
-  return !described && value_of(environment, "SLURM_JOB_ID").empty();
-}
-
-Error explain_lost_slurm() {
+  // 0 stands for an ancestor outside this namespace, which may be anything.
+  if (described || !value_of(environment, "SLURM_JOB_ID").empty() || find_ancestor("slurmstepd").value_or(0) <= 0) {
+    return std::nullopt;
+  }
   return fail(Errc::environment,
               "Slurm started this, but none of its SLURM_* variables came through (a container may drop them), so that "
               "nothing tells of other nodes; pass them on, or give --standalone for a job on this node alone");

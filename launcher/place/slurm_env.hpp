@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cxxrun/error.hpp"
@@ -39,10 +41,10 @@ struct SlurmView {
 /// other (a container that passes only some of them on, a variable set by hand).
 [[nodiscard]] Result<SlurmView> read_slurm(Environment const& environment);
 
-/// Whether all of Slurm's variables were lost on the way to this process: slurmd started it, but it knows of no job.
-/// Nothing then tells it of other nodes, so each would run a job of its own. A job the user describes needs none.
-[[nodiscard]] bool lost_its_slurm(Options const& options, Environment const& environment);
-/// Refuses such a start (Errc::environment).
-[[nodiscard]] Error explain_lost_slurm();
+/// Errc::environment where all of Slurm's variables were lost on the way to this process: slurmstepd started it, but it
+/// knows of no job. Nothing then tells it of other nodes, so each would run a job of its own. A job the user describes
+/// needs none. `find_ancestor` is os::find_ancestor, and asked only where it matters.
+[[nodiscard]] std::optional<Error> lost_slurm(Options const& options, Environment const& environment,
+                                              std::function<std::optional<int>(std::string_view)> const& find_ancestor);
 
 }  // namespace cxxrun::launcher

@@ -213,9 +213,8 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
                             std::vector<std::string>& notes) {
   AgentConfig config;
   config.options = std::move(options);
-  // 0 stands for an ancestor outside this namespace, which may be anything.
-  if (lost_its_slurm(config.options, environment) && os::find_ancestor("slurmstepd").value_or(0) > 0) {
-    return explain_lost_slurm();
+  if (auto const lost = lost_slurm(config.options, environment, os::find_ancestor)) {
+    return *lost;
   }
   std::vector<std::string> trouble;
   auto const discovery = discover(config.options, environment, trouble);

@@ -5,7 +5,7 @@
 #include "tests/support/fixtures.hpp"
 
 using cxxrun::launcher::Environment;
-using cxxrun::launcher::lost_its_slurm;
+using cxxrun::launcher::lost_slurm;
 using cxxrun::launcher::NodeRange;
 using cxxrun::launcher::Options;
 using cxxrun::launcher::read_slurm;
@@ -201,8 +201,11 @@ TEST_CASE("slurm_env: a start without any variable is the user's only when the u
   Options several;
   several.nnodes = NodeRange{2, 2};
 
-  CHECK(lost_its_slurm({}, {{"PATH", "/bin"}}));
-  CHECK_FALSE(lost_its_slurm({}, {{"SLURM_JOB_ID", "7"}}));
-  CHECK_FALSE(lost_its_slurm(alone, {}));
-  CHECK_FALSE(lost_its_slurm(several, {}));
+  auto const below = [](int pid) { return [pid](std::string_view) { return std::optional(pid); }; };
+  CHECK(lost_slurm({}, {{"PATH", "/bin"}}, below(7)));
+  CHECK_FALSE(lost_slurm({}, {{"PATH", "/bin"}}, below(0)));
+  CHECK_FALSE(lost_slurm({}, {{"PATH", "/bin"}}, [](std::string_view) { return std::optional<int>(); }));
+  CHECK_FALSE(lost_slurm({}, {{"SLURM_JOB_ID", "7"}}, below(7)));
+  CHECK_FALSE(lost_slurm(alone, {}, below(7)));
+  CHECK_FALSE(lost_slurm(several, {}, below(7)));
 }
