@@ -64,22 +64,25 @@ struct Communicator::Impl {
   }
   // What no rank may ask for ends the Communicator: the others must not wait for this rank's next call.
   void check(comm::Call const& call) const {
-    engine->require_own();  // in a forked child CUDA must not be asked, either
     if (is_group && family->given_up()) {
       throw Failure(fail(Errc::usage, here() + ": " + comm::describe(call) + " in a group of generation " +
                                           std::to_string(env.generation) +
                                           ", which has ended; after rebuild() split the Communicator again"));
     }
     auto why = comm::refusal(call, env.rank, env.world_size);
-    if (!why) {
-      why = engine->device() != nullptr ? engine->device()->refusal(call) : client::out_of_reach(call);
+    if (!why && engine->device() != nullptr) {
+      engine->require_own();  // in a forked child CUDA must not be asked, either
+      why = engine->device()->refusal(call);
+    } else if (!why) {
+      why = client::out_of_reach(call);
     }
     if (why) {
       Failure const failure(fail(Errc::usage, here() + ": " + *why));
+      auto const ended = std::make_exception_ptr(failure);
       engine->refuse(failure);
-      family->keep(std::make_exception_ptr(failure));  // before peers can tell another group that this rank left
+      family->keep(ended);  // before peers can tell another group that this rank left
       engine->leave();
-      family->end(std::make_exception_ptr(failure), here());
+      family->end(ended, here());
     }
   }
   void run(comm::Call const& call) const {
@@ -227,12 +230,13 @@ bool Communicator::checkpoint_wanted() {
   auto const asked = page == nullptr ? 0U : page->checkpoints.load(std::memory_order_relaxed);
   bool const ends = page != nullptr && page->ends.load(std::memory_order_relaxed) != 0;
   std::exchange(impl_->agreeing, Work()).wait();
-  if (world_size() == 1) {
+  bool const alone = world_size() == 1;
+  if (alone) {
     barrier();  // throws when the generation is over
   }
-  auto const agreed = world_size() == 1 ? impl_->requests.mine(asked, ends) : comm::Wanted{impl_->wanted};
+  auto const agreed = alone ? impl_->requests.mine(asked, ends) : comm::Wanted{impl_->wanted};
   impl_->wanted = static_cast<std::int32_t>(impl_->requests.answer(agreed, asked, ends));
-  if (world_size() > 1) {
+  if (!alone) {
     impl_->agreeing = start_all_reduce(&impl_->wanted, &impl_->wanted, 1, DType::i32, ReduceOp::max);
   }
   return agreed != comm::Wanted::nothing;

@@ -37,7 +37,7 @@ class Family : public std::enable_shared_from_this<Family> {
   /// Ends all members' calls with `why`, except where they have failed before. Returns when the ranks that they lead
   /// to have been told, as far as their connections take it: after about a millisecond.
   void end(std::exception_ptr const& why, std::string const& here) noexcept { end_others(nullptr, why, here); }
-  /// All members fail with `why` from now on, whatever peers tell them; they end by end(). The first `why` counts.
+  /// Whatever members fail with from now on, they throw `why`; they end by end(). The first `why` counts.
   void keep(std::exception_ptr const& why) noexcept;
   /// The sentence of the first failure; empty: none yet.
   [[nodiscard]] std::string why() const;
