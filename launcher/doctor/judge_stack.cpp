@@ -62,16 +62,15 @@ Finding judge_gpus(Facts const& facts) {
             whole(std::max(devices, count)) + " devices, and who asked the driver about them died",
             "run nvidia-smi on that node; if it fails too: srun --exclude=" + value_of(facts, "host")};
   }
+  if (count == 0) {
+    return devices == 0 ? Finding{Grade::fine, "GPUs", "none", ""}
+                        : Finding{Grade::warning, "GPUs", "none, and device files of " + whole(devices),
+                                  "under Slurm: ask for some with --gpus-per-node; else the driver has lost them: "
+                                  "nvidia-smi"};
+  }
   std::string const fewer = count < devices ? " (device files of " + whole(devices) + ")" : "";
   std::string const text =
       value_of(facts, "gpu.names") + fewer + ", driver " + value_of(facts, "gpu.driver") + chosen_text;
-  if (count == 0 && devices > 0) {
-    return {Grade::warning, "GPUs", "none, and device files of " + whole(devices),
-            "under Slurm: ask for some with --gpus-per-node; else the driver has lost them: nvidia-smi"};
-  }
-  if (count == 0) {
-    return {Grade::fine, "GPUs", "none", ""};
-  }
   if (facts.contains("gpu.visible") && visible.empty()) {
     return {Grade::warning, "GPUs", text, "none is visible to workers: ask for some with --gpus-per-node"};
   }

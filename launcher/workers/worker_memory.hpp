@@ -22,8 +22,8 @@ class WorkerMemory {
   WorkerMemory(WorkerMemory const&) = delete;
   WorkerMemory& operator=(WorkerMemory const&) = delete;
 
-  /// A new generation: gives up what the one before had and returns the name of the new socket; "" without a
-  /// descriptor to spare (workers then make their memory themselves).
+  /// A new generation of so many workers: gives up what the one before had and returns the name of the new socket; ""
+  /// without a descriptor to spare (workers then make their memory themselves).
   std::string begin(std::size_t workers);
   /// The workers are gone: so is their memory.
   void end();

@@ -297,7 +297,7 @@ class ScriptTest(unittest.TestCase):
         self.assertEqual(run(code, RANK="3"), (said, ""))
 
     def test_a_warm_python_that_was_told_of_no_launcher_is_seen_in_its_workers(self):
-        code = ("import cxxrun, faulthandler, os, sys\nfirst = cxxrun.install()\n"
+        code = ("import cxxrun, os, sys\nfirst = cxxrun.install()\n"
                 "os.environ['CXXRUN_AGENT'] = '@cxxrun-test-nobody'\n"
                 "print(first, cxxrun.install(), any('cxxrun' in type(its).__module__ for its in sys.meta_path))")
         self.assertEqual(run(code)[0], "False True True\n")
