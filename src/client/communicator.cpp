@@ -120,6 +120,7 @@ struct Communicator::Impl {
   /// Null for a rank that wants no group.
   std::unique_ptr<Impl> split(comm::Wish wish) {
     auto joined = generations->split({.run = [this](comm::Call const& call) { run(call); },
+                                      .face_trouble = [this] { engine->face_trouble(); },
                                       .rank = env.rank,
                                       .size = env.world_size,
                                       .family = family,

@@ -65,6 +65,12 @@ void Engine::run(comm::Call const& call) {
   run_here([&] { carry_out(call); });
 }
 
+void Engine::face_trouble() {
+  if (backend_->trouble() == host::Trouble::failed) {
+    run_here([&] { backend_->run_within({.kind = comm::Kind::barrier}, Millis(1)); });
+  }
+}
+
 std::byte* Engine::allocate(std::size_t bytes) {
   std::byte* memory = nullptr;
   run_here([&] {

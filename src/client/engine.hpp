@@ -78,6 +78,8 @@ class Engine {
   [[nodiscard]] std::string why() const;
   /// Whether that is a PeerFailure which names this rank.
   [[nodiscard]] bool blames(int rank) const;
+  /// Throws what the next call will throw, as far as that is known without one.
+  void face_trouble();
   [[nodiscard]] std::string describe() const { return backend_->describe(); }
   /// Throws Failure in a forked child.
   void require_own() const;

@@ -49,19 +49,32 @@ int place_of(JoinRecord const& mine, Roster const& roster) {
 }
 
 /// The memory that this node shares, from the agent or from the node's first rank.
-os::UniqueFd fetch_segment(WorkerEnv const& env, Openings const& mine, JoinRecord const& leader, std::uint64_t key,
-                           TimePoint deadline) {
+os::UniqueFd fetch_segment(host::HostConfig const& config, Openings const& mine, JoinRecord const& leader,
+                           std::uint64_t key, TimePoint deadline) {
   auto const began = Clock::now();
-  auto segment = host::fetch_segment(leader.segment, key, env.rank, deadline);
-  bool const is_late = !segment && segment.error().code == Errc::timeout && mine.are_coming;
-  if (!segment && !leader.segment_of_agent && (is_late || segment.error().code == Errc::closed)) {
-    auto const why = is_late ? PeerFailure::Why::timeout : PeerFailure::Why::died;
-    host::throw_failure({.why = why, .rank = leader.rank, .host = leader.host, .error = {}}, env.generation, began);
+  auto const give_up = [&](PeerFailure::Why why) {
+    host::throw_failure({.why = why, .rank = leader.rank, .host = leader.host, .error = {}}, config.generation, began);
+  };
+  auto const look = [&] {
+    bool const hurries = mine.are_coming && config.hurry->asked();
+    bool const names = hurries && config.hurry->answer(Clock::now() - began, deadline - began);
+    if (names) {
+      give_up(PeerFailure::Why::timeout);
+    }
+    if (hurries || config.is_over()) {
+      host::throw_failure(host::stopped_by_launcher(), config.generation, began);
+    }
+  };
+  auto segment = host::fetch_segment(leader.segment, key, mine.record.rank, deadline, look);
+  if (segment) {
+    return *std::move(segment);
   }
-  if (!segment) {
-    throw Failure(in_context(mine.record, segment.error()));
+  look();  // the first rank may have failed, and told so, before it closed its socket
+  bool const is_late = segment.error().code == Errc::timeout && mine.are_coming;
+  if (!leader.segment_of_agent && (is_late || segment.error().code == Errc::closed)) {
+    give_up(is_late ? PeerFailure::Why::timeout : PeerFailure::Why::died);
   }
-  return *std::move(segment);
+  throw Failure(in_context(mine.record, segment.error()));
 }
 
 /// Hands the node's memory to the mates while this rank meets them in it: who does not come is named there.
@@ -102,9 +115,12 @@ host::HostConfig host_config(JoinOptions const& options, WorkerEnv const& env, O
   config.op_timeout = mine.op_timeout;
   config.hurry = options.hurry;
   config.are_coming = mine.are_coming;
-  if (options.over != nullptr) {
-    config.is_over = [over = options.over] { return over->raised(); };
-  }
+  config.is_over = [over = options.over, look = mine.look] {
+    if (look) {
+      look();
+    }
+    return over != nullptr && over->raised();
+  };
   return config;
 }
 
@@ -142,7 +158,7 @@ std::unique_ptr<host::Backend> connect_host(WorkerEnv const& env, host::HostConf
   os::UniqueFd handed;
   std::optional<Handing> handing;
   if (mates.size() > 1 && (leader.rank != env.rank || leader.segment_of_agent)) {
-    segment = fetch_segment(env, mine, leader, key, deadline);
+    segment = fetch_segment(config, mine, leader, key, deadline);
   } else if (mates.size() > 1) {
     mates.erase(mates.begin());
     segment = or_throw(host::make_segment());

@@ -2,6 +2,7 @@
 // Shell.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,8 @@ struct Openings {
   host::RailListener rail{};
   std::optional<host::SegmentSocket> segment{};
   bool are_coming = false;  ///< the others, as they have said in a call: who does not is a PeerFailure
+  /// Called every millisecond while the others are awaited; throws why they will not come. May be empty.
+  std::function<void()> look{};
 };
 
 /// Everything that can be wrong with this rank alone, and that the others should hear of. Throws Failure.

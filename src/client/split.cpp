@@ -101,6 +101,7 @@ Joined split(WorkerEnv const& world, JoinOptions const& options, Whole const& wh
     return {};
   }
   mine.are_coming = true;
+  mine.look = whole.face_trouble;  // who cannot make its part tells the whole, for there is no group yet
   return connect_group(world, options, whole, mine, roster);
 }
 

@@ -16,6 +16,7 @@ namespace cxxrun::client {
 /// The Communicator that is split.
 struct Whole {
   std::function<void(comm::Call const&)> run;
+  std::function<void()> face_trouble;  ///< throws what the next call will, as far as that is known without one
   int rank = 0;
   int size = 1;
   std::shared_ptr<Family> family;

@@ -25,6 +25,10 @@ class NcclBackend final : public host::Backend {
     host::fault_point(host::FaultPoint::leave);
   }
 
+  void run_within(Call const& call, std::chrono::milliseconds patience) override {
+    on_host([&](host::Backend& host) { host.run_within(call, patience); });
+  }
+
   std::byte* allocate(std::size_t bytes) override {
     agree_on_size(bytes);
     std::byte* const memory = bytes == 0 ? nullptr : queue_.allocate(bytes);
@@ -53,8 +57,11 @@ class NcclBackend final : public host::Backend {
   [[nodiscard]] host::DeviceQueue* device() noexcept override { return &queue_; }
 
  private:
-  /// What the host backend throws ends NCCL too.
   void run_on_host(Call const& call) {
+    on_host([&call](host::Backend& host) { host.run(call); });
+  }
+  /// What the host backend throws ends NCCL too.
+  void on_host(std::function<void(host::Backend&)> const& call) {
     bool alive = true;
     try {
       alive = peers_.run(call, [this] { return queue_.alive(); });

@@ -49,12 +49,12 @@ Peers::Peers(std::unique_ptr<host::Backend> host, NcclConfig const& config) : ho
   }
 }
 
-bool Peers::run(comm::Call const& call, std::function<bool()> const& alive) {
+bool Peers::run(std::function<void(host::Backend&)> const& call, std::function<bool()> const& alive) {
   std::lock_guard const lock(mutex_);
   if (!alive()) {
     return false;
   }
-  host_->run(call);
+  call(*host_);
   return true;
 }
 

@@ -75,8 +75,8 @@ class Peers {
   [[nodiscard]] int number(std::size_t rank) const { return numbers_[rank]; }
   [[nodiscard]] host::Backend& host() { return *host_; }
 
-  /// The call on host memory. False, and nothing done, when `alive` says no once its turn has come.
-  [[nodiscard]] bool run(comm::Call const& call, std::function<bool()> const& alive);
+  /// Makes a call on host memory. False, and nothing done, when `alive` says no once its turn has come.
+  [[nodiscard]] bool run(std::function<void(host::Backend&)> const& call, std::function<bool()> const& alive);
   /// As far as that is known without a call.
   [[nodiscard]] host::Trouble look() noexcept {
     std::unique_lock const lock(mutex_, std::try_to_lock);

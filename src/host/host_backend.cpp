@@ -50,6 +50,7 @@ class HostBackend final : public Backend {
     if (config_.map.node_count() > 1) {
       connect(std::move(listener), patience);
     }
+    config_.is_over = {};
   }
 
   void run(Call const& call) override {

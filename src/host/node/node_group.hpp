@@ -39,7 +39,7 @@ struct HostConfig {
   Millis op_timeout{};
   std::vector<StoreAddress> addresses;  ///< by rank; empty where all share one node
   /// Asked by whoever waits, every millisecond: when the launcher has ended the generation nobody need come any more.
-  /// For the time in which there is no backend to abort() yet. Empty: never.
+  /// For the time in which there is no backend to abort() yet. May throw why they will not come. Empty: never.
   std::function<bool()> is_over = {};
   std::shared_ptr<Hurry> hurry = std::make_shared<Hurry>();  ///< of all its waits; asked before there is a backend, too
   /// All have said in a call just now that they come: who does not is a PeerFailure (timeout).

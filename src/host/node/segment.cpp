@@ -18,6 +18,7 @@ namespace {
 constexpr std::size_t kMostConnections = 64;  // that have not asked yet; the others stay in the queue
 constexpr Millis kTimeToAsk{2000};            // after that a connection gives its place to one in the queue
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_SEAL;
+constexpr int kSliceMs = 1;   // between two looks around
 constexpr int kPauseMs = 20;  // after accept ran out of descriptors
 
 // A server, as long as somebody has still to come.
@@ -103,6 +104,14 @@ struct Serving {
   }
 };
 
+/// Until there is something to receive, or the deadline.
+void await_answer(int connection, TimePoint deadline, std::function<void()> const& look) {
+  pollfd watched{connection, POLLIN, 0};
+  while (look && Clock::now() < deadline && poll(&watched, 1, kSliceMs) <= 0) {
+    look();
+  }
+}
+
 }  // namespace
 
 Result<os::UniqueFd> make_segment() {
@@ -113,7 +122,8 @@ Result<os::UniqueFd> make_segment() {
   return fd;
 }
 
-Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, int rank, TimePoint deadline) {
+Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, int rank, TimePoint deadline,
+                                   std::function<void()> const& look) {
   auto const fetch = [&]() -> Result<os::UniqueFd> {
     auto connection = connect_for_segment(name, os::poll_time(deadline));
     if (!connection) {
@@ -122,6 +132,7 @@ Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, i
     if (auto const sent = send_request(connection->get(), {key, rank}); !sent) {
       return sent.error();
     }
+    await_answer(connection->get(), deadline, look);
     auto segment = receive_segment(connection->get());
     int const seals = segment ? fcntl(segment->get(), F_GET_SEALS) : 0;
     if (segment && (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)) != F_SEAL_SHRINK)) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,10 +22,11 @@ namespace cxxrun::host {
 [[nodiscard]] Result<os::UniqueFd> make_segment();
 
 /// Fetches the segment of `key` (the communicator's nonce) for `rank` from the socket `name`. Blocks until the
-/// deadline. The answer is looked at: only a segment as make_segment() makes it is taken. Errors: closed (nobody serves
-/// there any more), timeout, refused (another key), permission (another user's socket), environment, protocol, io.
+/// deadline; `look` is called every millisecond meanwhile, and ends the wait by throwing. The answer is looked at: only
+/// a segment as make_segment() makes it is taken. Errors: closed (nobody serves there any more), timeout, refused
+/// (another key), permission (another user's socket), environment, protocol, io.
 [[nodiscard]] Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, int rank,
-                                                 TimePoint deadline);
+                                                 TimePoint deadline, std::function<void()> const& look = {});
 
 /// For a node without an agent: the leader listens, tells its mates the socket's name (through the store), and serves.
 /// Blocks until each of `ranks` has been handed `segment`, or until `stop` (a descriptor, -1: none) can be read.

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <numeric>
 #include <string>
+#include <sys/resource.h>
 #include <vector>
 
 #include "cxxrun/gradient_synchronizer.hpp"
@@ -191,6 +192,32 @@ TEST_CASE("groups: one that does not come to a split is named when op_timeout en
     return std::string("split");
   });
   CHECK(ends[0].said == "2 1");
+}
+
+TEST_CASE("groups: one that cannot connect its group tells the others, who do not wait for it") {
+  for (int const victim : {0, 1}) {  // rank 0 would hand the memory of the node to the others
+    for (char const* const nodes : {"aaa", "aab"}) {
+      ForkedStore const store;
+      auto const ends = run_ranks(3, [&](int rank) {
+        auto comm = init(store, rank, nodes);
+        if (rank == victim) {
+          rlimit const limit{4096, RLIM_INFINITY};
+          setrlimit(RLIMIT_FSIZE, &limit);
+        }
+        try {
+          static_cast<void>(comm.split(0));
+        } catch (Failure const& failure) {
+          expect(end_of(comm) == failure.what(), "the world has ended with it");
+          return std::string(failure.what());
+        }
+        return std::string("split");
+      });
+      for (auto const& end : ends) {
+        INFO(nodes << ": " << end.said);
+        CHECK(has(end.said, "rank " + std::to_string(victim) + " on host_a cannot map the memory"));
+      }
+    }
+  }
 }
 
 TEST_CASE("groups: ranks that call different things are named as the world numbers them") {
