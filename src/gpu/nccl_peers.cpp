@@ -66,13 +66,17 @@ host::FailureFacts Peers::settle(Reason const& reason, CallReport const& mine) n
   Error mine_failed = error ? reason.error : fail(Errc::timeout, "a call on device memory was not done in time");
   mine_failed.context = here() + ": " + mine_failed.context;
   auto own = host::facts_of(std::move(mine_failed));
-  std::unique_lock const lock(mutex_, std::try_to_lock);
-  if (!lock) {  // the call under way on another thread throws it, and tells the other nodes
+  auto const until = Clock::now() + std::min(kBlame, config_.op_timeout);
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  while (!lock && Clock::now() < until) {  // a call under way on another thread throws it, too, when a peer has died
+    std::this_thread::sleep_for(kTick);
+    static_cast<void>(lock.try_lock());
+  }
+  if (!lock) {  // it throws this, and tells the other nodes
     host_->abort(own);
     return own;
   }
   if (error && world() > 1) {
-    auto const until = Clock::now() + std::min(kBlame, config_.op_timeout);
     while (host_->trouble() != host::Trouble::failed && Clock::now() < until) {
       std::this_thread::sleep_for(kTick);
     }

@@ -250,7 +250,9 @@ class FakePeers final : public host::Backend {
  public:
   struct State {
     std::atomic<host::Trouble> trouble{host::Trouble::none};
-    std::atomic<int> late{-1};  ///< a rank that does not come
+    std::atomic<int> late{-1};       ///< a rank that does not come
+    std::atomic<bool> holds{false};  ///< calls wait until there is trouble
+    std::atomic<bool> held{false};   ///< one does
     std::atomic<int> calls{0};
     std::atomic<int> aborts{0};
     std::atomic<int> left{0};
@@ -265,6 +267,10 @@ class FakePeers final : public host::Backend {
 
   void run(comm::Call const& call) override {
     ++state_.calls;
+    while (state_.holds && state_.trouble == host::Trouble::none) {
+      state_.held = true;
+      std::this_thread::yield();
+    }
     if (state_.trouble != host::Trouble::none) {
       std::lock_guard const lock(state_.mutex);
       host::throw_failure(state_.facts, 7, Clock::now());

@@ -58,10 +58,19 @@ TEST_CASE("nccl: a peer's death is thrown by who waits, and calls done before ke
 
 TEST_CASE("nccl: an error of NCCL's is told to the peers in its own words, unless one of them has died") {
   bool const died = GENERATE(false, true);
+  bool const host_call = GENERATE(false, true);  // beside it, on another thread
   NcclWorld world;
   world.op_timeout = 500ms;  // so long a name is waited for
   auto const backend = world.join();
   auto* const memory = backend->allocate(64);
+  world.peers.holds = host_call;
+  std::string beside;
+  std::thread caller([&] {
+    if (host_call) {
+      beside = thrown_by([&] { backend->run({.kind = Kind::barrier}); });
+    }
+  });
+  CHECK(eventually([&] { return world.peers.held == host_call; }));
   world.device.runs = false;
   auto const point = backend->device()->submit(sum_of(memory));
   world.device.broken = true;
@@ -73,7 +82,9 @@ TEST_CASE("nccl: an error of NCCL's is told to the peers in its own words, unles
   });
   auto const said = thrown_by([&] { backend->device()->wait(point); });
   killer.join();
+  caller.join();
   INFO(said);
+  CHECK((!host_call || beside == said));
   CHECK(said == (died
                      ? "peer 1 0 7"
                      : "rank 0 on node0: a call on device memory: ncclRemoteError: socket closed; NCCL_DEBUG=INFO says "
