@@ -118,8 +118,8 @@ class GradientSynchronizer {
   /// On a device: what is queued on `stream` from now on comes after the step's results, and the host does not wait. A
   /// Failure about marks is then thrown by the next wait() or wait(stream), gradient_norm() or broadcast(), on all
   /// ranks; a PeerFailure by whatever call finds it. The host does wait, at the latest until the step's results are
-  /// there, in the first step that lays buckets out anew, with set_weight(), with find_unused, and where this rank made
-  /// a mistake. Without a device like wait().
+  /// there, in the first step that lays buckets out anew, with set_weight(), with find_unused, and where this rank
+  /// marked a gradient again too late to tell the others. Without a device like wait().
   void wait(Stream stream);
 
   /// For batches of different sizes: gradients are means over this rank's `samples` of the step, and the result is

@@ -184,7 +184,7 @@ void GradientSynchronizer::Impl::note_missing(Stream stream) {
       times[layout.places[i].bucket].ready = Clock::now();
     }
   }
-  if (missing > 0) {
+  if (missing > 0 && error.empty()) {  // else the step before has erred, and is judged in this wait()
     error = here() + ": " + std::to_string(missing) + " of " + std::to_string(parameters.size()) +
             " gradients were never marked ready" + step_text() + ": " +
             names_of(parameters, std::span(names).first(std::min(missing, kMostNames)), missing) +
@@ -209,7 +209,7 @@ void GradientSynchronizer::Impl::wait(std::optional<Stream> stream) {
     fetch_totals();
     bool const go_on = stream && may_go_on();
     if (go_on) {
-      before = results;
+      before = std::pair{results, error_told};
     } else {
       wait_for_buckets();
     }
@@ -258,10 +258,11 @@ void GradientSynchronizer::Impl::fetch_totals() {
   }
 }
 
-/// Whether the host can do without the totals for now. What this rank told the others then is that all is well.
+/// Whether the host can do without the totals for now. A mistake of this rank's that it has told is thrown when the
+/// others throw it: they may call something else before. One that came too late to be told cannot wait.
 bool GradientSynchronizer::Impl::may_go_on() const {
-  return memory.on_device() && !alone && !weight && !options.find_unused && !rebuild_due && !error_told &&
-         twice.load(std::memory_order_relaxed) == kNobody;
+  return memory.on_device() && !alone && !weight && !options.find_unused && !rebuild_due &&
+         (error_told || twice.load(std::memory_order_relaxed) == kNobody);
 }
 
 void GradientSynchronizer::Impl::wait_for_buckets() {
@@ -279,10 +280,11 @@ void GradientSynchronizer::Impl::judge_step_before() {
   if (!before) {
     return;
   }
-  memory.device().wait(*before);
+  auto const [point, told] = *before;
+  memory.device().wait(point);
   before.reset();
   try {
-    require_success(totals().total(static_cast<double>(call_scale)), stats.steps, false, false);
+    require_success(totals().total(static_cast<double>(call_scale)), stats.steps, false, told);
   } catch (...) {
     failed = std::current_exception();
     throw;

@@ -95,9 +95,10 @@ struct GradientSynchronizer::Impl {
   // Of a device: what is copied to and from its memory, and when that is done.
   std::vector<std::byte> control_out{};
   std::vector<std::byte> control_in{};
-  std::uint64_t results = 0;              // the point at which the totals and all gradients are there
-  bool results_late = false;              // alone: something was queued all the same
-  std::optional<std::uint64_t> before{};  // the step that wait(stream) left without a verdict
+  std::uint64_t results = 0;  // the point at which the totals and all gradients are there
+  bool results_late = false;  // alone: something was queued all the same
+  /// Where the step that wait(stream) left without a verdict ends, and whether this rank told that it erred.
+  std::optional<std::pair<std::uint64_t, bool>> before{};
   /// By bucket: the first stream that completed a gradient of it; kNoStream: none has.
   std::unique_ptr<std::atomic<void*>[]> streams {};
   Stream last_stream{};  // wait()'s, for buckets that nobody marked
