@@ -12,6 +12,8 @@
 #include <utility>
 #include <variant>
 
+#include "cxxrun/version.hpp"
+
 namespace cxxrun {
 
 /// What kind of thing went wrong; decides whether trying again can help.

@@ -6,8 +6,9 @@
 // matter: a full disk has only a host, and the arguments of an ElasticSampler or a file's contents have neither.
 //
 // PeerFailure means that this process is healthy and another one is not: load the last checkpoint in a new
-// generation. Failure means that something has to be changed by a person. After either, the Communicator that threw
-// is finished: every later call on it throws the same again at once.
+// generation. Failure means that something has to be changed by a person. After either from a collective call, the
+// Communicator is finished: every later collective call on it throws the same again at once. What is refused before
+// others have to do with it (a rank that there is not, in host() for example) leaves it as it was.
 #pragma once
 
 #include <chrono>

@@ -26,8 +26,8 @@
 // Errors: PeerFailure from wait() and the other blocking calls. Failure names the parameter: marked twice, never
 // marked, or different on another rank (found at construction); all ranks throw the same, from the wait() of that step.
 // (A second mark that comes when the last bucket is already under way is thrown on its rank only; the others find that
-// it left.) After either, every later wait() throws the same again, except inside no_sync(), and the gradients mean
-// nothing.
+// it left.) After what wait() throws, every later wait() throws the same again, except inside no_sync(), and the
+// gradients mean nothing. An argument that is refused (an index, a type) leaves everything as it was.
 #pragma once
 
 #include <chrono>

@@ -218,7 +218,11 @@ class TorchGradients {
         refuse(entry.name, "has a sparse gradient, which cannot be summed");
       }
       torch::NoGradGuard const guard;
-      entry.view.copy_(grad);
+      if (grad.defined()) {
+        entry.view.copy_(grad);
+      } else {  // backward has none for it, which counts as zero
+        entry.view.zero_();
+      }
       grad = entry.view;
       copied_.fetch_add(1, std::memory_order_relaxed);
     }
