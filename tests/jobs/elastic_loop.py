@@ -64,6 +64,14 @@ for set_to_none in (False, True):
     step(lambda: optimizer.zero_grad(set_to_none))
     step(backward, optimizer.step)
     step(backward, backward, optimizer.step)
+# Of each optimizer for itself.
+extra = torch.nn.Linear(2, 1)
+other = torch.optim.SGD(extra.parameters(), lr=1.0)
+job.track(other=other)
+step(optimizer.zero_grad, backward, lambda: extra(torch.ones(1, 2)).sum().backward(), optimizer.step)
+refused("of an earlier step()", step, optimizer.zero_grad, lambda: extra(torch.ones(1, 2)).sum().backward())
+other.zero_grad()
+del job._tracked["other"], job._updates._made["other"]
 with torch.no_grad():
     for parameter in model.parameters():
         parameter.copy_(torch.ones_like(parameter))
@@ -97,6 +105,17 @@ def late():
 
 refused("before the update", late, kind=RuntimeError)
 assert fails(optimizer.step, fail) and fails(lambda: optimizer.step(fail)) and not fails(fail)
+stranger = torch.optim.SGD(model.parameters(), lr=1.0)  # in no track(): what it has changed is seen
+assert fails(backward, stranger.step, fail) and not fails(backward, fail)
+
+
+def of_before():
+    with job.step():
+        raise _lib.PeerFailure("rank 7 died", "died", 7, "", job.generation - 1)
+
+
+refused(f"begun in generation {job.generation - 1}, which has ended", of_before, kind=RuntimeError)
+assert job._carrier.failure is None
 with job.step():
     optimizer.step()
     fail()
@@ -206,6 +225,19 @@ except KeyboardInterrupt:
     assert model.counted.item() == counted
 refused("was interrupted", job.running, 1, kind=RuntimeError)
 job._interrupted = False
+
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+
+job._checkpoint, job._on_rank_0 = "anything", interrupted
+try:
+    job.save()
+except KeyboardInterrupt:
+    refused("was interrupted", job.save, kind=RuntimeError)
+del job._on_rank_0
+job._checkpoint, job._interrupted = None, False
 
 with ddp.no_sync():
     ddp(torch.ones(1, 2) * me).sum().backward()

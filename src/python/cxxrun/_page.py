@@ -58,7 +58,7 @@ def connect() -> "Page":
     except Refused:
         link.close()
         raise
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, IndexError) as error:
         link.close()
         raise Refused(f"the launcher at CXXRUN_AGENT={name} cannot be told: {error!r}") from None
 

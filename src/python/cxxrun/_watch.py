@@ -3,13 +3,14 @@
 DistributedDataParallel, FSDP and functional collectives begin theirs in C++, past every function that could be wrapped;
 each group's sequence number counts them all. What a number cannot tell is whether the collective is done."""
 import atexit
+import os
 import sys
 import threading
 import time
 from types import ModuleType
 from typing import Any, List, Optional, Set
 
-from cxxrun import _calls, _flight, _page
+from cxxrun import _calls, _flight, _page, _process
 from cxxrun._judge import Judge
 from cxxrun._told import Told
 
@@ -29,6 +30,7 @@ class Watch(threading.Thread):
         self._uncounted: Set[int] = set()  # groups with calls between two ranks, which count for these alone
         self._lock = threading.Lock()
         self._end = threading.Event()
+        self._pid = os.getpid()
 
     def begin(self) -> None:
         """init_process_group has returned in this thread: from here on its collectives are numbered, on all ranks alike."""
@@ -37,13 +39,15 @@ class Watch(threading.Thread):
             self._group, self._base, self._caller = id(group), number_of(group) or 0, threading.get_ident()
             self._judge = Judge()
             self._uncounted.discard(id(group))
-            self._look()
-        if not self.is_alive():
+            self._see()
+        if not self.is_alive() and not self._end.is_set():
             atexit.register(self.stop)
             self.start()
 
     def stop(self) -> None:
         """The script has ended. Nobody looks any more, and what was seen last may be that others wait for this rank."""
+        if os.getpid() != self._pid:
+            return  # a forked child ends, and the page is its parent's
         self._end.set()
         with self._lock:
             self._page.show_nothing()
@@ -56,7 +60,15 @@ class Watch(threading.Thread):
         while not self._end.wait(PERIOD):
             with self._lock:
                 if not self._end.is_set():
-                    self._look()
+                    self._see()
+
+    def _see(self) -> None:
+        try:
+            self._look()
+        except Exception as error:  # of a PyTorch that counts or records in another way
+            self._end.set()
+            self._page.show_nothing()
+            _process.complain(f"install(): hangs are not named any more: {type(error).__name__}: {error}")
 
     def _look(self) -> None:
         group = default_group(self._c10d)

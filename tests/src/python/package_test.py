@@ -1,5 +1,7 @@
 """The Python package src/python/cxxrun without torch and without a launcher."""
 import array
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -188,8 +190,8 @@ class RequestsTest(unittest.TestCase):
 class Agent:
     """Answers one registration: with a page, or as told."""
 
-    def __init__(self, answer=b"CXXWORK\x01" + bytes([65]), layout=_page.LAYOUT):
-        self.memory = os.memfd_create("page")
+    def __init__(self, answer=b"CXXWORK\x01" + bytes([65]), layout=_page.LAYOUT, gives_memory=True):
+        self.memory, self.gives_memory = os.memfd_create("page"), gives_memory
         os.ftruncate(self.memory, 4096)
         os.pwrite(self.memory, struct.pack("=Q", layout), 0)
         self.name = f"@cxxrun-test-{os.getpid()}-{time.monotonic_ns()}"
@@ -202,7 +204,7 @@ class Agent:
     def serve(self, answer):
         link, _ = self.listener.accept()
         self.asked = link.recv(100)
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [self.memory]))] if answer[8:9] == b"A" else []
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [self.memory]))] if self.gives_memory else []
         if answer:
             link.sendmsg([answer], rights)
         link.close()
@@ -257,6 +259,7 @@ class PageTest(unittest.TestCase):
                 (Agent(layout=_page.LAYOUT + 1), "its page has another layout"),
                 (Agent(answer=b"CXXWORK\x02" + bytes([65])), "its answer has another form"),
                 (Agent(answer=magic + bytes([66]) + struct.pack("=I", 7) + b"not you"), "refuses this process: not you"),
+                (Agent(gives_memory=False), "cannot be told: IndexError"),
                 (Agent(answer=b""), "its answer has another form")):
             with self.subTest(expected), self.assertRaisesRegex(_page.Refused, expected):
                 self.connect(agent)
@@ -266,19 +269,40 @@ class PageTest(unittest.TestCase):
 
 
 class WatchTest(unittest.TestCase):
-    def test_nothing_is_shown_of_a_script_that_has_ended(self):
-        agent = Agent()
-        self.addCleanup(agent.close)
-        with unittest.mock.patch.dict(os.environ, CXXRUN_AGENT=agent.name, LOCAL_RANK="1", CXXRUN_GENERATION="7"):
+    def setUp(self):
+        self.agent = Agent()
+        self.addCleanup(self.agent.close)
+        with unittest.mock.patch.dict(os.environ, CXXRUN_AGENT=self.agent.name, LOCAL_RANK="1", CXXRUN_GENERATION="7"):
             page = _page.connect()
+        self.addCleanup(page.close)
         group = unittest.mock.Mock(_get_sequence_number_for_group=lambda: 3)
-        watch = _watch.Watch(page, types.SimpleNamespace(GroupMember=types.SimpleNamespace(WORLD=group)))
-        watch.begin()
-        self.assertEqual(agent.word(_page.ELSEWHERE), 0)
-        watch.stop()
-        watch.join()
-        self.assertEqual(agent.word(_page.ELSEWHERE), 1)
-        page.close()
+        self.watch = _watch.Watch(page, types.SimpleNamespace(GroupMember=types.SimpleNamespace(WORLD=group)))
+
+    def elsewhere(self):
+        return self.agent.word(_page.ELSEWHERE)
+
+    def test_nothing_is_shown_of_a_script_that_has_ended(self):
+        self.watch.begin()
+        self.assertEqual(self.elsewhere(), 0)
+        self.watch.stop()
+        self.watch.join()
+        self.assertEqual(self.elsewhere(), 1)
+
+    def test_a_forked_child_that_ends_leaves_its_parents_page_alone(self):
+        self.watch.begin()
+        with unittest.mock.patch.object(os, "getpid", return_value=1):
+            self.watch.stop()
+        self.assertEqual(self.elsewhere(), 0)
+        self.watch.stop()
+
+    def test_a_pytorch_that_cannot_be_looked_at_is_left_alone_with_a_line(self):
+        complaint = io.StringIO()
+        with unittest.mock.patch.object(self.watch, "_look", side_effect=KeyError("entries")), \
+                contextlib.redirect_stderr(complaint):
+            self.watch.begin()
+        self.assertFalse(self.watch.is_alive())
+        self.assertEqual((self.elsewhere(), complaint.getvalue()),
+                         (1, "cxxrun: install(): hangs are not named any more: KeyError: 'entries'\n"))
 
 
 def run(code, **variables):

@@ -158,11 +158,13 @@ class Elastic:
             if not isinstance(error, RuntimeError) or not self._is_of_a_peer(error):
                 if not self._updates.any_begun:
                     before.restore()  # whoever catches it, as after Ctrl-C in a notebook, may go on
+                self._refuse_late(error)
                 raise
         finally:
             self._updates.end_step()
         if self._carrier.failure is not None and not self._updates.any_begun:
             before.restore()
+            self._fresh = self._torn = before.is_updated()
             return
         if not whole:
             self._fresh = self._torn = True  # a part of the step is in the state: another rank gives it
@@ -198,7 +200,8 @@ class Elastic:
         if self._carrier.failure is not None:
             return  # a part of the step that failed may be in the state, and the file has a whole one
         try:
-            self._on_rank_0(self._write)
+            with self._in_order():
+                self._on_rank_0(self._write)
         except PeerFailure as failure:
             self._note(failure)
 
@@ -291,10 +294,15 @@ class Elastic:
 
     def _is_of_a_peer(self, error: RuntimeError) -> bool:
         """Also as torch's reducer tells it: the same text in an exception of its own."""
-        if isinstance(error, PeerFailure):
+        if isinstance(error, PeerFailure) and error.generation >= self._carrier.facts.generation:
             self._note(error)
         failure = self._carrier.failure
         return self._world.is_of_a_peer(error) or failure is not None and str(failure) in str(error)
+
+    def _refuse_late(self, error: BaseException) -> None:
+        if isinstance(error, PeerFailure) and error.generation < self._carrier.facts.generation:
+            raise RuntimeError(f"Elastic: a call that was begun in generation {error.generation}, which has ended, is waited for "
+                               f"in generation {self._carrier.facts.generation}: wait for a step's calls within it") from error
 
     # ---- the checkpoint
 

@@ -13,6 +13,12 @@ class Before:
 
     def __init__(self, tracked: Dict[str, Any]) -> None:
         self._kept = [(its, _kept(its)) for its in tracked.values()]
+        self._parameters = [(each, version_of(each)) for its in tracked.values() if isinstance(its, torch.nn.Module)
+                            for each in its.parameters()]
+
+    def is_updated(self) -> bool:
+        """By an optimizer that nobody tracks, for example: that is not taken back."""
+        return any(version_of(each) != version for each, version in self._parameters)
 
     def restore(self) -> None:
         for its, kept in self._kept:
@@ -23,6 +29,10 @@ class Before:
                 its.zero_grad(set_to_none=True)
             else:
                 load(its, kept)
+
+
+def version_of(tensor: torch.Tensor) -> int:
+    return getattr(tensor, "_local_tensor", tensor)._version
 
 
 def load(its: Any, state: Any) -> None:

@@ -3,21 +3,26 @@ import functools
 import sys
 import types
 import weakref
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Set, Tuple
 
 import torch
 
 from cxxrun.torch._carrier import Carrier
-from cxxrun.torch._undo import SCALED
+from cxxrun.torch._undo import SCALED, version_of
 
 
 class Updates:
     def __init__(self, carrier: Carrier, tracked: Dict[str, Any]) -> None:
         self._carrier, self._tracked = carrier, tracked
+        self._begun: Set[str] = set()  # by name of the optimizer, as the others
         self._made: Dict[str, bool] = {}
-        self._is_in_step, self.any_begun = False, False
-        self._left: List[Tuple[torch.Tensor, Any, int]] = []  # gradients of a step without an update
+        self._is_in_step = False
+        self._left: Dict[str, List[Tuple[torch.Tensor, Any, int]]] = {}  # gradients of a step without its update
         carrier.before_call = self._refuse_call
+
+    @property
+    def any_begun(self) -> bool:
+        return bool(self._begun)
 
     def watch(self, name: str, optimizer: torch.optim.Optimizer) -> None:
         self._made[name] = False
@@ -30,13 +35,13 @@ class Updates:
             if self._carrier.failure is not None and not self.any_begun:
                 raise self._carrier.failure
             self._refuse_sums()
-            self.any_begun = True
+            self._begun.add(name)
             result = step(*arguments, **named)
             self._made[name] = True
             return result
 
         def zeroed(*arguments: Any, **named: Any) -> Any:
-            self._left = []
+            self._left[name] = []
             return zero_grad(*arguments, **named)
 
         optimizer.step = types.MethodType(watched, optimizer)  # type: ignore[method-assign]
@@ -44,25 +49,20 @@ class Updates:
 
     def begin_step(self) -> None:
         self._made = dict.fromkeys(self._made, False)
-        self._is_in_step, self.any_begun = True, False
+        self._begun.clear()
+        self._is_in_step = True
 
     def end_step(self) -> None:
         self._is_in_step = False
 
     def end_whole_step(self) -> None:
         self._refuse_sums()
-        self._left = [] if self.any_begun else self._gradients()
-
-    def _gradients(self) -> List[Tuple[torch.Tensor, Any, int]]:
-        each = (parameter for its in self._tracked.values() if isinstance(its, torch.optim.Optimizer)
-                for group in its.param_groups for parameter in group["params"])
-        return [(its, weakref.ref(its.grad), _version(its.grad)) for its in each
-                if its.grad is not None and _is_any(its.grad)]
+        self._left = {name: [] if name in self._begun else _gradients(self._tracked[name]) for name in self._made}
 
     def _refuse_sums(self) -> None:
         """Nobody keeps the gradients of an earlier step: a failure, and a newcomer, would lose them."""
-        if any(its.grad is not None and its.grad is gradient() and _version(its.grad) != version
-               for its, gradient, version in self._left):
+        if any(its.grad is not None and its.grad is gradient() and version_of(its.grad) != version
+               for left in self._left.values() for its, gradient, version in left):
             raise NotImplementedError("Elastic: gradients are added to those of an earlier step() block: add them up within "
                                       "one, or begin with optimizer.zero_grad(): docs/use/elastic_pytorch.md")
 
@@ -91,8 +91,10 @@ class Updates:
             caller = caller.f_back if caller is not None else None
 
 
-def _version(gradient: torch.Tensor) -> int:
-    return getattr(gradient, "_local_tensor", gradient)._version
+def _gradients(optimizer: torch.optim.Optimizer) -> List[Tuple[torch.Tensor, Any, int]]:
+    each = (parameter for group in optimizer.param_groups for parameter in group["params"])
+    return [(its, weakref.ref(its.grad), version_of(its.grad)) for its in each
+            if its.grad is not None and _is_any(its.grad)]
 
 
 def _is_any(gradient: torch.Tensor) -> bool:
