@@ -19,6 +19,7 @@ namespace {
 
 constexpr Millis kSinfoPatience{5000};
 
+constexpr Millis kNaming{5000};
 std::string python_of(Options const& options, Environment const& environment) {
   auto const name = options.program.substr(options.program.rfind('/') + 1);
   return name.starts_with("python") ? options.program : find_value(environment, "PYTHON_EXEC").value_or("python3");
@@ -80,7 +81,11 @@ int run_doctor(Options const& options, Environment const& environment) {
     return tell(options, {{{value_of(facts, "host"), judge(facts)}}, {}});
   }
   Facts own;
-  auto const towards_first = [&] { return os::address_towards((*meeting)->first, (*meeting)->ports.front()); };
+  auto const towards_first = [&] {
+    auto const found = os::resolve_within(kNaming, (*meeting)->first, 0, SOCK_STREAM);
+    return found ? os::address_towards(os::plain_address(os::tcp_end_of((*found)->ai_addr)), (*meeting)->ports.front())
+                 : "";
+  };
   auto const name = name_for_others(**meeting, options.local_addr, towards_first);
   auto const nodes = meet_step(
       **meeting, name.empty() ? os::host_name() : name, [&] { return own = look(); }, caretaker);

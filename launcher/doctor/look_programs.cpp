@@ -54,6 +54,7 @@ std::string last_line(std::string const& text) {
 void look_at_python(Wanted const& wanted, Environment const& environment, Say const& say) {
   auto const found = os::find_program(wanted.python, as_words(environment));
   if (found.error != 0) {
+    tell(say, "python.missing", wanted.python);
     return;
   }
   tell(say, "python.path", found.path);

@@ -17,9 +17,10 @@ Error usage(std::string text) {
 
 Result<std::optional<Meeting>> meeting_of(Options const& options, std::optional<SlurmStep> const& step) {
   if (step && step->nodes() > 1) {
+    auto const port = options.rdzv_endpoint ? options.rdzv_endpoint->port : std::nullopt;
     return std::optional(Meeting{step->run_id, step->node_names.front(),
-                                 port_sequence("doctor " + step->run_id, kPorts), step->node_names, step->node_index,
-                                 step->nodes()});
+                                 port ? std::vector{*port} : port_sequence("doctor " + step->run_id, kPorts),
+                                 step->node_names, step->node_index, step->nodes()});
   }
   if (options.standalone || !options.nnodes || options.nnodes->max == 1) {
     return std::optional<Meeting>();

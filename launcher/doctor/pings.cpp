@@ -117,7 +117,7 @@ Answerer::~Answerer() {
 Call call_node(std::uint32_t index, std::string const& host, std::uint16_t port) {
   auto const deadline = Clock::now() + kPatience;
   Call call{index, "", 0, 0};
-  auto const addresses = os::resolve(host, port, SOCK_STREAM);
+  auto const addresses = os::resolve_within(kPatience, host, port, SOCK_STREAM);
   if (!addresses) {
     call.error = addresses.error().context;
     return call;

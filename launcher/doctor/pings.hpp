@@ -33,8 +33,7 @@ class Answerer {
   std::uint16_t port_ = 0;
 };
 
-/// Calls by name, as workers do, and asks the clock over there some times. Takes 3 s at most, and what the resolver
-/// takes.
+/// Calls by name, as workers do, and asks the clock over there some times. Takes 3 s at most.
 [[nodiscard]] Call call_node(std::uint32_t index, std::string const& host, std::uint16_t port);
 
 }  // namespace cxxrun::launcher::doctor

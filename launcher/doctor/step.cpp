@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <vector>
 
 #include "cxxrun/store.hpp"
 #include "launcher/doctor/findings_text.hpp"
@@ -11,6 +12,7 @@
 #include "src/core/text.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/listening.hpp"
+#include "src/os/local_address.hpp"
 #include "src/store/store_server.hpp"
 
 namespace cxxrun::launcher::doctor {
@@ -19,6 +21,7 @@ namespace {
 constexpr Millis kTogether{40'000};  // srun starts the tasks one after the other, and Python may take 20 s
 constexpr Millis kToTell{15'000};    // of it, for the table: whoever is missing is waited for no longer
 constexpr Millis kKnock{500};
+constexpr Millis kNaming{10'000};  // a name server may be down, and the next one answer
 constexpr Millis kPause{20};
 constexpr char const* kGreeting = "cxxrun-doctor";
 
@@ -80,12 +83,33 @@ Result<Table> open_table(Meeting const& meeting, store::StoreServer& server) {
   return greeted ? Result<Table>(std::move(table)) : greeted.error();
 }
 
+/// Where the first node may have its table.
+Result<std::vector<StoreAddress>> places_of(Meeting const& meeting) {
+  auto const found = os::resolve_within(kNaming, meeting.first, 0, SOCK_STREAM);
+  if (!found) {
+    return found.error();
+  }
+  std::vector<StoreAddress> places;
+  for (auto const* each = found->get(); each != nullptr; each = each->ai_next) {
+    for (auto const port : meeting.ports) {
+      places.push_back({address_text(os::tcp_end_of(each->ai_addr)), port});
+    }
+  }
+  return places;
+}
+
 /// Another program may have one of the ports: the greeting tells.
 Result<Table> find_table(Meeting const& meeting, TimePoint deadline) {
   Error trouble;
+  std::vector<StoreAddress> places;
   while (Clock::now() < deadline) {
-    for (auto const port : meeting.ports) {
-      auto store = Store::connect({meeting.first, port}, kKnock);
+    if (places.empty()) {
+      auto found = places_of(meeting);
+      trouble = found ? trouble : found.error();
+      places = found ? *std::move(found) : places;
+    }
+    for (auto const& place : places) {
+      auto store = Store::connect(place, kKnock);
       auto const greeting = store ? store->get(kGreeting, kKnock) : store.error();
       auto const seal = greeting ? Seal::take(*greeting, meeting.id) : greeting.error();
       if (seal) {

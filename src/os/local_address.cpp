@@ -3,8 +3,10 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <optional>
 
 #include "src/core/text.hpp"
+#include "src/os/bounded_thread.hpp"
 #include "src/os/fd.hpp"
 
 namespace cxxrun::os {
@@ -34,6 +36,21 @@ Result<Addresses> resolve(std::string const& host, std::uint16_t port, int type,
     return fail(error == EAI_AGAIN ? Errc::timeout : Errc::not_found, gai_strerror(error));
   }
   return Addresses(found, freeaddrinfo);
+}
+
+Result<Addresses> resolve_within(Millis patience, std::string const& host, std::uint16_t port, int type) {
+  if (auto number = resolve(host, port, type, AI_NUMERICHOST)) {
+    return number;
+  }
+  auto const found = std::make_shared<std::optional<Result<Addresses>>>();
+  auto const asking = BoundedThread::start("resolver", [=] { found->emplace(resolve(host, port, type)); });
+  if (asking == nullptr) {
+    return fail(Errc::io, "no thread can be started to ask");
+  }
+  if (!asking->join_until(Clock::now() + patience)) {
+    return fail(Errc::timeout, "no name server has answered within " + seconds_text(patience));
+  }
+  return *std::move(*found);
 }
 
 std::string unknown_yet(std::string const& host, Millis patience) {

@@ -20,6 +20,8 @@ using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 /// `type`: SOCK_STREAM and so on. May block for as long as the system's resolver does. Errc::not_found, or timeout when
 /// no name server answers, with the resolver's own words alone.
 [[nodiscard]] Result<Addresses> resolve(std::string const& host, std::uint16_t port, int type, int flags = 0);
+/// The same, given up after `patience` (timeout): the thread that asks is left behind then. Numbers need no thread.
+[[nodiscard]] Result<Addresses> resolve_within(Millis patience, std::string const& host, std::uint16_t port, int type);
 
 /// How long a name server that does not answer is asked again: it may be busy, when a thousand nodes start.
 inline constexpr Millis kForNameServer{60'000};

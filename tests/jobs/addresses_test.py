@@ -1,6 +1,7 @@
 """Names and addresses on machines that are set up otherwise than most: network and mount namespaces with an /etc of
 their own. Usage: addresses_test.py CXXRUN NSS_MODULE. Needs root, else exit code 77."""
 import glob
+import json
 import os
 import pathlib
 import shutil
@@ -80,7 +81,7 @@ class Ipv6Only(Machines):
             host.run("ip", "address", "delete", "127.0.0.1/8", "dev", "lo")
         endpoint = f"[{hosts[0].address}]:{PORT}"
         table = [self.on(i, "--doctor", "--nnodes", "2", "--node-rank", str(i), "--rdzv-endpoint", endpoint,
-                         env={"PYTHON_EXEC": "nosuch"}) for i in range(2)]
+                         env={"PYTHON_EXEC": "/usr/bin/python3"}) for i in range(2)]
         self.assertEqual([each.wait() for each in table], [0, 0], table[0].stdout)
         self.assertRegex(table[0].stdout, r"ok +calls +2 of 2 came through")
         self.assertRegex(table[0].stdout, r"ok +ports ")
@@ -139,6 +140,22 @@ class Names(Machines):
         self.net[0].address = "10.99.0.1"
         self.net[0].run("ip", "address", "add", "10.99.0.1/24", "dev", "eth0")
         self.meet_at("of-a-module", env={"LD_LIBRARY_PATH": os.path.dirname(NSS_MODULE)})
+
+    def test_a_name_server_that_says_nothing_keeps_no_table_of_the_doctor_s_waiting(self):
+        address = self.net[0].address
+        silent = f"import socket; its = socket.socket(type=socket.SOCK_DGRAM); its.bind(('{address}', 53)); print(flush=True); input()"
+        server = subprocess.Popen(["nsenter", f"--net={self.net[0].net}", "/usr/bin/python3", "-c", silent],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.addCleanup(server.communicate)
+        server.stdout.readline()
+        self.write("resolv.conf", f"nameserver {address}\nnameserver {address}\n")
+        nodes = [self.on(0, "--doctor", "--json", "--nnodes", "2", "--node-rank", str(rank), "--rdzv-endpoint",
+                         f"{address}:{PORT}", "--local-addr", name, env={"PYTHON_EXEC": "/usr/bin/python3"})
+                 for rank, name in enumerate((address, "nowhere.test"))]
+        self.assert_codes([1, 0], *nodes)
+        step = {each["about"]: each["found"] for each in json.loads(nodes[0].stdout)["step"]}
+        self.assertEqual(step["nodes"], "all 2 came")
+        self.assertIn("no name server has answered within 3 s", step["calls"])
 
     def test_a_name_that_nobody_knows_is_one_line(self):
         self.serve("job.cluster.test")

@@ -103,7 +103,7 @@ class Doctor(JobCase):
         self.assertEqual(code, 1)
         self.assertEqual(found["Python"]["found"], broken + ": cannot open shared object file")
         self.assertEqual(self.doctor(broken)[1]["Python"], found["Python"])  # the program that is given
-        self.assertEqual(self.grade("Python", env={"PYTHON_EXEC": "nosuchpython"}), "note")
+        self.assertEqual(self.grade("Python", env={"PYTHON_EXEC": "nosuchpython"}), "failure")
         version = "%d.%d.%d" % sys.version_info[:3]
         _, found = self.doctor(env={"PYTHON_EXEC": sys.executable})
         self.assertTrue(found["Python"]["found"].startswith(version + " at "), found["Python"])

@@ -206,6 +206,8 @@ TEST_CASE("doctor: the interfaces that NCCL_SOCKET_IFNAME leaves", "[unit]") {
 
 TEST_CASE("doctor: Python and torch", "[unit]") {
   CHECK(grade("Python", {{"python.path", ""}}) == Grade::note);
+  CHECK(grade("Python", {{"python.path", ""}, {"python.missing", "python3"}}) == Grade::note);
+  CHECK(grade("Python", {{"python.path", ""}, {"python.missing", "/opt/python3"}}) == Grade::failure);
   CHECK(grade("Python", {{"python.hung", "20 s"}}) == Grade::warning);
   CHECK(grade("Python", {{"python.hung", "20 s"}, {"python.path", ""}}) == Grade::warning);
   CHECK(grade("Python", {{"python.error", "ModuleNotFoundError: No module named 'encodings'"}}) == Grade::failure);

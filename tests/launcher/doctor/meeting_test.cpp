@@ -9,7 +9,7 @@ using cxxrun::launcher::NodeRange;
 using cxxrun::launcher::Options;
 using cxxrun::launcher::SlurmStep;
 
-TEST_CASE("meeting: the nodes of a step meet at its first, whatever flags say", "[unit]") {
+TEST_CASE("meeting: the nodes of a step meet at its first, at the port that flags name", "[unit]") {
   SlurmStep step;
   step.run_id = "7.0";
   step.node_names = {"a", "b"};
@@ -20,6 +20,10 @@ TEST_CASE("meeting: the nodes of a step meet at its first, whatever flags say", 
   CHECK(found.first == "a");
   CHECK(found.names == step.node_names);
   CHECK((found.index == 1 && found.nodes == 2 && found.ports.size() > 1));
+  options.rdzv_endpoint = cxxrun::Endpoint{"c", 4711};
+  auto const elsewhere = meeting_of(options, step).value().value();
+  CHECK(elsewhere.first == "a");
+  CHECK(elsewhere.ports == std::vector<std::uint16_t>{4711});  // where the usual ones are taken
 }
 
 TEST_CASE("meeting: flags say who meets where", "[unit]") {
