@@ -1,5 +1,6 @@
 #include "launcher/doctor/doctor.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "launcher/doctor/findings_text.hpp"
@@ -18,8 +19,8 @@ namespace cxxrun::launcher::doctor {
 namespace {
 
 constexpr Millis kSinfoPatience{5000};
-
 constexpr Millis kNaming{5000};
+
 std::string python_of(Options const& options, Environment const& environment) {
   auto const name = options.program.substr(options.program.rfind('/') + 1);
   return name.starts_with("python") ? options.program : find_value(environment, "PYTHON_EXEC").value_or("python3");
@@ -96,7 +97,7 @@ int run_doctor(Options const& options, Environment const& environment) {
   return tell(options, {{{value_of(own, "host"), judge(own)}}, {judge_no_table(nodes.error())}});
 }
 
-int run_init(Options const& options, Environment const& environment) {
+int run_init(Options const& options, std::vector<std::string> words, Environment const& environment) {
   os::LimitedChild child([&](Say const& say) { look_at_partitions(environment, say); });
   auto const told = child.wait_until(Clock::now() + kSinfoPatience);
   bool const failed = told.said.starts_with(kNoPartitions);
@@ -104,15 +105,15 @@ int run_init(Options const& options, Environment const& environment) {
                           : !told.ended       ? "sinfo did not answer"
                           : failed            ? told.said.substr(std::string(kNoPartitions).size())
                                               : "sinfo knows of no partition that is up";
-  std::string command = options.module      ? "-m "
-                        : options.run_path  ? "--run-path "
-                        : options.no_python ? "--no-python "
-                                            : "";
-  command += options.program.empty() ? "train.py" : shell_quote(options.program);
-  for (auto const& word : options.args) {
-    command += " " + shell_quote(word);
+  if (auto const asks = std::find(words.begin(), words.end(), "--init"); asks != words.end()) {
+    words.erase(asks);
   }
-  std::fputs(job_script(failed ? std::vector<NodeKind>() : read_sinfo(told.said), command, why).c_str(), stdout);
+  std::transform(words.begin(), words.end(), words.begin(), shell_quote);
+  if (options.program.empty()) {
+    words.emplace_back("train.py");
+  }
+  std::fputs(job_script(failed ? std::vector<NodeKind>() : read_sinfo(told.said), join(words, " "), why).c_str(),
+             stdout);
   return 0;
 }
 

@@ -157,8 +157,8 @@ class Doctor(JobCase):
         self.assertEqual((job.code, job.stderr), (0, ""))
         self.assertIn("# there is no sinfo in PATH here: choose partition and GPUs yourself.", job.stdout)
         self.assertTrue(job.stdout.endswith("\nsrun cxxrun train.py 'a b'\n"), job.stdout)
-        for how in ("-m", "--no-python", "--run-path"):
-            told = self.run_job("--init", how, "trainer", env={"PATH": self.dir}).stdout
+        for how in ("-m", "--no-python", "--run-path", "--max-restarts 3 --warm"):
+            told = self.run_job("--init", *how.split(), "trainer", env={"PATH": self.dir}).stdout
             self.assertTrue(told.endswith(f"\nsrun cxxrun {how} trainer\n"), told)
         with open(self.path("sinfo"), "w") as f:
             f.write("#!/bin/sh\necho 'sinfo: error: no controller' >&2; exit 1\n")
