@@ -1,6 +1,7 @@
 #include "launcher/facts/first_line.hpp"
 
 #include <algorithm>
+#include <elf.h>
 
 namespace cxxrun::launcher {
 namespace {
@@ -34,6 +35,19 @@ FirstLine read_first_line(std::string_view start) {
     }
   }
   return line;
+}
+
+bool is_executable_format(std::string_view start, unsigned machine) {
+  if (start.starts_with("#!")) {
+    return true;
+  }
+  constexpr std::size_t kMachine = 18;  // two bytes, little-endian on both of our processors
+  if (!start.starts_with(std::string_view(ELFMAG, SELFMAG)) || start.size() < kMachine + 2) {
+    return false;
+  }
+  auto const byte = [start](std::size_t at) { return static_cast<unsigned char>(start[at]); };
+  unsigned const its = byte(kMachine) + 256U * byte(kMachine + 1);
+  return its == machine || (machine == EM_X86_64 && its == EM_386);
 }
 
 }  // namespace cxxrun::launcher

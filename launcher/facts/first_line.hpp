@@ -1,4 +1,4 @@
-// The first line of a script: who is to run it. Pure.
+// The beginning of a program's file: whether the kernel can execute it, and who is to run a script. Pure.
 #pragma once
 
 #include <string>
@@ -13,5 +13,9 @@ struct FirstLine {
 };
 /// `start`: the first bytes of a file, at most as many as the kernel looks at.
 [[nodiscard]] FirstLine read_first_line(std::string_view start);
+
+/// Whether a file that begins so is a script, or a program (ELF) for `machine` (e_machine, as EM_X86_64). x86-64 runs
+/// what is for 32 bits, too.
+[[nodiscard]] bool is_executable_format(std::string_view start, unsigned machine);
 
 }  // namespace cxxrun::launcher

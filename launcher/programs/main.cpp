@@ -155,7 +155,7 @@ int show_dry_run(AgentConfig config) {
   if (program.error == 0) {
     auto const script = find_interpreter(workers.front().argv.front(), program.path, workers.front().environment);
     program.path += script.path.empty() ? "" : ", run by " + script.path;
-    program.error = script.missing.empty() ? 0 : ENOENT;
+    program.error = script.missing.empty() ? 0 : script.error;
     program.why = script.missing;
     program.what = workers.front().argv.front();
   }

@@ -1,9 +1,12 @@
 #include "launcher/workers/worker_program.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <elf.h>
 #include <fcntl.h>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 #include <unistd.h>
 
@@ -12,8 +15,26 @@
 #include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/spawn.hpp"
+#include "src/os/system.hpp"
 
 namespace cxxrun::launcher {
+namespace {
+
+#if defined(__aarch64__)
+constexpr unsigned kMachine = EM_AARCH64;
+#else
+constexpr unsigned kMachine = EM_X86_64;
+#endif
+
+/// Other programs may run files of formats of their own: binfmt_misc.
+bool knows_other_formats() {
+  auto const names = os::entries_of("/proc/sys/fs/binfmt_misc");
+  return std::any_of(names.begin(), names.end(), [](std::string const& each) {
+    return !each.starts_with('.') && each != "register" && each != "status";
+  });
+}
+
+}  // namespace
 
 WorkerProgram find_worker_program(WorkerSpec const& spec) {
   std::string const name = spec.argv.empty() ? "" : spec.argv.front();
@@ -34,9 +55,12 @@ Interpreter find_interpreter(std::string const& name, std::string const& path,
   os::UniqueFd const file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   std::array<char, 256> start{};  // the kernel reads no more
   auto const size = os::retried([&] { return ::read(file.get(), start.data(), start.size()); });
-  auto const line = read_first_line({start.data(), size > 0 ? static_cast<std::size_t>(size) : 0});
+  std::string_view const begin(start.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
+  auto const line = read_first_line(begin);
   if (line.interpreter.empty()) {
-    return {};
+    bool const runs = size < 0 || is_executable_format(begin, kMachine) || knows_other_formats();
+    return runs ? Interpreter{}
+                : Interpreter{"", os::explain_failed_start(name, os::SpawnStage::exec, ENOEXEC), ENOEXEC};
   }
   auto const by_env = !line.by_env.empty();
   auto const& wanted = by_env ? line.by_env : line.interpreter;

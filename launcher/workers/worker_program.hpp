@@ -2,6 +2,7 @@
 // Shell.
 #pragma once
 
+#include <cerrno>
 #include <string>
 
 #include "launcher/plan/worker_plan.hpp"
@@ -18,8 +19,10 @@ struct WorkerProgram {
 
 /// Who runs a script, by its first line: the file, through `env` too.
 struct Interpreter {
-  std::string path;     ///< "" for a file that is no script, and when it is missing
-  std::string missing;  ///< one line: it does not exist, which the kernel tells as if the script did not
+  std::string path;       ///< "" for a file that is no script, and when it is missing
+  std::string missing{};  ///< one line: it does not exist, which the kernel tells as if the script did not, or the file
+                          ///< is neither a script nor a program for this processor
+  int error = ENOENT;     ///< errno of what is missing
 };
 [[nodiscard]] Interpreter find_interpreter(std::string const& name, std::string const& path,
                                            std::vector<std::string> const& environment);

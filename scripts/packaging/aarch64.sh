@@ -40,7 +40,7 @@ run_for_arm() {
   port=$((port + 1))
   sh "$work/job" "$work/bin" "$port" || fail "aarch64: no job runs"
   refuses lost "names the interpreter '/no/such/interpreter'"
-  refuses text 'not an executable format'
+  refuses text 'not an executable format for this processor'
   echo "aarch64: a job of two nodes runs under qemu, and a program that cannot be executed tells why"
   rm -rf "$work"
 }

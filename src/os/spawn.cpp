@@ -290,7 +290,7 @@ std::string explain_failed_start(std::string const& name, SpawnStage stage, int 
     return start + "no such program in PATH; for a file in the working directory write './" + name + "'";
   }
   if (error == ENOEXEC) {
-    return start + "not an executable format; a script must begin with '#!' and its interpreter";
+    return start + "not an executable format for this processor; a script must begin with '#!' and its interpreter";
   }
   if (error == EACCES) {
     return start + "not an executable file; try 'chmod +x', or name the interpreter before it";

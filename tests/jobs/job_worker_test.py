@@ -148,8 +148,12 @@ note("connected")"""
         gone = self.script_with("gone", "#!/nowhere/python3")
         asked = self.script_with("asked", "#!/usr/bin/env -S nosuchpython -u")
         windows = self.script_with("windows", "#!/bin/sh\r")
-        plain = self.script_with("plain", "no program")
+        plain, text = self.script_with("plain", "no program"), self.script_with("text", "no program")
         os.chmod(plain, 0o644)
+        with open(jobs.CXXRUN, "rb") as program, open(self.script_with("other", ""), "wb") as other:
+            begin = bytearray(program.read(4096))
+            begin[18:20] = b"\x08\x00"  # a MIPS
+            other.write(begin)
         for code, program, why in (
                 (127, self.path("nothing"), "cannot start '%s': No such file or directory" % self.path("nothing")),
                 (127, "nothing", "no such program in PATH; for a file in the working directory write './nothing'"),
@@ -158,12 +162,15 @@ note("connected")"""
                 (127, gone, "names the interpreter '/nowhere/python3', which does not exist; change that line"),
                 (127, asked, "names the interpreter 'nosuchpython', which is not in PATH; change that line"),
                 (127, windows, "its lines end as on Windows: sed -i"),
-                (126, plain, "try 'chmod +x'")):
+                (126, plain, "try 'chmod +x'"),
+                (126, text, "not an executable format for this processor; a script must begin with '#!'"),
+                (126, self.path("other"), "not an executable format")):
             with self.subTest(program):
                 job = self.run_job("--dry-run", "--standalone", program)
                 self.assertEqual((job.code, len(job.stderr.splitlines())), (code, 1), job.stderr)
                 self.assertIn(why, job.stderr)
                 self.assertIn("(working directory %s)" % os.getcwd(), job.stderr)
+                self.assertEqual(self.run_job("--standalone", "--max-restarts", "0", program).code, code)
         real = self.run_job("--standalone", windows)
         self.assertEqual(real.code, 127, real.stderr)
         self.assertIn("its lines end as on Windows", real.stderr)

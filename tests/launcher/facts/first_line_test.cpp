@@ -3,6 +3,7 @@
 #include "tests/support/catch.hpp"
 
 using cxxrun::launcher::FirstLine;
+using cxxrun::launcher::is_executable_format;
 using cxxrun::launcher::read_first_line;
 
 TEST_CASE("first_line: names the interpreter of a script", "[unit]") {
@@ -24,6 +25,21 @@ TEST_CASE("first_line: what is no script has no interpreter", "[unit]") {
   CHECK(read_first_line("") == FirstLine{});
   CHECK(read_first_line("#!\n/bin/sh\n") == FirstLine{});
   CHECK(read_first_line("# !/bin/sh\n") == FirstLine{});
+}
+
+TEST_CASE("first_line: a script, and a program for this processor, can be executed", "[unit]") {
+  auto const elf_for = [](char machine) {
+    return "\x7f"
+           "ELF" +
+           std::string(14, '\0') + std::string{machine, '\0'};
+  };
+  CHECK(is_executable_format("#!/bin/sh\n", 62));
+  CHECK(is_executable_format(elf_for(62), 62));
+  CHECK(is_executable_format(elf_for(3), 62));  // of 32 bits
+  CHECK_FALSE(is_executable_format(elf_for(3), 183));
+  CHECK_FALSE(is_executable_format(elf_for(62), 183));
+  CHECK_FALSE(is_executable_format("echo\n", 62));
+  CHECK_FALSE(is_executable_format("", 62));
 }
 
 TEST_CASE("first_line: a line that ends with a carriage return names a file of that name", "[unit]") {
