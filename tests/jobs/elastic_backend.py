@@ -1,5 +1,6 @@
 """Elastic(backend=…): what is refused, and what torch's own groups carry that the one over libcxxrun does not. With `waits`
-three ranks: rank 2 kills itself while rank 0 waits for rank 1, which is somewhere else until $DIR/go is there. Prints
+three ranks: rank 2 kills itself while rank 0 waits for rank 1, which is somewhere else until $DIR/go is there; with
+`groups` rank 2 does while all make a group, when it has told the others where it listens. Prints
 "PID trained" and notes "GENERATION RANK WORD TIME" in $DIR/events."""
 import os
 import signal
@@ -61,6 +62,20 @@ def waits():
     dist.broadcast(torch.ones(1), 1)
 
 
+def groups():
+    if dist.get_rank() == 2:
+        store = job._world._store
+        tell = store.set
+
+        def told(*words):
+            tell(*words)
+            note("dies")
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        store.set = told
+    dist.new_group(list(range(dist.get_world_size())))
+
+
 if job.generation == 1:
     carried()  # before the loop, too
 model = torch.nn.Linear(2, 1)
@@ -71,8 +86,8 @@ while job.running(6):
     completed = job.completed
     with job.step():
         carried()
-        if "waits" in sys.argv and (job.generation, completed) == (1, 3):
-            waits()
+        if sys.argv[1:] and (job.generation, completed) == (1, 3):
+            {"waits": waits, "groups": groups}[sys.argv[1]]()
         optimizer.zero_grad()
         ddp(torch.ones(1, 2)).sum().backward()
         optimizer.step()

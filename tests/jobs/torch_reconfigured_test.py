@@ -54,6 +54,14 @@ class Reconfigured(ElasticCase):
         print(f"heard after {1000 * (noticed[0] - died):.0f} ms", flush=True)
         self.assertLess(noticed[0] - died, GRACE)
 
+    def test_a_rank_that_dies_while_the_others_make_a_group_with_it(self):
+        (agent,) = self.begin("elastic_backend.py", "groups", ranks=3, restarts=1)
+        self.assertEqual(agent.wait(GUARD), 0, agent.stderr)
+        (died,) = [float(at) for *_, at in self.noted("dies")]
+        noticed = {rank: float(at) - died for _, rank, at in self.noted("noticed")}
+        self.assertEqual(set(noticed), {0, 1})  # both in their first processes
+        self.assertLess(max(noticed.values()), GRACE)
+
     def test_a_node_is_lost_on_which_the_store_was(self):
         options = ("--join-window", "2")
         self.port = jobs.free_port()
