@@ -198,7 +198,8 @@ std::optional<Checkpoint::Loaded> Checkpoint::latest() const {
       return *std::move(loaded);
     }
     auto const now = impl_->directory.steps();
-    if (std::find(now.begin(), now.end(), steps[i]) == now.end()) {  // pruned since it was listed: a newer one has come
+    // Pruned since it was listed: a newer one has come. Another writer of the same step may have put it there again.
+    if (loaded.error().code == Errc::not_found || std::find(now.begin(), now.end(), steps[i]) == now.end()) {
       skipped.clear();
       steps = now;
       i = 0;

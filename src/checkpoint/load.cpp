@@ -88,10 +88,12 @@ Result<std::vector<std::byte>> read_blob(int fd, Entry const& entry, std::uint64
 
 Result<Opened> open_step(int directory, std::uint64_t step, std::string const& path) {
   os::UniqueFd fd(::openat(directory, file_name(step).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd && errno == ENOENT) {
-    return fail(Errc::not_found, "is a link to nowhere");  // or has gone since it was listed
-  }
   struct stat facts {};
+  if (!fd && errno == ENOENT) {
+    bool const is_there = ::fstatat(directory, file_name(step).c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
+    return is_there && S_ISLNK(facts.st_mode) ? damaged("is a link to nowhere")
+                                              : fail(Errc::not_found, "has gone since it was listed");
+  }
   if (!fd && errno == EACCES && ::fstatat(directory, file_name(step).c_str(), &facts, 0) == 0) {
     if (S_ISDIR(facts.st_mode)) {
       return damaged("is not a file");
