@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -44,6 +45,18 @@ inline void expect(bool right, char const* what) {
   if (!right) {
     throw std::runtime_error(std::string("wrong: ") + what);
   }
+}
+
+/// What `action` throws, in words; else "nothing".
+inline std::string words(std::function<void()> const& action) {
+  try {
+    action();
+  } catch (Failure const& failure) {
+    return failure.what();
+  } catch (PeerFailure const& failure) {
+    return failure.what();
+  }
+  return "nothing";
 }
 
 inline void check_all_returned(std::vector<RankEnd> const& ends) {

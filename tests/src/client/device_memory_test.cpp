@@ -32,19 +32,6 @@ struct Driver {
   }
 };
 
-/// What the call fails with.
-template <class Body>
-std::string words(Body const& body) {
-  try {
-    body();
-  } catch (Failure const& failure) {
-    return failure.what();
-  } catch (PeerFailure const& failure) {
-    return failure.what();
-  }
-  return "nothing";
-}
-
 void call(Communicator& comm, int number, float* device, float* host) {
   auto const bytes = static_cast<std::size_t>(comm.world_size());
   switch (number) {

@@ -16,15 +16,6 @@ void expect_sum(Communicator& group, float right) {
   expect(values.front() == right && values.back() == right, "a sum");
 }
 
-std::string words(std::function<void()> const& action) {
-  try {
-    action();
-  } catch (Failure const& failure) {
-    return failure.what();
-  }
-  return "nothing";
-}
-
 }  // namespace
 
 TEST_CASE("groups: a rank that is asked to give up its wait names its peer only after half of the time") {

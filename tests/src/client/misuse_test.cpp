@@ -20,17 +20,6 @@ bool is_all(std::span<float const> values, float right) {
   return std::ranges::all_of(values, [right](float value) { return value == right; });
 }
 
-std::string words(std::function<void()> const& action) {
-  try {
-    action();
-  } catch (Failure const& failure) {
-    return failure.what();
-  } catch (PeerFailure const& failure) {
-    return failure.what();
-  }
-  return "nothing";
-}
-
 }  // namespace
 
 TEST_CASE("misuse: an arena of one Communicator serves in the calls of another, like any memory") {
