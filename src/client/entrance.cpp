@@ -23,6 +23,8 @@ namespace {
 
 using comm::JoinRecord;
 
+constexpr Millis kTells{50};
+
 void check_timeout(char const* name, Millis timeout) {
   if (timeout < Millis(1)) {
     throw Failure(
@@ -61,17 +63,25 @@ os::UniqueFd fetch_segment(host::HostConfig const& config, Openings const& mine,
     if (names) {
       give_up(PeerFailure::Why::timeout);
     }
-    if (hurries || config.is_over()) {
+    if (hurries || (config.is_over && config.is_over())) {
       host::throw_failure(host::stopped_by_launcher(), config.generation, began);
+    }
+    if (config.look) {
+      config.look();
     }
   };
   auto segment = host::fetch_segment(leader.segment, key, mine.record.rank, deadline, look);
   if (segment) {
     return *std::move(segment);
   }
-  look();  // the first rank may have failed, and told so, before it closed its socket
+  bool const is_closed = segment.error().code == Errc::closed;
+  // The first rank may have failed by itself, and tell so about when it closes its socket.
+  for (auto const until = Clock::now() + (is_closed ? kTells : Millis(0)); Clock::now() < until;) {
+    std::this_thread::sleep_for(Millis(1));
+    look();
+  }
   bool const is_late = segment.error().code == Errc::timeout && mine.are_coming;
-  if (!leader.segment_of_agent && (is_late || segment.error().code == Errc::closed)) {
+  if (!leader.segment_of_agent && (is_late || is_closed)) {
     give_up(is_late ? PeerFailure::Why::timeout : PeerFailure::Why::died);
   }
   throw Failure(in_context(mine.record, segment.error()));
@@ -115,12 +125,10 @@ host::HostConfig host_config(JoinOptions const& options, WorkerEnv const& env, O
   config.op_timeout = mine.op_timeout;
   config.hurry = options.hurry;
   config.are_coming = mine.are_coming;
-  config.is_over = [over = options.over, look = mine.look] {
-    if (look) {
-      look();
-    }
-    return over != nullptr && over->raised();
-  };
+  config.look = mine.look;
+  if (options.over != nullptr) {
+    config.is_over = [over = options.over] { return over->raised(); };
+  }
   return config;
 }
 

@@ -1,6 +1,6 @@
 // Peers: the host backend beside NCCL, and what it says about whose failure something is. Shell.
 //
-// Threads: any. A call of one thread is not waited for by look() and settle() of another.
+// Threads: any. A call of one thread is not waited for by look() of another, and by settle() for 2 s at most.
 #pragma once
 
 #include <functional>

@@ -50,7 +50,7 @@ class HostBackend final : public Backend {
     if (config_.map.node_count() > 1) {
       connect(std::move(listener), patience);
     }
-    config_.is_over = {};
+    config_.look = {};
   }
 
   void run(Call const& call) override {

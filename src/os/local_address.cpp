@@ -47,7 +47,7 @@ Result<Addresses> resolve_within(Millis patience, std::string const& host, std::
   if (asking == nullptr) {
     return fail(Errc::io, "no thread can be started to ask");
   }
-  if (!asking->join_until(Clock::now() + patience)) {
+  if (!asking->join_until(Clock::now() + std::min(patience, kForever))) {
     return fail(Errc::timeout, "no name server has answered within " + seconds_text(patience));
   }
   return *std::move(*found);

@@ -39,8 +39,10 @@ struct HostConfig {
   Millis op_timeout{};
   std::vector<StoreAddress> addresses;  ///< by rank; empty where all share one node
   /// Asked by whoever waits, every millisecond: when the launcher has ended the generation nobody need come any more.
-  /// For the time in which there is no backend to abort() yet. May throw why they will not come. Empty: never.
+  /// For the time in which there is no backend to abort() yet. Empty: never.
   std::function<bool()> is_over = {};
+  /// Asked with it until all have met: throws why others will not come. May be empty.
+  std::function<void()> look = {};
   std::shared_ptr<Hurry> hurry = std::make_shared<Hurry>();  ///< of all its waits; asked before there is a backend, too
   /// All have said in a call just now that they come: who does not is a PeerFailure (timeout).
   bool are_coming = false;
@@ -138,7 +140,12 @@ class NodeGroup final : public Mates {
   [[nodiscard]] bool came_soon() const;
   /// The first mate that has died, by index, or -1.
   [[nodiscard]] int dead_mate() const;
-  [[nodiscard]] bool is_over() const { return config_.is_over && config_.is_over(); }
+  [[nodiscard]] bool is_over() const {
+    if (config_.look) {
+      config_.look();
+    }
+    return config_.is_over && config_.is_over();
+  }
   void look_at_clock(Patience const& patience);
   void sleep_until_rung(Patience const& patience);
   void look_around(Patience const& patience);

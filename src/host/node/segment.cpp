@@ -104,12 +104,18 @@ struct Serving {
   }
 };
 
-/// Until there is something to receive, or the deadline.
-void await_answer(int connection, TimePoint deadline, std::function<void()> const& look) {
+/// Whether there is something to receive before the deadline.
+bool await_answer(int connection, TimePoint deadline, std::function<void()> const& look) {
   pollfd watched{connection, POLLIN, 0};
-  while (look && Clock::now() < deadline && poll(&watched, 1, kSliceMs) <= 0) {
-    look();
+  while (poll(&watched, 1, kSliceMs) <= 0) {
+    if (Clock::now() >= deadline) {
+      return false;
+    }
+    if (look) {
+      look();
+    }
   }
+  return true;
 }
 
 }  // namespace
@@ -132,7 +138,9 @@ Result<os::UniqueFd> fetch_segment(std::string const& name, std::uint64_t key, i
     if (auto const sent = send_request(connection->get(), {key, rank}); !sent) {
       return sent.error();
     }
-    await_answer(connection->get(), deadline, look);
+    if (!await_answer(connection->get(), deadline, look)) {
+      return fail(Errc::timeout, "no answer");
+    }
     auto segment = receive_segment(connection->get());
     int const seals = segment ? fcntl(segment->get(), F_GET_SEALS) : 0;
     if (segment && (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)) != F_SEAL_SHRINK)) {
