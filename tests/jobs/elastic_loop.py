@@ -69,8 +69,11 @@ extra = torch.nn.Linear(2, 1)
 other = torch.optim.SGD(extra.parameters(), lr=1.0)
 job.track(other=other)
 step(optimizer.zero_grad, backward, lambda: extra(torch.ones(1, 2)).sum().backward(), optimizer.step)
-refused("of an earlier step()", step, optimizer.zero_grad, lambda: extra(torch.ones(1, 2)).sum().backward())
-other.zero_grad()
+step(optimizer.zero_grad, backward, lambda: extra(torch.ones(1, 2)).sum().backward(), optimizer.step)  # as in a GAN
+refused("of an earlier step()", step, other.step)
+for set_to_none in (False, True):
+    step(lambda: extra.zero_grad(set_to_none), lambda: extra(torch.ones(1, 2)).sum().backward())
+step(extra.zero_grad, lambda: extra(torch.ones(1, 2)).sum().backward(), other.step)
 del job._tracked["other"], job._updates._made["other"]
 with torch.no_grad():
     for parameter in model.parameters():
@@ -107,6 +110,17 @@ refused("before the update", late, kind=RuntimeError)
 assert fails(optimizer.step, fail) and fails(lambda: optimizer.step(fail)) and not fails(fail)
 stranger = torch.optim.SGD(model.parameters(), lr=1.0)  # in no track(): what it has changed is seen
 assert fails(backward, stranger.step, fail) and not fails(backward, fail)
+with job.step():
+    optimizer.step()
+    fail()
+with job.step():
+    fail()
+assert job._torn  # of the first one
+job._carrier.failure, job._fresh, job._torn = None, False, False
+words = torch.nn.Embedding(2, 2, max_norm=1.0)
+job.track(words=words)
+assert not fails(lambda: words(torch.tensor([0])), fail)
+del job._tracked["words"]
 
 
 def of_before():

@@ -39,7 +39,8 @@ class Watch(threading.Thread):
             self._group, self._base, self._caller = id(group), number_of(group) or 0, threading.get_ident()
             self._judge = Judge()
             self._uncounted.discard(id(group))
-            self._see()
+            if not self._end.is_set():
+                self._see()
         if not self.is_alive() and not self._end.is_set():
             atexit.register(self.stop)
             self.start()

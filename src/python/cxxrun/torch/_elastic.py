@@ -164,7 +164,8 @@ class Elastic:
             self._updates.end_step()
         if self._carrier.failure is not None and not self._updates.any_begun:
             before.restore()
-            self._fresh = self._torn = before.is_updated()
+            if before.is_updated():
+                self._fresh = self._torn = True
             return
         if not whole:
             self._fresh = self._torn = True  # a part of the step is in the state: another rank gives it

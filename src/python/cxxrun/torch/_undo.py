@@ -14,7 +14,8 @@ class Before:
     def __init__(self, tracked: Dict[str, Any]) -> None:
         self._kept = [(its, _kept(its)) for its in tracked.values()]
         self._parameters = [(each, version_of(each)) for its in tracked.values() if isinstance(its, torch.nn.Module)
-                            for each in its.parameters()]
+                            for module in its.modules() if getattr(module, "max_norm", None) is None  # set in forward()
+                            for each in module.parameters(recurse=False)]
 
     def is_updated(self) -> bool:
         """By an optimizer that nobody tracks, for example: that is not taken back."""

@@ -11,6 +11,11 @@ from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._undo import SCALED, version_of
 
 
+# Nobody keeps the gradients of an earlier step: a failure, and a newcomer, would lose them.
+_SUMS = ("Elastic: gradients are added to those of an earlier step() block: add them up within one, or begin with "
+         "zero_grad(): docs/use/elastic_pytorch.md")
+
+
 class Updates:
     def __init__(self, carrier: Carrier, tracked: Dict[str, Any]) -> None:
         self._carrier, self._tracked = carrier, tracked
@@ -19,6 +24,7 @@ class Updates:
         self._is_in_step = False
         self._left: Dict[str, List[Tuple[torch.Tensor, Any, int]]] = {}  # gradients of a step without its update
         carrier.before_call = self._refuse_call
+        _forget_when_zeroed(weakref.ref(self))
 
     @property
     def any_begun(self) -> bool:
@@ -34,7 +40,8 @@ class Updates:
             self._refuse_scaler(sys._getframe(1))
             if self._carrier.failure is not None and not self.any_begun:
                 raise self._carrier.failure
-            self._refuse_sums()
+            if any(its.grad is not None and its.grad is gradient() for its, gradient, _ in self._left.get(name, [])):
+                raise NotImplementedError(_SUMS)
             self._begun.add(name)
             result = step(*arguments, **named)
             self._made[name] = True
@@ -47,6 +54,11 @@ class Updates:
         optimizer.step = types.MethodType(watched, optimizer)  # type: ignore[method-assign]
         optimizer.zero_grad = zeroed  # type: ignore[method-assign]
 
+    def forget(self, module: torch.nn.Module) -> None:
+        """The gradients of its parameters are zero now."""
+        zeroed = {id(each) for each in module.parameters()}
+        self._left = {name: [entry for entry in left if id(entry[0]) not in zeroed] for name, left in self._left.items()}
+
     def begin_step(self) -> None:
         self._made = dict.fromkeys(self._made, False)
         self._begun.clear()
@@ -56,15 +68,10 @@ class Updates:
         self._is_in_step = False
 
     def end_whole_step(self) -> None:
-        self._refuse_sums()
+        if not self._begun and any(its.grad is not None and its.grad is gradient() and version_of(its.grad) != version
+                                   for left in self._left.values() for its, gradient, version in left):
+            raise NotImplementedError(_SUMS)
         self._left = {name: [] if name in self._begun else _gradients(self._tracked[name]) for name in self._made}
-
-    def _refuse_sums(self) -> None:
-        """Nobody keeps the gradients of an earlier step: a failure, and a newcomer, would lose them."""
-        if any(its.grad is not None and its.grad is gradient() and version_of(its.grad) != version
-               for left in self._left.values() for its, gradient, version in left):
-            raise NotImplementedError("Elastic: gradients are added to those of an earlier step() block: add them up within "
-                                      "one, or begin with optimizer.zero_grad(): docs/use/elastic_pytorch.md")
 
     def _refuse_call(self) -> None:
         """A failure after the update would leave out what follows it, on this rank alone: a schedule's step, an average of
@@ -89,6 +96,19 @@ class Updates:
                     raise RuntimeError("Elastic: track() the GradScaler, too: what a step that fails has done with it is "
                                        "taken back")
             caller = caller.f_back if caller is not None else None
+
+
+def _forget_when_zeroed(updates: Any) -> None:
+    """1.13 zeroes in place by default. Of a module itself no method is replaced: it may be copied and pickled."""
+    zero_grad = torch.nn.Module.zero_grad
+
+    @functools.wraps(zero_grad)
+    def zeroed(module: torch.nn.Module, *arguments: Any, **named: Any) -> None:
+        zero_grad(module, *arguments, **named)
+        if updates() is not None:
+            updates().forget(module)
+
+    torch.nn.Module.zero_grad = zeroed  # type: ignore[method-assign]
 
 
 def _gradients(optimizer: torch.optim.Optimizer) -> List[Tuple[torch.Tensor, Any, int]]:
