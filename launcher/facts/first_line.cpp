@@ -47,7 +47,7 @@ bool is_executable_format(std::string_view start, unsigned machine) {
   }
   auto const byte = [start](std::size_t at) { return static_cast<unsigned char>(start[at]); };
   unsigned const its = byte(kMachine) + 256U * byte(kMachine + 1);
-  return its == machine || (machine == EM_X86_64 && its == EM_386);
+  return its == machine || (machine == EM_X86_64 && its == EM_386) || (machine == EM_AARCH64 && its == EM_ARM);
 }
 
 }  // namespace cxxrun::launcher

@@ -14,8 +14,8 @@ struct FirstLine {
 /// `start`: the first bytes of a file, at most as many as the kernel looks at.
 [[nodiscard]] FirstLine read_first_line(std::string_view start);
 
-/// Whether a file that begins so is a script, or a program (ELF) for `machine` (e_machine, as EM_X86_64). x86-64 runs
-/// what is for 32 bits, too.
+/// Whether a file that begins so is a script, or a program (ELF) for `machine` (e_machine, as EM_X86_64). Both of
+/// ours may run what is for 32 bits, too.
 [[nodiscard]] bool is_executable_format(std::string_view start, unsigned machine);
 
 }  // namespace cxxrun::launcher

@@ -166,6 +166,8 @@ note("connected")"""
                 (126, text, "not an executable format for this processor; a script must begin with '#!'"),
                 (126, self.path("other"), "not an executable format")):
             with self.subTest(program):
+                if why.startswith("not an") and set(os.listdir("/proc/sys/fs/binfmt_misc")) - {"register", "status"}:
+                    self.skipTest("this machine runs files of other formats: binfmt_misc")
                 job = self.run_job("--dry-run", "--standalone", program)
                 self.assertEqual((job.code, len(job.stderr.splitlines())), (code, 1), job.stderr)
                 self.assertIn(why, job.stderr)
