@@ -9,6 +9,7 @@ Usage: elastic_bench.py --cxxrun PROGRAM --library LIBCXXRUN_C [--ranks 4] [--ki
        [--warm-modules torch] [--smoke]
 Exit code 1: a bar of docs/evidence/performance.md is missed; 77: there is no torch."""
 import argparse
+import collections
 import importlib.util
 import itertools
 import json
@@ -183,16 +184,20 @@ class Job:
             self.process = subprocess.Popen(command, env=environment(folder, library), stdin=subprocess.DEVNULL,
                                             stdout=output, stderr=output)
 
-    def told(self, what, generation, count):
-        """{rank: (pid, when)} as soon as that many have told it."""
+    def told(self, what, count, since, until=None):
+        """The first generation from `since` on in which that many ranks have told it, and {rank: (pid, when)}: torchrun may
+        need more than one, when its ranks call one that has died."""
         end = time.monotonic() + GUARD_S
         while time.monotonic() < end and self.process.poll() is None:
             with open(self.folder + "/said") as file:
                 lines = [line.split() for line in file if line.endswith("\n")]
-            found = {int(rank): (int(pid), float(when)) for word, rank, pid, number, when in lines
-                     if (word, int(number)) == (what, generation)}
-            if len(found) >= count:
-                return found
+            found = collections.defaultdict(dict)
+            for word, rank, pid, number, when in lines:
+                if word == what and int(number) >= since and (until is None or int(number) <= until):
+                    found[int(number)][int(rank)] = int(pid), float(when)
+            for number in sorted(found):
+                if len(found[number]) >= count:
+                    return number, found[number]
             time.sleep(0.002)
         with open(self.folder + "/output", errors="replace") as output:
             raise RuntimeError(f"the job does not go on:\n{output.read()[-2000:]}")
@@ -212,19 +217,20 @@ def kill_ranks(command, ranks, kills, library, rng, is_elastic):
     with tempfile.TemporaryDirectory() as folder:
         job = Job(folder, command, library)
         try:
-            job.told("stepped", 1, ranks)
+            generation, there = job.told("stepped", ranks, 1)
             time.sleep(HEIR_S if any(word.startswith("--warm") for word in command) else 0)
-            for generation in range(1, kills + 1):
-                there = job.told("stepped", generation, ranks)
+            for _ in range(kills):
                 time.sleep(rng.uniform(0.2, 0.5))  # somewhere in a step
                 victim = rng.choice(list(there))
                 killed = time.clock_gettime(time.CLOCK_MONOTONIC)
                 os.kill(there[victim][0], signal.SIGKILL)
-                again = job.told("stepped", generation + 1, ranks)
+                after, again = job.told("stepped", ranks, generation + 1)
                 stepped.append((min(when for _, when in again.values()) - killed) * 1e3)
                 kept = min(kept, len({pid for pid, _ in there.values()} & {pid for pid, _ in again.values()}))
                 if is_elastic:
-                    parked += [(when - killed) * 1e3 for _, when in job.told("parked", generation, ranks - 1).values()]
+                    _, those = job.told("parked", ranks - 1, generation, generation)
+                    parked += [(when - killed) * 1e3 for _, when in those.values()]
+                generation, there = after, again
         finally:
             job.end()
     return parked, stepped, kept
