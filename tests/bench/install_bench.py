@@ -15,6 +15,8 @@ if importlib.util.find_spec("torch") is None:
     sys.exit(77)
 
 PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/python")
+sys.path.insert(0, PACKAGE)
+from cxxrun import _watch  # noqa: E402
 WORKER = """
 import sys, threading, time
 seconds, installs = float(sys.argv[1]), sys.argv[2] == "yes"
@@ -41,6 +43,8 @@ def busy(until):
     return (time.monotonic() - begin) / calls * 1e6
 
 for name, work in (("busy", lambda: busy(time.monotonic() + seconds)), ("idle", lambda: time.sleep(seconds) or 0.0)):
+    if name == "idle":
+        time.sleep(3)  # in which the flight recorder is asked, which has a share of its own
     begin, cpu = time.monotonic(), cpu_of_thread()
     each = work()
     share = (cpu_of_thread() - cpu) / (time.monotonic() - begin) * 100
@@ -76,7 +80,9 @@ def main(words):
           f"collectives run, {idle:.3f} % while the rank stands still")
     if smoke:
         return 0 if busy > 0 and idle > 0 else 1
-    bars = [("at most 1 µs a collective", after - before <= 1.0), ("at most 0.1 % of a core", 0 < max(busy, idle) <= 0.1)]
+    share = max(busy, idle) + 100 * _watch._SHARE
+    bars = [("at most 1 µs a collective", after - before <= 1.0),
+            ("at most 0.1 % of a core, with what the flight recorder may take", 0 < min(busy, idle) and share <= 0.1)]
     for what, is_kept in bars:
         print(("kept:   " if is_kept else "MISSED: ") + what)
     return 0 if all(is_kept for _, is_kept in bars) else 1

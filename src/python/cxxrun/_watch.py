@@ -15,7 +15,7 @@ from cxxrun._judge import Judge
 from cxxrun._told import Told
 
 PERIOD = 0.25
-_SHARE = 0.001  # of a core, at most, goes to the flight recorder: with 2,000 entries it takes 20 ms to answer
+_SHARE = 0.0002  # of a core, at most, goes to the flight recorder: with 2,000 entries it takes 20 to 40 ms to answer
 
 
 class Watch(threading.Thread):
