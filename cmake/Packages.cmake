@@ -57,4 +57,5 @@ set(CPACK_RPM_SPEC_MORE_DEFINE "%define __os_install_post %{nil}
 %define use_source_date_epoch_as_buildtime 1
 %define clamp_mtime_to_source_date_epoch 1
 %define _build_id_links none")
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/packaging/times.cmake)
 include(CPack)

@@ -3,9 +3,11 @@
 
 release_flags="-O2 -DNDEBUG -ffunction-sections -fdata-sections"
 
-# configure LIBDIR: build/portable, for packages that have libraries in LIBDIR; with another one nothing is compiled anew
+# configure LIBDIR [OPTION]: build/portable, for packages that have libraries in LIBDIR; with another one nothing is compiled
+# anew
 configure() {
-  cmake -S . -B build/portable -G Ninja -DCMAKE_BUILD_TYPE=Release -DCXXRUN_TESTS=OFF -DCXXRUN_SYSROOT="$(realpath "$sysroot")" \
+  # shellcheck disable=SC2086
+  cmake ${2:-} -S . -B build/portable -G Ninja -DCMAKE_BUILD_TYPE=Release -DCXXRUN_TESTS=OFF -DCXXRUN_SYSROOT="$(realpath "$sysroot")" \
     -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_INSTALL_LIBDIR="$1" -DCMAKE_CXX_FLAGS_RELEASE="$release_flags" \
     -DCMAKE_C_FLAGS_RELEASE="$release_flags" >>build/portable.log
 }
@@ -15,7 +17,7 @@ make_file() {  # DIR
   : >build/portable.log
   sysroot=$(scripts/debian_root path sysroot11)
   scripts/debian_root unpack sysroot11 bullseye libc6 libc6-dev linux-libc-dev libcrypt-dev
-  configure lib
+  configure lib --fresh  # what it found before may have another name now
   cmake --build build/portable >>build/portable.log || { tail -30 build/portable.log; fail "the build failed"; }
   strip -o "$1/cxxrun" build/portable/bin/cxxrun
   ln -sf cxxrun "$1/cxxrun-rendezvous"

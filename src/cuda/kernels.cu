@@ -11,7 +11,8 @@
 #include "src/cuda/kernels.hpp"
 
 namespace cxxrun::cuda {
-namespace {
+/// With a name: those of a namespace without one depend on the folder that nvcc is called in.
+inline namespace kernels {
 
 using comm::BF16;
 using comm::F16;
@@ -254,7 +255,7 @@ cudaError_t launch_product(std::uint8_t type, void const* from, void* to, std::u
   }
 }
 
-}  // namespace
+}  // namespace kernels
 }  // namespace cxxrun::cuda
 
 using namespace cxxrun::cuda;
