@@ -109,7 +109,7 @@ class Requeue(JobCase):
         self.assertEqual(self.asked(), [])
 
     def test_a_worker_that_fails_after_the_checkpoint_signal_is_a_reason(self):
-        program = self.worker("trap 'exit 3' USR1\nnote up\nsleep 100 & wait", "checkpointing")
+        program = self.worker("note up\ntrap 'exit 3' USR1\nsleep 100 & wait", "checkpointing")
         job = self.run_until_stopped(RUNNING, "--max-restarts", "0", "--time-limit", "10", "--checkpoint-signal", "USR1@700",
                                      program=program, number=0)
         self.assertEqual(self.asked(), ["show job -o 7", "requeue 7"])
