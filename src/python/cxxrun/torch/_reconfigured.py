@@ -19,7 +19,6 @@ _HEARS = 20.0  # seconds: that long after an error of torch's the launcher may t
 _OF_GLOO = "gloo/", "pair closure"  # in the text of its errors
 _LOOK_MS = 1000
 _HANDLE = 256  # bytes
-_present: Optional["World"] = None
 
 
 class World:
@@ -34,10 +33,10 @@ class World:
         self._generation: Optional[int] = None  # whose end is waited for
         self._over = threading.Event()
         self._connected = False  # at least once: another process that has not may have the same handle
+        self._new_group = _c10d._new_group_with_tag
+        _c10d._new_group_with_tag = self._make_group
 
     def install(self, carrier: Carrier) -> None:
-        global _present
-        _present = self
         self._carrier, carrier.carries = carrier, False
         facts = carrier.facts
         self._watch(facts)
@@ -60,8 +59,7 @@ class World:
         self._connections.forget()
 
     def remove(self) -> None:
-        global _present
-        _present = None
+        _c10d._new_group_with_tag = self._new_group
         self.leave()
         self._destroy()
 
@@ -76,6 +74,10 @@ class World:
         return self._carrier.failure is not None
 
     # ---- one generation
+
+    def _make_group(self, *arguments: Any, **named: Any) -> Any:
+        """Aside: gloo tries to reach a rank that has died for as long as a collective may take."""
+        return _lib.Aside(lambda: self._new_group(*arguments, **named)).wait(self._go_on)
 
     def _init(self, facts: _lib.Facts) -> None:
         self._destroy()
@@ -134,19 +136,3 @@ class World:
 def _longest() -> timedelta:
     """How long one collective waits for a peer, as with libcxxrun."""
     return timedelta(seconds=float(os.environ.get("CXXRUN_OP_TIMEOUT") or 300))
-
-
-def _make_groups_aside() -> None:
-    """Gloo tries to reach a rank that has died for as long as a collective may take."""
-    new_group = _c10d._new_group_with_tag
-
-    def call(*arguments: Any, **named: Any) -> Any:
-        world = _present
-        if world is None:
-            return new_group(*arguments, **named)
-        return _lib.Aside(lambda: new_group(*arguments, **named)).wait(world._go_on)
-
-    _c10d._new_group_with_tag = call
-
-
-_make_groups_aside()

@@ -40,7 +40,7 @@ class Updates:
             self._refuse_scaler(sys._getframe(1))
             if self._carrier.failure is not None and not self.any_begun:
                 raise self._carrier.failure
-            if any(its.grad is not None and its.grad is gradient() for its, gradient, _ in self._left.get(name, [])):
+            if _still_there(self._left.get(name, [])):
                 raise NotImplementedError(_SUMS)
             self._begun.add(name)
             result = step(*arguments, **named)
@@ -68,8 +68,8 @@ class Updates:
         self._is_in_step = False
 
     def end_whole_step(self) -> None:
-        if not self._begun and any(its.grad is not None and its.grad is gradient() and version_of(its.grad) != version
-                                   for left in self._left.values() for its, gradient, version in left):
+        if not self._begun and any(version_of(gradient) != version for left in self._left.values()
+                                   for gradient, version in _still_there(left)):
             raise NotImplementedError(_SUMS)
         self._left = {name: [] if name in self._begun else _gradients(self._tracked[name]) for name in self._made}
 
@@ -109,6 +109,11 @@ def _forget_when_zeroed(updates: Any) -> None:
             updates().forget(module)
 
     torch.nn.Module.zero_grad = zeroed  # type: ignore[method-assign]
+
+
+def _still_there(left: List[Tuple[torch.Tensor, Any, int]]) -> List[Tuple[torch.Tensor, int]]:
+    """Those that nobody has put others in the place of, with the versions that they had."""
+    return [(its.grad, version) for its, gradient, version in left if its.grad is not None and its.grad is gradient()]
 
 
 def _gradients(optimizer: torch.optim.Optimizer) -> List[Tuple[torch.Tensor, Any, int]]:
