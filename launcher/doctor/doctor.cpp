@@ -82,11 +82,7 @@ int run_doctor(Options const& options, Environment const& environment) {
     return tell(options, {{{value_of(facts, "host"), judge(facts)}}, {}});
   }
   Facts own;
-  auto const towards_first = [&] {
-    auto const found = os::resolve_within(kNaming, (*meeting)->first, 0, SOCK_STREAM);
-    return found ? os::address_towards(os::plain_address(os::tcp_end_of((*found)->ai_addr)), (*meeting)->ports.front())
-                 : "";
-  };
+  auto const towards_first = [&] { return os::address_towards((*meeting)->first, (*meeting)->ports.front(), kNaming); };
   auto const name = name_for_others(**meeting, options.local_addr, towards_first);
   auto const nodes = meet_step(
       **meeting, name.empty() ? os::host_name() : name, [&] { return own = look(); }, caretaker);

@@ -1,6 +1,5 @@
 #include "launcher/doctor/step.hpp"
 
-#include <algorithm>
 #include <thread>
 #include <vector>
 
@@ -24,10 +23,6 @@ constexpr Millis kKnock{500};
 constexpr Millis kNaming{10'000};  // a name server may be down, and the next one answer
 constexpr Millis kPause{20};
 constexpr char const* kGreeting = "cxxrun-doctor";
-
-Millis left_until(TimePoint deadline) {
-  return std::max(Millis{1}, std::chrono::duration_cast<Millis>(deadline - Clock::now()));
-}
 
 /// The store of the table, and what keeps others from writing there.
 struct Table {

@@ -39,10 +39,6 @@ void check(std::optional<std::string> const& refusal) {
   }
 }
 
-Millis left_until(TimePoint deadline) {
-  return std::max(Millis(1), std::chrono::ceil<Millis>(deadline - Clock::now()));
-}
-
 /// This rank's number among those who meet.
 int place_of(JoinRecord const& mine, Roster const& roster) {
   auto const at =
@@ -63,11 +59,8 @@ os::UniqueFd fetch_segment(host::HostConfig const& config, Openings const& mine,
     if (names) {
       give_up(PeerFailure::Why::timeout);
     }
-    if (hurries || (config.is_over && config.is_over())) {
+    if (hurries || config.is_in_vain()) {
       host::throw_failure(host::stopped_by_launcher(), config.generation, began);
-    }
-    if (config.look) {
-      config.look();
     }
   };
   auto segment = host::fetch_segment(leader.segment, key, mine.record.rank, deadline, look);

@@ -62,7 +62,7 @@ Result<std::string> own_address(WorkerEnv const& env, Lookup const& lookup) {
   if (auto const wanted = variable(lookup, "CXXRUN_SOCKET_IFNAME"); !wanted.empty()) {
     return address_of_interface(wanted);
   }
-  std::string const towards = env.store ? os::address_towards(env.store->host, env.store->port) : "";
+  std::string const towards = env.store ? os::address_towards(env.store->host, env.store->port, kForever) : "";
   bool const other_nodes = env.group_world_size > 1 || env.world_size > env.local_world_size;
   if (towards.empty() || (is_loopback(towards) && other_nodes)) {
     for (auto const& [name, address, loopback] : os::interface_addresses()) {

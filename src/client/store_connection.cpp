@@ -1,6 +1,5 @@
 #include "src/client/store_connection.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -42,8 +41,7 @@ Result<os::UniqueFd> connect_to(addrinfo const& address, TimePoint deadline) {
 // swallows packets does not use up what the others need. The socket is non-blocking, close-on-exec, without Nagle's
 // delay. Errors: not_found (the name), closed (the last address' reason), timeout, io.
 Result<os::UniqueFd> dial(StoreAddress const& address, TimePoint deadline) {
-  auto const left_to_ask = std::max(Millis(1), std::chrono::ceil<Millis>(deadline - Clock::now()));
-  auto const found = os::resolve_within(left_to_ask, address.host, address.port, SOCK_STREAM);
+  auto const found = os::resolve_within(left_until(deadline), address.host, address.port, SOCK_STREAM);
   if (!found) {
     return fail(Errc::not_found, "cannot resolve the name: " + found.error().context);
   }

@@ -5,6 +5,7 @@
 // Asio's timers over it: boost::asio::basic_waitable_timer<Clock>.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 
@@ -29,5 +30,10 @@ using Millis = std::chrono::milliseconds;
 
 /// As good as for ever, and a deadline can still be calculated with it.
 inline constexpr Millis kForever = std::chrono::hours(24 * 365);
+
+/// For who is told a time instead of a deadline: rounded up, and 1 ms at least.
+[[nodiscard]] inline Millis left_until(TimePoint deadline) {
+  return std::max(Millis(1), std::chrono::ceil<Millis>(deadline - Clock::now()));
+}
 
 }  // namespace cxxrun

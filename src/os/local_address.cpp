@@ -94,8 +94,8 @@ std::string plain_address(TcpEnd const& end) {
   return link_local || end == TcpEnd{} ? "" : address_text(end);
 }
 
-std::string address_towards(std::string const& host, std::uint16_t port) {
-  auto const found = resolve(host, port, SOCK_DGRAM);
+std::string address_towards(std::string const& host, std::uint16_t port, Millis patience) {
+  auto const found = resolve_within(patience, host, port, SOCK_DGRAM);
   for (addrinfo const* each = found ? found->get() : nullptr; each != nullptr; each = each->ai_next) {
     UniqueFd const fd(::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     if (fd && ::connect(fd.get(), each->ai_addr, each->ai_addrlen) == 0) {

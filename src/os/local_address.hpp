@@ -51,8 +51,8 @@ Result<bool> is_local_address(std::string const& host);
 [[nodiscard]] std::string plain_address(TcpEnd const& end);
 
 /// The address from which packets to a host leave: a connected UDP socket knows it, and sends nothing. "" when no way
-/// leads there. May block as resolve() does.
-[[nodiscard]] std::string address_towards(std::string const& host, std::uint16_t port);
+/// leads there, or the name is not known within `patience`.
+[[nodiscard]] std::string address_towards(std::string const& host, std::uint16_t port, Millis patience);
 
 /// One address of an interface that is up.
 struct InterfaceAddress {

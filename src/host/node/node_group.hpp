@@ -47,6 +47,13 @@ struct HostConfig {
   /// All have said in a call just now that they come: who does not is a PeerFailure (timeout).
   bool are_coming = false;
 
+  /// Whether nobody need be waited for, as is_over() and look() say; throws what look() does.
+  [[nodiscard]] bool is_in_vain() const {
+    if (look) {
+      look();
+    }
+    return is_over && is_over();
+  }
   [[nodiscard]] int name_of(int rank) const { return names.empty() ? rank : names[static_cast<std::size_t>(rank)]; }
   /// The rank that messages call so, or -1.
   [[nodiscard]] int rank_named(int name) const {
@@ -140,12 +147,7 @@ class NodeGroup final : public Mates {
   [[nodiscard]] bool came_soon() const;
   /// The first mate that has died, by index, or -1.
   [[nodiscard]] int dead_mate() const;
-  [[nodiscard]] bool is_over() const {
-    if (config_.look) {
-      config_.look();
-    }
-    return config_.is_over && config_.is_over();
-  }
+  [[nodiscard]] bool is_over() const { return config_.is_in_vain(); }
   void look_at_clock(Patience const& patience);
   void sleep_until_rung(Patience const& patience);
   void look_around(Patience const& patience);
