@@ -23,6 +23,7 @@ TERMINALS = ("/dev/tty", "/dev/pts/", "/dev/ptmx", "/dev/console")
 # DistributedDataParallel of torch 2 do. It takes 2 s, and nobody is to wait for it at the first start.
 HEAVIER = {"torch": "torch._dynamo"}
 IDLE = 3.0  # seconds without an order
+QUIET = 0.5  # such seconds until a fork is made before it is wanted
 LEAVING = 1.0  # seconds that a thread has for its end
 MEMORY = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
@@ -131,6 +132,51 @@ def fork_heir(modules):
     os._exit(0)
 
 
+class Forked(Exception):
+    """Raised in a worker alone: its socket, and the pid of the middle."""
+
+
+class Middle:
+    """The process between this one and a worker, which it forks. Its own fork copies the tables of this one's memory, 20 ms
+    for each GiB, and may be made before the worker is wanted."""
+
+    def __init__(self, heir):
+        self.link, its = socket.socketpair()
+        parent, self.pid = os.getpid(), os.fork()
+        if self.pid:
+            its.close()
+            return
+        try:
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+            self.link.close()
+            if heir:
+                heir.close()
+            data, fd = receive(its) if os.getppid() == parent else (b"", -1)
+            its.close()
+            middle = os.getpid()
+            if data and os.fork() == 0:
+                raise Forked(fd, middle)
+        except OSError:  # the agent sees the end of the worker's socket, and starts it itself
+            pass
+        os._exit(0)
+
+    def is_there(self):
+        return os.waitpid(self.pid, os.WNOHANG) == (0, 0)
+
+    def fork_worker(self, fd):
+        try:
+            self.link.sendmsg([b"f"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fd.to_bytes(4, sys.byteorder))])
+        except OSError:  # it has been killed
+            pass
+        self.link.close()
+        os.waitpid(self.pid, 0)
+
+    def end(self):
+        os.kill(self.pid, signal.SIGKILL)
+        self.link.close()
+        os.waitpid(self.pid, 0)
+
+
 def succeed(heir):
     """Lets it serve, and returns when it has ended: this process goes on then."""
     try:
@@ -142,40 +188,43 @@ def succeed(heir):
     os.wait()
 
 
+def is_quiet(control, seconds):
+    return not select.select([control], [], [], seconds)[0]
+
+
 def serve(control, later):
-    """Forks once for each packet. Returns in the workers alone: the socket of each. `later`: what an heir is to import."""
-    heir = None
+    """Forks once for each packet; does not return, but raises Forked in the workers. `later`: what an heir is to import."""
+    heir = middle = None
     while True:
-        if later and not select.select([control], [], [], IDLE)[0]:
-            later, more = [], later
-            try:
+        try:
+            if not middle and is_quiet(control, QUIET):
+                middle = Middle(heir)
+            if later and is_quiet(control, IDLE):
+                later, more = [], later
                 heir = fork_heir(more)
-            except OSError:
-                pass
+                middle = heir and middle  # it is no child of the heir
+        except OSError:
+            pass
         if heir and heir in select.select([control, heir], [], [])[0]:
+            if middle:
+                middle.end()
+                middle = None
             heir = succeed(heir)
             continue
+        is_quiet(control, None)
+        if middle and not middle.is_there():
+            middle = None
+        try:  # before there is a socket that a fork would have besides its own
+            middle = middle or Middle(heir)
+        except OSError:
+            pass
         data, fd = receive(control)
         if not data:
             os._exit(0)
-        try:
-            middle = os.fork()
-        except OSError:  # the agent sees the end of the socket, and starts the worker itself
-            os.close(fd)
-            continue
-        if middle == 0:
-            middle = os.getpid()
-            try:
-                last = os.fork() == 0
-            except OSError:
-                os._exit(1)
-            if not last:
-                os._exit(0)
-            if heir:
-                heir.close()
-            return fd, middle
-        os.close(fd)
-        os.waitpid(middle, 0)
+        if middle:
+            middle.fork_worker(fd)
+            middle = None
+        os.close(fd)  # without a worker the agent sees the end of the socket, and starts it itself
 
 
 def find_install():
@@ -215,7 +264,10 @@ report = load(modules)
 freeze()
 SET_BLAS = find_blas()
 control.send(os.fsencode("\0".join(report)))
-fd, middle = serve(control, [HEAVIER[name] for name in modules if name in HEAVIER and HEAVIER[name] not in modules])
+try:
+    serve(control, [HEAVIER[name] for name in modules if name in HEAVIER and HEAVIER[name] not in modules])
+except Forked as worker:
+    fd, middle = worker.args
 control.close()
 adopted(middle)
 argv, first, cpus, environment = await_order(fd)

@@ -26,6 +26,7 @@ from torchrun import TORCHRUN  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
 GUARD_S = 180
+CALM_S = 1  # between a restart and the next kill: the warm Python has prepared for it (docs/use/warm.md)
 BALLAST = """
 import os
 held = bytearray(os.urandom(1 << 20) * int(os.environ["BALLAST_MB"]))
@@ -105,6 +106,7 @@ def measure(command, count, kills, rng, module="torch", environment=None):
             memory = job.pss([pid for _, pid, _ in there] + list(job.zygotes()))
             times = []
             for kill in range(kills):
+                time.sleep(CALM_S)
                 victim = rng.choice(there)[1]
                 killed = time.monotonic()
                 os.kill(victim, signal.SIGKILL)

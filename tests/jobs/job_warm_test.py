@@ -305,6 +305,43 @@ class Generations(Warm):
                 self.assertIn("local rank 1 could not be forked, or was killed at once: it is executed", job.stderr)
                 os.remove(self.path("events"))
 
+    def middles(self, generations):
+        """A job with the one in the middle of the next worker, which has been forked before it is wanted."""
+        self.module("forks = []\nos.register_at_fork(after_in_child=lambda: forks.append(os.getpid()))", "told")
+        for generation in range(1, generations):
+            self.make_gate(str(generation))
+        job = self.begin(self.script("note('start', 'told' in sys.modules, len(os.listdir('/proc/self/fd')))\nimport told\nnote('fork', told.forks[:-1])\n"
+                                     f"if GENERATION != '{generations}':\n    gate(GENERATION)\n    sys.exit(1)"),
+                         "--max-restarts", "9", "--restart-delay", "0", warm="told")
+        return job, self.zygote(job)
+
+    def middle(self, zygote):
+        return wait_until(lambda: children(zygote), "the next one in the middle is there")[0]
+
+    def test_the_one_in_the_middle_of_a_worker_is_there_before_the_worker_is_wanted(self):
+        job, zygote = self.middles(3)
+        wanted = []
+        for generation in (1, 2):
+            self.await_events(1, "start", generation)
+            wanted.append(self.middle(zygote))
+            self.open_gate(str(generation))
+        self.assert_codes([0], job)
+        self.assertEqual([event[3] for event in self.events("fork")[1:]], [str([pid]) for pid in wanted])
+        descriptors = [event[4] for event in self.events("start")]
+        self.assertEqual(len(set(descriptors)), 1, descriptors)  # the first worker's, which nobody foresaw, too
+
+    def test_another_one_in_the_middle_is_forked_for_one_that_was_killed(self):
+        job, zygote = self.middles(3)
+        self.await_events(1, "start", 1)
+        middle = self.middle(zygote)
+        os.kill(middle, signal.SIGKILL)
+        wait_until(lambda: "\nState:\tZ" in read(f"/proc/{middle}/status"), "it is dead")
+        for generation in (1, 2):
+            self.await_events(1, "start", generation)
+            self.open_gate(str(generation))
+        self.assert_codes([0], job)
+        self.assertEqual([event[3] for event in self.events("start")], ["True"] * 3)
+
     def test_one_that_is_not_adopted_yet_is_waited_for(self):
         """The one in the middle stays until the worker has looked for its parent several times, or is dead."""
         name = self.module("forks = []\nos.register_at_fork(after_in_child=lambda: forks.append(1), after_in_parent=lambda: stay())\n"
@@ -422,7 +459,7 @@ class Generations(Warm):
         self.open_gate("2")
         self.await_events(2, "start", 3)
         os.kill(heir, signal.SIGKILL)
-        wait_until(lambda: not children(zygote), "the heir has gone")
+        wait_until(lambda: heir not in children(zygote), "the heir has gone")
         self.open_gate("3")
         self.assert_heirs(job, False, False, True, False)
         self.assertEqual((job.stdout + job.stderr).count("imported later"), 1)
@@ -431,8 +468,8 @@ class Generations(Warm):
         for later in ("import threading, time\nthreading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
                       "raise ValueError", "import sys\nsys.exit('no word')"):
             with self.subTest(later):
-                job, zygote, _ = self.heirs(later, 2)
-                wait_until(lambda: not children(zygote), "the heir has gone")
+                job, zygote, heir = self.heirs(later, 2)
+                wait_until(lambda: heir not in children(zygote), "the heir has gone")
                 self.open_gate("1")
                 self.assert_heirs(job, False, False)
                 self.assertNotIn(":warm] ", job.stderr)
