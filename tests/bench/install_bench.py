@@ -6,6 +6,7 @@ the CPU time that the kernel has counted for it."""
 import importlib.util
 import os
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -75,9 +76,11 @@ def main(words):
         without.append(measure(cxxrun, 1 if smoke else 5, False))
         with_it.append(measure(cxxrun, 1 if smoke else 5, True))
     before, after = (min(each["busy"][0] for each in runs) for runs in (without, with_it))
-    busy, idle = (max(each[name][1] for each in with_it) for name in ("busy", "idle"))
-    print(f"a collective: {before:.2f} µs without, {after:.2f} µs with install(); the thread: {busy:.3f} % of a core while "
-          f"collectives run, {idle:.3f} % while the rank stands still")
+    shares = {name: sorted(each[name][1] for each in with_it) for name in ("busy", "idle")}
+    busy, idle = (statistics.median(shares[name]) for name in ("busy", "idle"))
+    print(f"a collective: {before:.2f} µs without, {after:.2f} µs with install(); the thread: {busy:.3f} % of a core "
+          f"({shares['busy'][0]:.3f} to {shares['busy'][-1]:.3f}) while collectives run, {idle:.3f} % "
+          f"({shares['idle'][0]:.3f} to {shares['idle'][-1]:.3f}) while the rank stands still")
     if smoke:
         return 0 if busy > 0 and idle > 0 else 1
     share = max(busy, idle) + 100 * _watch._SHARE
