@@ -22,8 +22,8 @@ TERMINALS = ("/dev/tty", "/dev/pts/", "/dev/ptmx", "/dev/console")
 # What is imported in any case by a script that imports the first, but behind its first lines: optimizers and
 # DistributedDataParallel of torch 2 do. It takes 2 s, and nobody is to wait for it at the first start.
 HEAVIER = {"torch": "torch._dynamo"}
-IDLE = 3.0  # seconds without an order
-QUIET = 0.5  # such seconds until a fork is made before it is wanted
+QUIET = 0.5  # seconds without an order, until a fork is made before it is wanted
+IDLE = 2.5  # seconds more
 LEAVING = 1.0  # seconds that a thread has for its end
 MEMORY = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
@@ -109,12 +109,13 @@ def freeze():
 
 def fork_heir(modules):
     """A fork of this process that imports more, and then forks the workers in its place. Returns its socket, on which it is
-    heard when it is ready or has ended; in the heir, None. One that has imported what no fork could share ends."""
+    heard when it is ready or has ended, and its pid; in the heir, None. One that has imported what no fork could share
+    ends."""
     link, its = socket.socketpair()
-    parent = os.getpid()
-    if os.fork():
+    parent, pid = os.getpid(), os.fork()
+    if pid:
         its.close()
-        return link
+        return link, pid
     try:
         link.close()
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -150,7 +151,7 @@ class Middle:
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             self.link.close()
             if heir:
-                heir.close()
+                heir[0].close()
             data, fd = receive(its) if os.getppid() == parent else (b"", -1)
             its.close()
             middle = os.getpid()
@@ -177,39 +178,50 @@ class Middle:
         os.waitpid(self.pid, 0)
 
 
-def succeed(heir):
-    """Lets it serve, and returns when it has ended: this process goes on then."""
-    try:
-        if heir.recv(1):
-            heir.send(b"g")
-    except OSError:
-        pass
-    heir.close()
-    os.wait()
-
-
 def is_quiet(control, seconds):
     return not select.select([control], [], [], seconds)[0]
+
+
+def succeed(link, pid, middle):
+    """Lets the heir serve, and returns when it has ended: this process goes on then, with what is returned in the middle."""
+    try:
+        if link.recv(1):
+            if middle:
+                middle = middle.end()
+            link.send(b"g")
+    except OSError:
+        pass
+    link.close()
+    os.waitpid(pid, 0)
+    return middle
+
+
+def foresee(control, heir, middle, later):
+    """What is done while nothing is asked for. Returns the heir and the middle of the next worker."""
+    try:
+        if not middle and is_quiet(control, QUIET):
+            middle = Middle(heir)
+        if later and is_quiet(control, IDLE):
+            more = later[:]
+            later.clear()
+            heir = fork_heir(more)
+            if not heir:  # this is it, and the middle is not its child
+                if middle:
+                    middle.link.close()
+                return foresee(control, None, None, later)
+    except OSError:
+        pass
+    return heir, middle
 
 
 def serve(control, later):
     """Forks once for each packet; does not return, but raises Forked in the workers. `later`: what an heir is to import."""
     heir = middle = None
     while True:
-        try:
-            if not middle and is_quiet(control, QUIET):
-                middle = Middle(heir)
-            if later and is_quiet(control, IDLE):
-                later, more = [], later
-                heir = fork_heir(more)
-                middle = heir and middle  # it is no child of the heir
-        except OSError:
-            pass
-        if heir and heir in select.select([control, heir], [], [])[0]:
-            if middle:
-                middle.end()
-                middle = None
-            heir = succeed(heir)
+        heir, middle = foresee(control, heir, middle, later)
+        if heir and heir[0] in select.select([control, heir[0]], [], [])[0]:
+            middle = succeed(*heir, middle)
+            heir = None
             continue
         is_quiet(control, None)
         if middle and not middle.is_there():
@@ -222,8 +234,7 @@ def serve(control, later):
         if not data:
             os._exit(0)
         if middle:
-            middle.fork_worker(fd)
-            middle = None
+            middle = middle.fork_worker(fd)
         os.close(fd)  # without a worker the agent sees the end of the socket, and starts it itself
 
 

@@ -456,6 +456,7 @@ class Generations(Warm):
         self.await_events(2, "start", 2)  # forked while the heir imports
         self.open_gate("import")
         wait_until(lambda: read(f"/proc/{zygote}/wchan") == "do_wait", "the heir has taken over")
+        wait_until(lambda: children(heir), "it has forked the one in the middle of the next worker")
         self.open_gate("2")
         self.await_events(2, "start", 3)
         os.kill(heir, signal.SIGKILL)

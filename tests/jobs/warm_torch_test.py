@@ -6,7 +6,7 @@ import unittest
 import job_warm_test
 import jobs
 from job_warm_test import Warm
-from jobs import children, read
+from jobs import read
 
 try:
     import torch
@@ -135,7 +135,6 @@ class Torch(Warm):
         job = self.begin(script, warm=name)
         self.await_events(1, "told")
         zygote = self.zygote(job)
-        self.assertEqual(children(zygote), [])
         self.assertIn("Threads:\t1\n", read(f"/proc/{zygote}/status"))
         self.open_gate("end")
         self.assert_codes([0], job)
