@@ -222,6 +222,9 @@ bool Communicator::can_rebuild() const {
 }
 
 void Communicator::report_step(std::uint64_t completed) {
+  if (impl_->engine != nullptr) {
+    impl_->engine->require_own();  // the page is the parent's
+  }
   if (auto* const page = impl_->generations->page()) {
     worker::note_step(*page, completed);
   }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/host/common/own_process.hpp"
 #include "src/os/quiet_thread.hpp"
 
 namespace cxxrun::client {
@@ -31,12 +32,7 @@ bool Engine::is_inherited() const noexcept {
 }
 
 void Engine::require_own() const {
-  if (is_inherited()) {
-    throw Failure(fail(Errc::usage, "process " + std::to_string(::getpid()) + " was forked from process " +
-                                        std::to_string(pid_) +
-                                        ", whose Communicator this is: its place in the world is the parent's; call it "
-                                        "there, or fork before Communicator::init()"));
-  }
+  host::require_own(pid_);
 }
 
 void Engine::carry_out(comm::Call const& call) {

@@ -149,6 +149,7 @@ std::uint64_t NcclQueue::submit(comm::Call const& call) {
 
 template <class Body>
 void NcclQueue::queue(char const* what, Body const& body) {
+  require_own();
   Lock lock(mutex_);
   call(lock, what, body);
 }
@@ -174,6 +175,7 @@ void NcclQueue::copy(void* to, void const* from, std::size_t bytes) {
 }
 
 std::uint64_t NcclQueue::mark() {
+  require_own();
   Lock lock(mutex_);
   await_slot(lock);
   return mark_locked(lock, {});
@@ -214,6 +216,7 @@ void NcclQueue::wait(std::uint64_t point) {
   if (point <= reached_.load(std::memory_order_acquire)) {
     return;
   }
+  require_own();
   Lock lock(mutex_);
   wait_locked(lock, point);
 }

@@ -12,11 +12,13 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <unistd.h>
 
 #include "src/gpu/choice.hpp"
 #include "src/gpu/nccl_peers.hpp"
 #include "src/host/common/device_queue.hpp"
 #include "src/host/common/hurry.hpp"
+#include "src/host/common/own_process.hpp"
 
 namespace cxxrun::gpu {
 
@@ -74,6 +76,8 @@ class NcclQueue final : public host::DeviceQueue {
     int rounds = 0;
   };
 
+  /// Throws in a forked child, for which CUDA has nothing but errors, and where no thread opens a lock that one held.
+  void require_own() const { host::require_own(pid_); }
   [[nodiscard]] bool is_captured(Stream stream);
   template <class Body>
   void queue(char const* what, Body const& body);
@@ -110,6 +114,7 @@ class NcclQueue final : public host::DeviceQueue {
   void watch() noexcept;
   void guard() noexcept;
 
+  pid_t const pid_ = ::getpid();
   NcclConfig const& config_;
   Peers& peers_;
   cxxrun_cuda_api const& api_;

@@ -10,6 +10,7 @@ bool NcclQueue::is_device(void const* memory) {
   if (std::any_of(arenas_.data(), arenas_.data() + arenas_used_, holds)) {
     return true;
   }
+  require_own();
   cxxrun_cuda_status status{};
   std::int32_t const kind = memory == nullptr ? 0 : api_.is_device_memory(memory, &status);
   if (kind < 0) {
@@ -19,6 +20,7 @@ bool NcclQueue::is_device(void const* memory) {
 }
 
 bool NcclQueue::is_captured(Stream stream) {
+  require_own();
   cxxrun_cuda_status status{};
   std::int32_t const answer = api_.is_captured(stream.handle, &status);
   if (answer < 0) {

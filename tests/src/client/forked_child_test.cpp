@@ -51,6 +51,7 @@ TEST_CASE("a forked child's calls are refused by name, and its parent goes on") 
           [&] { expect(work.done(), "nobody polls for ever"), work.wait(); },
           [&] { work.wait_on({}); },
           [&] { comm.rebuild(); },
+          [&] { comm.report_step(7); },
           [&] { synchronizer.mark_ready(0), synchronizer.wait(); },
           [&] { throw Failure(meeting.set("child", "1").error()); },
           [&] { throw Failure(meeting.add("child", 1).error()); },
