@@ -87,6 +87,17 @@ std::int32_t run_first_kernels(Status* status) {
   return status->code;
 }
 
+/// An error that a kernel has left behind is answered to everything. Waits for nothing, and takes no memory.
+std::int32_t is_answering(Status* status) {
+  cudaEvent_t event = nullptr;
+  auto error = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  if (error == cudaSuccess) {
+    error = cudaEventQuery(event);
+    cudaEventDestroy(event);
+  }
+  return outcome(status, "the device", error);
+}
+
 }  // namespace
 
 void facts(cxxrun_cuda_facts* facts) {
@@ -110,6 +121,7 @@ std::int32_t open_device(std::int32_t ordinal, cxxrun_cuda_device_facts* facts, 
   if (auto const error = cudaSetDevice(ordinal); error != cudaSuccess) {
     return failed(status, "cudaSetDevice", error);
   }
+  OnDevice const lets_captures_go_on(ordinal);
   cudaDeviceProp properties{};
   if (auto const error = cudaGetDeviceProperties(&properties, ordinal); error != cudaSuccess) {
     return failed(status, "cudaGetDeviceProperties", error);
@@ -121,6 +133,9 @@ std::int32_t open_device(std::int32_t ordinal, cxxrun_cuda_device_facts* facts, 
   if (auto const error = cudaDeviceGetPCIBusId(facts->bus_id, static_cast<int>(sizeof(facts->bus_id)), ordinal);
       error != cudaSuccess) {
     return failed(status, "cudaDeviceGetPCIBusId", error);
+  }
+  if (g_opened.load() == ordinal) {  // its kernels are loaded, and others of this process may be in use
+    return is_answering(status);
   }
   if (run_first_kernels(status) == CXXRUN_CUDA_OK) {
     g_opened.store(ordinal);

@@ -7,8 +7,9 @@
  *
  * Every function returns CXXRUN_CUDA_OK, or fills `status` with the code and one sentence in CUDA's or NCCL's words.
  * No function blocks on the device or on peers, except those that say so.
- * Threads: one at a time per communicator, but for abort(), which any thread may call at any moment. The calling thread's
- * current device is as before afterwards, except after open_device().
+ * Threads: one at a time per communicator, but for abort(), usable(), is_device_memory() and is_captured(), which any
+ * thread may call at any moment. The calling thread's current device is as before afterwards, except after
+ * open_device(). Of a device that is open already open_device() asks only whether it still answers.
  * Memory that runs out on the host ends the process.
  */
 #ifndef CXXRUN_CUDA_PLUGIN_API_H

@@ -125,7 +125,9 @@ Result<Selection> select(Backend asked, WorkerEnv const& env) {
   cxxrun_cuda_status status{};
   if (selected.api->open_device(choice->device, &selected.device, &status) != CXXRUN_CUDA_OK) {
     auto refusal = error_of(status, "GPU " + std::to_string(choice->device) + " cannot be used");
-    if (used_before && env.world_size > 1) {  // the others can go on without this process
+    cxxrun_cuda_status of_any{};
+    bool const lost = selected.api->is_device_memory(&status, &of_any) < 0;  // then CUDA answers every question so
+    if (used_before && lost && env.world_size > 1) {  // the others can go on without this process
       os::end_process(kDeviceLost, "rank " + std::to_string(env.rank) + ": " + refusal.context + lost_device_text());
     }
     return refusal;

@@ -4,8 +4,11 @@
 #include <sys/wait.h>
 #include <vector>
 
+#include <cuda_runtime_api.h>
+
 #include "cxxrun/gradient_synchronizer.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/cuda_double/script.hpp"
 #include "tests/support/gpu_world.hpp"
 #include "tests/support/test_agent.hpp"
 
@@ -95,6 +98,27 @@ TEST_CASE("gpu groups: rows, columns, single ranks and groups of groups, used in
       return std::string();
     }));
   }
+}
+
+TEST_CASE("gpu groups: a device that is open is opened beside a capture and busy kernels, with nothing that waits for it",
+          "[process]") {
+  ForkedStore const store;
+  check_all_returned(run_ranks(2, [&](int rank) {
+    auto comm = init_on_device(store, rank, "aa");
+    cudaStream_t stream = nullptr;
+    cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+    auto const kernels = cxxrun_cuda_double_calls("kernel");
+    auto const freed = cxxrun_cuda_double_calls("cudaFree");
+    auto group = comm.split(0);
+    expect(cxxrun_cuda_double_calls("kernel") == kernels, "no kernel is launched to load it");
+    expect(cxxrun_cuda_double_calls("cudaFree") == freed, "no memory is given back");
+    cudaGraph_t graph = nullptr;
+    expect(cudaStreamEndCapture(stream, &graph) == cudaSuccess, "the capture goes on");
+    expect_sums(*group);
+    comm.barrier();
+    return std::string();
+  }));
 }
 
 TEST_CASE("gpu groups: gradients are averaged over a group, on the device", "[process]") {

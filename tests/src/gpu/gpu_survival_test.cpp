@@ -4,7 +4,9 @@
 #include <csignal>
 #include <filesystem>
 
+#include "src/gpu/choice.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/cuda_double/script.hpp"
 #include "tests/support/gpu_world.hpp"
 #include "tests/support/test_agent.hpp"
 
@@ -108,6 +110,33 @@ TEST_CASE("gpu survival: when a rank dies the others make a new communicator wit
       CHECK(ends[static_cast<std::size_t>(process)].said == "2 3");
     }
   }
+}
+
+TEST_CASE("gpu survival: a device that is lost between two generations ends the process, for the others' sake",
+          "[process]") {
+  ForkedStore const store;
+  TestAgent agent;
+  auto const ends = run_with_agent(
+      2,
+      [&](int process) -> std::string {
+        auto comm = surviving_on_device(agent, store, process, "aa");
+        if (process == 1) {
+          queue_calls(comm, 1);
+          raise(SIGKILL);
+        }
+        queue_until_failure(comm);
+        cxxrun_cuda_double_lose_context();
+        comm.rebuild();
+        return "rebuilt";
+      },
+      [&](auto const&) {
+        auto workers = agent.welcome(2);
+        workers[0].parked();
+        workers[0].say(resume(store, 2, 0, "aa"));
+      });
+  INFO(ends[0].said);
+  CHECK(WIFEXITED(ends[0].status));
+  CHECK(WEXITSTATUS(ends[0].status) == gpu::kDeviceLost);
 }
 
 TEST_CASE("gpu survival: the world shrinks, to one rank in the end", "[process]") {
