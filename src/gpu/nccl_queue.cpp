@@ -222,7 +222,7 @@ void NcclQueue::wait(std::uint64_t point) {
 }
 
 void NcclQueue::wait_on(std::uint64_t point, Stream stream) {
-  if (point <= reached_.load(std::memory_order_acquire)) {
+  if (point == 0 || (point <= reached_.load(std::memory_order_acquire) && !alive())) {
     return;
   }
   queue("a stream", [&](auto& status) { return api_.wait_on(comm_, base_ + point - 1, stream.handle, &status); });
