@@ -3,8 +3,9 @@
 // Made by Communicator::arena(). Ranks of a node see each other's arenas, so a sum over buffers in them reads and
 // writes each element once and copies nothing. Pages are zero until written.
 //
-// With NCCL it is memory of the rank's device: the host may not touch it, but by cudaMemcpy; it is zero, and each rank's
-// own. NCCL wants the buffers of one call at the same offset in every rank's arena, which equal allocations give.
+// With NCCL it is memory of the rank's device: the host may not touch it, but by cudaMemcpy; it is zero, and each
+// rank's own. NCCL wants the buffers of one call at the same offset in every rank's arena, which equal allocations
+// give.
 //
 // An Arena hands out its memory front to back and takes nothing back; allocate once, before training. Copies are
 // handles of the same memory: what one hands out, no other does. The memory lives until all copies and the
@@ -12,13 +13,13 @@
 // Threads: allocate() from one thread at a time.
 #pragma once
 
+#include "cxxrun/version.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
-
-#include "cxxrun/version.hpp"
 
 namespace cxxrun {
 

@@ -17,6 +17,8 @@
 // generation, usage for a checkpoint of another model.
 #pragma once
 
+#include "cxxrun/version.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>

@@ -28,6 +28,8 @@
 // barrier() if that could happen.
 #pragma once
 
+#include "cxxrun/version.hpp"
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -46,8 +48,10 @@
 
 namespace cxxrun {
 
-/// What f32 elements are turned into on their way between nodes. The sum is calculated in f32 either way; inside a
-/// node nothing is converted. Ignored for other types, for min and max, and where all ranks share one node.
+/// What f32 elements are turned into on their way between nodes. On the host the sum is calculated in f32, and inside a
+/// node nothing is converted; with NCCL they are turned everywhere, and added up as that type is
+/// (docs/use/communicator.md). Ignored for other types, for min and max, and on the host where all ranks share one
+/// node.
 enum class Wire : std::uint8_t { same = 0, bf16 = 1, f16 = 2 };
 
 /// What carries collectives out. automatic: nccl when this node has a GPU, host when no node has one. Ranks that come
@@ -191,8 +195,8 @@ class Communicator {
   void barrier();
 
   /// Like all_reduce, in the background. Both buffers must stay until the Work is done. `scale` multiplies the result
-  /// (floating point types only), at no cost: 1.0f / world_size() makes it a mean, for f64 too only as precise as that
-  /// float. Of device memory it begins after what `stream` holds by now.
+  /// (floating point types only), on the host at no cost: 1.0f / world_size() makes it a mean, for f64 too only as
+  /// precise as that float. Of device memory it begins after what `stream` holds by now.
   [[nodiscard]] Work start_all_reduce(void const* in, void* out, std::size_t count, DType type,
                                       ReduceOp op = ReduceOp::sum, Wire wire = Wire::same, float scale = 1.0F,
                                       Stream stream = {});

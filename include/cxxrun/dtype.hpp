@@ -6,12 +6,12 @@
 // Thread-safety: plain values and pure functions.
 #pragma once
 
+#include "cxxrun/version.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <type_traits>
-
-#include "cxxrun/version.hpp"
 
 namespace cxxrun {
 

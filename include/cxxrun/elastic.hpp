@@ -17,6 +17,8 @@
 // Threads: everything is called on the thread that calls run_elastic.
 #pragma once
 
+#include "cxxrun/version.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <span>

@@ -15,12 +15,12 @@
 // Pure and deterministic on every machine. Thread-safety: one thread at a time.
 #pragma once
 
+#include "cxxrun/version.hpp"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
-
-#include "cxxrun/version.hpp"
 
 namespace cxxrun {
 

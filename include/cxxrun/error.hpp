@@ -8,11 +8,11 @@
 // Thread-safety: plain values; distinct objects may be used from distinct threads.
 #pragma once
 
+#include "cxxrun/version.hpp"
+
 #include <string>
 #include <utility>
 #include <variant>
-
-#include "cxxrun/version.hpp"
 
 namespace cxxrun {
 

@@ -11,6 +11,8 @@
 // others have to do with it (a rank that there is not, in host() for example) leaves it as it was.
 #pragma once
 
+#include "cxxrun/version.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <stdexcept>
@@ -18,7 +20,6 @@
 #include <utility>
 
 #include "cxxrun/error.hpp"
-#include "cxxrun/version.hpp"
 
 namespace cxxrun {
 

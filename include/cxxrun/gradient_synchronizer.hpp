@@ -11,7 +11,7 @@
 // is all-reduced in the background; buckets are launched in a fixed order, the same on every rank. The first holds
 // about 1 MiB so that it can start early, the others about 25 MiB. After the first step the order in which rank 0's
 // gradients became ready decides the layout, and the views move: take gradient(i) again in every step. (Once, this
-// takes as much memory again as the gradients have.)
+// takes as much memory again as the gradients have; on a device at most 32 MiB.)
 //
 // With NCCL gradients are in device memory. mark_ready(i, stream) says that what `stream` holds by now completes the
 // gradient, and the all-reduce is queued behind it; wait(stream) lets the stream go on behind all of them, and the host
@@ -29,6 +29,8 @@
 // it left.) After what wait() throws, every later wait() throws the same again, except inside no_sync(), and the
 // gradients mean nothing. An argument that is refused (an index, a type) leaves everything as it was.
 #pragma once
+
+#include "cxxrun/version.hpp"
 
 #include <chrono>
 #include <cstddef>

@@ -16,6 +16,8 @@
 // fail (Errc::timeout, Errc::closed or Errc::protocol), and the only remedy is a new Store.
 #pragma once
 
+#include "cxxrun/version.hpp"
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -25,7 +27,6 @@
 #include <vector>
 
 #include "cxxrun/error.hpp"
-#include "cxxrun/version.hpp"
 
 namespace cxxrun {
 

@@ -19,6 +19,8 @@
 // where the Communicator sums. On a GPU it has not been run.
 #pragma once
 
+#include "cxxrun/version.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

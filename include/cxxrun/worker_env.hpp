@@ -5,6 +5,8 @@
 // of one and needs no store.
 #pragma once
 
+#include "cxxrun/version.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <optional>
