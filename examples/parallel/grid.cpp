@@ -1,6 +1,7 @@
 // Tensor x data parallelism on a grid of 2 x 2 ranks, with groups of a Communicator. It survives the loss of ranks.
 //
-//   cxxrun --nproc-per-node 4 build/release/bin/examples/grid [STEPS]   (any launcher that sets RANK and the rest)
+//   cxxrun --nproc-per-node 4 build/release/bin/examples/grid [STEPS] [f16]   (any launcher that sets RANK and the
+//   rest)
 //
 // Ranks 0 and 1 hold half of the hidden units each and see the same samples; so do ranks 2 and 3, with other samples.
 // Forward adds the halves' outputs in the tensor group, and gradients are added in the data group: ranks 0 and 2, 1
@@ -12,7 +13,8 @@
 //
 // At the end each rank trains once more with data parallelism alone, both halves and both replicas in its own process,
 // and compares: the same bits, because both add two halves and then two gradients, and a + b is b + a. With more than
-// two in a group the order of adding could differ, and the results would agree within rounding.
+// two in a group the order of adding could differ, and the results would agree within rounding. With f16 what is added
+// is rounded to 16 bits first, and so is each sum.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -103,9 +105,31 @@ Values samples_of(int row, std::uint64_t step) {
   return x;
 }
 
-void add(Values& to, Values const& values) {
+std::vector<cxxrun::float16> in_halves(Values const& values) {
+  std::vector<cxxrun::float16> halves;
+  for (float const value : values) {
+    halves.emplace_back(value);
+  }
+  return halves;
+}
+
+void add(Values& to, Values const& values, bool f16) {
+  auto const rounded = [f16](float value) { return f16 ? static_cast<float>(cxxrun::float16(value)) : value; };
   for (std::size_t i = 0; i < to.size(); ++i) {
-    to[i] += values[i];
+    to[i] = rounded(rounded(to[i]) + rounded(values[i]));
+  }
+}
+
+/// The same over the ranks of a group.
+void add_up(cxxrun::Communicator& group, Values& values, bool f16) {
+  if (!f16) {
+    group.all_reduce(std::span(values));
+    return;
+  }
+  auto halves = in_halves(values);
+  group.all_reduce(std::span(halves));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(halves[i]);
   }
 }
 
@@ -118,7 +142,7 @@ void compare(Values& y, Values const& x) {
 
 class Grid : public cxxrun::ElasticTask {
  public:
-  explicit Grid(std::uint64_t steps) : steps_(steps) {}
+  Grid(std::uint64_t steps, bool f16) : steps_(steps), f16_(f16) {}
 
   [[nodiscard]] std::uint64_t completed() const override { return completed_; }
   [[nodiscard]] Half const& half() const { return *half_; }
@@ -168,10 +192,10 @@ class Grid : public cxxrun::ElasticTask {
     }
     auto const x = samples_of(data_->rank(), completed_);
     auto y = half_->forward(x);
-    tensor_->all_reduce(std::span(y));
+    add_up(*tensor_, y, f16_);
     compare(y, x);
     half_->backward(x, y);
-    data_->all_reduce(std::span(half_->gradients));
+    add_up(*data_, half_->gradients, f16_);
     before_ = half_->parameters;
     half_->update();
     if (++completed_ % kTold == 0 && comm.rank() == 0) {
@@ -184,6 +208,7 @@ class Grid : public cxxrun::ElasticTask {
 
  private:
   std::uint64_t steps_;
+  bool f16_;
   std::uint64_t completed_ = 0;
   bool fresh_ = true;  // nothing of the training is in this process yet
   std::optional<cxxrun::Communicator> tensor_;
@@ -193,18 +218,18 @@ class Grid : public cxxrun::ElasticTask {
 };
 
 /// What data parallelism ends with: two replicas of both halves, each with its samples, whose gradients are added.
-Values train_data_parallel(int wanted, std::uint64_t steps) {
+Values train_data_parallel(int wanted, std::uint64_t steps, bool f16) {
   std::array<Half, 2> halves{Half(0), Half(1)};
   std::array<Values, 2> first;
   for (std::uint64_t step = 0; step < steps; ++step) {
     for (int row : {0, 1}) {
       auto const x = samples_of(row, step);
       auto y = halves[0].forward(x);
-      add(y, halves[1].forward(x));
+      add(y, halves[1].forward(x), f16);
       compare(y, x);
       for (std::size_t i : {0U, 1U}) {
         halves[i].backward(x, y);
-        row == 0 ? void(first[i] = halves[i].gradients) : add(halves[i].gradients, first[i]);
+        row == 0 ? void(first[i] = halves[i].gradients) : add(halves[i].gradients, first[i], f16);
       }
     }
     for (Half& half : halves) {
@@ -226,10 +251,11 @@ std::uint64_t hash_of(Values const& values) {
 
 int main(int argc, char** argv) try {
   std::uint64_t const steps = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : kSteps;
-  Grid grid(steps);
+  bool const f16 = argc > 2 && std::string(argv[2]) == "f16";
+  Grid grid(steps, f16);
   cxxrun::run_elastic(grid);
   auto const& mine = grid.half();
-  bool const same = mine.parameters == train_data_parallel(mine.which, steps);
+  bool const same = mine.parameters == train_data_parallel(mine.which, steps, f16);
   std::printf("half %d after %llu steps: %016llx, %s data parallel's\n", mine.which,
               static_cast<unsigned long long>(steps), static_cast<unsigned long long>(hash_of(mine.parameters)),
               same ? "the same as" : "NOT");

@@ -14,11 +14,11 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def run(program, nodes):
+def run(program, nodes, *arguments):
     """One process for each letter; equal letters share a node. Their exit codes and outputs."""
     world = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(len(nodes)),
              "LOCAL_WORLD_SIZE": str(len(nodes)), "CXXRUN_OP_TIMEOUT": "60"}
-    ranks = [subprocess.Popen([program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ranks = [subprocess.Popen([program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               env=os.environ | world | {"RANK": str(rank), "LOCAL_RANK": str(rank),
                                                         "CXXRUN_HOST_ID": node})
              for rank, node in enumerate(nodes)]
@@ -28,8 +28,8 @@ def run(program, nodes):
 
 class Parallel(unittest.TestCase):
     def test_tensor_and_data_parallelism_give_what_data_parallelism_gives(self):
-        for nodes in ("aaaa", "aabb", "abab", "abcc"):
-            codes, outputs = run(GRID, nodes)
+        for nodes, *sums in (["aaaa"], ["aabb"], ["abab"], ["abcc"], ["aaaa", "f16"], ["aabb", "f16"], ["abab", "f16"]):
+            codes, outputs = run(GRID, nodes, "50", *sums)
             self.assertEqual(codes, [0] * 4, outputs)
             for rank, output in enumerate(outputs):
                 self.assertRegex(output, f"^half {rank % 2} after 50 steps: [0-9a-f]{{16}}, the same as data parallel's\n$")

@@ -27,8 +27,8 @@ class GridHangs(GridCase):
         self.took = []  # seconds until it is ended, and until its place is taken
 
     def nodes(self, hosts, *options, op_timeout=None):
-        """Starts the trainer on so many nodes; its last argument is how many steps."""
-        def start(steps, max_restarts):
+        """Starts the trainer on so many nodes; its last arguments are how many steps, and of what the sums are."""
+        def start(steps, sums, max_restarts):
             agents = []
             for host in hosts:
                 where = ["--standalone"] if len(hosts) == 1 else \
@@ -36,7 +36,7 @@ class GridHangs(GridCase):
                 agents.append(self.start(
                     *where, "--nproc-per-node", str(4 // len(hosts)), "--max-restarts", str(max_restarts),
                     "--restart-delay", "0", "--log-dir", self.path(f"logs{len(self.agents)}"), *options, "--no-python",
-                    train_jobs.TRAIN, steps,
+                    train_jobs.TRAIN, steps, sums,
                     env={"CXXRUN_HOST_ID": host, "CXXRUN_OP_TIMEOUT": op_timeout, "PATH": "/nonexistent"}))
                 if len(agents) < len(hosts):
                     agents[0].says("waiting for nodes")

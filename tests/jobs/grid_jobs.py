@@ -47,10 +47,10 @@ class GridCase(SurvivorCase):
     def play_once(self, start, disturb):
         steps = str(self.last + self.MARGIN)
         self.job = None
-        whole = start(steps, max_restarts=0)
+        whole = start(steps, self.sums, max_restarts=0)
         self.assert_success(whole)
         self.port = free_port()
-        job = start(steps, max_restarts=3 * self.KILLS)
+        job = start(steps, self.sums, max_restarts=3 * self.KILLS)
         self.job = job[0]
         try:
             self.await_generation(job[0], 0)
@@ -60,7 +60,7 @@ class GridCase(SurvivorCase):
             raise
         self.assert_success(job)
         self.assertEqual(self.ends(job), self.ends(whole))
-        print(f"{len(self.gone)} kills in {steps} steps, hashes {self.ends(job)}", flush=True)
+        print(f"{len(self.gone)} kills in {steps} steps with sums of {self.sums}, hashes {self.ends(job)}", flush=True)
 
     def play(self, start, disturb):
         """The same training twice, once undisturbed. Longer, where it was over before everything was done to it."""
@@ -68,6 +68,7 @@ class GridCase(SurvivorCase):
         for number in range(JOBS):
             self.known, self.gone, self.port = set(), set(), free_port()
             rng = random.Random(SEED + number)
+            self.sums = rng.choice(("f32", "f16"))
             for longer in (1, 4, 16, 64):
                 self.last = longer * (self.KILLS + 3) * self.STEPS
                 try:

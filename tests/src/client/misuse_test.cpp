@@ -49,6 +49,26 @@ TEST_CASE("misuse: an arena of one Communicator serves in the calls of another, 
   }
 }
 
+TEST_CASE("misuse: 16 bit in another Communicator's arena, on a wire that is for f32 alone, are added up like any") {
+  for (char const* const nodes : {"aaaa", "aabb", "abab"}) {
+    ForkedStore const store;
+    check_all_returned(run_ranks(4, [&](int rank) {
+      auto comm = init(store, rank, nodes);
+      auto group = comm.split(rank % 2);
+      auto of_world = comm.arena(kCount * sizeof(bfloat16));
+      auto const values = of_world.allocate<bfloat16>(kCount);
+      std::ranges::fill(values, bfloat16(static_cast<float>(1 + rank)));
+      group->start_all_reduce(values.data(), values.data(), kCount, DType::bf16, ReduceOp::sum, Wire::f16).wait();
+      auto const right = bfloat16(rank % 2 == 0 ? 4.0F : 6.0F);
+      expect(std::ranges::all_of(values, [&](bfloat16 value) { return value == right; }), "a sum in the group");
+      comm.all_reduce(values);
+      expect(std::ranges::all_of(values, [](bfloat16 value) { return value == bfloat16(20.0F); }), "in the world");
+      comm.barrier();
+      return std::string();
+    }));
+  }
+}
+
 TEST_CASE("misuse: calls in the background outlive the group that they were made in") {
   for (char const* const nodes : {"aaa", "aab", "abc"}) {
     ForkedStore const store;
