@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from machine import LEFT_BEHIND, ON_ONE_GPU, Row
+from machine import ON_ONE_GPU, Row
 
 HANG = 5  # seconds after which cxxrun kills a rank that the other one waits for
 OWN_HOST = 'NCCL_HOSTID=cxxrun-$$ exec "$0" "$@"'  # a worker has RANK of its generation, but one pid for its life
@@ -31,7 +31,7 @@ class Job:
         """Nothing is left on the GPU, whatever has happened."""
         if self.process is None:  # it was only planned
             return
-        given_up = time.monotonic() + LEFT_BEHIND
+        given_up = time.monotonic() + self.machine.burial()
         while (pids := self.processes()) and time.monotonic() < given_up:
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError):

@@ -9,7 +9,7 @@ import tempfile
 import time
 
 NO_GPU = 3
-LEFT_BEHIND = 5  # seconds for what has had SIGKILL
+LEFT_BEHIND = 5  # seconds after the end of a row's time
 
 # Two ranks on one GPU. NCCL refuses them unless each seems to have a host of its own, so NCCL_HOSTID differs; then they
 # talk over TCP, and their kernels have to leave room for each other.
@@ -59,6 +59,10 @@ class Machine:
         """A row: its time runs from here on."""
         self.until = time.monotonic() + self.limit
 
+    def burial(self):
+        """Seconds for what has had SIGKILL, of all processes of the row together; it may be stuck in the driver."""
+        return max(0.1, min(LEFT_BEHIND, self.until + LEFT_BEHIND - time.monotonic()))
+
     def left(self):
         """Seconds. Whoever waits asks; a row has started by then what it can start at once."""
         return max(0.0, self.until - time.monotonic())
@@ -91,7 +95,7 @@ class Machine:
         except subprocess.TimeoutExpired:
             process.kill()
             try:
-                out = process.communicate(timeout=LEFT_BEHIND)[0]
+                out = process.communicate(timeout=self.burial())[0]
             except subprocess.TimeoutExpired:  # stuck in the driver
                 return "SIGKILL that has not ended it", [f"not done within {self.limit} s"]
             out += f"\nnot done within {self.limit} s"
@@ -116,6 +120,10 @@ class Plan(Machine):
 
     def begin(self):
         self.told = []
+
+    def burial(self):
+        """Seconds for what has had SIGKILL, of all processes of the row together; it may be stuck in the driver."""
+        return max(0.1, min(LEFT_BEHIND, self.until + LEFT_BEHIND - time.monotonic()))
 
     def left(self):
         raise Planned
