@@ -39,6 +39,7 @@ class Doctor(SlurmCase):
         self.assertRegex(done.out, r"cxxrun --doctor on node\[1-16\]: \d+ failures?, \d+ warnings?\n$")
         self.assertEqual(done.code, 1 if "FAIL" in done.out else 0, done)
         self.assertEqual([name for name in os.listdir(self.dir) if name.startswith(".cxxrun")], [])
+        self.row("doctor", f"srun -N{NODES} cxxrun --doctor", "one table of all nodes, after 240 of 240 calls between them")
 
     def test_the_object_has_each_node_and_the_step(self):
         done, told = self.doctor(nodes=3)
@@ -76,6 +77,7 @@ class Doctor(SlurmCase):
         job = self.login("sbatch", "--parsable", "job.sh").out.strip()
         self.assertEqual(self.wait_job(job), "COMPLETED", script)
         self.assertEqual(sorted(event[1] for event in self.events("ran")), list(range(8)))
+        self.row("doctor", "cxxrun --init ./train >job.sh; sbatch job.sh", "a worker for each GPU of the partition's nodes")
 
     @unittest.skipUnless(has_torch(), "the stranger speaks to the store by PyTorch")
     def test_what_another_user_writes_into_the_table_does_not_count(self):

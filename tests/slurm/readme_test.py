@@ -44,6 +44,7 @@ class Readme(SlurmCase):
         done = self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", f"--gpus-per-node={GPUS}", "sh", "-c", line)
         self.assertEqual(done.code, 0, done)
         self.assertEqual(self.ranks(), self.of(2 * GPUS))
+        self.row("README", line, "one job of all nodes, a worker for each GPU")
 
     def test_the_job_script(self):
         script = re.search(r"(?m)^    #!/bin/bash\n(?:    .*\n)+", README)[0].replace("\n    ", "\n").strip() + "\n"
@@ -51,6 +52,7 @@ class Readme(SlurmCase):
         job = self.sbatch(script)
         self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
         self.assertEqual(self.ranks(), self.of(2 * GPUS))
+        self.row("README", "sbatch job.sh, with the script of README.md", "the same")
 
     def test_the_job_script_of_init(self):
         typed(FIRST_MINUTES, "sbatch job.sh")
