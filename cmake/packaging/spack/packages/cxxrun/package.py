@@ -28,9 +28,9 @@ class Cxxrun(CMakePackage):
     depends_on("cli11@2:", type="build")
     depends_on("spdlog@1.10:", type="build")
     depends_on("libsodium@1.0.18:", type="build")
-    # Both are loaded by the program, where they are needed.
-    depends_on("hwloc@2:", type=("build", "run"))
-    depends_on("munge", type=("build", "run"))
+    # Both are loaded by the program, where they are needed: "link" puts them into its rpath.
+    depends_on("hwloc@2:", type=("build", "link", "run"))
+    depends_on("munge", type=("build", "link", "run"))
     depends_on("cuda@11.4:", when="+cuda")
     depends_on("nccl@2.19:", when="+cuda")
 
