@@ -176,7 +176,7 @@ std::string stream_text(StreamPlan const& stream) {
   return stream.file + (stream.console ? " and console" : "");
 }
 
-/// Nothing is created in a dry run, so the name may turn out to be taken.
+/// A dry run creates no log directory, so the name may turn out to be taken.
 std::string likely_log_root(Options const& options, NodeFacts const& facts) {
   if (options.log_dir == "/dev/null") {
     return "";

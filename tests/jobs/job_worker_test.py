@@ -132,8 +132,10 @@ note("connected")"""
         self.assertEqual(self.events(), [(g, 0, str(self.port)) for g in (1, 2, 3)])
 
     def test_dry_run_starts_nothing(self):
-        job = self.run_ok("--dry-run", "--nproc-per-node", "2", "--log-dir", self.path("logs"), self.worker("note ran"))
-        self.assertEqual(self.events(), [])
+        os.mkdir(self.path("fence"))
+        job = self.run_ok("--dry-run", "--nproc-per-node", "2", "--log-dir", self.path("logs"),
+                          "--fence", self.path("fence"), self.worker("note ran"))
+        self.assertEqual((self.events(), os.listdir(self.path("fence"))), ([], []))
         self.assertIn(self.path("worker"), job.stdout)
         self.assertFalse(os.path.exists(self.path("logs")))
 
