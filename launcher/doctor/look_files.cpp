@@ -119,7 +119,7 @@ void look_at_logs(Wanted const& wanted, Environment const& environment, Say cons
     return;
   }
   tell(say, "log.dir", dir);
-  if (auto const usable = check_log_dir(dir); !usable) {
+  if (auto const usable = check_log_dir(dir, ""); !usable) {
     tell(say, "log.error", usable.error().message());
   }
   struct statvfs space {};

@@ -31,8 +31,12 @@ Error cannot_make(std::string const& path, int error) {
   return fail(code, "cannot create the log directory " + path + " (" + remedy + ")", error);
 }
 
+std::string temporary_name(std::string const& base) {
+  return base + "/cxxrun-" + std::to_string(getuid()) + "-XXXXXX";
+}
+
 Result<std::string> make_temporary(std::string const& base) {
-  auto path = base + "/cxxrun-" + std::to_string(getuid()) + "-XXXXXX";
+  auto path = temporary_name(base);
   if (mkdtemp(path.data()) == nullptr) {
     return cannot_make(path, errno);
   }
@@ -56,8 +60,16 @@ Result<void> make_log_dir(std::string const& log_dir) {
   return error ? Result<void>(cannot_make(log_dir, error.value())) : Result<void>();
 }
 
-Result<void> check_log_dir(std::string const& log_dir) {
-  if (log_dir.empty() || log_dir == "/dev/null") {
+Result<void> check_temporary(std::string const& base) {
+  auto const name = temporary_name(base);
+  return access((base + "/.").c_str(), W_OK | X_OK) == 0 ? Result<void>() : cannot_make(name, errno);
+}
+
+Result<void> check_log_dir(std::string const& log_dir, std::string const& temporary_base) {
+  if (log_dir.empty()) {
+    return !temporary_base.empty() && check_temporary(temporary_base) ? Result<void>() : check_temporary("/tmp");
+  }
+  if (log_dir == "/dev/null") {
     return {};
   }
   std::error_code failed;

@@ -11,8 +11,10 @@ namespace cxxrun::launcher {
 
 /// Creates it with its parents, unless it is there; "/dev/null" and "" are left alone. Errors as below.
 [[nodiscard]] Result<void> make_log_dir(std::string const& log_dir);
-/// Whether that could create it, or use the one that is there; creates nothing. Errors as below.
-[[nodiscard]] Result<void> check_log_dir(std::string const& log_dir);
+/// Whether a directory could be made in `base`, which has to be there; creates nothing. Errors as below.
+[[nodiscard]] Result<void> check_temporary(std::string const& base);
+/// Whether make_log_root could make one of these; creates nothing. Errors as below.
+[[nodiscard]] Result<void> check_log_dir(std::string const& log_dir, std::string const& temporary_base);
 /// Creates the agent's log directory. `log_dir`: --log-dir; created with its parents when missing. Inside it, the
 /// first free name of `<run_id>_<host>`, `<run_id>_<host>-2`, …, made exclusively: two agents never share one.
 /// "": a private directory under `temporary_base` ($TMPDIR), or under /tmp when that is empty or unusable.

@@ -104,7 +104,7 @@ Result<NodeFacts> find_out(Options const& options, JobTopology const& topology, 
 Result<void> open_logs(AgentConfig& config, std::vector<std::string>& notes) {
   auto const& options = config.options;
   auto root = make_log_root(options.log_dir, config.facts.run_id, log_place(config.facts),
-                            find_value(config.environment, "TMPDIR").value_or("/tmp"));
+                            value_of(config.environment, "TMPDIR"));
   if (!root) {
     return root.error();
   }
@@ -165,7 +165,7 @@ int show_dry_run(AgentConfig config) {
     std::fprintf(stderr, "cxxrun: %s; %s\n", program.why.c_str(), place_of(program.what).c_str());
     return ExitStatus::not_started(program.error).shell_code();
   }
-  auto const logs = check_log_dir(options.log_dir);
+  auto const logs = check_log_dir(options.log_dir, value_of(config.environment, "TMPDIR"));
   return logs ? 0 : complain(logs.error());
 }
 

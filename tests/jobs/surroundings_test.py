@@ -81,10 +81,14 @@ class Surroundings(JobCase):
         setup = READ_ONLY % ("none", "none")
         where = {"TMPDIR": self.path("none")}
         self.works(setup, env=where)  # in /tmp
+        job = self.within(setup.replace("mkdir", "mkdir -p"), "--dry-run", "--standalone", "true", env=where)
+        self.assertEqual(job.code, 0, job.stderr)
         self.assertEqual(self.doctor(setup, env=where)["logs"]["grade"], "failure")
         neither = {"TMPDIR": None, "DIR": "/mnt/dir", "FROM": self.dir, "BIN": os.path.dirname(jobs.CXXRUN), "FAIL": "0"}
         self.worker(WORKER)
         job = self.within(NO_TMP, "--standalone", "/mnt/dir/worker", env=neither)
+        self.line(job, 111, "choose a --log-dir that you may write to")
+        job = self.within(NO_TMP, "--dry-run", "--standalone", "/mnt/dir/worker", env=neither)
         self.line(job, 111, "choose a --log-dir that you may write to")
         job = self.within(NO_TMP, "--standalone", "--log-dir", "/mnt/dir/logs", "/mnt/dir/worker", env=neither)
         self.assertEqual(job.code, 0, job.stderr)

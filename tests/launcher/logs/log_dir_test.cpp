@@ -11,6 +11,7 @@
 
 using cxxrun::Errc;
 using cxxrun::launcher::check_log_dir;
+using cxxrun::launcher::check_temporary;
 using cxxrun::launcher::LogRoot;
 using cxxrun::launcher::make_log_root;
 using cxxrun::launcher::make_socket_dir;
@@ -119,13 +120,17 @@ TEST_CASE("log_dir: what could be made is known beforehand, and nothing is made"
   TempDir dir;
   std::ofstream(dir / "file") << "no directory";
 
-  CHECK(check_log_dir(""));
-  CHECK(check_log_dir("/dev/null"));
-  CHECK(check_log_dir(dir.path()));
-  CHECK(check_log_dir(dir / "new/logs"));
+  CHECK(check_log_dir("/dev/null", ""));
+  CHECK(check_log_dir(dir.path(), ""));
+  CHECK(check_log_dir(dir / "new/logs", ""));
   CHECK_FALSE(fs::exists(dir / "new"));
-  CHECK(check_log_dir(dir / "file").error().code == Errc::not_found);
-  CHECK(check_log_dir(dir / "file/logs").error().code == Errc::not_found);
+  CHECK(check_log_dir(dir / "file", "").error().code == Errc::not_found);
+  CHECK(check_log_dir(dir / "file/logs", "").error().code == Errc::not_found);
+  CHECK(check_log_dir("", ""));
+  CHECK(check_log_dir("", dir / "file"));  // in /tmp
+  CHECK(check_temporary(dir.path()));
+  CHECK(check_temporary(dir / "new").error().code == Errc::not_found);  // its parents are not made
+  CHECK(check_temporary(dir / "file").error().code == Errc::not_found);
 }
 
 TEST_CASE("log_dir: a file in the way is named with the remedy", "[process]") {
