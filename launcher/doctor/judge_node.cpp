@@ -81,13 +81,14 @@ Finding judge_clock(Facts const& facts) {
 Finding judge_kernel(Facts const& facts) {
   auto const release = value_of(facts, "kernel.release");
   std::string const text = "Linux " + release + ", glibc " + value_of(facts, "kernel.libc");
-  if (auto const proc = value_of(facts, "kernel.proc"); !proc.empty()) {
-    return {Grade::failure, "kernel", text + "; /proc: " + proc, "mount /proc in the container or chroot"};
-  }
   auto const parts = split(release, '.');
   auto const part = [&parts](std::size_t i) { return i < parts.size() ? number({{"", parts[i]}}, "").value_or(0) : 0; };
   if (part(0) > 0 && (part(0) < 4 || (part(0) == 4 && part(1) < 18))) {
     return {Grade::failure, "kernel", text, "cxxrun needs Linux 4.18: an older node is left out with --exclude"};
+  }
+  if (auto const proc = value_of(facts, "kernel.proc"); !proc.empty()) {
+    return {Grade::warning, "kernel", text + "; /proc: " + proc,
+            "what a worker starts is not found without it: mount /proc in the container or chroot"};
   }
   if (auto const pidfd = value_of(facts, "kernel.pidfd"); !pidfd.empty()) {
     return {Grade::note, "kernel", text + "; pidfd_open: " + pidfd,
@@ -135,7 +136,7 @@ Finding judge_memory(Facts const& facts) {
 
 Finding judge_shm(Facts const& facts) {
   if (auto const error = value_of(facts, "shm.error"); !error.empty()) {
-    return {Grade::failure, "/dev/shm", error, "mount it: data loaders and NCCL keep their memory there"};
+    return {Grade::warning, "/dev/shm", error, "mount it: data loaders and NCCL keep their memory there"};
   }
   auto const free = number(facts, "shm.free");
   auto const size = number(facts, "shm.size");

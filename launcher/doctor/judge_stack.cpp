@@ -181,6 +181,9 @@ Finding judge_logs(Facts const& facts) {
   if (auto const error = value_of(facts, "log.error"); !error.empty()) {
     return {Grade::failure, "logs", error, "choose another --log-dir"};
   }
+  if (auto const unused = value_of(facts, "log.unused"); !unused.empty()) {
+    return {Grade::warning, "logs", unused + "; a job takes " + dir, "set TMPDIR to a directory that you may write to"};
+  }
   auto const free = number(facts, "log.free");
   if (free && *free < 100.0 * 1024 * 1024) {
     return {Grade::warning, "logs", dir + ", " + size_text(*free) + " free", "choose another --log-dir, or TMPDIR"};

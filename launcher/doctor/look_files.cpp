@@ -112,15 +112,19 @@ void look_at_directory(os::Caretaker const& caretaker, Say const& say) {
 }
 
 void look_at_logs(Wanted const& wanted, Environment const& environment, Say const& say) {
-  auto const temporary = find_value(environment, "TMPDIR").value_or("/tmp");
-  auto const& dir = wanted.log_dir.empty() ? temporary : wanted.log_dir;
-  if (dir == "/dev/null") {
+  if (wanted.log_dir == "/dev/null") {
     tell(say, "log.dir", "no files (--log-dir /dev/null)");
     return;
   }
-  tell(say, "log.dir", dir);
-  if (auto const usable = check_log_dir(dir, ""); !usable) {
+  auto const temporary = value_of(environment, "TMPDIR");
+  std::string dir = !wanted.log_dir.empty() ? wanted.log_dir : !temporary.empty() ? temporary : "/tmp";
+  tell(say, "log.dir", dir);  // which may hang
+  if (auto const usable = check_log_dir(wanted.log_dir, temporary); !usable) {
     tell(say, "log.error", usable.error().message());
+  } else if (auto const first = check_temporary(dir); wanted.log_dir.empty() && !first) {
+    tell(say, "log.unused", first.error().message());
+    dir = "/tmp";
+    tell(say, "log.dir", dir);
   }
   struct statvfs space {};
   std::filesystem::path there = dir;

@@ -66,7 +66,7 @@ class Surroundings(JobCase):
             self.skipTest("a sanitizer reads /proc, its options too")
         setup = "mount -t tmpfs none /proc"
         self.works(setup)
-        self.assertEqual(self.doctor(setup)["kernel"]["grade"], "failure")
+        self.assertEqual(self.doctor(setup)["kernel"]["grade"], "warning")
 
     def test_a_read_only_home(self):
         setup = READ_ONLY % ("home", "home")
@@ -83,11 +83,13 @@ class Surroundings(JobCase):
         self.works(setup, env=where)  # in /tmp
         job = self.within(setup.replace("mkdir", "mkdir -p"), "--dry-run", "--standalone", "true", env=where)
         self.assertEqual(job.code, 0, job.stderr)
-        self.assertEqual(self.doctor(setup, env=where)["logs"]["grade"], "failure")
+        logs = self.doctor(setup, env=where)["logs"]
+        self.assertEqual((logs["grade"], logs["found"][-18:]), ("warning", "; a job takes /tmp"), logs)
         neither = {"TMPDIR": None, "DIR": "/mnt/dir", "FROM": self.dir, "BIN": os.path.dirname(jobs.CXXRUN), "FAIL": "0"}
         self.worker(WORKER)
         job = self.within(NO_TMP, "--standalone", "/mnt/dir/worker", env=neither)
         self.line(job, 111, "choose a --log-dir that you may write to")
+        self.assertEqual(self.doctor(NO_TMP, env=neither)["logs"]["grade"], "failure")
         job = self.within(NO_TMP, "--dry-run", "--standalone", "/mnt/dir/worker", env=neither)
         self.line(job, 111, "choose a --log-dir that you may write to")
         job = self.within(NO_TMP, "--standalone", "--log-dir", "/mnt/dir/logs", "/mnt/dir/worker", env=neither)
@@ -96,11 +98,11 @@ class Surroundings(JobCase):
 
     def test_no_dev_shm(self):
         self.works(DEV)
-        found = self.doctor(DEV.replace(": >", ":>"))
-        self.assertEqual(found["/dev/shm"]["found"], "No such file or directory")
+        found = self.doctor(DEV.replace(": >", ":>"))["/dev/shm"]
+        self.assertEqual((found["grade"], found["found"]), ("warning", "No such file or directory"))
         setup = "mount -t tmpfs -o ro none /dev/shm"
         self.works(setup)
-        self.assertEqual(self.doctor(setup)["/dev/shm"]["grade"], "failure")
+        self.assertEqual(self.doctor(setup)["/dev/shm"]["grade"], "warning")
 
     def test_calls_that_a_filter_forbids_and_nobody_needs(self):
         for call in ((forbidden.SOCKET, forbidden.AF_NETLINK), (forbidden.SOCKET, forbidden.AF_INET6, errno.EAFNOSUPPORT),
