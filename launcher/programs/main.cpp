@@ -208,6 +208,13 @@ Result<void> try_places(Options const& options, std::string const& nonce) {
   return {};
 }
 
+/// What a job runs without, and not as well.
+void look_around(JobTopology& topology) {
+  if (!os::read_stat(getpid())) {
+    topology.notes.push_back("/proc is not mounted: what a worker starts cannot be found, and may outlive it");
+  }
+}
+
 /// Everything that is found out before anything is started. What is worth telling is in `notes`.
 Result<AgentConfig> prepare(Options options, Environment const& environment, GivenSecret const& secret,
                             std::vector<std::string>& notes) {
@@ -226,6 +233,7 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
     return topology.error();
   }
   config.topology = *std::move(topology);
+  look_around(config.topology);
   auto facts = find_out(config.options, config.topology, environment);
   if (!facts) {
     return facts.error();

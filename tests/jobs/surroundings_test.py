@@ -65,7 +65,9 @@ class Surroundings(JobCase):
         if jobs.is_sanitized():
             self.skipTest("a sanitizer reads /proc, its options too")
         setup = "mount -t tmpfs none /proc"
-        self.works(setup)
+        told = "/proc is not mounted: what a worker starts cannot be found, and may outlive it"
+        self.works(setup, said=[told])
+        self.assertIn("note         " + told, self.within(setup, "--dry-run", "--standalone", "true").stdout)
         self.assertEqual(self.doctor(setup)["kernel"]["grade"], "warning")
 
     def test_a_read_only_home(self):
