@@ -81,8 +81,11 @@ std::string job_script(std::vector<NodeKind> const& kinds, std::string const& co
   text += kind.gpus > 0   ? "#SBATCH --gpus-per-node=" + std::to_string(kind.gpus) + "\n"
           : kinds.empty() ? "##SBATCH --gpus-per-node=8\n"
                           : "";
-  return text + "#SBATCH --time=" + time_of(kind) +
-         "\n#SBATCH --output=%x-%j.out\n\n"
+  text += "#SBATCH --time=" + time_of(kind) + "\n#SBATCH --output=%x-%j.out\n\n";
+  text += kind.cpus > 0 ? "# srun does not take --cpus-per-task from sbatch (Slurm 22.05 and newer).\n"
+                          "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n"
+                        : "";
+  return text +
          "srun cxxrun --doctor || exit    # a table of what is wrong with the nodes; leave it out once all is well\n"
          "srun cxxrun " +
          command + "\n";

@@ -10,7 +10,7 @@ from slurm_case import SlurmCase
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 FIRST_MINUTES = (ROOT / "docs/use/first_minutes.md").read_text()
-GPUS = 8  # of each node, as the README's job script asks for
+GPUS, CPUS = 8, 64  # of each node, as the README's job script asks for
 TRAIN = """import os
 with open(os.environ["DIR"] + "/events", "a") as file:
     file.write(f"{os.environ['CXXRUN_GENERATION']} {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\\n")
@@ -18,7 +18,7 @@ with open(os.environ["DIR"] + "/events", "a") as file:
 
 
 def setUpModule():
-    slurm_case.use_cluster(nodes=2, gpus=GPUS)
+    slurm_case.use_cluster(nodes=2, gpus=GPUS, cpus=CPUS)
 
 
 def typed(page, line):

@@ -27,10 +27,11 @@ OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL",
 _current = None  # the module's cluster
 
 
-def use_cluster(nodes=4, proctrack="linuxproc", gpus=4, config=None):
+def use_cluster(nodes=4, proctrack="linuxproc", gpus=4, cpus=None, config=None):
     """For setUpModule: starts the cluster of this module, which is removed after its last test."""
     global _current
-    _current = start_cluster(unittest.addModuleCleanup, nodes=nodes, proctrack=proctrack, gpus=gpus, config=config)
+    _current = start_cluster(unittest.addModuleCleanup, nodes=nodes, proctrack=proctrack, gpus=gpus, cpus=cpus,
+                             config=config)
     return _current
 
 

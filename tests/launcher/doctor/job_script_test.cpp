@@ -27,6 +27,8 @@ TEST_CASE("job_script: GPUs come first, then the default partition", "[unit]") {
         "#SBATCH --gpus-per-node=8\n"
         "#SBATCH --time=10:00\n"
         "#SBATCH --output=%x-%j.out\n\n"
+        "# srun does not take --cpus-per-task from sbatch (Slurm 22.05 and newer).\n"
+        "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n"
         "srun cxxrun --doctor || exit    # a table of what is wrong with the nodes; leave it out once all is well\n"
         "srun cxxrun train.py\n");
   CHECK(job_script({{"a", false, 5, 1, 1, ""}, {"b", true, 1, 1, 1, ""}}, "t", "")
@@ -38,4 +40,5 @@ TEST_CASE("job_script: without Slurm it says what to fill in, and why", "[unit]"
   CHECK(text.find("# no sinfo in PATH here: choose partition and GPUs yourself.\n#SBATCH --partition=NAME\n") !=
         std::string::npos);
   CHECK(text.find("\n##SBATCH --gpus-per-node=8\n") != std::string::npos);
+  CHECK(text.find("CPUS_PER_TASK") == std::string::npos);
 }
