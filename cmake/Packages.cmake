@@ -17,8 +17,8 @@ endif()
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_COMPONENT_LAUNCHER_DESCRIPTION "${CPACK_PACKAGE_DESCRIPTION}")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "What C and C++ workers of cxxrun link: collectives, gradients, checkpoints, store.")
-set(CPACK_COMPONENT_CUDA_DESCRIPTION
-  "What lets C++ workers of cxxrun average gradients on GPUs. The CUDA runtime and NCCL come from where the cluster has them.")
+set(CPACK_COMPONENT_CUDA_DESCRIPTION "What lets C++ workers of cxxrun average gradients on GPUs. It needs \
+libcudart.so.${CUDAToolkit_VERSION_MAJOR} and libnccl.so.2 (2.19 or newer) from where the cluster has them.")
 
 # The library that is loaded at run time is in the launcher's package, which needs libc alone.
 set(CPACK_DEB_COMPONENT_INSTALL ON)

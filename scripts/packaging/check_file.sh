@@ -3,7 +3,13 @@
 ceiling=2.28
 most_bytes=5000000
 
-check_libc() {  # FILE: of C or C++
+# foreign_libraries FILE: what it needs beside libc
+foreign_libraries() {
+  objdump -p "$1" | awk '$1 == "NEEDED" && $2 !~ /^(lib(c|m|dl|pthread)|ld-linux-(x86-64|aarch64))\.so/ { print $2 }' |
+    sort | xargs
+}
+
+check_libc() {  # FILE [LIBRARIES]: of C or C++, which needs these beside libc
   local versions newest needed
   versions=$(objdump -p "$1" | sed -n '/^Version References:/,/^$/p' | grep -oE 'GLIBC_[A-Z0-9._]+' | sort -Vu || true)
   [ -n "$versions" ] || fail "$1 asks no libc for anything: is it a program?"
@@ -11,8 +17,8 @@ check_libc() {  # FILE: of C or C++
   newest=$(tail -1 <<<"$versions")
   [ "$(printf 'GLIBC_%s\n' "$ceiling" "${newest#GLIBC_}" | sort -V | tail -1)" = "GLIBC_$ceiling" ] ||
     fail "$1 needs $newest: $(objdump -T "$1" | grep -F "$newest" | awk '{ print $NF }' | tr '\n' ' ')"
-  needed=$(objdump -p "$1" | awk '$1 == "NEEDED" && $2 !~ /^(lib(c|m|dl|pthread)|ld-linux-(x86-64|aarch64))\.so/ { print $2 }')
-  [ -z "$needed" ] || fail "$1 needs $needed"
+  needed=$(foreign_libraries "$1")
+  [ "$needed" = "${2:-}" ] || fail "$1 needs $needed${2:+, not $2}"
 }
 
 check_file() {  # FILE

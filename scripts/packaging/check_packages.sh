@@ -23,7 +23,7 @@ check_packages() {  # DIR
   wants "what the .rpm requires beside libc" "$(foreign_requires "$1"/cxxrun-[0-9]*.rpm)" ""
   for file in "$1"/*.deb; do true_size_of "$file" "$work"; done
   same_program_in "$1"
-  plugin_is_found "$1"
+  check_plugin "$1" "$work"
   python3 -m zipfile -e "$1"/*.whl "$work/wheel"
   tar -xzf "$1"/cxxrun-*.tar.gz -C "$work"
   prefix=$(echo "$work"/cxxrun-*)
@@ -56,14 +56,22 @@ same_program_in() {
   rpm2archive - <"$1"/cxxrun-[0-9]*.rpm | tar -xzO ./usr/bin/cxxrun | cmp - "$1/cxxrun" || fail "the .rpm has another program"
 }
 
-# plugin_is_found DIR: the cuda packages have the plugin in the place that the library was compiled with
-plugin_is_found() {
-  local place=/usr/lib/cxxrun
+# check_plugin DIR WORK: the cuda packages have the plugin where the library looks for it; it needs what
+# they and docs/use/install.md say
+check_plugin() {
+  local place=/usr/lib/cxxrun libraries library
   compgen -G "$1/cxxrun-cuda*" >/dev/null || { echo "not made: cxxrun-cuda, for there is no CUDA toolkit here"; return; }
   [ ! -e build/portable/build.ninja ] || grep -qF "CXXRUN_PLUGIN_DIR=\\\"$place\\\"" build/portable/build.ninja ||
     fail "the library does not look into $place"
   dpkg-deb -c "$1"/cxxrun-cuda_*.deb | grep -q " \.$place/libcxxrun_cuda\.so$" || fail "no plugin in $place of the .deb"
   rpm -qlp "$1"/cxxrun-cuda-*.rpm | grep -qx "$place/libcxxrun_cuda.so" || fail "no plugin in $place of the .rpm"
+  libraries=$(grep '^| .cxxrun-cuda. ' docs/use/install.md | grep -o 'lib[a-z]*\.so\.[0-9]*' | sort | xargs)
+  dpkg-deb -x "$1"/cxxrun-cuda_*.deb "$2/cuda"
+  check_libc "$2/cuda$place/libcxxrun_cuda.so" "$libraries"
+  for library in $libraries; do
+    dpkg-deb -f "$1"/cxxrun-cuda_*.deb Description | grep -qF "$library" || fail "the .deb leaves out $library"
+    rpm -qp --qf '%{DESCRIPTION}' "$1"/cxxrun-cuda-*.rpm | grep -qF "$library" || fail "the .rpm leaves out $library"
+  done
 }
 
 check_versions() {  # DIR PREFIX WHEEL
