@@ -42,8 +42,8 @@ install(DIRECTORY src/python/cxxrun DESTINATION lib/python3/dist-packages FILES_
 # `module use PREFIX/share/modulefiles`: the file finds PREFIX from where it lies.
 install(FILES cmake/packaging/modulefile DESTINATION ${CMAKE_INSTALL_DATADIR}/modulefiles/cxxrun
   RENAME ${PROJECT_VERSION})
-install(FILES README.md CHANGELOG.md LICENSE TYPE DOC)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE TYPE DOC)
 install(FILES ${PROJECT_BINARY_DIR}/NOTICES TYPE DOC OPTIONAL)  # scripts/release writes it
-install(DIRECTORY docs TYPE DOC FILES_MATCHING PATTERN "*.md")
-install(DIRECTORY examples/slurm DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(DIRECTORY docs TYPE DOC FILES_MATCHING PATTERN "*.md" PATTERN "*.1" PATTERN "*.svg")  # all that pages link to
+install(DIRECTORY examples TYPE DOC PATTERN __pycache__ EXCLUDE)
 include(cmake/Packages.cmake)

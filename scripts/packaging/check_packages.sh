@@ -33,6 +33,7 @@ check_packages() {  # DIR
   done
   cmp "$prefix/bin/cxxrun" "$1/cxxrun" || fail "the tarball has another program"
   cmp "$work"/wheel/*/scripts/cxxrun "$1/cxxrun" || fail "the wheel has another program"
+  scripts/check_docs.py --links "$prefix/share/doc/cxxrun" >&2 || fail "a link in the tarball leads nowhere"
   python3 -m json.tool "$1"/*.cdx.json >/dev/null
   wants "notices of what is linked" "$(grep -c '^lib\(cli11\|fmt\|sodium\|spdlog\)-dev\|^nlohmann' "$prefix/share/doc/cxxrun/NOTICES")" 5
   check_versions "$1" "$prefix" "$work/wheel"
