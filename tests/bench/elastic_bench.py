@@ -3,7 +3,8 @@
 
   bucket   25 MiB: all_reduce, and what DistributedDataParallel adds to a backward, over the group that survives and over gloo
   kills    SIGKILL of one rank at a random moment: until each of the others is in the library's hands (parked), and until
-           the first step of the whole world is done; elastic, elastic with --warm, and DDP from checkpoints under torchrun
+           the first step of the whole world is done; elastic, elastic with --warm, and DDP from checkpoints under both
+           launchers. A job that makes no step for three minutes, or ends, is counted as lost, and another one takes its place.
 With the newest PyTorch: tests/support/todays_torch run /usr/bin/python3 tests/bench/elastic_bench.py …
 Usage: elastic_bench.py --cxxrun PROGRAM --library LIBCXXRUN_C [--ranks 4] [--kills 15] [--only bucket|kills]
        [--warm-modules torch] [--smoke]
@@ -176,6 +177,10 @@ def environment(folder, library):
             "CXXRUN_BACKEND": "host", "GLOO_SOCKET_IFNAME": "lo", "CUDA_VISIBLE_DEVICES": "", "USE_LIBUV": "0"}
 
 
+class Lost(RuntimeError):
+    pass
+
+
 class Job:
     def __init__(self, folder, command, library):
         self.folder, self.lines = folder, []
@@ -200,7 +205,7 @@ class Job:
                     return number, found[number]
             time.sleep(0.002)
         with open(self.folder + "/output", errors="replace") as output:
-            raise RuntimeError(f"the job does not go on:\n{output.read()[-2000:]}")
+            raise Lost(f"the job does not go on:\n{output.read()[-2000:]}")
 
     def end(self):
         self.process.terminate()
@@ -212,28 +217,34 @@ class Job:
 
 
 def kill_ranks(command, ranks, kills, library, rng, is_elastic):
-    """Milliseconds until each survivor was parked, and until the next step; how many processes were kept, at least."""
-    parked, stepped, kept = [], [], ranks
-    with tempfile.TemporaryDirectory() as folder:
-        job = Job(folder, command, library)
-        try:
-            generation, there = job.told("stepped", ranks, 1)
-            time.sleep(HEIR_S if any(word.startswith("--warm") for word in command) else 0)
-            for _ in range(kills):
-                time.sleep(rng.uniform(0.2, 0.5))  # somewhere in a step
-                victim = rng.choice(list(there))
-                killed = time.clock_gettime(time.CLOCK_MONOTONIC)
-                os.kill(there[victim][0], signal.SIGKILL)
-                after, again = job.told("stepped", ranks, generation + 1)
-                stepped.append((min(when for _, when in again.values()) - killed) * 1e3)
-                kept = min(kept, len({pid for pid, _ in there.values()} & {pid for pid, _ in again.values()}))
+    """Milliseconds until each survivor was parked, and until the next step; how many processes were kept, at least; and
+    how many jobs were lost."""
+    parked, stepped, kept, lost = [], [], ranks, 0
+    while len(stepped) + lost < kills:
+        with tempfile.TemporaryDirectory() as folder:
+            job = Job(folder, command, library)
+            try:
+                generation, there = job.told("stepped", ranks, 1)
+                time.sleep(HEIR_S if any(word.startswith("--warm") for word in command) else 0)
+                while len(stepped) + lost < kills:
+                    time.sleep(rng.uniform(0.2, 0.5))  # somewhere in a step
+                    victim = rng.choice(list(there))
+                    killed = time.clock_gettime(time.CLOCK_MONOTONIC)
+                    os.kill(there[victim][0], signal.SIGKILL)
+                    after, again = job.told("stepped", ranks, generation + 1)
+                    stepped.append((max(when for _, when in again.values()) - killed) * 1e3)
+                    kept = min(kept, len({pid for pid, _ in there.values()} & {pid for pid, _ in again.values()}))
+                    if is_elastic:
+                        _, those = job.told("parked", ranks - 1, generation, generation)
+                        parked += [(when - killed) * 1e3 for _, when in those.values()]
+                    generation, there = after, again
+            except Lost:
                 if is_elastic:
-                    _, those = job.told("parked", ranks - 1, generation, generation)
-                    parked += [(when - killed) * 1e3 for _, when in those.values()]
-                generation, there = after, again
-        finally:
-            job.end()
-    return parked, stepped, kept
+                    raise
+                lost += 1
+            finally:
+                job.end()
+    return parked, stepped, kept, lost
 
 
 def bucket_run(given, name, words):
@@ -274,21 +285,24 @@ def bench_kills(given):
                 "--max_restarts=1000"]
     contenders = {"elastic": [*cxxrun, __file__, "elastic"],
                   "elastic, --warm": [*cxxrun, "--warm=" + given.warm_modules, __file__, "elastic"],
-                  "torchrun": [*torchrun, __file__, "checkpoints"]}
+                  "cxxrun, checkpoints": [*cxxrun, __file__, "checkpoints"],
+                  "torchrun, checkpoints": [*torchrun, __file__, "checkpoints"]}
     rng, figures = random.Random(1), {}
-    print("| | parked, ms: median | p99 | next step, ms: median | least to most | processes kept |\n|---|---|---|---|---|---|")
+    print("| | parked, ms: median | p99 | next step, ms: median | least to most | processes kept | jobs lost |\n"
+          "|---|---|---|---|---|---|---|")
     for name, command in contenders.items():
-        is_elastic = name != "torchrun"
+        is_elastic = name.startswith("elastic")
         kills = 2 if given.smoke else given.kills if is_elastic else max(3, given.kills // 5)
         if given.smoke and not is_elastic:
             continue
-        parked, stepped, kept = kill_ranks(command, given.ranks, kills, given.library, rng, is_elastic)
+        parked, stepped, kept, lost = kill_ranks(command, given.ranks, kills, given.library, rng, is_elastic)
         parked.sort()
         late = parked[min(len(parked) - 1, int(len(parked) * 0.99))] if parked else 0.0
-        figures[name] = statistics.median(parked) if parked else 0.0, late, statistics.median(stepped)
+        middle = statistics.median(stepped) if stepped else 0.0
+        figures[name] = statistics.median(parked) if parked else 0.0, late, middle
         waits = f"{figures[name][0]:.1f} | {late:.1f}" if parked else "- | -"
-        print(f"| {name} | {waits} | {figures[name][2]:.0f} | {min(stepped):.0f} to "
-              f"{max(stepped):.0f} | {kept} of {given.ranks - 1} |", flush=True)
+        steps = f"{middle:.0f} | {min(stepped):.0f} to {max(stepped):.0f}" if stepped else "- | -"
+        print(f"| {name} | {waits} | {steps} | {kept} of {given.ranks - 1} | {lost} |", flush=True)
     return figures
 
 

@@ -120,7 +120,7 @@ class ElasticCase(JobCase):
         whole = {kind: set(self.ends(self.play([], "whole" + "".join(map(str, kind)), LONG, kind[1], nodes=kind[0])).values())
                  for kind in kinds}
         while sum(len(falls) for falls, *_ in plans) < KILLS:
-            number, options = chosen.choice((*[(MANY, (WARM,))] * 3, (FEW, ())))
+            number, options = chosen.choice((*[(MANY, (WARM,))] * 2, (MANY, ("--warm",)), (FEW, ())))
             kind = chosen.choice((1, 2)), variants[len(plans) % len(variants)]
             plans.append((self.chosen_falls(chosen, number), kind, options, f"{len(plans)}"))
         lost, done = {}, 0
