@@ -91,22 +91,38 @@ rpm_of_libc() {
     "$work/libc.spec" >"$work/said" 2>&1 || { cat "$work/said"; fail "no package of libc"; }
 }
 
-# build_with_dev DIR: what links the library by the packages alone; the plugin's lies where the program looks
+# build_with_dev DIR: what links the library by the packages alone, .deb and .rpm; the plugin's lies where the program looks
 build_with_dev() {
-  local copy packages=("$1"/cxxrun_*.deb "$1"/cxxrun-dev_*.deb)
   if ! made compilers12; then
     echo "not tested: cxxrun-dev (tests/install/compilers make fetches the root)"
     return
   fi
-  ! compgen -G "$1/cxxrun-cuda_*.deb" >/dev/null || packages+=("$1"/cxxrun-cuda_*.deb)
   work=$(mktemp -d)
+  build_with "$1" /usr/lib/x86_64-linux-gnu dpkg --root=ROOT -i cxxrun_*.deb cxxrun-dev_*.deb cxxrun-cuda_*.deb
+  # What .rpm packages need is no .rpm package on Debian.
+  build_with "$1" /usr/lib64 rpm --force-debian --root ROOT --dbpath /var/lib/rpm --nodeps -i cxxrun-[0-9]*.rpm \
+    cxxrun-devel-*.rpm cxxrun-cuda-*.rpm
+  rm -rf "$work"
+}
+
+# build_with DIR LIBRARIES COMMAND …: which installs packages of DIR in ROOT; that of the plugin only where it is made
+build_with() {
+  local dir=$1 libraries=$2 word copy command=() packages=()
   copy=$(fresh compilers12)
-  dpkg --root="$copy" -i "${packages[@]}" >"$work/said" 2>&1 || { cat "$work/said"; fail "dpkg does not install cxxrun-dev"; }
-  in_root "$copy" sh -euc 'cmake -S tests/install/find_package -B "$1/dev" -G Ninja -DCMAKE_CXX_COMPILER=g++-12; cmake --build "$1/dev"
-    [ "$("$1/dev/consumer")" = "rank 0 of 1: sum 1" ]' sh "$work" >"$work/said" 2>&1 ||
-    { cat "$work/said"; fail "cxxrun-dev builds no program"; }
-  echo "compilers12: a program is built and runs with ${packages[*]##*/}"
-  rm -rf "$work" "$copy"
+  for word in "${@:3}"; do
+    case $word in
+      *cxxrun*) while read -r word; do command+=("$word") packages+=("${word##*/}"); done < <(compgen -G "$dir/$word") ;;
+      *) command+=("${word//ROOT/$copy}") ;;
+    esac
+  done
+  "${command[@]}" >"$work/said" 2>&1 || { cat "$work/said"; fail "$3 does not install ${packages[*]}"; }
+  rm -rf "${work:?}/dev"
+  in_root "$copy" sh -euc 'cmake -S tests/install/find_package -B "$1/dev" -G Ninja -DCMAKE_CXX_COMPILER=g++-12 -Dcxxrun_DIR="$2/cmake/cxxrun"
+    cmake --build "$1/dev"
+    [ "$("$1/dev/consumer")" = "rank 0 of 1: sum 1" ]' sh "$work" "$libraries" >"$work/said" 2>&1 ||
+    { cat "$work/said"; fail "${packages[*]} build no program"; }
+  echo "compilers12: a program is built and runs with ${packages[*]}"
+  rm -rf "$copy"
 }
 
 # by_pip ROOT DIR: in a virtual environment of that root's Python, where libcxxrun_c can be loaded, too
