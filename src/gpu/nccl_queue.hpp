@@ -1,9 +1,10 @@
 // NcclQueue: one communicator of NCCL's with its stream: what is queued there, how far it has come, and its end. Shell.
 //
 // NCCL allows one thread at a time, and wants to be asked (poll) before the next call where a call returns "in
-// progress": one lock around every call of the plugin's does both. Nobody blocks while holding it, except until NCCL
-// has taken a call, and in the driver: it may keep any call of CUDA's waiting behind a kernel that a dead peer never
-// ends. So one thread waits neither for this lock nor for the driver, and looks at the peers when nobody else does.
+// progress": one lock around every call of the plugin's, but for those that any thread may make, does both. Nobody
+// blocks while holding it, except until NCCL has taken a call, and in the driver: it may keep any call of CUDA's waiting
+// behind a kernel that a dead peer never ends. So one thread waits neither for this lock nor for the driver, and looks
+// at the peers when nobody else does.
 #pragma once
 
 #include <array>
