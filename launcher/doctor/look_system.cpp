@@ -62,24 +62,32 @@ void keep_least(Facts& facts, std::string const& key, std::optional<double> valu
   }
 }
 
-/// Of version 2, from the own group up; "max" is no number.
+/// What a file of one number says; "max" and -1 are none.
+std::optional<double> number_in_file(std::string const& file) {
+  return number({{"", std::string(trim(os::read_text(file)))}}, "");
+}
+
+/// CPUs' time, for groups of version 1 or 2.
+std::optional<double> quota_of(std::string const& group, bool unified) {
+  auto quota = split(std::string(trim(os::read_text(group + "/cpu.max"))), ' ');
+  auto const time = unified ? number({{"", quota.front()}}, "") : number_in_file(group + "/cpu.cfs_quota_us");
+  auto const period = unified ? number({{"", quota.back()}}, "") : number_in_file(group + "/cpu.cfs_period_us");
+  return time && period && *period > 0 ? std::optional(*time / *period) : std::nullopt;
+}
+
+/// From the own group up.
 void look_at_groups(Facts& facts) {
-  auto const groups = find_memory_groups(os::read_text("/proc/self/cgroup"), os::read_text("/proc/self/mountinfo"));
-  if (!groups || !groups->unified) {
-    return;
+  auto const cgroup = os::read_text("/proc/self/cgroup");
+  auto const mountinfo = os::read_text("/proc/self/mountinfo");
+  auto const pids = find_groups(cgroup, mountinfo, "pids");
+  for (auto const& below : pids ? pids->below : std::vector<std::string>()) {
+    if (auto const most = number_in_file(pids->mount + below + "/pids.max")) {
+      keep_least(facts, "pids.left", *most - number_in_file(pids->mount + below + "/pids.current").value_or(0));
+    }
   }
-  for (auto const& below : groups->below) {
-    auto const read = [dir = groups->mount + below](char const* file) {
-      return split(std::string(trim(os::read_text(dir + file))), ' ');
-    };
-    if (auto const most = number({{"", read("/pids.max").front()}}, ""); most) {
-      keep_least(facts, "pids.left", *most - number({{"", read("/pids.current").front()}}, "").value_or(0));
-    }
-    auto const quota = read("/cpu.max");
-    if (auto const period = quota.size() == 2 ? number({{"", quota[1]}}, "") : std::nullopt; period && *period > 0) {
-      auto const time = number({{"", quota[0]}}, "");
-      keep_least(facts, "cpus.quota", time ? std::optional(*time / *period) : std::nullopt);
-    }
+  auto const cpu = find_groups(cgroup, mountinfo, "cpu");
+  for (auto const& below : cpu ? cpu->below : std::vector<std::string>()) {
+    keep_least(facts, "cpus.quota", quota_of(cpu->mount + below, cpu->unified));
   }
 }
 

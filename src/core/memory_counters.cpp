@@ -30,7 +30,7 @@ std::string unescaped(std::string_view text) {
 }
 
 /// "36 35 0:33 ROOT POINT rw,relatime shared:1 - cgroup cgroup rw,memory"
-std::optional<Mount> mount_of(std::string_view mountinfo, bool unified) {
+std::optional<Mount> mount_of(std::string_view mountinfo, std::string_view controller) {
   for (auto const& line : split(mountinfo, '\n')) {
     auto const words = split(line, ' ');
     auto const dash = std::find(words.begin(), words.end(), "-");
@@ -38,8 +38,8 @@ std::optional<Mount> mount_of(std::string_view mountinfo, bool unified) {
       continue;
     }
     auto const options = split(dash[3], ',');
-    bool const memory = std::find(options.begin(), options.end(), "memory") != options.end();
-    if (unified ? dash[1] == "cgroup2" : dash[1] == "cgroup" && memory) {
+    bool const has_it = std::find(options.begin(), options.end(), controller) != options.end();
+    if (controller.empty() ? dash[1] == "cgroup2" : dash[1] == "cgroup" && has_it) {
       return Mount{unescaped(words[3]), unescaped(words[4])};
     }
   }
@@ -47,7 +47,7 @@ std::optional<Mount> mount_of(std::string_view mountinfo, bool unified) {
 }
 
 /// "4:memory:/a/b", "0::/a/b"; a name may hold colons, a controller may not.
-std::optional<std::string> group_in(std::string_view cgroup, bool unified) {
+std::optional<std::string> group_in(std::string_view cgroup, std::string_view controller) {
   for (auto const& line : split(cgroup, '\n')) {
     auto const first = line.find(':');
     auto const second = first == std::string::npos ? first : line.find(':', first + 1);
@@ -55,17 +55,18 @@ std::optional<std::string> group_in(std::string_view cgroup, bool unified) {
       continue;
     }
     auto const controllers = split(line.substr(first + 1, second - first - 1), ',');
-    bool const memory = std::find(controllers.begin(), controllers.end(), "memory") != controllers.end();
-    if (unified ? line.starts_with("0::") : memory) {
+    bool const has_it = std::find(controllers.begin(), controllers.end(), controller) != controllers.end();
+    if (controller.empty() ? line.starts_with("0::") : has_it) {
       return line.substr(second + 1);
     }
   }
   return std::nullopt;
 }
 
-std::optional<MemoryHierarchy> find(std::string_view cgroup, std::string_view mountinfo, bool unified) {
-  auto group = group_in(cgroup, unified);
-  auto mount = mount_of(mountinfo, unified);
+/// `controller`: of version 1; "": version 2.
+std::optional<GroupHierarchy> find(std::string_view cgroup, std::string_view mountinfo, std::string_view controller) {
+  auto group = group_in(cgroup, controller);
+  auto mount = mount_of(mountinfo, controller);
   if (!group || !mount || !group->starts_with('/') || !mount->root.starts_with('/')) {
     return std::nullopt;
   }
@@ -76,7 +77,7 @@ std::optional<MemoryHierarchy> find(std::string_view cgroup, std::string_view mo
     return std::nullopt;
   }
   below.erase(0, top.size());
-  MemoryHierarchy found{unified, mount->point, top, {}};
+  GroupHierarchy found{controller.empty(), mount->point, top, {}};
   for (; !below.empty(); below.erase(below.rfind('/'))) {
     found.below.push_back(below);
   }
@@ -86,9 +87,10 @@ std::optional<MemoryHierarchy> find(std::string_view cgroup, std::string_view mo
 
 }  // namespace
 
-std::optional<MemoryHierarchy> find_memory_groups(std::string_view cgroup, std::string_view mountinfo) {
-  auto found = find(cgroup, mountinfo, false);
-  return found ? found : find(cgroup, mountinfo, true);
+std::optional<GroupHierarchy> find_groups(std::string_view cgroup, std::string_view mountinfo,
+                                          std::string_view controller) {
+  auto found = find(cgroup, mountinfo, controller);
+  return found ? found : find(cgroup, mountinfo, {});
 }
 
 std::optional<std::uint64_t> counter_in(std::string_view text, std::string_view key) {

@@ -25,18 +25,19 @@ struct MemoryCounters {
   bool operator==(MemoryCounters const&) const = default;
 };
 
-/// Where the memory of a process is counted.
-struct MemoryHierarchy {
+/// The control groups of a process.
+struct GroupHierarchy {
   bool unified = false;            ///< version 2
   std::string mount;               ///< directory of the topmost group that can be seen
   std::string top;                 ///< that group's path
   std::vector<std::string> below;  ///< directories below it, the process's own group first, each "/a/b"; last ""
-  bool operator==(MemoryHierarchy const&) const = default;
+  bool operator==(GroupHierarchy const&) const = default;
 };
 
-/// From the texts of /proc/self/cgroup and /proc/self/mountinfo: version 1 where it has the memory controller, else
-/// version 2. Nothing where neither is mounted, or the process's group lies outside what is mounted. Total.
-[[nodiscard]] std::optional<MemoryHierarchy> find_memory_groups(std::string_view cgroup, std::string_view mountinfo);
+/// From the texts of /proc/self/cgroup and /proc/self/mountinfo: version 1 where it has the controller ("memory"),
+/// else version 2. Nothing where neither is mounted, or the process's group lies outside what is mounted. Total.
+[[nodiscard]] std::optional<GroupHierarchy> find_groups(std::string_view cgroup, std::string_view mountinfo,
+                                                        std::string_view controller);
 
 /// The number behind `key` and a blank at the start of a line. Total.
 [[nodiscard]] std::optional<std::uint64_t> counter_in(std::string_view text, std::string_view key);

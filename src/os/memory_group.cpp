@@ -26,7 +26,7 @@ std::string text_of(UniqueFd const& file) {
 
 MemoryGroup::MemoryGroup(std::string const& root) : machine_(open_to_read(root + "/proc/vmstat")) {
   auto const found =
-      find_memory_groups(read_text(root + "/proc/self/cgroup"), read_text(root + "/proc/self/mountinfo"));
+      find_groups(read_text(root + "/proc/self/cgroup"), read_text(root + "/proc/self/mountinfo"), "memory");
   if (!found) {
     return;
   }

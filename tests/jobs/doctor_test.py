@@ -19,6 +19,7 @@ import munged
 from jobs import JobCase
 
 NVML = os.path.abspath(sys.argv.pop(2))
+V1 = pathlib.Path("/sys/fs/cgroup/cpu")
 GRADES = ["fine", "note", "warning", "failure"]
 LINES = ["names", "ports", "clock", "kernel", "CPUs", "memory", "/dev/shm", "descriptors", "processes", "locked memory",
          "GPUs", "NCCL", "interfaces", "Python", "directory", "logs", "home", "Slurm"]
@@ -63,6 +64,19 @@ class Doctor(JobCase):
         self.assertEqual((code, found["processes"]["found"]),
                          (1, "no process could be started: Resource temporarily unavailable"))
         self.assertEqual({about: each["found"] for about, each in found.items() if "answer" in each["found"]}, {})
+
+    @unittest.skipUnless(V1.exists() and os.access(V1, os.W_OK), "no control groups of version 1 that could be made here")
+    def test_limits_of_control_groups_of_version_1(self):
+        groups = [V1.parent / controller / f"cxxrun_doctor_{os.getpid()}" for controller in ("cpu", "pids")]
+        for group, limits in zip(groups, ({"cpu.cfs_period_us": 100000, "cpu.cfs_quota_us": 50000}, {"pids.max": 60})):
+            group.mkdir()
+            self.addCleanup(group.rmdir)
+            for name, limit in limits.items():
+                (group / name).write_text(str(limit))
+        enter = ["sh", "-c", 'for i in 1 2; do echo $$ >"$1/cgroup.procs"; shift; done; exec "$@"', "sh", *map(str, groups)]
+        _, found = self.doctor(before=enter)
+        self.assertIn("a quota of the control group of 0.5", found["CPUs"]["found"])
+        self.assertRegex(found["processes"]["found"], r", \d\d left in the control group$")
 
     def test_gpus(self):
         env = {"LD_LIBRARY_PATH": NVML}
