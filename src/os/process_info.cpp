@@ -6,6 +6,7 @@
 #include <csignal>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "src/core/text.hpp"
 #include "src/os/system.hpp"
@@ -86,7 +87,9 @@ bool parse_handles(std::string_view status, int signal) {
 
 std::string read_text(std::string const& path) {
   std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::ostringstream text;
+  text << file.rdbuf();  // unlike an iterator it does not throw when a process ends between open() and read()
+  return text.str();
 }
 
 std::optional<ProcessStat> read_stat(pid_t pid) {

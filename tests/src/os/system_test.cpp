@@ -95,3 +95,9 @@ TEST_CASE("spawn: a failed start is explained with its remedy", "[unit]") {
   CHECK(explain_failed_start("./train", SpawnStage::find, EACCES).find("chmod +x") != std::string::npos);
   CHECK(explain_failed_start("./train", SpawnStage::fork, EAGAIN).find("ulimit -u") != std::string::npos);
 }
+
+TEST_CASE("process_info: what cannot be read when it is open is no text, as of a process that has just ended",
+          "[unit]") {
+  CHECK(cxxrun::os::read_text("/").empty());  // open() takes a directory, and read() does not
+  CHECK(cxxrun::os::read_text("/nonexistent").empty());
+}
