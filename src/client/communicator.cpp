@@ -62,6 +62,12 @@ struct Communicator::Impl {
     }
     return static_cast<std::size_t>(rank);
   }
+  /// Throws Failure in a forked child.
+  void require_own() const {
+    if (engine != nullptr) {
+      engine->require_own();
+    }
+  }
   // What no rank may ask for ends the Communicator: the others must not wait for this rank's next call.
   void check(comm::Call const& call) const {
     if (is_group && family->given_up()) {
@@ -198,9 +204,7 @@ Communicator Communicator::init(WorkerEnv const& env, Options const& options) {
 }
 
 void Communicator::rebuild() {
-  if (impl_->engine != nullptr) {
-    impl_->engine->require_own();
-  }
+  impl_->require_own();
   if (impl_->is_group) {
     throw Failure(fail(Errc::usage, impl_->here() +
                                         ": rebuild() of a group; call that of the Communicator that was split, and "
@@ -222,9 +226,7 @@ bool Communicator::can_rebuild() const {
 }
 
 void Communicator::report_step(std::uint64_t completed) {
-  if (impl_->engine != nullptr) {
-    impl_->engine->require_own();  // the page is the parent's
-  }
+  impl_->require_own();  // the page is the parent's
   if (auto* const page = impl_->generations->page()) {
     worker::note_step(*page, completed);
   }

@@ -1,9 +1,8 @@
 // What a forked child may do with the Communicator and the Store of its parent: nothing, and it is told so.
-#include <cstdio>
+#include "tests/support/forked_child.hpp"
+
 #include <functional>
 #include <string>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <vector>
 
 #include "cxxrun/gradient_synchronizer.hpp"
@@ -14,7 +13,6 @@ using namespace cxxrun;        // NOLINT(google-build-using-namespace)
 using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
 
 TEST_CASE("a forked child's calls are refused by name, and its parent goes on") {
-  std::fflush(stdout);
   for (char const* const nodes : {"aa", "ab"}) {
     ForkedStore const store;
     check_all_returned(run_ranks(2, [&](int rank) {
@@ -58,23 +56,7 @@ TEST_CASE("a forked child's calls are refused by name, and its parent goes on") 
           [&] { throw Failure(meeting.get("child").error()); },
           [&] { throw Failure(meeting.check({"child"}).error()); },
       };
-      if (pid_t const child = fork(); child == 0) {
-        int refused = 0;
-        for (auto const& call : calls) {
-          try {
-            call();
-          } catch (Failure const& failure) {
-            std::string const parent = "was forked from process " + std::to_string(getppid());
-            refused += failure.error().code == Errc::usage && has(failure.what(), parent) ? 1 : 0;
-          } catch (...) {
-          }
-        }
-        _exit(refused);
-      } else {
-        int status = -1;
-        expect(waitpid(child, &status, 0) == child && WIFEXITED(status), "the child's end");
-        expect(WEXITSTATUS(status) == static_cast<int>(calls.size()), "every call is refused");
-      }
+      expect(refused_in_child(calls) == static_cast<int>(calls.size()), "every call is refused");
       comm.all_reduce(std::span(values));
       expect(values[999] == 4, "the parent's sum");
       group->all_reduce(std::span(values));

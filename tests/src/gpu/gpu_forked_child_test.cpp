@@ -1,44 +1,21 @@
 // What a forked child may do with its parent's Communicator on a device: nothing, and CUDA is not asked on its behalf.
 #include <algorithm>
-#include <cstdio>
 #include <functional>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <memory>
+#include <vector>
 
 #include <cuda_runtime_api.h>
 
 #include "cxxrun/gradient_synchronizer.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/cuda_double/script.hpp"
+#include "tests/support/forked_child.hpp"
 #include "tests/support/gpu_world.hpp"
 
 using namespace cxxrun;        // NOLINT(google-build-using-namespace)
 using namespace cxxrun::test;  // NOLINT(google-build-using-namespace)
 
 namespace {
-
-/// How many of the calls are refused with the parent's name, in a forked child, to which CUDA answers as it does there:
-/// with an error to everything.
-int refused_in_child(std::vector<std::function<void()>> const& calls) {
-  std::fflush(stdout);
-  pid_t const child = fork();
-  if (child == 0) {
-    cxxrun_cuda_double_lose_context();
-    int refused = 0;
-    for (auto const& call : calls) {
-      try {
-        call();
-      } catch (Failure const& failure) {
-        std::string const parent = "was forked from process " + std::to_string(getppid());
-        refused += failure.error().code == Errc::usage && has(failure.what(), parent) ? 1 : 0;
-      }
-    }
-    _exit(refused);
-  }
-  int status = -1;
-  expect(waitpid(child, &status, 0) == child && WIFEXITED(status), "the child's end");
-  return WEXITSTATUS(status);
-}
 
 void average(GradientSynchronizer& sync) {
   std::ranges::fill(sync.gradient<float>(0), 2.0F);
@@ -67,8 +44,10 @@ TEST_CASE("gpu: a forked child's calls are refused by name, and its parent goes 
         [&] { sync->broadcast({}, 0); },
         [&] { average(*sync); },
     };
-    expect(refused_in_child(calls) == static_cast<int>(calls.size()), "every call is refused");
-    expect(refused_in_child({[&] { sync.reset(); }}) == 0, "destroying does nothing");
+    // CUDA answers there as it does in a forked child: with an error to everything.
+    auto const begin = cxxrun_cuda_double_lose_context;
+    expect(refused_in_child(calls, begin) == static_cast<int>(calls.size()), "every call is refused");
+    expect(refused_in_child({[&] { sync.reset(); }}, begin) == 0, "destroying does nothing");
     average(*sync);
     expect(sync->gradient_norm() > 0 && sync->gradient<float>(0)[299] == 2, "the parent's mean");
     comm.barrier();
