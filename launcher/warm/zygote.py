@@ -109,10 +109,14 @@ def freeze():
 
 def fork_heir(modules):
     """A fork of this process that imports more, and then forks the workers in its place. Returns its socket, on which it is
-    heard when it is ready or has ended, and its pid; in the heir, None. One that has imported what no fork could share
-    ends."""
+    heard when it is ready or has ended, and its pid; in the heir, None; (): it could not be forked. One that has imported
+    what no fork could share ends."""
     link, its = socket.socketpair()
-    parent, pid = os.getpid(), os.fork()
+    parent = os.getpid()
+    try:
+        pid = os.fork()
+    except OSError:
+        return ()
     if pid:
         its.close()
         return link, pid
@@ -178,6 +182,14 @@ class Middle:
         os.waitpid(self.pid, 0)
 
 
+def fork_middle(heir):
+    """None: it could not be forked, and is tried again when the worker is wanted."""
+    try:
+        return Middle(heir)
+    except OSError:
+        return None
+
+
 def is_quiet(control, seconds):
     return not select.select([control], [], [], seconds)[0]
 
@@ -196,29 +208,19 @@ def succeed(link, pid, middle):
     return middle
 
 
-def foresee(control, heir, middle, later):
-    """What is done while nothing is asked for. Returns the heir and the middle of the next worker."""
-    try:
-        if not middle and is_quiet(control, QUIET):
-            middle = Middle(heir)
-        if later and is_quiet(control, IDLE):
-            more = later[:]
-            later.clear()
-            heir = fork_heir(more)
-            if not heir:  # this is it, and the middle is not its child
-                if middle:
-                    middle.link.close()
-                return foresee(control, None, None, later)
-    except OSError:
-        pass
-    return heir, middle
-
-
 def serve(control, later):
     """Forks once for each packet; does not return, but raises Forked in the workers. `later`: what an heir is to import."""
     heir = middle = None
     while True:
-        heir, middle = foresee(control, heir, middle, later)
+        if not middle and is_quiet(control, QUIET):
+            middle = fork_middle(heir)
+        if later and is_quiet(control, IDLE):
+            more, later = later, []
+            heir = fork_heir(more)
+            if heir is None:  # this is it, and the middle is not its child
+                if middle:
+                    middle = middle.link.close()
+                continue
         if heir and heir[0] in select.select([control, heir[0]], [], [])[0]:
             middle = succeed(*heir, middle)
             heir = None
@@ -226,10 +228,7 @@ def serve(control, later):
         is_quiet(control, None)
         if middle and not middle.is_there():
             middle = None
-        try:  # before there is a socket that a fork would have besides its own
-            middle = middle or Middle(heir)
-        except OSError:
-            pass
+        middle = middle or fork_middle(heir)  # before there is a socket that a fork would have besides its own
         data, fd = receive(control)
         if not data:
             os._exit(0)
