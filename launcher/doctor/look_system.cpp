@@ -62,32 +62,37 @@ void keep_least(Facts& facts, std::string const& key, std::optional<double> valu
   }
 }
 
-/// What a file of one number says; "max" and -1 are none.
-std::optional<double> number_in_file(std::string const& file) {
-  return number({{"", std::string(trim(os::read_text(file)))}}, "");
+std::vector<std::string> words_in(std::string const& file) {
+  return split(std::string(trim(os::read_text(file))), ' ');
+}
+std::optional<double> number_in(std::string const& file) {
+  return number(words_in(file).front());
 }
 
-/// CPUs' time, for groups of version 1 or 2.
+/// CPUs' time.
 std::optional<double> quota_of(std::string const& group, bool unified) {
-  auto quota = split(std::string(trim(os::read_text(group + "/cpu.max"))), ' ');
-  auto const time = unified ? number({{"", quota.front()}}, "") : number_in_file(group + "/cpu.cfs_quota_us");
-  auto const period = unified ? number({{"", quota.back()}}, "") : number_in_file(group + "/cpu.cfs_period_us");
+  auto const words = unified ? words_in(group + "/cpu.max") : std::vector<std::string>();
+  auto const time = unified ? number(words.front()) : number_in(group + "/cpu.cfs_quota_us");
+  auto const period = unified ? number(words.back()) : number_in(group + "/cpu.cfs_period_us");
   return time && period && *period > 0 ? std::optional(*time / *period) : std::nullopt;
 }
 
-/// From the own group up.
+/// The groups that limit this process, of version 1 or 2, from its own up.
+GroupHierarchy groups_with(char const* controller) {
+  return find_groups(os::read_text("/proc/self/cgroup"), os::read_text("/proc/self/mountinfo"), controller)
+      .value_or(GroupHierarchy{});
+}
+
 void look_at_groups(Facts& facts) {
-  auto const cgroup = os::read_text("/proc/self/cgroup");
-  auto const mountinfo = os::read_text("/proc/self/mountinfo");
-  auto const pids = find_groups(cgroup, mountinfo, "pids");
-  for (auto const& below : pids ? pids->below : std::vector<std::string>()) {
-    if (auto const most = number_in_file(pids->mount + below + "/pids.max")) {
-      keep_least(facts, "pids.left", *most - number_in_file(pids->mount + below + "/pids.current").value_or(0));
+  auto const pids = groups_with("pids");
+  for (auto const& below : pids.below) {
+    if (auto const most = number_in(pids.mount + below + "/pids.max")) {
+      keep_least(facts, "pids.left", *most - number_in(pids.mount + below + "/pids.current").value_or(0));
     }
   }
-  auto const cpu = find_groups(cgroup, mountinfo, "cpu");
-  for (auto const& below : cpu ? cpu->below : std::vector<std::string>()) {
-    keep_least(facts, "cpus.quota", quota_of(cpu->mount + below, cpu->unified));
+  auto const cpu = groups_with("cpu");
+  for (auto const& below : cpu.below) {
+    keep_least(facts, "cpus.quota", quota_of(cpu.mount + below, cpu.unified));
   }
 }
 
@@ -95,7 +100,7 @@ void look_at_memory(Facts& facts) {
   for (auto const& line : split(os::read_text("/proc/meminfo"), '\n')) {
     auto const words = split(line, ' ');
     if (words.size() > 2 && words.front() == "MemAvailable:") {
-      auto const kilobytes = number({{"", words[words.size() - 2]}}, "").value_or(0);
+      auto const kilobytes = number(words[words.size() - 2]).value_or(0);
       facts["memory.available"] = std::to_string(static_cast<std::uint64_t>(kilobytes) * 1024);
     }
   }

@@ -12,13 +12,15 @@
 
 namespace cxxrun::launcher::doctor {
 
-/// Nothing when it is missing or no number, as "unlimited" and "max" are.
-[[nodiscard]] inline std::optional<double> number(Facts const& facts, std::string const& key) {
-  auto const text = value_of(facts, key);
+/// Nothing when it is no number, as "", "unlimited", "max" and "-1" are.
+[[nodiscard]] inline std::optional<double> number(std::string const& text) {
   char* end = nullptr;
   double const value = std::strtod(text.c_str(), &end);
   bool const whole = !text.empty() && end == text.c_str() + text.size() && std::isfinite(value) && value >= 0;
   return whole && value < 1e18 ? std::optional(value) : std::nullopt;
+}
+[[nodiscard]] inline std::optional<double> number(Facts const& facts, std::string const& key) {
+  return number(value_of(facts, key));
 }
 
 [[nodiscard]] inline std::string whole(std::optional<double> value) {

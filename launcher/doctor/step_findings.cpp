@@ -230,7 +230,7 @@ Facts write_calls(std::vector<Call> const& calls) {
 std::vector<Call> read_calls(Facts const& facts) {
   std::vector<Call> calls;
   for (auto const& [key, value] : facts) {
-    auto const to = key.starts_with("call.") ? number({{"", key.substr(5)}}, "") : std::nullopt;
+    auto const to = key.starts_with("call.") ? number(key.substr(5)) : std::nullopt;
     if (!to || *to > 1e6) {
       continue;
     }
@@ -241,8 +241,8 @@ std::vector<Call> read_calls(Facts const& facts) {
       call.error = value.substr(2);
     } else if (words.size() == 2) {
       bool const behind = words[1].starts_with('-');
-      auto const ahead = number({{"", words[1].substr(behind ? 1 : 0)}}, "");
-      auto const round_trip = number({{"", words[0]}}, "");
+      auto const ahead = number(words[1].substr(behind ? 1 : 0));
+      auto const round_trip = number(words[0]);
       if (!ahead || !round_trip) {
         continue;
       }
