@@ -4,11 +4,14 @@
 #include <cctype>
 #include <charconv>
 #include <csignal>
+#include <fcntl.h>
 #include <fstream>
 #include <iterator>
-#include <sstream>
+#include <limits>
 
 #include "src/core/text.hpp"
+#include "src/os/fd.hpp"
+#include "src/os/fd_io.hpp"
 #include "src/os/system.hpp"
 
 namespace cxxrun::os {
@@ -86,10 +89,9 @@ bool parse_handles(std::string_view status, int signal) {
 }
 
 std::string read_text(std::string const& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();  // unlike an iterator it does not throw when a process ends between open() and read()
-  return text.str();
+  UniqueFd const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // read() fails, too: when a process ends between the two.
+  return file ? read_all(file.get(), std::numeric_limits<std::size_t>::max()).value_or("") : "";
 }
 
 std::optional<ProcessStat> read_stat(pid_t pid) {
