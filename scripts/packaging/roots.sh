@@ -98,30 +98,25 @@ build_with_dev() {
     return
   fi
   work=$(mktemp -d)
-  build_with "$1" /usr/lib/x86_64-linux-gnu dpkg --root=ROOT -i cxxrun_*.deb cxxrun-dev_*.deb cxxrun-cuda_*.deb
-  # What .rpm packages need is no .rpm package on Debian.
-  build_with "$1" /usr/lib64 rpm --force-debian --root ROOT --dbpath /var/lib/rpm --nodeps -i cxxrun-[0-9]*.rpm \
-    cxxrun-devel-*.rpm cxxrun-cuda-*.rpm
+  build_with /usr/lib/x86_64-linux-gnu "$1"/*.deb
+  build_with /usr/lib64 "$1"/*.rpm
   rm -rf "$work"
 }
 
-# build_with DIR LIBRARIES COMMAND …: which installs packages of DIR in ROOT; that of the plugin only where it is made
+# build_with LIBRARIES PACKAGE …: all of one kind, which have their libraries there
 build_with() {
-  local dir=$1 libraries=$2 word copy command=() packages=()
+  local copy packages="${*##*/}"
   copy=$(fresh compilers12)
-  for word in "${@:3}"; do
-    case $word in
-      *cxxrun*) while read -r word; do command+=("$word") packages+=("${word##*/}"); done < <(compgen -G "$dir/$word") ;;
-      *) command+=("${word//ROOT/$copy}") ;;
-    esac
-  done
-  "${command[@]}" >"$work/said" 2>&1 || { cat "$work/said"; fail "$3 does not install ${packages[*]}"; }
+  case $2 in
+    *.deb) dpkg --root="$copy" -i "${@:2}" ;;
+    *) rpm --force-debian --root "$copy" --dbpath /var/lib/rpm --nodeps -i "${@:2}" ;;  # what they need is no .rpm here
+  esac >"$work/said" 2>&1 || { cat "$work/said"; fail "not installed: ${packages#* }"; }
   rm -rf "${work:?}/dev"
   in_root "$copy" sh -euc 'cmake -S tests/install/find_package -B "$1/dev" -G Ninja -DCMAKE_CXX_COMPILER=g++-12 -Dcxxrun_DIR="$2/cmake/cxxrun"
     cmake --build "$1/dev"
-    [ "$("$1/dev/consumer")" = "rank 0 of 1: sum 1" ]' sh "$work" "$libraries" >"$work/said" 2>&1 ||
-    { cat "$work/said"; fail "${packages[*]} build no program"; }
-  echo "compilers12: a program is built and runs with ${packages[*]}"
+    [ "$("$1/dev/consumer")" = "rank 0 of 1: sum 1" ]' sh "$work" "$1" >"$work/said" 2>&1 ||
+    { cat "$work/said"; fail "no program is built with ${packages#* }"; }
+  echo "compilers12: a program is built and runs with ${packages#* }"
   rm -rf "$copy"
 }
 
