@@ -1,7 +1,6 @@
 // Tensor x data parallelism on a grid of 2 x 2 ranks, with groups of a Communicator. It survives the loss of ranks.
 //
-//   cxxrun --nproc-per-node 4 build/release/bin/examples/grid [STEPS] [f16]   (any launcher that sets RANK and the
-//   rest)
+//   cxxrun --nproc-per-node 4 build/release/bin/examples/grid [STEPS] [f16]   (or any launcher that sets RANK, …)
 //
 // Ranks 0 and 1 hold half of the hidden units each and see the same samples; so do ranks 2 and 3, with other samples.
 // Forward adds the halves' outputs in the tensor group, and gradients are added in the data group: ranks 0 and 2, 1
@@ -105,14 +104,6 @@ Values samples_of(int row, std::uint64_t step) {
   return x;
 }
 
-std::vector<cxxrun::float16> in_halves(Values const& values) {
-  std::vector<cxxrun::float16> halves;
-  for (float const value : values) {
-    halves.emplace_back(value);
-  }
-  return halves;
-}
-
 void add(Values& to, Values const& values, bool f16) {
   auto const rounded = [f16](float value) { return f16 ? static_cast<float>(cxxrun::float16(value)) : value; };
   for (std::size_t i = 0; i < to.size(); ++i) {
@@ -126,11 +117,9 @@ void add_up(cxxrun::Communicator& group, Values& values, bool f16) {
     group.all_reduce(std::span(values));
     return;
   }
-  auto halves = in_halves(values);
+  std::vector<cxxrun::float16> halves(values.begin(), values.end());
   group.all_reduce(std::span(halves));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>(halves[i]);
-  }
+  values = Values(halves.begin(), halves.end());
 }
 
 /// The outputs become what is wrong with them: they should be the first inputs.

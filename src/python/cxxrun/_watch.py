@@ -29,7 +29,7 @@ class Watch(threading.Thread):
         self._judge, self._base, self._group, self._caller = Judge(), 0, 0, 0
         self._uncounted: Set[int] = set()  # groups with calls between two ranks, which count for these alone
         self._lock = threading.Lock()
-        self._end = threading.Event()
+        self._ended = False
         self._bell = threading.Lock()
         self._bell.acquire()
         self._pid = os.getpid()
@@ -41,9 +41,9 @@ class Watch(threading.Thread):
             self._group, self._base, self._caller = id(group), number_of(group) or 0, threading.get_ident()
             self._judge = Judge()
             self._uncounted.discard(id(group))
-            if not self._end.is_set():
+            if not self._ended:
                 self._see()
-        if not self.is_alive() and not self._end.is_set():
+        if not self.is_alive() and not self._ended:
             atexit.register(self.stop)
             self.start()
 
@@ -51,7 +51,7 @@ class Watch(threading.Thread):
         """The script has ended. Nobody looks any more, and what was seen last may be that others wait for this rank."""
         if os.getpid() != self._pid:
             return  # a forked child ends, and the page is its parent's
-        self._end.set()
+        self._ended = True
         with self._lock:
             self._page.show_nothing()
         if self._bell.locked():
@@ -63,16 +63,16 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         # A lock and no Event, whose wait() takes twice the time: what happens here is what install() costs.
-        while not self._bell.acquire(timeout=PERIOD) and not self._end.is_set():
+        while not self._bell.acquire(timeout=PERIOD) and not self._ended:
             with self._lock:
-                if not self._end.is_set():
+                if not self._ended:
                     self._see()
 
     def _see(self) -> None:
         try:
             self._look()
         except Exception as error:  # of a PyTorch that counts or records in another way
-            self._end.set()
+            self._ended = True
             self._page.show_nothing()
             _process.complain(f"install(): hangs are not named any more: {type(error).__name__}: {error}")
 
