@@ -202,7 +202,8 @@ std::string HangGuard::name(agent::KillWorker const& what) const {
 bool HangGuard::holds(agent::KillWorker const& what) {
   auto const figures =
       generation_ && generation_->number == what.order.number ? figures_of(what.local_rank) : std::nullopt;
-  return figures && figures->entered == what.order.entered && supervisor_.pid_of(what.local_rank) > 0;
+  return figures && worker::begun_in_all(figures->entered, figures->groups) == what.order.entered &&
+         supervisor_.pid_of(what.local_rank) > 0;
 }
 
 void HangGuard::kill(agent::KillWorker const& what) {

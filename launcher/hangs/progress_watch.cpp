@@ -14,12 +14,12 @@ constexpr Millis kMostSample{1000};
 constexpr Millis kLeastGap{1000};
 
 Standstill standing(Look const& seen) {
-  return {seen.rank, seen.figures.entered, seen.figures.done, seen.figures.what, seen.figures.count,
-          Millis{0}, seen.halted};
+  return {seen.rank, seen.figures.entered, seen.figures.done, seen.figures.what,  seen.figures.count,
+          Millis{0}, seen.halted,          seen.figures.idle, seen.figures.groups};
 }
 
 bool moved(Standstill const& before, Standstill const& now) {
-  return before.entered != now.entered || before.done != now.done;
+  return before.entered != now.entered || before.done != now.done || before.groups != now.groups;
 }
 
 /// What the coordinator is to hear of one worker now, if anything.

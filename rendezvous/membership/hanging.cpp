@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "rendezvous/membership/hang_groups.hpp"
 #include "src/core/rank_name.hpp"
 #include "src/core/text.hpp"
 #include "src/worker/page_view.hpp"
@@ -18,53 +19,111 @@ using Seen = HangState::Seen;
 
 /// What is wrong, as far as standing still for a limit shows it.
 struct Finding {
-  std::vector<Seen const*> waiting;  ///< inside the newest collective that somebody waits in for the limit
-  std::vector<Seen const*> late;     ///< not in it, or stopped in it; the furthest behind first
-  std::uint64_t sequence = 0;        ///< of that collective; 0: nobody waits
-  Millis longest{0};                 ///< how long the first of them has waited
+  std::uint64_t group = kDefaultGroup;
+  std::vector<std::uint32_t> members;  ///< of another group than that
+  std::vector<Seen const*> waiting;    ///< inside the newest collective of it that somebody waits in for the limit
+  std::vector<Seen const*> late;       ///< not in it, or stopped in it; the furthest behind first
+  std::vector<Seen const*> crossed;    ///< nobody is late, and these wait for each other in different groups
+  std::uint64_t sequence = 0;          ///< of that collective; 0: nobody waits
+  Millis longest{0};                   ///< how long the first of them has waited
+
+  [[nodiscard]] std::uint64_t begun_by(Seen const& seen) const { return begun_in(group, seen.last).value_or(0); }
 };
 
 bool inside(Standstill const& figures) {
   return figures.entered > figures.done;
 }
 
+/// What its agent compares before it kills it.
+std::uint64_t moves_of(Standstill const& figures) {
+  return worker::begun_in_all(figures.entered, figures.groups);
+}
+
 Millis still_for(Seen const& seen, TimePoint now) {
   return std::chrono::duration_cast<Millis>(now - seen.since);
 }
 
-Finding find(HangState const& state, TimePoint now, Millis limit, Millis blur) {
-  Finding found;
+/// In one of PyTorch's groups it is not known who is inside, but for one that is in no collective.
+bool inside(Standstill const& figures, std::uint64_t group) {
+  return group == kDefaultGroup ? inside(figures) : !figures.idle;
+}
+
+/// The newest collective of the group that somebody has waited in for the limit; 0: there is none.
+std::uint64_t newest(HangState const& state, std::uint64_t group, TimePoint now, Millis limit) {
+  std::uint64_t sequence = 0;
   for (auto const& [rank, seen] : state.ranks) {
-    if (inside(seen.last) && !seen.last.halted && still_for(seen, now) >= limit) {
-      found.sequence = std::max(found.sequence, seen.last.entered);
+    if (inside(seen.last, group) && !seen.last.halted && still_for(seen, now) >= limit) {
+      sequence = std::max(sequence, begun_in(group, seen.last).value_or(0));
     }
   }
-  if (found.sequence == 0) {
-    return found;
-  }
+  return sequence;
+}
+
+Finding find_in(std::uint64_t group, HangState const& state, HangGroups const& groups, TimePoint now, Millis limit,
+                Millis blur) {
+  Finding found;
+  found.group = group;
+  found.sequence = newest(state, group, now, limit);
   for (auto const& [rank, seen] : state.ranks) {
-    auto const& last = seen.last;
-    if (still_for(seen, now) < limit - blur) {
+    auto const begun = begun_in(group, seen.last);
+    if (found.sequence == 0 || !begun || still_for(seen, now) < limit - blur) {
       continue;
     }
-    if (inside(last) && last.entered == found.sequence && !last.halted) {
+    bool const here = inside(seen.last, group) && *begun == found.sequence;
+    if (here && !seen.last.halted) {
       found.waiting.push_back(&seen);
       found.longest = std::max(found.longest, still_for(seen, now));
-    } else if (last.entered < found.sequence || (inside(last) && last.entered == found.sequence)) {
+    } else if ((*begun < found.sequence || here) && (seen.last.halted || !groups.may_wait(seen.last, group))) {
       found.late.push_back(&seen);
     }
   }
   std::stable_sort(found.late.begin(), found.late.end(),
-                   [](Seen const* a, Seen const* b) { return a->last.entered < b->last.entered; });
+                   [&](Seen const* a, Seen const* b) { return found.begun_by(*a) < found.begun_by(*b); });
   // Who is inside an older one than the others waits for those that are further behind.
-  auto const furthest = found.late.empty() ? 0 : found.late.front()->last.entered;
-  std::erase_if(found.late, [furthest](Seen const* seen) {
-    return inside(seen->last) && !seen->last.halted && seen->last.entered > furthest;
+  auto const furthest = found.late.empty() ? 0 : found.begun_by(*found.late.front());
+  std::erase_if(found.late, [&](Seen const* seen) {
+    return inside(seen->last, group) && !seen->last.halted && found.begun_by(*seen) > furthest;
   });
   return found;
 }
 
+/// In the default group; or in the first of the others in which a rank is late, if none is in that, or only stopped:
+/// what it had begun there may be long done.
+Finding find(HangState const& state, std::uint32_t world, TimePoint now, Millis limit, Millis blur) {
+  HangGroups const groups(state, world, now - (limit - blur));
+  auto found = find_in(kDefaultGroup, state, groups, now, limit, blur);
+  bool const is_late = !found.late.empty() && found.begun_by(*found.late.front()) < found.sequence;
+  auto const all = is_late ? std::vector<std::uint64_t>{} : groups.all();
+  for (auto const group : all) {
+    if (auto in_group = find_in(group, state, groups, now, limit, blur); !in_group.late.empty()) {
+      in_group.members = groups.members(group);
+      return in_group;
+    }
+  }
+  for (auto const& [rank, seen] : state.ranks) {
+    if (found.late.empty() && !all.empty() && groups.is_behind_where_all_stand(seen.last) &&
+        still_for(seen, now) >= limit) {
+      found.crossed.push_back(&seen);
+      found.longest = std::max(found.longest, still_for(seen, now));
+    }
+  }
+  return found;
+}
+
+/// "a collective of ranks 2, 3": PyTorch's numbers of a group's collectives mean nothing to people.
+std::string of_group(Finding const& found) {
+  std::string text = "a collective of ranks ";
+  for (std::size_t i = 0; i < std::min(found.members.size(), kMostNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(found.members[i]);
+  }
+  auto const more = found.members.size() - std::min(found.members.size(), kMostNamed);
+  return more == 0 ? text : text + " and " + std::to_string(more) + " more";
+}
+
 std::string in_what(Finding const& found) {
+  if (found.group != kDefaultGroup) {
+    return of_group(found);
+  }
   auto const& last = found.waiting.front()->last;
   return worker::number_operation(last.entered, last.what, last.count);
 }
@@ -101,7 +160,7 @@ std::string last_seen(Standstill const& last) {
 
 /// How one of those that are late is told of in the cause.
 std::string accuse(Seen const& seen, Finding const& found) {
-  bool const stopped_inside = seen.last.entered == found.sequence;
+  bool const stopped_inside = found.begun_by(seen) == found.sequence;
   return (stopped_inside     ? "was stopped in "
           : seen.last.halted ? "is stopped and did not enter "
                              : "did not enter ") +
@@ -111,14 +170,16 @@ std::string accuse(Seen const& seen, Finding const& found) {
 
 std::string line_about_late(Finding const& found) {
   auto const& first = *found.late.front();
-  if (found.late.size() == 1 && first.last.entered == found.sequence) {
+  if (found.late.size() == 1 && found.begun_by(first) == found.sequence) {
     return name(first) + " is stopped in " + in_what(found) + " for " + whole_seconds(found.longest) + " that " +
            others(found.waiting.size()) + " wait in";
   }
   std::string text = names(found.late) + (found.late.size() == 1 ? " has" : " have") + " not entered " +
                      in_what(found) + " for " + whole_seconds(found.longest) + " that " + others(found.waiting.size()) +
-                     " wait in; ";
-  text += (found.late.size() == 1 ? "it " : name(first) + " ") + last_seen(first.last);
+                     " wait in";
+  if (found.group == kDefaultGroup) {
+    text += (found.late.size() == 1 ? "; it " : "; " + name(first) + " ") + last_seen(first.last);
+  }
   return first.last.halted ? text + ", and its process is stopped" : text;
 }
 
@@ -195,9 +256,18 @@ std::string line_about_nobody(Finding const& found, std::uint32_t world) {
          "; the others move, have been through it, or show nothing (no libcxxrun)";
 }
 
-/// What a line is about, so that it is said once.
+std::string line_about_crossed(Finding const& found) {
+  return names(found.crossed) + (found.crossed.size() == 1 ? " waits" : " wait") + " for " +
+         whole_seconds(found.longest) +
+         " in one group while others wait in another: do all ranks begin the collectives of their groups in one order?";
+}
+
+/// What a line is about, so that it is said once; "" = nothing.
 std::string subject(Finding const& found) {
-  std::string text = std::to_string(found.sequence);
+  if (found.waiting.empty() && found.crossed.empty()) {
+    return "";
+  }
+  std::string text = std::to_string(found.group) + " " + std::to_string(found.sequence);
   for (std::size_t i = 0; i < std::min(found.late.size(), kMostNamed); ++i) {
     text += " " + std::to_string(found.late[i]->last.rank);
   }
@@ -211,7 +281,7 @@ std::vector<HangOrder> orders_for_unlike(Finding const& found, std::uint32_t wor
   for (auto const* const seen : found.waiting) {
     bool const other = common != nullptr && meaning(*seen) && differ(*meaning(*common), *meaning(*seen));
     if (other && all.size() < kMostNamed) {
-      all.push_back({seen->last.rank, seen->last.entered,
+      all.push_back({seen->last.rank, moves_of(seen->last),
                      call_of(*seen) + " as collective #" + std::to_string(found.sequence) + " where most others " +
                          call_of(*common, "were") + ", and all waited for " + whole_seconds(found.longest)});
     }
@@ -222,9 +292,9 @@ std::vector<HangOrder> orders_for_unlike(Finding const& found, std::uint32_t wor
 std::vector<HangOrder> orders_for_late(Finding const& found) {
   std::vector<HangOrder> all;
   for (auto const* const seen : found.late) {
-    bool const furthest_behind = seen->last.entered == found.late.front()->last.entered;
+    bool const furthest_behind = found.begun_by(*seen) == found.begun_by(*found.late.front());
     if (furthest_behind && all.size() < kMostNamed && !found.waiting.empty()) {
-      all.push_back({seen->last.rank, seen->last.entered, accuse(*seen, found)});
+      all.push_back({seen->last.rank, moves_of(seen->last), accuse(*seen, found)});
     }
   }
   return all;
@@ -234,7 +304,7 @@ std::vector<HangOrder> orders(HangState const& state, std::uint32_t world, TimeP
   if (policy.timeout <= Millis{0}) {
     return {};
   }
-  Finding const found = find(state, now, policy.timeout, policy.blur(policy.timeout));
+  Finding const found = find(state, world, now, policy.timeout, policy.blur(policy.timeout));
   auto all = found.late.empty() ? orders_for_unlike(found, world) : orders_for_late(found);
   std::erase_if(all, [&](HangOrder const& order) { return state.ordered.contains(order.rank); });
   return all;
@@ -242,8 +312,9 @@ std::vector<HangOrder> orders(HangState const& state, std::uint32_t world, TimeP
 
 /// While somebody waits inside a collective; nothing can be wrong else.
 void set_due(HangState& state, TimePoint now, HangPolicy const& policy) {
-  bool const waits =
-      std::any_of(state.ranks.begin(), state.ranks.end(), [](auto const& each) { return inside(each.second.last); });
+  bool const waits = std::any_of(state.ranks.begin(), state.ranks.end(), [](auto const& each) {
+    return inside(each.second.last) || !each.second.last.groups.empty();
+  });
   if (!waits) {
     state.due.reset();
   } else if (!state.due || *state.due <= now) {
@@ -257,7 +328,7 @@ HangState report(HangState state, std::string const& host, std::vector<Standstil
                  HangPolicy const& policy) {
   for (auto const& each : told) {
     auto const before = state.ranks.find(each.rank);
-    if (before != state.ranks.end() && (each.still <= Millis{0} || before->second.last.entered != each.entered)) {
+    if (before != state.ranks.end() && (each.still <= Millis{0} || moves_of(before->second.last) != moves_of(each))) {
       state.ordered.erase(each.rank);  // it has moved
     }
     if (each.still <= Millis{0}) {
@@ -272,10 +343,12 @@ HangState report(HangState state, std::string const& host, std::vector<Standstil
 
 HangJudgement judge(HangState state, std::uint32_t world, TimePoint now, HangPolicy const& policy) {
   HangJudgement result;
-  Finding const found = find(state, now, policy.warning(), policy.blur(policy.warning()));
-  std::string const about = found.waiting.empty() ? "" : subject(found);
+  Finding const found = find(state, world, now, policy.warning(), policy.blur(policy.warning()));
+  std::string const about = subject(found);
   if (!about.empty() && about != state.said) {
-    result.line = found.late.empty() ? line_about_nobody(found, world) : line_about_late(found);
+    result.line = !found.late.empty()      ? line_about_late(found)
+                  : !found.crossed.empty() ? line_about_crossed(found)
+                                           : line_about_nobody(found, world);
   }
   result.orders = orders(state, world, now, policy);
   state.said = about;

@@ -4,18 +4,16 @@
 // is not told of moves, or shows nothing. From that `judge` finds the collective that ranks wait in and who is not in
 // it. Rules and table: docs/use/hangs.md; a test plays every row. The coordinator's part of membership: hang_watch.hpp.
 //
-// Cost: `report` O(log N) for each worker told of, `judge` O(N) of those that stand still, about once per second and
-// only while one of them waits inside a collective.
+// Cost: `report` O(log N) for each worker told of, `judge` O(N log N) of those that stand still and their groups, about
+// once per second and only while one of them waits inside a collective, or may do so in a group.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
-#include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "rendezvous/membership/hang_state.hpp"
 #include "rendezvous/values/standstill.hpp"
 #include "src/core/time.hpp"
 
@@ -32,22 +30,10 @@ struct HangPolicy {
   [[nodiscard]] static Millis blur(Millis limit) { return std::min(limit / 8, Millis{1500}); }
 };
 
-struct HangState {
-  struct Seen {
-    Standstill last;
-    std::string host;
-    TimePoint since;  ///< by the coordinator's clock: when it stopped moving
-  };
-  std::map<std::uint32_t, Seen> ranks;  ///< who stands still
-  std::set<std::uint32_t> ordered;      ///< who is to be killed; one that moves after all may be again
-  std::string said;                     ///< what the last line was about; "" = nothing is wrong
-  std::optional<TimePoint> due;         ///< when `judge` is to be called
-};
-
 /// A rank to be killed, unless it has moved by the time its agent hears of it.
 struct HangOrder {
   std::uint32_t rank = 0;
-  std::uint64_t entered = 0;  ///< what the judgement rests on
+  std::uint64_t entered = 0;  ///< what the judgement rests on: worker::begun_in_all()
   std::string why;            ///< "did not enter all_reduce #812 (25 f32) for 62 s that 7 others waited in"
   bool operator==(HangOrder const&) const = default;
 };

@@ -199,6 +199,11 @@ void fields(auto& field, Of<WorkerExit> auto& exit) {
   field("lost", exit.lost);
   field.when(!exit.log.empty(), "log", exit.log);
 }
+void fields(auto& field, Of<worker::GroupCount> auto& group) {
+  field("id", group.id);
+  field("begun", group.begun);
+  field("size", group.size);
+}
 void fields(auto& field, Of<Standstill> auto& worker) {
   field("rank", worker.rank);
   field("entered", worker.entered);
@@ -207,6 +212,8 @@ void fields(auto& field, Of<Standstill> auto& worker) {
   field("count", worker.count);
   field("still_ms", worker.still);
   field("halted", worker.halted);
+  field("idle", worker.idle);
+  field.list("groups", worker.groups, worker::kGroups);
 }
 void fields(auto& field, Of<store::CallerQuestion> auto& call) {
   field("id", call.id);

@@ -277,7 +277,7 @@ struct Refused {
 struct Kill {
   std::uint64_t number = 0;
   std::uint32_t rank = 0;
-  std::uint64_t entered = 0;  ///< collectives that it had begun by what the coordinator knows
+  std::uint64_t entered = 0;  ///< collectives that it had begun by what the coordinator knows: worker::begun_in_all()
   std::string why;            ///< for the cause: "did not enter all_reduce #812 … that 7 others waited in"
   std::optional<PeerFailure::Why> named = {};  ///< others have given it up: `entered` counts for nothing
   bool operator==(Kill const&) const = default;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "src/core/time.hpp"
+#include "src/worker/group_count.hpp"
 #include "src/worker/loss.hpp"
 
 namespace cxxrun::rendezvous {
@@ -19,6 +21,8 @@ struct Standstill {
   std::uint64_t count = 0;    ///< its elements
   Millis still{0};            ///< for how long neither has changed; 0: it moves again, or is gone
   bool halted = false;        ///< its process is stopped (SIGSTOP, or by a debugger)
+  bool idle = false;          ///< none of its collectives is under way, in any group; false: or it is not known
+  std::vector<worker::GroupCount> groups = {};  ///< of PyTorch, but for the default one
   bool operator==(Standstill const&) const = default;
 };
 

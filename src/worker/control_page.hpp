@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "src/comm/call.hpp"
+#include "src/worker/group_count.hpp"
 
 namespace cxxrun::worker {
 
@@ -28,6 +29,13 @@ struct Operation {
   std::atomic<std::int64_t> done{0};       ///< the same; 0: under way
   std::atomic<std::uint64_t> count{0};     ///< elements
   std::atomic<std::uint32_t> what{0};      ///< packed(): kind, type, op
+};
+
+/// The words of a GroupCount.
+struct GroupWords {
+  std::atomic<std::uint64_t> id{0};  ///< 0: not in use, or its other words are being written
+  std::atomic<std::uint64_t> begun{0};
+  std::atomic<std::uint64_t> size{0};
 };
 
 // NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): cache lines of their own
@@ -71,6 +79,10 @@ struct ControlPage {
   alignas(64) std::atomic<std::uint64_t> heard{0};
   /// By the worker: one that waits in a call gives it up.
   std::atomic<std::uint64_t> answered{0};
+  /// By a worker whose groups PyTorch counts: all of them but the default one, which `entered` is of.
+  alignas(64) std::array<GroupWords, kGroups> groups{};
+  /// 1: none of its collectives is under way, in any group. 0: that is not known.
+  std::atomic<std::uint64_t> idle{0};
 };
 static_assert(sizeof(ControlPage) <= 4096);
 

@@ -57,6 +57,22 @@ std::optional<SeenOperation> read_entry(Operation const& entry) {
   return whole ? std::optional(seen) : std::nullopt;
 }
 
+/// Those that were whole while we looked.
+std::vector<GroupCount> read_groups(ControlPage const& page) {
+  std::vector<GroupCount> groups;
+  for (auto const& words : page.groups) {
+    GroupCount seen{words.id.load(std::memory_order_acquire)};
+    seen.begun = words.begun.load(std::memory_order_relaxed);
+    seen.size = words.size.load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (seen.id != 0 && words.id.load(std::memory_order_relaxed) == seen.id) {
+      groups.push_back(seen);
+    }
+  }
+  std::sort(groups.begin(), groups.end(), [](auto const& a, auto const& b) { return a.id < b.id; });
+  return groups;
+}
+
 /// Tenths of a second from a minute ago on, milliseconds for what is short.
 std::string seconds_between(std::int64_t from, std::int64_t to) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62;  // whatever the page holds, the difference is a number
@@ -78,6 +94,8 @@ Figures read_figures(ControlPage const& page) {
     figures.count = entry->count;
   }
   figures.elsewhere = page.elsewhere.load(std::memory_order_relaxed) > 0;
+  figures.groups = read_groups(page);
+  figures.idle = page.idle.load(std::memory_order_relaxed) != 0;
   return figures;
 }
 
@@ -118,7 +136,7 @@ std::string number_operation(std::uint64_t sequence, std::uint32_t what, std::ui
 }
 
 std::string describe_entry(SeenOperation const& operation, TimePoint now) {
-  auto const text = "#" + std::to_string(operation.sequence) + " " +
+  auto text = "#" + std::to_string(operation.sequence) + " " +
                     describe_operation(operation.what, operation.count) + ": entered " +
                     seconds_between(operation.entered, now.time_since_epoch().count()) + " ago";
   if (operation.what == kBegunOperation) {

@@ -36,6 +36,8 @@ struct Figures {
   std::uint32_t what = kUnknownOperation;  ///< packed(), of collective number `entered`
   std::uint64_t count = 0;                 ///< its elements
   bool elsewhere = false;                  ///< it waits in a call of a group, or one has failed
+  std::vector<GroupCount> groups = {};     ///< sorted
+  bool idle = false;                       ///< it waits in no collective
   bool operator==(Figures const&) const = default;
 };
 [[nodiscard]] Figures read_figures(ControlPage const& page);

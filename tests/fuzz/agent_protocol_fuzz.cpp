@@ -78,7 +78,7 @@ std::vector<std::string> fuzz_seeds() {
            Join{}, Join{{}, Terms{}}, Ack{1}, WorkerFailed{1, exit}, Succeeded{2}, Stopped{3, {exit}, {"pid 7"}},
            Leaving{15}, Unfit{1, "no GPU"}, FollowerInfo{}, follower_info,
            Vote{3, {2, 1}, {2, 1}, AcceptedDecree{{1, 0}, decree}, Millis{900}}, Vote{}, Accepted{3, {2, 1}, {3, 0}},
-           Gone{3, 2}, Progress{3, {{1, 8, 7, 0x10203, 25, Millis{15'000}, true}}}}) {
+           Gone{3, 2}, Progress{3, {{1, 8, 7, 0x10203, 25, Millis{15'000}, true, false, {{7, 8, 2}}}}}}) {
     seeds.push_back(encode(message));
     seeds.push_back(wire::frame(encode(message)));
   }

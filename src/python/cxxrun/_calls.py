@@ -11,26 +11,26 @@ _AUTOGRAD = "torch/autograd/__init__.py"
 _UNNUMBERED = {"send", "recv", "monitored_barrier", "new_group", "_store_based_barrier"}
 
 
-def told(frame: Optional[FrameType], is_default: Callable[[Any], bool]) -> Told:
-    """`frame`: the thread's innermost. `is_default`: whether that is the default group. Reads, and keeps nothing of, the
-    frames' variables."""
+def told(frame: Optional[FrameType], is_default: Callable[[Any], bool], is_counted: Callable[[Any], bool]) -> Told:
+    """`frame`: the thread's innermost. `is_default`: whether that is the default group; `is_counted`: one of the others
+    that are compared. Reads, and keeps nothing of, the frames' variables."""
     while frame is not None:
         path, name = frame.f_code.co_filename, frame.f_code.co_name
         if path.endswith(_C10D):
             if name in _UNNUMBERED:
                 return Told(here=False)
             if name in KINDS:
-                return _in_call(name, frame.f_locals, is_default)
+                return _in_call(name, frame.f_locals, is_default, is_counted)
         if path.endswith(_AUTOGRAD) and name == "backward":
             return Told(_page.BEGUN, _page.IN_BACKWARD)
         frame = frame.f_back
     return Told()
 
 
-def _in_call(name: str, variables: Any, is_default: Callable[[Any], bool]) -> Told:
+def _in_call(name: str, variables: Any, is_default: Callable[[Any], bool], is_counted: Callable[[Any], bool]) -> Told:
     group = variables.get("group")
     if group is not None and not is_default(group):
-        return Told(here=False)
+        return Told(here=is_counted(group))
     tensor = variables.get("tensor")
     if tensor is None or not hasattr(tensor, "numel"):
         return Told(packed(name, "byte"), 0, True)

@@ -2,7 +2,7 @@
 1.13 has none."""
 import json
 import sys
-from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Collection, List, Optional, Sequence, Tuple, Union
 
 from cxxrun import _page
 from cxxrun._told import Told, packed
@@ -18,18 +18,21 @@ def recorder() -> Optional[Callable[[], List[Union[str, bytes]]]]:
     return (lambda: [dump(True, True) for dump in dumps]) if dumps else None
 
 
-def told(texts: Sequence[Union[str, bytes]], group: str, number: int) -> Optional[Told]:
-    """`group`: the default group's name; `number`: of its newest collective. None: the recorders are off, know nothing of
-    this backend, or write another form. Pure."""
+def told(texts: Sequence[Union[str, bytes]], group: str, number: Optional[int],
+         counted: Collection[str] = ()) -> Optional[Told]:
+    """`group`: the default group's name; `number`: of its newest collective, None: it has none. `counted`: the names of
+    other groups that are compared. None: the recorders are off, know nothing of this backend, or write another form.
+    Pure."""
     try:
         entries = [entry for text in texts for entry in _entries(text)]
         mine = [entry for entry in entries if entry["process_group"][0] == group]
         active = [entry for entry in mine if not entry["retired"]]
-        if not mine:
+        if not entries or (number is not None and not mine):
             return None
         if not active:
-            waits_elsewhere = any(not entry["retired"] for entry in entries)
-            return Told(_page.BEGUN, _page.IS_DONE, not waits_elsewhere)
+            others = [entry for entry in entries if not entry["retired"]]
+            is_counted = all(entry["process_group"][0] in counted and not entry.get("is_p2p") for entry in others)
+            return Told(_page.BEGUN, _page.IS_DONE, is_counted, not others)
         oldest = min(active, key=lambda entry: entry["collective_seq_id"])
         is_newest = oldest["collective_seq_id"] == number
         return Told(*(_meaning(oldest) if is_newest else (_page.UNKNOWN, 0)), here=True)

@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 import time
-from typing import List, Tuple
+from typing import List, NamedTuple, Sequence, Tuple
 
 # Where the words are, and what some of them mean.
 LAYOUT = 7959393778188619778
@@ -23,6 +23,9 @@ RING = 184
 ENTRY = 40
 ENTRIES = 64
 ELSEWHERE = 2768
+GROUP_WORDS = 2944
+GROUPS = 16
+IDLE = 3328
 UNKNOWN = 4294967295
 BEGUN = 4294967294
 IN_BACKWARD = 1
@@ -32,6 +35,14 @@ UNKNOWN_OP = 255
 _MAGIC = b"CXXWORK\x01"
 _REGISTER, _WELCOME, _NO = 1, 65, 66
 _ANSWER = 10.0  # seconds, on a machine that is busy with starting workers
+
+
+class GroupCount(NamedTuple):
+    """A group by a number that is the same for its members; collectives begun in it; how many members it has."""
+
+    id: int
+    begun: int
+    size: int
 
 
 class Refused(OSError):
@@ -103,8 +114,10 @@ class Page:
         """A word of 4 bytes."""
         return struct.unpack_from("=I", self._memory, at)[0]
 
-    def show(self, entered: int, what: int = BEGUN, count: int = 0) -> None:
-        """Collectives begun in the default group; what the last of them is. Whether it is done shows in `count`."""
+    def show(self, entered: int, what: int = BEGUN, count: int = 0, groups: "Sequence[GroupCount]" = (),
+             idle: bool = False) -> None:
+        """Collectives begun in the default group, and what the last of them is; whether it is done shows in `count`.
+        `groups`: of the others, at most GROUPS; `idle`: no collective is under way in any."""
         if entered > 0:
             at = RING + ENTRY * (entered % ENTRIES)
             began = self.get(at + 8) if entered == self._last else now()
@@ -112,10 +125,21 @@ class Page:
             struct.pack_into("=QQQI", self._memory, at + 8, began, 0, count, what)
             self.put(at, entered)
         self._last = entered
+        self._show_groups(groups)
+        self.put(IDLE, int(idle))
         self.put(ENTERED, entered)
         self.put(DONE, max(entered - 1, 0))
         self.put(ELSEWHERE, 0)
         self.put(ALIVE, now())
+
+    def _show_groups(self, groups: "Sequence[GroupCount]") -> None:
+        for i, (name, begun, size) in enumerate([*groups, *[GroupCount(0, 0, 0)] * GROUPS][:GROUPS]):
+            at = GROUP_WORDS + 24 * i
+            if self.get(at) != name:
+                self.put(at, 0)
+                self.put(at + 16, size)
+            self.put(at + 8, begun)
+            self.put(at, name)
 
     def show_nothing(self) -> None:
         """It may be waiting where its collectives do not tell: nobody is to call it late, unless it is stopped."""

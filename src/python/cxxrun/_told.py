@@ -18,11 +18,13 @@ _TYPES = {"float": 0, "double": 1, "half": 2, "bfloat16": 3, "int": 4, "long": 5
 
 class Told(NamedTuple):
     """What the default group's newest collective is, in the words of _page.Page.show. `here`: the rank is in a collective
-    of that group, or in none; False: it may be waiting in another group, or for one peer; None: not known."""
+    of a group that is counted, or in none; False: it may be waiting in one that is not, or for one peer; None: not known.
+    `idle`: it is in none."""
 
     what: int = _page.BEGUN
     count: int = 0
     here: Optional[bool] = None
+    idle: bool = False
 
 
 def packed(name: str, dtype: str) -> int:

@@ -3,15 +3,16 @@
 DistributedDataParallel, FSDP and functional collectives begin theirs in C++, past every function that could be wrapped;
 each group's sequence number counts them all. What a number cannot tell is whether the collective is done."""
 import atexit
+import hashlib
 import os
 import sys
 import threading
 import time
 from types import ModuleType
-from typing import Any, List, Optional, Set
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from cxxrun import _calls, _flight, _page, _process
-from cxxrun._judge import Judge
+from cxxrun._judge import NOTHING, Judge
 from cxxrun._told import Told
 
 PERIOD = 0.25
@@ -28,6 +29,7 @@ class Watch(threading.Thread):
         self._flight_again = 0.0
         self._judge, self._base, self._group, self._caller = Judge(), 0, 0, 0
         self._uncounted: Set[int] = set()  # groups with calls between two ranks, which count for these alone
+        self._known: Dict[str, Tuple[int, int]] = {}  # by a group's name: its id, and its size
         self._lock = threading.Lock()
         self._ended = False
         self._bell = threading.Lock()
@@ -39,7 +41,7 @@ class Watch(threading.Thread):
         with self._lock:
             group = default_group(self._c10d)
             self._group, self._base, self._caller = id(group), number_of(group) or 0, threading.get_ident()
-            self._judge = Judge()
+            self._judge, self._known = Judge(), {}
             self._uncounted.discard(id(group))
             if not self._ended:
                 self._see()
@@ -83,23 +85,43 @@ class Watch(threading.Thread):
             return
         number = None if id(group) in self._uncounted else number_of(group)
         default = None if number is None else max(number - self._base, 0)
-        others = {id(each): number_of(each) for each in _groups(self._c10d) if each is not group}
-        told = self._ask(group, default) if default and self._judge.wants_to_be_told() else None
-        shown = self._judge.see(default, others, told)
-        if shown == ():
+        counted, others = self._count(group)
+        asks = (default or (counted and default is not None)) and self._judge.wants_to_be_told()
+        told = self._ask(group, default, counted) if asks else None
+        shown = self._judge.see(default, sorted(counted.values()), others, told)
+        if shown is NOTHING:
             self._page.show_nothing()
         elif shown is not None:
             self._page.show(*shown)
 
-    def _ask(self, group: Any, default: int) -> Told:
+    def _count(self, default: Any) -> Tuple[Dict[str, _page.GroupCount], Dict[int, Optional[int]]]:
+        """The groups but the default one: by name those that can be compared, and the numbers of the rest."""
+        counted: Dict[str, _page.GroupCount] = {}
+        others: Dict[int, Optional[int]] = {}
+        for group in _groups(self._c10d):
+            if group is default:
+                continue
+            number, (name, members) = number_of(group), members_of(self._c10d, group)
+            if number is None or not name or id(group) in self._uncounted or len(counted) == _page.GROUPS:
+                others[id(group)] = number
+            else:
+                if name not in self._known:
+                    text = f"{name} {sorted(members)}".encode()
+                    self._known[name] = int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big") + 1, len(members)
+                counted[name] = _page.GroupCount(self._known[name][0], number, self._known[name][1])
+        return counted, others
+
+    def _ask(self, group: Any, default: int, counted: Dict[str, _page.GroupCount]) -> Told:
         begin = time.monotonic()
         if self._flight is not None and begin >= self._flight_again:
-            told = _flight.told(self._flight(), str(getattr(group, "group_name", "0")), self._base + default)
+            told = _flight.told(self._flight(), str(getattr(group, "group_name", "0")),
+                                self._base + default if default else None, counted)
             end = time.monotonic()
             self._flight_again = end + (end - begin) / _SHARE
             if told is not None:
                 return told
-        return _calls.told(sys._current_frames().get(self._caller), lambda other: other is group)
+        return _calls.told(sys._current_frames().get(self._caller), lambda other: other is group,
+                           lambda other: members_of(self._c10d, other)[0] in counted)
 
 
 def default_group(c10d: ModuleType) -> Any:
@@ -109,6 +131,13 @@ def default_group(c10d: ModuleType) -> Any:
 def _groups(c10d: ModuleType) -> List[Any]:
     world = getattr(c10d, "_world", None)
     return list(world.pg_map if world is not None else getattr(c10d, "_pg_map", {}))
+
+
+def members_of(c10d: ModuleType, group: Any) -> Tuple[str, Any]:
+    """A group's name, the same for all members, and their ranks."""
+    world = getattr(c10d, "_world", None)
+    names, ranks = (world.pg_names, world.pg_group_ranks) if world is not None else (c10d._pg_names, c10d._pg_group_ranks)
+    return names.get(group, ""), ranks.get(group, {})  # it may just have been destroyed
 
 
 def number_of(group: Any) -> Optional[int]:

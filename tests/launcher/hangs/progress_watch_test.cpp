@@ -56,6 +56,11 @@ std::map<std::string, std::function<void()>> rows() {
              for (std::uint64_t i = 0; i < 20; ++i) {
                node.watch(10s, {at(i / 2 + 1, (i + 1) / 2)});
              }
+             for (std::uint64_t i = 0; i < 20; ++i) {  // or in a group
+               auto look = at(8, 7);
+               look.figures.groups = {{77, i, 2}};
+               node.watch(10s, {look});
+             }
              CHECK(node.told.empty());
            }},
           {"has not moved for a period",

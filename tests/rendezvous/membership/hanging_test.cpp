@@ -36,6 +36,12 @@ struct Ranks {
   Ranks& computes(std::uint32_t rank, std::uint64_t sequence, Millis still) {
     return told({rank, sequence, sequence, kReduce, 25, still, false});
   }
+  /// So many begun in the default group, and in one of ranks 0 and 1, or 2 and 3, and in one of 0 and 2, or 1 and 3.
+  Ranks& begun(std::uint32_t rank, std::uint64_t in_all, std::uint64_t in_pair, std::uint64_t across, Millis still,
+               bool halted = false, bool idle = false) {
+    std::vector<worker::GroupCount> const groups{{10 + rank / 2, in_pair, 2}, {20 + rank % 2, across, 2}};
+    return told({rank, in_all, in_all - (in_all > 0 ? 1 : 0), worker::kBegunOperation, 0, still, halted, idle, groups});
+  }
   Ranks& moves(std::uint32_t rank, std::uint64_t sequence) {
     return told({rank, sequence, sequence - 1, kReduce, 25, 0ms, false});
   }
@@ -264,6 +270,57 @@ std::map<std::string, std::function<void()>> rows() {
          ranks.inside(0, 813, 60s).inside(1, 813, 60s).inside(2, 813, 60s).computes(3, 812, 60s).pass(0s);
          CHECK(ranks.killed() == Killed{3});
          CHECK(ranks.lines.size() == 2);
+       }},
+      {"one is behind in another group, and waits for nobody",
+       [] {
+         Ranks ranks;  // 2 waits for 3, 0 for 2, 1 for 3
+         ranks.begun(0, 1, 8, 8, 62s).begun(1, 1, 8, 8, 62s).begun(2, 1, 8, 7, 62s).begun(3, 1, 7, 7, 62s).pass(0s);
+         CHECK(ranks.line == "rank 3 on n1 has not entered a collective of ranks 2, 3 for 62 s that 1 other wait in");
+         CHECK(ranks.orders ==
+               std::vector<HangOrder>{
+                   {3, 15, "did not enter a collective of ranks 2, 3 for 62 s that 1 other waited in"}});
+         ranks.begun(3, 1, 8, 7, 0s).pass(1s);  // it moves
+         CHECK(ranks.orders.empty());
+         Ranks stopped;
+         stopped.begun(0, 1, 8, 8, 62s).begun(1, 1, 8, 8, 62s).begun(2, 1, 8, 7, 62s).begun(3, 1, 8, 7, 62s, true);
+         stopped.pass(0s);
+         CHECK(stopped.line == "rank 3 on n1 is stopped in a collective of ranks 2, 3 for 62 s that 1 other wait in");
+         CHECK(stopped.killed() == Killed{3});
+       }},
+      {"one is behind in a group, and may be waiting in another for a rank that moves or shows nothing",
+       [] {
+         Ranks ranks;
+         ranks.begun(0, 1, 8, 8, 62s).begun(1, 1, 8, 8, 62s).begun(2, 1, 8, 7, 62s).pass(0s);
+         CHECK(ranks.quiet());
+         Ranks idle;  // the same, but it is known that it waits nowhere
+         idle.begun(0, 1, 8, 8, 62s).begun(1, 1, 8, 8, 62s).begun(2, 1, 8, 7, 62s, false, true).pass(0s);
+         CHECK(idle.killed() == Killed{2});
+         Ranks unused;  // a group in which nothing has begun holds nobody up
+         unused.begun(2, 0, 8, 7, 62s).begun(3, 0, 7, 7, 62s).begun(1, 0, 8, 8, 62s).pass(0s);
+         CHECK(unused.killed() == Killed{3});
+         Ranks no_pair;
+         no_pair.begun(0, 0, 0, 8, 62s).begun(2, 0, 0, 7, 62s).pass(0s);
+         CHECK(no_pair.killed() == Killed{2});
+       }},
+      {"one is late, and waits in another group for one that is behind there",
+       [] {
+         Ranks ranks;
+         ranks.begun(0, 9, 8, 8, 62s).begun(1, 9, 8, 8, 62s).begun(2, 8, 8, 8, 62s).begun(3, 8, 7, 8, 62s).pass(0s);
+         CHECK(ranks.line.starts_with("rank 3 on n1 has not entered collective #9 for 62 s that 2 others wait in"));
+         CHECK(ranks.killed() == Killed{3});
+       }},
+      {"all stand still, and each waits for another one in another group",
+       [] {
+         Ranks ranks;
+         ranks.begun(0, 1, 8, 7, 62s).begun(1, 1, 7, 8, 62s).begun(2, 1, 7, 8, 62s).begun(3, 1, 8, 7, 62s).pass(0s);
+         CHECK(ranks.line ==
+               "rank 0 on n0, rank 1 on n0, rank 2 on n1, rank 3 on n1 wait for 62 s in one group while others wait in "
+               "another: do all ranks begin the collectives of their groups in one order?");
+         CHECK(ranks.orders.empty());
+         CHECK(ranks.pass(1s).quiet());
+         Ranks even;  // what has begun may be done
+         even.begun(0, 1, 8, 8, 62s).begun(1, 1, 8, 8, 62s).begun(2, 1, 8, 8, 62s).begun(3, 1, 8, 8, 62s).pass(0s);
+         CHECK(even.quiet());
        }},
       {"no `--hang-timeout`",
        [] {

@@ -93,6 +93,7 @@ std::vector<ToCoordinator> all_to_coordinator() {
           Leaving{15, "from pid 7 (kill), uid 0"},
           Unfit{5, "health check: exit code 3"},
           Progress{5, {{3, 812, 811, 0x1020304, 25, Millis{15'000}, false}, {4, 811, 811, 0, 0, Millis{0}, true}}},
+          Progress{5, {{3, 8, 7, 0, 25, Millis{15'000}, false, true, {{77, 8, 2}, {78, 1ULL << 60U, 4}}}}},
           Progress{5, {}},
           Progress{5, {}, {{3, {1, PeerFailure::Why::timeout}}, {4, {1, PeerFailure::Why::left}}}}};
 }

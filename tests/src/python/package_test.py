@@ -24,7 +24,8 @@ sys.path.insert(0, str(PACKAGE))
 
 import cxxrun
 from cxxrun import _calls, _flight, _page, _progress, _told, _watch
-from cxxrun._judge import Judge
+from cxxrun._judge import NOTHING, Judge, Shown
+from cxxrun._page import GroupCount
 from cxxrun._told import Told
 from cxxrun._wanted import Requests
 
@@ -33,49 +34,59 @@ BARRIER = 5 | 6 << 8 | 255 << 16
 
 
 class JudgeTest(unittest.TestCase):
-    """What is shown: (collectives begun, what the last is, count); () nothing; None as before."""
+    """What is shown; None: as before."""
 
     def setUp(self):
         self.judge = Judge()
 
-    def still(self, default, others=None, told=None):
+    def see(self, default, others=None, told=None, groups=()):
+        return self.judge.see(default, list(groups), others or {}, told)
+
+    def still(self, default, others=None, told=None, groups=()):
         """Looks until somebody is asked."""
         while not self.judge.wants_to_be_told():
-            self.assertIsNone(self.judge.see(default, others or {}))
-        return self.judge.see(default, others or {}, told)
+            self.assertIsNone(self.see(default, others, None, groups))
+        return self.see(default, others, told, groups)
 
     def test_every_movement_is_shown_and_standing_still_is_not(self):
-        self.assertEqual(self.judge.see(0, {}), (0, _page.BEGUN, 0))
-        self.assertIsNone(self.judge.see(0, {}))
-        self.assertEqual(self.judge.see(7, {}), (7, _page.BEGUN, 0))
-        self.assertIsNone(self.judge.see(7, {}))
+        self.assertEqual(self.see(0), Shown(0, groups=[]))
+        self.assertIsNone(self.see(0))
+        self.assertEqual(self.see(7), Shown(7, groups=[]))
+        self.assertIsNone(self.see(7))
 
     def test_what_is_told_of_one_that_stands_still_is_shown(self):
-        self.judge.see(7, {})
-        self.assertEqual(self.still(7, told=Told(ALL_REDUCE, 25, True)), (7, ALL_REDUCE, 25))
-        self.assertEqual(self.still(7, told=Told(_page.BEGUN, _page.IS_DONE, True)), (7, _page.BEGUN, _page.IS_DONE))
-        self.assertIsNone(self.still(7, told=Told(_page.BEGUN, _page.IS_DONE, True)))
-        self.assertEqual(self.judge.see(8, {}), (8, _page.BEGUN, 0))
+        self.see(7)
+        self.assertEqual(self.still(7, told=Told(ALL_REDUCE, 25, True)), Shown(7, ALL_REDUCE, 25, []))
+        done = Told(_page.BEGUN, _page.IS_DONE, True, True)
+        self.assertEqual(self.still(7, told=done), Shown(7, _page.BEGUN, _page.IS_DONE, [], True))
+        self.assertIsNone(self.still(7, told=done))
+        self.assertEqual(self.see(8), Shown(8, groups=[]))
 
-    def test_one_that_may_wait_in_another_group_is_not_shown(self):
-        self.judge.see(7, {1: 0})
-        self.assertEqual(self.judge.see(7, {1: 1}), ())
-        self.assertEqual(self.judge.see(8, {1: 1}), (8, _page.BEGUN, 0))
-        self.assertEqual(self.judge.see(9, {1: 2}), ())
+    def test_what_is_begun_in_other_groups_is_shown(self):
+        one, two = [GroupCount(77, 1, 2)], [GroupCount(77, 2, 2)]
+        self.assertEqual(self.see(7, groups=one), Shown(7, groups=one))
+        self.assertIsNone(self.see(7, groups=one))
+        self.assertEqual(self.see(7, groups=two), Shown(7, groups=two))
+
+    def test_one_that_may_wait_in_a_group_that_is_not_counted_is_not_shown(self):
+        self.see(7, {1: 0})
+        self.assertIs(self.see(7, {1: 1}), NOTHING)
+        self.assertEqual(self.see(8, {1: 1}), Shown(8, groups=[]))
+        self.assertIs(self.see(9, {1: 2}), NOTHING)
         self.assertIsNone(self.still(9, {1: 2}, Told()))
-        self.assertEqual(self.still(9, {1: 2}, Told(ALL_REDUCE, 25, True)), (9, ALL_REDUCE, 25))
-        self.assertEqual(self.still(9, {1: 2}, Told()), (9, _page.BEGUN, 0))  # nobody knows better meanwhile
-        self.assertEqual(self.still(9, {1: 2}, Told(here=False)), ())
+        self.assertEqual(self.still(9, {1: 2}, Told(ALL_REDUCE, 25, True)), Shown(9, ALL_REDUCE, 25, []))
+        self.assertEqual(self.still(9, {1: 2}, Told()), Shown(9, groups=[]))  # nobody knows better meanwhile
+        self.assertIs(self.still(9, {1: 2}, Told(here=False)), NOTHING)
 
-    def test_a_group_that_cannot_be_compared_is_not_shown(self):
-        self.assertEqual(self.judge.see(None, {}), ())
-        self.assertIsNone(self.still(None, {}, Told(ALL_REDUCE, 25, True)))
-        self.assertEqual(self.judge.see(3, {}), (3, _page.BEGUN, 0))
+    def test_a_default_group_that_cannot_be_compared_is_not_shown(self):
+        self.assertIs(self.see(None), NOTHING)
+        self.assertIsNone(self.still(None, told=Told(ALL_REDUCE, 25, True)))
+        self.assertEqual(self.see(3), Shown(3, groups=[]))
 
     def test_a_group_that_is_made_or_ends_is_no_collective(self):
-        self.judge.see(7, {})
-        self.assertIsNone(self.judge.see(7, {1: 0}))
-        self.assertIsNone(self.judge.see(7, {}))
+        self.see(7)
+        self.assertIsNone(self.see(7, {1: 0}))
+        self.assertIsNone(self.see(7))
 
 
 def recorded(group="0", number=7, retired=False, name="gloo:all_reduce", size=((5, 5),), dtypes=("Float",)):
@@ -85,8 +96,8 @@ def recorded(group="0", number=7, retired=False, name="gloo:all_reduce", size=((
 
 class FlightTest(unittest.TestCase):
     @staticmethod
-    def told(*entries):
-        return _flight.told([json.dumps({"entries": entries})], "0", 7)
+    def told(*entries, number=7):
+        return _flight.told([json.dumps({"entries": entries})], "0", number, ["2"])
 
     def test_the_oldest_that_is_under_way_is_told(self):
         self.assertEqual(self.told(recorded()), Told(ALL_REDUCE, 25, True))
@@ -96,8 +107,16 @@ class FlightTest(unittest.TestCase):
         self.assertEqual(self.told(recorded(name="gloo:gather")), Told(_page.UNKNOWN, 25, True))
 
     def test_none_under_way_means_done_or_elsewhere(self):
-        self.assertEqual(self.told(recorded(retired=True)), Told(_page.BEGUN, _page.IS_DONE, True))
-        self.assertEqual(self.told(recorded(retired=True), recorded("1", 3)), Told(_page.BEGUN, _page.IS_DONE, False))
+        done = recorded(retired=True)
+        self.assertEqual(self.told(done), Told(_page.BEGUN, _page.IS_DONE, True, True))
+        self.assertEqual(self.told(done, recorded("1", 3)), Told(_page.BEGUN, _page.IS_DONE, False))
+        self.assertEqual(self.told(done, recorded("2", 3)), Told(_page.BEGUN, _page.IS_DONE, True))  # which is counted
+        self.assertEqual(self.told(done, {**recorded("2", 3), "is_p2p": True}), Told(_page.BEGUN, _page.IS_DONE, False))
+
+    def test_a_default_group_without_collectives_is_done(self):
+        self.assertEqual(self.told(recorded("2", 3), number=None), Told(_page.BEGUN, _page.IS_DONE, True))
+        self.assertEqual(self.told(recorded("2", 3, True), number=None), Told(_page.BEGUN, _page.IS_DONE, True, True))
+        self.assertIsNone(self.told(number=None))
 
     def test_a_recorder_that_is_off_or_unknown_tells_nothing(self):
         for text in ("", "[]", "{}", '{"entries": 3}', '{"entries": [3]}', '{"entries": [{}]}', "null"):
@@ -144,22 +163,24 @@ class CallsTest(unittest.TestCase):
     C10D = "/usr/lib/torch/distributed/distributed_c10d.py"
 
     def told(self, *arguments, **variables):
-        return _calls.told(frame_in(*arguments, **variables), lambda group: group == "default")
+        return _calls.told(frame_in(*arguments, **variables), lambda group: group == "default",
+                           lambda group: group == "counted")
 
     def test_a_call_of_the_default_group_is_told_with_its_size(self):
         self.assertEqual(self.told(self.C10D, "all_reduce", tensor=Tensor, group=None), Told(ALL_REDUCE, 64, True))
         self.assertEqual(self.told(self.C10D, "all_reduce", tensor=Tensor, group="default"), Told(ALL_REDUCE, 64, True))
         self.assertEqual(self.told(self.C10D, "barrier", group=None), Told(BARRIER, 0, True))
 
-    def test_a_call_of_another_group_or_of_one_peer_is_elsewhere(self):
+    def test_a_call_of_a_group_that_is_not_counted_or_of_one_peer_is_elsewhere(self):
         self.assertEqual(self.told(self.C10D, "all_reduce", tensor=Tensor, group="tp"), Told(here=False))
+        self.assertEqual(self.told(self.C10D, "all_reduce", tensor=Tensor, group="counted"), Told(here=True))
         self.assertEqual(self.told(self.C10D, "recv", tensor=Tensor, group=None), Told(here=False))
 
     def test_a_backward_pass_is_told_and_anything_else_is_not(self):
         backward = "/usr/lib/torch/autograd/__init__.py"
         self.assertEqual(self.told(backward, "backward"), Told(_page.BEGUN, _page.IN_BACKWARD))
         self.assertEqual(self.told("/home/me/train.py", "all_reduce", tensor=Tensor, group=None), Told())
-        self.assertEqual(_calls.told(None, bool), Told())
+        self.assertEqual(_calls.told(None, bool, bool), Told())
 
 
 class RequestsTest(unittest.TestCase):
@@ -243,6 +264,18 @@ class PageTest(unittest.TestCase):
         self.assertEqual(agent.word(_page.ELSEWHERE), 1)
         page.show(0)
         self.assertEqual((agent.word(_page.ENTERED), agent.word(_page.DONE)), (0, 0))
+
+    def test_groups_are_shown_and_go_when_they_are_gone(self):
+        agent = Agent()
+        page = self.connect(agent)
+
+        def words(place):
+            return tuple(agent.word(_page.GROUP_WORDS + 24 * place + 8 * each) for each in range(3))
+
+        page.show(1, groups=[GroupCount(77, 5, 2), GroupCount(78, 6, 4)], idle=True)
+        self.assertEqual([words(0), words(1), agent.word(_page.IDLE)], [(77, 5, 2), (78, 6, 4), 1])
+        page.show(1, groups=[GroupCount(78, 7, 4)])
+        self.assertEqual([words(0), words(1), agent.word(_page.IDLE)], [(78, 7, 4), (0, 0, 0), 0])
 
     def test_steps_are_told_with_their_times(self):
         agent = Agent()

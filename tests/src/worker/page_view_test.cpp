@@ -38,6 +38,22 @@ TEST_CASE("page_view: the figures are those of the last collective begun", "[uni
   CHECK(read_figures(page) == Figures{3, 812, 811, kReduce, 25});
 }
 
+TEST_CASE("page_view: groups are those that were whole while we looked, in the order of their numbers", "[unit]") {
+  ControlPage page;
+  page.idle = 1;
+  page.groups[0].begun = 5;
+  for (std::uint64_t i = 1; i < kGroups; ++i) {
+    page.groups[i].begun = i;
+    page.groups[i].size = 2;
+    page.groups[i].id = 100 - i;
+  }
+  auto const figures = read_figures(page);
+  CHECK(figures.idle);
+  REQUIRE(figures.groups.size() == kGroups - 1);
+  CHECK(figures.groups.front() == GroupCount{85, 15, 2});
+  CHECK(begun_in_all(3, figures.groups) == 3 + 120);
+}
+
 TEST_CASE("page_view: its words are where src/python/cxxrun/_page.py writes them", "[unit]") {
   auto const script = testing::read_file(std::string(CXXRUN_SOURCE_DIR) + "/src/python/cxxrun/_page.py");
   auto const has = [&](std::string const& name, std::size_t number) {
@@ -57,6 +73,10 @@ TEST_CASE("page_view: its words are where src/python/cxxrun/_page.py writes them
   CHECK(has("ENTRY", sizeof(Operation)));
   CHECK(has("ENTRIES", kOperations));
   CHECK(has("ELSEWHERE", offsetof(ControlPage, elsewhere)));
+  CHECK(has("GROUP_WORDS", offsetof(ControlPage, groups)));
+  CHECK(script.find("GROUP_WORDS + " + std::to_string(sizeof(GroupWords)) + " * i") != std::string::npos);
+  CHECK(has("GROUPS", kGroups));
+  CHECK(has("IDLE", offsetof(ControlPage, idle)));
   CHECK(has("UNKNOWN", kUnknownOperation));
   CHECK(has("BEGUN", kBegunOperation));
   CHECK(has("IN_BACKWARD", kInBackward));

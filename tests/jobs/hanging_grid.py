@@ -1,0 +1,61 @@
+"""Four ranks, tensor x data parallel: pairs of neighbours add up in their group, and ranks in the same place of two pairs
+in another one. It hangs as it is told: in generation N as the Nth of its arguments says, KIND:RANK:STEP, and not at all
+after the last. Lines and $HUNG are as those of hanging_trainer.py. $STEPS: how many; $PAUSE: seconds in each."""
+import os
+import signal
+import sys
+import time
+
+if os.environ.get("CXXRUN_PACKAGE"):
+    sys.path.insert(0, os.environ["CXXRUN_PACKAGE"])
+    import cxxrun
+    cxxrun.install()
+
+import torch
+import torch.distributed as dist
+from cxxrun import _page, _process
+
+STEPS, PAUSE = int(os.environ.get("STEPS", "12")), float(os.environ.get("PAUSE", "0"))
+kind, rank, step = (sys.argv + ["none:0:0"] * 9)[int(os.environ["CXXRUN_GENERATION"])].split(":")
+MINE = kind if int(rank) == int(os.environ["RANK"]) else "none"
+
+
+def note():
+    with open(os.environ["HUNG"], "a") as file:
+        file.write(f"{os.environ['CXXRUN_GENERATION']} {time.time()}\n")
+
+
+def for_ever():
+    note()
+    while True:
+        time.sleep(1000)
+
+
+def main():
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    across = [dist.new_group([0, 2]), dist.new_group([1, 3])]
+    mine, other = pairs[dist.get_rank() // 2], across[dist.get_rank() % 2]
+    while _process.page().get(_page.GROUP_WORDS + 24) == 0:  # a rank that is stopped shows what was seen of it before
+        time.sleep(0.01)
+    x = torch.ones(64)
+    for at in range(STEPS):
+        hangs = MINE if at == int(step) else "none"
+        if hangs == "tensor":
+            for_ever()  # hangs: tensor
+        earlier = dist.all_reduce(x.clone(), group=other, async_op=True)
+        if hangs == "between":
+            for_ever()  # hangs: between
+        dist.all_reduce(x, group=mine)
+        if hangs == "stopped":
+            note()
+            os.kill(os.getpid(), signal.SIGSTOP)  # hangs: stopped
+        earlier.wait()
+        x /= 2
+        time.sleep(PAUSE)
+    print("ends", dist.get_rank(), flush=True)
+    dist.destroy_process_group()
+
+
+main()
