@@ -2,7 +2,7 @@
 //
 // Agents tell of workers that stand still (standstill.hpp), again and again while they do and once when they move; who
 // is not told of moves, or shows nothing. From that `judge` finds the collective that ranks wait in and who is not in
-// it. Rules and table: docs/use/hangs.md; a test plays every row. The coordinator's part of membership: hang_watch.hpp.
+// it. Rules and table: docs/use/hangs.md; a test plays every row. The coordinator's part of membership: watching.hpp.
 //
 // Cost: `report` O(log N) for each worker told of, `judge` O(N log N) of those that stand still and their groups, about
 // once per second and only while one of them waits inside a collective, or may do so in a group.
