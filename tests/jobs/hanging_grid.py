@@ -1,34 +1,14 @@
 """Four ranks, tensor x data parallel: pairs of neighbours add up in their group, and ranks in the same place of two pairs
-in another one. It hangs as it is told: in generation N as the Nth of its arguments says, KIND:RANK:STEP, and not at all
-after the last. Lines and $HUNG are as those of hanging_trainer.py. $STEPS: how many; $PAUSE: seconds in each."""
+in another one. It hangs as it is told (told_hang.py), in lines that python_hangs_test.py finds by their comments."""
 import os
 import signal
-import sys
 import time
 
-if os.environ.get("CXXRUN_PACKAGE"):
-    sys.path.insert(0, os.environ["CXXRUN_PACKAGE"])
-    import cxxrun
-    cxxrun.install()
+from told_hang import MINE, PAUSE, STEP, STEPS, for_ever, note  # before torch: it installs
 
 import torch
 import torch.distributed as dist
 from cxxrun import _page, _process
-
-STEPS, PAUSE = int(os.environ.get("STEPS", "12")), float(os.environ.get("PAUSE", "0"))
-kind, rank, step = (sys.argv + ["none:0:0"] * 9)[int(os.environ["CXXRUN_GENERATION"])].split(":")
-MINE = kind if int(rank) == int(os.environ["RANK"]) else "none"
-
-
-def note():
-    with open(os.environ["HUNG"], "a") as file:
-        file.write(f"{os.environ['CXXRUN_GENERATION']} {time.time()}\n")
-
-
-def for_ever():
-    note()
-    while True:
-        time.sleep(1000)
 
 
 def main():
@@ -41,7 +21,7 @@ def main():
         time.sleep(0.01)
     x = torch.ones(64)
     for at in range(STEPS):
-        hangs = MINE if at == int(step) else "none"
+        hangs = MINE if at == STEP else "none"
         if hangs == "tensor":
             for_ever()  # hangs: tensor
         earlier = dist.all_reduce(x.clone(), group=other, async_op=True)

@@ -1,17 +1,12 @@
-"""A PyTorch script that hangs as it is told: in generation N as the Nth of its arguments says, KIND:RANK:STEP, and not at
-all after the last. Each place that hangs has a line that python_hangs_test.py finds by its comment, and notes in $HUNG
-when it does. $STEPS: how many; $PAUSE: seconds in each."""
+"""A PyTorch script that hangs as it is told (told_hang.py). Each place that hangs has a line that python_hangs_test.py finds
+by its comment."""
 import io
 import itertools
 import os
 import signal
-import sys
 import time
 
-if os.environ.get("CXXRUN_PACKAGE"):
-    sys.path.insert(0, os.environ["CXXRUN_PACKAGE"])
-    import cxxrun
-    cxxrun.install()
+from told_hang import MINE, PAUSE, STEP, STEPS, for_ever, kind, note  # before torch: it installs
 
 import torch
 import torch.distributed as dist
@@ -20,22 +15,6 @@ from torch.utils.data import DataLoader, Dataset
 
 if not torch.__version__.startswith("1."):
     import torch._dynamo  # noqa: F401: DDP does it when the first one is made, while others may wait in a collective
-
-STEPS, PAUSE = int(os.environ.get("STEPS", "12")), float(os.environ.get("PAUSE", "0"))
-kind, rank, step = (sys.argv + ["none:0:0"] * 9)[int(os.environ["CXXRUN_GENERATION"])].split(":")
-MINE = kind if int(rank) == int(os.environ["RANK"]) else "none"
-STEP = int(step)
-
-
-def note():
-    with open(os.environ["HUNG"], "a") as file:
-        file.write(f"{os.environ['CXXRUN_GENERATION']} {time.time()}\n")
-
-
-def for_ever():
-    note()
-    while True:
-        time.sleep(1000)
 
 
 class Samples(Dataset):
