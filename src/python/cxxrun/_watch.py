@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from types import ModuleType
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, Optional, Set, Tuple
 
 from cxxrun import _calls, _flight, _page, _process
 from cxxrun._judge import NOTHING, Judge
@@ -29,7 +29,7 @@ class Watch(threading.Thread):
         self._flight_again = 0.0
         self._judge, self._base, self._group, self._caller = Judge(), 0, 0, 0
         self._uncounted: Set[int] = set()  # groups with calls between two ranks, which count for these alone
-        self._known: Dict[str, Tuple[int, int]] = {}  # by a group's name: its id, and its size
+        self._ids: Dict[str, int] = {}  # by a group's name
         self._lock = threading.Lock()
         self._ended = False
         self._bell = threading.Lock()
@@ -41,7 +41,7 @@ class Watch(threading.Thread):
         with self._lock:
             group = default_group(self._c10d)
             self._group, self._base, self._caller = id(group), number_of(group) or 0, threading.get_ident()
-            self._judge, self._known = Judge(), {}
+            self._judge, self._ids = Judge(), {}
             self._uncounted.discard(id(group))
             if not self._ended:
                 self._see()
@@ -98,17 +98,17 @@ class Watch(threading.Thread):
         """The groups but the default one: by name those that can be compared, and the numbers of the rest."""
         counted: Dict[str, _page.GroupCount] = {}
         others: Dict[int, Optional[int]] = {}
-        for group in _groups(self._c10d):
+        for group in list(_world(self._c10d, "pg_map")):
             if group is default:
                 continue
             number, (name, members) = number_of(group), members_of(self._c10d, group)
             if number is None or not name or id(group) in self._uncounted or len(counted) == _page.GROUPS:
                 others[id(group)] = number
             else:
-                if name not in self._known:
+                if name not in self._ids:
                     text = f"{name} {sorted(members)}".encode()
-                    self._known[name] = int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big") + 1, len(members)
-                counted[name] = _page.GroupCount(self._known[name][0], number, self._known[name][1])
+                    self._ids[name] = int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big") + 1
+                counted[name] = _page.GroupCount(self._ids[name], number, len(members))
         return counted, others
 
     def _ask(self, group: Any, default: int, counted: Dict[str, _page.GroupCount]) -> Told:
@@ -128,16 +128,15 @@ def default_group(c10d: ModuleType) -> Any:
     return getattr(getattr(c10d, "GroupMember", None), "WORLD", None)
 
 
-def _groups(c10d: ModuleType) -> List[Any]:
+def _world(c10d: ModuleType, name: str) -> Any:
+    """A table of torch's groups; PyTorch 1 has it in the module itself."""
     world = getattr(c10d, "_world", None)
-    return list(world.pg_map if world is not None else getattr(c10d, "_pg_map", {}))
+    return getattr(c10d, "_" + name, {}) if world is None else getattr(world, name)
 
 
 def members_of(c10d: ModuleType, group: Any) -> Tuple[str, Any]:
     """A group's name, the same for all members, and their ranks."""
-    world = getattr(c10d, "_world", None)
-    names, ranks = (world.pg_names, world.pg_group_ranks) if world is not None else (c10d._pg_names, c10d._pg_group_ranks)
-    return names.get(group, ""), ranks.get(group, {})  # it may just have been destroyed
+    return _world(c10d, "pg_names").get(group, ""), _world(c10d, "pg_group_ranks").get(group, {})  # it may have ended
 
 
 def number_of(group: Any) -> Optional[int]:
