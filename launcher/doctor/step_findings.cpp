@@ -27,12 +27,6 @@ std::string milliseconds(double us) {
   return std::to_string(all / 1000) + (all < 100'000 ? "." + thousandths : "") + " ms";
 }
 
-std::string named(std::vector<std::string> words) {
-  auto const more = words.size() > kNamed ? words.size() - kNamed : 0;
-  words.resize(words.size() - more);
-  return join(words, ", ") + (more == 0 ? "" : " and " + std::to_string(more) + " more");
-}
-
 /// A call that came through, with both names.
 struct Through {
   std::string pair;
@@ -68,7 +62,7 @@ Calls gather(std::vector<StepNode> const& nodes) {
 
 Finding judge_calls(Calls const& calls) {
   if (!calls.failed.empty()) {
-    return {Grade::failure, "calls", named(calls.failed),
+    return {Grade::failure, "calls", join_first(kNamed, calls.failed),
             "a firewall or another network lies between: open TCP between the nodes, or choose their common interface "
             "with --rdzv-endpoint and --local-addr"};
   }
@@ -120,7 +114,7 @@ std::string differences(std::vector<StepNode> const& nodes, std::string const& k
   for (auto const& [value, hosts] : who) {
     words.push_back(value + " on " + compress_hostlist(hosts));
   }
-  return who.size() > 1 ? named(words) : "";
+  return who.size() > 1 ? join_first(kNamed, words) : "";
 }
 
 void judge_sameness(Findings& found, std::vector<StepNode> const& nodes) {

@@ -24,6 +24,7 @@ constexpr std::size_t kScreen = 40;    // rows that the report fills at most, as
 constexpr std::size_t kLeastTail = 8;  // of them for the last lines of stderr
 constexpr std::size_t kLineRows = 3;   // for one of them
 constexpr std::size_t kWhyRows = 4;    // for what says why
+constexpr std::size_t kShownNodes = 8;
 constexpr char const* kNoLog = "not kept; --log-dir DIR --tee 3 keeps it";
 
 std::string clock_time(std::int64_t wall_ms) {
@@ -86,14 +87,6 @@ void write_tail(std::string& out, std::string const& tail, std::size_t other_row
   out += "  last lines of its stderr:\n" + text;
 }
 
-/// At most eight of them.
-std::string listed(std::vector<std::string> const& nodes) {
-  constexpr std::size_t kMost = 8;
-  auto const shown = static_cast<std::ptrdiff_t>(std::min(nodes.size(), kMost));
-  std::string const text = join({nodes.begin(), nodes.begin() + shown}, ", ");
-  return nodes.size() <= kMost ? text : text + " and " + std::to_string(nodes.size() - kMost) + " more";
-}
-
 std::string restarts_text(Verdict const& verdict) {
   std::string const used = std::to_string(verdict.restarts);
   std::string const most = std::to_string(verdict.max_restarts);
@@ -133,7 +126,7 @@ Json to_json(Failure const& failure) {
 
 void write_nodes(std::string& out, Verdict const& verdict) {
   if (!verdict.lost_nodes.empty()) {
-    out += "  lost nodes:    " + listed(verdict.lost_nodes) + "\n";
+    out += "  lost nodes:    " + join_first(kShownNodes, verdict.lost_nodes) + "\n";
   }
   for (auto const& line : verdict.followed) {
     out += "  " + line + "\n";

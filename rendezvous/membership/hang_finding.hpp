@@ -14,16 +14,12 @@ namespace cxxrun::rendezvous {
 /// Pointers are into the HangState that it was made of.
 struct HangFinding {
   std::uint64_t group = kDefaultGroup;
-  std::vector<std::uint32_t> members;           ///< of another group than that
+  std::vector<std::uint32_t> members;           ///< the ranks that tell of this group
   std::vector<HangState::Seen const*> waiting;  ///< in the newest collective that somebody waits in for the limit
-  std::vector<HangState::Seen const*> late;     ///< not in it, or stopped in it; the furthest behind first
+  std::vector<HangGroup::Member> late;          ///< not in it, or stopped in it; the furthest behind first
   std::vector<HangState::Seen const*> crossed;  ///< nobody is late, and these wait for each other in different groups
   std::uint64_t sequence = 0;                   ///< of that collective; 0: nobody waits
   Millis longest{0};                            ///< how long the first of them has waited
-
-  [[nodiscard]] std::uint64_t begun_by(HangState::Seen const& seen) const {
-    return begun_in(group, seen.last).value_or(0);
-  }
 };
 
 /// It has begun a collective of the default group and has not done it.

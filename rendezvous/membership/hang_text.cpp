@@ -1,6 +1,7 @@
 #include "rendezvous/membership/hang_text.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,19 +15,22 @@ namespace {
 
 using Seen = HangState::Seen;
 
-/// "a collective of ranks 2, 3": PyTorch's numbers of a group's collectives mean nothing to people.
-std::string of_group(HangFinding const& found) {
-  std::string text = "a collective of ranks ";
-  for (std::size_t i = 0; i < std::min(found.members.size(), kMostNamed); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(found.members[i]);
-  }
-  auto const more = found.members.size() - std::min(found.members.size(), kMostNamed);
-  return more == 0 ? text : text + " and " + std::to_string(more) + " more";
+std::string name(Seen const& seen) {
+  return rank_name(seen.last.rank, seen.host);
 }
 
+/// Of the first kMostNamed.
+template <class Each, class Name>
+std::string names(std::vector<Each> const& many, Name const& name_of) {
+  std::vector<std::string> all;
+  std::transform(many.begin(), many.end(), std::back_inserter(all), name_of);
+  return join_first(kMostNamed, std::move(all));
+}
+
+/// PyTorch's numbers of a group's collectives mean nothing to people.
 std::string in_what(HangFinding const& found) {
   if (found.group != kDefaultGroup) {
-    return of_group(found);
+    return "a collective of ranks " + names(found.members, [](std::uint32_t rank) { return std::to_string(rank); });
   }
   auto const& last = found.waiting.front()->last;
   return worker::number_operation(last.entered, last.what, last.count);
@@ -40,18 +44,6 @@ std::string others(std::size_t number) {
   return std::to_string(number) + (number == 1 ? " other" : " others");
 }
 
-std::string name(Seen const& seen) {
-  return rank_name(seen.last.rank, seen.host);
-}
-
-std::string names(std::vector<Seen const*> const& many) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(many.size(), kMostNamed); ++i) {
-    text += (i == 0 ? "" : ", ") + name(*many[i]);
-  }
-  return many.size() <= kMostNamed ? text : text + " and " + std::to_string(many.size() - kMostNamed) + " more";
-}
-
 std::string last_seen(Standstill const& last) {
   if (last.entered == 0) {
     return "has entered no collective yet";
@@ -63,12 +55,13 @@ std::string last_seen(Standstill const& last) {
 }
 
 std::string line_about_late(HangFinding const& found) {
-  auto const& first = *found.late.front();
-  if (found.late.size() == 1 && found.begun_by(first) == found.sequence) {
+  auto const& first = *found.late.front().seen;
+  if (found.late.size() == 1 && found.late.front().begun == found.sequence) {
     return name(first) + " is stopped in " + in_what(found) + " for " + whole_seconds(found.longest) + " that " +
            others(found.waiting.size()) + " wait in";
   }
-  std::string text = names(found.late) + (found.late.size() == 1 ? " has" : " have") + " not entered " +
+  auto const name_of = [](HangGroup::Member const& each) { return name(*each.seen); };
+  std::string text = names(found.late, name_of) + (found.late.size() == 1 ? " has" : " have") + " not entered " +
                      in_what(found) + " for " + whole_seconds(found.longest) + " that " + others(found.waiting.size()) +
                      " wait in";
   if (found.group == kDefaultGroup) {
@@ -151,17 +144,16 @@ std::string line_about_nobody(HangFinding const& found, std::uint32_t world) {
 }
 
 std::string line_about_crossed(HangFinding const& found) {
-  return names(found.crossed) + (found.crossed.size() == 1 ? " waits" : " wait") + " for " +
-         whole_seconds(found.longest) +
+  return names(found.crossed, [](Seen const* seen) { return name(*seen); }) +
+         (found.crossed.size() == 1 ? " waits" : " wait") + " for " + whole_seconds(found.longest) +
          " in one group while others wait in another: do all ranks begin the collectives of their groups in one order?";
 }
 
 /// How one of those that are late is told of in the cause.
-std::string why_late(Seen const& seen, HangFinding const& found) {
-  bool const stopped_inside = found.begun_by(seen) == found.sequence;
-  return (stopped_inside     ? "was stopped in "
-          : seen.last.halted ? "is stopped and did not enter "
-                             : "did not enter ") +
+std::string why_late(HangGroup::Member const& late, HangFinding const& found) {
+  return (late.begun == found.sequence ? "was stopped in "
+          : late.seen->last.halted     ? "is stopped and did not enter "
+                                       : "did not enter ") +
          in_what(found) + " for " + whole_seconds(found.longest) + " that " + others(found.waiting.size()) +
          " waited in";
 }
@@ -186,23 +178,27 @@ std::string subject(HangFinding const& found) {
   }
   std::string text = std::to_string(found.group) + " " + std::to_string(found.sequence);
   for (std::size_t i = 0; i < std::min(found.late.size(), kMostNamed); ++i) {
-    text += " " + std::to_string(found.late[i]->last.rank);
+    text += " " + std::to_string(found.late[i].seen->last.rank);
   }
   return text;
 }
 
 std::vector<Accused> accused_by(HangFinding const& found, std::uint32_t world) {
   std::vector<Accused> all;
-  bool const is_late = !found.late.empty();
-  auto const* const common = is_late || found.waiting.size() < world ? nullptr : usual(found, world);
-  for (auto const* const seen : is_late ? found.late : found.waiting) {
-    bool const furthest =
-        is_late && !found.waiting.empty() && found.begun_by(*seen) == found.begun_by(*found.late.front());
-    bool const unlike = common != nullptr && meaning(*seen) && differ(*meaning(*common), *meaning(*seen));
-    if ((furthest || unlike) && all.size() < kMostNamed) {
-      all.push_back({seen, furthest ? why_late(*seen, found) : why_unlike(*seen, *common, found)});
+  for (auto const& each : found.late) {
+    if (each.begun == found.late.front().begun && !found.waiting.empty()) {
+      all.push_back({each.seen, why_late(each, found)});
     }
   }
+  bool const all_wait = found.late.empty() && found.waiting.size() >= world;
+  if (auto const* const common = all_wait ? usual(found, world) : nullptr; common != nullptr) {
+    for (auto const* const seen : found.waiting) {
+      if (meaning(*seen) && differ(*meaning(*common), *meaning(*seen))) {
+        all.push_back({seen, why_unlike(*seen, *common, found)});
+      }
+    }
+  }
+  all.resize(std::min(all.size(), kMostNamed));
   return all;
 }
 

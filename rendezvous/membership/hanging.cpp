@@ -19,14 +19,18 @@ std::uint64_t moves_of(Standstill const& figures) {
   return worker::begun_in_all(figures.entered, figures.groups);
 }
 
-std::vector<HangOrder> orders(HangState const& state, std::uint32_t world, TimePoint now, HangPolicy const& policy) {
+/// `warned`: what a line is due for.
+std::vector<HangOrder> orders(HangState const& state, std::uint32_t world, TimePoint now, HangPolicy const& policy,
+                              HangFinding const& warned) {
   std::vector<HangOrder> all;
-  if (policy.timeout > Millis{0}) {
-    for (auto& [seen, why] :
-         accused_by(find_hang(state, world, now, policy.timeout, policy.blur(policy.timeout)), world)) {
-      if (!state.ordered.contains(seen->last.rank)) {
-        all.push_back({seen->last.rank, moves_of(seen->last), std::move(why)});
-      }
+  if (policy.timeout <= Millis{0}) {
+    return all;
+  }
+  bool const at_once = policy.timeout == policy.warning();
+  auto const blur = policy.blur(policy.timeout);
+  for (auto& [seen, why] : accused_by(at_once ? warned : find_hang(state, world, now, policy.timeout, blur), world)) {
+    if (!state.ordered.contains(seen->last.rank)) {
+      all.push_back({seen->last.rank, moves_of(seen->last), std::move(why)});
     }
   }
   return all;
@@ -70,7 +74,7 @@ HangJudgement judge(HangState state, std::uint32_t world, TimePoint now, HangPol
   if (!about.empty() && about != state.said) {
     result.line = line_about(found, world);
   }
-  result.orders = orders(state, world, now, policy);
+  result.orders = orders(state, world, now, policy, found);
   state.said = about;
   for (auto const& order : result.orders) {
     state.ordered.insert(order.rank);

@@ -8,6 +8,7 @@
 #include "cxxrun/store.hpp"
 #include "src/client/interruption.hpp"
 #include "src/client/store_connection.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun {
 namespace {
@@ -96,15 +97,11 @@ struct Store::Impl : client::StoreConnection {
     if (came_late) {
       return {};
     }
-    constexpr std::size_t kShown = 3;
-    std::string names;
-    for (std::size_t i = 0; i < std::min(keys.size(), kShown); ++i) {
-      names += (i == 0 ? "\"" : ", \"") + keys[i] + "\"";
-    }
-    if (keys.size() > kShown) {
-      names += " and " + std::to_string(keys.size() - kShown) + " more";
-    }
-    return fail(Errc::timeout, name() + ": not written within " + std::to_string(limit.count()) + " ms: " + names);
+    std::vector<std::string> names;
+    std::transform(keys.begin(), keys.end(), std::back_inserter(names),
+                   [](std::string const& key) { return "\"" + key + "\""; });
+    return fail(Errc::timeout, name() + ": not written within " + std::to_string(limit.count()) +
+                                   " ms: " + join_first(3, std::move(names)));
   }
 };
 

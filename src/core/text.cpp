@@ -75,6 +75,12 @@ std::string join(std::vector<std::string> const& parts, std::string_view separat
   return all;
 }
 
+std::string join_first(std::size_t most, std::vector<std::string> parts) {
+  auto const more = parts.size() - std::min(parts.size(), most);
+  parts.resize(parts.size() - more);
+  return join(parts, ", ") + (more == 0 ? "" : " and " + std::to_string(more) + " more");
+}
+
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) {

@@ -31,6 +31,8 @@ template <class Number>
 /// Always one part more than there are separators; "" gives one empty part.
 [[nodiscard]] std::vector<std::string> split(std::string_view text, char separator);
 [[nodiscard]] std::string join(std::vector<std::string> const& parts, std::string_view separator);
+/// The first so many, and how many there are besides: "a, b and 3 more".
+[[nodiscard]] std::string join_first(std::size_t most, std::vector<std::string> parts);
 [[nodiscard]] std::string lower(std::string_view text);
 [[nodiscard]] std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
 /// The text in single quotes, shell style, when it holds anything that a shell would act on; for lines to copy.

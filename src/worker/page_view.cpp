@@ -136,9 +136,8 @@ std::string number_operation(std::uint64_t sequence, std::uint32_t what, std::ui
 }
 
 std::string describe_entry(SeenOperation const& operation, TimePoint now) {
-  auto text = "#" + std::to_string(operation.sequence) + " " +
-                    describe_operation(operation.what, operation.count) + ": entered " +
-                    seconds_between(operation.entered, now.time_since_epoch().count()) + " ago";
+  auto text = "#" + std::to_string(operation.sequence) + " " + describe_operation(operation.what, operation.count) +
+              ": entered " + seconds_between(operation.entered, now.time_since_epoch().count()) + " ago";
   if (operation.what == kBegunOperation) {
     return text;
   }

@@ -2,9 +2,16 @@
 
 #include "tests/support/catch.hpp"
 
+using cxxrun::join_first;
 using cxxrun::nearest_word;
 using cxxrun::parse_unsigned;
 using cxxrun::split;
+
+TEST_CASE("text: what is too much for a line is counted", "[unit]") {
+  CHECK(join_first(2, {}).empty());
+  CHECK(join_first(2, {"a", "b"}) == "a, b");
+  CHECK(join_first(2, {"a", "b", "c", "d"}) == "a, b and 2 more");
+}
 
 TEST_CASE("text: a number is digits only and inside its range", "[unit]") {
   CHECK(parse_unsigned("0", 0, 9).value() == 0);
