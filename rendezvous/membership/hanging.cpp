@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "rendezvous/membership/hang_finding.hpp"
-#include "rendezvous/membership/hang_text.hpp"
+#include "rendezvous/membership/hang_lines.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {

@@ -1,4 +1,4 @@
-#include "rendezvous/membership/hang_text.hpp"
+#include "rendezvous/membership/hang_lines.hpp"
 
 #include <algorithm>
 #include <iterator>
