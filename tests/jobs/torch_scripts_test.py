@@ -32,11 +32,13 @@ PORT = 29400  # a namespace has all ports for itself
 
 
 def trained(text):
-    """Losses by step, and weights by rank; of steps that were done again too, which have to come out the same."""
+    """Losses by step, and weights by rank; of steps that were done again too, which have to come out the same.
+    torchrun runs Python with -u, which writes a line's end by itself: two workers' lines may share one."""
     lines = set(re.findall(r"step (\d+): loss (\S+) over 2 ranks", text))
     losses = {int(step): loss for step, loss in lines}
     assert len(lines) == len(losses) == STEPS, text
-    return losses, {int(rank): weights for rank, weights in re.findall(r"rank (\d+) ends with weights (\S+)", text)}
+    weights = re.findall(r"rank (\d+) ends with weights (-?\d+\.\d{9})", text)
+    return losses, {int(rank): each for rank, each in weights}
 
 
 class Scripts(TorchCase):
