@@ -113,7 +113,7 @@ Next give_up(Turn const& turn, std::string why) {
   std::string line = (lost.empty() ? "" : "node lost: " + lost + "; ") + std::move(why) + unfit_nodes(state);
   if (turn.policy.min_nodes == turn.policy.max_nodes && state.ever_ran) {
     line += "; to go on with fewer use --nnodes MIN:" + std::to_string(turn.policy.max_nodes) +
-            " (under Slurm with srun --no-kill)";
+            " (under Slurm with --no-kill for sbatch and srun)";
   }
   return next::Finished{make_verdict(state, turn.policy, End::too_few_nodes, kExitTooFewNodes, line)};
 }

@@ -75,10 +75,10 @@ class NodeLoss(SlurmCase):
         self.cluster.kill("node2", fin=True)
         self.assertEqual(job.wait(), 112, job.err)
         self.assertIn("node lost: node2; 2 of 3 nodes left", job.err)
-        self.assertIn("--nnodes MIN:3 (under Slurm with srun --no-kill)", job.err)
+        self.assertIn("--nnodes MIN:3 (under Slurm with --no-kill for sbatch and srun)", job.err)
         self.assertEqual((self.verdict()["verdict"], self.verdict()["lost_nodes"]), ("too few nodes", ["node2"]))
         self.row("node loss", "srun --no-kill --input=none -N3 cxxrun ./train; node2 is killed",
-                 "verdict `too few nodes: node lost: node2` at once, exit code 112, and what to type to go on with fewer")
+                 "verdict `too few nodes: node lost: node2` at once, exit code 112; says how to go on with fewer")
 
     def test_without_no_kill_the_verdict_comes_before_slurm_notices(self):
         job = self.step(no_kill=False)
