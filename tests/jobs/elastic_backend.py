@@ -1,10 +1,12 @@
 """Elastic(backend=…): what is refused, and what torch's own groups carry that the one over libcxxrun does not. With `waits`
 three ranks: rank 2 kills itself while rank 0 waits for rank 1, which is somewhere else until $DIR/go is there; with
-`groups` rank 2 does while all make a group, when it has told the others where it listens. Prints
+`groups` rank 2 does while all make a group, when it has told the others where it listens; with `late` rank 1 hangs when
+the others wait for it after an update, so that no rank has the whole state and all read the checkpoint. Prints
 "PID trained" and notes "GENERATION RANK WORD TIME" in $DIR/events."""
 import os
 import signal
 import sys
+import threading
 import time
 
 import torch
@@ -19,7 +21,7 @@ if not hasattr(dist, "_reconfigure"):
     refused("takes PyTorch 2.14", lambda: Elastic(backend="gloo"))
     print(os.getpid(), "refused")
     sys.exit()
-job = Elastic(backend="gloo")
+job = Elastic(os.path.join(os.environ["DIR"], "checkpoint"), backend="gloo")
 refused("without backend=", job.node_mesh, kind=RuntimeError)
 assert dist.get_backend() == "gloo"
 
@@ -76,6 +78,13 @@ def groups():
     dist.new_group(list(range(dist.get_world_size())))
 
 
+def late():
+    optimizer.step()
+    if dist.get_rank() == 1:
+        threading.Event().wait()
+    dist.all_reduce(torch.ones(1))
+
+
 if job.generation == 1:
     carried()  # before the loop, too
 model = torch.nn.Linear(2, 1)
@@ -87,10 +96,12 @@ while job.running(6):
     with job.step():
         carried()
         if sys.argv[1:] and (job.generation, completed) == (1, 3):
-            {"waits": waits, "groups": groups}[sys.argv[1]]()
+            {"waits": waits, "groups": groups, "late": late}[sys.argv[1]]()
         optimizer.zero_grad()
         ddp(torch.ones(1, 2)).sum().backward()
         optimizer.step()
     if job.completed == completed:
         note("noticed")
+    elif job.completed == 2:
+        job.save()
 print(os.getpid(), "trained", flush=True)

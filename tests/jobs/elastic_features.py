@@ -231,5 +231,24 @@ else:
     parameters = Other().parameters()
     refused("ZeroRedundancyOptimizer", lambda: job.track(
         zero=ZeroRedundancyOptimizer(parameters, optimizer_class=torch.optim.SGD, lr=0.1)))
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+
+    def with_power_sgd():
+        module = Other()
+        state = powerSGD_hook.PowerSGDState(None, start_powerSGD_iter=2)
+        optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+
+        def make(its):
+            ddp = DDP(its)
+            ddp.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+            return ddp
+
+        ddp = job.again("powerSGD_hook", module, optimizer, make)
+        for step in range(STEPS):
+            with job.step():
+                optimizer.zero_grad()
+                plain(ddp, optimizer, step)
+
+    refused("powerSGD_hook", with_power_sgd)
     refused("send is", lambda: dist.send(torch.zeros(1), 1 - dist.get_rank()))
     job.close()

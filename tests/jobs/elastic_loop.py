@@ -133,6 +133,9 @@ assert job._carrier.failure is None
 with job.step():
     optimizer.step()
     fail()
+backward()
+job._unpack(job._pack())  # of another rank's: the gradients are of the step that is done again
+assert model.weight.grad is None
 job._checkpoint = os.path.join("no", "such", "directory")
 job.save()  # a file with a whole step would get a part of this one
 job._checkpoint, job._carrier.failure, job._fresh, job._torn = None, None, False, False
@@ -203,6 +206,16 @@ for epoch in range(2):
 its = [None, None]
 dist.all_gather_object(its, taken)
 assert sorted(sum(its[0] + its[1], [])) == list(range(10))
+ahead, one = torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data), torch.random.get_rng_state()
+assert len(list(ahead)) == 3 and torch.equal(torch.random.get_rng_state(), one)  # it has drawn no number of the step's
+
+# With more ranks what is left of an epoch may be less than a step of theirs.
+grown, rest = ElasticSampler(10, batch=2, tail="drop"), ElasticSampler(10, batch=2, tail="drop")
+grown.load_state_dict({"seed": 0, "epoch": 0, "consumed": 7, "size": 10})
+assert len(grown.next()) == 2 and grown.state_dict() == {"seed": 0, "epoch": 1, "consumed": 4, "size": 10}
+rest.load_state_dict({"seed": 0, "epoch": 0, "consumed": 3, "size": 10})
+assert [len(each) for each in rest] == [2] and (rest.epoch, rest.state_dict()["consumed"]) == (0, 10)
+
 data, same = samplers()
 job.track(data=data)
 batches = iter(torch.utils.data.DataLoader(torch.arange(10), batch_sampler=data))
@@ -238,7 +251,15 @@ try:
 except KeyboardInterrupt:
     assert model.counted.item() == counted
 refused("was interrupted", job.running, 1, kind=RuntimeError)
+assert not job._torn
 job._interrupted = False
+try:
+    with job.step():
+        optimizer.step()
+        raise KeyboardInterrupt
+except KeyboardInterrupt:
+    assert job._torn and job._fresh  # it has half of a step, which no other rank is to be given
+job._interrupted = job._fresh = job._torn = False
 
 
 def interrupted(*_):

@@ -51,6 +51,7 @@ refused("comes first", job.replicate, torch.nn.Linear(1, 1), kind=RuntimeError)
 job._checkpoint = "checkpoint"
 refused("without checkpoint=", job.node_mesh, kind=RuntimeError)
 job._checkpoint = None
+os.environ["MASTER_PORT"] = "1"  # as of a generation that has ended
 mesh = job.node_mesh()
 refused("give Elastic(checkpoint=PATH)", job.save, kind=ValueError)
 refused("comes first", job.replicate, torch.nn.Linear(1, 1), kind=RuntimeError)

@@ -156,7 +156,8 @@ optimizer = torch.optim.AdamW(model.first.parameters(), lr=0.01)
 heads = torch.optim.SGD([*model.left.parameters(), *model.right.parameters()], lr=0.1, momentum=0.9)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)
 data = ElasticSampler(len(inputs), batch=8)
-order = itertools.chain.from_iterable(itertools.repeat(data))  # 16 steps are an epoch
+loader = torch.utils.data.DataLoader(torch.arange(len(inputs)), batch_sampler=data)
+order = itertools.chain.from_iterable(itertools.repeat(loader))  # 16 steps are an epoch
 job.track(model=model, optimizer=optimizer, heads=heads, schedule=schedule, data=data)
 
 

@@ -79,7 +79,9 @@ class BadInput(JobCase):
         self.assertRegex(lines[0], why)
 
     def test_without_a_launcher_it_is_a_world_of_one_which_is_said(self):
-        done = subprocess.run(["/usr/bin/python3", self.script()], env=self.environment(), text=True,
+        script = self.script("job.checkpoint_wanted()\n"
+                             "assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL", "import signal")
+        done = subprocess.run(["/usr/bin/python3", script], env=self.environment(), text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=GUARD, check=False)
         self.assertEqual((done.returncode, done.stdout[:4]), (0, "done"), done.stderr)
         self.assert_said(done.stderr, "CXXRUN_AGENT is not set")

@@ -49,7 +49,7 @@ class Elastic(ElasticCase):
         for line in said[1]:
             name = line.split()[0].rstrip(":")
             self.assertTrue(f"`{name}" in page, f"{name} is not told of")
-        self.assertEqual(len(said[1]), len(trained) + 6)
+        self.assertEqual(len(said[1]), len(trained) + 8)
 
     def test_ctrl_c_ends_the_wait_for_another_generation_and_the_loop_may_be_run_again(self):
         self.make_gate("newcomer")

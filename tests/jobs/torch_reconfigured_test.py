@@ -87,6 +87,14 @@ class Reconfigured(ElasticCase):
         self.assertIn("rank 1 on ", hung[0].stderr)
         self.assertIn("did not enter barrier", hung[0].stderr)
 
+    def test_a_rank_that_hangs_after_an_update_is_named_and_not_who_waits_for_it(self):
+        if not KILLS:
+            self.skipTest("with CXXRUN_KILLS")
+        (agent,) = self.begin("elastic_backend.py", "late", ranks=3, restarts=1, env={"CXXRUN_OP_TIMEOUT": "5"})
+        self.assertEqual(agent.wait(GUARD), 0, agent.stderr)
+        self.assertIn("rank 1 on ", agent.stderr)
+        self.assertEqual({rank for _, rank, _ in self.noted("noticed")}, {0, 2})  # both in their first processes
+
     def test_kills_at_random_moments(self):
         self.assert_survive_kills_at_random_moments(OWN)
 

@@ -15,7 +15,7 @@ def recorder() -> Optional[Callable[[], List[Union[str, bytes]]]]:
     """Gives the text of each recorder, which may take 20 ms; None: this torch has none."""
     c10d = sys.modules.get("torch._C._distributed_c10d")
     dumps = [getattr(c10d, name) for name in _DUMPS if hasattr(c10d, name)]
-    return (lambda: [dump(True, True) for dump in dumps]) if dumps else None
+    return (lambda: [dump(True, False) for dump in dumps]) if dumps else None  # also what is done
 
 
 def told(texts: Sequence[Union[str, bytes]], group: str, number: Optional[int],

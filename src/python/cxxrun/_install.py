@@ -61,7 +61,7 @@ def _wrap(c10d: ModuleType) -> None:
     watch: List[_watch.Watch] = []
 
     def begin() -> None:
-        if _process.has_torch_groups or getattr(_watch.default_group(c10d), "is_shown_by_library", False):  # Elastic's
+        if _process.has_elastic():  # libcxxrun shows what this process does
             return
         page = _process.page()
         if page is None:

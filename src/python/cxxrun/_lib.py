@@ -10,10 +10,12 @@ import threading
 from ctypes import POINTER, byref, c_char, c_char_p, c_float, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
+from cxxrun._version import VERSION
+
 OK, PEER_FAILURE, NOT_DONE, USAGE, CLOSED = 0, 1, 2, 10, 17
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 3, "int32": 4, "int64": 5, "uint8": 6}
 OPS = {"sum": 0, "min": 1, "max": 2}
-_VERSION = "0.1"  # of the library, major and minor
+_VERSION = VERSION.rpartition(".")[0]  # of the library, major and minor
 _NAME = "libcxxrun_c.so.0"
 _SLICE_MS = 100
 _WHY = ("died", "left", "late", "lost", "stopped")
@@ -73,7 +75,7 @@ _REDUCE = [*_CALL, c_int32, c_int32, c_float, c_void_p, POINTER(c_void_p)]
 _ARGUMENTS = {
     "last_failure": [POINTER(_Failure), c_size_t],
     "init": [POINTER(_Options), POINTER(c_void_p)], "free": [c_void_p], "rebuild": [c_void_p],
-    "get_facts": [c_void_p, POINTER(Facts), c_size_t], "get_host": [c_void_p, c_int32, c_char_p, c_size_t],
+    "get_facts": [c_void_p, POINTER(Facts), c_size_t],
     "watch": [c_void_p, c_int64],
     "split": [c_void_p, c_int32, c_int32, POINTER(c_void_p)], "arena": [c_void_p, c_size_t, POINTER(c_void_p)],
     "all_reduce": _REDUCE, "reduce_scatter": _REDUCE,
@@ -267,6 +269,8 @@ class Communicator:
         return facts
 
     def rebuild(self) -> None:
+        for name in [name for name, of in _asides if of is self and name != "rebuild"]:
+            del _asides[name, self]  # interrupted, and of the generation that has ended
         _aside("rebuild", self, lambda: _check(_lib.cxxrun_rebuild(self._handle)))
 
     def watch(self, timeout_ms: int) -> Optional[PeerFailure]:

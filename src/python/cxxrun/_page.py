@@ -84,7 +84,7 @@ def _receive(link: socket.socket) -> Tuple[bytes, List[int]]:
 
 
 class Page:
-    """Each word is written by one thread at a time, with one store of 8 aligned bytes."""
+    """Each word is written by one thread at a time, with one store of 8 aligned bytes: no reader sees a part of one."""
 
     def __init__(self, link: socket.socket, packet: bytes, descriptors: List[int], generation: int) -> None:
         self._link = link  # the agent keeps the place for as long as it is open
@@ -94,7 +94,8 @@ class Page:
                 raise Refused("the launcher is of another version than this package: its answer has another form")
             if packet[8] == _NO:
                 raise Refused("the launcher refuses this process: " + packet[13:].decode(errors="replace"))
-            self._memory = mmap.mmap(descriptors[0], 4096)
+            memory = memoryview(mmap.mmap(descriptors[0], 4096))
+            self._words, self._halves = memory.cast("Q"), memory.cast("I")
         finally:
             for each in descriptors:
                 os.close(each)
@@ -105,14 +106,14 @@ class Page:
         self.put(GENERATION, generation)
 
     def put(self, at: int, number: int) -> None:
-        struct.pack_into("=Q", self._memory, at, number)
+        self._words[at // 8] = number  # struct.pack_into() would write zeros first
 
     def get(self, at: int) -> int:
-        return struct.unpack_from("=Q", self._memory, at)[0]
+        return self._words[at // 8]
 
     def half(self, at: int) -> int:
         """A word of 4 bytes."""
-        return struct.unpack_from("=I", self._memory, at)[0]
+        return self._halves[at // 4]
 
     def show(self, entered: int, what: int = BEGUN, count: int = 0, groups: "Sequence[GroupCount]" = (),
              idle: bool = False) -> None:
@@ -122,7 +123,8 @@ class Page:
             at = RING + ENTRY * (entered % ENTRIES)
             began = self.get(at + 8) if entered == self._last else now()
             self.put(at, 0)
-            struct.pack_into("=QQQI", self._memory, at + 8, began, 0, count, what)
+            for i, word in enumerate((began, 0, count, what), 1):  # `what` and 4 bytes that nobody reads
+                self.put(at + 8 * i, word)
             self.put(at, entered)
         self._last = entered
         self._show_groups(groups)

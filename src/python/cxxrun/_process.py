@@ -9,7 +9,6 @@ _kept: Optional[_page.Page] = None
 _asked = False
 _why = ""
 _elastic = False
-has_torch_groups = False  # Elastic is making one of torch's own, and libcxxrun shows what this process does
 
 
 def page() -> Optional[_page.Page]:

@@ -39,7 +39,7 @@ def _write(line: Dict[str, Any]) -> None:
     try:
         with open(os.path.join(os.path.dirname(error_file), "steps.jsonl"), "a") as file:
             file.write(_text(line) + "\n")
-    except OSError:
+    except (OSError, TypeError, ValueError, OverflowError):
         pass
 
 
@@ -55,5 +55,5 @@ def _plain(scalar: Any) -> Any:
     """A tensor of one element becomes a number."""
     try:
         return float(scalar)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, RuntimeError, OverflowError):
         return str(scalar)

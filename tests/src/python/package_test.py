@@ -1,6 +1,7 @@
 """The Python package src/python/cxxrun without torch and without a launcher."""
 import array
 import contextlib
+import fractions
 import io
 import json
 import os
@@ -441,6 +442,10 @@ class ProgressTest(unittest.TestCase):
         def refuse(word):
             raise AssertionError(f"{word} is not JSON")
 
+        with tempfile.TemporaryDirectory() as folder, \
+                unittest.mock.patch.dict(os.environ, TORCHELASTIC_ERROR_FILE=os.path.join(folder, "error.json")):
+            for odd in ({("a", 1): 2}, fractions.Fraction(10 ** 400), 1e400):
+                _progress._write({"odd": odd})
         for scalars, wanted in (({"loss": 0.5}, {"loss": 0.5}), ({"loss": float("nan")}, {"loss": None}),
                                 ({"loss": Tensor(), "each": [1, -float("inf")]}, {"loss": None, "each": [1, None]}),
                                 ({"loss": float("nan"), "why": "NaN"}, {"loss": None, "why": "NaN"})):

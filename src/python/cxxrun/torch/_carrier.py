@@ -52,7 +52,8 @@ class Begun(Work):
 
 _SLICE = 0.1  # seconds
 _AT_THE_END = 5.0  # for what somebody has hung on a future
-# C++ of 1.13 keeps of a Work that is made in Python only what is C++'s. None is waited for after so many others.
+# C++ of 1.13 keeps of a Work that is made in Python only what is C++'s. None is waited for after so many others, nor when
+# the step after its own is over.
 _KEPT = 1024 if torch.__version__.startswith("1.") else 0
 
 
@@ -71,6 +72,7 @@ class Carrier:
         self._buckets: Optional[Buckets] = None  # of the present world
         self._begun: Any = queue.SimpleQueue()
         self._kept: Deque[Begun] = collections.deque(maxlen=_KEPT)
+        self._kept_before: List[Begun] = []  # those of the step before
         self._finishing = threading.Lock()
         atexit.register(self._stop_finishing)
         self._thread = threading.Thread(target=self._complete, name="cxxrun", daemon=True)
@@ -83,7 +85,7 @@ class Carrier:
     def start(self, begin: Callable[[], _lib.Work], result: Any) -> Work:
         """Its wait() and its future raise what the call failed with. A PeerFailure is never raised here: torch's reducer
         would be in the middle of a backward pass."""
-        self.before_call()
+        self._may_call()
         begun = Begun()
         self._kept.append(begun)
         try:
@@ -105,7 +107,7 @@ class Carrier:
 
     def run(self, begin: Callable[[], _lib.Work]) -> None:
         """Blocks until it is done."""
-        self.before_call()
+        self._may_call()
         self.together(lambda: begin().wait())
 
     def together(self, call: Callable[[], Any]) -> Any:
@@ -124,11 +126,21 @@ class Carrier:
     def split(self, color: int, key: int) -> Optional[_lib.Communicator]:
         """A group of the ranks that give the same color, in the order of their keys; None for a negative one. Every rank
         calls it."""
-        self.before_call()
+        self._may_call()
         group = self.comm.split(color, key)
         if group is not None:
             self._groups.append(group)
         return group
+
+    def _may_call(self) -> None:
+        if threading.current_thread() is self._thread:  # the one by which that call would be done; and not in the ranks' order
+            raise NotImplementedError("cxxrun.torch: a call that begins in then() of another one's future, as in powerSGD_hook, "
+                                      "is not carried by the group that survives; docs/use/elastic_pytorch.md says what is")
+        self.before_call()
+
+    def end_step(self) -> None:
+        self._kept_before = list(self._kept)
+        self._kept.clear()
 
     def share_buckets(self, size: int) -> None:
         """Room for so many bytes of DDP's buckets. Every rank calls it."""
@@ -159,7 +171,8 @@ class Carrier:
         settled = threading.Event()
         self._begun.put(settled)
         settled.wait()
-        self._kept.clear()
+        self.end_step()
+        self.end_step()
         self._buckets = None
         while self._groups:
             self._groups.pop().free()

@@ -156,12 +156,15 @@ class Elastic:
             whole = True
         except BaseException as error:
             if not isinstance(error, RuntimeError) or not self._is_of_a_peer(error):
-                if not self._updates.any_begun:
+                if self._updates.any_begun:
+                    self._fresh = self._torn = True  # when ranks meet again this one takes the state of another
+                else:
                     before.restore()  # whoever catches it, as after Ctrl-C in a notebook, may go on
                 self._refuse_late(error)
                 raise
         finally:
             self._updates.end_step()
+            self._carrier.end_step()
         if self._carrier.failure is not None and not self._updates.any_begun:
             before.restore()
             if before.is_updated():
@@ -180,7 +183,7 @@ class Elastic:
         in_main = threading.current_thread() is threading.main_thread()  # no other one may handle signals
         if in_main and not self._handles_signal:  # from here on there is something to save
             self._handles_signal = True
-            if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            if self._carrier.facts.can_rebuild and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
                 signal.signal(signal.SIGTERM, lambda *_: None)
         if self._carrier.failure is not None:
             return False
@@ -320,13 +323,13 @@ class Elastic:
         if dist.get_rank() == 0 and self._torn and not exists:
             raise _lib.Failure("Elastic: no rank has the whole state any more, and there is no checkpoint; the process "
                                "ends, to be started anew", _lib.CLOSED)
-        if self._checkpoint is not None:
-            self._on_rank_0(lambda: self._read(exists))
+        def read() -> None:
+            if exists:
+                with open(str(self._checkpoint), "rb") as file:
+                    self._unpack(file.read())
 
-    def _read(self, exists: bool) -> None:
-        if exists:
-            with open(str(self._checkpoint), "rb") as file:
-                self._unpack(file.read())
+        if self._checkpoint is not None:
+            self._on_rank_0(read)
 
     def _on_rank_0(self, action: Callable[[], None]) -> None:
         complaint, cause = "", None

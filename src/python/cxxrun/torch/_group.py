@@ -24,8 +24,6 @@ Tensors = List[torch.Tensor]
 class Group(ProcessGroup):
     """The whole world, or a group split from it. A rank is the group's, as for the library."""
 
-    is_shown_by_library = True  # to the launcher: cxxrun.install() leaves it alone
-
     def __init__(self, carrier: Carrier, comm: _lib.Communicator, rank: int, size: int) -> None:
         super().__init__(rank, size)
         self._carrier, self._comm, self._rank, self._size = carrier, comm, rank, size
@@ -33,8 +31,7 @@ class Group(ProcessGroup):
     def getBackendName(self) -> str:  # noqa: N802: torch's names
         return BACKEND
 
-    def name(self) -> str:
-        return BACKEND
+    name = getBackendName
 
     def rank(self) -> int:
         return self._rank

@@ -4,7 +4,6 @@ node lives or ends as a whole.
 torch's calls inside a node know nothing of a failure elsewhere. A rank that left its step while another one of its node
 went on would leave that one waiting for it, so the ranks of a node tell each other after each call that reaches others
 whether it failed."""
-import os
 from datetime import timedelta
 from typing import Any, List, Optional, Tuple
 
@@ -15,6 +14,7 @@ from torch.distributed.tensor import DTensor
 from torch.utils._pytree import tree_map_only
 
 from cxxrun import _lib
+from cxxrun.torch import _store
 from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._group import kind_of
 
@@ -38,11 +38,9 @@ class Node:
         """torch's own, which lasts as long as the process. Its ranks meet in the store of this generation."""
         first = facts.rank - facts.local_rank
         ranks = list(range(first, first + self._size))
-        store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False, timeout=_LONG,
-                              use_libuv=False)
-        group, _ = _c10d._new_process_group_helper(
-            self._size, self._local_rank, ranks, "gloo", dist.PrefixStore(f"cxxrun/node/{first}", store), "cxxrun_node",
-            timeout=_LONG)
+        store = dist.PrefixStore(f"cxxrun/node/{first}", _store.of(facts, _LONG))
+        group, _ = _c10d._new_process_group_helper(self._size, self._local_rank, ranks, "gloo", store, "cxxrun_node",
+                                                   timeout=_LONG)
         _c10d._world.pg_group_ranks[group] = {rank: each for each, rank in enumerate(ranks)}
         return group
 

@@ -9,7 +9,8 @@ from typing import Any, List, Optional
 
 import torch.distributed as dist
 
-from cxxrun import _lib, _process
+from cxxrun import _lib
+from cxxrun.torch import _world
 from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._connections import Connections
 from cxxrun.torch._store import Store
@@ -61,7 +62,7 @@ class World:
     def remove(self) -> None:
         _c10d._new_group_with_tag = self._new_group
         self.leave()
-        self._destroy()
+        _world.remove()
 
     def is_of_a_peer(self, error: RuntimeError) -> bool:
         """Whether it comes from torch's calls because a peer has failed. They tell of connections, not of who has died."""
@@ -70,7 +71,7 @@ class World:
         self._connections.end()
         if self._carrier.failure is None and self._carrier.facts.can_rebuild and not self._over.wait(_HEARS):
             with suppress(_lib.PeerFailure):  # who does not come is the one that torch has waited for
-                self._carrier.run(self._carrier.comm.start_barrier)
+                self._carrier.together(lambda: self._carrier.comm.start_barrier().wait())  # also after an update
         return self._carrier.failure is not None
 
     # ---- one generation
@@ -80,17 +81,9 @@ class World:
         return _lib.Aside(lambda: self._new_group(*arguments, **named)).wait(self._go_on)
 
     def _init(self, facts: _lib.Facts) -> None:
-        self._destroy()
-        _process.has_torch_groups = True
-        try:
-            dist.init_process_group(self._backend, store=self._store, rank=facts.rank, world_size=facts.world_size,
-                                    timeout=_longest(), enable_reconfigure=True)
-        finally:
-            _process.has_torch_groups = False
-
-    def _destroy(self) -> None:
-        if dist.is_initialized():
-            dist.destroy_process_group()
+        _world.remove()
+        dist.init_process_group(self._backend, store=self._store, rank=facts.rank, world_size=facts.world_size,
+                                timeout=_longest(), enable_reconfigure=True)
 
     def _connect(self, facts: _lib.Facts) -> None:
         """Collective. Groups that scripts have made are of one generation, and their names are counted on all ranks."""

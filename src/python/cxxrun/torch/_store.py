@@ -13,6 +13,14 @@ _PAUSES = 0.0005, 0.02  # seconds between two looks: the first, and the longest
 _PASSED_ON = "add check compare_set delete_key num_keys".split()
 
 
+def of(facts: _lib.Facts, timeout: timedelta) -> Any:
+    """That of this generation. The environment of a rank that has been given another generation names an earlier one."""
+    if facts.store_port == 0:  # alone
+        return dist.HashStore()
+    return dist.TCPStore(facts.store_host.decode(), facts.store_port, is_master=False, wait_for_workers=False,
+                         timeout=timeout, use_libuv=False)
+
+
 class Store(dist.Store):
     """`go_on` raises where the generation is over, `told` hears of what is set."""
 
@@ -22,12 +30,7 @@ class Store(dist.Store):
         self._its: Any = dist.HashStore()
 
     def renew(self, facts: _lib.Facts) -> None:
-        if facts.store_port == 0:  # alone
-            self._its = dist.HashStore()
-            return
-        its = dist.TCPStore(facts.store_host.decode(), facts.store_port, is_master=False, wait_for_workers=False,
-                            timeout=_LONG, use_libuv=False)
-        self._its = dist.PrefixStore("cxxrun/torch", its)
+        self._its = dist.PrefixStore("cxxrun/torch", of(facts, _LONG))
 
     def set(self, key: str, value: Any) -> None:
         self._told(value if isinstance(value, bytes) else str(value).encode())

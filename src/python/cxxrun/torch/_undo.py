@@ -38,6 +38,8 @@ def version_of(tensor: torch.Tensor) -> int:
 
 def load(its: Any, state: Any) -> None:
     its.load_state_dict(state)
+    if isinstance(its, torch.optim.Optimizer):
+        its.zero_grad(set_to_none=True)  # those of a step that is done again
     getattr(its, SCALED, {}).clear()
 
 
