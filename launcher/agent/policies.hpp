@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "launcher/agent/agent_config.hpp"
 #include "launcher/facts/deadlines.hpp"

@@ -60,20 +60,6 @@ std::vector<std::size_t> even_parts(std::size_t cores, std::size_t parts) {
   return sizes;
 }
 
-std::string cpu_list(CpuSet const& cpus) {
-  std::string text;
-  for (std::size_t begin = 0; begin < cpus.size();) {
-    std::size_t end = begin;
-    while (end + 1 < cpus.size() && cpus[end + 1] == cpus[end] + 1) {
-      ++end;
-    }
-    text += (text.empty() ? "" : ",") + std::to_string(cpus[begin]);
-    text += end == begin ? "" : "-" + std::to_string(cpus[end]);
-    begin = end + 1;
-  }
-  return text;
-}
-
 namespace {
 
 using Node = std::optional<std::uint32_t>;

@@ -53,7 +53,5 @@ using CoreField = std::uint32_t Core::*;
 /// rank i: when all are known, slices go where the GPUs are. There are at least as many cores as workers.
 [[nodiscard]] std::vector<CpuSet> share_cores(Cores cores, std::uint32_t workers,
                                               std::vector<std::optional<std::uint32_t>> const& gpu_nodes);
-/// "0-3,8".
-[[nodiscard]] std::string cpu_list(CpuSet const& cpus);
 
 }  // namespace cxxrun::launcher

@@ -84,11 +84,8 @@ Result<Millis> parse_time_limit(std::string_view text) {
 
 SlurmConf parse_slurm_conf(std::string_view text) {
   SlurmConf conf;
-  while (!text.empty()) {
-    auto const end = text.find('\n');
-    auto line = text.substr(0, end);
-    line = trim(line.substr(0, line.find('#')));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  for (auto const& each : split(text, '\n')) {
+    auto const line = trim(std::string_view(each).substr(0, each.find('#')));
     auto const equals = line.find('=');
     if (equals != std::string_view::npos) {
       apply(lower(trim(line.substr(0, equals))), trim(line.substr(equals + 1)), conf);

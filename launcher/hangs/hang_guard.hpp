@@ -10,7 +10,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "launcher/facts/environment.hpp"
 #include "launcher/hangs/hang_text.hpp"

@@ -8,7 +8,6 @@
 #include <optional>
 #include <set>
 #include <sys/types.h>
-#include <utility>
 
 #include "launcher/facts/deadlines.hpp"
 #include "launcher/facts/environment.hpp"

@@ -233,7 +233,7 @@ std::string explain_wait(State const& state, Policy const& policy, bool ctrl_c) 
     return "";
   }
   bool const begins = state.life == Life::running || state.parks || state.parked;
-  std::string const workers = std::to_string(state.living) + (state.living == 1 ? " worker" : " workers");
+  std::string const workers = counted(state.living, "worker");
   return (begins ? ": waiting up to " + seconds_text(policy.end_timeout) + " for " + workers
                  : ": workers are being stopped already") +
          (ctrl_c ? "; Ctrl-C again kills them" : "");

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <utility>
 
 #include "src/core/hash.hpp"
 #include "src/core/text.hpp"
@@ -17,10 +16,6 @@ constexpr std::size_t kEntryBytes = 192;  // what an entry takes besides its tex
 constexpr std::size_t kNearFrames = 3;    // of the thread that died
 constexpr std::size_t kLastFrames = 3;    // of a traceback, besides the first
 constexpr std::size_t kFrameBytes = 1024;
-
-std::string counted(std::size_t count, std::string const& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
 
 std::size_t cost(std::string const& line) {
   return sizeof(std::string) + line.capacity();

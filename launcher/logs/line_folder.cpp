@@ -3,26 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/text.hpp"
+
 namespace cxxrun::launcher {
 
 constexpr std::size_t kEntryBytes = 128;  // besides its text, about
-
-std::string rank_list(std::vector<std::uint32_t> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size();) {
-    auto end = i + 1;
-    while (end < ranks.size() && ranks[end] <= ranks[end - 1] + 1) {
-      ++end;
-    }
-    text += (i == 0 ? "" : ",") + std::to_string(ranks[i]);
-    if (ranks[end - 1] != ranks[i]) {
-      text += "-" + std::to_string(ranks[end - 1]);
-    }
-    i = end;
-  }
-  return text;
-}
 
 void LineFolder::open(std::uint64_t id, std::uint32_t rank, std::string prefix) {
   streams_[id] = std::make_shared<Stream>(Stream{rank, std::move(prefix), first_});
@@ -88,7 +73,7 @@ void LineFolder::give_first(std::string& out) {
       std::vector<std::uint32_t> ranks(entry.from.size());
       std::transform(entry.from.begin(), entry.from.end(), ranks.begin(),
                      [](auto const& stream) { return stream->rank; });
-      out.append(": ").append(rank_list(std::move(ranks)));
+      out.append(": ").append(number_list(std::move(ranks)));
     }
     out.append("] ").append(line);
   }

@@ -27,9 +27,6 @@ inline constexpr std::size_t kFoldedFrom = 4;
 /// With more held than this the oldest are given out before their time.
 inline constexpr std::size_t kMostHeld = std::size_t{1} << 20;
 
-/// "0-3,7" of ranks in any order.
-[[nodiscard]] std::string rank_list(std::vector<std::uint32_t> ranks);
-
 class LineFolder {
  public:
   /// A stream of the worker `rank`; no other open one has the id. `prefix` is put before a line that is not folded.

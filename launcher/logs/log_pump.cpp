@@ -1,7 +1,6 @@
 #include "launcher/logs/log_pump.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <mutex>
 #include <optional>

@@ -9,6 +9,7 @@
 #include "src/core/hash.hpp"
 #include "src/core/hostlist.hpp"
 #include "src/core/rank_name.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -32,22 +33,6 @@ bool begins_character(char byte) {
 
 std::size_t columns(std::string_view line) {
   return static_cast<std::size_t>(std::count_if(line.begin(), line.end(), begins_character));
-}
-
-/// "0-7, 9"
-std::string ranges(std::vector<std::uint32_t> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  std::string text;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] - ranks[last] <= 1) {
-      ++last;
-    }
-    text += (text.empty() ? "" : ", ") + std::to_string(ranks[i]);
-    text += last == i ? "" : "-" + std::to_string(ranks[last]);
-    i = last + 1;
-  }
-  return text;
 }
 
 std::string of_another(Role role) {
@@ -83,7 +68,7 @@ std::string line_of(Alike const& alike, WorkerExit const& cause) {
     return labelled(1, rank_name(exit.rank, alike.first->host) + ": " + end);
   }
   auto const where =
-      "ranks " + ranges(alike.ranks) + " on " + compress_hostlist({alike.hosts.begin(), alike.hosts.end()});
+      "ranks " + number_list(alike.ranks, ", ") + " on " + compress_hostlist({alike.hosts.begin(), alike.hosts.end()});
   return labelled(alike.ranks.size(), cut_to_rows(where, 1).substr(0, kColumns / 2) + ": " + end);
 }
 

@@ -1,7 +1,5 @@
 #include "launcher/logs/rotation.hpp"
 
-#include <algorithm>
-
 namespace cxxrun::launcher {
 
 std::size_t fitting(FileFill const& fill, std::string_view bytes, std::uint64_t most) {

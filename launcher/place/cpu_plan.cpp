@@ -23,10 +23,6 @@ CpuPlan unbound(std::string why) {
   return CpuPlan{{}, std::move(why) + ": workers are not bound to CPUs"};
 }
 
-std::string count(std::size_t number, char const* what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-}
-
 // ---- the modes of --numa-binding: near the GPU ----------------------------------------------------------------
 
 struct Placement {
@@ -54,7 +50,7 @@ Result<Placement> place_workers(Cores cores, std::uint32_t workers, std::vector<
     placement.node.push_back(node ? *node : usable[rank % usable.size()]);
   }
   if (!unknown.empty()) {
-    placement.note = "the NUMA node of the GPU of local rank " + cpu_list(unknown) +
+    placement.note = "the NUMA node of the GPU of local rank " + number_list(unknown) +
                      " is not known: bound to the NUMA nodes in turn";
   }
   return placement;
@@ -86,8 +82,8 @@ CpuPlan exclusive(Cores cores, std::vector<std::uint32_t> const& node) {
   for (auto const& [numa, ranks] : by_node(node)) {
     auto const own = only(cores, [wanted = numa](Core const& core) { return core.numa == wanted; });
     if (own.size() < ranks.size()) {
-      return unbound(count(ranks.size(), "worker") + " at NUMA node " + std::to_string(numa) + ", which has " +
-                     count(own.size(), "core"));
+      return unbound(counted(ranks.size(), "worker") + " at NUMA node " + std::to_string(numa) + ", which has " +
+                     counted(own.size(), "core"));
     }
     auto const sizes = even_parts(own.size(), ranks.size());
     std::size_t first = 0;
@@ -203,7 +199,7 @@ CpuPlan plan_cpus(Machine const& machine, CpuSet const& allowed, std::uint32_t w
     return {};
   }
   if (allowed.size() < workers) {
-    return unbound(count(workers, "worker") + " on " + count(allowed.size(), "CPU"));
+    return unbound(counted(workers, "worker") + " on " + counted(allowed.size(), "CPU"));
   }
   auto const cores = allowed_cores(machine, allowed);
   if (cores.empty()) {
@@ -212,7 +208,7 @@ CpuPlan plan_cpus(Machine const& machine, CpuSet const& allowed, std::uint32_t w
   if (mode != CpuMode::share) {
     return near_gpus(cores, workers, gpu_nodes, mode);
   }
-  return cores.size() < workers ? unbound(count(workers, "worker") + " on " + count(cores.size(), "core"))
+  return cores.size() < workers ? unbound(counted(workers, "worker") + " on " + counted(cores.size(), "core"))
                                 : CpuPlan{share_cores(cores, workers, gpu_nodes), ""};
 }
 

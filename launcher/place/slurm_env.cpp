@@ -114,7 +114,7 @@ Result<void> read_tasks(Environment const& environment, std::vector<unsigned> co
   step.several_tasks = *std::max_element(tasks.begin(), tasks.end()) > 1;
   if (step.task_index >= step.tasks_on_node) {
     return wrong("SLURM_LOCALID is " + std::to_string(step.task_index) + " but this node has " +
-                 std::to_string(step.tasks_on_node) + (step.tasks_on_node == 1 ? " task" : " tasks"));
+                 counted(step.tasks_on_node, "task"));
   }
   auto const sum = std::accumulate(tasks.begin(), tasks.end(), std::uint64_t{0});
   if (sum > kMaxTasks) {

@@ -7,6 +7,7 @@
 #include "launcher/place/slurm_env.hpp"
 #include "src/core/endpoint.hpp"
 #include "src/core/port_sequence.hpp"
+#include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
 
@@ -14,10 +15,6 @@ namespace {
 
 Error wrong(std::string what) {
   return fail(Errc::usage, std::move(what));
-}
-
-std::string quoted(std::uint32_t number, char const* noun) {
-  return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
 }
 
 std::string range_text(NodeRange const& range) {
@@ -81,7 +78,7 @@ Result<void> meet_at_endpoint(Endpoint const& endpoint, char const* flag, SlurmS
     return step.nodes() == 1
                ? Result<void>()
                : wrong(std::string(flag) + " " + endpoint.host + " is this host only, but the Slurm step has " +
-                       quoted(step.nodes(), "node") + "; drop the flag");
+                       counted(step.nodes(), "node") + "; drop the flag");
   }
   if (is_ip_literal(endpoint.host)) {
     meeting.host = Meeting::Host::find_out;
@@ -114,7 +111,7 @@ Result<void> meet_where_told(Options const& options, SlurmStep const& step, JobT
 Result<NodeRange> slurm_range(Options const& options, std::uint32_t nodes) {
   NodeRange const range = options.nnodes.value_or(NodeRange{nodes, nodes});
   if (range.min > nodes) {
-    return wrong("--nnodes " + range_text(range) + " needs more than the " + quoted(nodes, "node") +
+    return wrong("--nnodes " + range_text(range) + " needs more than the " + counted(nodes, "node") +
                  " of the Slurm step; use srun -N" + std::to_string(range.min) + ", or drop --nnodes");
   }
   return range;
@@ -124,7 +121,7 @@ Result<NodeRange> slurm_range(Options const& options, std::uint32_t nodes) {
 Result<NodeRange> task_range(Options const& options, SlurmStep const& step) {
   auto const nodes = step.nodes();
   std::string const tasks =
-      "several tasks on a node of the Slurm step (" + quoted(step.tasks, "task") + ", " + quoted(nodes, "node") + ")";
+      "several tasks on a node of the Slurm step (" + counted(step.tasks, "task") + ", " + counted(nodes, "node") + ")";
   NodeRange const all{step.tasks, step.tasks};
   if (!options.nnodes || *options.nnodes == all || *options.nnodes == NodeRange{nodes, nodes}) {
     return all;

@@ -233,7 +233,7 @@ std::string dry_run_text(Options const& options, JobTopology const& topology, No
     WorkerSpec const& worker = workers[i];
     text += "\nrank " + std::to_string(worker.rank) + ": " + command_text(worker.argv) + "\n";
     text += "  stdout: " + stream_text(worker.out) + ", stderr: " + stream_text(worker.err) + "\n";
-    text += worker.cpus.empty() ? "" : "  CPUs: " + cpu_list(worker.cpus) + "\n";
+    text += worker.cpus.empty() ? "" : "  CPUs: " + number_list(worker.cpus) + "\n";
     for (auto const& word : changed[i]) {
       text += shared.count(word) > 0 ? "" : "  " + word + "\n";
     }

@@ -1,7 +1,6 @@
 #include "launcher/story/story_json.hpp"
 
 #include <ctime>
-#include <string_view>
 #include <variant>
 
 #include <nlohmann/json.hpp>

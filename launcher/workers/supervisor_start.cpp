@@ -1,6 +1,5 @@
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <fcntl.h>
 #include <unistd.h>
 #include <utility>

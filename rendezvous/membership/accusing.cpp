@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/core/text.hpp"
 #include "src/core/turn.hpp"
 
 namespace cxxrun::rendezvous {
@@ -50,7 +51,7 @@ std::map<std::uint32_t, Accused> find_named(AccusingState const& state, std::uin
 }
 
 std::string sentence(Accused const& accused) {
-  std::string const others = std::to_string(accused.by) + (accused.by == 1 ? " other" : " others");
+  std::string const others = counted(accused.by, "other");
   switch (accused.why) {
     case PeerFailure::Why::timeout: return "did not arrive in time for " + others;
     case PeerFailure::Why::left: return "left while " + others + " still called";

@@ -15,9 +15,14 @@ Seat* find_seat(State& state, AgentId agent) {
   return it == state.group.seat_of.end() ? nullptr : &state.group.seats[it->second];
 }
 
+std::size_t seats_here(State const& state) {
+  auto const& seats = state.group.seats;
+  return static_cast<std::size_t>(std::count_if(
+      seats.begin(), seats.end(), [&](Seat const& seat) { return state.roster.present.contains(seat.agent); }));
+}
+
 bool all_here(State const& state) {
-  return std::all_of(state.group.seats.begin(), state.group.seats.end(),
-                     [&](Seat const& seat) { return state.roster.present.contains(seat.agent); });
+  return seats_here(state) == state.group.seats.size();
 }
 
 void count_loss(State& state, NodeInfo const& node) {

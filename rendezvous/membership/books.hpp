@@ -29,7 +29,8 @@ namespace cxxrun::rendezvous {
 }
 /// The agent's seat in the generation last formed; nullptr: it has none.
 [[nodiscard]] Seat* find_seat(State& state, AgentId agent);
-/// All members of the generation last formed are connected.
+/// How many members of the generation last formed are connected, and whether all are.
+[[nodiscard]] std::size_t seats_here(State const& state);
 [[nodiscard]] bool all_here(State const& state);
 
 /// A node is here.

@@ -93,12 +93,12 @@ std::string waited_for(Group const& group, Failure const& first) {
   if (others.empty() || others.size() >= timed_out) {
     return "";
   }
-  std::string text;
-  for (std::size_t i = 0; i < std::min(others.size(), kMostNamed); ++i) {
-    text += (i == 0 ? "" : ", ") + rank_name(others[i].exit.rank, others[i].host);
+  std::vector<std::string> names;
+  for (auto const& other : others) {
+    names.push_back(rank_name(other.exit.rank, other.host));
   }
-  text += others.size() <= kMostNamed ? "" : " and " + std::to_string(others.size() - kMostNamed) + " more";
-  return text + " did not time out as " + std::to_string(timed_out) + " others did; ";
+  return join_first(kMostNamed, std::move(names)) + " did not time out as " + std::to_string(timed_out) +
+         " others did; ";
 }
 
 std::string describe(Failure const& failure) {

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <string>
 #include <variant>
-#include <vector>
 
 #include "rendezvous/membership/campaign.hpp"
 #include "rendezvous/protocol/messages.hpp"

@@ -50,9 +50,7 @@ bool is_known_bad(State const& state, NodeInfo const& node) {
 }  // namespace
 
 bool has_spare(State const& state) {
-  auto const members = std::count_if(state.group.seats.begin(), state.group.seats.end(),
-                                     [&](Seat const& seat) { return state.roster.present.contains(seat.agent); });
-  return state.roster.present.size() > static_cast<std::size_t>(members);
+  return state.roster.present.size() > seats_here(state);
 }
 
 void exclude(Turn& turn, AgentId agent, std::string const& why) {

@@ -2,7 +2,6 @@
 // docs/design/membership.md.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -46,10 +46,8 @@ bool was_silent(State const& state, TimePoint now, Policy const& policy) {
 /// Others are known to be lost: who replaces them, if anybody, enters the running job.
 std::size_t left_of_it(Turn const& turn) {
   State const& state = turn.state;
-  auto const here = std::count_if(state.group.seats.begin(), state.group.seats.end(),
-                                  [&](Seat const& seat) { return state.roster.present.contains(seat.agent); });
   std::size_t const lost = count_confirmed_dead(state) + (was_silent(state, turn.now, turn.policy) ? 1 : 0);
-  return std::min(static_cast<std::size_t>(here) + state.election.missing.size() - lost, state.group.seats.size());
+  return std::min(seats_here(state) + state.election.missing.size() - lost, state.group.seats.size());
 }
 
 /// With how many nodes there is nothing to wait for.
@@ -71,7 +69,7 @@ bool waits_for_better(Turn const& turn) {
 }
 
 std::string of_nodes(std::size_t have, std::size_t want) {
-  return std::to_string(have) + " of " + std::to_string(want) + (want == 1 ? " node" : " nodes");
+  return std::to_string(have) + " of " + counted(want, "node");
 }
 
 /// "; excluded: node3: why; node7: why", at most eight of them; "" when every health check passed.

@@ -5,7 +5,6 @@
 // while workers run. Of checkpoints it is known how long they took, not when: they are booked at the end.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

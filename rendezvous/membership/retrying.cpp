@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
-#include <vector>
 
 #include "src/core/hash.hpp"
 #include "src/core/text.hpp"

@@ -1,7 +1,6 @@
 #include "rendezvous/net/key_ring.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include <boost/asio/post.hpp>

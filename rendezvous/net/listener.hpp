@@ -1,7 +1,6 @@
 // Listener: one listening socket of a coordinator, and its accepting. Shell header: for server.cpp only.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/core/text.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
 

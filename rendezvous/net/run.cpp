@@ -3,26 +3,20 @@
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 
 #include "rendezvous/membership/budget.hpp"
+#include "src/os/listening.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
 
-using boost::asio::ip::tcp;
-using ErrorCode = boost::system::error_code;
-
 /// A port that is free now, for --agent-store=off: rank 0 will bind it. Somebody else may be faster; with
 /// --master-port the user chooses.
-std::uint16_t free_port(boost::asio::io_context& io) {
-  ErrorCode error;
-  tcp::acceptor probe(io);
-  probe.open(tcp::v4(), error);
-  probe.bind(tcp::endpoint(tcp::v4(), 0), error);
-  return error ? std::uint16_t{0} : probe.local_endpoint(error).port();
+std::uint16_t free_port() {
+  auto const probe = os::listen_at({});
+  return probe ? probe->port : std::uint16_t{0};
 }
 
 }  // namespace
@@ -129,7 +123,7 @@ void Run::perform(OpenStore const& action) {
     return;
   }
   std::uint16_t const master = plan.master.value_or(*port);
-  feed(StoreOpened{action.number, *port, master != 0 ? master : free_port(io_)});
+  feed(StoreOpened{action.number, *port, master != 0 ? master : free_port()});
 }
 
 Result<std::uint16_t> Run::open_store(std::uint64_t number, PortPlan const& plan) {

@@ -13,7 +13,6 @@
 // its fields in this order.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <tuple>
 

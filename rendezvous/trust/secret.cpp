@@ -2,11 +2,12 @@
 
 #include <sodium.h>
 
+#include "src/core/text.hpp"
+
 namespace cxxrun::rendezvous {
 namespace {
 
 constexpr std::string_view kTag = "cxxrun wrapped key 1";
-constexpr std::string_view kBlank = " \t\r\n";
 constexpr std::size_t kLeast = 32;
 
 static_assert(WrapNonce{}.size() == crypto_aead_xchacha20poly1305_ietf_NPUBBYTES);
@@ -19,9 +20,7 @@ unsigned char const* bytes_of(std::string_view text) {
 }  // namespace
 
 Result<Key> read_secret(std::string_view text) {
-  auto const first = text.find_first_not_of(kBlank);
-  auto const last = text.find_last_not_of(kBlank);
-  text = first == std::string_view::npos ? "" : text.substr(first, last - first + 1);
+  text = trim(text);
   if (text.size() < kLeast) {
     return fail(Errc::usage, "it has " + std::to_string(text.size()) + " bytes and needs " + std::to_string(kLeast) +
                                  " random ones, as `openssl rand -hex 32` makes them");

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "rendezvous/values/decree.hpp"
 #include "src/core/time.hpp"

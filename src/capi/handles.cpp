@@ -1,5 +1,6 @@
 #include "src/capi/handles.hpp"
 
+#include <atomic>
 #include <unistd.h>
 #include <utility>
 

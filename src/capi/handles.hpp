@@ -7,7 +7,6 @@
 // Threads: any. The tables stay until the process ends, so that exit() in one thread takes nothing from another.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>

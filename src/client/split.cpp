@@ -1,7 +1,6 @@
 #include "src/client/split.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "cxxrun/failure.hpp"

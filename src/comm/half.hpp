@@ -34,7 +34,6 @@ using Vector = typename VectorOf<T, N>::type;
 
 template <std::size_t N>
 struct Lanes {
-  static constexpr std::size_t kCount = N;
   using Half = Vector<std::uint16_t, N>;
   using Float = Vector<float, N>;
   using Bits = Vector<std::uint32_t, N>;

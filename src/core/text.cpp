@@ -81,6 +81,25 @@ std::string join_first(std::size_t most, std::vector<std::string> parts) {
   return join(parts, ", ") + (more == 0 ? "" : " and " + std::to_string(more) + " more");
 }
 
+std::string number_list(std::vector<std::uint32_t> numbers, std::string_view separator) {
+  std::sort(numbers.begin(), numbers.end());
+  std::vector<std::string> parts;
+  for (std::size_t first = 0; first < numbers.size();) {
+    auto last = first;
+    while (last + 1 < numbers.size() && numbers[last + 1] - numbers[last] <= 1) {
+      ++last;
+    }
+    bool const is_one = numbers[first] == numbers[last];
+    parts.push_back(std::to_string(numbers[first]) + (is_one ? "" : "-" + std::to_string(numbers[last])));
+    first = last + 1;
+  }
+  return join(parts, separator);
+}
+
+std::string counted(std::uint64_t count, std::string const& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 std::string lower(std::string_view text) {
   std::string result(text);
   for (char& c : result) {

@@ -33,6 +33,10 @@ template <class Number>
 [[nodiscard]] std::string join(std::vector<std::string> const& parts, std::string_view separator);
 /// The first so many, and how many there are besides: "a, b and 3 more".
 [[nodiscard]] std::string join_first(std::size_t most, std::vector<std::string> parts);
+/// "0-7,9" of these numbers in any order, each once.
+[[nodiscard]] std::string number_list(std::vector<std::uint32_t> numbers, std::string_view separator = ",");
+/// "1 node", "2 nodes".
+[[nodiscard]] std::string counted(std::uint64_t count, std::string const& what);
 [[nodiscard]] std::string lower(std::string_view text);
 [[nodiscard]] std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
 /// The text in single quotes, shell style, when it holds anything that a shell would act on; for lines to copy.

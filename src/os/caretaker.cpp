@@ -1,7 +1,6 @@
 #include "src/os/caretaker.hpp"
 
 #include <array>
-#include <cerrno>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>

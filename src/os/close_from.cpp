@@ -1,7 +1,6 @@
 #include "src/os/close_from.hpp"
 
 #include <cstdint>
-#include <cstring>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sys/resource.h>

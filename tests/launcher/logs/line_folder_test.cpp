@@ -140,12 +140,6 @@ TEST_CASE("line_folder: what is held is bounded", "[unit]") {
   CHECK_FALSE(folder.due());
 }
 
-TEST_CASE("line_folder: rank lists", "[unit]") {
-  CHECK(rank_list({}).empty());
-  CHECK(rank_list({3}) == "3");
-  CHECK(rank_list({9, 0, 2, 1, 7, 8}) == "0-2,7-9");
-}
-
 TEST_CASE("line_folder: whatever is said in whatever order, expanding what comes out gives it again, in time",
           "[unit]") {
   std::mt19937 random(19);

@@ -11,6 +11,7 @@
 #include "tests/support/machines.hpp"
 
 using namespace cxxrun::launcher;  // NOLINT(google-build-using-namespace): the unit under test
+using cxxrun::number_list;
 using cxxrun::testing::all_cpus;
 using cxxrun::testing::kServer;
 using cxxrun::testing::make_machine;
@@ -23,7 +24,7 @@ namespace {
 Lists lists(CpuPlan const& plan) {
   Lists texts;
   for (auto const& set : plan.sets) {
-    texts.push_back(cpu_list(set));
+    texts.push_back(number_list(set));
   }
   return texts;
 }
@@ -144,7 +145,7 @@ TEST_CASE("cpu plan: whole cores, disjoint, balanced, allowed and never empty on
           auto const wrong = broken(plan, machine, allowed, workers, mode);
           bound += plan.sets.empty() ? 0 : 1;
           if (!wrong.empty()) {
-            FAIL(wrong << ": " << name(shape) << ", CPUs " << cpu_list(allowed) << ", " << workers << " workers, "
+            FAIL(wrong << ": " << name(shape) << ", CPUs " << number_list(allowed) << ", " << workers << " workers, "
                        << static_cast<int>(mode) << ": " << cxxrun::join(lists(plan), " | "));
           }
         }

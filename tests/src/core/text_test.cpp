@@ -4,6 +4,7 @@
 
 using cxxrun::join_first;
 using cxxrun::nearest_word;
+using cxxrun::number_list;
 using cxxrun::parse_unsigned;
 using cxxrun::split;
 
@@ -11,6 +12,13 @@ TEST_CASE("text: what is too much for a line is counted", "[unit]") {
   CHECK(join_first(2, {}).empty());
   CHECK(join_first(2, {"a", "b"}) == "a, b");
   CHECK(join_first(2, {"a", "b", "c", "d"}) == "a, b and 2 more");
+}
+
+TEST_CASE("text: numbers in any order are ranges", "[unit]") {
+  CHECK(number_list({}).empty());
+  CHECK(number_list({3}) == "3");
+  CHECK(number_list({9, 0, 2, 1, 7, 8}) == "0-2,7-9");
+  CHECK(number_list({4, 4, 5, 7, 7}, ", ") == "4-5, 7");
 }
 
 TEST_CASE("text: a number is digits only and inside its range", "[unit]") {
