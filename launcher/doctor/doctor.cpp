@@ -9,6 +9,7 @@
 #include "launcher/doctor/look.hpp"
 #include "launcher/doctor/step.hpp"
 #include "launcher/place/slurm_env.hpp"
+#include "launcher/warm/warm_command.hpp"
 #include "src/core/exit_codes.hpp"
 #include "src/core/text.hpp"
 #include "src/os/local_address.hpp"
@@ -22,8 +23,7 @@ constexpr Millis kSinfoPatience{5000};
 constexpr Millis kNaming{5000};
 
 std::string python_of(Options const& options, Environment const& environment) {
-  auto const name = options.program.substr(options.program.rfind('/') + 1);
-  return name.starts_with("python") ? options.program : find_value(environment, "PYTHON_EXEC").value_or("python3");
+  return is_python(options.program) ? options.program : find_value(environment, "PYTHON_EXEC").value_or("python3");
 }
 
 Wanted wanted_by(Options const& options, Environment const& environment, std::optional<SlurmStep> const& step,
@@ -31,6 +31,7 @@ Wanted wanted_by(Options const& options, Environment const& environment, std::op
   Wanted wanted;
   wanted.host = step ? step->node_names[step->node_index] : os::host_name();
   wanted.names = meeting ? names_to_know(*meeting) : std::vector<std::string>();
+  wanted.by_address = meeting && meeting->by_address;
   wanted.nodes = meeting ? meeting->nodes : 1;
   wanted.python = python_of(options, environment);
   wanted.log_dir = options.log_dir;
@@ -83,7 +84,7 @@ int run_doctor(Options const& options, Environment const& environment) {
   }
   Facts own;
   auto const towards_first = [&] { return os::address_towards((*meeting)->first, (*meeting)->ports.front(), kNaming); };
-  auto const name = name_for_others(**meeting, options.local_addr, towards_first);
+  auto const name = name_for_others(**meeting, towards_first);
   auto const nodes = meet_step(
       **meeting, name.empty() ? os::host_name() : name, [&] { return own = look(); }, caretaker);
   if (nodes) {

@@ -69,10 +69,6 @@ std::string finding_text(Finding const& finding, std::string const& hosts) {
          (finding.remedy.empty() ? "" : "        -> " + printable(finding.remedy, kLongest) + "\n");
 }
 
-std::string plural(std::size_t number, std::string const& what) {
-  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
-}
-
 }  // namespace
 
 char const* name_of(Grade grade) {
@@ -107,7 +103,7 @@ std::string findings_text(Report const& report) {
     hosts.push_back(node.host);
   }
   return text + "cxxrun --doctor on " + printable(compress_hostlist(hosts)) + ": " +
-         plural(count(report, Grade::failure), "failure") + ", " + plural(count(report, Grade::warning), "warning") +
+         counted(count(report, Grade::failure), "failure") + ", " + counted(count(report, Grade::warning), "warning") +
          "\n";
 }
 

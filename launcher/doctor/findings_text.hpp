@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <string>
-#include <vector>
 
 #include "cxxrun/error.hpp"
 #include "launcher/doctor/finding.hpp"

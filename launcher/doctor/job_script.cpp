@@ -65,7 +65,7 @@ std::vector<NodeKind> read_sinfo(std::string_view text) {
 std::string job_script(std::vector<NodeKind> const& kinds, std::string const& command, std::string const& why_none) {
   std::string text =
       "#!/bin/bash\n"
-      "# Written by cxxrun --init. To change: the number of nodes, the time, and the last line.\n";
+      "# Written by cxxrun --init. To change: the number of nodes, the time, and the last lines.\n";
   for (std::size_t i = 0; i < std::min(kListed, kinds.size()); ++i) {
     text += "#   " + kind_text(kinds[i]) + "\n";
   }
@@ -86,9 +86,9 @@ std::string job_script(std::vector<NodeKind> const& kinds, std::string const& co
                           "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n"
                         : "";
   return text +
-         "srun cxxrun --doctor || exit    # a table of what is wrong with the nodes; leave it out once all is well\n"
-         "srun cxxrun " +
-         command + "\n";
+         "# A table of what is wrong with the nodes; leave it out once all is well.\n"
+         "srun cxxrun --doctor " +
+         command + " || exit\nsrun cxxrun " + command + "\n";
 }
 
 }  // namespace cxxrun::launcher::doctor

@@ -1,6 +1,9 @@
+#include <algorithm>
+
 #include "launcher/causes/death.hpp"
 #include "launcher/doctor/judge.hpp"
 #include "launcher/doctor/numbers.hpp"
+#include "src/core/endpoint.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher::doctor {
@@ -23,14 +26,17 @@ Finding judge_names(Facts const& facts) {
   auto const addresses = value_of(facts, "name.addresses");
   auto const unknown = value_of(facts, "name.unknown");
   bool const several = number(facts, "nodes").value_or(1) > 1;
-  auto const grade = several ? Grade::failure : Grade::note;  // a node alone calls itself by its loopback address
+  // A node alone calls itself by its loopback address; where the job has been given addresses, gloo still asks.
+  auto const grade = !several                                   ? Grade::note
+                     : value_of(facts, "name.needless").empty() ? Grade::failure
+                                                                : Grade::warning;
   if (!unknown.empty()) {
     return {grade, "names", "unknown here: " + unknown,
             "add them to DNS or /etc/hosts of this node, or give an address with --rdzv-endpoint"};
   }
   if (facts.contains("name.hung")) {
     auto const asked = value_of(facts, "name.asked");
-    return {several && !facts.contains("name.unknown") ? Grade::failure : Grade::warning, "names",
+    return {several && !facts.contains("name.unknown") ? grade : Grade::warning, "names",
             "no answer for " + (asked.empty() ? own : asked) + " within " + value_of(facts, "name.hung"),
             "a name server in /etc/resolv.conf does not answer; put the nodes into /etc/hosts"};
   }
@@ -43,7 +49,7 @@ Finding judge_names(Facts const& facts) {
     return {Grade::warning, "names", own + " is " + usable + " here, and " + getent + " for getent",
             "the two read different sources: compare /etc/nsswitch.conf and the container's /etc/hosts"};
   }
-  if (addresses.starts_with("127.") || addresses == "::1") {
+  if (auto const each = split(addresses, ' '); std::all_of(each.begin(), each.end(), is_loopback)) {
     return {several ? Grade::warning : Grade::note, "names",
             own + " is " + addresses + ", which other nodes cannot call",
             "take it out of that line of /etc/hosts, or give an address with --rdzv-endpoint and --local-addr"};
@@ -105,7 +111,7 @@ Finding judge_cpus(Facts const& facts) {
     return {Grade::warning, "CPUs", text + ", and a quota of the control group of " + tenths(*quota),
             "workers of more threads are paused: ask for more with --cpus-per-task, or set OMP_NUM_THREADS"};
   }
-  auto const gpus = number(facts, "gpu.devices");
+  auto const gpus = number(facts, "gpu.workers");
   if (usable && gpus && *gpus > *usable) {
     return {Grade::warning, "CPUs", text + " for " + whole(gpus) + " GPUs",
             "one worker per GPU and several loaders each need more: srun --cpus-per-task=N, in the srun line too"};

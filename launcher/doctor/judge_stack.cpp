@@ -8,7 +8,6 @@ namespace cxxrun::launcher::doctor {
 namespace {
 
 constexpr double kSlowOpens = 2000;  // ms for 1,000 files: an import of PyTorch opens some 3,000
-constexpr double kVerySlowOpens = 10'000;
 
 /// Whether an interface is chosen by a word of NCCL_SOCKET_IFNAME: a beginning, or with '=' the whole name.
 bool chosen(std::string const& word, std::string const& interface, bool exact) {
@@ -50,6 +49,11 @@ Finding judge_gpus(Facts const& facts) {
     return {Grade::failure, "GPUs", "the driver did not answer within " + value_of(facts, "gpu.hung"),
             "the node needs its administrator (nvidia-smi hangs too): srun --exclude=" + value_of(facts, "host")};
   }
+  if (facts.contains("gpu.missing")) {
+    return devices > 0 ? Finding{Grade::warning, "GPUs", whole(devices) + " device files, and no libnvidia-ml.so.1",
+                                 "a worker that uses GPUs finds no driver: in a container give --nv or --gpus all"}
+                       : Finding{Grade::fine, "GPUs", "none", ""};
+  }
   auto const error = value_of(facts, "gpu.error");
   if (!error.empty()) {
     return devices > 0 ? Finding{Grade::failure, "GPUs", whole(devices) + " devices, and NVML says: " + error,
@@ -71,7 +75,7 @@ Finding judge_gpus(Facts const& facts) {
   std::string const fewer = count < devices ? " (device files of " + whole(devices) + ")" : "";
   std::string const text =
       value_of(facts, "gpu.names") + fewer + ", driver " + value_of(facts, "gpu.driver") + chosen_text;
-  if (facts.contains("gpu.visible") && visible.empty()) {
+  if (facts.contains("gpu.visible") && number(facts, "gpu.workers").value_or(0) == 0) {
     return {Grade::warning, "GPUs", text, "none is visible to workers: ask for some with --gpus-per-node"};
   }
   if (auto const sick = value_of(facts, "gpu.sick"); !sick.empty()) {
@@ -134,7 +138,12 @@ Finding judge_python(Facts const& facts) {
   if (auto const error = value_of(facts, "python.error"); !error.empty()) {
     return {Grade::failure, "Python", path + ": " + error, "repair or reload that environment"};
   }
-  std::string text = value_of(facts, "python.version") + " at " + path;
+  auto const version = value_of(facts, "python.version");
+  if (version.empty()) {
+    return {Grade::warning, "Python", path + " has run a line of Python, and told no version",
+            "it is no Python, or prints something of its own: name another one (PYTHON_EXEC)"};
+  }
+  std::string text = version + " at " + path;
   auto const torch = value_of(facts, "torch.version");
   auto const cuda = value_of(facts, "torch.cuda");
   text += torch.empty() ? ", without torch" : ", torch " + torch + (cuda.empty() ? " for CPUs" : " for CUDA " + cuda);
@@ -146,7 +155,8 @@ Finding judge_python(Facts const& facts) {
 
 Finding judge_directory(Facts const& facts) {
   auto const where = value_of(facts, "fs.dir") + " (" + value_of(facts, "fs.type") + ")";
-  if (facts.contains("fs.hung")) {
+  bool const timed = facts.contains("fs.open_ms");
+  if (facts.contains("fs.hung") && !timed) {
     return {Grade::failure, "directory",
             value_of(facts, "fs.dir") + " did not answer within " + value_of(facts, "fs.hung"),
             "its server is gone or overloaded; start from another directory"};
@@ -164,7 +174,11 @@ Finding judge_directory(Facts const& facts) {
   }
   auto const opened = number(facts, "fs.opened").value_or(0);
   auto const ms = number(facts, "fs.open_ms").value_or(0);
-  double const per_thousand = opened > 0 ? ms * 1000 / opened : kVerySlowOpens;
+  if (!timed || opened == 0) {
+    return {Grade::warning, "directory", where + ": none of the files that were made there could be opened",
+            "its server is overloaded: start from another directory"};
+  }
+  double const per_thousand = ms * 1000 / opened;
   std::string const text = where + ", locks, atomic rename, 1,000 files opened in " + whole(per_thousand) + " ms";
   if (per_thousand >= kSlowOpens) {
     return {Grade::warning, "directory", text,

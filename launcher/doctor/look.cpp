@@ -40,7 +40,7 @@ std::function<Facts()> start_looking(Wanted const& wanted, Environment const& en
   ask("name", Millis{5'000}, [&](Say const& say) { look_at_names(wanted, say); });
   ask("gpu", Millis{10'000}, [](Say const& say) { look_at_gpus(say); });
   ask("nccl", Millis{10'000}, [](Say const& say) { look_at_nccl(say); });
-  ask("fs", Millis{10'000}, [&](Say const& say) { look_at_directory(caretaker, say); });
+  ask("fs", Millis{10'000}, [&](Say const& say) { look_at_directory(wanted, caretaker, say); });
   ask("log", Millis{10'000}, [&](Say const& say) { look_at_logs(wanted, environment, say); });
   ask("home", Millis{10'000}, [&](Say const& say) { look_at_home(environment, say); });
   ask("python", Millis{20'000}, [&](Say const& say) { look_at_python(wanted, environment, say); });
@@ -50,6 +50,7 @@ std::function<Facts()> start_looking(Wanted const& wanted, Environment const& en
   Facts facts = look_at_system(environment);
   facts["host"] = facts["name.own"] = wanted.host;
   facts["nodes"] = std::to_string(wanted.nodes);
+  facts["name.needless"] = wanted.by_address ? "1" : "";
   return [begin, asked, facts = std::move(facts)]() mutable {
     for (auto& each : *asked) {
       auto const words = each.child.wait_until(begin + each.limit);

@@ -18,6 +18,7 @@ namespace cxxrun::launcher::doctor {
 struct Wanted {
   std::string host;                ///< as other nodes call it
   std::vector<std::string> names;  ///< that this node must know besides
+  bool by_address = false;         ///< the job has been given addresses: it asks for no names
   std::uint32_t nodes = 1;         ///< that are to be one job
   std::string python;              ///< what workers are run with: a name or a path
   std::string log_dir;             ///< --log-dir
@@ -29,7 +30,7 @@ using Say = os::LimitedChild::Say;
 void look_at_names(Wanted const& wanted, Say const& say);
 void look_at_gpus(Say const& say);
 void look_at_nccl(Say const& say);
-void look_at_directory(os::Caretaker const& caretaker, Say const& say);
+void look_at_directory(Wanted const& wanted, os::Caretaker const& caretaker, Say const& say);
 void look_at_logs(Wanted const& wanted, Environment const& environment, Say const& say);
 void look_at_home(Environment const& environment, Say const& say);
 void look_at_python(Wanted const& wanted, Environment const& environment, Say const& say);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -19,7 +20,8 @@
 namespace cxxrun::launcher::doctor {
 namespace {
 
-constexpr int kFiles = 1000;
+constexpr std::uint32_t kFiles = 1000;  // of all nodes together: they may share one server of metadata
+constexpr std::uint32_t kFewest = 20;
 constexpr Millis kLongest{2000};  // for making them and for opening them; then fewer have to do
 
 std::string type_of(std::string const& dir) {
@@ -70,16 +72,16 @@ std::string rename_error(std::string const& dir) {
   return ::rename((dir + "/new").c_str(), (dir + "/old").c_str()) == 0 ? "" : std::strerror(errno);
 }
 
-/// Opens up to kFiles files that it has made; how many, and how long it took.
-void time_opens(std::string const& dir, Say const& say) {
-  int made = 0;
-  for (auto const end = Clock::now() + kLongest; made < kFiles && Clock::now() < end; ++made) {
+/// Opens up to so many files that it has made; how many, and how long it took.
+void time_opens(std::string const& dir, std::uint32_t files, Say const& say) {
+  std::uint32_t made = 0;
+  for (auto const end = Clock::now() + kLongest; made < files && Clock::now() < end; ++made) {
     if (!open_in(dir, std::to_string(made), O_WRONLY | O_CREAT)) {
       break;
     }
   }
   auto const begin = Clock::now();
-  int opened = 0;
+  std::uint32_t opened = 0;
   while (opened < made && Clock::now() < begin + kLongest && open_in(dir, std::to_string(opened), O_RDONLY)) {
     ++opened;
   }
@@ -89,7 +91,7 @@ void time_opens(std::string const& dir, Say const& say) {
 
 }  // namespace
 
-void look_at_directory(os::Caretaker const& caretaker, Say const& say) {
+void look_at_directory(Wanted const& wanted, os::Caretaker const& caretaker, Say const& say) {
   std::error_code failed;
   auto const here = std::filesystem::current_path(failed).string();
   if (failed) {
@@ -104,7 +106,7 @@ void look_at_directory(os::Caretaker const& caretaker, Say const& say) {
   if (error.empty()) {
     tell(say, "fs.lock", lock_error(scratch));
     tell(say, "fs.rename", rename_error(scratch));
-    time_opens(scratch, say);
+    time_opens(scratch, std::max(kFewest, kFiles / std::max(1U, wanted.nodes)), say);
   } else {
     tell(say, "fs.error", "cannot write there: " + error);
   }

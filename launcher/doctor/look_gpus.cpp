@@ -69,7 +69,7 @@ void look_at_gpus(Say const& say) {
   Nvml nvml;
   void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    tell(say, "gpu.error", "libnvidia-ml.so.1 is not there");
+    tell(say, "gpu.missing", "libnvidia-ml.so.1");
     return;
   }
   if (!find_functions(library, nvml)) {

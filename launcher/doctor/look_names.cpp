@@ -1,7 +1,5 @@
-#include <algorithm>
 #include <netdb.h>
 #include <set>
-#include <sys/wait.h>
 
 #include "launcher/doctor/look.hpp"
 #include "src/core/text.hpp"

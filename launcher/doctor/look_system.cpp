@@ -1,4 +1,3 @@
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <gnu/libc-version.h>
@@ -13,6 +12,7 @@
 
 #include "launcher/doctor/look.hpp"
 #include "launcher/doctor/numbers.hpp"
+#include "launcher/facts/visible_devices.hpp"
 #include "src/core/text.hpp"
 #include "src/os/fd.hpp"
 #include "src/os/listening.hpp"
@@ -181,7 +181,10 @@ Facts look_at_system(Environment const& environment) {
   look_at_ports(facts);
   facts["cpus.usable"] = std::to_string(os::usable_cpus());
   facts["cpus.online"] = std::to_string(get_nprocs());
-  facts["gpu.devices"] = std::to_string(os::gpu_devices());
+  auto const devices = os::gpu_devices();
+  facts["gpu.devices"] = std::to_string(devices);
+  auto const visible = os::count_gpus(find_value(environment, "CUDA_VISIBLE_DEVICES"), devices);
+  facts["gpu.workers"] = std::to_string(slurm_devices(environment).value_or(visible));
   for (auto const& [variable, key] :
        {std::pair{"CUDA_VISIBLE_DEVICES", "gpu.visible"}, std::pair{"NCCL_SOCKET_IFNAME", "net.wanted"},
         std::pair{"SLURM_JOB_ID", "slurm.job"}, std::pair{"SLURM_STEP_ID", "slurm.step"},

@@ -1,6 +1,7 @@
 #include "launcher/doctor/meeting.hpp"
 
 #include "launcher/doctor/step_findings.hpp"
+#include "src/core/endpoint.hpp"
 #include "src/core/hash.hpp"
 #include "src/core/port_sequence.hpp"
 
@@ -18,9 +19,11 @@ Error usage(std::string text) {
 Result<std::optional<Meeting>> meeting_of(Options const& options, std::optional<SlurmStep> const& step) {
   if (step && step->nodes() > 1) {
     auto const port = options.rdzv_endpoint ? options.rdzv_endpoint->port : std::nullopt;
-    return std::optional(Meeting{step->run_id, step->node_names.front(),
+    auto const given = options.rdzv_endpoint ? options.rdzv_endpoint->host : options.master_addr.value_or("");
+    bool const by_address = is_ip_literal(given) && !is_loopback(given);
+    return std::optional(Meeting{step->run_id, by_address ? given : step->node_names.front(),
                                  port ? std::vector{*port} : port_sequence("doctor " + step->run_id, kPorts),
-                                 step->node_names, step->node_index, step->nodes()});
+                                 step->node_names, step->node_index, step->nodes(), options.local_addr, by_address});
   }
   if (options.standalone || !options.nnodes || options.nnodes->max == 1) {
     return std::optional<Meeting>();
@@ -38,7 +41,9 @@ Result<std::optional<Meeting>> meeting_of(Options const& options, std::optional<
                                {endpoint.port.value_or(kDefaultPort)},
                                {},
                                *options.node_rank,
-                               nodes});
+                               nodes,
+                               options.local_addr,
+                               is_ip_literal(endpoint.host)});
 }
 
 std::vector<std::uint32_t> peers_in(Meeting const& meeting) {
@@ -47,6 +52,9 @@ std::vector<std::uint32_t> peers_in(Meeting const& meeting) {
 
 std::vector<std::string> names_to_know(Meeting const& meeting) {
   std::vector<std::string> names = {meeting.first};
+  if (meeting.by_address || !meeting.local_addr.empty()) {
+    return names;
+  }
   for (auto const peer : peers_in(meeting)) {
     if (peer > 0 && peer < meeting.names.size()) {
       names.push_back(meeting.names[peer]);
@@ -55,12 +63,14 @@ std::vector<std::string> names_to_know(Meeting const& meeting) {
   return names;
 }
 
-std::string name_for_others(Meeting const& meeting, std::string const& local_addr,
-                            std::function<std::string()> const& towards_first) {
-  if (!meeting.names.empty()) {
+std::string name_for_others(Meeting const& meeting, std::function<std::string()> const& towards_first) {
+  if (!meeting.local_addr.empty()) {
+    return meeting.local_addr;
+  }
+  if (!meeting.names.empty() && !meeting.by_address) {
     return meeting.names[meeting.index];
   }
-  return !local_addr.empty() ? local_addr : meeting.index == 0 ? meeting.first : towards_first();
+  return meeting.index == 0 && meeting.names.empty() ? meeting.first : towards_first();
 }
 
 }  // namespace cxxrun::launcher::doctor

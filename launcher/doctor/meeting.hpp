@@ -20,6 +20,8 @@ struct Meeting {
   std::vector<std::string> names;    ///< of all nodes, in their order; none where flags do not tell
   std::uint32_t index = 0;           ///< of this node
   std::uint32_t nodes = 1;
+  std::string local_addr = {};  ///< --local-addr
+  bool by_address = false;      ///< the first node is given by its address: nobody needs to know names
   bool operator==(Meeting const&) const = default;
 };
 
@@ -28,11 +30,10 @@ struct Meeting {
 
 /// Whom this node calls.
 [[nodiscard]] std::vector<std::uint32_t> peers_in(Meeting const& meeting);
-/// The names of the first node and of those that this one calls, as far as they are known.
+/// The names of the first node and of those that this one calls, as far as they are known and asked for.
 [[nodiscard]] std::vector<std::string> names_to_know(Meeting const& meeting);
-/// This node as the others call it: Slurm's name, --local-addr, on the first node the name that all have been given;
-/// else the address from which packets to the first node leave, which may be "".
-[[nodiscard]] std::string name_for_others(Meeting const& meeting, std::string const& local_addr,
-                                          std::function<std::string()> const& towards_first);
+/// This node as the others call it: --local-addr, else Slurm's name, or on the first node the name that all have been
+/// given; else, and where addresses are given, the one from which packets to the first node leave, which may be "".
+[[nodiscard]] std::string name_for_others(Meeting const& meeting, std::function<std::string()> const& towards_first);
 
 }  // namespace cxxrun::launcher::doctor

@@ -1,5 +1,6 @@
 #include "launcher/doctor/step.hpp"
 
+#include <deque>
 #include <thread>
 #include <vector>
 
@@ -78,15 +79,15 @@ Result<Table> open_table(Meeting const& meeting, store::StoreServer& server) {
   return greeted ? Result<Table>(std::move(table)) : greeted.error();
 }
 
-/// Where the first node may have its table.
-Result<std::vector<StoreAddress>> places_of(Meeting const& meeting) {
-  auto const found = os::resolve_within(kNaming, meeting.first, 0, SOCK_STREAM);
+/// Where a node of this name may have the table.
+Result<std::vector<StoreAddress>> places_of(std::string const& host, std::vector<std::uint16_t> const& ports) {
+  auto const found = os::resolve_within(kNaming, host, 0, SOCK_STREAM);
   if (!found) {
     return found.error();
   }
   std::vector<StoreAddress> places;
   for (auto const* each = found->get(); each != nullptr; each = each->ai_next) {
-    for (auto const port : meeting.ports) {
+    for (auto const port : ports) {
       places.push_back({address_text(os::tcp_end_of(each->ai_addr)), port});
     }
   }
@@ -97,11 +98,16 @@ Result<std::vector<StoreAddress>> places_of(Meeting const& meeting) {
 Result<Table> find_table(Meeting const& meeting, TimePoint deadline) {
   Error trouble;
   std::vector<StoreAddress> places;
+  std::deque<std::string> unknown = {meeting.first};
+  if (meeting.by_address && !meeting.names.empty()) {
+    unknown.push_back(meeting.names.front());  // the address may be that of another node, which is to host the job
+  }
   while (Clock::now() < deadline) {
-    if (places.empty()) {
-      auto found = places_of(meeting);
-      trouble = found ? trouble : found.error();
-      places = found ? *std::move(found) : places;
+    auto const found = unknown.empty() ? std::vector<StoreAddress>() : places_of(unknown.front(), meeting.ports);
+    trouble = found ? trouble : found.error();
+    if (found && !unknown.empty()) {
+      places.insert(places.end(), found->begin(), found->end());
+      unknown.pop_front();
     }
     for (auto const& place : places) {
       auto store = Store::connect(place, kKnock);
@@ -155,7 +161,7 @@ std::vector<Call> call_peers(Meeting const& meeting, Table& table, TimePoint dea
 /// The first node shows its directory, and the others look for what it shows; none does where its own hangs.
 os::UniqueFd look_at_sharing(Meeting const& meeting, Table& table, os::Caretaker const& caretaker, TimePoint deadline,
                              Facts& facts) {
-  bool const answers = !facts.contains("fs.hung");
+  bool const answers = facts.contains("fs.open_ms") || facts.contains("fs.error");
   os::UniqueFd token;
   if (meeting.index == 0) {
     token = answers ? show_token(token_of(table.seal), caretaker, facts) : os::UniqueFd();
@@ -183,7 +189,7 @@ Result<os::UniqueFd> take_part(Meeting const& meeting, Table& table, std::functi
 std::vector<StepNode> collect(Meeting const& meeting, Table& table, TimePoint deadline) {
   std::vector<StepNode> nodes;
   for (std::uint32_t i = 0; i < meeting.nodes; ++i) {
-    StepNode node{i < meeting.names.size() ? meeting.names[i] : "node rank " + std::to_string(i), false, {}, {}};
+    StepNode node{i < meeting.names.size() ? meeting.names[i] : "node-rank-" + std::to_string(i), false, {}, {}};
     auto const told = table.ask(key_of("facts", i), left_until(deadline));
     if (auto facts = told ? read_facts(*told) : told.error()) {
       node.came = true;

@@ -100,6 +100,10 @@ Finding judge_clocks(std::vector<StepNode> const& nodes) {
           "set them by NTP: munge, and with it Slurm, refuses what is more than 5 minutes old"};
 }
 
+bool all_came(std::vector<StepNode> const& nodes) {
+  return std::all_of(nodes.begin(), nodes.end(), [](StepNode const& node) { return node.came; });
+}
+
 /// "2.4.0 on node[1-3], 2.3.0 on node4"; "" when all are the same.
 std::string differences(std::vector<StepNode> const& nodes, std::string const& key) {
   std::map<std::string, std::vector<std::string>> who;
@@ -138,7 +142,10 @@ void judge_sameness(Findings& found, std::vector<StepNode> const& nodes) {
     }
   }
   if (!differ) {
-    found.push_back({Grade::fine, "differences", "none in GPUs, driver, NCCL, Python, torch, Linux and CPUs", ""});
+    found.push_back({Grade::fine, "differences",
+                     std::string("none in GPUs, driver, NCCL, Python, torch, Linux and CPUs") +
+                         (all_came(nodes) ? "" : " of those that came"),
+                     ""});
   }
 }
 
@@ -176,7 +183,8 @@ Finding judge_sharing(std::vector<StepNode> const& nodes) {
     return {Grade::note, "shared", "not known of " + compress_hostlist(hung) + ", where it did not answer", ""};
   }
   return {Grade::fine, "shared",
-          std::string("the working directory is one and the same on all nodes") + (locked ? ", with its locks" : ""),
+          std::string("the working directory is one and the same on all nodes") +
+              (all_came(nodes) ? "" : " that came") + (locked ? ", with its locks" : ""),
           ""};
 }
 

@@ -1,11 +1,12 @@
 // cxxrun: parse → find out about this node → split into parent and agent → run → exit code. Called by the name of
 // another program, it is that one.
 #include <algorithm>
-#include <cerrno>
 #include <completions.hpp>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,7 @@
 #include "launcher/workers/worker_program.hpp"
 #include "src/core/exit_codes.hpp"
 #include "src/core/exit_status.hpp"
+#include "src/os/bounded_thread.hpp"
 #include "src/os/colour.hpp"
 #include "src/os/hard_link.hpp"
 #include "src/os/listening.hpp"
@@ -43,6 +45,8 @@
 
 namespace cxxrun::launcher {
 namespace {
+
+constexpr Millis kDirectoryPatience{5000};
 
 int complain(Error const& error) {
   std::fprintf(stderr, "cxxrun: %s\n", error.message().c_str());
@@ -169,23 +173,41 @@ int show_dry_run(AgentConfig config) {
   return logs ? 0 : complain(logs.error());
 }
 
+Result<std::optional<Discovery>> find_job_to_join(JoinTarget const& target, Environment const& environment) {
+  auto const dir = discovery_dir(environment);
+  std::vector<std::string> trouble;
+  auto chosen = choose_discovery(list_discoveries(dir, target, environment, trouble), target, dir);
+  return chosen ? Result<std::optional<Discovery>>(*std::move(chosen))
+                : fail(chosen.error().code, chosen.error().context + (trouble.empty() ? "" : "; " + trouble.front()));
+}
+
+/// `work`, or an error when the directory has not answered by then: its server may be gone, and whoever asks hangs.
+Result<std::optional<Discovery>> within_patience(std::string const& dir,
+                                                 std::function<Result<std::optional<Discovery>>()> const& work) {
+  auto const found = std::make_shared<Result<std::optional<Discovery>>>(std::optional<Discovery>());
+  auto const thread = os::BoundedThread::start("cxxrun-find", [=] { *found = work(); });
+  if (!thread) {
+    return work();
+  }
+  return thread->join_until(Clock::now() + kDirectoryPatience)
+             ? *found
+             : fail(Errc::timeout, dir + " did not answer within " + seconds_text(kDirectoryPatience) +
+                                       " (choose another directory that all nodes share with CXXRUN_DISCOVERY_DIR)");
+}
+
 /// The file that leads to the coordinator: of the job to --join, or of the step's own job. One that is of no use to a
 /// step is a line in `trouble`.
 Result<std::optional<Discovery>> discover(Options const& options, Environment const& environment,
                                           std::vector<std::string>& trouble) {
   auto const dir = discovery_dir(environment);
   if (options.join) {
-    auto chosen = choose_discovery(list_discoveries(dir, *options.join, environment, trouble), *options.join, dir);
-    if (!chosen) {
-      return fail(chosen.error().code, chosen.error().context + (trouble.empty() ? "" : "; " + trouble.front()));
-    }
-    return std::optional<Discovery>(*std::move(chosen));
+    return within_patience(dir, [=, target = *options.join] { return find_job_to_join(target, environment); });
   }
   auto const name = discovery_name(environment);
   if (dir.empty() || name.empty() || !environment.contains("SLURM_STEP_ID") || options.standalone) {
     return std::optional<Discovery>();
   }
-  auto found = read_discovery(dir + "/" + name);
+  auto found = within_patience(dir, [path = dir + "/" + name] { return read_discovery(path); });
   if (!found) {
     trouble.push_back(found.error().message() + "; it is ignored");
     return std::optional<Discovery>();

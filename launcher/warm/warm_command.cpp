@@ -13,11 +13,6 @@ constexpr std::size_t kRoom = 1024;  // what ${local_rank} may add, and the name
 constexpr std::string_view kModule = "-m";
 constexpr std::size_t kLongestWord = 128 * 1024 - 1;  // MAX_ARG_STRLEN
 
-bool is_python(std::string_view program) {
-  auto const name = program.substr(program.rfind('/') + 1);
-  return name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == std::string_view::npos;
-}
-
 /// How many words the option takes; 0: one that changes what is run, or that nobody here knows.
 std::size_t words_of(std::string_view option) {
   if (option.starts_with("-W") || option.starts_with("-X")) {
@@ -35,6 +30,11 @@ std::string list(std::vector<std::string> const& words) {
 }
 
 }  // namespace
+
+bool is_python(std::string_view program) {
+  auto const name = program.substr(program.rfind('/') + 1);
+  return name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == std::string_view::npos;
+}
 
 Result<WarmCommand> warm_command(std::vector<std::string> const& argv) {
   if (argv.empty() || !is_python(argv.front())) {

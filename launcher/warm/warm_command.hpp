@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cxxrun/error.hpp"
@@ -15,6 +16,9 @@ struct WarmCommand {
   std::size_t script = 0;           ///< where the script, or -m, stands in the command
   bool operator==(WarmCommand const&) const = default;
 };
+
+/// By its name, as "/usr/bin/python3.11" is, and "pythonic" is not.
+[[nodiscard]] bool is_python(std::string_view program);
 
 /// Python, options of it that change nothing but how it runs, and a script whose name ends in .py, or -m and a module.
 /// Else Errc::usage with what the command is instead.

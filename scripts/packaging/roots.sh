@@ -98,7 +98,7 @@ build_with_dev() {
     return
   fi
   work=$(mktemp -d)
-  build_with /usr/lib/x86_64-linux-gnu "$1"/*.deb
+  build_with "/usr/lib/$(gcc -print-multiarch)" "$1"/*.deb
   build_with /usr/lib64 "$1"/*.rpm
   rm -rf "$work"
 }

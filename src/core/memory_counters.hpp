@@ -13,8 +13,8 @@ namespace cxxrun {
 struct MemoryLimit {
   std::string group;  ///< its path in the hierarchy: "/slurm/uid_0/job_3/step_0"
   std::uint64_t bytes = 0;
-  std::uint64_t usage = 0;
-  std::uint64_t hits = 0;  ///< how often memory was refused at this limit
+  std::uint64_t usage = 0;  ///< without pages of files, which the kernel takes back when somebody needs memory
+  std::uint64_t hits = 0;   ///< how often memory was refused at this limit
   bool operator==(MemoryLimit const&) const = default;
 };
 

@@ -1,5 +1,6 @@
 #include "src/os/memory_group.hpp"
 
+#include <algorithm>
 #include <array>
 #include <fcntl.h>
 #include <utility>
@@ -22,6 +23,12 @@ std::string text_of(UniqueFd const& file) {
   return {text.data(), got > 0 ? static_cast<std::size_t>(got) : 0};
 }
 
+/// Bytes of files in memory.stat, those of /dev/shm not among them. Version 1 has those of the groups below apart.
+std::uint64_t file_pages(std::string const& parts, bool unified) {
+  auto const of = [&](char const* key) { return counter_in(parts, unified ? key : "total_" + std::string(key)); };
+  return of("inactive_file").value_or(0) + of("active_file").value_or(0);
+}
+
 }  // namespace
 
 MemoryGroup::MemoryGroup(std::string const& root) : machine_(open_to_read(root + "/proc/vmstat")) {
@@ -38,6 +45,7 @@ MemoryGroup::MemoryGroup(std::string const& root) : machine_(open_to_read(root +
     std::string const at = base + below;
     Group group{found->top + below, open_to_read(at + (unified_ ? "/memory.max" : "/memory.limit_in_bytes")),
                 open_to_read(at + (unified_ ? "/memory.current" : "/memory.usage_in_bytes")),
+                open_to_read(at + "/memory.stat"),
                 open_to_read(at + (unified_ ? "/memory.events.local" : "/memory.failcnt"))};
     if (limit_in(text_of(group.limit))) {
       groups_.push_back(std::move(group));
@@ -52,9 +60,10 @@ MemoryCounters MemoryGroup::read() const {
   for (auto const& group : groups_) {
     auto const limit = limit_in(text_of(group.limit));
     std::string const hits = text_of(group.hits);
+    auto const usage = number_in<std::uint64_t>(trim(text_of(group.usage))).value_or(0);
     if (limit) {
       counters.limits.push_back(
-          {group.name, *limit, number_in<std::uint64_t>(trim(text_of(group.usage))).value_or(0),
+          {group.name, *limit, usage - std::min(usage, file_pages(text_of(group.parts), unified_)),
            (unified_ ? counter_in(hits, "oom") : number_in<std::uint64_t>(trim(hits))).value_or(0)});
     }
   }

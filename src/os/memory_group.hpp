@@ -23,6 +23,7 @@ class MemoryGroup {
     std::string name;
     UniqueFd limit;
     UniqueFd usage;
+    UniqueFd parts;  ///< what the usage is made of
     UniqueFd hits;
   };
   bool unified_ = false;

@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import hanging_dir
 import jobs
 import munged
-from jobs import JobCase
+from jobs import JobCase, read
 
 NVML = os.path.abspath(sys.argv.pop(2))
 V1 = pathlib.Path("/sys/fs/cgroup/cpu")
@@ -82,7 +82,8 @@ class Doctor(JobCase):
         env = {"LD_LIBRARY_PATH": NVML}
         _, found = self.doctor(env={**env, "NVML_DOUBLE": "fine"})
         self.assertEqual(found["GPUs"]["found"], "2 x NVIDIA Double, driver 550.54.15")
-        self.assertEqual(self.grade("GPUs", env={**env, "CUDA_VISIBLE_DEVICES": ""}), "warning")
+        for none in ("", "-1", "NoDevFiles"):
+            self.assertEqual(self.grade("GPUs", env={**env, "CUDA_VISIBLE_DEVICES": none}), "warning")
         code, found = self.doctor(env={**env, "NVML_DOUBLE": "lost"})
         self.assertEqual((code, found["GPUs"]["grade"]), (1, "failure"))
         self.assertIn("GPU 1: GPU is lost", found["GPUs"]["found"])
@@ -118,6 +119,14 @@ class Doctor(JobCase):
         self.assertEqual(found["Python"]["found"], broken + ": cannot open shared object file")
         self.assertEqual(self.doctor(broken)[1]["Python"], found["Python"])  # the program that is given
         self.assertEqual(self.grade("Python", env={"PYTHON_EXEC": "nosuchpython"}), "failure")
+        for name in ("python", "pythonic"):
+            with open(self.path(name), "w") as f:
+                f.write("#!/bin/sh\necho $0 >>$DIR/ran\n")
+            os.chmod(self.path(name), 0o755)
+        _, found = self.doctor(broken)
+        self.assertEqual((found["Python"]["grade"], read(self.path("ran"))), ("warning", broken + "\n"))
+        self.assertEqual(self.grade("Python", self.path("pythonic")), "fine")  # a program of the user's is not run
+        self.assertEqual(read(self.path("ran")), broken + "\n")
         version = "%d.%d.%d" % sys.version_info[:3]
         _, found = self.doctor(env={"PYTHON_EXEC": sys.executable})
         self.assertTrue(found["Python"]["found"].startswith(version + " at "), found["Python"])
@@ -173,7 +182,7 @@ class Doctor(JobCase):
         self.assertTrue(job.stdout.endswith("\nsrun cxxrun train.py 'a b'\n"), job.stdout)
         for how in ("-m", "--no-python", "--run-path", "--max-restarts 3 --warm"):
             told = self.run_job("--init", *how.split(), "trainer", env={"PATH": self.dir}).stdout
-            self.assertTrue(told.endswith(f"\nsrun cxxrun {how} trainer\n"), told)
+            self.assertTrue(told.endswith(f"\nsrun cxxrun --doctor {how} trainer || exit\nsrun cxxrun {how} trainer\n"), told)
         with open(self.path("sinfo"), "w") as f:
             f.write("#!/bin/sh\necho 'sinfo: error: no controller' >&2; exit 1\n")
         os.chmod(self.path("sinfo"), 0o755)

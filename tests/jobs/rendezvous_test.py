@@ -1,10 +1,14 @@
 """cxxrun-rendezvous: runs one after another and at once, relaunches, --join, its end. Usage: rendezvous_test.py CXXRUN"""
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
+import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import hanging_dir
 import jobs
 from jobs import JobCase, alive, processes_with, read, wait_until
 
@@ -318,6 +322,18 @@ class InSlurm(Rendezvous):
             self.assertEqual(joins.code, LOST)
             self.assertIn("is open to others than this user", joins.stderr)
         self.end(rendezvous)
+
+    @unittest.skipUnless(os.getuid() == 0 and os.path.exists("/dev/fuse"), "a directory that hangs needs root and FUSE")
+    def test_a_directory_whose_server_is_gone_keeps_no_step_from_running_and_no_join_from_ending(self):
+        os.mkdir(self.path("hung"))
+        said = "did not answer within 5 s (choose another directory that all nodes share with CXXRUN_DISCOVERY_DIR)"
+        with hanging_dir.hanging(self.path("hung")) as hung:
+            env = step(0, CXXRUN_DISCOVERY_DIR=hung + "/d")
+            runs = self.run_job(self.worker("note ran"), env=env)
+            self.assertEqual((runs.code, len(self.events("ran"))), (0, 1), runs.stderr)
+            self.assertIn(f"{hung}/d {said}; it is ignored", runs.stderr)
+            joins = self.run_job("--join", "12", "true", env=env)
+            self.assertEqual((joins.code, joins.stderr.count(said)), (111, 1), joins.stderr)
 
     def test_a_home_that_cannot_be_written_is_one_line(self):
         with open(self.path("file"), "w"):

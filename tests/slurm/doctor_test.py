@@ -67,6 +67,19 @@ class Doctor(SlurmCase):
         self.assertEqual(self.step(told, "shared")["found"], "the working directory of node2 is not that of node1", done)
         self.assertEqual(self.step(told, "differences")["found"], "Python: 3.0 on node1, 3.1 on node2")
 
+    def test_a_step_that_is_given_an_address_needs_no_names(self):
+        address = self.login("getent", "hosts", "node1").out.split()[0]
+        nameless = 'mount --bind /dev/null /etc/hosts && exec "$@"'
+        for flag in ("--rdzv-endpoint", "--master-addr"):
+            done = self.srun("-N3", "--ntasks-per-node=1", "unshare", "--mount", "sh", "-c", nameless, "sh", "cxxrun",
+                             "--doctor", "--json", flag, address, env={"PYTHON_EXEC": "/usr/bin/python3"})
+            told = json.loads(done.out)
+            self.assertEqual(self.step(told, "nodes")["found"], "all 3 came", done)
+            self.assertTrue(self.step(told, "calls")["found"].startswith("6 of 6 came through"), done)
+            names = [each["grade"] for node in told["nodes"] for each in node["findings"] if each["about"] == "names"]
+            self.assertEqual(names, ["warning"] * 3)
+            self.assertEqual((done.code, told["failures"]), (0, 0), done)
+
     def test_the_job_script_of_init_runs_as_it_is(self):
         train = self.worker("note ran", "train.sh")
         script = self.login("cxxrun", "--init", train).out

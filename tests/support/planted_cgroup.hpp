@@ -23,7 +23,10 @@ class PlantedCgroup {
           limited   ? "104857600"
           : unified ? "max"
                     : "9223372036854771712");
-      set(group, unified ? "memory.current" : "memory.usage_in_bytes", "12582912");
+      set(group, unified ? "memory.current" : "memory.usage_in_bytes", "20971520");
+      set(group, "memory.stat",
+          unified ? "anon 12582912\nfile 8388608\ninactive_file 6291456\nactive_file 2097152\n"
+                  : "inactive_file 0\nactive_file 0\ntotal_inactive_file 6291456\ntotal_active_file 2097152\n");
     }
     count(0, 0);
   }

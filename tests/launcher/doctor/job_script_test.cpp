@@ -17,7 +17,7 @@ TEST_CASE("job_script: GPUs come first, then the default partition", "[unit]") {
   std::vector<NodeKind> const kinds = {{"cpu", true, 99, 64, 0, "infinite"}, {"gpu", false, 16, 96, 8, "10:00"}};
   CHECK(job_script(kinds, "train.py", "") ==
         "#!/bin/bash\n"
-        "# Written by cxxrun --init. To change: the number of nodes, the time, and the last line.\n"
+        "# Written by cxxrun --init. To change: the number of nodes, the time, and the last lines.\n"
         "#   cpu (the default): 99 x 64 CPUs, no GPUs, at most infinite\n"
         "#   gpu: 16 x 96 CPUs, 8 GPUs, at most 10:00\n"
         "#SBATCH --partition=gpu\n"
@@ -29,7 +29,8 @@ TEST_CASE("job_script: GPUs come first, then the default partition", "[unit]") {
         "#SBATCH --output=%x-%j.out\n\n"
         "# srun does not take --cpus-per-task from sbatch (Slurm 22.05 and newer).\n"
         "export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\n"
-        "srun cxxrun --doctor || exit    # a table of what is wrong with the nodes; leave it out once all is well\n"
+        "# A table of what is wrong with the nodes; leave it out once all is well.\n"
+        "srun cxxrun --doctor train.py || exit\n"
         "srun cxxrun train.py\n");
   CHECK(job_script({{"a", false, 5, 1, 1, ""}, {"b", true, 1, 1, 1, ""}}, "t", "")
             .find("--partition=b\n#SBATCH --nodes=1\n") != std::string::npos);

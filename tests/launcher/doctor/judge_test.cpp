@@ -38,6 +38,7 @@ Facts const kSound = {{"host", "node1"},
                       {"memlock.soft", "unlimited"},
                       {"rdma.devices", "mlx5_0"},
                       {"gpu.devices", "8"},
+                      {"gpu.workers", "8"},
                       {"gpu.count", "8"},
                       {"gpu.names", "8 x H100"},
                       {"gpu.driver", "550.54"},
@@ -50,8 +51,8 @@ Facts const kSound = {{"host", "node1"},
                       {"torch.cuda", "12.1"},
                       {"fs.dir", "/home/u"},
                       {"fs.type", "nfs"},
-                      {"fs.opened", "1000"},
-                      {"fs.open_ms", "300"},
+                      {"fs.opened", "500"},
+                      {"fs.open_ms", "150"},
                       {"log.dir", "/tmp"},
                       {"log.free", "9000000000"},
                       {"home.dir", "/home/u"},
@@ -119,7 +120,17 @@ TEST_CASE("doctor: names", "[unit]") {
   Facts const loopback = {{"name.addresses", "127.0.1.1"}, {"name.usable", "127.0.1.1"}, {"name.getent", "127.0.1.1"}};
   CHECK(grade("names", loopback) == Grade::warning);
   CHECK(grade("names", with(loopback, {{"nodes", "1"}})) == Grade::note);
+  Facts const both = {{"name.usable", ""}, {"name.getent", ""}};
+  CHECK(grade("names", with(both, {{"name.addresses", "127.0.1.1 ::1"}})) == Grade::warning);
+  CHECK(grade("names", with(both, {{"name.addresses", "127.0.1.1 10.0.0.1"}})) == Grade::fine);
   CHECK(grade("names", {{"name.back", "other"}}) == Grade::note);
+}
+
+TEST_CASE("doctor: a job that is given addresses runs without names, though gloo asks for the own one", "[unit]") {
+  Facts const given = {{"name.needless", "1"}, {"name.addresses", ""}, {"name.error", "unknown"}};
+  CHECK(grade("names", given) == Grade::warning);
+  CHECK(grade("names", {{"name.needless", "1"}, {"name.hung", "5 s"}}) == Grade::warning);
+  CHECK(grade("names", {{"name.needless", "1"}}) == Grade::fine);
 }
 
 TEST_CASE("doctor: a node alone needs no name", "[unit]") {
@@ -141,7 +152,8 @@ TEST_CASE("doctor: the system", "[unit]") {
   CHECK(grade("kernel", {{"kernel.release", "4.18.0-553.el8_10"}}) == Grade::fine);
   CHECK(grade("CPUs", {{"cpus.usable", "1"}}) == Grade::warning);  // for 8 GPUs
   CHECK(grade("CPUs", {{"cpus.quota", "2.5"}}) == Grade::warning);
-  CHECK(grade("CPUs", {{"cpus.usable", "1"}, {"gpu.devices", "0"}}) == Grade::fine);
+  CHECK(grade("CPUs", {{"cpus.usable", "1"}, {"gpu.workers", "0"}}) == Grade::fine);
+  CHECK(grade("CPUs", {{"cpus.usable", "4"}, {"gpu.workers", "1"}}) == Grade::fine);  // one of this node's 8
 }
 
 TEST_CASE("doctor: memory is what the machine and the limit leave", "[unit]") {
@@ -178,15 +190,19 @@ TEST_CASE("doctor: where no process can be started, that is the failure, and not
 TEST_CASE("doctor: GPUs, their driver and NCCL", "[unit]") {
   CHECK(grade("GPUs", {{"gpu.hung", "10 s"}}) == Grade::failure);
   CHECK(grade("GPUs", {{"gpu.error", "Driver/library version mismatch"}}) == Grade::failure);
-  CHECK(about("GPUs", {{"gpu.error", "libnvidia-ml.so.1 is not there"}, {"gpu.devices", "0"}}).found == "none");
-  CHECK(judge_gpus({{"gpu.devices", "8"}}).grade == Grade::failure);  // the child that asked has died
+  CHECK(about("GPUs", {{"gpu.missing", "libnvidia-ml.so.1"}, {"gpu.devices", "0"}}).found == "none");
+  CHECK(grade("GPUs", {{"gpu.missing", "libnvidia-ml.so.1"}}) == Grade::warning);  // a job without GPUs runs
+  CHECK(judge_gpus({{"gpu.devices", "8"}}).grade == Grade::failure);               // the child that asked has died
   CHECK(judge_gpus({{"gpu.devices", "8"}, {"gpu.count", "8"}}).grade == Grade::failure);  // later
   CHECK(judge_gpus({{"gpu.devices", "0"}, {"gpu.count", "8"}}).grade == Grade::failure);
   CHECK(grade("GPUs", {{"gpu.sick", "GPU 3: GPU is lost"}}) == Grade::failure);
   CHECK(judge_gpus({{"gpu.devices", "8"}, {"gpu.count", "0"}, {"gpu.sick", ""}}).grade == Grade::warning);
   CHECK(about("GPUs", {{"gpu.devices", "9"}}).found == "8 x H100 (device files of 9), driver 550.54");
-  CHECK(grade("GPUs", {{"gpu.visible", ""}}) == Grade::warning);
-  CHECK(about("GPUs", {{"gpu.visible", "0,1"}}).found == "8 x H100, driver 550.54, CUDA_VISIBLE_DEVICES=0,1");
+  for (char const* const none : {"", "-1", "NoDevFiles"}) {
+    CHECK(grade("GPUs", {{"gpu.visible", none}, {"gpu.workers", "0"}}) == Grade::warning);
+  }
+  CHECK(about("GPUs", {{"gpu.visible", "0,1"}, {"gpu.workers", "2"}}).found ==
+        "8 x H100, driver 550.54, CUDA_VISIBLE_DEVICES=0,1");
   CHECK(grade("NCCL", {{"nccl.version", ""}}) == Grade::note);
   CHECK(about("NCCL", {{"nccl.hung", "10 s"}}).found == "libnccl.so.2 was not loaded within 10 s");
   CHECK(grade("NCCL", {{"nccl.version", ""}, {"gpu.count", "0"}}) == Grade::fine);
@@ -215,11 +231,18 @@ TEST_CASE("doctor: Python and torch", "[unit]") {
   CHECK(about("Python", {}).found == "3.11.2 at /usr/bin/python3, torch 2.4.0 for CUDA 12.1");
   CHECK(about("Python", {{"torch.version", ""}}).found == "3.11.2 at /usr/bin/python3, without torch");
   CHECK(grade("Python", {{"torch.cuda", ""}}) == Grade::warning);
+  CHECK(grade("Python", {{"python.version", ""}}) == Grade::warning);  // "python" may be any program
   CHECK(grade("Python", {{"torch.cuda", ""}, {"gpu.count", "0"}}) == Grade::fine);
 }
 
 TEST_CASE("doctor: directories", "[unit]") {
-  CHECK(grade("directory", {{"fs.hung", "10 s"}}) == Grade::failure);
+  Facts unasked = kSound;
+  unasked.erase("fs.open_ms");
+  CHECK(judge_directory(with(unasked, {{"fs.hung", "10 s"}})).grade == Grade::failure);
+  CHECK(judge_directory(unasked).grade == Grade::warning);
+  CHECK(grade("directory", {{"fs.hung", "10 s"}}) == Grade::fine);  // it was slow to remove what had been made
+  CHECK(about("directory", {{"fs.opened", "0"}}).found ==
+        "/home/u (nfs): none of the files that were made there could be opened");
   CHECK(grade("directory", {{"fs.error", "cannot write there: Read-only file system"}}) == Grade::warning);
   CHECK(about("directory", {{"fs.lock", "No locks available"}}).found ==
         "/home/u (nfs): file locks: No locks available");

@@ -26,6 +26,26 @@ TEST_CASE("meeting: the nodes of a step meet at its first, at the port that flag
   CHECK(elsewhere.ports == std::vector<std::uint16_t>{4711});  // where the usual ones are taken
 }
 
+TEST_CASE("meeting: where a step is given an address no node needs a name", "[unit]") {
+  SlurmStep step;
+  step.node_names = {"a", "b", "c"};
+  step.node_index = 1;
+  Options options;
+  options.master_addr = "10.0.0.1";
+  for (int i = 0; i < 2; ++i) {
+    auto const found = meeting_of(options, step).value().value();
+    CHECK((found.first == "10.0.0.1" && found.by_address && found.names == step.node_names));
+    CHECK(names_to_know(found) == std::vector<std::string>{"10.0.0.1"});
+    CHECK(name_for_others(found, [] { return std::string("10.0.0.2"); }) == "10.0.0.2");
+    options.rdzv_endpoint = cxxrun::Endpoint{"10.0.0.1", {}};
+  }
+  Options local;
+  local.local_addr = "10.0.0.7";
+  auto const found = meeting_of(local, step).value().value();
+  CHECK(names_to_know(found) == std::vector<std::string>{"a"});
+  CHECK(name_for_others(found, [] { return std::string(); }) == "10.0.0.7");
+}
+
 TEST_CASE("meeting: flags say who meets where", "[unit]") {
   Options options;
   options.nnodes = NodeRange{2, 3};
@@ -61,12 +81,14 @@ TEST_CASE("meeting: the first node is called as all have been told to, others by
           "[unit]") {
   auto const towards_first = [] { return std::string("127.0.0.1"); };  // Debian's line for the own name
   Meeting meeting{"none", "first", {4711}, {}, 0, 2};
-  CHECK(name_for_others(meeting, "", towards_first) == "first");
-  CHECK(name_for_others(meeting, "10.0.0.1", towards_first) == "10.0.0.1");
+  CHECK(name_for_others(meeting, towards_first) == "first");
+  meeting.local_addr = "10.0.0.1";
+  CHECK(name_for_others(meeting, towards_first) == "10.0.0.1");
   meeting.index = 1;
-  CHECK(name_for_others(meeting, "", [] { return std::string("10.0.0.2"); }) == "10.0.0.2");
+  meeting.local_addr = "";
+  CHECK(name_for_others(meeting, [] { return std::string("10.0.0.2"); }) == "10.0.0.2");
   meeting.names = {"a", "b"};
-  CHECK(name_for_others(meeting, "10.0.0.1", towards_first) == "b");
+  CHECK(name_for_others(meeting, towards_first) == "b");
 }
 
 TEST_CASE("meeting: one node is alone, and what is missing for several is named", "[unit]") {

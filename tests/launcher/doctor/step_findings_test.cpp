@@ -133,6 +133,16 @@ TEST_CASE("step: what differs between nodes is named with the nodes", "[unit]") 
   CHECK(about(nodes, "shared").found == "not known: the first node has no answer from its working directory");
 }
 
+TEST_CASE("step: of nodes that never came nothing is claimed, and they are named", "[unit]") {
+  auto nodes = sound(4);
+  nodes[2] = {"node-rank-2", false, {}, {}};
+  nodes[3] = {"node-rank-3", false, {}, {}};
+  CHECK(about(nodes, "nodes").found == "nothing came from node-rank-[2-3]");
+  CHECK(about(nodes, "shared").found ==
+        "the working directory is one and the same on all nodes that came, with its locks");
+  CHECK(about(nodes, "differences").found.ends_with("Linux and CPUs of those that came"));
+}
+
 TEST_CASE("step: locks that a node does not see of the first one are a warning", "[unit]") {
   auto nodes = sound(3);
   CHECK(about(nodes, "shared").found == "the working directory is one and the same on all nodes, with its locks");
