@@ -94,6 +94,7 @@ std::string waited_for(Group const& group, Failure const& first) {
     return "";
   }
   std::vector<std::string> names;
+  names.reserve(others.size());
   for (auto const& other : others) {
     names.push_back(rank_name(other.exit.rank, other.host));
   }
