@@ -49,17 +49,20 @@ Finding judge_gpus(Facts const& facts) {
     return {Grade::failure, "GPUs", "the driver did not answer within " + value_of(facts, "gpu.hung"),
             "the node needs its administrator (nvidia-smi hangs too): srun --exclude=" + value_of(facts, "host")};
   }
-  if (facts.contains("gpu.missing")) {
-    return devices > 0 ? Finding{Grade::warning, "GPUs", whole(devices) + " device files, and no libnvidia-ml.so.1",
-                                 "a worker that uses GPUs finds no driver: in a container give --nv or --gpus all"}
-                       : Finding{Grade::fine, "GPUs", "none", ""};
-  }
+  bool const missing = facts.contains("gpu.missing");
   auto const error = value_of(facts, "gpu.error");
+  if (devices == 0 && (missing || !error.empty())) {
+    return {Grade::fine, "GPUs", "none", ""};
+  }
+  if (missing) {
+    return {Grade::warning, "GPUs", whole(devices) + " device files, and no libnvidia-ml.so.1",
+            "a worker that uses GPUs finds no driver: in a container give --nv or --gpus all"};
+  }
   if (!error.empty()) {
-    return devices > 0 ? Finding{Grade::failure, "GPUs", whole(devices) + " devices, and NVML says: " + error,
-                                 "compare the driver's library with the kernel's module (nvidia-smi); reboot after an "
-                                 "update; in a container: --nv, --gpus all"}
-                       : Finding{Grade::fine, "GPUs", "none", ""};
+    return {
+        Grade::failure, "GPUs", whole(devices) + " devices, and NVML says: " + error,
+        "compare the driver's library with the kernel's module (nvidia-smi); reboot after an update; in a container: "
+        "--nv, --gpus all"};
   }
   if ((devices > 0 || facts.contains("gpu.count")) && !facts.contains("gpu.sick")) {  // what it says last
     return {Grade::failure, "GPUs",

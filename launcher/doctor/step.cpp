@@ -103,11 +103,16 @@ Result<Table> find_table(Meeting const& meeting, TimePoint deadline) {
     unknown.push_back(meeting.names.front());  // the address may be that of another node, which is to host the job
   }
   while (Clock::now() < deadline) {
-    auto const found = unknown.empty() ? std::vector<StoreAddress>() : places_of(unknown.front(), meeting.ports);
-    trouble = found ? trouble : found.error();
-    if (found && !unknown.empty()) {
-      places.insert(places.end(), found->begin(), found->end());
-      unknown.pop_front();
+    if (!unknown.empty()) {
+      if (auto const found = places_of(unknown.front(), meeting.ports)) {
+        places.insert(places.end(), found->begin(), found->end());
+      } else {
+        trouble = found.error();
+      }
+      if (!places.empty()) {  // else it is asked again; a name server that is down holds up nobody who has a place to
+                              // call
+        unknown.pop_front();
+      }
     }
     for (auto const& place : places) {
       auto store = Store::connect(place, kKnock);

@@ -173,8 +173,8 @@ int show_dry_run(AgentConfig config) {
   return logs ? 0 : complain(logs.error());
 }
 
-Result<std::optional<Discovery>> find_job_to_join(JoinTarget const& target, Environment const& environment) {
-  auto const dir = discovery_dir(environment);
+Result<std::optional<Discovery>> find_job_to_join(std::string const& dir, JoinTarget const& target,
+                                                  Environment const& environment) {
   std::vector<std::string> trouble;
   auto chosen = choose_discovery(list_discoveries(dir, target, environment, trouble), target, dir);
   return chosen ? Result<std::optional<Discovery>>(*std::move(chosen))
@@ -201,7 +201,7 @@ Result<std::optional<Discovery>> discover(Options const& options, Environment co
                                           std::vector<std::string>& trouble) {
   auto const dir = discovery_dir(environment);
   if (options.join) {
-    return within_patience(dir, [=, target = *options.join] { return find_job_to_join(target, environment); });
+    return within_patience(dir, [=, target = *options.join] { return find_job_to_join(dir, target, environment); });
   }
   auto const name = discovery_name(environment);
   if (dir.empty() || name.empty() || !environment.contains("SLURM_STEP_ID") || options.standalone) {

@@ -171,8 +171,8 @@ class Carrier:
         settled = threading.Event()
         self._begun.put(settled)
         settled.wait()
-        self.end_step()
-        self.end_step()
+        self._kept.clear()
+        self._kept_before.clear()
         self._buckets = None
         while self._groups:
             self._groups.pop().free()
