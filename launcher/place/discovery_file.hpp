@@ -1,11 +1,17 @@
 // DiscoveryFile: reads, writes and removes the files of discovery.hpp. Blocks as the file system does.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cxxrun/error.hpp"
 #include "launcher/facts/discovery.hpp"
+#include "src/core/text.hpp"
+#include "src/core/time.hpp"
+#include "src/os/bounded_thread.hpp"
 
 namespace cxxrun::launcher {
 
@@ -26,5 +32,23 @@ namespace cxxrun::launcher {
 Result<void> write_discovery(Discovery const& discovery);
 /// Removes the file if it still is the one with that nonce.
 void remove_discovery(std::string const& path, std::string const& nonce) noexcept;
+
+inline constexpr Millis kDirectoryPatience{5000};
+
+/// What `work`, which asks the directory, returns, or Errc::timeout when it has not returned within kDirectoryPatience:
+/// the server of the directory may be gone, and whoever asks it hangs. `work` must own all that it uses.
+template <class T>
+[[nodiscard]] Result<T> within_patience(std::string const& dir, std::function<Result<T>()> work) {
+  auto const found = std::make_shared<std::optional<Result<T>>>();
+  auto const thread = os::BoundedThread::start("cxxrun-find", [found, work] { *found = work(); });
+  if (!thread) {
+    return work();
+  }
+  if (!thread->join_until(Clock::now() + kDirectoryPatience)) {
+    return fail(Errc::timeout, dir + " did not answer within " + seconds_text(kDirectoryPatience) +
+                                   " (choose another directory that all nodes share with CXXRUN_DISCOVERY_DIR)");
+  }
+  return **found;
+}
 
 }  // namespace cxxrun::launcher

@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,7 +30,6 @@
 #include "launcher/workers/worker_program.hpp"
 #include "src/core/exit_codes.hpp"
 #include "src/core/exit_status.hpp"
-#include "src/os/bounded_thread.hpp"
 #include "src/os/colour.hpp"
 #include "src/os/hard_link.hpp"
 #include "src/os/listening.hpp"
@@ -45,8 +42,6 @@
 
 namespace cxxrun::launcher {
 namespace {
-
-constexpr Millis kDirectoryPatience{5000};
 
 int complain(Error const& error) {
   std::fprintf(stderr, "cxxrun: %s\n", error.message().c_str());
@@ -181,33 +176,21 @@ Result<std::optional<Discovery>> find_job_to_join(std::string const& dir, JoinTa
                 : fail(chosen.error().code, chosen.error().context + (trouble.empty() ? "" : "; " + trouble.front()));
 }
 
-/// `work`, or an error when the directory has not answered by then: its server may be gone, and whoever asks hangs.
-Result<std::optional<Discovery>> within_patience(std::string const& dir,
-                                                 std::function<Result<std::optional<Discovery>>()> const& work) {
-  auto const found = std::make_shared<Result<std::optional<Discovery>>>(std::optional<Discovery>());
-  auto const thread = os::BoundedThread::start("cxxrun-find", [=] { *found = work(); });
-  if (!thread) {
-    return work();
-  }
-  return thread->join_until(Clock::now() + kDirectoryPatience)
-             ? *found
-             : fail(Errc::timeout, dir + " did not answer within " + seconds_text(kDirectoryPatience) +
-                                       " (choose another directory that all nodes share with CXXRUN_DISCOVERY_DIR)");
-}
-
 /// The file that leads to the coordinator: of the job to --join, or of the step's own job. One that is of no use to a
 /// step is a line in `trouble`.
 Result<std::optional<Discovery>> discover(Options const& options, Environment const& environment,
                                           std::vector<std::string>& trouble) {
   auto const dir = discovery_dir(environment);
   if (options.join) {
-    return within_patience(dir, [=, target = *options.join] { return find_job_to_join(dir, target, environment); });
+    return within_patience<std::optional<Discovery>>(
+        dir, [=, target = *options.join] { return find_job_to_join(dir, target, environment); });
   }
   auto const name = discovery_name(environment);
   if (dir.empty() || name.empty() || !environment.contains("SLURM_STEP_ID") || options.standalone) {
     return std::optional<Discovery>();
   }
-  auto found = within_patience(dir, [path = dir + "/" + name] { return read_discovery(path); });
+  auto found =
+      within_patience<std::optional<Discovery>>(dir, [path = dir + "/" + name] { return read_discovery(path); });
   if (!found) {
     trouble.push_back(found.error().message() + "; it is ignored");
     return std::optional<Discovery>();

@@ -253,10 +253,12 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
       self.key = std::move(key);
     }
     if (!self.path.empty()) {
-      if (auto const alone = check_alone(self.path, host); !alone) {
-        return alone.error();
-      }
-      if (auto const written = write_discovery(self); !written) {
+      auto const written = within_patience<void>(discovery_dir(environment), [self, host]() -> Result<void> {
+        auto const alone = check_alone(self.path, host);
+        return alone ? write_discovery(self) : alone;
+      });
+      if (!written) {
+        self.path.clear();
         return written.error();
       }
     }
@@ -267,7 +269,10 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
   auto const served = RendezvousHost(std::move(config), owner, trusted, *std::move(chronicles))
                           .run(ports_to_try(options, environment), listening);
   if (!self.path.empty()) {
-    remove_discovery(self.path, nonce);
+    (void)within_patience<void>(discovery_dir(environment), [path = self.path, nonce]() -> Result<void> {
+      remove_discovery(path, nonce);
+      return {};
+    }).has_value();
   }
   return served ? 0 : complain(served.error());
 }

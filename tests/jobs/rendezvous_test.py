@@ -324,7 +324,7 @@ class InSlurm(Rendezvous):
         self.end(rendezvous)
 
     @unittest.skipUnless(os.getuid() == 0 and os.path.exists("/dev/fuse"), "a directory that hangs needs root and FUSE")
-    def test_a_directory_whose_server_is_gone_keeps_no_step_from_running_and_no_join_from_ending(self):
+    def test_a_directory_whose_server_is_gone_keeps_no_step_from_running_and_nobody_from_ending(self):
         os.mkdir(self.path("hung"))
         said = "did not answer within 5 s (choose another directory that all nodes share with CXXRUN_DISCOVERY_DIR)"
         with hanging_dir.hanging(self.path("hung")) as hung:
@@ -334,6 +334,10 @@ class InSlurm(Rendezvous):
             self.assertIn(f"{hung}/d {said}; it is ignored", runs.stderr)
             joins = self.run_job("--join", "12", "true", env=env)
             self.assertEqual((joins.code, joins.stderr.count(said)), (111, 1), joins.stderr)
+            host = subprocess.run([program()], env=self.environment({**self.job, "CXXRUN_DISCOVERY_DIR": hung + "/d"}),
+                                  capture_output=True, text=True, timeout=jobs.GUARD)
+            self.assertEqual((host.returncode, host.stdout), (111, ""))
+            self.assertEqual(host.stderr, f"cxxrun-rendezvous: {hung}/d {said}\n")
 
     def test_a_home_that_cannot_be_written_is_one_line(self):
         with open(self.path("file"), "w"):
