@@ -3,6 +3,7 @@
 #include "launcher/causes/death.hpp"
 #include "launcher/doctor/judge.hpp"
 #include "launcher/doctor/numbers.hpp"
+#include "launcher/facts/kernel_release.hpp"
 #include "src/core/endpoint.hpp"
 #include "src/core/text.hpp"
 
@@ -87,9 +88,7 @@ Finding judge_clock(Facts const& facts) {
 Finding judge_kernel(Facts const& facts) {
   auto const release = value_of(facts, "kernel.release");
   std::string const text = "Linux " + release + ", glibc " + value_of(facts, "kernel.libc");
-  auto const parts = split(release, '.');
-  auto const part = [&parts](std::size_t i) { return i < parts.size() ? number(parts[i]).value_or(0) : 0; };
-  if (part(0) > 0 && (part(0) < 4 || (part(0) == 4 && part(1) < 18))) {
+  if (kernel_too_old(release)) {
     return {Grade::failure, "kernel", text, "cxxrun needs Linux 4.18: an older node is left out with --exclude"};
   }
   if (auto const proc = value_of(facts, "kernel.proc"); !proc.empty()) {

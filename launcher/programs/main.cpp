@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/utsname.h>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "launcher/agent/agent.hpp"
 #include "launcher/agent/chronicle.hpp"
 #include "launcher/doctor/doctor.hpp"
+#include "launcher/facts/kernel_release.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/options/option_values.hpp"
@@ -217,6 +219,12 @@ Result<void> try_places(Options const& options, std::string const& nonce) {
 void look_around(JobTopology& topology) {
   if (!os::read_stat(getpid())) {
     topology.notes.push_back("/proc is not mounted: what a worker starts cannot be found, and may outlive it");
+  }
+  utsname system{};
+  uname(&system);
+  if (kernel_too_old(system.release)) {
+    topology.notes.push_back("this node has Linux " + std::string(system.release) +
+                             ": cxxrun is made for 4.18 and newer; srun --exclude leaves the node out");
   }
 }
 

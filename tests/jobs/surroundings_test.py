@@ -70,6 +70,13 @@ class Surroundings(JobCase):
         self.assertIn("note         " + told, self.within(setup, "--dry-run", "--standalone", "true").stdout)
         self.assertEqual(self.doctor(setup)["kernel"]["grade"], "warning")
 
+    @unittest.skipUnless(platform.machine() == "x86_64", "setarch is told of this machine")
+    def test_an_old_kernel(self):
+        setup = 'set -- setarch x86_64 --uname-2.6 "$@"'
+        self.works(setup, said=["warning: this node has Linux 2.6."])
+        self.assertIn("cxxrun is made for 4.18 and newer", self.within(setup, "--dry-run", "--standalone", "true").stdout)
+        self.assertEqual(self.doctor(setup)["kernel"]["grade"], "failure")
+
     def test_a_read_only_home(self):
         setup = READ_ONLY % ("home", "home")
         home = {"HOME": self.path("home")}
