@@ -1,9 +1,16 @@
+#include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <cstdlib>
 #include <ctime>
+#include <dlfcn.h>
+#include <fcntl.h>
 #include <mutex>
 #include <pthread.h>
+#include <set>
 #include <thread>
+#include <unistd.h>
 
 #include "tests/support/catch.hpp"
 
@@ -12,6 +19,9 @@ using Clock = std::chrono::steady_clock;
 
 extern "C" int clockwait_of_old_libc(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                                      timespec const* until);
+extern "C" int close_range_of_old_libc(unsigned first, unsigned last, int flags);
+extern "C" std::uint32_t arc4random_of_old_libc();
+extern "C" int find_object_of_old_libc(void* address, dl_find_object* found) noexcept;
 
 namespace {
 
@@ -52,4 +62,41 @@ TEST_CASE("newer_libc: an old libc's wait ends when it is signalled", "[process]
   CHECK(ended == 0);
   lock.unlock();
   teller.join();
+}
+
+TEST_CASE("newer_libc: descriptors of a range are closed, and no other", "[process]") {
+  std::array<int, 3> const files{fcntl(0, F_DUPFD, 700), fcntl(0, F_DUPFD, 701), fcntl(0, F_DUPFD, 702)};
+  REQUIRE(files == std::array{700, 701, 702});
+  if (close_range_of_old_libc(701, 701, 0) != 0) {
+    CHECK((errno == ENOSYS || errno == EPERM));  // a kernel of that time, or a filter
+    close(701);
+  }
+  CHECK(fcntl(701, F_GETFD) == -1);
+  CHECK(close(700) == 0);
+  CHECK(close(702) == 0);
+}
+
+TEST_CASE("newer_libc: random numbers differ", "[process]") {
+  std::set<std::uint32_t> numbers;
+  for (int i = 0; i < 100; ++i) {
+    numbers.insert(arc4random_of_old_libc());
+  }
+  CHECK(numbers.size() > 95);
+}
+
+TEST_CASE("newer_libc: the unwinder is told of an address what this libc tells", "[process]") {
+  int stack = 0;
+  for (void* const address :
+       {reinterpret_cast<void*>(&wait_until), reinterpret_cast<void*>(&std::abort),
+        reinterpret_cast<void*>(&pthread_create), static_cast<void*>(&stack), static_cast<void*>(nullptr)}) {
+    dl_find_object ours{};
+    dl_find_object its{};
+    int const found = _dl_find_object(address, &its);
+    CHECK(find_object_of_old_libc(address, &ours) == found);
+    if (found == 0) {
+      CHECK(ours.dlfo_eh_frame == its.dlfo_eh_frame);
+      CHECK(ours.dlfo_map_start <= address);
+      CHECK(ours.dlfo_map_end > address);
+    }
+  }
 }
