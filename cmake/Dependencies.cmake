@@ -10,6 +10,7 @@ find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 REQUIRED)
 # Header-only: compiled into src/os/log.cpp.
 find_path(CXXRUN_SPDLOG_INCLUDE spdlog/spdlog.h REQUIRED)
+find_path(CXXRUN_FMT_INCLUDE fmt/format.h REQUIRED)
 # Only its header: the library is loaded when workers are to be bound to CPUs, and may be missing (docs/use/binding.md).
 find_path(CXXRUN_HWLOC_INCLUDE hwloc.h REQUIRED)
 # The same: loaded where munged runs, when nodes have to be sent a key (docs/use/security.md).

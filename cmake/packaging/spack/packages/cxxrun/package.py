@@ -23,11 +23,10 @@ class Cxxrun(CMakePackage):
     depends_on("cxx", type="build")
     depends_on("cmake@3.25:", type="build")
     depends_on("ninja", type="build")
-    depends_on("boost@1.81:+filesystem+system~shared cxxstd=17", type="build")
-    depends_on("nlohmann-json@3.11:", type="build")
-    depends_on("cli11@2:", type="build")
-    depends_on("spdlog@1.10:", type="build")
-    depends_on("libsodium@1.0.18:", type="build")
+    # Compiled in. Where headers lie the compiler learns from what is linked alone.
+    for each in ("boost@1.81:+filesystem+system~shared cxxstd=17", "nlohmann-json@3.11:", "cli11@2:", "spdlog@1.10:", "fmt@9:",
+                 "libsodium@1.0.18:"):
+        depends_on(each, type=("build", "link"))
     # Both are loaded by the program, where they are needed: "link" puts them into its rpath.
     depends_on("hwloc@2:", type=("build", "link", "run"))
     depends_on("munge", type=("build", "link", "run"))
