@@ -42,6 +42,7 @@ install(DIRECTORY src/python/cxxrun DESTINATION lib/python3/dist-packages FILES_
 # `module use PREFIX/share/modulefiles`: the file finds PREFIX from where it lies.
 install(FILES cmake/packaging/modulefile DESTINATION ${CMAKE_INSTALL_DATADIR}/modulefiles/cxxrun
   RENAME ${PROJECT_VERSION})
+install(FILES cmake/packaging/Containerfile cmake/packaging/cxxrun.def DESTINATION ${CMAKE_INSTALL_DATADIR}/cxxrun)
 install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE TYPE DOC)
 install(FILES ${PROJECT_BINARY_DIR}/NOTICES TYPE DOC OPTIONAL)  # scripts/release writes it
 install(DIRECTORY docs TYPE DOC FILES_MATCHING PATTERN "*.md" PATTERN "*.1" PATTERN "*.svg")  # all that pages link to

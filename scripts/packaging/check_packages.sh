@@ -22,7 +22,6 @@ check_packages() {  # DIR
   wants "Depends of the .deb" "$(dpkg-deb -f "$1"/cxxrun_*.deb Depends)" "libc6 (>= $ceiling)"
   wants "what the .rpm requires beside libc" "$(foreign_requires "$1"/cxxrun-[0-9]*.rpm)" ""
   for file in "$1"/*.deb; do true_size_of "$file" "$work"; done
-  same_program_in "$1"
   check_plugin "$1" "$work"
   python3 -m zipfile -e "$1"/*.whl "$work/wheel"
   tar -xzf "$1"/cxxrun-*.tar.gz -C "$work"
@@ -30,11 +29,11 @@ check_packages() {  # DIR
   for file in "$prefix/bin/cxxrun" "$prefix/lib/libcxxrun_c.so.0"; do
     check_libc "$file"
     wants "the symbols of ${file##*/}" "$(nm "$file" 2>/dev/null)" ""
+    hidden "$file"
   done
-  cmp "$prefix/bin/cxxrun" "$1/cxxrun" || fail "the tarball has another program"
-  cmp "$work"/wheel/*/scripts/cxxrun "$1/cxxrun" || fail "the wheel has another program"
+  same_files "$1" "$prefix" "$work/wheel"
   scripts/check_docs.py --links "$prefix/share/doc/cxxrun" >&2 || fail "a link in the tarball leads nowhere"
-  python3 -m json.tool "$1"/*.cdx.json >/dev/null
+  check_bill "$1"/*.cdx.json
   wants "notices of what is linked" "$(grep -c '^lib\(cli11\|fmt\|sodium\|spdlog\)-dev\|^nlohmann' "$prefix/share/doc/cxxrun/NOTICES")" 5
   check_versions "$1" "$prefix" "$work/wheel"
   rm -rf "$work"
@@ -51,10 +50,39 @@ true_size_of() {
   [ "$said" -ge "${taken% *}" ] && [ "$said" -le "${taken#* }" ] || fail "${1##*/} says that it takes $said KiB, not ${taken% *}"
 }
 
-# same_program_in DIR
-same_program_in() {
-  dpkg-deb --fsys-tarfile "$1"/cxxrun_*.deb | tar -xO ./usr/bin/cxxrun | cmp - "$1/cxxrun" || fail "the .deb has another program"
-  rpm2archive - <"$1"/cxxrun-[0-9]*.rpm | tar -xzO ./usr/bin/cxxrun | cmp - "$1/cxxrun" || fail "the .rpm has another program"
+# same_files DIR PREFIX WHEEL: every package has the program that is there alone, and the tarball's libcxxrun_c
+same_files() {
+  local library=lib/libcxxrun_c.so.0
+  mkdir "$3/../deb_files" "$3/../rpm_files"
+  dpkg-deb -x "$1"/cxxrun_*.deb "$3/../deb_files"
+  rpm2archive - <"$1"/cxxrun-[0-9]*.rpm | tar -xz -C "$3/../rpm_files"
+  for file in "$2/bin/cxxrun" "$3"/*/scripts/cxxrun "$3"/../{deb,rpm}_files/usr/bin/cxxrun; do
+    cmp "$file" "$1/cxxrun" || fail "a package has another program"
+  done
+  for file in "$3"/cxxrun/libcxxrun_c.so.0 "$3"/../deb_files/usr/lib/*/libcxxrun_c.so.0 "$3"/../rpm_files/usr/lib64/libcxxrun_c.so.0; do
+    cmp "$file" "$2/$library" || fail "a package has another libcxxrun_c"
+  done
+}
+
+# hidden FILE: what stands in for a newer libc's functions is for the file alone
+hidden() {
+  local shown
+  shown=$(objdump -T "$1" | awk '$2 != "*UND*" && $3 != "*UND*" && $4 != "*UND*" { print $NF }' |
+    grep -xE '__libc_single_threaded|close_range|arc4random|pthread_cond_clockwait|_dl_find_object' | xargs || true)
+  [ -z "$shown" ] || fail "$1 offers others $shown"
+}
+
+# check_bill BILL: CycloneDX, with a version and a licence for each of what is linked
+check_bill() {
+  python3 - "$1" <<'BILL' || fail "${1##*/} is not complete"
+import json, sys
+bill = json.load(open(sys.argv[1]))
+assert bill["bomFormat"] == "CycloneDX" and bill["specVersion"], bill
+names = {part["name"] for part in bill["components"] if part["version"] and part["licenses"]}
+assert len(names) == len(bill["components"]), "a component lacks its version or its licence"
+for wanted in ("boost", "cli11", "fmt", "json", "sodium", "spdlog"):
+    assert any(wanted in name for name in names), wanted
+BILL
 }
 
 # check_plugin DIR WORK: the cuda packages have the plugin where the library looks for it; it needs what
@@ -69,6 +97,7 @@ check_plugin() {
   libraries=$(grep '^| .cxxrun-cuda. ' docs/use/install.md | grep -o 'lib[a-z]*\.so\.[0-9]*' | sort | xargs)
   dpkg-deb -x "$1"/cxxrun-cuda_*.deb "$2/cuda"
   check_libc "$2/cuda$place/libcxxrun_cuda.so" "$libraries"
+  wants "the symbols of the plugin" "$(nm "$2/cuda$place/libcxxrun_cuda.so" 2>/dev/null)" ""
   for library in $libraries; do
     dpkg-deb -f "$1"/cxxrun-cuda_*.deb Description | grep -qF "$library" || fail "the .deb leaves out $library"
     rpm -qp --qf '%{DESCRIPTION}' "$1"/cxxrun-cuda-*.rpm | grep -qF "$library" || fail "the .rpm leaves out $library"
@@ -84,5 +113,9 @@ check_versions() {  # DIR PREFIX WHEEL
   for file in "$1"/*.rpm; do wants "version of ${file##*/}" "$(rpm -qp --qf '%{VERSION}' "$file")" "$version"; done
   wants "the program's version" "$("$2/bin/cxxrun" --version | cut -d' ' -f2)" "$version"
   wants "the wheel's version" "$(sed -n 's/^Version: //p' "$3"/*.dist-info/METADATA)" "$version"
+  for file in "$2"/share/man/man1/*.1; do
+    wants "the version of ${file##*/}" "$(sed -n '1s/.*"cxxrun \([0-9.]*\)".*/\1/p' "$file")" "$version"
+  done
+  grep -qF "It is version $version," README.md || fail "README.md is of another version than $version"
   wants "the module file's version" "$(basename "$2"/share/modulefiles/cxxrun/*)" "$version"
 }

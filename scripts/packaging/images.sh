@@ -10,7 +10,7 @@ by_apptainer() {
     cd "$1"
     apptainer --quiet build --build-arg BOOTSTRAP=localimage --build-arg BASE="$2" "$3/cxxrun.sif" "$4"
     apptainer --quiet exec "$3/cxxrun.sif" sh "$3/job" /opt/cxxrun/bin "$5"' \
-    sh "$1" "$2" "$work" "$PWD/cmake/packaging/cxxrun.def" $((++port)) >"$work/said" 2>&1 ||
+    sh "$1" "$2" "$work" "$work"/cxxrun-*/share/cxxrun/cxxrun.def $((++port)) >"$work/said" 2>&1 ||
     { cat "$work/said"; fail "no job in an image of cxxrun.def"; }
 }
 
@@ -26,7 +26,7 @@ by_buildah() {
     made=$($buildah from $few localhost/cxxrun)
     $buildah copy --quiet "$made" "$3/job" /job
     $buildah run "$made" sh /job /opt/cxxrun/bin "$5"' \
-    sh "$1" "$2" "$work" "$PWD/cmake/packaging/Containerfile" $((++port)) >"$work/said" 2>&1 ||
+    sh "$1" "$2" "$work" "$work"/cxxrun-*/share/cxxrun/Containerfile $((++port)) >"$work/said" 2>&1 ||
     { cat "$work/said"; fail "no job in an image of the Containerfile"; }
 }
 
@@ -38,6 +38,7 @@ run_in_images() {  # DIR
   fi
   work=$(mktemp -d)
   two_nodes "$work"
+  tar -xzf "$1"/cxxrun-*.tar.gz -C "$work"
   base=$(realpath "$(scripts/debian_root path deb12_user)")
   for each in by_apptainer by_buildah; do $each "$(realpath "$1")" "$base"; done
   rm -rf "$work"

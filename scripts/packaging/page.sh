@@ -22,9 +22,10 @@ page() {
 # Where the packages run, and which compilers build the library
 
 Written by `scripts/release --page`; do not edit. A root is what Debian's packages of that release unpack to, with the
-kernel of the machine. "two nodes": a job of two nodes, called by name, ran with what the column names, installed as
-[install.md](../use/install.md) says. README.md: its lines under "First job", typed as they stand there, and the time
-from the download to the job's end. doctor: `cxxrun --doctor --json` ended, and its lines are JSON.
+kernel of the machine. "two nodes": a job of two nodes ran with what the column names, installed as
+[install.md](../use/install.md) says. names: they met at a name of the file of hosts, of a name server, in its search
+domain, without an nsswitch.conf, and at `[::1]`. README.md: its lines under "First job", typed as they stand there, in
+the root with what installs packages, and the time from the archive's copy to the job's end. doctor: `cxxrun --doctor --json` ended, and its lines are JSON.
 
 PAGE
   table_of_roots
@@ -47,16 +48,17 @@ PAGE
   grep -vE '^(deb[0-9]+|sid): ' "$2" | sed 's/^/    /'
 }
 
-write_page() {  # what tests/install/compilers has said, if it has been run
+write_page() {  # COMPILERS [SAID …]: what tests/install/compilers has said, and what else is to stand in the page
   local work_of_page
   work_of_page=$(mktemp -d)
-  if [ -n "$1" ]; then
+  if [ $# -gt 0 ]; then
     cp "$1" "$work_of_page/compilers"
   else
     tests/install/compilers | tee "$work_of_page/compilers" || fail "a compiler does not build the library"
   fi
   check_all > >(tee "$work_of_page/said")
   wait $!  # for tee
+  [ $# -le 1 ] || cat "${@:2}" >>"$work_of_page/said"
   page "$work_of_page/compilers" "$work_of_page/said" >docs/evidence/roots.md
   rm -rf "$work_of_page"
 }

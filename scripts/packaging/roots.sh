@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # Jobs in roots of other releases (scripts/debian_root). For scripts/release.
 roots=(deb11:bullseye deb12:bookworm deb13:trixie sid:sid)
-columns=("the file" "README.md" "module file" ".deb" ".rpm" wheel doctor)
+columns=("the file" names "README.md" "module file" ".deb" ".rpm" wheel doctor)
 declare -A said_of  # ROOT,COLUMN: what came of it
 # NAME is a bare machine; in NAME_user are also what installs packages, and Python.
-of_user=(base-files bash coreutils dash diffutils dpkg environment-modules findutils grep gzip iproute2 libc-bin procps python3 python3-venv sed tar
+of_user=(base-files bash coreutils dash diffutils dpkg environment-modules findutils grep gzip iproute2 libc-bin lmod procps python3 python3-venv sed tar
          util-linux)
 port=29710
 
@@ -13,7 +13,8 @@ made() { [ -e "$(scripts/debian_root path "$1")/made" ]; }
 # in_root NAME COMMAND …: with nothing of the caller's environment
 in_root() { env -i PATH=/usr/bin:/usr/sbin HOME=/tmp LANG=C.UTF-8 CXXRUN_ROOTS="${CXXRUN_ROOTS:-}" scripts/debian_root run "$@"; }
 
-# two_nodes DIR: a script that runs a job of two nodes with the programs of the directory that is its first argument
+# two_nodes DIR: a script that runs a job of two nodes with the programs of the directory that is its first argument; they
+# meet at the port and the host that come then
 two_nodes() {
   cat >"$1/job" <<'JOB'
 PATH=$1:$PATH
@@ -21,7 +22,7 @@ cd "$(dirname "$0")"
 [ "$(cxxrun-rendezvous --version | cut -d' ' -f1)" = cxxrun-rendezvous ] || exit 1
 [ "$(cxxrun-store --version | cut -d' ' -f1)" = cxxrun-store ] || exit 1
 for node in 0 1; do
-  cxxrun --nnodes 2 --node-rank $node --rdzv-endpoint "localhost:$2" --nproc-per-node 2 --no-python \
+  cxxrun --nnodes 2 --node-rank $node --rdzv-endpoint "${3:-localhost}:$2" --nproc-per-node 2 --no-python \
     /bin/sh -c 'echo "rank $RANK of $WORLD_SIZE"' >"out.$node" 2>&1 &
   eval "pid$node=\$!"
 done
@@ -43,6 +44,31 @@ job() {
   port=$((port + 1))
   in_root "$1" sh "$work/job" "$3" "$port" || fail "$1: no job runs with $2"
   note "$1" "$2" "two nodes"
+}
+
+# by_names ROOT PROGRAMS: jobs that meet at a name of the file of hosts, of a name server, in its search domain, the same without
+# an nsswitch.conf, and at an address of IPv6; in a network of its own
+by_names() {
+  local copy as=()
+  [ "$(id -u)" = 0 ] || as=(--user --map-root-user)
+  copy=$(fresh "$1")
+  rm "$copy/etc/nsswitch.conf"
+  echo '127.0.0.1 localhost of-a-file' >"$work/hosts"
+  printf 'nameserver 127.0.0.1\nsearch cluster.test\n' >"$work/resolv.conf"
+  export -f in_root
+  unshare "${as[@]}" --net --mount --propagation private bash -euc '
+    work=$1 programs=$2 port=$3 root=$4 copy=$5
+    ip link set lo up
+    for file in hosts resolv.conf; do mount --bind "$work/$file" "/etc/$file"; done
+    coproc python3 tests/support/name_server.py job.cluster.test 127.0.0.1
+    read -r _ <&"${COPROC[0]}"  # "ready"
+    for name in of-a-file job.cluster.test job [::1]; do
+      in_root "$root" sh "$work/job" "$programs" "$port" "$name" || { echo "$name"; exit 1; }
+    done
+    in_root "$copy" sh "$work/job" "$programs" "$port" job || { echo "no nsswitch.conf"; exit 1; }
+  ' bash "$work" "$2" $((++port)) "$1" "$copy" >"$work/said" 2>&1 || { cat "$work/said"; fail "$1: two nodes do not find each other"; }
+  rm -rf "$copy"
+  note "$1" names "of 5 kinds"
 }
 
 # examine ROOT PROGRAMS: what is wrong with that machine is not asked, but that it is said
@@ -144,13 +170,15 @@ by_hand() {
   note "$1" README.md "$(wc -l <<<"$lines") lines, $took ms"
 }
 
-# by_module ROOT: the module file of what by_hand has unpacked
+# by_module ROOT: the module file of what by_hand has unpacked, by Environment Modules and by Lmod
 by_module() {
-  local prefix
+  local prefix init
   prefix=$(echo "$work"/home/cxxrun-*/)
-  in_root "$1" bash -euc '. /usr/share/modules/init/bash; module use "$1/share/modulefiles"; module load cxxrun
-    [ "$(command -v cxxrun)" = "${1%/}/bin/cxxrun" ]; python3 -c "import cxxrun"' bash "$prefix" >"$work/said" 2>&1 ||
-    { cat "$work/said"; fail "$1: module load fails"; }
+  for init in /usr/share/modules/init/bash /usr/share/lmod/lmod/init/bash; do
+    in_root "$1" bash -ec '. "$2"; module use "$1/share/modulefiles"; module load cxxrun
+      [ "$(command -v cxxrun)" = "${1%/}/bin/cxxrun" ]; python3 -c "import cxxrun"' bash "$prefix" $init >"$work/said" 2>&1 ||
+      { cat "$work/said"; fail "$1: module load fails with $init"; }
+  done
   job "$1" "module file" "$prefix/bin"
 }
 
@@ -167,6 +195,7 @@ run_in_roots() {  # DIR
       continue
     fi
     job "$name" "the file" "$work/bin"
+    by_names "$name" "$work/bin"
     examine "$name" "$work/bin"
     by_hand "${name}_user" "$1"
     by_module "${name}_user"
