@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import signal
@@ -23,6 +24,15 @@ V1 = pathlib.Path("/sys/fs/cgroup/cpu")
 GRADES = ["fine", "note", "warning", "failure"]
 LINES = ["names", "ports", "clock", "kernel", "CPUs", "memory", "/dev/shm", "descriptors", "processes", "locked memory",
          "GPUs", "NCCL", "interfaces", "Python", "directory", "logs", "home", "Slurm"]
+
+
+def remove(group):
+    """Whether it could be: what has ended stays in it for a moment."""
+    try:
+        group.rmdir()
+        return True
+    except OSError:
+        return False
 
 
 class Doctor(JobCase):
@@ -70,7 +80,7 @@ class Doctor(JobCase):
         groups = [V1.parent / controller / f"cxxrun_doctor_{os.getpid()}" for controller in ("cpu", "pids")]
         for group, limits in zip(groups, ({"cpu.cfs_period_us": 100000, "cpu.cfs_quota_us": 50000}, {"pids.max": 60})):
             group.mkdir()
-            self.addCleanup(group.rmdir)
+            self.addCleanup(jobs.wait_until, lambda group=group: remove(group), "the kernel to let go of the group")
             for name, limit in limits.items():
                 (group / name).write_text(str(limit))
         enter = ["sh", "-c", 'for i in 1 2; do echo $$ >"$1/cgroup.procs"; shift; done; exec "$@"', "sh", *map(str, groups)]
@@ -188,9 +198,12 @@ class Doctor(JobCase):
         os.chmod(self.path("sinfo"), 0o755)
         self.assertIn("# sinfo: error: no controller: choose", self.run_job("--init", env={"PATH": self.dir}).stdout)
 
-    def of_two(self, rank, *words, env=None, cwd=None):
-        return self.start("--doctor", "--json", "--nnodes", "2", "--node-rank", str(rank), *words, cwd=cwd or self.dir,
-                          env={"PYTHON_EXEC": "/usr/bin/python3", **(env or {})})
+    def of_nodes(self, nodes, rank, *words, env=None, cwd=None):
+        return self.start("--doctor", "--json", "--nnodes", str(nodes), "--node-rank", str(rank), *words,
+                          cwd=cwd or self.dir, env={"PYTHON_EXEC": "/usr/bin/python3", **(env or {})})
+
+    def of_two(self, rank, *words, **more):
+        return self.of_nodes(2, rank, *words, **more)
 
     def test_two_nodes_by_flags_are_one_table(self):
         where = ("--rdzv-endpoint", f"localhost:{self.port}")
@@ -208,6 +221,15 @@ class Doctor(JobCase):
         self.assertEqual((lost.code, lost.stdout), (100, ""))
         self.assertEqual(lost.stderr, "cxxrun: --doctor over several nodes without Slurm: add --node-rank, from 0 on the "
                                       "first node to 1\n")
+
+    def test_of_many_nodes_each_calls_the_next_one_and_three_others_at_most(self):
+        nodes = [self.of_nodes(18, rank, "--rdzv-endpoint", f"localhost:{self.port}") for rank in range(18)]
+        self.assertEqual([each.wait() for each in nodes[1:]], [0] * 17)
+        nodes[0].wait()
+        calls = {each["about"]: each["found"] for each in json.loads(nodes[0].stdout)["step"]}["calls"]
+        came, all_calls = map(int, re.match(r"(\d+) of (\d+) came through", calls).groups())
+        self.assertEqual(came, all_calls)
+        self.assertTrue(18 < all_calls <= 18 * 4, calls)
 
     @unittest.skipUnless(os.environ.get("CXXRUN_PATIENCE"), "the time limit is 10 s")
     @unittest.skipUnless(os.getuid() == 0 and os.path.exists("/dev/fuse"), "a directory that hangs needs root and FUSE")
