@@ -1,4 +1,4 @@
-"""What README.md and docs/use/first_minutes.md tell a user to type under Slurm, typed as it stands there.
+"""What README.md, docs/use/first_minutes.md and examples/slurm tell a user to type under Slurm, typed as it stands there.
 Usage: readme_test.py CXXRUN"""
 import pathlib
 import re
@@ -9,6 +9,7 @@ from slurm_case import SlurmCase
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
+NEEDS = (ROOT / "examples/slurm/README.md").read_text()
 FIRST_MINUTES = (ROOT / "docs/use/first_minutes.md").read_text()
 GPUS, CPUS = 8, 64  # of each node, as the README's job script asks for
 TRAIN = """import os
@@ -72,6 +73,25 @@ class Readme(SlurmCase):
         self.assertEqual(done.code, 0, done)
         self.assertEqual(done.out.count("\nexecutes     /usr/bin/python3\n"), 2, done)
         self.assertEqual(self.ranks(), [])
+
+    def test_what_a_job_needs_beyond_that(self):
+        for line, happened in (("srun cxxrun --log-dir logs --tee 3 train.py", "a log of each rank"),
+                               ("srun cxxrun --hang-timeout 300 train.py", "the job")):
+            self.assertIn(f"`{line}`", NEEDS)
+            done = self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", f"--gpus-per-node={GPUS}", "sh", "-c", line)
+            self.assertEqual(done.code, 0, done)
+            self.row("examples/slurm", line, happened)
+        self.assertEqual(len(self.events("of")), 2 * 2 * GPUS)
+        self.assertEqual(len(list(pathlib.Path(self.path("logs")).rglob("stdout.log"))), 2 * GPUS)
+        line, option = "srun cxxrun --requeue --checkpoint-signal USR1@120 train.py", "#SBATCH --requeue --open-mode=append"
+        self.assertIn(f"`{option}`, `{line}`", NEEDS)
+        line = line.replace("train.py", "--time-limit 10:00 train.py")  # this Slurm is older than 23
+        job = self.sbatch(f"#!/bin/sh\n{option}\n#SBATCH -N2 --ntasks-per-node=1\n{line}\n")
+        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        looks = "srun cxxrun --doctor || exit"
+        self.assertIn("`" + looks.replace("|", "\\|") + "`", NEEDS)
+        done = self.login("salloc", "-Q", "-N2", "--ntasks-per-node=1", "sh", "-c", looks)
+        self.assertIn("all 2 came", done.out, done)
 
 
 if __name__ == "__main__":
