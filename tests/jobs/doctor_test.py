@@ -88,6 +88,26 @@ class Doctor(JobCase):
         self.assertIn("a quota of the control group of 0.5", found["CPUs"]["found"])
         self.assertRegex(found["processes"]["found"], r", \d\d left in the control group$")
 
+    @unittest.skipUnless(os.getuid() == 0, "files of /proc are hidden behind others, which needs root")
+    def test_limits_of_control_groups_of_version_2(self):
+        os.mkdir(self.path("group"))
+        for name, text in {"group/cpu.max": "50000 100000", "group/pids.max": "60", "group/pids.current": "3", "cgroup": "0::/",
+                           "mountinfo": f"30 24 0:26 / {self.path('group')} rw - cgroup2 cgroup2 rw"}.items():
+            pathlib.Path(self.path(name)).write_text(text + "\n")
+        hide = 'for name in cgroup mountinfo; do mount --bind "$0/$name" "/proc/$$/$name"; done; exec "$@"'
+        _, found = self.doctor(before=["unshare", "--mount", "--propagation", "private", "sh", "-ec", hide, self.dir])
+        self.assertIn("a quota of the control group of 0.5", found["CPUs"]["found"])
+        self.assertIn(", 57 left in the control group", found["processes"]["found"])
+
+    @unittest.skipUnless(shutil.which("cc"), "a stand-in for NCCL is compiled")
+    def test_nccl(self):
+        source, library = self.path("nccl.c"), self.path("libnccl.so.2")
+        for version, text in ((2804, "2.8.4"), (22707, "2.27.7")):
+            pathlib.Path(source).write_text(f"int ncclGetVersion(int* version) {{ *version = {version}; return 0; }}\n")
+            subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+            _, found = self.doctor(env={"LD_LIBRARY_PATH": self.dir + ":" + NVML, "NVML_DOUBLE": "fine"})
+            self.assertIn(text, found["NCCL"]["found"])
+
     def test_gpus(self):
         env = {"LD_LIBRARY_PATH": NVML}
         _, found = self.doctor(env={**env, "NVML_DOUBLE": "fine"})
@@ -140,6 +160,14 @@ class Doctor(JobCase):
         version = "%d.%d.%d" % sys.version_info[:3]
         _, found = self.doctor(env={"PYTHON_EXEC": sys.executable})
         self.assertTrue(found["Python"]["found"].startswith(version + " at "), found["Python"])
+
+    def test_torch_is_read_and_not_imported(self):
+        os.mkdir(self.path("torch"))
+        pathlib.Path(self.path("torch/__init__.py")).write_text("raise SystemExit('imported')\n")
+        pathlib.Path(self.path("torch/version.py")).write_text("__version__ = '2.14.1+cu130'\ncuda: Optional[str] = '13.0'\n")
+        _, found = self.doctor(env={"PYTHON_EXEC": sys.executable, "PYTHONPATH": self.dir})
+        self.assertIn("torch 2.14.1+cu130", found["Python"]["found"])
+        self.assertIn("13.0", found["Python"]["found"])
 
     def test_limits(self):
         few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
