@@ -1,8 +1,6 @@
 """cxxrun --doctor over a step of a real Slurm. Usage: doctor_test.py CXXRUN"""
 import json
-import math
 import os
-import time
 import unittest
 
 import slurm_case
@@ -28,9 +26,7 @@ class Doctor(SlurmCase):
         return next(each for each in told["step"] if each["about"] == about)
 
     def test_sixteen_nodes_are_one_table(self):
-        begin = time.monotonic()
         done = self.srun(f"-N{NODES}", "--ntasks-per-node=1", "cxxrun", "--doctor", env={"PYTHON_EXEC": "/usr/bin/python3"})
-        took = time.monotonic() - begin
         self.assertIn("nodes          all 16 came\n", done.out)
         self.assertRegex(done.out, r"(ok  |WARN)  calls          240 of 240 came through, median \S+ ms, longest")
         self.assertIn("the working directory is one and the same on all nodes", done.out)
@@ -39,8 +35,7 @@ class Doctor(SlurmCase):
         self.assertRegex(done.out, r"cxxrun --doctor on node\[1-16\]: \d+ failures?, \d+ warnings?\n$")
         self.assertEqual(done.code, 1 if "FAIL" in done.out else 0, done)
         self.assertEqual([name for name in os.listdir(self.dir) if name.startswith(".cxxrun")], [])
-        self.row("doctor", f"srun -N{NODES} cxxrun --doctor", "one table of all nodes, after 240 of 240 calls between them, in less than "
-                 f"{math.ceil(took)} s")  # nothing is decided by it
+        self.row("doctor", f"srun -N{NODES} cxxrun --doctor", "one table of all nodes, after 240 of 240 calls between them")
 
     def test_the_object_has_each_node_and_the_step(self):
         done, told = self.doctor(nodes=3)
