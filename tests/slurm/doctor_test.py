@@ -67,8 +67,9 @@ class Doctor(SlurmCase):
         address = self.login("getent", "hosts", "node1").out.split()[0]
         nameless = 'mount --bind /dev/null /etc/hosts && exec "$@"'
         for flag in ("--rdzv-endpoint", "--master-addr"):
-            done = self.srun("-N3", "--ntasks-per-node=1", "unshare", "--mount", "sh", "-c", nameless, "sh", "cxxrun",
+            done = self.srun("-w", "node[1-3]", "--ntasks-per-node=1", "unshare", "--mount", "sh", "-c", nameless, "sh", "cxxrun",
                              "--doctor", "--json", flag, address, env={"PYTHON_EXEC": "/usr/bin/python3"})
+            self.assertEqual(done.out.count("\n{\n"), 0, done)  # one table
             told = json.loads(done.out)
             self.assertEqual(self.step(told, "nodes")["found"], "all 3 came", done)
             self.assertTrue(self.step(told, "calls")["found"].startswith("6 of 6 came through"), done)
