@@ -113,9 +113,5 @@ check_versions() {  # DIR PREFIX WHEEL
   for file in "$1"/*.rpm; do wants "version of ${file##*/}" "$(rpm -qp --qf '%{VERSION}' "$file")" "$version"; done
   wants "the program's version" "$("$2/bin/cxxrun" --version | cut -d' ' -f2)" "$version"
   wants "the wheel's version" "$(sed -n 's/^Version: //p' "$3"/*.dist-info/METADATA)" "$version"
-  for file in "$2"/share/man/man1/*.1; do
-    wants "the version of ${file##*/}" "$(sed -n '1s/.*"cxxrun \([0-9.]*\)".*/\1/p' "$file")" "$version"
-  done
-  grep -qF "It is version $version," README.md || fail "README.md is of another version than $version"
   wants "the module file's version" "$(basename "$2"/share/modulefiles/cxxrun/*)" "$version"
 }

@@ -1,10 +1,12 @@
 """What goes wrong with cxxrun.torch.Elastic: one clear line, or it works. Usage: torch_bad_input_test.py CXXRUN LIBCXXRUN_C
 Exit code 77: there is no torch."""
+import importlib.metadata
 import importlib.util
 import json
 import os
 import subprocess
 import sys
+import unittest
 
 import jobs
 from jobs import JobCase
@@ -13,6 +15,12 @@ if importlib.util.find_spec("torch") is None:
     print("skipped: there is no torch (Debian: python3-torch)")
     sys.exit(77)
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def torch_is_1():
+    return importlib.metadata.version("torch").startswith("1.")
+
+
 LIBRARY = os.path.abspath(sys.argv.pop(2))
 GUARD = 120
 
@@ -35,6 +43,40 @@ while job.running(3):
         {body}
         optimizer.step()
 print("done", os.getpid(), flush=True)
+"""
+
+# Its first backward pass raises behind the average between nodes; the script goes on.
+SHARDED = """
+import torch
+from torch.distributed.fsdp import fully_shard
+from cxxrun.torch import Elastic
+torch.set_num_threads(1)
+job = Elastic()
+model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
+for each in (*model, model):
+    fully_shard(each, mesh=job.node_mesh())
+job.replicate(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+job.track(model=model, optimizer=optimizer)
+def fail(_):
+    raise ValueError("once")
+raised = False
+while job.running(3):
+    try:
+        with job.step():
+            x = torch.ones(2, 4, requires_grad=True)
+            y = model(x)
+            if not raised:
+                x.register_hook(fail)
+            y.sum().backward()
+            assert not job._node._queued
+            optimizer.step()
+    except ValueError:
+        assert job._node._queued
+        raised = True
+        model.reset_iter_state()
+assert raised
+print("done", job.completed, flush=True)
 """
 
 # In the worker itself: an agent that answers in another form.
@@ -160,6 +202,56 @@ raise ValueError('bad sample 17')""")
                 job = self.run_ranks(0, f"if dist.get_rank() == 1 and job.generation == 1 and job.completed == 1:\n    os._exit({code})",
                                      restarts=1)
                 self.assertEqual(job.stdout.count("done"), 2, job.stderr)
+
+    def test_a_wait_that_is_given_a_time_ends_then_and_the_call_goes_on(self):
+        job = self.run_ranks(0, """given_up = os.environ["DIR"] + f"/given_up{job.completed}"
+while dist.get_rank() == 1 and not os.path.exists(given_up):
+    time.sleep(0.001)
+total = torch.ones(1)
+work = dist.all_reduce(total, async_op=True)
+if dist.get_rank() == 0:
+    try:
+        work.wait(timeout=timedelta(milliseconds=20))
+    except RuntimeError as error:
+        assert "was not done within 0.02 s" in str(error), error
+        open(given_up, "w").close()
+work.wait(timedelta(seconds=100))
+assert total.item() == 2""", "from datetime import timedelta")
+        self.assertEqual(job.stdout.count("done"), 2, job.stderr)
+
+    def test_a_request_that_ends_the_job_is_not_forgotten_by_who_asks_once_more(self):
+        body = """if dist.get_rank() == 0 and job.completed == 1:
+    os.kill(os.getppid(), signal.SIGTERM)
+for _ in range(3):
+    wanted = job.checkpoint_wanted()
+assert job.completed < 500"""
+        script = self.script(body, "import signal")
+        with open(script) as file:
+            text = file.read().replace("running(3)", "running(1000)")
+        with open(script, "w") as file:
+            file.write(text)
+        job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", script)
+        job.wait(GUARD)
+        self.assertEqual(job.stdout.count("done"), 2, job.stderr)
+
+    @unittest.skipIf(torch_is_1(), "this PyTorch has no device meshes")
+    def test_install_sees_the_group_that_a_device_mesh_makes(self):
+        job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", "--no-python", "/usr/bin/python3", "-c", """
+import threading
+import torch, torch.distributed.device_mesh as meshes
+import cxxrun
+assert cxxrun.install()
+meshes.init_device_mesh("cpu", (2,))
+print("seen", [each.name for each in threading.enumerate()].count("cxxrun"))
+torch.distributed.destroy_process_group()""")
+        self.assertEqual((job.wait(GUARD), job.stdout.count("seen 1")), (0, 2), job.stderr)
+
+    @unittest.skipIf(torch_is_1(), "this PyTorch has no FSDP2")
+    def test_a_backward_pass_of_shards_that_raises_leaves_nothing_for_the_next_one(self):
+        with open(self.path("train.py"), "w") as file:
+            file.write(SHARDED)
+        job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", self.path("train.py"))
+        self.assertEqual((job.wait(GUARD), job.stdout.count("done 3")), (0, 2), job.stderr)
 
     def test_a_fork_in_the_loop_knows_nothing_of_the_group_and_threads_from_before_go_on(self):
         job = self.run_ranks(0, """child = os.fork()

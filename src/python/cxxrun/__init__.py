@@ -9,7 +9,8 @@
         if cxxrun.job_ends():
             break
 
-Without the launcher nothing happens but one line on stderr. Standard library alone; torch is not imported here."""
+Without the launcher install() says so in one line on stderr, step() does nothing, and checkpoint_wanted() answers SIGTERM,
+on all ranks alike. Standard library alone; torch is not imported here."""
 from cxxrun._install import install
 from cxxrun._progress import step
 from cxxrun._version import VERSION as __version__

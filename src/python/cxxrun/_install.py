@@ -61,11 +61,14 @@ def _wrap(c10d: ModuleType) -> None:
     watch: List[_watch.Watch] = []
 
     def begin() -> None:
+        global _complained
         if _process.has_elastic():  # libcxxrun shows what this process does
             return
         page = _process.page()
         if page is None:
-            _process.complain("install(): hangs are not named: " + _process.why_not())
+            if not _complained:
+                _process.complain("install(): hangs are not named: " + _process.why_not())
+            _complained = True
             return
         if not watch:
             watch.append(_watch.Watch(page, c10d))
@@ -77,15 +80,35 @@ def _wrap(c10d: ModuleType) -> None:
         begin()
         return result
 
-    c10d.init_process_group = init_process_group  # type: ignore[attr-defined]
-    package = sys.modules.get("torch.distributed")
-    if getattr(package, "init_process_group", None) is init:
-        package.init_process_group = init_process_group  # type: ignore[union-attr]
-    if not sys.modules["torch"].__version__.startswith("1."):  # whose numbers do not count these
+    _put_in_place(init, init_process_group)
+    if sys.modules["torch"].__version__.startswith("1."):
+        _note_groups(c10d, watch)
+    else:  # whose numbers do not count these
         for name in ("send", "recv", "recv_anysource"):
             _note_calls(c10d.ProcessGroup, name, watch)
     if c10d.is_initialized():
         begin()
+
+
+def _put_in_place(old: Any, new: Any) -> None:
+    """Wherever torch.distributed has it by name: device_mesh, for one, has taken it when it was imported."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("torch.distributed") and vars(module).get(old.__name__) is old:
+            setattr(module, old.__name__, new)
+
+
+def _note_groups(c10d: ModuleType, watch: List[_watch.Watch]) -> None:
+    """A group's number begins anywhere in PyTorch 1."""
+    make = c10d.new_group
+
+    @functools.wraps(make)
+    def new_group(*arguments: Any, **named: Any) -> Any:
+        group = make(*arguments, **named)
+        if watch:
+            watch[0].begin_group(group)
+        return group
+
+    _put_in_place(make, new_group)
 
 
 def _note_calls(kind: Any, name: str, watch: List[_watch.Watch]) -> None:

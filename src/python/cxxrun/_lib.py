@@ -96,13 +96,13 @@ def _places() -> Iterator[str]:
         yield told
         return
     here = os.path.dirname(os.path.abspath(__file__))
-    launcher = shutil.which("cxxrun")
-    roots = [os.path.dirname(os.path.dirname(os.path.realpath(launcher)))] if launcher else []
-    folder = here
-    for _ in range(5):
-        folder = os.path.dirname(folder)
-        roots.append(folder)
     yield os.path.join(here, _NAME)
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(here)))
+    # PREFIX/lib/python3.11/site-packages/cxxrun; elsewhere, as in a tree of sources, anybody may write what is up there.
+    roots = [os.path.dirname(folder)] if os.path.basename(folder) in ("lib", "lib64") else []
+    launcher = shutil.which("cxxrun")
+    if launcher:
+        roots.append(os.path.dirname(os.path.dirname(os.path.realpath(launcher))))
     for root in roots:
         for lib in ("lib", "lib64", os.path.join("lib", sysconfig.get_config_var("MULTIARCH") or "")):
             yield os.path.join(root, lib, _NAME)
@@ -143,8 +143,8 @@ def _check(status: int) -> None:
 
 
 class Work:
-    """A collective in the background. What is `kept`, its buffers, stays alive until it is done: also when nobody waits for
-    it any more, because the wait has been interrupted."""
+    """A collective in the background. What is `kept`, its buffers, stays alive until somebody has waited for its end: as
+    long as the process where that wait was interrupted, because it may still be under way."""
 
     _under_way: Set["Work"] = set()
 

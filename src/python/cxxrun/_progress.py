@@ -12,7 +12,7 @@ _before: Optional[Tuple[int, float]] = None
 
 def step(completed: int, **scalars: Any) -> None:
     """After a training step: `completed` of them are done, in all generations together. A job that gets on is restarted
-    at once, and the launcher's account says when training began. Costs 5 µs.
+    at once, and the launcher's account says when training began.
 
     At most once per second, with the scalars of that step, a line goes to steps.jsonl beside this worker's logs:
     {"step": 120, "time": …, "steps_per_second": 8.3, "loss": 0.25}.

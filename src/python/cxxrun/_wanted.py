@@ -33,6 +33,15 @@ class Requests:
         return self.mine(asked, ends)
 
 
+def device_of(group: Any, backend: str) -> Any:
+    """Where a tensor for a call of that group may be. PyTorch 2 knows of each group which devices it serves: the backend's
+    name may be "cuda:nccl", or "undefined" where the script has named none."""
+    import torch
+
+    kinds = [device.type for device in getattr(group, "_device_types", [])] or ["cuda" if backend == "nccl" else "cpu"]
+    return "cpu" if "cpu" in kinds else torch.device(kinds[0], getattr(torch, kinds[0]).current_device())
+
+
 class Agreement:
     """A maximum over the script's default group that each call begins and the next one reads."""
 
@@ -59,8 +68,7 @@ class Agreement:
         import torch
         import torch.distributed as dist
 
-        device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else "cpu"
-        self._tensor = torch.tensor([mine], dtype=torch.int32, device=device)
+        self._tensor = torch.tensor([mine], dtype=torch.int32, device=device_of(self._group, dist.get_backend()))
         self._work = dist.all_reduce(self._tensor, op=dist.ReduceOp.MAX, async_op=True)
 
 

@@ -30,6 +30,7 @@ class Watch(threading.Thread):
         self._judge, self._base, self._group, self._caller = Judge(), 0, 0, 0
         self._uncounted: Set[int] = set()  # groups with calls between two ranks, which count for these alone
         self._ids: Dict[str, int] = {}  # by a group's name
+        self._bases: Dict[int, int] = {}  # by a group's id: the number that it had when it was made, the same on all ranks
         self._lock = threading.Lock()
         self._ended = False
         self._bell = threading.Lock()
@@ -59,6 +60,9 @@ class Watch(threading.Thread):
         if self._bell.locked():
             self._bell.release()
         self.join(1.0)
+
+    def begin_group(self, group: Any) -> None:
+        self._bases[id(group)] = number_of(group) or 0
 
     def between_two(self, group: Any) -> None:
         self._uncounted.add(id(group))
@@ -108,7 +112,7 @@ class Watch(threading.Thread):
                 if name not in self._ids:
                     text = f"{name} {sorted(members)}".encode()
                     self._ids[name] = int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big") + 1
-                counted[name] = _page.GroupCount(self._ids[name], number, len(members))
+                counted[name] = _page.GroupCount(self._ids[name], max(number - self._bases.get(id(group), 0), 0), len(members))
         return counted, others
 
     def _ask(self, group: Any, default: int, counted: Dict[str, _page.GroupCount]) -> Told:

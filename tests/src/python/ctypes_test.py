@@ -5,6 +5,7 @@ import pathlib
 import re
 import sys
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 os.environ["CXXRUN_LIBRARY"] = sys.argv.pop()
@@ -37,6 +38,17 @@ class Ctypes(unittest.TestCase):
         self.assertGreater(len(declared), 20)
         for name, arguments in _lib._ARGUMENTS.items():
             self.assertEqual(arguments, [type_of(each) for each in declared[name].split(",")], name)
+
+    def test_the_library_is_looked_for_where_the_package_is_installed_and_not_above(self):
+        def places(package):
+            with unittest.mock.patch.dict(os.environ, {"PATH": ""}), unittest.mock.patch.object(_lib, "__file__", package):
+                del os.environ["CXXRUN_LIBRARY"]
+                return list(_lib._places())
+        installed = places("/tmp/v/lib/python3.11/site-packages/cxxrun/_lib.py")
+        self.assertEqual(installed[:2], ["/tmp/v/lib/python3.11/site-packages/cxxrun/libcxxrun_c.so.0",
+                                         "/tmp/v/lib/libcxxrun_c.so.0"])
+        self.assertTrue(all(each.startswith("/tmp/v/lib") for each in installed), installed)
+        self.assertEqual(len(places("/tmp/tree/src/python/cxxrun/_lib.py")), 1)
 
     def test_each_struct_has_the_fields_of_the_header(self):
         declared = dict(re.findall(r"typedef struct cxxrun_(\w+) \{(.*?)\}", HEADER, re.DOTALL))

@@ -28,7 +28,7 @@ from cxxrun import _calls, _flight, _page, _progress, _told, _watch
 from cxxrun._judge import NOTHING, Judge, Shown
 from cxxrun._page import GroupCount
 from cxxrun._told import Told
-from cxxrun._wanted import Requests
+from cxxrun._wanted import Requests, device_of
 
 ALL_REDUCE = 0 | 0 << 8 | 255 << 16
 BARRIER = 5 | 6 << 8 | 255 << 16
@@ -209,6 +209,21 @@ class RequestsTest(unittest.TestCase):
         self.assertEqual([self.call((1, True), (1, True)) for _ in range(3)], [0, 0, 0])
 
 
+class DeviceTest(unittest.TestCase):
+    def test_a_request_is_where_the_group_can_take_it(self):
+        torch = types.SimpleNamespace(device=lambda kind, index=None: types.SimpleNamespace(type=kind, index=index),
+                                      cuda=types.SimpleNamespace(current_device=lambda: 3))
+        with unittest.mock.patch.dict(sys.modules, torch=torch):
+            of_1 = types.SimpleNamespace()
+            self.assertEqual(device_of(of_1, "gloo"), "cpu")
+            self.assertEqual(device_of(of_1, "nccl").index, 3)
+            for backend in ("undefined", "cuda:nccl", "nccl"):
+                its = device_of(types.SimpleNamespace(_device_types=[torch.device("cuda")]), backend)
+                self.assertEqual((its.type, its.index), ("cuda", 3))
+            both = types.SimpleNamespace(_device_types=[torch.device("cuda"), torch.device("cpu")])
+            self.assertEqual(device_of(both, "cpu:gloo,cuda:nccl"), "cpu")
+
+
 class Agent:
     """Answers one registration: with a page, or as told."""
 
@@ -321,6 +336,17 @@ class WatchTest(unittest.TestCase):
         self.watch.stop()
         self.watch.join()
         self.assertEqual(self.elsewhere(), 1)
+
+    def test_a_groups_number_begins_at_what_it_was_when_the_group_was_made(self):
+        number = [1804289383]
+        group = unittest.mock.Mock(_get_sequence_number_for_group=lambda: number[0])
+        self.watch._c10d._pg_map, self.watch._c10d._pg_names = {group: None}, {group: "pairs"}
+        self.watch._c10d._pg_group_ranks = {group: {0: 0, 1: 1}}
+        self.watch.begin_group(group)
+        for begun in (0, 2):
+            number[0] = 1804289383 + begun
+            counted, _ = self.watch._count(None)
+            self.assertEqual(counted["pairs"].begun, begun)
 
     def test_a_forked_child_that_ends_leaves_its_parents_page_alone(self):
         self.watch.begin()
@@ -489,7 +515,7 @@ class PackageTest(unittest.TestCase):
 
     def test_it_is_written_for_python_3_8(self):
         import ast
-        for path in PACKAGE.rglob("*.py"):
+        for path in (*PACKAGE.rglob("*.py"), ROOT / "launcher/warm/zygote.py"):
             ast.parse(path.read_text(), str(path), feature_version=(3, 8))
 
 

@@ -3,6 +3,7 @@ import atexit
 import collections
 import queue
 import threading
+from datetime import timedelta
 from typing import Any, Callable, Deque, List, Optional
 
 import torch
@@ -31,8 +32,12 @@ class Begun(Work):
         while not self._done.wait(_SLICE):  # so that Ctrl-C is seen
             pass
 
-    def wait(self, *_: Any) -> bool:
-        self.await_end()
+    def wait(self, timeout: timedelta = timedelta()) -> bool:
+        """As torch's: without a time it waits for as long as it takes, and what takes longer goes on."""
+        if timeout <= timedelta():
+            self.await_end()
+        elif not self._done.wait(timeout.total_seconds()):
+            raise RuntimeError(f"cxxrun: the call was not done within {timeout.total_seconds():g} s")
         if isinstance(self._result, Exception):
             raise self._result
         return True

@@ -146,6 +146,8 @@ class Elastic:
         """One step: all calls that reach other ranks, and then the update. A PeerFailure ends the block, and the step
         is done again; nothing else is held back."""
         self._updates.begin_step()
+        if self._node is not None:
+            self._node.begin_step()
         before = Before(self._tracked)
         if self._seed is not None:
             seed_all(self._seed, self._completed, dist.get_rank())
@@ -193,7 +195,7 @@ class Elastic:
         except PeerFailure as failure:
             self._note(failure)
             return False
-        self._ends = wanted == 2
+        self._ends = self._ends or wanted == 2
         return wanted != 0
 
     def save(self) -> None:

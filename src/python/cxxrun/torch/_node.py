@@ -89,6 +89,10 @@ class Node:
 
     # ---- gradients
 
+    def begin_step(self) -> None:
+        """A backward pass that has raised has dropped what was queued for its end."""
+        self._queued, self._error = False, None
+
     def hook(self, gradients: torch.Tensor) -> None:
         """Of FSDPModule.set_all_reduce_hook(). Never raises: FSDP would leave out the hooks of the next backward pass. The
         failure is raised when all of this one is over."""

@@ -1,0 +1,94 @@
+"""cxxrun.checkpoint_wanted() and cxxrun.step() of PyTorch scripts, with Elastic and without.
+Usage: torch_requests_test.py CXXRUN LIBCXXRUN_C. Exit code 77: there is no torch."""
+import importlib.util
+import json
+import os
+import pathlib
+import sys
+
+import jobs
+from jobs import JobCase
+
+if importlib.util.find_spec("torch") is None:
+    print("skipped: there is no torch (Debian: python3-torch)")
+    sys.exit(77)
+PACKAGE = str(pathlib.Path(__file__).resolve().parents[2] / "src/python")
+LIBRARY = os.path.abspath(sys.argv.pop(2))
+GUARD = 120
+
+PLAIN = """
+import torch, torch.distributed as dist
+import cxxrun
+dist.init_process_group("gloo")
+saved, step = None, 0
+while saved is None or step < saved + 5:
+    dist.all_reduce(torch.ones(1))
+    step += 1
+    if cxxrun.checkpoint_wanted():
+        assert saved is None and not cxxrun.job_ends()
+        saved = step
+print("saved", saved, flush=True)
+dist.destroy_process_group()
+"""
+STEPS = """
+import time
+import cxxrun
+step, end = 0, time.monotonic() + 2.5
+while time.monotonic() < end:
+    step += 1
+    cxxrun.step(step, loss=0.5)
+print("saved nothing")
+"""
+ELASTIC = """
+import torch, torch.distributed as dist
+from cxxrun.torch import Elastic
+job = Elastic()
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+job.track(model=model, optimizer=optimizer)
+saved = None
+while job.running(1000000):
+    with job.step():
+        model(torch.ones(2, 4)).sum().backward()
+        dist.all_reduce(model.weight.grad)
+        optimizer.step()
+    if job.checkpoint_wanted():
+        assert saved is None
+        saved = job.completed
+    if saved and job.completed == saved + 5:
+        break
+print("saved", saved, flush=True)
+"""
+AT_ONCE = ("--time-limit", "60", "--checkpoint-signal", "USR1@3600")  # minutes, seconds
+
+
+class Requests(JobCase):
+    def ranks(self, script, *options):
+        with open(self.path("train.py"), "w") as file:
+            file.write(script)
+        job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", *options, self.path("train.py"),
+                         env={"CXXRUN_LIBRARY": LIBRARY, "CXXRUN_BACKEND": "host", "PYTHON_EXEC": "/usr/bin/python3",
+                              "PYTHONPATH": PACKAGE, "CUDA_VISIBLE_DEVICES": ""})
+        self.assertEqual(job.wait(GUARD), 0, job.stderr)
+        return sorted(line.split("saved ")[1] for line in job.stdout.splitlines())
+
+    def test_a_checkpoint_signal_is_answered_once_in_one_step_and_the_job_goes_on(self):
+        for script in (PLAIN, ELASTIC):
+            saved = self.ranks(script, *AT_ONCE)
+            self.assertEqual((len(saved), len(set(saved)), saved[0].isdigit()), (2, 1, True), saved)
+
+    def test_steps_are_written_with_their_rate(self):
+        self.ranks(STEPS, "--log-dir", self.path("logs"))
+        files = list(pathlib.Path(self.path("logs")).rglob("steps.jsonl"))
+        self.assertEqual(len(files), 2)
+        for file in files:
+            lines = [json.loads(line) for line in file.read_text().splitlines()]
+            self.assertGreater(len(lines), 1)
+            self.assertEqual((lines[0]["step"], lines[0]["steps_per_second"], lines[0]["loss"]), (1, None, 0.5))
+            for before, line in zip(lines, lines[1:]):
+                rate = (line["step"] - before["step"]) / (line["time"] - before["time"])
+                self.assertAlmostEqual(line["steps_per_second"] / rate, 1, delta=0.1)
+
+
+if __name__ == "__main__":
+    jobs.main()
