@@ -25,7 +25,8 @@ Written by `scripts/release --page`; do not edit. A root is what Debian's packag
 kernel of the machine. "two nodes": a job of two nodes ran with what the column names, installed as
 [install.md](../use/install.md) says. names: they met at a name of the file of hosts, of a name server, in its search
 domain, without an nsswitch.conf, and at `[::1]`. README.md: its lines under "First job", typed as they stand there, in
-the root with what installs packages, and the time from the archive's copy to the job's end. doctor: `cxxrun --doctor --json` ended, and its lines are JSON.
+the root with what installs packages, and the time from the archive's copy to the job's end. doctor:
+`cxxrun --doctor --json` ended, and its lines are JSON.
 
 PAGE
   table_of_roots

@@ -4,7 +4,7 @@ roots=(deb11:bullseye deb12:bookworm deb13:trixie sid:sid)
 columns=("the file" names "README.md" "module file" ".deb" ".rpm" wheel doctor)
 declare -A said_of  # ROOT,COLUMN: what came of it
 # NAME is a bare machine; in NAME_user are also what installs packages, and Python.
-of_user=(base-files bash coreutils dash diffutils dpkg environment-modules findutils grep gzip iproute2 libc-bin lmod procps python3 python3-venv sed tar
+of_user=(base-files bash coreutils dash diffutils dpkg environment-modules findutils grep gzip iproute2 libc-bin procps python3 python3-venv sed tar
          util-linux)
 port=29710
 
@@ -172,15 +172,13 @@ by_hand() {
   note "$1" README.md "$(wc -l <<<"$lines") lines, $took ms"
 }
 
-# by_module ROOT: the module file of what by_hand has unpacked, by Environment Modules and by Lmod
+# by_module ROOT INIT: the module file of what by_hand has unpacked last
 by_module() {
-  local prefix init
+  local prefix
   prefix=$(echo "$work"/home/cxxrun-*/)
-  for init in /usr/share/modules/init/bash /usr/share/lmod/lmod/init/bash; do
-    in_root "$1" bash -ec '. "$2"; module use "$1/share/modulefiles"; module load cxxrun
-      [ "$(command -v cxxrun)" = "${1%/}/bin/cxxrun" ]; python3 -c "import cxxrun"' bash "$prefix" $init >"$work/said" 2>&1 ||
-      { cat "$work/said"; fail "$1: module load fails with $init"; }
-  done
+  in_root "$1" bash -ec '. "$2"; module use "$1/share/modulefiles"; module load cxxrun
+    [ "$(command -v cxxrun)" = "${1%/}/bin/cxxrun" ]; python3 -c "import cxxrun"' bash "$prefix" "$2" >"$work/said" 2>&1 ||
+    { cat "$work/said"; fail "$1: module load fails"; }
   job "$1" "module file" "$prefix/bin"
 }
 
@@ -200,12 +198,13 @@ run_in_roots() {  # DIR
     by_names "$name" "$work/bin"
     examine "$name" "$work/bin"
     by_hand "${name}_user" "$1"
-    by_module "${name}_user"
+    by_module "${name}_user" /usr/share/modules/init/bash
     by_dpkg "${name}_user" "$1"
     by_rpm "${name}_user" "$1"
     by_pip "${name}_user" "$1"
     rm -rf "$(scripts/debian_root path "${name}_user").copy"
   done
+  if made lmod && [ -d "$work/home" ]; then by_module lmod /usr/share/lmod/lmod/init/bash; else echo "not tested: Lmod"; fi
   rm -rf "$work"
 }
 
@@ -216,5 +215,6 @@ make_roots() {
     scripts/debian_root make "${root%:*}" "${root#*:}"
     scripts/debian_root make "${root%:*}_user" "${root#*:}" "${of_user[@]}"
   done
+  scripts/debian_root make lmod bookworm base-files bash coreutils dash grep lmod procps python3 sed  # not beside environment-modules
   scripts/debian_root make images sid "${of_images[@]}"
 }
