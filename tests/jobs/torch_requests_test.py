@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import subprocess
 import sys
 
 import jobs
@@ -39,6 +40,37 @@ while time.monotonic() < end:
     cxxrun.step(step, loss=0.5)
 print("saved nothing")
 """
+# One rank is told to end; no launcher is needed for that.
+ENDS = """
+import os, signal
+import torch, torch.distributed as dist
+import cxxrun
+dist.init_process_group("gloo")
+step = 0
+while True:
+    dist.all_reduce(torch.ones(1))
+    step += 1
+    if dist.get_rank() == 1 and step == 50:
+        os.kill(os.getpid(), signal.SIGTERM)
+    if cxxrun.checkpoint_wanted():
+        break
+print("saved", step, cxxrun.job_ends(), flush=True)
+dist.destroy_process_group()
+"""
+# The launcher has gone. Groups are made twice, and that is said once. In one store PyTorch 1 makes the default group once.
+GONE = """
+import os
+os.environ["CXXRUN_AGENT"] = "@cxxrun-test-nobody"
+import cxxrun
+assert cxxrun.install()
+import torch, torch.distributed as dist
+for _ in range(1 if torch.__version__.startswith("1.") else 2):
+    dist.init_process_group("gloo")
+    dist.destroy_process_group()
+cxxrun.step(1)
+assert not cxxrun.checkpoint_wanted()
+print("saved", "nothing", flush=True)
+"""
 ELASTIC = """
 import torch, torch.distributed as dist
 from cxxrun.torch import Elastic
@@ -63,19 +95,36 @@ AT_ONCE = ("--time-limit", "60", "--checkpoint-signal", "USR1@3600")  # minutes,
 
 
 class Requests(JobCase):
-    def ranks(self, script, *options):
+    def ranks(self, script, *options, count=2):
         with open(self.path("train.py"), "w") as file:
             file.write(script)
-        job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", *options, self.path("train.py"),
+        job = self.start("--standalone", "--nproc-per-node", str(count), "--max-restarts", "0", *options, self.path("train.py"),
                          env={"CXXRUN_LIBRARY": LIBRARY, "CXXRUN_BACKEND": "host", "PYTHON_EXEC": "/usr/bin/python3",
                               "PYTHONPATH": PACKAGE, "CUDA_VISIBLE_DEVICES": ""})
         self.assertEqual(job.wait(GUARD), 0, job.stderr)
+        self.said = job.stderr
         return sorted(line.split("saved ")[1] for line in job.stdout.splitlines())
 
     def test_a_checkpoint_signal_is_answered_once_in_one_step_and_the_job_goes_on(self):
         for script in (PLAIN, ELASTIC):
             saved = self.ranks(script, *AT_ONCE)
             self.assertEqual((len(saved), len(set(saved)), saved[0].isdigit()), (2, 1, True), saved)
+
+    def test_without_a_launcher_a_rank_that_is_told_to_end_is_enough(self):
+        with open(self.path("train.py"), "w") as file:
+            file.write(ENDS)
+        env = {**self.environment(), "PYTHONPATH": PACKAGE, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "USE_LIBUV": "0",
+               "MASTER_PORT": str(jobs.free_port())}
+        ranks = [subprocess.Popen([sys.executable, self.path("train.py")], env={**env, "RANK": str(rank)}, text=True,
+                                  stdout=subprocess.PIPE) for rank in range(2)]
+        said = [rank.communicate(timeout=GUARD)[0] for rank in ranks]
+        self.assertEqual(said[0], said[1])
+        self.assertRegex(said[0], r"^saved 5\d True\n$")
+
+    def test_a_launcher_that_has_gone_is_said_once_and_the_script_goes_on(self):
+        self.assertEqual(self.ranks(GONE, count=1), ["nothing"])
+        self.assertEqual(self.said.count("install(): hangs are not named: the launcher at CXXRUN_AGENT=@cxxrun-test-nobody "
+                                         "cannot be told"), 1, self.said)
 
     def test_steps_are_written_with_their_rate(self):
         self.ranks(STEPS, "--log-dir", self.path("logs"))
