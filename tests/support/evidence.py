@@ -46,7 +46,7 @@ def page(head, columns, rows, line):
 def collect(build, words):
     """The rows that the tests told, in the order of the tests, which is always the same."""
     with tempfile.NamedTemporaryFile("r", prefix="cxxrun-evidence-") as table:
-        command = ["ctest", "--test-dir", build, "--output-on-failure", *words]
+        command = ["ctest", "--test-dir", build, "--output-on-failure", "--repeat", "until-pass:2", *words]
         if subprocess.run(command, env={**os.environ, ROWS: table.name}).returncode != 0:
             sys.exit("not all tests passed, so nothing was written")
         rows = [json.loads(line) for line in table]
