@@ -1,7 +1,6 @@
 // DiscoveryFile: reads, writes and removes the files of discovery.hpp. Blocks as the file system does.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,11 +34,12 @@ void remove_discovery(std::string const& path, std::string const& nonce) noexcep
 
 inline constexpr Millis kDirectoryPatience{5000};
 
-/// What `work`, which asks the directory, returns, or Errc::timeout when it has not returned within kDirectoryPatience:
-/// the server of the directory may be gone, and whoever asks it hangs. `work` must own all that it uses.
-template <class T>
-[[nodiscard]] Result<T> within_patience(std::string const& dir, std::function<Result<T>()> work) {
-  auto const found = std::make_shared<std::optional<Result<T>>>();
+/// What `work`, which asks the directory, returns, a Result, or Errc::timeout when it has not returned within
+/// kDirectoryPatience: the server of the directory may be gone, and whoever asks it hangs. `work` must own all that it
+/// uses.
+template <class Work>
+[[nodiscard]] auto within_patience(std::string const& dir, Work const& work) -> decltype(work()) {
+  auto const found = std::make_shared<std::optional<decltype(work())>>();
   auto const thread = os::BoundedThread::start("cxxrun-find", [found, work] { *found = work(); });
   if (!thread) {
     return work();

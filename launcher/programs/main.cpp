@@ -184,15 +184,13 @@ Result<std::optional<Discovery>> discover(Options const& options, Environment co
                                           std::vector<std::string>& trouble) {
   auto const dir = discovery_dir(environment);
   if (options.join) {
-    return within_patience<std::optional<Discovery>>(
-        dir, [=, target = *options.join] { return find_job_to_join(dir, target, environment); });
+    return within_patience(dir, [=, target = *options.join] { return find_job_to_join(dir, target, environment); });
   }
   auto const name = discovery_name(environment);
   if (dir.empty() || name.empty() || !environment.contains("SLURM_STEP_ID") || options.standalone) {
     return std::optional<Discovery>();
   }
-  auto found =
-      within_patience<std::optional<Discovery>>(dir, [path = dir + "/" + name] { return read_discovery(path); });
+  auto found = within_patience(dir, [path = dir + "/" + name] { return read_discovery(path); });
   if (!found) {
     trouble.push_back(found.error().message() + "; it is ignored");
     return std::optional<Discovery>();

@@ -253,7 +253,7 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
       self.key = std::move(key);
     }
     if (!self.path.empty()) {
-      auto const written = within_patience<void>(discovery_dir(environment), [self, host]() -> Result<void> {
+      auto const written = within_patience(discovery_dir(environment), [self, host] {
         auto const alone = check_alone(self.path, host);
         return alone ? write_discovery(self) : alone;
       });
@@ -269,10 +269,10 @@ int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std:
   auto const served = RendezvousHost(std::move(config), owner, trusted, *std::move(chronicles))
                           .run(ports_to_try(options, environment), listening);
   if (!self.path.empty()) {
-    (void)within_patience<void>(discovery_dir(environment), [path = self.path, nonce]() -> Result<void> {
+    static_cast<void>(within_patience(discovery_dir(environment), [path = self.path, nonce] {
       remove_discovery(path, nonce);
-      return {};
-    }).has_value();
+      return Result<void>();
+    }));
   }
   return served ? 0 : complain(served.error());
 }

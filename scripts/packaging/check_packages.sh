@@ -31,7 +31,7 @@ check_packages() {  # DIR
     wants "the symbols of ${file##*/}" "$(nm "$file" 2>/dev/null)" ""
     hidden "$file"
   done
-  same_files "$1" "$prefix" "$work/wheel"
+  same_files "$1" "$prefix" "$work"
   scripts/check_docs.py --links "$prefix/share/doc/cxxrun" >&2 || fail "a link in the tarball leads nowhere"
   check_bill "$1"/*.cdx.json
   wants "notices of what is linked" "$(grep -c '^lib\(cli11\|fmt\|sodium\|spdlog\)-dev\|^nlohmann' "$prefix/share/doc/cxxrun/NOTICES")" 5
@@ -50,24 +50,23 @@ true_size_of() {
   [ "$said" -ge "${taken% *}" ] && [ "$said" -le "${taken#* }" ] || fail "${1##*/} says that it takes $said KiB, not ${taken% *}"
 }
 
-# same_files DIR PREFIX WHEEL: every package has the program that is there alone, and the tarball's libcxxrun_c
+# same_files DIR PREFIX WORK: every package has the program that is there alone, and the tarball's libcxxrun_c
 same_files() {
-  local library=lib/libcxxrun_c.so.0
-  mkdir "$3/../deb_files" "$3/../rpm_files"
-  dpkg-deb -x "$1"/cxxrun_*.deb "$3/../deb_files"
-  rpm2archive - <"$1"/cxxrun-[0-9]*.rpm | tar -xz -C "$3/../rpm_files"
-  for file in "$2/bin/cxxrun" "$3"/*/scripts/cxxrun "$3"/../{deb,rpm}_files/usr/bin/cxxrun; do
+  mkdir "$3/deb_files" "$3/rpm_files"
+  dpkg-deb -x "$1"/cxxrun_*.deb "$3/deb_files"
+  rpm2archive - <"$1"/cxxrun-[0-9]*.rpm | tar -xz -C "$3/rpm_files"
+  for file in "$2/bin/cxxrun" "$3"/wheel/*/scripts/cxxrun "$3"/{deb,rpm}_files/usr/bin/cxxrun; do
     cmp "$file" "$1/cxxrun" || fail "a package has another program"
   done
-  for file in "$3"/cxxrun/libcxxrun_c.so.0 "$3"/../deb_files/usr/lib/*/libcxxrun_c.so.0 "$3"/../rpm_files/usr/lib64/libcxxrun_c.so.0; do
-    cmp "$file" "$2/$library" || fail "a package has another libcxxrun_c"
+  for file in "$3"/wheel/cxxrun/libcxxrun_c.so.0 "$3"/deb_files/usr/lib/*/libcxxrun_c.so.0 "$3"/rpm_files/usr/lib64/libcxxrun_c.so.0; do
+    cmp "$file" "$2/lib/libcxxrun_c.so.0" || fail "a package has another libcxxrun_c"
   done
 }
 
 # hidden FILE: what stands in for a newer libc's functions is for the file alone
 hidden() {
   local shown
-  shown=$(objdump -T "$1" | awk '$2 != "*UND*" && $3 != "*UND*" && $4 != "*UND*" { print $NF }' |
+  shown=$(nm -D --defined-only "$1" | awk '{ print $NF }' |
     grep -xE '__libc_single_threaded|close_range|arc4random|pthread_cond_clockwait|_dl_find_object' | xargs || true)
   [ -z "$shown" ] || fail "$1 offers others $shown"
 }

@@ -4,8 +4,9 @@
     slurm_bench.py BUILD_DIR [--nodes 4,16] [--reps 15]
 
 For each size, in turn: `srun -NN true`, `srun -NN cxxrun true` (difference of the medians), and a job whose agents and
-workers stamp their first instruction (last worker minus last agent), and `srun -NN cxxrun --doctor`. Targets are in docs/evidence/performance.md. All nodes are on
-one machine: what the network costs is missing, what the nodes do at the same time they do one after the other.
+workers stamp their first instruction (last worker minus last agent), and `srun -NN cxxrun --doctor`. Targets are in
+docs/evidence/performance.md. All nodes are on one machine: what the network costs is missing, what the nodes do at the
+same time they do one after the other.
 Exit code 0: measured (met or not); 77: no cluster can run here; 2: usage.
 """
 import argparse

@@ -8,7 +8,9 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADS = ("| message |", "| line | what to change |", "| line | what it means |", "| line | exit code |")
 PAGES = {"faq.md": 5, "first_minutes.md": 5, "security.md": 8, "rendezvous.md": 3}  # with more than so many
-PLACEHOLDER = re.compile(r"…|~/[^ ]*|\b(?:but )?rank \d+|\bnode\d:\d+|\b\d+ s\b|libcxxrun \S+|\bmessage\b|[:;] |\b[A-Z]{1,}(?::[A-Z]+)?\b(?!=)|'…'|\b\d+\b|\(…\)")
+# What a program puts in, and where it joins two texts.
+PLACEHOLDER = re.compile(r"…|~/[^ ]*|\b(?:but )?rank \d+|\bnode\d:\d+|\bmessage\b|[:;] |"
+                         r"\b[A-Z]{1,}(?::[A-Z]+)?\b(?!=)|'…'|\b\d+\b|\(…\)")
 
 
 def rows(text):

@@ -17,6 +17,7 @@ if TORCH is None:
     sys.exit(77)
 # DDP of new releases imports this when it is first made.
 WARM = "--warm=torch" + ",torch._dynamo" * os.path.isdir(os.path.join(os.path.dirname(TORCH.origin), "_dynamo"))
+FSDP2 = os.path.isdir(os.path.join(os.path.dirname(TORCH.origin), "distributed", "fsdp", "_fully_shard"))
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.abspath(sys.argv.pop(2))
 KILLS = int(os.environ.get("CXXRUN_KILLS", "0"))

@@ -1,27 +1,13 @@
 """What goes wrong with cxxrun.torch.Elastic: one clear line, or it works. Usage: torch_bad_input_test.py CXXRUN LIBCXXRUN_C
 Exit code 77: there is no torch."""
-import importlib.metadata
-import importlib.util
 import json
 import os
 import subprocess
-import sys
 import unittest
 
 import jobs
-from jobs import JobCase
+from elastic_jobs import FSDP2, ElasticCase
 
-if importlib.util.find_spec("torch") is None:
-    print("skipped: there is no torch (Debian: python3-torch)")
-    sys.exit(77)
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def torch_is_1():
-    return importlib.metadata.version("torch").startswith("1.")
-
-
-LIBRARY = os.path.abspath(sys.argv.pop(2))
 GUARD = 120
 
 # `body` is what a rank does in each step, behind its backward pass.
@@ -37,7 +23,7 @@ model = torch.nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 job.track(model=model, optimizer=optimizer)
 ddp = job.wrap(lambda: DistributedDataParallel(model))
-while job.running(3):
+while job.running({steps}):
     with job.step():
         ddp(torch.ones(2, 4)).sum().backward()
         {body}
@@ -95,16 +81,10 @@ threading.Thread(target=answer, daemon=True).start()
 """
 
 
-class BadInput(JobCase):
-    def environment(self, extra=None):
-        env = super().environment({"CXXRUN_LIBRARY": LIBRARY, "CXXRUN_BACKEND": "host", "PYTHON_EXEC": "/usr/bin/python3",
-                                   "PYTHONPATH": os.path.join(HERE, "../../src/python"), "CUDA_VISIBLE_DEVICES": "",
-                                   "GLOG_minloglevel": "2", **(extra or {})})
-        return env
-
-    def script(self, body="pass", first=""):
+class BadInput(ElasticCase):
+    def script(self, body="pass", first="", steps=3):
         with open(self.path("train.py"), "w") as file:
-            file.write(TRAIN.format(first=first, body=body.replace("\n", "\n        ")))
+            file.write(TRAIN.format(first=first, steps=steps, body=body.replace("\n", "\n        ")))
         return self.path("train.py")
 
     def run_ranks(self, code, *arguments, restarts=0, options=(), **more):
@@ -225,16 +205,12 @@ assert total.item() == 2""", "from datetime import timedelta")
 for _ in range(3):
     wanted = job.checkpoint_wanted()
 assert job.completed < 500"""
-        script = self.script(body, "import signal")
-        with open(script) as file:
-            text = file.read().replace("running(3)", "running(1000)")
-        with open(script, "w") as file:
-            file.write(text)
-        job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", script)
+        job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "0",
+                         self.script(body, "import signal", steps=1000))
         job.wait(GUARD)
         self.assertEqual(job.stdout.count("done"), 2, job.stderr)
 
-    @unittest.skipIf(torch_is_1(), "this PyTorch has no device meshes")
+    @unittest.skipUnless(FSDP2, "this PyTorch has no FSDP2, and may have no device meshes")
     def test_install_sees_the_group_that_a_device_mesh_makes(self):
         job = self.start("--standalone", "--nproc-per-node", "2", "--max-restarts", "0", "--no-python", "/usr/bin/python3", "-c", """
 import threading
@@ -246,7 +222,7 @@ print("seen", [each.name for each in threading.enumerate()].count("cxxrun"))
 torch.distributed.destroy_process_group()""")
         self.assertEqual((job.wait(GUARD), job.stdout.count("seen 1")), (0, 2), job.stderr)
 
-    @unittest.skipIf(torch_is_1(), "this PyTorch has no FSDP2")
+    @unittest.skipUnless(FSDP2, "this PyTorch has no FSDP2")
     def test_a_backward_pass_of_shards_that_raises_leaves_nothing_for_the_next_one(self):
         with open(self.path("train.py"), "w") as file:
             file.write(SHARDED)

@@ -7,9 +7,8 @@ import signal
 import unittest
 
 import jobs
-from elastic_jobs import GUARD, HERE, KILLS, PLACES, SEED, STEPS, TORCH, WARM, ElasticCase
+from elastic_jobs import FSDP2, GUARD, HERE, KILLS, PLACES, SEED, STEPS, WARM, ElasticCase
 
-FSDP2 = os.path.isdir(os.path.join(os.path.dirname(TORCH.origin), "distributed", "fsdp", "_fully_shard"))
 
 
 class Elastic(ElasticCase):

@@ -1,6 +1,5 @@
 """cxxrun.checkpoint_wanted() and cxxrun.step() of PyTorch scripts, with Elastic and without.
 Usage: torch_requests_test.py CXXRUN LIBCXXRUN_C. Exit code 77: there is no torch."""
-import importlib.util
 import json
 import os
 import pathlib
@@ -8,13 +7,8 @@ import subprocess
 import sys
 
 import jobs
-from jobs import JobCase
+from elastic_jobs import ElasticCase
 
-if importlib.util.find_spec("torch") is None:
-    print("skipped: there is no torch (Debian: python3-torch)")
-    sys.exit(77)
-PACKAGE = str(pathlib.Path(__file__).resolve().parents[2] / "src/python")
-LIBRARY = os.path.abspath(sys.argv.pop(2))
 GUARD = 120
 
 PLAIN = """
@@ -94,13 +88,11 @@ print("saved", saved, flush=True)
 AT_ONCE = ("--time-limit", "60", "--checkpoint-signal", "USR1@3600")  # minutes, seconds
 
 
-class Requests(JobCase):
+class Requests(ElasticCase):
     def ranks(self, script, *options, count=2):
         with open(self.path("train.py"), "w") as file:
             file.write(script)
-        job = self.start("--standalone", "--nproc-per-node", str(count), "--max-restarts", "0", *options, self.path("train.py"),
-                         env={"CXXRUN_LIBRARY": LIBRARY, "CXXRUN_BACKEND": "host", "PYTHON_EXEC": "/usr/bin/python3",
-                              "PYTHONPATH": PACKAGE, "CUDA_VISIBLE_DEVICES": ""})
+        job = self.start("--standalone", "--nproc-per-node", str(count), "--max-restarts", "0", *options, self.path("train.py"))
         self.assertEqual(job.wait(GUARD), 0, job.stderr)
         self.said = job.stderr
         return sorted(line.split("saved ")[1] for line in job.stdout.splitlines())
@@ -113,7 +105,7 @@ class Requests(JobCase):
     def test_without_a_launcher_a_rank_that_is_told_to_end_is_enough(self):
         with open(self.path("train.py"), "w") as file:
             file.write(ENDS)
-        env = {**self.environment(), "PYTHONPATH": PACKAGE, "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "USE_LIBUV": "0",
+        env = {**self.environment(), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "USE_LIBUV": "0",
                "MASTER_PORT": str(jobs.free_port())}
         ranks = [subprocess.Popen([sys.executable, self.path("train.py")], env={**env, "RANK": str(rank)}, text=True,
                                   stdout=subprocess.PIPE) for rank in range(2)]

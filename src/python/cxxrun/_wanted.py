@@ -3,7 +3,7 @@ import signal
 import sys
 import threading
 import weakref
-from typing import Any, Optional, Tuple
+from typing import Any, Callable, Optional, Tuple
 
 from cxxrun import _page, _process
 
@@ -43,37 +43,39 @@ def device_of(group: Any, backend: str) -> Any:
     return "cpu" if "cpu" in kinds else torch.device(kinds[0], getattr(torch, kinds[0]).current_device())
 
 
+def _nothing() -> None:
+    pass
+
+
 class Agreement:
     """A maximum over the script's default group that each call begins and the next one reads."""
 
     def __init__(self) -> None:
         self._work: Any = None
         self._tensor: Any = None
-        self._group: Any = None  # weak: the script ends its group, and not the interpreter, in which gloo's threads still run
+        # Weak: the script ends its group, and not the interpreter, in which gloo's threads still run.
+        self._group: Callable[[], Any] = _nothing
 
     def ready(self) -> Optional[int]:
         """The maximum that was begun in the call before; None: none was, in this group."""
         dist = sys.modules.get("torch.distributed")
         group = dist.group.WORLD if dist is not None and dist.is_available() and dist.is_initialized() else None
-        if group is not self._of():
-            self._group, self._work = None if group is None else weakref.ref(group), None
+        if group is not self._group():
+            self._group, self._work = _nothing if group is None else weakref.ref(group), None
         if self._work is None:
             return None
         self._work.wait()
         return int(self._tensor.item())
 
     def is_alone(self) -> bool:
-        group = self._of()
+        group = self._group()
         return group is None or group.size() == 1
-
-    def _of(self) -> Any:
-        return None if self._group is None else self._group()
 
     def begin(self, mine: int) -> None:
         import torch
         import torch.distributed as dist
 
-        self._tensor = torch.tensor([mine], dtype=torch.int32, device=device_of(self._of(), dist.get_backend()))
+        self._tensor = torch.tensor([mine], dtype=torch.int32, device=device_of(self._group(), dist.get_backend()))
         self._work = dist.all_reduce(self._tensor, op=dist.ReduceOp.MAX, async_op=True)
 
 

@@ -27,7 +27,7 @@ class Watch(threading.Thread):
         self._page, self._c10d = page, c10d
         self._flight = _flight.recorder()
         self._flight_again = 0.0
-        self._judge, self._base, self._group, self._caller = Judge(), 0, 0, 0
+        self._judge, self._group, self._caller = Judge(), 0, 0
         self._uncounted: Set[int] = set()  # groups with calls between two ranks, which count for these alone
         self._ids: Dict[str, int] = {}  # by a group's name
         self._bases: Dict[int, int] = {}  # by a group's id: the number that it had when it was made, the same on all ranks
@@ -41,7 +41,8 @@ class Watch(threading.Thread):
         """init_process_group has returned in this thread: from here on its collectives are numbered, on all ranks alike."""
         with self._lock:
             group = default_group(self._c10d)
-            self._group, self._base, self._caller = id(group), number_of(group) or 0, threading.get_ident()
+            self._group, self._caller = id(group), threading.get_ident()
+            self.begin_group(group)
             self._judge, self._ids = Judge(), {}
             self._uncounted.discard(id(group))
             if not self._ended:
@@ -63,6 +64,11 @@ class Watch(threading.Thread):
 
     def begin_group(self, group: Any) -> None:
         self._bases[id(group)] = number_of(group) or 0
+
+    def _begun(self, group: Any) -> Optional[int]:
+        """Collectives since then; None where nothing counts them."""
+        number = number_of(group)
+        return None if number is None else max(number - self._bases.get(id(group), 0), 0)
 
     def between_two(self, group: Any) -> None:
         self._uncounted.add(id(group))
@@ -87,8 +93,7 @@ class Watch(threading.Thread):
         if group is None or id(group) != self._group:
             self._page.show_nothing()
             return
-        number = None if id(group) in self._uncounted else number_of(group)
-        default = None if number is None else max(number - self._base, 0)
+        default = None if id(group) in self._uncounted else self._begun(group)
         counted, others = self._count(group)
         asks = (default or (counted and default is not None)) and self._judge.wants_to_be_told()
         told = self._ask(group, default, counted) if asks else None
@@ -105,21 +110,21 @@ class Watch(threading.Thread):
         for group in list(_world(self._c10d, "pg_map")):
             if group is default:
                 continue
-            number, (name, members) = number_of(group), members_of(self._c10d, group)
-            if number is None or not name or id(group) in self._uncounted or len(counted) == _page.GROUPS:
-                others[id(group)] = number
+            begun, (name, members) = self._begun(group), members_of(self._c10d, group)
+            if begun is None or not name or id(group) in self._uncounted or len(counted) == _page.GROUPS:
+                others[id(group)] = begun
             else:
                 if name not in self._ids:
                     text = f"{name} {sorted(members)}".encode()
                     self._ids[name] = int.from_bytes(hashlib.blake2b(text, digest_size=7).digest(), "big") + 1
-                counted[name] = _page.GroupCount(self._ids[name], max(number - self._bases.get(id(group), 0), 0), len(members))
+                counted[name] = _page.GroupCount(self._ids[name], begun, len(members))
         return counted, others
 
     def _ask(self, group: Any, default: int, counted: Dict[str, _page.GroupCount]) -> Told:
         begin = time.monotonic()
         if self._flight is not None and begin >= self._flight_again:
             told = _flight.told(self._flight(), str(getattr(group, "group_name", "0")),
-                                self._base + default if default else None, counted)
+                                self._bases[id(group)] + default if default else None, counted)
             end = time.monotonic()
             self._flight_again = end + (end - begin) / _SHARE
             if told is not None:
