@@ -258,6 +258,15 @@ class Cluster:
             raise ClusterError(f"on {machine}, still running after {guard} s: {argv}\n{out}\n{err}") from None
         return Done(process.returncode, out, err)
 
+    def unread(self, node):
+        """Bytes that have come in on the node's TCP connections and that no process of the node has read yet."""
+        total = 0
+        for version in ("tcp", "tcp6"):
+            with open(f"/proc/{self.pids[node]}/net/{version}") as f:
+                rows = [line.split() for line in f.readlines()[1:]]
+            total += sum(int(row[4].split(":")[1], 16) for row in rows if row[3] == "01")
+        return total
+
     # ---- failures
 
     def kill(self, node, fin=False):

@@ -55,6 +55,20 @@ class WholeCluster(SlurmCase):
         self.assertEqual(self.wait_job(job), "FAILED")
         self.assertEqual((self.output(job), self.job(job)["ExitCode"]), ("node1\n", "3:0"))
 
+    def test_what_a_node_has_not_read_is_seen(self):
+        """A server that reads nothing until it is told to, and a client that sends it six bytes."""
+        server = ("import socket, sys; s = socket.create_server(('127.0.0.1', 0)); c = socket.create_connection("
+                  "s.getsockname()); a = s.accept()[0]; c.sendall(b'unread'); print(flush=True); sys.stdin.read(1); "
+                  "a.recv(6); print(flush=True); sys.stdin.read()")
+        pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        with self.cluster.popen("node1", ["python3", "-c", server], **pipe) as process:
+            process.stdout.readline()
+            self.assertGreaterEqual(self.cluster.unread("node1"), 6)
+            process.stdin.write(b" ")
+            process.stdin.flush()
+            process.stdout.readline()
+            wait_until(lambda: self.cluster.unread("node1") == 0, "all has been read")
+
     def test_an_unprivileged_user_can_run_tasks(self):
         done = self.srun("-N2", "id", "-un", user="nobody")
         self.assertEqual(done.out, "nobody\nnobody\n", done)

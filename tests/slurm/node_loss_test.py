@@ -20,11 +20,17 @@ class NodeLoss(SlurmCase):
         self.program = self.worker('note start $WORLD_SIZE $CXXRUN_HOST\ngate go')
 
     def step(self, *arguments, no_kill=True, env=None, world=3):
-        """Without standard input: srun may end a step whose node is killed before it has read all of it."""
+        """A step in which srun has nothing more to send to the nodes. It ends a step whose node is killed before that."""
         options = [*(["--no-kill"] if no_kill else []), "--input=none"]
         job = self.start_srun(*options, "-N3", "cxxrun", "--log-dir", self.path("logs"), *arguments, self.program,
                               env=env, stdin="/dev/zero")
         self.assertEqual({event[4] for event in self.await_events(world, "start", 1)}, {"node1", "node2", "node3"})
+        # srun passes on one message between two rounds of sending, and queues the end of its input in the first round
+        # (22.05, traced): when a line of each node has come, the end of input is under way to all of them.
+        for line in ("generation 1 runs", "generation 1: starting rank 1", "generation 1: starting rank 2"):
+            job.says(line)
+        for node in ("node1", "node2", "node3"):
+            wait_until(lambda node=node: self.cluster.unread(node) == 0, f"{node} has read all that was sent to it")
         return job
 
     def hosts(self, generation, count):
