@@ -80,6 +80,7 @@ SHELLS = {
     "launcher/workers/supervisor*": "starts, watches, resumes and reaps workers",
     "launcher/workers/worker_links": "the connections between an agent and its workers, and a page of memory with each",
     "launcher/workers/worker_process": "takes the exit of a worker",
+    "launcher/workers/interpreter": "the first bytes of scripts",
     "launcher/workers/worker_program": "whether a program and its script are there",
     "launcher/workers/worker_memory": "the memory that a node's workers share, over a socket",
     "launcher/hangs/hang_guard": "the timer that looks at workers' pages; gdb; hang.txt",

@@ -29,8 +29,11 @@ FirstLine read_first_line(std::string_view start) {
     return line;
   }
   for (auto word = take_word(rest); !word.empty(); word = take_word(rest)) {
-    if (!word.starts_with('-') && word.find('=') == std::string_view::npos) {
-      line.by_env = word;
+    bool const split = word == "-S" || word == "-vS" || word == "--split-string";
+    bool const sets = word.find('=') != std::string_view::npos && !word.starts_with('-') && !word.starts_with("PATH=");
+    if (!split && !sets) {
+      bool const plain = !word.starts_with('-') && word.find_first_of("=\"'\\$") == std::string_view::npos;
+      line.by_env = plain ? word : "";
       break;
     }
   }
@@ -39,7 +42,7 @@ FirstLine read_first_line(std::string_view start) {
 
 bool is_executable_format(std::string_view start, unsigned machine) {
   if (start.starts_with("#!")) {
-    return true;
+    return !read_first_line(start).interpreter.empty();
   }
   constexpr std::size_t kMachine = 18;  // two bytes, little-endian on both of our processors
   if (!start.starts_with(std::string_view(ELFMAG, SELFMAG)) || start.size() < kMachine + 2) {

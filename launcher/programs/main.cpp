@@ -152,15 +152,9 @@ int show_dry_run(AgentConfig config) {
   }
   auto const& [options, topology, facts] = std::tie(config.options, config.topology, config.facts);
   auto const workers = likely_workers(options, topology, facts, config.environment);
-  auto program = find_worker_program(workers.front());
-  if (program.error == 0) {
-    auto const script = find_interpreter(workers.front().argv.front(), program.path, workers.front().environment);
-    program.path += script.path.empty() ? "" : ", run by " + script.path;
-    program.error = script.missing.empty() ? 0 : script.error;
-    program.why = script.missing;
-    program.what = workers.front().argv.front();
-  }
-  std::fputs(dry_run_text(options, topology, facts, config.environment, program.path).c_str(), stdout);
+  auto const program = find_worker_program(workers.front());
+  auto const run_by = program.run_by.empty() ? "" : ", run by " + program.run_by;
+  std::fputs(dry_run_text(options, topology, facts, config.environment, program.path + run_by).c_str(), stdout);
   std::fflush(stdout);
   if (program.error != 0) {
     std::fprintf(stderr, "cxxrun: %s; %s\n", program.why.c_str(), place_of(program.what).c_str());

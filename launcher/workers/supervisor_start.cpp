@@ -106,11 +106,8 @@ struct Start {
 };
 
 Start cannot_execute(WorkerSpec const& spec, std::string const& path, os::SpawnResult const& tried) {
-  auto const& name = spec.argv.front();
-  bool const exec = tried.stage == os::SpawnStage::exec;
-  auto missing = exec && tried.error == ENOENT ? find_interpreter(name, path, spec.environment).missing : "";
-  return {0, tried.error, missing.empty() ? os::explain_failed_start(name, tried.stage, tried.error) : missing,
-          exec ? path : ""};
+  return {0, tried.error, os::explain_failed_start(spec.argv.front(), tried.stage, tried.error),
+          tried.stage == os::SpawnStage::exec ? path : ""};
 }
 
 /// Opens the streams, finds the program and starts it. `streams`: for LogPump::add.

@@ -1,37 +1,87 @@
 #include "launcher/workers/worker_program.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <elf.h>
-#include <fcntl.h>
+#include <cstring>
 #include <filesystem>
-#include <string_view>
+#include <optional>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
-#include "launcher/facts/first_line.hpp"
+#include "launcher/warm/warm_command.hpp"
+#include "launcher/workers/interpreter.hpp"
 #include "src/core/text.hpp"
-#include "src/os/fd.hpp"
-#include "src/os/fd_io.hpp"
 #include "src/os/spawn.hpp"
-#include "src/os/system.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
-#if defined(__aarch64__)
-constexpr unsigned kMachine = EM_AARCH64;
-#else
-constexpr unsigned kMachine = EM_X86_64;
-#endif
+/// The script that Python is given, by cxxrun itself or in the command; "" when none is known.
+std::string script_of(WorkerSpec const& spec) {
+  auto const command = warm_command(spec.argv);
+  auto const named = command ? spec.argv[command->script] : "";
+  return !spec.script.empty() ? spec.script : named == "-m" ? "" : named;
+}
 
-/// Other programs may run files of formats of their own: binfmt_misc.
-bool knows_other_formats() {
-  auto const names = os::entries_of("/proc/sys/fs/binfmt_misc");
-  return std::any_of(names.begin(), names.end(), [](std::string const& each) {
-    return !each.starts_with('.') && each != "register" && each != "status";
-  });
+WorkerProgram cannot_run(std::string const& what, int error, std::string why) {
+  return {"", "", error, std::move(why), what};
+}
+
+/// What to type when there is a file, and it may not be executed.
+std::string why_not_executable(std::string const& path) {
+  struct stat info {};
+  struct statvfs system {};
+  if (stat(path.c_str(), &info) != 0) {
+    return "a directory above it may not be entered; try 'chmod +x' on that";
+  }
+  if (S_ISDIR(info.st_mode)) {
+    return "it is a directory; name the program in it";
+  }
+  if (statvfs(path.c_str(), &system) == 0 && (system.f_flag & ST_NOEXEC) != 0) {
+    return "its file system is mounted noexec; copy it to another, or name the interpreter before it";
+  }
+  return std::string(os::kNotExecutable);
+}
+
+WorkerProgram no_program(WorkerSpec const& spec, os::FoundProgram const& found) {
+  auto const& name = spec.argv.front();
+  if (spec.script.empty()) {
+    return cannot_run(found.path, found.error,
+                      found.error == EACCES ? "cannot start '" + name + "': " + why_not_executable(found.path)
+                                            : os::explain_failed_start(name, os::SpawnStage::find, found.error));
+  }
+  // The user has not named this program.
+  return cannot_run(found.path, found.error,
+                    "cannot start '" + name + "', which runs '" + spec.script + "': " +
+                        (found.error != ENOENT                 ? "it may not be executed"
+                         : name.find('/') == std::string::npos ? "no such program in PATH"
+                                                               : "no such file") +
+                        "; load the module or environment with Python, or name one in PYTHON_EXEC");
+}
+
+/// Nothing when Python can read it. Else its own words would come out, from every rank and after each restart.
+std::optional<WorkerProgram> cannot_read(std::string const& script) {
+  bool const read = access(script.c_str(), R_OK) == 0;
+  int const error = !read ? errno : 0;
+  std::error_code failed;
+  if (read &&
+      (!std::filesystem::is_directory(script, failed) || std::filesystem::exists(script + "/__main__.py", failed))) {
+    return std::nullopt;
+  }
+  std::string const why = read              ? "it is a directory without a __main__.py; name the script in it"
+                          : error == EACCES ? "Permission denied; try 'chmod +r', or 'chmod +x' on its directories"
+                                            : std::string(std::strerror(error)) + std::string(os::kIsItThere);
+  return cannot_run((script.starts_with('/') ? "" : "./") + script, read ? EISDIR : error,
+                    "cannot read the script '" + script + "': " + why);
+}
+
+std::string absolute(std::string const& name) {
+  std::error_code failed;
+  auto const directory = std::filesystem::current_path(failed);
+  bool const in_path = name.find('/') == std::string::npos;
+  return in_path || failed ? name : (directory / std::filesystem::path(name)).lexically_normal().string();
 }
 
 }  // namespace
@@ -40,48 +90,23 @@ WorkerProgram find_worker_program(WorkerSpec const& spec) {
   std::string const name = spec.argv.empty() ? "" : spec.argv.front();
   auto found = os::find_program(name, spec.environment);
   if (found.error != 0) {
-    return {"", found.error, os::explain_failed_start(name, os::SpawnStage::find, found.error), name};
+    return no_program(spec, found);
   }
-  if (!spec.script.empty() && access(spec.script.c_str(), R_OK) != 0) {  // else the interpreter's own code comes out
-    int const error = errno;
-    return {"", error, fail(Errc::not_found, "cannot read the script '" + spec.script + "'", error).message(),
-            (spec.script.starts_with('/') ? "" : "./") + spec.script};
+  auto const script = script_of(spec);
+  if (auto const unread = script.empty() ? std::nullopt : cannot_read(script)) {
+    return *unread;
   }
-  return {std::move(found.path), 0, "", ""};
-}
-
-Interpreter find_interpreter(std::string const& name, std::string const& path,
-                             std::vector<std::string> const& environment) {
-  os::UniqueFd const file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  std::array<char, 256> start{};  // the kernel reads no more
-  auto const size = os::retried([&] { return ::read(file.get(), start.data(), start.size()); });
-  std::string_view const begin(start.data(), size > 0 ? static_cast<std::size_t>(size) : 0);
-  auto const line = read_first_line(begin);
-  if (line.interpreter.empty()) {
-    bool const runs = size < 0 || is_executable_format(begin, kMachine) || knows_other_formats();
-    return runs ? Interpreter{}
-                : Interpreter{"", os::explain_failed_start(name, os::SpawnStage::exec, ENOEXEC), ENOEXEC};
+  auto interpreter = find_interpreter(name, found.path, spec.environment);
+  if (!interpreter.missing.empty()) {
+    return cannot_run(found.path, interpreter.error, interpreter.missing);
   }
-  auto const by_env = !line.by_env.empty();
-  auto const& wanted = by_env ? line.by_env : line.interpreter;
-  bool const gone = access(line.interpreter.c_str(), F_OK) != 0 && errno == ENOENT;
-  auto const found = gone ? os::FoundProgram{line.interpreter, ENOENT} : os::find_program(wanted, environment);
-  if (!gone && found.error != ENOENT) {
-    return {found.path, ""};
-  }
-  auto const& missing = gone ? line.interpreter : wanted;
-  return {"", "cannot start '" + name + "': its first line names the interpreter '" + printable(missing) + "', which " +
-                  (gone ? "does not exist; " : "is not in PATH; ") +
-                  (missing.ends_with('\r') ? "its lines end as on Windows: sed -i 's/\\r$//' " + shell_quote(path)
-                                           : "change that line, or name an interpreter before the script")};
+  return {absolute(found.path), std::move(interpreter.path), 0, "", ""};
 }
 
 std::string place_of(std::string const& name) {
   std::error_code failed;
   auto const directory = std::filesystem::current_path(failed).string();
-  bool const in_path = name.find('/') == std::string::npos;
-  auto const whole = in_path || failed ? name : (directory / std::filesystem::path(name)).lexically_normal().string();
-  return "'" + printable(whole) + "' (working directory " + (failed ? "gone" : printable(directory)) + ")";
+  return "'" + printable(absolute(name)) + "' (working directory " + (failed ? "gone" : printable(directory)) + ")";
 }
 
 }  // namespace cxxrun::launcher

@@ -235,16 +235,18 @@ FoundProgram find_program(std::string const& name, std::vector<std::string> cons
   if (name.find('/') != std::string::npos) {
     return {name, executable_error(name)};
   }
-  int error = ENOENT;
+  std::string forbidden;
   for (std::string const& entry : split(search_path(environment), ':')) {
     std::string const path = (entry.empty() ? "." : entry) + "/" + name;  // empty: the working directory
     int const why = executable_error(path);
     if (why == 0) {
       return {path, 0};
     }
-    error = why == EACCES ? EACCES : error;
+    if (why == EACCES && forbidden.empty()) {
+      forbidden = path;
+    }
   }
-  return {name, error};
+  return forbidden.empty() ? FoundProgram{name, ENOENT} : FoundProgram{forbidden, EACCES};
 }
 
 Result<PipedProgram> spawn_piped(std::vector<std::string> argv, std::vector<std::string> environment) {
@@ -293,9 +295,9 @@ std::string explain_failed_start(std::string const& name, SpawnStage stage, int 
     return start + "not an executable format for this processor; a script must begin with '#!' and its interpreter";
   }
   if (error == EACCES) {
-    return start + "not an executable file; try 'chmod +x', or name the interpreter before it";
+    return start + std::string(kNotExecutable);
   }
-  return start + std::strerror(error);
+  return start + std::strerror(error) + (error == ENOENT ? std::string(kIsItThere) : "");
 }
 
 }  // namespace cxxrun::os

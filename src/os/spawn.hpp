@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
@@ -42,7 +43,8 @@ struct SpawnResult {
 [[nodiscard]] SpawnResult spawn(SpawnRequest const& request);
 
 /// The file that `name` means: itself when it has a slash, else the first executable file in the PATH of
-/// `environment`. error: ENOENT when there is none, EACCES when there are only files that may not be executed.
+/// `environment`. error: ENOENT when there is none, EACCES when there are only files that may not be executed:
+/// `path` is the first of them then.
 struct FoundProgram {
   std::string path;
   int error = 0;
@@ -57,6 +59,11 @@ struct PipedProgram {
 /// Errors: not_found (it is not in PATH), io. As `spawn` otherwise.
 [[nodiscard]] Result<PipedProgram> spawn_piped(std::vector<std::string> argv, std::vector<std::string> environment);
 
+/// What to do about a file that is not where it was looked for.
+inline constexpr std::string_view kIsItThere = "; is the path right, and its file system mounted on this node?";
+/// What to do about a file that may not be executed.
+inline constexpr std::string_view kNotExecutable =
+    "not an executable file; try 'chmod +x', or name the interpreter before it";
 /// One line for the report: what could not be started, why, and what to do. Pure.
 [[nodiscard]] std::string explain_failed_start(std::string const& name, SpawnStage stage, int error);
 

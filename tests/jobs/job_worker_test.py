@@ -139,59 +139,6 @@ note("connected")"""
         self.assertIn(self.path("worker"), job.stdout)
         self.assertFalse(os.path.exists(self.path("logs")))
 
-    def script_with(self, name, first_line):
-        path = self.path(name)
-        with open(path, "w") as f:
-            f.write(first_line + "\necho ran\n")
-        os.chmod(path, 0o755)
-        return path
-
-    def test_a_dry_run_finds_what_would_not_start(self):
-        gone = self.script_with("gone", "#!/nowhere/python3")
-        asked = self.script_with("asked", "#!/usr/bin/env -S nosuchpython -u")
-        windows = self.script_with("windows", "#!/bin/sh\r")
-        plain, text = self.script_with("plain", "no program"), self.script_with("text", "no program")
-        os.chmod(plain, 0o644)
-        with open(jobs.CXXRUN, "rb") as program, open(self.script_with("other", ""), "wb") as other:
-            begin = bytearray(program.read(4096))
-            begin[18:20] = b"\x08\x00"  # a MIPS
-            other.write(begin)
-        for code, program, why in (
-                (127, self.path("nothing"), "cannot start '%s': No such file or directory" % self.path("nothing")),
-                (127, "nothing", "no such program in PATH; for a file in the working directory write './nothing'"),
-                (127, "nothing.py", "cannot read the script 'nothing.py': No such file or directory; '%s' (working" %
-                 os.path.abspath("nothing.py")),
-                (127, gone, "names the interpreter '/nowhere/python3', which does not exist; change that line"),
-                (127, asked, "names the interpreter 'nosuchpython', which is not in PATH; change that line"),
-                (127, windows, "its lines end as on Windows: sed -i"),
-                (126, plain, "try 'chmod +x'"),
-                (126, text, "not an executable format for this processor; a script must begin with '#!'"),
-                (126, self.path("other"), "not an executable format")):
-            with self.subTest(program):
-                if why.startswith("not an") and set(os.listdir("/proc/sys/fs/binfmt_misc")) - {"register", "status"}:
-                    self.skipTest("this machine runs files of other formats: binfmt_misc")
-                job = self.run_job("--dry-run", "--standalone", program)
-                self.assertEqual((job.code, len(job.stderr.splitlines())), (code, 1), job.stderr)
-                self.assertIn(why, job.stderr)
-                self.assertIn("(working directory %s)" % os.getcwd(), job.stderr)
-                self.assertEqual(self.run_job("--standalone", "--max-restarts", "0", program).code, code)
-        real = self.run_job("--standalone", windows)
-        self.assertEqual(real.code, 127, real.stderr)
-        self.assertIn("its lines end as on Windows", real.stderr)
-
-    def test_a_dry_run_names_the_interpreter(self):
-        job = self.run_ok("--dry-run", "--standalone", self.script_with("shell", "#!/usr/bin/env sh"))
-        self.assertRegex(job.stdout, r"(?m)^executes +%s, run by /\S*/sh$" % self.path("shell"))
-        job = self.run_ok("--dry-run", "--standalone", "sh")
-        self.assertRegex(job.stdout, r"(?m)^executes +/\S*/sh$")
-
-    def test_a_dry_run_finds_a_log_directory_that_cannot_be_made(self):
-        with open(self.path("file"), "w"):
-            pass
-        job = self.run_job("--dry-run", "--standalone", "--log-dir", self.path("file/logs"), "true")
-        self.assertEqual(job.code, 111, job.stderr)
-        self.assertIn("a part of this path is not a directory", job.stderr)
-
     def test_help_and_version_end_with_0_on_stdout(self):
         for flag in ("--help", "-h", "--version"):
             job = self.run_ok(flag)

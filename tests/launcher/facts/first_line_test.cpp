@@ -15,7 +15,10 @@ TEST_CASE("first_line: names the interpreter of a script", "[unit]") {
 
 TEST_CASE("first_line: names what env is to look for", "[unit]") {
   CHECK(read_first_line("#!/usr/bin/env python3\n") == FirstLine{"/usr/bin/env", "python3"});
-  CHECK(read_first_line("#!/usr/bin/env -S\tA=1 -i python3 -u\n") == FirstLine{"/usr/bin/env", "python3"});
+  CHECK(read_first_line("#!/usr/bin/env -S\tA=1 python3 -u\n") == FirstLine{"/usr/bin/env", "python3"});
+  for (auto const* words : {"-i python3", "-S -u A python3", "-S PATH=/b python3", "-Spython3 -u", "-S 'my python'"}) {
+    CHECK(read_first_line(std::string("#!/usr/bin/env ") + words) == FirstLine{"/usr/bin/env", ""});
+  }
   CHECK(read_first_line("#!/usr/bin/env\n") == FirstLine{"/usr/bin/env", ""});
 }
 
@@ -38,6 +41,7 @@ TEST_CASE("first_line: a script, and a program for this processor, can be execut
   CHECK(is_executable_format(elf_for(3), 62));  // of 32 bits
   CHECK_FALSE(is_executable_format(elf_for(3), 183));
   CHECK_FALSE(is_executable_format(elf_for(62), 183));
+  CHECK_FALSE(is_executable_format("#!\n", 62));
   CHECK_FALSE(is_executable_format("echo\n", 62));
   CHECK_FALSE(is_executable_format("", 62));
 }

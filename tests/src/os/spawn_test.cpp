@@ -157,6 +157,7 @@ TEST_CASE("spawn: programs are searched in the worker's own PATH", "[process]") 
 
   CHECK(os::find_program("tool", environment).path == directory.file("tool"));
   CHECK(os::find_program("data", environment).error == EACCES);
+  CHECK(os::find_program("data", environment).path == directory.file("data"));
   CHECK(os::find_program("nothing", environment).error == ENOENT);
   CHECK(os::find_program("", environment).error == ENOENT);
   CHECK(os::find_program("sh", {}).error == 0);

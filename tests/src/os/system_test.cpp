@@ -89,7 +89,7 @@ TEST_CASE("spawn: a failed start is explained with its remedy", "[unit]") {
   using cxxrun::os::explain_failed_start;
   CHECK(explain_failed_start("train", SpawnStage::find, ENOENT).find("'./train'") != std::string::npos);
   CHECK(explain_failed_start("./train", SpawnStage::find, ENOENT) ==
-        "cannot start './train': No such file or directory");
+        "cannot start './train': No such file or directory; is the path right, and its file system mounted on this node?");
   CHECK(explain_failed_start("./train", SpawnStage::exec, ENOENT).find("interpreter") != std::string::npos);
   CHECK(explain_failed_start("./train", SpawnStage::exec, ENOEXEC).find("#!") != std::string::npos);
   CHECK(explain_failed_start("./train", SpawnStage::find, EACCES).find("chmod +x") != std::string::npos);
