@@ -1,6 +1,8 @@
 // The options of the three programs. cxxrun's command line is over PET_* and what other variables torchrun reads.
 #include "launcher/options/parse_options.hpp"
 
+#include <algorithm>
+
 #include "launcher/options/foreign_options.hpp"
 #include "launcher/options/option_values.hpp"
 #include "src/core/text.hpp"
@@ -223,21 +225,63 @@ std::vector<OptionRow> program(Options& o) {
   };
 }
 
+Result<void> check_pairs(Options const& o) {
+  struct Pair {
+    bool given;
+    char const* names;
+    char const* why = "";
+  };
+  std::vector<Pair> const pairs{{o.doctor && o.dry_run, "--doctor and --dry-run"},
+                                {o.doctor && o.init, "--doctor and --init"},
+                                {o.init && o.dry_run, "--init and --dry-run"},
+                                {o.init && o.standalone, "--init and --standalone"},
+                                {o.module && o.no_python, "-m and --no-python", " a module needs Python;"},
+                                {o.numa_binding != CpuMode::none && o.cpu_bind, "--numa-binding and --cpu-bind"},
+                                {o.quorum == Quorum::none && !o.fence_dir.empty(), "--fence and --quorum none",
+                                 " a fence breaks ties in a vote;"}};
+  auto const found = std::find_if(pairs.begin(), pairs.end(), [](Pair const& each) { return each.given; });
+  return found == pairs.end()
+             ? Result<void>()
+             : expected(std::string(found->names) + " exclude each other:" + found->why + " drop one of them");
+}
+
+/// What says where this node's place is; the job that is joined and --standalone know that.
+Result<void> check_place(Options& options) {
+  struct Place {
+    bool given;
+    std::string name;
+  };
+  std::vector<Place> const places{{options.rdzv_id.has_value(), "--rdzv-id"},
+                                  {options.rdzv_endpoint.has_value(), "--rdzv-endpoint"},
+                                  {options.node_rank.has_value(), "--node-rank"},
+                                  {options.is_host.has_value(), "--rdzv-conf is_host"}};
+  for (auto const& place : places) {
+    if (place.given && options.standalone) {
+      options.notes.push_back("--standalone: " + place.name + " has no effect");
+    }
+  }
+  auto refused = places;
+  refused.push_back({options.nnodes.has_value(), "--nnodes"});
+  refused.push_back({options.standalone, "--standalone"});
+  auto const found = std::find_if(refused.begin(), refused.end(), [](Place const& each) { return each.given; });
+  if (options.join && found != refused.end()) {
+    return expected(found->name + " with --join: the job that is joined says that; drop it");
+  }
+  return {};
+}
+
 Result<void> check(Options& options) {
   if (auto applied = apply_rdzv_conf(options); !applied) {
     return expected("--rdzv-conf: " + applied.error().context);
   }
+  if (auto const place = check_place(options); !place) {
+    return place;
+  }
   if (options.run_path) {  // wins over both, as in torchrun
     options.module = options.no_python = false;
   }
-  if (options.module && options.no_python) {
-    return expected("-m and --no-python exclude each other: a module needs Python; drop one of them");
-  }
-  if (options.numa_binding != CpuMode::none && options.cpu_bind) {
-    return expected("--numa-binding and --cpu-bind exclude each other: drop one of them");
-  }
-  if (options.quorum == Quorum::none && !options.fence_dir.empty()) {
-    return expected("--fence and --quorum none exclude each other: a fence breaks ties in a vote; drop one of them");
+  if (auto const pairs = check_pairs(options); !pairs) {
+    return pairs;
   }
   if (!options.fence_dir.empty() && options.terms.heartbeat_timeout == Millis{0}) {
     return expected("--fence needs --heartbeat-timeout above 0: without heartbeats nobody votes; drop one of them");

@@ -221,16 +221,6 @@ bool meets_outside(Options const& options, SlurmStep const& step) {
 
 /// --join: the job says everything but what this node is.
 Result<JobTopology> joining(Options const& options, SlurmView const& slurm, Discovery const& discovery) {
-  std::string const contradicts = options.nnodes          ? "--nnodes"
-                                  : options.node_rank     ? "--node-rank"
-                                  : options.rdzv_id       ? "--rdzv-id"
-                                  : options.rdzv_endpoint ? "--rdzv-endpoint"
-                                  : options.standalone    ? "--standalone"
-                                  : options.is_host       ? "--rdzv-conf is_host"
-                                                          : "";
-  if (!contradicts.empty()) {
-    return wrong(contradicts + " with --join: the job that is joined says that; drop it");
-  }
   if (slurm.step && slurm.step->several_tasks) {
     return wrong("--join with several tasks on a node: use srun --ntasks-per-node=1");
   }
@@ -293,6 +283,10 @@ Result<JobTopology> by_flags(Options const& options, SlurmView const& slurm, Nod
     return meeting.error();
   }
   topology.meeting = std::move(*meeting);
+  if (options.rdzv_endpoint && !options.nnodes && topology.meeting.host == Meeting::Host::me &&
+      !topology.meeting.loopback_only) {
+    topology.notes.emplace_back("a job of this node alone, as --nnodes is not given; with several nodes: --nnodes N");
+  }
   return topology;
 }
 
@@ -321,7 +315,7 @@ Result<JobTopology> make_topology(Options const& options, Environment const& env
   // A step of one task with a meeting place given: agents of other steps or jobs may be expected there.
   bool const shared_step = step && (step->nodes() > 1 || step->several_tasks);
   bool const by_step = (shared_step && !outside) || (step && !has_place && (range.max > 1 || discovery));
-  bool const by_flags_alone = has_place || options.master_port || range.max > 1;
+  bool const by_flags_alone = has_place || options.master_port || range.max > 1 || options.node_rank.value_or(0) > 0;
   auto topology = by_step          ? in_slurm(options, *slurm, environment)
                   : by_flags_alone ? by_flags(options, *slurm, range)
                                    : standalone(options, *slurm, random_id);

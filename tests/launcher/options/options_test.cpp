@@ -304,7 +304,36 @@ TEST_CASE("options: each word of a choice means what it says", "[unit]") {
 }
 
 TEST_CASE("options: -m and --no-python exclude each other", "[unit]") {
-  CHECK(mistake({"-m", "--no-python", "p"}).starts_with("-m and --no-python exclude each other"));
+  CHECK(mistake({"-m", "--no-python", "p"}) ==
+        "-m and --no-python exclude each other: a module needs Python; drop one of them");
+}
+
+TEST_CASE("options: what prints something instead of a job is asked for alone", "[unit]") {
+  CHECK(mistake({"--doctor", "--dry-run", "p"}) == "--doctor and --dry-run exclude each other: drop one of them");
+  CHECK(mistake({"--doctor", "--init"}) == "--doctor and --init exclude each other: drop one of them");
+  CHECK(mistake({"--init", "--dry-run", "p"}) == "--init and --dry-run exclude each other: drop one of them");
+  CHECK(mistake({"--init", "--standalone", "p"}) == "--init and --standalone exclude each other: drop one of them");
+}
+
+TEST_CASE("options: --standalone says what has no effect beside it", "[unit]") {
+  using Notes = std::vector<std::string>;
+  CHECK(parsed({"--standalone", "--nnodes", "1", "p"}).notes.empty());
+  CHECK(parsed({"--standalone", "--rdzv-endpoint", "a:1", "--node-rank", "1", "p"}).notes ==
+        Notes{"--standalone: --rdzv-endpoint has no effect", "--standalone: --node-rank has no effect"});
+}
+
+TEST_CASE("options: the job that is joined says where this node stands", "[unit]") {
+  for (auto const& words : std::vector<std::vector<std::string>>{{"--nnodes", "2"},
+                                                                 {"--node-rank", "1"},
+                                                                 {"--rdzv-id", "x"},
+                                                                 {"--rdzv-endpoint", "h:1"},
+                                                                 {"--standalone"},
+                                                                 {"--rdzv-conf", "is_host=1"}}) {
+    auto all = words;
+    all.insert(all.end(), {"--join", "3", "p"});
+    CHECK(mistake(all).starts_with(words.front()));
+    CHECK(mistake(all).ends_with("with --join: the job that is joined says that; drop it"));
+  }
 }
 
 TEST_CASE("options: a fence breaks ties in a vote, so it needs one", "[unit]") {
