@@ -274,13 +274,13 @@ Result<void> check(Options& options) {
   if (auto applied = apply_rdzv_conf(options); !applied) {
     return expected("--rdzv-conf: " + applied.error().context);
   }
-  if (auto const place = check_place(options); !place) {
+  if (auto place = check_place(options); !place) {
     return place;
   }
   if (options.run_path) {  // wins over both, as in torchrun
     options.module = options.no_python = false;
   }
-  if (auto const pairs = check_pairs(options); !pairs) {
+  if (auto pairs = check_pairs(options); !pairs) {
     return pairs;
   }
   if (!options.fence_dir.empty() && options.terms.heartbeat_timeout == Millis{0}) {

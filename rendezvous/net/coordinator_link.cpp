@@ -48,7 +48,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
   Doors doors;
   std::map<Door, std::shared_ptr<Attempt>> attempts;  // once one has joined: it alone
   std::string last_trouble;
-  std::string remedy = kOtherPort;  // if that lasts
+  std::string other_job;  // who said so: worth more than what came after it
   std::set<std::string> told;
   std::shared_ptr<Channel> channel;  // the one that has proven itself
   std::shared_ptr<BeatLine> beats;
@@ -145,7 +145,10 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     if (plan.once) {
       fail_with(fail(Errc::closed, where() + ": " + last_trouble), doors.refused);
     } else if (wrong) {
-      fail_with(fail(Errc::in_use, where() + ": " + last_trouble + "; " + remedy));
+      // At the one port that was given the mistake is in the options; derived ports are shared by chance.
+      bool const mistaken = !other_job.empty();
+      fail_with(fail(mistaken && doors.only_port ? Errc::refused : Errc::in_use,
+                     where() + ": " + (mistaken ? other_job + "; " + kOneId : last_trouble + "; " + kOtherPort)));
     } else {
       fail_with(fail(Errc::timeout, nobody_line(doors, where(), last_trouble)));
     }
@@ -249,7 +252,7 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     if (!decoded) {
       no_entry(door, NoEntry::wrong, "it answers but is no cxxrun coordinator");
     } else if (decoded->why == HelloReply::Why::other_job || decoded->why == HelloReply::Why::relayed) {
-      remedy = decoded->why == HelloReply::Why::other_job ? kOneId : kOtherPort;
+      other_job = decoded->why == HelloReply::Why::other_job ? decoded->refused : other_job;
       no_entry(door, NoEntry::wrong, decoded->refused);
     } else if (!plan.coordinator.empty() && decoded->coordinator != plan.coordinator) {
       no_entry(door, NoEntry::wrong, "another coordinator answers there");
