@@ -35,7 +35,8 @@ foreach(program cxxrun cxxrun-rendezvous cxxrun-store)
 endforeach()
 install(FILES scripts/completion/_cxxrun DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 
-# For Python workers. Debian's interpreter looks there below /usr; docs/use/pytorch.md says what to do elsewhere.
+# For Python workers. Debian's interpreter looks there below /usr; elsewhere the module file says so. Other distributions'
+# interpreters search directories with their own version in the name alone.
 install(DIRECTORY src/python/cxxrun DESTINATION lib/python3/dist-packages FILES_MATCHING
   PATTERN "*.py" PATTERN py.typed PATTERN __pycache__ EXCLUDE)
 

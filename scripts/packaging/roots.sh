@@ -96,6 +96,7 @@ by_dpkg() {
   copy=$(fresh "$1")
   cp "$2"/cxxrun_*.deb "$work/cxxrun.deb"
   in_root "$copy" dpkg -i "$work/cxxrun.deb" >"$work/said" 2>&1 || { cat "$work/said"; fail "$1: dpkg -i fails"; }
+  imports "$copy" .deb
   job "$copy" .deb /usr/bin
 }
 
@@ -105,7 +106,18 @@ by_rpm() {
   rpm_of_libc "$copy"
   rpm --force-debian --root "$copy" --dbpath /var/lib/rpm -i --justdb "$work"/libc-*.rpm || fail "$1: no libc"
   rpm --force-debian --root "$copy" --dbpath /var/lib/rpm -i "$2"/cxxrun-[0-9]*.rpm || fail "$1: rpm -i fails"
+  rm "$copy/etc/debian_version"
+  imports "$copy" .rpm -S
   job "$copy" .rpm /usr/bin
+}
+
+# imports ROOT PACKAGE [-S]: docs/use/install.md's way to the Python package below /usr. With -S Python does not look
+# into Debian's directory by itself, as that of a distribution with RPM.
+imports() {
+  in_root "$1" bash -euc '. /usr/share/modules/init/bash; module use /usr/share/modulefiles; module load cxxrun
+    python3 $1 -c "import cxxrun._lib"
+    [ "${PYTHONPATH:-}" = "${1:+/usr/lib/python3/dist-packages}" ]' bash "${3:-}" >"$work/said" 2>&1 ||
+    { cat "$work/said"; fail "$1: Python does not find what the $2 has, or more than that"; }
 }
 
 # rpm_of_libc ROOT: a package that stands for that root's libc, and has what RPM sees in its libraries
