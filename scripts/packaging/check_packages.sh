@@ -23,6 +23,7 @@ check_packages() {  # DIR
   wants "what the .rpm requires beside libc" "$(foreign_requires "$1"/cxxrun-[0-9]*.rpm)" ""
   for file in "$1"/*.deb; do true_size_of "$file" "$work"; done
   check_plugin "$1" "$work"
+  check_library "$1" "$work"
   python3 -m zipfile -e "$1"/*.whl "$work/wheel"
   tar -xzf "$1"/cxxrun-*.tar.gz -C "$work"
   prefix=$(echo "$work"/cxxrun-*)

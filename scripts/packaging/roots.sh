@@ -131,35 +131,6 @@ rpm_of_libc() {
     "$work/libc.spec" >"$work/said" 2>&1 || { cat "$work/said"; fail "no package of libc"; }
 }
 
-# build_with_dev DIR: what links the library by the packages alone, .deb and .rpm; the plugin's lies where the program looks
-build_with_dev() {
-  if ! made compilers12; then
-    echo "not tested: cxxrun-dev (tests/install/compilers make fetches the root)"
-    return
-  fi
-  work=$(mktemp -d)
-  build_with "/usr/lib/$(gcc -print-multiarch)" "$1"/*.deb
-  build_with /usr/lib64 "$1"/*.rpm
-  rm -rf "$work"
-}
-
-# build_with LIBRARIES PACKAGE …: all of one kind, which have their libraries there
-build_with() {
-  local copy packages="${*##*/}"
-  copy=$(fresh compilers12)
-  case $2 in
-    *.deb) dpkg --root="$copy" -i "${@:2}" ;;
-    *) rpm --force-debian --root "$copy" --dbpath /var/lib/rpm --nodeps -i "${@:2}" ;;  # what they need is no .rpm here
-  esac >"$work/said" 2>&1 || { cat "$work/said"; fail "not installed: ${packages#* }"; }
-  rm -rf "${work:?}/dev"
-  in_root "$copy" sh -euc 'cmake -S tests/install/find_package -B "$1/dev" -G Ninja -DCMAKE_CXX_COMPILER=g++-12 -Dcxxrun_DIR="$2/cmake/cxxrun"
-    cmake --build "$1/dev"
-    [ "$("$1/dev/consumer")" = "rank 0 of 1: sum 1" ]' sh "$work" "$1" >"$work/said" 2>&1 ||
-    { cat "$work/said"; fail "no program is built with ${packages#* }"; }
-  echo "compilers12: a program is built and runs with ${packages#* }"
-  rm -rf "$copy"
-}
-
 # by_pip ROOT DIR: in a virtual environment of that root's Python, where libcxxrun_c can be loaded, too
 by_pip() {
   cp "$2"/*.whl "$work"
