@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # The packages of who links the library: what they ask for, and a program that is built with them. For scripts/release.
 
-# newest_libc ARCHIVE: the newest version of this machine's glibc, whose headers it was compiled with, that a symbol of it has
+# newest_libc ARCHIVE: the newest version that a symbol of it has in this machine's glibc, with whose headers it is compiled
 newest_libc() {
   local library
   join <(nm -u --quiet "$1" | awk '$1 == "U" { print $2 }' | sort -u) \
@@ -18,11 +18,11 @@ check_archive() {  # ARCHIVE GLIBC: it can be linked where that is
 
 # check_library DIR WORK: the packages and docs/use/install.md name one glibc, which is enough
 check_library() {
-  local glibc
+  local glibc page=docs/use/install.md
   glibc=$(dpkg-deb -f "$1"/cxxrun-dev_*.deb Depends | grep -o 'libc6-dev (>= [0-9.]*' | grep -o '[0-9.]*$')
-  wants "what the .rpm of the library requires" "$(rpm -qp --requires "$1"/cxxrun-devel-*.rpm | grep -v '^rpmlib(' | xargs)" \
-    "cxxrun = $version glibc-devel >= $glibc"
-  wants "the glibc in docs/use/install.md" "$(grep '^| .cxxrun-dev., ' docs/use/install.md | grep -o 'glibc [0-9.]*')" "glibc $glibc"
+  wants "what the .rpm of the library requires" \
+    "$(rpm -qp --requires "$1"/cxxrun-devel-*.rpm | grep -v '^rpmlib(' | xargs)" "cxxrun = $version glibc-devel >= $glibc"
+  wants "the glibc in $page" "$(grep '^| .cxxrun-dev., ' $page | grep -o 'glibc [0-9.]*')" "glibc $glibc"
   dpkg-deb -x "$1"/cxxrun-dev_*.deb "$2/dev"
   check_archive "$2"/dev/usr/lib/*/libcxxrun.a "$glibc"
 }

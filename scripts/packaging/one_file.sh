@@ -14,6 +14,7 @@ configure() {
 
 make_file() {  # DIR
   mkdir -p build "$1"
+  git describe --always --dirty >build/portable.commit 2>/dev/null || echo "of no repository" >build/portable.commit
   : >build/portable.log
   sysroot=$(scripts/debian_root path sysroot11)
   scripts/debian_root unpack sysroot11 bullseye libc6 libc6-dev linux-libc-dev libcrypt-dev
