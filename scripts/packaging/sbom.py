@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Says what others have written of what a build made: reads the headers that its objects were compiled with and the archives
-that were linked, and asks dpkg whose they are. Fails on a package that CONTENTS does not know.
+that were linked, and asks dpkg whose they are. Fails on a package that CONTENTS does not know. The start-up code, which a
+compiler links without being told, is of the build's sysroot, whose own list of packages says its version.
 
   sbom.py BUILD_DIR bill VERSION    prints a bill of materials, CycloneDX 1.5 in JSON; SOURCE_DATE_EPOCH is its date
   sbom.py BUILD_DIR notices         prints the licences of what is contained
@@ -33,7 +34,8 @@ CONTENTS = {  # package, without the compiler's number: licence by SPDX, and whe
     "libc6-dev": ("LGPL-2.1-or-later", DECLARED),
     "linux-libc-dev": ("GPL-2.0-only WITH Linux-syscall-note", DECLARED),
 }
-SILENT = ("BSL-1.0", "GPL-3.0-or-later WITH GCC-exception-3.1")  # ask for no notice beside a compiled program
+START = ("LGPL-2.1-or-later WITH GCC-exception-2.0-note", CONTAINED)  # of libc: _start, stat, atexit
+SILENT = ("BSL-1.0", "GPL-3.0-or-later WITH GCC-exception-3.1", START[0])  # ask for no notice beside a compiled program
 OURS = ("src/", "rendezvous/", "launcher/")
 NVIDIA = re.compile(r"/(cuda|nccl)[^/]*/|/usr/local/")  # the plugin's, which contains nothing of them
 
@@ -59,13 +61,6 @@ def used(build):
     return sorted(os.path.realpath(name) for name in files if not NVIDIA.search(name))
 
 
-def packages(build):
-    """Package → version. The compiler's own libraries are linked without being named."""
-    names = {line.split(": ")[0].split(":")[0] for line in output("dpkg", "-S", *used(build)).splitlines()}
-    listed = output("dpkg-query", "-W", "-f", "${Package} ${Version} ${Architecture}\n", *sorted(names))
-    return {name: (version, machine) for name, version, machine in map(str.split, listed.splitlines())}
-
-
 def known(package):
     name = re.sub(r"-\d+-dev$", "-dev", package)
     if name not in CONTENTS:
@@ -73,11 +68,28 @@ def known(package):
     return CONTENTS[name]
 
 
+def start(build):
+    """What is linked of the sysroot."""
+    sysroot = re.search(r"^CXXRUN_SYSROOT:\w+=(.+)$", pathlib.Path(build, "CMakeCache.txt").read_text(), re.MULTILINE)
+    if not sysroot:
+        sys.exit(f"sbom: {build} has no CXXRUN_SYSROOT, and so nobody says whose start-up code is linked")
+    listed = pathlib.Path(sysroot[1], "var/lib/dpkg/status").read_text().split("\n\n")
+    its = next(each for each in listed if each.startswith("Package: libc6-dev\n"))
+    version, machine = (re.search(f"^{field}: (.*)$", its, re.MULTILINE)[1] for field in ("Version", "Architecture"))
+    return "libc6-dev", version, machine, *START
+
+
+def packages(build):
+    """Package, version, architecture, licence and scope. The compiler's own libraries are linked without being named."""
+    names = {line.split(": ")[0].split(":")[0] for line in output("dpkg", "-S", *used(build)).splitlines()}
+    listed = output("dpkg-query", "-W", "-f", "${Package} ${Version} ${Architecture}\n", *sorted(names))
+    return [(*line.split(), *known(line.split()[0])) for line in listed.splitlines()] + [start(build)]
+
+
 def bill(build, release):
     when = datetime.datetime.fromtimestamp(int(os.environ["SOURCE_DATE_EPOCH"]), datetime.timezone.utc)
     parts = []
-    for package, (version, machine) in packages(build).items():
-        licence, scope = known(package)
+    for package, version, machine, licence, scope in packages(build):
         parts.append({
             "type": "library", "name": package, "version": version, "scope": scope,
             "licenses": [{"expression": licence}] if " " in licence else [{"license": {"id": licence}}],
@@ -91,8 +103,7 @@ def bill(build, release):
 def notices(build):
     """What has to go with a copy: one text for all packages that share it."""
     texts = {}
-    for package in packages(build):
-        licence, scope = known(package)
+    for package, _, _, licence, scope in packages(build):
         if scope == CONTAINED and licence not in SILENT:
             text = pathlib.Path(f"/usr/share/doc/{package}/copyright").read_text(errors="replace")
             texts.setdefault(text, []).append(package)
