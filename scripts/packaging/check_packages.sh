@@ -15,12 +15,14 @@ foreign_requires() {
     }' | xargs
 }
 
+check_requires() { wants "what the .rpm requires beside libc" "$(foreign_requires "$1")" ""; }  # RPM
+
 check_packages() {  # DIR
   local work prefix file
   work=$(mktemp -d)
   (cd "$1" && sha256sum --quiet -c SHA256SUMS) || fail "SHA256SUMS is of other files"
   wants "Depends of the .deb" "$(dpkg-deb -f "$1"/cxxrun_*.deb Depends)" "libc6 (>= $ceiling)"
-  wants "what the .rpm requires beside libc" "$(foreign_requires "$1"/cxxrun-[0-9]*.rpm)" ""
+  check_requires "$1"/cxxrun-[0-9]*.rpm
   for file in "$1"/*.deb; do true_size_of "$file" "$work"; done
   check_plugin "$1" "$work"
   check_library "$1" "$work"
