@@ -28,8 +28,9 @@ PAGE
 A root is what Debian's packages of that release unpack to, with the kernel of the machine. "two nodes": a job of two
 nodes ran with what the column names, installed as [install.md](../use/install.md) says. names: they met at a name of
 the file of hosts, of a name server, in its search domain, without an nsswitch.conf, and at `[::1]`. README.md: its
-lines under "First job", typed as they stand there, in the root with what installs packages, and the time from the
-archive's copy to the job's end. doctor: `cxxrun --doctor --json` ended, and its lines are JSON.
+lines under "First job", typed as they stand there, and the time from the archive's copy to the job's end. doctor:
+`cxxrun --doctor --json` ended, and its lines are JSON. Files, names, README.md and doctor were tried in a bare root:
+shell, coreutils, tar, gzip, procps, iproute2, util-linux and what these need.
 
 PAGE
   table_of_roots

@@ -180,7 +180,7 @@ run_in_roots() {  # DIR
     job "$name" "the file" "$work/bin"
     by_names "$name" "$work/bin"
     examine "$name" "$work/bin"
-    by_hand "${name}_user" "$1"
+    by_hand "$name" "$1"
     by_module "${name}_user" /usr/share/modules/init/bash
     by_dpkg "${name}_user" "$1"
     by_rpm "${name}_user" "$1"
