@@ -34,6 +34,14 @@ std::vector<std::string> left_by(std::string wanted, std::vector<std::string> co
   return left;
 }
 
+/// Slurm keeps the GPUs of other jobs away by a control group (ConstrainDevices), and NVML counts them.
+std::string gpus_text(Facts const& facts, double devices, double count) {
+  auto const forbidden = number(facts, "gpu.forbidden").value_or(0);
+  return value_of(facts, "gpu.names") +
+         (count + forbidden < devices ? " (device files of " + whole(devices) + ")" : "") + ", driver " +
+         value_of(facts, "gpu.driver") + (forbidden > 0 ? ", " + whole(forbidden) + " forbidden to this job" : "");
+}
+
 std::vector<std::string> words_of(std::string const& text) {
   return text.empty() ? std::vector<std::string>() : split(text, ' ');
 }
@@ -75,9 +83,7 @@ Finding judge_gpus(Facts const& facts) {
                                   "under Slurm: ask for some with --gpus-per-node; else the driver has lost them: "
                                   "nvidia-smi"};
   }
-  std::string const fewer = count < devices ? " (device files of " + whole(devices) + ")" : "";
-  std::string const text =
-      value_of(facts, "gpu.names") + fewer + ", driver " + value_of(facts, "gpu.driver") + chosen_text;
+  auto const text = gpus_text(facts, devices, count) + chosen_text;
   if (facts.contains("gpu.visible") && number(facts, "gpu.workers").value_or(0) == 0) {
     return {Grade::warning, "GPUs", text, "none is visible to workers: ask for some with --gpus-per-node"};
   }

@@ -8,6 +8,8 @@
 namespace cxxrun::launcher::doctor {
 namespace {
 
+constexpr int kNoPermission = 4;  // NVML_ERROR_NO_PERMISSION: a control group keeps this device from the job
+
 /// The part of nvml.h that is needed; nvmlReturn_t is an int, 0 is success.
 struct Nvml {
   using Device = void*;
@@ -31,12 +33,15 @@ bool find_functions(void* library, Nvml& nvml) {
 void look_at_each(Nvml const& nvml, unsigned count, Say const& say) {
   std::map<std::string, unsigned> names;
   std::vector<std::string> sick;
+  unsigned forbidden = 0;
   for (unsigned i = 0; i < count; ++i) {
     Nvml::Device device = nullptr;
     std::array<char, 96> name{};
     int error = nvml.handle(i, &device);
     error = error == 0 ? nvml.name(device, name.data(), name.size() - 1) : error;
-    if (error != 0) {
+    if (error == kNoPermission) {
+      ++forbidden;
+    } else if (error != 0) {
       sick.push_back("GPU " + std::to_string(i) + ": " + nvml.error_text(error));
     } else {
       ++names[name.data()];
@@ -47,6 +52,8 @@ void look_at_each(Nvml const& nvml, unsigned count, Say const& say) {
   for (auto const& [name, number] : names) {
     words.push_back(std::to_string(number) + " x " + name);
   }
+  tell(say, "gpu.count", std::to_string(count - forbidden));
+  tell(say, "gpu.forbidden", std::to_string(forbidden));
   tell(say, "gpu.names", join(words, ", "));
   tell(say, "gpu.sick", join(sick, ", "));
 }
@@ -86,7 +93,7 @@ void look_at_gpus(Say const& say) {
     return;
   }
   tell(say, "gpu.driver", driver.data());
-  tell(say, "gpu.count", std::to_string(count));
+  tell(say, "gpu.count", std::to_string(count));  // of the node: that of the job is told instead, if nobody dies
   look_at_each(nvml, count, say);
 }
 

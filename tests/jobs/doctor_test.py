@@ -120,6 +120,11 @@ class Doctor(JobCase):
         self.assertIn("--exclude=", found["GPUs"]["remedy"])
         self.assertEqual(self.grade("GPUs", env={**env, "NVML_DOUBLE": "dies"}), "failure")
 
+    def test_a_gpu_of_another_job_is_none_of_this_one(self):
+        _, found = self.doctor(env={"LD_LIBRARY_PATH": NVML, "NVML_DOUBLE": "forbids"})
+        self.assertEqual((found["GPUs"]["grade"], found["GPUs"]["found"]),
+                         ("fine", "1 x NVIDIA Double, driver 550.54.15, 1 forbidden to this job"))
+
     @unittest.skipUnless(os.environ.get("CXXRUN_PATIENCE"), "the time limit is 10 s")
     def test_a_driver_that_hangs_holds_nobody_up(self):
         code, found = self.doctor(env={"LD_LIBRARY_PATH": NVML, "NVML_DOUBLE": "hangs"})

@@ -1,5 +1,6 @@
 // Stands in for libnvidia-ml.so.1, as the variable NVML_DOUBLE says: "fine", "lost" (its second GPU), "mismatch" (of
-// library and kernel module), "hangs", "dies" (with its second GPU).
+// library and kernel module), "hangs", "dies" (with its second GPU), "forbids" (it, as a control
+// group does).
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -44,7 +45,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
     abort();
   }
   *device = &devices[index];
-  return index == 1 && mood() == "lost" ? 15 : 0;
+  return index == 0 ? 0 : mood() == "lost" ? 15 : mood() == "forbids" ? 4 : 0;
 }
 
 int nvmlDeviceGetName(void* /*device*/, char* text, unsigned size) {

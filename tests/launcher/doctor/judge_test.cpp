@@ -198,6 +198,12 @@ TEST_CASE("doctor: GPUs, their driver and NCCL", "[unit]") {
   CHECK(grade("GPUs", {{"gpu.sick", "GPU 3: GPU is lost"}}) == Grade::failure);
   CHECK(judge_gpus({{"gpu.devices", "8"}, {"gpu.count", "0"}, {"gpu.sick", ""}}).grade == Grade::warning);
   CHECK(about("GPUs", {{"gpu.devices", "9"}}).found == "8 x H100 (device files of 9), driver 550.54");
+  Facts const shared = {{"gpu.count", "2"}, {"gpu.names", "2 x H100"}, {"gpu.forbidden", "6"}};  // by Slurm's groups
+  CHECK(grade("GPUs", shared) == Grade::fine);
+  CHECK(about("GPUs", shared).found == "2 x H100, driver 550.54, 6 forbidden to this job");
+  CHECK(about("GPUs", with(shared, {{"gpu.forbidden", "5"}})).found ==
+        "2 x H100 (device files of 8), driver 550.54, 5 forbidden to this job");
+  CHECK(judge_gpus(with(kSound, {{"gpu.count", "0"}, {"gpu.forbidden", "8"}})).grade == Grade::warning);
   for (char const* const none : {"", "-1", "NoDevFiles"}) {
     CHECK(grade("GPUs", {{"gpu.visible", none}, {"gpu.workers", "0"}}) == Grade::warning);
   }
