@@ -4,7 +4,6 @@
 #include "launcher/doctor/judge.hpp"
 #include "launcher/doctor/numbers.hpp"
 #include "launcher/facts/kernel_release.hpp"
-#include "src/core/endpoint.hpp"
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher::doctor {
@@ -12,56 +11,11 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-std::string short_name(std::string const& name) {
-  return lower(name.substr(0, name.find('.')));
-}
-
 std::string limit_text(std::optional<double> limit) {
   return limit ? std::to_string(static_cast<std::uint64_t>(*limit)) : "unlimited";
 }
 
 }  // namespace
-
-Finding judge_names(Facts const& facts) {
-  auto const own = value_of(facts, "name.own");
-  auto const addresses = value_of(facts, "name.addresses");
-  auto const unknown = value_of(facts, "name.unknown");
-  bool const several = number(facts, "nodes").value_or(1) > 1;
-  // A node alone calls itself by its loopback address; where the job has been given addresses, gloo still asks.
-  auto const grade = !several                                   ? Grade::note
-                     : value_of(facts, "name.needless").empty() ? Grade::failure
-                                                                : Grade::warning;
-  if (!unknown.empty()) {
-    return {grade, "names", "unknown here: " + unknown,
-            "add them to DNS or /etc/hosts of this node, or give an address with --rdzv-endpoint"};
-  }
-  if (facts.contains("name.hung")) {
-    auto const asked = value_of(facts, "name.asked");
-    return {several && !facts.contains("name.unknown") ? grade : Grade::warning, "names",
-            "no answer for " + (asked.empty() ? own : asked) + " within " + value_of(facts, "name.hung"),
-            "a name server in /etc/resolv.conf does not answer; put the nodes into /etc/hosts"};
-  }
-  if (addresses.empty()) {
-    return {grade, "names", own + " has no address: " + value_of(facts, "name.error"),
-            "add this node to DNS or to /etc/hosts on all nodes, or give an address with --rdzv-endpoint"};
-  }
-  auto const getent = value_of(facts, "name.getent");
-  if (auto const usable = value_of(facts, "name.usable"); !getent.empty() && getent != usable) {
-    return {Grade::warning, "names", own + " is " + usable + " here, and " + getent + " for getent",
-            "the two read different sources: compare /etc/nsswitch.conf and the container's /etc/hosts"};
-  }
-  if (auto const each = split(addresses, ' '); std::all_of(each.begin(), each.end(), is_loopback)) {
-    return {several ? Grade::warning : Grade::note, "names",
-            own + " is " + addresses + ", which other nodes cannot call",
-            "take it out of that line of /etc/hosts, or give an address with --rdzv-endpoint and --local-addr"};
-  }
-  auto const back = value_of(facts, "name.back");
-  if (!back.empty() && short_name(back) != short_name(own)) {
-    return {Grade::note, "names", own + " is " + addresses + ", and that address is called " + back,
-            "harmless for cxxrun, which compares addresses; other programs compare names"};
-  }
-  return {Grade::fine, "names", own + " is " + addresses + (back.empty() ? "" : ", back " + back), ""};
-}
 
 Finding judge_ports(Facts const& facts) {
   if (auto const error = value_of(facts, "port.error"); !error.empty()) {

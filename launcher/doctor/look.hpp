@@ -17,7 +17,7 @@ namespace cxxrun::launcher::doctor {
 
 struct Wanted {
   std::string host;                ///< as other nodes call it
-  std::vector<std::string> names;  ///< that this node must know besides
+  std::vector<std::string> names;  ///< that this node must know besides, the first node's before others
   bool by_address = false;         ///< the job has been given addresses: it asks for no names
   std::uint32_t nodes = 1;         ///< that are to be one job
   std::string python;              ///< what workers are run with: a name or a path

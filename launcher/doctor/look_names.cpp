@@ -2,6 +2,7 @@
 #include <set>
 
 #include "launcher/doctor/look.hpp"
+#include "src/core/endpoint.hpp"
 #include "src/core/text.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/local_address.hpp"
@@ -68,10 +69,18 @@ void look_at_names(Wanted const& wanted, Say const& say) {
     }
   }
   tell(say, "name.unknown", join(unknown, " "));  // no job asks for more
+  auto const compare = [&](std::string const& name, std::string const& key) {
+    auto const usable = ask(name, AI_ADDRCONFIG);
+    tell(say, key + ".usable", usable ? joined(addresses_of(*usable)) : "nothing");
+    tell(say, key + ".getent", by_getent(name));
+  };
+  compare(wanted.host, "name");
+  auto const first = wanted.names.empty() ? wanted.host : wanted.names.front();
+  if (first != wanted.host && !is_ip_literal(first)) {
+    tell(say, "first.name", first);
+    compare(first, "first");
+  }
   if (own) {
-    auto const usable = ask(wanted.host, AI_ADDRCONFIG);
-    tell(say, "name.usable", usable ? joined(addresses_of(*usable)) : "nothing");
-    tell(say, "name.getent", by_getent(wanted.host));
     tell(say, "name.asked", address_text(os::tcp_end_of((*own)->ai_addr)));
     tell(say, "name.back", back_name(**own));
   }

@@ -204,6 +204,21 @@ class Doctor(JobCase):
         _, found = self.doctor(before=["unshare", "--mount", "--net", "--uts", "sh", "-c", setup, "sh"])
         self.assertEqual(found["names"]["found"], "doctored is 10.9.0.1 fd00::9, back doctored")
 
+    def getent(self, address):
+        """The PATH of another getent."""
+        with open(self.path("getent"), "w") as f:
+            f.write(f"#!/bin/sh\necho {address} STREAM $2\n")
+        os.chmod(self.path("getent"), 0o755)
+        return self.dir + ":" + os.environ["PATH"]
+
+    @unittest.skipUnless(os.getuid() == 0, "a name that nobody knows is a machine's in a namespace")
+    def test_a_name_that_getent_alone_knows_is_told(self):
+        setup = 'mount --bind /dev/null /etc/hosts && hostname nowhere.test && exec "$@"'
+        words = ["unshare", "--mount", "--net", "--uts", "sh", "-c", setup, "sh", jobs.CXXRUN, "--doctor"]
+        done = subprocess.run(words, env=self.environment({"PATH": self.getent("10.9.0.9")}), capture_output=True, text=True)
+        self.assertIn("note  names          nowhere.test has no address: ", done.stdout)
+        self.assertIn("WARN  names          nowhere.test is nothing here, and 10.9.0.9 for getent\n", done.stdout)
+
     def test_interfaces_and_slurm(self):
         self.assertEqual(self.grade("interfaces", env={"NCCL_SOCKET_IFNAME": "nosuch"}), "failure")
         self.assertEqual(self.grade("Slurm", env={"SLURM_JOB_ID": "7", "PATH": self.dir}), "warning")  # but no step
@@ -254,6 +269,18 @@ class Doctor(JobCase):
         self.assertEqual((lost.code, lost.stdout), (100, ""))
         self.assertEqual(lost.stderr, "cxxrun: --doctor over several nodes without Slurm: add --node-rank, from 0 on the "
                                       "first node to 1\n")
+
+    def test_a_first_node_that_getent_finds_elsewhere_is_told(self):
+        where = ("--rdzv-endpoint", f"localhost:{self.port}")
+        first = self.of_two(0, *where)
+        self.of_two(1, *where, env={"PATH": self.getent("10.9.0.9")}).wait()
+        first.wait()
+        nodes = [[each for each in node["findings"] if "for getent" in each["found"]] for node in json.loads(first.stdout)["nodes"]]
+        own = f"{socket.gethostname()} is "
+        told = [each for each in nodes[1] if not each["found"].startswith(own)]
+        self.assertEqual([(each["about"], each["grade"]) for each in told], [("names", "warning")])
+        self.assertRegex(told[0]["found"], r"^localhost is \S.* here, and 10\.9\.0\.9 for getent$")
+        self.assertEqual(nodes[0], [])
 
     def test_of_many_nodes_each_calls_the_next_one_and_three_others_at_most(self):
         if jobs.is_sanitized():

@@ -126,6 +126,21 @@ TEST_CASE("doctor: names", "[unit]") {
   CHECK(grade("names", {{"name.back", "other"}}) == Grade::note);
 }
 
+TEST_CASE("doctor: what getent finds elsewhere is a line of its own, also of a name that cxxrun does not know",
+          "[unit]") {
+  CHECK(judge_sources(kSound).empty());
+  Facts const unknown = {{"name.addresses", ""}, {"name.usable", "nothing"}};
+  CHECK(judge_sources(with(kSound, with(unknown, {{"name.getent", "nothing"}}))).empty());
+  CHECK(grade("names", unknown) == Grade::failure);
+  auto const own = judge_sources(with(kSound, unknown));
+  REQUIRE(own.size() == 1);
+  CHECK((own[0].grade == Grade::warning && own[0].about == "names"));
+  CHECK(own[0].found == "node1 is nothing here, and 10.0.0.1 for getent");
+  Facts const first = {{"first.name", "node0"}, {"first.usable", "10.0.0.2"}, {"first.getent", "10.0.0.3"}};
+  CHECK(judge_sources(with(kSound, first)).at(0).found == "node0 is 10.0.0.2 here, and 10.0.0.3 for getent");
+  CHECK(judge(with(kSound, with(first, unknown))).size() == 20);
+}
+
 TEST_CASE("doctor: a job that is given addresses runs without names, though gloo asks for the own one", "[unit]") {
   Facts const given = {{"name.needless", "1"}, {"name.addresses", ""}, {"name.error", "unknown"}};
   CHECK(grade("names", given) == Grade::warning);
