@@ -7,6 +7,7 @@
 #include "launcher/doctor/job_script.hpp"
 #include "launcher/doctor/judge.hpp"
 #include "launcher/doctor/look.hpp"
+#include "launcher/doctor/pings.hpp"
 #include "launcher/doctor/step.hpp"
 #include "launcher/place/slurm_env.hpp"
 #include "launcher/warm/warm_command.hpp"
@@ -20,7 +21,6 @@ namespace cxxrun::launcher::doctor {
 namespace {
 
 constexpr Millis kSinfoPatience{5000};
-constexpr Millis kNaming{5000};
 
 std::string python_of(Options const& options, Environment const& environment) {
   return is_python(options.program) ? options.program : find_value(environment, "PYTHON_EXEC").value_or("python3");

@@ -6,8 +6,8 @@
 namespace cxxrun::launcher::doctor {
 
 [[nodiscard]] Finding judge_names(Facts const& facts);
-/// One finding for each name that another program of this machine would find elsewhere.
-[[nodiscard]] Findings judge_sources(Facts const& facts);
+/// One finding for each name that another program of this machine finds elsewhere, and one for look-ups that are slow.
+[[nodiscard]] Findings judge_lookups(Facts const& facts);
 [[nodiscard]] Finding judge_ports(Facts const& facts);
 [[nodiscard]] Finding judge_clock(Facts const& facts);
 [[nodiscard]] Finding judge_kernel(Facts const& facts);

@@ -8,6 +8,8 @@
 namespace cxxrun::launcher::doctor {
 namespace {
 
+constexpr double kSlowName = 2000;  // ms
+
 std::string short_name(std::string const& name) {
   return lower(name.substr(0, name.find('.')));
 }
@@ -60,10 +62,16 @@ Finding judge_names(Facts const& facts) {
   return {Grade::fine, "names", own + " is " + addresses + (back.empty() ? "" : ", back " + back), ""};
 }
 
-Findings judge_sources(Facts const& facts) {
+Findings judge_lookups(Facts const& facts) {
   Findings found;
   compare(found, facts, value_of(facts, "name.own"), "name");
   compare(found, facts, value_of(facts, "first.name"), "first");
+  if (auto const took = number(facts, "name.slowest_ms").value_or(0); took > kSlowName) {
+    found.push_back(
+        {Grade::warning, "names", value_of(facts, "name.slowest") + " was found after " + tenths(took / 1000) + " s",
+         "a name server in /etc/resolv.conf is dead or slow, and each look-up waits for it: take it out, or "
+         "put the nodes into /etc/hosts"});
+  }
   return found;
 }
 

@@ -112,8 +112,8 @@ Findings judge(Facts const& facts) {
   for (auto& each : all) {
     each = unless_unasked(facts, each);
   }
-  auto const sources = judge_sources(facts);
-  all.insert(all.begin() + 1, sources.begin(), sources.end());
+  auto const lookups = judge_lookups(facts);
+  all.insert(all.begin() + 1, lookups.begin(), lookups.end());
   for (auto& each : judge_slurm(facts)) {
     all.push_back(std::move(each));
   }

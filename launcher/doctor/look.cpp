@@ -37,7 +37,7 @@ std::function<Facts()> start_looking(Wanted const& wanted, Environment const& en
   auto const ask = [&asked](char const* about, Millis limit, std::function<void(Say const&)> const& work) {
     asked->push_back({os::LimitedChild(work), about, limit});
   };
-  ask("name", Millis{5'000}, [&](Say const& say) { look_at_names(wanted, say); });
+  ask("name", Millis{15'000}, [&](Say const& say) { look_at_names(wanted, say); });
   ask("gpu", Millis{10'000}, [](Say const& say) { look_at_gpus(say); });
   ask("nccl", Millis{10'000}, [](Say const& say) { look_at_nccl(say); });
   ask("fs", Millis{10'000}, [&](Say const& say) { look_at_directory(wanted, caretaker, say); });

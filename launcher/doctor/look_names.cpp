@@ -1,3 +1,4 @@
+#include <future>
 #include <netdb.h>
 #include <set>
 
@@ -53,32 +54,89 @@ std::string back_name(addrinfo const& address) {
   return error == 0 ? name.substr(0, name.find('\0')) : "";
 }
 
+/// What a name is, and how long that took.
+struct Found {
+  Result<os::Addresses> addresses;
+  Millis took;
+};
+
+/// All names are asked for at once, for each takes 5 s where the first name server is dead; where no thread can be
+/// started, one after the other.
+template <class Work>
+auto at_once(Work work) {
+  return std::async(std::launch::async | std::launch::deferred, std::move(work));
+}
+
+struct Asked {
+  std::string name;
+  std::future<Found> answer;
+};
+
+Asked ask(std::string const& name, int flags = 0) {
+  return {name, at_once([name, flags] {
+            auto const begin = Clock::now();
+            auto addresses = os::resolve(name, 0, SOCK_STREAM, flags);
+            return Found{std::move(addresses), std::chrono::duration_cast<Millis>(Clock::now() - begin)};
+          })};
+}
+
+/// A name for comparison: the addresses that are of use on this machine, and what getent finds.
+struct Twice {
+  char const* key;
+  Asked usable;
+  std::future<std::string> getent;
+};
+
+Twice ask_twice(char const* key, std::string const& name) {
+  return {key, ask(name, AI_ADDRCONFIG), at_once([name] { return by_getent(name); })};
+}
+
+/// Waits for answers, and says of whom.
+struct Waiting {
+  Say const& say;
+  Millis slowest{0};
+
+  Result<os::Addresses> wait_for(Asked& asked) {
+    tell(say, "name.asked", asked.name);
+    auto found = asked.answer.get();
+    if (found.addresses && found.took > slowest) {
+      slowest = found.took;
+      tell(say, "name.slowest", asked.name);
+      tell(say, "name.slowest_ms", std::to_string(slowest.count()));
+    }
+    return std::move(found.addresses);
+  }
+};
+
 }  // namespace
 
 void look_at_names(Wanted const& wanted, Say const& say) {
-  auto const ask = [&say](std::string const& name, int flags = 0) {
-    tell(say, "name.asked", name);
-    return os::resolve(name, 0, SOCK_STREAM, flags);
-  };
-  auto const own = ask(wanted.host);
-  tell(say, own ? "name.addresses" : "name.error", own ? joined(addresses_of(*own)) : own.error().context);
-  std::vector<std::string> unknown;
+  auto own_asked = ask(wanted.host);
+  std::vector<Asked> others;
   for (auto const& name : wanted.names) {
-    if (!ask(name)) {
-      unknown.push_back(name);
-    }
+    others.push_back(ask(name));
   }
-  tell(say, "name.unknown", join(unknown, " "));  // no job asks for more
-  auto const compare = [&](std::string const& name, std::string const& key) {
-    auto const usable = ask(name, AI_ADDRCONFIG);
-    tell(say, key + ".usable", usable ? joined(addresses_of(*usable)) : "nothing");
-    tell(say, key + ".getent", by_getent(name));
-  };
-  compare(wanted.host, "name");
+  std::vector<Twice> twice;
+  twice.push_back(ask_twice("name", wanted.host));
   auto const first = wanted.names.empty() ? wanted.host : wanted.names.front();
   if (first != wanted.host && !is_ip_literal(first)) {
     tell(say, "first.name", first);
-    compare(first, "first");
+    twice.push_back(ask_twice("first", first));
+  }
+  Waiting waiting{say};
+  auto const own = waiting.wait_for(own_asked);
+  tell(say, own ? "name.addresses" : "name.error", own ? joined(addresses_of(*own)) : own.error().context);
+  std::vector<std::string> unknown;
+  for (auto& other : others) {
+    if (!waiting.wait_for(other)) {
+      unknown.push_back(other.name);
+    }
+  }
+  tell(say, "name.unknown", join(unknown, " "));  // no job asks for more
+  for (auto& [key, asked, getent] : twice) {
+    auto const usable = waiting.wait_for(asked);
+    tell(say, std::string(key) + ".usable", usable ? joined(addresses_of(*usable)) : "nothing");
+    tell(say, std::string(key) + ".getent", getent.get());
   }
   if (own) {
     tell(say, "name.asked", address_text(os::tcp_end_of((*own)->ai_addr)));

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cxxrun/error.hpp"
 #include "launcher/doctor/step_findings.hpp"
 #include "src/os/bounded_thread.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/local_address.hpp"
 
 namespace cxxrun::launcher::doctor {
 
@@ -33,7 +35,23 @@ class Answerer {
   std::uint16_t port_ = 0;
 };
 
-/// Calls by name, as workers do, and asks the clock over there some times. Takes 3 s at most.
-[[nodiscard]] Call call_node(std::uint32_t index, std::string const& host, std::uint16_t port);
+/// How long a name is looked up: a name server may be dead, and the next one answer after 5 s or more.
+inline constexpr Millis kNaming{10'000};
+
+/// A node that is called by name, as workers do. The name is looked up on a thread, beside those of other nodes.
+class Callee {
+ public:
+  Callee(std::uint32_t index, std::string const& host, std::uint16_t port);
+  /// Whether nobody has to wait for its name any longer.
+  [[nodiscard]] bool ready();
+  /// Asks the clock over there some times: 3 s at most, once it is ready.
+  [[nodiscard]] Call call();
+
+ private:
+  std::uint32_t index_;
+  TimePoint named_by_ = Clock::now() + kNaming;
+  std::shared_ptr<std::optional<Result<os::Addresses>>> found_;
+  std::unique_ptr<os::BoundedThread> asking_;
+};
 
 }  // namespace cxxrun::launcher::doctor

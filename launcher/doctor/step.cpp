@@ -1,6 +1,7 @@
 #include "launcher/doctor/step.hpp"
 
 #include <deque>
+#include <map>
 #include <thread>
 #include <vector>
 
@@ -21,7 +22,6 @@ namespace {
 constexpr Millis kTogether{40'000};  // srun starts the tasks one after the other, and Python may take 20 s
 constexpr Millis kToTell{15'000};    // of it, for the table: whoever is missing is waited for no longer
 constexpr Millis kKnock{500};
-constexpr Millis kNaming{10'000};  // a name server may be down, and the next one answer
 constexpr Millis kPause{20};
 constexpr char const* kGreeting = "cxxrun-doctor";
 
@@ -132,25 +132,44 @@ Result<Table> find_table(Meeting const& meeting, TimePoint deadline) {
 }
 
 /// "PORT NAME", as a node has told it.
-Call call_by(std::string const& told, std::uint32_t peer) {
+Result<Callee> callee_by(std::string const& told, std::uint32_t peer) {
   auto const blank = told.find(' ');
   auto const port = number_in<std::uint16_t>(told.substr(0, blank));
-  return port && blank != std::string::npos ? call_node(peer, told.substr(blank + 1), *port)
-                                            : Call{peer, "it has told no port", 0, 0};
+  return port && blank != std::string::npos ? Result<Callee>(Callee(peer, told.substr(blank + 1), *port))
+                                            : fail(Errc::protocol, "it has told no port");
 }
 
-/// Who is there first is called first, so that one that never comes keeps nobody from the others.
+/// Who is there first is called first, so that one that never comes, or has no name, keeps nobody from the others.
 std::vector<Call> call_peers(Meeting const& meeting, Table& table, TimePoint deadline) {
   std::vector<Call> calls;
+  std::map<std::uint32_t, Callee> callees;
   auto left = peers_in(meeting);
+  auto const no_call = [&](std::uint32_t peer, Error const& why) {
+    calls.push_back({peer, "not tried: " + why.message(), 0, 0});
+    return true;
+  };
   auto const call = [&](std::uint32_t peer) {
-    auto const there = table.store.check({key_of("port", peer)});
+    bool const late = Clock::now() >= deadline;
+    auto callee = callees.find(peer);
+    auto const there = callee == callees.end() ? table.store.check({key_of("port", peer)}) : true;
     if (!there || !*there) {
       return false;
     }
-    bool const late = Clock::now() >= deadline;
-    auto const told = late ? fail(Errc::timeout, "the time was over") : table.ask(key_of("port", peer), kKnock);
-    calls.push_back(told ? call_by(*told, peer) : Call{peer, "not tried: " + told.error().message(), 0, 0});
+    if (late) {
+      return no_call(peer, fail(Errc::timeout, "the time was over"));
+    }
+    if (callee == callees.end()) {
+      auto const told = table.ask(key_of("port", peer), kKnock);
+      auto made = told ? callee_by(*told, peer) : told.error();
+      if (!made) {
+        return no_call(peer, made.error());
+      }
+      callee = callees.emplace(peer, *std::move(made)).first;
+    }
+    if (!callee->second.ready()) {
+      return false;
+    }
+    calls.push_back(callee->second.call());
     return true;
   };
   for (;;) {

@@ -148,6 +148,7 @@ class Names(Machines):
                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.addCleanup(server.communicate)
         server.stdout.readline()
+        self.write("hosts", f"127.0.0.1 localhost {socket.gethostname()}\n")
         self.write("resolv.conf", f"nameserver {address}\nnameserver {address}\n")
         nodes = [self.on(0, "--doctor", "--json", "--nnodes", "2", "--node-rank", str(rank), "--rdzv-endpoint",
                          f"{address}:{PORT}", "--local-addr", name, env={"PYTHON_EXEC": "/usr/bin/python3"})
@@ -155,7 +156,23 @@ class Names(Machines):
         self.assert_codes([1, 0], *nodes)
         step = {each["about"]: each["found"] for each in json.loads(nodes[0].stdout)["step"]}
         self.assertEqual(step["nodes"], "all 2 came")
-        self.assertIn("no name server has answered within 3 s", step["calls"])
+        self.assertIn("no name server has answered within 10 s", step["calls"])
+
+    def test_a_first_name_server_that_is_dead_is_a_warning_of_the_doctor_and_no_failure(self):
+        name, dead, count = socket.gethostname(), "10.77.0.99", 8  # one look-up after the other took too long
+        self.serve(name.lower())
+        self.net[0].run("ip", "neighbour", "add", dead, "lladdr", "02:00:00:00:00:99", "dev", "eth0")  # it is silent
+        self.write("resolv.conf", f"nameserver {dead}\nnameserver {self.net[0].address}\noptions timeout:4\n")
+        nodes = [self.on(0, "--doctor", "--json", "--nnodes", str(count), "--node-rank", str(rank), "--rdzv-endpoint",
+                         f"{name}:{PORT}", "--local-addr", name, env={"PYTHON_EXEC": "/usr/bin/python3"})
+                 for rank in range(count)]
+        self.assert_codes([0] * count, *nodes)
+        told = json.loads(nodes[0].stdout)
+        calls = next(each for each in told["step"] if each["about"] == "calls")
+        self.assertTrue(calls["found"].startswith("56 of 56 came through"), calls)
+        for node in told["nodes"]:
+            bad = [each for each in node["findings"] if each["about"] == "names" and each["grade"] == "warning"]
+            self.assertEqual([each["found"].split(" after ")[0] for each in bad], [name + " was found"])
 
     def test_a_name_that_nobody_knows_is_one_line(self):
         self.serve("job.cluster.test")

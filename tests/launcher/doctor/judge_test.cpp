@@ -128,17 +128,24 @@ TEST_CASE("doctor: names", "[unit]") {
 
 TEST_CASE("doctor: what getent finds elsewhere is a line of its own, also of a name that cxxrun does not know",
           "[unit]") {
-  CHECK(judge_sources(kSound).empty());
+  CHECK(judge_lookups(kSound).empty());
   Facts const unknown = {{"name.addresses", ""}, {"name.usable", "nothing"}};
-  CHECK(judge_sources(with(kSound, with(unknown, {{"name.getent", "nothing"}}))).empty());
+  CHECK(judge_lookups(with(kSound, with(unknown, {{"name.getent", "nothing"}}))).empty());
   CHECK(grade("names", unknown) == Grade::failure);
-  auto const own = judge_sources(with(kSound, unknown));
+  auto const own = judge_lookups(with(kSound, unknown));
   REQUIRE(own.size() == 1);
   CHECK((own[0].grade == Grade::warning && own[0].about == "names"));
   CHECK(own[0].found == "node1 is nothing here, and 10.0.0.1 for getent");
   Facts const first = {{"first.name", "node0"}, {"first.usable", "10.0.0.2"}, {"first.getent", "10.0.0.3"}};
-  CHECK(judge_sources(with(kSound, first)).at(0).found == "node0 is 10.0.0.2 here, and 10.0.0.3 for getent");
+  CHECK(judge_lookups(with(kSound, first)).at(0).found == "node0 is 10.0.0.2 here, and 10.0.0.3 for getent");
   CHECK(judge(with(kSound, with(first, unknown))).size() == 20);
+}
+
+TEST_CASE("doctor: a name that came late, for a name server is dead, is a warning and no failure", "[unit]") {
+  Facts const late = {{"name.slowest", "node0"}, {"name.slowest_ms", "5010"}};
+  CHECK(judge_lookups(with(kSound, late)).at(0).found == "node0 was found after 5 s");
+  CHECK(grade("names", late) == Grade::warning);
+  CHECK(grade("names", {{"name.slowest", "node0"}, {"name.slowest_ms", "12"}}) == Grade::fine);
 }
 
 TEST_CASE("doctor: a job that is given addresses runs without names, though gloo asks for the own one", "[unit]") {

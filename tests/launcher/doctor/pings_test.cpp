@@ -7,7 +7,7 @@
 #include "tests/support/catch.hpp"
 
 using cxxrun::launcher::doctor::Answerer;
-using cxxrun::launcher::doctor::call_node;
+using cxxrun::launcher::doctor::Callee;
 namespace os = cxxrun::os;
 
 namespace {
@@ -23,7 +23,7 @@ os::UniqueFd connected(std::uint16_t port) {
 
 TEST_CASE("pings: a call finds the clock of this machine not to be apart from itself", "[process]") {
   auto const answerer = Answerer::start().value();
-  auto const call = call_node(3, "127.0.0.1", answerer->port());
+  auto const call = Callee(3, "127.0.0.1", answerer->port()).call();
   CHECK((call.to == 3 && call.error.empty() && call.round_trip > 0));
   CHECK(std::abs(call.ahead) < 1e6);
 }
@@ -32,18 +32,18 @@ TEST_CASE("pings: whoever says nothing, one byte, or reads no answer keeps nobod
   auto const answerer = Answerer::start().value();
   SECTION("nothing") {
     auto const silent = connected(answerer->port());
-    CHECK(call_node(0, "127.0.0.1", answerer->port()).error.empty());
+    CHECK(Callee(0, "127.0.0.1", answerer->port()).call().error.empty());
   }
   SECTION("one byte") {
     auto const scanner = connected(answerer->port());
     REQUIRE(::send(scanner.get(), "x", 1, 0) == 1);
-    CHECK(call_node(0, "127.0.0.1", answerer->port()).error.empty());
+    CHECK(Callee(0, "127.0.0.1", answerer->port()).call().error.empty());
   }
   SECTION("without reading") {
     auto const deaf = connected(answerer->port());
     std::string const many(1 << 20, 'x');
     while (::send(deaf.get(), many.data(), many.size(), MSG_DONTWAIT) > 0) {
     }
-    CHECK(call_node(0, "127.0.0.1", answerer->port()).error.empty());
+    CHECK(Callee(0, "127.0.0.1", answerer->port()).call().error.empty());
   }
 }
