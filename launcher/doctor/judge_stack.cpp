@@ -46,6 +46,25 @@ std::vector<std::string> words_of(std::string const& text) {
   return text.empty() ? std::vector<std::string>() : split(text, ' ');
 }
 
+/// NCCL takes loopback, too, where nothing else is left.
+Finding judge_wanted(Facts const& facts, std::string const& wanted, std::vector<std::string> const& all,
+                     std::string const& has) {
+  std::string const remedy = "unset it, or name one that every node has, for example NCCL_SOCKET_IFNAME=" +
+                             (all.empty() ? "eth0" : all.front().substr(0, all.front().find('=')));
+  std::string const setting = "NCCL_SOCKET_IFNAME=" + wanted;
+  auto const left = left_by(wanted, all);
+  auto const loopback = left_by(wanted, words_of(value_of(facts, "net.loopback")));
+  if (left.empty() && loopback.empty()) {
+    bool const used = number(facts, "gpu.count").value_or(0) > 0;  // by NCCL
+    return {used ? Grade::failure : Grade::warning, "interfaces", setting + " leaves none of: " + has, remedy};
+  }
+  if (left.empty() && number(facts, "nodes").value_or(1) > 1) {
+    return {Grade::warning, "interfaces", setting + " leaves loopback alone: other nodes cannot be reached by it",
+            remedy};
+  }
+  return {Grade::fine, "interfaces", join(left.empty() ? loopback : left, ", ") + " by " + setting, ""};
+}
+
 }  // namespace
 
 Finding judge_gpus(Facts const& facts) {
@@ -110,16 +129,9 @@ Finding judge_nccl(Facts const& facts) {
 
 Finding judge_interfaces(Facts const& facts) {
   auto const all = words_of(value_of(facts, "net.interfaces"));
-  auto const wanted = value_of(facts, "net.wanted");
-  auto const left = left_by(wanted, all);
   std::string const has = all.empty() ? "none but loopback" : join(all, ", ");
-  if (!wanted.empty() && left.empty()) {
-    return {Grade::failure, "interfaces", "NCCL_SOCKET_IFNAME=" + wanted + " leaves none of: " + has,
-            "unset it, or name one that every node has, for example NCCL_SOCKET_IFNAME=" +
-                (all.empty() ? "eth0" : all.front().substr(0, all.front().find('=')))};
-  }
-  if (!wanted.empty()) {
-    return {Grade::fine, "interfaces", join(left, ", ") + " by NCCL_SOCKET_IFNAME=" + wanted, ""};
+  if (auto const wanted = value_of(facts, "net.wanted"); !wanted.empty()) {
+    return judge_wanted(facts, wanted, all, has);
   }
   if (all.size() > 1 && number(facts, "gpu.count").value_or(0) > 0) {
     return {Grade::note, "interfaces", has,

@@ -160,14 +160,14 @@ void look_at_ports(Facts& facts) {
   auto const listening = os::listen_at({});
   facts["port.error"] = listening ? "" : listening.error().message();
   std::vector<std::string> interfaces;
+  std::vector<std::string> loopback;
   for (auto const& each : os::interface_addresses()) {
-    if (!each.loopback) {
-      interfaces.push_back(each.name + "=" + each.address);
-    }
+    (each.loopback ? loopback : interfaces).push_back(each.name + "=" + each.address);
     bool const sound = listening && value_of(facts, "port.error").empty();
     facts["port.error"] = sound ? call_error(each.address, listening->port) : value_of(facts, "port.error");
   }
   facts["net.interfaces"] = join(interfaces, " ");
+  facts["net.loopback"] = join(loopback, " ");
 }
 
 }  // namespace

@@ -215,12 +215,15 @@ class Doctor(JobCase):
     def test_a_name_that_getent_alone_knows_is_told(self):
         setup = 'mount --bind /dev/null /etc/hosts && hostname nowhere.test && exec "$@"'
         words = ["unshare", "--mount", "--net", "--uts", "sh", "-c", setup, "sh", jobs.CXXRUN, "--doctor"]
-        done = subprocess.run(words, env=self.environment({"PATH": self.getent("10.9.0.9")}), capture_output=True, text=True)
+        env = self.environment({"PATH": self.getent("10.9.0.9")})
+        done = subprocess.run(words, env=env, capture_output=True, text=True)
         self.assertIn("note  names          nowhere.test has no address: ", done.stdout)
         self.assertIn("WARN  names          nowhere.test is nothing here, and 10.9.0.9 for getent\n", done.stdout)
 
     def test_interfaces_and_slurm(self):
-        self.assertEqual(self.grade("interfaces", env={"NCCL_SOCKET_IFNAME": "nosuch"}), "failure")
+        gpus = {"LD_LIBRARY_PATH": NVML, "NVML_DOUBLE": "fine"}
+        self.assertEqual(self.grade("interfaces", env={**gpus, "NCCL_SOCKET_IFNAME": "nosuch"}), "failure")
+        self.assertEqual(self.grade("interfaces", env={**gpus, "NCCL_SOCKET_IFNAME": "lo"}), "fine")
         self.assertEqual(self.grade("Slurm", env={"SLURM_JOB_ID": "7", "PATH": self.dir}), "warning")  # but no step
         self.assertEqual(self.grade("Slurm", env={"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}), "failure")  # half of it
 
@@ -275,9 +278,9 @@ class Doctor(JobCase):
         first = self.of_two(0, *where)
         self.of_two(1, *where, env={"PATH": self.getent("10.9.0.9")}).wait()
         first.wait()
-        nodes = [[each for each in node["findings"] if "for getent" in each["found"]] for node in json.loads(first.stdout)["nodes"]]
-        own = f"{socket.gethostname()} is "
-        told = [each for each in nodes[1] if not each["found"].startswith(own)]
+        nodes = [[each for each in node["findings"] if "for getent" in each["found"]]
+                 for node in json.loads(first.stdout)["nodes"]]
+        told = [each for each in nodes[1] if not each["found"].startswith(socket.gethostname() + " is ")]
         self.assertEqual([(each["about"], each["grade"]) for each in told], [("names", "warning")])
         self.assertRegex(told[0]["found"], r"^localhost is \S.* here, and 10\.9\.0\.9 for getent$")
         self.assertEqual(nodes[0], [])

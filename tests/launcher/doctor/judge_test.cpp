@@ -246,7 +246,20 @@ TEST_CASE("doctor: the interfaces that NCCL_SOCKET_IFNAME leaves", "[unit]") {
   CHECK(left("^eth,ib").grade == Grade::failure);
   CHECK(left("eno1,ib").grade == Grade::fine);
   CHECK(left("eno1").remedy.find("NCCL_SOCKET_IFNAME=eth0") != std::string::npos);
+  CHECK(grade("interfaces", {{"net.wanted", "eno1"}, {"gpu.count", "0"}}) == Grade::warning);  // NCCL is for GPUs
   CHECK(grade("interfaces", two) == Grade::note);  // which one NCCL takes is a guess
+}
+
+TEST_CASE("doctor: NCCL takes loopback when it is chosen, which reaches no other node", "[unit]") {
+  Facts const here = {{"net.loopback", "lo=127.0.0.1"}, {"net.wanted", "lo"}};
+  CHECK(about("interfaces", here).found ==
+        "NCCL_SOCKET_IFNAME=lo leaves loopback alone: other nodes cannot be reached by it");
+  CHECK(grade("interfaces", here) == Grade::warning);
+  CHECK(grade("interfaces", with(here, {{"net.wanted", "^ib"}})) == Grade::warning);
+  CHECK(about("interfaces", with(here, {{"net.wanted", "lo,ib"}})).found == "ib0=10.1.0.1 by NCCL_SOCKET_IFNAME=lo,ib");
+  Facts const alone = with(here, {{"nodes", "1"}});
+  CHECK(about("interfaces", alone).found == "lo=127.0.0.1 by NCCL_SOCKET_IFNAME=lo");
+  CHECK(grade("interfaces", alone) == Grade::fine);
 }
 
 TEST_CASE("doctor: Python and torch", "[unit]") {
