@@ -94,8 +94,10 @@ Findings judge_slurm(Facts const& facts) {
   judge_tracking(found, facts);
   judge_times(found, facts);
   if (number(facts, "slurm.nodes").value_or(1) > 1 && value_of(facts, "slurm.no_kill") != "set") {
-    found.push_back(slurm(Grade::note, "--no-kill is not known to be set",
-                          "for jobs that go on without a lost node give --no-kill to sbatch and to srun"));
+    found.push_back(
+        slurm(Grade::note, "--no-kill is not known to be set",
+              "for jobs that go on without a lost node give --no-kill to sbatch and to srun; export SLURM_NO_KILL=set "
+              "before srun says the same, and silences this line"));
   }
   if (found.empty()) {
     found.push_back(slurm(Grade::fine, place, ""));

@@ -1,6 +1,7 @@
 """cxxrun --doctor over a step of a real Slurm. Usage: doctor_test.py CXXRUN"""
 import json
 import os
+import re
 import unittest
 
 import slurm_case
@@ -43,6 +44,16 @@ class Doctor(SlurmCase):
         self.assertEqual(self.step(told, "calls")["grade"], "fine", done)
         self.assertEqual(self.step(told, "shared")["grade"], "fine", done)
         self.assertEqual(done.code, 1 if told["failures"] else 0)
+
+    def test_who_does_as_the_note_on_no_kill_says_does_not_see_it_again(self):
+        note = "--no-kill is not known to be set"
+        lines = lambda told: {each["found"]: each["remedy"] for each in told["nodes"][0]["findings"]}
+        _, told = self.doctor("--no-kill", nodes=2)  # Slurm does not export the option
+        variable = re.search(r"export (\w+)=(\w+) before srun", lines(told)[note])
+        _, told = self.doctor("--no-kill", nodes=2, env={variable[1]: variable[2]})
+        self.assertNotIn(note, lines(told))
+        self.row("doctor", "export SLURM_NO_KILL=set; srun -N2 cxxrun --doctor",
+                 "no note on `--no-kill`, whose option alone Slurm does not tell its tasks")
 
     @unittest.skipUnless(os.environ.get("CXXRUN_PATIENCE"), "a node that is missing is waited for 40 s")
     def test_a_node_that_never_comes_is_missing_alone(self):

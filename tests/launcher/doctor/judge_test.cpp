@@ -310,6 +310,7 @@ TEST_CASE("doctor: Slurm's settings that bite", "[unit]") {
   CHECK(grade("Slurm", {{"slurm.UnkillableStepTimeout", "60 sec"}}) == Grade::note);
   CHECK(grade("Slurm", {{"slurm.SlurmdTimeout", "0 sec"}}) == Grade::note);
   CHECK(grade("Slurm", {{"slurm.nodes", "2"}}) == Grade::note);
+  CHECK(about("Slurm", {{"slurm.nodes", "2"}}).remedy.find("export SLURM_NO_KILL=set") != std::string::npos);
   CHECK(grade("Slurm", {{"slurm.nodes", "2"}, {"slurm.no_kill", "set"}}) == Grade::fine);
   CHECK(about("Slurm", {{"slurm.hung", "5 s"}}).found == "settings not read: scontrol did not answer within 5 s");
   CHECK(grade("Slurm", {{"slurm.error", "there is no scontrol in PATH here"}}) == Grade::note);
