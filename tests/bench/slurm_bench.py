@@ -7,7 +7,7 @@ For each size, in turn: `srun -NN true`, `srun -NN cxxrun true` (difference of t
 workers stamp their first instruction (last worker minus last agent), and `srun -NN cxxrun --doctor`. Targets are in
 docs/evidence/performance.md. All nodes are on one machine: what the network costs is missing, what the nodes do at the
 same time they do one after the other.
-Exit code 0: measured (met or not); 77: no cluster can run here; 2: usage.
+Exit code 1: a target is missed, which fewer than 5 repetitions do not show; 77: no cluster can run here; 2: usage.
 """
 import argparse
 import os
@@ -21,9 +21,9 @@ sys.path.insert(0, os.path.join(HERE, "..", "slurm"))
 
 from cluster import LOGIN, PATH, Cluster, why_not
 
-TARGETS = {4: 60, 16: 250}  # ms over srun alone
-FIRST_INSTRUCTION = 150  # ms after the last agent, 16 nodes
-DOCTOR = 3000  # ms, 16 nodes
+ADDS, FIRST_INSTRUCTION, DOCTOR = "cxxrun adds", "last agent to last worker's instruction", "srun cxxrun --doctor"
+TARGETS = {(4, ADDS): 60, (16, ADDS): 250, (16, FIRST_INSTRUCTION): 150, (16, DOCTOR): 3000}  # (nodes, what) → ms
+FEW = 5  # repetitions
 
 
 def srun(cluster, *argv, codes=(0,)):
@@ -48,37 +48,57 @@ def to_first_instruction(cluster, nodes, number):
     return (last(stamps, "start") - last(stamps, "begin")) / 1e6
 
 
-def middle(values):
-    return f"{statistics.median(values):7.1f} ({min(values):.1f} to {max(values):.1f})"
+def table(nodes, samples):
+    """Its lines, and how many figures miss their target. `samples`: what was measured → ms of each repetition."""
+    medians = {what: statistics.median(values) for what, values in samples.items()}
+    medians[ADDS] = medians["srun cxxrun true"] - medians["srun true"]
+    lines = [f"{nodes} nodes, ms, median (least to most) of {len(samples['srun true'])}"]
+    missed = 0
+    for what in ("srun true", "srun cxxrun true", ADDS, FIRST_INSTRUCTION, DOCTOR):
+        target = TARGETS.get((nodes, what))
+        met = target is None or medians[what] <= target
+        missed += not met
+        spread = f" ({min(samples[what]):.1f} to {max(samples[what]):.1f})" if what in samples else ""
+        verdict = "" if target is None else f"  [target {target}: {'met' if met else 'not met'}]"
+        lines.append(f"  {what:41} {medians[what]:7.1f}{spread}{verdict}")
+    return lines, missed
+
+
+def code(missed, repeats):
+    return 1 if missed and repeats >= FEW else 0
+
+
+def self_test():
+    """Whether a median that is over its target is told, and no other one, nor one of few repetitions."""
+    sound = {"srun true": [100] * 3, "srun cxxrun true": [340, 350, 900], FIRST_INSTRUCTION: [150], DOCTOR: [3000]}
+    slow = {**sound, "srun cxxrun true": [340, 351, 900], DOCTOR: [1, 3001, 3001]}
+    told = [line for line in table(16, slow)[0] if "not met" in line]
+    return (table(16, sound)[1], table(16, slow)[1], len(told), table(2, slow)[1]) == (0, 2, 2, 0) and \
+        [code(0, 15), code(1, 15), code(1, 1)] == [0, 1, 0]
 
 
 def measure(build, nodes, repeats):
+    """How many figures miss their target."""
     cluster = Cluster(nodes=nodes, gpus=0)
+    samples = {}
     try:
         cluster.up()
         os.makedirs(cluster.base + "/bin")
         for program in ("bin/cxxrun", "tests/bench_stamp_exec", "tests/bench_stamp_worker"):
             shutil.copy(os.path.join(build, program), cluster.base + "/bin")
-        plain, launched, first, doctor = [], [], [], []
         for number in range(-2, repeats):  # two rounds to warm up
-            rounds = (srun(cluster, f"-N{nodes}", "true"), srun(cluster, f"-N{nodes}", "cxxrun", "true"),
-                      to_first_instruction(cluster, nodes, number),
-                      srun(cluster, f"-N{nodes}", "cxxrun", "--doctor", codes=(0, 1)))  # 1: it has found something
-            if number >= 0:
-                for values, value in zip((plain, launched, first, doctor), rounds):
-                    values.append(value)
+            measured = {"srun true": srun(cluster, f"-N{nodes}", "true"),
+                        "srun cxxrun true": srun(cluster, f"-N{nodes}", "cxxrun", "true"),
+                        FIRST_INSTRUCTION: to_first_instruction(cluster, nodes, number),
+                        # 1: it has found something
+                        DOCTOR: srun(cluster, f"-N{nodes}", "cxxrun", "--doctor", codes=(0, 1))}
+            for what, ms in measured.items() if number >= 0 else ():
+                samples.setdefault(what, []).append(ms)
     finally:
         cluster.down()
-    added = statistics.median(launched) - statistics.median(plain)
-    target = f"  [target {TARGETS[nodes]}]" if nodes in TARGETS else ""
-    print(f"{nodes} nodes, ms, median (least to most) of {repeats}")
-    print(f"  srun true                                 {middle(plain)}")
-    print(f"  srun cxxrun true                          {middle(launched)}")
-    print(f"  cxxrun adds                               {added:7.1f}{target}")
-    print(f"  last agent to last worker's instruction   {middle(first)}"
-          + (f"  [target {FIRST_INSTRUCTION}]" if nodes == 16 else ""))
-    print(f"  srun cxxrun --doctor                      {middle(doctor)}"
-          + (f"  [target {DOCTOR}]" if nodes == 16 else ""), flush=True)
+    lines, missed = table(nodes, samples)
+    print(*lines, sep="\n", flush=True)
+    return missed
 
 
 def main():
@@ -91,9 +111,12 @@ def main():
     if reason:
         print(f"skipped: no Slurm cluster here: {reason}")
         sys.exit(77)
-    for nodes in options.nodes.split(","):
-        measure(os.path.abspath(options.build), int(nodes), options.reps)
+    build = os.path.abspath(options.build)
+    missed = sum(measure(build, int(nodes), options.reps) for nodes in options.nodes.split(","))
+    sys.exit(code(missed, options.reps))
 
 
 if __name__ == "__main__":
+    if not self_test():
+        sys.exit("slurm_bench: the self-test found something else: the verdict is broken")
     main()
