@@ -10,6 +10,7 @@
 #include "launcher/doctor/pings.hpp"
 #include "launcher/doctor/step.hpp"
 #include "launcher/place/slurm_env.hpp"
+#include "launcher/plan/worker_plan.hpp"
 #include "launcher/warm/warm_command.hpp"
 #include "src/core/exit_codes.hpp"
 #include "src/core/text.hpp"
@@ -34,6 +35,7 @@ Wanted wanted_by(Options const& options, Environment const& environment, std::op
   wanted.by_address = meeting && meeting->by_address;
   wanted.nodes = meeting ? meeting->nodes : 1;
   wanted.python = python_of(options, environment);
+  wanted.needs_python = runs_python(options) || is_python(options.program);
   wanted.log_dir = options.log_dir;
   wanted.slurm = environment.contains("SLURM_JOB_ID") && (!step || step->node_index == 0);
   return wanted;

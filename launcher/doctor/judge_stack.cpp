@@ -148,7 +148,8 @@ Finding judge_python(Facts const& facts) {
                 value_of(facts, "python.hung"),
             "its file system is slow or hangs: put the environment on a local disk or into one image file"};
   }
-  if (auto const wanted = value_of(facts, "python.missing"); !wanted.empty() && wanted != "python3") {
+  if (auto const wanted = value_of(facts, "python.missing");
+      !wanted.empty() && (wanted != "python3" || facts.contains("python.needed"))) {
     return {Grade::failure, "Python", "there is no " + printable(wanted) + ", which is to run the workers",
             "load its module or environment before srun, or name another one (PYTHON_EXEC)"};
   }

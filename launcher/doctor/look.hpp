@@ -21,6 +21,7 @@ struct Wanted {
   bool by_address = false;         ///< the job has been given addresses: it asks for no names
   std::uint32_t nodes = 1;         ///< that are to be one job
   std::string python;              ///< what workers are run with: a name or a path
+  bool needs_python = false;       ///< whether the program that is given is run with it
   std::string log_dir;             ///< --log-dir
   bool slurm = false;              ///< Slurm's settings too; one node of a step is enough
 };

@@ -55,6 +55,9 @@ void look_at_python(Wanted const& wanted, Environment const& environment, Say co
   auto const found = os::find_program(wanted.python, as_words(environment));
   if (found.error != 0) {
     tell(say, "python.missing", wanted.python);
+    if (wanted.needs_python) {
+      tell(say, "python.needed", "yes");
+    }
     return;
   }
   tell(say, "python.path", found.path);

@@ -26,7 +26,7 @@ std::string value_or(Environment const& environment, std::string const& name, st
 
 std::vector<std::string> command(Options const& options, std::uint32_t local_rank, Environment const& inherited) {
   std::vector<std::string> argv;
-  if (options.module || options.run_path || (!options.no_python && options.program.ends_with(".py"))) {
+  if (runs_python(options)) {
     argv = {value_or(inherited, "PYTHON_EXEC", "python3"), "-u"};
   }
   if (options.module) {
@@ -192,6 +192,10 @@ std::vector<std::string> resume_environment(WorkerSpec const& spec) {
     return std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view start) { return word.starts_with(start); });
   });
   return words;
+}
+
+bool runs_python(Options const& options) {
+  return options.module || options.run_path || (!options.no_python && options.program.ends_with(".py"));
 }
 
 std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,

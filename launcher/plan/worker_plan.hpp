@@ -70,6 +70,9 @@ struct NodeFacts {
 /// tell who it is. What does not fit into a packet is cut from the end.
 [[nodiscard]] std::vector<std::string> resume_environment(WorkerSpec const& spec);
 
+/// Whether the program is a script or a module that python3, or PYTHON_EXEC, runs.
+[[nodiscard]] bool runs_python(Options const& options);
+
 /// The workers of this agent in one generation, by local rank.
 [[nodiscard]] std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,
                                                    NodeFacts const& facts, Environment const& inherited);

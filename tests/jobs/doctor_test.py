@@ -154,6 +154,11 @@ class Doctor(JobCase):
         self.assertEqual(found["Python"]["found"], broken + ": cannot open shared object file")
         self.assertEqual(self.doctor(broken)[1]["Python"], found["Python"])  # the program that is given
         self.assertEqual(self.grade("Python", env={"PYTHON_EXEC": "nosuchpython"}), "failure")
+        bare = {"PATH": self.path("bare"), "PYTHON_EXEC": "python3"}  # what it is without PYTHON_EXEC
+        for words, grade in (([], "note"), (["./train"], "note"), (["train.py"], "failure"), (["-m", "train"], "failure"),
+                             (["--no-python", "train.py"], "note"), (["python3", "-c", "1"], "failure")):
+            with self.subTest(words):
+                self.assertEqual(self.grade("Python", *words, env=bare), grade)
         for name in ("python", "pythonic"):
             with open(self.path(name), "w") as f:
                 f.write("#!/bin/sh\necho $0 >>$DIR/ran\n")

@@ -264,6 +264,8 @@ TEST_CASE("doctor: NCCL takes loopback when it is chosen, which reaches no other
 TEST_CASE("doctor: Python and torch", "[unit]") {
   CHECK(grade("Python", {{"python.path", ""}}) == Grade::note);
   CHECK(grade("Python", {{"python.path", ""}, {"python.missing", "python3"}}) == Grade::note);
+  CHECK(grade("Python", {{"python.path", ""}, {"python.missing", "python3"}, {"python.needed", "yes"}}) ==
+        Grade::failure);
   CHECK(grade("Python", {{"python.path", ""}, {"python.missing", "/opt/python3"}}) == Grade::failure);
   CHECK(grade("Python", {{"python.hung", "20 s"}}) == Grade::warning);
   CHECK(grade("Python", {{"python.hung", "20 s"}, {"python.path", ""}}) == Grade::warning);
