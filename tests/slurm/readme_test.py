@@ -19,7 +19,7 @@ with open(os.environ["DIR"] + "/events", "a") as file:
 
 
 def setUpModule():
-    slurm_case.use_cluster(nodes=2, gpus=GPUS, cpus=CPUS)
+    slurm_case.use_cluster(nodes=4, gpus=GPUS, cpus=CPUS)
 
 
 def typed(page, line):
@@ -63,6 +63,27 @@ class Readme(SlurmCase):
         self.assertEqual((done.code, job.isdigit()), (0, True), done)
         self.assertEqual(self.wait_job(job), "COMPLETED")
         self.assertEqual(self.ranks(), self.of(2 * GPUS))
+
+    def test_a_job_that_can_lose_a_node(self):
+        option, line = "#SBATCH --no-kill", "srun --no-kill --input=none cxxrun --nnodes 3:4 train.py"
+        self.assertIn(f"`{option}`, `{line}`", NEEDS)
+        job = self.sbatch(f"#!/bin/sh\n{option}\n#SBATCH -N4 --ntasks-per-node=1\n{line}\n")
+        self.assertEqual(self.wait_job(job), "COMPLETED", self.output(job))
+        self.assertEqual(self.ranks(), self.of(4))
+
+    def test_nodes_that_come_later(self):
+        first, later = "srun cxxrun --nnodes 2:4 train.py", "srun cxxrun --join JOBID train.py"
+        self.assertIn(f"`{first}`; later, from another job, `{later}`", NEEDS)
+        self.make_gate("go")
+        with open(self.path("train.py"), "a") as script:
+            script.write("open(os.environ['DIR'] + '/go').close()\n")
+        job = self.sbatch(f"#!/bin/sh\n#SBATCH -N2 --ntasks-per-node=1\n{first}\n")
+        self.await_events(2, "of", 1)
+        joins = self.start("salloc", "-Q", "-N1", "--ntasks-per-node=1", "sh", "-c", later.replace("JOBID", job))
+        self.assertEqual(sorted(event[1] for event in self.await_events(3, "of", 2)), [0, 1, 2])
+        self.open_gate("go")
+        self.assertEqual((joins.wait(), self.wait_job(job)), (0, "COMPLETED"), joins.err + self.output(job))
+        self.row("examples/slurm", f"{first}; then {later}", "a job of two nodes goes on with three")
 
     def test_looking_first(self):
         line = typed(FIRST_MINUTES, "srun --ntasks-per-node=1 cxxrun --doctor")
