@@ -114,9 +114,10 @@ by_rpm() {
 # imports ROOT PACKAGE [-S]: docs/use/install.md's way to the Python package below /usr. With -S Python does not look
 # into Debian's directory by itself, as that of a distribution with RPM.
 imports() {
-  in_root "$1" bash -euc '. /usr/share/modules/init/bash; module use /usr/share/modulefiles; module load cxxrun
+  in_root "$1" bash -euc '. /usr/share/modules/init/bash; before=${PYTHONPATH:-}  # where it has put its own directory
+    module use /usr/share/modulefiles; module load cxxrun
     python3 $1 -c "import cxxrun._lib"
-    [ "${PYTHONPATH:-}" = "${1:+/usr/lib/python3/dist-packages}" ]' bash "${3:-}" >"$work/said" 2>&1 ||
+    [ "${PYTHONPATH:-}" = "${1:+/usr/lib/python3/dist-packages${before:+:}}$before" ]' bash "${3:-}" >"$work/said" 2>&1 ||
     { cat "$work/said"; fail "$1: Python does not find what the $2 has, or more than that"; }
 }
 
