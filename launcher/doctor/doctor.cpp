@@ -24,7 +24,8 @@ namespace {
 constexpr Millis kSinfoPatience{5000};
 
 std::string python_of(Options const& options, Environment const& environment) {
-  return is_python(options.program) ? options.program : find_value(environment, "PYTHON_EXEC").value_or("python3");
+  auto const chosen = value_of(environment, "PYTHON_EXEC");
+  return is_python(options.program) ? options.program : chosen.empty() ? "python3" : chosen;
 }
 
 Wanted wanted_by(Options const& options, Environment const& environment, std::optional<SlurmStep> const& step,

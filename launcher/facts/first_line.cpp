@@ -16,6 +16,11 @@ std::string_view take_word(std::string_view& rest) {
   return word;
 }
 
+std::string_view trimmed(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);
+}
+
 }  // namespace
 
 FirstLine read_first_line(std::string_view start) {
@@ -28,15 +33,17 @@ FirstLine read_first_line(std::string_view start) {
   if (line.interpreter != "env" && !line.interpreter.ends_with("/env")) {
     return line;
   }
-  for (auto word = take_word(rest); !word.empty(); word = take_word(rest)) {
-    bool const split = word == "-S" || word == "-vS" || word == "--split-string";
-    bool const sets = word.find('=') != std::string_view::npos && !word.starts_with('-') && !word.starts_with("PATH=");
-    if (!split && !sets) {
-      bool const plain = !word.starts_with('-') && word.find_first_of("=\"'\\$") == std::string_view::npos;
-      line.by_env = plain ? word : "";
-      break;
-    }
+  auto const whole = trimmed(rest);  // what env is given as one word
+  auto word = take_word(rest);
+  if (word != "-S" && word != "-vS" && word != "--split-string") {
+    line.by_env = whole.starts_with('-') || whole.find('=') != std::string_view::npos ? "" : whole;
+    return line;
   }
+  auto const plain = [](std::string_view text) { return text.find_first_of("\"'\\$") == std::string_view::npos; };
+  do {
+    word = take_word(rest);
+  } while (plain(word) && word.find('=') != std::string_view::npos && !word.starts_with("PATH=") && word[0] != '-');
+  line.by_env = plain(word) && !word.starts_with('-') && word.find('=') == std::string_view::npos ? word : "";
   return line;
 }
 

@@ -255,7 +255,10 @@ Result<void> check_place(Options& options) {
                                   {options.rdzv_endpoint.has_value(), "--rdzv-endpoint"},
                                   {options.node_rank.has_value(), "--node-rank"},
                                   {options.is_host.has_value(), "--rdzv-conf is_host"}};
-  for (auto const& place : places) {
+  auto ignored = places;
+  ignored.push_back({options.master_addr.has_value(), "--master-addr"});
+  ignored.push_back({options.nnodes && options.nnodes->max > 1, "--nnodes"});
+  for (auto const& place : ignored) {
     if (place.given && options.standalone) {
       options.notes.push_back("--standalone: " + place.name + " has no effect");
     }

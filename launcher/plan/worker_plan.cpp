@@ -215,9 +215,8 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     worker.rank = generation.rank_base + index;
     worker.local_rank = index;
     worker.argv = command(options, local_rank, inherited);
-    if (!options.module && worker.argv.front() != options.program) {
-      worker.script = options.program;
-    }
+    worker.own_python = runs_python(options);
+    worker.script = worker.own_python && !options.module ? options.program : "";
     worker.prefix = console_prefix(options, facts, worker.rank, local_rank);
     worker.out = stream(options, worker.rank, local_rank, kStdout, attempt, std::to_string(index));
     worker.err = stream(options, worker.rank, local_rank, kStderr, attempt, std::to_string(index));

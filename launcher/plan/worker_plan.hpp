@@ -31,7 +31,8 @@ struct WorkerSpec {
   std::uint32_t rank = 0;
   std::uint32_t local_rank = 0;   ///< within this agent; LOCAL_RANK may count all tasks of the node
   std::vector<std::string> argv;  ///< argv[0] is searched in PATH when it has no slash
-  std::string script;  ///< file that argv[0], an interpreter, is to run: looked for before the start; "" = none
+  std::string script;       ///< file that argv[0], an interpreter, is to run: looked for before the start; "" = none
+  bool own_python = false;  ///< argv[0] is the Python that cxxrun has put before the program
   std::vector<std::string> environment;  ///< complete, "K=V", sorted
   std::string prefix;                    ///< console prefix, for example "[node1:3] "
   StreamPlan out;

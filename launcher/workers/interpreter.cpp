@@ -47,21 +47,26 @@ Interpreter find_interpreter(std::string const& name, std::string const& path,
     return runs ? Interpreter{}
                 : Interpreter{"", os::explain_failed_start(name, os::SpawnStage::exec, ENOEXEC), ENOEXEC};
   }
-  auto const found_first = os::find_program(line.interpreter, environment);
-  bool const by_env = found_first.error == 0 && !line.by_env.empty();
-  auto const found = by_env ? os::find_program(line.by_env, environment) : found_first;
+  // The kernel knows no PATH.
+  auto const place = (line.interpreter.find('/') == std::string::npos ? "./" : "") + line.interpreter;
+  auto const by_kernel = os::find_program(place, environment);
+  bool const by_env = by_kernel.error == 0 && !line.by_env.empty();
+  auto const found = by_env ? os::find_program(line.by_env, environment) : by_kernel;
   if (found.error == 0) {
-    auto deeper = depth < kDeepest ? find_interpreter(found.path, found.path, environment, depth + 1) : Interpreter{};
+    // What env cannot execute it hands to a shell, or looks for the next one of that name.
+    auto deeper =
+        by_env || depth == kDeepest ? Interpreter{} : find_interpreter(found.path, found.path, environment, depth + 1);
     return deeper.missing.empty() ? Interpreter{found.path} : deeper;
   }
   auto const& missing = by_env ? line.by_env : line.interpreter;
   return {"",
           "cannot start '" + name + "': its first line names the interpreter '" + printable(missing) + "', which " +
-              (found.error != ENOENT                    ? "may not be executed; "
-               : missing.find('/') == std::string::npos ? "is not in PATH; "
-                                                        : "does not exist; ") +
+              (found.error != ENOENT ? "may not be executed; "
+               : by_env              ? "is not in PATH; "
+                                     : "does not exist; ") +
               (missing.ends_with('\r') ? "its lines end as on Windows: sed -i 's/\\r$//' " + shell_quote(path)
-                                       : "change that line, or name an interpreter before the script"),
+               : missing.find(' ') != std::string::npos ? "write 'env -S' for several words"
+                                                        : "change that line, or name an interpreter before the script"),
           found.error};
 }
 

@@ -117,7 +117,7 @@ Start start_worker(WorkerSpec const& spec, int capacity_bytes, std::vector<PumpS
     return {0, opened.error().os_errno, opened.error().context, ""};
   }
   auto const found = find_worker_program(spec);
-  if (found.error != 0) {
+  if (found.path.empty()) {
     return {0, found.error, found.why, found.what};
   }
   os::SpawnRequest const request{found.path,
@@ -239,7 +239,7 @@ std::optional<WarmWorker> Supervisor::open_warm(std::uint32_t local_rank) {
   auto& warm = warm_.at(local_rank);
   auto opened = open_worker(warm.spec, warm.capacity_bytes);
   auto const found = find_worker_program(warm.spec);
-  if (!opened || found.error != 0) {
+  if (!opened || found.path.empty()) {
     warm_.erase(local_rank);
     auto& member = members_.at(local_rank);
     if (opened) {

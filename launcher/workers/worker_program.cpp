@@ -18,10 +18,11 @@
 namespace cxxrun::launcher {
 namespace {
 
-/// The script that Python is given, by cxxrun itself or in the command; "" when none is known.
-std::string script_of(WorkerSpec const& spec) {
+/// The script that Python is given, by cxxrun itself or in the command; "" when none is known. A command that is a
+/// script itself may look for its own elsewhere: in a container, say.
+std::string script_of(WorkerSpec const& spec, Interpreter const& interpreter) {
   auto const command = warm_command(spec.argv);
-  auto const named = command ? spec.argv[command->script] : "";
+  auto const named = command && interpreter.path.empty() ? spec.argv[command->script] : "";
   return !spec.script.empty() ? spec.script : named == "-m" ? "" : named;
 }
 
@@ -47,14 +48,15 @@ std::string why_not_executable(std::string const& path) {
 
 WorkerProgram no_program(WorkerSpec const& spec, os::FoundProgram const& found) {
   auto const& name = spec.argv.front();
-  if (spec.script.empty()) {
+  if (!spec.own_python) {
     return cannot_run(found.path, found.error,
                       found.error == EACCES ? "cannot start '" + name + "': " + why_not_executable(found.path)
                                             : os::explain_failed_start(name, os::SpawnStage::find, found.error));
   }
-  // The user has not named this program.
+  // The user has not named this program, but what it runs: "python3 -u train.py", "python3 -u -m train".
+  auto const& named = spec.script.empty() ? spec.argv.at(3) : spec.script;
   return cannot_run(found.path, found.error,
-                    "cannot start '" + name + "', which runs '" + spec.script + "': " +
+                    "cannot start '" + name + "', which runs '" + named + "': " +
                         (found.error != ENOENT                 ? "it may not be executed"
                          : name.find('/') == std::string::npos ? "no such program in PATH"
                                                                : "no such file") +
@@ -67,7 +69,8 @@ std::optional<WorkerProgram> cannot_read(std::string const& script) {
   int const error = !read ? errno : 0;
   std::error_code failed;
   if (read &&
-      (!std::filesystem::is_directory(script, failed) || std::filesystem::exists(script + "/__main__.py", failed))) {
+      (!std::filesystem::is_directory(script, failed) || std::filesystem::exists(script + "/__main__.py", failed) ||
+       std::filesystem::exists(script + "/__main__.pyc", failed))) {
     return std::nullopt;
   }
   std::string const why = read              ? "it is a directory without a __main__.py; name the script in it"
@@ -77,14 +80,14 @@ std::optional<WorkerProgram> cannot_read(std::string const& script) {
                     "cannot read the script '" + script + "': " + why);
 }
 
-std::string absolute(std::string const& name) {
+}  // namespace
+
+std::string absolute_name(std::string const& name) {
   std::error_code failed;
   auto const directory = std::filesystem::current_path(failed);
   bool const in_path = name.find('/') == std::string::npos;
   return in_path || failed ? name : (directory / std::filesystem::path(name)).lexically_normal().string();
 }
-
-}  // namespace
 
 WorkerProgram find_worker_program(WorkerSpec const& spec) {
   std::string const name = spec.argv.empty() ? "" : spec.argv.front();
@@ -92,21 +95,24 @@ WorkerProgram find_worker_program(WorkerSpec const& spec) {
   if (found.error != 0) {
     return no_program(spec, found);
   }
-  auto const script = script_of(spec);
+  auto interpreter = find_interpreter(name, found.path, spec.environment);
+  if (!interpreter.missing.empty()) {
+    auto none = cannot_run(found.path, interpreter.error, interpreter.missing);
+    none.path = interpreter.error == ENOEXEC ? found.path : "";
+    return none;
+  }
+  auto const script = script_of(spec, interpreter);
   if (auto const unread = script.empty() ? std::nullopt : cannot_read(script)) {
     return *unread;
   }
-  auto interpreter = find_interpreter(name, found.path, spec.environment);
-  if (!interpreter.missing.empty()) {
-    return cannot_run(found.path, interpreter.error, interpreter.missing);
-  }
-  return {absolute(found.path), std::move(interpreter.path), 0, "", ""};
+  return {std::move(found.path), std::move(interpreter.path), 0, "", ""};
 }
 
 std::string place_of(std::string const& name) {
   std::error_code failed;
   auto const directory = std::filesystem::current_path(failed).string();
-  return "'" + printable(absolute(name)) + "' (working directory " + (failed ? "gone" : printable(directory)) + ")";
+  return "'" + printable(absolute_name(name)) + "' (working directory " + (failed ? "gone" : printable(directory)) +
+         ")";
 }
 
 }  // namespace cxxrun::launcher

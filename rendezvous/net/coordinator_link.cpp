@@ -145,10 +145,9 @@ struct CoordinatorLink::Impl : std::enable_shared_from_this<CoordinatorLink::Imp
     if (plan.once) {
       fail_with(fail(Errc::closed, where() + ": " + last_trouble), doors.refused);
     } else if (wrong) {
-      // At the one port that was given the mistake is in the options; derived ports are shared by chance.
-      bool const mistaken = !other_job.empty();
-      fail_with(fail(mistaken && doors.only_port ? Errc::refused : Errc::in_use,
-                     where() + ": " + (mistaken ? other_job + "; " + kOneId : last_trouble + "; " + kOtherPort)));
+      fail_with(
+          fail(Errc::in_use,
+               where() + ": " + (other_job.empty() ? last_trouble + "; " + kOtherPort : other_job + "; " + kOneId)));
     } else {
       fail_with(fail(Errc::timeout, nobody_line(doors, where(), last_trouble)));
     }

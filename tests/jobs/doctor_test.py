@@ -154,7 +154,7 @@ class Doctor(JobCase):
         self.assertEqual(found["Python"]["found"], broken + ": cannot open shared object file")
         self.assertEqual(self.doctor(broken)[1]["Python"], found["Python"])  # the program that is given
         self.assertEqual(self.grade("Python", env={"PYTHON_EXEC": "nosuchpython"}), "failure")
-        bare = {"PATH": self.path("bare"), "PYTHON_EXEC": "python3"}  # what it is without PYTHON_EXEC
+        bare = {"PATH": self.path("bare"), "PYTHON_EXEC": ""}
         for words, grade in (([], "note"), (["./train"], "note"), (["train.py"], "failure"), (["-m", "train"], "failure"),
                              (["--no-python", "train.py"], "note"), (["python3", "-c", "1"], "failure")):
             with self.subTest(words):

@@ -17,10 +17,11 @@ class Start(jobs.JobCase):
         self.assertEqual(job.code, 0, job.stderr)
         return job
 
-    def script_with(self, name, first_line, mode=0o755):
+    def script_with(self, name, first_line, mode=0o755, then="echo ran"):
         path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as f:
-            f.write(first_line + "\necho ran\n")
+            f.write(first_line + "\n" + then + "\n")
         os.chmod(path, mode)
         return path
 
@@ -73,10 +74,35 @@ class Start(jobs.JobCase):
         self.not_started(127, "its lines end as on Windows: sed -i", self.script_with("windows", "#!/bin/sh\r"))
         self.not_started(127, "its lines end as on Windows: sed -i",
                          self.script_with("by_env", "#!/usr/bin/env bash\r"))
+        self.not_started(127, "the interpreter 'sh -u', which is not in PATH; write 'env -S' for several words",
+                         self.script_with("words", "#!/usr/bin/env sh -u"))
+        self.not_started(127, "the interpreter 'sh', which does not exist", self.script_with("no_path", "#!sh"))
 
     def test_a_script_whose_interpreter_may_not_be_executed(self):
         self.not_started(126, "names the interpreter '%s', which may not be executed; change that line" % self.dir,
                          self.script_with("folder", "#!" + self.dir))
+
+    def test_what_the_kernel_or_env_would_run_is_run(self):
+        self.script_with("bin/plain", "true")  # env leaves it to a shell
+        self.script_with("old/tool", "#!/nowhere/python3")
+        self.script_with("new/tool", "#!/bin/sh")
+        os.symlink("/bin/sh", self.path("here"))
+        os.makedirs(self.path("else"))
+        with open(self.path("else/train.py"), "w") as script:
+            script.write("print('ran')\n")
+        self.script_with("wrap/python3", "#!/bin/sh", then="cd else && exec /usr/bin/python3 \"$@\"")
+        path = ":".join(self.path(each) for each in ("bin", "old", "new")) + ":/usr/bin:/bin"
+        for command in ([self.script_with("1", "#!/usr/bin/env plain")], [self.script_with("2", "#!/usr/bin/env tool")],
+                        [self.script_with("3", "#!/usr/bin/env -S A=\"b c\" sh")], [self.script_with("4", "#!here")],
+                        [self.script_with("5", "#!/usr/bin/env -S \"PATH=%s\" plain" % path)],
+                        ["wrap/python3", "train.py"]):
+            with self.subTest(command):
+                for dry in ([], ["--dry-run"]):
+                    self.run_ok("--standalone", *dry, *command, cwd=self.dir, env={"PATH": path})
+
+    def test_a_program_is_told_the_name_that_was_typed(self):
+        self.script_with("program", "#!/bin/sh", then="test \"$0\" = ./program")
+        self.run_ok("--standalone", "--max-restarts", "0", "./program", cwd=self.dir)
 
     @unittest.skipIf(OTHER_FORMATS, "this machine runs files of other formats: binfmt_misc")
     def test_a_file_that_is_no_program(self):
@@ -91,12 +117,15 @@ class Start(jobs.JobCase):
 
     def test_a_script_that_python_cannot_read(self):
         why = "cannot read the script 'nothing.py': No such file or directory" + IS_IT_THERE
-        for command in (["nothing.py"], ["python3", "-u", "nothing.py"]):
+        for command in (["nothing.py"], ["/usr/bin/python3", "-u", "nothing.py"]):
             self.not_started(127, why, *command, place="'%s'" % os.path.abspath("nothing.py"))
         os.mkdir(self.path("folder.py"))
         self.not_started(126, "folder.py': it is a directory without a __main__.py", self.path("folder.py"))
         with open(self.path("folder.py/__main__.py"), "w"):
             self.run_ok("--standalone", self.path("folder.py"))
+        subprocess.run(["/usr/bin/python3", "-m", "compileall", "-q", "-b", self.path("folder.py")], check=True)
+        os.remove(self.path("folder.py/__main__.py"))
+        self.run_ok("--standalone", self.path("folder.py"), env={"PYTHON_EXEC": "/usr/bin/python3"})
 
     def test_a_python_that_is_not_there(self):
         script = self.path("script.py")
@@ -104,6 +133,8 @@ class Start(jobs.JobCase):
             remedy = "; load the module or environment with Python, or name one in PYTHON_EXEC"
         self.not_started(127, "cannot start 'python3', which runs '%s': no such program in PATH%s" % (script, remedy),
                          script, env={"PATH": "/nowhere"})
+        self.not_started(127, "cannot start 'python3', which runs 'train': no such program in PATH" + remedy,
+                         "-m", "train", env={"PATH": "/nowhere"})
         self.not_started(127, "cannot start '/no/python', which runs '%s': no such file%s" % (script, remedy), script,
                          env={"PYTHON_EXEC": "/no/python"})
         self.not_started(126, "cannot start '/', which runs '%s': it may not be executed%s" % (script, remedy), script,

@@ -239,7 +239,7 @@ class BadInput(Trust):
         one.says("waiting for nodes")
         other = self.start_node("--rdzv-id", "other", self.program, env=secret)
         one.says("refused a caller from 127.0.0.1: this is job one, not other")
-        self.assertEqual(other.wait(), 100, other.stderr)
+        self.assertEqual(other.wait(), 111, other.stderr)
         self.assertIn("this is job one, not other; give all agents of one job the same --rdzv-id", other.stderr)
         self.assertIn("no coordinator at 127.0.0.1:%d yet (this is job one, not other); trying for" % self.port, other.stderr)
         two = self.start_node("--rdzv-id", "one", self.program, env=secret)

@@ -16,7 +16,9 @@ TEST_CASE("first_line: names the interpreter of a script", "[unit]") {
 TEST_CASE("first_line: names what env is to look for", "[unit]") {
   CHECK(read_first_line("#!/usr/bin/env python3\n") == FirstLine{"/usr/bin/env", "python3"});
   CHECK(read_first_line("#!/usr/bin/env -S\tA=1 python3 -u\n") == FirstLine{"/usr/bin/env", "python3"});
-  for (auto const* words : {"-i python3", "-S -u A python3", "-S PATH=/b python3", "-Spython3 -u", "-S 'my python'"}) {
+  CHECK(read_first_line("#!/usr/bin/env  python3 -u \n") == FirstLine{"/usr/bin/env", "python3 -u"});
+  for (auto const* words : {"-i python3", "-S -u A python3", "-S PATH=/b python3", "-Spython3 -u", "-S 'my python'",
+                            "-S A=\"b c\" python3", "-S \"PATH=/b\" python3", "A=1 python3", "-S", "-S A=1"}) {
     CHECK(read_first_line(std::string("#!/usr/bin/env ") + words) == FirstLine{"/usr/bin/env", ""});
   }
   CHECK(read_first_line("#!/usr/bin/env\n") == FirstLine{"/usr/bin/env", ""});

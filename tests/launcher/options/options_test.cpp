@@ -318,6 +318,8 @@ TEST_CASE("options: what prints something instead of a job is asked for alone", 
 TEST_CASE("options: --standalone says what has no effect beside it", "[unit]") {
   using Notes = std::vector<std::string>;
   CHECK(parsed({"--standalone", "--nnodes", "1", "p"}).notes.empty());
+  CHECK(parsed({"--standalone", "--nnodes", "1:4", "--master-addr", "a", "p"}).notes ==
+        Notes{"--standalone: --master-addr has no effect", "--standalone: --nnodes has no effect"});
   CHECK(parsed({"--standalone", "--rdzv-endpoint", "a:1", "--node-rank", "1", "p"}).notes ==
         Notes{"--standalone: --rdzv-endpoint has no effect", "--standalone: --node-rank has no effect"});
 }
