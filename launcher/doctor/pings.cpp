@@ -11,7 +11,6 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
-#include "src/core/text.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/listening.hpp"
 #include "src/os/local_address.hpp"
@@ -115,27 +114,9 @@ Answerer::~Answerer() {
   }
 }
 
-Callee::Callee(std::uint32_t index, std::string const& host, std::uint16_t port)
-    : index_(index), found_(std::make_shared<std::optional<Result<os::Addresses>>>()) {
-  auto const ask = [found = found_, host, port] { found->emplace(os::resolve(host, port, SOCK_STREAM)); };
-  asking_ = os::BoundedThread::start("resolver", ask);
-  if (!asking_) {
-    found_->emplace(fail(Errc::io, "no thread can be started to ask for its name"));
-  }
-}
-
-bool Callee::ready() {
-  auto const now = Clock::now();
-  return !asking_ || asking_->join_until(now) || now >= named_by_;
-}
-
 Call Callee::call() {
   Call call{index_, "", 0, 0};
-  if (asking_ && !asking_->join_until(named_by_)) {
-    call.error = "no name server has answered within " + seconds_text(kNaming);
-    return call;
-  }
-  auto const& addresses = **found_;
+  auto const addresses = name_.take();
   if (!addresses) {
     call.error = addresses.error().context;
     return call;

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "cxxrun/error.hpp"
@@ -41,17 +40,16 @@ inline constexpr Millis kNaming{10'000};
 /// A node that is called by name, as workers do. The name is looked up on a thread, beside those of other nodes.
 class Callee {
  public:
-  Callee(std::uint32_t index, std::string const& host, std::uint16_t port);
+  Callee(std::uint32_t index, std::string const& host, std::uint16_t port)
+      : index_(index), name_(kNaming, host, port, SOCK_STREAM) {}
   /// Whether nobody has to wait for its name any longer.
-  [[nodiscard]] bool ready();
-  /// Asks the clock over there some times: 3 s at most, once it is ready.
+  [[nodiscard]] bool ready() { return name_.ready(); }
+  /// Asks the clock over there some times: 3 s at most, once it is ready. To be called once.
   [[nodiscard]] Call call();
 
  private:
   std::uint32_t index_;
-  TimePoint named_by_ = Clock::now() + kNaming;
-  std::shared_ptr<std::optional<Result<os::Addresses>>> found_;
-  std::unique_ptr<os::BoundedThread> asking_;
+  os::LookUp name_;
 };
 
 }  // namespace cxxrun::launcher::doctor

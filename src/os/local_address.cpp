@@ -3,10 +3,8 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <optional>
 
 #include "src/core/text.hpp"
-#include "src/os/bounded_thread.hpp"
 #include "src/os/fd.hpp"
 
 namespace cxxrun::os {
@@ -38,19 +36,34 @@ Result<Addresses> resolve(std::string const& host, std::uint16_t port, int type,
   return Addresses(found, freeaddrinfo);
 }
 
-Result<Addresses> resolve_within(Millis patience, std::string const& host, std::uint16_t port, int type) {
+LookUp::LookUp(Millis patience, std::string const& host, std::uint16_t port, int type)
+    : patience_(patience),
+      until_(Clock::now() + std::min(patience, kForever)),
+      found_(std::make_shared<std::optional<Result<Addresses>>>()) {
   if (auto number = resolve(host, port, type, AI_NUMERICHOST)) {
-    return number;
+    found_->emplace(std::move(number));
+    return;
   }
-  auto const found = std::make_shared<std::optional<Result<Addresses>>>();
-  auto const asking = BoundedThread::start("resolver", [=] { found->emplace(resolve(host, port, type)); });
-  if (asking == nullptr) {
-    return fail(Errc::io, "no thread can be started to ask");
+  asking_ = BoundedThread::start("resolver", [=, found = found_] { found->emplace(resolve(host, port, type)); });
+  if (asking_ == nullptr) {
+    found_->emplace(fail(Errc::io, "no thread can be started to ask"));
   }
-  if (!asking->join_until(Clock::now() + std::min(patience, kForever))) {
-    return fail(Errc::timeout, "no name server has answered within " + seconds_text(patience));
+}
+
+bool LookUp::ready() {
+  auto const now = Clock::now();
+  return asking_ == nullptr || asking_->join_until(now) || now >= until_;
+}
+
+Result<Addresses> LookUp::take() {
+  if (asking_ != nullptr && !asking_->join_until(until_)) {
+    return fail(Errc::timeout, "no name server has answered within " + seconds_text(patience_));
   }
-  return *std::move(*found);
+  return *std::move(*found_);
+}
+
+Result<Addresses> resolve_within(Millis patience, std::string const& host, std::uint16_t port, int type) {
+  return LookUp(patience, host, port, type).take();
 }
 
 std::string unknown_yet(std::string const& host, Millis patience) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <netdb.h>
+#include <optional>
 #include <string>
 #include <sys/socket.h>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "cxxrun/error.hpp"
 #include "src/core/tcp_ends.hpp"
 #include "src/core/time.hpp"
+#include "src/os/bounded_thread.hpp"
 
 namespace cxxrun::os {
 
@@ -20,7 +22,24 @@ using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 /// `type`: SOCK_STREAM and so on. May block for as long as the system's resolver does. Errc::not_found, or timeout when
 /// no name server answers, with the resolver's own words alone.
 [[nodiscard]] Result<Addresses> resolve(std::string const& host, std::uint16_t port, int type, int flags = 0);
-/// The same, given up after `patience` (timeout): the thread that asks is left behind then. Numbers need no thread.
+/// The same on a thread, so that several names are asked for at once. Numbers need no thread. One that has no answer
+/// after `patience` is left behind.
+class LookUp {
+ public:
+  LookUp(Millis patience, std::string const& host, std::uint16_t port, int type);
+  /// Whether `take` would not block.
+  [[nodiscard]] bool ready();
+  /// Waits; to be called once. As `resolve`, timeout also when the patience is over, io when no thread could be
+  /// started.
+  [[nodiscard]] Result<Addresses> take();
+
+ private:
+  Millis patience_;
+  TimePoint until_;
+  std::shared_ptr<std::optional<Result<Addresses>>> found_;
+  std::unique_ptr<BoundedThread> asking_;  ///< null when there is nothing to wait for
+};
+/// `LookUp` and its answer.
 [[nodiscard]] Result<Addresses> resolve_within(Millis patience, std::string const& host, std::uint16_t port, int type);
 
 /// How long a name server that does not answer is asked again: it may be busy, when a thousand nodes start.
