@@ -23,11 +23,6 @@ namespace {
 
 constexpr Millis kSinfoPatience{5000};
 
-std::string python_of(Options const& options, Environment const& environment) {
-  auto const chosen = value_of(environment, "PYTHON_EXEC");
-  return is_python(options.program) ? options.program : chosen.empty() ? "python3" : chosen;
-}
-
 Wanted wanted_by(Options const& options, Environment const& environment, std::optional<SlurmStep> const& step,
                  std::optional<Meeting> const& meeting) {
   Wanted wanted;
@@ -35,7 +30,7 @@ Wanted wanted_by(Options const& options, Environment const& environment, std::op
   wanted.names = meeting ? names_to_know(*meeting) : std::vector<std::string>();
   wanted.by_address = meeting && meeting->by_address;
   wanted.nodes = meeting ? meeting->nodes : 1;
-  wanted.python = python_of(options, environment);
+  wanted.python = is_python(options.program) ? options.program : python_of(environment);
   wanted.needs_python = runs_python(options) || is_python(options.program);
   wanted.log_dir = options.log_dir;
   wanted.slurm = environment.contains("SLURM_JOB_ID") && (!step || step->node_index == 0);

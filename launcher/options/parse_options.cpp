@@ -248,27 +248,25 @@ Result<void> check_pairs(Options const& o) {
 /// What says where this node's place is; the job that is joined and --standalone know that.
 Result<void> check_place(Options& options) {
   struct Place {
-    bool given;
     std::string name;
+    bool refused;  // by --join
+    bool dropped;  // by --standalone
   };
-  std::vector<Place> const places{{options.rdzv_id.has_value(), "--rdzv-id"},
-                                  {options.rdzv_endpoint.has_value(), "--rdzv-endpoint"},
-                                  {options.node_rank.has_value(), "--node-rank"},
-                                  {options.is_host.has_value(), "--rdzv-conf is_host"}};
-  auto ignored = places;
-  ignored.push_back({options.master_addr.has_value(), "--master-addr"});
-  ignored.push_back({options.nnodes && options.nnodes->max > 1, "--nnodes"});
-  for (auto const& place : ignored) {
-    if (place.given && options.standalone) {
-      options.notes.push_back("--standalone: " + place.name + " has no effect");
+  auto const place = [](char const* name, bool given) { return Place{name, given, given}; };
+  std::vector<Place> const places{place("--rdzv-id", options.rdzv_id.has_value()),
+                                  place("--rdzv-endpoint", options.rdzv_endpoint.has_value()),
+                                  place("--node-rank", options.node_rank.has_value()),
+                                  place("--rdzv-conf is_host", options.is_host.has_value()),
+                                  {"--master-addr", false, options.master_addr.has_value()},
+                                  {"--nnodes", options.nnodes.has_value(), options.nnodes && options.nnodes->max > 1},
+                                  {"--standalone", options.standalone, false}};
+  for (auto const& each : places) {
+    if (each.refused && options.join) {
+      return expected(each.name + " with --join: the job that is joined says that; drop it");
     }
-  }
-  auto refused = places;
-  refused.push_back({options.nnodes.has_value(), "--nnodes"});
-  refused.push_back({options.standalone, "--standalone"});
-  auto const found = std::find_if(refused.begin(), refused.end(), [](Place const& each) { return each.given; });
-  if (options.join && found != refused.end()) {
-    return expected(found->name + " with --join: the job that is joined says that; drop it");
+    if (each.dropped && options.standalone) {
+      options.notes.push_back("--standalone: " + each.name + " has no effect");
+    }
   }
   return {};
 }

@@ -19,15 +19,10 @@ constexpr int kStdout = 1;
 constexpr int kStderr = 2;
 constexpr std::uint32_t kWorthFolding = 8;  // workers of one node: fewer are read one by one
 
-std::string value_or(Environment const& environment, std::string const& name, std::string const& otherwise) {
-  auto const found = environment.find(name);
-  return found == environment.end() || found->second.empty() ? otherwise : found->second;
-}
-
 std::vector<std::string> command(Options const& options, std::uint32_t local_rank, Environment const& inherited) {
   std::vector<std::string> argv;
   if (runs_python(options)) {
-    argv = {value_or(inherited, "PYTHON_EXEC", "python3"), "-u"};
+    argv = {python_of(inherited), "-u"};
   }
   if (options.module) {
     argv.emplace_back("-m");
@@ -192,6 +187,11 @@ std::vector<std::string> resume_environment(WorkerSpec const& spec) {
     return std::any_of(kOurs.begin(), kOurs.end(), [&](std::string_view start) { return word.starts_with(start); });
   });
   return words;
+}
+
+std::string python_of(Environment const& environment) {
+  auto chosen = value_of(environment, "PYTHON_EXEC");
+  return chosen.empty() ? "python3" : chosen;
 }
 
 bool runs_python(Options const& options) {

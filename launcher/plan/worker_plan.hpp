@@ -71,7 +71,9 @@ struct NodeFacts {
 /// tell who it is. What does not fit into a packet is cut from the end.
 [[nodiscard]] std::vector<std::string> resume_environment(WorkerSpec const& spec);
 
-/// Whether the program is a script or a module that python3, or PYTHON_EXEC, runs.
+/// PYTHON_EXEC, else python3.
+[[nodiscard]] std::string python_of(Environment const& environment);
+/// Whether the program is a script or a module that it runs.
 [[nodiscard]] bool runs_python(Options const& options);
 
 /// The workers of this agent in one generation, by local rank.

@@ -154,7 +154,8 @@ int show_dry_run(AgentConfig config) {
   auto const workers = likely_workers(options, topology, facts, config.environment);
   auto const program = find_worker_program(workers.front());
   auto const run_by = program.run_by.empty() ? "" : ", run by " + program.run_by;
-  std::fputs(dry_run_text(options, topology, facts, config.environment, absolute_name(program.path) + run_by).c_str(), stdout);
+  std::fputs(dry_run_text(options, topology, facts, config.environment, absolute_name(program.path) + run_by).c_str(),
+             stdout);
   std::fflush(stdout);
   if (program.error != 0) {
     std::fprintf(stderr, "cxxrun: %s; %s\n", program.why.c_str(), place_of(program.what).c_str());

@@ -84,9 +84,9 @@ std::optional<WorkerProgram> cannot_read(std::string const& script) {
 
 std::string absolute_name(std::string const& name) {
   std::error_code failed;
-  auto const directory = std::filesystem::current_path(failed);
+  auto const whole = std::filesystem::absolute(name, failed);
   bool const in_path = name.find('/') == std::string::npos;
-  return in_path || failed ? name : (directory / std::filesystem::path(name)).lexically_normal().string();
+  return in_path || failed ? name : whole.lexically_normal().string();
 }
 
 WorkerProgram find_worker_program(WorkerSpec const& spec) {
