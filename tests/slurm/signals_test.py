@@ -152,10 +152,10 @@ class Signals:
 
     def test_a_checkpoint_signal_goes_once_before_the_end_that_slurm_names(self):
         job = self.submit("export SLURM_JOB_END_TIME=$(($(date +%s) + 300))\n"
-                          + self.command(options="--checkpoint-signal USR1@285"))
+                          + self.command(options="--checkpoint-signal USR1@290"))
         self.assert_all_heard("SIGUSR1")
         self.assertEqual(self.job(job)["JobState"], "RUNNING")
-        self.assertEqual(self.output(job).count("285 s before the end"), NODES)
+        self.assertEqual(self.output(job).count("290 s before the end"), NODES)
         self.row("signals", "--checkpoint-signal USR1@120", "every worker that catches it gets it once, that long before "
                  "SLURM_JOB_END_TIME, else --time-limit")
 

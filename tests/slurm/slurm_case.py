@@ -126,16 +126,21 @@ class SlurmCase(jobs.JobCase):
         self.cluster.await_nodes(guard=90)
 
     def end_jobs(self):
-        def none():
-            return not self.login("squeue", "-h", "-o", "%A").out.split()
-        try:
-            wait_until(none, "no job is left", 3)
-        except Hang:
-            for job in set(self.login("squeue", "-h", "-o", "%A").out.split()):
+        """Cancels what still runs; what is completing is given time to end by itself."""
+        def jobs(*more):
+            return set(self.login("squeue", "-h", "-o", "%A", *more).out.split())
+
+        def cancel(which):
+            for job in which:
                 self.scancel("--full", "--signal=KILL", job)
                 self.scancel(job)
+        cancel(jobs("--states=PENDING,RUNNING,SUSPENDED"))
+        try:
+            wait_until(lambda: not jobs(), "no job is left", 3)
+        except Hang:
+            cancel(jobs())
             if not self.cluster.ill:
-                wait_until(none, "cancelled jobs are gone", 90)
+                wait_until(lambda: not jobs(), "cancelled jobs are gone", 90)
 
     # ---- commands
 
