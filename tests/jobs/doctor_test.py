@@ -67,9 +67,10 @@ class Doctor(JobCase):
     @mock.patch.dict(os.environ, ASAN_OPTIONS="detect_leaks=0")  # a process of its own would look for them
     def test_a_limit_on_processes_is_the_failure_and_nothing_is_said_to_hang(self):
         os.chmod(self.dir, 0o777)
+        uid = 60_000 + os.getpid() % 5_000  # nobody else's: beside another process of the user not even exec would do
         def limited():
             resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-            os.setuid(65534)
+            os.setuid(uid)
         code, found = self.doctor(preexec_fn=limited)
         self.assertEqual((code, found["processes"]["found"]),
                          (1, "no process could be started: Resource temporarily unavailable"))
