@@ -33,7 +33,7 @@ class Memory(SlurmCase):
         done = self.srun(f"-N{nodes}", "--mem=100", "cxxrun", "--no-python", *arguments, "python3", "-c", GREEDY)
         self.assertNotEqual(done.code, 0, done)
         self.assertRegex(done.err, r"rank 1 on node\d: signal 9 \(SIGKILL\): killed by the kernel: memory limit 100 MiB "
-                                   r"of step \d+\.0 \(worker peak \d+ MiB, ")
+                                   r"of (?:step \d+\.0|job \d+) \(worker peak \d+ MiB, ")  # both have it; the kernel names one
         self.assertIn("advice:        raise --mem, or use less memory", done.err)
         return done
 
