@@ -91,6 +91,7 @@ class NodeLoss(SlurmCase):
         self.cluster.kill("node2", fin=False)
         job.says("node lost: node2; 2 of 3 nodes left")
         self.assertNotIn("Node failure", job.err)
+        job.wait()
         self.row("node loss", "srun -N3 cxxrun ./train; node2 loses power",
                  "verdict `too few nodes` after --heartbeat-timeout (5 s), before Slurm has noticed")
 
@@ -121,7 +122,8 @@ class NodeLoss(SlurmCase):
         self.assertEqual(job.process.poll(), None)
         self.open_gate("go")
         job.says("; lost on the way: node2")
-        self.cluster.kill("node2")  # a node that is healed and whose job is over keeps Slurm busy for a minute
+        self.cluster.heal("node2")
+        job.wait()
         self.row("node loss", "srun --no-kill --input=none -N3 cxxrun --nnodes 1:3 ./train; node2's link is cut",
                  "node2 ends its own workers, the two others go on")
 

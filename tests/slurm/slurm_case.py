@@ -127,20 +127,20 @@ class SlurmCase(jobs.JobCase):
 
     def end_jobs(self):
         """Cancels what still runs; what is completing is given time to end by itself."""
-        def jobs(*more):
+        def left(*more):
             return set(self.login("squeue", "-h", "-o", "%A", *more).out.split())
 
         def cancel(which):
             for job in which:
                 self.scancel("--full", "--signal=KILL", job)
                 self.scancel(job)
-        cancel(jobs("--states=PENDING,RUNNING,SUSPENDED"))
+        cancel(left("--states=PENDING,RUNNING,SUSPENDED"))
         try:
-            wait_until(lambda: not jobs(), "no job is left", 3)
+            wait_until(lambda: not left(), "no job is left", 3)
         except Hang:
-            cancel(jobs())
+            cancel(left())
             if not self.cluster.ill:
-                wait_until(lambda: not jobs(), "cancelled jobs are gone", 90)
+                wait_until(lambda: not left(), "cancelled jobs are gone", 90)
 
     # ---- commands
 
