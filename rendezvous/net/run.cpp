@@ -44,42 +44,30 @@ void Run::feed(Event event) {
   }
 }
 
-void Run::hear(AgentId agent, MemberEnds const& at, std::string const& payload) {
+void Run::hear(AgentId agent, std::string const& host, MemberEnds const& ends, std::string const& payload) {
   auto heard = decode<FromAgent>(payload);
-  if (heard) {
-    std::visit([&](auto& said) { hear(agent, at, std::move(said)); }, *heard);
+  if (!heard) {
+    say({Level::error, "message from " + host + " not understood: " + heard.error().message(), "message"});
+    handlers_.hang_up(agent);
+    feed(Lost{agent, "protocol error"});
     return;
   }
-  say({Level::error, "message from " + at.host + " not understood: " + heard.error().message(), "message"});
-  handlers_.hang_up(agent);
-  feed(Lost{agent, "protocol error"});
+  if (auto* const about = std::get_if<AboutCallers>(&*heard)) {
+    hear(agent, ends, std::move(*about));
+  } else if (auto word = further_word(agent, std::get<ToCoordinator>(*std::move(heard)), ends)) {
+    feed(*std::move(word));
+  } else {
+    say({Level::warn, "ignored: a second join, or a death notice, from " + host, "again"});
+  }
 }
 
-void Run::hear(AgentId agent, MemberEnds const& at, AboutCallers&& said) {
+void Run::hear(AgentId agent, MemberEnds const& ends, AboutCallers&& said) {
   if (auto* const host = std::get_if<HostAddresses>(&said)) {
-    book_.announce(agent, std::move(*host), at.from, at.to);
+    book_.announce(agent, std::move(*host), ends.from, ends.to);
   } else {
     auto& [number, owners] = std::get<Owners>(said);
     stores_.tell(store_key(number), {owners.begin(), owners.end()});
   }
-}
-
-void Run::hear(AgentId agent, MemberEnds const& at, ToCoordinator&& said) {
-  std::visit(
-      [&](auto& concrete) {
-        using Message = std::decay_t<decltype(concrete)>;
-        if constexpr (std::is_same_v<Message, FollowerInfo>) {
-          feed(FollowerCalled{agent, std::move(concrete)});
-        } else if constexpr (std::is_same_v<Message, Join> || std::is_same_v<Message, Gone>) {
-          say({Level::warn,
-               std::string("ignored: ") + (std::is_same_v<Message, Join> ? "a second join" : "a death notice") +
-                   " from " + at.host,
-               "again"});
-        } else {
-          feed(Said{agent, std::move(concrete)});
-        }
-      },
-      said);
 }
 
 void Run::ask_hosts(std::uint64_t number, std::vector<store::CallerQuestion> const& questions) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "rendezvous/membership/membership.hpp"
+#include "rendezvous/membership/word.hpp"
 #include "rendezvous/net/address_book.hpp"
 #include "rendezvous/net/port_plan.hpp"
 #include "rendezvous/net/run_table.hpp"
@@ -47,13 +48,6 @@ struct RunHandlers {
   std::function<void()> closed;                   ///< once, after `concluded` or `stepped_down`: no handler follows
 };
 
-/// Of a member's connection.
-struct MemberEnds {
-  std::string host;  ///< for people
-  std::string from;  ///< its address
-  std::string to;    ///< the one that it has called
-};
-
 class Run : public std::enable_shared_from_this<Run> {
  public:
   Run(boost::asio::io_context& io, store::StoreServer& stores, RunConfig config, RunHandlers handlers);
@@ -62,8 +56,8 @@ class Run : public std::enable_shared_from_this<Run> {
   Run& operator=(Run const&) = delete;
 
   void feed(Event event);
-  /// A member's message.
-  void hear(AgentId agent, MemberEnds const& at, std::string const& payload);
+  /// A member's message; `host` is for people.
+  void hear(AgentId agent, std::string const& host, MemberEnds const& ends, std::string const& payload);
   [[nodiscard]] Phase phase() const { return machine_.state.phase; }
 
  private:
@@ -82,8 +76,7 @@ class Run : public std::enable_shared_from_this<Run> {
   void perform(ArmTimer const& action);
   void perform(Conclude const& action) { handlers_.concluded(action.verdict); }
   void perform(Close const& action);
-  void hear(AgentId agent, MemberEnds const& at, AboutCallers&& said);
-  void hear(AgentId agent, MemberEnds const& at, ToCoordinator&& said);
+  void hear(AgentId agent, MemberEnds const& ends, AboutCallers&& said);
   void ask_hosts(std::uint64_t number, std::vector<store::CallerQuestion> const& questions);
   Result<std::uint16_t> open_store(std::uint64_t number, PortPlan const& plan);
   [[nodiscard]] std::uint64_t store_key(std::uint64_t number) const;

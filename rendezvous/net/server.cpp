@@ -178,8 +178,12 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
   void member(AgentId id, Peer const& peer, std::string const& payload) {
     if (auto const it = runs.find(peer.run); it != runs.end()) {
       auto const run = it->second;
-      run->hear(id, {peer.host, peer.from, peer.channel->local_address()}, payload);
+      run->hear(id, peer.host, ends_of(peer), payload);
     }
+  }
+
+  [[nodiscard]] MemberEnds ends_of(Peer const& peer) const {
+    return {config.nonce, peer.channel->remote_address(), peer.channel->local_address()};
   }
 
   void beat(AgentId id, Peer const& peer, std::string const& payload) {
@@ -234,13 +238,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       peers->forget(id);
       return;
     }
-    NodeInfo& node = follows ? follower_info->node : join->node;
-    node.coordinates = node.incarnation == config.nonce;
-    node.reached_at = peer.channel->local_address();
-    node.calls_from = peer.channel->remote_address();
+    std::string const host = (follows ? follower_info->node : join->node).host;
     Place const where = follows ? place(table, peer.hello) : admit(table, peer.hello, *join, peer.from);
     if (auto const* away = std::get_if<TurnedAway>(&where)) {
-      complain("join refused", "refused " + node.host + ": " + away->why, Level::info);
+      complain("join refused", "refused " + host + ": " + away->why, Level::info);
       peer.channel->send(encode(ToAgent(Refused{away->exit_code, away->why})));
       peers->forget(id);
       return;
@@ -251,8 +252,8 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       return;
     }
     RunKey const run = belongs != nullptr ? belongs->run : open_run(peer.hello.run_id, *join->terms, false, peer.from);
-    peers->admit(id, run, node.host);
-    feed(run, follows ? Event(FollowerCalled{id, std::move(*follower_info)}) : Event(Joined{id, std::move(node)}));
+    peers->admit(id, run, host);
+    feed(run, *first_word(id, *std::move(decoded), ends_of(peer)));
   }
 
   /// The death notice of an agent's parent.

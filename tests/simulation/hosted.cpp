@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "rendezvous/membership/membership.hpp"
+#include "rendezvous/membership/word.hpp"
 #include "tests/simulation/job.hpp"
 #include "tests/support/said.hpp"
 
@@ -123,47 +124,32 @@ void Hosted::greeted(AgentId id, Peer& peer, rdzv::Hello const& hello) {
   }
 }
 
-void Hosted::first(AgentId id, Peer& peer, rdzv::ToCoordinator const& message) {
-  auto const fill = [&](rdzv::NodeInfo node) {
-    node.reached_at = address_text(node_.host);
-    node.calls_from = address_text(peer.end->peer->host);
-    node.coordinates = node.incarnation == node_.info.incarnation;
-    return node;
-  };
-  peer.at = Peer::At::member;
-  members_[peer.hello.nonce] = id;
-  if (auto const* const join = std::get_if<rdzv::Join>(&message)) {
-    if (!leads()) {  // it has stepped down since the hello
-      forget(id);
-      return;
-    }
-    feed(rdzv::Joined{id, fill(join->node)});
-  } else if (auto const* const follower_info = std::get_if<rdzv::FollowerInfo>(&message)) {
-    auto known = *follower_info;
-    known.node = fill(known.node);
-    feed(rdzv::FollowerCalled{id, known});
-  } else {
-    forget(id);
-  }
+rdzv::MemberEnds Hosted::ends_of(Peer const& peer) const {
+  return {node_.info.incarnation, address_text(peer.end->peer->host), address_text(node_.host)};
 }
 
-void Hosted::said(AgentId id, rdzv::ToCoordinator const& message) {
-  std::visit(
-      [&](auto const& concrete) {
-        using Message = std::decay_t<decltype(concrete)>;
-        if constexpr (std::is_same_v<Message, rdzv::FollowerInfo>) {
-          auto known = concrete;
-          known.node.reached_at = address_text(node_.host);
-          known.node.calls_from = address_text(peers_.at(id).end->peer->host);
-          known.node.coordinates = known.node.incarnation == node_.info.incarnation;
-          feed(rdzv::FollowerCalled{id, known});
-        } else if constexpr (std::is_same_v<Message, rdzv::Gone>) {
-          feed(rdzv::ConfirmedDead{concrete});
-        } else if constexpr (!std::is_same_v<Message, rdzv::Join>) {
-          feed(rdzv::Said{id, concrete});
-        }
-      },
-      message);
+void Hosted::first(AgentId id, Peer& peer, rdzv::ToCoordinator message) {
+  if (std::holds_alternative<rdzv::Join>(message) && !leads()) {  // it has stepped down since the hello
+    forget(id);
+    return;
+  }
+  peer.at = Peer::At::member;
+  members_[peer.hello.nonce] = id;
+  auto word = rdzv::first_word(id, std::move(message), ends_of(peer));
+  if (!word) {
+    forget(id);
+    return;
+  }
+  feed(*std::move(word));
+}
+
+void Hosted::said(AgentId id, rdzv::ToCoordinator message) {
+  auto const* const again = std::get_if<rdzv::FollowerInfo>(&message);
+  if (again != nullptr && job_.mutated(Mutation::believe_repeated)) {
+    feed(rdzv::FollowerCalled{id, *again});
+  } else if (auto word = rdzv::further_word(id, std::move(message), ends_of(peers_.at(id)))) {
+    feed(*std::move(word));
+  }
 }
 
 /// The connection of an agent's heartbeats finds its member; one that it replaces goes.

@@ -11,6 +11,7 @@
 
 #include "rendezvous/membership/events.hpp"
 #include "rendezvous/membership/policy.hpp"
+#include "rendezvous/membership/word.hpp"
 #include "rendezvous/trust/guard.hpp"
 #include "tests/simulation/network.hpp"
 
@@ -61,8 +62,9 @@ class Hosted {
   void received_raw(AgentId id, std::string const& bytes);
   void pass_on(AgentId id, std::string const& payload);
   void greeted(AgentId id, Peer& peer, rendezvous::Hello const& hello);
-  void first(AgentId id, Peer& peer, rendezvous::ToCoordinator const& message);
-  void said(AgentId id, rendezvous::ToCoordinator const& message);
+  [[nodiscard]] rendezvous::MemberEnds ends_of(Peer const& peer) const;
+  void first(AgentId id, Peer& peer, rendezvous::ToCoordinator message);
+  void said(AgentId id, rendezvous::ToCoordinator message);
   void beat(AgentId id, Peer& peer, rendezvous::Beat const& beat);
   void closed(AgentId id, bool fin);
   void forget(AgentId id);

@@ -38,7 +38,31 @@ void Judge::executing_changed() {
   }
 }
 
+/// Its workers reach the store, and its members know whom to follow, now and when that one is lost.
+void Judge::named(rdzv::Generation const& generation) {
+  auto const has = [](std::string const& address) { return !address.empty() && !address.starts_with("127."); };
+  auto const& successors = generation.successors;
+  // A coordinator whose own node is excluded goes on without a seat.
+  bool const seatless = std::any_of(job_.nodes.begin(), job_.nodes.end(), [&](auto const& node) {
+    auto const& state = node->hosted.state();
+    auto const& present = state.roster.present;
+    return node->hosted.leads() && state.number == generation.number &&
+           std::none_of(present.begin(), present.end(),
+                        [&](auto const& entry) { return entry.second.incarnation == node->info.incarnation; });
+  });
+  std::string const lacks =
+      generation.coordinator.empty() && !seatless ? "its coordinator"
+      : !has(generation.master_addr)              ? "an address of its store that all can call"
+      : !std::all_of(successors.begin(), successors.end(), [&](auto const& each) { return has(each.address); })
+          ? "addresses of its successors"
+          : "";
+  if (!lacks.empty()) {
+    job_.world.violated("generation " + std::to_string(generation.number) + " does not name " + lacks);
+  }
+}
+
 void Judge::started(Node const& node, rdzv::Generation const& generation) {
+  named(generation);
   auto const [it, first] = generations_.try_emplace(generation.number);
   Seen& seen = it->second;
   auto& world = job_.world;
@@ -310,6 +334,12 @@ void Judge::left(Node const& node, int code) {
   ++ends["agent left with " + std::to_string(code)];
   if (!kDocumented.contains(code)) {
     job_.world.violated(node.name() + " leaves with the undocumented code " + std::to_string(code));
+  }
+  auto const& known = node.state.follower.decided;
+  bool const may_go_on = known.rank && job_.schedule.policy.min_nodes < known.decree.size;
+  if (code == kExitCoordinatorLost && may_go_on && only_deaths() && checks_quorum() &&
+      most_left(&node) >= job_.schedule.policy.min_nodes) {
+    job_.world.violated(node.name() + " leaves for its coordinator's loss although most nodes are left");
   }
   bool const orderly = std::all_of(job_.schedule.faults.begin(), job_.schedule.faults.end(), [](Fault const& fault) {
     return fault.trouble == Trouble::told_to_end || fault.trouble == Trouble::worker_fails ||

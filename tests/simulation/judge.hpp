@@ -42,6 +42,7 @@ class Judge {
   std::size_t generations = 0;
 
  private:
+  void named(rendezvous::Generation const& generation);
   struct Seen {
     rendezvous::Decree decree;
     std::uint32_t world_size = 0;

@@ -47,7 +47,9 @@ class Member {
       follower_info.decided = generation.decree;
       follower_info.rank = generation.group_rank;
       follower_info.seen = generation.number;
-      caller_->link().send(follower_info);
+      for (int i = 0; i < says; ++i) {
+        caller_->link().send(follower_info);
+      }
     }
     for (; read_ < caller_->messages.size(); ++read_) {
       std::visit([this](auto const& message) { hear(message); }, caller_->messages[read_]);
@@ -60,6 +62,7 @@ class Member {
   }
 
   Generation generation;
+  int says = 1;  ///< how often what it knows
   std::uint64_t started = 0;
   std::optional<std::string> refused;
   bool dropped = false;
@@ -147,6 +150,9 @@ TEST_CASE("a coordinator on standby takes over from one that is gone, and leads 
   CHECK_FALSE(job.hosts[1]->coordinator.leads());
   auto const old = job.members[0]->generation;
   job.lose_first();
+  int const says = GENERATE(1, 3);  // again when its workers end, or another round begins
+  INFO("each says " << says << " times what it knows");
+  job.members[1]->says = job.members[2]->says = says;
   job.members[1]->follow(job.ports[1]);  // its own, like anybody else's
   job.members[2]->follow(job.ports[1]);
   job.hosts[1]->coordinator.start_campaign(
@@ -157,6 +163,9 @@ TEST_CASE("a coordinator on standby takes over from one that is gone, and leads 
   REQUIRE(job.until([&] { return job.members[1]->started > old.number && job.members[2]->started > old.number; }));
   CHECK(job.hosts[1]->coordinator.leads());
   CHECK(job.members[2]->generation.coordinator == "1");
+  CHECK(job.members[2]->generation.master_addr == old.master_addr);
+  REQUIRE(job.members[2]->generation.successors.size() == 2);
+  CHECK_FALSE(job.members[2]->generation.successors[0].address.empty());
   CHECK(job.members[2]->generation.group_size == 2);
   CHECK(job.members[2]->generation.decree.after == old.number);
 
