@@ -48,12 +48,17 @@ void give_up(Turn& turn) {
   leave(turn, state.exit_code, state.last_line);
 }
 
-/// Whether this agent has to go when it is told so. By a candidate only if it has its promise. The coordinator of the
-/// last generation needs none: it is well, so whoever else has been promised anything waits for nothing.
+/// It coordinates the last generation that this agent knows: it is well, so whoever else has been promised anything
+/// waits for nothing.
+bool is_incumbent(follower::State const& state, follower::Link const& link) {
+  return link.dialled && link.to.rank == state.decided.decree.coordinator;
+}
+
+/// Whether this agent has to go when it is told so. By a candidate only if it has its promise.
 bool may_drop(follower::State const& state, follower::Link const& link, LinkId id, std::uint64_t number) {
   auto const& decided = state.decided.decree;
-  bool const incumbent = link.dialled && link.to.rank == decided.coordinator;
-  return number > decided.number || (number == decided.number && (incumbent || follower::obeys(state, id)));
+  return number > decided.number ||
+         (number == decided.number && (is_incumbent(state, link) || follower::obeys(state, id)));
 }
 
 }  // namespace
@@ -112,7 +117,10 @@ bool accept_lead(Turn& turn, LinkId link, rendezvous::ToAgent const& message) {
         return number != 0 && (std::holds_alternative<rendezvous::Stop>(message) ? number < known : number <= known);
       },
       message);
-  if (stale || refused || !follower::obeys(following, link)) {
+  auto const* const from = follower::find(following, link);
+  bool const verdict =
+      std::holds_alternative<rendezvous::Finished>(message) && from != nullptr && is_incumbent(following, *from);
+  if (stale || refused || !(verdict || follower::obeys(following, link))) {
     turn.say(Level::debug, stale     ? "ignored: a coordinator of an older generation than " + std::to_string(known)
                            : refused ? "a successor refuses this agent: " + std::get<rendezvous::Refused>(message).why
                                      : "ignored: word of an agent that does not lead");

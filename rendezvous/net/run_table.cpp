@@ -153,6 +153,9 @@ Place place(RunTable const& table, Hello const& hello) {
     return place_newcomer(table, hello.run_id);
   }
   RunEntry const* const known = latest(table, hello.run_id);
+  if (known != nullptr && known->lingers && follows(hello)) {
+    return Belongs{known->key};
+  }
   if (known != nullptr && known->active) {
     return known->standby && !follows(hello) ? Place(other_agent(known->id)) : Belongs{known->key};
   }
@@ -258,9 +261,16 @@ void note_verdict(RunTable& table, RunKey run, Verdict const& verdict) {
     return;
   }
   entry->active = false;
+  entry->lingers = true;
   entry->exit_code = verdict.exit_code;
   entry->summary = verdict.summary;
   table.inherited = verdict.end == End::success ? 0 : verdict.restarts;
+}
+
+void note_closed(RunTable& table, RunKey run) {
+  if (RunEntry* const entry = entry_of(table, run)) {
+    entry->lingers = false;
+  }
 }
 
 RunEntry const* find_run(RunTable const& table, RunKey run) {

@@ -22,6 +22,7 @@ struct RunEntry {
   RunKey key = 0;
   std::string id;
   bool active = true;       ///< until its verdict
+  bool lingers = false;     ///< it has its verdict, and tells it to members that call late
   bool standby = false;     ///< another agent coordinates: only who follows is let in
   std::string opened_from;  ///< address of the agent that did; "" = this one
   Terms terms;
@@ -91,6 +92,8 @@ void note_progress(RunTable& table, RunKey run, std::uint64_t number, std::uint3
 void forget_run(RunTable& table, RunKey run);
 /// The run has its verdict.
 void note_verdict(RunTable& table, RunKey run, Verdict const& verdict);
+/// Nobody of it is left.
+void note_closed(RunTable& table, RunKey run);
 
 /// The entry of a run, nothing when it is forgotten.
 [[nodiscard]] RunEntry const* find_run(RunTable const& table, RunKey run);

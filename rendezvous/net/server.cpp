@@ -96,6 +96,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     auto const it = runs.find(key);
     boost::asio::post(io, [run = it->second] {});
     runs.erase(it);
+    note_closed(table, key);
     RunEntry const entry = *find_run(table, key);
     bool const goes_on = entry.active;  // no verdict: with another coordinator
     if (!config.serves_all && !goes_on) {
