@@ -76,13 +76,15 @@ void Peers::greet(Channel::Socket socket, std::shared_ptr<Strangers> const& stra
   peer->channel->start(std::move(on), Channel::End::called, keys_);
 }
 
-void Peers::admit(AgentId id, RunKey run, std::string host) {
+AgentId Peers::admit(AgentId id, RunKey run, std::string host) {
   Peer& peer = *peers_.at(id);
   peer.run = run;
   peer.host = std::move(host);
   peer.at = Peer::At::member;
   make_known(id, peer);
   members_[peer.hello.nonce] = id;
+  auto const beats = early_.extract(peer.hello.nonce);
+  return beats.empty() ? 0 : beats.mapped();
 }
 
 AgentId Peers::pair(AgentId beats) {
@@ -92,6 +94,7 @@ AgentId Peers::pair(AgentId beats) {
   }
   auto const named = members_.find(peer.hello.nonce);
   if (named == members_.end()) {
+    early_[peer.hello.nonce] = beats;
     return 0;
   }
   auto const member = peers_.at(named->second);
@@ -102,6 +105,11 @@ AgentId Peers::pair(AgentId beats) {
   peer.other = named->second;
   make_known(beats, peer);
   return peer.other;
+}
+
+std::shared_ptr<Peer> Peers::find(AgentId id) const {
+  auto const it = peers_.find(id);
+  return it == peers_.end() ? nullptr : it->second;
 }
 
 void Peers::send(AgentId id, std::string const& payload) {
@@ -153,6 +161,9 @@ void Peers::erase(Entry it) {
   if (named != members_.end() && named->second == id) {
     members_.erase(named);
   }
+  if (auto const waits = early_.find(peer->hello.nonce); waits != early_.end() && waits->second == id) {
+    early_.erase(waits);
+  }
   if (peer->other != 0) {
     peers_.at(peer->other)->other = 0;
     if (peer->at == Peer::At::member) {
@@ -172,6 +183,7 @@ void Peers::close() {
   }
   peers_.clear();
   members_.clear();
+  early_.clear();
 }
 
 RunKey Peers::run_of(AgentId id) const {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct Peer {
   std::string host;   ///< once a member, for people
   RunKey run = 0;     ///< once a member
   AgentId other = 0;  ///< of a member its connection for beats, of that one its member; 0: none yet
+  std::optional<Beat> early;  ///< the last one that came before the member
   enum class At { hello, first, member, beat, death_notice } at = At::hello;
 };
 
@@ -45,10 +47,14 @@ class Peers : public std::enable_shared_from_this<Peers> {
   Peers(boost::asio::io_context& io, std::shared_ptr<KeyRing> keys, Handlers handlers);
 
   void listen(std::shared_ptr<Listener> listener);
-  /// It has joined, or follows: what is sent under its nonce belongs to it.
-  void admit(AgentId id, RunKey run, std::string host);
-  /// The connection of an agent's beats finds its member, which is returned; 0: nobody has joined under its nonce yet.
+  /// It has joined, or follows: what is sent under its nonce belongs to it. The connection for its beats that was here
+  /// first is returned; 0: none was.
+  [[nodiscard]] AgentId admit(AgentId id, RunKey run, std::string host);
+  /// The connection of an agent's beats finds its member, which is returned; 0: nobody has joined under its nonce yet,
+  /// and `admit` will tell.
   AgentId pair(AgentId beats);
+  /// Null: it is gone.
+  [[nodiscard]] std::shared_ptr<Peer> find(AgentId id) const;
   void send(AgentId id, std::string const& payload);
   void send_beat(AgentId member, std::string const& payload);
   /// Closes once everything is written; no handler follows. With a member goes its connection for beats.
@@ -71,6 +77,7 @@ class Peers : public std::enable_shared_from_this<Peers> {
   std::vector<std::shared_ptr<Listener>> listeners_;
   std::map<AgentId, std::shared_ptr<Peer>> peers_;
   std::map<std::string, AgentId> members_;  // by nonce: whose beats these are
+  std::map<std::string, AgentId> early_;    // by nonce: connections for beats that wait for their member
   AgentId last_id_ = 0;
 };
 

@@ -187,13 +187,21 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     return {config.nonce, peer.channel->remote_address(), peer.channel->local_address()};
   }
 
-  void beat(AgentId id, Peer const& peer, std::string const& payload) {
+  void beat(AgentId id, Peer& peer, std::string const& payload) {
     auto const decoded = decode<Beat>(payload);
     if (!decoded) {
       complain("beat", "a beat from " + peer.from + " was not understood: " + decoded.error().message());
       peers->forget(id);
-    } else if (AgentId const member = peers->pair(id); member != 0) {  // else its agent has not joined yet
-      feed(peers->run_of(member), Beaten{member, *decoded});
+    } else {
+      beat(id, peer, *decoded);
+    }
+  }
+
+  void beat(AgentId id, Peer& peer, Beat const& beat) {
+    if (AgentId const member = peers->pair(id); member != 0) {
+      feed(peers->run_of(member), Beaten{member, beat});
+    } else {
+      peer.early = beat;  // it has overtaken its agent's first word
     }
   }
 
@@ -253,8 +261,11 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       return;
     }
     RunKey const run = belongs != nullptr ? belongs->run : open_run(peer.hello.run_id, *join->terms, false, peer.from);
-    peers->admit(id, run, host);
+    AgentId const beats = peers->admit(id, run, host);
     feed(run, *first_word(id, *std::move(decoded), ends_of(peer)));
+    if (auto const line = peers->find(beats); line && line->early) {
+      beat(beats, *line, *std::exchange(line->early, std::nullopt));
+    }
   }
 
   /// The death notice of an agent's parent.

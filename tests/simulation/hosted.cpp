@@ -135,12 +135,19 @@ void Hosted::first(AgentId id, Peer& peer, rdzv::ToCoordinator message) {
   }
   peer.at = Peer::At::member;
   members_[peer.hello.nonce] = id;
+  std::string const nonce = peer.hello.nonce;
   auto word = rdzv::first_word(id, std::move(message), ends_of(peer));
   if (!word) {
     forget(id);
     return;
   }
   feed(*std::move(word));
+  for (auto& [line, other] : peers_) {
+    if (other.early && other.hello.nonce == nonce) {
+      beat(line, other, *std::exchange(other.early, std::nullopt));
+      return;
+    }
+  }
 }
 
 void Hosted::said(AgentId id, rdzv::ToCoordinator message) {
@@ -157,6 +164,7 @@ void Hosted::beat(AgentId id, Peer& peer, rdzv::Beat const& beat) {
   if (peer.other == 0) {
     auto const named = members_.find(peer.hello.nonce);
     if (named == members_.end()) {
+      peer.early = beat;
       return;
     }
     Peer& member = peers_.at(named->second);

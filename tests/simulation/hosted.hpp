@@ -54,6 +54,7 @@ class Hosted {
     rendezvous::Hello hello;
     std::optional<rendezvous::Guard> guard;  ///< of one that says bytes
     rendezvous::AgentId other = 0;           ///< of a beat connection its member, and the other way round
+    std::optional<rendezvous::Beat> early;   ///< of one without a member yet
     enum class At { hello, first, member, beat, death_notice } at = At::hello;
   };
   using AgentId = rendezvous::AgentId;
