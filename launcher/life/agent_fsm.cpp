@@ -78,7 +78,7 @@ void hear(Turn& turn, rendezvous::Start const& message) {
     turn.say(Level::debug, "ignored: start of generation " + std::to_string(message.number));
     return;
   }
-  turn.delegate([](auto& inner) { follower::started(inner); });
+  turn.delegate([&](auto& inner) { follower::started(inner, message.number); });
   take_lease(turn, message);
   if (turn.state.held) {
     turn.say(Level::warn, "start came too late for its lease: waiting for the next one");

@@ -62,7 +62,7 @@ void link_up(Turn& turn, LinkId id, std::string const& coordinator, bool relayed
     turn.state.next_beat = turn.now;
     send_beats(turn);
   } else {
-    turn.act(TellLink{id, follower_info(turn.state, turn.workers)});
+    turn.act(TellLink{id, follower_info(turn.state, turn.workers, turn.now)});
   }
 }
 
@@ -121,7 +121,7 @@ void pass_on(Turn& turn) {
   }
 }
 
-void started(Turn& turn) {
+void adopt(Turn& turn) {
   State& state = turn.state;
   if (!state.prepared) {
     return;
@@ -137,6 +137,8 @@ void started(Turn& turn) {
   state.decided.rank = generation.group_rank;
   state.decided.successors = generation.successors;
   state.decided.led = !generation.coordinator.empty();
+  state.decided.begun.reset();
+  state.dead.clear();
   state.decided.survives = generation.survives && state.decided.led;
   state.decided.hosts = generation.hosts;
   state.acceptor = decided(state.acceptor, generation.number);
@@ -145,6 +147,13 @@ void started(Turn& turn) {
   state.round = 0;
   state.last_contact = turn.now;
   pass_on(turn);
+}
+
+void started(Turn& turn, std::uint64_t number) {
+  adopt(turn);
+  if (turn.state.decided.decree.number == number) {
+    turn.state.decided.begun = turn.now;
+  }
 }
 
 bool obeys(State const& state, LinkId id) {

@@ -90,7 +90,8 @@ struct Known {
   bool survives = false;  ///< the job can go on without its coordinator
   bool led = false;       ///< a member coordinates it, not cxxrun-rendezvous
   std::string hosts;
-  bool pair = false;  ///< two members, the same ones since the first generation
+  std::optional<TimePoint> begun;  ///< when this agent was told to start it
+  bool pair = false;               ///< two members, the same ones since the first generation
 };
 
 /// Nobody leads: being looked for.
@@ -107,8 +108,7 @@ struct Search {
   std::set<std::string> dead;              ///< addresses where nobody listened: their turn is passed
   bool campaigned = false;                 ///< had our own turn in this round
   bool campaigning = false;
-  bool fin = false;        ///< the coordinator's own connection ended in order, not a relay's
-  bool peer_dead = false;  ///< with a pair: its standby port was refused after that
+  bool fin = false;  ///< the coordinator's own connection ended in order, not a relay's
 };
 
 struct State {
@@ -129,6 +129,7 @@ struct State {
   std::optional<TimePoint> last_contact;  ///< newest contact with the coordinator of `decided`; nothing: unsure
   std::optional<TimePoint> next_beat;
   std::optional<Search> search;
+  std::map<std::uint32_t, TimePoint> dead;  ///< members of `decided` that led and are proven dead, and since when
 };
 
 struct Turn : BasicTurn<State, Action, Policy> {
@@ -158,8 +159,10 @@ void answered(Turn& turn, LinkId id, BeatAck const& ack);
 void heard(Turn& turn, OwnTime sent);
 /// This agent is ready for a generation, whose coordinator is to be told so with the Ack that is returned.
 [[nodiscard]] Ack ready(Turn& turn, Generation const& generation);
-/// The prepared generation runs: it is decided.
-void started(Turn& turn);
+/// The prepared generation is decided.
+void adopt(Turn& turn);
+/// The prepared generation of this number runs: it is decided, and nothing older runs any more.
+void started(Turn& turn, std::uint64_t number);
 /// Whoever calls this agent, and knows of an older generation, is to hear of the one that is decided now.
 void pass_on(Turn& turn);
 /// A message on `link` about workers is to be obeyed: it is the main one, or of a candidate that may lead.
@@ -181,7 +184,7 @@ void hear(Turn& turn, LinkId id, Propose const& message);
 /// Whether this agent has learned of a later generation, or who leads on from the one that it knows.
 [[nodiscard]] bool hear(Turn& turn, LinkId id, Decided const& message);
 /// What this agent says of itself to whoever may take over, and that it has changed.
-[[nodiscard]] FollowerInfo follower_info(State const& state, bool workers);
+[[nodiscard]] FollowerInfo follower_info(State const& state, bool workers, TimePoint now);
 void tell_again(Turn& turn);
 
 // ---- searching --------------------------------------------------------------------------------------------------

@@ -80,12 +80,14 @@ void dial(Turn& turn, Successor const& successor) {
   turn.act(Dial{state.last_link, successor});
 }
 
-/// Two nodes: an orderly end and a refused port prove the other one dead; not a loopback address told for another host.
-bool may_prove(Turn const& turn, Successor const& peer) {
+/// An orderly end and a refused port prove that the coordinator's agent and its parent are dead: the port is theirs
+/// until all that they started is gone. Not where it is a loopback address told for another host, nor with a fence, to
+/// which a coordinator that has stepped down is a rival.
+bool may_prove(Turn const& turn, Successor const& lost) {
   State const& state = turn.state;
   auto const* const own = find_successor(state, [&](Successor const& each) { return is_own(state, each); });
-  bool const astray = is_loopback(peer.address) && (own == nullptr || own->host != peer.host);
-  return turn.policy.pair && state.decided.pair && state.search->fin && !state.search->peer_dead && !astray;
+  bool const astray = is_loopback(lost.address) && (own == nullptr || own->host != lost.host);
+  return turn.policy.tie != Tie::fence && where(lost) == state.search->lost && state.search->fin && !astray;
 }
 
 void start_campaign(Turn& turn, Successor const& own) {
@@ -103,7 +105,6 @@ void start_campaign(Turn& turn, Successor const& own) {
     campaign.hosts = *std::move(hosts);
   }
   campaign.pair = turn.policy.pair && state.decided.pair;
-  campaign.peer_dead = campaign.pair && state.search->peer_dead;
   campaign.campaign_id = ++state.campaign_id;
   campaign.successors = state.decided.successors;
   campaign.job_began = state.job_began;
@@ -282,10 +283,8 @@ void link_failed(Turn& turn, LinkId id, bool refused) {
     }
     call_again(turn, link.to, refused ? pause_after_refusal(turn.policy) : turn.policy.spacing);
   }
-  if (where(link.to) == state.search->lost &&
-      may_prove(turn, link.to)) {  // its parent holds the port until all are gone
-    state.search->peer_dead = refused;
-    state.search->campaigned = state.search->campaigned && !refused;  // campaigns again, with the proof
+  if (refused && may_prove(turn, link.to) && state.dead.emplace(link.to.rank, turn.now).second) {
+    tell_again(turn);
   }
   take_turns(turn);
 }

@@ -107,9 +107,11 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
   bool const member =
       state.prepared && state.prepared->number == decree.number && state.prepared->decree.members == decree.members;
   if (member) {
-    started(turn);
+    adopt(turn);
   } else {
     state.decided.rank.reset();
+    state.decided.begun.reset();
+    state.dead.clear();
     state.decided.pair = false;
     state.decided.hosts.clear();
     state.acceptor = Acceptor{};
@@ -134,7 +136,7 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
   return true;
 }
 
-FollowerInfo follower_info(State const& state, bool workers) {
+FollowerInfo follower_info(State const& state, bool workers, TimePoint now) {
   FollowerInfo follower_info;
   follower_info.decided = state.decided.decree;
   follower_info.rank = state.decided.rank;
@@ -144,13 +146,19 @@ FollowerInfo follower_info(State const& state, bool workers) {
   }
   follower_info.seen = state.seen;
   follower_info.workers = workers;
+  if (state.decided.begun) {
+    follower_info.begun_for = std::chrono::duration_cast<Millis>(now - *state.decided.begun);
+  }
+  for (auto const& [rank, since] : state.dead) {
+    follower_info.dead.push_back({rank, std::chrono::duration_cast<Millis>(now - since)});
+  }
   return follower_info;
 }
 
 void tell_again(Turn& turn) {
   for (auto const& [id, link] : turn.state.links) {
     if (link.up && link.dialled && turn.state.search) {
-      turn.act(TellLink{id, follower_info(turn.state, turn.workers)});
+      turn.act(TellLink{id, follower_info(turn.state, turn.workers, turn.now)});
     }
   }
 }

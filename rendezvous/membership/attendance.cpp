@@ -67,6 +67,21 @@ Next lose_seat(Turn& turn, Seat& seat, std::string const& how) {
   return stay;
 }
 
+/// Why nobody may be called lost who is not heard here any more: the others may go on without this coordinator; "": one
+/// may.
+std::string unfit_to_judge(Turn& turn, NodeInfo const& node) {
+  State const& state = turn.state;
+  bool const ending = state.phase == Phase::stopping && state.group.stop.kind == StopKind::user;
+  if (!rivalled(state, turn.policy) || ending) {
+    return "";
+  }
+  if (node.coordinates) {
+    return "the connection to its own agent has ended";
+  }
+  bool const out = state.phase == Phase::running && left(turn, Count::exactly) <= Millis{0};
+  return out ? "too few members of " + name_of(state.proposer.decided.number) + " are heard" : "";
+}
+
 }  // namespace
 
 std::optional<Refused> objection(State const& state, NodeInfo const& node, Policy const& policy) {
@@ -151,6 +166,9 @@ Next lose(Turn& turn, Lost const& event) {
   if (state.phase == Phase::finished) {
     close_if_alone(turn);
     return stay;
+  }
+  if (auto why = unfit_to_judge(turn, node); !why.empty()) {
+    return next::Deposed{std::move(why)};
   }
   turn.tell(story::NodeLost{node.host, event.how});
   if (seat != nullptr) {

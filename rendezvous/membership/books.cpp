@@ -31,6 +31,14 @@ void count_loss(State& state, NodeInfo const& node) {
   mark_dead(state, node);
 }
 
+void note_dead(State& state, Held const& held, TimePoint at) {
+  TimePoint& known = state.election.dead.try_emplace(held, at).first->second;
+  known = std::min(known, at);
+  if (auto const waits = state.leases.outstanding.find(held); waits != state.leases.outstanding.end()) {
+    waits->second = std::min(waits->second, known);
+  }
+}
+
 void mark_dead(State& state, NodeInfo const& node) {
   if (node.node_index) {
     state.roster.dead.insert(*node.node_index);

@@ -39,6 +39,8 @@ void enter(State& state, AgentId agent, NodeInfo const& node);
 void drop(State& state, AgentId agent);
 /// Remembers that a node went away in mid-generation.
 void count_loss(State& state, NodeInfo const& node);
+/// Remembers that a member is proven dead, and from when on nothing that it started can run.
+void note_dead(State& state, Held const& held, TimePoint at);
 /// Remembers that a node of the step is gone until it joins again.
 void mark_dead(State& state, NodeInfo const& node);
 /// A node leaves the job, and is told so by `final_message`: at once, or, where the members vote and it has a vote,

@@ -2,8 +2,11 @@
 
 #include <utility>
 
+#include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/electing.hpp"
+#include "rendezvous/membership/forming.hpp"
 #include "rendezvous/membership/granting.hpp"
+#include "rendezvous/membership/starting.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -14,6 +17,23 @@ void redirect(Turn& turn, AgentId agent, FollowerInfo const& follower_info) {
   if (learned && follower_info.decided.number < learned->decree.number) {
     turn.act(Tell{agent, Decided{learned->decree, learned->successors, false}});
   }
+}
+
+/// What it says of members that are dead, for who may take their coordinator's place. True: something new.
+bool note_dead_seats(Turn& turn, FollowerInfo const& follower_info) {
+  State& state = turn.state;
+  if (state.phase != Phase::standby && !candidate(state) && !gathering(state)) {
+    return false;
+  }
+  auto const known = state.election.dead.size();
+  Millis const kill = lease_terms(turn.policy.heartbeat_timeout).kill;
+  for (DeadSeat const& dead : follower_info.dead) {
+    if (dead.rank < follower_info.decided.size) {
+      // The kernel kills the workers of a dead agent, and no notice says that they are gone.
+      note_dead(state, Held{follower_info.decided.number, dead.rank}, turn.now - dead.known_for + kill);
+    }
+  }
+  return state.election.dead.size() > known;
 }
 
 /// While this agent coordinates, or did until the verdict.
@@ -51,9 +71,7 @@ Heard hear_active(Turn& turn, FollowerCalled const& event) {
   return {stay, true};
 }
 
-}  // namespace
-
-Heard hear_caller(Turn& turn, FollowerCalled const& event) {
+Heard hear_candidate(Turn& turn, FollowerCalled const& event) {
   State& state = turn.state;
   if (state.phase == Phase::standby) {
     state.election.followers[event.agent] = event.follower_info;
@@ -69,6 +87,26 @@ Heard hear_caller(Turn& turn, FollowerCalled const& event) {
   }
   state.election.followers[event.agent] = event.follower_info;
   return {ask(turn, event.agent, event.follower_info)};
+}
+
+}  // namespace
+
+Heard hear_caller(Turn& turn, FollowerCalled const& event) {
+  bool const news = note_dead_seats(turn, event.follower_info);
+  Heard heard = hear_candidate(turn, event);
+  if (news && !heard.as_stranger && std::holds_alternative<next::Stay>(heard.next)) {
+    heard.next = weigh_death(turn);
+  }
+  return heard;
+}
+
+Next weigh_death(Turn& turn) {
+  switch (turn.state.phase) {
+    case Phase::forming: return consider_forming(turn);
+    case Phase::electing: return count_promises(turn);
+    case Phase::lease_wait: return try_start(turn);
+    default: return stay;
+  }
 }
 
 Next hear(Turn& turn, Learned const& event) {

@@ -14,6 +14,8 @@ struct Heard {
 };
 /// One of them presents itself.
 [[nodiscard]] Heard hear_caller(Turn& turn, FollowerCalled const& event);
+/// A member is proven dead: what follows from that in this phase.
+[[nodiscard]] Next weigh_death(Turn& turn);
 /// On standby: who leads is kept for those that will call, and told to those that have.
 [[nodiscard]] Next hear(Turn& turn, Learned const& event);
 /// It has no place here.

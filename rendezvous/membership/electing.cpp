@@ -14,8 +14,7 @@ namespace {
 bool may_come(State const& state) {
   Proposer const& proposer = state.proposer;
   for (std::uint32_t rank = 0; rank < proposer.decided.size; ++rank) {
-    if (!proposer.promised.contains(rank) &&
-        !state.election.confirmed_dead.contains(Held{proposer.decided.number, rank})) {
+    if (!proposer.promised.contains(rank) && !state.election.dead.contains(Held{proposer.decided.number, rank})) {
       return true;
     }
   }
@@ -83,9 +82,6 @@ Next hear(Turn& turn, Campaign const& event) {
   inherit(state.ledger, event.decided.history, event.job_began, turn.now);
   inherit_faults(state.roster.fitness, event.decided.faults);
   state.election.old_hosts = event.hosts;
-  if (event.pair && event.peer_dead && event.decided.size == 2) {
-    election.confirmed_dead.insert(Held{event.decided.number, 1 - std::min(event.ballot.rank, 1U)});
-  }
   return next::Electing{event.ballot};
 }
 
@@ -208,6 +204,8 @@ Next campaign_after_adopted(Turn& turn, std::uint32_t round) {
     follower_info.rank = member ? follower_info.prepared_rank : std::nullopt;
     follower_info.decided = decided;
     follower_info.workers = false;
+    follower_info.begun_for.reset();
+    follower_info.dead.clear();
     if (follower_info.node.coordinates) {
       own = follower_info.rank;
     }
@@ -221,8 +219,7 @@ Next campaign_after_adopted(Turn& turn, std::uint32_t round) {
 std::optional<AgentId> hear_death_notice(Turn& turn, Gone const& gone) {
   State& state = turn.state;
   Held const held{gone.number, gone.group_rank};
-  state.election.confirmed_dead.insert(held);
-  state.leases.outstanding.erase(held);
+  note_dead(state, held, turn.now);
   if (!workers_may_run(state.phase) || held.first != state.number || held.second >= state.group.seats.size()) {
     return std::nullopt;
   }

@@ -15,10 +15,10 @@ namespace cxxrun::rendezvous {
 namespace {
 
 /// Missing in a generation taken over, and proven dead since.
-std::size_t count_confirmed_dead(State const& state) {
+std::size_t count_dead(State const& state) {
   Election const& election = state.election;
   return static_cast<std::size_t>(std::count_if(election.missing.begin(), election.missing.end(), [&](auto rank) {
-    return election.confirmed_dead.contains(Held{state.proposer.decided.number, rank});
+    return election.dead.contains(Held{state.proposer.decided.number, rank});
   }));
 }
 
@@ -27,7 +27,7 @@ std::size_t can_come(State const& state, Policy const& policy) {
   if (!policy.expected_nodes) {
     return std::numeric_limits<std::size_t>::max();
   }
-  std::size_t const dead = state.roster.dead.size() + state.roster.vanished + count_confirmed_dead(state);
+  std::size_t const dead = state.roster.dead.size() + state.roster.vanished + count_dead(state);
   std::size_t const added = state.roster.present.size() - state.roster.index_owner.size();
   return (*policy.expected_nodes > dead ? *policy.expected_nodes - dead : 0) + added;
 }
@@ -37,7 +37,7 @@ bool was_silent(State const& state, TimePoint now, Policy const& policy) {
   Proposer const& proposer = state.proposer;
   Election const& election = state.election;
   return election.missing.contains(proposer.decided.coordinator) &&
-         !election.confirmed_dead.contains(Held{proposer.decided.number, proposer.decided.coordinator}) &&
+         !election.dead.contains(Held{proposer.decided.number, proposer.decided.coordinator}) &&
          election.last_contact && policy.heartbeat_timeout > Millis{0} &&
          now - *election.last_contact >= policy.heartbeat_timeout;
 }
@@ -46,7 +46,7 @@ bool was_silent(State const& state, TimePoint now, Policy const& policy) {
 /// Others are known to be lost: who replaces them, if anybody, enters the running job.
 std::size_t left_of_it(Turn const& turn) {
   State const& state = turn.state;
-  std::size_t const lost = count_confirmed_dead(state) + (was_silent(state, turn.now, turn.policy) ? 1 : 0);
+  std::size_t const lost = count_dead(state) + (was_silent(state, turn.now, turn.policy) ? 1 : 0);
   return std::min(seats_here(state) + state.election.missing.size() - lost, state.group.seats.size());
 }
 
@@ -66,6 +66,50 @@ bool waits_for_better(Turn const& turn) {
   State const& state = turn.state;
   return !state.ever_ran && turn.policy.expected_nodes && has_known_bad(state) &&
          can_come(state, turn.policy) > state.roster.present.size();
+}
+
+/// Taking over, members may only be late to notice the loss. For a moment no spare takes the seat of one that is not
+/// proven dead; nobody waits for the coordinator that was lost.
+bool waits_for_late(Turn& turn) {
+  State& state = turn.state;
+  Decree const& decided = state.proposer.decided;
+  auto const& missing = state.election.missing;
+  bool const some_late = std::any_of(missing.begin(), missing.end(), [&](std::uint32_t rank) {
+    return rank != decided.coordinator && !state.election.dead.contains(Held{decided.number, rank});
+  });
+  auto const& until = state.election.seats_kept_until;
+  state.timers.late = some_late && until && turn.now < *until ? until : std::nullopt;
+  return state.timers.late.has_value();
+}
+
+/// Members that are neither here nor proven dead are enough to decide, so the job may go on among them: it is this
+/// coordinator whose connections were cut.
+bool others_may_decide(State const& state) {
+  Decree const& decided = state.proposer.decided;
+  std::set<std::uint32_t> others;
+  for (std::uint32_t rank = 0; rank < decided.size; ++rank) {
+    if (!state.election.dead.contains(Held{decided.number, rank})) {
+      others.insert(others.end(), rank);
+    }
+  }
+  for (auto const& [agent, rank] : state.election.voters) {
+    others.erase(rank);
+  }
+  return majority(decided, others) != Majority::no;
+}
+
+/// Too few are left for the job to go on here. Before that is the verdict, members that go on elsewhere get the time to
+/// say so: one that calls makes this coordinator step down.
+bool waits_for_rival(Turn& turn) {
+  State& state = turn.state;
+  if (!rivalled(state, turn.policy) || state.proposer.taking_over() || !others_may_decide(state)) {
+    return false;
+  }
+  if (!state.timers.rival) {
+    state.timers.rival = turn.now + turn.policy.heartbeat_timeout * 2 / 5;
+    turn.say(Level::info, "too few nodes are left: waiting whether the others go on without this one");
+  }
+  return turn.now < *state.timers.rival;
 }
 
 std::string of_nodes(std::size_t have, std::size_t want) {
@@ -124,6 +168,7 @@ Next begin(Turn& turn, next::Forming const& /*what*/) {
   }
   turn.state.timers.answer.reset();
   turn.state.timers.window.reset();
+  turn.state.timers.rival.reset();
   turn.state.timers.join = turn.now + turn.policy.join_timeout;
   return consider_forming(turn);
 }
@@ -154,17 +199,21 @@ Next consider_forming(Turn& turn) {
   std::size_t const here = state.roster.present.size();
   std::size_t const min = turn.policy.min_nodes;
   bool const fixed = turn.policy.min_nodes == turn.policy.max_nodes;
+  state.timers.late.reset();
+  std::string hopeless;
   if (can_come(state, turn.policy) < min) {
-    return give_up(turn, of_nodes(here, min) + " left and no other can come");
+    hopeless = " left and no other can come";
+  } else if (fixed && state.ever_ran && here < min) {
+    hopeless = " left and the size is fixed";
+  } else if (here < min && !state.roster.unfit.empty() && !turn.policy.expected_nodes && (fixed || here == 0)) {
+    hopeless = " left";  // nobody is known who could come
   }
-  if (fixed && state.ever_ran && here < min) {
-    return give_up(turn, of_nodes(here, min) + " left and the size is fixed");
+  if (!hopeless.empty()) {
+    return waits_for_rival(turn) ? Next{stay} : give_up(turn, of_nodes(here, min) + hopeless);
   }
-  if (here < min && !state.roster.unfit.empty() && !turn.policy.expected_nodes && (fixed || here == 0)) {
-    return give_up(turn, of_nodes(here, min) + " left");  // nobody is known who could come
-  }
+  state.timers.rival.reset();
   if (here >= target_size(turn) && !waits_for_better(turn)) {
-    return next::Opening{};
+    return waits_for_late(turn) ? Next{stay} : next::Opening{};
   }
   if (here < min) {
     state.timers.window.reset();
@@ -187,6 +236,9 @@ Next forming_tick(Turn& turn) {
   State const& state = turn.state;
   if (is_due(state.timers.window, turn.now)) {
     return next::Opening{};
+  }
+  if (is_due(state.timers.late, turn.now) || is_due(state.timers.rival, turn.now)) {
+    return consider_forming(turn);
   }
   if (!is_due(state.timers.join, turn.now)) {
     return stay;

@@ -128,9 +128,12 @@ void keep_lease_outstanding(Turn& turn, Seat const& seat) {
   }
   Held const held{turn.state.number, turn.state.group.seat_of.at(seat.agent)};
   auto const granted = leases.granted.find(seat.agent);
-  if (granted != leases.granted.end() && !turn.state.election.confirmed_dead.contains(held)) {
-    leases.outstanding[held] = granted->second + lease_terms(turn.policy.heartbeat_timeout).fence;
+  if (granted == leases.granted.end()) {
+    return;
   }
+  TimePoint const ends = granted->second + lease_terms(turn.policy.heartbeat_timeout).fence;
+  auto const dead = turn.state.election.dead.find(held);
+  leases.outstanding[held] = dead == turn.state.election.dead.end() ? ends : std::min(ends, dead->second);
 }
 
 void count_afresh(Turn& turn) {

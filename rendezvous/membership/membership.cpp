@@ -151,12 +151,7 @@ void on(Turn& turn, ConfirmedDead const& event) {
     hang_up_on(turn, *agent, "its parent says that it is dead");
     return;
   }
-  switch (turn.state.phase) {
-    case Phase::forming: go_on(turn, consider_forming(turn)); break;
-    case Phase::electing: go_on(turn, count_promises(turn)); break;
-    case Phase::lease_wait: go_on(turn, try_start(turn)); break;
-    default: break;
-  }
+  go_on(turn, weigh_death(turn));
 }
 
 // ---- what agents say ------------------------------------------------------------------------------------------

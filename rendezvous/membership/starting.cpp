@@ -193,7 +193,7 @@ Next begin(Turn& turn, next::Running const& /*what*/) {
   Leases& leases = state.leases;
   Millis const lease = left(turn, Count::exactly);
   leases.granted.clear();
-  std::erase_if(state.election.confirmed_dead, [&](Held const& held) { return held.first < state.number; });
+  std::erase_if(state.election.dead, [&](auto const& entry) { return entry.first.first < state.number; });
   state.ever_ran = true;
   state.hanging = {};
   state.accusing = {};

@@ -79,8 +79,11 @@ struct Election {
   std::vector<Successor> successors;           ///< of the last decree; empty: not known
   std::vector<Successor> proposed_successors;  ///< of our own proposal
   std::vector<std::string> old_hosts;          ///< of the generation whose coordinator was lost, by group rank
-  std::set<Held> confirmed_dead;               ///< seats whose agents' parents have sent a death notice
-  std::set<std::uint32_t> missing;             ///< taking over: members of the last decree that have not called
+  /// Seats whose agents are proven dead, by a death notice or by FIN and a refused port; and from when on nothing that
+  /// they started can run.
+  std::map<Held, TimePoint> dead;
+  std::set<std::uint32_t> missing;            ///< taking over: members of the last decree that have not called
+  std::optional<TimePoint> seats_kept_until;  ///< taking over: for members that may only be late to notice the loss
   std::optional<TimePoint> last_contact;  ///< taking over: latest contact that a voter has had with the old coordinator
 };
 
@@ -111,6 +114,8 @@ struct Leases {
 struct Timers {
   std::optional<TimePoint> join;       ///< forming: too few nodes at
   std::optional<TimePoint> window;     ///< forming: go with who is there at
+  std::optional<TimePoint> late;       ///< forming: spares may take the seats of members that are late from
+  std::optional<TimePoint> rival;      ///< forming: nobody of those that were lost has called by
   std::optional<TimePoint> answer;     ///< electing to stopping, finished: give up waiting at
   std::optional<TimePoint> restart;    ///< after a failure: workers do not start before
   std::optional<TimePoint> scale_out;  ///< running: a join waits for the spacing to pass

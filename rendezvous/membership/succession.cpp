@@ -55,24 +55,28 @@ void reconstruct(Turn& turn) {
   vacate_seats(state);
   state.group.reports.clear();
   for (std::uint32_t rank = 0; rank < decided.size; ++rank) {
-    Held const held{decided.number, rank};
     election.missing.insert(rank);
-    if (leases_on(turn.policy) && !election.confirmed_dead.contains(held)) {
-      leases.outstanding[held] = until;
-    } else if (leases_on(turn.policy) && proposer.right == Right::survivor) {
-      leases.outstanding[held] = turn.now + terms.kill;
+    if (leases_on(turn.policy)) {
+      Held const held{decided.number, rank};
+      auto const dead = election.dead.find(held);
+      leases.outstanding[held] = dead == election.dead.end() ? until : std::min(until, dead->second);
     }
   }
-  // Nobody has been told to start `decided`: what came before it may still run where nobody here knows of it.
-  bool const started = std::any_of(election.voters.begin(), election.voters.end(), [&](auto const& voter) {
-    auto const follower_info = state.election.followers.find(voter.first);
-    return follower_info != state.election.followers.end() && follower_info->second.workers;
-  });
-  if (leases_on(turn.policy) && !started) {
+  std::optional<Millis> begun_for;
+  bool lived = false;
+  for (auto const& [agent, rank] : election.voters) {
+    if (auto const voter = election.followers.find(agent); voter != election.followers.end()) {
+      begun_for = std::max(begun_for, voter->second.begun_for);
+      lived = lived || voter->second.workers;
+    }
+  }
+  if (leases_on(turn.policy) && !begun_for) {  // what came before `decided` may still run where nobody here knows of it
     leases.outstanding[Held{0, 0}] = until;
   }
-  if (started) {  // for how long nobody here knows
+  if (begun_for) {  // for how long nobody here knows
     run(state.ledger, *state.ledger.start + state.ledger.history.account.total());
+  }
+  if (lived || begun_for >= turn.policy.long_enough) {
     state.restarts.streak = {};
   } else {
     state.timers.restart = turn.now + delay_after(state.restarts.streak, turn.policy);
@@ -88,6 +92,7 @@ Next take_over(Turn& turn) {
   state.number = proposer.decided.number;
   state.ever_ran = true;
   election.succession = Succession::happened;
+  election.seats_kept_until = turn.now + election.half_after;
   election.seen += proposer.right == Right::survivor ? 99 : 0;
   turn.tell(story::TookOver{state.number, state.ledger.history});
   reconstruct(turn);

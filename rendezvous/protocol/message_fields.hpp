@@ -83,6 +83,10 @@ void fields(auto& field, Of<Ack> auto& ack) {
   field("echo", ack.echo);
   field("sent", ack.sent);
 }
+void fields(auto& field, Of<DeadSeat> auto& dead) {
+  field("rank", dead.rank);
+  field("known_for_ms", dead.known_for);
+}
 void fields(auto& field, Of<FollowerInfo> auto& follower_info) {
   field("node", follower_info.node);
   field("decided", follower_info.decided);
@@ -91,6 +95,8 @@ void fields(auto& field, Of<FollowerInfo> auto& follower_info) {
   field("prepared_rank", follower_info.prepared_rank);
   field("seen", follower_info.seen);
   field("workers", follower_info.workers);
+  field("begun_for_ms", follower_info.begun_for);
+  field.list("dead", follower_info.dead, kMaxSuccessors);
 }
 void fields(auto& field, Of<Vote> auto& vote) {
   field("after", vote.after);

@@ -129,6 +129,13 @@ struct Ack {
   OwnTime sent = 0;
   bool operator==(Ack const&) const = default;
 };
+/// A member that led, and whose agent and parent are dead: the connection ended in order, and its standby port was
+/// refused after that.
+struct DeadSeat {
+  std::uint32_t rank = 0;  ///< its group rank
+  Millis known_for{0};     ///< since the refusal
+  bool operator==(DeadSeat const&) const = default;
+};
 /// First message to whoever may take over, instead of Join: what this agent knows. Sent again when that has changed.
 struct FollowerInfo {
   NodeInfo node;
@@ -138,6 +145,8 @@ struct FollowerInfo {
   std::optional<std::uint32_t> prepared_rank;  ///< its group rank there
   std::uint64_t seen = 0;                      ///< highest generation number it has ever heard of
   bool workers = false;                        ///< workers of `decided` run or may run here
+  std::optional<Millis> begun_for = {};             ///< since it was told to start `decided`: nothing older runs any more
+  std::vector<DeadSeat> dead = {};             ///< of `decided`, as proven to this agent; at most kMaxSuccessors
   bool operator==(FollowerInfo const&) const = default;
 };
 /// Answer to VoteRequest.

@@ -51,6 +51,7 @@ class Player {
       return join(words);
     }
     if (verb == "lost") {
+      now_ += std::chrono::seconds(std::stoi(value(words, "after", "0")));  // before the timer rings
       return feed(Lost{ids_.at(words[1]), value(words, "how", "end of file")});
     }
     if (verb == "store") {
@@ -131,8 +132,7 @@ class Player {
       for (std::uint32_t rank = 0; rank < campaign.decided.size; ++rank) {
         campaign.hosts.push_back("host" + std::to_string(rank));
       }
-      campaign.pair = has(words, "pair") || has(words, "peer-dead");
-      campaign.peer_dead = has(words, "peer-dead");
+      campaign.pair = has(words, "pair");
       campaign.half_after = Millis{count(words, "half-after", "0")};
       return feed(campaign);
     }
@@ -170,6 +170,12 @@ class Player {
     }
     follower_info.seen = count(words, "seen", "1");
     follower_info.workers = has(words, "workers");
+    if (follower_info.workers || has(words, "begun")) {
+      follower_info.begun_for = Millis{1000};
+    }
+    if (auto const rank = value(words, "dead", ""); !rank.empty()) {
+      follower_info.dead = {{static_cast<std::uint32_t>(std::stoul(rank)), Millis{0}}};
+    }
     return feed(FollowerCalled{id, follower_info});
   }
 

@@ -32,6 +32,7 @@ inline FollowerInfo member(AgentId agent, bool workers, std::uint32_t size = 3) 
   value.decided = decree(1, size);
   value.rank = static_cast<std::uint32_t>(agent) - 1;
   value.workers = workers;
+  value.begun_for = Millis{1000};
   return value;
 }
 

@@ -454,7 +454,7 @@ TEST_CASE("agent: told to end while nobody leads, it stops its workers and leave
   CHECK(agent.all<Exit>() == std::vector<Exit>{{128 + SIGTERM, ""}});
 }
 
-TEST_CASE("agent: an orderly end and a refused port prove to one of two that the other is dead", "[unit]") {
+TEST_CASE("agent: an orderly end and a refused port prove that the coordinator is dead", "[unit]") {
   struct Row {
     char const* what;
     bool fin;
@@ -462,40 +462,60 @@ TEST_CASE("agent: an orderly end and a refused port prove to one of two that the
     std::string address;   // of the other one; "" = its own
     std::string own_host;  // "" = another one than the other's
     bool proves;
+    rdzv::Tie tie = rdzv::Tie::rank;
   };
   auto const row = GENERATE(values<Row>({{"in order", true, false, "", "", true},
                                          {"a reset", false, false, "", "", false},
                                          {"the end of whoever passes the connection on", true, true, "", "", false},
                                          {"an address that leads to ourselves", true, false, "127.0.0.1", "", false},
                                          {"the same", true, false, "::1", "", false},
-                                         {"of an agent on our own host", true, false, "127.0.0.1", "node0", true}}));
-  INFO(row.what);
+                                         {"of an agent on our own host", true, false, "127.0.0.1", "node0", true},
+                                         {"with a fence", true, false, "", "", false, rdzv::Tie::fence}}));
+  std::uint32_t const size = GENERATE(2U, 5U);
+  INFO(row.what << ", " << size << " nodes");
   Driver agent(1);
-  agent.policy.pair = true;
+  agent.policy.pair = size == 2;
+  agent.policy.tie = row.tie;
   agent.state.follower.links.at(kFirstLink).relayed = row.relayed;
-  auto two = generation(1, 1);
-  two.group_size = 2;
-  two.successors.resize(2);
-  two.successors[0].address = row.address.empty() ? two.successors[0].address : row.address;
-  two.successors[1].host = row.own_host.empty() ? two.successors[1].host : row.own_host;
-  auto const link_to_it = [&] {
+  auto first = generation(1, 1);
+  first.group_size = size;
+  first.successors.resize(size);
+  first.successors[0].address = row.address.empty() ? first.successors[0].address : row.address;
+  first.successors[1].host = row.own_host.empty() ? first.successors[1].host : row.own_host;
+  auto const link_to = [&](std::uint32_t rank) {
     auto const& links = agent.state.follower.links;
-    return std::find_if(links.begin(), links.end(), [&](auto const& each) { return each.second.to.rank == 0; })->first;
+    return std::find_if(links.begin(), links.end(), [&](auto const& each) { return each.second.to.rank == rank; })
+        ->first;
   };
-  agent.hear(rdzv::Prepare{two, 100});
+  agent.hear(rdzv::Prepare{first, 100});
   agent.hear(rdzv::Start{1, agent.own(), 4000ms});
   agent.feed(LinkDown{kFirstLink, "gone", row.fin});
   REQUIRE(agent.all<StartCampaign>().size() == 1);
-  CHECK(agent.all<StartCampaign>()[0].campaign.pair);
-  CHECK_FALSE(agent.all<StartCampaign>()[0].campaign.peer_dead);
-  agent.feed(LinkFailed{link_to_it(), "no answer", false});
-  CHECK(agent.all<StartCampaign>().empty());
+  CHECK(agent.all<StartCampaign>()[0].campaign.pair == (size == 2));
+  agent.feed(LinkUp{link_to(1), "its own"});
+  REQUIRE(agent.told<rdzv::FollowerInfo>().size() == 1);
+  CHECK(agent.told<rdzv::FollowerInfo>()[0].dead.empty());
+  CHECK(agent.told<rdzv::FollowerInfo>()[0].begun_for == 0ms);
+  agent.feed(LinkFailed{link_to(0), "no answer", false});
+  CHECK(agent.told<rdzv::FollowerInfo>().empty());
   agent.pass(200ms);
-  CHECK(dialled(agent) == std::vector<std::uint32_t>{0});
-  agent.feed(LinkFailed{link_to_it(), "refused", true});
-  CHECK(agent.all<StartCampaign>().size() == (row.proves ? 1 : 0));
-  if (row.proves) {
-    CHECK(agent.all<StartCampaign>()[0].campaign.peer_dead);
-    CHECK(agent.all<StartCampaign>()[0].campaign.ballot == rdzv::Ballot{3, 1});
+  auto const again = dialled(agent);
+  CHECK(std::count(again.begin(), again.end(), 0U) == 1);
+  agent.feed(LinkFailed{link_to(0), "refused", true});
+  CHECK(agent.told<rdzv::FollowerInfo>().size() == (row.proves ? 1 : 0));
+  if (!row.proves) {
+    return;
+  }
+  CHECK(agent.told<rdzv::FollowerInfo>()[0].dead == std::vector<rdzv::DeadSeat>{{0, 0ms}});
+  CHECK(agent.told<rdzv::FollowerInfo>()[0].begun_for == 200ms);
+  agent.pass(50ms);
+  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  REQUIRE(agent.told<rdzv::FollowerInfo>().size() == 1);  // said again, and since when it is known
+  CHECK(agent.told<rdzv::FollowerInfo>()[0].dead == std::vector<rdzv::DeadSeat>{{0, 50ms}});
+  agent.hear(rdzv::Decided{decree(1, 2, 1), {}}, link_to(1));  // whose ranks are others
+  agent.pass(250ms);
+  for (auto const& info : agent.told<rdzv::FollowerInfo>()) {
+    CHECK(info.dead.empty());
+    CHECK_FALSE(info.begun_for);
   }
 }

@@ -91,7 +91,7 @@ Cells fence() {
 Cells death_notice() {
   return {{"noted",
            [] {
-             CHECK(standby().feed(ConfirmedDead{{1, 1}}).state.election.confirmed_dead.contains(Held{1, 1}));
+             CHECK(standby().feed(ConfirmedDead{{1, 1}}).state.election.dead.contains(Held{1, 1}));
            }},
           {"may prove a pair's other half dead",
            [] {
