@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 #include "rendezvous/membership/budget.hpp"
@@ -66,15 +67,20 @@ std::vector<Failure> exits_that(Group const& group, Predicate const& holds) {
 
 /// How many ended how that are none of the failures.
 std::map<std::string, std::uint32_t> stopped_by_us(Group const& group, std::vector<Failure> const& failures) {
+  std::unordered_set<std::uint32_t> failed;
+  for (auto const& failure : failures) {
+    if (failure.exit.ours) {
+      failed.insert(failure.exit.rank);
+    }
+  }
   std::map<std::string, std::uint32_t> ends;
-  for (auto const& stopped : exits_that(group, [](WorkerExit const& exit) { return exit.ours; })) {
-    bool const failed = std::any_of(failures.begin(), failures.end(), [&](Failure const& failure) {
-      return failure.exit.ours && failure.exit.rank == stopped.exit.rank;
-    });
-    auto const& status = stopped.exit.status;
-    bool const signalled = status.kind == ExitStatus::Kind::signalled;
-    if (!failed) {
-      ++ends[signalled ? signal_name(status.value) + " by cxxrun" : status.describe() + ", asked to end by cxxrun"];
+  for (auto const& seat : group.seats) {
+    for (auto const& exit : seat.exits) {
+      bool const signalled = exit.status.kind == ExitStatus::Kind::signalled;
+      if (exit.ours && !failed.contains(exit.rank)) {
+        ++ends[signalled ? signal_name(exit.status.value) + " by cxxrun"
+                         : exit.status.describe() + ", asked to end by cxxrun"];
+      }
     }
   }
   return ends;
@@ -201,12 +207,14 @@ std::vector<Failure> failures_of(Group const& group) {
   }
   // A victim may fail first while the culprit still unwinds, and the stop for it overtake the culprit.
   if (!all.empty() && std::all_of(all.begin(), all.end(), is_victim)) {
-    auto overtaken = exits_that(group, [&](WorkerExit const& exit) {
-      bool const named = std::any_of(all.begin(), all.end(), [&](Failure const& victim) {
-        return victim.exit.lost && victim.exit.lost->rank == exit.rank;
-      });
-      return was_overtaken(exit, named);
-    });
+    std::unordered_set<std::uint32_t> named;
+    for (auto const& victim : all) {
+      if (victim.exit.lost) {
+        named.insert(victim.exit.lost->rank);
+      }
+    }
+    auto overtaken =
+        exits_that(group, [&](WorkerExit const& exit) { return was_overtaken(exit, named.contains(exit.rank)); });
     for (auto& failure : overtaken) {
       if (failure.exit.status.ok()) {
         failure.exit.hung = "ended while others still called";

@@ -1,4 +1,6 @@
 // Cause: what ended a generation, and what follows. Decided last, when every member has stopped. Pure.
+//
+// Cost: O(N log N) for N workers, whoever failed; tests/bench/failing_bench.cpp measures it.
 #pragma once
 
 #include <map>

@@ -117,7 +117,7 @@ Next hear(Turn& turn, Seat& seat, Progress const& message) {
   state.hanging = report(std::move(state.hanging), seat.node.host, told, turn.now, {turn.policy.hang_timeout});
   for (Named const& named : message.named) {
     if (holds(seat, named.rank)) {
-      state.accusing = accuse(std::move(state.accusing), named, false, turn.now);
+      state.accusing = accuse(std::move(state.accusing), named, false, world_of(state), turn.now);
       turn.say(Level::debug, rank_name(named.rank, seat.node.host) + " has given up rank " +
                                  std::to_string(named.lost.rank) + " and waits");
     }
@@ -129,13 +129,14 @@ Next hear_end(Turn& turn, Seat const& seat, WorkerExit const& exit) {
   if (!fails_for_a_peer(exit)) {
     return stop_for(exit, seat.node.host);
   }
-  turn.state.accusing = accuse(std::move(turn.state.accusing), {exit.rank, *exit.lost}, true, turn.now);
+  State& state = turn.state;
+  state.accusing = accuse(std::move(state.accusing), {exit.rank, *exit.lost}, true, world_of(state), turn.now);
   return judge_accused(turn);
 }
 
 Next hear_success(Turn& turn, Seat const& seat) {
   AccusingState& accusing = turn.state.accusing;
-  std::erase_if(accusing.ordered, [&](std::uint32_t rank) { return holds(seat, rank); });  // its agent cannot answer
+  accusing = order_again(std::move(accusing), seat.rank_base, seat.node.slots);  // its agent cannot answer
   return accusing.words.empty() ? Next{stay} : judge_accused(turn);
 }
 

@@ -118,14 +118,15 @@ class Generation {
     auto const lost = names ? worker::Loss{self.target, Why::timeout} : worker::kNamesNobody;
     soon([this, rank, lost, ended = !self.survives && names] {
       said_.insert(lost.rank);
-      state_ = accuse(std::move(state_), {rank, lost}, ended, time());
+      state_ = accuse(std::move(state_), {rank, lost}, ended, world(), time());
       consider();
     });
   }
+  [[nodiscard]] std::uint32_t world() const { return static_cast<std::uint32_t>(ranks_.size()); }
   [[nodiscard]] TimePoint time() const { return TimePoint{} + 1h + now_; }
 
   void consider() {
-    auto judged = judge(std::move(state_), static_cast<std::uint32_t>(ranks_.size()), time());
+    auto judged = judge(std::move(state_), world(), time());
     state_ = std::move(judged.next);
     stopped_ = stopped_ || judged.stop || judged.blamed;
     for (auto const& order : judged.orders) {

@@ -1,12 +1,20 @@
 // The tables of docs/design/survival.md about whom workers name, row by row.
 #include "rendezvous/membership/accusing.hpp"
 
+#include <algorithm>
+#include <array>
 #include <functional>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
 
 #include "rendezvous/values/worker_exit.hpp"
 #include "src/core/text.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
+#include "tests/support/sanitized.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
 using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
@@ -26,7 +34,7 @@ struct Words {
   std::optional<AccusedOrder> blamed{};
 
   Words& says(std::uint32_t rank, std::uint32_t of, Why why = Why::timeout, bool ended = false) {
-    state = accuse(std::move(state), {rank, {of, why}}, ended, now);
+    state = accuse(std::move(state), {rank, {of, why}}, ended, world, now);
     return pass(0ms);
   }
   Words& dies(std::uint32_t rank, std::uint32_t of) { return says(rank, of, Why::died, true); }
@@ -107,14 +115,14 @@ std::map<std::string, std::function<void()>> rows() {
       {"one is named, and waits like the others, without a name | – | the same",
        [] {
          Words words;
-         words.state = accuse({}, {3, worker::kNamesNobody}, false, words.now);
+         words.state = accuse({}, {3, worker::kNamesNobody}, false, words.world, words.now);
          CHECK(words.says(0, 3).says(1, 3).nothing());
          CHECK(words.says(2, 3).blamed == AccusedOrder{3, Why::timeout, "did not arrive in time for 3 others"});
-         words.state = accuse({}, {3, worker::kNamesNobody}, false, words.now);
+         words.state = accuse({}, {3, worker::kNamesNobody}, false, words.world, words.now);
          CHECK(words.says(0, 3).pass(999ms).nothing());
          CHECK(words.pass(1ms).blamed);
          words = {};  // 1 waits for it, and others for 1
-         words.state = accuse({}, {3, worker::kNamesNobody}, false, words.now);
+         words.state = accuse({}, {3, worker::kNamesNobody}, false, words.world, words.now);
          CHECK(words.says(1, 3).says(0, 1).says(2, 1).blamed->rank == 3);
        }},
       {"one names another, which names a third in its own group | the third, when all others have spoken | –",
@@ -156,6 +164,123 @@ std::map<std::string, std::function<void()>> rows() {
   };
 }
 
+/// The same rules as they are meant, without a thought for their cost: every chain is followed anew at each question.
+struct Plain {
+  struct End {
+    worker::Loss last;
+    bool spoke = false;
+  };
+  struct Tally {
+    std::size_t by = 0;
+    Why why = Why::died;
+  };
+
+  std::uint32_t world;
+  std::map<std::uint32_t, worker::Loss> words{};
+  std::set<std::uint32_t> ordered{};
+  std::optional<TimePoint> since{};
+  std::optional<TimePoint> first_end{};
+
+  void accuse(Named const& named, bool ended, TimePoint now) {
+    words.try_emplace(named.rank, named.lost);
+    since = since.value_or(now);
+    first_end = ended ? first_end.value_or(now) : first_end;
+  }
+  [[nodiscard]] End end_of(worker::Loss const& first) const {
+    auto last = first;
+    for (std::size_t steps = 0; steps < words.size(); ++steps) {
+      auto const next = words.find(last.rank);
+      if (next == words.end() || next->second.rank >= world) {
+        return {last, next != words.end()};
+      }
+      last = next->second;
+    }
+    return {first, true};  // a circle
+  }
+  [[nodiscard]] std::map<std::uint32_t, Tally> named(bool spoke) const {
+    std::map<std::uint32_t, Tally> found;
+    for (auto const& [speaker, lost] : words) {
+      auto const end = end_of(lost);
+      if (end.last.rank < world && end.spoke == spoke) {
+        ++found.try_emplace(end.last.rank, Tally{0, end.last.why}).first->second.by;
+      }
+    }
+    return found;
+  }
+  [[nodiscard]] bool same(AccusedOrder const& order, std::uint32_t rank, Tally const& tally) const {
+    return order.rank == rank && order.named == tally.why &&
+           order.why.find(counted(tally.by, "other")) != order.why.npos;
+  }
+  /// "" or what is not as these rules have it.
+  std::string differs(AccusingJudgement const& judged, TimePoint now) {
+    auto const accused = named(false);
+    bool const all_spoke = words.size() + accused.size() >= world;
+    bool const end_passed = first_end && now - *first_end >= kOwnEnd;
+    bool const settled = (since && now - *since >= kSpeak) || end_passed;
+    std::size_t orders = 0;
+    for (auto const& [rank, tally] : accused) {
+      bool const due = all_spoke || (settled && 2 * tally.by > world - 1);
+      if (due && orders < 8 && ordered.insert(rank).second &&
+          (judged.orders.size() <= orders || !same(judged.orders[orders++], rank, tally))) {
+        return "orders";
+      }
+    }
+    auto const waiting = named(true);
+    auto const most = std::max_element(waiting.begin(), waiting.end(),
+                                       [](auto const& a, auto const& b) { return a.second.by < b.second.by; });
+    bool const blames = !first_end && accused.empty() && (all_spoke || settled) && most != waiting.end();
+    return judged.orders.size() != orders                                  ? "more orders"
+           : judged.stop != (first_end && (accused.empty() || end_passed)) ? "stop"
+           : judged.blamed.has_value() != blames                           ? "whether one is blamed"
+           : blames && !same(*judged.blamed, most->first, most->second)    ? "who is blamed"
+                                                                           : "";
+  }
+};
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  std::uint32_t below(std::uint32_t count) { return static_cast<std::uint32_t>(engine_() % count); }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+/// Words in any order, one or several at a time. They name at random (circles, nobody, ranks outside the world), the
+/// next rank (chains), or one of the first two.
+std::string play(std::uint64_t seed) {
+  Random random(seed);
+  std::uint32_t const world = 1 + random.below(random.below(4) == 0 ? 40 : 8);
+  std::uint32_t const names = random.below(3);
+  bool const some_end = random.below(2) == 0;
+  Plain plain{world};
+  AccusingState state;
+  TimePoint now = TimePoint{} + 1h;
+  for (std::uint32_t step = 0; step < 3 * world; ++step) {
+    for (auto count = 1 + random.below(3); count > 0; --count) {
+      auto const rank = random.below(world);
+      auto const of = names == 0 ? random.below(world + 1) : names == 1 ? rank + 1 : random.below(2);
+      worker::Loss const lost{of, std::array{Why::died, Why::timeout, Why::left, Why::lost}.at(random.below(4))};
+      Named const named{rank, random.below(16) == 0 ? worker::kNamesNobody : lost};
+      bool const ended = some_end && random.below(4) == 0;
+      state = accuse(std::move(state), named, ended, world, now);
+      plain.accuse(named, ended, now);
+    }
+    if (random.below(8) == 0) {
+      auto const first = random.below(world);
+      state = order_again(std::move(state), first, 2);
+      std::erase_if(plain.ordered, [&](std::uint32_t rank) { return rank == first || rank == first + 1; });
+    }
+    now += std::array{0ms, 1ms, 90ms, 400ms}.at(random.below(4));
+    auto judged = judge(std::move(state), world, now);
+    state = std::move(judged.next);
+    if (auto const what = plain.differs(judged, now); !what.empty()) {
+      return what + ", seed " + std::to_string(seed) + ", step " + std::to_string(step);
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 TEST_CASE("accusing: every row of the coordinator's table in docs/design/survival.md is what happens", "[unit]") {
@@ -188,4 +313,12 @@ TEST_CASE("accusing: the page says who is a victim, and words do only where it s
   exit.lost.reset();
   exit.status = ExitStatus::exited(0);
   CHECK_FALSE(fails_for_a_peer(exit));
+}
+
+TEST_CASE("accusing: chains that are kept end where chains end that are followed anew each time", "[unit]") {
+  for (std::uint64_t seed = 0; seed < (cxxrun::test::kSanitized ? 1'000 : 10'000); ++seed) {
+    auto const differs = play(seed);
+    CAPTURE(differs);
+    REQUIRE(differs.empty());
+  }
 }
