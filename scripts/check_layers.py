@@ -69,6 +69,7 @@ SHELLS = {
     "launcher/logs/log_file": "one log file; reads small files",
     "launcher/logs/log_output": "the files of one stream",
     "launcher/logs/log_pump": "the workers' output, on its own thread",
+    "launcher/logs/sweep": "removes what killed agents have left in temporary directories",
     "launcher/place/discovery_file": "reads and writes the discovery files",
     "launcher/place/machine": "CPUs, GPUs and where they are; a thread to find out",
     "launcher/place/private_file": "reads files that are this user's alone",

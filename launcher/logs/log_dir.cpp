@@ -8,6 +8,7 @@
 #include <system_error>
 #include <unistd.h>
 
+#include "launcher/logs/left_over.hpp"
 #include "src/os/fd.hpp"
 
 namespace cxxrun::launcher {
@@ -32,7 +33,7 @@ Error cannot_make(std::string const& path, int error) {
 }
 
 std::string temporary_name(std::string const& base) {
-  return base + "/cxxrun-" + std::to_string(getuid()) + "-XXXXXX";
+  return base + "/" + temporary_prefix(getuid()) + "XXXXXX";
 }
 
 Result<std::string> make_temporary(std::string const& base) {

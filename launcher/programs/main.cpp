@@ -1,6 +1,7 @@
 // cxxrun: parse → find out about this node → split into parent and agent → run → exit code. Called by the name of
 // another program, it is that one.
 #include <algorithm>
+#include <array>
 #include <completions.hpp>
 #include <cstdio>
 #include <exception>
@@ -21,6 +22,7 @@
 #include "launcher/facts/kernel_release.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_dir.hpp"
+#include "launcher/logs/sweep.hpp"
 #include "launcher/options/option_values.hpp"
 #include "launcher/options/parse_options.hpp"
 #include "launcher/place/discovery_file.hpp"
@@ -125,8 +127,11 @@ Result<void> open_logs(AgentConfig& config, std::vector<std::string>& notes) {
   return {};
 }
 
-/// Where this agent's workers call it.
+/// Where this agent's workers call it. What killed agents have left in such places is removed before.
 std::string open_sockets(Environment const& environment) {
+  if (auto const swept = sweep_temporary(value_of(environment, "TMPDIR")); swept > 0) {
+    log(Level::debug, "temporary directories of killed agents removed: " + std::to_string(swept));
+  }
   auto made = make_socket_dir(value_of(environment, "TMPDIR"));
   if (made.empty()) {
     log(Level::warn, "no directory for sockets in TMPDIR or /tmp: other users of this node can call this agent");
@@ -326,9 +331,12 @@ int run(std::vector<std::string> const& arguments) {
     standby = *std::move(opened);
   }
   config.sockets = open_sockets(environment);
+  std::array claims{config.logs.temporary ? claim_temporary(config.logs.path) : os::UniqueFd(),
+                    config.sockets.empty() ? os::UniqueFd() : claim_temporary(config.sockets)};
   int const code = os::run_under_parent([&](os::AgentSide const& side) { return agent_or_refusal(config, side); },
                                         std::move(standby));
   if (getpid() == self) {
+    claims = {};  // NFS keeps a file that is open, and with it the directory
     remove_log_root(config.logs);
     remove_socket_dir(config.sockets);
   }

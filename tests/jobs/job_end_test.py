@@ -59,6 +59,30 @@ class Killed(JobCase):
             wait_until(lambda: not [n for n in os.listdir(self.dir) if n.startswith("cxxrun-")], "no log directory")
             os.unlink(self.path("events"))
 
+    def temporary(self):
+        return {name for name in os.listdir(self.dir) if name.startswith(f"cxxrun-{os.getuid()}-")}
+
+    def test_the_next_agent_removes_what_one_that_was_killed_with_its_parent_has_left_and_nothing_else(self):
+        self.start("--standalone", self.worker("note lives\ngate never", "living"))
+        self.await_events(1, "lives")
+        living = self.temporary()
+        killed = self.start("--standalone", self.worker(with_daemon("note worker $$\ngate never")))
+        pids = [*self.pids("worker", 1).values(), killed.agent_pid(), killed.pid]
+        daemon, = self.pids("daemon", 1).values()
+        left = self.temporary() - living
+        self.assertEqual(len(left), 2)  # for its sockets, for its logs
+        for sent in (signal.SIGSTOP, signal.SIGKILL):  # neither sees the other one's end
+            for pid in pids[1:]:
+                os.kill(pid, sent)
+        killed.wait()
+        wait_until(lambda: not any(map(jobs.alive, pids)), "agent, parent and worker are gone")
+        self.assertEqual(self.temporary(), living | left)
+
+        self.assertTrue(jobs.alive(daemon))  # which holds no lock of its agent's
+        self.assertEqual(self.run_job("--standalone", "true").code, 0)
+        self.assertEqual(self.temporary(), living)
+        os.kill(daemon, signal.SIGKILL)
+
     def await_world(self, size):
         """Waits for the first generation of `size` workers; its number and {rank: process id}.
 
