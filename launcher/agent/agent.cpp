@@ -239,9 +239,8 @@ class Agent {
 
   /// Who answered at the endpoint may be another: the bind test lies behind address translation.
   void joined(rendezvous::HelloReply const& reply) {
-    bool const knows = config_.topology.source != JobTopology::Source::join;
-    adopt_heartbeats(policy_, config_.topology,
-                     knows ? config_.options.terms.heartbeat_timeout : reply.heartbeat_timeout);
+    auto const& terms = reply.terms ? *reply.terms : config_.options.terms;
+    adopt_heartbeats(policy_, config_.topology, terms.heartbeat_timeout);
     page_.set_terms({policy_.lease.lease, policy_.lease.timeout});
     config_.facts.run_id = reply.run_id;  // who joins a job by its number learns it here
     if (config_.topology.source == JobTopology::Source::join) {

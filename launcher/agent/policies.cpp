@@ -54,6 +54,7 @@ rendezvous::Terms terms_of(AgentConfig const& config) {
     terms.ack_timeout += options.health_check_timeout + options.kill_timeout;
   }
   terms.tie = tie_of(options);
+  terms.fence_dir = options.fence_dir;
   terms.master_port = topology.master_port;
   return terms;
 }

@@ -215,8 +215,11 @@ HelloReply answer_to(RunTable const& table, Hello const& hello, std::string cons
     reply.why = HelloReply::Why::other_job;
     reply.refused = other->why;
   } else if (auto const* belongs = std::get_if<Belongs>(&where)) {
-    reply.run_id = find_run(table, belongs->run)->id;
-    reply.heartbeat_timeout = find_run(table, belongs->run)->terms.heartbeat_timeout;
+    auto const& run = *find_run(table, belongs->run);
+    reply.run_id = run.id;
+    if (hello.asks == Hello::Asks::enter) {
+      reply.terms = run.terms;
+    }
   }
   reply.seen = relayed ? seen.end : "";
   return reply;

@@ -65,7 +65,7 @@ void fields(auto& field, Of<HelloReply> auto& reply) {
   field("coordinator", reply.coordinator);
   if (field.knows(reply.version)) {
     field("run_id", reply.run_id);
-    field("heartbeat_timeout_ms", reply.heartbeat_timeout);
+    field("terms", reply.terms);
   }
   field("answer", reply.why);
   field("refused", reply.refused);

@@ -78,6 +78,7 @@ void fields(auto& field, Of<Terms> auto& terms) {
   field("hang_timeout_ms", terms.hang_timeout);
   field("store_access", terms.store_access);
   field("tie", terms.tie);
+  field("fence_dir", terms.fence_dir);
   field.require(terms.min_nodes != 0 && terms.min_nodes <= terms.max_nodes && terms.max_nodes <= kMaxNodes,
                 "max_nodes");
   auto const expected = terms.expected_nodes.value_or(1);

@@ -26,6 +26,32 @@ namespace cxxrun::rendezvous {
 /// Version of everything below; a peer of another version is refused by name.
 inline constexpr std::uint32_t kProtocolVersion = 1;
 
+/// What the user asked for, the same for every agent of a run. The agents bring it: a coordinator that serves a whole
+/// job knows nothing of it before the first one joins.
+struct Terms {
+  std::uint32_t min_nodes = 1;
+  std::uint32_t max_nodes = 1;
+  std::optional<std::uint32_t> expected_nodes;  ///< nodes of the Slurm step: who comes without being added by hand
+  std::uint32_t max_restarts = 3;
+  bool max_restarts_given = false;  ///< then no failure ends the run before they are used up
+  Millis join_window{5000};         ///< first generation: wait this long for more once MIN is reached
+  Millis rejoin_window{5000};       ///< later generations, when somebody is missing
+  Millis join_timeout{600'000};     ///< MIN not reached by then: too few nodes
+  Millis ack_timeout{30'000};       ///< a member that does not answer Prepare is dropped
+  Millis heartbeat_timeout{5000};   ///< a member silent for longer is lost; 0: never
+  Millis stop_timeout{120'000};     ///< a member that does not report Stopped is dropped
+  bool agent_store = true;          ///< MASTER_PORT is the store; false: a port left free for rank 0
+  std::uint16_t master_port = 0;    ///< exact MASTER_PORT, 0: the kernel's choice
+  Tie tie = Tie::rank;              ///< --quorum, --fence
+  bool scale_out_now = true;        ///< --scale-out=now; false: nodes that come wait for the next restart
+  Millis restart_window{0};         ///< --restart-window: max_restarts within this time; 0: within the job's life
+  Millis restart_delay{30'000};     ///< --restart-delay: the longest wait before a restart
+  Millis hang_timeout{0};           ///< --hang-timeout: who keeps the others waiting for longer is killed; 0: nobody is
+  store::StoreAccess store_access = store::StoreAccess::user;
+  std::string fence_dir;  ///< --fence, for agents that are added; "" = none
+  bool operator==(Terms const&) const = default;
+};
+
 // ---- the handshake ------------------------------------------------------------------------------
 
 /// First frame of a connection, agent to coordinator.
@@ -63,9 +89,9 @@ struct HelloReply {
     relayed,  ///< somebody between us passes this connection on: no address that it shows is true
   };
   std::uint32_t version = kProtocolVersion;
-  std::string coordinator;      ///< the coordinator's nonce: an agent that hosts recognises itself by it
-  std::string run_id;           ///< of the run the agent would be in
-  Millis heartbeat_timeout{0};  ///< of that run, for an agent that brings no terms
+  std::string coordinator;     ///< the coordinator's nonce: an agent that hosts recognises itself by it
+  std::string run_id;          ///< of the run the agent would be in
+  std::optional<Terms> terms;  ///< of that run, for an agent that brings none (--join)
   Why why = Why::accepted;
   std::string refused;
   std::string seen;  ///< the caller's end, where it is another one than it says: a relay's; "" = the same
@@ -87,31 +113,6 @@ struct NodeInfo {
   std::string calls_from;          ///< address of the agent's end; set by the server
   std::uint16_t standby_port = 0;  ///< where the agent listens in case it has to take over; 0: it cannot
   bool operator==(NodeInfo const&) const = default;
-};
-
-/// What the user asked for, the same for every agent of a run. The agents bring it: a coordinator that serves a whole
-/// job knows nothing of it before the first one joins.
-struct Terms {
-  std::uint32_t min_nodes = 1;
-  std::uint32_t max_nodes = 1;
-  std::optional<std::uint32_t> expected_nodes;  ///< nodes of the Slurm step: who comes without being added by hand
-  std::uint32_t max_restarts = 3;
-  bool max_restarts_given = false;  ///< then no failure ends the run before they are used up
-  Millis join_window{5000};         ///< first generation: wait this long for more once MIN is reached
-  Millis rejoin_window{5000};       ///< later generations, when somebody is missing
-  Millis join_timeout{600'000};     ///< MIN not reached by then: too few nodes
-  Millis ack_timeout{30'000};       ///< a member that does not answer Prepare is dropped
-  Millis heartbeat_timeout{5000};   ///< a member silent for longer is lost; 0: never
-  Millis stop_timeout{120'000};     ///< a member that does not report Stopped is dropped
-  bool agent_store = true;          ///< MASTER_PORT is the store; false: a port left free for rank 0
-  std::uint16_t master_port = 0;    ///< exact MASTER_PORT, 0: the kernel's choice
-  Tie tie = Tie::rank;              ///< --quorum, --fence
-  bool scale_out_now = true;        ///< --scale-out=now; false: nodes that come wait for the next restart
-  Millis restart_window{0};         ///< --restart-window: max_restarts within this time; 0: within the job's life
-  Millis restart_delay{30'000};     ///< --restart-delay: the longest wait before a restart
-  Millis hang_timeout{0};           ///< --hang-timeout: who keeps the others waiting for longer is killed; 0: nobody is
-  store::StoreAccess store_access = store::StoreAccess::user;
-  bool operator==(Terms const&) const = default;
 };
 
 struct Join {

@@ -21,7 +21,7 @@ GENERATION = """{"type": "generation", "sent": 1, "generation": {
 SQUAT = """
 import select, threading
 ACCEPTED = {"hello": "cxxrun", "version": VERSION, "coordinator": "c", "answer": "accepted", "run_id": "job",
-            "heartbeat_timeout_ms": 0, "refused": ""}
+            "refused": ""}
 START, FINISHED = {"type": "start", "generation": 1, "echo": 0, "left_ms": 9999}, {"type": "finished", "exit_code": 0,
                                                                               "line": "success"}
 def serve(call):

@@ -27,7 +27,7 @@ class Impostor(Strangers):
             with Caller(None, door.accept()[0]) as caller:
                 caller.hear()
                 caller.send({"hello": "cxxrun", "version": VERSION, "coordinator": "c", "answer": "accepted",
-                             "run_id": RUN, "heartbeat_timeout_ms": 0, "refused": ""})
+                             "run_id": RUN, "refused": ""})
                 caller.hear()
                 caller.send(self.generation(**changes))
                 answer = caller.hear()
@@ -41,7 +41,7 @@ class Impostor(Strangers):
             with Caller(None, door.accept()[0]) as caller:
                 caller.hear()
                 caller.send({"hello": "cxxrun", "version": VERSION, "coordinator": "c", "answer": "accepted", "run_id": RUN,
-                             "heartbeat_timeout_ms": 0, "refused": "", **reply})
+                             "refused": "", **reply})
                 caller.hear()
                 caller.send(*messages)
                 while caller.hear():

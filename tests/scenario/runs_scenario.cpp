@@ -130,6 +130,22 @@ TEST_CASE("run table: every transcript plays as written", "[scenario]") {
   }
 }
 
+TEST_CASE("run table: the answer to an agent that is added has the terms of its run, that to any other has none",
+          "[scenario]") {
+  RunTable table;
+  Terms terms;
+  terms.max_nodes = 7;
+  open_run(table, "12.0", terms);
+  Hello hello;
+  hello.asks = Hello::Asks::enter;
+  CHECK(answer_to(table, hello, "nonce").terms == terms);
+  hello.run_id = "12.1";
+  CHECK_FALSE(answer_to(table, hello, "nonce").terms);
+  hello.run_id = "12.0";
+  hello.asks = Hello::Asks::meet;
+  CHECK_FALSE(answer_to(table, hello, "nonce").terms);
+}
+
 TEST_CASE("run table: a thousand runs one after another are not all remembered, and no active one is forgotten",
           "[scenario]") {
   RunTable table;

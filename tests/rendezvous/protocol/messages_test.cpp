@@ -222,7 +222,7 @@ TEST_CASE("messages: every value of an enumeration survives", "[unit]") {
   }
   using Why = HelloReply::Why;
   for (Why const why : {Why::accepted, Why::other_job, Why::other_version}) {
-    HelloReply const reply{kProtocolVersion, "", "", Millis{0}, why, "", ""};
+    HelloReply const reply{kProtocolVersion, "", "", {}, why, "", ""};
     CHECK(decode<HelloReply>(encode(reply)).value() == reply);
   }
 }
@@ -231,8 +231,11 @@ TEST_CASE("messages: hello survives, and one of another version is still recogni
   Hello const hello{kProtocolVersion, "job.0", "nonce", Hello::Purpose::beat, Hello::Asks::reopen};
   REQUIRE(decode<Hello>(encode(hello)));
   CHECK(*decode<Hello>(encode(hello)) == hello);
-  HelloReply const reply{kProtocolVersion,       "nonce", "job.0", Millis{7000}, HelloReply::Why::other_job,
-                         "this is job a, not b", ""};
+  HelloReply reply{kProtocolVersion, "nonce", "job.0", {}, HelloReply::Why::other_job, "this is job a, not b", ""};
+  CHECK(*decode<HelloReply>(encode(reply)) == reply);
+  reply.terms.emplace();
+  reply.terms->heartbeat_timeout = Millis{7000};
+  reply.terms->fence_dir = "/shared";
   CHECK(*decode<HelloReply>(encode(reply)) == reply);
 
   auto const future = decode<Hello>(R"({"hello":"cxxrun","version":99,"what":"ever"})");
