@@ -94,6 +94,7 @@ SHELLS = {
     "launcher/agent/chronicle": "events.jsonl, on a thread; verdict.json; the trace",
     "launcher/agent/chronicles": "the same for each run of cxxrun-rendezvous",
     "launcher/agent/hosting": "the coordinator and the stores inside the first node's agent",
+    "launcher/agent/joining": "the timer of an agent that is added, the discovery file",
     "launcher/doctor/doctor": "asks about this node, prints",
     "launcher/doctor/look*": "asks the system, name servers, drivers, file systems and programs, in children",
     "launcher/doctor/pings": "calls between nodes, and who answers them",

@@ -13,6 +13,7 @@
 #include "launcher/agent/agent_links.hpp"
 #include "launcher/agent/agent_signals.hpp"
 #include "launcher/agent/hosting.hpp"
+#include "launcher/agent/joining.hpp"
 #include "launcher/agent/policies.hpp"
 #include "launcher/hangs/hang_guard.hpp"
 #include "launcher/job_end/end_watch.hpp"
@@ -217,9 +218,17 @@ class Agent {
     return again;
   }
 
+  [[nodiscard]] bool is_added() const { return config_.topology.source == JobTopology::Source::join; }
+
   /// The job's own coordinator, unless it is gone.
   void call_discovered() {
-    links_.join(agent::kFirstLink, discovered_plan(config_), [this](Error const& error) {
+    auto const plan = [this] { return discovered_plan(config_); };
+    if (is_added()) {
+      joining_.begin(agent::kFirstLink, plan,
+                     [this](Error const& error) { fail_with(*discovered_failure(config_, error)); });
+      return;
+    }
+    links_.join(agent::kFirstLink, plan(), [this](Error const& error) {
       if (auto failed = discovered_failure(config_, error)) {
         return fail_with(*std::move(failed));
       }
@@ -232,18 +241,39 @@ class Agent {
   void perform(agent::Rejoin const& action) {
     config_.nonce = random_hex(16);
     hosting_.rename();
-    links_.join(action.link, rejoin_plan(config_, action), [this, link = action.link](Error const& error) {
+    auto const failed = [this, link = action.link](Error const& error) {
       feed(agent::LinkFailed{link, error.message(), false});
-    });
+    };
+    if (is_added() && action.to.address.empty() && !action.once) {
+      look_again(action, failed);
+    } else {
+      links_.join(action.link, rejoin_plan(config_, action), failed);
+    }
+  }
+
+  /// In the time that is left for it, or anew when it has been a member.
+  void look_again(agent::Rejoin const& action, AgentLinks::Failed failed) {
+    if (machine_.state.follower.decided.decree.number > 0) {
+      config_.join_until = Clock::now() + config_.options.terms.join_timeout;
+      joining_.again(
+          action.link, [this, action] { return rejoin_plan(config_, action); }, action.why, std::move(failed));
+    } else {
+      joining_.again(
+          action.link, [this] { return discovered_plan(config_); }, action.why, std::move(failed));
+    }
   }
 
   /// Who answered at the endpoint may be another: the bind test lies behind address translation.
   void joined(rendezvous::HelloReply const& reply) {
-    auto const& terms = reply.terms ? *reply.terms : config_.options.terms;
+    joining_.stop();
+    if (is_added() && !reply.terms) {
+      return;  // nothing runs there that it could be in: it is about to be told so
+    }
+    auto const& terms = is_added() ? *reply.terms : config_.options.terms;
     adopt_heartbeats(policy_, config_.topology, terms.heartbeat_timeout);
     page_.set_terms({policy_.lease.lease, policy_.lease.timeout});
     config_.facts.run_id = reply.run_id;  // who joins a job by its number learns it here
-    if (config_.topology.source == JobTopology::Source::join) {
+    if (is_added()) {
       log(Level::info, "joined " + reply.run_id + " on " + config_.topology.discovered->host);
     }
     if (config_.options.requeue && config_.topology.discovered && !hosting_.active()) {
@@ -288,6 +318,7 @@ class Agent {
   Hosting hosting_;
   AgentLinks links_{io_, keys_, [this](agent::Event event) { feed(std::move(event)); },
                     [this](rendezvous::HelloReply const& reply) { joined(reply); }};
+  Joining joining_{io_, config_, links_, keys_};
   std::shared_ptr<Supervisor> supervisor_ = std::make_shared<Supervisor>(io_, pump_, handlers(), config_.sockets);
   WorkerMemory memory_{io_, config_.sockets};
   std::shared_ptr<HangGuard> hangs_ =

@@ -9,6 +9,7 @@
 #include "launcher/place/topology.hpp"
 #include "launcher/plan/worker_plan.hpp"
 #include "rendezvous/trust/transports.hpp"
+#include "src/core/time.hpp"
 
 namespace cxxrun::launcher {
 
@@ -21,6 +22,7 @@ struct AgentConfig {
   std::string sockets;             ///< directory where workers call this agent; removed in the same way
   Environment environment;         ///< what workers inherit
   std::string nonce;               ///< this agent's incarnation
+  TimePoint join_until;            ///< with --join: until then the coordinator is looked for
   rendezvous::KeyTransports keys;  ///< how the job's key gets to other nodes
   bool colour = false;             ///< stderr takes it
 };

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sstream>
-#include <system_error>
 #include <utility>
 
 #include "launcher/agent/chronicle.hpp"
@@ -27,7 +26,7 @@ Hosting::Hosting(boost::asio::io_context& io, AgentConfig const& config, int sta
 
 Hosting::~Hosting() {
   if (announcing_ && announcing_->join_until(Clock::now() + kFileDeadline)) {
-    remove_discovery(announced_, config_.nonce);
+    remove_discovery(self_.path, config_.nonce);
   }
 }
 
@@ -56,6 +55,7 @@ Result<void> Hosting::begin() {
     hosts_ = true;
     listen_for_followers();
     begin_directories();
+    describe(0, {});
     announce();
     return {};
   }
@@ -87,6 +87,9 @@ void Hosting::make_coordinator() {
                                                               config_.options.trace_file, run_id, config_.facts.host});
     }
     chronicle_->add(event);
+    if (auto const* const took_over = std::get_if<rendezvous::story::TookOver>(&event.what)) {
+      elected(*took_over);
+    }
   };
   on.closed = [this] {
     closed_ = true;
@@ -135,14 +138,13 @@ void Hosting::rename() {
 }
 
 void Hosting::lead() {
-  if (!active() || std::exchange(led_, true)) {
+  if (!active()) {
     return;
   }
-  if (!hosts_) {
-    port_ = os::port_of(standby_);
-    announce();
+  announce();  // again: one that was deposed meanwhile may have written its own late
+  if (!std::exchange(led_, true)) {
+    requeue_.begin();
   }
-  requeue_.begin();
 }
 
 /// The coordinator's node is in generation 1. A dozen directories cost a disk more than the whole rendezvous takes:
@@ -156,27 +158,44 @@ void Hosting::begin_directories() {
   }
 }
 
-/// Written beside everything else: a home directory may be slow, and nobody who starts with us needs it.
-void Hosting::announce() {
+/// Now, and not when workers start, up to a heartbeat timeout later: agents that are added meanwhile look for it.
+void Hosting::elected(rendezvous::story::TookOver const& how) {
+  if (!hosts_) {
+    port_ = os::port_of(standby_);
+  }
+  describe(how.generation, how.ballot);
+  announce();
+}
+
+void Hosting::describe(std::uint64_t generation, rendezvous::Ballot ballot) {
   if (config_.topology.announce_as.empty()) {
     return;
   }
-  auto self =
-      describe_self(config_.environment, config_.topology.announce_as, config_.facts.host, port_, config_.nonce);
-  self.run_id = config_.topology.run_id;
-  self.key = keys_ ? key_text(*keys_->own()) : "";
-  if (self.path.empty()) {
+  self_ = describe_self(config_.environment, config_.topology.announce_as, config_.facts.host, port_, config_.nonce);
+  self_.run_id = config_.topology.run_id;
+  self_.key = keys_ ? key_text(*keys_->own()) : "";
+  self_.elected = {generation, ballot.round, ballot.rank};
+}
+
+/// Written beside everything else: a home directory may be slow, and nobody who starts with us needs it.
+void Hosting::announce() {
+  bool const busy = announcing_ && !announcing_->join_until(Clock::now());  // a directory that hangs: what is being
+                                                                            // written is of this agent, too
+  if (self_.path.empty() || busy) {
     return;
   }
-  announced_ = self.path;
-  try {
-    announcing_ = std::make_unique<os::BoundedThread>("cxxrun-file", [self] {
-      if (auto const written = write_discovery(self); !written) {
-        log(Level::warn, "no node can be added with --join: " + written.error().message());
-      }
-    });
-  } catch (std::system_error const& error) {
-    log(Level::warn, std::string("no node can be added with --join: ") + error.what());
+  auto const cannot = [told = untold_](std::string const& why) {
+    if (!told->exchange(true)) {
+      log(Level::warn, "no node can be added with --join: " + why);
+    }
+  };
+  announcing_ = os::BoundedThread::start("cxxrun-file", [self = self_, cannot] {
+    if (auto const written = write_discovery(self); !written) {
+      cannot(written.error().message());
+    }
+  });
+  if (!announcing_) {
+    cannot("no thread can be started");
   }
 }
 

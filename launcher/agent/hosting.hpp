@@ -7,6 +7,7 @@
 // Runs on the thread of the io_context given to it; `begin` may block while a name is resolved.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -54,8 +55,8 @@ class Hosting {
   void tell(std::variant<rendezvous::Withdraw, rendezvous::Learned> news);
   /// This agent has a new incarnation, and so has its coordinator.
   void rename();
-  /// Workers start. The first time that this agent leads the job then: looks at --progress-path and, if it was elected,
-  /// says so where agents that are added look.
+  /// Workers start. When this agent leads the job: sees to it that agents that are added find it, and looks at
+  /// --progress-path the first time.
   void lead();
   /// Whether the coordinator of the job is in this agent, and has not yet seen everybody off.
   [[nodiscard]] bool active() const { return coordinator_ && !closed_ && coordinator_->leads(); }
@@ -73,6 +74,8 @@ class Hosting {
   void make_coordinator();
   void listen_for_followers();
   void begin_directories();
+  void elected(rendezvous::story::TookOver const& how);
+  void describe(std::uint64_t generation, rendezvous::Ballot ballot);
   void announce();
 
   boost::asio::io_context& io_;
@@ -82,7 +85,8 @@ class Hosting {
   rendezvous::CoordinatorHandlers handlers_;  ///< but for `concluded`
   std::unique_ptr<os::BoundedThread> directories_;
   std::unique_ptr<os::BoundedThread> announcing_;
-  std::string announced_;  ///< path of the discovery file, "" = none
+  Discovery self_;  ///< what agents that are added are told once this one leads; path "": nothing
+  std::shared_ptr<std::atomic<bool>> untold_ = std::make_shared<std::atomic<bool>>();  ///< and that this failed
   std::unique_ptr<store::StoreServer> stores_;
   std::unique_ptr<rendezvous::Coordinator> coordinator_;
   std::uint16_t port_ = 0;

@@ -141,6 +141,7 @@ agent::Policy agent_policy(Options const& options, JobTopology const& topology, 
   policy.tie = tie_of(options);
   policy.pair = topology.min_nodes <= 2 && topology.max_nodes == 2 && topology.expected_nodes.value_or(2) == 2 &&
                 topology.source != JobTopology::Source::join && policy.tie == rendezvous::Tie::rank;
+  policy.added = topology.source == JobTopology::Source::join;
   return policy;
 }
 

@@ -20,7 +20,7 @@ namespace cxxrun::launcher {
 /// The same for an agent that was dropped and comes back as another one, to the run that it had joined.
 [[nodiscard]] rendezvous::CallPlan rejoin_plan(AgentConfig const& config, agent::Rejoin const& how);
 /// What ends an agent whose call by discovered_plan() has failed; nothing: the coordinator is gone, and the agent may
-/// open the run itself.
+/// open the run itself, or look where another one coordinates (joining.hpp).
 [[nodiscard]] std::optional<Error> discovered_failure(AgentConfig const& config, Error const& error);
 /// `slurm`: nothing when this is no job of Slurm's.
 [[nodiscard]] agent::Policy agent_policy(Options const& options, JobTopology const& topology = {},

@@ -9,7 +9,7 @@
 
 namespace cxxrun::launcher {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Discovery, job, restarts, run_id, addresses, port, nonce, key, host, pid)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Discovery, job, restarts, run_id, addresses, port, nonce, key, elected, host, pid)
 
 namespace {
 
@@ -52,6 +52,11 @@ char const* problem_of(Json const& json) {
       return name;
     }
   }
+  auto const elected = json.find("elected");
+  if (elected == json.end() || !elected->is_array() || elected->size() != Discovery{}.elected.size() ||
+      !std::all_of(elected->begin(), elected->end(), [](Json const& part) { return part.is_number_unsigned(); })) {
+    return "elected";
+  }
   auto const addresses = json.find("addresses");
   bool const listed = addresses != json.end() && addresses->is_array() && !addresses->empty() &&
                       addresses->size() <= kMaxAddresses &&
@@ -72,6 +77,12 @@ std::string discovery_text(Discovery const& discovery) {
   Json json = discovery;
   json["cxxrun_rendezvous"] = kFormat;
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+bool supersedes(Discovery const& there, Discovery const& ours) {
+  bool const same = there.run_id == ours.run_id && there.restarts == ours.restarts && there.key == ours.key;
+  bool const recognised = !ours.key.empty() || ours.elected != Discovery{}.elected;  // else it may be of an older job
+  return same && recognised && there.elected > ours.elected;
 }
 
 Result<Discovery> parse_discovery(std::string_view text, std::string const& path) {

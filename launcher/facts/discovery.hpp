@@ -2,9 +2,10 @@
 // coordinator. Names and contents; pure. discovery_file.hpp reads and writes.
 //
 // CLUSTER-JOB is written by cxxrun-rendezvous, CLUSTER-JOB.STEP by the first agent of a step that nodes may be added
-// to.
+// to, and by each agent that is elected to coordinate it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,13 +24,18 @@ struct Discovery {
   std::string run_id;                  ///< the run that the coordinator has; "" = those of the whole job
   std::vector<std::string> addresses;  ///< names or literals of one host, the best one first; at most 16
   std::uint16_t port = 0;
-  std::string nonce;     ///< by which the coordinator is recognised: somebody else may have its port by now
-  std::string key;       ///< of its runs, in hexadecimal digits; "" = --auth none
+  std::string nonce;  ///< by which the coordinator is recognised: somebody else may have its port by now
+  std::string key;    ///< of its runs, in hexadecimal digits; "" = --auth none
+  std::array<std::uint64_t, 3>
+      elected{};         ///< by which generation, and the ballot (round, rank); 0: by nobody, the first
   std::string host;      ///< for people
   std::int64_t pid = 0;  ///< on that host
   std::string path;      ///< of the file; not in it
   bool operator==(Discovery const&) const = default;
 };
+
+/// Whether `there` is of an agent that was elected later in the same run: `ours` comes too late to take its place.
+[[nodiscard]] bool supersedes(Discovery const& there, Discovery const& ours);
 
 /// A job to be joined: JOBID or JOBID.STEP.
 struct JoinTarget {

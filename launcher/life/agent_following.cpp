@@ -54,6 +54,23 @@ bool is_incumbent(follower::State const& state, follower::Link const& link) {
   return link.dialled && link.to.rank == state.decided.decree.coordinator;
 }
 
+/// As somebody new, once nothing runs here any more. `to`: who coordinates; address "" = as at the start.
+void begin_anew(Turn& turn, Successor to, std::string const& why) {
+  State& state = turn.state;
+  state.rejoin = std::move(to);
+  if (state.workers && !state.killed) {
+    kill_workers(turn, why);
+  } else if (state.life == Life::checking) {
+    state.life = Life::stopping;
+    turn.act(stop_order(turn, Millis{0}, SIGKILL));
+  } else if (!has_processes(state.life) && state.parked) {
+    state.life = Life::stopping;
+    stop_waiting(turn);
+  } else if (!has_processes(state.life)) {
+    rejoin(turn);
+  }
+}
+
 /// Whether this agent has to go when it is told so. By a candidate only if it has its promise.
 bool may_drop(follower::State const& state, follower::Link const& link, LinkId id, std::uint64_t number) {
   auto const& decided = state.decided.decree;
@@ -93,6 +110,11 @@ void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
     return;
   }
   turn.delegate([](auto& inner) { follower::abandon(inner, "nobody can take over"); });  // its silence is due no more
+  if (may_look_again(turn)) {  // in an election nobody may have told it yet who can take over
+    turn.say(Level::warn, "coordinator lost: " + how + "; looking for the job again");
+    look_again(turn, how);
+    return;
+  }
   state.exit_code = kExitCoordinatorLost;
   state.last_line =
       "coordinator lost: " + how + "; the job cannot go on without its first node" + first_node(state.follower.decided);
@@ -102,6 +124,18 @@ void lose_coordinator(Turn& turn, std::string const& how, bool fin) {
     return;
   }
   leave(turn, state.exit_code, state.last_line);
+}
+
+bool may_look_again(Turn const& turn) {
+  Life const life = turn.state.life;
+  bool const free = life == Life::waiting || life == Life::checking || life == Life::ready || life == Life::stopping;
+  return turn.policy.added && free && turn.state.follower.decided.decree.number == 0;
+}
+
+void look_again(Turn& turn, std::string const& why) {
+  turn.state.connected = false;
+  turn.state.rejoin_why = why;
+  begin_anew(turn, {}, why);
 }
 
 bool accept_lead(Turn& turn, LinkId link, rendezvous::ToAgent const& message) {
@@ -170,18 +204,7 @@ void hear(Turn& turn, LinkId link, rendezvous::Dropped const& message) {
     return;
   }
   turn.say(Level::warn, "dropped by the coordinator: " + message.why + "; joining again");
-  state.rejoin = to;
-  if (state.workers && !state.killed) {
-    kill_workers(turn, "dropped by the coordinator: " + message.why);
-  } else if (state.life == Life::checking) {
-    state.life = Life::stopping;
-    turn.act(stop_order(turn, Millis{0}, SIGKILL));
-  } else if (!has_processes(state.life) && state.parked) {
-    state.life = Life::stopping;
-    stop_waiting(turn);
-  } else if (!has_processes(state.life)) {
-    rejoin(turn);
-  }
+  begin_anew(turn, to, "dropped by the coordinator: " + message.why);
 }
 
 void rejoin(Turn& turn) {
@@ -213,7 +236,7 @@ void rejoin(Turn& turn) {
   state.life = Life::waiting;
   state.joined = false;
   state.connected = true;
-  turn.act(Rejoin{state.follower.main, to, follower::can_search(state.follower)});
+  turn.act(Rejoin{state.follower.main, to, follower::can_search(state.follower), std::exchange(state.rejoin_why, {})});
 }
 
 void following_tick(Turn& turn) {

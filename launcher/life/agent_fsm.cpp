@@ -150,6 +150,11 @@ void hear(Turn& turn, rendezvous::Refused const& message) {
     lose_coordinator(turn, message.why);  // it has stepped down since it greeted us
     return;
   }
+  if (message.exit_code == kExitCoordinatorLost && may_look_again(turn)) {  // the same, or nothing runs there yet
+    turn.delegate([](auto& inner) { follower::abandon(inner, "nobody coordinates there"); });
+    look_again(turn, "refused by the coordinator: " + message.why);
+    return;
+  }
   hear(turn, rendezvous::Finished{message.exit_code, "refused by the coordinator: " + message.why});
 }
 

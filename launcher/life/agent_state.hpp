@@ -31,6 +31,7 @@ struct Policy : rendezvous::follower::Policy {
   Millis check_holds{60'000};      ///< a passed check counts this long, and never beyond the start of workers
   bool slurm_signals_all = false;  ///< Slurm signals every worker itself (proctrack/linuxproc)
   Millis slurm_patience{1000};     ///< then: how much later than on another node its signal may come here
+  bool added = false;  ///< by --join: as long as no generation has begun here, it may look for the job again
 };
 
 enum class Life {
@@ -78,6 +79,7 @@ struct State {  // NOLINT(clang-analyzer-optin.performance.Padding): in the orde
   Life frozen_in = Life::running;
   std::optional<TimePoint> armed;               ///< the timer
   std::optional<rendezvous::Successor> rejoin;  ///< once workers are gone
+  std::string rejoin_why;
 };
 
 using rendezvous::follower::kFirstLink;
@@ -159,6 +161,7 @@ struct Rejoin {
   LinkId link = kFirstLink;
   rendezvous::Successor to;  ///< who told us so; address "" = as at the start
   bool once = false;         ///< there are others to ask: LinkFailed as soon as it does not coordinate
+  std::string why = {};      ///< of an agent that was added: what came of its last call
   bool operator==(Rejoin const&) const = default;
 };
 /// Workers may run until then; the parent enforces it too.

@@ -91,6 +91,10 @@ void clear_death_notice(Turn& turn);
 
 /// The coordinator is gone: looks for the next one, or ends as the job does.
 void lose_coordinator(Turn& turn, std::string const& how, bool fin = false);
+/// Whether this agent was added to the job, and has taken no part in it: nobody misses it, and it may begin anew.
+[[nodiscard]] bool may_look_again(Turn const& turn);
+/// It does, as at the start.
+void look_again(Turn& turn, std::string const& why);
 /// Whether a message about workers is to be obeyed; whoever sends it leads from now on.
 [[nodiscard]] bool accept_lead(Turn& turn, LinkId link, rendezvous::ToAgent const& message);
 void hear(Turn& turn, LinkId link, rendezvous::Decided const& message);

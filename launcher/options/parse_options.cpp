@@ -15,6 +15,9 @@ using store::StoreAccess;
 using Text = std::string const&;
 using Words = std::vector<std::string>;
 
+/// For a node that is added: longer than an election takes.
+constexpr Millis kLookForJob{30'000};
+
 /// Agents: shorter silences cannot be told from a busy machine. Workers: they are looked at about once per second.
 Result<Millis> parse_second_or_never(Text text) {
   auto timeout = parse_grace(text);
@@ -272,6 +275,9 @@ Result<void> check_place(Options& options) {
 }
 
 Result<void> check(Options& options) {
+  if (options.join) {
+    options.terms.join_timeout = kLookForJob;
+  }
   if (auto applied = apply_rdzv_conf(options); !applied) {
     return expected("--rdzv-conf: " + applied.error().context);
   }

@@ -32,17 +32,7 @@ void make_private(std::string const& path) {
   mkdir(path.c_str(), 0700);  // whether it worked is seen from the file
 }
 
-}  // namespace
-
-Result<std::optional<Discovery>> read_discovery(std::string const& path) {
-  auto const text = read_private_file(path, kMaxDiscovery + 1, "remove it");
-  if (!text && text.error().code == Errc::not_found) {
-    return std::optional<Discovery>();
-  }
-  auto discovery = text ? parse_discovery(*text, path) : text.error();
-  return discovery ? Result<std::optional<Discovery>>(*std::move(discovery)) : discovery.error();
-}
-
+/// All files in `dir` that may lead to the target; those that cannot be read become lines in `trouble`.
 std::vector<Discovery> list_discoveries(std::string const& dir, JoinTarget const& target,
                                         Environment const& environment, std::vector<std::string>& trouble) {
   std::vector<Discovery> found;
@@ -65,6 +55,32 @@ std::vector<Discovery> list_discoveries(std::string const& dir, JoinTarget const
   return found;
 }
 
+/// Nothing is to be written: it is there already, or what supersedes it.
+bool is_said(Discovery const& discovery) {
+  auto const there = read_discovery(discovery.path);
+  return there && there->has_value() && (**there == discovery || supersedes(**there, discovery));
+}
+
+}  // namespace
+
+Result<std::optional<Discovery>> read_discovery(std::string const& path) {
+  auto const text = read_private_file(path, kMaxDiscovery + 1, "remove it");
+  if (!text && text.error().code == Errc::not_found) {
+    return std::optional<Discovery>();
+  }
+  auto discovery = text ? parse_discovery(*text, path) : text.error();
+  return discovery ? Result<std::optional<Discovery>>(*std::move(discovery)) : discovery.error();
+}
+
+Result<Discovery> find_job(std::string const& dir, JoinTarget const& target, Environment const& environment) {
+  std::vector<std::string> trouble;
+  auto chosen = choose_discovery(list_discoveries(dir, target, environment, trouble), target, dir);
+  if (!chosen && !trouble.empty()) {
+    return fail(chosen.error().code, chosen.error().context + "; " + trouble.front());
+  }
+  return chosen;
+}
+
 Discovery describe_self(Environment const& environment, std::string const& name, std::string const& host,
                         std::uint16_t port, std::string const& nonce) {
   Discovery discovery;
@@ -83,6 +99,9 @@ Discovery describe_self(Environment const& environment, std::string const& name,
 }
 
 Result<void> write_discovery(Discovery const& discovery) {
+  if (is_said(discovery)) {
+    return {};
+  }
   auto const slash = discovery.path.rfind('/');
   std::string const dir = discovery.path.substr(0, slash);
   std::string const temporary = dir + "/." + discovery.path.substr(slash + 1) + "." + discovery.nonce;
@@ -93,14 +112,14 @@ Result<void> write_discovery(Discovery const& discovery) {
   }
   int error = os::write_all(file.get(), discovery_text(discovery)) ? 0 : errno;
   file.reset();
-  if (error == 0 && rename(temporary.c_str(), discovery.path.c_str()) != 0) {
+  bool const late = error == 0 && is_said(discovery);  // asked again: a file system may take its time to write
+  if (error == 0 && !late && rename(temporary.c_str(), discovery.path.c_str()) != 0) {
     error = errno;
   }
-  if (error != 0) {
+  if (error != 0 || late) {
     unlink(temporary.c_str());
-    return cannot_write(discovery.path, error);
   }
-  return {};
+  return error == 0 ? Result<void>() : cannot_write(discovery.path, error);
 }
 
 void remove_discovery(std::string const& path, std::string const& nonce) noexcept {

@@ -17,22 +17,24 @@ namespace cxxrun::launcher {
 /// The file's content, nothing when there is no such file. A file of another user, one that others may read or write,
 /// one that is no regular file or holds something else is an Error that names it: permission, protocol, io.
 [[nodiscard]] Result<std::optional<Discovery>> read_discovery(std::string const& path);
-/// All files in `dir` that may lead to the target; those that cannot be read become lines in `trouble`.
-[[nodiscard]] std::vector<Discovery> list_discoveries(std::string const& dir, JoinTarget const& target,
-                                                      Environment const& environment,
-                                                      std::vector<std::string>& trouble);
 /// What this process, which listens on `port`, writes about itself: `host` and the machine's addresses, the Slurm job
 /// of the environment, this process id. `name`: of the file, in discovery_dir. `path` is "" when there is no such
 /// directory.
 [[nodiscard]] Discovery describe_self(Environment const& environment, std::string const& name, std::string const& host,
                                       std::uint16_t port, std::string const& nonce);
-/// Writes `discovery.path` whole or not at all, replacing what is there: for this user alone, the directory too.
-/// Errors: permission, io; they name the path and CXXRUN_DISCOVERY_DIR.
+/// Where the job to --join is to be called, as its file says now. Errors: those of choose_discovery(), with what is
+/// wrong with a file that was left out.
+[[nodiscard]] Result<Discovery> find_job(std::string const& dir, JoinTarget const& target,
+                                         Environment const& environment);
+/// Writes `discovery.path` whole or not at all, replacing what is there: for this user alone, the directory too. What
+/// supersedes it stays. Errors: permission, io; they name the path and CXXRUN_DISCOVERY_DIR.
 Result<void> write_discovery(Discovery const& discovery);
 /// Removes the file if it still is the one with that nonce.
 void remove_discovery(std::string const& path, std::string const& nonce) noexcept;
 
 inline constexpr Millis kDirectoryPatience{5000};
+/// Of a node that is added, while nobody lets it in.
+inline constexpr Millis kBetweenLooks{1000};
 
 /// What `work`, which asks the directory, returns, a Result, or Errc::timeout when it has not returned within
 /// kDirectoryPatience: the server of the directory may be gone, and whoever asks it hangs. `work` must own all that it

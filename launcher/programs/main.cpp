@@ -11,6 +11,7 @@
 #include <string_view>
 #include <sys/utsname.h>
 #include <system_error>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <variant>
@@ -170,21 +171,35 @@ int show_dry_run(AgentConfig config) {
   return logs ? 0 : complain(logs.error());
 }
 
-Result<std::optional<Discovery>> find_job_to_join(std::string const& dir, JoinTarget const& target,
-                                                  Environment const& environment) {
-  std::vector<std::string> trouble;
-  auto chosen = choose_discovery(list_discoveries(dir, target, environment, trouble), target, dir);
-  return chosen ? Result<std::optional<Discovery>>(*std::move(chosen))
-                : fail(chosen.error().code, chosen.error().context + (trouble.empty() ? "" : "; " + trouble.front()));
+/// For a moment, between two coordinators, there may be no file, or a useless one.
+Result<std::optional<Discovery>> find_job_to_join(Options const& options, Environment const& environment,
+                                                  TimePoint until) {
+  auto const dir = discovery_dir(environment);
+  for (bool told = false;; told = true) {
+    auto found = within_patience(dir, [=, target = *options.join] { return find_job(dir, target, environment); });
+    if (found) {
+      return std::optional(*std::move(found));
+    }
+    auto const& error = found.error();
+    bool const certain = error.code == Errc::usage || dir.empty();
+    if (certain || options.dry_run || Clock::now() >= until) {
+      return error;
+    }
+    if (!told) {
+      std::fprintf(stderr, "cxxrun: %s; looking again for %s\n", error.message().c_str(),
+                   seconds_text(options.terms.join_timeout).c_str());
+    }
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
 }
 
 /// The file that leads to the coordinator: of the job to --join, or of the step's own job. One that is of no use to a
 /// step is a line in `trouble`.
-Result<std::optional<Discovery>> discover(Options const& options, Environment const& environment,
+Result<std::optional<Discovery>> discover(Options const& options, Environment const& environment, TimePoint join_until,
                                           std::vector<std::string>& trouble) {
   auto const dir = discovery_dir(environment);
   if (options.join) {
-    return within_patience(dir, [=, target = *options.join] { return find_job_to_join(dir, target, environment); });
+    return find_job_to_join(options, environment, join_until);
   }
   auto const name = discovery_name(environment);
   if (dir.empty() || name.empty() || !environment.contains("SLURM_STEP_ID") || options.standalone) {
@@ -231,11 +246,12 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
                             std::vector<std::string>& notes) {
   AgentConfig config;
   config.options = std::move(options);
+  config.join_until = Clock::now() + config.options.terms.join_timeout;
   if (auto const lost = lost_slurm(config.options, environment, os::find_ancestor)) {
     return *lost;
   }
   std::vector<std::string> trouble;
-  auto const discovery = discover(config.options, environment, trouble);
+  auto const discovery = discover(config.options, environment, config.join_until, trouble);
   if (!discovery) {
     return discovery.error();
   }

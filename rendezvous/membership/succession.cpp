@@ -94,7 +94,7 @@ Next take_over(Turn& turn) {
   election.succession = Succession::happened;
   election.seats_kept_until = turn.now + election.half_after;
   election.seen += proposer.right == Right::survivor ? 99 : 0;
-  turn.tell(story::TookOver{state.number, state.ledger.history});
+  turn.tell(story::TookOver{state.number, state.ledger.history, proposer.ballot});
   reconstruct(turn);
   auto const voters = election.voters;
   for (auto const& [agent, rank] : voters) {

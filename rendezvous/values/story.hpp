@@ -5,6 +5,7 @@
 #include <string>
 #include <variant>
 
+#include "rendezvous/values/decree.hpp"
 #include "rendezvous/values/history.hpp"
 #include "src/core/time.hpp"
 
@@ -62,6 +63,7 @@ struct Restart {
 struct TookOver {
   std::uint64_t generation = 0;
   History known;
+  Ballot ballot = {};  ///< in the vote of the members of `generation`
 };
 struct SteppedDown {
   std::string why;

@@ -25,6 +25,7 @@ class Play {
   explicit Play(fuzz::Script script) : script_(script) {
     policy_.health_check = script_.flip();
     policy_.slurm_signals_all = script_.flip();
+    policy_.added = policy_.slurm_signals_all;  // without a byte of its own, which would shift the corpus
     now_ += Millis(1'000'000);
   }
 

@@ -7,22 +7,13 @@ import jobs
 from jobs import JobCase, count_reports, wait_until
 
 
-class Succession(JobCase):
-    """Three agents as of three hosts; every generation runs until the gate is opened."""
+class Losses(JobCase):
+    """Agents are lost; every generation runs until the gate is opened."""
 
     def setUp(self):
         super().setUp()
         self.make_gate("go")
         self.program = self.worker('note start "$WORLD_SIZE" "$GROUP_RANK" "$TORCHELASTIC_RESTART_COUNT" $$\ngate go')
-
-    def three(self, *arguments):
-        """Returns the agents, the one that coordinates first, and the generation that runs."""
-        def node(index):
-            return self.start_node("--node-rank", str(index), *arguments, self.program, nnodes="1:3")
-        first = node(0)
-        first.says("waiting for more")  # on one machine whoever is first hosts
-        nodes = [first, node(1), node(2)]
-        return nodes, self.formed(3)[0]
 
     def formed(self, world, after=0):
         """Waits for a generation of so many workers and returns its number and its workers' pids by rank."""
@@ -40,6 +31,19 @@ class Succession(JobCase):
 
     def kill(self, pid, number=signal.SIGKILL):
         os.kill(pid, number)
+
+
+class Succession(Losses):
+    """Three agents as of three hosts."""
+
+    def three(self, *arguments):
+        """Returns the agents, the one that coordinates first, and the generation that runs."""
+        def node(index):
+            return self.start_node("--node-rank", str(index), *arguments, self.program, nnodes="1:3")
+        first = node(0)
+        first.says("waiting for more")  # on one machine whoever is first hosts
+        nodes = [first, node(1), node(2)]
+        return nodes, self.formed(3)[0]
 
     def test_the_job_goes_on_when_the_agent_that_coordinates_is_killed(self):
         (first, second, third), before = self.three()

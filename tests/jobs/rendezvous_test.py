@@ -14,6 +14,7 @@ import jobs
 from jobs import JobCase, alive, processes_with, read, wait_until
 
 USAGE, LOST = 100, 113
+SOON = ("--rdzv-conf", "join_timeout=1")  # a node that is added gives up then
 
 
 def program():
@@ -319,7 +320,7 @@ class InSlurm(Rendezvous):
             self.assertEqual(agent.code, 0, agent.stderr)
             self.assertIn(f"{self.file()} is open to others than this user: remove it; it is ignored", agent.stderr)
             self.assertNotIn("generation", self.said)
-            joins = self.run_job("--join", "12", self.worker("note start"), env=step(1))
+            joins = self.run_job("--join", "12", *SOON, self.worker("note start"), env=step(1))
             self.assertEqual(joins.code, LOST)
             self.assertIn("is open to others than this user", joins.stderr)
         self.end(rendezvous)
@@ -335,7 +336,7 @@ class InSlurm(Rendezvous):
             runs = self.run_job(self.worker("note ran"), env=env)
             self.assertEqual((runs.code, len(self.events("ran"))), (0, 1), runs.stderr)
             self.assertIn(f"{hung}/d {said}; it is ignored", runs.stderr)
-            joins = self.run_job("--join", "12", "true", env=env)
+            joins = self.run_job("--join", "12", *SOON, "true", env=env)
             self.assertEqual((joins.code, joins.stderr.count(said)), (111, 1), joins.stderr)
             host = subprocess.run([program()], env=self.environment({**self.job, "CXXRUN_DISCOVERY_DIR": hung + "/d"}),
                                   capture_output=True, text=True, timeout=jobs.GUARD)
@@ -388,22 +389,23 @@ class Join(Rendezvous):
         self.open_gate("go")
         self.assert_codes([0], agent)
 
-    def test_no_such_job_is_one_line_that_says_where_was_looked(self):
-        agent = self.run_job("--join", "12", self.program)
-        self.assertEqual((agent.code, agent.stderr.count("\n")), (LOST, 1))
-        self.assertIn(f"--join 12: no such job can be joined (looked in {self.dir}/.cxxrun/rendezvous)", agent.stderr)
+    def test_no_such_job_is_one_line_that_says_where_was_looked_and_one_at_the_end(self):
+        agent = self.run_job("--join", "12", *SOON, self.program)
+        self.assertEqual((agent.code, agent.stderr.count("\n")), (LOST, 2))
+        for line in agent.stderr.splitlines():
+            self.assertIn(f"--join 12: no such job can be joined (looked in {self.dir}/.cxxrun/rendezvous)", line)
 
     def test_a_job_whose_coordinator_is_gone_is_one_line(self):
         rendezvous = self.start_rendezvous(env=self.job)
         rendezvous.kill()
         rendezvous.wait()
-        agent = self.run_job("--join", "12", self.program)
+        agent = self.run_job("--join", "12", *SOON, self.program)
         self.assertEqual((agent.code, agent.stderr.count("\n")), (LOST, 1))
         self.assertIn(self.file(), agent.stderr)
 
     def test_a_job_in_which_nothing_runs_cannot_be_joined(self):
         rendezvous = self.start_rendezvous(env=self.job)
-        agent = self.run_job("--join", "12", self.program)
+        agent = self.run_job("--join", "12", *SOON, self.program)
         self.assertEqual(agent.code, LOST, agent.stderr)
         self.assertIn("nothing runs here that could be joined", agent.stderr)
         self.end(rendezvous)

@@ -26,7 +26,9 @@ Environment const kJob{{"SLURM_JOB_ID", "12"}, {"SLURM_CLUSTER_NAME", "lab"}, {"
 }  // namespace
 
 TEST_CASE("discovery: what is written is what is read", "[unit]") {
-  for (auto const& discovery : {some(), some("12.0.1")}) {
+  auto elected = some("12.0");
+  elected.elected = {7, 3, 2};
+  for (auto const& discovery : {some(), some("12.0.1"), elected}) {
     auto const back = parse_discovery(discovery_text(discovery), "/d/lab-12");
     REQUIRE(back);
     CHECK(*back == discovery);
@@ -45,12 +47,47 @@ TEST_CASE("discovery: anything else is refused by its name", "[unit]") {
     REQUIRE_FALSE(refused);
     CHECK(refused.error().context.starts_with("/d/lab-12 is no discovery file of cxxrun ("));
   }
-  for (auto const& [from, to] : std::vector<std::pair<std::string, std::string>>{
-           {"20123", "70000"}, {"20123", "0"}, {"20123", "-1"}, {"4711", "\"x\""}, {"\"node1\",", "7,"}}) {
+  for (auto const& [from, to] : std::vector<std::pair<std::string, std::string>>{{"20123", "70000"},
+                                                                                 {"20123", "0"},
+                                                                                 {"20123", "-1"},
+                                                                                 {"4711", "\"x\""},
+                                                                                 {"\"node1\",", "7,"},
+                                                                                 {"elected", "chosen"}}) {
     std::string text = good;
     text.replace(text.find(from), from.size(), to);
     CHECK_FALSE(parse_discovery(text, "p"));
   }
+}
+
+TEST_CASE("discovery: what an agent writes that was elected earlier in the run does not replace what a later one wrote",
+          "[unit]") {
+  auto const of = [](std::uint64_t generation, std::uint64_t round, std::uint64_t rank) {
+    auto discovery = some("12.0");
+    discovery.key = "k";
+    discovery.elected = {generation, round, rank};
+    return discovery;
+  };
+  for (auto const& [earlier, later] : {std::pair(of(0, 0, 0), of(1, 2, 1)),
+                                       {of(1, 2, 1), of(1, 3, 0)},
+                                       {of(1, 2, 1), of(1, 2, 2)},
+                                       {of(1, 9, 9), of(2, 2, 0)}}) {
+    CHECK(supersedes(later, earlier));
+    CHECK_FALSE(supersedes(earlier, later));
+    CHECK_FALSE(supersedes(later, later));
+    auto of_another_run = later;
+    of_another_run.run_id = "12.1";
+    CHECK_FALSE(supersedes(of_another_run, earlier));
+    auto of_an_older_job = later;  // that had the same number
+    of_an_older_job.key = "other";
+    CHECK_FALSE(supersedes(of_an_older_job, earlier));
+    of_an_older_job = later;
+    of_an_older_job.restarts = 0;
+    CHECK_FALSE(supersedes(of_an_older_job, earlier));
+  }
+  auto first = of(0, 0, 0);
+  auto left_behind = of(1, 2, 1);
+  first.key = left_behind.key = "";  // --auth none: whoever was not elected begins the run
+  CHECK_FALSE(supersedes(left_behind, first));
 }
 
 TEST_CASE("discovery: the file of a job is named after cluster, job and step", "[unit]") {

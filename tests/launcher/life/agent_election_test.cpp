@@ -409,6 +409,66 @@ TEST_CASE("agent: dropped, and then the coordinator is lost, too: it looks for t
   CHECK(agent.told<rdzv::Vote>().empty());
 }
 
+TEST_CASE("agent: one that was added and has taken no part looks for the job again, whatever ends its connection",
+          "[unit]") {
+  Driver agent;
+  agent.policy.added = true;
+  SECTION("while it waits") {
+    agent.lose();
+  }
+  SECTION("when it is ready for a generation that nobody has decided") {
+    agent.hear(rdzv::Prepare{generation(1, 2), 100});
+    agent.lose();
+  }
+  SECTION("when its node is being checked, which has to end first") {
+    agent.policy.health_check = true;
+    agent.hear(rdzv::Prepare{generation(1, 2), 100});
+    REQUIRE(agent.state.life == Life::checking);
+    agent.lose();
+    CHECK(agent.kills());
+    CHECK(agent.all<Rejoin>().empty());
+    agent.policy.health_check = false;
+    agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  }
+  SECTION("when the coordinator has stepped down since it greeted") {
+    agent.hear(rdzv::Refused{kExitCoordinatorLost, "another agent coordinates"});
+  }
+  REQUIRE(agent.all<Rejoin>().size() == 1);
+  auto const again = agent.all<Rejoin>()[0];
+  CHECK(again.to.address.empty());
+  CHECK_FALSE(again.once);
+  CHECK_FALSE(again.why.empty());
+  CHECK(agent.all<Exit>().empty());
+  agent.feed(LinkUp{again.link, "c1"});
+  agent.hear(rdzv::Prepare{generation(3, 4), 10}, again.link);
+  CHECK(agent.state.life == Life::ready);
+}
+
+TEST_CASE("agent: one that was added ends when its time is over, when it is refused, and with a job that ends",
+          "[unit]") {
+  Driver agent;
+  agent.policy.added = true;
+  SECTION("its time is over") {
+    agent.lose();
+    agent.feed(LinkFailed{agent.all<Rejoin>().at(0).link, "nobody is there", true});
+    CHECK(agent.all<Exit>().at(0).code == kExitCoordinatorLost);
+  }
+  SECTION("it is refused by name") {
+    agent.hear(rdzv::Refused{kExitTooFewNodes, "node n was lost 3 times"});
+    CHECK(agent.all<Exit>().at(0).code == kExitTooFewNodes);
+  }
+  SECTION("the job cannot go on without its first node") {
+    auto fixed = generation(1, 2);
+    fixed.survives = false;
+    agent.hear(rdzv::Prepare{fixed, 100});
+    agent.hear(rdzv::Start{1, agent.own(), 4000ms});
+    agent.lose();
+    agent.feed(GroupEnded{1, {killed_exit()}, {}});
+    CHECK(agent.all<Exit>().at(0).code == kExitCoordinatorLost);
+  }
+  CHECK(agent.all<Rejoin>().empty());
+}
+
 TEST_CASE("agent: a spare looks for whoever leads, has no vote, and waits while somebody is left", "[unit]") {
   Driver spare;
   std::vector<rdzv::Successor> successors;

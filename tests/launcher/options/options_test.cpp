@@ -374,6 +374,13 @@ TEST_CASE("options: --heartbeat-timeout is 0, or at least a second", "[unit]") {
         "--heartbeat-timeout 0.9: at least 1 second is expected, or 0 for never");
 }
 
+TEST_CASE("options: a node that is added looks for the job for half a minute, or as long as it is told", "[unit]") {
+  CHECK(parsed({"--join", "12", "p"}).terms.join_timeout == std::chrono::seconds(30));
+  CHECK(parsed({"--join", "12", "--rdzv-conf", "join_timeout=600", "p"}).terms.join_timeout ==
+        std::chrono::minutes(10));
+  CHECK(parsed({"p"}).terms.join_timeout == std::chrono::minutes(10));
+}
+
 TEST_CASE("options: --join-window wins over last_call_timeout, and may be nothing", "[unit]") {
   CHECK(parsed({"--join-window", "0", "--rdzv-conf", "last_call_timeout=7", "p"}).join_window ==
         std::chrono::seconds(0));
