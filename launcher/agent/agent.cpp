@@ -258,6 +258,7 @@ class Agent {
       joining_.again(
           action.link, [this, action] { return rejoin_plan(config_, action); }, action.why, std::move(failed));
     } else {
+      hosting_.abandon();  // it may come to be in another run
       joining_.again(
           action.link, [this] { return discovered_plan(config_); }, action.why, std::move(failed));
     }
@@ -284,7 +285,7 @@ class Agent {
       log(Level::warn, "the endpoint leads to another agent: it coordinates");
       hosting_.abandon();
     }
-    hosting_.stand_by();
+    hosting_.stand_by(is_added() ? terms : terms_of(config_));
   }
 
   // ---- the end -----------------------------------------------------------------------------------------------
@@ -376,9 +377,7 @@ class Agent {
 }  // namespace
 
 int run_agent(AgentConfig config, os::AgentSide const& side) {
-  if (config.topology.source != JobTopology::Source::join) {  // else it does not know what the user asked of the job
-    config.facts.standby_port = os::port_of(side.standby.get());
-  }
+  config.facts.standby_port = os::port_of(side.standby.get());
   Agent agent(std::move(config), side);
   return agent.run(side);
 }

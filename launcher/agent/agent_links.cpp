@@ -72,6 +72,7 @@ void AgentLinks::join(agent::LinkId link, rendezvous::CallPlan plan, Failed fail
   auto on = handlers(link);
   on.joined = [this, link](rendezvous::HelloReply const& reply) {
     plan_.run_id = reply.run_id;
+    plan_.terms = reply.terms ? reply.terms : plan_.terms;
     if (auto const reached = links_.at(link)->reached()) {
       joined_at_ = {0, "", reached->address, reached->port};
     }

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "launcher/agent/chronicle.hpp"
@@ -45,7 +46,7 @@ Result<void> Hosting::begin() {
     log(Level::warn, "this node hosts the rendezvous (--node-rank 0), and " + meeting.address +
                          " is no address of its own: the others look for node 0 there; only one node may be node 0");
   }
-  make_coordinator();
+  make_coordinator(config_.options.fence_dir);
   auto const port = coordinator_->listen(meeting.ports);
   if (port) {
     if (auto made = keys_ ? keys_->make(config_.topology.max_nodes > 1) : Result<void>(); !made) {
@@ -72,11 +73,11 @@ Result<void> Hosting::begin() {
                : port.error();
 }
 
-void Hosting::make_coordinator() {
+void Hosting::make_coordinator(std::string const& fence_dir) {
   rendezvous::CoordinatorConfig conf;
   conf.nonce = config_.nonce;
   conf.loopback_only = config_.topology.meeting.loopback_only;
-  conf.fence_dir = config_.options.fence_dir;
+  conf.fence_dir = config_.options.fence_dir.empty() ? fence_dir : config_.options.fence_dir;
   conf.keys = keys_;
   conf.node_faults = requeue_.known_faults();
   rendezvous::CoordinatorHandlers on;
@@ -110,13 +111,13 @@ void Hosting::listen_for_followers() {
   }
 }
 
-void Hosting::stand_by() {
-  if (coordinator_ || standby_ < 0 || config_.topology.source == JobTopology::Source::join) {
-    return;  // who was added by hand does not know what the user asked of the job
+void Hosting::stand_by(rendezvous::Terms const& terms) {
+  if (coordinator_ || standby_ < 0) {
+    return;
   }
-  make_coordinator();
+  make_coordinator(terms.fence_dir);
   listen_for_followers();
-  coordinator_->standby(config_.topology.run_id, terms_of(config_));
+  coordinator_->standby(config_.facts.run_id, terms);
 }
 
 void Hosting::start_campaign(rendezvous::Campaign campaign) {
@@ -168,11 +169,16 @@ void Hosting::elected(rendezvous::story::TookOver const& how) {
 }
 
 void Hosting::describe(std::uint64_t generation, rendezvous::Ballot ballot) {
-  if (config_.topology.announce_as.empty()) {
+  auto const& topology = config_.topology;
+  if (topology.announce_as.empty() && topology.source != JobTopology::Source::join) {
     return;
   }
-  self_ = describe_self(config_.environment, config_.topology.announce_as, config_.facts.host, port_, config_.nonce);
-  self_.run_id = config_.topology.run_id;
+  self_ = describe_self(config_.environment, topology.announce_as, config_.facts.host, port_, config_.nonce);
+  if (topology.source == JobTopology::Source::join) {  // of the job that it was added to, not of its own
+    auto const& found = *topology.discovered;
+    std::tie(self_.job, self_.restarts, self_.path) = std::tie(found.job, found.restarts, found.path);
+  }
+  self_.run_id = config_.facts.run_id;
   self_.key = keys_ ? key_text(*keys_->own()) : "";
   self_.elected = {generation, ballot.round, ballot.rank};
 }

@@ -46,8 +46,9 @@ class Hosting {
   Result<void> begin();
   /// Starts the clocks of the first generation.
   void open();
-  /// Another agent coordinates, unless there is a coordinator here: gets ready to take over from it.
-  void stand_by();
+  /// Another agent coordinates, unless there is a coordinator here: gets ready to take over from it. `terms`: of the
+  /// run, which is `config.facts.run_id`.
+  void stand_by(rendezvous::Terms const& terms);
   /// Drops a coordinator that nobody has joined.
   void abandon();
   void start_campaign(rendezvous::Campaign campaign);
@@ -71,7 +72,7 @@ class Hosting {
   [[nodiscard]] std::optional<int> requeue(bool checkpoint_passed, bool limit_reached);
 
  private:
-  void make_coordinator();
+  void make_coordinator(std::string const& fence_dir);
   void listen_for_followers();
   void begin_directories();
   void elected(rendezvous::story::TookOver const& how);

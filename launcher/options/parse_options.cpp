@@ -2,6 +2,7 @@
 #include "launcher/options/parse_options.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "launcher/options/foreign_options.hpp"
 #include "launcher/options/option_values.hpp"
@@ -292,6 +293,9 @@ Result<void> check(Options& options) {
   }
   if (!options.fence_dir.empty() && options.terms.heartbeat_timeout == Millis{0}) {
     return expected("--fence needs --heartbeat-timeout above 0: without heartbeats nobody votes; drop one of them");
+  }
+  if (options.join && std::exchange(options.requeue, false)) {
+    options.notes.emplace_back("--requeue has no effect with --join: the job that is joined asks for its own");
   }
   if (options.quorum == Quorum::none) {
     options.notes.emplace_back(

@@ -214,8 +214,11 @@ Result<std::optional<Discovery>> discover(Options const& options, Environment co
 }
 
 /// Whether what the job will write late can be written at all.
-Result<void> try_places(Options const& options, std::string const& nonce) {
+Result<void> try_places(Options& options, std::string const& nonce) {
   if (!options.fence_dir.empty()) {
+    std::error_code failed;  // agents that are added are told of it, and may be in another directory
+    auto const whole = std::filesystem::absolute(options.fence_dir, failed);
+    options.fence_dir = failed ? options.fence_dir : whole.lexically_normal().string();
     if (auto const usable = os::probe_hard_links(options.fence_dir, nonce); !usable) {
       return fail(Errc::usage, "--fence " + usable.error().context);
     }
@@ -339,7 +342,7 @@ int run(std::vector<std::string> const& arguments) {
   os::raise_nofile_limit();
   pid_t const self = getpid();
   os::UniqueFd standby;
-  if (config.topology.max_nodes > 1) {
+  if (config.topology.max_nodes > 1 || config.options.join) {
     auto opened = os::open_standby(config.topology.meeting.loopback_only ? config.facts.loopbacks.front() : "");
     if (!opened) {
       return complain(opened.error());

@@ -12,12 +12,16 @@
 namespace cxxrun::rendezvous {
 namespace {
 
+/// By rank, but those last that have no place in the job's own step: whoever was added may have to go before it ends,
+/// and takes the job with it when it coordinates.
 std::vector<Successor> successors(std::vector<Seat> const& seats) {
   std::vector<Successor> result;
-  for (std::uint32_t rank = 0; rank < seats.size() && result.size() < kMaxSuccessors; ++rank) {
-    NodeInfo const& node = seats[rank].node;
-    if (node.standby_port != 0) {
-      result.push_back(Successor{rank, node.host, standby_address(seats, rank), node.standby_port});
+  for (bool const placed : {true, false}) {
+    for (std::uint32_t rank = 0; rank < seats.size() && result.size() < kMaxSuccessors; ++rank) {
+      NodeInfo const& node = seats[rank].node;
+      if (node.standby_port != 0 && node.node_index.has_value() == placed) {
+        result.push_back(Successor{rank, node.host, standby_address(seats, rank), node.standby_port});
+      }
     }
   }
   return result;

@@ -212,6 +212,50 @@ class Announced(JoinCase):
         self.assertEqual(said.count(f"no node can be added with --join: cannot write {self.file}"), 1, said)
 
 
+class TakesOver(JoinCase):
+    """The first nodes of the job are lost one after the other."""
+
+    def only_added_ones_left(self, count, *arguments):
+        """Returns the one of those that were added that coordinates, and the others."""
+        firsts = self.step(2, "--nnodes", f"1:{2 + count}", "--heartbeat-timeout", "2", *arguments)
+        self.formed(2)
+        self.coordinator(firsts)
+        added = [self.join() for _ in range(count)]
+        for each in added:
+            each.says("joined 12.0")
+        wait_until(lambda: any(int(event[3]) > 2 for event in self.events("start")), "one of them is a member")
+        left = firsts + added
+        for lost in firsts:
+            self.assertIs(self.coordinator(left), lost)
+            left = self.left_without(lost, left)
+        leader = self.coordinator(left)
+        return leader, [each for each in left if each is not leader]
+
+    def left_without(self, lost, agents):
+        """Loses one that coordinates; the others, once they all run under another one."""
+        left = [agent for agent in agents if agent is not lost]
+        self.lose_agent(lost)
+        self.coordinator(left)
+        self.formed(len(left), self.said()["elected"][0])
+        return left
+
+    def test_a_node_that_was_added(self):
+        leader, others = self.only_added_ones_left(3)
+        self.assertEqual((self.said()["job"], self.said()["run_id"]), ("12", "12.0"))
+        self.left_without(leader, others)
+        late = self.join()
+        self.formed(3, self.said()["elected"][0])
+        self.open_gate("go")
+        self.assert_codes([0, 0, 0], *others, late)
+        self.assertFalse(os.path.exists(self.file))
+
+    def test_the_last_of_two_that_were_added_by_the_fence_of_which_the_job_told_it(self):
+        leader, (last,) = self.only_added_ones_left(2, "--fence", self.dir)
+        self.left_without(leader, [last])
+        self.open_gate("go")
+        self.assert_codes([0], last)
+
+
 TERMS = {"min_nodes": 1, "max_nodes": 2, "max_restarts": 3, "max_restarts_given": False, "join_window_ms": 5000,
          "rejoin_window_ms": 5000, "join_timeout_ms": 600000, "ack_timeout_ms": 30000, "heartbeat_timeout_ms": 5000,
          "stop_timeout_ms": 120000, "agent_store": True, "master_port": 0, "scale_out_now": True, "restart_window_ms": 0,

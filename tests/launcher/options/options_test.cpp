@@ -381,6 +381,13 @@ TEST_CASE("options: a node that is added looks for the job for half a minute, or
   CHECK(parsed({"p"}).terms.join_timeout == std::chrono::minutes(10));
 }
 
+TEST_CASE("options: a node that is added asks for no requeue", "[unit]") {
+  auto const added = parsed({"--join", "12", "--requeue", "p"});
+  CHECK_FALSE(added.requeue);
+  CHECK(added.notes ==
+        std::vector<std::string>{"--requeue has no effect with --join: the job that is joined asks for its own"});
+}
+
 TEST_CASE("options: --join-window wins over last_call_timeout, and may be nothing", "[unit]") {
   CHECK(parsed({"--join-window", "0", "--rdzv-conf", "last_call_timeout=7", "p"}).join_window ==
         std::chrono::seconds(0));

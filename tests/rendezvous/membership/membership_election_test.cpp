@@ -388,6 +388,32 @@ TEST_CASE("F25: spares hear the successors of what is decided, not of what is be
   CHECK(decided.successors.size() == 3);
 }
 
+TEST_CASE("election: a node that was added is the last to be called, whatever its rank", "[unit]") {
+  Driver driver;
+  driver.policy.max_nodes = 3;
+  driver.policy.expected_nodes = 3;
+  driver.feed(Opened{});
+  AgentId agent = 0;
+  for (auto member : {node("a", 0, true), node("b", 1), node("c", 2), node("added")}) {
+    member.standby_port = 100;
+    driver.feed(Joined{++agent, member});
+  }
+  driver.ack_all();
+  driver.feed(Said{3, Ack{1, driver.time(), 1}});
+  REQUIRE(driver.state.phase == Phase::running);
+  driver.feed(Lost{2, "reset"});
+  driver.feed(Said{1, Stopped{1, {}, {}}});
+  driver.feed(Said{3, Stopped{1, {}, {}}});
+  auto const prepared = driver.feed(StoreOpened{2, 1, 1}).actions;
+  auto const* const tell = std::get_if<Tell>(&prepared.at(0));
+  REQUIRE(tell != nullptr);
+  std::vector<std::string> order;
+  for (auto const& successor : std::get<Prepare>(tell->message).generation.successors) {
+    order.push_back(successor.host + std::to_string(successor.rank));
+  }
+  CHECK(order == std::vector<std::string>{"a0", "c2", "added1"});
+}
+
 TEST_CASE("election: who came while another's decree was being decided looks further when the candidate gives up",
           "[unit]") {
   Driver driver;
