@@ -223,19 +223,32 @@ bool can_search(State const& state) {
 }
 
 std::string partitioned_line(State const& state) {
+  auto const& decided = state.decided;
   std::vector<std::string> reached;
   for (auto const& [id, link] : state.links) {
     if (link.up && !link.own) {
       reached.push_back(link.to.host);
     }
   }
-  return "partitioned: coordinator lost (" + (state.search ? state.search->how : std::string("gone")) +
-         "), and no majority of the " + std::to_string(state.decided.decree.size) + " nodes of generation " +
-         std::to_string(state.decided.decree.number) + " could be reached; reached " +
-         (reached.empty() ? "nobody" : join(reached, ", ")) +
-         "; start the job again with the nodes that are left (--nnodes MIN:MAX), and to let half of the nodes go on "
-         "give "
-         "--fence=DIR on a shared file system";
+  std::vector<std::string> heirs;
+  bool is_heir = false;
+  for (auto const& successor : decided.successors) {
+    if (successor.rank != decided.decree.coordinator) {
+      heirs.push_back(successor.host);
+      is_heir = is_heir || successor.rank == decided.rank;
+    }
+  }
+  std::string const generation = "generation " + std::to_string(decided.decree.number);
+  std::string const majority = "no majority of the " + std::to_string(decided.decree.size) + " nodes of " + generation +
+                               " could be reached; reached " + (reached.empty() ? "nobody" : join(reached, ", "));
+  bool const hopeless = !is_heir && reached.empty();
+  std::string const why = heirs.empty() ? "no other node of " + generation + " could take over"
+                          : hopeless    ? "none of the nodes that could take over was reached: " + join(heirs, ", ")
+                                        : majority;
+  bool const halves = !heirs.empty() && !hopeless && decided.decree.size % 2 == 0 && decided.decree.tie == Tie::rank;
+  return "partitioned: coordinator lost (" + (state.search ? state.search->how : std::string("gone")) + "), and " +
+         why + "; start the job again with the nodes that are left (--nnodes MIN:MAX)" +
+         (halves ? ", and to let half of the nodes go on give --fence=DIR on a shared file system" : "");
 }
 
 }  // namespace cxxrun::rendezvous::follower

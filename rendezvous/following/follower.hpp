@@ -200,7 +200,7 @@ void stepped_down(Turn& turn);
 void abandon(Turn& turn, std::string const& why);
 /// What is due by now. False: nobody leads, and the search is over.
 [[nodiscard]] bool search_on(Turn& turn);
-/// One line: who could be reached, and what to type.
+/// One line: who could be reached, or that nobody could take over, and what to type.
 [[nodiscard]] std::string partitioned_line(State const& state);
 
 [[nodiscard]] std::optional<TimePoint> search_due(State const& state);

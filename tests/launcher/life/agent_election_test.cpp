@@ -257,10 +257,42 @@ TEST_CASE("agent: no promise within reach: three rounds with higher ballots, the
   CHECK(agent.all<Exit>()[0].code == kExitPartitioned);
   auto const line = agent.all<Exit>()[0].line;
   CHECK(line.find("partitioned: coordinator lost (end of file)") == 0);
-  for (auto const* part : {"node1, node0", "5 nodes", "--nnodes MIN:MAX", "--fence=DIR"}) {
+  for (auto const* part : {"node1, node0", "5 nodes", "--nnodes MIN:MAX"}) {
     CHECK(line.find(part) != std::string::npos);
   }
+  CHECK(line.find("--fence") == std::string::npos);  // of five nodes no two sides have half
   CHECK(line.find('\n') == std::string::npos);
+}
+
+TEST_CASE("agent: a fence is advised where half of the nodes may be left, and not where nobody could take over",
+          "[unit]") {
+  auto four = generation(1, 2);
+  four.decree.size = four.group_size = 4;
+  auto const line_of = [](rdzv::Generation const& offered) {
+    Driver agent;
+    agent.hear(rdzv::Prepare{offered, 100});
+    agent.hear(rdzv::Start{1, agent.own(), 4000ms});
+    agent.lose();
+    agent.pass(200s);
+    agent.feed(GroupEnded{1, {killed_exit()}, {}});
+    REQUIRE(agent.all<Exit>().size() == 1);
+    CHECK(agent.all<Exit>()[0].code == kExitPartitioned);
+    return agent.all<Exit>()[0].line;
+  };
+  CHECK(
+      line_of(four).ends_with("(--nnodes MIN:MAX), and to let half of the nodes go on give --fence=DIR on a shared "
+                              "file system"));
+  auto fenced = four;
+  fenced.decree.tie = rdzv::Tie::fence;
+  CHECK(line_of(fenced).ends_with("(--nnodes MIN:MAX)"));
+  four.successors = {successor(0), successor(1)};
+  CHECK(line_of(four) ==
+        "partitioned: coordinator lost (end of file), and none of the nodes that could take over was "
+        "reached: node1; start the job again with the nodes that are left (--nnodes MIN:MAX)");
+  four.successors = {successor(0)};
+  CHECK(line_of(four) ==
+        "partitioned: coordinator lost (end of file), and no other node of generation 1 could take "
+        "over; start the job again with the nodes that are left (--nnodes MIN:MAX)");
 }
 
 TEST_CASE("agent: no candidate that has its promise makes its search longer than three rounds", "[unit]") {
