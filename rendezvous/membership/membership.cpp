@@ -103,9 +103,11 @@ void on(Turn& turn, Joined const& event) {
     }
     return;
   }
+  if (state.proposer.decided.number > 0) {  // before it is a member: it has to know who may lead until then
+    tell_decided(turn, event.agent);
+  }
   if (let_in(turn, event.agent, event.node) && state.phase == Phase::running) {
     say_spare(turn, event.node);
-    tell_decided(turn, event.agent);
   }
 }
 

@@ -388,6 +388,29 @@ TEST_CASE("F25: spares hear the successors of what is decided, not of what is be
   CHECK(decided.successors.size() == 3);
 }
 
+TEST_CASE(
+    "election: a node that joins hears what is decided, so that it can look for the next coordinator, whatever the "
+    "phase",
+    "[unit]") {
+  for (Phase const phase : {Phase::forming, Phase::opening, Phase::preparing, Phase::proposing, Phase::lease_wait,
+                            Phase::running, Phase::stopping}) {
+    INFO(static_cast<int>(phase));
+    Driver driver;
+    driver.reach(phase);
+    REQUIRE(driver.state.phase == phase);
+    auto const decided = driver.state.proposer.decided;
+    REQUIRE(decided.number > 0);
+    auto const joined = driver.feed(Joined{9, node("late")}).actions;
+    auto const* const tell = std::get_if<Tell>(&joined.at(0));
+    REQUIRE(tell != nullptr);
+    CHECK(tell->agent == 9);
+    CHECK(std::get<Decided>(tell->message).decree == decided);
+  }
+  Driver first;
+  first.feed(Opened{});
+  CHECK(told<Decided>(first.feed(Joined{1, node("a", 0, true)}).actions) == 0);
+}
+
 TEST_CASE("election: a node that was added is the last to be called, whatever its rank", "[unit]") {
   Driver driver;
   driver.policy.max_nodes = 3;
