@@ -88,6 +88,35 @@ class Reset(LossCase):
         self.assert_concludes_nothing("a", "abcd", before)
         self.finish(*"abcd")
 
+    def test_a_job_goes_on_though_all_of_its_connections_are_reset_twice(self):
+        self.start_nodes("abc", "2:3")
+        generation, _ = self.formed("abc")
+        for _ in range(2):
+            reset(self.connections_of("abc"))
+            generation, _ = self.formed("abc", generation)
+        self.finish(*"abc")
+
+    def test_a_job_goes_on_though_its_connections_are_reset_one_after_the_other(self):
+        self.start_nodes("abc", "2:3")
+        generation, _ = self.formed("abc")
+        for _ in range(2):
+            for one in sorted(self.connections_of("abc")):
+                reset([one])
+            generation, _ = self.formed("abc", generation)
+        self.finish(*"abc")
+
+    def test_a_coordinator_that_was_cut_off_from_its_own_agent_can_be_succeeded(self):
+        self.start_nodes("abc", "2:3")
+        before, _ = self.formed("abc")
+        own = self.connections_of("a")
+        reset({(near, far) for near, far in own if (far, near) in own})
+        generation, _ = self.formed("abc", before)
+        second = self.leader(generation)
+        self.lose_agent(second)
+        left = sorted(set("abc") - {second})
+        self.formed(left, generation)
+        self.finish(*left)
+
 
 class Joining(LossCase):
     def test_a_node_that_comes_with_join_while_nobody_leads_finds_whoever_is_elected(self):
