@@ -118,6 +118,21 @@ class Reset(LossCase):
         self.finish(*left)
 
 
+    def test_a_node_whose_connections_are_reset_just_before_the_end_ends_as_the_job_does(self):
+        self.program = self.worker('note start "$NODE" "$WORLD_SIZE" $$ "$MASTER_ADDR"\ntest "$NODE" = c || gate go')
+        self.start_step("abcd", "2:4", "--join-window", "2", *T, missing="d")  # for it the coordinator stays a while
+        self.await_events(3, "start")
+        last = self.nodes["c"]
+        last.says("generation 1: every worker has ended")
+        agent = last.agent_pid()
+        self.stop(agent)
+        reset(connections(agent))
+        self.open_gate("go")
+        self.nodes["a"].says("verdict: success")
+        self.go_on(agent)
+        self.assert_codes([0, 0, 0], *self.nodes.values())
+
+
 class Joining(LossCase):
     def test_a_node_that_comes_with_join_while_nobody_leads_finds_whoever_is_elected(self):
         self.start_step("abc", "2:3", "--heartbeat-timeout", "8")
@@ -127,6 +142,21 @@ class Joining(LossCase):
         self.add("j", "--join", self.job, env={"SLURM_CLUSTER_NAME": "lab"}, start=self.start)
         self.formed("bcj", before)
         self.finish(*"bcj")
+
+    def test_it_finds_a_coordinator_that_is_elected_for_the_second_time(self):
+        self.start_step("abc", "1:4", *T)
+        generation, _ = self.formed("abc")
+        led = set()
+        while (leader := self.leader(generation)) not in led:
+            led.add(leader)
+            frozen = self.pids(leader)
+            self.stop(*frozen)
+            generation, _ = self.formed(sorted(set("abc") - {leader}), generation)
+            self.go_on(*frozen)
+            generation, _ = self.formed("abc", generation)
+        self.add("j", "--join", self.job, env={"SLURM_CLUSTER_NAME": "lab"}, start=self.start)
+        self.nodes["j"].says("joined ")
+        self.finish(*"abcj")
 
 
 if __name__ == "__main__":
