@@ -4,9 +4,7 @@
 
 #include "rendezvous/membership/books.hpp"
 #include "rendezvous/membership/electing.hpp"
-#include "rendezvous/membership/forming.hpp"
 #include "rendezvous/membership/granting.hpp"
-#include "rendezvous/membership/starting.hpp"
 
 namespace cxxrun::rendezvous {
 namespace {
@@ -92,21 +90,10 @@ Heard hear_candidate(Turn& turn, FollowerCalled const& event) {
 }  // namespace
 
 Heard hear_caller(Turn& turn, FollowerCalled const& event) {
-  bool const news = note_dead_seats(turn, event.follower_info);
+  bool const death = note_dead_seats(turn, event.follower_info);
   Heard heard = hear_candidate(turn, event);
-  if (news && !heard.as_stranger && std::holds_alternative<next::Stay>(heard.next)) {
-    heard.next = weigh_death(turn);
-  }
+  heard.of_death = death;
   return heard;
-}
-
-Next weigh_death(Turn& turn) {
-  switch (turn.state.phase) {
-    case Phase::forming: return consider_forming(turn);
-    case Phase::electing: return count_promises(turn);
-    case Phase::lease_wait: return try_start(turn);
-    default: return stay;
-  }
 }
 
 Next hear(Turn& turn, Learned const& event) {

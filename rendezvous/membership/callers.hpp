@@ -11,11 +11,10 @@ namespace cxxrun::rendezvous {
 struct Heard {
   Next next = stay;
   bool as_stranger = false;  ///< nothing but a place may come of it: it is to be let in or refused like anybody
+  bool of_death = false;     ///< it knew of a member that is dead, and nobody here had
 };
 /// One of them presents itself.
 [[nodiscard]] Heard hear_caller(Turn& turn, FollowerCalled const& event);
-/// A member is proven dead: what follows from that in this phase.
-[[nodiscard]] Next weigh_death(Turn& turn);
 /// On standby: who leads is kept for those that will call, and told to those that have.
 [[nodiscard]] Next hear(Turn& turn, Learned const& event);
 /// It has no place here.

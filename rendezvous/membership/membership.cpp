@@ -136,11 +136,24 @@ void hear_stranger(Turn& turn, AgentId agent, FollowerInfo const& follower_info)
   }
 }
 
+/// A member is proven dead: what follows from that in this phase.
+Next weigh_death(Turn& turn) {
+  switch (turn.state.phase) {
+    case Phase::forming: return consider_forming(turn);
+    case Phase::electing: return count_promises(turn);
+    case Phase::lease_wait: return try_start(turn);
+    default: return stay;
+  }
+}
+
 void on(Turn& turn, FollowerCalled const& event) {
   Heard heard = hear_caller(turn, event);
   go_on(turn, std::move(heard.next));
   if (heard.as_stranger) {
     hear_stranger(turn, event.agent, event.follower_info);
+  }
+  if (heard.of_death) {
+    go_on(turn, weigh_death(turn));
   }
 }
 
