@@ -239,15 +239,16 @@ std::string partitioned_line(State const& state) {
     }
   }
   std::string const generation = "generation " + std::to_string(decided.decree.number);
-  std::string const majority = "no majority of the " + std::to_string(decided.decree.size) + " nodes of " + generation +
-                               " could be reached; reached " + (reached.empty() ? "nobody" : join(reached, ", "));
+  std::string const majority = "), and no majority of the " + std::to_string(decided.decree.size) + " nodes of " +
+                               generation + " could be reached; reached " +
+                               (reached.empty() ? "nobody" : join(reached, ", "));
   bool const hopeless = !is_heir && reached.empty();
-  std::string const why = heirs.empty() ? "no other node of " + generation + " could take over"
-                          : hopeless    ? "none of the nodes that could take over was reached: " + join(heirs, ", ")
-                                        : majority;
+  std::string const why = heirs.empty() ? "), and no other node of " + generation + " could take over"
+                          : hopeless ? "), and none of the nodes that could take over was reached: " + join(heirs, ", ")
+                                     : majority;
   bool const halves = !heirs.empty() && !hopeless && decided.decree.size % 2 == 0 && decided.decree.tie == Tie::rank;
-  return "partitioned: coordinator lost (" + (state.search ? state.search->how : std::string("gone")) + "), and " +
-         why + "; start the job again with the nodes that are left (--nnodes MIN:MAX)" +
+  return "partitioned: coordinator lost (" + (state.search ? state.search->how : std::string("gone")) + why +
+         "; start the job again with the nodes that are left (--nnodes MIN:MAX)" +
          (halves ? ", and to let half of the nodes go on give --fence=DIR on a shared file system" : "");
 }
 
