@@ -54,10 +54,15 @@ void Run::hear(AgentId agent, std::string const& host, MemberEnds const& ends, s
   }
   if (auto* const about = std::get_if<AboutCallers>(&*heard)) {
     hear(agent, ends, std::move(*about));
-  } else if (auto word = further_word(agent, std::get<ToCoordinator>(*std::move(heard)), ends)) {
+    return;
+  }
+  auto& said = std::get<ToCoordinator>(*heard);
+  bool const joins = std::holds_alternative<Join>(said);
+  if (auto word = further_word(agent, std::move(said), ends)) {
     feed(*std::move(word));
   } else {
-    say({Level::warn, "ignored: a second join, or a death notice, from " + host, "again"});
+    say({Level::warn, std::string("ignored: ") + (joins ? "a second join" : "a death notice") + " from " + host,
+         "again"});
   }
 }
 

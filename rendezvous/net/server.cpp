@@ -247,10 +247,12 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       peers->forget(id);
       return;
     }
-    std::string const host = (follows ? follower_info->node : join->node).host;
-    Place const where = follows ? place(table, peer.hello) : admit(table, peer.hello, *join, peer.from);
+    auto const terms = follows ? std::nullopt : join->terms;
+    Event word = *first_word(id, *std::move(decoded), ends_of(peer));
+    NodeInfo const node = follows ? std::get<FollowerCalled>(word).follower_info.node : std::get<Joined>(word).node;
+    Place const where = follows ? place(table, peer.hello) : admit(table, peer.hello, {node, terms}, peer.from);
     if (auto const* away = std::get_if<TurnedAway>(&where)) {
-      complain("join refused", "refused " + host + ": " + away->why, Level::info);
+      complain("join refused", "refused " + node.host + ": " + away->why, Level::info);
       peer.channel->send(encode(ToAgent(Refused{away->exit_code, away->why})));
       peers->forget(id);
       return;
@@ -260,9 +262,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
       peers->forget(id);  // the run it means has ended since the hello
       return;
     }
-    RunKey const run = belongs != nullptr ? belongs->run : open_run(peer.hello.run_id, *join->terms, false, peer.from);
-    AgentId const beats = peers->admit(id, run, host);
-    feed(run, *first_word(id, *std::move(decoded), ends_of(peer)));
+    RunKey const run = belongs != nullptr ? belongs->run : open_run(peer.hello.run_id, *terms, false, peer.from);
+    AgentId const beats = peers->admit(id, run, node.host);
+    feed(run, std::move(word));
     if (auto const line = peers->find(beats); line && line->early) {
       beat(beats, *line, *std::exchange(line->early, std::nullopt));
     }
