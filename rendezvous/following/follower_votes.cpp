@@ -143,6 +143,7 @@ FollowerInfo follower_info(State const& state, bool workers, TimePoint now) {
   if (state.prepared) {
     follower_info.prepared = state.prepared->number;
     follower_info.prepared_rank = state.prepared->group_rank;
+    follower_info.prepared_members = state.prepared->decree.members;
   }
   follower_info.seen = state.seen;
   follower_info.workers = workers;

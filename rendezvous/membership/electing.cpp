@@ -200,7 +200,7 @@ Next campaign_after_adopted(Turn& turn, std::uint32_t round) {
   std::optional<std::uint32_t> own;
   for (auto& [agent, follower_info] : state.election.followers) {
     turn.act(Tell{agent, Decided{decided, {}}});
-    bool const member = follower_info.prepared == decided.number;
+    bool const member = follower_info.prepared == decided.number && follower_info.prepared_members == decided.members;
     follower_info.rank = member ? follower_info.prepared_rank : std::nullopt;
     follower_info.decided = decided;
     follower_info.workers = false;

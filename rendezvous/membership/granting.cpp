@@ -31,7 +31,8 @@ std::optional<TimePoint> authority(Turn& turn, Count count) {
 /// It is a member of the generation that votes on the next one, and could vote for another coordinator.
 bool has_vote(Decree const& decided, FollowerInfo const& follower_info) {
   return (follower_info.rank && follower_info.decided.number == decided.number) ||
-         (follower_info.prepared_rank && follower_info.prepared == decided.number);
+         (follower_info.prepared_rank && follower_info.prepared == decided.number &&
+          follower_info.prepared_members == decided.members);
 }
 
 }  // namespace

@@ -93,6 +93,7 @@ void fields(auto& field, Of<FollowerInfo> auto& follower_info) {
   field("rank", follower_info.rank);
   field("prepared", follower_info.prepared);
   field("prepared_rank", follower_info.prepared_rank);
+  field("prepared_members", follower_info.prepared_members);
   field("seen", follower_info.seen);
   field("workers", follower_info.workers);
   field("begun_for_ms", follower_info.begun_for);

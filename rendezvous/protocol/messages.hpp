@@ -144,6 +144,7 @@ struct FollowerInfo {
   std::optional<std::uint32_t> rank;           ///< its group rank there; nothing: a spare or newcomer, without a vote
   std::uint64_t prepared = 0;                  ///< a later generation that it is ready for, 0 = none
   std::optional<std::uint32_t> prepared_rank;  ///< its group rank there
+  std::uint64_t prepared_members = 0;          ///< its decree's: another coordinator's may have the same number
   std::uint64_t seen = 0;                      ///< highest generation number it has ever heard of
   bool workers = false;                        ///< workers of `decided` run or may run here
   std::optional<Millis> begun_for = {};             ///< since it was told to start `decided`: nothing older runs any more

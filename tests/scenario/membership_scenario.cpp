@@ -167,6 +167,7 @@ class Player {
     if (auto const rank = value(words, "prepared-rank", ""); !rank.empty()) {
       follower_info.prepared_rank = static_cast<std::uint32_t>(std::stoul(rank));
       follower_info.prepared = count(words, "prepared", "2");
+      follower_info.prepared_members = count(words, "prepared-members", "0");
     }
     follower_info.seen = count(words, "seen", "1");
     follower_info.workers = has(words, "workers");
