@@ -44,11 +44,11 @@ void say_stopped(Turn& turn) {
   if (turn.state.connected) {
     turn.tell(rendezvous::Stopped{number_of(turn.state), turn.state.exits, turn.state.unkillable,
                                   ago(turn.state.steps, turn.now)});
-    clear_death_notice(turn);
   }
 }
 
 void say_farewell(Turn& turn) {
+  clear_death_notice(turn);
   turn.state.life = Life::farewell;
   turn.state.deadline = turn.now + turn.policy.farewell_timeout;
   turn.state.stays_until = turn.now + turn.policy.voting_timeout;

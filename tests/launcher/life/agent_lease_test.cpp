@@ -267,7 +267,7 @@ TEST_CASE("agent: workers that the parent killed before their agent noticed have
   CHECK(agent.told<rdzv::WorkerFailed>().size() == 1);
 }
 
-TEST_CASE("agent: its will names the coordinator first, and is withdrawn with the last report", "[unit]") {
+TEST_CASE("agent: its will names the coordinator first, outlives its workers, and is withdrawn when it leaves", "[unit]") {
   auto agent = Driver().run();
   REQUIRE(agent.all<WriteDeathNotice>().size() == 1);
   auto const death_notice = agent.all<WriteDeathNotice>()[0];
@@ -277,6 +277,8 @@ TEST_CASE("agent: its will names the coordinator first, and is withdrawn with th
   agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "why"});
   CHECK(agent.all<WriteDeathNotice>().empty());
   agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  CHECK(agent.all<WriteDeathNotice>().empty());  // whoever is elected next may not have heard that they have stopped
+  agent.feed(EndSignal{15});
   CHECK(agent.all<WriteDeathNotice>() == std::vector<WriteDeathNotice>{WriteDeathNotice{}});
 
   Driver outside;
