@@ -76,6 +76,7 @@ Next hear(Turn& turn, Campaign const& event) {
   election.seen = std::max({election.seen, event.seen, event.decided.number});
   election.two_nodes = event.pair;
   election.half_after = event.half_after;
+  election.seats_kept_until = turn.now + event.half_after;
   election.successors = event.successors;
   state.number = std::max(state.number, event.decided.number);
   inherit_decree(state.restarts, event.decided, turn.now, turn.policy);
@@ -195,6 +196,7 @@ Next campaign_after_adopted(Turn& turn, std::uint32_t round) {
   inherit_faults(state.roster.fitness, decided.faults);
   state.number = std::max(state.number, decided.number);
   state.election.seen = std::max(state.election.seen, decided.number);
+  state.election.seats_kept_until = turn.now + state.election.half_after;
   turn.say(Level::info,
            name_of(decided.number) + " was accepted before its coordinator was lost: decided, not started");
   std::optional<std::uint32_t> own;

@@ -16,8 +16,18 @@
 namespace cxxrun::rendezvous {
 namespace {
 
-Next all_answered(State const& state) {
-  return state.group.awaited == 0 ? Next{next::Stopped{}} : Next{stay};
+/// Taking over, members may only be late to notice the loss. For a moment nobody who is not proven dead is called lost,
+/// and no spare takes its seat; nobody waits for the coordinator that was lost.
+bool waits_for_late(Turn& turn) {
+  State& state = turn.state;
+  Decree const& decided = state.proposer.decided;
+  auto const& missing = state.election.missing;
+  auto const& until = state.election.seats_kept_until;
+  bool const some_late = std::any_of(missing.begin(), missing.end(), [&](std::uint32_t rank) {
+    return rank != decided.coordinator && !state.election.dead.contains(Held{decided.number, rank});
+  });
+  state.timers.late = some_late && until && turn.now < *until ? until : std::nullopt;
+  return state.timers.late.has_value();
 }
 
 /// Nodes of the step that have not come yet would look for a coordinator that is gone, for as long as join_timeout.
@@ -133,7 +143,7 @@ Next begin(Turn& turn, next::Stopping const& what) {
   }
   state.timers.answer = turn.now + turn.policy.stop_timeout;
   turn.say(state.group.stop.level, state.group.stop.why);
-  return all_answered(state);
+  return consider_stopped(turn);
 }
 
 Next begin(Turn& turn, next::StoppingLate const& what) {
@@ -151,7 +161,12 @@ Next begin(Turn& turn, next::StoppingLate const& what) {
 
 Next answered(Turn& turn) {
   --turn.state.group.awaited;
-  return all_answered(turn.state);
+  return consider_stopped(turn);
+}
+
+Next consider_stopped(Turn& turn) {
+  bool const late = waits_for_late(turn);  // also sets the timer
+  return turn.state.group.awaited == 0 && !late ? Next{next::Stopped{}} : Next{stay};
 }
 
 Next drop_silent(Turn& turn) {

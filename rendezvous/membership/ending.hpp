@@ -15,6 +15,8 @@ namespace cxxrun::rendezvous {
 [[nodiscard]] Next begin(Turn& turn, next::StoppingLate const& what);
 /// One awaited member has stopped or is gone.
 [[nodiscard]] Next answered(Turn& turn);
+/// All members have stopped, and none is on its way.
+[[nodiscard]] Next consider_stopped(Turn& turn);
 /// The members that have not answered in time are treated as lost, all of them before anything follows from it.
 [[nodiscard]] Next drop_silent(Turn& turn);
 /// Everyone has stopped: fixes the cause, then a generation is formed again or the job is over.

@@ -68,20 +68,6 @@ bool waits_for_better(Turn const& turn) {
          can_come(state, turn.policy) > state.roster.present.size();
 }
 
-/// Taking over, members may only be late to notice the loss. For a moment no spare takes the seat of one that is not
-/// proven dead; nobody waits for the coordinator that was lost.
-bool waits_for_late(Turn& turn) {
-  State& state = turn.state;
-  Decree const& decided = state.proposer.decided;
-  auto const& missing = state.election.missing;
-  bool const some_late = std::any_of(missing.begin(), missing.end(), [&](std::uint32_t rank) {
-    return rank != decided.coordinator && !state.election.dead.contains(Held{decided.number, rank});
-  });
-  auto const& until = state.election.seats_kept_until;
-  state.timers.late = some_late && until && turn.now < *until ? until : std::nullopt;
-  return state.timers.late.has_value();
-}
-
 /// Members that are neither here nor proven dead are enough to decide, so the job may go on among them: it is this
 /// coordinator whose connections were cut.
 bool others_may_decide(State const& state) {
@@ -199,7 +185,6 @@ Next consider_forming(Turn& turn) {
   std::size_t const here = state.roster.present.size();
   std::size_t const min = turn.policy.min_nodes;
   bool const fixed = turn.policy.min_nodes == turn.policy.max_nodes;
-  state.timers.late.reset();
   std::string hopeless;
   if (can_come(state, turn.policy) < min) {
     hopeless = " left and no other can come";
@@ -213,7 +198,7 @@ Next consider_forming(Turn& turn) {
   }
   state.timers.rival.reset();
   if (here >= target_size(turn) && !waits_for_better(turn)) {
-    return waits_for_late(turn) ? Next{stay} : next::Opening{};
+    return next::Opening{};
   }
   if (here < min) {
     state.timers.window.reset();
@@ -237,7 +222,7 @@ Next forming_tick(Turn& turn) {
   if (is_due(state.timers.window, turn.now)) {
     return next::Opening{};
   }
-  if (is_due(state.timers.late, turn.now) || is_due(state.timers.rival, turn.now)) {
+  if (is_due(state.timers.rival, turn.now)) {
     return consider_forming(turn);
   }
   if (!is_due(state.timers.join, turn.now)) {

@@ -141,6 +141,7 @@ Next weigh_death(Turn& turn) {
   switch (turn.state.phase) {
     case Phase::forming: return consider_forming(turn);
     case Phase::electing: return count_promises(turn);
+    case Phase::stopping: return consider_stopped(turn);
     case Phase::lease_wait: return try_start(turn);
     default: return stay;
   }
@@ -264,6 +265,8 @@ void phase_tick(Turn& turn) {
       if (overdue) {
         go_on(turn, drop_silent(turn));
         go_on(turn, abandoned(turn));
+      } else if (state.phase == Phase::stopping && is_due(state.timers.late, turn.now)) {
+        go_on(turn, consider_stopped(turn));
       }
       break;
     case Phase::running:

@@ -83,7 +83,7 @@ struct Election {
   /// they started can run.
   std::map<Held, TimePoint> dead;
   std::set<std::uint32_t> missing;            ///< taking over: members of the last decree that have not called
-  std::optional<TimePoint> seats_kept_until;  ///< taking over: for members that may only be late to notice the loss
+  std::optional<TimePoint> seats_kept_until;  ///< campaigning: for members that may only be late to notice the loss
   std::optional<TimePoint> last_contact;  ///< taking over: latest contact that a voter has had with the old coordinator
 };
 
@@ -114,7 +114,7 @@ struct Leases {
 struct Timers {
   std::optional<TimePoint> join;       ///< forming: too few nodes at
   std::optional<TimePoint> window;     ///< forming: go with who is there at
-  std::optional<TimePoint> late;       ///< forming: spares may take the seats of members that are late from
+  std::optional<TimePoint> late;       ///< stopping, taking over: members that are late have their seats until
   std::optional<TimePoint> rival;      ///< forming: nobody of those that were lost has called by
   std::optional<TimePoint> answer;     ///< electing to stopping, finished: give up waiting at
   std::optional<TimePoint> restart;    ///< after a failure: workers do not start before

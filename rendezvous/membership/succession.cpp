@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "rendezvous/membership/books.hpp"
+#include "rendezvous/membership/ending.hpp"
 #include "rendezvous/membership/forming.hpp"
 #include "rendezvous/membership/retrying.hpp"
 
@@ -92,7 +93,6 @@ Next take_over(Turn& turn) {
   state.number = proposer.decided.number;
   state.ever_ran = true;
   election.succession = Succession::happened;
-  election.seats_kept_until = turn.now + election.half_after;
   election.seen += proposer.right == Right::survivor ? 99 : 0;
   turn.tell(story::TookOver{state.number, state.ledger.history, proposer.ballot});
   reconstruct(turn);
@@ -127,7 +127,7 @@ Next take_in(Turn& turn, AgentId agent) {
   turn.say(Level::info, "node " + std::to_string(rank) + " has called too", "called");
   if (!seat_follower(turn, agent, rank)) {
     tell_follower(turn, agent);
-    return state.phase == Phase::forming ? consider_forming(turn) : Next{stay};
+    return state.phase == Phase::forming ? consider_forming(turn) : consider_stopped(turn);
   }
   return next::StoppingLate{agent};
 }

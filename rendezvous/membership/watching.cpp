@@ -165,9 +165,9 @@ void hanging_tick(Turn& turn) {
 std::optional<TimePoint> next_deadline(State const& state) {
   auto const common = earliest({state.silence.due, state.leases.check_at});
   switch (state.phase) {
-    case Phase::forming:
-      return earliest({common, state.timers.join, state.timers.window, state.timers.late, state.timers.rival});
+    case Phase::forming: return earliest({common, state.timers.join, state.timers.window, state.timers.rival});
     case Phase::running: return earliest({common, state.timers.scale_out, state.hanging.due, state.accusing.due});
+    case Phase::stopping: return earliest({common, state.timers.answer, state.timers.late});
     case Phase::opening: return common;
     default: return earliest({common, state.timers.answer});
   }
