@@ -61,13 +61,7 @@ def mount_all(base, visible, groups):
     ns.mount("proc", "/proc", "proc")
     ns.bind(base + "/etc/hosts", "/etc/hosts")
     ns.bind(base + "/etc/slurm", "/etc/slurm")
-    kept = {path: os.open(path, os.O_PATH) for path in visible if path.startswith("/tmp/")}
-    for place, mode in (("/run", "755"), ("/dev/shm", "1777"), ("/tmp", "1777")):
-        ns.mount("tmpfs", place, "tmpfs", data="mode=" + mode)
-    for path, fd in kept.items():  # so that a build directory in the host's /tmp can be used
-        os.makedirs(path)
-        ns.bind(f"/proc/self/fd/{fd}", path)
-        os.close(fd)
+    ns.hide([("/run", "755"), ("/dev/shm", "1777"), ("/tmp", "1777")], visible)
     os.makedirs("/run/munge", mode=0o755)
     for controller, group in groups.items():
         os.makedirs("/run/cgroup/" + controller)

@@ -45,6 +45,18 @@ def bind(source, target):
     mount(source, target, flags=BIND)
 
 
+def hide(places, visible):
+    """An empty tmpfs at each of the places, (path, mode). What is visible of the host's /tmp stays where it is, so that a
+    build directory there can be used."""
+    kept = {path: os.open(path, os.O_PATH) for path in visible if path.startswith("/tmp/")}
+    for place, mode in places:
+        mount("tmpfs", place, "tmpfs", data="mode=" + mode)
+    for path, fd in kept.items():
+        os.makedirs(path)
+        bind(f"/proc/self/fd/{fd}", path)
+        os.close(fd)
+
+
 def _mount_proc_as_pid_1():
     unshare(NEWPID)
     pid = os.fork()

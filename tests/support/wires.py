@@ -45,29 +45,43 @@ class Wires:
     """`count` hosts on a switch, or two on one wire; `rate` in the words of tc, such as "1gbit"; `ipv6`: IPv6 only."""
 
     def __init__(self, count, rate=None, switch=True, ipv6=False):
-        self.hosts = [Host(f"fd77::{i + 1}" if ipv6 else f"10.77.0.{i + 1}") for i in range(count)]
+        self.rate, self.ipv6 = rate, ipv6
+        self.hosts = []
         self.switch = Host("") if switch else None
         if self.switch:
             self.switch.run("ip", "link", "add", "br0", "type", "bridge")
             self.switch.run("ip", "link", "set", "br0", "up")
-        for i, host in enumerate(self.hosts):
-            other = self.switch or self.hosts[1]
-            if not self.switch and i == 1:
-                break
-            name = f"port{i}" if self.switch else "eth0"
-            host.run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", name, "netns",
-                     str(other.holder.pid))
-            if self.switch:
-                self.switch.run("ip", "link", "set", name, "master", "br0")
-                self.switch.run("ip", "link", "set", name, "up")
-                if rate:
-                    self._shape(self.switch, name, rate)
-        for host in self.hosts:
-            host.run("ip", "address", "add", *([f"{host.address}/64", "dev", "eth0", "nodad"] if ipv6 else
-                                               [f"{host.address}/24", "dev", "eth0"]))
-            host.run("ip", "link", "set", "eth0", "up")
-            if rate:
-                self._shape(host, "eth0", rate)
+        for _ in range(count):
+            self.add()
+        if not self.switch:
+            self._plug(0, self.hosts[1], "eth0")
+            self._address(self.hosts[0])
+            self._address(self.hosts[1])
+
+    def add(self):
+        """One more host, on the switch when there is one; returns its index."""
+        i = len(self.hosts)
+        self.hosts.append(Host(f"fd77::{i + 1:x}" if self.ipv6 else f"10.77.{i // 250}.{i % 250 + 1}"))
+        if self.switch:
+            name = f"port{i}"
+            self._plug(i, self.switch, name)
+            self.switch.run("ip", "link", "set", name, "master", "br0")
+            self.switch.run("ip", "link", "set", name, "up")
+            if self.rate:
+                self._shape(self.switch, name, self.rate)
+            self._address(self.hosts[i])
+        return i
+
+    def _plug(self, i, other, name):
+        self.hosts[i].run("ip", "link", "add", "eth0", "type", "veth", "peer", "name", name, "netns",
+                          str(other.holder.pid))
+
+    def _address(self, host):
+        host.run("ip", "address", "add", *([f"{host.address}/64", "dev", "eth0", "nodad"] if self.ipv6 else
+                                           [f"{host.address}/16", "dev", "eth0"]))
+        host.run("ip", "link", "set", "eth0", "up")
+        if self.rate:
+            self._shape(host, "eth0", self.rate)
 
     @staticmethod
     def _shape(host, device, rate):
