@@ -224,6 +224,9 @@ void rejoin(Turn& turn) {
   // A stranger has no vote, but it knows who may come to lead should this coordinator be lost, too.
   fresh.seen = state.follower.seen;
   fresh.decided = std::move(state.follower.decided);
+  if (fresh.decided.rank) {
+    fresh.dead.emplace(*fresh.decided.rank, turn.now);  // its own seat: nothing of it runs, nor votes again
+  }
   fresh.decided.rank.reset();
   fresh.decided.pair = false;
   fresh.decided.hosts.clear();

@@ -129,7 +129,7 @@ struct State {
   std::optional<TimePoint> last_contact;  ///< newest contact with the coordinator of `decided`; nothing: unsure
   std::optional<TimePoint> next_beat;
   std::optional<Search> search;
-  std::map<std::uint32_t, TimePoint> dead;  ///< members of `decided` that led and are proven dead, and since when
+  std::map<std::uint32_t, TimePoint> dead;  ///< seats of `decided` that are proven dead, and since when
 };
 
 struct Turn : BasicTurn<State, Action, Policy> {

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <iterator>
 #include <map>
+#include <set>
 #include <tuple>
 #include <unordered_set>
 #include <utility>
@@ -236,10 +237,16 @@ std::vector<Failure> failures_of(Group const& group) {
   return all;
 }
 
-std::string lost_nodes(Group const& group) {
+std::string lost_nodes(State const& state) {
+  std::set<std::string> back;  // as somebody new
+  for (auto const& [agent, node] : state.roster.present) {
+    if (!state.group.seat_of.contains(agent)) {
+      back.insert(node.host);
+    }
+  }
   std::string hosts;
-  for (auto const& seat : group.seats) {
-    if (seat.now == Seat::Now::lost) {
+  for (auto const& seat : state.group.seats) {
+    if (seat.now == Seat::Now::lost && !back.contains(seat.node.host)) {
       hosts += (hosts.empty() ? "" : ", ") + seat.node.host;
     }
   }
@@ -262,8 +269,10 @@ Ruling rule(State const& state, Policy const& policy, TimePoint now) {
   if (told) {
     return conclude(state, policy, End::stopped, 128 + state.group.stop.signal, state.group.stop.why);
   }
-  if (auto const lost = lost_nodes(state.group); !lost.empty()) {
-    return reform(state, "node lost: " + lost);
+  auto const& seats = state.group.seats;
+  if (std::any_of(seats.begin(), seats.end(), [](Seat const& seat) { return seat.now == Seat::Now::lost; })) {
+    std::string const lost = lost_nodes(state);
+    return reform(state, lost.empty() ? "" : "node lost: " + lost);
   }
   // Nodes came or left in good health; or the coordinator was lost and is back, and its victims' failures with it.
   return failures.empty() || state.proposer.taking_over() ? reform(state, "")  // said when it began

@@ -49,8 +49,8 @@ struct Ruling {
 /// The same for a run whose user told it to end.
 [[nodiscard]] Verdict told_to_end(State const& state, Policy const& policy);
 
-/// "node1, node3": members of the last generation that were lost.
-[[nodiscard]] std::string lost_nodes(Group const& group);
+/// "node1, node3": members of the last generation that were lost, and are not back as somebody new.
+[[nodiscard]] std::string lost_nodes(State const& state);
 
 /// All failures of the generation, the cause first. Exits explained by our own stop are left out, unless there are
 /// victims alone without them.

@@ -137,7 +137,7 @@ Next give_up(Turn const& turn, std::string why) {
     return next::Finished{make_verdict(state, turn.policy, End::unkillable, kExitUnkillable,
                                        "unkillable worker on " + state.roster.unkillable_on)};
   }
-  std::string const lost = lost_nodes(state.group);
+  std::string const lost = lost_nodes(state);
   std::string line = (lost.empty() ? "" : "node lost: " + lost + "; ") + std::move(why) + unfit_nodes(state);
   if (turn.policy.min_nodes == turn.policy.max_nodes && state.ever_ran) {
     line += "; to go on with fewer use --nnodes MIN:" + std::to_string(turn.policy.max_nodes) +

@@ -130,11 +130,11 @@ struct Ack {
   OwnTime sent = 0;
   bool operator==(Ack const&) const = default;
 };
-/// A member that led, and whose agent and parent are dead: the connection ended in order, and its standby port was
-/// refused after that.
+/// A seat of which nothing runs any more: of a member that led, whose connection ended in order, and whose standby port
+/// was refused after that; or the sender's own, before it joined as somebody new.
 struct DeadSeat {
   std::uint32_t rank = 0;  ///< its group rank
-  Millis known_for{0};     ///< since the refusal
+  Millis known_for{0};     ///< since the refusal, or since its workers were gone
   bool operator==(DeadSeat const&) const = default;
 };
 /// First message to whoever may take over, instead of Join: what this agent knows. Sent again when that has changed.
