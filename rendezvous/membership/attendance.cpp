@@ -162,6 +162,11 @@ Next lose(Turn& turn, Lost const& event) {
   NodeInfo const node = it->second;
   Seat* const seat = state.phase == Phase::forming ? nullptr : find_seat(state, event.agent);
   bool const stopped = state.phase == Phase::stopping && seat != nullptr && seat->now == Seat::Now::stopped;
+  bool const done = stopped || (seat != nullptr && seat->now == Seat::Now::succeeded);
+  if (done && !event.fin && rivalled(state, turn.policy)) {  // else nobody follows, and so nobody calls
+    state.group.unaware.insert(node_key(node));
+    state.timers.answer = state.phase == Phase::finished ? sees_off_until(turn) : state.timers.answer;
+  }
   drop(state, event.agent);
   if (state.phase == Phase::finished) {
     close_if_alone(turn);

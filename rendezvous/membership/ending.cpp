@@ -231,6 +231,11 @@ Next begin(Turn& turn, next::Stopped const& /*what*/) {
   return next::Forming{};
 }
 
+TimePoint sees_off_until(Turn const& turn) {
+  Millis const unheard = turn.state.group.unaware.empty() ? Millis{0} : turn.policy.heartbeat_timeout * 3 / 2;
+  return turn.now + std::max(turn.policy.linger, unheard);
+}
+
 Next begin(Turn& turn, next::Finished const& what) {
   State& state = turn.state;
   Verdict verdict = what.verdict;
@@ -239,7 +244,7 @@ Next begin(Turn& turn, next::Finished const& what) {
                                                     : book_wait(state.ledger, turn.now));
   verdict.history = state.ledger.history;
   turn.tell(story::Concluded{name_of(verdict.end), verdict.exit_code, verdict.summary});
-  state.timers.answer = turn.now + turn.policy.linger;
+  state.timers.answer = sees_off_until(turn);
   for (auto const& [agent, follower_info] : std::exchange(state.election.followers, {})) {
     state.roster.excluded.emplace(agent, follower_info.node);
   }
@@ -272,7 +277,8 @@ void close(Turn& turn) {
 
 void close_if_alone(Turn& turn) {
   State const& state = turn.state;
-  if (state.roster.present.empty() && state.roster.excluded.empty() && !others_will_come(state, turn.policy)) {
+  if (state.roster.present.empty() && state.roster.excluded.empty() && state.group.unaware.empty() &&
+      !others_will_come(state, turn.policy)) {
     close(turn);
   }
 }

@@ -23,9 +23,12 @@ namespace cxxrun::rendezvous {
 [[nodiscard]] Next begin(Turn& turn, next::Stopped const& what);
 /// Tells everybody the verdict, and waits for them to leave.
 [[nodiscard]] Next begin(Turn& turn, next::Finished const& what);
+/// From now on: how long agents have to leave, and members that were cut off to notice that and to call.
+[[nodiscard]] TimePoint sees_off_until(Turn const& turn);
 /// The coordinator may go.
 void close(Turn& turn);
-/// After the verdict: closes when the last agent has left and none of the step is still to come.
+/// After the verdict: closes when the last agent has left, none of the step is still to come, and no member may have
+/// missed it.
 void close_if_alone(Turn& turn);
 
 }  // namespace cxxrun::rendezvous

@@ -35,10 +35,11 @@ struct Joined {
   AgentId agent;
   NodeInfo node;
 };
-/// The connection ended. FIN and RST mean that the process is gone.
+/// The connection ended.
 struct Lost {
   AgentId agent;
   std::string how;
+  bool fin = false;  ///< in order: the other process closed it or is dead
 };
 struct StoreOpened {
   std::uint64_t number;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,9 @@ struct Group {
   std::vector<Report> reports;
   StopReason stop;
   std::optional<TimePoint> began;  ///< when it was told to start
-  bool lived = false;              ///< it has run for long enough, or a worker of it has completed a step
+  /// Node keys of members that were cut off with their work done, and may call to hear the verdict.
+  std::set<std::string> unaware;
+  bool lived = false;  ///< it has run for long enough, or a worker of it has completed a step
 };
 
 }  // namespace cxxrun::rendezvous

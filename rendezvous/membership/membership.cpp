@@ -91,6 +91,7 @@ void drop_unheard_owner(Turn& turn, NodeInfo const& node) {
 void on(Turn& turn, Joined const& event) {
   State& state = turn.state;
   drop_unheard_owner(turn, event.node);
+  state.group.unaware.erase(node_key(event.node));
   if (auto refused = objection(state, event.node, turn.policy)) {
     if (event.node.node_index) {
       state.roster.came.insert(*event.node.node_index);
@@ -149,6 +150,9 @@ Next weigh_death(Turn& turn) {
 
 void on(Turn& turn, FollowerCalled const& event) {
   Heard heard = hear_caller(turn, event);
+  if (turn.state.group.unaware.erase(node_key(event.follower_info.node)) > 0 && turn.state.phase == Phase::finished) {
+    close_if_alone(turn);  // it has been told
+  }
   go_on(turn, std::move(heard.next));
   if (heard.as_stranger) {
     hear_stranger(turn, event.agent, event.follower_info);

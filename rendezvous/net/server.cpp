@@ -163,7 +163,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl> {
     if (peer.at == Peer::At::beat && fin) {
       feed(peers->run_of(peer.other), BeatsEnded{peer.other});
     }
-    feed(peer.run, Lost{id, std::move(how)});
+    feed(peer.run, Lost{id, std::move(how), fin});
   }
 
   void received(AgentId id, Peer& peer, std::string const& payload) {

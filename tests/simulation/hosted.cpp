@@ -97,7 +97,7 @@ void Hosted::closed(AgentId id, bool fin) {
   if (at == Peer::At::beat && other != 0 && fin) {
     feed(rdzv::BeatsEnded{other});
   } else if (at == Peer::At::member) {
-    feed(rdzv::Lost{id, fin ? "end of file" : "connection reset"});
+    feed(rdzv::Lost{id, fin ? "end of file" : "connection reset", fin});
   }
 }
 

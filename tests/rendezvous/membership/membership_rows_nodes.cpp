@@ -108,12 +108,12 @@ Row member_lost() {
           CHECK(job.state.restarts.consumed == 0);  // a node lost is not a worker failed
         }}},
       {"finished",
-       {"closed when the last has gone",
+       {"closed when the last has gone, and each that was cut off with its work done has called for the verdict",
         [](Phase phase) {
           Job job(phase);
-          job.feed(Lost{2, "end of file"});
+          job.feed(Lost{2, "end of file", true});
           CHECK_FALSE(job.did<Close>());
-          job.feed(Lost{1, "end of file"});
+          job.feed(Lost{1, "end of file", true});
           CHECK(job.did<Close>());
         }}},
   };
