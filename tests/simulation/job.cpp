@@ -131,7 +131,10 @@ void Job::workers_started(Node& node) {
     // The others have ended before these began: they find nobody.
     break_program(program, node);
   } else if (program.started.size() == node.workers->generation().group_size) {
-    world.at(std::max(world.now(), schedule.trouble_ends) + schedule.work, [this, number] { check_work(number); });
+    auto const now = world.now();
+    auto const done =
+        schedule.ends_after ? now + *schedule.ends_after : std::max(now, schedule.trouble_ends) + schedule.work;
+    world.at(done, [this, number] { check_work(number); });
   }
 }
 
@@ -150,11 +153,19 @@ void Job::check_work(std::uint64_t number) {
   }
   program.finishing = true;
   for (Node* const node : program.started) {
-    world.after(world.random().pick(0, 50'000), [node, number] {
-      if (key_of(node->workers->generation()) == number && node->executing()) {
-        node->workers->succeed();
-      }
-    });
+    world.after(world.random().pick(0, 50'000), [this, node, number] { succeed(*node, number); });
+  }
+}
+
+/// Workers that are frozen at this moment end once they run again.
+void Job::succeed(Node& node, std::uint64_t number) {
+  if (key_of(node.workers->generation()) != number || !node.workers->alive()) {
+    return;
+  }
+  if (node.executing()) {
+    node.workers->succeed();
+  } else {
+    world.after(micros(schedule.timeout()) / 20, [this, &node, number] { succeed(node, number); });
   }
 }
 

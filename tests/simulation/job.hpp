@@ -81,6 +81,7 @@ class Job {
  private:
   void break_program(Program& program, Node const& first);
   void check_work(std::uint64_t number);
+  void succeed(Node& node, std::uint64_t number);
   void end_trouble();
 
   std::map<std::uint64_t, Program> programs_;

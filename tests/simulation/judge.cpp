@@ -268,6 +268,7 @@ void Judge::coordinator_stepped(Node const& node) {
 void Judge::concluded(Node const& node, rdzv::Verdict const& verdict, Program const* program) {
   ++ends[std::string("verdict: ") + rdzv::name_of(verdict.end)];
   job_.world.note([&] { return node.name() + " concludes: " + verdict.summary; });
+  verdicts_.emplace(verdict.generation, std::pair{&node, verdict.exit_code});
   // F28: who was lost and has called whom the others elected counts as a lost node.
   if (job_.schedule.seed >= kOnlyCuts && (verdict.end == rdzv::End::worker_failed || verdict.restarts > 0)) {
     job_.world.violated("the job pays for failures of workers although only connections were lost: " + verdict.summary);
@@ -321,11 +322,32 @@ std::size_t Judge::most_left(Node const* also) const {
 }
 
 void Judge::settled() {
-  auto const goes_on = [](auto const& node) { return node->exit_code || node->executing(); };
+  auto const goes_on = [](auto const& node) {
+    return node->exit_code || node->executing() || (node->workers && node->workers->succeeded());
+  };
   bool const looks = only_deaths() && checks_quorum() && !job_.over();
   if (looks && std::none_of(job_.nodes.begin(), job_.nodes.end(), goes_on) &&
       most_left(nullptr) >= job_.schedule.policy.min_nodes) {
     job_.world.violated("no workers run although nobody has died for " + std::to_string(kSettles) + " T");
+  }
+}
+
+/// Whose workers have done their work hears what became of the job, if whoever knows is well and not cut off for long.
+void Judge::heard_verdict(Node const& node, int code) {
+  auto const& faults = job_.schedule.faults;
+  bool const in_reach =
+      job_.schedule.seed >= kOnlyCuts || std::none_of(faults.begin(), faults.end(), [](Fault const& fault) {
+        return fault.trouble >= Trouble::agent_freezes && fault.trouble <= Trouble::flaky;
+      });
+  auto const& known = node.state.follower.decided;
+  bool const cannot_ask = code == kExitCoordinatorLost && job_.schedule.policy.min_nodes >= known.decree.size;
+  if (!in_reach || cannot_ask || !checks_quorum() || !node.workers || !node.workers->succeeded()) {
+    return;
+  }
+  auto const verdict = verdicts_.find(node.workers->generation().number);
+  if (verdict != verdicts_.end() && !verdict->second.first->killed && verdict->second.second != code) {
+    job_.world.violated(node.name() + " leaves with " + std::to_string(code) + " although its work is done and " +
+                        verdict->second.first->name() + " has concluded " + std::to_string(verdict->second.second));
   }
 }
 
@@ -335,6 +357,7 @@ void Judge::left(Node const& node, int code) {
   if (!kDocumented.contains(code)) {
     job_.world.violated(node.name() + " leaves with the undocumented code " + std::to_string(code));
   }
+  heard_verdict(node, code);
   auto const& known = node.state.follower.decided;
   bool const may_go_on = known.rank && job_.schedule.policy.min_nodes < known.decree.size;
   if (code == kExitCoordinatorLost && may_go_on && only_deaths() && checks_quorum() &&

@@ -62,6 +62,7 @@ class Judge {
   void all_ready(Node const& node);
   void decided(rendezvous::Decree const& decree);
   void note_idle();
+  void heard_verdict(Node const& node, int code);
   void restarted(rendezvous::Generation const& generation);
   void counted(rendezvous::Decree const& decree);
   void accounted(rendezvous::Decree const& before, rendezvous::Decree const& decree);
@@ -74,6 +75,7 @@ class Judge {
   Micros idle_since_ = 0;
   std::uint32_t restarts_begun_ = 0;  ///< of the generations whose workers have begun
   std::map<std::uint64_t, Seen> generations_;
+  std::map<std::uint64_t, std::pair<Node const*, int>> verdicts_;   ///< by the generation that they are of: whose, code
   std::map<std::uint64_t, rendezvous::Decree> decrees_;             ///< by the generation whose members voted
   std::map<std::pair<std::uint64_t, std::uint32_t>, Votes> votes_;  ///< by generation and group rank
   std::set<std::pair<std::uint64_t, std::string>> ready_;           ///< generation and incarnation

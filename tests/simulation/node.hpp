@@ -57,6 +57,7 @@ class Node {
   Hosted hosted;
   std::unique_ptr<Workers> workers;
   std::optional<int> exit_code;
+  bool killed = false;
   bool timer_armed = false;
   std::optional<TimePoint> lease;
   [[nodiscard]] std::string name() const { return info.host; }

@@ -273,6 +273,7 @@ void Node::agent_dies(bool parent_too) {
     return;
   }
   job.world.note([&] { return name() + (parent_too ? ": agent and parent die" : ": the agent dies"); });
+  killed = true;
   close_everything();
   process.die();
   hosted.die();
@@ -310,6 +311,7 @@ void Node::send_death_notice() {
 }
 
 void Node::vanishes() {
+  killed = killed || process.alive();
   process.die();
   parent.die();
   hosted.die();

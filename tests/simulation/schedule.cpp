@@ -106,6 +106,15 @@ void draw_restarts(Schedule& schedule) {
   policy.long_enough = t * 3;
 }
 
+/// From a stream of its own, too: some programs end while there is still trouble.
+void draw_end(Schedule& schedule) {
+  Random random(schedule.seed ^ 0x1B873593U);
+  Micros const t = micros(schedule.timeout());
+  if (random.chance(30)) {
+    schedule.ends_after = random.pick(t / 4, random.chance(50) ? 3 * t : 8 * t);
+  }
+}
+
 /// Nothing dies, and no cut is as long as the timeout: resets, and links that fail for a moment.
 void draw_cuts(Schedule& schedule, Random& random) {
   Micros const t = micros(schedule.timeout());
@@ -178,6 +187,7 @@ Schedule draw(std::uint64_t seed) {
   Micros const t = micros(schedule.timeout());
   // After cuts long enough for everybody to come back.
   schedule.work = seed >= kOnlyCuts ? 16 * t : random.pick(t / 2, 4 * t);
+  draw_end(schedule);
   schedule.bound = schedule.trouble_ends + schedule.work + 150 * t;
   return schedule;
 }
@@ -195,7 +205,8 @@ std::string describe(Schedule const& schedule) {
     text += "; at " + std::to_string(fault.at / 1000) + " " + name_of(fault.trouble) + " (" +
             std::to_string(fault.lasts / 1000) + ")";
   }
-  return text + "; trouble ends " + std::to_string(schedule.trouble_ends / 1000);
+  return text + "; trouble ends " + std::to_string(schedule.trouble_ends / 1000) +
+         (schedule.ends_after ? "; the program ends after " + std::to_string(*schedule.ends_after / 1000) : "");
 }
 
 }  // namespace cxxrun::simulation

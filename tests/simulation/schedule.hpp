@@ -50,8 +50,9 @@ struct Schedule {
   Micros store_delay = 2'000;
   std::vector<Fault> faults;
   Micros trouble_ends = 0;
-  Micros work = 0;   ///< how long workers have to run after that
-  Micros bound = 0;  ///< every agent has left by then
+  Micros work = 0;                   ///< how long workers have to run after that
+  std::optional<Micros> ends_after;  ///< in place of that: how long they have to run, whatever happens meanwhile
+  Micros bound = 0;                  ///< every agent has left by then
   std::uint64_t most_steps = 300'000;
   Mutation mutation = Mutation::none;
   bool forged = false;          ///< a Forger is there

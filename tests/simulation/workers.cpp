@@ -1,5 +1,6 @@
 #include "tests/simulation/workers.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -103,6 +104,12 @@ void Workers::succeed() {
   if (alive_ && !asked_ && exits_.empty()) {
     end_all(ExitStatus::exited(0), false);
   }
+}
+
+bool Workers::succeeded() const {
+  return reaped_ && !exits_.empty() && std::all_of(exits_.begin(), exits_.end(), [](auto const& exit) {
+           return !exit.ours && exit.status == ExitStatus::exited(0);
+         });
 }
 
 void Workers::vanish() {

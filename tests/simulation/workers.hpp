@@ -31,6 +31,8 @@ class Workers {
   [[nodiscard]] bool executing() const { return alive_ && !stopped_; }
   [[nodiscard]] bool alive() const { return alive_; }
   [[nodiscard]] bool reaped() const { return reaped_; }
+  /// All of them have ended by themselves, their work done.
+  [[nodiscard]] bool succeeded() const;
   /// Some have parked, and live.
   [[nodiscard]] bool waiting() const { return waiting_; }
   bool unkillable = false;  ///< sleeps for ever in the kernel: executes no user code any more once killed
