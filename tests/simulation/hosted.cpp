@@ -124,8 +124,13 @@ void Hosted::greeted(AgentId id, Peer& peer, rdzv::Hello const& hello) {
   }
 }
 
+/// Who hosts calls itself over loopback (launcher/agent/policies.cpp).
 rdzv::MemberEnds Hosted::ends_of(Peer const& peer) const {
-  return {node_.info.incarnation, address_text(peer.end->peer->host), address_text(node_.host)};
+  std::string const own = node_.info.incarnation;
+  if (peer.hello.nonce == own && peer.hello.asks == rdzv::Hello::Asks::meet) {
+    return {own, "127.0.0.1", "127.0.0.1"};
+  }
+  return {own, address_text(peer.end->peer->host), address_text(node_.host)};
 }
 
 void Hosted::first(AgentId id, Peer& peer, rdzv::ToCoordinator message) {

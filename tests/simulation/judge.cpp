@@ -40,7 +40,10 @@ void Judge::executing_changed() {
 
 /// Its workers reach the store, and its members know whom to follow, now and when that one is lost.
 void Judge::named(rdzv::Generation const& generation) {
-  auto const has = [](std::string const& address) { return !address.empty() && !address.starts_with("127."); };
+  bool const alone = generation.group_size == 1;
+  auto const has = [alone](std::string const& address) {
+    return !address.empty() && (alone || !address.starts_with("127."));
+  };
   auto const& successors = generation.successors;
   // A coordinator whose own node is excluded goes on without a seat.
   bool const seatless = std::any_of(job_.nodes.begin(), job_.nodes.end(), [&](auto const& node) {
