@@ -25,6 +25,7 @@ Hosted::~Hosted() = default;
 void Hosted::open() {
   over_ = false;
   policy = job_.schedule.policy;
+  begin_run(false);
   feed(rdzv::Opened{});
 }
 
@@ -34,6 +35,13 @@ void Hosted::stand_by() {
   policy = job_.schedule.policy;
   *state_ = rdzv::State{};
   state_->phase = rdzv::Phase::standby;
+  begin_run(true);
+}
+
+void Hosted::begin_run(bool standby) {
+  table_ = {};
+  auto const key = rdzv::open_run(table_, kRunId, policy).key;
+  rdzv::note_progress(table_, key, state_->number, state_->restarts.consumed, !standby);
 }
 
 bool Hosted::active() const {
@@ -41,7 +49,7 @@ bool Hosted::active() const {
 }
 
 bool Hosted::leads() const {
-  return active() && state_->phase != rdzv::Phase::electing;
+  return !over_ && !table_.runs.empty() && !table_.runs.front().standby;
 }
 
 void Hosted::start_campaign(rdzv::Campaign campaign) {
@@ -103,15 +111,8 @@ void Hosted::closed(AgentId id, bool fin) {
 
 void Hosted::greeted(AgentId id, Peer& peer, rdzv::Hello const& hello) {
   peer.hello = hello;
-  rdzv::HelloReply reply;
-  reply.coordinator = node_.info.incarnation;
-  reply.run_id = hello.run_id;
-  bool const wants_coordinator =
-      hello.purpose == rdzv::Hello::Purpose::agent && hello.asks != rdzv::Hello::Asks::follow;
-  if (wants_coordinator && !leads()) {
-    reply.why = rdzv::HelloReply::Why::other_job;
-    reply.refused = "nobody coordinates here";
-  }
+  auto const reply = rdzv::answer_to(table_, hello, node_.info.incarnation);
+  peer.hello.run_id = reply.run_id;
   job_.network.send(peer.end, reply);
   if (!reply.refused.empty()) {
     forget(id);
@@ -134,7 +135,14 @@ rdzv::MemberEnds Hosted::ends_of(Peer const& peer) const {
 }
 
 void Hosted::first(AgentId id, Peer& peer, rdzv::ToCoordinator message) {
-  if (std::holds_alternative<rdzv::Join>(message) && !leads()) {  // it has stepped down since the hello
+  auto const* const join = std::get_if<rdzv::Join>(&message);
+  rdzv::Place const where = join == nullptr
+                                ? rdzv::place(table_, peer.hello)
+                                : rdzv::admit(table_, peer.hello, *join, address_text(peer.end->peer->host));
+  if (auto const* const away = std::get_if<rdzv::TurnedAway>(&where)) {
+    job_.network.send(peer.end, rdzv::ToAgent(rdzv::Refused{away->exit_code, away->why}));
+  }
+  if (!std::holds_alternative<rdzv::Belongs>(where)) {
     forget(id);
     return;
   }
@@ -190,6 +198,14 @@ void Hosted::hang_up_all() {
   members_.clear();
 }
 
+/// Whoever has only said hello stays, for the next run.
+void Hosted::hang_up_members() {
+  auto const members = std::exchange(members_, {});
+  for (auto const& [nonce, id] : members) {
+    forget(id);
+  }
+}
+
 // ---- the loop: event → step → actions --------------------------------------------------------------------------
 
 void Hosted::feed(rdzv::Event event) {
@@ -212,6 +228,10 @@ void Hosted::feed(rdzv::Event event) {
     auto const before = state_->phase;
     rdzv::Step result = rdzv::step(std::move(*state_), next, job_.clock(node_.host), policy);
     *state_ = std::move(result.next);
+    auto const phase = state_->phase;
+    bool const elsewhere =
+        phase == rdzv::Phase::standby || phase == rdzv::Phase::electing || phase == rdzv::Phase::deposed;
+    rdzv::note_progress(table_, table_.last_key, state_->number, state_->restarts.consumed, !elsewhere);
     if (!result.said.empty() || before != state_->phase) {
       job_.world.note([&] {
         return node_.name() + " coordinator, phase " + std::to_string(static_cast<int>(before)) + " → " +
@@ -225,9 +245,6 @@ void Hosted::feed(rdzv::Event event) {
     job_.judge.coordinator_stepped(node_);
   }
   stepping_ = false;
-  if (node_.exit_code && !active()) {  // the process stays as long as others need its coordinator
-    job_.world.after(0, [this] { node_.process.run([this] { node_.leave_if_done(); }); });
-  }
 }
 
 void Hosted::perform(rdzv::Tell const& action) {
@@ -281,7 +298,10 @@ void Hosted::perform(rdzv::SteppedDown const& action) {
   job_.world.note([&] { return node_.name() + " steps down: " + action.why; });
   // Later: the agent may answer by campaigning again.
   job_.world.after(0, [this, action] {
-    node_.process.run([this, action] { node_.feed(agent::SteppedDown{action.why, action.campaign_id}); });
+    node_.process.run([this, action] {
+      node_.feed(agent::SteppedDown{action.why, action.campaign_id});
+      node_.leave_if_done();
+    });
   });
 }
 
@@ -315,6 +335,7 @@ void Hosted::perform(rdzv::ArmTimer const& action) {
 }
 
 void Hosted::perform(rdzv::Conclude const& action) {
+  rdzv::note_verdict(table_, table_.last_key, action.verdict);
   job_.concluded(node_, action.verdict);
 }
 
@@ -322,10 +343,12 @@ void Hosted::perform(rdzv::Close const&) {
   over_ = true;
   timer_armed = false;
   bool const again = !state_->verdict;  // with another coordinator
-  hang_up_all();
   if (again) {
+    hang_up_members();
     stand_by();
   } else {
+    rdzv::note_closed(table_, table_.last_key);
+    hang_up_all();
     job_.world.after(0, [this] { node_.process.run([this] { node_.leave_if_done(); }); });
   }
 }

@@ -12,6 +12,7 @@
 #include "rendezvous/membership/events.hpp"
 #include "rendezvous/membership/policy.hpp"
 #include "rendezvous/membership/word.hpp"
+#include "rendezvous/net/run_table.hpp"
 #include "rendezvous/trust/guard.hpp"
 #include "tests/simulation/network.hpp"
 
@@ -23,6 +24,8 @@ namespace cxxrun::simulation {
 
 class Job;
 class Node;
+
+inline constexpr char const* kRunId = "1.0";
 
 class Hosted {
  public:
@@ -36,9 +39,9 @@ class Hosted {
   void feed(rendezvous::Event event);
   void die() { over_ = true; }
   void hang_up_all();
-  /// Somebody hangs on it: the process stays.
+  /// It coordinates, or stands for election.
   [[nodiscard]] bool active() const;
-  /// Whoever joins is let in.
+  /// Whoever joins is let in, and the process stays.
   [[nodiscard]] bool leads() const;
 
   [[nodiscard]] rendezvous::State const& state() const { return *state_; }
@@ -69,6 +72,8 @@ class Hosted {
   void beat(AgentId id, Peer& peer, rendezvous::Beat const& beat);
   void closed(AgentId id, bool fin);
   void forget(AgentId id);
+  void begin_run(bool standby);
+  void hang_up_members();
   void mutate(rendezvous::Event& event);
   void mutate_state();
   void take_for_all(std::set<std::uint32_t>& ranks) const;
@@ -88,6 +93,7 @@ class Hosted {
   std::unique_ptr<rendezvous::State> state_;
   Job& job_;
   Node& node_;
+  rendezvous::RunTable table_;  ///< of one run
   std::map<AgentId, Peer> peers_;
   std::map<std::string, AgentId> members_;  ///< by incarnation
   std::deque<rendezvous::Event> inbox_;

@@ -146,7 +146,7 @@ void Node::perform(agent::Exit const& action) {
 }
 
 void Node::leave_if_done() {
-  if (exit_code && !hosted.active() && process.alive()) {
+  if (exit_code && !hosted.leads() && process.alive()) {
     death_notice_ = {};
     close_everything();
     process.die();

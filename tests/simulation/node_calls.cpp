@@ -36,7 +36,7 @@ void Node::start() {
 
 rdzv::Hello Node::hello(rdzv::Hello::Purpose purpose, rdzv::Hello::Asks asks) const {
   rdzv::Hello hello;
-  hello.run_id = "1.0";
+  hello.run_id = kRunId;
   hello.nonce = info.incarnation;
   hello.purpose = purpose;
   hello.asks = asks;
