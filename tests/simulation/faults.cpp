@@ -200,8 +200,9 @@ void Job::strike(Fault const& fault) {
       break;
     case Trouble::joins:
       if (nodes.size() < 12) {
-        add_node(add_host());
-        world.note([&] { return nodes.back()->name() + " comes"; });
+        bool const added = schedule.seed % 2 == 0;  // else it was started like the others, only late
+        add_node(add_host(), added);
+        world.note([&] { return nodes.back()->name() + (added ? " comes with --join" : " comes"); });
       }
       break;
     case Trouble::comes_back:

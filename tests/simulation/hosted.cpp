@@ -29,13 +29,28 @@ void Hosted::open() {
   feed(rdzv::Opened{});
 }
 
-void Hosted::stand_by() {
+void Hosted::abandon() {
+  hang_up_all();
+  over_ = true;
+  timer_armed = opening_store = claiming = false;
+}
+
+void Hosted::stand_by(rdzv::Terms const& terms) {
   ++run_;
   timer_armed = opening_store = claiming = over_ = false;
   policy = job_.schedule.policy;
+  static_cast<rdzv::Terms&>(policy) = terms;
   *state_ = rdzv::State{};
   state_->phase = rdzv::Phase::standby;
   begin_run(true);
+}
+
+/// As launcher/agent/hosting.cpp: when it is elected, and when workers start here.
+void Hosted::announce() {
+  if (leads() && elected_ >= job_.announced.elected) {
+    bool const first = node_.index == 0;
+    job_.announced = {first ? Address{node_.host, kRendezvousPort} : node_.standby(), elected_};
+  }
 }
 
 void Hosted::begin_run(bool standby) {
@@ -239,6 +254,12 @@ void Hosted::feed(rdzv::Event event) {
                text_of(result.said);
       });
     }
+    for (auto const& told : result.story) {
+      if (auto const* const took_over = std::get_if<rdzv::story::TookOver>(&told.what)) {
+        elected_ = {took_over->generation, took_over->ballot};
+        announce();
+      }
+    }
     for (auto const& action : result.actions) {
       std::visit([this](auto const& concrete) { perform(concrete); }, action);
     }
@@ -345,7 +366,7 @@ void Hosted::perform(rdzv::Close const&) {
   bool const again = !state_->verdict;  // with another coordinator
   if (again) {
     hang_up_members();
-    stand_by();
+    stand_by(table_.runs.front().terms);
   } else {
     rdzv::note_closed(table_, table_.last_key);
     hang_up_all();

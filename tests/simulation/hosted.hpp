@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "rendezvous/membership/events.hpp"
 #include "rendezvous/membership/policy.hpp"
@@ -33,7 +34,11 @@ class Hosted {
   ~Hosted();
 
   void open();
-  void stand_by();
+  void stand_by(rendezvous::Terms const& terms);
+  /// As if there had been none.
+  void abandon();
+  /// To agents that are added, if it leads.
+  void announce();
   void start_campaign(rendezvous::Campaign campaign);
   void accept(EndPtr end);
   void feed(rendezvous::Event event);
@@ -97,6 +102,7 @@ class Hosted {
   std::map<AgentId, Peer> peers_;
   std::map<std::string, AgentId> members_;  ///< by incarnation
   std::deque<rendezvous::Event> inbox_;
+  std::pair<std::uint64_t, rendezvous::Ballot> elected_{};
   AgentId last_id_ = 0;
   std::uint64_t run_ = 0;    ///< which of the runs
   std::uint64_t timer_ = 0;  ///< which of the timers set is the last

@@ -57,9 +57,9 @@ HostId Job::add_host() {
   return static_cast<HostId>(hosts.size() - 1);
 }
 
-Node& Job::add_node(HostId host) {
+Node& Job::add_node(HostId host, bool added) {
   auto const index = static_cast<std::uint32_t>(nodes.size());
-  nodes.push_back(std::make_unique<Node>(*this, index, host));
+  nodes.push_back(std::make_unique<Node>(*this, index, host, added));
   Node& node = *nodes.back();
   if (schedule.policy.expected_nodes && index < *schedule.policy.expected_nodes) {
     node.info.node_index = index;

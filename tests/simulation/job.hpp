@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/simulation/forger.hpp"
@@ -34,6 +35,12 @@ struct Program {
   bool node_lost = false;                ///< a node's end came first
 };
 
+/// Who says that it leads, elected when: that of an earlier election is not written over a later one.
+struct Announced {
+  Address at{0, kRendezvousPort};
+  std::pair<std::uint64_t, rendezvous::Ballot> elected{};  ///< generation and ballot
+};
+
 class Job {
  public:
   explicit Job(Schedule schedule, Coverage* coverage = nullptr);
@@ -52,12 +59,13 @@ class Job {
   std::vector<std::unique_ptr<Node>> nodes;
   std::map<std::uint64_t, rendezvous::AcceptedDecree> fence;
   std::optional<Address> discovered;  ///< who coordinates, for those who come later
+  Announced announced;                ///< the file that agents with --join read
   std::unique_ptr<Forger> forger;
   bool stops_at_rest = false;  ///< the test drives it
 
   [[nodiscard]] bool mutated(Mutation mutation) const { return schedule.mutation == mutation; }
   [[nodiscard]] TimePoint clock(HostId host) const { return hosts[host]->clock.read(world.now()); }
-  Node& add_node(HostId host);
+  Node& add_node(HostId host, bool added = false);
   HostId add_host();
 
   // ---- the program -------------------------------------------------------------------------------------------

@@ -22,10 +22,11 @@ HostId host_of(std::string const& address) {
   return static_cast<HostId>(std::stoul(address.substr(middle + 1)) * 250 + std::stoul(address.substr(last + 1)) - 1);
 }
 
-Node::Node(Job& owner, std::uint32_t number, HostId on)
+Node::Node(Job& owner, std::uint32_t number, HostId on, bool joins)
     : job(owner),
       index(number),
       host(on),
+      added(joins),
       policy(owner.schedule.agent),
       process(owner.world),
       parent(owner.world),
@@ -34,7 +35,9 @@ Node::Node(Job& owner, std::uint32_t number, HostId on)
   info.incarnation = "i" + std::to_string(index);
   info.slots = static_cast<std::uint32_t>(1 + index % 2);
   info.standby_port = static_cast<Port>(kStandbyBase + index);
-  policy.pair = owner.schedule.nodes == 2 && owner.schedule.policy.max_nodes == 2 && policy.tie == rdzv::Tie::rank;
+  policy.added = added;
+  policy.pair =
+      !added && owner.schedule.nodes == 2 && owner.schedule.policy.max_nodes == 2 && policy.tie == rdzv::Tie::rank;
 }
 
 Address Node::standby() const {
@@ -166,6 +169,7 @@ void Node::close_everything() {
 // ---- workers --------------------------------------------------------------------------------------------------
 
 void Node::perform(agent::StartWorkers const& action) {
+  hosted.announce();
   if (workers && !workers->reaped()) {
     job.world.violated(name() + " starts workers while others of its own are not reaped");
   }

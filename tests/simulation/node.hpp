@@ -27,7 +27,8 @@ inline constexpr Port kStandbyBase = 2000;
 
 class Node {
  public:
-  Node(Job& job, std::uint32_t index, HostId host);
+  /// `added`: with --join.
+  Node(Job& job, std::uint32_t index, HostId host, bool added);
   Node(Node const&) = delete;
   Node& operator=(Node const&) = delete;
 
@@ -49,6 +50,7 @@ class Node {
   Job& job;
   std::uint32_t const index;
   HostId const host;
+  bool const added;
   rendezvous::NodeInfo info;
   agent::Policy policy;
   agent::State state;
@@ -109,6 +111,8 @@ class Node {
   void open_line(agent::LinkId link);
   void answered(agent::LinkId link, rendezvous::BeatAck ack);
   [[nodiscard]] rendezvous::Hello hello(rendezvous::Hello::Purpose purpose, rendezvous::Hello::Asks asks) const;
+  void listen_on_standby();
+  void joined(rendezvous::HelloReply const& reply);
   void close_everything();
   void mutate(agent::Event& event);
   void mutate(rendezvous::ToCoordinator& message);
@@ -126,6 +130,8 @@ class Node {
   bool agent_froze_ = false;
   bool parent_froze_ = false;
   agent::WriteDeathNotice death_notice_;
+  bool stands_by_ = false;  ///< an agent that was added has heard the terms of the run
+  Micros join_until_ = 0;
   Address home_;  ///< where the coordinator was called that this agent has joined
 };
 

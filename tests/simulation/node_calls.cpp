@@ -23,15 +23,33 @@ void Node::start() {
   if (exit_code) {
     return;  // it was told to end before it began
   }
-  job.network.listen(standby(), process.wrap<EndPtr>([this](EndPtr end) { hosted.accept(end); }));
+  if (added) {
+    job.network.listen(standby(), nullptr);  // who calls waits, as long as there are no terms to coordinate by
+  } else {
+    listen_on_standby();
+  }
   if (index == 0) {
     job.network.listen({host, kRendezvousPort}, process.wrap<EndPtr>([this](EndPtr end) { hosted.accept(end); }));
     info.coordinates = true;
     hosted.open();
-  } else {
-    hosted.stand_by();
+  } else if (!added) {
+    hosted.stand_by(job.schedule.policy);
   }
-  call_home(agent::kFirstLink, {}, job.world.now() + micros(job.schedule.policy.join_timeout), true);
+  join_until_ = job.world.now() + micros(job.schedule.policy.join_timeout);
+  call_home(agent::kFirstLink, {}, join_until_, true);
+}
+
+void Node::listen_on_standby() {
+  stands_by_ = true;
+  job.network.listen(standby(), process.wrap<EndPtr>([this](EndPtr end) { hosted.accept(end); }));
+}
+
+/// As launcher/agent/agent.cpp: who was added learns the terms here, unless nothing runs there.
+void Node::joined(rdzv::HelloReply const& reply) {
+  if (added && reply.terms && !stands_by_) {
+    hosted.stand_by(*reply.terms);
+    listen_on_standby();
+  }
 }
 
 rdzv::Hello Node::hello(rdzv::Hello::Purpose purpose, rdzv::Hello::Asks asks) const {
@@ -47,13 +65,15 @@ rdzv::Hello Node::hello(rdzv::Hello::Purpose purpose, rdzv::Hello::Asks asks) co
 void Node::call_home(agent::LinkId link, Address at, Micros give_up_at, bool at_home) {
   Address to = at;
   if (at_home) {
-    to = job.discovered && job.world.random().chance(60) ? *job.discovered : Address{0, kRendezvousPort};
+    to = added                                             ? job.announced.at
+         : job.discovered && job.world.random().chance(60) ? *job.discovered
+                                                           : Address{0, kRendezvousPort};
   }
   links_[link].to = to;
   call(link, to, true, [this, link, at, give_up_at, at_home](bool) {
     if (job.world.now() >= give_up_at) {
       links_.erase(link);
-      perform(agent::Exit{kExitTooFewNodes, "nobody coordinates"});
+      perform(agent::Exit{added ? kExitCoordinatorLost : kExitTooFewNodes, "nobody coordinates"});
       return;
     }
     links_[link].calling = true;
@@ -114,7 +134,9 @@ void Node::linked(agent::LinkId id, EndPtr end, bool joins, std::function<void(b
       it->second.calling = false;
       if (joins) {
         home_ = it->second.to;
-        job.network.send(end, rdzv::ToCoordinator(rdzv::Join{info, job.schedule.policy}));
+        joined(*reply);
+        auto const terms = added ? std::nullopt : std::optional<rdzv::Terms>(job.schedule.policy);
+        job.network.send(end, rdzv::ToCoordinator(rdzv::Join{info, terms}));
       }
       feed(agent::LinkUp{id, reply->coordinator});
     } else if (auto const* const message = std::get_if<rdzv::ToAgent>(&frame)) {
@@ -133,7 +155,7 @@ void Node::linked(agent::LinkId id, EndPtr end, bool joins, std::function<void(b
     hang_up(it->second);
     feed(agent::LinkDown{id, fin ? "end of file" : "connection reset", fin});
   });
-  auto const asks = joins ? rdzv::Hello::Asks::meet : rdzv::Hello::Asks::follow;
+  auto const asks = !joins ? rdzv::Hello::Asks::follow : added ? rdzv::Hello::Asks::enter : rdzv::Hello::Asks::meet;
   job.network.send(end, hello(rdzv::Hello::Purpose::agent, asks));
   process.after(kReplyDeadline, give_up);
 }
@@ -174,8 +196,20 @@ void Node::perform(agent::HangUp const& action) {
 void Node::perform(agent::Rejoin const& action) {
   info.incarnation += "'";
   bool const at_home = action.to.address.empty();
-  Address const to = at_home ? Address{0, kRendezvousPort} : address_of(action.to);
+  Address const endpoint = added ? job.announced.at : Address{0, kRendezvousPort};
+  Address const to = at_home ? endpoint : address_of(action.to);
   job.world.note([&] { return name() + " joins again as " + info.incarnation; });
+  if (added && at_home && !action.once) {
+    bool const was_member = state.follower.decided.decree.number > 0;
+    if (was_member) {
+      join_until_ = job.world.now() + micros(job.schedule.policy.join_timeout);
+    } else if (std::exchange(stands_by_, false)) {  // it may come to be in another run
+      hosted.abandon();
+      job.network.listen(standby(), nullptr);
+    }
+    call_home(action.link, {}, join_until_, true);
+    return;
+  }
   if (!action.once) {
     call_home(action.link, to, job.world.now() + micros(job.schedule.policy.join_timeout), at_home);
     return;
