@@ -81,6 +81,7 @@ class Node {
     EndPtr end = nullptr;
     bool calling = true;
     bool joins = false;
+    std::optional<Micros> wrong_since;  ///< another coordinates, says who is called
     Address to;
     Line beats;
   };
@@ -105,6 +106,7 @@ class Node {
   void perform(agent::Exit const& action);
 
   void call_home(agent::LinkId link, Address at, Micros give_up_at, bool at_home);
+  void nobody_home(agent::LinkId link);
   void call(agent::LinkId link, Address at, bool joins, std::function<void(bool refused)> failed);
   void linked(agent::LinkId link, EndPtr end, bool joins, std::function<void(bool)> failed);
   void hang_up(Link& link);

@@ -61,7 +61,8 @@ rdzv::Hello Node::hello(rdzv::Hello::Purpose purpose, rdzv::Hello::Asks asks) co
   return hello;
 }
 
-/// Until somebody coordinates there, or nobody has for too long: the endpoint, and whoever was heard of since.
+/// Until somebody coordinates there, or nobody has for too long: at the start the endpoint and whoever was heard of
+/// since, later one address, whose owner may say that another coordinates for a while (rendezvous/net/doors.hpp).
 void Node::call_home(agent::LinkId link, Address at, Micros give_up_at, bool at_home) {
   Address to = at;
   if (at_home) {
@@ -71,19 +72,30 @@ void Node::call_home(agent::LinkId link, Address at, Micros give_up_at, bool at_
   }
   links_[link].to = to;
   call(link, to, true, [this, link, at, give_up_at, at_home](bool) {
-    if (job.world.now() >= give_up_at) {
+    auto const now = job.world.now();
+    auto const& wrong_since = links_[link].wrong_since;
+    bool const wrong_for_long = !at_home && wrong_since && now - *wrong_since > 2 * micros(job.schedule.timeout());
+    if (now >= give_up_at || wrong_for_long) {
       links_.erase(link);
-      perform(agent::Exit{added ? kExitCoordinatorLost : kExitTooFewNodes, "nobody coordinates"});
+      nobody_home(link);
       return;
     }
     links_[link].calling = true;
     process.after(kRetry, [this, link, at, give_up_at, at_home] {
       if (!exit_code && links_.contains(link)) {
-        // Who told us may have been mistaken, or be gone: then as at the start.
-        call_home(link, at, give_up_at, at_home || job.world.random().chance(30));
+        call_home(link, at, give_up_at, at_home);
       }
     });
   });
+}
+
+/// Who has never been in the job leaves without a step of its life.
+void Node::nobody_home(agent::LinkId link) {
+  if (link == agent::kFirstLink) {
+    perform(agent::Exit{added ? kExitCoordinatorLost : kExitTooFewNodes, "nobody coordinates"});
+  } else {
+    feed(agent::LinkFailed{link, "nobody coordinates there", false});
+  }
 }
 
 void Node::call(agent::LinkId id, Address at, bool joins, std::function<void(bool)> failed) {
@@ -128,6 +140,7 @@ void Node::linked(agent::LinkId id, EndPtr end, bool joins, std::function<void(b
     }
     if (auto const* const reply = std::get_if<rdzv::HelloReply>(&frame)) {
       if (!reply->refused.empty()) {
+        it->second.wrong_since = it->second.wrong_since.value_or(job.world.now());
         give_up();
         return;
       }
@@ -157,7 +170,7 @@ void Node::linked(agent::LinkId id, EndPtr end, bool joins, std::function<void(b
   });
   auto const asks = !joins ? rdzv::Hello::Asks::follow : added ? rdzv::Hello::Asks::enter : rdzv::Hello::Asks::meet;
   job.network.send(end, hello(rdzv::Hello::Purpose::agent, asks));
-  process.after(kReplyDeadline, give_up);
+  process.after(joins ? kReplyDeadline : micros(job.schedule.timeout()) / 2, give_up);
 }
 
 void Node::hang_up(Link& link) {
@@ -211,12 +224,12 @@ void Node::perform(agent::Rejoin const& action) {
     return;
   }
   if (!action.once) {
-    call_home(action.link, to, job.world.now() + micros(job.schedule.policy.join_timeout), at_home);
+    call_home(action.link, to, job.world.now() + micros(job.schedule.policy.join_timeout), false);
     return;
   }
   call(action.link, to, true, [this, id = action.link](bool) {
     links_.erase(id);
-    feed(agent::LinkFailed{id, "nobody coordinates there", false});
+    nobody_home(id);
   });
 }
 
