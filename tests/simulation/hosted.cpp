@@ -90,21 +90,21 @@ void Hosted::accept(EndPtr end) {
   });
 }
 
-void Hosted::forget(AgentId id) {
+void Hosted::forget(AgentId id, bool fin) {
   auto const it = peers_.find(id);
   if (it == peers_.end()) {
     return;
   }
   Peer const peer = it->second;
   peers_.erase(it);
-  job_.network.hang_up(peer.end);
+  job_.network.hang_up(peer.end, fin);
   if (auto const named = members_.find(peer.hello.nonce); named != members_.end() && named->second == id) {
     members_.erase(named);
   }
   if (auto const other = peers_.find(peer.other); other != peers_.end()) {
     other->second.other = 0;
     if (peer.at == Peer::At::member) {
-      forget(peer.other);
+      forget(peer.other, fin);
     }
   }
 }
@@ -206,9 +206,9 @@ void Hosted::beat(AgentId id, Peer& peer, rdzv::Beat const& beat) {
   feed(rdzv::Beaten{peer.other, beat});
 }
 
-void Hosted::hang_up_all() {
+void Hosted::hang_up_all(bool fin) {
   while (!peers_.empty()) {
-    forget(peers_.begin()->first);
+    forget(peers_.begin()->first, fin);
   }
   members_.clear();
 }

@@ -76,8 +76,8 @@ class Network {
 
   void call(HostId from, Address to, std::function<void(Called)> done);
   void send(EndPtr from, Frame frame);
-  /// In order, after what was sent.
-  void hang_up(EndPtr from) { end(from, true); }
+  /// After what was sent; in order, unless its owner has left something unread.
+  void hang_up(EndPtr from, bool fin = true) { end(from, fin); }
   /// Both sides hear of a reset.
   void reset(EndPtr one);
 

@@ -159,11 +159,11 @@ void Node::leave_if_done() {
   }
 }
 
-void Node::close_everything() {
+void Node::close_everything(bool fin) {
   for (auto& [id, link] : links_) {
-    hang_up(link);
+    hang_up(link, fin);
   }
-  hosted.hang_up_all();
+  hosted.hang_up_all(fin);
 }
 
 // ---- workers --------------------------------------------------------------------------------------------------

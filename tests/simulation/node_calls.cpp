@@ -173,10 +173,10 @@ void Node::linked(agent::LinkId id, EndPtr end, bool joins, std::function<void(b
   process.after(joins ? kReplyDeadline : micros(job.schedule.timeout()) / 2, give_up);
 }
 
-void Node::hang_up(Link& link) {
+void Node::hang_up(Link& link, bool fin) {
   for (EndPtr const end : {std::exchange(link.end, nullptr), std::exchange(link.beats.end, nullptr)}) {
     if (end != nullptr) {
-      job.network.hang_up(end);
+      job.network.hang_up(end, fin);
     }
   }
 }
@@ -321,7 +321,8 @@ void Node::agent_dies(bool parent_too) {
   }
   job.world.note([&] { return name() + (parent_too ? ": agent and parent die" : ": the agent dies"); });
   killed = true;
-  close_everything();
+  bool const unread = process.pending() || (job.schedule.seed + index) % 5 == 0;  // its kernel says RST then
+  close_everything(!unread);
   process.die();
   hosted.die();
   job.network.close({host, kRendezvousPort});
