@@ -205,11 +205,10 @@ void Node::perform(agent::StartWorkers const& action) {
   Micros const kill_takes = micros(terms.kill) * 8 / 10;
   workers = std::make_unique<Workers>(job.world, action.generation, kill_takes, std::move(on));
   agent_froze_ = false;
-  parent_froze_ = false;
   job.world.note([&] { return name() + " starts workers of generation " + std::to_string(number); });
   job.judge.started(*this, action.generation);
   job.workers_started(*this);
-  enforce();
+  parent.run([this] { guard_lease(); });
 }
 
 void Node::perform(agent::RunCheck const& action) {
@@ -257,43 +256,41 @@ void Node::thaw_workers() {
   }
 }
 
-/// The parent looks at the page when it changes: what it had frozen, and the agent has not, runs under a new lease.
+/// The page that agent and parent share; the parent looks when it changes.
 void Node::perform(agent::HoldLease const& action) {
   lease = job.mutated(Mutation::no_lease) ? std::nullopt : action.until;
-  ++lease_change_;
-  if (std::exchange(parent_froze_, false) && !agent_froze_) {
-    thaw_workers();
-  }
-  enforce();
+  parent.run([this] { guard_lease(); });
 }
 
-/// What the parent does: it reads the expiry from the page it shares with the agent, freezes, and kills when no new
-/// lease has come after T.
-void Node::enforce() {
-  if (!lease || !workers || !workers->alive()) {
+/// What the parent does (src/os/monitor.cpp).
+void Node::guard_lease() {
+  auto const look_at = ++guard_look_;
+  if (!workers || !workers->alive()) {
+    guard_ = {};
     return;
   }
-  auto const change = lease_change_;
-  auto const holds = [this, change] { return change == lease_change_ && workers && workers->alive(); };
-  job.world.at(job.hosts[host]->clock.when(*lease), [this, holds] {
-    parent.run(
-        [this, holds] {
-          if (!holds()) {
-            return;
-          }
-          parent_froze_ = true;
-          freeze_workers("the parent");
-          job.world.after(micros(job.schedule.timeout()), [this, holds] {
-            parent.run([this, holds] {
-              if (holds()) {
-                job.world.note([&] { return name() + ": the parent kills the workers: no new lease has come"; });
-                workers->kill();
-              }
-            });
-          });
-        },
-        Process::What::timer);
-  });
+  auto const [next, what] = look(guard_, lease, job.clock(host), {policy.lease.lease, policy.lease.timeout});
+  bool const again = guard_.frozen_until && (what == Enforce::freeze || next.killed == guard_.killed);
+  guard_ = next;
+  if (what == Enforce::freeze && !again) {
+    freeze_workers("the parent");
+  } else if (what == Enforce::kill && !again) {
+    job.world.note([&] { return name() + ": the parent kills the workers: no new lease has come"; });
+    workers->kill();
+  } else if (what == Enforce::thaw && !agent_froze_) {
+    thaw_workers();
+  }
+  if (guard_.wake) {
+    job.world.at(job.hosts[host]->clock.when(*guard_.wake), [this, look_at] {
+      parent.run(
+          [this, look_at] {
+            if (look_at == guard_look_) {
+              guard_lease();
+            }
+          },
+          Process::What::timer);
+    });
+  }
 }
 
 }  // namespace cxxrun::simulation

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "launcher/life/agent_state.hpp"
+#include "src/core/lease_guard.hpp"
 #include "tests/simulation/hosted.hpp"
 #include "tests/simulation/network.hpp"
 #include "tests/simulation/process.hpp"
@@ -119,7 +120,7 @@ class Node {
   void mutate(agent::Event& event);
   void mutate(rendezvous::ToCoordinator& message);
   [[nodiscard]] rendezvous::OwnTime own_time() const;
-  void enforce();
+  void guard_lease();
   void freeze_workers(std::string const& by);
   void thaw_workers();
   void send_death_notice();
@@ -128,9 +129,9 @@ class Node {
   std::deque<agent::Event> inbox_;
   bool stepping_ = false;
   std::uint64_t timer_ = 0;  ///< which of the timers set is the last
-  std::uint64_t lease_change_ = 0;
+  LeaseGuard guard_;
+  std::uint64_t guard_look_ = 0;  ///< which of its looks is the last
   bool agent_froze_ = false;
-  bool parent_froze_ = false;
   agent::WriteDeathNotice death_notice_;
   bool stands_by_ = false;  ///< an agent that was added has heard the terms of the run
   Micros join_until_ = 0;
