@@ -214,6 +214,11 @@ void Job::strike(Fault const& fault) {
         }
       }
       break;
+    case Trouble::parent_dies:
+      if (!node->process.frozen()) {  // else nobody would enforce the lease
+        node->parent_dies();
+      }
+      break;
     case Trouble::kCount: break;
   }
 }

@@ -297,7 +297,8 @@ void Judge::concluded(Node const& node, rdzv::Verdict const& verdict, Program co
 
 bool Judge::only_deaths() const {
   return std::all_of(job_.schedule.faults.begin(), job_.schedule.faults.end(), [](Fault const& fault) {
-    return fault.trouble <= Trouble::host_vanishes || fault.trouble == Trouble::worker_fails;
+    return fault.trouble <= Trouble::host_vanishes || fault.trouble == Trouble::worker_fails ||
+           fault.trouble == Trouble::parent_dies;
   });
 }
 

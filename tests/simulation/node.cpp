@@ -191,6 +191,8 @@ void Node::perform(agent::StartWorkers const& action) {
         auto const steps = stepped ? rdzv::StepTimes{at, at} : rdzv::StepTimes{};
         feed(agent::GroupEnded{number, exits, lines, waiting, steps});
       });
+    } else if (sweeps_) {
+      end_sweep();
     } else {
       parent.run([this] { send_death_notice(); });
     }

@@ -38,6 +38,7 @@ class Node {
   // ---- what may happen to it ---------------------------------------------------------------------------------
 
   void agent_dies(bool parent_too);
+  void parent_dies();
   /// Everything of it, and nobody is told.
   void vanishes();
   void freeze_agent();
@@ -124,6 +125,7 @@ class Node {
   void freeze_workers(std::string const& by);
   void thaw_workers();
   void send_death_notice();
+  void end_sweep();
 
   std::map<agent::LinkId, Link> links_;
   std::deque<agent::Event> inbox_;
@@ -132,6 +134,7 @@ class Node {
   LeaseGuard guard_;
   std::uint64_t guard_look_ = 0;  ///< which of its looks is the last
   bool agent_froze_ = false;
+  bool sweeps_ = false;  ///< the parent is gone: nothing else is done any more
   agent::WriteDeathNotice death_notice_;
   bool stands_by_ = false;  ///< an agent that was added has heard the terms of the run
   Micros join_until_ = 0;

@@ -343,12 +343,44 @@ void Node::agent_dies(bool parent_too) {
   }
 }
 
+/// src/os/monitor.cpp: sweep_and_exit(). What others say meanwhile waits in the kernel.
+void Node::parent_dies() {
+  job.world.note([&] { return name() + ": the parent dies"; });
+  killed = sweeps_ = true;
+  parent.die();
+  process.die();
+  hosted.die();
+  job.network.listen(standby(), nullptr);
+  if (job.network.listeners().contains({host, kRendezvousPort})) {
+    job.network.listen({host, kRendezvousPort}, nullptr);
+  }
+  bool const reaped = !workers || !workers->alive();
+  if (workers && (!reaped || workers->waiting())) {
+    workers->kill();
+  }
+  if (reaped) {
+    end_sweep();
+  }
+}
+
+/// It may be among those that it tells, and waits a little for an answer.
+void Node::end_sweep() {
+  send_death_notice();
+  job.world.after(micros(job.schedule.timeout()) / 25, [this] {
+    close_everything((job.schedule.seed + index) % 2 == 0);  // often something is unread by now
+    job.network.close(standby());
+    job.network.close({host, kRendezvousPort});
+  });
+}
+
 void Node::send_death_notice() {
-  job.network.close(standby());
+  if (!sweeps_) {
+    job.network.close(standby());
+  }
   for (auto const& recipient : death_notice_.recipients) {
     job.network.call(
         host, recipient.port == 0 ? home_ : address_of(recipient), [this, gone = death_notice_.gone](Called result) {
-          if (result.end != nullptr && parent.alive()) {
+          if (result.end != nullptr && (parent.alive() || sweeps_)) {
             job.network.send(result.end, hello(rdzv::Hello::Purpose::death_notice, rdzv::Hello::Asks::follow));
             job.network.send(result.end, rdzv::ToCoordinator(gone));
             job.network.hang_up(result.end);

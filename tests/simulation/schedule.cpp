@@ -9,9 +9,9 @@ namespace {
 using rendezvous::Tie;
 
 constexpr std::array kNames{
-    "agent dies",   "agent and parent die", "host dies",   "host vanishes", "agent freezes",    "host freezes",
-    "job freezes",  "host cut off",         "cut in two",  "cut one way",   "flaky pair",       "connections die",
-    "worker fails", "worker unkillable",    "told to end", "a node joins",  "a node comes back"};
+    "agent dies",   "agent and parent die", "host dies",   "host vanishes", "agent freezes",     "host freezes",
+    "job freezes",  "host cut off",         "cut in two",  "cut one way",   "flaky pair",        "connections die",
+    "worker fails", "worker unkillable",    "told to end", "a node joins",  "a node comes back", "parent dies"};
 static_assert(kNames.size() == static_cast<std::size_t>(Trouble::kCount));
 
 /// Losses and cuts more often than what the coordinator alone can settle.
@@ -22,7 +22,7 @@ Trouble draw_trouble(Random& random) {
   if (random.chance(50)) {
     return kMore[static_cast<std::size_t>(random.pick(0, kMore.size() - 1))];
   }
-  auto const trouble = static_cast<Trouble>(random.pick(0, static_cast<int>(Trouble::kCount) - 1));
+  auto const trouble = static_cast<Trouble>(random.pick(0, static_cast<int>(Trouble::comes_back)));
   return trouble == Trouble::told_to_end && random.chance(60) ? Trouble::cut_off : trouble;
 }
 
@@ -104,6 +104,16 @@ void draw_restarts(Schedule& schedule) {
   policy.max_restarts_given = random.chance(50);
   policy.restart_delay = random.chance(30) ? Millis{0} : random.chance(50) ? t / 8 : t / 2;
   policy.long_enough = t * 3;
+}
+
+/// The same: of some pairs of agent and parent the parent dies first.
+void draw_parents(Schedule& schedule) {
+  Random random(schedule.seed ^ 0x27D4EB2FU);
+  for (auto& fault : schedule.faults) {
+    if (fault.trouble == Trouble::both_die && random.chance(30)) {
+      fault.trouble = Trouble::parent_dies;
+    }
+  }
 }
 
 /// From a stream of its own, too: some programs end while there is still trouble.
@@ -188,6 +198,7 @@ Schedule draw(std::uint64_t seed) {
   // After cuts long enough for everybody to come back.
   schedule.work = seed >= kOnlyCuts ? 16 * t : random.pick(t / 2, 4 * t);
   draw_end(schedule);
+  draw_parents(schedule);
   schedule.bound = schedule.trouble_ends + schedule.work + 150 * t;
   return schedule;
 }

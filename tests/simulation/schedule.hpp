@@ -29,6 +29,7 @@ enum class Trouble {
   told_to_end,  ///< SIGTERM to one agent
   joins,        ///< a node more
   comes_back,   ///< a new agent on the host of a dead one
+  parent_dies,  ///< the parent alone: its agent kills the workers, says so and ends
   kCount,
 };
 [[nodiscard]] char const* name_of(Trouble trouble);
