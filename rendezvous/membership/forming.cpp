@@ -22,14 +22,16 @@ std::size_t count_dead(State const& state) {
   }));
 }
 
-/// How many nodes can be there at best: those of the step that are not known dead, and those that were added.
+/// How many nodes can be there at best: those of the step that are not known dead, and those that were added. Among
+/// those that were lost to an earlier coordinator may be some that were added, too.
 std::size_t can_come(State const& state, Policy const& policy) {
   if (!policy.expected_nodes) {
     return std::numeric_limits<std::size_t>::max();
   }
   std::size_t const dead = state.roster.dead.size() + state.roster.vanished + count_dead(state);
   std::size_t const added = state.roster.present.size() - state.roster.index_owner.size();
-  return (*policy.expected_nodes > dead ? *policy.expected_nodes - dead : 0) + added;
+  std::size_t const step = *policy.expected_nodes > dead ? *policy.expected_nodes - dead : 0;
+  return std::max(step + added, state.roster.present.size());
 }
 
 /// Taking over from a coordinator that everybody who has promised has not heard for the timeout: as lost as a member.
