@@ -276,6 +276,10 @@ void Judge::concluded(Node const& node, rdzv::Verdict const& verdict, Program co
   if (job_.schedule.seed >= kOnlyCuts && (verdict.end == rdzv::End::worker_failed || verdict.restarts > 0)) {
     job_.world.violated("the job pays for failures of workers although only connections were lost: " + verdict.summary);
   }
+  if (verdict.end == rdzv::End::too_few_nodes &&
+      node.hosted.state().roster.present.size() >= job_.schedule.policy.min_nodes) {
+    job_.world.violated("too few nodes, says " + node.name() + ", and there are enough: " + verdict.summary);
+  }
   bool const calm = std::none_of(job_.schedule.faults.begin(), job_.schedule.faults.end(), [](Fault const& fault) {
     return fault.trouble >= Trouble::agent_freezes && fault.trouble <= Trouble::connections_die;
   });
