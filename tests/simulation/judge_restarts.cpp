@@ -47,8 +47,8 @@ void Judge::counted(rdzv::Decree const& decree) {
   }
 }
 
-/// No part of the account shrinks, whoever coordinates, and all of them are no more than the time there was. A clock may
-/// be a thousandth wrong.
+/// No part of the account shrinks, whoever coordinates, and all of them are no more than the time there was. A clock
+/// may be a thousandth wrong.
 void Judge::accounted(rdzv::Decree const& before, rdzv::Decree const& decree) {
   auto const& then = before.history.account;
   auto const& now = decree.history.account;
