@@ -44,7 +44,7 @@ def one_generation_at_a_time(evidence, _=None):
 
 def _just_thawed(evidence, step):
     return any(fault.host == step.host and fault.kind.startswith("frozen") and
-               fault.until <= step.at <= fault.until + THAWED for fault in evidence.faults)
+               fault.at < step.at <= fault.until + THAWED for fault in evidence.faults)  # `until`: all of it goes on
 
 
 def steps_go_on(evidence, bounds):
