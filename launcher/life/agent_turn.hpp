@@ -24,7 +24,8 @@ struct Turn : BasicTurn<State, Action, Policy> {
   template <class Function>
   auto delegate(Function function) {
     std::vector<rendezvous::follower::Action> asked;
-    rendezvous::follower::Turn inner{{state.follower, asked, said, now, policy}, may_have_workers()};
+    rendezvous::follower::Turn inner{
+        {state.follower, asked, said, now, policy}, may_have_workers(), ago(state.steps, now)};
     if constexpr (std::is_void_v<decltype(function(inner))>) {
       function(inner);
       take(asked);

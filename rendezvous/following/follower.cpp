@@ -62,7 +62,7 @@ void link_up(Turn& turn, LinkId id, std::string const& coordinator, bool relayed
     turn.state.next_beat = turn.now;
     send_beats(turn);
   } else {
-    turn.act(TellLink{id, follower_info(turn.state, turn.workers, turn.now)});
+    turn.act(TellLink{id, follower_info(turn)});
   }
 }
 

@@ -134,6 +134,7 @@ struct State {
 
 struct Turn : BasicTurn<State, Action, Policy> {
   bool workers = false;  ///< of the decided generation run or may run here
+  StepsAgo steps = {};   ///< of those that have ended
 };
 
 /// The link of this id; null: it is gone.
@@ -184,7 +185,7 @@ void hear(Turn& turn, LinkId id, Propose const& message);
 /// Whether this agent has learned of a later generation, or who leads on from the one that it knows.
 [[nodiscard]] bool hear(Turn& turn, LinkId id, Decided const& message);
 /// What this agent says of itself to whoever may take over, and that it has changed.
-[[nodiscard]] FollowerInfo follower_info(State const& state, bool workers, TimePoint now);
+[[nodiscard]] FollowerInfo follower_info(Turn const& turn);
 void tell_again(Turn& turn);
 
 // ---- searching --------------------------------------------------------------------------------------------------

@@ -136,7 +136,8 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
   return true;
 }
 
-FollowerInfo follower_info(State const& state, bool workers, TimePoint now) {
+FollowerInfo follower_info(Turn const& turn) {
+  State const& state = turn.state;
   FollowerInfo follower_info;
   follower_info.decided = state.decided.decree;
   follower_info.rank = state.decided.rank;
@@ -146,12 +147,13 @@ FollowerInfo follower_info(State const& state, bool workers, TimePoint now) {
     follower_info.prepared_members = state.prepared->decree.members;
   }
   follower_info.seen = state.seen;
-  follower_info.workers = workers;
+  follower_info.workers = turn.workers;
+  follower_info.steps = turn.steps;
   if (state.decided.begun) {
-    follower_info.begun_for = std::chrono::duration_cast<Millis>(now - *state.decided.begun);
+    follower_info.begun_for = std::chrono::duration_cast<Millis>(turn.now - *state.decided.begun);
   }
   for (auto const& [rank, since] : state.dead) {
-    follower_info.dead.push_back({rank, std::chrono::duration_cast<Millis>(now - since)});
+    follower_info.dead.push_back({rank, std::chrono::duration_cast<Millis>(turn.now - since)});
   }
   return follower_info;
 }
@@ -159,7 +161,7 @@ FollowerInfo follower_info(State const& state, bool workers, TimePoint now) {
 void tell_again(Turn& turn) {
   for (auto const& [id, link] : turn.state.links) {
     if (link.up && link.dialled && turn.state.search) {
-      turn.act(TellLink{id, follower_info(turn.state, turn.workers, turn.now)});
+      turn.act(TellLink{id, follower_info(turn)});
     }
   }
 }

@@ -34,6 +34,7 @@ bool seat_follower(Turn& turn, AgentId agent, std::uint32_t rank) {
   enter(state, agent, follower_info.node);
   await_first_beat(turn, agent);
   if (!follower_info.workers) {
+    note_steps(state.ledger, follower_info.steps, turn.now);
     state.leases.outstanding.erase(Held{state.proposer.decided.number, rank});
   }
   return follower_info.workers;

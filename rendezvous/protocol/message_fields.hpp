@@ -97,6 +97,7 @@ void fields(auto& field, Of<FollowerInfo> auto& follower_info) {
   field("seen", follower_info.seen);
   field("workers", follower_info.workers);
   field("begun_for_ms", follower_info.begun_for);
+  field("steps", follower_info.steps);
   field.list("dead", follower_info.dead, kMaxSuccessors);
 }
 void fields(auto& field, Of<Vote> auto& vote) {

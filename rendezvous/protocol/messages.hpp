@@ -147,7 +147,8 @@ struct FollowerInfo {
   std::uint64_t prepared_members = 0;          ///< its decree's: another coordinator's may have the same number
   std::uint64_t seen = 0;                      ///< highest generation number it has ever heard of
   bool workers = false;                        ///< workers of `decided` run or may run here
-  std::optional<Millis> begun_for = {};             ///< since it was told to start `decided`: nothing older runs any more
+  std::optional<Millis> begun_for = {};        ///< since it was told to start `decided`: nothing older runs any more
+  StepsAgo steps = {};                         ///< of its workers, when they have ended
   std::vector<DeadSeat> dead = {};             ///< of `decided`, as proven to this agent; at most kMaxSuccessors
   bool operator==(FollowerInfo const&) const = default;
 };

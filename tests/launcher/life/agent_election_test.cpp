@@ -108,9 +108,13 @@ TEST_CASE("agent: whom it has called it tells what it knows, and again when that
   CHECK(follower_info.decided == decree(0, 1));
   CHECK(follower_info.rank == 2U);
   CHECK(follower_info.workers);
-  agent.feed(GroupEnded{1, {killed_exit()}, {}});
+  CHECK(follower_info.steps == rdzv::StepsAgo{});
+  GroupEnded ended{1, {killed_exit()}, {}};
+  ended.steps = {agent.now - 9s, agent.now - 2s};
+  agent.feed(ended);
   REQUIRE(agent.told<rdzv::FollowerInfo>().size() == 1);
   CHECK_FALSE(agent.told<rdzv::FollowerInfo>()[0].workers);
+  CHECK(agent.told<rdzv::FollowerInfo>()[0].steps == rdzv::StepsAgo{9s, 2s});  // whoever is elected books them
 }
 
 TEST_CASE("agent: a vote says how long the old coordinator has been silent, and binds", "[unit]") {

@@ -77,7 +77,17 @@ std::vector<ToCoordinator> all_to_coordinator() {
   decree.history = some_history();
   decree.faults = {{"node3", "rank 12: signal 7 (SIGBUS)", ~0ULL, "#3"}};
   return {Join{node, terms},
-          FollowerInfo{node, decree, 1, 10, 0, 99, 11, true, Millis{70}, {{0, Millis{3}}, {2, Millis{0}}}},
+          FollowerInfo{node,
+                       decree,
+                       1,
+                       10,
+                       0,
+                       99,
+                       11,
+                       true,
+                       Millis{70},
+                       {Millis{60}, Millis{5}, {}},
+                       {{0, Millis{3}}, {2, Millis{0}}}},
           FollowerInfo{node, decree, {}, 0, {}, 0, 9, false},
           Vote{8, {2, 1}, {2, 1}, AcceptedDecree{{1, 0}, decree}, Millis{450}},
           Vote{8, {2, 1}, {3, 0}, {}, Millis{0}},
