@@ -18,7 +18,7 @@ struct Campaign {
   Ballot ballot;
   std::uint64_t seen = 0;          ///< highest generation number it has heard of
   std::vector<std::string> hosts;  ///< of the members by group rank, for people; may be empty
-  bool pair = false;       ///< exactly two members and two nodes, no spare and no stranger ever: the pair rule may hold
+  bool pair = false;  ///< exactly two members and two nodes, no spare and no stranger ever: the pair rule may hold
   std::uint64_t campaign_id = 0;  ///< counts those of this agent
   Millis half_after{0};           ///< exactly half of the votes, with a fence, do only when no more came for so long
   std::vector<Successor> successors = {};   ///< of `decided`

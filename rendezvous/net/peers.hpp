@@ -29,9 +29,9 @@ struct Peer {
   std::shared_ptr<Strangers> among;              ///< those of its listener, until it is known
   os::Timer deadline;                            ///< for hello and join
   Hello hello;
-  std::string host;   ///< once a member, for people
-  RunKey run = 0;     ///< once a member
-  AgentId other = 0;  ///< of a member its connection for beats, of that one its member; 0: none yet
+  std::string host;           ///< once a member, for people
+  RunKey run = 0;             ///< once a member
+  AgentId other = 0;          ///< of a member its connection for beats, of that one its member; 0: none yet
   std::optional<Beat> early;  ///< the last one that came before the member
   enum class At { hello, first, member, beat, death_notice } at = At::hello;
 };

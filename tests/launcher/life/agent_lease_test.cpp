@@ -267,7 +267,8 @@ TEST_CASE("agent: workers that the parent killed before their agent noticed have
   CHECK(agent.told<rdzv::WorkerFailed>().size() == 1);
 }
 
-TEST_CASE("agent: its will names the coordinator first, outlives its workers, and is withdrawn when it leaves", "[unit]") {
+TEST_CASE("agent: its will names the coordinator first, outlives its workers, and is withdrawn when it leaves",
+          "[unit]") {
   auto agent = Driver().run();
   REQUIRE(agent.all<WriteDeathNotice>().size() == 1);
   auto const death_notice = agent.all<WriteDeathNotice>()[0];

@@ -1,5 +1,4 @@
 #include "rendezvous/membership/starting.hpp"
-
 #include "tests/support/catch.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
