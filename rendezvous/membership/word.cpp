@@ -30,7 +30,7 @@ std::optional<Event> first_word(AgentId agent, ToCoordinator&& message, MemberEn
 
 std::optional<Event> further_word(AgentId agent, ToCoordinator&& message, MemberEnds const& ends) {
   return std::visit(
-      [&](auto&& said) -> std::optional<Event> {
+      [&](auto& said) -> std::optional<Event> {
         using Message = std::decay_t<decltype(said)>;
         if constexpr (std::is_same_v<Message, FollowerInfo>) {
           return follows(agent, std::move(said), ends);
@@ -40,7 +40,7 @@ std::optional<Event> further_word(AgentId agent, ToCoordinator&& message, Member
           return Said{agent, std::move(said)};
         }
       },
-      std::move(message));
+      message);
 }
 
 }  // namespace cxxrun::rendezvous
