@@ -69,7 +69,7 @@ Heard hear_active(Turn& turn, FollowerCalled const& event) {
   return {stay, true};
 }
 
-Heard hear_candidate(Turn& turn, FollowerCalled const& event) {
+Heard hear_in_phase(Turn& turn, FollowerCalled const& event) {
   State& state = turn.state;
   if (state.phase == Phase::standby) {
     state.election.followers[event.agent] = event.follower_info;
@@ -91,7 +91,7 @@ Heard hear_candidate(Turn& turn, FollowerCalled const& event) {
 
 Heard hear_caller(Turn& turn, FollowerCalled const& event) {
   bool const death = note_dead_seats(turn, event.follower_info);
-  Heard heard = hear_candidate(turn, event);
+  Heard heard = hear_in_phase(turn, event);
   heard.of_death = death;
   return heard;
 }

@@ -203,11 +203,15 @@ Next campaign_after_adopted(Turn& turn, std::uint32_t round) {
   for (auto& [agent, follower_info] : state.election.followers) {
     turn.act(Tell{agent, Decided{decided, {}}});
     bool const member = follower_info.prepared == decided.number && follower_info.prepared_members == decided.members;
-    follower_info.rank = member ? follower_info.prepared_rank : std::nullopt;
-    follower_info.decided = decided;
-    follower_info.workers = false;
-    follower_info.begun_for.reset();
-    follower_info.dead.clear();
+    auto const rank = member ? follower_info.prepared_rank : std::nullopt;
+    // What it has said of its workers, and of dead seats, was of the generation before.
+    follower_info = {follower_info.node,
+                     decided,
+                     rank,
+                     follower_info.prepared,
+                     follower_info.prepared_rank,
+                     follower_info.prepared_members,
+                     follower_info.seen};
     if (follower_info.node.coordinates) {
       own = follower_info.rank;
     }

@@ -37,6 +37,11 @@ enum class Phase {
   deposed,     ///< authority lost to another coordinator or to a cut: decides nothing any more
 };
 
+/// Whether a coordinator in this phase decides: no other one does, as far as it knows.
+[[nodiscard]] inline bool decides(Phase phase) {
+  return phase != Phase::standby && phase != Phase::electing && phase != Phase::deposed;
+}
+
 /// Who is here, and what is known of nodes that are not.
 struct Roster {
   std::map<AgentId, NodeInfo> present;           ///< connected and joined, members and spares

@@ -91,8 +91,7 @@ void Run::say(Line const& line) {
 }
 
 void Run::stepped() {
-  bool const leads = phase() != Phase::standby && phase() != Phase::electing && phase() != Phase::deposed;
-  handlers_.progressed(machine_.state.number, machine_.state.restarts.consumed, leads);
+  handlers_.progressed(machine_.state.number, machine_.state.restarts.consumed, decides(phase()));
 }
 
 void Run::perform(HangUp const& action) {

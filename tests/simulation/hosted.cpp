@@ -243,10 +243,8 @@ void Hosted::feed(rdzv::Event event) {
     auto const before = state_->phase;
     rdzv::Step result = rdzv::step(std::move(*state_), next, job_.clock(node_.host), policy);
     *state_ = std::move(result.next);
-    auto const phase = state_->phase;
-    bool const elsewhere =
-        phase == rdzv::Phase::standby || phase == rdzv::Phase::electing || phase == rdzv::Phase::deposed;
-    rdzv::note_progress(table_, table_.last_key, state_->number, state_->restarts.consumed, !elsewhere);
+    rdzv::note_progress(table_, table_.last_key, state_->number, state_->restarts.consumed,
+                        rdzv::decides(state_->phase));
     if (!result.said.empty() || before != state_->phase) {
       job_.world.note([&] {
         return node_.name() + " coordinator, phase " + std::to_string(static_cast<int>(before)) + " → " +
