@@ -2,10 +2,12 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <filesystem>
 #include <memory>
 #include <set>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -21,7 +23,6 @@ constexpr std::size_t kMostLooked = 10'000;  // a start takes no longer where /t
 constexpr std::size_t kMostSwept = 64;
 constexpr std::size_t kMostBelow = 100'000;
 constexpr std::size_t kLongestBoot = 64;
-constexpr int kDeepest = 16;
 
 std::string boot_id() {
   return std::string(trim(read_small_file("/proc/sys/kernel/random/boot_id", kLongestBoot)));
@@ -48,19 +49,6 @@ std::vector<std::string> names_in(int dir, std::size_t most) {
   return names;
 }
 
-void remove_tree(int in, std::string const& name, int depth) {
-  if (unlinkat(in, name.c_str(), 0) == 0 || depth == 0) {
-    return;
-  }
-  auto const dir = open_dir(in, name);
-  if (dir) {
-    for (auto const& each : names_in(dir.get(), kMostBelow)) {
-      remove_tree(dir.get(), each, depth - 1);
-    }
-    unlinkat(in, name.c_str(), AT_REMOVEDIR);
-  }
-}
-
 /// Takes the lock, where it can be had.
 FoundDir look_at(int dir, int owner) {
   FoundDir found;
@@ -80,8 +68,9 @@ FoundDir look_at(int dir, int owner) {
 }
 
 /// The owner file goes last: a sweep that is killed itself is taken up by the next one.
-bool sweep(int base, std::string const& name, std::string const& boot) {
-  auto const dir = open_dir(base, name);
+bool sweep(std::string const& base, std::string const& name, std::string const& boot) {
+  std::string const path = base + "/" + name;
+  auto const dir = open_dir(AT_FDCWD, path);
   if (!dir) {
     return false;
   }
@@ -91,12 +80,13 @@ bool sweep(int base, std::string const& name, std::string const& boot) {
   }
   for (auto const& each : names_in(dir.get(), kMostBelow)) {
     if (each != kOwnerFile) {
-      remove_tree(dir.get(), each, kDeepest);
+      std::error_code left;
+      std::filesystem::remove_all(std::filesystem::path(path) / each, left);  // follows no link
     }
   }
   owner.reset();  // NFS keeps a file that is open, and with it the directory
   unlinkat(dir.get(), kOwnerFile, 0);
-  return unlinkat(base, name.c_str(), AT_REMOVEDIR) == 0;
+  return rmdir(path.c_str()) == 0;
 }
 
 }  // namespace
@@ -123,7 +113,7 @@ std::size_t sweep_temporary(std::string const& temporary_base) {
   for (auto const& base : std::set<std::string>{temporary_base, "/tmp"}) {
     auto const there = base.empty() ? os::UniqueFd() : open_dir(AT_FDCWD, base, 0);
     for (auto const& name : there ? names_in(there.get(), kMostLooked) : std::vector<std::string>{}) {
-      if (swept < kMostSwept && is_temporary_name(name, getuid()) && sweep(there.get(), name, boot)) {
+      if (swept < kMostSwept && is_temporary_name(name, getuid()) && sweep(base, name, boot)) {
         ++swept;
       }
     }
