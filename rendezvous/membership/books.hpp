@@ -12,6 +12,10 @@ namespace cxxrun::rendezvous {
 [[nodiscard]] inline bool leases_on(Policy const& policy) {
   return policy.heartbeat_timeout > Millis{0} && policy.tie != Tie::none;
 }
+/// A generation that a member leads can go on without its coordinator.
+[[nodiscard]] inline bool may_be_succeeded(Policy const& policy) {
+  return policy.heartbeat_timeout > Millis{0} && !policy.ends_when_empty;
+}
 /// Somebody may be elected in the place of this coordinator: it needs a quorum's echo and acceptance.
 [[nodiscard]] bool rivalled(State const& state, Policy const& policy);
 

@@ -70,6 +70,14 @@ bool waits_for_better(Turn const& turn) {
          can_come(state, turn.policy) > state.roster.present.size();
 }
 
+/// At the start, until the agent that this coordinator runs in is here: a generation that no member leads would end
+/// with its coordinator.
+bool waits_for_own(Turn const& turn) {
+  auto const& present = turn.state.roster.present;
+  return !turn.state.ever_ran && may_be_succeeded(turn.policy) &&
+         std::none_of(present.begin(), present.end(), [](auto const& entry) { return entry.second.coordinates; });
+}
+
 /// Members that are neither here nor proven dead are enough to decide, so the job may go on among them: it is this
 /// coordinator whose connections were cut.
 bool others_may_decide(State const& state) {
@@ -199,7 +207,7 @@ Next consider_forming(Turn& turn) {
     return waits_for_rival(turn) ? Next{stay} : give_up(turn, of_nodes(here, min) + hopeless);
   }
   state.timers.rival.reset();
-  if (here >= target_size(turn) && !waits_for_better(turn)) {
+  if (here >= target_size(turn) && !waits_for_better(turn) && !waits_for_own(turn)) {
     return next::Opening{};
   }
   if (here < min) {

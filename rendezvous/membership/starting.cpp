@@ -53,10 +53,6 @@ Decree decree(State const& state, Policy const& policy) {
   return next;
 }
 
-bool may_be_succeeded(Policy const& policy) {
-  return policy.heartbeat_timeout > Millis{0} && !policy.ends_when_empty;
-}
-
 bool restart_waits(Turn const& turn) {
   return turn.state.timers.restart && turn.now < *turn.state.timers.restart;
 }
