@@ -23,10 +23,10 @@ constexpr int kLongestPauseMs = 1000;
 #endif
 
 std::string describe(boost::system::error_code const& error) {
-  if (error == boost::asio::error::eof) {
+  if (error == boost::asio::error::eof || error == boost::asio::error::broken_pipe) {
     return "end of file";
   }
-  if (error == boost::asio::error::connection_reset || error == boost::asio::error::broken_pipe) {
+  if (error == boost::asio::error::connection_reset) {
     return "connection reset";
   }
   return error.message();
@@ -90,8 +90,9 @@ void Channel::read_some(boost::system::error_code error) {
   if (error == boost::asio::error::would_block || error == boost::asio::error::interrupted) {
     read();
   } else if (error) {
-    bool const fin = error == boost::asio::error::eof;
-    fail(describe(error) + (fin && reader_.midway() ? " in the middle of a frame" : ""), fin);
+    boost::system::error_code const& first = broken_ ? broken_ : error;
+    bool const fin = first == boost::asio::error::eof || first == boost::asio::error::broken_pipe;
+    fail(describe(first) + (fin && reader_.midway() ? " in the middle of a frame" : ""), fin);
   } else {
     reader_.feed(std::string_view(chunk.data(), bytes));
     take_frames();
@@ -179,13 +180,30 @@ void Channel::send(std::string const& payload) {
   }
 }
 
+/// The connection has ended. What the other end said before is still to be read, and then the end.
+bool Channel::broken_by(boost::system::error_code const& error) {
+  if (error != boost::asio::error::connection_reset && error != boost::asio::error::broken_pipe) {
+    return false;
+  }
+  broken_ = broken_ ? broken_ : error;
+  queue_.clear();
+  queued_bytes_ = 0;
+  return true;
+}
+
 void Channel::send_frame(std::string const& frame) {
+  if (broken_) {
+    return;
+  }
   std::string bytes = wire::frame(frame);
   if (queue_.empty() && !writing_) {
     boost::system::error_code error;
     std::size_t const done = socket_.write_some(boost::asio::buffer(bytes), error);
     if (!error && done == bytes.size()) {
       return;  // the usual case: the kernel took it all
+    }
+    if (broken_by(error)) {
+      return;
     }
     bytes.erase(0, error ? 0 : done);
   }
@@ -207,6 +225,12 @@ void Channel::write() {
                            [self = shared_from_this()](boost::system::error_code const& error, std::size_t) {
                              self->writing_ = false;
                              if (!self->open_) {
+                               return;
+                             }
+                             if (self->broken_by(error)) {
+                               if (self->closing_) {
+                                 self->close();
+                               }
                                return;
                              }
                              if (error) {

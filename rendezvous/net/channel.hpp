@@ -68,6 +68,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   void seal_with(Key const& key);
   void pass_on(std::string payload);
   void send_frame(std::string const& frame);
+  [[nodiscard]] bool broken_by(boost::system::error_code const& error);
   void fail(std::string how, bool fin = false);
 
   Socket socket_;
@@ -83,6 +84,9 @@ class Channel : public std::enable_shared_from_this<Channel> {
   bool writing_ = false;
   bool closing_ = false;
   bool open_ = true;
+  /// What a write has ended with. The kernel says once that a connection was reset, and lets reads find an orderly end
+  /// then; after a FIN it says EPIPE.
+  boost::system::error_code broken_;
 };
 
 }  // namespace cxxrun::rendezvous

@@ -1,0 +1,106 @@
+#include "rendezvous/net/channel.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <boost/asio/io_context.hpp>
+
+#include "tests/support/catch.hpp"
+
+using namespace cxxrun;              // NOLINT(google-build-using-namespace)
+using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
+using boost::asio::ip::tcp;
+
+namespace {
+
+/// A Channel whose other end is a plain socket. Nothing is read before `end`.
+struct Connection {
+  boost::asio::io_context io;
+  tcp::acceptor acceptor{io, {boost::asio::ip::address_v4::loopback(), 0}};
+  tcp::socket peer{io};
+  int fd = -1;
+  std::shared_ptr<Channel> channel;
+  std::vector<std::string> frames;
+  std::string how;
+  bool fin = false;
+
+  Connection() {
+    peer.connect(acceptor.local_endpoint());
+    auto accepted = acceptor.accept();
+    fd = accepted.native_handle();
+    channel = std::make_shared<Channel>(std::move(accepted));
+    Channel::Handlers on;
+    on.frame = [this](std::string payload) { frames.push_back(std::move(payload)); };
+    on.closed = [this](std::string why, bool in_order) {
+      how = std::move(why);
+      fin = in_order;
+    };
+    channel->start(std::move(on), Channel::End::caller);
+  }
+  void close(bool reset) {
+    peer.set_option(boost::asio::socket_base::linger(reset, 0));
+    peer.close();
+    await(reset ? POLLHUP : POLLRDHUP);
+  }
+  /// Until the kernel knows of it.
+  void await(int event) const {
+    pollfd entry{fd, static_cast<short>(event), 0};
+    do {
+      REQUIRE(poll(&entry, 1, 10'000) == 1);
+    } while ((entry.revents & event) == 0);
+  }
+  void end() {
+    while (how.empty()) {
+      REQUIRE(io.run_one_for(std::chrono::seconds(10)) == 1);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("channel: an orderly end is told from a reset, whether a read or a write meets it first", "[process]") {
+  Connection connection;
+  SECTION("closed") {
+    connection.close(false);
+    connection.end();
+    CHECK(connection.fin);
+    CHECK(connection.how == "end of file");
+  }
+  SECTION("closed, and what is written after that is answered by a reset") {
+    connection.close(false);
+    connection.channel->send("one");
+    connection.await(POLLHUP);
+    connection.channel->send("two");
+    connection.end();
+    CHECK(connection.fin);
+    CHECK(connection.how == "end of file");
+  }
+  SECTION("reset") {
+    connection.close(true);
+    connection.end();
+    CHECK_FALSE(connection.fin);
+    CHECK(connection.how == "connection reset");
+  }
+  SECTION("reset, which a write meets: the kernel lets the reads after that find an orderly end") {
+    connection.close(true);
+    connection.channel->send("one");
+    connection.channel->send("two");
+    connection.end();
+    CHECK_FALSE(connection.fin);
+    CHECK(connection.how == "connection reset");
+  }
+}
+
+TEST_CASE("channel: what the other end said before it ended is read, though a write has failed", "[process]") {
+  Connection connection;
+  auto const frame = wire::frame("last words");
+  REQUIRE(send(connection.peer.native_handle(), frame.data(), frame.size(), 0) == static_cast<ssize_t>(frame.size()));
+  bool const reset = GENERATE(false, true);
+  connection.close(reset);
+  connection.channel->send("one");
+  connection.await(POLLHUP);
+  connection.channel->send("two");
+  connection.end();
+  CHECK(connection.frames == std::vector<std::string>{"last words"});
+  CHECK(connection.fin != reset);
+}
