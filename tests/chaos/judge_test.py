@@ -182,6 +182,15 @@ class Rules(unittest.TestCase):
             evidence = dataclasses.replace(right(), faults=[*right().faults, fault], events=[*right().events, lost])
             self.assertEqual(len([*judge.nobody_is_lost_falsely(evidence)]), lines, kind)
 
+    def test_who_leaves_a_successor_for_a_moment_when_the_coordinator_is_reset(self):
+        lost = event(17.0, "node_lost", host="n0003", how="end of file")
+        lost, back = (dataclasses.replace(each, by="n0002") for each in (lost, event(17.1, "node_joined", host="n0003")))
+        for kind, after, lines in (("reset", [back], 0), ("reset", [], 1), ("frozen-long", [back], 1)):
+            fault = Fault(3, kind, "", "n0001", 16.2, 3, True, until=18.2)
+            evidence = dataclasses.replace(right(), faults=[*right().faults, fault],
+                                           events=[*right().events, lost, *after])
+            self.assertEqual(len([*judge.nobody_is_lost_falsely(evidence)]), lines, (kind, after))
+
     def test_who_was_lost_because_he_was_cut_off_is_not_lost_long_after_that(self):
         cut = Fault(3, "cut-short", "", "n0003", 16.2, 3, until=18.2)
         for at, lines in ((18.0, 0), (30.0, 0), (60.0, 1)):
