@@ -52,6 +52,12 @@ void link_up(Turn& turn, LinkId id, std::string const& coordinator, bool relayed
   if (link == nullptr || link->up) {
     return;
   }
+  if (id != turn.state.main && !turn.state.search) {  // a suspect, and alive
+    turn.state.suspects.erase(link->to.rank);
+    turn.state.links.erase(id);
+    turn.act(HangUp{id});
+    return;
+  }
   link->up = true;
   link->coordinator = coordinator;
   link->relayed = relayed;
@@ -138,6 +144,7 @@ void adopt(Turn& turn) {
   state.decided.successors = generation.successors;
   state.decided.led = !generation.coordinator.empty();
   state.decided.begun.reset();
+  state.suspects.clear();
   state.dead.clear();
   state.decided.survives = generation.survives && state.decided.led;
   state.decided.hosts = generation.hosts;
@@ -174,6 +181,9 @@ void follow(Turn& turn, LinkId id) {
     turn.act(Withdraw{"another agent coordinates"});
   }
   state.search.reset();
+  for (auto& [rank, suspect] : state.suspects) {
+    suspect.again = turn.now;
+  }
   state.main = id;
   if (state.favoured != id) {
     state.favoured = 0;

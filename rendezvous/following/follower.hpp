@@ -108,7 +108,13 @@ struct Search {
   std::set<std::string> dead;              ///< addresses where nobody listened: their turn is passed
   bool campaigned = false;                 ///< had our own turn in this round
   bool campaigning = false;
-  bool fin = false;  ///< the coordinator's own connection ended in order, not a relay's
+};
+
+/// A coordinator of this generation whose own connection ended in order. It is dead once its standby port refuses a
+/// call.
+struct Suspect {
+  Successor at;
+  TimePoint again;  ///< it is called again then, when a search is over before that is known
 };
 
 struct State {
@@ -129,7 +135,8 @@ struct State {
   std::optional<TimePoint> last_contact;  ///< newest contact with the coordinator of `decided`; nothing: unsure
   std::optional<TimePoint> next_beat;
   std::optional<Search> search;
-  std::map<std::uint32_t, TimePoint> dead;  ///< seats of `decided` that are proven dead, and since when
+  std::map<std::uint32_t, Suspect> suspects;  ///< seats of `decided` that may be dead
+  std::map<std::uint32_t, TimePoint> dead;    ///< those that are proven dead, and since when
 };
 
 struct Turn : BasicTurn<State, Action, Policy> {

@@ -64,12 +64,15 @@ std::vector<Turns> turns(State const& state) {
   return result;
 }
 
-void dial(Turn& turn, Successor const& successor) {
-  State& state = turn.state;
-  bool const is_called = std::any_of(state.links.begin(), state.links.end(), [&](auto const& entry) {
+bool is_called(State const& state, Successor const& successor) {
+  return std::any_of(state.links.begin(), state.links.end(), [&](auto const& entry) {
     return entry.second.dialled && where(entry.second.to) == where(successor);
   });
-  if (is_called) {
+}
+
+void dial(Turn& turn, Successor const& successor) {
+  State& state = turn.state;
+  if (is_called(state, successor)) {
     return;
   }
   Link link;
@@ -83,11 +86,53 @@ void dial(Turn& turn, Successor const& successor) {
 /// An orderly end and a refused port prove that the coordinator's agent and its parent are dead: the port is theirs
 /// until all that they started is gone. Not where it is a loopback address told for another host, nor with a fence, to
 /// which a coordinator that has stepped down is a rival.
-bool may_prove(Turn const& turn, Successor const& lost) {
-  State const& state = turn.state;
+void suspect(Turn& turn, std::string const& lost) {
+  State& state = turn.state;
   auto const* const own = find_successor(state, [&](Successor const& each) { return is_own(state, each); });
-  bool const astray = is_loopback(lost.address) && (own == nullptr || own->host != lost.host);
-  return turn.policy.tie != Tie::fence && where(lost) == state.search->lost && state.search->fin && !astray;
+  auto const* const it = find_successor(state, [&](Successor const& each) { return where(each) == lost; });
+  if (turn.policy.tie == Tie::fence || it == nullptr || it == own) {
+    return;
+  }
+  if (!is_loopback(it->address) || (own != nullptr && own->host == it->host)) {
+    state.suspects.insert_or_assign(it->rank, Suspect{*it, turn.now});
+  }
+}
+
+/// Somebody leads already, and waits for workers of the suspects: the port of a host that is dying may not have refused
+/// the first call. Only who may take over calls again, a few of how many there are.
+bool asks_after_suspects(State const& state) {
+  return !state.search && state.main != 0 &&
+         find_successor(state, [&](Successor const& each) { return is_own(state, each); }) != nullptr;
+}
+
+void call_suspects(Turn& turn) {
+  if (!asks_after_suspects(turn.state)) {
+    return;
+  }
+  for (auto const& [rank, suspect] : turn.state.suspects) {
+    if (turn.now >= suspect.again) {
+      dial(turn, suspect.at);
+    }
+  }
+}
+
+void called_suspect(Turn& turn, Successor const& called, bool refused) {
+  State& state = turn.state;
+  auto const it = state.suspects.find(called.rank);
+  if (it == state.suspects.end() || where(it->second.at) != where(called)) {
+    return;
+  }
+  if (!refused) {
+    it->second.again = turn.now + turn.policy.spacing;
+    return;
+  }
+  state.suspects.erase(it);
+  state.dead.emplace(called.rank, turn.now);
+  if (state.search) {
+    tell_again(turn);
+  } else if (state.main != 0) {
+    turn.act(TellLink{state.main, follower_info(turn)});
+  }
 }
 
 void start_campaign(Turn& turn, Successor const& own) {
@@ -209,7 +254,9 @@ void search(Turn& turn, std::string how, bool fin) {
   // another.
   Link const* const main = find(state, state.main);
   search.campaigning = main != nullptr && main->own;
-  search.fin = fin && (main == nullptr || !main->relayed);
+  if (fin && (main == nullptr || !main->relayed)) {
+    suspect(turn, search.lost);
+  }
   hang_up_all(turn);
   state.search = std::move(search);
   begin_round(turn, turn.policy.spacing + (silent ? turn.policy.lease.beat : Millis{0}));
@@ -273,18 +320,19 @@ void link_failed(Turn& turn, LinkId id, bool refused) {
     return;
   }
   auto const gone = state.links.extract(id);
-  if (gone.empty() || !state.search) {
+  if (gone.empty()) {
     return;
   }
   Link const& link = gone.mapped();
+  called_suspect(turn, link.to, refused);
+  if (!state.search) {
+    return;
+  }
   if (!link.own) {  // silence proves nothing, and ends without a word
     if (refused) {
       state.search->dead.insert(where(link.to));
     }
     call_again(turn, link.to, refused ? pause_after_refusal(turn.policy) : turn.policy.spacing);
-  }
-  if (refused && may_prove(turn, link.to) && state.dead.emplace(link.to.rank, turn.now).second) {
-    tell_again(turn);
   }
   take_turns(turn);
 }
@@ -300,12 +348,14 @@ void abandon(Turn& turn, std::string const& why) {
     turn.act(Withdraw{why});
   }
   turn.state.search.reset();
+  turn.state.suspects.clear();
   hang_up_all(turn);
 }
 
 bool search_on(Turn& turn) {
   State& state = turn.state;
   if (!state.search) {
+    call_suspects(turn);
     return true;
   }
   Search& search = *state.search;
@@ -333,7 +383,13 @@ bool search_on(Turn& turn) {
 
 std::optional<TimePoint> search_due(State const& state) {
   if (!state.search) {
-    return std::nullopt;
+    std::optional<TimePoint> next;
+    for (auto const& [rank, suspect] : state.suspects) {
+      if (asks_after_suspects(state) && !is_called(state, suspect.at)) {
+        next = earliest({next, suspect.again});
+      }
+    }
+    return next;
   }
   TimePoint least = state.decided.rank ? std::min(state.search->until, state.search->over) : state.search->until;
   for (auto const& [successor, at] : turns(state)) {

@@ -111,6 +111,7 @@ bool hear(Turn& turn, LinkId id, Decided const& message) {
   } else {
     state.decided.rank.reset();
     state.decided.begun.reset();
+    state.suspects.clear();
     state.dead.clear();
     state.decided.pair = false;
     state.decided.hosts.clear();

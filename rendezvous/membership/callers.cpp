@@ -20,7 +20,8 @@ void redirect(Turn& turn, AgentId agent, FollowerInfo const& follower_info) {
 /// What it says of members that are dead, for who may take their coordinator's place. True: something new.
 bool note_dead_seats(Turn& turn, FollowerInfo const& follower_info) {
   State& state = turn.state;
-  if (state.phase != Phase::standby && !candidate(state) && !gathering(state)) {
+  bool const takes_over = state.proposer.taking_over() && state.phase != Phase::running;
+  if (state.phase != Phase::standby && state.phase != Phase::lease_wait && !candidate(state) && !takes_over) {
     return false;
   }
   auto const known = state.election.dead.size();

@@ -1,5 +1,6 @@
 #include "tests/simulation/network.hpp"
 
+#include <memory>
 #include <utility>
 
 namespace cxxrun::simulation {
@@ -47,10 +48,19 @@ void Network::call(HostId from, Address to, std::function<void(Called)> done) {
     }
     auto const listener = listeners_.find(to);
     bool const hangs = listener != listeners_.end() && !listener->second;
-    if (listener == listeners_.end() || hangs) {
-      world_.after(hangs ? call_timeout : delay(to.host, from), [done = std::move(done), hangs] {
-        done(Called{nullptr, !hangs});
-      });
+    if (hangs) {
+      auto const waits = std::make_shared<std::function<void(Called)>>(std::move(done));
+      auto const ends = [waits] {
+        if (*waits) {
+          std::exchange(*waits, {})(Called{nullptr, false});
+        }
+      };
+      hanging_[to].push_back([this, from, to, ends] { world_.after(delay(to.host, from), ends); });
+      world_.after(call_timeout, ends);
+      return;
+    }
+    if (listener == listeners_.end()) {
+      world_.after(delay(to.host, from), [done = std::move(done)] { done(Called{nullptr, true}); });
       return;
     }
     EndPtr const near = &ends_.emplace_back();
@@ -64,6 +74,14 @@ void Network::call(HostId from, Address to, std::function<void(Called)> done) {
       done(Called{near->open ? near : nullptr, false});  // it may have been reset meanwhile
     });
   });
+}
+
+/// Calls that wait there are ended by the kernel, which is no refusal.
+void Network::close(Address at) {
+  listeners_.erase(at);
+  for (auto const& end : std::exchange(hanging_[at], {})) {
+    end();
+  }
 }
 
 void Network::put(EndPtr to, End::Item item) {

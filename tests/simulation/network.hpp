@@ -71,7 +71,7 @@ class Network {
 
   /// Who calls `at` is accepted by `accepts`; without one the call hangs (a listener that nobody serves).
   void listen(Address at, std::function<void(EndPtr)> accepts) { listeners_[at] = std::move(accepts); }
-  void close(Address at) { listeners_.erase(at); }
+  void close(Address at);
   [[nodiscard]] auto const& listeners() const { return listeners_; }
 
   void call(HostId from, Address to, std::function<void(Called)> done);
@@ -101,6 +101,7 @@ class Network {
 
   World& world_;
   std::map<Address, std::function<void(EndPtr)>> listeners_;
+  std::map<Address, std::vector<std::function<void()>>> hanging_;  ///< ends of calls that nobody serves
   std::map<std::pair<HostId, HostId>, Cut> cuts_;
   std::set<HostId> dead_hosts_;
   std::deque<End> ends_;

@@ -326,11 +326,11 @@ void Node::agent_dies(bool parent_too) {
   process.die();
   hosted.die();
   job.network.close({host, kRendezvousPort});
+  job.network.listen(standby(), nullptr);  // the parent's copy of the socket: nobody answers, nobody refuses
   if (parent_too) {
     parent.die();
-    job.network.close(standby());
-  } else {
-    job.network.listen(standby(), nullptr);  // the parent's copy of the socket: nobody answers, nobody refuses
+    Micros const later = static_cast<Micros>((job.schedule.seed + index) % 4) * 5000;  // the kernel takes one by one
+    job.world.after(later, [this] { job.network.close(standby()); });
   }
   if (workers && workers->waiting()) {
     workers->kill();

@@ -59,6 +59,44 @@ TEST_CASE("agent: a successor that refused or hung up is called again in the sam
   CHECK(calls(agent, 0) == 1);
 }
 
+TEST_CASE("agent: the port of a dying host is called again after the election, until it refuses", "[unit]") {
+  auto agent = searching();
+  LinkId const leader = agent.link_to(1);
+  agent.hear(rdzv::VoteRequest{1, {2, 1}}, leader);
+  agent.hear(rdzv::Stop{1, rdzv::StopKind::failure, "coordinator lost"}, leader);
+  REQUIRE_FALSE(agent.state.follower.search);
+  agent.pass(0ms);
+  REQUIRE(calls(agent, 0) == 1);  // the first call was hung up on when somebody led
+  agent.feed(LinkFailed{agent.link_to(0), "it closed the connection", false});
+  CHECK(agent.told<rdzv::FollowerInfo>().empty());
+  agent.pass(199ms);
+  CHECK(calls(agent, 0) == 0);
+  agent.pass(1ms);
+  REQUIRE(calls(agent, 0) == 1);
+  SECTION("and then the coordinator is told") {
+    agent.feed(LinkFailed{agent.link_to(0), "refused", true});
+    REQUIRE(agent.told<rdzv::FollowerInfo>().size() == 1);
+    CHECK(agent.told<rdzv::FollowerInfo>()[0].dead == std::vector<rdzv::DeadSeat>{{0, 0ms}});
+    agent.pass(400ms);
+    CHECK(calls(agent, 0) == 0);
+  }
+  SECTION("or answers: it is alive") {
+    LinkId const link = agent.link_to(0);
+    agent.up(0);
+    CHECK(agent.all<HangUp>() == std::vector<HangUp>{{link}});
+    agent.pass(400ms);
+    CHECK(calls(agent, 0) == 0);
+  }
+  SECTION("or the next generation is decided") {
+    agent.feed(GroupEnded{1, {killed_exit()}, {}});
+    agent.hear(rdzv::Prepare{generation(2, 1), 50}, leader);
+    agent.hear(rdzv::Start{2, agent.own(), 4000ms}, leader);
+    agent.feed(LinkFailed{agent.link_to(0), "no answer", false});
+    agent.pass(400ms);
+    CHECK(calls(agent, 0) == 0);
+  }
+}
+
 TEST_CASE("agent: each round it says again what it knows, for a link may be open on one side only", "[unit]") {
   auto agent = searching();
   agent.pass(11s);
