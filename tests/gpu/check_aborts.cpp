@@ -108,6 +108,7 @@ int check_survival(cxxrun_cuda_api const& api, Arguments const& arguments) {
       throw std::runtime_error("the sums were wrong before anything failed");
     }
     if (arguments.next_id.empty()) {  // the replacement
+      comm.finalize();
       std::printf("ok: the replacement's sums are right\n");
       return 0;
     }
@@ -132,6 +133,7 @@ int check_survival(cxxrun_cuda_api const& api, Arguments const& arguments) {
   auto const ready = Clock::now();
   auto const call = sum_of(comm.allocate(count * sizeof(float)), count);
   bool const right = sum_is_right(comm, call, arguments.rank, arguments.world);
+  comm.finalize();
   std::printf("a new communicator in %.1f ms\n", milliseconds(ready - from));
   std::printf("%s: the sums with the replacement\n", right ? "ok" : "wrong");
   return right ? 0 : 1;

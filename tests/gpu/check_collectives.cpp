@@ -43,6 +43,7 @@ int check_all_reduce(cxxrun_cuda_api const& api, Arguments const& arguments) {
                   median(times));
     }
   }
+  comm.finalize();
   std::printf("%s: sums of %d ranks\n", right ? "ok" : "wrong", arguments.world);
   return right ? 0 : 1;
 }
@@ -70,6 +71,7 @@ int check_host_cost(cxxrun_cuda_api const& api, Arguments const& arguments) {
       comm.synchronize();
     }
   }
+  comm.finalize();
   std::printf("until the call is handed over %.1f us, until the next one may follow %.1f us (medians of %d)\n",
               median(queued), median(whole), rounds);
   std::printf("ok\n");
