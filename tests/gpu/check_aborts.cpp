@@ -140,10 +140,10 @@ int check_survival(cxxrun_cuda_api const& api, Arguments const& arguments) {
 }
 
 int check_stop(cxxrun_cuda_api const& api, Arguments const& arguments) {
-  int const rounds = arguments.quick ? 3 : 20;
+  Rounds rounds(arguments, arguments.quick ? 3 : 20);
   std::vector<double> times;
-  for (int round = 0; round < rounds; ++round) {
-    auto const file = arguments.id + "." + std::to_string(round);
+  while (rounds.next()) {
+    auto const file = rounds.file();
     Used used(api, arguments, file);
     if (arguments.dies) {
       used.comm.run(used.call);
@@ -159,33 +159,37 @@ int check_stop(cxxrun_cuda_api const& api, Arguments const& arguments) {
     used.comm.api().abort(used.comm.raw());
     times.push_back(milliseconds(Clock::now() - from));
     ::kill(other, SIGCONT);
+    std::printf("- abort %zu: %.1f ms\n", times.size(), times.back());
+    std::fflush(stdout);  // in case that the row's time is over
   }
   if (arguments.dies) {
     return 0;
   }
   double const most = *std::max_element(times.begin(), times.end());
-  std::printf("%d aborts: median %.1f ms, at most %.1f ms\n", rounds, median(times), most);
+  std::printf("%zu aborts: median %.1f ms, at most %.1f ms\n", times.size(), median(times), most);
   std::printf("%s: within the deadline of %.0f ms\n", most < kDeadline ? "ok" : "wrong: not", kDeadline);
   return most < kDeadline ? 0 : 1;
 }
 
 int check_abort_memory(cxxrun_cuda_api const& api, Arguments const& arguments) {
-  int const rounds = arguments.quick ? 5 : 50;
+  Rounds rounds(arguments, arguments.quick ? 5 : 50);
+  int given_up = 0;
   double first = 0;
-  for (int round = 1; round <= rounds; ++round) {
-    Used used(api, arguments, arguments.id + "." + std::to_string(round));
+  double less = 0;
+  for (; rounds.next(); ++given_up) {
+    Used used(api, arguments, rounds.file());
     double const now = free_memory();  // both ranks have one communicator now, and what the ones before have left
-    first = round == 1 ? now : first;
-    if (round == 1 || round == 2 || round % 10 == 0 || round == rounds) {
-      std::printf("free after %d aborts: %.1f MiB less\n", round - 1, first - now);
-      std::fflush(stdout);  // in case that the row's time is over
-    }
+    first = given_up == 0 ? now : first;
+    less = first - now;
+    std::printf("- after %d aborts: %.1f MiB less\n", given_up, less);
+    std::fflush(stdout);  // in case that the row's time is over
     if (arguments.rank == 0) {
       used.comm.run(used.call);  // alone
     }
     used.comm.api().abort(used.comm.raw());
   }
-  std::printf("ok: %d communicators were given up\n", rounds);
+  std::printf("ok: %d communicators were given up; free after %d aborts: %.1f MiB less\n", given_up, given_up - 1,
+              less);
   return 0;
 }
 

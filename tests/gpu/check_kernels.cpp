@@ -1,5 +1,6 @@
 // The kernels: their bits against the CPU's, their speed against a copy within the device.
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -8,6 +9,7 @@
 #include <functional>
 #include <numeric>
 #include <span>
+#include <thread>
 
 #include "src/comm/element_formats.hpp"
 #include "src/comm/kernels.hpp"
@@ -73,12 +75,14 @@ struct Buffers {
   }
 };
 
-std::vector<float> floats_from(std::uint32_t first, std::size_t count) {
-  std::vector<float> all(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    all[i] = std::bit_cast<float>(first + static_cast<std::uint32_t>(i));
+/// Calls it for slices of `count` elements, each on a thread: one processor takes most of a minute for all floats.
+void in_slices(std::size_t count, std::function<void(std::size_t, std::size_t)> const& call) {
+  auto const most = std::max<std::size_t>(1, std::thread::hardware_concurrency());
+  auto const slices = std::clamp<std::size_t>(count >> 16U, 1, most);
+  std::vector<std::jthread> threads;
+  for (std::size_t slice = 0; slice < slices; ++slice) {
+    threads.emplace_back(call, count * slice / slices, count * (slice + 1) / slices);
   }
-  return all;
 }
 
 void up(void* to, void const* from, std::size_t bytes) {
@@ -95,18 +99,27 @@ bool is_nan(std::uint8_t wire, std::uint16_t bits) {
 /// Floats that the kernel encodes to other bits than the CPU; all 2^32 are tried, or every 256th batch.
 std::uint64_t wrong_encodings(Launchers const& launch, std::uint8_t wire, Buffers& buffers, std::size_t batch,
                               std::uint64_t step) {
-  std::uint64_t wrong = 0;
+  std::atomic<std::uint64_t> wrong = 0;
+  std::vector<float> values(batch);
   std::vector<std::uint16_t> want(batch);
   std::vector<std::uint16_t> got(batch);
   for (std::uint64_t first = 0; first < (std::uint64_t{1} << 32U); first += step) {
-    auto const values = floats_from(static_cast<std::uint32_t>(first), batch);
-    comm::kernels().encode[wire](values.data(), reinterpret_cast<std::byte*>(want.data()), batch);
+    in_slices(batch, [&](std::size_t from, std::size_t to) {
+      for (std::size_t i = from; i < to; ++i) {
+        values[i] = std::bit_cast<float>(static_cast<std::uint32_t>(first + i));
+      }
+      comm::kernels().encode[wire](&values[from], reinterpret_cast<std::byte*>(&want[from]), to - from);
+    });
     up(buffers.in, values.data(), batch * sizeof(float));
     cuda(launch.encode(wire, static_cast<float const*>(buffers.in), buffers.out, batch, 1.0F, nullptr), "encode");
     down(got.data(), buffers.out, batch * sizeof(std::uint16_t));
-    for (std::size_t i = 0; i < batch; ++i) {  // a NaN times 1 may lose its payload on a GPU
-      wrong += got[i] == want[i] || (std::isnan(values[i]) && is_nan(wire, got[i])) ? 0U : 1U;
-    }
+    in_slices(batch, [&](std::size_t from, std::size_t to) {
+      std::uint64_t mine = 0;
+      for (std::size_t i = from; i < to; ++i) {  // a NaN times 1 may lose its payload on a GPU
+        mine += got[i] == want[i] || (std::isnan(values[i]) && is_nan(wire, got[i])) ? 0U : 1U;
+      }
+      wrong += mine;
+    });
   }
   return wrong;
 }
@@ -226,9 +239,9 @@ double speed(std::size_t bytes, int rounds, std::function<cudaError_t()> const& 
   return median(all);
 }
 
-void print_speeds(Launchers const& launch, bool quick) {
-  std::size_t const count = quick ? 1U << 12U : 1U << 26U;  // 256 MiB: more than any cache
-  int const rounds = quick ? 1 : 20;
+void print_speeds(Launchers const& launch) {
+  constexpr std::size_t count = 1U << 26U;  // 256 MiB: more than any cache
+  constexpr int rounds = 20;
   Buffers buffers(count * sizeof(float));
   auto const* const in = static_cast<float const*>(buffers.in);
   auto* const out = static_cast<float*>(buffers.out);
@@ -260,6 +273,10 @@ void print_speeds(Launchers const& launch, bool quick) {
 
 int check_kernels(cxxrun_cuda_api const& /*api*/, Arguments const& arguments) {
   auto const launch = launchers(arguments.plugin);
+  if (!arguments.quick) {  // of small sizes a launch takes longer than the work
+    print_speeds(launch);
+    std::fflush(stdout);  // in case that the row's time is over
+  }
   std::size_t const batch = arguments.quick ? 1U << 12U : kBatch;
   std::uint64_t const step = arguments.quick ? 1U << 20U : kBatch;
   Buffers buffers(std::max<std::size_t>(1U << 20U, batch * sizeof(float)));
@@ -270,7 +287,6 @@ int check_kernels(cxxrun_cuda_api const& /*api*/, Arguments const& arguments) {
   for (auto const wire : {std::uint8_t{1}, std::uint8_t{2}}) {
     wrong += wrong_encodings(launch, wire, buffers, batch, step) + wrong_decodings(launch, wire, buffers);
   }
-  print_speeds(launch, arguments.quick);
   auto const tried = (std::uint64_t{1} << 32U) / step * batch;
   std::printf(
       "%s: %llu of %llu floats, 65536 patterns in two formats, their products and sums differ from the CPU's bits\n",

@@ -1,4 +1,5 @@
-// gpu_check PLUGIN CHECK [--rank R --world W --id FILE --next-id FILE --device D --quick --dies]
+// gpu_check PLUGIN CHECK [--rank R --world W --id FILE --next-id FILE --device D
+//   --seconds S --quick --dies]
 //
 // Exit codes: 0 right, 1 wrong, 3 no GPU (the line says why), 2 anything else.
 #include "tests/gpu/gpu_check.hpp"
@@ -47,6 +48,21 @@ void trap(cudaStream_t stream) {
   }
 }
 
+namespace {
+
+test::Id read_when_there(std::string const& file) {
+  auto const end = Clock::now() + std::chrono::minutes(1);
+  while (Clock::now() < end) {
+    if (std::ifstream in(file, std::ios::binary); in) {
+      return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  throw std::runtime_error("rank 0 wrote no " + file);
+}
+
+}  // namespace
+
 test::Id shared_id(cxxrun_cuda_api const& api, std::string const& file, int rank) {
   if (rank == 0) {
     auto id = test::make_id(api);
@@ -57,14 +73,23 @@ test::Id shared_id(cxxrun_cuda_api const& api, std::string const& file, int rank
     }
     return id;
   }
-  auto const end = Clock::now() + std::chrono::minutes(1);
-  while (Clock::now() < end) {
-    if (std::ifstream in(file, std::ios::binary); in) {
-      return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return read_when_there(file);
+}
+
+bool Rounds::next() {
+  ++number_;
+  if (arguments_.rank != 0) {
+    return !read_when_there(file()).empty();
   }
-  throw std::runtime_error("rank 0 wrote no " + file);
+  auto const now = Clock::now();
+  longest_ = std::max(longest_, now - last_);
+  last_ = now;
+  bool const fits = arguments_.seconds == 0 || milliseconds(now - began_ + longest_) < 1000 * arguments_.seconds;
+  if (number_ > most_ || !fits) {
+    std::ofstream{file()};  // an empty id
+    return false;
+  }
+  return true;
 }
 
 test::PluginComm open_comm(cxxrun_cuda_api const& api, Arguments const& arguments, std::string const& file) {
@@ -152,6 +177,8 @@ Arguments parse(int count, char** words) {
       arguments.id = next();
     } else if (word == "--next-id") {
       arguments.next_id = next();
+    } else if (word == "--seconds") {
+      arguments.seconds = std::atof(next());
     } else if (word == "--quick") {
       arguments.quick = true;
     } else if (word == "--dies") {

@@ -1,4 +1,4 @@
-// What gpu_check consists of: one function per row of the table that tests/gpu/run prints.
+// What gpu_check consists of: one function per row of the table that tests/gpu/lease prints.
 //
 // Each prints lines, the last of which begins with "ok" or "wrong", and returns an exit code. They use the plugin
 // through its table, as libcxxrun does, and CUDA's runtime for streams and times of their own.
@@ -25,6 +25,7 @@ struct Arguments {
   int rank = 0;
   int world = 1;
   int device = 0;
+  double seconds = 0;  ///< for a check that repeats: not longer than that, where it is not 0
   bool quick = false;  ///< small and few: shows that it runs
   bool dies = false;   ///< this rank kills or stops itself while a collective is under way
 };
@@ -47,6 +48,24 @@ test::Id shared_id(cxxrun_cuda_api const& api, std::string const& file, int rank
 
 /// Of all ranks; the id comes by way of `file`.
 test::PluginComm open_comm(cxxrun_cuda_api const& api, Arguments const& arguments, std::string const& file);
+
+/// What a check of two ranks does again and again, at most so often and as long as its seconds last: rank 0 knows when
+/// they are over, and tells the other one.
+class Rounds {
+ public:
+  Rounds(Arguments const& arguments, int most) : arguments_(arguments), most_(most) {}
+  bool next();
+  /// Of this round: the id of its communicator.
+  [[nodiscard]] std::string file() const { return arguments_.id + "." + std::to_string(number_); }
+
+ private:
+  Arguments const& arguments_;
+  int most_;
+  int number_ = 0;
+  Clock::time_point began_ = Clock::now();
+  Clock::time_point last_ = began_;
+  Clock::duration longest_{};
+};
 
 /// Throws what CUDA says.
 void cuda(cudaError_t error, char const* what);

@@ -1,51 +1,31 @@
-"""A job of two ranks on one GPU under cxxrun, of which nothing is left afterwards."""
-import contextlib
-import os
+"""A job under cxxrun on one GPU, of which nothing is left afterwards."""
 import re
-import signal
 import subprocess
-import time
 
-from machine import ON_ONE_GPU, Row
+from machine import OF_NCCL, ON_ONE_GPU, Row
 
-HANG = 5  # seconds after which cxxrun kills a rank that the other one waits for
-OWN_HOST = 'NCCL_HOSTID=cxxrun-$$ exec "$0" "$@"'  # a worker has RANK of its generation, but one pid for its life
+OWN_HOST = ("sh", "-c", 'NCCL_HOSTID=cxxrun-$$ exec "$0" "$@"')  # a worker has RANK of its generation, but one pid for its life
 FIRST = re.compile(r"^\[[^\]]*:0\] (.*)$", re.M)  # what rank 0 says
 
 
 class Job:
-    def __init__(self, machine, times, program, *words):
-        """It may be formed anew so often."""
+    def __init__(self, machine, program, ranks=2, restarts=0, options=("--hang-timeout", 5), variables=None):
+        """It may be formed anew `restarts` times."""
         self.machine, self.name = machine, machine.file("job")
-        device = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
-        with open(self.name + ".said", "w") as said:
+        device = machine.environment.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+        with open(self.name, "w") as said:
             self.process = machine.launch(
-                [machine.launcher, "--standalone", "--nproc-per-node", 2, "--max-restarts", times,
-                 "--restart-timeout", 30, "--hang-timeout", HANG, "sh", "-c", OWN_HOST, program, *words],
-                {"CUDA_VISIBLE_DEVICES": device, "CXXRUN_GPU_JOB": self.name, **ON_ONE_GPU}, stdout=said)
+                [machine.launcher, "--standalone", "--nproc-per-node", ranks, "--max-restarts", restarts,
+                 "--restart-timeout", 30, *options, *program],
+                {"CUDA_VISIBLE_DEVICES": device, **ON_ONE_GPU, **(variables or {})}, stdout=said)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        """Nothing is left on the GPU, whatever has happened."""
-        if self.process is None:  # it was only planned
-            return
-        given_up = time.monotonic() + self.machine.burial()
-        while (pids := self.processes()) and time.monotonic() < given_up:
-            for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            self.process.poll()
-
-    def processes(self):
-        """The pids of cxxrun and of what it has started, by age. What has ended has no environment any more."""
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-                if f"CXXRUN_GPU_JOB={self.name}".encode() in file.read().split(b"\0"):
-                    found.append(int(pid))
-        return sorted(found)
+        if self.process is not None:  # else it was only planned
+            self.machine.bury()
+            self.machine.told.say(f"{self.said()}\n# ended with {self.process.poll()}")
 
     def end(self):
         """The exit code, or words in its place."""
@@ -56,20 +36,21 @@ class Job:
             return "nothing: it still runs"
 
     def said(self):
-        with open(self.name + ".said", errors="replace") as file:
-            return file.read().replace("|", "/")
+        with open(self.name, errors="replace") as file:
+            return file.read()
 
     def last_words(self):
-        return (self.said().strip().splitlines() or ["nothing was said"])[-1]
+        lines = [line for line in self.said().splitlines() if line.strip() and not OF_NCCL.search(line)]
+        return (lines or ["nothing was said"])[-1]
 
 
 def check(machine, name, restarts=0, wanted=""):
     """A check of gpu_check's as the program of a job, in whose words `wanted` has to be found."""
     machine.need(machine.launcher)
     quick = ["--quick"] if machine.quick else []
-    with Job(machine, restarts, machine.program, machine.plugin, name, *quick) as job:
+    with Job(machine, [*OWN_HOST, machine.program, machine.plugin, name, *quick], restarts=restarts) as job:
         code = job.end()
-        lines = FIRST.findall(job.said())[1:]  # the first one is about the machine
+        lines = [line for line in FIRST.findall(job.said()) if not OF_NCCL.search(line)][1:]  # after that about the machine
         if code != 0 or not lines or wanted not in job.said():
             raise Row("; ".join(["wrong", *lines, f"the job ended with {code}", job.last_words()]), False)
         return "; ".join(lines)

@@ -1,4 +1,4 @@
-// The plugin on the real CUDA runtime and NCCL, as far as they go without a GPU. With one, tests/gpu/run goes on.
+// The plugin on the real CUDA runtime and NCCL, as far as they go without a GPU. With one, tests/gpu/lease goes on.
 #include <array>
 #include <cstring>
 #include <string>
