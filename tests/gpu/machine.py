@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Callable, NamedTuple
 
+HERE = pathlib.Path(__file__).resolve().parent
 NO_GPU = 3
 LEFT_BEHIND = 5  # seconds after the end of a row's time
 MARKER = "CXXRUN_GPU_ROW"  # in the environment of all that a row starts
@@ -29,8 +31,16 @@ class Row(Exception):
         self.well = well
 
 
-class Planned(Exception):
+class Told(Exception):
     """All that a row would start is told."""
+
+
+class Planned(NamedTuple):
+    """A row to come."""
+    title: str
+    limit: int  # seconds
+    first: bool  # in the first command already
+    run: Callable  # its cell, or a Row is raised
 
 
 def library_folders(given, lib):
@@ -48,6 +58,7 @@ class Machine:
         self.plugin = self.build / "lib/libcxxrun_cuda.so"
         self.launcher = self.build / "bin/cxxrun"
         self.library = self.build / "lib/libcxxrun_c.so.0"
+        self.package = next(filter(os.path.isdir, (self.build / "python", HERE.parents[1] / "src/python")))
         self.quick, self.preload, self.told = options.quick, options.preload, told
         # Kernels that nvcc has compiled need a GPU; on the double there are loops in their place.
         self.trainer = self.build / ("tests/train_cuda_loop" if options.preload else "bin/examples/train_cuda")
@@ -160,7 +171,7 @@ class Plan(Machine):
         super().begin(limit)
 
     def left(self):
-        raise Planned
+        raise Told
 
     def bury(self):
         pass

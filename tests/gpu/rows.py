@@ -1,21 +1,14 @@
-"""The rows of tests/gpu/lease that need no PyTorch."""
+"""The rows of tests/gpu/lease."""
 import os
 import shutil
 import signal
-from typing import Callable, NamedTuple
 
 import job
+import torch_rows
 import whole_stack
-from machine import NO_GPU, Row
+from machine import NO_GPU, Planned, Row
 
 SANITIZERS = ("/usr/local/cuda/bin", "/usr/local/cuda/compute-sanitizer", "/opt/nvidia/compute-sanitizer")
-
-
-class Planned(NamedTuple):
-    title: str
-    limit: int  # seconds
-    first: bool  # in the first command already
-    run: Callable  # its cell, or a Row is raised
 
 
 def alone(check):
@@ -91,6 +84,7 @@ ROWS = {
     "survival": Planned("SIGKILL of one of two ranks: abort, rebuild", 30, True, survival),
     "stack": Planned("the whole stack, two ranks on one GPU", 60, True, whole_stack.whole),
     "stack-kill": Planned("the same, a rank killed", 60, True, whole_stack.killed),
+    **torch_rows.FIRST,
     "fault": Planned("a kernel of one rank fails: its end, rebuild", 40, False, of_job("fault", 1, ": exit code 74")),
     "driver": Planned("calls of the driver beside a kernel, without NCCL", 15, False, alone("driver")),
     "host-cost-1": Planned("host's cost of a bucket, one rank", 15, False, alone("host-cost")),
@@ -104,6 +98,7 @@ ROWS = {
     "stop": Planned("SIGSTOP of one of two ranks: abort", 45, False, two_ranks("stop", "--dies", repeats=True)),
     "abort-memory": Planned("50 aborts: memory of the GPU", 60, False, two_ranks("abort-memory", repeats=True)),
     "large": Planned("1 GiB of gradients: memory of the host, steps", 55, False, of_job("large")),
+    **torch_rows.SECOND,
     "memcheck": Planned("compute-sanitizer: memory", 60, False, sanitizer("memcheck")),
     "racecheck": Planned("compute-sanitizer: races", 60, False, sanitizer("racecheck")),
 }

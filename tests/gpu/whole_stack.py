@@ -6,22 +6,18 @@ import signal
 import statistics
 import time
 
-from job import OWN_HOST, Job
+from job import OWN_HOST, Job, Over, under_cxxrun
 from machine import Row
 
 STEPS = (60, 400, 1600, 6400)  # more, when the training was over before all was done to it
 FINAL = re.compile(r"final loss \S+ after \d+ steps, parameters [0-9a-f]{16}$", re.M)
 
 
-class Over(Exception):
-    """The training was over before it was disturbed enough."""
-
-
 class Training(Job):
     def __init__(self, machine, steps, restarts=0):
         self.curve = machine.file("curve")
-        super().__init__(machine, [*OWN_HOST, machine.trainer, "--steps", steps, "--batch", 1, "--quiet", "--curve", self.curve],
-                         restarts=restarts)
+        super().__init__(machine, under_cxxrun(machine, *OWN_HOST, machine.trainer, "--steps", steps, "--batch", 1, "--quiet",
+                                               "--curve", self.curve, restarts=restarts))
 
     def trainers(self):
         found = []
@@ -40,24 +36,19 @@ class Training(Job):
         except (OSError, ValueError, IndexError):
             return 0, 0
 
-    def until(self, condition):
-        while not condition():
-            if self.process.poll() is not None:
-                raise Over
-            if self.machine.left() == 0:
-                raise Row(f"wrong: not done within the row's time, after step {self.reached()[0]}; {self.last_words()}", False)
-            time.sleep(0.002)
+    def how_far(self):
+        return f"step {self.reached()[0]}"
 
     def strike(self, number, how):
         """Seconds until a step is done that was begun afterwards; the older and the newer process by turns."""
         step, restarts = self.reached()
-        self.until(lambda: self.reached()[0] >= step + 3 and len(self.trainers()) == 2)
+        self.until(lambda: self.reached()[0] >= step + 3 and len(self.trainers()) == 2, self.how_far)
         try:
             os.kill(self.trainers()[number % 2], how)
         except (IndexError, ProcessLookupError):
             raise Over from None
         at = time.monotonic()
-        self.until(lambda: self.reached()[1] > restarts)
+        self.until(lambda: self.reached()[1] > restarts, self.how_far)
         return time.monotonic() - at
 
     def final(self):
@@ -76,7 +67,7 @@ def undisturbed(machine, steps=STEPS[0]):
         with Training(machine, steps) as job:
             machine.left()
             with contextlib.suppress(Over):
-                job.until(lambda: job.reached()[0] >= 5)
+                job.until(lambda: job.reached()[0] >= 5, job.how_far)
             first, began = job.reached()[0], time.monotonic()
             machine.undisturbed[steps] = job.final(), (time.monotonic() - began) / max(1, steps - first)
     return machine.undisturbed[steps]
