@@ -165,12 +165,7 @@ ncclResult_t exchange_all(Comm* comm, cxxrun_cuda_call const& call, ncclComm_t n
   return result == ncclSuccess || result == ncclInProgress ? end : result;
 }
 
-Done collective(Comm* comm, cxxrun_cuda_call const& call) {
-  InNccl const in_nccl(comm);
-  ncclComm_t const nccl = in_nccl.get();
-  if (nccl == nullptr) {
-    return by_nccl("a call that was aborted", ncclInvalidUsage);
-  }
+Done launch(Comm* comm, cxxrun_cuda_call const& call, ncclComm_t nccl) {
   auto* const stream = comm->timeline.stream();
   bool const half = encoded(call);  // in and out are then the scratch, and the operation is a sum
   auto const type = !half ? type_of(call).nccl : call.wire == kBf16Wire ? ncclBfloat16 : ncclFloat16;
@@ -192,6 +187,16 @@ Done collective(Comm* comm, cxxrun_cuda_call const& call) {
     default:
       return by_nccl("ncclAllReduce", ncclAllReduce(comm->scratch, comm->scratch, 1, ncclInt32, ncclSum, nccl, stream));
   }
+}
+
+Done collective(Comm* comm, cxxrun_cuda_call const& call) {
+  InNccl const nccl(comm);
+  if (nccl.get() == nullptr) {
+    return by_nccl("a call that was aborted", ncclInvalidUsage);
+  }
+  auto done = launch(comm, call, nccl.get());
+  done.nccl = settled(nccl.get(), done.nccl);
+  return done;
 }
 
 /// What has to be done to the result. In a world of one it was copied before, if need be.

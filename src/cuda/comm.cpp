@@ -178,7 +178,8 @@ std::int32_t finalize(Comm* comm, Status* status) {
     return comm->aborted ? gone(status) : fine(status);
   }
   OnDevice const here(comm->device);
-  if ((!comm->finalizing && begin_finalizing(comm, status) != CXXRUN_CUDA_OK) ||
+  if (nccl_state(comm, status) != CXXRUN_CUDA_OK ||
+      (!comm->finalizing && begin_finalizing(comm, status) != CXXRUN_CUDA_OK) ||
       nccl_state(comm, status) != CXXRUN_CUDA_OK) {
     return status->code;
   }

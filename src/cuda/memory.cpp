@@ -45,8 +45,9 @@ std::int32_t take(bool of_nccl, void** memory, std::uint64_t bytes, Status* stat
   return error == ncclSuccess ? fine(status) : failed(status, "ncclMemAlloc", error);
 }
 
-/// What a call that registers or lets go has answered.
-std::int32_t registered(char const* call, ncclResult_t error, Status* status) {
+/// What a call that registers or lets go has come to.
+std::int32_t registered(ncclComm_t comm, char const* call, ncclResult_t answer, Status* status) {
+  auto const error = settled(comm, answer);
   return error == ncclInProgress ? in_progress(status)
          : error == ncclSuccess  ? fine(status)
                                  : failed(status, call, error);
@@ -70,12 +71,12 @@ std::int32_t Memory::enlist(ncclComm_t comm, Status* status) {
   auto& piece = pieces_.back();
 #if CXXRUN_CUDA_HAS_WINDOWS
   if (has_windows()) {
-    return registered("ncclCommWindowRegister",
+    return registered(comm, "ncclCommWindowRegister",
                       ncclCommWindowRegister(comm, piece.memory, piece.bytes, &piece.window, NCCL_WIN_COLL_SYMMETRIC),
                       status);
   }
 #endif
-  return registered("ncclCommRegister", ncclCommRegister(comm, piece.memory, piece.bytes, &piece.handle), status);
+  return registered(comm, "ncclCommRegister", ncclCommRegister(comm, piece.memory, piece.bytes, &piece.handle), status);
 }
 
 std::int32_t Memory::deregister(ncclComm_t comm, Status* status) {
@@ -89,8 +90,8 @@ std::int32_t Memory::deregister(ncclComm_t comm, Status* status) {
     if (piece.handle != nullptr) {
       error = ncclCommDeregister(comm, std::exchange(piece.handle, nullptr));
     }
-    if (error != ncclSuccess) {
-      return failed(status, "giving up registered memory", error);
+    if (registered(comm, "giving up registered memory", error, status) != CXXRUN_CUDA_OK) {
+      return status->code;
     }
   }
   return fine(status);

@@ -32,7 +32,7 @@ class Memory {
   std::int32_t allocate(bool of_nccl, std::uint64_t bytes, cudaStream_t stream, void** memory, Status* status);
   /// What was allocated last. IN_PROGRESS: not yet.
   std::int32_t enlist(ncclComm_t comm, Status* status);
-  /// In good health, before the communicator is finalized. An abort does it by itself.
+  /// In good health, before the communicator is finalized. IN_PROGRESS: again. An abort does it by itself.
   std::int32_t deregister(ncclComm_t comm, Status* status);
 
  private:

@@ -185,6 +185,18 @@ TEST_CASE("cuda plugin: collectives that an older NCCL launches at once are righ
   CHECK(on_devices(2, "nccl=22107", [](PluginComm& comm, int rank) { return every_type(comm, rank, 2); }) == "");
 }
 
+TEST_CASE("cuda plugin: a call that NCCL answers with success before it is done is not followed by the next",
+          "[process]") {
+  for (char const* const script : {"nccl=22907", "answers=early", "nccl=22907,answers=early"}) {
+    CAPTURE(script);
+    CHECK(on_devices(2, script, [](PluginComm& comm, int rank) {
+            auto const wrong = every_type(comm, rank, 2);
+            comm.finalize();
+            return wrong;
+          }) == "");
+  }
+}
+
 TEST_CASE("cuda plugin: buffers of many pieces arrive whole", "[process]") {
   CHECK(on_devices(2, "", [](PluginComm& comm, int rank) {
           std::string wrong;

@@ -69,8 +69,8 @@ void require_cuda() {
   }
 }
 
-/// Begins a call that ends after some polls, with `end`.
-ncclResult_t begin(ncclComm_t comm, std::function<void()> end) {
+/// Begins a call that ends after some polls, with `end`. `early`: it answers success meanwhile.
+ncclResult_t begin(ncclComm_t comm, std::function<void()> end, bool early = false) {
   require_cuda();
   if (comm->state->error != ncclSuccess) {
     return wrong(static_cast<ncclResult_t>(comm->state->error.load()), "the communicator has failed");
@@ -87,7 +87,7 @@ ncclResult_t begin(ncclComm_t comm, std::function<void()> end) {
   comm->launched_before = true;
   comm->under_way = std::move(end);
   comm->polls = comm->state->script.polls;
-  return ncclInProgress;
+  return early || comm->state->script.answers_early ? ncclSuccess : ncclInProgress;
 }
 
 ncclResult_t submit(ncclComm_t comm, Operation operation, cudaStream_t stream) {
@@ -261,7 +261,9 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t b
                                     int /*flags*/) {
   count("ncclCommWindowRegister");
   comm->state->windows.emplace_back(static_cast<std::byte const*>(memory), bytes);
-  return begin(comm, [memory, window] { *window = static_cast<ncclWindow_t>(memory); });
+  // As from NCCL 2.28.3 on: what ends its group answers "in progress", and it does not hand that on.
+  return begin(
+      comm, [memory, window] { *window = static_cast<ncclWindow_t>(memory); }, true);
 }
 ncclResult_t ncclCommWindowDeregister(ncclComm_t /*comm*/, ncclWindow_t /*window*/) {
   count("ncclCommWindowDeregister");

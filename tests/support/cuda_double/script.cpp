@@ -60,6 +60,8 @@ void set_nccl(Script& script, std::string_view word, std::string_view key, std::
     script.nccl = small(word, value);
   } else if (key == "polls") {
     script.polls = small(word, value);
+  } else if (key == "answers" && value == "early") {
+    script.answers_early = true;
   } else if (key == "init" && value.starts_with("stuck")) {
     script.init_stuck = value == "stuck" ? INT_MAX : small(word, value.substr(value.find(':') + 1));
   } else if (key == "init") {
@@ -152,6 +154,7 @@ Script script_of(int rank) {
   Script healthy;
   healthy.nccl = all.nccl;
   healthy.polls = all.polls;
+  healthy.answers_early = all.answers_early;
   healthy.deaths_seen = all.deaths_seen;
   healthy.little_room = all.little_room;
   return healthy;

@@ -33,6 +33,7 @@
 //   memory=BYTES    on each device (16 GiB)
 //   nccl=VERSION    21800: too old; 22107: collectives are launched at once (22809)
 //   polls=N         how often a call is still in progress (2)
+//   answers=early   every call answers success while it is in progress, as ncclCommWindowRegister() does in any case
 //   init=stuck      a communicator is never ready, and a thread that connects it stays when it is given up; init=stuck:K:
 //                   the first K of a process
 //   init=CODE       its asynchronous error while it begins
@@ -71,6 +72,7 @@ struct Script {
   std::uint64_t memory = std::uint64_t{16} << 30U;
   int nccl = 22809;
   int polls = 2;
+  bool answers_early = false;
   int init_stuck = 0;  ///< so many communicators
   int init_error = 0;
   std::optional<Fault> collective;
