@@ -112,9 +112,9 @@ class Communicator {
     /// After a PeerFailure this process calls rebuild() instead of ending: the launcher then leaves it alone when it
     /// re-forms the job. run_elastic() sets it.
     bool survive = false;
-    /// How long giving up a communicator of NCCL's may take in rebuild(); then the process ends with code 75 and the
-    /// launcher starts it anew. Shorter than cxxrun's --restart-timeout, which would kill it without a word. At least
-    /// 1 ms.
+    /// How long the kernels of a communicator of NCCL's that is given up may take to end; then the process ends with
+    /// code 75 and the launcher starts it anew. Shorter than cxxrun's --restart-timeout, which would kill it without a
+    /// word. Also how long the end in good order is waited for. At least 1 ms.
     std::chrono::milliseconds abort_deadline = std::chrono::seconds(4);
     NcclSettings nccl{};
   };

@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <ctime>
-#include <memory>
 
 #include <climits>
 
@@ -60,9 +59,6 @@ void pass_on(Comm* comm, cxxrun_cuda_settings const& settings, ncclConfig_t& con
 }
 
 std::int32_t begin_nccl(Comm* comm, std::uint8_t const* id, cxxrun_cuda_settings const& settings, Status* status) {
-  if (check_nccl(status) != CXXRUN_CUDA_OK) {
-    return status->code;
-  }
   ncclUniqueId unique{};
   std::memcpy(&unique, id, sizeof(unique));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -70,15 +66,9 @@ std::int32_t begin_nccl(Comm* comm, std::uint8_t const* id, cxxrun_cuda_settings
   pass_on(comm, settings, config);
   ncclComm_t nccl = nullptr;
   auto const error = ncclCommInitRankConfig(&nccl, comm->world, unique, comm->rank, &config);
-  if (error != ncclSuccess && error != ncclInProgress) {
-    failed(status, "ncclCommInitRankConfig", error);
-    if (nccl != nullptr) {
-      ncclCommAbort(nccl);
-    }
-    return status->code;
-  }
   comm->nccl = nccl;
-  return fine(status);
+  return error == ncclSuccess || error == ncclInProgress ? fine(status)
+                                                         : failed(status, "ncclCommInitRankConfig", error);
 }
 
 std::int32_t unique_id(std::uint8_t* id, Status* status) {
@@ -102,7 +92,10 @@ std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t 
   if (world < 1 || rank < 0 || rank >= world) {
     return refused(status, ncclInvalidArgument, "this rank is not one of this world");
   }
-  auto made = std::make_unique<Comm>(opened_device());
+  if (world > 1 && check_nccl(status) != CXXRUN_CUDA_OK) {
+    return status->code;
+  }
+  auto* const made = *comm = new Comm(opened_device());
   made->rank = rank;
   made->world = world;
   OnDevice const here(made->device);
@@ -113,12 +106,7 @@ std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t 
       error != cudaSuccess) {
     return failed(status, "cudaMalloc", error);
   }
-  if (world > 1 && begin_nccl(made.get(), id, *settings, status) != CXXRUN_CUDA_OK) {
-    cudaFree(made->partial);
-    return status->code;
-  }
-  *comm = made.release();
-  return fine(status);
+  return world > 1 ? begin_nccl(made, id, *settings, status) : fine(status);
 }
 
 std::int32_t nccl_state(Comm* comm, Status* status) {
@@ -147,20 +135,40 @@ std::int32_t poll(Comm* comm, Status* status) {
   return advance(comm, status);
 }
 
-void abort(Comm* comm) {
-  constexpr int kPatience = 1000;
+/// Whether it is over within so many milliseconds.
+template <class Condition>
+bool passes(int milliseconds, Condition const& condition) {
   constexpr timespec kMillisecond{0, 1'000'000};
-  comm->aborted = true;
-  ncclComm_t const nccl = comm->nccl.exchange(nullptr);
-  if (nccl == nullptr) {
-    return;
-  }
-  // Who is inside NCCL comes out in microseconds, or waits in the driver for the kernel that this is to end.
-  for (int tries = 0; comm->in_nccl && tries < kPatience; ++tries) {
+  for (; condition() && milliseconds > 0; --milliseconds) {
     nanosleep(&kMillisecond, nullptr);
   }
+  return !condition();
+}
+
+void abort(Comm* comm) {
+  constexpr int kInside = 1000;
+  constexpr int kLaunching = 20;
+  comm->aborted = true;
+  if (ncclComm_t const nccl = comm->nccl.exchange(nullptr); nccl != nullptr) {
+    OnDevice const here(comm->device);
+    // Who is inside NCCL comes out in microseconds, or waits in the driver for the kernel that this is to end. So does
+    // a thread of NCCL's that launches a call, unless it waits for a peer. Where one may yet launch something only the
+    // end of the abort says that it will not.
+    comm->silent = passes(kInside, [comm] { return comm->in_nccl.load(); }) &&
+                   passes(kLaunching, [nccl] { return settled(nccl, ncclSuccess) == ncclInProgress; });
+    ncclCommAbort(nccl);
+  }
+  comm->given_up = true;
+}
+
+std::int32_t drained(Comm* comm, Status* status) noexcept {
+  if (!comm->silent && !comm->given_up) {
+    return in_progress(status);
+  }
   OnDevice const here(comm->device);
-  ncclCommAbort(nccl);
+  bool const given_up = comm->given_up;  // then only work of others is in front of what is queued here
+  auto const code = comm->timeline.drained(status);
+  return code == CXXRUN_CUDA_IN_PROGRESS && given_up ? fine(status) : code;
 }
 
 std::int32_t begin_finalizing(Comm* comm, Status* status) {
@@ -195,7 +203,7 @@ void comm_free(Comm* comm) {
   if (comm == nullptr) {
     return;
   }
-  abort(comm);  // nothing, if it was finalized
+  abort(comm);  // nothing, if that has been done, or it was finalized
   OnDevice const here(comm->device);
   cudaStreamSynchronize(comm->timeline.stream());
   cudaFree(comm->partial);
@@ -276,13 +284,13 @@ std::int32_t wait_on(Comm* comm, std::uint64_t point, void* user_stream, Status*
 
 std::int32_t usable(Comm* comm, Status* status) noexcept {
   OnDevice const here(comm->device);
-  return comm->timeline.usable(status);
+  return comm->timeline.drained(status) == CXXRUN_CUDA_IN_PROGRESS ? fine(status) : status->code;
 }
 
 constexpr cxxrun_cuda_api kApi{
-    CXXRUN_CUDA_ABI,  facts,  open_device, unique_id, comm_begin,  poll, abort, finalize, comm_free,
-    take_memory,      after,  enqueue,     multiply,  add_squares, copy, mark,  reached,  wait_on,
-    is_device_memory, usable, is_captured};
+    CXXRUN_CUDA_ABI, facts,      open_device, unique_id, comm_begin,  poll, abort, drained, finalize, comm_free,
+    take_memory,     after,      enqueue,     multiply,  add_squares, copy, mark,  reached, wait_on,  is_device_memory,
+    usable,          is_captured};
 
 }  // namespace
 }  // namespace cxxrun::cuda

@@ -24,6 +24,8 @@ struct cxxrun_cuda_comm {  // NOLINT(readability-identifier-naming)
   std::atomic<ncclComm_t> nccl{nullptr};  ///< null in a world of one, and when it is aborted or finalized
   std::atomic<bool> in_nccl{false};       ///< a thread is inside one of its functions
   std::atomic<bool> aborted{false};
+  std::atomic<bool> silent{false};    ///< from now on nothing can be launched: only what runs has to end
+  std::atomic<bool> given_up{false};  ///< abort() has come back
   bool finalizing = false;
   std::string name;  ///< NCCL keeps a pointer to it
 

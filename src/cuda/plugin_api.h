@@ -7,8 +7,8 @@
  *
  * Every function returns CXXRUN_CUDA_OK, or fills `status` with the code and one sentence in CUDA's or NCCL's words.
  * No function blocks on the device or on peers, except those that say so.
- * Threads: one at a time per communicator, but for abort(), usable(), is_device_memory() and is_captured(), which any
- * thread may call at any moment. The calling thread's current device is as before afterwards, except after
+ * Threads: one at a time per communicator, but for abort(), drained(), usable(), is_device_memory() and is_captured(),
+ * which any thread may call at any moment. The calling thread's current device is as before afterwards, except after
  * open_device(). Of a device that is open already open_device() asks only whether it still answers.
  * Memory that runs out on the host ends the process.
  */
@@ -24,7 +24,7 @@ extern "C" {
 /* NOLINTBEGIN(readability-identifier-naming): the names of a C header */
 
 /* Grows with every change of this file; another version is refused by name. */
-#define CXXRUN_CUDA_ABI 6u
+#define CXXRUN_CUDA_ABI 7u
 #define CXXRUN_CUDA_ID_BYTES 128
 
 enum cxxrun_cuda_code {
@@ -88,7 +88,8 @@ struct cxxrun_cuda_api {
   int32_t (*unique_id)(uint8_t id[CXXRUN_CUDA_ID_BYTES], struct cxxrun_cuda_status* status);
 
   /* Begins a non-blocking communicator on the device that was opened; poll() says when it is ready. In a world of one
-   * there is none of NCCL's, `id` is not read, and it is ready at once. */
+   * there is none of NCCL's, `id` is not read, and it is ready at once. After an error *comm may be there all the same:
+   * abort() and comm_free() it. */
   int32_t (*comm_begin)(uint8_t const id[CXXRUN_CUDA_ID_BYTES], int32_t rank, int32_t world,
                         struct cxxrun_cuda_settings const* settings, struct cxxrun_cuda_comm** comm,
                         struct cxxrun_cuda_status* status);
@@ -96,9 +97,12 @@ struct cxxrun_cuda_api {
    * call that was IN_PROGRESS (from NCCL 2.23 on: every collective, for as long as a thread takes to start). */
   int32_t (*poll)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
   /* Makes its kernels end and frees what NCCL holds. Does not wait for a thread that is blocked in another function. May block for ever in some versions of NCCL: call it on a thread
-   * that can be left behind. The stream, events and memory stay until comm_free(); reached() and wait_on() still work
+   * that can be left behind. drained() says when it is in nobody's way any more. The stream, events and memory stay until comm_free(); reached() and wait_on() still work
    * (but nothing is written to the host's memory any more), and everything else that is queued is refused. */
   void (*abort)(struct cxxrun_cuda_comm* comm);
+  /* OK when abort() has come so far that nothing of this communicator's runs on the device, or will: another one may
+   * begin, and buffers are their owner's. IN_PROGRESS before. Else as usable(). */
+  int32_t (*drained)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
   /* In good health, after everything is done: finalizes; IN_PROGRESS until it is through. */
   int32_t (*finalize)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
   /* Waits for the stream, and aborts first what was neither aborted nor finalized. Its memory goes with it. */

@@ -157,9 +157,9 @@ std::int32_t Timeline::reached(std::uint64_t point, Status* status) {
   return fine(status);
 }
 
-std::int32_t Timeline::usable(Status* status) const {
+std::int32_t Timeline::drained(Status* status) const {
   auto const error = tidy(cudaStreamQuery(stream_));
-  return error == cudaErrorNotReady ? fine(status) : outcome(status, "the device", error);
+  return error == cudaErrorNotReady ? in_progress(status) : outcome(status, "the device", error);
 }
 
 std::int32_t Timeline::wait_on(std::uint64_t point, cudaStream_t user_stream, Status* status) {

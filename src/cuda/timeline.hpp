@@ -27,8 +27,8 @@ class Timeline {
   std::int32_t mark(std::uint64_t* point, Status* status);
   std::int32_t reached(std::uint64_t point, Status* status);
   std::int32_t wait_on(std::uint64_t point, cudaStream_t user_stream, Status* status);
-  /// OK unless a kernel, of whatever stream, has left an error behind.
-  std::int32_t usable(Status* status) const;
+  /// IN_PROGRESS: something that is queued is not done. An error: what a kernel, of whatever stream, has left behind.
+  std::int32_t drained(Status* status) const;
   std::int32_t copy(void* to, void const* from, std::uint64_t bytes, Status* status);
   /// What is on its way to the host's memory will not be written there.
   void forget_deliveries() { deliveries_.clear(); }

@@ -1,6 +1,4 @@
 // The end of a communicator of NCCL's, in good order and in any other.
-#include <cstdlib>
-
 #include "src/gpu/nccl_queue.hpp"
 #include "src/os/quiet_thread.hpp"
 #include "src/os/watchdog.hpp"
@@ -8,7 +6,10 @@
 namespace cxxrun::gpu {
 namespace {
 
-std::atomic<bool> g_process_ends{false};
+std::string stuck(Millis deadline) {
+  return "NCCL could not be given up within " + std::to_string(deadline.count()) + " ms: this process ends with code " +
+         std::to_string(os::Watchdog::kTryAgain) + ", to be started anew";
+}
 
 /// What `make` makes. Where no thread can be started nobody above could catch it, and without an end of NCCL's the
 /// peers would wait.
@@ -25,14 +26,8 @@ auto or_end_process(std::string const& here, Make const& make) noexcept {
 
 }  // namespace
 
-bool process_ends() {
-  return g_process_ends.load();
-}
-
-/// CUDA ends in a handler of exit()'s that it has set up before this one, which therefore runs first. Static objects
-/// of the program may be destroyed after both.
-void NcclQueue::heed_exit() {
-  [[maybe_unused]] static int const set = std::atexit([] { g_process_ends.store(true); });
+void end_stuck(std::string const& here, Millis deadline) {
+  os::end_process(os::Watchdog::kTryAgain, here + ": " + stuck(deadline) + "\n");
 }
 
 CallReport NcclQueue::oldest() const {
@@ -65,6 +60,10 @@ void NcclQueue::give_up(Reason const& reason, CallReport const& mine) noexcept {
     return await_end();
   }
   carry_out_end(reason, mine);
+  become_ended();
+}
+
+void NcclQueue::become_ended() noexcept {
   std::lock_guard const lock(end_mutex_);
   state_.store(State::ended);
   changed_.notify_all();
@@ -101,22 +100,25 @@ void NcclQueue::carry_out_end(Reason const& reason, CallReport const& mine) noex
   if (reason.of_cuda) {  // which has just answered: else the question might wait for what the abort has to end
     end_if_lost(reason);
   }
-  // The deadline holds while it is found out whose failure it is, too. Nothing in this process can make a thread come
-  // back from the driver, and no other thread may use the device then.
   auto const here = peers_.here();
-  auto const abort = [this, &reason, &here] {
-    auto const watchdog = or_end_process(here, [&] {
-      return os::Watchdog(config_.abort_deadline, here + ": NCCL could not be given up within " +
-                                                      std::to_string(config_.abort_deadline.count()) +
-                                                      " ms: this process ends with code " +
-                                                      std::to_string(os::Watchdog::kTryAgain) + ", to be started anew");
-    });
-    api_.abort(comm_);
-    end_if_lost(reason);  // not before: the driver may be blocked behind a kernel that the abort has to end
-  };
-  std::thread aborting = or_end_process(here, [&] { return os::start_quiet_thread(abort); });
+  leftover_ = or_end_process(here, [&] { return Leftover::begin(api_, comm_, Leftover::How::abort); });
+  std::thread waiting =
+      or_end_process(here, [&] { return os::start_quiet_thread([&] { await_device(reason, here); }); });
   failed_ = peers_.settle(reason, mine);
-  aborting.join();
+  waiting.join();
+}
+
+/// Until nothing of NCCL's runs on the device any more: only then may anybody touch the buffers, and the rest of the
+/// abort is in nobody's way. The deadline holds while it is found out whose failure it is, too. Nothing in this process
+/// can make a thread come back from the driver, and no other thread may use the device then.
+void NcclQueue::await_device(Reason const& reason, std::string const& here) noexcept {
+  auto const watchdog = or_end_process(
+      here, [&] { return os::Watchdog(config_.abort_deadline, here + ": " + stuck(config_.abort_deadline)); });
+  cxxrun_cuda_status status{};
+  while (api_.drained(comm_, &status) == CXXRUN_CUDA_IN_PROGRESS) {
+    std::this_thread::sleep_for(kTick);
+  }
+  end_if_lost(reason);  // not before: the driver may be blocked behind a kernel that the abort has to end
 }
 
 void NcclQueue::fail(Reason const& reason) {
@@ -138,31 +140,19 @@ void NcclQueue::close() noexcept {
   try {
     if (alive()) {
       wait_locked(lock, marked_);
-      finalize(lock);
+    }
+    if (peers_.look() == host::Trouble::failed) {  // with them NCCL cannot be ended in good order
+      end(lock, {}, Clock::now());
     }
   } catch (...) {  // it has ended; who still calls is told so
   }
-  if (auto was = State::running; !state_.compare_exchange_strong(was, State::ended)) {
-    await_end();
+  if (auto was = State::running; !state_.compare_exchange_strong(was, State::ending)) {
+    return await_end();
   }
-}
-
-void NcclQueue::finalize(Lock& lock) {
-  auto const until = Clock::now() + config_.abort_deadline;
-  Wait wait;
-  progress_ = wait.began;
-  for (;;) {
-    cxxrun_cuda_status status{};
-    std::int32_t const code = api_.finalize(comm_, &status);
-    if (code == CXXRUN_CUDA_OK) {
-      return;
-    }
-    if (code != CXXRUN_CUDA_IN_PROGRESS || Clock::now() >= until) {
-      status.code = code;
-      end(lock, {Reason::Why::told, {}, host::facts_of(error_of(status, "the end of NCCL"))}, wait.began);
-    }
-    rest(lock, wait);
-  }
+  lock.unlock();
+  leftover_ = or_end_process(peers_.here(), [&] { return Leftover::begin(api_, comm_, Leftover::How::finalize); });
+  static_cast<void>(leftover_->await(config_.abort_deadline));  // a peer that hangs at its end may keep it for longer
+  become_ended();
 }
 
 }  // namespace cxxrun::gpu

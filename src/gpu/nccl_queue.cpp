@@ -47,9 +47,6 @@ NcclQueue::~NcclQueue() {
       thread->join();
     }
   }
-  if (comm_ != nullptr && !process_ends()) {
-    api_.comm_free(comm_);
-  }
 }
 
 /// Ends NCCL where `code` is an error of the plugin's.
@@ -104,6 +101,9 @@ void NcclQueue::settle(Lock& lock, char const* what, std::optional<TimePoint> un
 
 void NcclQueue::connect(std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> const& id, TimePoint deadline) {
   heed_exit();
+  if (!Leftover::await_others(Leftover::kMost, config_.abort_deadline)) {
+    end_stuck(peers_.here(), config_.abort_deadline);
+  }
   {
     Lock lock(mutex_);
     cxxrun_cuda_status status{};
@@ -121,8 +121,17 @@ void NcclQueue::connect(std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> const& id
 std::byte* NcclQueue::allocate(std::size_t bytes) {
   Lock lock(mutex_);
   void* memory = nullptr;
-  call(lock, "an arena in device memory (ask for less if there is not enough)",
-       [&](auto& status) { return api_.allocate(comm_, bytes, &memory, &status); });
+  call(lock, "an arena in device memory (ask for less if there is not enough)", [&](auto& status) {
+    std::int32_t const code = api_.allocate(comm_, bytes, &memory, &status);
+    if (memory != nullptr || code == CXXRUN_CUDA_OK || Leftover::await_others(0, Millis::zero())) {
+      return code;
+    }
+    // What an earlier generation had is given back when its abort is over.
+    if (!Leftover::await_others(0, config_.abort_deadline)) {
+      end_stuck(peers_.here(), config_.abort_deadline);
+    }
+    return api_.allocate(comm_, bytes, &memory, &status);
+  });
   wait_locked(lock, mark_locked(lock, {}));
   if (arenas_used_ < arenas_.size()) {
     arenas_[arenas_used_++] = {reinterpret_cast<std::uintptr_t>(memory), bytes};

@@ -2,9 +2,9 @@
 //
 // NCCL allows one thread at a time, and wants to be asked (poll) before the next call where a call returns "in
 // progress": one lock around every call of the plugin's, but for those that any thread may make, does both. Nobody
-// blocks while holding it, except until NCCL has taken a call, and in the driver: it may keep any call of CUDA's waiting
-// behind a kernel that a dead peer never ends. So one thread waits neither for this lock nor for the driver, and looks
-// at the peers when nobody else does.
+// blocks while holding it, except until NCCL has taken a call, and in the driver: it may keep any call of CUDA's
+// waiting behind a kernel that a dead peer never ends. So one thread waits neither for this lock nor for the driver,
+// and looks at the peers when nobody else does.
 #pragma once
 
 #include <array>
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "src/gpu/choice.hpp"
+#include "src/gpu/nccl_leftover.hpp"
 #include "src/gpu/nccl_peers.hpp"
 #include "src/host/common/device_queue.hpp"
 #include "src/host/common/hurry.hpp"
@@ -26,8 +27,8 @@ namespace cxxrun::gpu {
 inline constexpr Millis kTick{1};        ///< between two looks at the peers
 inline constexpr Millis kStopped{1000};  ///< no scheduler takes that long between two looks
 
-/// exit() has begun: CUDA may be gone, and nothing is asked of it any more.
-[[nodiscard]] bool process_ends();
+/// With exit code 75: what was left of earlier communicators was not ended within `deadline`.
+[[noreturn]] void end_stuck(std::string const& here, Millis deadline);
 
 class NcclQueue final : public host::DeviceQueue {
  public:
@@ -40,7 +41,7 @@ class NcclQueue final : public host::DeviceQueue {
   void connect(std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> const& id, TimePoint deadline);
   /// Blocks until the memory is there and zero.
   [[nodiscard]] std::byte* allocate(std::size_t bytes);
-  /// Waits for what is queued, then ends NCCL in good order; in any other order if that takes long.
+  /// Waits for what is queued, then ends NCCL in good order, for which it waits for `abort_deadline` at most.
   void close() noexcept;
 
   /// Whoever waits gives up at once (host::Backend::hurry).
@@ -104,14 +105,14 @@ class NcclQueue final : public host::DeviceQueue {
   [[noreturn]] void end(Lock& lock, Reason const& reason, TimePoint began);
   void give_up(Reason const& reason, CallReport const& mine) noexcept;
   void await_end() noexcept;
+  void become_ended() noexcept;
   void require(Lock& lock, std::int32_t code, cxxrun_cuda_status& status, char const* what, TimePoint began);
   void end_if_lost(Reason const& reason) const noexcept;
   void carry_out_end(Reason const& reason, CallReport const& mine) noexcept;
   [[nodiscard]] CallReport oldest() const;
   [[nodiscard]] CallReport oldest_if_free();
-  [[nodiscard]] bool is_unattended(TimePoint now);
-  void finalize(Lock& lock);
-  static void heed_exit();
+  void await_device(Reason const& reason, std::string const& here) noexcept;
+  [[nodiscard]] bool is_under_way();
   void watch() noexcept;
   void guard() noexcept;
 
@@ -120,6 +121,7 @@ class NcclQueue final : public host::DeviceQueue {
   Peers& peers_;
   cxxrun_cuda_api const& api_;
   cxxrun_cuda_comm* comm_ = nullptr;
+  Leftover::Owner leftover_;                                         ///< which comm_ is from its end on
   std::array<std::pair<std::uintptr_t, std::size_t>, 64> arenas_{};  ///< begin and size; more are asked for by pointer
   std::size_t arenas_used_ = 0;
 

@@ -39,18 +39,16 @@ void NcclQueue::watch() noexcept {
   }
 }
 
-/// Whether something is under way and nobody has looked at the peers for a while: all are blocked in the driver, or
-/// wait for the lock of one that is.
-bool NcclQueue::is_unattended(TimePoint now) {
-  if (!alive() || now - looked_.load() <= kPatrol) {
-    return false;
-  }
+/// Who has the lock for long is blocked in the driver.
+bool NcclQueue::is_under_way() {
   Lock const lock(mutex_, std::try_to_lock);
   return !lock || marked_ > reached_.load();
 }
 
-/// Cannot see how far the device is, so that a peer that has left is nobody's failure yet. `op_timeout` counts from
-/// when nobody looked any more.
+/// Sees to the peers when nobody else has for a while. Then all are blocked in the driver, or wait for the lock of one
+/// that is; or nothing is under way, and NCCL is given up all the same when a peer has failed: as long as this rank
+/// holds on to it, that of the node's other ranks cannot end. Cannot see how far the device is, so that a peer that has
+/// left is nobody's failure yet. `op_timeout` counts from when nobody looked any more.
 void NcclQueue::guard() noexcept {
   std::unique_lock lock(end_mutex_);
   TimePoint since{};
@@ -58,15 +56,16 @@ void NcclQueue::guard() noexcept {
     lock.unlock();
     auto const now = Clock::now();
     auto const gap = now - std::exchange(last, now);
-    if (!is_unattended(now)) {
+    bool const unattended = alive() && now - looked_.load() > kPatrol;
+    if (!unattended || !is_under_way()) {
       since = {};
     } else {
       since = since == TimePoint{} ? now : since + (gap > kStopped ? gap : Clock::duration{});
-      if (peers_.look() == host::Trouble::failed) {
-        give_up({.why = Reason::Why::trouble}, oldest_if_free());
-      } else if (now - since >= config_.op_timeout) {
-        give_up({.why = Reason::Why::late}, oldest_if_free());
-      }
+    }
+    if (unattended && peers_.look() == host::Trouble::failed) {
+      give_up({.why = Reason::Why::trouble}, oldest_if_free());
+    } else if (since != TimePoint{} && now - since >= config_.op_timeout) {
+      give_up({.why = Reason::Why::late}, oldest_if_free());
     }
     lock.lock();
   }

@@ -35,6 +35,7 @@ class CudaCase(SurvivorCase):
 
 class Kills(CudaCase):
     def test_random_kills_change_no_loss_and_no_other_process(self):
+        self.double = "devices=4,rest=peers"
         self.play(self.one_node, self.kill_often)
 
     def test_the_same_on_two_nodes_where_nccl_reports_the_deaths(self):

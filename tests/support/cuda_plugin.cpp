@@ -45,11 +45,13 @@ PluginComm::PluginComm(cxxrun_cuda_api const& api, int device, Id const& id, int
     : api_(api) {
   cxxrun_cuda_status status{};
   cxxrun_cuda_device_facts facts{};
-  if (api.open_device(device, &facts, &status) != CXXRUN_CUDA_OK ||
-      api.comm_begin(id.data(), rank, world, &kNoSettings, &comm_, &status) != CXXRUN_CUDA_OK) {
+  if (api.open_device(device, &facts, &status) != CXXRUN_CUDA_OK) {
     throw PluginError(status);
   }
   try {
+    if (api.comm_begin(id.data(), rank, world, &kNoSettings, &comm_, &status) != CXXRUN_CUDA_OK) {
+      throw PluginError(status);
+    }
     until_done([&](cxxrun_cuda_status* now) { return api_.poll(comm_, now); }, limit);
   } catch (...) {
     api_.comm_free(comm_);

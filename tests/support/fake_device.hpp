@@ -16,6 +16,7 @@
 #include "src/comm/call.hpp"
 #include "src/cuda/plugin_api.h"
 #include "src/gpu/nccl_backend.hpp"
+#include "src/gpu/nccl_leftover.hpp"
 #include "src/host/node/alarm.hpp"
 
 struct cxxrun_cuda_comm {
@@ -26,15 +27,18 @@ namespace cxxrun::test {
 
 /// One per test; the table has no room for a pointer to it.
 struct FakeDevice {
+  std::atomic<bool> begins{true};    ///< else NCCL's start is an error that leaves a communicator behind
   std::atomic<bool> connects{true};  ///< else NCCL's start stays in progress
   std::atomic<int> slow_polls{0};    ///< every call is in progress for so many polls
   std::atomic<bool> runs{true};      ///< else nothing queued is ever done
   std::atomic<int> runs_after{0};    ///< polls: then what is queued is done
   std::atomic<bool> broken{false};   ///< poll() says so
   std::atomic<bool> abort_hangs{false};
+  std::atomic<bool> end_rests{false};  ///< an abort, and the end in good order, goes on when nothing runs any more
   std::atomic<bool> blocks{false};     ///< the driver: every call waits until an abort has ended what runs
   std::atomic<bool> unsure{false};     ///< whose memory something is
   std::atomic<int> refuses_memory{0};  ///< code of allocate()
+  std::atomic<int> refused{0};         ///< times
   std::atomic<int> aborted{0};
   std::atomic<int> finalized{0};
   std::atomic<int> freed{0};
@@ -54,6 +58,8 @@ struct FakeDevice {
   FakeDevice(FakeDevice const&) = delete;
   FakeDevice& operator=(FakeDevice const&) = delete;
   ~FakeDevice() {
+    end_rests = false;
+    static_cast<void>(gpu::Leftover::await_others(0, std::chrono::minutes(1)));
     current() = nullptr;
     for (auto const& [at, size] : memory) {
       std::free(at);  // NOLINT: as it was taken
@@ -111,12 +117,12 @@ inline std::int32_t unique_id(std::uint8_t* id, cxxrun_cuda_status*) {
   return CXXRUN_CUDA_OK;
 }
 inline std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t world,
-                               cxxrun_cuda_settings const*, cxxrun_cuda_comm** comm, cxxrun_cuda_status*) {
+                               cxxrun_cuda_settings const*, cxxrun_cuda_comm** comm, cxxrun_cuda_status* status) {
   *comm = new cxxrun_cuda_comm;
   if (!device().quiet) {
     device().say("begin " + std::to_string(id[0]) + " " + std::to_string(rank) + "/" + std::to_string(world));
   }
-  return CXXRUN_CUDA_OK;
+  return device().begins ? CXXRUN_CUDA_OK : say(status, CXXRUN_CUDA_NCCL, "ncclCommInitRankConfig: no");
 }
 inline std::int32_t poll(cxxrun_cuda_comm*, cxxrun_cuda_status* status) {
   Inside const inside;
@@ -132,6 +138,11 @@ inline std::int32_t poll(cxxrun_cuda_comm*, cxxrun_cuda_status* status) {
   return device().polls_left.load() > 0 && device().polls_left.fetch_sub(1) > 1 ? CXXRUN_CUDA_IN_PROGRESS
                                                                                 : CXXRUN_CUDA_OK;
 }
+inline void rest() {
+  while (device().end_rests) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
 inline void abort(cxxrun_cuda_comm*) {
   if (!device().quiet) {
     device().say("abort");
@@ -143,9 +154,14 @@ inline void abort(cxxrun_cuda_comm*) {
   while (device().abort_hangs) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  rest();
+}
+inline std::int32_t drained(cxxrun_cuda_comm*, cxxrun_cuda_status*) {
+  return device().aborted > 0 && !device().abort_hangs ? CXXRUN_CUDA_OK : CXXRUN_CUDA_IN_PROGRESS;
 }
 inline std::int32_t finalize(cxxrun_cuda_comm*, cxxrun_cuda_status*) {
   ++device().finalized;
+  rest();
   return CXXRUN_CUDA_OK;
 }
 inline void comm_free(cxxrun_cuda_comm* comm) {
@@ -155,6 +171,7 @@ inline void comm_free(cxxrun_cuda_comm* comm) {
 inline std::int32_t allocate(cxxrun_cuda_comm*, std::uint64_t bytes, void** memory, cxxrun_cuda_status* status) {
   Inside const inside;
   if (device().refuses_memory != 0) {
+    ++device().refused;
     return say(status, device().refuses_memory, "cudaMalloc: out of memory");
   }
   auto* const at = static_cast<std::byte*>(std::calloc(1, bytes));
@@ -236,12 +253,12 @@ inline std::int32_t is_captured(void*, cxxrun_cuda_status*) {
 }  // namespace fake
 
 inline cxxrun_cuda_api const& FakeDevice::table() {
-  static cxxrun_cuda_api const api{
-      CXXRUN_CUDA_ABI,  nullptr,       nullptr,        fake::unique_id,        fake::comm_begin,
-      fake::poll,       fake::abort,   fake::finalize, fake::comm_free,        fake::allocate,
-      fake::after,      fake::enqueue, fake::multiply, fake::add_squares,      fake::copy,
-      fake::mark,       fake::reached, fake::wait_on,  fake::is_device_memory, fake::usable,
-      fake::is_captured};
+  static cxxrun_cuda_api const api{CXXRUN_CUDA_ABI,  nullptr,          nullptr,           fake::unique_id,
+                                   fake::comm_begin, fake::poll,       fake::abort,       fake::drained,
+                                   fake::finalize,   fake::comm_free,  fake::allocate,    fake::after,
+                                   fake::enqueue,    fake::multiply,   fake::add_squares, fake::copy,
+                                   fake::mark,       fake::reached,    fake::wait_on,     fake::is_device_memory,
+                                   fake::usable,     fake::is_captured};
   return api;
 }
 

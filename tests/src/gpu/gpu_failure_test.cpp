@@ -191,6 +191,85 @@ TEST_CASE("gpu: a process whose NCCL cannot be given up ends with code 75", "[pr
   CHECK(WEXITSTATUS(ends[0].status) == cxxrun::os::Watchdog::kTryAgain);
 }
 
+TEST_CASE(
+    "gpu: a rank that is stopped is named by the others, which keep their processes though NCCL's end waits for it",
+    "[process]") {
+  ForkedStore const store;
+  auto const ends = run_ranks(
+      3,
+      [&](int rank) -> std::string {
+        Communicator::Options options;
+        options.op_timeout = 300ms;
+        auto comm = init_on_device(store, rank, "aaa", "rest=peers", options);
+        auto arena = comm.arena(4096);
+        if (rank == kVictim) {
+          raise(SIGSTOP);
+        }
+        auto const said = words([&] { comm.all_reduce(arena.allocate<float>(8)); });
+        or_throw(store.client().add("told", 1));
+        return said;
+      },
+      [&](std::vector<pid_t> const& pids) {
+        or_throw(store.client().wait({"told"}, std::chrono::duration_cast<Millis>(kGuard)));
+        while (or_throw(store.client().add("told", 0)) < 2) {
+          usleep(1000);
+        }
+        kill(pids[kVictim], SIGKILL);
+      });
+  for (int const rank : {0, 2}) {
+    INFO(ends[static_cast<std::size_t>(rank)].said);
+    CHECK(has(ends[static_cast<std::size_t>(rank)].said, "rank 1 on host_a did not arrive in time"));
+    CHECK(ends[static_cast<std::size_t>(rank)].returned());
+  }
+}
+
+TEST_CASE("gpu: a rank that computes gives NCCL up when another one dies, so that the others' can end", "[process]") {
+  ForkedStore const store;
+  auto const ends = run_ranks(3, [&](int rank) -> std::string {
+    auto comm = init_on_device(store, rank, "aaa", "rest=peers");
+    auto arena = comm.arena(4096);
+    auto const values = arena.allocate<float>(8);
+    comm.all_reduce(values);
+    if (rank == kVictim) {
+      raise(SIGKILL);
+    }
+    std::string const said = rank == 0 ? "" : words([&] { comm.all_reduce(values); });
+    for (auto const until = Clock::now() + kGuard; Clock::now() < until; usleep(1000)) {
+      if (cxxrun_cuda_double_calls("ncclCommAbort done") == 1) {
+        return "ended" + said;
+      }
+    }
+    return "not ended";
+  });
+  CHECK(ends[0].said == "ended");
+  CHECK(has(ends[2].said, "ended"));
+  CHECK(has(ends[2].said, "rank 1 on host_a"));
+}
+
+TEST_CASE("gpu: a rank that hangs at its end keeps no other from its own", "[process]") {
+  ForkedStore const store;
+  auto const ends = run_ranks(
+      2,
+      [&](int rank) -> std::string {
+        {
+          Communicator::Options options;
+          options.abort_deadline = 200ms;
+          auto comm = init_on_device(store, rank, "aa", "rest=peers", options);
+          comm.barrier();
+          if (rank == kVictim) {
+            raise(SIGSTOP);
+          }
+        }
+        or_throw(store.client().set("closed", ""));
+        return "closed";
+      },
+      [&](std::vector<pid_t> const& pids) {
+        CHECK(store.client().wait({"closed"}, std::chrono::duration_cast<Millis>(kGuard)));
+        kill(pids[kVictim], SIGKILL);
+      });
+  CHECK(ends[0].said == "closed");
+}
+
 TEST_CASE("gpu: a rank whose own kernel fails ends itself with code 74, and the others see a death", "[process]") {
   for (char const* const nodes : {"aaa", "abc"}) {
     for (auto const waits : {Waits::blocking, Waits::work, Waits::elsewhere}) {

@@ -100,8 +100,9 @@ TEST_CASE("gpu groups: rows, columns, single ranks and groups of groups, used in
   }
 }
 
-TEST_CASE("gpu groups: a device that is open is opened beside a capture and busy kernels, with nothing that waits for it",
-          "[process]") {
+TEST_CASE(
+    "gpu groups: a device that is open is opened beside a capture and busy kernels, with nothing that waits for it",
+    "[process]") {
   ForkedStore const store;
   check_all_returned(run_ranks(2, [&](int rank) {
     auto comm = init_on_device(store, rank, "aa");

@@ -55,8 +55,8 @@ PeerFailure queue_until_failure(Communicator& comm) {
 }
 
 Communicator surviving_on_device(TestAgent const& agent, ForkedStore const& store, int rank, std::string const& nodes,
-                                 std::uint64_t generation = 1) {
-  use_double("devices=4");
+                                 std::uint64_t generation = 1, std::string const& script = "devices=4") {
+  use_double(script);
   return init_surviving(agent, store, rank, nodes, generation);
 }
 
@@ -68,16 +68,22 @@ std::size_t descriptors() {
 }  // namespace
 
 TEST_CASE("gpu survival: when a rank dies the others make a new communicator with a fresh one", "[process]") {
-  for (char const* const nodes : {"aaa", "aab", "abc"}) {
+  struct Case {
+    char const* nodes;
+    char const* script;
+  };
+  for (auto const& [nodes, script] : {Case{"aaa", "devices=4"}, Case{"aab", "devices=4"}, Case{"abc", "devices=4"},
+                                      Case{"aaa", "devices=4,rest=3600"},  // the abort does not come back
+                                      Case{"aaa", "devices=4,rest=peers"}, Case{"aab", "devices=4,nccl=22907"}}) {
     ForkedStore const store;
     TestAgent agent;
     auto const ends = run_with_agent(
         4,
-        [&](int process) -> std::string {
+        [&, nodes = nodes, script = script](int process) -> std::string {
           if (process == 3) {
             or_throw(store.client().wait({"replace"}, std::chrono::duration_cast<Millis>(kGuard)));
           }
-          auto comm = surviving_on_device(agent, store, std::min(process, 2), nodes, process == 3 ? 2 : 1);
+          auto comm = surviving_on_device(agent, store, std::min(process, 2), nodes, process == 3 ? 2 : 1, script);
           expect_device_sums(comm);
           if (process == 2) {
             queue_calls(comm, 1);  // by then the others wait for nothing else
@@ -92,7 +98,7 @@ TEST_CASE("gpu survival: when a rank dies the others make a new communicator wit
           comm.barrier();
           return std::to_string(comm.generation()) + " " + std::to_string(comm.world_size());
         },
-        [&](auto const&) {
+        [&, nodes = nodes](auto const&) {
           auto workers = agent.welcome(3);
           for (int rank : {0, 1}) {
             CHECK(workers[static_cast<std::size_t>(rank)].parked().generation == 1);
@@ -106,7 +112,7 @@ TEST_CASE("gpu survival: when a rank dies the others make a new communicator wit
           fresh.hear();  // until it has ended
         });
     for (int process : {0, 1, 3}) {
-      INFO(nodes << " " << ends[static_cast<std::size_t>(process)].said);
+      INFO(nodes << " " << script << " " << ends[static_cast<std::size_t>(process)].said);
       CHECK(ends[static_cast<std::size_t>(process)].said == "2 3");
     }
   }

@@ -125,9 +125,15 @@ TEST_CASE("nccl: a rank that left is only to blame if it leaves a call unfinishe
   CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) == "peer 1 1 7");
 }
 
-TEST_CASE("nccl: ranks that never connect are given up at the deadline, or when one of them dies") {
+TEST_CASE("nccl: ranks that never connect are given up at an error, at the deadline, or when one of them dies") {
   NcclWorld world;
   world.device.connects = false;
+  SECTION("error") {
+    world.device.begins = false;
+    world.op_timeout = 200ms;
+    CHECK(has(thrown_by([&] { static_cast<void>(world.join()); }),
+              "rank 0 on node0: NCCL does not start on a GPU (GPU-0): ncclCommInitRankConfig: no"));
+  }
   SECTION("deadline") {
     world.init = 50ms;
     world.op_timeout = 200ms;
@@ -171,6 +177,98 @@ TEST_CASE("nccl: an abort that does not come back ends the process with code 75,
   });
   CHECK(WIFEXITED(ends[0].status));
   CHECK(WEXITSTATUS(ends[0].status) == cxxrun::os::Watchdog::kTryAgain);
+}
+
+TEST_CASE("nccl: who survives goes on while the rest of the abort runs behind, and its memory is given back after it") {
+  NcclWorld world;
+  world.device.end_rests = true;
+  {
+    auto const backend = world.join();
+    world.peers.lose_peer();
+    CHECK(thrown_by([&] { backend->run(sum_of(backend->allocate(64))); }) == "peer 1 0 7");
+  }
+  CHECK(world.device.freed == 0);
+  world.peers.trouble = host::Trouble::none;
+  auto const next = world.join();
+  CHECK_NOTHROW(next->run(sum_of(next->allocate(64))));
+  CHECK(world.device.freed == 0);
+  world.device.end_rests = false;
+  CHECK(eventually([&] { return world.device.freed == 1; }));
+}
+
+TEST_CASE("nccl: memory that an abort behind still has is waited for, and asked for again") {
+  NcclWorld world;
+  world.device.end_rests = true;
+  {
+    auto const backend = world.join();
+    world.peers.lose_peer();
+    thrown_by([&] { backend->run({.kind = Kind::barrier}); });
+  }
+  world.peers.trouble = host::Trouble::none;
+  auto const next = world.join();
+  world.device.refuses_memory = CXXRUN_CUDA_CUDA;
+  std::thread rest([&] {
+    eventually([&] { return world.device.refused == 1; });
+    world.device.refuses_memory = 0;
+    world.device.end_rests = false;
+  });
+  CHECK_NOTHROW(next->run(sum_of(next->allocate(64))));
+  rest.join();
+  CHECK(world.device.refused == 1);
+  CHECK(world.device.freed == 1);
+}
+
+TEST_CASE("nccl: a process that so many aborts are left in makes no other communicator, and ends with code 75") {
+  auto const ends = run_ranks(1, [](int) {
+    dup2(STDOUT_FILENO, STDERR_FILENO);
+    NcclWorld world;
+    world.abort_deadline = 20ms;
+    world.device.end_rests = true;
+    for (std::size_t left = 0; left <= gpu::Leftover::kMost; ++left) {
+      auto const backend = world.join();
+      world.peers.lose_peer();
+      thrown_by([&] { backend->run({.kind = Kind::barrier}); });
+      world.peers.trouble = host::Trouble::none;
+    }
+    static_cast<void>(world.join());
+    return std::string("joined");
+  });
+  CHECK(WIFEXITED(ends[0].status));
+  CHECK(WEXITSTATUS(ends[0].status) == cxxrun::os::Watchdog::kTryAgain);
+}
+
+TEST_CASE("nccl: an end in good order that does not come keeps nobody for longer than the deadline") {
+  NcclWorld world;
+  world.abort_deadline = 20ms;
+  world.device.end_rests = true;
+  {
+    auto const backend = world.join();
+    backend->leave();
+    CHECK(world.peers.left == 1);
+    CHECK(world.device.finalized == 1);
+  }
+  CHECK(world.device.freed == 0);
+  world.device.end_rests = false;
+  CHECK(eventually([&] { return world.device.freed == 1; }));
+  CHECK(world.device.aborted == 0);
+}
+
+TEST_CASE("nccl: a rank that calls nothing gives NCCL up, too, when a peer dies") {
+  NcclWorld world;
+  auto const backend = world.join();
+  auto* const memory = backend->allocate(64);
+  world.peers.lose_peer();
+  CHECK(eventually([&] { return world.device.aborted == 1; }));
+  CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) == "peer 1 0 7");
+}
+
+TEST_CASE("nccl: NCCL is not ended in good order with a peer that has failed") {
+  NcclWorld world;
+  auto const backend = world.join();
+  world.peers.lose_peer();
+  backend->leave();
+  CHECK(world.device.finalized == 0);
+  CHECK(world.device.aborted == 1);
 }
 
 TEST_CASE("nccl: who can have no thread to give NCCL up says so, and ends with code 75") {

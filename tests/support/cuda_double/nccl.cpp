@@ -119,6 +119,14 @@ ncclResult_t add_part(ncclComm_t comm, cudaStream_t stream, Operation::Part cons
   return ncclSuccess;
 }
 
+/// What NCCL does when nothing runs any more.
+void rest(State& state) {
+  ::sleep(static_cast<unsigned>(state.script.rest_seconds));
+  if (state.script.rest_waits && state.joined) {
+    state.world->end();
+  }
+}
+
 void shut(ncclComm_t comm) {
   if (comm->name != nullptr) {  // NCCL has not copied it
     count((std::string("commName ") + comm->name).c_str());
@@ -233,7 +241,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   while (comm->state->deaf > 0) {  // it waits for its kernels, as long as that takes
     ::usleep(200);
   }
+  rest(*comm->state);
   shut(comm);
+  count("ncclCommAbort done");
   return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
@@ -243,6 +253,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   count("ncclCommDestroy");
   require_cuda();
+  rest(*comm->state);
   shut(comm);
   return ncclSuccess;
 }

@@ -80,6 +80,10 @@ void set_nccl(Script& script, std::string_view word, std::string_view key, std::
     script.little_room = true;
   } else if (key == "abort") {
     script.abort_seconds = small(word, value);
+  } else if (key == "rest" && value == "peers") {
+    script.rest_waits = true;
+  } else if (key == "rest") {
+    script.rest_seconds = small(word, value);
   } else {
     misread(word);
   }
@@ -156,6 +160,7 @@ Script script_of(int rank) {
   healthy.polls = all.polls;
   healthy.answers_early = all.answers_early;
   healthy.deaths_seen = all.deaths_seen;
+  healthy.rest_waits = all.rest_waits;
   healthy.little_room = all.little_room;
   return healthy;
 }

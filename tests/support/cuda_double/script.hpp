@@ -43,7 +43,10 @@
 //   hang=K          it never ends, and nothing is reported
 //   deaths=seen     a process of the communicator that has ended is reported: ncclRemoteError; else nothing is
 //   state=MS        ncclCommGetAsyncError() takes that long; no communicator may be ended meanwhile
-//   abort=SECONDS   ncclCommAbort() takes that long
+//   abort=SECONDS   ncclCommAbort() does nothing for that long
+//   rest=SECONDS    ncclCommAbort() and ncclCommDestroy() take that long when nothing runs any more
+//   rest=peers      they take until all other ranks have come to that, too, or ended: a thread of NCCL's stays as long as
+//                   another rank of the node is connected to it
 //   room=1          on a device there is room for one kernel of NCCL's, whatever communicator it is of
 // clang-format on
 #pragma once
@@ -80,6 +83,8 @@ struct Script {
   bool deaths_seen = false;
   int state_milliseconds = 0;
   int abort_seconds = 0;
+  int rest_seconds = 0;
+  bool rest_waits = false;
   bool little_room = false;
 };
 
@@ -96,7 +101,7 @@ void count(char const* function, std::uint64_t times = 1);
 extern "C" {
 /// For tests, found by dlsym(): 0 for what was never called. "pinned bytes": of all calls of cudaHostAlloc;
 /// "driver waits": calls that had to wait, with driver=locks. "rooms": kernels that have got theirs, with room=1.
-/// "threads left": with init=stuck.
+/// "threads left": with init=stuck. "ncclCommAbort done": when they came back.
 std::uint64_t cxxrun_cuda_double_calls(char const* function);
 /// As after a kernel of the program's that failed.
 void cxxrun_cuda_double_lose_context();

@@ -15,6 +15,7 @@ struct World::Slot {
   std::atomic<std::uint64_t> meetings;
   std::atomic<std::uint64_t> words[2];
   std::atomic<std::int32_t> pid;
+  std::atomic<bool> ends;
   alignas(64) std::byte data[kSlotBytes];
 };
 
@@ -125,6 +126,15 @@ bool World::somebody_died() const {
     }
   }
   return false;
+}
+
+void World::end() {
+  slot(rank_).ends = true;
+  for (int rank = 0; rank < size_; ++rank) {
+    for (int round = 0; !slot(rank).ends && !ended(slot(rank).pid); ++round) {
+      pause(round);
+    }
+  }
 }
 
 Outcome World::meet(std::atomic<bool> const& stop, bool deaths_seen) {

@@ -36,6 +36,8 @@ class World {
 
   /// Returns when all have come here as often as this rank.
   Outcome meet(std::atomic<bool> const& stop, bool deaths_seen);
+  /// Waits until each of the others has said so, too, or its process has ended.
+  void end();
 
  private:
   struct Slot;

@@ -1,0 +1,105 @@
+#include "src/gpu/nccl_leftover.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+
+#include "src/os/quiet_thread.hpp"
+
+namespace cxxrun::gpu {
+namespace {
+
+constexpr Millis kTick{1};
+/// What has not ended by then is stuck; exit() then goes on without it.
+constexpr Millis kLastWait{4000};
+
+std::atomic<bool> g_process_ends{false};
+
+struct All {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::size_t left = 0;
+};
+/// Never destroyed: a thread may be left when static objects are.
+All& all() {
+  static auto& made = *new All;
+  return made;
+}
+
+}  // namespace
+
+Leftover::Owner Leftover::begin(cxxrun_cuda_api const& api, cxxrun_cuda_comm* comm, How how) {
+  Owner owner(new Leftover(api, comm));
+  std::lock_guard const lock(all().mutex);
+  os::start_quiet_thread([left = owner.get(), how] { left->carry_out(how); }).detach();
+  ++all().left;
+  return owner;
+}
+
+void Leftover::carry_out(How how) noexcept {
+  cxxrun_cuda_status status{};
+  std::int32_t code = CXXRUN_CUDA_IN_PROGRESS;
+  while (how == How::finalize && (code = api_.finalize(comm_, &status)) == CXXRUN_CUDA_IN_PROGRESS) {
+    std::this_thread::sleep_for(kTick);
+  }
+  if (code != CXXRUN_CUDA_OK) {
+    api_.abort(comm_);
+  }
+  std::unique_lock lock(all().mutex);
+  over_ = true;
+  all().changed.notify_all();
+  if (alone_) {
+    lock.unlock();
+    delete this;
+    lock.lock();
+  }
+  --all().left;
+  all().changed.notify_all();
+}
+
+void Leftover::Leave::operator()(Leftover* left) const noexcept {
+  std::unique_lock lock(all().mutex);
+  left->alone_ = !left->over_;
+  bool const over = left->over_;
+  lock.unlock();
+  if (over) {
+    delete left;
+  }
+}
+
+Leftover::~Leftover() {
+  if (!process_ends()) {
+    api_.comm_free(comm_);
+  }
+}
+
+bool Leftover::await(Millis patience) const {
+  std::unique_lock lock(all().mutex);
+  return all().changed.wait_for(lock, patience, [this] { return over_; });
+}
+
+bool Leftover::await_others(std::size_t most, Millis patience) {
+  std::unique_lock lock(all().mutex);
+  return all().changed.wait_for(lock, patience, [most] { return all().left <= most; });
+}
+
+bool process_ends() {
+  return g_process_ends.load();
+}
+
+/// CUDA ends in a handler of exit()'s that it has set up before this one, which therefore runs first. Static objects
+/// of the program may be destroyed after both.
+void heed_exit() {
+  static pid_t const pid = ::getpid();
+  [[maybe_unused]] static int const set = std::atexit([] {
+    g_process_ends.store(true);
+    if (::getpid() == pid) {  // a forked child has none of the threads
+      static_cast<void>(Leftover::await_others(0, kLastWait));
+    }
+  });
+}
+
+}  // namespace cxxrun::gpu
