@@ -52,6 +52,8 @@ class Agreement:
 
     def __init__(self) -> None:
         self._work: Any = None
+        # One for all calls: if gloo's threads were the last to drop it they would want Python's lock for that, which
+        # destroy_process_group() of PyTorch 2.6 holds while it waits for them.
         self._tensor: Any = None
         # Weak: the script ends its group, and not the interpreter, in which gloo's threads still run.
         self._group: Callable[[], Any] = _nothing
@@ -62,6 +64,7 @@ class Agreement:
         group = dist.group.WORLD if dist is not None and dist.is_available() and dist.is_initialized() else None
         if group is not self._group():
             self._group, self._work = _nothing if group is None else weakref.ref(group), None
+            self._tensor = None
         if self._work is None:
             return None
         self._work.wait()
@@ -75,7 +78,9 @@ class Agreement:
         import torch
         import torch.distributed as dist
 
-        self._tensor = torch.tensor([mine], dtype=torch.int32, device=device_of(self._group(), dist.get_backend()))
+        if self._tensor is None:
+            self._tensor = torch.empty(1, dtype=torch.int32, device=device_of(self._group(), dist.get_backend()))
+        self._tensor.fill_(mine)
         self._work = dist.all_reduce(self._tensor, op=dist.ReduceOp.MAX, async_op=True)
 
 
