@@ -8,9 +8,11 @@ import torch
 
 import torch.distributed as dist
 from cxxrun.torch import Elastic, _buckets
+from elastic_claimed import DEVICE
 from elastic_refused import refused
 
-job = Elastic()
+job = Elastic(device=DEVICE)
+assert bool(job._carrier.facts.on_device) == (DEVICE is not None)
 me, world = dist.get_rank(), dist.get_world_size()
 assert (world, dist.get_backend()) == (2, "cxxrun")
 
@@ -96,18 +98,15 @@ assert x.item() == 1
 dist.barrier(group=both)
 
 # A buffer outlives its wait, which Ctrl-C may end, and not the call.
+buffer = torch.full((1000,), float(me))
+kept = weakref.ref(buffer)
+work = job._carrier.comm.start_broadcast(buffer.data_ptr(), 1000, 0, 1, buffer)
 if me == 0:
-    buffer = torch.zeros(1000)
-    kept = weakref.ref(buffer)
-    work = job._carrier.comm.start_broadcast(buffer.data_ptr(), 1000, 0, 1, buffer)
     del buffer, work
     gc.collect()
     assert kept() is not None
-    dist.barrier()
-    assert kept()[999] == 1
-else:
-    dist.broadcast(torch.ones(1000), 1)
-    dist.barrier()
+dist.barrier()
+assert kept()[999] == 1
 
 # A rank that may not have its part of the arena has its buckets copied, and with it all.
 if me == 1:
@@ -117,7 +116,7 @@ assert _buckets.make_buckets(job._carrier.comm, 1 << 20, job._carrier.facts) is 
 if me == 1:
     resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 assert _buckets.make_buckets(job._carrier.comm, 1 << 50, job._carrier.facts) is None
-assert _buckets.make_buckets(job._carrier.comm, 1 << 20, job._carrier.facts) is not None
+assert (_buckets.make_buckets(job._carrier.comm, 1 << 20, job._carrier.facts) is None) == (DEVICE is not None)
 
 # A forked child is no rank, and its parent goes on. One that loads data needs none.
 child = os.fork()

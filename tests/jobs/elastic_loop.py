@@ -8,9 +8,10 @@ import torch.distributed as dist
 from cxxrun import _lib, _process
 from cxxrun.torch import Elastic, ElasticSampler
 from cxxrun.torch._undo import Before
+from elastic_claimed import DEVICE
 from elastic_refused import refused
 
-job = Elastic()
+job = Elastic(device=DEVICE)
 me = dist.get_rank()
 alone = [dist.new_group([rank]) for rank in range(2)]
 

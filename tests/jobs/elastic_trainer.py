@@ -30,6 +30,7 @@ import torch.distributed as dist
 import cxxrun
 from cxxrun.torch import Elastic, ElasticSampler
 from cxxrun.torch._group import Group
+from elastic_claimed import DEVICE
 
 STEPS = int(sys.argv[1])
 FALLS = [word[4:] for word in sys.argv if word.startswith("die=")]
@@ -149,7 +150,7 @@ if INSTALLS:
 torch.manual_seed(1)
 inputs, labels = torch.randn(512, 16), torch.randint(0, 4, (512,))
 job = Elastic(checkpoint=os.path.join(os.environ["DIR"], "checkpoint") if SAVES else None, seed=3,
-              backend="gloo" if GLOO else None)
+              backend="gloo" if GLOO else None, device=DEVICE)
 torch.manual_seed(1 if job.generation == 1 else os.getpid())  # whoever is new knows nothing of the state
 model = Branches()
 optimizer = torch.optim.AdamW(model.first.parameters(), lr=0.01)

@@ -18,6 +18,8 @@ OPS = {"sum": 0, "min": 1, "max": 2}
 _VERSION = VERSION.rpartition(".")[0]  # of the library, major and minor
 _NAME = "libcxxrun_c.so.0"
 _SLICE_MS = 100
+_NCCL, _HOST = 1, 2  # enum cxxrun_backend
+_PLUGIN = "libcxxrun_cuda.so"
 _WHY = ("died", "left", "late", "lost", "stopped")
 
 
@@ -81,7 +83,7 @@ _ARGUMENTS = {
     "all_reduce": _REDUCE, "reduce_scatter": _REDUCE,
     "all_gather": [*_CALL, c_void_p, POINTER(c_void_p)], "all_to_all": [*_CALL, c_void_p, POINTER(c_void_p)],
     "broadcast": [c_void_p, c_void_p, c_size_t, c_int32, c_int32, c_void_p, POINTER(c_void_p)],
-    "barrier": [c_void_p, POINTER(c_void_p)], "wait": [c_void_p, c_int64],
+    "barrier": [c_void_p, POINTER(c_void_p)], "wait": [c_void_p, c_int64], "wait_on": [c_void_p, c_void_p],
     "report_step": [c_void_p, c_uint64], "checkpoint_wanted": [c_void_p, POINTER(c_int32)],
     "meet": [c_void_p, c_uint64, c_int32, POINTER(_Recovery)],
     "sampler_next": [POINTER(_Sampler), c_uint64, c_int32, c_int32, c_int32, c_size_t, POINTER(c_uint64),
@@ -150,18 +152,44 @@ class Work:
 
     def __init__(self, kept: object) -> None:
         self.handle, self._kept = c_void_p(), kept
+        self._ended = False
+        self.error: Optional[RuntimeError] = None  # what it has failed with
+        self._look = threading.Lock()  # one look sees the end, and releases the handle
         self._under_way.add(self)
 
     def wait(self) -> None:
-        """Blocks until it is done; raises what it failed with. Once."""
-        status = NOT_DONE
-        while status == NOT_DONE:
-            status = _lib.cxxrun_wait(self.handle, _SLICE_MS)
-        self.forget()
-        _check(status)
+        """Blocks until it is done; raises what it failed with."""
+        while not self.is_done(_SLICE_MS):
+            pass
+        if self.error is not None:
+            raise self.error
+
+    def is_done(self, milliseconds: int = 0) -> bool:
+        """Whether it is done or has failed, within that time."""
+        with self._look:
+            if not self._ended:
+                status = _lib.cxxrun_wait(self.handle, milliseconds)
+                if status == NOT_DONE:
+                    return False
+                try:
+                    _check(status)  # here, because the facts of a failure are the thread's that has seen it
+                except (Failure, PeerFailure) as error:
+                    self.error = error
+                self.forget()
+        return True
+
+    def wait_on(self, stream: int) -> None:
+        """Of device memory: that stream waits for it, and the host does not. Somebody has to wait() for it, too: a stream
+        also goes on when it has failed."""
+        with self._look:
+            if not self._ended:
+                _check(_lib.cxxrun_wait_on(self.handle, stream or None))
+        if self.error is not None:
+            raise self.error
 
     def forget(self) -> None:
         """It is done, or has not been begun."""
+        self._ended, self._kept = True, None
         self._under_way.discard(self)
 
 
@@ -205,8 +233,17 @@ def _aside(name: str, of: object, call: Callable[[], Any]) -> Any:
             _asides.pop((name, of), None)
 
 
-def _init(survive: bool) -> c_void_p:
-    options = _Options(size=ctypes.sizeof(_Options), survive=int(survive))
+def _find_plugin() -> None:
+    """The library looks for it beside the program, which is Python here."""
+    beside = os.path.join(os.path.dirname(os.path.abspath(PLACE)), _PLUGIN)
+    if not os.environ.get("CXXRUN_CUDA_PLUGIN") and os.path.exists(beside):
+        os.environ["CXXRUN_CUDA_PLUGIN"] = beside
+
+
+def _init(survive: bool, on_device: bool) -> c_void_p:
+    if on_device:
+        _find_plugin()
+    options = _Options(size=ctypes.sizeof(_Options), survive=int(survive), backend=_NCCL if on_device else _HOST)
     handle = c_void_p()
     _check(_lib.cxxrun_init(byref(options), byref(handle)))
     return handle
@@ -219,8 +256,8 @@ class Communicator:
         self._handle = handle
 
     @classmethod
-    def init(cls, survive: bool) -> "Communicator":
-        return cls(_aside("init", None, lambda: _init(survive)))
+    def init(cls, survive: bool, on_device: bool = False) -> "Communicator":
+        return cls(_aside("init", None, lambda: _init(survive, on_device)))
 
     def _begin(self, name: str, kept: object, *arguments: object) -> Work:
         if not self._handle:
@@ -234,22 +271,22 @@ class Communicator:
             raise
         return work
 
-    def start_all_reduce(self, source: int, target: int, count: int, kind: int, op: int, scale: float,
-                         kept: object) -> Work:
-        return self._begin("all_reduce", kept, source, target, count, kind, op, 0, scale, None)
+    def start_all_reduce(self, source: int, target: int, count: int, kind: int, op: int, scale: float, kept: object,
+                         stream: int = 0) -> Work:
+        return self._begin("all_reduce", kept, source, target, count, kind, op, 0, scale, stream or None)
 
-    def start_reduce_scatter(self, source: int, target: int, count: int, kind: int, op: int, scale: float,
-                             kept: object) -> Work:
-        return self._begin("reduce_scatter", kept, source, target, count, kind, op, 0, scale, None)
+    def start_reduce_scatter(self, source: int, target: int, count: int, kind: int, op: int, scale: float, kept: object,
+                             stream: int = 0) -> Work:
+        return self._begin("reduce_scatter", kept, source, target, count, kind, op, 0, scale, stream or None)
 
-    def start_all_gather(self, source: int, target: int, count: int, kind: int, kept: object) -> Work:
-        return self._begin("all_gather", kept, source, target, count, kind, None)
+    def start_all_gather(self, source: int, target: int, count: int, kind: int, kept: object, stream: int = 0) -> Work:
+        return self._begin("all_gather", kept, source, target, count, kind, stream or None)
 
-    def start_all_to_all(self, source: int, target: int, count: int, kind: int, kept: object) -> Work:
-        return self._begin("all_to_all", kept, source, target, count, kind, None)
+    def start_all_to_all(self, source: int, target: int, count: int, kind: int, kept: object, stream: int = 0) -> Work:
+        return self._begin("all_to_all", kept, source, target, count, kind, stream or None)
 
-    def start_broadcast(self, address: int, count: int, kind: int, root: int, kept: object) -> Work:
-        return self._begin("broadcast", kept, address, count, kind, root, None)
+    def start_broadcast(self, address: int, count: int, kind: int, root: int, kept: object, stream: int = 0) -> Work:
+        return self._begin("broadcast", kept, address, count, kind, root, stream or None)
 
     def start_barrier(self) -> Work:
         return self._begin("barrier", None)

@@ -27,6 +27,7 @@ struct Pieces {
   std::mutex mutex;
   std::map<std::uintptr_t, Piece> at;
   std::map<int, std::uint64_t> used;
+  std::map<std::uintptr_t, std::size_t> claimed;  ///< the program's, to be taken for the device's
 };
 Pieces& pieces() {
   static auto& all = *new Pieces;
@@ -183,6 +184,12 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void con
   auto& all = pieces();
   std::lock_guard const lock(all.mutex);
   auto const address = reinterpret_cast<std::uintptr_t>(pointer);
+  auto const claimed = all.claimed.upper_bound(address);
+  if (claimed != all.claimed.begin() && address - std::prev(claimed)->first < std::prev(claimed)->second) {
+    attributes->type = cudaMemoryTypeDevice;
+    attributes->device = t_device;
+    return answer(state());
+  }
   auto const after = all.at.upper_bound(address);
   if (after != all.at.begin()) {
     auto const& [start, piece] = *std::prev(after);
@@ -192,6 +199,17 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, void con
     }
   }
   return answer(state());
+}
+
+void cxxrun_cuda_double_claim(void const* memory, std::size_t bytes) {
+  auto& all = pieces();
+  std::lock_guard const lock(all.mutex);
+  auto const address = reinterpret_cast<std::uintptr_t>(memory);
+  if (bytes == 0) {
+    all.claimed.erase(address);
+  } else {
+    all.claimed[address] = bytes;
+  }
 }
 
 cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind /*kind*/,

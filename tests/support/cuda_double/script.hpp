@@ -103,6 +103,8 @@ extern "C" {
 /// "driver waits": calls that had to wait, with driver=locks. "rooms": kernels that have got theirs, with room=1.
 /// "threads left": with init=stuck. "ncclCommAbort done": when they came back.
 std::uint64_t cxxrun_cuda_double_calls(char const* function);
+/// Memory of the program's is the device's from now on; 0 bytes: not any more.
+void cxxrun_cuda_double_claim(void const* memory, std::size_t bytes);
 /// As after a kernel of the program's that failed.
 void cxxrun_cuda_double_lose_context();
 /// A kernel that does nothing for so long.

@@ -6,6 +6,7 @@ has mapped, and the arena may go before the bucket."""
 import ctypes
 import os
 import resource
+import sys
 from typing import Any, Dict, Iterator, List, Optional, Set
 
 import torch
@@ -78,16 +79,20 @@ def _storage(tensor: torch.Tensor) -> Any:
     return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
 
 
-def is_from_backward(caller: Any) -> bool:
-    """Whether torch's engine has called, which is DDP's reducer. Memory that a script has made stays where it is: it may
-    have given others its address."""
+def is_from_backward() -> bool:
+    """Whether torch's engine has called the method that asks, which is DDP's reducer. Memory that a script has made stays
+    where it is: it may have given others its address."""
+    try:
+        caller = sys._getframe(2)
+    except ValueError:  # the engine's thread of a device has no Python below
+        return True
     return bool(caller.f_globals.get("__name__", "").startswith("torch.autograd"))
 
 
 def bytes_of(made: List[Any], world: Any) -> int:
     """What all buckets of DDP over that group need."""
     sizes = [each.numel() * each.element_size() for ddp in _ddps(made, world) for each in ddp.module.parameters()
-             if each.requires_grad]
+             if each.requires_grad and not each.is_cuda]
     return sum(size + -(-size // _LEAST) * _PAGE for size in sizes)
 
 

@@ -1,25 +1,28 @@
 """Who carries torch's collectives: the Communicator of the process, and the groups split from it."""
 import atexit
 import collections
+import os
 import queue
 import threading
 from datetime import timedelta
-from typing import Any, Callable, Deque, List, Optional
+from typing import Any, Callable, Deque, List, Optional, Union
 
 import torch
 from torch._C._distributed_c10d import Work, _create_work_from_future
 
 from cxxrun import _lib
+from cxxrun.torch import _device
 from cxxrun.torch._buckets import Buckets, make_buckets
+from cxxrun.torch._queued import Queue
 
 
 class Begun(Work):
     """torch's Work of a call in the background. torch's own for a future does not raise in wait()."""
 
-    def __init__(self) -> None:
+    def __init__(self, result: Any) -> None:
         super().__init__()
         self._done, self._result = threading.Event(), None
-        self._future = torch.futures.Future()
+        self._future = torch.futures.Future(**_device.devices_of(result))
         self._checked = self._future.then(_value_of)
 
     def finish(self, result: Any) -> None:
@@ -66,9 +69,15 @@ class Carrier:
     """The first failure of a world is kept, and all of its calls raise that one: torch's reducer makes a RuntimeError of it,
     which is known by its text."""
 
-    def __init__(self) -> None:
-        self.comm = _lib.Communicator.init(survive=True)
+    def __init__(self, device: Union[None, str, torch.device] = None) -> None:
+        self.gpu = _device.of(device)
+        self.comm = _lib.Communicator.init(survive=True, on_device=self.gpu.on_device)
         self.facts = self.comm.facts()
+        if self.gpu.on_device and not self.facts.on_device:
+            raise _lib.Failure(f'Elastic: device="cuda", and CXXRUN_BACKEND is "{os.environ.get("CXXRUN_BACKEND", "")}"',
+                               _lib.USAGE)
+        self.gpu.choose(self.facts.local_rank)
+        self.in_step = False
         self.failure: Optional[_lib.PeerFailure] = None
         self.carries = True  # torch's collectives; else torch has groups of its own
         self.agree: Optional[Callable[[], None]] = None  # with the other ranks of the node, whether a call failed
@@ -76,14 +85,17 @@ class Carrier:
         self._groups: List[_lib.Communicator] = []
         self._buckets: Optional[Buckets] = None  # of the present world
         self._begun: Any = queue.SimpleQueue()
-        self._kept: Deque[Begun] = collections.deque(maxlen=_KEPT)
-        self._kept_before: List[Begun] = []  # those of the step before
+        self._queue = Queue(self.gpu, self.note)
+        self._kept: Deque[Work] = collections.deque(maxlen=_KEPT)
+        self._kept_before: List[Work] = []  # those of the step before
         self._finishing = threading.Lock()
         atexit.register(self._stop_finishing)
         self._thread = threading.Thread(target=self._complete, name="cxxrun", daemon=True)
         self._thread.start()
 
     def note(self, failure: _lib.PeerFailure) -> _lib.PeerFailure:
+        if failure.generation < self.facts.generation:  # a call of an earlier world, waited for too late
+            return failure
         self.failure = self.failure or failure
         return self.failure
 
@@ -91,14 +103,23 @@ class Carrier:
         """Its wait() and its future raise what the call failed with. A PeerFailure is never raised here: torch's reducer
         would be in the middle of a backward pass."""
         self._may_call()
-        begun = Begun()
+        if self.agree is not None:
+            return self.start_blocking(lambda: self.run(begin), result)
+        begun = Begun(result)
         self._kept.append(begun)
         try:
-            if self.agree is None:
-                self._begun.put((begin(), begun, result))
-            else:
-                self.run(begin)
-                begun.finish(result)
+            self._begun.put((begin(), begun, result))
+        except _lib.PeerFailure as failure:
+            begun.finish(self.note(failure))
+        return begun
+
+    def start_blocking(self, call: Callable[[], None], result: Any) -> Work:
+        """The same, of a call that is done when this returns."""
+        begun = Begun(result)
+        self._kept.append(begun)
+        try:
+            call()
+            begun.finish(result)
         except _lib.PeerFailure as failure:
             begun.finish(self.note(failure))
         return begun
@@ -109,6 +130,29 @@ class Carrier:
         begun = self.start(begin, result)
         torch.autograd.Variable._execution_engine.queue_callback(begun.await_end)
         return begun
+
+    def start_on_device(self, comm: _lib.Communicator, begin: Callable[[int], _lib.Work], result: Any,
+                        tensors: List[torch.Tensor]) -> Work:
+        """`begin` is given a stream. In a step the host goes on, and commit() raises what the call failed with; outside of
+        steps, where nobody commits, it is done when this returns."""
+        self._may_call()
+        queued = self._queue.start(comm, begin, result, tensors)
+        self._kept.append(queued)
+        if not self.in_step:
+            self._queue.commit()
+        return queued
+
+    def commit(self) -> None:
+        """Before what this step's calls have given gets into the state, and at its end. Of the host's calls whoever makes
+        one waits for it."""
+        if self.gpu.on_device:
+            self._queue.commit()
+            if self.failure is not None:
+                raise self.failure
+
+    def settle(self) -> None:
+        """After a failure, before anything is taken back."""
+        self._queue.settle()
 
     def run(self, begin: Callable[[], _lib.Work]) -> None:
         """Blocks until it is done."""
@@ -132,6 +176,8 @@ class Carrier:
         """A group of the ranks that give the same color, in the order of their keys; None for a negative one. Every rank
         calls it."""
         self._may_call()
+        self.commit()
+        self.gpu.make_room()
         group = self.comm.split(color, key)
         if group is not None:
             self._groups.append(group)
@@ -160,6 +206,7 @@ class Carrier:
 
     def rebuild(self) -> None:
         """After a failure: meets the next world. Nothing of the one before is under way then."""
+        self.gpu.make_room()
         self.comm.rebuild()
         self._settle()
         self.facts = self.comm.facts()
@@ -176,6 +223,7 @@ class Carrier:
         settled = threading.Event()
         self._begun.put(settled)
         settled.wait()
+        self.settle()
         self._kept.clear()
         self._kept_before.clear()
         self._buckets = None
@@ -216,7 +264,7 @@ def _value_of(future: Any) -> Any:
 
 
 def done(result: Any) -> Work:
-    """Of a call that has blocked."""
-    future = torch.futures.Future()
+    """Of a call that has blocked, or for which the current stream waits."""
+    future = torch.futures.Future(**_device.devices_of(result))
     future.set_result(result)
     return _create_work_from_future(future)

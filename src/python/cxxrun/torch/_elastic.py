@@ -5,7 +5,7 @@ import io
 import os
 import signal
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List, Optional, Union
 
 import torch
 import torch.distributed as dist
@@ -26,12 +26,16 @@ PeerFailure = _lib.PeerFailure
 class Elastic:
     """See docs/use/elastic_pytorch.md. `seed`: the random numbers of a step depend on it, the step and the rank, and so
     are the same when a step is done again; None: they are left alone. `checkpoint`: the file that save() writes and
-    that is loaded where no rank has the state. `backend`: "gloo" for groups of torch's own, with PyTorch 2.14."""
+    that is loaded where no rank has the state. `backend`: "gloo" for groups of torch's own, with PyTorch 2.14. `device`:
+    "cuda" for NCCL; None: the host carries all calls, also of what lies on a GPU."""
 
-    def __init__(self, checkpoint: Optional[str] = None, seed: Optional[int] = 0, backend: Optional[str] = None) -> None:
+    def __init__(self, checkpoint: Optional[str] = None, seed: Optional[int] = 0, backend: Optional[str] = None,
+                 device: Union[None, str, torch.device] = None) -> None:
         if dist.is_available() and dist.is_initialized():
             raise RuntimeError("Elastic: torch.distributed is up already; Elastic() makes its default group, once in a "
                                "process, in the place of init_process_group()")
+        if backend is not None and device is not None:
+            raise ValueError("Elastic: device= is for the group over libcxxrun, without backend=")
         self._checkpoint, self._seed, self._world = checkpoint, seed, _world.of(backend)
         self._tracked: Dict[str, Any] = {}
         self._wrapped: List[Wrapped] = []
@@ -41,7 +45,7 @@ class Elastic:
         self._closed, self._interrupted = False, False
         self._node: Any = None  # _node.Node, where shards are
         _process.leave_to_elastic()
-        self._carrier = Carrier()
+        self._carrier = Carrier(device)
         self._updates = Updates(self._carrier, self._tracked)
         if not self._carrier.facts.can_rebuild:
             _process.complain("Elastic: this process does not outlive the death of another rank: " + _process.why_alone())
@@ -152,12 +156,14 @@ class Elastic:
         if self._seed is not None:
             seed_all(self._seed, self._completed, dist.get_rank())
         whole = False
+        self._carrier.in_step = True
         try:
             with self._in_order():
                 yield
+                self._carrier.commit()  # of a step without an update, too
             whole = True
         except BaseException as error:
-            if not isinstance(error, RuntimeError) or not self._is_of_a_peer(error):
+            if not self._is_of_a_peer(error) and not self._is_of_garbage(error):
                 if self._updates.any_begun:
                     self._fresh = self._torn = True  # when ranks meet again this one takes the state of another
                 else:
@@ -165,8 +171,11 @@ class Elastic:
                 self._refuse_late(error)
                 raise
         finally:
+            self._carrier.in_step = False
             self._updates.end_step()
             self._carrier.end_step()
+        if self._carrier.failure is not None:
+            self._carrier.settle()
         if self._carrier.failure is not None and not self._updates.any_begun:
             before.restore()
             if before.is_updated():
@@ -298,12 +307,25 @@ class Elastic:
 
     # ---- one step
 
-    def _is_of_a_peer(self, error: RuntimeError) -> bool:
+    def _is_of_a_peer(self, error: BaseException) -> bool:
         """Also as torch's reducer tells it: the same text in an exception of its own."""
+        if not isinstance(error, RuntimeError):
+            return False
         if isinstance(error, PeerFailure) and error.generation >= self._carrier.facts.generation:
             self._note(error)
         failure = self._carrier.failure
         return self._world.is_of_a_peer(error) or failure is not None and str(failure) in str(error)
+
+    def _is_of_garbage(self, error: BaseException) -> bool:
+        """Whether the device has gone on with what the death of a peer has left, so that the script found a loss that is no
+        number, for example. One that is the script's own is so when all calls are done, too."""
+        if not isinstance(error, Exception):
+            return False
+        try:
+            self._carrier.commit()
+        except PeerFailure:
+            return True
+        return False
 
     def _refuse_late(self, error: BaseException) -> None:
         if isinstance(error, PeerFailure) and error.generation < self._carrier.facts.generation:

@@ -2,7 +2,6 @@
 them outlives the death of a peer. Calls that are not carried are refused by name.
 
 all_reduce alone goes on in the background; the others are done when they return, with async_op too."""
-import sys
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
@@ -10,6 +9,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import ProcessGroup, Work
 
 from cxxrun import _lib
+from cxxrun.torch import _device
 from cxxrun.torch._buckets import is_from_backward
 from cxxrun.torch._carrier import Carrier, done
 
@@ -19,6 +19,7 @@ _TYPES = {getattr(torch, name): code for name, code in _lib.TYPES.items()}
 _REFUSED = """gather_into_tensor gather_single merge_remote_group monitored_barrier recv recv_anysource send split_group
 _start_coalescing""".split()
 Tensors = List[torch.Tensor]
+Begin = Callable[[torch.Tensor, torch.Tensor, int], _lib.Work]  # of source, target and stream
 
 
 class Group(ProcessGroup):
@@ -56,34 +57,63 @@ class Group(ProcessGroup):
         """The whole world is another one now."""
         self._rank, self._size = self._carrier.facts.rank, self._carrier.facts.world_size
 
+    # ---- who carries a call
+
+    def _carry(self, begin: Begin, source: torch.Tensor, target: torch.Tensor) -> None:
+        """Done when it returns, for the host or, where the device carries it, for the current stream."""
+        its = self._carrier
+        if its.gpu.carries(target):
+            if self._size > 1 or source is not target:
+                its.start_on_device(self._comm, lambda stream: begin(source, target, stream), None, [source, target]).wait()
+        else:
+            self._carry_on_host(begin, source, target)
+
+    def _carry_on_host(self, begin: Begin, source: torch.Tensor, target: torch.Tensor) -> None:
+        def run(source: torch.Tensor, target: torch.Tensor) -> None:
+            self._carrier.run(lambda: begin(source, target, 0))
+
+        if self._carrier.gpu.stages(target):
+            _device.staged(source, target, run)
+        else:
+            run(source, target)
+
     # ---- reductions
 
     def allreduce(self, tensors: Tensors, opts: Any = None) -> Work:
         (tensor,) = tensors if len(tensors) == 1 else refuse("all_reduce of several tensors in one call")
-        is_bucket = is_from_backward(sys._getframe(1))
-        begin = self._all_reduction(tensor, tensor, opts, "all_reduce", is_bucket)
-        return (self._carrier.start_in_backward if is_bucket else self._carrier.start)(begin, tensors)
+        kind, op, scale = self._reduction(opts, tensor, "all_reduce")
+        its, comm, count = self._carrier, self._comm, tensor.numel()
+        if its.gpu.carries(tensor) and not _is_lacking(tensor, op):
+            if self._size == 1:
+                return done(tensors)
+            address = tensor.data_ptr()
+            return its.start_on_device(comm, lambda stream: comm.start_all_reduce(address, address, count, kind, op, scale,
+                                                                                  None, stream), tensors, [tensor])
+        if its.gpu.stages(tensor):
+            return its.start_blocking(lambda: self._all_reduce(tensor, tensor, opts, "all_reduce"), tensors)
+        is_bucket = is_from_backward()
+        place = its.place(comm, tensor) if is_bucket else tensor.data_ptr()
+        return (its.start_in_backward if is_bucket else its.start)(
+            lambda: comm.start_all_reduce(place, place, count, kind, op, scale, tensor), tensors)
 
     def allreduce_coalesced(self, tensors: Tensors, opts: Any = None) -> Work:
-        for begin in [self._all_reduction(tensor, tensor, opts, "all_reduce") for tensor in tensors]:
-            self._carrier.run(begin)
+        for tensor in tensors:
+            self._reduction(opts, tensor, "all_reduce")
+        for tensor in tensors:
+            self._all_reduce(tensor, tensor, opts, "all_reduce")
         return done(tensors)
 
     def reduce(self, tensors: Tensors, opts: Any = None) -> Work:
         (tensor,) = tensors if len(tensors) == 1 else refuse("reduce of several tensors in one call")
         target = tensor if opts.rootRank == self._rank else torch.empty_like(tensor)
-        self._carrier.run(self._all_reduction(tensor, target, opts, "reduce"))
+        self._all_reduce(tensor, target, opts, "reduce")
         return done(tensors)
 
-    def _all_reduction(self, tensor: torch.Tensor, target: torch.Tensor, opts: Any, call: str,
-                       is_bucket: bool = False) -> Callable[[], _lib.Work]:
-        op, scale = _op(opts, tensor, self._size, call)
-        kind = kind_of(tensor, call)
-        if is_bucket:
-            place = self._carrier.place(self._comm, tensor)
-            return lambda: self._comm.start_all_reduce(place, place, tensor.numel(), kind, op, scale, tensor)
-        return lambda: self._comm.start_all_reduce(tensor.data_ptr(), target.data_ptr(), tensor.numel(), kind, op, scale,
-                                                   (tensor, target))
+    def _all_reduce(self, tensor: torch.Tensor, target: torch.Tensor, opts: Any, call: str) -> None:
+        kind, op, scale = self._reduction(opts, tensor, call)
+        carry = self._carry_on_host if _is_lacking(tensor, op) else self._carry
+        carry(lambda source, target, stream: self._comm.start_all_reduce(
+            source.data_ptr(), target.data_ptr(), source.numel(), kind, op, scale, (source, target), stream), tensor, target)
 
     def reduce_scatter(self, outputs: Tensors, inputs: List[Tensors], opts: Any = None) -> Work:
         (output,) = outputs if len(outputs) == 1 else refuse("reduce_scatter of several tensors in one call")
@@ -103,22 +133,27 @@ class Group(ProcessGroup):
     _reduce_scatter_base, reduce_scatter_tensor_coalesced = reduce_scatter_single, reduce_scatter_single_coalesced
 
     def _reduce_scatter(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any, call: str) -> None:
-        op, scale = _op(opts, tensor, self._size, call)
-        kind = kind_of(tensor, call)
+        kind, op, scale = self._reduction(opts, tensor, call)
         self._check_sizes(output, tensor, call)
-        self._carrier.run(lambda: self._comm.start_reduce_scatter(
-            tensor.data_ptr(), output.data_ptr(), output.numel(), kind, op, scale, (tensor, output)))
+        carry = self._carry_on_host if _is_lacking(tensor, op) else self._carry
+        carry(lambda source, target, stream: self._comm.start_reduce_scatter(
+            source.data_ptr(), target.data_ptr(), target.numel(), kind, op, scale, (source, target), stream), tensor, output)
+
+    def _reduction(self, opts: Any, tensor: torch.Tensor, call: str) -> Tuple[int, int, float]:
+        self._check_memory(tensor, call)
+        return (kind_of(tensor, call), *_op(opts, tensor, self._size, call))
 
     # ---- moves: tensors of any type
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
         for tensor in tensors:
-            _check_memory(tensor, "broadcast")
+            self._check_memory(tensor, "broadcast")
             self._broadcast(tensor, opts.rootRank if opts is not None else 0)
         return done(tensors)
 
     def _broadcast(self, tensor: torch.Tensor, root: int) -> None:
-        self._carrier.run(lambda: self._comm.start_broadcast(tensor.data_ptr(), *_units(tensor), root, tensor))
+        self._carry(lambda _, target, stream: self._comm.start_broadcast(target.data_ptr(), *_units(target), root, target,
+                                                                         stream), tensor, tensor)
 
     def allgather(self, outputs: List[Tensors], inputs: Tensors, opts: Any = None) -> Work:
         if len(inputs) != 1:
@@ -132,7 +167,7 @@ class Group(ProcessGroup):
     def _all_gather_each(self, outputs: List[Tensors], inputs: Tensors, result: Any) -> Work:
         for output, tensor in zip(outputs, inputs):
             self._check_parts(output, tensor, "all_gather")
-            _check_memory(tensor, "all_gather")
+            self._check_memory(tensor, "all_gather")
             _copy(torch.unbind(self._gathered(tensor)), output)
         return done(result)
 
@@ -150,7 +185,7 @@ class Group(ProcessGroup):
 
     def gather(self, outputs: List[Tensors], inputs: Tensors, opts: Any = None) -> Work:
         (tensor,) = inputs
-        _check_memory(tensor, "gather")
+        self._check_memory(tensor, "gather")
         if opts.rootRank == self._rank:
             self._check_parts(outputs[0], tensor, "gather")
         gathered = self._gathered(tensor)
@@ -160,12 +195,12 @@ class Group(ProcessGroup):
 
     def scatter(self, outputs: Tensors, inputs: List[Tensors], opts: Any = None) -> Work:
         (output,) = outputs
-        _check_memory(output, "scatter")
+        self._check_memory(output, "scatter")
         if opts.rootRank == self._rank:
             self._check_parts(inputs[0], output, "scatter")
             parts = torch.stack(inputs[0])
         else:
-            parts = torch.empty((self._size, *output.shape), dtype=output.dtype)
+            parts = torch.empty((self._size, *output.shape), dtype=output.dtype, device=output.device)
         self._broadcast(parts, opts.rootRank)
         output.copy_(parts[self._rank])
         return done(outputs)
@@ -174,7 +209,7 @@ class Group(ProcessGroup):
         self._check_parts(inputs, inputs[0], "all_to_all")
         self._check_parts(outputs, inputs[0], "all_to_all")
         parts = torch.stack(inputs)
-        _check_memory(parts, "all_to_all")
+        self._check_memory(parts, "all_to_all")
         received = torch.empty_like(parts)
         self._all_to_all(received, parts)
         _copy(torch.unbind(received), outputs)
@@ -185,8 +220,8 @@ class Group(ProcessGroup):
         if len(set(output_splits or ())) > 1 or len(set(input_splits or ())) > 1 or tensor.shape != output.shape or (
                 tensor.dtype != output.dtype or tensor.shape[0] % self._size):
             refuse("all_to_all_single of parts that differ in size or type")
-        _check_memory(tensor, "all_to_all_single")
-        _check_memory(output, "all_to_all_single")
+        self._check_memory(tensor, "all_to_all_single")
+        self._check_memory(output, "all_to_all_single")
         self._all_to_all(output, tensor)
         return done(output)
 
@@ -194,17 +229,17 @@ class Group(ProcessGroup):
 
     def _all_to_all(self, output: torch.Tensor, tensor: torch.Tensor) -> None:
         count, kind = _units(tensor)
-        self._carrier.run(lambda: self._comm.start_all_to_all(
-            tensor.data_ptr(), output.data_ptr(), count // self._size, kind, (tensor, output)))
+        self._carry(lambda source, target, stream: self._comm.start_all_to_all(
+            source.data_ptr(), target.data_ptr(), count // self._size, kind, (source, target), stream), tensor, output)
 
     def _gathered(self, tensor: torch.Tensor) -> torch.Tensor:
-        target = torch.empty((self._size, *tensor.shape), dtype=tensor.dtype)
+        target = torch.empty((self._size, *tensor.shape), dtype=tensor.dtype, device=tensor.device)
         self._gather(tensor, target)
         return target
 
     def _gather(self, tensor: torch.Tensor, target: torch.Tensor) -> None:
-        self._carrier.run(lambda: self._comm.start_all_gather(
-            tensor.data_ptr(), target.data_ptr(), *_units(tensor), (tensor, target)))
+        self._carry(lambda source, target, stream: self._comm.start_all_gather(
+            source.data_ptr(), target.data_ptr(), *_units(source), (source, target), stream), tensor, target)
 
     def barrier(self, opts: Any = None) -> Work:
         self._carrier.run(self._comm.start_barrier)
@@ -216,9 +251,16 @@ class Group(ProcessGroup):
         if len(parts) != self._size or any(each.shape != like.shape or each.dtype != like.dtype for each in parts):
             refuse(f"{call} with a list of tensors that is not one of the same shape and type for each rank")
 
+    def _check_memory(self, tensor: torch.Tensor, call: str) -> None:
+        _check_memory(tensor, call)
+        if self._carrier.gpu.is_elsewhere(tensor):
+            refuse(f"{call} of a tensor that is on {tensor.device}, where this rank's are on {self._carrier.gpu.device},")
+
     def _check_sizes(self, part: torch.Tensor, whole: torch.Tensor, call: str) -> None:
-        _check_memory(part, call)
-        _check_memory(whole, call)
+        self._check_memory(part, call)
+        self._check_memory(whole, call)
+        if part.device != whole.device:
+            refuse(f"{call} of tensors that are on {part.device} and on {whole.device}")
         if whole.numel() != self._size * part.numel() or whole.dtype != part.dtype:
             refuse(f"{call} with tensors whose sizes or types do not fit")
 
@@ -251,7 +293,7 @@ for _name in _REFUSED:
 def _check_memory(tensor: torch.Tensor, call: str) -> None:
     if tensor.layout != torch.strided:
         refuse(f"{call} of a tensor that is sparse")
-    if tensor.device.type != "cpu":
+    if tensor.device.type not in ("cpu", "cuda"):
         refuse(f"{call} of a tensor that is on {tensor.device}")
     if not tensor.is_contiguous():
         refuse(f"{call} of a tensor that is not contiguous")
@@ -261,6 +303,11 @@ def kind_of(tensor: torch.Tensor, call: str) -> int:
     """The number of its type, for a call that adds up."""
     _check_memory(tensor, call)
     return _TYPES[tensor.dtype] if tensor.dtype in _TYPES else refuse(f"{call} of {tensor.dtype}")
+
+
+def _is_lacking(tensor: torch.Tensor, op: int) -> bool:
+    """The plugin has no minima and maxima of floating point, in which NCCL loses NaNs."""
+    return op != _lib.OPS["sum"] and tensor.is_floating_point()
 
 
 def _op(options: Any, tensor: torch.Tensor, size: int, call: str) -> Any:

@@ -38,6 +38,7 @@ class Updates:
         def watched(its: Any, *arguments: Any, **named: Any) -> Any:
             # Nobody may have waited for what has failed. What is not whole must not get into the state.
             self._refuse_scaler(sys._getframe(1))
+            self._carrier.commit()
             if self._carrier.failure is not None and not self.any_begun:
                 raise self._carrier.failure
             if _still_there(self._left.get(name, [])):

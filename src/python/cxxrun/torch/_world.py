@@ -20,7 +20,7 @@ def _create(*_: Any, **__: Any) -> Group:
 
 
 try:
-    dist.Backend.register_backend(BACKEND, _create, devices=["cpu"])
+    dist.Backend.register_backend(BACKEND, _create, devices=["cpu", "cuda"])
 except TypeError:  # 1.13
     dist.Backend.register_backend(BACKEND, _create)
 

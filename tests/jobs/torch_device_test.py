@@ -1,0 +1,79 @@
+"""Elastic(device="cuda") on the stand-in for CUDA and NCCL, which takes tensors of the CPU for the device's
+(elastic_claimed.py). Usage: torch_device_test.py CXXRUN LIBCXXRUN_C LIBCUDA_DOUBLE; see elastic_jobs.py"""
+import os
+import sys
+
+import jobs
+from elastic_jobs import GUARD, ElasticCase
+
+DOUBLE = os.path.abspath(sys.argv.pop(2))
+
+
+class DeviceCase(ElasticCase):
+    claimed = "yes"
+
+    def environment(self, extra=None):
+        env = super().environment(extra)
+        env["CXXRUN_CLAIMED"] = self.claimed
+        if self.claimed != "staged":
+            env.update(CXXRUN_BACKEND="", CUDA_VISIBLE_DEVICES="0,1,2,3", LD_PRELOAD=DOUBLE,
+                       CXXRUN_CUDA_DOUBLE="devices=4,deaths=seen")
+        return env
+
+
+class Device(DeviceCase):
+    def test_a_rank_that_is_killed_is_replaced_and_the_parameters_are_those_of_an_undisturbed_run(self):
+        falls = ["1:3:map", "1:12:backward", "2:6:metrics", "3:2:forward", "0:3:update"]
+        whole = set(self.ends(self.play([], "whole")).values())
+        self.assertEqual(len(whole), 1)
+        self.assert_survived(self.play(falls, "disturbed"), whole, falls, "disturbed")
+
+    def test_what_is_carried_and_what_is_refused(self):
+        for script, says in (("elastic_calls.py", "carried and refused"), ("elastic_loop.py", "the loop is kept")):
+            (agent,) = self.begin(script, ranks=2)
+            self.assertEqual(agent.wait(300), 0, agent.stderr)
+            self.assertEqual(agent.stdout.count(says), 2)
+
+
+class Ahead(DeviceCase):
+    """The host is ahead of the device when a peer dies."""
+
+    claimed = "late"
+
+    def run_gate(self, how, restarts):
+        (agent,) = self.begin("elastic_gate.py", how, ranks=2, restarts=restarts, folder=how)
+        return agent
+
+    def test_no_update_is_made_of_what_the_death_of_a_peer_has_left(self):
+        whole = self.ends([self.run_gate("quiet", 0)])
+        self.assertEqual(len(set(whole.values())), 1)
+        for how in ("update", "loss"):
+            with self.subTest(how=how):
+                agent = self.run_gate(how, 1)
+                self.assertEqual(set(self.ends([agent]).values()), set(whole.values()))
+                self.assertNotIn("raised", agent.stdout)
+
+    def test_what_a_script_raises_while_nobody_dies_is_its_own(self):
+        agent = self.run_gate("own", 0)
+        self.assertEqual(agent.wait(GUARD), 3, agent.stderr)
+        self.assertIn("0 raised in step 3 of generation 1", agent.stdout)
+
+
+class Staged(DeviceCase):
+    """The host carries what lies on a device."""
+
+    claimed = "staged"
+
+    def test_what_is_carried_and_what_is_refused(self):
+        (agent,) = self.begin("elastic_calls.py", ranks=2)
+        self.assertEqual(agent.wait(300), 0, agent.stderr)
+        self.assertEqual(agent.stdout.count("carried and refused"), 2)
+
+    def test_a_rank_that_is_killed_is_replaced(self):
+        falls = ["1:12:backward", "2:6:metrics"]
+        whole = set(self.ends(self.play([], "whole")).values())
+        self.assert_survived(self.play(falls, "disturbed"), whole, falls, "disturbed")
+
+
+if __name__ == "__main__":
+    jobs.main()
