@@ -99,10 +99,12 @@ void suspect(Turn& turn, std::string const& lost) {
 }
 
 /// Somebody leads already, and waits for workers of the suspects: the port of a host that is dying may not have refused
-/// the first call. Only who may take over calls again, a few of how many there are.
+/// the first call. Of how many members there are, the few that may take over call again, and the spares: they say
+/// little, so that hardly anything of theirs is unread when a process dies, and they see its orderly end.
 bool asks_after_suspects(State const& state) {
-  return !state.search && state.main != 0 &&
-         find_successor(state, [&](Successor const& each) { return is_own(state, each); }) != nullptr;
+  bool const may_take_over =
+      find_successor(state, [&](Successor const& each) { return is_own(state, each); }) != nullptr;
+  return !state.search && state.main != 0 && (may_take_over || !state.decided.rank);
 }
 
 void call_suspects(Turn& turn) {

@@ -97,6 +97,31 @@ TEST_CASE("agent: the port of a dying host is called again after the election, u
   }
 }
 
+TEST_CASE("agent: a spare calls the port of a dying host again, a member that cannot take over does not", "[unit]") {
+  bool const spare = GENERATE(true, false);
+  Driver agent(4);
+  if (spare) {
+    auto const known = generation(1, 4);
+    agent.hear(rdzv::Decided{known.decree, known.successors});
+  } else {
+    auto known = generation(1, 4);
+    known.successors.pop_back();  // more members than may take over
+    agent.hear(rdzv::Prepare{known, 100});
+    agent.hear(rdzv::Start{1, agent.own(), 4000ms});
+  }
+  agent.lose();
+  agent.pass(200ms);
+  agent.up(1);
+  LinkId const leader = agent.link_to(1);
+  if (!spare) {
+    agent.hear(rdzv::VoteRequest{1, {2, 1}}, leader);
+  }
+  agent.hear(rdzv::Decided{decree(0, 1), generation(1, 4).successors, true}, leader);
+  REQUIRE(agent.state.follower.main == leader);
+  agent.pass(200ms);
+  CHECK(calls(agent, 0) == (spare ? 1 : 0));
+}
+
 TEST_CASE("agent: each round it says again what it knows, for a link may be open on one side only", "[unit]") {
   auto agent = searching();
   agent.pass(11s);
