@@ -5,7 +5,8 @@ import time
 
 from machine import OF_NCCL, ON_ONE_GPU, Row
 
-OWN_HOST = ("sh", "-c", 'NCCL_HOSTID=cxxrun-$$ exec "$0" "$@"')  # a worker has RANK of its generation, but one pid for its life
+# A worker has RANK of its generation, but one pid for its life.
+OWN_HOST = ("sh", "-c", 'NCCL_HOSTID=cxxrun-$$ exec "$0" "$@"')
 FIRST = re.compile(r"^\[[^\]]*:0\] (.*)$", re.M)  # what rank 0 says
 
 

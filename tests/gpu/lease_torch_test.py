@@ -33,7 +33,7 @@ class OfTorch(unittest.TestCase):
         self.assertEqual(table.code, 0, table.rows)
         self.assertRegex(table.rows["torch-facts"], r"^torch \d.*; ok$")
         self.assertEqual(table.rows["elastic-start"], "ok: one process, and two ranks under cxxrun")
-        self.assertRegex(table.rows["elastic-staged-calls"], "^ok: 23 calls of 2, outside of a step and in one")
+        self.assertRegex(table.rows["elastic-staged-calls"], "^ok: 23 calls, outside of a step and in one")
         for name in ("torch-gate", "elastic-held"):
             self.assertEqual(table.rows[name], "not run: the stand-in is none for torch itself")
         for name in ("plain-cxxrun", "plain-torchrun"):

@@ -36,8 +36,9 @@ def warm():
 def variables(machine):
     """As after an installation: launcher and package are found, and nothing is set. torch brings its own libraries."""
     unset = dict.fromkeys(name for name in machine.environment if name.startswith("CXXRUN_") and name != "CXXRUN_CUDA_DOUBLE")
-    return {**unset, "PATH": f"{machine.launcher.parent}:{os.environ.get('PATH', '')}", "PYTHONPATH": str(machine.package),
-            "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH"), "PYTHON_EXEC": sys.executable, "PYTHONDONTWRITEBYTECODE": "1",
+    return {**unset, "PATH": f"{machine.launcher.parent}:{os.environ.get('PATH', '')}", "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH"),
+            "PYTHONPATH": ":".join(filter(None, (str(machine.package), os.environ.get("PYTHONPATH")))),
+            "PYTHON_EXEC": sys.executable, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore",
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
             "CXXRUN_GPU_DUMP": str(max(1.0, machine.limit - 3)), **({"CXXRUN_CLAIMED": "yes"} if machine.preload else {})}
 
@@ -171,7 +172,7 @@ def by_torch(*words):
                                                  {**variables(machine), "OMP_NUM_THREADS": None, "LD_PRELOAD": None}))
         if code != 0:
             refuse("\n".join(lines), code)
-        return "; ".join(line for line in lines if "warn" not in line.lower())
+        return "; ".join(lines)
     return row
 
 
