@@ -79,11 +79,11 @@ class GpuLease(unittest.TestCase):
         for name in ("memcheck", "racecheck"):
             self.assertRegex(rows.pop(name), "^not run|ok")
         self.assertRegex(rows.pop("trainer"), "^final loss .* after 20 steps")
-        for part in ("noticed", "remote process exited", "aborted in", "a new communicator in"):
+        for part in ("noticed", "remote process exited", "drained in", "a new communicator in", "aborted in"):
             self.assertIn(part, rows["survival"])
         for name in ("stack-kill", "stack-stop"):
             self.assertRegex(rows[name], "^ok: final loss .*, as undisturbed; 1 of 1 times, ")
-        for name, part in (("stop", "^3 aborts: median"),
+        for name, part in (("stop", "^3 aborts: drained in .*; median"),
                            ("fault", "thrown after .*; rebuilt in .*; ok: rank 1 has died"),
                            ("capture", "under way; the capture ended with cudaSuccess"),
                            ("large", "^16 MiB of gradients: steps of .*; afterwards .*Vm"),
@@ -104,7 +104,7 @@ class GpuLease(unittest.TestCase):
     def test_what_repeats_does_so_as_often_as_its_time_allows(self):
         table = Table("--preload", DOUBLE, "--only", "stop", "--limit", "7")
         self.assertEqual(table.code, 0, table.rows)
-        aborts = re.match(r"(\d+) aborts: median .*; ok", table.rows["stop"])
+        aborts = re.match(r"(\d+) aborts: drained .*; ok", table.rows["stop"])
         self.assertLess(int(aborts[1]), 20)  # of 0.3 s each, in 2 s
         self.assertIn("- abort 1: ", table.files["said.txt"])
 
