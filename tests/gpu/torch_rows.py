@@ -15,7 +15,6 @@ from torchrun import TORCHRUN  # noqa: E402
 
 STEPS = 40
 DEATHS = ("8:backward", "8:update", "8:forward")
-NO_SUCH_OPTION = re.compile(r"no such option: .*")
 END = re.compile(r"end \d+ (\d+ [0-9a-f]{16}); (.*)")
 AT = re.compile(r"\bat (\d+) (\d+) (\w+) ?(\S*) ([\d.]+)$", re.M)
 NO_GPU_FOR_TORCH = "not run: the stand-in is none for torch itself"
@@ -43,16 +42,12 @@ def variables(machine):
             "CXXRUN_GPU_DUMP": str(max(1.0, machine.limit - 3)), **({"CXXRUN_CLAIMED": "yes"} if machine.preload else {})}
 
 
-def refuse(text, how):
-    """Of a job that has ended: raises what it could not do here."""
-    for line in NO_SUCH_OPTION.findall(text):
-        raise Row("not run: " + line, True)
-    if "No module named 'elastic_claimed'" in text:
-        raise Row("not run: the stand-in takes no tensors of the CPU for a GPU's", True)
+def wrong(text, how):
+    """A job that has ended: what it said of it."""
     lines = list(dict.fromkeys(text.splitlines()))
     telling = [line for line in lines if re.search(r"Error\b|[Ee]rror:|refus|WARN", line)]
-    wrong = [line for line in lines if "wrong: " in line]
-    raise Row(f"wrong: it ended with {how}; " + " // ".join((wrong[:1] + telling[-2:] or lines[-2:] or ["nothing"]))[:900], False)
+    found = [line for line in lines if "wrong: " in line][:1] + telling[-2:] or lines[-2:] or ["nothing was said"]
+    return Row(f"wrong: it ended with {how}; " + " // ".join(found)[:900], False)
 
 
 def of_elastic(machine, *words, ranks=2, restarts=0, options=(), device="cuda"):
@@ -63,7 +58,7 @@ def of_elastic(machine, *words, ranks=2, restarts=0, options=(), device="cuda"):
     with Job(machine, command, variables(machine)) as job:
         code = job.end()
         if code != 0:
-            refuse(job.said(), code)
+            raise wrong(job.said(), code)
         return job.said()
 
 
@@ -81,7 +76,7 @@ def starts(machine):
         for job, ranks in ((one, 1), (both, 2)):
             code = job.end()
             if code != 0 or len(re.findall(f"started: 3 steps of {ranks}", job.said())) != ranks:
-                refuse(job.said(), code)
+                raise wrong(job.said(), code)
     return "ok: one process, and two ranks under cxxrun"
 
 
@@ -171,7 +166,7 @@ def by_torch(*words):
         code, lines = machine.end(machine.launch([sys.executable, HERE / "torch_alone.py", *words],
                                                  {**variables(machine), "OMP_NUM_THREADS": None, "LD_PRELOAD": None}))
         if code != 0:
-            refuse("\n".join(lines), code)
+            raise wrong("\n".join(lines), code)
         return "; ".join(lines)
     return row
 
@@ -194,7 +189,7 @@ def plain(launcher):
                 killed = time.monotonic()
                 again = steps_of(job, steps[0][0], 1)
             except Over:
-                refuse(job.said(), job.end())
+                raise wrong(job.said(), job.end())
         return f"ok: start to first step {parts(steps[0], began)}; kill to next step {parts(again[0], killed)}"
     return row
 
