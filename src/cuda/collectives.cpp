@@ -154,15 +154,15 @@ ncclResult_t exchange_all(Comm* comm, cxxrun_cuda_call const& call, ncclComm_t n
   auto* const stream = comm->timeline.stream();
   auto const bytes = call.count * type_of(call).bytes;
   auto result = ncclGroupStart();
-  for (int peer = 0; peer < comm->world && (result == ncclSuccess || result == ncclInProgress); ++peer) {
+  for (int peer = 0; peer < comm->world && result == ncclSuccess; ++peer) {
     auto const offset = static_cast<std::uint64_t>(peer) * bytes;
     result = ncclSend(at(call.in, offset), bytes, ncclUint8, peer, nccl, stream);
-    if (result == ncclSuccess || result == ncclInProgress) {
+    if (result == ncclSuccess) {
       result = ncclRecv(at(call.out, offset), bytes, ncclUint8, peer, nccl, stream);
     }
   }
   auto const end = ncclGroupEnd();
-  return result == ncclSuccess || result == ncclInProgress ? end : result;
+  return result == ncclSuccess ? end : result;
 }
 
 Done launch(Comm* comm, cxxrun_cuda_call const& call, ncclComm_t nccl) {
@@ -194,9 +194,7 @@ Done collective(Comm* comm, cxxrun_cuda_call const& call) {
   if (nccl.get() == nullptr) {
     return by_nccl("a call that was aborted", ncclInvalidUsage);
   }
-  auto done = launch(comm, call, nccl.get());
-  done.nccl = settled(nccl.get(), done.nccl);
-  return done;
+  return launch(comm, call, nccl.get());
 }
 
 /// What has to be done to the result. In a world of one it was copied before, if need be.
@@ -217,14 +215,6 @@ Done after(Comm* comm, cxxrun_cuda_call const& call) {
             "the kernel that scales"};
   }
   return done;
-}
-
-Done take(Comm* comm, Step step) {
-  switch (step) {
-    case Step::before: return before(comm, comm->call);
-    case Step::collective: return collective(comm, comm->call);
-    default: return after(comm, comm->call);
-  }
 }
 
 /// A reason why NCCL cannot do it, or null.
@@ -255,26 +245,6 @@ std::int32_t alone(Comm* comm, cxxrun_cuda_call const& call, Status* status) {
 
 }  // namespace
 
-std::int32_t advance(Comm* comm, Status* status) {
-  while (comm->step != Step::none) {
-    auto const step = comm->step;
-    comm->step = step == Step::before ? Step::collective : step == Step::collective ? Step::after : Step::none;
-    auto const done = take(comm, step);
-    if (done.cuda != cudaSuccess) {
-      comm->step = Step::none;
-      return failed(status, done.call, done.cuda);
-    }
-    if (done.nccl == ncclInProgress) {
-      return in_progress(status);
-    }
-    if (done.nccl != ncclSuccess) {
-      comm->step = Step::none;
-      return failed(status, done.call, done.nccl);
-    }
-  }
-  return fine(status);
-}
-
 std::int32_t enqueue(Comm* comm, cxxrun_cuda_call const* call, Status* status) {
   if (auto const* const reason = obstacle(*call); reason != nullptr) {
     return unsupported(status, reason);
@@ -286,21 +256,23 @@ std::int32_t enqueue(Comm* comm, cxxrun_cuda_call const* call, Status* status) {
   if (comm->world == 1) {
     return alone(comm, *call, status);
   }
-  comm->call = *call;
-  comm->step = Step::before;
   if (auto const wanted = scratch_wanted(*comm, *call); wanted > comm->scratch_bytes) {
     auto const bytes = more_than(comm->scratch_bytes, wanted);
     if (allocate(comm, bytes, &comm->scratch, status) != CXXRUN_CUDA_OK) {
-      if (status->code == CXXRUN_CUDA_IN_PROGRESS) {
-        comm->scratch_bytes = bytes;
-      } else {
-        comm->step = Step::none;
-      }
       return status->code;
     }
     comm->scratch_bytes = bytes;
   }
-  return advance(comm, status);
+  for (auto* const step : {before, collective, after}) {
+    auto const done = step(comm, *call);
+    if (done.cuda != cudaSuccess) {
+      return failed(status, done.call, done.cuda);
+    }
+    if (done.nccl != ncclSuccess) {
+      return failed(status, done.call, done.nccl);
+    }
+  }
+  return fine(status);
 }
 
 }  // namespace cxxrun::cuda

@@ -2,11 +2,14 @@
 
 #include <cstring>
 #include <ctime>
+#include <exception>
+#include <utility>
 
 #include <climits>
 
 #include "src/cuda/device.hpp"
 #include "src/cuda/kernels.hpp"
+#include "src/os/quiet_thread.hpp"
 
 namespace cxxrun::cuda {
 namespace {
@@ -21,8 +24,8 @@ std::int32_t ready(Comm* comm, Status* status) {
   if (comm->aborted) {
     return gone(status);
   }
-  if (comm->step != Step::none) {
-    return refused(status, ncclInvalidUsage, "the call before this one is still in progress: poll first");
+  if (comm->connecting) {
+    return refused(status, ncclInvalidUsage, "it is not connected yet: poll first");
   }
   return fine(status);
 }
@@ -58,17 +61,28 @@ void pass_on(Comm* comm, cxxrun_cuda_settings const& settings, ncclConfig_t& con
 #endif
 }
 
+void connect(Comm* comm, ncclUniqueId id, ncclConfig_t config) {
+  OnDevice const here(comm->device);
+  auto const error = ncclCommInitRankConfig(&comm->nccl, comm->world, id, comm->rank, &config);
+  static_cast<void>(error == ncclSuccess ? fine(&comm->connected)
+                                         : failed(&comm->connected, "ncclCommInitRankConfig", error));
+  comm->connecting = false;
+}
+
 std::int32_t begin_nccl(Comm* comm, std::uint8_t const* id, cxxrun_cuda_settings const& settings, Status* status) {
   ncclUniqueId unique{};
   std::memcpy(&unique, id, sizeof(unique));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
+  config.blocking = 1;
   pass_on(comm, settings, config);
-  ncclComm_t nccl = nullptr;
-  auto const error = ncclCommInitRankConfig(&nccl, comm->world, unique, comm->rank, &config);
-  comm->nccl = nccl;
-  return error == ncclSuccess || error == ncclInProgress ? fine(status)
-                                                         : failed(status, "ncclCommInitRankConfig", error);
+  comm->connecting = true;
+  try {
+    comm->connector = os::start_quiet_thread([=] { connect(comm, unique, config); });
+  } catch (std::exception const& failure) {
+    comm->connecting = false;
+    return refused(status, ncclSystemError, failure.what());
+  }
+  return fine(status);
 }
 
 std::int32_t unique_id(std::uint8_t* id, Status* status) {
@@ -109,54 +123,61 @@ std::int32_t comm_begin(std::uint8_t const* id, std::int32_t rank, std::int32_t 
   return world > 1 ? begin_nccl(made, id, *settings, status) : fine(status);
 }
 
-std::int32_t nccl_state(Comm* comm, Status* status) {
-  InNccl const nccl(comm);
+std::int32_t poll(Comm* comm, Status* status) {
   if (comm->aborted) {
     return gone(status);
   }
+  if (comm->connecting) {
+    return in_progress(status);
+  }
+  if (comm->connected.code != CXXRUN_CUDA_OK) {
+    *status = comm->connected;
+    return status->code;
+  }
+  InNccl const nccl(comm);
   if (nccl.get() == nullptr) {
     return fine(status);
   }
   ncclResult_t state = ncclSuccess;
-  if (auto const error = ncclCommGetAsyncError(nccl.get(), &state); error != ncclSuccess) {
-    return failed(status, "ncclCommGetAsyncError", error);
-  }
-  if (state == ncclInProgress) {
-    return in_progress(status);
-  }
-  return state == ncclSuccess ? fine(status) : failed(status, "NCCL", state);
+  auto const error = ncclCommGetAsyncError(nccl.get(), &state);
+  return error != ncclSuccess   ? failed(status, "ncclCommGetAsyncError", error)
+         : state != ncclSuccess ? failed(status, "NCCL", state)
+                                : fine(status);
 }
 
-std::int32_t poll(Comm* comm, Status* status) {
-  OnDevice const here(comm->device);
-  if (nccl_state(comm, status) != CXXRUN_CUDA_OK || comm->step == Step::none) {
-    return status->code;
-  }
-  return advance(comm, status);
+/// While NCCL connects it, too.
+ncclComm_t early(Comm* comm) {
+  return std::atomic_ref(comm->nccl).load();
 }
 
-/// Whether it is over within so many milliseconds.
+/// Asks every millisecond until it is not so any more.
 template <class Condition>
-bool passes(int milliseconds, Condition const& condition) {
+void outlast(Condition const& condition) {
   constexpr timespec kMillisecond{0, 1'000'000};
-  for (; condition() && milliseconds > 0; --milliseconds) {
+  while (condition()) {
     nanosleep(&kMillisecond, nullptr);
   }
-  return !condition();
 }
 
+/// Frees nothing before nobody is inside NCCL any more. Who is comes out in microseconds, or waits for a peer, or in
+/// the driver for a kernel, which the flag ends that this sets.
 void abort(Comm* comm) {
-  constexpr int kInside = 1000;
-  constexpr int kLaunching = 20;
-  comm->aborted = true;
-  if (ncclComm_t const nccl = comm->nccl.exchange(nullptr); nccl != nullptr) {
-    OnDevice const here(comm->device);
-    // Who is inside NCCL comes out in microseconds, or waits in the driver for the kernel that this is to end. So does
-    // a thread of NCCL's that launches a call, unless it waits for a peer. Where one may yet launch something only the
-    // end of the abort says that it will not.
-    comm->silent = passes(kInside, [comm] { return comm->in_nccl.load(); }) &&
-                   passes(kLaunching, [nccl] { return settled(nccl, ncclSuccess) == ncclInProgress; });
-    ncclCommAbort(nccl);
+  if (comm->aborted.exchange(true)) {
+    return;
+  }
+  OnDevice const here(comm->device);
+  outlast([comm] { return comm->connecting && early(comm) == nullptr; });
+  if (ncclComm_t const nccl = early(comm); nccl != nullptr) {
+    // In a group the abort sets its flags at once, and does the rest at the end of the group.
+    bool const grouped = loaded_nccl() >= nccl_version(2, 22, 3);
+    if (grouped) {
+      ncclGroupStart();
+      ncclCommAbort(nccl);
+    }
+    int patience = grouped ? INT_MAX : 1000;  // without flags who is inside may wait for ever
+    outlast([&] { return comm->connecting || (comm->in_nccl && --patience > 0); });
+    comm->silent = !comm->in_nccl;
+    grouped ? ncclGroupEnd() : ncclCommAbort(nccl);
   }
   comm->given_up = true;
 }
@@ -171,31 +192,19 @@ std::int32_t drained(Comm* comm, Status* status) noexcept {
   return code == CXXRUN_CUDA_IN_PROGRESS && given_up ? fine(status) : code;
 }
 
-std::int32_t begin_finalizing(Comm* comm, Status* status) {
-  InNccl const nccl(comm);
-  if (ready(comm, status) != CXXRUN_CUDA_OK || comm->memory.deregister(nccl.get(), status) != CXXRUN_CUDA_OK) {
-    return status->code;
-  }
-  comm->finalizing = true;
-  auto const error = ncclCommFinalize(nccl.get());
-  return error == ncclSuccess || error == ncclInProgress ? fine(status) : failed(status, "ncclCommFinalize", error);
-}
-
 std::int32_t finalize(Comm* comm, Status* status) {
-  if (comm->aborted || comm->nccl == nullptr) {
-    return comm->aborted ? gone(status) : fine(status);
-  }
   OnDevice const here(comm->device);
-  if (nccl_state(comm, status) != CXXRUN_CUDA_OK ||
-      (!comm->finalizing && begin_finalizing(comm, status) != CXXRUN_CUDA_OK) ||
-      nccl_state(comm, status) != CXXRUN_CUDA_OK) {
+  InNccl const nccl(comm);
+  if (ready(comm, status) != CXXRUN_CUDA_OK || nccl.get() == nullptr) {
     return status->code;
   }
-  ncclComm_t const nccl = comm->nccl.exchange(nullptr);
-  if (nccl == nullptr) {
-    return gone(status);
+  if (comm->memory.deregister(nccl.get(), status) != CXXRUN_CUDA_OK) {
+    return status->code;
   }
-  auto const error = ncclCommDestroy(nccl);
+  if (auto const error = ncclCommFinalize(nccl.get()); error != ncclSuccess) {
+    return failed(status, "ncclCommFinalize", error);
+  }
+  auto const error = ncclCommDestroy(std::exchange(comm->nccl, nullptr));
   return error == ncclSuccess ? fine(status) : failed(status, "ncclCommDestroy", error);
 }
 
@@ -204,6 +213,9 @@ void comm_free(Comm* comm) {
     return;
   }
   abort(comm);  // nothing, if that has been done, or it was finalized
+  if (comm->connector.joinable()) {
+    comm->connector.join();
+  }
   OnDevice const here(comm->device);
   cudaStreamSynchronize(comm->timeline.stream());
   cudaFree(comm->partial);

@@ -1,18 +1,16 @@
 // One communicator of NCCL's with what belongs to it. Shell.
 //
-// Non-blocking: nearly every call of NCCL answers "in progress" and goes on in a thread of NCCL's, which launches the
-// kernel. Until then nothing may be put on the stream after it. So a collective is a few steps, and the ones that
-// remain are taken by poll().
+// Blocking: what a call has begun is done, or in the stream, when it returns. It may wait in there: for peers where
+// NCCL makes connections, for the driver where the device's queue is full. Whoever aborts it lets such a thread come
+// out and frees nothing before. A thread of its own connects it.
 #pragma once
 
 #include <atomic>
 #include <string>
+#include <thread>
 
 #include "src/cuda/memory.hpp"
 #include "src/cuda/timeline.hpp"
-
-/// What remains to be done of a call, in this order.
-enum class CxxrunCudaStep : std::uint8_t { none, before, collective, after };
 
 /// Named by plugin_api.h.
 struct cxxrun_cuda_comm {  // NOLINT(readability-identifier-naming)
@@ -21,16 +19,16 @@ struct cxxrun_cuda_comm {  // NOLINT(readability-identifier-naming)
   int device;
   int rank = 0;
   int world = 1;
-  std::atomic<ncclComm_t> nccl{nullptr};  ///< null in a world of one, and when it is aborted or finalized
-  std::atomic<bool> in_nccl{false};       ///< a thread is inside one of its functions
-  std::atomic<bool> aborted{false};
-  std::atomic<bool> silent{false};    ///< from now on nothing can be launched: only what runs has to end
-  std::atomic<bool> given_up{false};  ///< abort() has come back
-  bool finalizing = false;
-  std::string name;  ///< NCCL keeps a pointer to it
+  ncclComm_t nccl = nullptr;  ///< null in a world of one. NCCL writes it while it connects: early(), until then
+  std::atomic<bool> connecting{false};  ///< `connector` is inside NCCL
+  std::atomic<bool> in_nccl{false};     ///< whoever makes calls is
+  std::atomic<bool> aborted{false};     ///< from now on nobody goes in
+  std::atomic<bool> silent{false};      ///< nor is anybody in there any more: nothing can be launched
+  std::atomic<bool> given_up{false};    ///< abort() has come back
+  std::string name;                     ///< NCCL keeps a pointer to it
 
-  CxxrunCudaStep step = CxxrunCudaStep::none;
-  cxxrun_cuda_call call{};
+  std::thread connector;
+  cxxrun::cuda::Status connected{};  ///< how that ended
 
   cxxrun::cuda::Timeline timeline;
   cxxrun::cuda::Memory memory;
@@ -44,15 +42,14 @@ struct cxxrun_cuda_comm {  // NOLINT(readability-identifier-naming)
 namespace cxxrun::cuda {
 
 using Comm = cxxrun_cuda_comm;
-using Step = CxxrunCudaStep;
 
 /// NCCL's communicator for one call of NCCL's; null when it was aborted, finalized, or never was. abort() may come at
-/// any moment, and waits for the end of this unless that takes long.
+/// any moment, and waits for the end of this before it frees anything.
 class InNccl {
  public:
   explicit InNccl(Comm* comm) : comm_(comm) {
     comm->in_nccl = true;
-    nccl_ = comm->nccl;
+    nccl_ = comm->aborted || comm->connecting ? nullptr : comm->nccl;
   }
   InNccl(InNccl const&) = delete;
   InNccl& operator=(InNccl const&) = delete;
@@ -71,7 +68,5 @@ std::int32_t allocate(Comm* comm, std::uint64_t bytes, void** memory, Status* st
 std::int32_t ready(Comm* comm, Status* status);
 
 std::int32_t enqueue(Comm* comm, cxxrun_cuda_call const* call, Status* status);
-/// Takes the steps that remain, as far as they go now.
-std::int32_t advance(Comm* comm, Status* status);
 
 }  // namespace cxxrun::cuda

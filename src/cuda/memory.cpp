@@ -45,12 +45,8 @@ std::int32_t take(bool of_nccl, void** memory, std::uint64_t bytes, Status* stat
   return error == ncclSuccess ? fine(status) : failed(status, "ncclMemAlloc", error);
 }
 
-/// What a call that registers or lets go has come to.
-std::int32_t registered(ncclComm_t comm, char const* call, ncclResult_t answer, Status* status) {
-  auto const error = settled(comm, answer);
-  return error == ncclInProgress ? in_progress(status)
-         : error == ncclSuccess  ? fine(status)
-                                 : failed(status, call, error);
+std::int32_t registered(char const* call, ncclResult_t error, Status* status) {
+  return error == ncclSuccess ? fine(status) : failed(status, call, error);
 }
 
 }  // namespace
@@ -71,12 +67,12 @@ std::int32_t Memory::enlist(ncclComm_t comm, Status* status) {
   auto& piece = pieces_.back();
 #if CXXRUN_CUDA_HAS_WINDOWS
   if (has_windows()) {
-    return registered(comm, "ncclCommWindowRegister",
+    return registered("ncclCommWindowRegister",
                       ncclCommWindowRegister(comm, piece.memory, piece.bytes, &piece.window, NCCL_WIN_COLL_SYMMETRIC),
                       status);
   }
 #endif
-  return registered(comm, "ncclCommRegister", ncclCommRegister(comm, piece.memory, piece.bytes, &piece.handle), status);
+  return registered("ncclCommRegister", ncclCommRegister(comm, piece.memory, piece.bytes, &piece.handle), status);
 }
 
 std::int32_t Memory::deregister(ncclComm_t comm, Status* status) {
@@ -90,7 +86,7 @@ std::int32_t Memory::deregister(ncclComm_t comm, Status* status) {
     if (piece.handle != nullptr) {
       error = ncclCommDeregister(comm, std::exchange(piece.handle, nullptr));
     }
-    if (registered(comm, "giving up registered memory", error, status) != CXXRUN_CUDA_OK) {
+    if (registered("giving up registered memory", error, status) != CXXRUN_CUDA_OK) {
       return status->code;
     }
   }

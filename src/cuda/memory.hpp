@@ -5,7 +5,7 @@
 // time. Registering a window is collective: every rank of a communicator allocates the same sizes in the same order.
 #pragma once
 
-#include <list>
+#include <vector>
 
 #include "src/cuda/status.hpp"
 
@@ -30,21 +30,21 @@ class Memory {
   /// Zeroed on `stream`; what NCCL's collectives use is NCCL's own. It stays until the end: giving device memory back
   /// waits for the device.
   std::int32_t allocate(bool of_nccl, std::uint64_t bytes, cudaStream_t stream, void** memory, Status* status);
-  /// What was allocated last. IN_PROGRESS: not yet.
+  /// What was allocated last.
   std::int32_t enlist(ncclComm_t comm, Status* status);
-  /// In good health, before the communicator is finalized. IN_PROGRESS: again. An abort does it by itself.
+  /// In good health, before the communicator is finalized. An abort does it by itself.
   std::int32_t deregister(ncclComm_t comm, Status* status);
 
  private:
   struct Piece {
     void* memory = nullptr;
     std::uint64_t bytes = 0;
-    cxxrun_cuda_window window = nullptr;  ///< NCCL writes it when the window is there: it must not move
-    void* handle = nullptr;               ///< of ncclCommRegister
-    bool nccl = false;                    ///< of ncclMemAlloc
+    cxxrun_cuda_window window = nullptr;
+    void* handle = nullptr;  ///< of ncclCommRegister
+    bool nccl = false;       ///< of ncclMemAlloc
   };
 
-  std::list<Piece> pieces_;
+  std::vector<Piece> pieces_;
 };
 
 }  // namespace cxxrun::cuda

@@ -6,7 +6,9 @@
  * who is to blame are libcxxrun's (src/gpu). It is the only file that knows cudart and nccl.
  *
  * Every function returns CXXRUN_CUDA_OK, or fills `status` with the code and one sentence in CUDA's or NCCL's words.
- * No function blocks on the device or on peers, except those that say so.
+ * No function waits for the device or for peers, except those that say so. But NCCL may wait for the driver in any call
+ * that launches something (where the device's queue is full), and for peers where it makes connections or registers
+ * memory: allocate() and enqueue(), until an abort().
  * Threads: one at a time per communicator, but for abort(), drained(), usable(), is_device_memory() and is_captured(),
  * which any thread may call at any moment. The calling thread's current device is as before afterwards, except after
  * open_device(). Of a device that is open already open_device() asks only whether it still answers.
@@ -24,7 +26,7 @@ extern "C" {
 /* NOLINTBEGIN(readability-identifier-naming): the names of a C header */
 
 /* Grows with every change of this file; another version is refused by name. */
-#define CXXRUN_CUDA_ABI 7u
+#define CXXRUN_CUDA_ABI 8u
 #define CXXRUN_CUDA_ID_BYTES 128
 
 enum cxxrun_cuda_code {
@@ -87,31 +89,33 @@ struct cxxrun_cuda_api {
   /* Opens NCCL's bootstrap socket in this process. Rank 0 calls it and gives the bytes to the others. */
   int32_t (*unique_id)(uint8_t id[CXXRUN_CUDA_ID_BYTES], struct cxxrun_cuda_status* status);
 
-  /* Begins a non-blocking communicator on the device that was opened; poll() says when it is ready. In a world of one
-   * there is none of NCCL's, `id` is not read, and it is ready at once. After an error *comm may be there all the same:
-   * abort() and comm_free() it. */
+  /* Begins a communicator on the device that was opened; poll() says when it is ready. A thread connects it: its calls
+   * are blocking ones, since for others NCCL starts a thread each. In a world of one there is none of NCCL's, `id` is
+   * not read, and it is ready at once. After an error *comm may be there all the same: abort() and comm_free() it. */
   int32_t (*comm_begin)(uint8_t const id[CXXRUN_CUDA_ID_BYTES], int32_t rank, int32_t world,
                         struct cxxrun_cuda_settings const* settings, struct cxxrun_cuda_comm** comm,
                         struct cxxrun_cuda_status* status);
-  /* OK: ready for the next call. IN_PROGRESS. Else the communicator's asynchronous error. Also takes the rest of a
-   * call that was IN_PROGRESS (from NCCL 2.23 on: every collective, for as long as a thread takes to start). */
+  /* OK: ready for calls. IN_PROGRESS: not connected yet. Else why that failed, or the communicator's asynchronous
+   * error.
+   */
   int32_t (*poll)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
-  /* Makes its kernels end and frees what NCCL holds. Does not wait for a thread that is blocked in another function. May block for ever in some versions of NCCL: call it on a thread
-   * that can be left behind. drained() says when it is in nobody's way any more. The stream, events and memory stay until comm_free(); reached() and wait_on() still work
-   * (but nothing is written to the host's memory any more), and everything else that is queued is refused. */
+  /* Makes its kernels end, waits until threads that are inside NCCL have come out, and frees what NCCL holds. May block
+   * for ever: call it on a thread that can be left behind (before NCCL 2.22.3 always where it is still connecting; a
+   * thread inside another call is waited for for 1 s there). drained() says when it is in nobody's way any more. The
+   * stream, events and memory stay until comm_free(); reached() and wait_on() still work (but nothing is written to the
+   * host's memory any more), and everything else that is queued is refused. */
   void (*abort)(struct cxxrun_cuda_comm* comm);
   /* OK when abort() has come so far that nothing of this communicator's runs on the device, or will: another one may
    * begin, and buffers are their owner's. IN_PROGRESS before. Else as usable(). */
   int32_t (*drained)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
-  /* In good health, after everything is done: finalizes; IN_PROGRESS until it is through. */
+  /* In good health, after everything is done: finalizes. Blocks, for a peer that hangs for ever. */
   int32_t (*finalize)(struct cxxrun_cuda_comm* comm, struct cxxrun_cuda_status* status);
   /* Waits for the stream, and aborts first what was neither aborted nor finalized. Its memory goes with it. */
   void (*comm_free)(struct cxxrun_cuda_comm* comm);
 
-  /* Device memory that collectives use in place (ncclMemAlloc, registered: a symmetric window from NCCL 2.29.7 on). Every rank
-   * asks for the same sizes in the same order. Zeroed on the communicator's stream. IN_PROGRESS: *memory is there, but
-   * poll() before the next call. In a collective the buffers of all ranks lie in such memory at the same offset, or
-   * those of none. */
+  /* Device memory that collectives use in place (ncclMemAlloc, registered: a symmetric window from NCCL 2.29.7 on).
+   * Every rank asks for the same sizes in the same order. Zeroed on the communicator's stream. In a collective the
+   * buffers of all ranks lie in such memory at the same offset, or those of none. */
   int32_t (*allocate)(struct cxxrun_cuda_comm* comm, uint64_t bytes, void** memory, struct cxxrun_cuda_status* status);
 
   /* Everything below is queued on the communicator's stream, in the order of the calls. */
@@ -119,7 +123,7 @@ struct cxxrun_cuda_api {
   /* What `user_stream` has queued so far comes first. */
   int32_t (*after)(struct cxxrun_cuda_comm* comm, void* user_stream, struct cxxrun_cuda_status* status);
   /* The collective, with its casts and its scale: sum, then scaled; never ncclAvg. In a world of one a copy if in and
-   * out differ, a scale if it is not 1, and else nothing. IN_PROGRESS: poll() before the next call.
+   * out differ, a scale if it is not 1, and else nothing.
    * Sums of f16 and bf16, and of f32 on such a wire, are NCCL's: added up in f32 and rounded once by its kernels for
    * symmetric windows, rounded to that type at each addition by all others. What is scaled down and added up in f16 is
    * first multiplied by a power of two, so that the sum of finite numbers is finite when its mean is. UNSUPPORTED: min

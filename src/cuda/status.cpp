@@ -44,12 +44,6 @@ std::int32_t failed(Status* status, char const* call, ncclResult_t error) {
               known ? reason : "");
 }
 
-ncclResult_t settled(ncclComm_t comm, ncclResult_t answer) {
-  auto state = answer;
-  auto const asked = answer == ncclSuccess ? ncclCommGetAsyncError(comm, &state) : ncclSuccess;
-  return asked == ncclSuccess ? state : asked;
-}
-
 std::int32_t refused(Status* status, ncclResult_t error, char const* sentence) {
   return fill(status, CXXRUN_CUDA_NCCL, error, "%s", sentence);
 }

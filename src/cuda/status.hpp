@@ -20,9 +20,6 @@ std::int32_t failed(Status* status, char const* call, cudaError_t error);
 std::int32_t outcome(Status* status, char const* call, cudaError_t error);
 /// With the reason NCCL wrote down last.
 std::int32_t failed(Status* status, char const* call, ncclResult_t error);
-/// What a call of NCCL's that answered `answer` has come to: what it began may still run when it answers ncclSuccess,
-/// and only the communicator says so (docs/design/nccl_backend.md).
-ncclResult_t settled(ncclComm_t comm, ncclResult_t answer);
 /// What a caller may not do: an NCCL error of code `error`, in words of our own.
 std::int32_t refused(Status* status, ncclResult_t error, char const* sentence);
 std::int32_t unsupported(Status* status, char const* sentence);

@@ -15,7 +15,7 @@
 
 namespace cxxrun::gpu {
 
-/// The oldest NCCL that can be used: 2.19 has ncclMemAlloc and non-blocking communicators that can be aborted.
+/// The oldest NCCL that can be used: 2.19 has ncclMemAlloc.
 inline constexpr int kOldestNccl = 21900;
 
 /// What shows without CUDA whether there may be a GPU.

@@ -12,7 +12,6 @@
 namespace cxxrun::gpu {
 namespace {
 
-constexpr Millis kTick{1};
 /// What has not ended by then is stuck; exit() then goes on without it.
 constexpr Millis kLastWait{4000};
 
@@ -41,11 +40,7 @@ Leftover::Owner Leftover::begin(cxxrun_cuda_api const& api, cxxrun_cuda_comm* co
 
 void Leftover::carry_out(How how) noexcept {
   cxxrun_cuda_status status{};
-  std::int32_t code = CXXRUN_CUDA_IN_PROGRESS;
-  while (how == How::finalize && (code = api_.finalize(comm_, &status)) == CXXRUN_CUDA_IN_PROGRESS) {
-    std::this_thread::sleep_for(kTick);
-  }
-  if (code != CXXRUN_CUDA_OK) {
+  if (how == How::abort || api_.finalize(comm_, &status) != CXXRUN_CUDA_OK) {
     api_.abort(comm_);
   }
   std::unique_lock lock(all().mutex);

@@ -67,25 +67,20 @@ void NcclQueue::call(Lock& lock, char const* what, Body const& body) {
   status.code = status.detail = 0;
   status.text[0] = '\0';
   std::int32_t const code = body(status);
-  if (code == CXXRUN_CUDA_IN_PROGRESS) {
-    settle(lock, what, std::nullopt);
-  } else {
-    require(lock, code, status, what, Clock::now());
-  }
+  require(lock, code, status, what, Clock::now());
 }
 
-/// NCCL takes no other call until it has dealt with the last one.
-void NcclQueue::settle(Lock& lock, char const* what, std::optional<TimePoint> until) {
+void NcclQueue::await_connection(Lock& lock, TimePoint deadline) {
   Wait wait;
-  progress_ = marked_ == reached_.load() ? wait.began : progress_;
+  progress_ = wait.began;
   for (;;) {
     cxxrun_cuda_status status{};
     std::int32_t const code = api_.poll(comm_, &status);
     if (code == CXXRUN_CUDA_OK) {
       return;
     }
-    require(lock, code, status, what, wait.began);
-    if (until && Clock::now() >= *until) {
+    require(lock, code, status, "connecting the ranks", wait.began);
+    if (Clock::now() >= deadline) {
       end(lock,
           {Reason::Why::error,
            cxxrun::fail(Errc::timeout,
@@ -95,7 +90,7 @@ void NcclQueue::settle(Lock& lock, char const* what, std::optional<TimePoint> un
           wait.began);
     }
     look(lock, wait);
-    pause(wait);  // nobody else may call NCCL meanwhile
+    pause(wait);
   }
 }
 
@@ -110,7 +105,7 @@ void NcclQueue::connect(std::array<std::uint8_t, CXXRUN_CUDA_ID_BYTES> const& id
     auto const settings = for_plugin(config_.settings);
     std::int32_t const code = api_.comm_begin(id.data(), config_.rank, peers_.world(), &settings, &comm_, &status);
     require(lock, code, status, ("NCCL does not start on " + config_.device).c_str(), Clock::now());
-    settle(lock, "connecting the ranks", deadline);
+    await_connection(lock, deadline);
   }
   watcher_ = os::start_quiet_thread([this] { watch(); });
   if (peers_.world() > 1) {
@@ -299,16 +294,20 @@ void NcclQueue::look(Lock& lock, Wait& wait) {
   cxxrun_cuda_status status{};
   std::int32_t const code = api_.poll(comm_, &status);
   require(lock, code, status, "a call on device memory", wait.began);
-  auto const waited = now - progress_;
+  if (auto const why = overdue(now - progress_)) {
+    end(lock, {.why = *why}, wait.began);
+  }
+}
+
+/// Why who has waited for so long waits no longer; nothing: he does.
+std::optional<Reason::Why> NcclQueue::overdue(Clock::duration waited) {
   bool const asked = hurry().asked();  // once: it may be asked from one line to the next
   bool const at_once = asked && hurry().answer(waited, config_.op_timeout);
   if (asked && !at_once) {
     peers_.host().abort(host::stopped_by_launcher());
-    end(lock, {Reason::Why::trouble, {}, {}}, wait.began);
+    return Reason::Why::trouble;
   }
-  if (at_once || waited >= config_.op_timeout) {
-    end(lock, {Reason::Why::late, {}, {}}, wait.began);
-  }
+  return at_once || waited >= config_.op_timeout ? std::optional(Reason::Why::late) : std::nullopt;
 }
 
 void NcclQueue::pause(Wait& wait) {

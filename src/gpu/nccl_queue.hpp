@@ -1,10 +1,9 @@
 // NcclQueue: one communicator of NCCL's with its stream: what is queued there, how far it has come, and its end. Shell.
 //
-// NCCL allows one thread at a time, and wants to be asked (poll) before the next call where a call returns "in
-// progress": one lock around every call of the plugin's, but for those that any thread may make, does both. Nobody
-// blocks while holding it, except until NCCL has taken a call, and in the driver: it may keep any call of CUDA's
-// waiting behind a kernel that a dead peer never ends. So one thread waits neither for this lock nor for the driver,
-// and looks at the peers when nobody else does.
+// NCCL allows one thread at a time: one lock around every call of the plugin's, but for those that any thread may make.
+// Nobody waits for peers or the device with it, except inside NCCL and in the driver: a call may wait there behind a
+// kernel that a dead peer never ends. So one thread waits neither for this lock nor for the driver, looks at the peers
+// when nobody else does, and gives NCCL up from outside.
 #pragma once
 
 #include <array>
@@ -85,7 +84,7 @@ class NcclQueue final : public host::DeviceQueue {
   void queue(char const* what, Body const& body);
   template <class Body>
   void call(Lock& lock, char const* what, Body const& body);
-  void settle(Lock& lock, char const* what, std::optional<TimePoint> until);
+  void await_connection(Lock& lock, TimePoint deadline);
   void await_slot(Lock& lock) {
     if (marked_ - reached_.load() >= kSlots) {
       wait_locked(lock, marked_ + 1 - kSlots);
@@ -96,6 +95,7 @@ class NcclQueue final : public host::DeviceQueue {
   [[nodiscard]] std::int32_t advance(cxxrun_cuda_status& status);
   void advance_or_end(Lock& lock, TimePoint began);
   void look(Lock& lock, Wait& wait);
+  [[nodiscard]] std::optional<Reason::Why> overdue(Clock::duration waited);
   static void pause(Wait& wait);
   static void rest(Lock& lock, Wait& wait) {
     lock.unlock();

@@ -64,8 +64,10 @@ void NcclQueue::guard() noexcept {
     }
     if (unattended && peers_.look() == host::Trouble::failed) {
       give_up({.why = Reason::Why::trouble}, oldest_if_free());
-    } else if (since != TimePoint{} && now - since >= config_.op_timeout) {
-      give_up({.why = Reason::Why::late}, oldest_if_free());
+    } else if (since != TimePoint{}) {
+      if (auto const why = overdue(now - since)) {
+        give_up({.why = *why}, oldest_if_free());
+      }
     }
     lock.lock();
   }

@@ -78,10 +78,8 @@ void PluginComm::until_done(std::function<std::int32_t(cxxrun_cuda_status*)> con
   }
 }
 
-void PluginComm::check(std::int32_t code, cxxrun_cuda_status const& status) const {
-  if (code == CXXRUN_CUDA_IN_PROGRESS) {
-    until_done([this](cxxrun_cuda_status* now) { return api_.poll(comm_, now); });
-  } else if (code != CXXRUN_CUDA_OK) {
+void PluginComm::check(std::int32_t code, cxxrun_cuda_status const& status) {
+  if (code != CXXRUN_CUDA_OK) {
     throw PluginError(status);
   }
 }

@@ -34,7 +34,7 @@ inline constexpr cxxrun_cuda_settings kNoSettings{INT_MIN, INT_MIN, INT_MIN, INT
 using Id = std::vector<std::uint8_t>;
 Id make_id(cxxrun_cuda_api const& api);
 
-/// An open communicator; whatever goes wrong is thrown as PluginError. Calls that are in progress are polled.
+/// An open communicator; whatever goes wrong is thrown as PluginError.
 class PluginComm {
  public:
   /// Opens the device first. Not ready within `limit`: std::runtime_error "in progress".
@@ -71,8 +71,8 @@ class PluginComm {
   /// Calls it until it is not in progress; throws when it failed or `limit` is over.
   void until_done(std::function<std::int32_t(cxxrun_cuda_status*)> const& call,
                   std::chrono::milliseconds limit = std::chrono::minutes(1)) const;
-  /// `code` of a call that was made; in progress: polls.
-  void check(std::int32_t code, cxxrun_cuda_status const& status) const;
+  /// `code` of a call that was made.
+  static void check(std::int32_t code, cxxrun_cuda_status const& status);
 
  private:
   cxxrun_cuda_api const& api_;

@@ -29,7 +29,6 @@ namespace cxxrun::test {
 struct FakeDevice {
   std::atomic<bool> begins{true};    ///< else NCCL's start is an error that leaves a communicator behind
   std::atomic<bool> connects{true};  ///< else NCCL's start stays in progress
-  std::atomic<int> slow_polls{0};    ///< every call is in progress for so many polls
   std::atomic<bool> runs{true};      ///< else nothing queued is ever done
   std::atomic<int> runs_after{0};    ///< polls: then what is queued is done
   std::atomic<bool> broken{false};   ///< poll() says so
@@ -44,7 +43,6 @@ struct FakeDevice {
   std::atomic<int> freed{0};
   std::atomic<int> inside{0};  ///< threads in the plugin: more than one is wrong
   std::atomic<bool> crowded{false};
-  std::atomic<int> polls_left{0};
   bool quiet = false;  ///< notes nothing
   std::mutex mutex;
   std::vector<std::string> said;  ///< what was asked for, without questions
@@ -99,10 +97,6 @@ inline std::int32_t say(cxxrun_cuda_status* status, std::int32_t code, char cons
   std::strncpy(status->text, text, sizeof status->text - 1);
   return code;
 }
-inline std::int32_t begun() {
-  device().polls_left = device().slow_polls.load();
-  return device().polls_left > 0 ? CXXRUN_CUDA_IN_PROGRESS : CXXRUN_CUDA_OK;
-}
 
 /// A limit against hanging only.
 inline void pass_driver() {
@@ -132,11 +126,7 @@ inline std::int32_t poll(cxxrun_cuda_comm*, cxxrun_cuda_status* status) {
   if (device().broken) {
     return say(status, CXXRUN_CUDA_NCCL, "ncclRemoteError: socket closed");
   }
-  if (!device().connects) {
-    return CXXRUN_CUDA_IN_PROGRESS;
-  }
-  return device().polls_left.load() > 0 && device().polls_left.fetch_sub(1) > 1 ? CXXRUN_CUDA_IN_PROGRESS
-                                                                                : CXXRUN_CUDA_OK;
+  return device().connects ? CXXRUN_CUDA_OK : CXXRUN_CUDA_IN_PROGRESS;
 }
 inline void rest() {
   while (device().end_rests) {
@@ -177,7 +167,7 @@ inline std::int32_t allocate(cxxrun_cuda_comm*, std::uint64_t bytes, void** memo
   auto* const at = static_cast<std::byte*>(std::calloc(1, bytes));
   device().memory[at] = bytes;
   *memory = at;
-  return begun();
+  return CXXRUN_CUDA_OK;
 }
 inline std::int32_t after(cxxrun_cuda_comm*, void* stream, cxxrun_cuda_status*) {
   Inside const inside;
@@ -198,7 +188,7 @@ inline std::int32_t enqueue(cxxrun_cuda_comm*, cxxrun_cuda_call const* call, cxx
                                  .count = call->count,
                                  .scale = call->scale}));
   }
-  return begun();
+  return CXXRUN_CUDA_OK;
 }
 inline std::int32_t copy(cxxrun_cuda_comm*, void* to, void const* from, std::uint64_t bytes, cxxrun_cuda_status*) {
   std::memcpy(to, from, bytes);

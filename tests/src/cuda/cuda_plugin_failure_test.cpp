@@ -121,7 +121,7 @@ TEST_CASE("cuda plugin: a communicator that never begins, or whose peer does not
 
 TEST_CASE("cuda plugin: an error while a communicator begins is told", "[process]") {
   auto const said = on_devices(2, "init=2", [](PluginComm&, int) { return std::string("ready"); });
-  CHECK(has(said, "NCCL: unhandled system error"));
+  CHECK(has(said, "ncclCommInitRankConfig: unhandled system error"));
   CHECK_FALSE(has(said, "ready"));
 }
 
@@ -250,20 +250,46 @@ TEST_CASE("cuda plugin: a collective in the communicator's memory can be given u
   }
 }
 
-TEST_CASE("cuda plugin: a call before the one in progress is done is refused", "[process]") {
-  auto const said = on_devices(2, "", [](PluginComm& comm, int) -> std::string {
-    auto const call = all_reduce(comm, 10);
-    auto const plain = plugin_call(call);
+TEST_CASE("cuda plugin: a call before the communicator is connected is refused", "[process]") {
+  auto const said = alone("init=stuck", [](cxxrun_cuda_api const& api) {
     cxxrun_cuda_status status{};
-    auto const first = comm.api().enqueue(comm.raw(), &plain, &status);
-    auto const second = comm.api().enqueue(comm.raw(), &plain, &status);
-    std::string const text = status.text;
-    std::uint64_t point = 0;
-    bool const refused = second == CXXRUN_CUDA_NCCL && comm.api().mark(comm.raw(), &point, &status) == CXXRUN_CUDA_NCCL;
-    comm.until_done([&](cxxrun_cuda_status* now) { return comm.api().poll(comm.raw(), now); });
-    comm.synchronize();
-    return first == CXXRUN_CUDA_IN_PROGRESS && refused ? text : "wrong";
+    cxxrun_cuda_device_facts facts{};
+    cxxrun_cuda_comm* comm = nullptr;
+    auto const id = fresh_id();
+    api.open_device(0, &facts, &status);
+    api.comm_begin(id.data(), 0, 2, &kNoSettings, &comm, &status);
+    void* memory = nullptr;
+    std::string text = api.allocate(comm, 64, &memory, &status) == CXXRUN_CUDA_NCCL ? status.text : "allocated";
+    api.comm_free(comm);
+    return text;
   });
-  CHECK(has(said, "the call before this one is still in progress: poll first"));
-  CHECK_FALSE(has(said, "wrong"));
+  CHECK(said == "it is not connected yet: poll first");
+}
+
+TEST_CASE(
+    "cuda plugin: a thread that waits inside NCCL for room on the device comes out by an abort, before it is freed",
+    "[process]") {
+  for (char const* const script : {"hang=0,launches=2", "hang=0,launches=2,nccl=22907"}) {
+    auto const said = on_devices(2, script, [](PluginComm& comm, int) -> std::string {
+      auto const call = all_reduce(comm, 10);
+      std::thread aborting([&] {
+        while (cxxrun_cuda_double_calls("launches kept") == 0) {
+          std::this_thread::yield();
+        }
+        comm.api().abort(comm.raw());
+      });
+      std::string text;
+      try {
+        for (;;) {
+          comm.run(call);
+        }
+      } catch (PluginError const& error) {
+        text = error.what();
+      }
+      aborting.join();
+      cxxrun_cuda_status status{};
+      return comm.api().drained(comm.raw(), &status) == CXXRUN_CUDA_OK ? text : "not drained";
+    });
+    CHECK(said == "the communicator was aborted\nthe communicator was aborted\n");
+  }
 }

@@ -34,10 +34,12 @@ std::optional<Arena> g_arena;
 std::optional<Work> g_work;
 
 /// While so many calls wait behind the kernel of an all_reduce, `victim` is killed; what the other rank is told.
-std::string blocked(int victim, std::uint64_t waits, std::function<void(Communicator&, Arena&)> const& block) {
+/// `waits`: what the double counts, and how many.
+std::string blocked(int victim, char const* script, std::pair<char const*, std::uint64_t> waits,
+                    std::function<void(Communicator&, Arena&)> const& block) {
   ForkedStore const store;
   auto const ends = run_ranks(2, [&](int rank) -> std::string {
-    auto comm = init_on_device(store, rank, "aa", "driver=locks");
+    auto comm = init_on_device(store, rank, "aa", script);
     auto arena = comm.arena(4096);
     auto const values = arena.allocate<float>(8);
     comm.all_reduce(values);
@@ -47,7 +49,7 @@ std::string blocked(int victim, std::uint64_t waits, std::function<void(Communic
     }
     auto work = comm.start_all_reduce(values.data(), values.data(), 8, DType::f32);
     std::thread observer([&] {
-      while (cxxrun_cuda_double_calls("driver waits") < waits) {
+      while (cxxrun_cuda_double_calls(waits.first) < waits.second) {
         std::this_thread::yield();
       }
       or_throw(store.client().add("blocked", 1));
@@ -70,17 +72,26 @@ std::string blocked(int victim, std::uint64_t waits, std::function<void(Communic
 
 TEST_CASE("gpu: a death is seen while the program is blocked in the driver behind the call's kernel", "[process]") {
   // The program in cudaFree, and behind it whoever asks for this library how far the device is.
-  CHECK(blocked(1, 2, [](Communicator&, Arena&) {
+  CHECK(blocked(1, "driver=locks", {"driver waits", 2}, [](Communicator&, Arena&) {
           void* memory = nullptr;
           cudaHostAlloc(&memory, 64, cudaHostAllocDefault);
         }) == "came back, rank 1");
 }
 
 TEST_CASE("gpu: a death is seen while a call of the library's own is blocked in the driver", "[process]") {
-  CHECK(blocked(0, 1, [](Communicator& comm, Arena& arena) {
+  CHECK(blocked(0, "driver=locks", {"driver waits", 1}, [](Communicator& comm, Arena& arena) {
           auto const values = arena.allocate<float>(8);
           comm.start_reduce_scatter(values.data(), values.data(), 4, DType::f32).wait();
         }) == "rank 0");
+}
+
+TEST_CASE("gpu: a death is seen while a call waits inside NCCL for room on the device", "[process]") {
+  CHECK(blocked(1, "launches=8", {"launches kept", 1}, [](Communicator& comm, Arena& arena) {
+          auto const values = arena.allocate<float>(8);
+          for (;;) {
+            static_cast<void>(comm.start_all_reduce(values.data(), values.data(), 8, DType::f32));
+          }
+        }) == "rank 1");
 }
 
 TEST_CASE("gpu: a Communicator that is destroyed after CUDA asks nothing of it, and the exit code stays", "[process]") {

@@ -178,6 +178,20 @@ TEST_CASE("gpu: ranks that NCCL never connects give up when init_timeout is over
   }
 }
 
+TEST_CASE("gpu: a process that still connects cannot be given up before NCCL 2.22.3, and ends with code 75",
+          "[process]") {
+  ForkedStore const store;
+  auto const ends = run_ranks(2, [&](int rank) {
+    Communicator::Options options;
+    options.init_timeout = 2s;
+    options.abort_deadline = 100ms;
+    init_on_device(store, rank, "aa", "init=stuck,nccl=22105", options);
+    return std::string("met");
+  });
+  CHECK(WIFEXITED(ends[0].status));
+  CHECK(WEXITSTATUS(ends[0].status) == cxxrun::os::Watchdog::kTryAgain);
+}
+
 TEST_CASE("gpu: a process whose NCCL cannot be given up ends with code 75", "[process]") {
   ForkedStore const store;
   auto const ends = run_ranks(2, [&](int rank) {

@@ -13,7 +13,6 @@ using comm::Kind;
 
 TEST_CASE("nccl: calls on device memory are queued behind their stream, those on host memory go to the host backend") {
   NcclWorld world;
-  world.device.slow_polls = 3;
   auto const backend = world.join();
   auto* const memory = backend->allocate(64);
   REQUIRE(memory != nullptr);

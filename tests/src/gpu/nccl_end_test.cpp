@@ -388,6 +388,19 @@ TEST_CASE("nccl: op_timeout holds while all are blocked in the driver") {
   CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) == "peer 1 2 7");
 }
 
+TEST_CASE("nccl: who is blocked in the driver is freed, too, when waits are to be given up") {
+  NcclWorld world;
+  auto const backend = world.join();
+  auto* const memory = backend->allocate(64);
+  world.device.blocks = true;
+  std::thread asker([&] {
+    eventually([&] { return world.device.inside == 1; });
+    backend->hurry([] {});
+  });
+  CHECK(thrown_by([&] { backend->run(sum_of(memory)); }) == "peer -1 4 7");
+  asker.join();
+}
+
 TEST_CASE("nccl: a peer that left is no failure while the driver keeps all waiting") {
   NcclWorld world;
   auto const backend = world.join();

@@ -31,10 +31,6 @@ void pass_driver() {
   }
 }
 
-bool driver_is_free() {
-  return !script().driver_locks || std::unique_lock(driver(), std::try_to_lock).owns_lock();
-}
-
 void await_device() {
   if (!script().driver_locks) {
     return;

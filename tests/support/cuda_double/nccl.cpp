@@ -1,9 +1,8 @@
-// NCCL's functions: non-blocking communicators only, which is all that the plugin makes.
+// NCCL's functions: blocking communicators only, which is all that the plugin makes.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -38,6 +37,7 @@ struct Group {
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
   Operation exchange;
+  std::vector<ncclComm_t> aborted;
 };
 thread_local Group t_group;  // NOLINT(readability-identifier-naming)
 
@@ -49,17 +49,9 @@ using namespace cxxrun::cuda_double;  // NOLINT(google-build-using-namespace)
 struct ncclComm {
   std::shared_ptr<State> state = std::make_shared<State>();
   char const* name = nullptr;
-  bool beginning = true;
-  bool launched_before = false;
-  int polls = 0;                    ///< how often the call under way is still in progress
-  std::function<void()> under_way;  ///< what it does in the end; empty: nothing is under way
 };
 
 namespace {
-
-bool at_once(ncclComm const& comm) {
-  return comm.launched_before && comm.state->script.nccl < 22300;
-}
 
 /// What it would do then nobody knows.
 void require_cuda() {
@@ -69,30 +61,32 @@ void require_cuda() {
   }
 }
 
-/// Begins a call that ends after some polls, with `end`. `early`: it answers success meanwhile.
-ncclResult_t begin(ncclComm_t comm, std::function<void()> end, bool early = false) {
+/// One call, inside which its thread may have to wait.
+template <class Body>
+ncclResult_t call(ncclComm_t comm, Body const& body) {
   require_cuda();
+  Inside const inside(comm->state);
   if (comm->state->error != ncclSuccess) {
     return wrong(static_cast<ncclResult_t>(comm->state->error.load()), "the communicator has failed");
   }
-  if (comm->beginning || comm->under_way) {
-    comm->state->error = ncclInvalidArgument;
-    return wrong(ncclInvalidArgument, "used before the previous operation returned ncclSuccess");
-  }
-  if (at_once(*comm)) {
-    pass_driver();
-    end();
-    return ncclSuccess;
-  }
-  comm->launched_before = true;
-  comm->under_way = std::move(end);
-  comm->polls = comm->state->script.polls;
-  return early || comm->state->script.answers_early ? ncclSuccess : ncclInProgress;
+  pass_driver();
+  body(comm->state);
+  return ncclSuccess;
 }
 
-ncclResult_t submit(ncclComm_t comm, Operation operation, cudaStream_t stream) {
-  bool const deaf = is_deaf(*comm->state, operation);
-  return begin(comm, [state = comm->state, operation = std::move(operation), queue = queue_of(stream), deaf] {
+/// The device takes no more launches before it has dealt with what it has.
+void await_room(Queue const& queue, std::uint64_t room) {
+  if (room > 0 && queue.last() >= room && !queue.done(queue.last() + 1 - room)) {
+    count("launches kept");
+    queue.wait(queue.last() + 1 - room);
+  }
+}
+
+ncclResult_t submit(ncclComm_t comm, Operation const& operation, cudaStream_t stream) {
+  return call(comm, [&](std::shared_ptr<State> const& state) {
+    auto const queue = queue_of(stream);
+    await_room(*queue, state->script.launches);
+    bool const deaf = is_deaf(*state, operation);
     state->deaf += deaf ? 1 : 0;
     queue->push([state, operation, deaf] {
       perform(*state, operation, deaf);
@@ -140,6 +134,15 @@ void shut(ncclComm_t comm) {
   delete comm;
 }
 
+void finish_abort(ncclComm_t comm) {
+  while (comm->state->deaf > 0) {  // it waits for its kernels, as long as that takes
+    ::usleep(200);
+  }
+  rest(*comm->state);
+  shut(comm);
+  count("ncclCommAbort done");
+}
+
 }  // namespace
 
 extern "C" {
@@ -174,40 +177,37 @@ ncclResult_t ncclMemFree(void* memory) {
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
   count("ncclCommInitRankConfig");
-  *comm = nullptr;
   if (state() != cudaSuccess) {
     return wrong(ncclUnhandledCudaError, "Cuda failure");
   }
-  if (config->blocking != 0) {
-    return wrong(ncclInvalidUsage, "the double makes non-blocking communicators only");
+  if (config->blocking != 1) {
+    return wrong(ncclInvalidUsage, "the double makes blocking communicators only");
   }
   if (!takes(*config)) {
     return wrong(ncclInvalidArgument, "the double: settings that NCCL does not take");
   }
   count_settings(*config);
-  *comm = new ncclComm;
-  (*comm)->name = config->commName;
-  auto const state = (*comm)->state;
+  auto* const made = new ncclComm;
+  made->name = config->commName;
+  auto const state = made->state;
   state->script = script_of(rank);
   state->id = id;
-  (*comm)->polls = state->script.polls;
-  state->error = state->script.init_error;
+  std::atomic_ref(*comm).store(made);  // whoever gives up meanwhile needs it
+  Inside const inside(state);
+  if (state->script.init_error != 0) {
+    return wrong(static_cast<ncclResult_t>(state->script.init_error), "");
+  }
   static std::atomic<int> begun{0};
   if (begun++ < state->script.init_stuck) {
     count("threads left");
     std::thread([] { ::pause(); }).detach();
-    return ncclInProgress;
+    wait_for_stop(*state);
+  } else if (auto world = World::join(state->id, rank, size, state->stop)) {
+    state->world.emplace(std::move(*world));
+    state->joined = true;
+    return ncclSuccess;
   }
-  if (state->script.init_error != 0) {
-    return ncclInProgress;
-  }
-  std::thread([state, rank, size] {
-    if (auto world = World::join(state->id, rank, size, state->stop)) {
-      state->world.emplace(std::move(*world));
-      state->joined = true;
-    }
-  }).detach();
-  return ncclInProgress;
+  return wrong(ncclInternalError, "it was aborted while it connected");
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
@@ -215,21 +215,6 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* result) {
   Inside const inside(comm->state);
   ::usleep(static_cast<unsigned>(comm->state->script.state_milliseconds) * 1000);
   *result = static_cast<ncclResult_t>(comm->state->error.load());
-  if (*result != ncclSuccess) {
-    return ncclSuccess;
-  }
-  *result = ncclInProgress;
-  if (comm->beginning ? !comm->state->joined || comm->polls-- > 0 : comm->under_way && comm->polls-- > 0) {
-    return ncclSuccess;
-  }
-  if (comm->under_way && !driver_is_free()) {  // the thread that launches it waits
-    return ncclSuccess;
-  }
-  comm->beginning = false;
-  if (auto const end = std::exchange(comm->under_way, {})) {
-    end();
-  }
-  *result = ncclSuccess;
   return ncclSuccess;
 }
 
@@ -238,17 +223,16 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   require_cuda();
   ::sleep(static_cast<unsigned>(comm->state->script.abort_seconds));
   comm->state->stop = true;
-  while (comm->state->deaf > 0) {  // it waits for its kernels, as long as that takes
-    ::usleep(200);
+  if (t_group.depth > 0 && comm->state->script.nccl >= 22203) {
+    t_group.aborted.push_back(comm);
+  } else {
+    finish_abort(comm);
   }
-  rest(*comm->state);
-  shut(comm);
-  count("ncclCommAbort done");
   return ncclSuccess;
 }
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   count("ncclCommFinalize");
-  return begin(comm, [] {});
+  return call(comm, [](auto const&) {});
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   count("ncclCommDestroy");
@@ -271,10 +255,10 @@ ncclResult_t ncclCommDeregister(ncclComm_t /*comm*/, void* /*handle*/) {
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t bytes, ncclWindow_t* window,
                                     int /*flags*/) {
   count("ncclCommWindowRegister");
-  comm->state->windows.emplace_back(static_cast<std::byte const*>(memory), bytes);
-  // As from NCCL 2.28.3 on: what ends its group answers "in progress", and it does not hand that on.
-  return begin(
-      comm, [memory, window] { *window = static_cast<ncclWindow_t>(memory); }, true);
+  return call(comm, [&](auto const& state) {
+    state->windows.emplace_back(static_cast<std::byte const*>(memory), bytes);
+    *window = static_cast<ncclWindow_t>(memory);
+  });
 }
 ncclResult_t ncclCommWindowDeregister(ncclComm_t /*comm*/, ncclWindow_t /*window*/) {
   count("ncclCommWindowDeregister");
@@ -317,9 +301,12 @@ ncclResult_t ncclGroupEnd() {
   if (--t_group.depth > 0) {
     return ncclSuccess;
   }
-  count("ncclGroupEnd");
-  auto group = std::exchange(t_group, {});
-  return group.comm == nullptr ? ncclSuccess : submit(group.comm, std::move(group.exchange), group.stream);
+  auto const group = std::exchange(t_group, {});
+  for (auto* const comm : group.aborted) {
+    finish_abort(comm);
+  }
+  count("ncclGroupEnd", group.comm == nullptr ? 0 : 1);
+  return group.comm == nullptr ? ncclSuccess : submit(group.comm, group.exchange, group.stream);
 }
 
 }  // extern "C"

@@ -26,7 +26,7 @@ struct State {
   std::uint64_t history = 0;
   std::uint64_t done = 0;
   std::vector<std::pair<std::byte const*, std::size_t>> windows;  ///< of the thread that calls, as `symmetric`
-  std::atomic<int> inside{0};                                     ///< threads that ask for its state
+  std::atomic<int> inside{0};                                     ///< threads that are in one of its functions
   std::atomic<int> deaf{0};  ///< kernels that run or are queued and look at no flag
 };
 

@@ -58,10 +58,8 @@ Fault fault(std::string_view word, std::string_view value, int code) {
 void set_nccl(Script& script, std::string_view word, std::string_view key, std::string_view value) {
   if (key == "nccl") {
     script.nccl = small(word, value);
-  } else if (key == "polls") {
-    script.polls = small(word, value);
-  } else if (key == "answers" && value == "early") {
-    script.answers_early = true;
+  } else if (key == "launches") {
+    script.launches = number(word, value);
   } else if (key == "init" && value.starts_with("stuck")) {
     script.init_stuck = value == "stuck" ? INT_MAX : small(word, value.substr(value.find(':') + 1));
   } else if (key == "init") {
@@ -157,8 +155,7 @@ Script script_of(int rank) {
   }
   Script healthy;
   healthy.nccl = all.nccl;
-  healthy.polls = all.polls;
-  healthy.answers_early = all.answers_early;
+  healthy.launches = all.launches;
   healthy.deaths_seen = all.deaths_seen;
   healthy.rest_waits = all.rest_waits;
   healthy.little_room = all.little_room;

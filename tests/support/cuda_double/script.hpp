@@ -10,10 +10,11 @@
 //             one of NCCL's ends the process
 //   memory    the host's, with a list of what was allocated as which kind
 //   kernels   loops with the arithmetic that the kernels are compiled from
-//   NCCL      non-blocking communicators between processes of this machine, over POSIX shared memory: "in progress" for a
-//             few polls after each call, and only then is anything put on the stream, as NCCL 2.23 and later do; a call
-//             that comes too early is an error; collectives called in different orders are noticed on every rank; before
-//             2.29.7 nothing but its peers ends a collective in symmetric windows, and ncclCommAbort waits for it
+//   NCCL      blocking communicators between processes of this machine, over POSIX shared memory: what connects waits for
+//             all ranks, and a collective is in the stream when its call returns; ends the process when a communicator is
+//             freed while a thread is inside one of its functions; an abort in a group sets its flag at once and does the
+//             rest at the group's end, from 2.22.3 on; collectives called in different orders are noticed on every rank;
+//             before 2.29.7 nothing but its peers ends a collective in symmetric windows, and an abort waits for it
 // It shows that the plugin and what is above it call these libraries as they may be called. It shows nothing of how
 // CUDA and NCCL behave: speed, what a GPU does, when NCCL notices what.
 //
@@ -31,12 +32,11 @@
 //   kernel=fails    the first kernel is launched and fails: 719
 //   kernel=none     it has no code for this device: 209
 //   memory=BYTES    on each device (16 GiB)
-//   nccl=VERSION    21800: too old; 22107: collectives are launched at once (22809)
-//   polls=N         how often a call is still in progress (2)
-//   answers=early   every call answers success while it is in progress, as ncclCommWindowRegister() does in any case
-//   init=stuck      a communicator is never ready, and a thread that connects it stays when it is given up; init=stuck:K:
-//                   the first K of a process
-//   init=CODE       its asynchronous error while it begins
+//   nccl=VERSION    21800: too old (22809)
+//   launches=N      a stream has room for so many things; a collective waits inside its call until there is some
+//   init=stuck      a communicator never connects, and a thread of it stays when it is given up; init=stuck:K: the first K
+//                   of a process
+//   init=CODE       what connecting it ends with
 //   error=K         the collective after K good ones never ends, and ncclRemoteError (6) is reported; K:CODE another one
 //   fault=K         the kernel of the collective after K good ones fails: from then on all CUDA answers 700 in that
 //                   process, and its peers wait for ever
@@ -74,9 +74,8 @@ struct Script {
   bool first_kernel_at_launch = false;
   std::uint64_t memory = std::uint64_t{16} << 30U;
   int nccl = 22809;
-  int polls = 2;
-  bool answers_early = false;
-  int init_stuck = 0;  ///< so many communicators
+  std::uint64_t launches = 0;  ///< 0: as many as there are
+  int init_stuck = 0;          ///< so many communicators
   int init_error = 0;
   std::optional<Fault> collective;
   std::optional<std::uint64_t> fault_after;
@@ -101,7 +100,8 @@ void count(char const* function, std::uint64_t times = 1);
 extern "C" {
 /// For tests, found by dlsym(): 0 for what was never called. "pinned bytes": of all calls of cudaHostAlloc;
 /// "driver waits": calls that had to wait, with driver=locks. "rooms": kernels that have got theirs, with room=1.
-/// "threads left": with init=stuck. "ncclCommAbort done": when they came back.
+/// "threads left": with init=stuck. "launches kept": calls that waited for room, with launches=N. "ncclCommAbort done":
+/// when they came back.
 std::uint64_t cxxrun_cuda_double_calls(char const* function);
 /// Memory of the program's is the device's from now on; 0 bytes: not any more.
 void cxxrun_cuda_double_claim(void const* memory, std::size_t bytes);

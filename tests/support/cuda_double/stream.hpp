@@ -43,7 +43,6 @@ std::vector<std::shared_ptr<Queue>> all_queues();
 
 /// What a call of the driver's does first: it waits where another one holds the driver.
 void pass_driver();
-[[nodiscard]] bool driver_is_free();
 /// Holds the driver until all that has been queued on the device is done.
 void await_device();
 /// Its first launch loads it, which is a call of that kind.
