@@ -7,7 +7,7 @@ import weakref
 import torch
 
 import torch.distributed as dist
-from cxxrun.torch import Elastic, _buckets
+from cxxrun.torch import Elastic, _buckets, _elastic
 from elastic_claimed import DEVICE
 from elastic_refused import refused
 
@@ -151,7 +151,7 @@ refused("the backend gloo", lambda: dist.new_group([0, 1], backend="gloo"))
 if not torch.__version__.startswith("1."):
     refused("use_local_synchronization", lambda: dist.new_group([0], use_local_synchronization=True))
 refused("is up already", Elastic, kind=RuntimeError)
-if torch.__version__.startswith("1."):
+if not _elastic.has_shards():
     refused("this PyTorch has no FSDP2", job.node_mesh)
 dist.barrier()
 job.close()

@@ -17,7 +17,9 @@ if TORCH is None:
     sys.exit(77)
 # DDP of new releases imports this when it is first made.
 WARM = "--warm=torch" + ",torch._dynamo" * os.path.isdir(os.path.join(os.path.dirname(TORCH.origin), "_dynamo"))
-FSDP2 = os.path.isdir(os.path.join(os.path.dirname(TORCH.origin), "distributed", "fsdp", "_fully_shard"))
+# With an all-reduce hook, which that of 2.6 lacks.
+_SHARDS = os.path.join(os.path.dirname(TORCH.origin), "distributed", "fsdp", "_fully_shard", "_fully_shard.py")
+FSDP2 = os.path.exists(_SHARDS) and "set_all_reduce_hook" in jobs.read(_SHARDS)
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.abspath(sys.argv.pop(2))
 KILLS = int(os.environ.get("CXXRUN_KILLS", "0"))

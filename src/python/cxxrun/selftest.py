@@ -49,7 +49,8 @@ def _count(torch: object, dist: object) -> str:
         c10d = sys.modules["torch.distributed.distributed_c10d"]
         group = _watch.default_group(c10d)
         before = _watch.number_of(group)
-        dist.all_reduce(torch.ones(3))  # type: ignore[attr-defined]
+        kept = torch.ones(3)  # type: ignore[attr-defined]  # beyond destroy_process_group(), which of 2.6 may hang else
+        dist.all_reduce(kept)  # type: ignore[attr-defined]
         after = _watch.number_of(group)
         recorder = _flight.recorder()
         told = recorder is not None and _flight.told(recorder(), str(getattr(group, "group_name", "0")), 1) is not None

@@ -88,8 +88,8 @@ class Elastic:
         """The ranks of this node, over a group of torch's own: fully_shard(module, mesh=job.node_mesh()). From now on a
         node lives or ends as a whole. PyTorch 2.14; on all ranks, before the model."""
         if self._node is None:
-            if torch.__version__.startswith("1."):
-                raise NotImplementedError("Elastic.node_mesh: this PyTorch has no FSDP2; 2.14 has")
+            if not has_shards():
+                raise NotImplementedError("Elastic.node_mesh: this PyTorch has no FSDP2 with an all-reduce hook; 2.14 has")
             from cxxrun.torch import _node
 
             if not self._carrier.carries:
@@ -365,6 +365,15 @@ class Elastic:
         complaint = self._carrier.comm.broadcast_bytes(complaint.encode() if dist.get_rank() == 0 else None, 0).decode()
         if complaint:
             raise _lib.Failure(complaint, _lib.USAGE) from cause
+
+
+def has_shards() -> bool:
+    """Whether node_mesh() works. With Python 3.11 torch 1.13 cannot import its fsdp."""
+    try:
+        from torch.distributed.fsdp import FSDPModule
+    except (ImportError, ValueError):
+        return False
+    return hasattr(FSDPModule, "set_all_reduce_hook")
 
 
 _WHOLE = {} if torch.__version__.startswith("1.") else {"weights_only": False}  # our own bytes, of ranks of this job

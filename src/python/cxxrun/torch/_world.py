@@ -9,7 +9,6 @@ from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._group import BACKEND, Group, refuse
 
 _c10d = dist.distributed_c10d
-_IS_1 = torch.__version__.startswith("1.")
 _made: Optional[Group] = None  # what torch asks for next
 
 
@@ -48,8 +47,7 @@ def install(carrier: Carrier) -> None:
     facts = carrier.facts
     _made = Group(carrier, carrier.comm, facts.rank, facts.world_size)
     try:
-        dist.init_process_group(BACKEND, store=_counted(dist.HashStore(), facts.world_size), rank=facts.rank,
-                                world_size=facts.world_size)
+        dist.init_process_group(BACKEND, store=dist.HashStore(), rank=facts.rank, world_size=facts.world_size)
     finally:
         _made = None
 
@@ -68,31 +66,33 @@ def remove() -> None:
         dist.destroy_process_group()
 
 
-def _counted(store: Any, world_size: int) -> Any:
-    """1.13 waits until all ranks have counted in the store; here is one."""
-    if _IS_1:
-        store.add(f"store_based_barrier_key:{_c10d._group_count + 1}", world_size - 1)
-    return store
+def _make_groups() -> None:
+    """new_group() of PyTorch 2.14 asks the default group. Releases before it ask a backend's creator, and only on the ranks
+    that are in the new group; but all of them come here, with ranks that have been looked at."""
+    helper = _c10d._new_process_group_helper
 
-
-def _wrap_new_group() -> None:
-    """1.13 asks the default group for nothing, and a rank that is not in the new group asks nobody."""
-    new_group = _c10d.new_group
-
-    def call(ranks: Any = None, *arguments: Any, **named: Any) -> Any:
+    def call(size: int, rank: Optional[int], ranks: Any, backend: str, store: Any, *arguments: Any, **named: Any) -> Any:
         global _made
         world = dist.group.WORLD
-        if not isinstance(world, Group):
-            return new_group(ranks, *arguments, **named)
-        backend = named.get("backend", arguments[1] if len(arguments) > 1 else None)
-        _made = world.new_group(sorted(ranks) if ranks is not None else range(world.size()), backend)
-        _counted(_c10d._pg_map[world][1], world.size())
+        if isinstance(world, Group) and store is _c10d._get_default_store():
+            _made = world.new_group(ranks, backend)
         try:
-            return new_group(ranks, *arguments, **named)
+            return helper(size, rank, ranks, backend, store, *arguments, **named)
         finally:
             _made = None
 
-    _c10d.new_group = dist.new_group = call
+    _c10d._new_process_group_helper = call
+
+
+def _leave_out_barriers() -> None:
+    """Some releases count ranks in the store that a group was made with. Here each rank has its own, and all have met."""
+    barrier = _c10d._store_based_barrier
+
+    def call(*arguments: Any, **named: Any) -> None:
+        if not isinstance(dist.group.WORLD, Group):
+            barrier(*arguments, **named)
+
+    _c10d._store_based_barrier = call
 
 
 def _refuse_local_synchronization() -> None:
@@ -107,7 +107,7 @@ def _refuse_local_synchronization() -> None:
     _c10d._new_group_with_tag = call
 
 
-if _IS_1:
-    _wrap_new_group()
-else:
+_make_groups()
+_leave_out_barriers()
+if hasattr(_c10d, "_new_group_with_tag"):  # from 2.0 on
     _refuse_local_synchronization()
