@@ -69,7 +69,7 @@ enum cxxrun_why {
 enum cxxrun_type { CXXRUN_F32, CXXRUN_F64, CXXRUN_F16, CXXRUN_BF16, CXXRUN_I32, CXXRUN_I64, CXXRUN_U8 };
 enum cxxrun_op { CXXRUN_SUM, CXXRUN_MIN, CXXRUN_MAX };
 enum cxxrun_wire { CXXRUN_WIRE_SAME, CXXRUN_WIRE_BF16, CXXRUN_WIRE_F16 }; /* of f32 between nodes */
-enum cxxrun_backend { CXXRUN_AUTOMATIC, CXXRUN_NCCL, CXXRUN_HOST };
+enum cxxrun_backend { CXXRUN_AUTOMATIC, CXXRUN_NCCL, CXXRUN_HOST }; /* automatic: host; device memory wants NCCL */
 
 /* ---- failures ---- */
 

@@ -54,8 +54,8 @@ namespace cxxrun {
 /// node.
 enum class Wire : std::uint8_t { same = 0, bf16 = 1, f16 = 2 };
 
-/// What carries collectives out. automatic: nccl when this node has a GPU, host when no node has one. Ranks that come
-/// to different answers refuse each other by name: a job never trains on the CPU because one node's GPU is broken.
+/// What carries collectives out: of device memory nccl, one GPU for each rank; of host memory host. A rank that cannot
+/// have what it asks for, or a buffer of the other kind, is refused by name; so are ranks that differ. automatic: host.
 enum class Backend : std::uint8_t { automatic, nccl, host };
 
 /// What NCCL is told of every communicator that it makes here: the same on every rank. What is not set is NCCL's

@@ -162,8 +162,8 @@ class TorchGradients {
     bool const device = synchronizer_.on_device();
     if (entry.parameter.is_cpu() == device) {
       refuse(entry.name, "is on " + entry.parameter.device().str() + ", and the Communicator sums " +
-                             (device ? "in the memory of a GPU: move the model there" : "in host memory") +
-                             ", or choose another Backend");
+                             (device ? "in the memory of a GPU: move the model there, or ask for Backend::host"
+                                     : "in host memory: ask for Backend::nccl"));
     }
     if (device && !options_.stream) {
       refuse(entry.name, "is on " + entry.parameter.device().str() + ": set TorchGradients::Options::stream");

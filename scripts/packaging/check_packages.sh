@@ -64,6 +64,8 @@ same_files() {
   for file in "$3"/wheel/cxxrun/libcxxrun_c.so.0 "$3"/deb_files/usr/lib/*/libcxxrun_c.so.0 "$3"/rpm_files/usr/lib64/libcxxrun_c.so.0; do
     cmp "$file" "$2/lib/libcxxrun_c.so.0" || fail "a package has another libcxxrun_c"
   done
+  [ ! -e "$3/cuda" ] || cmp "$3/wheel/cxxrun/libcxxrun_cuda.so" "$3/cuda/usr/lib/cxxrun/libcxxrun_cuda.so" ||
+    fail "the wheel has another plugin than cxxrun-cuda"
 }
 
 # hidden FILE: what stands in for a newer libc's functions is for the file alone

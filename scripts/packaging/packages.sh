@@ -35,14 +35,18 @@ make_tarball() {
 }
 
 make_packages() {  # DIR
-  local file prefix="build/portable/stage/cxxrun-$version-linux-$machine"
+  local file part prefix="build/portable/stage/cxxrun-$version-linux-$machine"
   rm -f "$1"/*.deb "$1"/*.rpm "$1"/*.whl "$1"/*.tar.gz "$1"/*.json
   scripts/packaging/sbom.py build/portable notices >build/portable/NOTICES
   scripts/packaging/sbom.py build/portable bill "$version" >"$1/cxxrun-$version.cdx.json"
   rm -rf "$prefix"
   cmake --install build/portable --component launcher --strip --prefix "$prefix" >>build/portable.log
   make_tarball "$prefix" "$1"
-  python3 src/python/cxxrun_wheel.py "$prefix" "manylinux_2_28_$machine" "$1" >>build/portable.log
+  rm -rf build/portable/stage/wheel
+  for part in launcher cuda; do
+    cmake --install build/portable --component $part --strip --prefix build/portable/stage/wheel >>build/portable.log
+  done
+  python3 src/python/cxxrun_wheel.py build/portable/stage/wheel "manylinux_2_28_$machine" "$1" >>build/portable.log
   by_cpack DEB "lib/$(gcc -print-multiarch)" "$1"
   for file in "$1"/*.deb; do true_size "$file"; done
   by_cpack RPM lib64 "$1"

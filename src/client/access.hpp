@@ -16,7 +16,7 @@ struct Ending;
 /// How a refusal of device memory ends in a Communicator without a device.
 [[nodiscard]] inline std::string out_of_reach_text() {
   return ": a buffer is memory of a GPU, and this Communicator adds up in the host's; copy the values to host memory, "
-         "or make the Communicator with NCCL (Options::backend, CXXRUN_BACKEND)";
+         "or ask for NCCL on all ranks (Options::backend, CXXRUN_BACKEND=nccl)";
 }
 
 struct Access {

@@ -198,7 +198,7 @@ std::optional<std::string> disagreement(JoinRecord const& mine, JoinRecord const
     };
     bool const mine_first = mine.backend == Backend::nccl;
     return backend(mine_first ? mine : first) + ", but " + backend(mine_first ? first : mine) +
-           "; give every node a GPU, or set the same CXXRUN_BACKEND on all ranks";
+           "; ask for the same on all ranks (Options::backend, CXXRUN_BACKEND)";
   }
   if (mine.nccl / 100 != first.nccl / 100) {
     return describe(mine) + " has NCCL " + nccl_version(mine.nccl) + ", but " + describe(first) + " has " +

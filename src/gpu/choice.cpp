@@ -1,6 +1,7 @@
 #include "src/gpu/choice.hpp"
 
 #include <cstring>
+#include <map>
 
 #include "src/comm/join_record.hpp"
 
@@ -62,44 +63,58 @@ Error refusal(std::string what) {
   return fail(Errc::environment, std::move(what));
 }
 
-Result<Choice> on_device(Findings const& found) {
-  auto const& facts = found.facts;
-  if (facts.nccl < kOldestNccl) {
-    return refusal("NCCL " + comm::nccl_version(facts.nccl) + " was loaded; it takes 2.19 or newer: install one" +
-                   kOrHost);
+/// The release of the CUDA runtime in that file: 13 of libcudart.so.13.0.96, 11 of libcudart-d0da41ae.so.11.0; else "".
+std::string_view runtime_of(std::string_view path) {
+  auto const name = path.substr(path.rfind('/') + 1);
+  auto const so = name.find(".so.");
+  if (!name.starts_with("libcudart") || so == std::string_view::npos) {
+    return {};
   }
-  if (facts.devices >= found.local_ranks || (found.own_device && found.local_rank == 0)) {
-    return Choice{Backend::nccl, found.local_rank};
+  auto const release = name.substr(so + 4);
+  return release.substr(0, release.find_first_not_of("0123456789"));
+}
+
+/// The files of the process's CUDA runtimes, one for each release.
+std::map<std::string_view, std::string> runtimes_of(std::vector<std::string> const& loaded) {
+  std::map<std::string_view, std::string> runtimes;
+  for (auto const& path : loaded) {
+    if (auto const release = runtime_of(path); !release.empty()) {
+      runtimes.try_emplace(release, path);
+    }
   }
-  if (found.shared) {
-    return Choice{Backend::nccl, found.local_rank % facts.devices};
-  }
-  return refusal("there are " + std::to_string(found.local_ranks) + " ranks on this node and " +
-                 std::to_string(facts.devices) + (facts.devices == 1 ? " GPU" : " GPUs") +
-                 " that they see: start one rank per GPU (--nproc-per-node)" + kOrHost);
+  return runtimes;
 }
 
 }  // namespace
 
-Result<Choice> choose(Findings const& found) {
-  if (!worth_loading(found.asked, found.signs)) {
-    return Choice{};
-  }
-  bool const automatic = found.asked == Backend::automatic;
+Result<int> choose(Findings const& found) {
+  auto const& facts = found.facts;
   if (found.unusable) {
-    if (automatic && !found.signs.named && !(found.signs.device && found.signs.driver)) {
-      return Choice{};
-    }
-    return refusal((automatic && !found.signs.named ? "this node has a GPU, but " : "") + *found.unusable + kOrHost);
+    return refusal(*found.unusable + kOrHost);
   }
-  if (auto const why = no_gpu(found.facts)) {
-    return automatic ? Result<Choice>(Choice{}) : refusal("NCCL was asked for, but " + *why + kOrHost);
+  if (auto const why = no_gpu(facts)) {
+    return refusal("NCCL was asked for, but " + *why + kOrHost);
   }
-  if (found.facts.count_error != 0) {
-    return refusal("CUDA cannot use this node's GPUs: " + text_of(found.facts) + " (error " +
-                   std::to_string(found.facts.count_error) + "); " + remedy_of(found.facts) + kOrHost);
+  if (facts.count_error != 0) {
+    return refusal("CUDA cannot use this node's GPUs: " + text_of(facts) + " (error " +
+                   std::to_string(facts.count_error) + "); " + remedy_of(facts) + kOrHost);
   }
-  return on_device(found);
+  if (facts.nccl < kOldestNccl) {
+    return refusal("NCCL " + comm::nccl_version(facts.nccl) + " was loaded; it takes 2.19 or newer: install one" +
+                   kOrHost);
+  }
+  if (facts.devices == 1 && found.own_device) {
+    return 0;  // if the others of the node have the same one, they refuse each other by its UUID
+  }
+  if (facts.devices >= found.local_ranks) {
+    return found.local_rank;
+  }
+  if (found.shared) {
+    return found.local_rank % facts.devices;
+  }
+  return refusal("there are " + std::to_string(found.local_ranks) + " ranks on this node and " +
+                 std::to_string(facts.devices) + (facts.devices == 1 ? " GPU" : " GPUs") +
+                 " that they see: start one rank per GPU (--nproc-per-node)" + kOrHost);
 }
 
 std::optional<Backend> backend_named(std::string_view name) {
@@ -109,7 +124,7 @@ std::optional<Backend> backend_named(std::string_view name) {
                           : std::nullopt;
 }
 
-std::string with_remedy(std::string const& loader_error) {
+std::string with_remedy(std::string const& loader_error, std::vector<std::string> const& loaded) {
   auto const missing = [&](char const* library) {
     return loader_error.find(std::string(library) + ".so") != std::string::npos &&
            loader_error.find("cannot open shared object file") != std::string::npos;
@@ -117,10 +132,25 @@ std::string with_remedy(std::string const& loader_error) {
   if (missing("libnccl")) {
     return loader_error + "; install NCCL (package libnccl2), or put its folder on LD_LIBRARY_PATH";
   }
-  if (missing("libcudart")) {
-    return loader_error + "; install the CUDA runtime (package cuda-cudart), or put its folder on LD_LIBRARY_PATH";
+  if (!missing("libcudart")) {
+    return loader_error;
   }
-  return loader_error;
+  auto const runtimes = runtimes_of(loaded);
+  return loader_error + (runtimes.empty() ? "; install the CUDA runtime (package cuda-cudart), or put its folder on "
+                                            "LD_LIBRARY_PATH"
+                                          : "; this process has that of CUDA " + std::string(runtimes.begin()->first) +
+                                                " (" + runtimes.begin()->second +
+                                                "): take a PyTorch for the CUDA that the plugin was built with, or "
+                                                "build the plugin with that one");
+}
+
+std::optional<std::string> clash(std::vector<std::string> const& loaded) {
+  auto const runtimes = runtimes_of(loaded);
+  if (runtimes.size() < 2) {
+    return std::nullopt;
+  }
+  return "this process has two CUDA runtimes, " + runtimes.begin()->second + " and " + runtimes.rbegin()->second +
+         ": use libraries of one CUDA, that of the plugin";
 }
 
 Error error_of(cxxrun_cuda_status const& status, std::string const& what) {

@@ -1,13 +1,14 @@
-// Choice: which backend a rank uses, from what was found on its node. Pure.
+// Choice: which GPU a rank uses that was asked for NCCL, from what was found on its node. Pure.
 //
-// automatic takes the host backend only where there is no GPU. A GPU that is there and cannot be used is a refusal, in
-// one line with its remedy: a node whose driver is broken must not train on its CPUs in silence
-// (docs/design/nccl_backend.md).
+// Nothing is chosen for whoever does not ask: automatic is the host backend, whatever the node has
+// (docs/decisions/0015-nccl-is-asked-for.md). Who asks and cannot have it is refused, in one line with its remedy: a
+// node whose driver is broken must not train on its CPUs in silence (docs/design/nccl_backend.md).
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cxxrun/communicator.hpp"
 #include "cxxrun/error.hpp"
@@ -18,42 +19,26 @@ namespace cxxrun::gpu {
 /// The oldest NCCL that can be used: 2.19 has ncclMemAlloc.
 inline constexpr int kOldestNccl = 21900;
 
-/// What shows without CUDA whether there may be a GPU.
-struct Signs {
-  bool device = false;  ///< /dev/nvidia0 or the like
-  bool driver = false;  ///< libcuda.so.1 can be loaded
-  bool named = false;   ///< CXXRUN_CUDA_PLUGIN is set
-};
-
 struct Findings {
-  Backend asked = Backend::automatic;
   int local_rank = 0;
   int local_ranks = 1;
-  Signs signs{};
   std::optional<std::string> unusable{};  ///< why the plugin is not; nothing: it is loaded and `facts` are its
   cxxrun_cuda_facts facts{};
-  bool own_device = false;  ///< CUDA_VISIBLE_DEVICES names one, as each rank's may: LOCAL_RANK may be 0 for all
+  bool own_device = false;  ///< CUDA_VISIBLE_DEVICES names one, as each rank's may
   bool shared = false;      ///< NCCL_HOSTID is set: several ranks may share a device, for tests
 };
 
-struct Choice {
-  Backend backend = Backend::host;  ///< never automatic
-  int device = 0;                   ///< ordinal, for nccl
-};
-
-/// Whether the plugin is to be loaded at all; it brings 200 MB of NCCL with it.
-[[nodiscard]] constexpr bool worth_loading(Backend asked, Signs const& signs) {
-  return asked == Backend::nccl || (asked == Backend::automatic && (signs.device || signs.driver || signs.named));
-}
-
-/// Errors (environment): the refusal.
-[[nodiscard]] Result<Choice> choose(Findings const& found);
+/// The device's ordinal. Errors (environment): the refusal.
+[[nodiscard]] Result<int> choose(Findings const& found);
 
 /// "auto", "nccl", "host".
 [[nodiscard]] std::optional<Backend> backend_named(std::string_view name);
 
-/// The loader's words with what to do about them.
-[[nodiscard]] std::string with_remedy(std::string const& loader_error);
+/// The loader's words with what to do about them. `loaded`: paths of libraries that the process has loaded.
+[[nodiscard]] std::string with_remedy(std::string const& loader_error, std::vector<std::string> const& loaded = {});
+
+/// Why a process with these libraries is not to call a plugin that it has loaded, or nothing.
+[[nodiscard]] std::optional<std::string> clash(std::vector<std::string> const& loaded);
 
 /// "13.0" of 13000.
 [[nodiscard]] inline std::string cuda_version(int code) {

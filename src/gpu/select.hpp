@@ -18,8 +18,8 @@ struct Selection {
   std::string nccl_host;  ///< NCCL_HOSTID
 };
 
-/// CXXRUN_BACKEND counts more than `asked`. Blocks while the device is opened (up to seconds); without a GPU it takes
-/// a fraction of a millisecond. Errors (environment, io): why this rank cannot take part, and what to do.
+/// CXXRUN_BACKEND counts more than `asked`. Nothing is looked for unless NCCL is asked for; then it blocks while the
+/// device is opened (up to seconds). Errors (environment, io): why this rank cannot take part, and what to do.
 [[nodiscard]] Result<Selection> select(Backend asked, WorkerEnv const& env);
 
 }  // namespace cxxrun::gpu

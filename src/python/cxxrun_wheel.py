@@ -1,7 +1,8 @@
 """Makes wheels (PEP 517, PEP 427), because a cluster's login node need not reach the network for a builder.
 
   pip install TREE                                        the Python package alone
-  python3 cxxrun_wheel.py PREFIX PLATFORM WHEEL_DIRECTORY also the programs and libcxxrun_c that are installed in PREFIX
+  python3 cxxrun_wheel.py PREFIX PLATFORM WHEEL_DIRECTORY also the programs, libcxxrun_c and, where it is
+                                                          there, the plugin for GPUs that are installed in PREFIX
 
 SOURCE_DATE_EPOCH is the time of the files in it."""
 import base64
@@ -47,6 +48,9 @@ def build_platform_wheel(prefix, platform, wheel_directory):
     more = {f"{scripts}/cxxrun": (prefix / "bin/cxxrun").read_bytes(),
             f"{scripts}/cxxrun-rendezvous": _OTHER_NAME.encode(), f"{scripts}/cxxrun-store": _OTHER_NAME.encode(),
             "cxxrun/libcxxrun_c.so.0": (prefix / "lib/libcxxrun_c.so.0").read_bytes()}
+    plugin = prefix / "lib/cxxrun/libcxxrun_cuda.so"
+    if plugin.exists():
+        more[f"cxxrun/{plugin.name}"] = plugin.read_bytes()
     for name in ("LICENSE", "NOTICES"):
         more[f"{_INFO}/{name}"] = (prefix / "share/doc/cxxrun" / name).read_bytes()
     return _write(wheel_directory, f"py3-none-{platform}", more)

@@ -234,7 +234,7 @@ class Cluster:
     def _boot(self, host, options, env):
         kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
         env = {**kept, **env, "SLURM_CLUSTER_NAME": "chaos", "HOME": str(self.directory / "home"), "TMPDIR": "/tmp",
-               "CHAOS_DIR": str(self.directory), "CXXRUN_BACKEND": "host", **self.preload,
+               "CHAOS_DIR": str(self.directory), **self.preload,
                "FAULTS_CLOCK": str(host.clock)}
         command = [self.cxxrun, *options, "--nproc-per-node", "1", "--log-dir", str(self.directory / "logs"),
                    *self.worker]

@@ -35,7 +35,7 @@ class ElasticCase(JobCase):
     def environment(self, extra=None):
         env = super().environment(extra)
         env.update(PYTHONPATH=os.path.join(HERE, "..", "..", "src", "python"), CXXRUN_LIBRARY=LIBRARY,
-                   PYTHON_EXEC="/usr/bin/python3", CXXRUN_BACKEND="host", CUDA_VISIBLE_DEVICES="", GLOG_minloglevel="2")
+                   PYTHON_EXEC="/usr/bin/python3", CUDA_VISIBLE_DEVICES="", GLOG_minloglevel="2")
         return env
 
     def begin(self, script, *words, ranks=4, nodes=1, nnodes=None, sizes=None, **more):

@@ -16,7 +16,7 @@ class DeviceCase(ElasticCase):
         env = super().environment(extra)
         env["CXXRUN_CLAIMED"] = self.claimed
         if self.claimed != "staged":
-            env.update(CXXRUN_BACKEND="", CUDA_VISIBLE_DEVICES="0,1,2,3", LD_PRELOAD=DOUBLE,
+            env.update(CUDA_VISIBLE_DEVICES="0,1,2,3", LD_PRELOAD=DOUBLE,
                        CXXRUN_CUDA_DOUBLE="devices=4,deaths=seen")
         return env
 

@@ -10,10 +10,6 @@ function(cxxrun_command_test name labels)
   set_property(GLOBAL APPEND PROPERTY cxxrun_tests ${name})
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY ${tests_dir})
   set_tests_properties(${name} PROPERTIES LABELS "${labels}")
-  # On a machine with GPUs the tests are of the host backend all the same, except where they choose. Said at the folder's
-  # end, because set_tests_properties(… ENVIRONMENT …) replaces what was said before.
-  cmake_language(EVAL CODE
-    "cmake_language(DEFER CALL set_property TEST ${name} APPEND PROPERTY ENVIRONMENT CXXRUN_BACKEND=host)")
 endfunction()
 
 # cxxrun_test(NAME LABEL FILES… [LIBS …]): one Catch2 binary, one ctest entry; rooms that use the same NAME share them, for

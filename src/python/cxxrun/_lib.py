@@ -19,7 +19,6 @@ _VERSION = VERSION.rpartition(".")[0]  # of the library, major and minor
 _NAME = "libcxxrun_c.so.0"
 _SLICE_MS = 100
 _NCCL, _HOST = 1, 2  # enum cxxrun_backend
-_PLUGIN = "libcxxrun_cuda.so"
 _WHY = ("died", "left", "late", "lost", "stopped")
 
 
@@ -233,16 +232,7 @@ def _aside(name: str, of: object, call: Callable[[], Any]) -> Any:
             _asides.pop((name, of), None)
 
 
-def _find_plugin() -> None:
-    """The library looks for it beside the program, which is Python here."""
-    beside = os.path.join(os.path.dirname(os.path.abspath(PLACE)), _PLUGIN)
-    if not os.environ.get("CXXRUN_CUDA_PLUGIN") and os.path.exists(beside):
-        os.environ["CXXRUN_CUDA_PLUGIN"] = beside
-
-
 def _init(survive: bool, on_device: bool) -> c_void_p:
-    if on_device:
-        _find_plugin()
     options = _Options(size=ctypes.sizeof(_Options), survive=int(survive), backend=_NCCL if on_device else _HOST)
     handle = c_void_p()
     _check(_lib.cxxrun_init(byref(options), byref(handle)))

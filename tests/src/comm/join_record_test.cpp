@@ -91,8 +91,8 @@ TEST_CASE("ranks of one world use the same backend and NCCL of one major.minor")
   JoinRecord other = record_of(2);
   other.backend = Backend::host;
   std::string const says =
-      "rank 0 on node1 (pid 100) would use NCCL on its GPU, but rank 2 on node2 (pid 102) the CPU (host backend); give "
-      "every node a GPU, or set the same CXXRUN_BACKEND on all ranks";
+      "rank 0 on node1 (pid 100) would use NCCL on its GPU, but rank 2 on node2 (pid 102) the CPU (host backend); ask "
+      "for the same on all ranks (Options::backend, CXXRUN_BACKEND)";
   CHECK(disagreement(other, record_of(0)) == says);
   CHECK(disagreement(record_of(0), other) == says);
   other = record_of(2);

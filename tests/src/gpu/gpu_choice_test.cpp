@@ -1,5 +1,6 @@
-// Which backend a rank uses: every outcome of looking for a GPU.
+// Which GPU a rank uses: every outcome of looking for one.
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "src/gpu/choice.hpp"
@@ -15,7 +16,6 @@ Findings node() {
   Findings found;
   found.local_rank = 3;
   found.local_ranks = 8;
-  found.signs = {.device = true, .driver = true};
   found.facts.cuda_runtime = 13000;
   found.facts.cuda_driver = 13010;
   found.facts.nccl = 22809;
@@ -32,8 +32,7 @@ Findings broken(int error, char const* text) {
   return found;
 }
 
-std::string outcome(Findings found, Backend asked) {
-  found.asked = asked;
+std::string outcome(Findings const& found) {
   auto const choice = choose(found);
   if (!choice) {
     CHECK(choice.error().code == Errc::environment);
@@ -41,108 +40,83 @@ std::string outcome(Findings found, Backend asked) {
     CHECK(choice.error().context.find("CXXRUN_BACKEND=host") != std::string::npos);
     return choice.error().context;
   }
-  return choice->backend == Backend::host ? "host" : "nccl " + std::to_string(choice->device);
+  return "GPU " + std::to_string(*choice);
 }
 
 bool refuses(std::string const& outcome, std::string const& part) {
-  return outcome != "host" && outcome.rfind("nccl ", 0) != 0 && outcome.find(part) != std::string::npos;
+  return outcome.rfind("GPU ", 0) != 0 && outcome.find(part) != std::string::npos;
 }
 
 }  // namespace
 
-TEST_CASE("choice: a node with enough GPUs uses NCCL, on the device of the local rank, unless host is asked for") {
-  CHECK(outcome(node(), Backend::automatic) == "nccl 3");
-  CHECK(outcome(node(), Backend::nccl) == "nccl 3");
-  CHECK(outcome(node(), Backend::host) == "host");
+TEST_CASE("choice: on a node with enough GPUs a rank has that of its local rank") {
+  CHECK(outcome(node()) == "GPU 3");
 }
 
-TEST_CASE("choice: without a sign of a GPU nothing is loaded, and NCCL only if it is asked for") {
-  CHECK_FALSE(worth_loading(Backend::automatic, {}));
-  CHECK_FALSE(worth_loading(Backend::host, {.device = true, .driver = true, .named = true}));
-  CHECK(worth_loading(Backend::automatic, {.device = true}));
-  CHECK(worth_loading(Backend::automatic, {.driver = true}));
-  CHECK(worth_loading(Backend::automatic, {.named = true}));
-  CHECK(worth_loading(Backend::nccl, {}));
-  Findings found = node();
-  found.signs = {};
-  CHECK(outcome(found, Backend::automatic) == "host");
-}
-
-TEST_CASE("choice: automatic takes the host backend where there is no GPU, and only there") {
+TEST_CASE("choice: where there is no GPU a rank that asks for one is told why") {
   for (int const code : {34, 35, 100}) {
     Findings none = broken(code, "no");
     none.facts.cuda_driver = none.facts.driver_found = 0;
-    CHECK(outcome(none, Backend::automatic) == "host");
-    CHECK(refuses(outcome(none, Backend::nccl), "NCCL was asked for, but "));
+    CHECK(refuses(outcome(none), "NCCL was asked for, but "));
   }
   Findings empty = node();
   empty.facts.devices = 0;
-  CHECK(outcome(empty, Backend::automatic) == "host");
-  CHECK(refuses(outcome(empty, Backend::nccl), "CUDA finds no GPU"));
-  CHECK(refuses(outcome(broken(34, ""), Backend::nccl), "the stub of the CUDA toolkit; take its folder off"));
+  CHECK(refuses(outcome(empty), "CUDA finds no GPU; look at CUDA_VISIBLE_DEVICES"));
+  CHECK(refuses(outcome(broken(34, "")), "the stub of the CUDA toolkit; take its folder off"));
 }
 
-TEST_CASE("choice: a GPU that cannot be used is refused with CUDA's words and a remedy, whatever is asked for") {
+TEST_CASE("choice: a GPU that cannot be used is refused with CUDA's words and a remedy") {
   struct Case {
     int code;
     char const* remedy;
   };
-  for (auto const backend : {Backend::automatic, Backend::nccl}) {
-    for (auto const& [code, remedy] : std::vector<Case>{{3, "see nvidia-smi and dmesg"},
-                                                        {46, "exclusive mode"},
-                                                        {802, "nvidia-fabricmanager"},
-                                                        {803, "reboot the node"},
-                                                        {804, "cuda-compat"},
-                                                        {999, "see nvidia-smi"}}) {
-      auto const said = outcome(broken(code, "in CUDA's words"), backend);
-      INFO(said);
-      CHECK(refuses(said, "CUDA cannot use this node's GPUs: in CUDA's words (error " + std::to_string(code) + "); "));
-      CHECK(refuses(said, remedy));
-    }
-    Findings old = broken(35, "insufficient");
-    old.facts.cuda_driver = 12020;
-    CHECK(refuses(outcome(old, backend), "the driver is for CUDA 12.2 and too old for the runtime 13.0: update"));
-    old.facts.cuda_driver = 0;  // the library is there and does not say its version
-    CHECK(refuses(outcome(old, backend), "too old"));
+  for (auto const& [code, remedy] : std::vector<Case>{{3, "see nvidia-smi and dmesg"},
+                                                      {46, "exclusive mode"},
+                                                      {802, "nvidia-fabricmanager"},
+                                                      {803, "reboot the node"},
+                                                      {804, "cuda-compat"},
+                                                      {999, "see nvidia-smi"}}) {
+    auto const said = outcome(broken(code, "in CUDA's words"));
+    INFO(said);
+    CHECK(refuses(said, "CUDA cannot use this node's GPUs: in CUDA's words (error " + std::to_string(code) + "); "));
+    CHECK(refuses(said, remedy));
   }
+  Findings old = broken(35, "insufficient");
+  old.facts.cuda_driver = 12020;
+  CHECK(refuses(outcome(old), "the driver is for CUDA 12.2 and too old for the runtime 13.0: update"));
+  old.facts.cuda_driver = 0;  // the library is there and does not say its version
+  CHECK(refuses(outcome(old), "too old"));
 }
 
-TEST_CASE("choice: a plugin that cannot be loaded is a refusal where there is a GPU") {
+TEST_CASE("choice: a plugin that cannot be loaded is a refusal") {
   Findings found = node();
   found.unusable = "libcxxrun_cuda.so is not there";
-  CHECK(refuses(outcome(found, Backend::automatic), "this node has a GPU, but libcxxrun_cuda.so is not there, or set"));
-  CHECK(refuses(outcome(found, Backend::nccl), "libcxxrun_cuda.so is not there"));
-  found.signs = {.driver = true};
-  CHECK(outcome(found, Backend::automatic) == "host");
-  found.signs = {.device = true};
-  CHECK(outcome(found, Backend::automatic) == "host");
-  found.signs = {.named = true};
-  CHECK(refuses(outcome(found, Backend::automatic), "libcxxrun_cuda.so is not there"));
+  CHECK(refuses(outcome(found), "libcxxrun_cuda.so is not there, or set"));
 }
 
 TEST_CASE("choice: an old NCCL, and fewer GPUs than ranks, are refused") {
   Findings found = node();
   found.facts.nccl = 21805;
-  CHECK(refuses(outcome(found, Backend::automatic), "NCCL 2.18.5 was loaded"));
+  CHECK(refuses(outcome(found), "NCCL 2.18.5 was loaded"));
   found.facts.nccl = kOldestNccl;
-  CHECK(outcome(found, Backend::automatic) == "nccl 3");
+  CHECK(outcome(found) == "GPU 3");
   found.facts.devices = 1;
-  CHECK(refuses(outcome(found, Backend::automatic), "there are 8 ranks on this node and 1 GPU that they see"));
-  found.own_device = true;
-  CHECK(refuses(outcome(found, Backend::automatic), "there are 8 ranks on this node and 1 GPU that they see"));
+  CHECK(refuses(outcome(found), "there are 8 ranks on this node and 1 GPU that they see"));
   found.facts.devices = 2;
-  CHECK(refuses(outcome(found, Backend::nccl), "2 GPUs"));
+  CHECK(refuses(outcome(found), "2 GPUs"));
   found.shared = true;
-  CHECK(outcome(found, Backend::automatic) == "nccl 1");
+  CHECK(outcome(found) == "GPU 1");
 }
 
-TEST_CASE("choice: every rank may be local rank 0 of a device of its own, as torchrun's --virtual-local-rank has it") {
-  Findings found = node();
-  found.facts.devices = 1;
-  found.local_rank = 0;
-  CHECK(refuses(outcome(found, Backend::automatic), "there are 8 ranks on this node and 1 GPU that they see"));
-  found.own_device = true;
-  CHECK(outcome(found, Backend::automatic) == "nccl 0");
+TEST_CASE("choice: a rank with a device of its own takes it, whatever its local rank is") {
+  for (int const local_rank : {0, 3}) {
+    Findings found = node();
+    found.facts.devices = 1;
+    found.local_rank = local_rank;
+    CHECK(refuses(outcome(found), "there are 8 ranks on this node and 1 GPU that they see"));
+    found.own_device = true;
+    CHECK(outcome(found) == "GPU 0");
+  }
 }
 
 TEST_CASE("choice: backends by name") {
@@ -157,6 +131,26 @@ TEST_CASE("choice: the loader's words get the package that is missing") {
   CHECK(with_remedy("libnccl.so.2" + tail).find("package libnccl2") != std::string::npos);
   CHECK(with_remedy("libcudart.so.13" + tail).find("package cuda-cudart") != std::string::npos);
   CHECK(with_remedy("libnccl.so.2: undefined symbol: x") == "libnccl.so.2: undefined symbol: x");
+}
+
+TEST_CASE("choice: the CUDA that a process has loaded is named where the plugin wants another one") {
+  std::string const words = "libcudart.so.13: cannot open shared object file: No such file or directory";
+  for (auto const& [path, release] :
+       std::vector<std::pair<std::string, std::string>>{{"/torch/libcudart.so.12", "12"},
+                                                        {"libcudart-d0da41ae.so.11.0", "11"},
+                                                        {"/usr/libcudart.so.12.4.127", "12"}}) {
+    auto const said = with_remedy(words, {"", "/lib/libc.so.6", path});
+    INFO(said);
+    CHECK(said.find("; this process has that of CUDA " + release + " (" + path + ")") != std::string::npos);
+  }
+}
+
+TEST_CASE("choice: two CUDA runtimes in one process are refused, and two files of one are not") {
+  CHECK_FALSE(clash({}));
+  CHECK_FALSE(clash({"/a/libcudart.so.13", "/b/libcudart.so.13.0.96", "/lib/libcuda.so.1", "libcudart_static.a"}));
+  auto const why = clash({"/a/libcudart.so.13", "/torch/libcudart.so.12"});
+  REQUIRE(why);
+  CHECK(why->find("two CUDA runtimes, /torch/libcudart.so.12 and /a/libcudart.so.13: ") != std::string::npos);
 }
 
 TEST_CASE("choice: an error of the plugin's keeps its words") {

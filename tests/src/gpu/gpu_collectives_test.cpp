@@ -1,6 +1,7 @@
 // Communicator on NCCL, through the plugin and the double: results, streams, and who may be in one world.
 #include <algorithm>
 #include <cstring>
+#include <dlfcn.h>
 #include <numeric>
 #include <tuple>
 
@@ -149,27 +150,28 @@ TEST_CASE("gpu: calls on host memory keep their order, those on device memory th
 TEST_CASE("gpu: what is wrong with one rank's GPU is told to all, with host and remedy", "[process]") {
   struct Case {
     char const* script;
-    char const* backend;
     char const* says;
+    char const* backend_of_rank_1 = "nccl";
   };
-  for (auto const& [script, backend, says] :
-       std::vector<Case>{{"rank=1,driver=802", "auto", "rank 1 on host_a (pid "},
-                         {"rank=1,driver=802", "auto", "(error 802); start nvidia-fabricmanager"},
-                         {"rank=1,driver=old", "auto", "too old for the runtime"},
-                         {"rank=1,driver=stub", "nccl", "NCCL was asked for, but libcuda.so.1 is the stub"},
-                         {"rank=1,kernel=fails", "auto", "GPU 1 cannot be used: "},
-                         {"rank=1,nccl=21800", "auto", "NCCL 2.18.0 was loaded"},
-                         {"devices=1", "auto", "there are 2 ranks on this node and 1 GPU that they see"},
-                         {"uuid=same", "auto", "are on the same GPU, GPU-"},
-                         {"rank=1,driver=missing", "auto", "would use NCCL on its GPU, but rank 1 on host_a"},
-                         {"rank=1,nccl=22705", "auto", "has NCCL 2.27.5, but rank 0 on host_a"},
-                         {"rank=1,init=5", "auto", "rank 1 on host_a: "}}) {
+  for (auto const& [script, says, backend_of_rank_1] :
+       std::vector<Case>{{"rank=1,driver=802", "rank 1 on host_a (pid "},
+                         {"rank=1,driver=802", "(error 802); start nvidia-fabricmanager"},
+                         {"rank=1,driver=old", "too old for the runtime"},
+                         {"rank=1,driver=stub", "NCCL was asked for, but libcuda.so.1 is the stub"},
+                         {"rank=1,driver=missing", "NCCL was asked for, but there is no CUDA driver"},
+                         {"rank=1,kernel=fails", "GPU 1 cannot be used: "},
+                         {"rank=1,nccl=21800", "NCCL 2.18.0 was loaded"},
+                         {"devices=1", "there are 2 ranks on this node and 1 GPU that they see"},
+                         {"uuid=same", "are on the same GPU, GPU-"},
+                         {"devices=4", "would use NCCL on its GPU, but rank 1 on host_a", "auto"},
+                         {"rank=1,nccl=22705", "has NCCL 2.27.5, but rank 0 on host_a"},
+                         {"rank=1,init=5", "rank 1 on host_a: "}}) {
     ForkedStore const store;
-    auto const ends = run_ranks(2, [&](int rank) {
-      init_on_device(store, rank, "aa", script, {}, backend);
+    auto const ends = run_ranks(2, [&, other = backend_of_rank_1](int rank) {
+      init_on_device(store, rank, "aa", script, {}, rank == 1 ? other : "nccl");
       return std::string("met");
     });
-    INFO(script << " " << backend << ":\n" << all_lines(ends));
+    INFO(script << ":\n" << all_lines(ends));
     for (auto const& end : ends) {
       CHECK(has(end.said, says));
       CHECK(has(end.said, "exception: "));
@@ -178,8 +180,8 @@ TEST_CASE("gpu: what is wrong with one rank's GPU is told to all, with host and 
   }
 }
 
-TEST_CASE("gpu: automatic takes the host backend where no node has a GPU", "[process]") {
-  for (char const* const script : {"driver=missing", "driver=stub", "driver=100", "devices=0"}) {
+TEST_CASE("gpu: automatic is the host backend, whatever the GPUs of the node are like", "[process]") {
+  for (char const* const script : {"devices=4", "devices=1", "driver=802", "kernel=fails", "driver=missing"}) {
     ForkedStore const store;
     auto const ends = run_ranks(2, [&](int rank) {
       auto comm = init_on_device(store, rank, "aa", script, {}, "auto");
@@ -189,6 +191,22 @@ TEST_CASE("gpu: automatic takes the host backend where no node has a GPU", "[pro
     INFO(script << "\n" << all_lines(ends));
     CHECK(has(ends[0].said, "rank 0 of 2 on host_a: host backend"));
     check_all_returned(ends);
+  }
+}
+
+TEST_CASE("gpu: a process with another CUDA runtime gets no NCCL, in one line, and sums in host memory", "[process]") {
+  for (bool const asks : {true, false}) {
+    auto const ends = run_ranks(1, [&](int) {
+      expect(dlopen(CXXRUN_OTHER_CUDART, RTLD_NOW) != nullptr, "another runtime");
+      use_double("devices=1", asks ? "nccl" : "auto");
+      auto comm = Communicator::init(WorkerEnv{}, {});
+      std::vector<float> values(8, 1.0F);
+      comm.all_reduce(std::span(values));
+      return comm.describe();
+    });
+    INFO(ends[0].said);
+    CHECK(has(ends[0].said, "this process has two CUDA runtimes, ") == asks);
+    CHECK(has(ends[0].said, "/libcudart.so.12 and ") == asks);
   }
 }
 
@@ -203,7 +221,7 @@ TEST_CASE("gpu: a plugin that is none is named, with what to do", "[process]") {
         Case{"/proc/self/exe", "the CUDA plugin is not usable: "}}) {
     auto const ends = run_ranks(1, [&, path = file](int) {
       setenv("CXXRUN_CUDA_PLUGIN", path, 1);
-      setenv("CXXRUN_BACKEND", "auto", 1);
+      setenv("CXXRUN_BACKEND", "nccl", 1);
       return Communicator::init(WorkerEnv{}, {}).describe();
     });
     INFO(ends[0].said);
