@@ -1,4 +1,5 @@
 """What torch's default group over libcxxrun carries, and what it refuses. Two ranks."""
+import collections
 import gc
 import os
 import resource
@@ -7,7 +8,7 @@ import weakref
 import torch
 
 import torch.distributed as dist
-from cxxrun.torch import Elastic, _buckets, _elastic
+from cxxrun.torch import Elastic, _buckets, _elastic, _state
 from elastic_claimed import DEVICE
 from elastic_refused import refused
 
@@ -107,6 +108,18 @@ if me == 0:
     assert kept() is not None
 dist.barrier()
 assert kept()[999] == 1
+
+# A state is written into what the other one has, in pieces, and whoever wants nothing takes nothing.
+_state._PIECE = 100
+state = {"weights": collections.OrderedDict(first=torch.arange(70.0) + me, last=torch.full((3, 2), me, dtype=torch.int16)),
+         "moments": [torch.tensor(2.5 - me), (torch.tensor([True, me == 1]), 7 + me)][:2 - me], "none": torch.empty(0, 4)}
+first = state["weights"]["first"]
+got = _state.share(job._carrier.gpu, job._carrier.comm, 0, me == 0, state)
+assert got["weights"]["first"] is first or got["weights"]["first"].data_ptr() == first.data_ptr()
+assert torch.equal(first, torch.arange(70.0)) and got["weights"]["last"].tolist() == [[0, 0]] * 3
+assert got["moments"][0] == 2.5 and got["moments"][1][0].tolist() == [True, False] and got["moments"][1][1] == 7
+_state.share(job._carrier.gpu, job._carrier.comm, 1, me == 1, {"first": torch.ones(70)} if me == 1 else None)
+assert torch.equal(first, torch.arange(70.0))
 
 # A rank that may not have its part of the arena has its buckets copied, and with it all.
 if me == 1:

@@ -7,6 +7,7 @@ import jobs
 from elastic_jobs import GUARD, ElasticCase
 
 DOUBLE = os.path.abspath(sys.argv.pop(2))
+LIBRARIES = os.path.join(os.path.dirname(DOUBLE), "cuda_libraries")  # for a root that has no CUDA
 
 
 class DeviceCase(ElasticCase):
@@ -16,7 +17,7 @@ class DeviceCase(ElasticCase):
         env = super().environment(extra)
         env["CXXRUN_CLAIMED"] = self.claimed
         if self.claimed != "staged":
-            env.update(CUDA_VISIBLE_DEVICES="0,1,2,3", LD_PRELOAD=DOUBLE,
+            env.update(CUDA_VISIBLE_DEVICES="0,1,2,3", LD_PRELOAD=DOUBLE, LD_LIBRARY_PATH=LIBRARIES,
                        CXXRUN_CUDA_DOUBLE="devices=4,deaths=seen")
         return env
 

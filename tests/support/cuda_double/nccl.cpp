@@ -151,6 +151,19 @@ ncclResult_t ncclGetVersion(int* version) {
   *version = script().nccl;
   return ncclSuccess;
 }
+char const* ncclGetErrorString(ncclResult_t result) {  // NCCL's words
+  switch (result) {
+    case ncclSuccess: return "no error";
+    case ncclUnhandledCudaError: return "unhandled cuda error (run with NCCL_DEBUG=INFO for details)";
+    case ncclSystemError: return "unhandled system error (run with NCCL_DEBUG=INFO for details)";
+    case ncclInternalError: return "internal error - please report this issue to the NCCL developers";
+    case ncclInvalidArgument: return "invalid argument (run with NCCL_DEBUG=WARN for details)";
+    case ncclInvalidUsage: return "invalid usage (run with NCCL_DEBUG=WARN for details)";
+    case ncclRemoteError: return "remote process exited or there was a network error";
+    case ncclInProgress: return "NCCL operation in progress";
+    default: return "unknown result code";
+  }
+}
 char const* ncclGetLastError(ncclComm_t /*comm*/) {
   return t_error.c_str();
 }

@@ -27,6 +27,10 @@ class Host:
         """On another device than this rank's calls."""
         return False
 
+    def begin(self, call: Callable[[int], Any], tensors: List[torch.Tensor], after: List[Any]) -> Any:
+        """What call() returns, which is given a stream."""
+        return call(0)
+
     def make_room(self) -> None:
         """Before NCCL takes memory beside torch's cache."""
 
@@ -62,8 +66,8 @@ class Cuda(Host):
         return tensor.is_cuda and tensor.device != self.device
 
     def begin(self, call: Callable[[int], Any], tensors: List[torch.Tensor], after: List[Any]) -> Any:
-        """What call() returns for a stream that has before it what the current one has, and those calls. torch's engine has
-        set that of the forward pass in its own threads, too."""
+        """The stream has before it what the current one has, and those calls. torch's engine has set that of the forward pass
+        in its own threads, too."""
         current = torch.cuda.current_stream(self.device)
         if not after:
             return call(current.cuda_stream)

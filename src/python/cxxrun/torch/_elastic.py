@@ -1,7 +1,6 @@
 """Elastic: a training loop whose processes outlive the death of a peer."""
 import contextlib
 import gc
-import io
 import os
 import signal
 import threading
@@ -11,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from cxxrun import _lib, _process
-from cxxrun.torch import _world
+from cxxrun.torch import _state, _world
 from cxxrun.torch._buckets import bytes_of
 from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._random import seed_all
@@ -276,33 +275,40 @@ class Elastic:
             self._share(plan.donor)
 
     def _share(self, donor: int) -> None:
-        share, me = self._carrier.comm.broadcast_bytes, dist.get_rank()
+        comm, me = self._carrier.comm, dist.get_rank()
         if self._node is not None:  # each of the donor's node has its part
-            share, me, donor = self._node.share, *self._node.places(donor)
-        mine = self._pack() if me == donor else None
-        donors = int.from_bytes(share(None if mine is None else self._completed.to_bytes(8, "little"), donor), "little")
-        packed = share(mine, donor)
-        if mine is None and (self._fresh or donors != self._completed):
+            comm, me, donor = self._node.between, *self._node.places(donor)
+        gives = me == donor
+        donors = int.from_bytes(comm.broadcast_bytes(self._completed.to_bytes(8, "little") if gives else None, donor),
+                                "little")
+        takes = not gives and (self._fresh or donors != self._completed)
+        if takes:
             self._fresh = self._torn = True  # until all of it is there
-            self._unpack(packed)
+        state = _state.share(self._carrier.gpu, comm, donor, gives, self._states() if gives or takes else None)
+        if takes:
+            self._set_state(state)
+            self._completed = donors
 
-    def _pack(self) -> bytes:
-        file = io.BytesIO()
+    def _states(self) -> Dict[str, Any]:
         states = {name: its.state_dict() for name, its in self._tracked.items()}
-        if self._node is not None:
-            states = self._node.plain(states)
-        torch.save({"completed": self._completed, "state": states}, file)
-        return file.getvalue()
+        return states if self._node is None else self._node.plain(states)
 
-    def _unpack(self, packed: bytes) -> None:
-        state = torch.load(io.BytesIO(packed), map_location="cpu", **_WHOLE)
-        if not isinstance(state, dict) or state.keys() != {"completed", "state"}:
-            raise _lib.Failure("this is no checkpoint that Elastic.save() has written", _lib.USAGE)
-        if state["state"].keys() != self._tracked.keys():
-            raise _lib.Failure(f"the state is of {sorted(state['state'])}, not {sorted(self._tracked)}", _lib.USAGE)
-        states = state["state"] if self._node is None else self._node.sharded(state["state"])
+    def _set_state(self, states: Dict[str, Any]) -> None:
+        if states.keys() != self._tracked.keys():
+            raise _lib.Failure(f"the state is of {sorted(states)}, not {sorted(self._tracked)}", _lib.USAGE)
+        if self._node is not None:
+            states = self._node.sharded(states)
         for name, its in self._tracked.items():
             load(its, states[name])
+
+    def _pack(self) -> bytes:
+        return _state.packed({"completed": self._completed, "state": self._states()})
+
+    def _unpack(self, packed: bytes) -> None:
+        state = _state.unpacked(packed)
+        if not isinstance(state, dict) or state.keys() != {"completed", "state"}:
+            raise _lib.Failure("this is no checkpoint that Elastic.save() has written", _lib.USAGE)
+        self._set_state(state["state"])
         self._completed = state["completed"]
 
     # ---- one step
@@ -375,5 +381,3 @@ def has_shards() -> bool:
         return False
     return hasattr(FSDPModule, "set_all_reduce_hook")
 
-
-_WHOLE = {} if torch.__version__.startswith("1.") else {"weights_only": False}  # our own bytes, of ranks of this job

@@ -27,7 +27,7 @@ class Node:
         self._carrier = carrier
         facts = carrier.facts
         self._local_rank, self._size = facts.local_rank, facts.local_world_size
-        self._between: Optional[_lib.Communicator] = None
+        self.between: Optional[_lib.Communicator] = None
         self._nodes, self._queued = 0, False
         self._error: Optional[Exception] = None
         self._group = self._make_group(facts)
@@ -56,13 +56,8 @@ class Node:
                 facts.local_rank):
             raise _lib.Failure("cxxrun: shards are the same on each node where all have as many ranks, one after the other",
                                _lib.USAGE)
-        self._between = self._carrier.split(facts.local_rank, facts.group_rank)
+        self.between = self._carrier.split(facts.local_rank, facts.group_rank)
         self._nodes = facts.group_world_size
-
-    def share(self, packed: Optional[bytes], node: int) -> bytes:
-        """What the rank of that node gives to those with the same shards."""
-        assert self._between is not None
-        return self._between.broadcast_bytes(packed, node)
 
     def places(self, donor: int) -> Tuple[int, int]:
         """This node's number, and that of the node of the rank."""
@@ -100,7 +95,7 @@ class Node:
             try:
                 self._carrier.before_call()
                 address, count = gradients.data_ptr(), gradients.numel()
-                self._between.start_all_reduce(  # type: ignore[union-attr]
+                self.between.start_all_reduce(  # type: ignore[union-attr]
                     address, address, count, kind_of(gradients, "all_reduce"), _lib.OPS["sum"], 1.0 / self._nodes,
                     gradients).wait()
             except _lib.PeerFailure as failure:

@@ -1,0 +1,125 @@
+"""The state that one rank gives to others. What holds it together is pickled; its tensors go in pieces, on the device where
+they lie there, into those that the rank which takes them has already."""
+import copy
+import io
+from typing import Any, Callable, Iterator, List, Tuple
+
+import torch
+
+from cxxrun import _lib
+
+_PIECE = 256 << 20  # bytes
+_WHOLE = {} if torch.__version__.startswith("1.") else {"weights_only": False}  # our own bytes, of ranks of this job
+
+
+def packed(state: Any) -> bytes:
+    file = io.BytesIO()
+    torch.save(state, file)
+    return file.getvalue()
+
+
+def unpacked(data: bytes) -> Any:
+    return torch.load(io.BytesIO(data), map_location="cpu", **_WHOLE)
+
+
+def share(gpu: Any, comm: _lib.Communicator, root: int, gives: bool, mine: Any) -> Any:
+    """What `root` gives; every rank of the communicator calls it. `mine`: what this one gives, or its own state, whose
+    tensors are written over; None where nothing is wanted."""
+    told: List[_Told] = []
+    tensors: List[torch.Tensor] = []
+
+    def tell(tensor: torch.Tensor, _: Any) -> _Told:
+        told.append(_Told(tensor))
+        tensors.append(tensor.detach())
+        return told[-1]
+
+    def place(its: _Told, own: Any) -> Any:
+        told.append(its)
+        if mine is not None:
+            tensors.append(its.place(own))
+        return tensors[-1] if tensors else None
+
+    if gives:
+        comm.broadcast_bytes(packed(_replaced(mine, None, _is_plain, tell)), root)
+        state = mine
+    else:
+        state = _replaced(unpacked(comm.broadcast_bytes(None, root)), mine, lambda its: isinstance(its, _Told), place)
+    for kind in ("cpu", "cuda"):
+        numbers = [number for number, its in enumerate(told) if its.device == kind]
+        its_tensors = [tensors[number] for number in numbers] if tensors else []
+        device = gpu.device if kind == "cuda" and gpu.on_device else torch.device("cpu")
+        with torch.no_grad():
+            _pass_on(gpu, comm, root, gives, [told[number].bytes for number in numbers], its_tensors, device)
+    return state
+
+
+class _Told:
+    """In the place of a tensor."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.shape, self.dtype, self.device = tensor.shape, tensor.dtype, tensor.device.type
+        self.bytes = tensor.numel() * tensor.element_size()
+
+    def place(self, own: Any) -> torch.Tensor:
+        """That one where it is alike."""
+        if _is_plain(own) and own.is_contiguous() and (
+                own.shape, own.dtype, own.device.type) == (self.shape, self.dtype, self.device):
+            return torch.Tensor.detach(own)
+        return torch.empty(self.shape, dtype=self.dtype, device=self.device)
+
+
+def _is_plain(its: Any) -> bool:
+    return type(its) in (torch.Tensor, torch.nn.Parameter) and its.layout == torch.strided and (
+        its.device.type in ("cpu", "cuda") and not its.is_quantized and not its.is_complex())
+
+
+def _replaced(state: Any, own: Any, is_leaf: Callable[[Any], bool], change: Callable[[Any, Any], Any]) -> Any:
+    """A copy that has something else in the place of each leaf. `own` is followed as far as it is alike."""
+    if is_leaf(state):
+        return change(state, own)
+    if isinstance(state, dict):
+        changed = copy.copy(state)  # with what torch keeps beside the entries
+        for key, value in state.items():
+            changed[key] = _replaced(value, own.get(key) if isinstance(own, dict) else None, is_leaf, change)
+        return changed
+    if type(state) in (list, tuple):
+        others = own if type(own) is type(state) and len(own) == len(state) else [None] * len(state)
+        return type(state)(_replaced(value, other, is_leaf, change) for value, other in zip(state, others))
+    return state
+
+
+def _pass_on(gpu: Any, comm: _lib.Communicator, root: int, gives: bool, sizes: List[int], tensors: List[torch.Tensor],
+             device: torch.device) -> None:
+    """All that belongs to one device; without tensors to nobody."""
+    buffer = torch.empty(min(_PIECE, sum(sizes)), dtype=torch.uint8, device=device)
+    for piece in _pieces(sizes, buffer.numel()):
+        parts = [(buffer[at:at + size], _bytes_of(tensors[number])[begin:begin + size])
+                 for number, begin, size, at in piece] if tensors else []
+        for within, its in parts if gives else ():
+            within.copy_(its)
+        _, _, size, at = piece[-1]
+        whole = buffer[:at + size]
+        gpu.begin(lambda stream: comm.start_broadcast(whole.data_ptr(), whole.numel(), _lib.TYPES["uint8"], root, whole, stream),
+                  [whole], []).wait()
+        for within, its in parts if not gives else ():
+            its.copy_(within)
+
+
+def _pieces(sizes: List[int], most: int) -> Iterator[List[Tuple[int, int, int, int]]]:
+    """Each a list of (number, its first byte, how many, where in the piece)."""
+    piece, room = [], most
+    for number, size in enumerate(sizes):
+        begin = 0
+        while begin < size:
+            taken = min(size - begin, room)
+            piece.append((number, begin, taken, most - room))
+            begin, room = begin + taken, room - taken
+            if room == 0:
+                yield piece
+                piece, room = [], most
+    if piece:
+        yield piece
+
+
+def _bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.reshape(-1).view(torch.uint8)
