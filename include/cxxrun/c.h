@@ -148,6 +148,11 @@ int32_t cxxrun_get_host(cxxrun_comm* comm, int32_t rank, char* text, size_t size
  * always where no launcher can be told. Begins in turn; other calls, cxxrun_free() too, go on meanwhile. */
 int32_t cxxrun_watch(cxxrun_comm* comm, int64_t timeout_ms);
 
+/* For work on a device that is queued behind collectives, such as an update that must not be made of what an abort has
+ * left: 1 is stored at `flag`, in memory that the device reads, before NCCL is given up in this process; the program puts
+ * 0 there after cxxrun_rebuild(). NULL: nowhere any more. One for all communicators. Never blocks for long. */
+int32_t cxxrun_gate(float* flag);
+
 /* ---- collectives: in turn ----
  *
  * `work` NULL: blocks until done on this rank, for at most about op_timeout. Otherwise begins it in the background, and

@@ -7,6 +7,7 @@
 #include "src/capi/guard.hpp"
 #include "src/client/access.hpp"
 #include "src/client/ending.hpp"
+#include "src/gpu/nccl_gate.hpp"
 
 namespace cxxrun::capi {
 namespace {
@@ -153,6 +154,11 @@ std::int32_t cxxrun_watch(cxxrun_comm* comm, std::int64_t timeout_ms) {
     ending->wait(timeout_ms < 0 ? cxxrun::kForever : std::min(cxxrun::Millis(timeout_ms), cxxrun::kForever));
     return std::int32_t{CXXRUN_NOT_DONE};
   });
+}
+
+std::int32_t cxxrun_gate(float* flag) {
+  cxxrun::gpu::set_gate(flag);
+  return CXXRUN_OK;
 }
 
 std::int32_t cxxrun_report_step(cxxrun_comm* comm, std::uint64_t completed) {

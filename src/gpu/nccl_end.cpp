@@ -1,4 +1,5 @@
 // The end of a communicator of NCCL's, in good order and in any other.
+#include "src/gpu/nccl_gate.hpp"
 #include "src/gpu/nccl_queue.hpp"
 #include "src/os/quiet_thread.hpp"
 #include "src/os/watchdog.hpp"
@@ -59,6 +60,7 @@ void NcclQueue::give_up(Reason const& reason, CallReport const& mine) noexcept {
   if (!state_.compare_exchange_strong(was, State::ending)) {
     return await_end();
   }
+  shut_gate();
   carry_out_end(reason, mine);
   become_ended();
 }

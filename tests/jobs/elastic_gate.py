@@ -1,14 +1,15 @@
-"""The host runs ahead of the device, and a peer dies meanwhile: elastic_gate.py HOW
+"""The host runs ahead of the device, and a peer dies meanwhile: elastic_gate.py HOW [fused] [average]
 
-Two ranks, 6 steps, CXXRUN_CLAIMED=late. In step 3 of generation 1 the stream of rank 0 is held while it makes the backward
-pass, and rank 1 dies before the update. HOW: update, rank 0 goes on to it; loss, it looks at what the others should have
-added and raises; own, the same in a step in which nobody dies, where it is the script's own; quiet, nothing happens.
-Prints "end PID COMPLETED HASH"."""
-import ctypes
+Two ranks, 6 steps, CXXRUN_CLAIMED=late. In step 3 of generation 1 rank 1 dies when rank 0 has begun its calls. HOW: update,
+rank 0 goes on to it; loss, it looks at what the others should have added and raises; own, the same in a step in which nobody
+dies, where it is the script's own; quiet, nothing happens.
+`fused`: with an optimizer that leaves out an update itself, so that rank 0 hears of the failure in its next step;
+`average`: beside an average of the parameters. Prints "end PID COMPLETED HASH", and "back" where a completed step was none."""
 import hashlib
 import os
 import signal
 import sys
+import time
 
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -17,44 +18,79 @@ import torch.distributed as dist
 from cxxrun.torch import Elastic
 from elastic_claimed import DEVICE
 
-HOW = sys.argv[1]
+HOW, AHEAD = sys.argv[1], os.path.join(os.environ["DIR"], "ahead")
 torch.set_num_threads(1)
+
+
+class Net(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+        self.register_buffer("passes", torch.zeros(1))
+
+    def forward(self, x):
+        self.passes += 1
+        return super().forward(x)
+
+
+class Fused(torch.optim.SGD):
+    """As torch's fused ones do on a device."""
+
+    def __init__(self, *arguments, **named):
+        super().__init__(*arguments, **named)
+        self._step_supports_amp_scaling = True
+
+    def step(self):
+        left_out = getattr(self, "found_inf", torch.zeros(1)).item()
+        return None if left_out else super().step()
+
+
 job = Elastic(seed=3, device=DEVICE)
 torch.manual_seed(1)
-model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
-optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
-job.track(model=model, optimizer=optimizer)
-ddp = job.wrap(lambda: DDP(model, gradient_as_bucket_view=True))
+model, average = Net(), Net()
+optimizer = (Fused if "fused" in sys.argv else torch.optim.SGD)(model.parameters(), lr=0.1, momentum=0.9)
+schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
+job.track(model=model, optimizer=optimizer, schedule=schedule, **({"average": average} if "average" in sys.argv else {}))
+ddp = job.wrap(lambda: DDP(model, gradient_as_bucket_view=True, broadcast_buffers=False))
 
 
 def is_third():
     return HOW != "quiet" and (job.generation, job.completed) == (1, 3)
 
 
-def hold():
-    """The device has something else to do, in front of what is queued from now on."""
-    spin = ctypes.CDLL(None).cxxrun_cuda_double_spin
-    spin.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
-    spin(None, 10 ** 9)
+def fall():
+    """When rank 0 has begun its calls, which wait for this one's."""
+    while not os.path.exists(AHEAD):
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
+completed = 0
 while job.running(6):
+    if job.completed < completed and dist.get_rank() == 0:
+        print("back", flush=True)
     try:
         with job.step():
             optimizer.zero_grad(set_to_none=True)
             loss = ddp(torch.randn(4, 8)).square().mean()
-            if is_third() and dist.get_rank() == 0:
-                hold()
+            if is_third() and HOW != "own" and dist.get_rank() == 1:
+                fall()
             loss.backward()
             ranks = torch.ones(1)
             dist.all_reduce(ranks)
-            if is_third() and HOW != "own" and dist.get_rank() == 1:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if is_third() and HOW in ("loss", "own") and ranks.item() != 2:
-                raise ArithmeticError("this is not the sum")
+            if is_third():
+                open(AHEAD, "w").close()
+                if HOW == "own" or HOW == "loss" and ranks.item() != 2:
+                    raise ArithmeticError("this is not the sum")
             optimizer.step()
+            schedule.step()
+            if "average" in sys.argv:
+                with torch.no_grad():
+                    for mean, its in zip(average.parameters(), model.parameters()):
+                        mean.lerp_(its, 0.1)
+        completed = max(completed, job.completed)
     except ArithmeticError:
         print(f"{dist.get_rank()} raised in step {job.completed} of generation {job.generation}", flush=True)
         sys.exit(3)
-parameters = b"".join(each.detach().numpy().tobytes() for each in model.parameters())
-print(f"end {os.getpid()} {job.completed} {hashlib.sha256(parameters).hexdigest()}", flush=True)
+state = [*model.parameters(), *model.buffers(), *average.parameters(), torch.tensor(optimizer.param_groups[0]["lr"])]
+digest = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in state)).hexdigest()
+print(f"end {os.getpid()} {job.completed} {digest}", flush=True)

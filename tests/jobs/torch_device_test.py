@@ -41,21 +41,32 @@ class Ahead(DeviceCase):
 
     claimed = "late"
 
-    def run_gate(self, how, restarts):
-        (agent,) = self.begin("elastic_gate.py", how, ranks=2, restarts=restarts, folder=how)
+    def run_gate(self, *words, restarts=0):
+        (agent,) = self.begin("elastic_gate.py", *words, ranks=2, restarts=restarts, folder="".join(words))
         return agent
 
-    def test_no_update_is_made_of_what_the_death_of_a_peer_has_left(self):
-        whole = self.ends([self.run_gate("quiet", 0)])
-        self.assertEqual(len(set(whole.values())), 1)
+    def assert_gate_is_kept(self, *kind, hears_later=False):
+        """`hears_later`: in the step after the one whose update was left out."""
+        whole = set(self.ends([self.run_gate("quiet", *kind)]).values())
+        self.assertEqual(len(whole), 1)
         for how in ("update", "loss"):
-            with self.subTest(how=how):
-                agent = self.run_gate(how, 1)
-                self.assertEqual(set(self.ends([agent]).values()), set(whole.values()))
+            with self.subTest(how=how, kind=kind):
+                agent = self.run_gate(how, *kind, restarts=1)
+                self.assertEqual(set(self.ends([agent]).values()), whole)
                 self.assertNotIn("raised", agent.stdout)
+                self.assertEqual("back" in agent.stdout, hears_later and how == "update")
+
+    def test_no_update_is_made_of_what_the_death_of_a_peer_has_left(self):
+        self.assert_gate_is_kept()
+
+    def test_an_optimizer_that_leaves_the_update_out_is_not_waited_for_and_its_step_is_taken_back(self):
+        self.assert_gate_is_kept("fused", hears_later=True)
+
+    def test_an_average_of_the_parameters_is_made_of_updates_that_are_known_to_be_made(self):
+        self.assert_gate_is_kept("fused", "average")
 
     def test_what_a_script_raises_while_nobody_dies_is_its_own(self):
-        agent = self.run_gate("own", 0)
+        agent = self.run_gate("own")
         self.assertEqual(agent.wait(GUARD), 3, agent.stderr)
         self.assertIn("0 raised in step 3 of generation 1", agent.stdout)
 

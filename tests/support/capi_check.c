@@ -189,6 +189,9 @@ static void refusals(void) {
   CHECK(strlen(facts.store_host) > 0 && facts.store_port > 0);
   REFUSED(cxxrun_watch(NULL, 0), "cxxrun_watch: comm is no handle");
   CHECK(cxxrun_watch(comm, 1) == CXXRUN_NOT_DONE);
+  float gate = 0;
+  GOOD(cxxrun_gate(&gate));
+  GOOD(cxxrun_gate(NULL));
   GOOD(cxxrun_free(NULL));
   GOOD(cxxrun_report_step(comm, 1));
   GOOD(cxxrun_checkpoint_wanted(comm, &wanted));

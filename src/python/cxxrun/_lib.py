@@ -77,7 +77,7 @@ _ARGUMENTS = {
     "last_failure": [POINTER(_Failure), c_size_t],
     "init": [POINTER(_Options), POINTER(c_void_p)], "free": [c_void_p], "rebuild": [c_void_p],
     "get_facts": [c_void_p, POINTER(Facts), c_size_t],
-    "watch": [c_void_p, c_int64],
+    "watch": [c_void_p, c_int64], "gate": [c_void_p],
     "split": [c_void_p, c_int32, c_int32, POINTER(c_void_p)], "arena": [c_void_p, c_size_t, POINTER(c_void_p)],
     "all_reduce": _REDUCE, "reduce_scatter": _REDUCE,
     "all_gather": [*_CALL, c_void_p, POINTER(c_void_p)], "all_to_all": [*_CALL, c_void_p, POINTER(c_void_p)],
@@ -151,7 +151,7 @@ class Work:
 
     def __init__(self, kept: object) -> None:
         self.handle, self._kept = c_void_p(), kept
-        self._ended = False
+        self.has_ended = False
         self.error: Optional[RuntimeError] = None  # what it has failed with
         self._look = threading.Lock()  # one look sees the end, and releases the handle
         self._under_way.add(self)
@@ -166,7 +166,7 @@ class Work:
     def is_done(self, milliseconds: int = 0) -> bool:
         """Whether it is done or has failed, within that time."""
         with self._look:
-            if not self._ended:
+            if not self.has_ended:
                 status = _lib.cxxrun_wait(self.handle, milliseconds)
                 if status == NOT_DONE:
                     return False
@@ -181,14 +181,14 @@ class Work:
         """Of device memory: that stream waits for it, and the host does not. Somebody has to wait() for it, too: a stream
         also goes on when it has failed."""
         with self._look:
-            if not self._ended:
+            if not self.has_ended:
                 _check(_lib.cxxrun_wait_on(self.handle, stream or None))
         if self.error is not None:
             raise self.error
 
     def forget(self) -> None:
         """It is done, or has not been begun."""
-        self._ended, self._kept = True, None
+        self.has_ended, self._kept = True, None
         self._under_way.discard(self)
 
 
@@ -353,6 +353,11 @@ class Communicator:
     def free(self) -> None:
         _aside("free", self, lambda: _check(_lib.cxxrun_free(self._handle)))
         self._handle = c_void_p()
+
+
+def set_gate(flag: int) -> None:
+    """The address of a float that becomes 1 before NCCL is given up; 0: of none."""
+    _check(_lib.cxxrun_gate(flag or None))
 
 
 def sampler_next(state: Tuple[int, int, int], size: int, tail: int, rank: int, world: int,

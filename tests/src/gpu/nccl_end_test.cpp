@@ -7,6 +7,7 @@
 
 #include "launcher/options/options.hpp"
 #include "src/client/engine.hpp"
+#include "src/gpu/nccl_gate.hpp"
 #include "src/gpu/nccl_peers.hpp"
 #include "src/os/watchdog.hpp"
 #include "tests/support/catch.hpp"
@@ -37,6 +38,23 @@ TEST_CASE("nccl: a peer's death ends a call that nobody waits for, and is what e
   CHECK(world.device.finalized == 0);
   CHECK(world.device.aborted == 1);
   CHECK_FALSE(world.device.crowded);
+}
+
+TEST_CASE("nccl: the gate is shut before an abort lets the stream go on") {
+  NcclWorld world;
+  Engine engine(world.join());
+  auto* const memory = engine.allocate(64);
+  float gate = 0;
+  gpu::set_gate(&gate);
+  world.device.abort_hangs = true;
+  world.device.runs = false;
+  static_cast<void>(engine.submit(sum_of(memory)));
+  CHECK(gate == 0.0F);
+  world.peers.lose_peer();
+  CHECK(eventually([&] { return world.device.aborted == 1; }));
+  CHECK(gate == 1.0F);
+  world.device.abort_hangs = false;
+  gpu::set_gate(nullptr);
 }
 
 TEST_CASE("nccl: a peer's death is thrown by who waits, and calls done before keep their results") {

@@ -85,7 +85,7 @@ class Carrier:
         self._groups: List[_lib.Communicator] = []
         self._buckets: Optional[Buckets] = None  # of the present world
         self._begun: Any = queue.SimpleQueue()
-        self._queue = Queue(self.gpu, self.note)
+        self.queue = Queue(self.gpu, self.note)
         self._kept: Deque[Work] = collections.deque(maxlen=_KEPT)
         self._kept_before: List[Work] = []  # those of the step before
         self._finishing = threading.Lock()
@@ -136,23 +136,23 @@ class Carrier:
         """`begin` is given a stream. In a step the host goes on, and commit() raises what the call failed with; outside of
         steps, where nobody commits, it is done when this returns."""
         self._may_call()
-        queued = self._queue.start(comm, begin, result, tensors)
+        queued = self.queue.start(comm, begin, result, tensors)
         self._kept.append(queued)
         if not self.in_step:
-            self._queue.commit()
+            self.queue.commit()
         return queued
 
     def commit(self) -> None:
         """Before what this step's calls have given gets into the state, and at its end. Of the host's calls whoever makes
         one waits for it."""
         if self.gpu.on_device:
-            self._queue.commit()
+            self.queue.commit()
             if self.failure is not None:
                 raise self.failure
 
     def settle(self) -> None:
         """After a failure, before anything is taken back."""
-        self._queue.settle()
+        self.queue.settle()
 
     def run(self, begin: Callable[[], _lib.Work]) -> None:
         """Blocks until it is done."""

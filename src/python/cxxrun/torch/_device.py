@@ -93,6 +93,19 @@ class Cuda(Host):
             torch.cuda.set_stream(current)
         return future
 
+    def after(self, calls: List[Any]) -> None:
+        """The current stream goes on when they are done, or given up."""
+        for its in calls:
+            self.let_wait(its)
+
+    def pinned_zero(self) -> torch.Tensor:
+        return torch.zeros(1, pin_memory=True)
+
+    def event(self) -> Any:
+        event = torch.cuda.Event()
+        event.record(torch.cuda.current_stream(self.device))
+        return event
+
     def make_room(self) -> None:
         if torch.cuda.mem_get_info(self.device)[0] < _LEAST_FREE:
             torch.cuda.empty_cache()

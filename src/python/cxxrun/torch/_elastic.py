@@ -4,7 +4,7 @@ import gc
 import os
 import signal
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -75,6 +75,7 @@ class Elastic:
                 self._updates.watch(name, its)
             if isinstance(its, ElasticSampler):
                 its.before_next = self._updates.refuse_samples
+        self._updates.is_gated = None
 
     def wrap(self, make: Callable[[], Any]) -> Any:
         """Made anew in every world, on all ranks: wrap(lambda: DDP(model))."""
@@ -120,6 +121,7 @@ class Elastic:
                         self._join()
                     if self._completed < steps and not self._ends:
                         return True
+                    self._updates.confirm()
                     self._carrier.run(self._carrier.comm.start_barrier)  # nobody leaves while another may need its state
                 break
             except RuntimeError as error:
@@ -151,7 +153,7 @@ class Elastic:
         self._updates.begin_step()
         if self._node is not None:
             self._node.begin_step()
-        before = Before(self._tracked)
+        before = Before(self._tracked, all_parameters=not self._updates.is_gated)
         if self._seed is not None:
             seed_all(self._seed, self._completed, dist.get_rank())
         whole = False
@@ -159,7 +161,7 @@ class Elastic:
         try:
             with self._in_order():
                 yield
-                self._carrier.commit()  # of a step without an update, too
+                self._updates.end_calls()
             whole = True
         except BaseException as error:
             if not self._is_of_a_peer(error) and not self._is_of_garbage(error):
@@ -173,19 +175,32 @@ class Elastic:
             self._carrier.in_step = False
             self._updates.end_step()
             self._carrier.end_step()
+        last = None
         if self._carrier.failure is not None:
             self._carrier.settle()
+            last = self._updates.take_back()
         if self._carrier.failure is not None and not self._updates.any_begun:
-            before.restore()
-            if before.is_updated():
-                self._fresh = self._torn = True
+            self._restore(before)
+            self._restore_last(last)
             return
         if not whole:
             self._fresh = self._torn = True  # a part of the step is in the state: another rank gives it
             return
         self._updates.end_whole_step()
+        self._updates.keep(before, self._completed)
         self._completed += 1
         self._carrier.comm.report_step(self._completed)
+
+    def _restore(self, before: Before) -> None:
+        before.restore()
+        if before.is_updated():
+            self._fresh = self._torn = True
+
+    def _restore_last(self, last: Optional[Tuple[Before, int]]) -> None:
+        """The step that was completed last, where the device has left out its update."""
+        if last is not None:
+            before, self._completed = last
+            self._restore(before)
 
     def checkpoint_wanted(self) -> bool:
         """True on all ranks after the same step; also when the job is about to end: running() is false then."""
@@ -200,6 +215,8 @@ class Elastic:
         try:
             with self._in_order():
                 wanted = self._carrier.together(self._carrier.comm.checkpoint_wanted)
+                if wanted:
+                    self._updates.confirm()
         except PeerFailure as failure:
             self._note(failure)
             return False
@@ -215,6 +232,7 @@ class Elastic:
             return  # a part of the step that failed may be in the state, and the file has a whole one
         try:
             with self._in_order():
+                self._updates.confirm()
                 self._on_rank_0(self._write)
         except PeerFailure as failure:
             self._note(failure)
@@ -226,6 +244,7 @@ class Elastic:
         self._closed = True
         self._drop()
         self._world.remove()
+        self._updates.close_gate()
         self._carrier.close()
 
     # ---- meeting
@@ -236,11 +255,14 @@ class Elastic:
 
     def _rebuild(self) -> None:
         self._joined = False
+        self._carrier.settle()
+        self._restore_last(self._updates.take_back())
         self._world.leave()
         self._drop()
         if self._node is not None:
             self._node.any(True)  # whoever has lost a rank of its node must not wait for another generation
         self._carrier.together(self._carrier.rebuild)
+        self._updates.open_gate()
         self._interrupted = False
         if self._node is None:
             self._world.install(self._carrier)
@@ -256,6 +278,7 @@ class Elastic:
             gc.collect()
 
     def _join(self) -> None:
+        self._updates.confirm()
         if self._node is not None:
             self._fresh, self._torn = self._node.any(self._fresh, self._torn)
         self._carrier.together(self._meet)
@@ -328,7 +351,7 @@ class Elastic:
         if not isinstance(error, Exception):
             return False
         try:
-            self._carrier.commit()
+            self._updates.commit()
         except PeerFailure:
             return True
         return False

@@ -65,6 +65,7 @@ class Queue:
         self._kept: Deque[Queued] = collections.deque()  # with their tensors, until they are known to be done
         self._newest: Dict[_lib.Communicator, _lib.Work] = {}  # that nobody has committed
         self._lock = threading.Lock()
+        self.calls = 0
 
     def start(self, comm: _lib.Communicator, begin: Callable[[int], _lib.Work], result: Any,
               tensors: List[torch.Tensor]) -> Queued:
@@ -73,8 +74,10 @@ class Queue:
         with self._lock:
             its: Union[_lib.Work, _lib.PeerFailure]
             try:
-                its = self.gpu.begin(begin, tensors, [each for of, each in self._newest.items() if of is not comm])
+                others = [each for of, each in self._newest.items() if of is not comm and not each.has_ended]
+                its = self.gpu.begin(begin, tensors, others)
                 self._newest[comm] = its
+                self.calls += 1
             except _lib.PeerFailure as failure:
                 its = self.note(failure)
             queued = Queued(self, its, result, tensors)
@@ -82,6 +85,11 @@ class Queue:
             while len(self._kept) > _LOOKS and self._kept[0].is_completed():
                 self._kept.popleft()
         return queued
+
+    def newest(self) -> List[_lib.Work]:
+        """Of each communicator."""
+        with self._lock:
+            return list(self._newest.values())
 
     def commit(self) -> None:
         """Waits for all; raises a PeerFailure where one has failed. What an abort has ended is not done for the library."""

@@ -11,9 +11,11 @@ SCALED = "_per_optimizer_states"  # of a GradScaler, beside its state: whose gra
 class Before:
     """As it was when the step began."""
 
-    def __init__(self, tracked: Dict[str, Any]) -> None:
+    def __init__(self, tracked: Dict[str, Any], all_parameters: bool = True) -> None:
+        """`all_parameters`: whether they are looked at for changes that nobody knows of."""
         self._kept = [(its, _kept(its)) for its in tracked.values()]
-        self._parameters = [(each, version_of(each)) for its in tracked.values() if isinstance(its, torch.nn.Module)
+        modules = [its for its in tracked.values() if all_parameters and isinstance(its, torch.nn.Module)]
+        self._parameters = [(each, version_of(each)) for its in modules
                             for module in its.modules() if getattr(module, "max_norm", None) is None  # set in forward()
                             for each in module.parameters(recurse=False)]
 

@@ -3,12 +3,13 @@ import functools
 import sys
 import types
 import weakref
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 import torch
 
 from cxxrun.torch._carrier import Carrier
-from cxxrun.torch._undo import SCALED, version_of
+from cxxrun.torch._gate import Gate
+from cxxrun.torch._undo import SCALED, Before, version_of
 
 
 # Nobody keeps the gradients of an earlier step: a failure, and a newcomer, would lose them.
@@ -23,6 +24,8 @@ class Updates:
         self._made: Dict[str, bool] = {}
         self._is_in_step = False
         self._left: Dict[str, List[Tuple[torch.Tensor, Any, int]]] = {}  # gradients of a step without its update
+        self._gate = Gate(carrier) if carrier.gpu.on_device else None
+        self.is_gated: Optional[bool] = None  # by the device; None: not known for what is tracked now
         carrier.before_call = self._refuse_call
         _forget_when_zeroed(weakref.ref(self))
 
@@ -38,13 +41,16 @@ class Updates:
         def watched(its: Any, *arguments: Any, **named: Any) -> Any:
             # Nobody may have waited for what has failed. What is not whole must not get into the state.
             self._refuse_scaler(sys._getframe(1))
-            self._carrier.commit()
+            gate = self._gate if self.is_gated and not arguments and not named else None
+            if gate is None or gate.is_used and not gate.covers_calls():
+                gate = None
+                self.commit()
             if self._carrier.failure is not None and not self.any_begun:
                 raise self._carrier.failure
             if _still_there(self._left.get(name, [])):
                 raise NotImplementedError(_SUMS)
             self._begun.add(name)
-            result = step(*arguments, **named)
+            result = step(*arguments, **named) if gate is None else gate.update(optimizer, step)
             self._made[name] = True
             return result
 
@@ -60,7 +66,63 @@ class Updates:
         zeroed = {id(each) for each in module.parameters()}
         self._left = {name: [entry for entry in left if id(entry[0]) not in zeroed] for name, left in self._left.items()}
 
+    # ---- the gate: see _gate.py
+
+    def commit(self) -> None:
+        """Waits for the calls of the step under way, and for what the device does before them."""
+        self._carrier.commit()
+        self.confirm()
+
+    def confirm(self) -> None:
+        """Returns when all updates are known to have been made."""
+        if self._gate is not None:
+            self._gate.confirm()
+
+    def end_calls(self) -> None:
+        """At the end of a step, also of one without an update."""
+        if self._gate is None or not self._gate.covers_calls():
+            self.commit()
+
+    def keep(self, before: Before, completed: int) -> None:
+        """Of a whole step whose update may not have been made."""
+        if self._gate is not None and self._gate.is_used:
+            self._gate.last = before, completed
+
+    def take_back(self) -> Optional[Tuple[Before, int]]:
+        """After a failure, when all that was queued is done. What was kept of the last step, if its update was left out; one
+        of the step under way has not begun then."""
+        if self._gate is None or not self._gate.is_skipped():
+            return None
+        last = self._gate.last
+        if last is None:
+            self._begun.clear()
+            self._made = dict.fromkeys(self._made, False)
+        self._gate.forget()
+        return last
+
+    def open_gate(self) -> None:
+        """In a new world."""
+        if self._gate is not None:
+            self._gate.open()
+        self.is_gated = None
+
+    def close_gate(self) -> None:
+        if self._gate is not None:
+            self._gate.close()
+
+    def _choose_gate(self) -> bool:
+        its = self._tracked.values()
+        return self._gate is not None and self._carrier.facts.world_size > 1 and self._carrier.agree is None and (
+            self._gate.is_for([each for each in its if isinstance(each, torch.optim.Optimizer)],
+                              [each for each in its if isinstance(each, torch.nn.Module)]))
+
+    # ---- one step
+
     def begin_step(self) -> None:
+        if self.is_gated is None:
+            self.is_gated = self._choose_gate()
+        if self._gate is not None:
+            self._gate.is_used = False
         self._made = dict.fromkeys(self._made, False)
         self._begun.clear()
         self._is_in_step = True

@@ -1,0 +1,94 @@
+"""The gate on the device, for optimizers that leave out an update where `found_inf` is 1, as GradScaler has it: fused ones.
+libcxxrun stores 1 in a flag before it gives NCCL up. Behind the last call the device copies the flag there, so the update is
+made of what the calls have given, or not at all, and the host waits for neither. It hears one step later which it was."""
+from typing import Any, Callable, Iterable, List, Optional, Tuple
+
+import torch
+
+from cxxrun import _lib
+from cxxrun.torch._undo import Before
+
+
+class Gate:
+    def __init__(self, carrier: Any) -> None:
+        self._carrier, self._gpu = carrier, carrier.gpu
+        self._flag, self._told = self._gpu.pinned_zero(), self._gpu.pinned_zero()
+        self._found = torch.zeros(1, device=self._gpu.device)
+        self._event: Any = None  # when it is known whether the last update was made
+        self._works: List[_lib.Work] = []  # before it
+        self._calls = 0  # made before it
+        self.is_used = False  # in the step under way
+        self.last: Optional[Tuple[Before, int]] = None  # before the step whose update may not have been made
+        _lib.set_gate(self._flag.data_ptr())
+
+    def is_for(self, optimizers: Iterable[torch.optim.Optimizer], modules: Iterable[torch.nn.Module]) -> bool:
+        """Whether all updates are of that kind, and nothing else has parameters: an average of them, for example, would be
+        changed although they are not."""
+        optimizers = list(optimizers)
+        if not all(getattr(its, "_step_supports_amp_scaling", False) for its in optimizers):
+            return False
+        updated = {id(each) for its in optimizers for group in its.param_groups for each in group["params"]
+                   if self._gpu.carries(each)}
+        return all(id(each) in updated for its in (*optimizers, *modules) for each in _parameters_of(its))
+
+    def covers_calls(self) -> bool:
+        """All of the step under way."""
+        return self.is_used and self._calls == self._carrier.queue.calls
+
+    def update(self, optimizer: torch.optim.Optimizer, step: Callable[[], Any]) -> Any:
+        if not self.is_used:
+            self.confirm()
+            self._works, self._calls = self._carrier.queue.newest(), self._carrier.queue.calls
+            try:
+                self._gpu.after(self._works)
+            except _lib.PeerFailure as failure:
+                raise self._carrier.note(failure) from None
+            self._found.copy_(self._flag, non_blocking=True)
+            self._told.copy_(self._found, non_blocking=True)
+            self._event = self._gpu.event()
+            self.is_used = True
+        scalers = getattr(optimizer, "found_inf", None)
+        optimizer.found_inf = self._found if scalers is None else torch.maximum(self._found, scalers)  # type: ignore[attr-defined]
+        try:
+            return step()
+        finally:
+            if scalers is None:
+                del optimizer.found_inf  # type: ignore[attr-defined]
+            else:
+                optimizer.found_inf = scalers  # type: ignore[attr-defined]
+
+    def confirm(self) -> None:
+        """Returns when the last update is known to have been made; raises a PeerFailure where it was not."""
+        try:
+            for its in self._works:
+                its.wait()
+            if self._event is not None:
+                self._event.synchronize()
+                if self.is_skipped():
+                    self._carrier.comm.start_barrier().wait()  # raises what has failed
+                    raise RuntimeError("Elastic: an update was left out, and no peer has failed")
+        except _lib.PeerFailure as failure:
+            raise self._carrier.note(failure) from None
+        self.forget()
+
+    def is_skipped(self) -> bool:
+        """The last one; asked when all that was queued is done."""
+        return self._event is not None and bool(self._told.item())
+
+    def forget(self) -> None:
+        self._event, self._works, self.last = None, [], None
+
+    def open(self) -> None:
+        """In a new world."""
+        self.forget()
+        self._flag.zero_()
+        self.is_used = False
+
+    def close(self) -> None:
+        _lib.set_gate(0)
+
+
+def _parameters_of(its: Any) -> Iterable[torch.Tensor]:
+    if isinstance(its, torch.nn.Module):
+        return its.parameters()
+    return (each for group in its.param_groups for each in group["params"])
