@@ -62,7 +62,7 @@ class Claimed(_device.Cuda):
                 pass
 
     def pinned_zero(self):
-        return torch.zeros(1)
+        return torch.zeros(())
 
     def event(self):
         return Event()

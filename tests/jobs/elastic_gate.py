@@ -33,10 +33,10 @@ class Net(torch.nn.Sequential):
 
 
 class Fused(torch.optim.SGD):
-    """As torch's fused ones do on a device."""
+    """As torch's fused ones do, which 1.13 has for devices alone."""
 
-    def __init__(self, *arguments, **named):
-        super().__init__(*arguments, **named)
+    def __init__(self, parameters, lr):
+        super().__init__(parameters, lr=lr)
         self._step_supports_amp_scaling = True
 
     def step(self):
@@ -47,7 +47,9 @@ class Fused(torch.optim.SGD):
 job = Elastic(seed=3, device=DEVICE)
 torch.manual_seed(1)
 model, average = Net(), Net()
-optimizer = (Fused if "fused" in sys.argv else torch.optim.SGD)(model.parameters(), lr=0.1, momentum=0.9)
+optimizer = (torch.optim.AdamW(model.parameters(), lr=0.1) if "fused" not in sys.argv else
+             Fused(model.parameters(), lr=0.1) if torch.__version__.startswith("1.") else
+             torch.optim.AdamW(model.parameters(), lr=0.1, fused=True))
 schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)
 job.track(model=model, optimizer=optimizer, schedule=schedule, **({"average": average} if "average" in sys.argv else {}))
 ddp = job.wrap(lambda: DDP(model, gradient_as_bucket_view=True, broadcast_buffers=False))
@@ -91,6 +93,7 @@ while job.running(6):
     except ArithmeticError:
         print(f"{dist.get_rank()} raised in step {job.completed} of generation {job.generation}", flush=True)
         sys.exit(3)
-state = [*model.parameters(), *model.buffers(), *average.parameters(), torch.tensor(optimizer.param_groups[0]["lr"])]
+moments = [each for its in optimizer.state.values() for each in its.values() if isinstance(each, torch.Tensor)]
+state = [*model.parameters(), *model.buffers(), *average.parameters(), *moments, torch.tensor(optimizer.param_groups[0]["lr"])]
 digest = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in state)).hexdigest()
 print(f"end {os.getpid()} {job.completed} {digest}", flush=True)

@@ -99,7 +99,7 @@ class Cuda(Host):
             self.let_wait(its)
 
     def pinned_zero(self) -> torch.Tensor:
-        return torch.zeros(1, pin_memory=True)
+        return torch.zeros((), pin_memory=True)
 
     def event(self) -> Any:
         event = torch.cuda.Event()

@@ -13,7 +13,7 @@ class Gate:
     def __init__(self, carrier: Any) -> None:
         self._carrier, self._gpu = carrier, carrier.gpu
         self._flag, self._told = self._gpu.pinned_zero(), self._gpu.pinned_zero()
-        self._found = torch.zeros(1, device=self._gpu.device)
+        self._found = torch.zeros((), device=self._gpu.device)
         self._event: Any = None  # when it is known whether the last update was made
         self._works: List[_lib.Work] = []  # before it
         self._calls = 0  # made before it
