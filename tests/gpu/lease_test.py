@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 
-from leases import BUILD, DOUBLE, LEASE, MINE, Table, lease, listed
+from leases import BUILD, DOUBLE, LEASE, MINE, PATIENT, Table, lease, listed
 
 from jobs import processes_with
 from rows import ROWS
@@ -71,7 +71,7 @@ class GpuLease(unittest.TestCase):
 
     def test_on_the_double_everything_runs(self):
         names = [name for name in ROWS if name != "overlap" and name not in OF_TORCH]
-        table = Table("--quick", "--preload", DOUBLE, "--only", ",".join(names), script="deaths=seen,devices=1")
+        table = Table("--quick", "--preload", DOUBLE, *PATIENT, "--only", ",".join(names), script="deaths=seen,devices=1")
         self.assertEqual(table.code, 0, table.rows)
         rows = table.rows
         self.assertEqual(list(rows), names)

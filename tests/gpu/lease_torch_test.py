@@ -4,7 +4,7 @@ import re
 import sys
 import unittest
 
-from leases import DOUBLE, MINE, Table
+from leases import DOUBLE, MINE, PATIENT, Table
 
 from jobs import processes_with
 from machine import Row
@@ -28,7 +28,7 @@ SAID = """[vm:0] at 1 0 met 70 10.0
 
 class OfTorch(unittest.TestCase):
     def test_every_row_runs_or_says_that_it_needs_a_gpu(self):
-        table = Table("--quick", "--preload", DOUBLE, "--seconds", "500", "--only", ",".join([*FIRST, *SECOND]),
+        table = Table("--quick", "--preload", DOUBLE, *PATIENT, "--only", ",".join([*FIRST, *SECOND]),
                       script="deaths=seen,devices=1")
         self.assertEqual(table.code, 0, table.rows)
         self.assertRegex(table.rows["torch-facts"], r"^torch \d.*; ok$")

@@ -12,6 +12,7 @@ from jobs import MARKER  # noqa: E402
 
 BUILD, DOUBLE = sys.argv[1:3]
 MINE = f"gpu-lease-{os.getpid()}"
+PATIENT = ("--patience", "10", "--seconds", "600")  # whatever the machine does meanwhile
 LEASE = pathlib.Path(__file__).with_name("lease")
 
 
@@ -30,7 +31,7 @@ class Table:
         environment = dict(os.environ, CXXRUN_CUDA_DOUBLE=script, **{MARKER: MINE}, **variables)
         with tempfile.TemporaryDirectory() as folder:
             began = time.monotonic()
-            done = lease("--build", build, "--out", folder, *words, env=environment, timeout=600)
+            done = lease("--build", build, "--out", folder, *words, env=environment, timeout=620)
             self.seconds, self.code, self.stdout = time.monotonic() - began, done.returncode, done.stdout
             self.files = {file.name: file.read_text() for file in pathlib.Path(folder).iterdir()}
         self.rows = {row["row"]: row["result"] for row in json.loads(self.files["rows.json"])}

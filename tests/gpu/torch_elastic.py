@@ -15,6 +15,7 @@ import signal
 import statistics
 import sys
 import time
+from datetime import timedelta
 
 os.environ["NCCL_HOSTID"] = f"cxxrun-{os.getpid()}"
 faulthandler.dump_traceback_later(float(os.environ.get("CXXRUN_GPU_DUMP", "1e6")))
@@ -213,12 +214,11 @@ def own_group():
     ports = [store.port if me == 0 else 0]
     dist.broadcast_object_list(ports)
     store = store or dist.TCPStore("127.0.0.1", ports[0], None, False)
-    if torch.__version__.startswith("1."):
-        group = c10d._new_process_group_helper(world, me, list(range(world)), name, store, group_name="own")
-        c10d._pg_group_ranks[group] = {rank: rank for rank in range(world)}
-    else:
-        group, _ = c10d._new_process_group_helper(world, me, list(range(world)), name, store, "own")
-        c10d._world.pg_group_ranks[group] = {rank: rank for rank in range(world)}
+    made = c10d._new_process_group_helper(world, me, list(range(world)), name, store, group_name="own",
+                                          timeout=timedelta(minutes=2))
+    group = made if torch.__version__.startswith("1.") else made[0]
+    known = c10d._pg_group_ranks if torch.__version__.startswith("1.") else c10d._world.pg_group_ranks
+    known[group] = {rank: rank for rank in range(world)}
     return name, group
 
 

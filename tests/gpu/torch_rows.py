@@ -35,7 +35,8 @@ def warm():
 def variables(machine):
     """As after an installation: launcher and package are found, and nothing is set. torch brings its own libraries."""
     unset = dict.fromkeys(name for name in machine.environment if name.startswith("CXXRUN_") and name != "CXXRUN_CUDA_DOUBLE")
-    return {**unset, "PATH": f"{machine.launcher.parent}:{os.environ.get('PATH', '')}", "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH"),
+    return {**unset, "PATH": f"{machine.launcher.parent}:{os.environ.get('PATH', '')}",
+            "LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH"),
             "PYTHONPATH": ":".join(filter(None, (str(machine.package), os.environ.get("PYTHONPATH")))),
             "PYTHON_EXEC": sys.executable, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "ignore",
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8", "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1",
@@ -164,7 +165,7 @@ def by_torch(*words):
         if machine.preload and words[0] == "gate":
             raise Row(NO_GPU_FOR_TORCH, True)
         code, lines = machine.end(machine.launch([sys.executable, HERE / "torch_alone.py", *words],
-                                                 {**variables(machine), "OMP_NUM_THREADS": None, "LD_PRELOAD": None}))
+                                                 {**variables(machine), "CUBLAS_WORKSPACE_CONFIG": None, "LD_PRELOAD": None}))
         if code != 0:
             raise wrong("\n".join(lines), code)
         return "; ".join(lines)

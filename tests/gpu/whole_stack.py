@@ -86,7 +86,7 @@ def disturbed(machine, how, times):
         with Training(machine, steps, times) as job:
             machine.left()
             try:
-                while len(seconds) < times and machine.left() > 3 * max(seconds, default=0) + steps / 10:
+                while not seconds or len(seconds) < times and machine.left() > 3 * max(seconds) + 5:  # to end, after them
                     seconds.append(job.strike(len(seconds), how))
             except Over:
                 job.final()  # unless it has failed
