@@ -88,11 +88,20 @@ function(cxxrun_python_test name label script)
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
 endfunction()
 
-# cxxrun_todays_python_test(…): the same with the newest PyTorch, where tests/support/todays_torch has fetched it.
-function(cxxrun_todays_python_test name label script)
+# cxxrun_newest_python_test(…): the same with the newest PyTorch, where tests/support/todays_torch has fetched it.
+function(cxxrun_newest_python_test name label script)
   cxxrun_command_test(${name} "${label};python;slow"
     ${PROJECT_SOURCE_DIR}/tests/support/todays_torch run /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 SKIP_RETURN_CODE 77)
+endfunction()
+
+# cxxrun_todays_python_test(NAME_today …): that, and its twin NAME_trixie with the PyTorch of Debian 13.
+function(cxxrun_todays_python_test name label script)
+  cxxrun_newest_python_test(${name} "${label}" ${script} ${ARGN})
+  string(REGEX REPLACE "_today$" "_trixie" twin ${name})
+  cxxrun_command_test(${twin} "${label};python;slow" ${PROJECT_SOURCE_DIR}/tests/support/todays_torch trixie run
+    /usr/bin/python3 ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${ARGN})
+  set_tests_properties(${twin} PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77)
 endfunction()
 
 # cxxrun_fuzz(NAME FILES… [SECONDS N] [LIBS …]): a fuzz target with the driver that g++ lacks; ctest runs it for 10 s or N.
