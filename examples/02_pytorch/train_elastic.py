@@ -30,9 +30,9 @@ def main():
     parser.add_argument("--checkpoint", default="checkpoint.pt")
     arguments = parser.parse_args()
 
-    job = Elastic(arguments.checkpoint)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    job = Elastic(arguments.checkpoint, device=device)
     rank = dist.get_rank()
-    device = torch.device("cpu")
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1)).to(device)

@@ -17,6 +17,9 @@ from elastic_refused import refused
 
 refused('backend=\'mpi\': there is "gloo"', lambda: Elastic(backend="mpi"), kind=ValueError)
 refused("has not been run on a GPU", lambda: Elastic(backend="nccl"))
+refused('there are "cuda" and "cpu"', lambda: Elastic(device="meta"), kind=ValueError)
+refused("torch sees no GPU", lambda: Elastic(device="cuda"), kind=RuntimeError)
+refused("without backend=", lambda: Elastic(backend="gloo", device="cuda"), kind=ValueError)
 if not hasattr(dist, "_reconfigure"):
     refused("takes PyTorch 2.14", lambda: Elastic(backend="gloo"))
     print(os.getpid(), "refused")

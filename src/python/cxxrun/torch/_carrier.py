@@ -5,7 +5,7 @@ import os
 import queue
 import threading
 from datetime import timedelta
-from typing import Any, Callable, Deque, List, Optional, Union
+from typing import Any, Callable, Deque, List, Optional
 
 import torch
 from torch._C._distributed_c10d import Work, _create_work_from_future
@@ -69,8 +69,8 @@ class Carrier:
     """The first failure of a world is kept, and all of its calls raise that one: torch's reducer makes a RuntimeError of it,
     which is known by its text."""
 
-    def __init__(self, device: Union[None, str, torch.device] = None) -> None:
-        self.gpu = _device.of(device)
+    def __init__(self, gpu: _device.Host) -> None:
+        self.gpu = gpu
         self.comm = _lib.Communicator.init(survive=True, on_device=self.gpu.on_device)
         self.facts = self.comm.facts()
         if self.gpu.on_device and not self.facts.on_device:
@@ -146,7 +146,7 @@ class Carrier:
         """Before what this step's calls have given gets into the state, and at its end. Of the host's calls whoever makes
         one waits for it."""
         if self.gpu.on_device:
-            self.queue.commit()
+            self.together(self.queue.commit)
             if self.failure is not None:
                 raise self.failure
 

@@ -7,7 +7,7 @@ _LEAST_FREE = 2 << 30  # bytes that NCCL should find beside torch's cache
 
 
 class Host:
-    """Elastic(device=None): the host carries all. What lies on a GPU goes through pinned memory."""
+    """Elastic(), or device="cpu": the host carries all. What lies on a GPU goes through pinned memory."""
 
     on_device = False
     device: Optional[torch.device] = None  # that of this rank's calls
@@ -113,11 +113,11 @@ class Cuda(Host):
 
 def of(device: Union[None, str, torch.device]) -> Host:
     """For Elastic(device=…)."""
-    if device is None:
+    its = torch.device(device or "cpu")
+    if its.type == "cpu":
         return Host()
-    its = torch.device(device)
     if its.type != "cuda":
-        raise ValueError(f'Elastic: device={device!r}: there is "cuda", and None for the host')
+        raise ValueError(f'Elastic: device={device!r}: there are "cuda" and "cpu"')
     if not torch.cuda.is_available():
         raise RuntimeError('Elastic: device="cuda", and torch sees no GPU')
     return Cuda(its.index)

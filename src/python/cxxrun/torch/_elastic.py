@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from cxxrun import _lib, _process
-from cxxrun.torch import _state, _world
+from cxxrun.torch import _device, _state, _world
 from cxxrun.torch._buckets import bytes_of
 from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._random import seed_all
@@ -26,15 +26,16 @@ class Elastic:
     """See docs/use/elastic_pytorch.md. `seed`: the random numbers of a step depend on it, the step and the rank, and so
     are the same when a step is done again; None: they are left alone. `checkpoint`: the file that save() writes and
     that is loaded where no rank has the state. `backend`: "gloo" for groups of torch's own, with PyTorch 2.14. `device`:
-    "cuda" for NCCL; None: the host carries all calls, also of what lies on a GPU."""
+    "cuda" for NCCL; "cpu", or None: the host carries all calls, also of what lies on a GPU."""
 
     def __init__(self, checkpoint: Optional[str] = None, seed: Optional[int] = 0, backend: Optional[str] = None,
                  device: Union[None, str, torch.device] = None) -> None:
         if dist.is_available() and dist.is_initialized():
             raise RuntimeError("Elastic: torch.distributed is up already; Elastic() makes its default group, once in a "
                                "process, in the place of init_process_group()")
-        if backend is not None and device is not None:
+        if backend is not None and torch.device(device or "cpu").type != "cpu":
             raise ValueError("Elastic: device= is for the group over libcxxrun, without backend=")
+        gpu = _device.of(device)
         self._checkpoint, self._seed, self._world = checkpoint, seed, _world.of(backend)
         self._tracked: Dict[str, Any] = {}
         self._wrapped: List[Wrapped] = []
@@ -44,7 +45,7 @@ class Elastic:
         self._closed, self._interrupted = False, False
         self._node: Any = None  # _node.Node, where shards are
         _process.leave_to_elastic()
-        self._carrier = Carrier(device)
+        self._carrier = Carrier(gpu)
         self._updates = Updates(self._carrier, self._tracked)
         if not self._carrier.facts.can_rebuild:
             _process.complain("Elastic: this process does not outlive the death of another rank: " + _process.why_alone())
