@@ -104,6 +104,23 @@ class ElasticCase(JobCase):
         return self.begin("elastic_trainer.py", str(steps), *words, *("die=" + fall for fall in falls),
                           restarts=len(falls), folder=folder, **more)
 
+    def play_shards(self, falls, folder, **more):
+        return self.begin("elastic_shards.py", str(STEPS), *("die=" + fall for fall in falls), restarts=len(falls),
+                          folder=folder, nodes=2, **more)
+
+    def assert_other_node_survived(self, agents, whole, falls, folder):
+        """A node lives or ends as a whole."""
+        found = self.ends(agents)
+        self.assertEqual(set(found.values()), whole, falls)
+        pids = {}
+        for generation, rank, pid, _ in self.noted("stepped", folder):
+            pids.setdefault(generation, {})[rank] = int(pid)
+        self.assertEqual(set(pids[len(falls) + 1].values()), set(found))
+        for generation, fall in enumerate(falls, 1):
+            for rank, pid in pids[generation].items():
+                lives = rank // 2 != int(fall.split(":")[0]) // 2
+                self.assertEqual(pids[generation + 1].get(rank, pid if lives else None) == pid, lives, (falls, pids))
+
     def chosen_falls(self, chosen, number):
         """RANK:STEP:WHERE; STEP counts from the first one of its generation."""
         falls = []

@@ -13,6 +13,7 @@ from torch.distributed.fsdp import fully_shard
 
 import torch.distributed as dist
 from cxxrun.torch import Elastic, ElasticSampler
+from elastic_claimed import DEVICE
 from elastic_refused import refused
 
 STEPS = int(sys.argv[1])
@@ -46,7 +47,7 @@ class Falls(torch.nn.Module):
 
 torch.manual_seed(1)
 inputs, labels = torch.randn(512, 16), torch.randint(0, 4, (512,))
-job = Elastic(seed=3)
+job = Elastic(seed=3, device=DEVICE)
 refused("comes first", job.replicate, torch.nn.Linear(1, 1), kind=RuntimeError)
 job._checkpoint = "checkpoint"
 refused("without checkpoint=", job.node_mesh, kind=RuntimeError)

@@ -2,9 +2,10 @@
 (elastic_claimed.py). Usage: torch_device_test.py CXXRUN LIBCXXRUN_C LIBCUDA_DOUBLE; see elastic_jobs.py"""
 import os
 import sys
+import unittest
 
 import jobs
-from elastic_jobs import GUARD, ElasticCase
+from elastic_jobs import FSDP2, GUARD, ElasticCase
 
 DOUBLE = os.path.abspath(sys.argv.pop(2))
 LIBRARIES = os.path.join(os.path.dirname(DOUBLE), "cuda_libraries")  # for a root that has no CUDA
@@ -34,6 +35,17 @@ class Device(DeviceCase):
             (agent,) = self.begin(script, ranks=2)
             self.assertEqual(agent.wait(300), 0, agent.stderr)
             self.assertEqual(agent.stdout.count(says), 2)
+
+
+    @unittest.skipIf(not FSDP2, "this PyTorch has no FSDP2")
+    def test_shards_of_a_node_that_loses_a_rank_are_given_by_the_other_node_whose_ranks_go_on(self):
+        whole = set(self.ends(self.play_shards([], "whole")).values())
+        self.assertEqual(len(whole), 2)
+        falls = ["3:4:backward", "0:9:metrics"]
+        self.assert_other_node_survived(self.play_shards(falls, "disturbed"), whole, falls, "disturbed")
+
+    def test_kills_at_random_moments(self):
+        self.assert_survive_kills_at_random_moments(())
 
 
 class Ahead(DeviceCase):

@@ -17,6 +17,7 @@ from cxxrun import _lib
 from cxxrun.torch import _store
 from cxxrun.torch._carrier import Carrier
 from cxxrun.torch._group import kind_of
+from cxxrun.torch._state import Shard
 
 _c10d = dist.distributed_c10d
 _LONG = timedelta(minutes=30)
@@ -30,8 +31,9 @@ class Node:
         self.between: Optional[_lib.Communicator] = None
         self._nodes, self._queued = 0, False
         self._error: Optional[Exception] = None
+        self._device = carrier.gpu.device.type if carrier.gpu.on_device else "cpu"
         self._group = self._make_group(facts)
-        self.mesh = DeviceMesh.from_group(self._group, "cpu", mesh_dim_names=("node",))
+        self.mesh = DeviceMesh.from_group(self._group, self._device, mesh_dim_names=("node",))
         carrier.agree = self.agree
 
     def _make_group(self, facts: _lib.Facts) -> Any:
@@ -39,7 +41,8 @@ class Node:
         first = facts.rank - facts.local_rank
         ranks = list(range(first, first + self._size))
         store = dist.PrefixStore(f"cxxrun/node/{first}", _store.of(facts, _LONG))
-        group, _ = _c10d._new_process_group_helper(self._size, self._local_rank, ranks, "gloo", store, "cxxrun_node",
+        backend = "cpu:gloo,cuda:nccl" if self._device == "cuda" else "gloo"
+        group, _ = _c10d._new_process_group_helper(self._size, self._local_rank, ranks, backend, store, "cxxrun_node",
                                                    timeout=_LONG)
         _c10d._world.pg_group_ranks[group] = {rank: each for each, rank in enumerate(ranks)}
         return group
@@ -93,11 +96,7 @@ class Node:
         failure is raised when all of this one is over."""
         if self._carrier.failure is None and self._error is None:
             try:
-                self._carrier.before_call()
-                address, count = gradients.data_ptr(), gradients.numel()
-                self.between.start_all_reduce(  # type: ignore[union-attr]
-                    address, address, count, kind_of(gradients, "all_reduce"), _lib.OPS["sum"], 1.0 / self._nodes,
-                    gradients).wait()
+                self._average(gradients)
             except _lib.PeerFailure as failure:
                 self._carrier.note(failure)
             except Exception as error:
@@ -105,6 +104,20 @@ class Node:
         if not self._queued:
             self._queued = True
             self._at_the_end(2)
+
+    def _average(self, gradients: torch.Tensor) -> None:
+        comm, address, count = self.between, gradients.data_ptr(), gradients.numel()
+        kind, op, scale = kind_of(gradients, "all_reduce"), _lib.OPS["sum"], 1.0 / self._nodes
+        assert comm is not None
+
+        def begin(stream: int) -> _lib.Work:
+            return comm.start_all_reduce(address, address, count, kind, op, scale, gradients, stream)
+
+        if self._carrier.gpu.carries(gradients):
+            self._carrier.start_on_device(comm, begin, None, [gradients]).wait()
+        else:
+            self._carrier.before_call()
+            begin(0).wait()
 
     def _at_the_end(self, after: int) -> None:
         """After FSDP's own callbacks, which are queued in the first of ours at the latest."""
@@ -116,7 +129,8 @@ class Node:
             error, self._error = self._error, None
             if error is not None:
                 raise error
-            self.agree()
+            if not self._carrier.gpu.on_device:  # else before the update, when all calls are done
+                self.agree()
 
         torch.autograd.Variable._execution_engine.queue_callback(call)
 
@@ -132,19 +146,8 @@ class Node:
     # ---- shards in a state
 
     def plain(self, state: Any) -> Any:
-        return tree_map_only(DTensor, _Shard, state)
+        return tree_map_only(DTensor, lambda its: Shard(its.to_local(), its.placements, its.shape, its.stride()), state)
 
     def sharded(self, state: Any) -> Any:
-        return tree_map_only(_Shard, lambda shard: shard.on(self.mesh), state)
-
-
-class _Shard:
-    """A DTensor without its mesh, which is of one process."""
-
-    def __init__(self, its: DTensor) -> None:
-        self._local, self._placements = its.to_local(), its.placements
-        self._shape, self._stride = its.shape, its.stride()
-
-    def on(self, mesh: DeviceMesh) -> DTensor:
-        return DTensor.from_local(self._local, mesh, self._placements, run_check=False, shape=self._shape,
-                                  stride=self._stride)
+        return tree_map_only(Shard, lambda its: DTensor.from_local(its.local, self.mesh, its.placements, run_check=False,
+                                                                   shape=its.shape, stride=its.stride), state)

@@ -12,6 +12,13 @@ _PIECE = 256 << 20  # bytes
 _WHOLE = {} if torch.__version__.startswith("1.") else {"weights_only": False}  # our own bytes, of ranks of this job
 
 
+class Shard:
+    """A DTensor without its mesh, which is of one process."""
+
+    def __init__(self, local: torch.Tensor, placements: Any, shape: Any, stride: Any) -> None:
+        self.local, self.placements, self.shape, self.stride = local, placements, shape, stride
+
+
 def packed(state: Any) -> bytes:
     file = io.BytesIO()
     torch.save(state, file)
@@ -81,6 +88,10 @@ def _replaced(state: Any, own: Any, is_leaf: Callable[[Any], bool], change: Call
         changed = copy.copy(state)  # with what torch keeps beside the entries
         for key, value in state.items():
             changed[key] = _replaced(value, own.get(key) if isinstance(own, dict) else None, is_leaf, change)
+        return changed
+    if isinstance(state, Shard):
+        changed = copy.copy(state)
+        changed.local = _replaced(state.local, own.local if isinstance(own, Shard) else None, is_leaf, change)
         return changed
     if type(state) in (list, tuple):
         others = own if type(own) is type(state) and len(own) == len(state) else [None] * len(state)
