@@ -1,13 +1,14 @@
 """A DDP training that survives: elastic_trainer.py STEPS [die=RANK:STEP:WHERE]… [WHAT=RANK:STEP:WHERE] [save] [install]
-[wide] [gloo].
+[wide] [fused] [gloo].
 
 WHERE: forward, backward, map (of used parameters, torch's last all-reduce in a backward pass), metrics (before that of
 the loss), update, half (of it), after (it) or between; a number: so many microseconds after the step has begun, wherever
 that is. STEP counts from the first one of the generation. There the rank kills itself with SIGKILL, the n-th time in
 generation n, or, in the first one, tells its agent to end (WHAT is term), kills it (node) or waits for ever (hang).
 `save`: saves when it is wanted and after 5 steps, and goes on from there. `install`: with what scripts that do not survive
-call. `wide`: with a bucket that moves to memory that the ranks share; it knows no `map`. `gloo`: with torch's own groups,
-and what they alone carry; no `map` either, but `connect`, where the ranks of a generation connect, as STEP 0.
+call. `wide`: with a bucket that moves to memory that the ranks share; it knows no `map`. `fused`: with optimizers that leave
+out an update where they are told so. `gloo`: with torch's own groups, and what they alone carry; no `map` either, but
+`connect`, where the ranks of a generation connect, as STEP 0.
 
 Notes "GENERATION RANK WORD…" in $DIR/events, each with the time: in each generation once `met PID STEP` and
 `stepped STEP`, `falls`, and `saved STEP`. Prints "end PID STEP HASH" of the parameters and, on rank 0, "averages HASH"
@@ -39,6 +40,7 @@ NODES = [word[5:] for word in sys.argv if word.startswith("node=")]
 HANGS = [word[5:] for word in sys.argv if word.startswith("hang=")]
 SAVES, INSTALLS, WIDE = "save" in sys.argv, "install" in sys.argv, "wide" in sys.argv
 GLOO = "gloo" in sys.argv
+FUSED = {"fused": True} if "fused" in sys.argv else {}
 WIDTH = 8192 if WIDE else 32
 torch.set_num_threads(1)
 collect = gc.collect
@@ -153,8 +155,8 @@ job = Elastic(checkpoint=os.path.join(os.environ["DIR"], "checkpoint") if SAVES 
               backend="gloo" if GLOO else None, device=DEVICE)
 torch.manual_seed(1 if job.generation == 1 else os.getpid())  # whoever is new knows nothing of the state
 model = Branches()
-optimizer = torch.optim.AdamW(model.first.parameters(), lr=0.01)
-heads = torch.optim.SGD([*model.left.parameters(), *model.right.parameters()], lr=0.1, momentum=0.9)
+optimizer = torch.optim.AdamW(model.first.parameters(), lr=0.01, **FUSED)
+heads = torch.optim.SGD([*model.left.parameters(), *model.right.parameters()], lr=0.1, momentum=0.9, **FUSED)
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)
 data = ElasticSampler(len(inputs), batch=8)
 loader = torch.utils.data.DataLoader(torch.arange(len(inputs)), batch_sampler=data)

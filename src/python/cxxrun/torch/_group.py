@@ -140,8 +140,9 @@ class Group(ProcessGroup):
             source.data_ptr(), target.data_ptr(), target.numel(), kind, op, scale, (source, target), stream), tensor, output)
 
     def _reduction(self, opts: Any, tensor: torch.Tensor, call: str) -> Tuple[int, int, float]:
-        self._check_memory(tensor, call)
-        return (kind_of(tensor, call), *_op(opts, tensor, self._size, call))
+        kind = kind_of(tensor, call)
+        self._check_device(tensor, call)
+        return (kind, *_op(opts, tensor, self._size, call))
 
     # ---- moves: tensors of any type
 
@@ -253,6 +254,9 @@ class Group(ProcessGroup):
 
     def _check_memory(self, tensor: torch.Tensor, call: str) -> None:
         _check_memory(tensor, call)
+        self._check_device(tensor, call)
+
+    def _check_device(self, tensor: torch.Tensor, call: str) -> None:
         if self._carrier.gpu.is_elsewhere(tensor):
             refuse(f"{call} of a tensor that is on {tensor.device}, where this rank's are on {self._carrier.gpu.device},")
 
