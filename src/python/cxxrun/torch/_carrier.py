@@ -60,9 +60,9 @@ class Begun(Work):
 
 _SLICE = 0.1  # seconds
 _AT_THE_END = 5.0  # for what somebody has hung on a future
-# C++ of 1.13 keeps of a Work that is made in Python only what is C++'s. None is waited for after so many others, nor when
-# the step after its own is over.
-_KEPT = 1024 if torch.__version__.startswith("1.") else 0
+# C++ of 1.13 and 2.6 keeps of a Work that is made in Python only what is C++'s; that of 2.11 keeps all. None is waited for
+# after so many others, nor when the step after its own is over.
+_KEPT = 1024 if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 11) else 0
 
 
 class Carrier:
