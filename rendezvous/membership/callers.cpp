@@ -53,8 +53,12 @@ Heard hear_active(Turn& turn, FollowerCalled const& event) {
     state.election.followers[event.agent] = follower_info;
     return {yield_to(turn, follower_info.decided)};
   }
-  if (gathering(state) && follower_info.decided.number == proposer.decided.number && follower_info.rank &&
-      election.missing.contains(*follower_info.rank)) {
+  bool const unaware =
+      follower_info.decided.number < proposer.decided.number && is_ready_for(follower_info, proposer.decided);
+  auto const rank = unaware                                                   ? follower_info.prepared_rank
+                    : follower_info.decided.number == proposer.decided.number ? follower_info.rank
+                                                                              : std::nullopt;
+  if (gathering(state) && rank && election.missing.contains(*rank)) {
     state.election.followers[event.agent] = follower_info;
     election.voters.erase(event.agent);  // it calls again: whom it has promised meanwhile, we have to know
     return {ask(turn, event.agent, follower_info)};

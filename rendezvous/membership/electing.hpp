@@ -17,6 +17,12 @@ namespace cxxrun::rendezvous {
   return state.proposer.taking_over() && (state.phase == Phase::stopping || state.phase == Phase::forming);
 }
 
+/// It has been made ready for the generation that is decided, as a member. It learns by our word that it is decided.
+[[nodiscard]] inline bool is_ready_for(FollowerInfo const& follower_info, Decree const& decided) {
+  return follower_info.prepared == decided.number && follower_info.prepared_members == decided.members &&
+         follower_info.prepared_rank.has_value();
+}
+
 /// This agent campaigns, or again with a higher ballot.
 [[nodiscard]] Next hear(Turn& turn, Campaign const& event);
 /// Asks all that have called for their promise.
