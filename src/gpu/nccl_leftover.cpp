@@ -1,11 +1,14 @@
 #include "src/gpu/nccl_leftover.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
+#include <list>
 #include <mutex>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 #include "src/os/quiet_thread.hpp"
 
@@ -20,7 +23,8 @@ std::atomic<bool> g_process_ends{false};
 struct All {
   std::mutex mutex;
   std::condition_variable changed;
-  std::size_t left = 0;
+  std::list<std::thread> left;
+  std::list<std::thread> over;  ///< to be joined
 };
 /// Never destroyed: a thread may be left when static objects are.
 All& all() {
@@ -33,8 +37,7 @@ All& all() {
 Leftover::Owner Leftover::begin(cxxrun_cuda_api const& api, cxxrun_cuda_comm* comm, How how) {
   Owner owner(new Leftover(api, comm));
   std::lock_guard const lock(all().mutex);
-  os::start_quiet_thread([left = owner.get(), how] { left->carry_out(how); }).detach();
-  ++all().left;
+  all().left.push_back(os::start_quiet_thread([left = owner.get(), how] { left->carry_out(how); }));
   return owner;
 }
 
@@ -51,7 +54,9 @@ void Leftover::carry_out(How how) noexcept {
     delete this;
     lock.lock();
   }
-  --all().left;
+  auto const is_this = [](auto const& thread) { return thread.get_id() == std::this_thread::get_id(); };
+  auto& left = all().left;
+  all().over.splice(all().over.end(), left, std::find_if(left.begin(), left.end(), is_this));
   all().changed.notify_all();
 }
 
@@ -78,7 +83,11 @@ bool Leftover::await(Millis patience) const {
 
 bool Leftover::await_others(std::size_t most, Millis patience) {
   std::unique_lock lock(all().mutex);
-  return all().changed.wait_for(lock, patience, [most] { return all().left <= most; });
+  bool const so_few = all().changed.wait_for(lock, patience, [most] { return all().left.size() <= most; });
+  auto over = std::exchange(all().over, {});
+  lock.unlock();
+  std::for_each(over.begin(), over.end(), [](auto& thread) { thread.join(); });
+  return so_few;
 }
 
 bool process_ends() {

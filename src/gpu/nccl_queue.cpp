@@ -117,8 +117,9 @@ std::byte* NcclQueue::allocate(std::size_t bytes) {
   Lock lock(mutex_);
   void* memory = nullptr;
   call(lock, "an arena in device memory (ask for less if there is not enough)", [&](auto& status) {
+    bool const alone = Leftover::await_others(0, Millis::zero());  // before, since they may come to their end meanwhile
     std::int32_t const code = api_.allocate(comm_, bytes, &memory, &status);
-    if (memory != nullptr || code == CXXRUN_CUDA_OK || Leftover::await_others(0, Millis::zero())) {
+    if (alone || memory != nullptr || code == CXXRUN_CUDA_OK) {
       return code;
     }
     // What an earlier generation had is given back when its abort is over.
