@@ -44,7 +44,7 @@ class OfTorch(unittest.TestCase):
         for name, deaths in (("elastic-kill", 3), ("elastic-warm", 3), ("elastic-staged", 1)):
             self.assertRegex(table.rows[name], f"^ok: {whole[1]} as undisturbed, the survivor kept its pid; backward: noticed after ")
             self.assertEqual(len(re.findall(r"next step [\d.]+", table.rows[name])), deaths)
-        for name in ("elastic-rate-1", "elastic-rate-2"):
+        for name in ("elastic-rate-1", "elastic-rate-2", "elastic-waits-1", "elastic-waits-2"):
             self.assertRegex(table.rows[name], r"^ok: elastic / gloo = [\d.]+ of steps/s, medians of 2 turns; .*; host, all_reduce")
         self.assertEqual(processes_with(MINE), [])
 

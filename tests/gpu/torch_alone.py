@@ -36,7 +36,7 @@ def gate(steps):
     model = torch.nn.Sequential(*layers, torch.nn.Linear(width, 50257)).cuda()
     x, y = torch.randn(batch, length, width, device="cuda"), torch.randint(0, 64, (batch * length,), device="cuda")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    flag, found_inf = torch.zeros(1, pin_memory=True), torch.zeros(1, device="cuda")
+    flag, found_inf = torch.zeros((), pin_memory=True), torch.zeros((), device="cuda")
 
     def step(kind):
         with torch.autocast("cuda", dtype=torch.bfloat16):

@@ -222,12 +222,13 @@ def own_group():
     return name, group
 
 
-def rate(steps, rounds):
+def rate(steps, rounds, kind):
     job = elastic()
     world, (name, group) = dist.get_world_size(), own_group()
     x, y = batch_of(0, dist.get_rank())
     models = [Gpt().to(ON) for _ in range(2)]
-    optimizers = [torch.optim.AdamW(model.parameters(), lr=0.001) for model in models]
+    options = {"fused": True} if kind == "fused" and ON == "cuda" else {}  # torch 1.13 has no such option on a CPU
+    optimizers = [torch.optim.AdamW(model.parameters(), lr=0.001, **options) for model in models]
     job.track(model=models[0], optimizer=optimizers[0])
     wrapped = job.wrap(lambda: DDP(models[0], bucket_cap_mb=BUCKET))
     own = DDP(models[1], process_group=group, bucket_cap_mb=BUCKET)

@@ -145,10 +145,10 @@ def calls(device="cuda"):
 # ---- its price
 
 
-def rate(ranks):
+def rate(ranks, kind):
     def row(machine):
         steps, rounds = (5, 2) if machine.quick else (30, 4)
-        said, rates = of_elastic(machine, "rate", steps, rounds, ranks=ranks), {}
+        said, rates = of_elastic(machine, "rate", steps, rounds, kind, ranks=ranks), {}
         for arm, each in re.findall(r"rate \d (\w+) ([\d.]+)", said):
             rates.setdefault(arm, []).append(float(each))
         elastic, (name, own) = rates.pop("elastic"), rates.popitem()
@@ -216,12 +216,15 @@ FIRST = {
     "elastic": Planned("the same: DDP, undisturbed", 35, True, trains),
     "elastic-warm": Planned("the same with --warm and loss.item(): rank 1 killed", 45, True,
                             survives("unused", "item", is_warm=True)),
-    "elastic-rate-2": Planned("steps/s by torch's own, in turns, two ranks", 40, True, rate(2)),
-    "elastic-rate-1": Planned("steps/s by torch's own, in turns, one rank", 30, True, rate(1)),
+    "elastic-rate-2": Planned("steps/s by torch's own, in turns, two ranks, fused AdamW", 40, True, rate(2, "fused")),
+    "elastic-rate-1": Planned("steps/s by torch's own, in turns, one rank, fused AdamW", 30, True, rate(1, "fused")),
     "torch-gate": Planned("what a host that waits before the update costs", 40, True, by_torch("gate", 100)),
     "elastic-held": Planned("rank 1 killed while a kernel holds the survivor's stream", 45, True, held),
 }
 SECOND = {
+    "elastic-waits-2": Planned("the same where the host waits before the update: AdamW that is not fused", 40, False,
+                               rate(2, "foreach")),
+    "elastic-waits-1": Planned("the same, one rank", 30, False, rate(1, "foreach")),
     "elastic-kill": Planned("Elastic, DDP: rank 1 killed, without --warm", 100, False, survives("view")),
     "elastic-staged": Planned("Elastic() with tensors of the GPU: rank 1 killed", 80, False,
                               survives("view", deaths=DEATHS[:1], device="none")),
