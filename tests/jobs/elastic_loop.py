@@ -118,6 +118,12 @@ with job.step():
     fail()
 assert job._torn  # of the first one
 job._carrier.failure, job._fresh, job._torn = None, False, False
+before = Before(job._tracked)
+with torch.no_grad():
+    model.weight.add_(0)
+    assert before.is_updated() and not before.is_updated(left_out=True)  # the other one has no gradient, perhaps
+    model.bias.add_(0).add_(0)
+    assert before.is_updated(left_out=True)
 words = torch.nn.Embedding(2, 2, max_norm=1.0)
 job.track(words=words)
 assert not fails(lambda: words(torch.tensor([0])), fail)

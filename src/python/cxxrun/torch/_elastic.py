@@ -154,7 +154,7 @@ class Elastic:
         self._updates.begin_step()
         if self._node is not None:
             self._node.begin_step()
-        before = Before(self._tracked, all_parameters=not self._updates.is_gated)
+        before = Before(self._tracked)
         if self._seed is not None:
             seed_all(self._seed, self._completed, dist.get_rank())
         whole = False
@@ -176,14 +176,13 @@ class Elastic:
             self._carrier.in_step = False
             self._updates.end_step()
             self._carrier.end_step()
-        last = None
         if self._carrier.failure is not None:
             self._carrier.settle()
-            last = self._updates.take_back()
-        if self._carrier.failure is not None and not self._updates.any_begun:
-            self._restore(before)
-            self._restore_last(last)
-            return
+            left_out, last = self._updates.take_back()
+            if not self._updates.any_begun:
+                self._restore(before, left_out and last is None)
+                self._restore_last(last)
+                return
         if not whole:
             self._fresh = self._torn = True  # a part of the step is in the state: another rank gives it
             return
@@ -192,16 +191,16 @@ class Elastic:
         self._completed += 1
         self._carrier.comm.report_step(self._completed)
 
-    def _restore(self, before: Before) -> None:
+    def _restore(self, before: Before, left_out: bool) -> None:
         before.restore()
-        if before.is_updated():
+        if before.is_updated(left_out):
             self._fresh = self._torn = True
 
     def _restore_last(self, last: Optional[Tuple[Before, int]]) -> None:
         """The step that was completed last, where the device has left out its update."""
         if last is not None:
             before, self._completed = last
-            self._restore(before)
+            self._restore(before, True)
 
     def checkpoint_wanted(self) -> bool:
         """True on all ranks after the same step; also when the job is about to end: running() is false then."""
@@ -257,7 +256,7 @@ class Elastic:
     def _rebuild(self) -> None:
         self._joined = False
         self._carrier.settle()
-        self._restore_last(self._updates.take_back())
+        self._restore_last(self._updates.take_back()[1])
         self._world.leave()
         self._drop()
         if self._node is not None:

@@ -11,17 +11,17 @@ SCALED = "_per_optimizer_states"  # of a GradScaler, beside its state: whose gra
 class Before:
     """As it was when the step began."""
 
-    def __init__(self, tracked: Dict[str, Any], all_parameters: bool = True) -> None:
-        """`all_parameters`: whether they are looked at for changes that nobody knows of."""
+    def __init__(self, tracked: Dict[str, Any]) -> None:
         self._kept = [(its, _kept(its)) for its in tracked.values()]
-        modules = [its for its in tracked.values() if all_parameters and isinstance(its, torch.nn.Module)]
-        self._parameters = [(each, version_of(each)) for its in modules
+        self._parameters = [(each, version_of(each)) for its in tracked.values() if isinstance(its, torch.nn.Module)
                             for module in its.modules() if getattr(module, "max_norm", None) is None  # set in forward()
                             for each in module.parameters(recurse=False)]
 
-    def is_updated(self) -> bool:
-        """By an optimizer that nobody tracks, for example: that is not taken back."""
-        return any(version_of(each) != version for each, version in self._parameters)
+    def is_updated(self, left_out: bool = False) -> bool:
+        """By an optimizer that nobody tracks, for example: that is not taken back. `left_out`: the device has left out an
+        update, which counts as a change of each parameter that has a gradient."""
+        changes = {version_of(each) - version for each, version in self._parameters} - {0}
+        return len(changes) > int(left_out)
 
     def restore(self) -> None:
         for its, kept in self._kept:

@@ -88,17 +88,17 @@ class Updates:
         if self._gate is not None and self._gate.is_used:
             self._gate.last = before, completed
 
-    def take_back(self) -> Optional[Tuple[Before, int]]:
-        """After a failure, when all that was queued is done. What was kept of the last step, if its update was left out; one
-        of the step under way has not begun then."""
+    def take_back(self) -> Tuple[bool, Optional[Tuple[Before, int]]]:
+        """After a failure, when all that was queued is done: whether an update was left out; and what was kept of the last step
+        if it was that one's. That of the step under way has not begun then."""
         if self._gate is None or not self._gate.is_skipped():
-            return None
+            return False, None
         last = self._gate.last
         if last is None:
             self._begun.clear()
             self._made = dict.fromkeys(self._made, False)
         self._gate.forget()
-        return last
+        return True, last
 
     def open_gate(self) -> None:
         """In a new world."""
