@@ -1,16 +1,20 @@
-"""The host runs ahead of the device, and a peer dies meanwhile: elastic_gate.py HOW [fused] [average]
+"""The host runs ahead of the device, and a peer dies meanwhile: elastic_gate.py HOW [fused] [average] [gpu]
 
 Two ranks, 6 steps, CXXRUN_CLAIMED=late. In step 3 of generation 1 rank 1 dies when rank 0 has begun its calls. HOW: update,
 rank 0 goes on to it; loss, it looks at what the others should have added and raises; own, the same in a step in which nobody
 dies, where it is the script's own; quiet, nothing happens.
 `fused`: with an optimizer that leaves out an update itself, so that rank 0 hears of the failure in its next step;
-`average`: beside an average of the parameters. Prints "end PID COMPLETED HASH", and "back" where a completed step was none."""
+`average`: beside an average of the parameters; `gpu`: on a GPU, which the ranks may share, and not on CXXRUN_CLAIMED.
+Prints "end PID COMPLETED HASH", and "back" where a completed step was none."""
 import hashlib
 import os
 import signal
 import sys
 import time
 
+ON = "cuda" if "gpu" in sys.argv else "cpu"
+if ON == "cuda":
+    os.environ["NCCL_HOSTID"] = f"cxxrun-{os.getpid()}"  # each rank a host of its own
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP
 
@@ -44,9 +48,9 @@ class Fused(torch.optim.SGD):
         return None if left_out else super().step()
 
 
-job = Elastic(seed=3, device=DEVICE)
+job = Elastic(seed=3, device=DEVICE or ON)
 torch.manual_seed(1)
-model, average = Net(), Net()
+model, average = Net().to(ON), Net().to(ON)
 optimizer = (torch.optim.AdamW(model.parameters(), lr=0.1) if "fused" not in sys.argv else
              Fused(model.parameters(), lr=0.1) if torch.__version__.startswith("1.") else
              torch.optim.AdamW(model.parameters(), lr=0.1, fused=True))
@@ -73,11 +77,11 @@ while job.running(6):
     try:
         with job.step():
             optimizer.zero_grad(set_to_none=True)
-            loss = ddp(torch.randn(4, 8)).square().mean()
+            loss = ddp(torch.randn(4, 8).to(ON)).square().mean()
             if is_third() and HOW != "own" and dist.get_rank() == 1:
                 fall()
             loss.backward()
-            ranks = torch.ones(1)
+            ranks = torch.ones(1, device=ON)
             dist.all_reduce(ranks)
             if is_third():
                 open(AHEAD, "w").close()
@@ -95,5 +99,5 @@ while job.running(6):
         sys.exit(3)
 moments = [each for its in optimizer.state.values() for each in its.values() if isinstance(each, torch.Tensor)]
 state = [*model.parameters(), *model.buffers(), *average.parameters(), *moments, torch.tensor(optimizer.param_groups[0]["lr"])]
-digest = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in state)).hexdigest()
+digest = hashlib.sha256(b"".join(each.detach().cpu().numpy().tobytes() for each in state)).hexdigest()
 print(f"end {os.getpid()} {job.completed} {digest}", flush=True)

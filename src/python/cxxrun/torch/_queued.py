@@ -49,6 +49,12 @@ class Queued(Work):
             except _lib.PeerFailure as failure:
                 self._queue.note(failure)
 
+    def let_go(self) -> None:
+        """Of what was kept for the call; this is kept for longer where C++ does not keep it."""
+        self._tensors = []
+        if self.its is not None and not self.its.is_done():
+            self.its.forget()
+
     def result(self) -> Any:
         return self._result
 
@@ -83,7 +89,7 @@ class Queue:
             queued = Queued(self, its, result, tensors)
             self._kept.append(queued)
             while len(self._kept) > _LOOKS and self._kept[0].is_completed():
-                self._kept.popleft()
+                self._kept.popleft().let_go()
         return queued
 
     def newest(self) -> List[_lib.Work]:
@@ -111,6 +117,4 @@ class Queue:
 
     def _let_go(self) -> None:
         while self._kept:
-            its = self._kept.popleft().its
-            if its is not None and not its.is_done():
-                its.forget()
+            self._kept.popleft().let_go()
