@@ -194,6 +194,12 @@ before.restore()
 assert (model.counted.item(), kept.seen) == (0, [0])
 assert optimizer.param_groups == [group] and (group["lr"], group["momentum"], "mine" in group) == (1.0, 0, False), group
 assert (schedule.last_epoch, schedule.get_last_lr(), len(group["params"])) == (0, [1.0], 2)
+moving = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+before = Before({"moving": moving})
+backward()
+moving.step()
+before.restore()
+assert not moving.state  # a fused one that leaves out its first update has moments of no value
 del job._tracked["schedule"]
 
 # The sampler is torch's: a DataLoader takes the same samples as next(), an epoch for each iterator, and what a failed

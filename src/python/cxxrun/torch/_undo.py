@@ -28,7 +28,10 @@ class Before:
             if isinstance(its, torch.nn.Module):
                 _restore_buffers(kept)
             elif isinstance(its, torch.optim.Optimizer):
-                _restore_settings(its, kept)
+                states, settings = kept
+                for parameter in list(its.state)[states:]:  # made for an update that was left out
+                    del its.state[parameter]
+                _restore_settings(its, settings)
                 its.zero_grad(set_to_none=True)
             else:
                 load(its, kept)
@@ -50,8 +53,8 @@ def _kept(its: Any) -> Any:
         return [(module, key, buffer, None if buffer is None else buffer.clone())
                 for module in its.modules() for key, buffer in module._buffers.items()]
     if isinstance(its, torch.optim.Optimizer):
-        return [{key: copy.deepcopy(value) for key, value in group.items() if key != "params"}
-                for group in its.param_groups]
+        return len(its.state), [{key: copy.deepcopy(value) for key, value in group.items() if key != "params"}
+                                for group in its.param_groups]
     return copy.deepcopy(its.state_dict())
 
 
