@@ -10,8 +10,10 @@
 
 namespace cxxrun::client {
 
-/// Nobody rings when a call of the device's is done: how long who waits for one sleeps at a time.
-constexpr std::chrono::microseconds kDeviceLook{200};
+/// Nobody rings when a call of the device's is done: how long who waits for one sleeps at a time. Longer when it has
+/// waited for long: a short wait is often for what the device needs next.
+constexpr Clock::duration kShortLook = std::chrono::microseconds(20);
+constexpr Clock::duration kLongLook = std::chrono::microseconds(200);
 
 Engine::Engine(std::unique_ptr<host::Backend> backend, worker::Recorder recorder)
     : pid_(::getpid()), backend_(std::move(backend)), recorder_(recorder), device_(backend_->device()) {}
@@ -144,16 +146,19 @@ void Engine::wait(std::uint64_t ticket) {
 
 bool Engine::wait_for(std::uint64_t ticket, Millis most) {
   require_own();
-  TimePoint const until = Clock::now() + most;
+  TimePoint const began = Clock::now();
+  TimePoint const until = began + most;
   bool const rings = (ticket & kOnDevice) == 0;
   timed_.fetch_add(1);
   for (;;) {
     auto const seen = finished_.load();
-    auto const left = until - Clock::now();
+    auto const now = Clock::now();
+    auto const left = until - now;
     if (done(ticket) || left <= Clock::duration::zero()) {
       break;
     }
-    host::futex_wait(finished_, seen, rings ? left : std::min<Clock::duration>(left, kDeviceLook));
+    auto const look = std::clamp((now - began) / 16, kShortLook, kLongLook);
+    host::futex_wait(finished_, seen, rings ? left : std::min(left, look));
   }
   timed_.fetch_sub(1);
   if (!done(ticket)) {
