@@ -121,6 +121,18 @@ class ElasticCase(JobCase):
                 lives = rank // 2 != int(fall.split(":")[0]) // 2
                 self.assertEqual(pids[generation + 1].get(rank, pid if lives else None) == pid, lives, (falls, pids))
 
+    def assert_shards_survive_kills(self):
+        print(f"CXXRUN_KILLS_SEED={SEED}", flush=True)
+        chosen = random.Random(SEED)
+        whole = set(self.ends(self.play_shards([], "whole")).values())
+        for number in range(min(KILLS // 9 + 1, 5)):
+            steps = sorted(chosen.sample(range(1, STEPS - 1), 3))
+            falls = [f"{chosen.randrange(4)}:{step}:{chosen.choice(('forward', 'backward', 'metrics', 'update', 'after'))}"
+                     for step in steps]
+            with self.subTest(falls=falls):
+                agents = self.play_shards(falls, f"{number}", options=(WARM,))
+                self.assert_other_node_survived(agents, whole, falls, f"{number}")
+
     def chosen_falls(self, chosen, number):
         """RANK:STEP:WHERE; STEP counts from the first one of its generation."""
         falls = []

@@ -7,7 +7,7 @@ import signal
 import unittest
 
 import jobs
-from elastic_jobs import FSDP2, GUARD, HERE, KILLS, PLACES, SEED, STEPS, WARM, ElasticCase
+from elastic_jobs import FSDP2, GUARD, HERE, KILLS, PLACES, SEED, STEPS, ElasticCase
 
 
 
@@ -140,16 +140,7 @@ class Elastic(ElasticCase):
 
     @unittest.skipIf(not FSDP2 or not KILLS, "with FSDP2 and CXXRUN_KILLS")
     def test_kills_of_ranks_with_shards(self):
-        print(f"CXXRUN_KILLS_SEED={SEED}", flush=True)
-        chosen = random.Random(SEED)
-        whole = set(self.ends(self.play_shards([], "whole")).values())
-        for number in range(min(KILLS // 9 + 1, 5)):
-            steps = sorted(chosen.sample(range(1, STEPS - 1), 3))
-            falls = [f"{chosen.randrange(4)}:{step}:{chosen.choice(('forward', 'backward', 'metrics', 'update', 'after'))}"
-                     for step in steps]
-            with self.subTest(falls=falls):
-                agents = self.play_shards(falls, f"{number}", options=(WARM,))
-                self.assert_other_node_survived(agents, whole, falls, f"{number}")
+        self.assert_shards_survive_kills()
 
     def test_where_no_rank_has_the_whole_state_the_checkpoint_is_loaded_into_the_same_processes(self):
         if not KILLS:
