@@ -39,6 +39,20 @@ bool others_will_come(State const& state, Policy const& policy) {
          end != End::too_few_nodes;
 }
 
+/// Taking over: members that were lost with the coordinator, or before it by somebody who led for a moment. No other
+/// line of the record tells of them when the generation never ran.
+void tell_who_did_not_call(Turn& turn) {
+  State const& state = turn.state;
+  for (std::uint32_t const rank : state.election.missing) {
+    std::string const host = host_at(state, rank);
+    bool const is_back = std::any_of(state.roster.present.begin(), state.roster.present.end(),
+                                     [&](auto const& entry) { return entry.second.host == host; });
+    if (rank != state.proposer.decided.coordinator && !is_back) {
+      turn.tell(story::NodeLost{host, "has not called"});
+    }
+  }
+}
+
 /// What the generation that has ended shows of the program, for those that may not be able to begin.
 void note_how_far(State& state) {
   auto const failures = failures_of(state.group);
@@ -204,6 +218,7 @@ Next begin(Turn& turn, next::Stopped const& /*what*/) {
       drain(turn, seat.agent, Refused{kExitUnkillable, "excluded: " + seat.unkillable.front()});
     }
   }
+  tell_who_did_not_call(turn);
   Ruling ruling = rule(state, turn.policy, turn.now);
   if (!ruling.line.empty() && ruling.line != state.group.stop.why) {
     turn.say(ruling.worker_failed() ? Level::error : Level::warn,

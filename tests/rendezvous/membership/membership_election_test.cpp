@@ -411,6 +411,37 @@ TEST_CASE(
   CHECK(told<Decided>(first.feed(Joined{1, node("a", 0, true)}).actions) == 0);
 }
 
+TEST_CASE("election: a member that has not called is in the record as lost, also when its generation never ran",
+          "[unit]") {
+  Driver driver;
+  driver.policy.max_nodes = 5;
+  driver.state.phase = Phase::standby;
+  Campaign campaign;
+  campaign.decided = decree(1, 5);
+  campaign.ballot = {2, 1};
+  campaign.hosts = {"a", "b", "c", "d", "e"};
+  driver.feed(campaign);
+  std::vector<std::string> lost;
+  auto const feed = [&](Event const& event) {
+    for (auto const& told : driver.feed(event).story) {
+      if (auto const* const its = std::get_if<story::NodeLost>(&told.what)) {
+        lost.push_back(its->host + " " + its->how);
+      }
+    }
+  };
+  for (std::uint32_t rank = 1; rank <= 3; ++rank) {
+    auto info = follower_info(campaign.hosts[rank], rank, rank == 1);
+    info.decided = campaign.decided;
+    info.workers = false;
+    feed(FollowerCalled{rank, info});
+  }
+  for (AgentId agent = 1; agent <= 3; ++agent) {
+    feed(Said{agent, Vote{1, campaign.ballot, campaign.ballot, std::nullopt, Millis{0}}});
+  }
+  CHECK(driver.state.phase == Phase::forming);
+  CHECK(lost == std::vector<std::string>{"e has not called"});  // a is the coordinator, which the stop names
+}
+
 TEST_CASE("election: a node that was added is the last to be called, whatever its rank", "[unit]") {
   Driver driver;
   driver.policy.max_nodes = 3;
