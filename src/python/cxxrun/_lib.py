@@ -77,7 +77,7 @@ _ARGUMENTS = {
     "last_failure": [POINTER(_Failure), c_size_t],
     "init": [POINTER(_Options), POINTER(c_void_p)], "free": [c_void_p], "rebuild": [c_void_p],
     "get_facts": [c_void_p, POINTER(Facts), c_size_t],
-    "watch": [c_void_p, c_int64], "gate": [c_void_p],
+    "watch": [c_void_p, c_int64], "gate": [POINTER(c_float)],
     "split": [c_void_p, c_int32, c_int32, POINTER(c_void_p)], "arena": [c_void_p, c_size_t, POINTER(c_void_p)],
     "all_reduce": _REDUCE, "reduce_scatter": _REDUCE,
     "all_gather": [*_CALL, c_void_p, POINTER(c_void_p)], "all_to_all": [*_CALL, c_void_p, POINTER(c_void_p)],
@@ -357,7 +357,7 @@ class Communicator:
 
 def set_gate(flag: int) -> None:
     """The address of a float that becomes 1 before NCCL is given up; 0: of none."""
-    _check(_lib.cxxrun_gate(flag or None))
+    _check(_lib.cxxrun_gate(ctypes.cast(flag or None, POINTER(c_float))))
 
 
 def sampler_next(state: Tuple[int, int, int], size: int, tail: int, rank: int, world: int,
