@@ -70,11 +70,11 @@ bool waits_for_better(Turn const& turn) {
          can_come(state, turn.policy) > state.roster.present.size();
 }
 
-/// At the start, until the agent that this coordinator runs in is here: a generation that no member leads would end
-/// with its coordinator.
+/// Before the first generation, until the agent that this coordinator runs in is here: one that no member leads would
+/// end with its coordinator. It may be excluded later, when its health check fails.
 bool waits_for_own(Turn const& turn) {
   auto const& present = turn.state.roster.present;
-  return !turn.state.ever_ran && may_be_succeeded(turn.policy) &&
+  return turn.state.number == 0 && may_be_succeeded(turn.policy) &&
          std::none_of(present.begin(), present.end(), [](auto const& entry) { return entry.second.coordinates; });
 }
 
@@ -222,7 +222,10 @@ Next consider_forming(Turn& turn) {
   }
   if (!state.timers.window) {
     state.timers.window = turn.now + (state.ever_ran ? turn.policy.rejoin_window : turn.policy.join_window);
-    turn.say(Level::info, of_nodes(here, turn.policy.max_nodes) + ": waiting for more", "waiting");
+    turn.say(Level::info,
+             of_nodes(here, turn.policy.max_nodes) + ": waiting for " +
+                 (here < turn.policy.max_nodes || !waits_for_own(turn) ? "more" : "the agent of this host"),
+             "waiting");
   }
   return stay;
 }
