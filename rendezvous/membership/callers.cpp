@@ -53,11 +53,8 @@ Heard hear_active(Turn& turn, FollowerCalled const& event) {
     state.election.followers[event.agent] = follower_info;
     return {yield_to(turn, follower_info.decided)};
   }
-  bool const unaware =
-      follower_info.decided.number < proposer.decided.number && is_ready_for(follower_info, proposer.decided);
-  auto const rank = unaware                                                   ? follower_info.prepared_rank
-                    : follower_info.decided.number == proposer.decided.number ? follower_info.rank
-                                                                              : std::nullopt;
+  bool const aware = follower_info.decided.number == proposer.decided.number;
+  auto const rank = aware ? follower_info.rank : ready_rank(follower_info, proposer.decided);
   if (gathering(state) && rank && election.missing.contains(*rank)) {
     state.election.followers[event.agent] = follower_info;
     election.voters.erase(event.agent);  // it calls again: whom it has promised meanwhile, we have to know

@@ -202,7 +202,7 @@ Next campaign_after_adopted(Turn& turn, std::uint32_t round) {
   std::optional<std::uint32_t> own;
   for (auto& [agent, follower_info] : state.election.followers) {
     turn.act(Tell{agent, Decided{decided, {}}});
-    auto const rank = is_ready_for(follower_info, decided) ? follower_info.prepared_rank : std::nullopt;
+    auto const rank = ready_rank(follower_info, decided);
     // What it has said of its workers, and of dead seats, was of the generation before.
     follower_info = {follower_info.node,
                      decided,

@@ -17,10 +17,10 @@ namespace cxxrun::rendezvous {
   return state.proposer.taking_over() && (state.phase == Phase::stopping || state.phase == Phase::forming);
 }
 
-/// It has been made ready for the generation that is decided, as a member. It learns by our word that it is decided.
-[[nodiscard]] inline bool is_ready_for(FollowerInfo const& follower_info, Decree const& decided) {
-  return follower_info.prepared == decided.number && follower_info.prepared_members == decided.members &&
-         follower_info.prepared_rank.has_value();
+/// Its rank in the generation that is decided, if it was made ready for it. It learns by our word that it is decided.
+[[nodiscard]] inline std::optional<std::uint32_t> ready_rank(FollowerInfo const& follower_info, Decree const& decided) {
+  bool const ready = follower_info.prepared == decided.number && follower_info.prepared_members == decided.members;
+  return ready ? follower_info.prepared_rank : std::nullopt;
 }
 
 /// This agent campaigns, or again with a higher ballot.

@@ -124,7 +124,7 @@ void hear_stranger(Turn& turn, AgentId agent, FollowerInfo const& follower_info)
   if (over(state)) {
     return;
   }
-  bool const is_member = follower_info.rank || is_ready_for(follower_info, state.proposer.decided);
+  bool const is_member = follower_info.rank || ready_rank(follower_info, state.proposer.decided);
   if (is_member || follower_info.prepared > state.proposer.decided.number) {
     turn.say(Level::warn, follower_info.node.host + " has lost us: it may join again", "dropped");
     refuse(turn, agent, name_of(state.number) + " goes on here without you");
