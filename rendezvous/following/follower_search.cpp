@@ -26,6 +26,11 @@ Successor const* find_successor(State const& state, Holds const& holds) {
   return found == all.end() ? nullptr : &*found;
 }
 
+/// Null: this agent cannot take over.
+Successor const* own_successor(State const& state) {
+  return find_successor(state, [&](Successor const& each) { return is_own(state, each); });
+}
+
 /// Until one that has refused is called again.
 Millis pause_after_refusal(Policy const& policy) {
   return patience(policy) / 5;
@@ -88,7 +93,7 @@ void dial(Turn& turn, Successor const& successor) {
 /// which a coordinator that has stepped down is a rival.
 void suspect(Turn& turn, std::string const& lost) {
   State& state = turn.state;
-  auto const* const own = find_successor(state, [&](Successor const& each) { return is_own(state, each); });
+  auto const* const own = own_successor(state);
   auto const* const it = find_successor(state, [&](Successor const& each) { return where(each) == lost; });
   if (turn.policy.tie == Tie::fence || it == nullptr || it == own) {
     return;
@@ -102,9 +107,7 @@ void suspect(Turn& turn, std::string const& lost) {
 /// the first call. Of how many members there are, the few that may take over call again, and the spares: they say
 /// little, so that hardly anything of theirs is unread when a process dies, and they see its orderly end.
 bool asks_after_suspects(State const& state) {
-  bool const may_take_over =
-      find_successor(state, [&](Successor const& each) { return is_own(state, each); }) != nullptr;
-  return !state.search && state.main != 0 && (may_take_over || !state.decided.rank);
+  return !state.search && state.main != 0 && (own_successor(state) != nullptr || !state.decided.rank);
 }
 
 void call_suspects(Turn& turn) {
@@ -280,7 +283,7 @@ void search_in(Turn& turn, LinkId leader) {
     begin_round(turn, turn.policy.spacing);  // a candidate has told so, maybe our own: whoever is elected will call
     return;
   }
-  auto const* const own = find_successor(state, [&](Successor const& each) { return is_own(state, each); });
+  auto const* const own = own_successor(state);
   for (auto& [id, link] : state.links) {
     link.own = own != nullptr && where(*own) == where(link.to);
   }
