@@ -22,8 +22,13 @@ constexpr int kLongestPauseMs = 1000;
 #define TCP_RTO_MAX_MS 44
 #endif
 
+/// The other end said FIN; when a reset follows, the kernel says EPIPE.
+bool is_fin(boost::system::error_code const& error) {
+  return error == boost::asio::error::eof || error == boost::asio::error::broken_pipe;
+}
+
 std::string describe(boost::system::error_code const& error) {
-  if (error == boost::asio::error::eof || error == boost::asio::error::broken_pipe) {
+  if (is_fin(error)) {
     return "end of file";
   }
   if (error == boost::asio::error::connection_reset) {
@@ -91,7 +96,7 @@ void Channel::read_some(boost::system::error_code error) {
     read();
   } else if (error) {
     boost::system::error_code const& first = broken_ ? broken_ : error;
-    bool const fin = first == boost::asio::error::eof || first == boost::asio::error::broken_pipe;
+    bool const fin = is_fin(first);
     fail(describe(first) + (fin && reader_.midway() ? " in the middle of a frame" : ""), fin);
   } else {
     reader_.feed(std::string_view(chunk.data(), bytes));
