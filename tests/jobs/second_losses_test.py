@@ -77,10 +77,10 @@ class Hosts(LossCase):
         self.start_hosts("abcde", "2:5")
         before, workers = self.formed("abcde")
         self.assertEqual(self.masters(before), {self.addresses["a"]})
-        deaf = self.nodes["d"].agent_pid()
-        self.stop(deaf)
+        deaf, first = self.nodes["d"].agent_pid(), self.nodes["a"].agent_pid()
+        self.stop(deaf, first)  # the first one is not to hear of the next line, and end the workers itself
         self.lose_agent("e")
-        self.lose_agent("a")
+        self.kill(first)
         for name in "bc":
             self.nodes[name].says("promised ballot 2.1")
         for name in "bc":
