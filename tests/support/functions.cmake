@@ -12,6 +12,14 @@ function(cxxrun_command_test name labels)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}")
 endfunction()
 
+# cxxrun_pure_test(NAME): the target NAME needs no other process; without CXXRUN_PURE_TESTS only pure_tests builds it.
+function(cxxrun_pure_test name)
+  add_dependencies(pure_tests ${name})
+  if(NOT CXXRUN_PURE_TESTS)
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+endfunction()
+
 # cxxrun_test(NAME LABEL FILES… [LIBS …]): one Catch2 binary, one ctest entry; rooms that use the same NAME share them, for
 # linking takes longer than most tests. Compiled without optimisation in every build: what is tested is in libraries, and
 # half of the time to build everything went there.
@@ -26,7 +34,7 @@ function(cxxrun_test name label)
       target_precompile_headers(${name} REUSE_FROM cxxrun_test_main)
     endif()
     if(label MATCHES "unit|scenario")
-      add_dependencies(pure_tests ${name})
+      cxxrun_pure_test(${name})
     endif()
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir} CXXRUN_IS_TEST ON)
     cxxrun_command_test(${name} ${label} ${name})
@@ -111,7 +119,7 @@ function(cxxrun_fuzz name)
     set(arg_SECONDS 10)
   endif()
   add_executable(${name} driver.cpp ${arg_UNPARSED_ARGUMENTS})
-  add_dependencies(pure_tests ${name})
+  cxxrun_pure_test(${name})
   target_link_libraries(${name} PRIVATE cxxrun_options ${arg_LIBS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${tests_dir})
   string(REPLACE "fuzz_" "" corpus ${name})
