@@ -39,6 +39,7 @@ class OfTorch(unittest.TestCase):
             self.assertRegex(table.rows[name], r"^ok: start to first step [\d.]+ s .*; kill to next step [\d.]+ s")
         for name in ("elastic-calls", "elastic-staged-calls"):
             self.assertEqual(table.rows[name], "ok: 23 calls, outside of a step and in one")
+        self.assertRegex(table.rows["elastic-gate"], r"^ok: 6 [0-9a-f]{16} after quiet; update, one step taken back; loss$")
         whole = re.match(r"ok: (40 [0-9a-f]{16}) on both ranks; loss ([\d.]+) to ([\d.]+), \d+ ms a step$", table.rows["elastic"])
         self.assertLess(float(whole[3]), float(whole[2]))
         for name, deaths in (("elastic-kill", 3), ("elastic-warm", 3), ("elastic-staged", 1)):

@@ -5,6 +5,7 @@ import re
 import signal
 import statistics
 import sys
+import tempfile
 import time
 
 from job import Job, Over, under_cxxrun
@@ -46,7 +47,7 @@ def variables(machine):
 def wrong(text, how):
     """A job that has ended: what it said of it."""
     lines = list(dict.fromkeys(text.splitlines()))
-    telling = [line for line in lines if re.search(r"Error\b|[Ee]rror:|refus|WARN", line)]
+    telling = [line for line in lines if re.search(r"(Error|Failure)\b|[Ee]rror:|refus|WARN", line)]
     found = [line for line in lines if "wrong: " in line][:1] + telling[-2:] or lines[-2:] or ["nothing was said"]
     return Row(f"wrong: it ended with {how}; " + " // ".join(found)[:900], False)
 
@@ -135,6 +136,27 @@ def held(machine):
     return survives("view", "hold", deaths=("6:held",))(machine)
 
 
+def gated(machine):
+    """The gate on the device: rank 1 dies behind what the host has queued, and rank 0 goes on, or raises because of it."""
+    need(machine)
+    whole, told = None, []
+    for how, restarts in (("quiet", 0), ("update", 1), ("loss", 1)):
+        with tempfile.TemporaryDirectory() as folder:
+            command = under_cxxrun(machine, HERE.parent / "jobs/elastic_gate.py", how, "fused", *["gpu"] * (not machine.preload),
+                                   restarts=restarts, options=["--restart-delay", 0])
+            late = {"CXXRUN_CLAIMED": "late"} if machine.preload else {}
+            with Job(machine, command, {**variables(machine), **late, "DIR": folder}) as job:
+                code, said = job.end(), job.said()
+        if code != 0:
+            raise wrong(f"{said}\nwrong: {how}", code)
+        ends = re.findall(r"end \d+ (\d+ [0-9a-f]{16})", said)
+        whole = whole or ends[0]
+        if ends != [whole] * 2:
+            raise Row(f"wrong: {how} ends with {', '.join(ends)}, undisturbed {whole}", False)
+        told.append(how + ", one step taken back" * ("back" in said.split()))
+    return f"ok: {whole} after {'; '.join(told)}"
+
+
 def calls(device="cuda"):
     def row(machine):
         said = of_elastic(machine, "calls", device=device)
@@ -216,6 +238,7 @@ FIRST = {
     "elastic": Planned("the same: DDP, undisturbed", 35, True, trains),
     "elastic-warm": Planned("the same with --warm and loss.item(): rank 1 killed", 45, True,
                             survives("unused", "item", is_warm=True)),
+    "elastic-gate": Planned("the update of a fused optimizer left out by the device: rank 1 killed", 60, True, gated),
     "elastic-rate-2": Planned("steps/s by torch's own, in turns, two ranks, fused AdamW", 40, True, rate(2, "fused")),
     "elastic-rate-1": Planned("steps/s by torch's own, in turns, one rank, fused AdamW", 30, True, rate(1, "fused")),
     "torch-gate": Planned("what a host that waits before the update costs", 40, True, by_torch("gate", 100)),

@@ -13,8 +13,7 @@ import sys
 import time
 
 ON = "cuda" if "gpu" in sys.argv else "cpu"
-if ON == "cuda":
-    os.environ["NCCL_HOSTID"] = f"cxxrun-{os.getpid()}"  # each rank a host of its own
+os.environ["NCCL_HOSTID"] = f"cxxrun-{os.getpid()}"  # each rank a host of its own, so that they may share a GPU
 import torch
 from torch.nn.parallel import DistributedDataParallel as DDP
 
