@@ -14,7 +14,8 @@ using std::chrono::duration_cast;
 using std::chrono::seconds;
 
 constexpr std::int64_t kYear = 366LL * 86'400;
-constexpr std::int64_t kNever = 10 * kYear;  // Slurm's "unlimited" is an end that far away, or a huge number
+/// So long after its start a job without a limit ends for Slurm, as steps of 24.11.5 and 26.05.5 are told.
+constexpr std::int64_t kNever = 365LL * 86'400;
 
 Result<Millis> no_time_limit() {
   return fail(Errc::usage, "a time as for sbatch is expected: MIN, MIN:SEC, H:M:S, D-H, D-H:M or D-H:M:S");
@@ -94,23 +95,22 @@ SlurmConf parse_slurm_conf(std::string_view text) {
   return conf;
 }
 
-EndPlan plan_end(std::optional<CheckpointSignal> const& checkpoint, Millis time_limit, std::string_view slurm_end,
+EndPlan plan_end(std::optional<CheckpointSignal> const& checkpoint, Millis time_limit, SlurmTimes const& slurm,
                  std::int64_t unix_now, TimePoint start) {
   EndPlan plan;
   plan.checkpoint = checkpoint;
-  if (auto const end = parse_unsigned(slurm_end, 1, INT64_MAX); end) {
-    auto const left = static_cast<std::int64_t>(*end) - unix_now;
-    if (left >= 0 && left < kNever) {
-      plan.end = start + seconds(left);
-    } else if (left < 0) {
-      plan.notes.push_back("SLURM_JOB_END_TIME=" + std::to_string(*end) + " is in the past and has no effect");
+  if (auto const end = parse_unsigned(slurm.end, 1, INT64_MAX); end) {
+    auto const at = static_cast<std::int64_t>(*end);
+    auto const began = parse_unsigned(slurm.start, 1, *end);
+    if (at < unix_now) {
+      plan.notes.push_back("SLURM_JOB_END_TIME=" + std::to_string(at) + " is in the past and has no effect");
+    } else if (at - (began ? static_cast<std::int64_t>(*began) : unix_now) < kNever) {
+      plan.end = start + seconds(at - unix_now);
     }
-  } else if (!slurm_end.empty()) {
-    plan.notes.push_back("SLURM_JOB_END_TIME=" + printable(slurm_end, 40) + " is no time and has no effect");
+  } else if (!slurm.end.empty() && slurm.end != "0") {
+    plan.notes.push_back("SLURM_JOB_END_TIME=" + printable(slurm.end, 40) + " is no time and has no effect");
   }
-  if (plan.end && time_limit > Millis{0}) {
-    plan.notes.emplace_back("--time-limit has no effect: Slurm says when the job ends");
-  } else if (!plan.end && time_limit > Millis{0}) {
+  if (time_limit > Millis{0} && (!plan.end || start + time_limit < *plan.end)) {
     plan.end = start + time_limit;
     plan.ours = true;
   }

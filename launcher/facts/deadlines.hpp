@@ -43,14 +43,19 @@ struct SlurmConf {
 /// When this job is over, as known at its start.
 struct EndPlan {
   std::optional<TimePoint> end;
-  bool ours = false;  ///< nobody but us ends the job then
+  bool ours = false;  ///< by --time-limit: nobody but us ends the job then
   std::optional<CheckpointSignal> checkpoint;
   std::vector<std::string> notes;  ///< options that have no effect here
 };
-/// `slurm_end`: SLURM_JOB_END_TIME in seconds since 1970, "" when not set; it wins over `time_limit` (0: none), which
-/// counts from `start`. `unix_now` is the wall clock at `start`.
+/// In seconds since 1970, "" when not set.
+struct SlurmTimes {
+  std::string start;  ///< SLURM_JOB_START_TIME
+  std::string end;    ///< SLURM_JOB_END_TIME; 0 and an end a year after the start or later: the job has no limit
+};
+/// The earlier of Slurm's end and that by `time_limit` (0: none), which counts from `start`. `unix_now` is the wall
+/// clock at `start`.
 [[nodiscard]] EndPlan plan_end(std::optional<CheckpointSignal> const& checkpoint, Millis time_limit,
-                               std::string_view slurm_end, std::int64_t unix_now, TimePoint start);
+                               SlurmTimes const& slurm, std::int64_t unix_now, TimePoint start);
 
 namespace countdown {
 

@@ -17,9 +17,11 @@ std::int64_t unix_now() {
 }
 
 EndPlan plan_for(Options const& options, Environment const& environment) {
-  bool const in_job = !value_of(environment, "SLURM_JOB_ID").empty();
-  return plan_end(options.checkpoint_signal, options.time_limit,
-                  in_job ? value_of(environment, "SLURM_JOB_END_TIME") : "", unix_now(), Clock::now());
+  SlurmTimes slurm;
+  if (!value_of(environment, "SLURM_JOB_ID").empty()) {
+    slurm = {value_of(environment, "SLURM_JOB_START_TIME"), value_of(environment, "SLURM_JOB_END_TIME")};
+  }
+  return plan_end(options.checkpoint_signal, options.time_limit, slurm, unix_now(), Clock::now());
 }
 
 }  // namespace

@@ -157,7 +157,7 @@ class Signals:
         self.assertEqual(self.job(job)["JobState"], "RUNNING")
         self.assertEqual(self.output(job).count("290 s before the end"), NODES)
         self.row("signals", "--checkpoint-signal USR1@120", "every worker that catches it gets it once, that long before "
-                 "SLURM_JOB_END_TIME, else --time-limit")
+                 "the earlier of SLURM_JOB_END_TIME and --time-limit")
 
     def test_a_checkpoint_signal_kills_no_worker_that_does_not_catch_it(self):
         job = self.submit(self.command("deaf", options="--time-limit 10 --checkpoint-signal USR1@700"))
@@ -190,7 +190,7 @@ sys.exit(3)
         self.assertIn("--time-limit is reached", self.output(job))
         self.assertIn("rc=143", self.output(job))
         self.assertTrue(re.search(r"verdict: stopped", self.output(job)))
-        self.row("signals", "--time-limit TIME", "where Slurm does not say when the job ends: SIGTERM at the limit")
+        self.row("signals", "--time-limit TIME", "SIGTERM at the limit")
 
 
 class UnderLinuxproc(Signals, SlurmCase):

@@ -76,28 +76,49 @@ TEST_CASE("deadlines: a checkpoint signal is one that can be caught, and a time"
   }
 }
 
-TEST_CASE("deadlines: Slurm's end wins over --time-limit, which counts from the start", "[unit]") {
-  auto const both = plan_end(std::nullopt, 10min, std::to_string(kUnix + 300), kUnix, kT0);
-  CHECK(both.end == kT0 + 300s);
-  CHECK_FALSE(both.ours);
-  CHECK(both.notes.size() == 1);
-  auto const own = plan_end(std::nullopt, 10min, "", kUnix, kT0);
-  CHECK(own.end == kT0 + 10min);
-  CHECK(own.ours);
-  CHECK(own.notes.empty());
+TEST_CASE("deadlines: the job ends at the earlier of Slurm's end and --time-limit, which counts from the start",
+          "[unit]") {
+  struct Row {
+    Millis limit;
+    std::string slurm_end;
+    std::optional<TimePoint> end;
+    bool ours;
+  };
+  for (auto const& [limit, slurm_end, end, ours] :
+       {Row{10min, std::to_string(kUnix + 300), kT0 + 300s, false},
+        Row{4min, std::to_string(kUnix + 300), kT0 + 4min, true},
+        Row{0ms, std::to_string(kUnix + 300), kT0 + 300s, false}, Row{10min, "", kT0 + 10min, true}}) {
+    auto const plan = plan_end(std::nullopt, limit, {"", slurm_end}, kUnix, kT0);
+    CHECK(plan.end == end);
+    CHECK(plan.ours == ours);
+    CHECK(plan.notes.empty());
+  }
+}
+
+TEST_CASE("deadlines: a year from the start is how Slurm writes that a job has no limit", "[unit]") {
+  constexpr std::int64_t kDay = 86'400;
+  auto const plan = [](std::int64_t began, std::int64_t end) {
+    return plan_end(std::nullopt, 0ms, {std::to_string(kUnix + began), std::to_string(kUnix + end)}, kUnix, kT0);
+  };
+  CHECK_FALSE(plan(0, 365 * kDay).end);
+  CHECK_FALSE(plan(-30 * kDay, 335 * kDay).end);  // a later step of that job
+  CHECK(plan(-30 * kDay, 334 * kDay).end == kT0 + 334 * 24h);
+  CHECK(plan(0, 364 * kDay).end == kT0 + 364 * 24h);
+  CHECK_FALSE(plan_end(std::nullopt, 0ms, {"", std::to_string(kUnix + 365 * kDay)}, kUnix, kT0).end);
+  CHECK(plan_end(std::nullopt, 3s, {"", std::to_string(kUnix + 365 * kDay)}, kUnix, kT0).ours);
 }
 
 TEST_CASE("deadlines: an end of Slurm's that is none has no effect, and a line when it looks wrong", "[unit]") {
   for (auto const& [text, notes] : std::vector<std::pair<std::string, std::size_t>>{
-           {"Unknown", 1}, {"-5", 1}, {"12", 1}, {"99999999999999999999", 1}, {"4294967294", 0}, {"", 0}}) {
-    auto const plan = plan_end(std::nullopt, 0ms, text, kUnix, kT0);
+           {"Unknown", 1}, {"-5", 1}, {"12", 1}, {"99999999999999999999", 1}, {"4294967294", 0}, {"0", 0}, {"", 0}}) {
+    auto const plan = plan_end(std::nullopt, 0ms, {"", text}, kUnix, kT0);
     CHECK_FALSE(plan.end);
     CHECK(plan.notes.size() == notes);
   }
 }
 
 TEST_CASE("deadlines: a checkpoint signal without an end names the option that is missing", "[unit]") {
-  auto const plan = plan_end(CheckpointSignal{SIGUSR1, 9s}, 0ms, "", kUnix, kT0);
+  auto const plan = plan_end(CheckpointSignal{SIGUSR1, 9s}, 0ms, {}, kUnix, kT0);
   REQUIRE(plan.notes.size() == 1);
   CHECK(plan.notes.front().find("--time-limit") != std::string::npos);
 }
