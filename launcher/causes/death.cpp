@@ -15,8 +15,26 @@ constexpr char const* kLessMemory = "or use less memory, such as fewer DataLoade
 constexpr char const* kMoreSpace = "free space there, or write elsewhere";
 constexpr char const* kShm = "/dev/shm";
 
-bool of_slurm(std::string const& group) {
-  return group.find("/job_") != std::string::npos;
+/// As Slurm names control groups: ".../job_3/step_0/...", since 26.05 "...slurmstepd.scope/SLUID/step_0/...", where
+/// nothing tells the job's number.
+struct SlurmGroup {
+  std::string job;   ///< "" where it is not told
+  std::string step;  ///< "" for the job's own one
+};
+std::optional<SlurmGroup> slurm_group(std::string const& group) {
+  std::optional<SlurmGroup> found;
+  std::string above;
+  for (auto const& part : split(group, '/')) {
+    if (part.starts_with("job_")) {
+      found = SlurmGroup{part.substr(4), ""};
+    } else if (!found && above.ends_with("slurmstepd.scope") && part.starts_with('s')) {
+      found = SlurmGroup{};
+    } else if (found && found->step.empty() && part.starts_with("step_")) {
+      found->step = part.substr(5);
+    }
+    above = part;
+  }
+  return found;
 }
 
 std::string amounts(DeathFacts const& facts) {
@@ -36,8 +54,8 @@ std::string shortage(MemoryFacts const& memory) {
 
 std::string relief(MemoryFacts const& memory) {
   return !memory.reached ? "ask for more of the host (--mem, --exclusive), " + std::string(kLessMemory)
-         : of_slurm(memory.reached->group) ? "raise --mem, " + std::string(kLessMemory)
-                                           : "raise that limit, " + std::string(kLessMemory);
+         : is_of_slurm(memory.reached->group) ? "raise --mem, " + std::string(kLessMemory)
+                                              : "raise that limit, " + std::string(kLessMemory);
 }
 
 /// A limit that is reached is one of the job's; memory of the host is anybody's.
@@ -243,16 +261,19 @@ Said signs_in(std::string_view text) {
   return said;
 }
 
+bool is_of_slurm(std::string const& group) {
+  return slurm_group(group).has_value();
+}
+
 std::string group_name(std::string const& group) {
-  std::string job;
-  std::string step;
-  for (auto const& part : split(group, '/')) {
-    job = part.starts_with("job_") ? part.substr(4) : job;
-    step = part.starts_with("step_") ? part.substr(5) : step;
+  auto const slurm = slurm_group(group);
+  if (!slurm) {
+    return "control group " + printable(group.empty() ? "/" : group);
   }
-  return job.empty()    ? "control group " + printable(group.empty() ? "/" : group)
-         : step.empty() ? "job " + printable(job)
-                        : "step " + printable(job + "." + step);
+  if (slurm->job.empty()) {
+    return slurm->step.empty() ? "this Slurm job" : "step " + printable(slurm->step) + " of this Slurm job";
+  }
+  return slurm->step.empty() ? "job " + printable(slurm->job) : "step " + printable(slurm->job + "." + slurm->step);
 }
 
 std::string bytes_text(std::uint64_t bytes) {

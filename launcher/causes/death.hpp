@@ -69,7 +69,9 @@ struct Said {
 };
 [[nodiscard]] Said signs_in(std::string_view text);
 
-/// "step 3.0", "job 3" of a group that Slurm has made, else "control group /a/b".
+/// Whether Slurm has made that control group, of whatever release.
+[[nodiscard]] bool is_of_slurm(std::string const& group);
+/// "step 3.0", "job 3", "step 0 of this Slurm job" of a group that Slurm has made, else "control group /a/b".
 [[nodiscard]] std::string group_name(std::string const& group);
 /// "512 KiB", "98 MiB", "7.5 GiB"
 [[nodiscard]] std::string bytes_text(std::uint64_t bytes);

@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "launcher/causes/death.hpp"
 #include "launcher/doctor/look.hpp"
 #include "launcher/doctor/numbers.hpp"
 #include "launcher/facts/visible_devices.hpp"
@@ -111,7 +112,7 @@ void look_at_memory(Facts& facts) {
       least = left;
       facts["memory.limit"] = std::to_string(limit.bytes);
       facts["memory.usage"] = std::to_string(limit.usage);
-      facts["memory.group"] = limit.group;
+      facts["memory.group"] = group_name(limit.group);
     }
   }
   struct statvfs space {};

@@ -37,7 +37,7 @@ void DeathWatch::begin() {
 
 std::string DeathWatch::taint() {
   auto const all = since(first_, group_.read());
-  bool const of_step = all.reached && all.reached->group.find("/job_") != std::string::npos;
+  bool const of_step = all.reached && is_of_slurm(all.reached->group);
   if (all.kills.value_or(0) == 0 || !of_step || std::exchange(told_, true)) {
     return {};
   }

@@ -257,6 +257,12 @@ TEST_CASE("death: groups and sizes in words", "[unit]") {
   CHECK(group_name("/slurm/uid_0/job_3/step_0/task_1") == "step 3.0");
   CHECK(group_name("/system.slice/slurmstepd.scope/job_3") == "job 3");
   CHECK(group_name("/system.slice/slurmstepd.scope/job_3/step_batch/user") == "step 3.batch");
+  CHECK(group_name("/system.slice/node1_slurmstepd.scope/s3S9M8EHM65Z00/step_0/user/task_0") ==
+        "step 0 of this Slurm job");
+  CHECK(group_name("/system.slice/slurmstepd.scope/s3S9M8EHM65Z00") == "this Slurm job");
+  CHECK(is_of_slurm("/system.slice/slurmstepd.scope/s3S9M8EHM65Z00/step_batch/user"));
+  CHECK_FALSE(is_of_slurm("/system.slice/slurmstepd.scope"));
+  CHECK_FALSE(is_of_slurm("/user.slice/step_0"));
   CHECK(group_name("/docker/0f") == "control group /docker/0f");
   CHECK(group_name("") == "control group /");
   CHECK(bytes_text(512 * 1024) == "512 KiB");
