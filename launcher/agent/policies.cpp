@@ -137,7 +137,7 @@ agent::Policy agent_policy(Options const& options, JobTopology const& topology, 
   policy.health_check = !options.health_check.empty();
   policy.check_timeout = options.health_check_timeout;
   policy.end_timeout = slurm ? end_timeout(options.shutdown_timeout, slurm->kill_wait) : options.shutdown_timeout;
-  policy.slurm_signals_all = slurm && slurm->signals_all;
+  policy.slurm_signals_all = slurm && slurm->signals_all();
   policy.tie = tie_of(options);
   policy.pair = topology.min_nodes <= 2 && topology.max_nodes == 2 && topology.expected_nodes.value_or(2) == 2 &&
                 topology.source != JobTopology::Source::join && policy.tie == rendezvous::Tie::rank;

@@ -25,6 +25,17 @@ void judge_tracking(Findings& found, Facts const& facts) {
                           "Slurm does not end what outlives its task, and its signals reach every process; "
                           "administrators: proctrack/cgroup. cxxrun ends its own workers either way"));
   }
+  if (lower(value_of(facts, "slurm.SignalChildrenProcesses")) == "yes") {
+    found.push_back(
+        slurm(Grade::warning, "SignalChildrenProcesses=yes",
+              "Slurm's signals reach every process, DataLoader helpers first: scancel --signal=USR1 kills what "
+              "does not handle it; --checkpoint-signal USR1@120 asks the workers that do"));
+  }
+  if (lower(value_of(facts, "slurm.TaskPluginParam")).find("oomkillstep") != std::string::npos) {
+    found.push_back(slurm(Grade::note, "TaskPluginParam=OOMKillStep",
+                          "one process out of memory ends the whole step, cxxrun too, and --max-restarts cannot help; "
+                          "srun --oom-kill-step=0 has only that process killed"));
+  }
   auto const tasks = value_of(facts, "slurm.TaskPlugin");
   if (!tasks.empty() && tasks.find("cgroup") == std::string::npos) {
     found.push_back(slurm(Grade::note, "TaskPlugin=" + tasks,

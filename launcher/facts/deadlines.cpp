@@ -29,7 +29,10 @@ void apply(std::string const& key, std::string_view value, SlurmConf& conf) {
       conf.kill_wait = Millis(*wait * 1000);
     }
   } else if (key == "proctracktype") {
-    conf.signals_all = lower(value) == "proctrack/linuxproc";
+    conf.tracks_by_parents = lower(value) == "proctrack/linuxproc";
+  } else if (key == "signalchildrenprocesses") {
+    auto const word = lower(value);
+    conf.signals_children = word == "yes" || word == "true" || word == "up" || word == "1";
   }
 }
 

@@ -29,15 +29,19 @@ struct CheckpointSignal {
 /// Slurm's forms: MIN, MIN:SEC, H:M:S, D-H, D-H:M, D-H:M:S. Zero, UNLIMITED and INFINITE: no limit, which is 0 ms.
 [[nodiscard]] Result<Millis> parse_time_limit(std::string_view text);
 
-/// The two lines of slurm.conf that decide how a job's end reaches cxxrun.
+/// The lines of slurm.conf and cgroup.conf that decide how a job's end reaches cxxrun.
 struct SlurmConf {
-  Millis kill_wait{30'000};  ///< KillWait: from Slurm's SIGTERM to its SIGKILL; Slurm's own default is 30 s
-  bool signals_all = false;  ///< proctrack/linuxproc: Slurm's signals go to every descendant of a task, not to it alone
+  Millis kill_wait{30'000};        ///< KillWait: from Slurm's SIGTERM to its SIGKILL; Slurm's own default is 30 s
+  bool tracks_by_parents = false;  ///< proctrack/linuxproc
+  bool signals_children = false;   ///< SignalChildrenProcesses, since Slurm 23.11
+  /// Slurm's signals go to every descendant of a task, not to it alone.
+  [[nodiscard]] bool signals_all() const { return tracks_by_parents || signals_children; }
   bool operator==(SlurmConf const&) const = default;
 };
 
-/// Reads KEY=VALUE lines as Slurm does: keys in any case, '#' begins a comment. Files named by Include are not read,
-/// and what is malformed or missing keeps Slurm's default. Total: any text has an answer.
+/// Of both files, one behind the other. Reads KEY=VALUE lines as Slurm does: keys in any case, '#' begins a comment.
+/// Files named by Include are not read, and what is malformed or missing keeps Slurm's default. Total: any text has an
+/// answer.
 [[nodiscard]] SlurmConf parse_slurm_conf(std::string_view text);
 
 /// When this job is over, as known at its start.

@@ -31,7 +31,11 @@ std::optional<SlurmConf> read_slurm_conf(Environment const& environment) {
     return std::nullopt;
   }
   auto const path = value_of(environment, "SLURM_CONF");
-  return parse_slurm_conf(path.empty() ? "" : read_small_file(path, kConfBytes));
+  if (path.empty()) {
+    return parse_slurm_conf("");
+  }
+  auto const beside = path.substr(0, path.find_last_of('/') + 1) + "cgroup.conf";
+  return parse_slurm_conf(read_small_file(path, kConfBytes) + "\n" + read_small_file(beside, kConfBytes));
 }
 
 EndWatch::EndWatch(boost::asio::io_context& io, Options const& options, Environment const& environment,

@@ -29,7 +29,7 @@ struct Policy : rendezvous::follower::Policy {
   bool health_check = false;       ///< this node is checked before it takes part in a generation
   Millis check_timeout{60'000};    ///< a check that runs longer has failed
   Millis check_holds{60'000};      ///< a passed check counts this long, and never beyond the start of workers
-  bool slurm_signals_all = false;  ///< Slurm signals every worker itself (proctrack/linuxproc)
+  bool slurm_signals_all = false;  ///< Slurm signals every worker itself
   Millis slurm_patience{1000};     ///< then: how much later than on another node its signal may come here
   bool added = false;  ///< by --join: as long as no generation has begun here, it may look for the job again
 };

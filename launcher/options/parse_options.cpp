@@ -139,7 +139,7 @@ std::vector<OptionRow> supervision(Options& o) {
             set(o.terms.hang_timeout, parse_second_or_never)}),
       ours({"--checkpoint-signal", "SIG@SECONDS", "sent to workers that long before the job's end",
             set(o.checkpoint_signal, parse_checkpoint_signal)}),
-      ours({"--time-limit", "TIME", "as for sbatch: the job ends then, or at Slurm's limit if that is earlier",
+      ours({"--time-limit", "TIME", "as for sbatch: ends the job, unless Slurm does so earlier",
             set(o.time_limit, parse_time_limit)}),
       ours(
           {"--requeue", "", "queue the Slurm job again when it ends not by its own doing", set(o.requeue, parse_flag)}),

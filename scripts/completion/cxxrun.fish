@@ -53,7 +53,7 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l health-check -x -d 'r
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l health-check-timeout -x -d 'a check that runs longer has failed [60]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l hang-timeout -x -d 'kill a worker that others wait for in a collective [0: never]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l checkpoint-signal -x -d 'sent to workers that long before the job\'s end'
-complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l time-limit -x -d 'as for sbatch: the job ends then, or at Slurm\'s limit if that is earlier'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l time-limit -x -d 'as for sbatch: ends the job, unless Slurm does so earlier'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l requeue -d 'queue the Slurm job again when it ends not by its own doing'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l max-requeues -x -d 'requeues in a row without progress [3]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l progress-path -r -F -d 'changes when there is progress, such as the checkpoints'

@@ -306,6 +306,10 @@ TEST_CASE("doctor: Slurm's settings that bite", "[unit]") {
   CHECK(grade("Slurm", {{"slurm.trouble", "SLURM_NODEID is not set"}}) == Grade::failure);
   CHECK(grade("Slurm", {{"slurm.step", ""}}) == Grade::warning);
   CHECK(about("Slurm", {{"slurm.ProctrackType", "proctrack/linuxproc"}}).found == "ProctrackType=proctrack/linuxproc");
+  CHECK(about("Slurm", {{"slurm.SignalChildrenProcesses", "yes"}}).found == "SignalChildrenProcesses=yes");
+  CHECK(about("Slurm", {{"slurm.SignalChildrenProcesses", "no"}}).grade == Grade::fine);
+  CHECK(about("Slurm", {{"slurm.TaskPluginParam", "SlurmdOffSpec,OOMKillStep"}}).found ==
+        "TaskPluginParam=OOMKillStep");
   CHECK(grade("Slurm", {{"slurm.TaskPlugin", "task/none"}}) == Grade::note);
   CHECK(about("Slurm", {{"slurm.KillWait", "5 sec"}}).grade == Grade::warning);
   CHECK(grade("Slurm", {{"slurm.UnkillableStepTimeout", "60 sec"}}) == Grade::note);

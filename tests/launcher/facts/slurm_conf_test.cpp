@@ -15,6 +15,12 @@ TEST_CASE("slurm_conf: KillWait and the kind of tracking are found among everyth
   CHECK(parse_slurm_conf("ProctrackType=proctrack/cgroup\nKillWait=0\n") == SlurmConf{0s, false});
 }
 
+TEST_CASE("slurm_conf: signals go to all processes by the kind of tracking, or because cgroup.conf says so", "[unit]") {
+  CHECK(parse_slurm_conf("ProctrackType=proctrack/linuxproc").signals_all());
+  CHECK(parse_slurm_conf("ProctrackType=proctrack/cgroup\n\nSignalChildrenProcesses = Yes\n").signals_all());
+  CHECK_FALSE(parse_slurm_conf("ProctrackType=proctrack/cgroup\nSignalChildrenProcesses=no").signals_all());
+}
+
 TEST_CASE("slurm_conf: what is missing, malformed or a comment keeps Slurm's default", "[unit]") {
   for (char const* const text : {"", "#KillWait=5", "KillWait", "KillWait=", "KillWait=-1", "KillWait=1e3",
                                  "KillWait=65534", "MyKillWait=5", "=5\n\n==", "Include /etc/slurm/more.conf"}) {
