@@ -103,7 +103,7 @@ Result<NprocPerNode> parse_nproc(std::string_view text) {
   if (text.empty()) {
     return expected(
         "the value is empty, perhaps a variable that is not set (Slurm sets SLURM_GPUS_PER_NODE for --gpus-per-node "
-        "alone); drop the option to have one worker per GPU that is visible");
+        "alone, and since 23.11 no SLURM_GPUS_PER_TASK); drop the option to have one worker per GPU that is visible");
   }
   std::uint64_t sum = 0;
   for (auto const& item : split(text, ',')) {  // SLURM_GPUS_PER_NODE may be "a100:2,v100:2"

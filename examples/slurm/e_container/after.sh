@@ -4,5 +4,4 @@
 #SBATCH --ntasks-per-node=1
 #SBATCH --gpus-per-task=2
 
-srun cxxrun --nproc-per-node=$SLURM_GPUS_PER_TASK \
-    apptainer exec --nv image.sif python3 train.py --local-rank='${local_rank}'
+srun cxxrun apptainer exec --nv image.sif python3 train.py --local-rank='${local_rank}'
