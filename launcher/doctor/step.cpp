@@ -22,6 +22,7 @@ namespace {
 constexpr Millis kTogether{40'000};  // srun starts the tasks one after the other, and Python may take 20 s
 constexpr Millis kToTell{15'000};    // of it, for the table: whoever is missing is waited for no longer
 constexpr Millis kKnock{500};
+constexpr Millis kOwn{10'000};  // at the store of this very node, which may be busy: there is no other to be tried
 constexpr Millis kPause{20};
 constexpr char const* kGreeting = "cxxrun-doctor";
 
@@ -70,7 +71,7 @@ Result<Table> open_table(Meeting const& meeting, store::StoreServer& server) {
     return fail(Errc::in_use, "cannot listen where the nodes are to meet: " + opened.error().message());
   }
   auto const loopback = os::loopback_addresses();
-  auto store = Store::connect({loopback.empty() ? meeting.first : loopback.front(), *opened}, kKnock);
+  auto store = Store::connect({loopback.empty() ? meeting.first : loopback.front(), *opened}, kOwn);
   if (!store) {
     return store.error();
   }
