@@ -54,8 +54,9 @@ enum class Auth { automatic, munge, file, none };
 
 enum class StdinMode { null, rank0 };
 
-/// --slurm-env: what workers find in SLURM_*: their own numbers, those of the task that carries them, or nothing.
-enum class SlurmEnv { per_worker, keep, clear };
+/// --slurm-env: what workers find in SLURM_*: their own numbers where Slurm's commands do not take them for options,
+/// everywhere, those of the task that carries them, or nothing.
+enum class SlurmEnv { per_worker, all, keep, clear };
 
 /// --quorum: who is asked before a side of a cut goes on. docs/design/election.md
 enum class Quorum { majority, none };

@@ -154,8 +154,8 @@ std::vector<OptionRow> supervision(Options& o) {
             choose(o.terms.store_access, {StoreAccess::user, StoreAccess::hosts, StoreAccess::any})}),
       ours({"--stdin", "null|rank0", "rank0 gives cxxrun's standard input to rank 0 [null]",
             choose(o.stdin_mode, {StdinMode::null, StdinMode::rank0})}),
-      ours({"--slurm-env", "per-worker|keep|clear", "SLURM_* of the workers [per-worker]",
-            choose(o.slurm_env, {SlurmEnv::per_worker, SlurmEnv::keep, SlurmEnv::clear})}),
+      ours({"--slurm-env", "per-worker|all|keep|clear", "SLURM_* of the workers [per-worker]",
+            choose(o.slurm_env, {SlurmEnv::per_worker, SlurmEnv::all, SlurmEnv::keep, SlurmEnv::clear})}),
   };
 }
 

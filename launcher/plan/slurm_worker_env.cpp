@@ -28,35 +28,34 @@ std::string ranks_of_this_node(Generation const& generation) {
   return ranks;
 }
 
-/// The CPUs of the task, shared out. SLURM_TRES_PER_TASK (since Slurm 23.11) says the same again, and srun refuses to
-/// start when the two disagree.
-void share_cpus(Generation const& generation, Environment const& inherited, EnvironmentChanges& changes) {
-  auto const cpus = parse_unsigned(value_of(inherited, "SLURM_CPUS_PER_TASK"), 1, UINT32_MAX);
-  if (cpus && generation.local_size > 1) {
-    changes["SLURM_CPUS_PER_TASK"] = std::to_string(std::max<std::uint64_t>(1, *cpus / generation.local_size));
-    changes["SLURM_TRES_PER_TASK"] = std::nullopt;
-  }
-}
-
-EnvironmentChanges as_task(Generation const& generation, std::uint32_t index, Environment const& inherited) {
-  std::string const world = std::to_string(generation.world_size);
+/// What srun and mpirun tell a task, and take from nobody.
+EnvironmentChanges told(Generation const& generation, std::uint32_t index, Environment const& inherited) {
   EnvironmentChanges changes{{"SLURM_PROCID", std::to_string(generation.rank_base + index)},
                              {"SLURM_LOCALID", std::to_string(index)},
                              {"SLURM_NODEID", std::to_string(generation.group_rank)},
-                             {"SLURM_NTASKS", world},
-                             {"SLURM_NPROCS", world},
-                             {"SLURM_NNODES", std::to_string(generation.group_size)},
-                             {"SLURM_GTIDS", ranks_of_this_node(generation)},
-                             {"SLURM_NTASKS_PER_NODE", tasks_of_each_node(generation)},
-                             {"SLURM_TASKS_PER_NODE", unless_empty(generation.local_sizes)}};
+                             {"SLURM_GTIDS", ranks_of_this_node(generation)}};
   if (inherited.contains("SLURM_STEP_ID")) {  // a batch script is in no step
-    changes["SLURM_STEP_NUM_TASKS"] = world;
+    changes["SLURM_STEP_NUM_TASKS"] = std::to_string(generation.world_size);
     changes["SLURM_STEP_NUM_NODES"] = std::to_string(generation.group_size);
     changes["SLURM_STEP_TASKS_PER_NODE"] = unless_empty(generation.local_sizes);
     changes["SLURM_STEP_NODELIST"] = unless_empty(generation.hosts);
   }
-  share_cpus(generation, inherited, changes);
   return changes;
+}
+
+/// What srun takes as options (INPUT ENVIRONMENT VARIABLES in srun(1) of Slurm 26.05), sbatch hands on to the srun of
+/// its script, and mpirun takes for the size of the job. A worker with its own numbers here would start four of
+/// whatever it starts.
+void also_what_is_asked(Generation const& generation, Environment const& inherited, EnvironmentChanges& changes) {
+  changes["SLURM_NTASKS"] = changes["SLURM_NPROCS"] = std::to_string(generation.world_size);
+  changes["SLURM_NNODES"] = std::to_string(generation.group_size);
+  changes["SLURM_NTASKS_PER_NODE"] = tasks_of_each_node(generation);
+  changes["SLURM_TASKS_PER_NODE"] = unless_empty(generation.local_sizes);
+  auto const cpus = parse_unsigned(value_of(inherited, "SLURM_CPUS_PER_TASK"), 1, UINT32_MAX);
+  if (cpus && generation.local_size > 1) {
+    changes["SLURM_CPUS_PER_TASK"] = std::to_string(std::max<std::uint64_t>(1, *cpus / generation.local_size));
+    changes["SLURM_TRES_PER_TASK"] = std::nullopt;  // says the same again since 23.11, and srun refuses to see two
+  }
 }
 
 EnvironmentChanges without_slurm(Environment const& inherited) {
@@ -76,8 +75,11 @@ EnvironmentChanges slurm_changes(SlurmEnv mode, Generation const& generation, st
   EnvironmentChanges changes;
   if (mode == SlurmEnv::clear) {
     changes = without_slurm(inherited);
-  } else if (mode == SlurmEnv::per_worker && !one_per_task && inherited.contains("SLURM_PROCID")) {
-    changes = as_task(generation, index, inherited);
+  } else if (mode != SlurmEnv::keep && !one_per_task && inherited.contains("SLURM_PROCID")) {
+    changes = told(generation, index, inherited);
+    if (mode == SlurmEnv::all) {
+      also_what_is_asked(generation, inherited, changes);
+    }
   }
   EnvironmentChanges originals;
   for (auto const& [name, value] : changes) {

@@ -61,11 +61,14 @@ std::string slurm_text(Options const& options, JobTopology const& topology, Envi
   switch (options.slurm_env) {
     case SlurmEnv::keep: return "as srun set them for this task";
     case SlurmEnv::clear: return "none for workers" + copies;
-    case SlurmEnv::per_worker:
-      return topology.task ? "as srun set them for this task, which is the worker's"
-                           : "each worker's own, as if srun had started it" + copies;
+    default: break;
   }
-  return "";
+  if (topology.task) {
+    return "as srun set them for this task, which is the worker's";
+  }
+  return (options.slurm_env == SlurmEnv::all ? "each worker's own, as if srun had started it"
+                                             : "each worker's own, but for what srun and sbatch take as options") +
+         copies;
 }
 
 /// When a node counts as lost, and what the others do then.

@@ -47,7 +47,7 @@ _cxxrun() {
     --agent-store) COMPREPLY=($(compgen -W "on off" -- "$cur")) ;;
     --store-access) COMPREPLY=($(compgen -W "user hosts any" -- "$cur")) ;;
     --stdin) COMPREPLY=($(compgen -W "null rank0" -- "$cur")) ;;
-    --slurm-env) COMPREPLY=($(compgen -W "per-worker keep clear" -- "$cur")) ;;
+    --slurm-env) COMPREPLY=($(compgen -W "per-worker all keep clear" -- "$cur")) ;;
     --quorum) COMPREPLY=($(compgen -W "majority none" -- "$cur")) ;;
     --fence | --log-dir) COMPREPLY=($(compgen -d -- "$cur")) ;;
     --scale-out) COMPREPLY=($(compgen -W "now at-restart" -- "$cur")) ;;

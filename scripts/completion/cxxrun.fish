@@ -61,7 +61,7 @@ complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l role -x -d 'ROLE_NAME
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l agent-store -x -a 'on off' -d 'off leaves MASTER_PORT free for rank 0 to bind [on]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l store-access -x -a 'user hosts any' -d 'who may use the store: the job\'s user, its nodes, all [user]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l stdin -x -a 'null rank0' -d 'rank0 gives cxxrun\'s standard input to rank 0 [null]'
-complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l slurm-env -x -a 'per-worker keep clear' -d 'SLURM_* of the workers [per-worker]'
+complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l slurm-env -x -a 'per-worker all keep clear' -d 'SLURM_* of the workers [per-worker]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l heartbeat-timeout -x -d 'until a silent node counts as lost; 0: never [5]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l quorum -x -a 'majority none' -d 'none: no vote; after a cut both sides may run [majority]'
 complete -c cxxrun -n 'not __cxxrun_program >/dev/null' -l fence -x -a '(__fish_complete_directories)' -d 'shared by all: of two halves the first to claim it goes on'

@@ -101,7 +101,7 @@ class SchedulerVariables(ExampleCase):
         self.assert_trained(text, world=4, steps=3)
         self.assertEqual(self.places(text),
                          {(rank, f" on node{1 + rank // 2}, local {rank % 2}") for rank in range(4)})
-        self.row("scripts", "srun cxxrun train.py, two workers per node",
+        self.row("scripts", "srun cxxrun --slurm-env=all train.py, two workers per node",
                  "SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS are those of the worker")
 
 

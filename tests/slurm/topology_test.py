@@ -126,7 +126,7 @@ class OneTaskPerNode(Topology):
                 self.row("zero flags", f"srun -N2 --ntasks-per-node=1 {request} cxxrun ./train", "4 workers per node")
 
     def test_nodes_with_different_numbers_of_gpus(self):
-        workers = self.workers("-N2", "--ntasks-per-node=1", "--gpus=3", "cxxrun", self.teller())
+        workers = self.workers("-N2", "--ntasks-per-node=1", "--gpus=3", "cxxrun", "--slurm-env=all", self.teller())
         self.assertEqual(self.column(workers, "CXXRUN_HOST", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "SLURM_TASKS_PER_NODE",
                                      "SLURM_NTASKS_PER_NODE"),
                          [("node1", "0", "2", "2,1", "unset"), ("node1", "1", "2", "2,1", "unset"),
@@ -134,7 +134,8 @@ class OneTaskPerNode(Topology):
         self.row("zero flags", "srun -N2 --ntasks-per-node=1 --gpus=3 cxxrun ./train", "2 workers and 1")
 
     def test_a_program_that_reads_slurm_alone_finds_its_own_numbers(self):
-        workers = self.workers("-N2", "--ntasks-per-node=1", "-c4", "cxxrun", "--nproc-per-node", "2", self.teller())
+        workers = self.workers("-N2", "--ntasks-per-node=1", "-c4", "cxxrun", "--slurm-env=all", "--nproc-per-node", "2",
+                               self.teller())
         for worker in workers:
             self.assertEqual((worker["RANK"], worker["LOCAL_RANK"], worker["GROUP_RANK"], worker["WORLD_SIZE"]),
                              (worker["SLURM_PROCID"], worker["SLURM_LOCALID"], worker["SLURM_NODEID"],
@@ -143,7 +144,7 @@ class OneTaskPerNode(Topology):
         self.assertEqual(set(self.column(workers, "SLURM_NNODES", "SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE",
                                          "SLURM_STEP_NODELIST", "SLURM_CPUS_PER_TASK")),
                          {("2", "2(x2)", "2", "node[1-2]", "2")})
-        self.row("SLURM_* of workers", "srun -N2 --ntasks-per-node=1 cxxrun --nproc-per-node 2 ./train",
+        self.row("SLURM_* of workers", "srun -N2 --ntasks-per-node=1 cxxrun --slurm-env=all --nproc-per-node 2 ./train",
                  "SLURM_PROCID 0 to 3, SLURM_LOCALID 0 and 1, SLURM_NTASKS 4; the originals are CXXRUN_SLURM_*")
 
     def test_the_variables_are_those_of_a_real_step_with_as_many_tasks(self):
@@ -152,8 +153,29 @@ class OneTaskPerNode(Topology):
                          "echo $SLURM_PROCID " + " ".join(f"{n}=${{{n}-unset}}" for n in names))
         self.assertEqual(real.code, 0, real)
         expected = [line.split()[1:] for line in sorted(real.out.splitlines())]
-        workers = self.workers("-N2", "-w", "node[1-2]", "--ntasks-per-node=1", "cxxrun", "--nproc-per-node", "2", self.teller())
+        workers = self.workers("-N2", "-w", "node[1-2]", "--ntasks-per-node=1", "cxxrun", "--slurm-env=all",
+                               "--nproc-per-node", "2", self.teller())
         self.assertEqual([[f"{name}={worker[name]}" for name in names] for worker in workers], expected)
+
+    def test_what_a_worker_starts_by_srun_and_sbatch_is_what_a_plain_task_starts(self):
+        """srun and sbatch take SLURM_NTASKS and others for options; the scripts of both are told all that differs."""
+        tell = self.script("echo $1 $SLURM_NTASKS $SLURM_NPROCS $SLURM_NNODES ${SLURM_NTASKS_PER_NODE-unset} "
+                           "${SLURM_CPUS_PER_TASK-unset} $SLURM_TASKS_PER_NODE $SLURM_STEP_NUM_TASKS >>$2")
+        evaluation = self.script(f"srun {tell} batch $1")
+        starts = (f"srun --overlap {tell} overlap $FOUND && srun --overlap -n1 {tell} one $FOUND && "
+                  f"sbatch --wait -N1 --overcommit --export=ALL,FOUND {evaluation} $FOUND")
+        found = {}
+        for name, launcher in (("plain", ()), ("worker", ("cxxrun", "--nproc-per-node=2"))):
+            file = self.path(name)
+            done = self.srun("-N1", "-c2", "--ntasks-per-node=1", *launcher, "bash", "-c",
+                             f"[ ${{RANK-0}} != 0 ] || {{ {starts}; }}", env={"FOUND": file})
+            self.assertEqual(done.code, 0, done)
+            with open(file) as lines:
+                found[name] = sorted(lines)
+        self.assertEqual(found["worker"], found["plain"])
+        self.assertEqual([line.split()[0] for line in found["worker"]], ["batch", "one", "overlap"])
+        self.row("SLURM_* of workers", "srun -N1 cxxrun --nproc-per-node=2 ./train; in a worker: srun --overlap hostname, "
+                 "sbatch eval.sh", "what a plain task of srun's would start: one of each")
 
     def test_a_step_on_some_nodes_of_the_job(self):
         done = self.salloc("-N4", "srun", "-N2", "-n2", "-w", "node2,node4", "cxxrun", "--nproc-per-node", "2",

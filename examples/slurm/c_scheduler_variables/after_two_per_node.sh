@@ -4,4 +4,4 @@
 #SBATCH --ntasks-per-node=1
 #SBATCH --gpus-per-node=2
 
-srun cxxrun train.py
+srun cxxrun --slurm-env=all train.py

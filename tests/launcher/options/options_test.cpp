@@ -297,6 +297,7 @@ TEST_CASE("options: each word of a choice means what it says", "[unit]") {
   CHECK(numa("exclusive") == CpuMode::exclusive);
   CHECK(numa("core-complex") == CpuMode::core_complex);
   CHECK(slurm("per-worker") == SlurmEnv::per_worker);
+  CHECK(slurm("all") == SlurmEnv::all);
   CHECK(slurm("keep") == SlurmEnv::keep);
   CHECK(slurm("clear") == SlurmEnv::clear);
   CHECK(mistake({"--numa-binding", "nodes", "p"}) ==

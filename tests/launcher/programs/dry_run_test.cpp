@@ -50,6 +50,10 @@ TEST_CASE("dry_run: --slurm-env is told, and not the values of what is copied", 
 
   CHECK(text("per-worker").find("\n  SLURM_STEP_NODELIST=") == std::string::npos);  // the same as inherited
   CHECK(text("per-worker").find("\n  SLURM_PROCID=3\n") != std::string::npos);
+  CHECK(text("all").find(
+            "\nSLURM_*      each worker's own, as if srun had started it; the originals are CXXRUN_SLURM_*\n") !=
+        std::string::npos);
+  CHECK(text("all").find("\n  SLURM_NTASKS=4\n") != std::string::npos);
   CHECK(text("keep").find("\nSLURM_*      as srun set them for this task\n") != std::string::npos);
   CHECK(text("clear").find("\nSLURM_*      none for workers; the originals are CXXRUN_SLURM_*\n") != std::string::npos);
   CHECK(text("clear").find("CXXRUN_SLURM_JOB_USER") == std::string::npos);
