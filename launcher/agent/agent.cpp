@@ -132,6 +132,9 @@ class Agent {
     config_.facts.segment = memory_.begin(static_cast<std::size_t>(config_.facts.workers));
     supervisor_->start(generation.number,
                        plan_workers(generation, config_.options, config_.facts, config_.environment));
+    // A process manager answers the MPI_Init of a rank once. One that is asked again may leave MPI_Init waiting for
+    // ever, as srun's does; one that cannot be asked makes it fail.
+    config_.facts.mpi_descriptors.clear();
     end_watch_.workers_run();
     hangs_->begin(generation);
   }

@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "launcher/facts/mpi_identity.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "launcher/plan/slurm_worker_env.hpp"
@@ -200,7 +201,8 @@ bool runs_python(Options const& options) {
 
 std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,
                                      NodeFacts const& facts, Environment const& inherited) {
-  Environment environment = inherited;
+  bool const alone = generation.local_size == 1;
+  Environment environment = alone ? inherited : without_mpi_identity(inherited);
   set_defaults(environment, facts);
   set_shared(environment, generation, options, facts);
   if (counts_tasks(facts)) {
@@ -234,13 +236,14 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     environment["ROLE_RANK"] = std::to_string(generation.role_base + index);
     environment["TORCHELASTIC_ERROR_FILE"] = worker.error_file;
     worker.environment = as_words(environment);
+    worker.keep = alone ? facts.mpi_descriptors : std::vector<int>();
     workers.push_back(std::move(worker));
   }
   return workers;
 }
 
 WorkerSpec plan_zygote(Options const& options, NodeFacts const& facts, Environment const& inherited) {
-  Environment environment = inherited;
+  Environment environment = without_mpi_identity(inherited);  // a module that calls MPI_Init would use it up
   set_defaults(environment, facts);
   WorkerSpec zygote;
   zygote.argv = command(options, first_local_rank(facts), inherited);
@@ -251,7 +254,7 @@ WorkerSpec plan_zygote(Options const& options, NodeFacts const& facts, Environme
 
 WorkerSpec plan_check(rendezvous::Generation const& generation, Options const& options, NodeFacts const& facts,
                       Environment const& inherited) {
-  Environment environment = inherited;
+  Environment environment = without_mpi_identity(inherited);
   environment[variables::kGeneration] = std::to_string(generation.number);
   environment[variables::kHost] = facts.host;
   environment[variables::kRunId] = facts.run_id;

@@ -42,6 +42,7 @@ struct WorkerSpec {
   bool inherit_stdin = false;  ///< --stdin=rank0
   CpuSet cpus;                 ///< CPUs it may run on; empty = those of cxxrun
   bool out_is_err = false;     ///< stdout is the stream that `err` describes; `out` counts for nothing
+  std::vector<int> keep = {};  ///< descriptors above 2 that it gets
 };
 
 /// What the plan needs to know about this node. Sockets, ports and CPUs are filled in as they become known.
@@ -59,6 +60,7 @@ struct NodeFacts {
   std::vector<std::string> loopbacks = {};  ///< how this host reaches itself, the one that the job asks for first
   std::uint16_t standby_port = 0;           ///< where this agent can be called once it has to take over; 0: it cannot
   bool keeps_logs = false;                  ///< the logs stay after the end
+  std::vector<int> mpi_descriptors = {};    ///< by which a process manager knows this process; for its first worker
 };
 
 /// Whether each worker can have a device of its own, if it is to have one. Errc::environment, in one line.

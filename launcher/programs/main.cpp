@@ -21,6 +21,7 @@
 #include "launcher/agent/chronicle.hpp"
 #include "launcher/doctor/doctor.hpp"
 #include "launcher/facts/kernel_release.hpp"
+#include "launcher/facts/mpi_identity.hpp"
 #include "launcher/facts/visible_devices.hpp"
 #include "launcher/logs/log_dir.hpp"
 #include "launcher/logs/sweep.hpp"
@@ -317,6 +318,7 @@ int run(std::vector<std::string> const& arguments) {
   os::ensure_standard_descriptors();
   auto const secret = take_secret();
   auto const environment = os::read_environment();
+  auto mpi_descriptors = os::open_among(launcher::mpi_descriptors(environment));  // before others have their numbers
   auto parsed = parse_options(arguments, environment);
   if (auto const* early = std::get_if<EarlyExit>(&parsed)) {
     std::fputs(early->text.c_str(), early->code == 0 ? stdout : stderr);
@@ -332,6 +334,7 @@ int run(std::vector<std::string> const& arguments) {
     return complain(prepared.error());
   }
   AgentConfig config = *std::move(prepared);
+  config.facts.mpi_descriptors = std::move(mpi_descriptors);
   if (config.options.dry_run) {
     return show_dry_run(std::move(config));
   }

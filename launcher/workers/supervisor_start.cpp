@@ -128,7 +128,8 @@ Start start_worker(WorkerSpec const& spec, int capacity_bytes, std::vector<PumpS
                                  spec.out_is_err ? opened->err.worker_end.get() : opened->out.worker_end.get(),
                                  opened->err.worker_end.get(),
                                  spec.cpus,
-                                 os::original_nofile_limit()};
+                                 os::original_nofile_limit(),
+                                 spec.keep};
   auto const started = os::spawn(request);
   if (!started.ok()) {
     return cannot_execute(spec, found.path, started);

@@ -28,8 +28,8 @@ void Supervisor::warm_up(WorkerSpec const& like, std::string const& modules) {
 }
 
 bool Supervisor::start_warm(WorkerSpec const& spec, int capacity_bytes) {
-  if (!zygote_ || !zygote_->takes(spec.argv)) {
-    return false;
+  if (!zygote_ || !zygote_->takes(spec.argv) || !spec.keep.empty()) {
+    return false;  // a fork would not have what this worker keeps
   }
   warm_[spec.local_rank] = {spec, capacity_bytes, {}};
   zygote_->want(spec.local_rank);

@@ -47,6 +47,8 @@ struct ChildPlan {
   std::size_t cpu_bytes = 0;            // 0: leave the CPUs alone
   bool set_nofile = false;
   rlimit nofile{};
+  int const* keep = nullptr;
+  std::size_t kept = 0;
   pid_t parent = 0;
   int report = -1;  // the pipe's end for a FailedStart
 };
@@ -99,6 +101,9 @@ CXXRUN_CHILD_CODE int child_main(void* argument) {
     place_descriptor(plan, target);
   }
   close_on_exec_from(3);  // a belt: every descriptor of ours is CLOEXEC already, those of a library may not be
+  for (std::size_t i = 0; i < plan->kept; ++i) {
+    syscall(SYS_fcntl, plan->keep[i], F_SETFD, 0);
+  }
   if (plan->cpu_bytes > 0 && syscall(SYS_sched_setaffinity, 0, plan->cpu_bytes, plan->cpus) < 0) {
     give_up(plan, SpawnStage::cpus);
   }
@@ -156,6 +161,8 @@ ChildPlan plan_child(SpawnRequest const& request, char* const* argv, char* const
   plan.fds[0] = request.in;
   plan.fds[1] = request.out;
   plan.fds[2] = request.err;
+  plan.keep = request.keep.data();
+  plan.kept = request.keep.size();
   plan.parent = getpid();
   if (request.nofile_soft && getrlimit(RLIMIT_NOFILE, &plan.nofile) == 0) {
     plan.set_nofile = true;

@@ -14,7 +14,7 @@
 namespace cxxrun::os {
 
 /// What to start. The child leads its own session, dies with the thread that called spawn (PDEATHSIG), has the
-/// default signal mask and dispositions, and holds no descriptor but 0, 1 and 2.
+/// default signal mask and dispositions, and holds no descriptor but 0, 1, 2 and those of `keep`.
 struct SpawnRequest {
   std::string path;                      ///< file to execute, as found by find_program
   std::vector<std::string> argv;         ///< at least one
@@ -25,6 +25,7 @@ struct SpawnRequest {
   int err = -1;
   std::vector<std::uint32_t> cpus;           ///< CPUs to bind it to; empty = inherit
   std::optional<std::uint64_t> nofile_soft;  ///< soft RLIMIT_NOFILE to set; nothing = inherit
+  std::vector<int> keep;                     ///< descriptors above 2 that it holds, too, by the same number
 };
 
 /// The step at which a start failed.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dirent.h>
+#include <fcntl.h>
 #include <fstream>
 #include <memory>
 #include <sched.h>
@@ -54,6 +55,11 @@ std::optional<std::string> take_variable(char const* name) {
 std::string variable(char const* name) {
   char const* const value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+std::vector<int> open_among(std::vector<int> descriptors) {
+  std::erase_if(descriptors, [](int fd) { return fcntl(fd, F_GETFD) < 0; });
+  return descriptors;
 }
 
 std::string host_name() {

@@ -21,6 +21,9 @@ namespace cxxrun::os {
 /// A variable of it; empty when it is not set.
 [[nodiscard]] std::string variable(char const* name);
 
+/// Those of the descriptors that this process has.
+[[nodiscard]] std::vector<int> open_among(std::vector<int> descriptors);
+
 /// The host's name as the kernel has it.
 [[nodiscard]] std::string host_name();
 /// The host as a worker names it in messages: CXXRUN_HOST, which cxxrun gives its workers, else host_name().

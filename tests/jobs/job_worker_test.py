@@ -3,6 +3,7 @@ import os
 import resource
 import signal
 import sys
+from unittest import mock
 
 import jobs
 from jobs import JobCase
@@ -49,6 +50,24 @@ class Worker(JobCase):
                              pass_fds=[extra.fileno()])
             self.assert_codes([0], job)
         self.assertEqual(self.words(), {0: ["0", "1", "2", "3"]})
+
+    def test_a_process_managers_identity_and_descriptor_go_to_the_one_worker_of_a_task_once(self):
+        """To two of them neither, nor to the health check; a restarted one cannot ask again, and fails at once."""
+        tell = ('note ${PMI_RANK-none} ${PMIX_RANK-none} ${OMPI_MCA_btl-none} "$(readlink /proc/self/fd/9 || echo closed)"; '
+                '[ $CXXRUN_GENERATION != $FAIL ] || exit 3')
+        env = {"PMI_RANK": "5", "PMI_FD": "9", "PMIX_RANK": "5", "OMPI_MCA_btl": "tcp", "DIR": self.dir}
+        behind = ("-c", 'exec 9</dev/null "$@"', "sh", jobs.CXXRUN, "--standalone")
+        for workers, fail, expected in ((1, 1, [("5", "5", "tcp", "/dev/null"), ("5", "5", "tcp", "closed")]),
+                                        (2, 0, [("none", "none", "tcp", "closed")] * 2)):
+            program = self.worker(tell)
+            checked = 'echo ${PMI_RANK-none} >"$DIR/checked"; [ ! -e /proc/self/fd/9 ]'
+            with mock.patch("jobs.CXXRUN", "/bin/sh"):
+                job = self.run_job(*behind, "--nproc-per-node", str(workers), "--health-check", checked, program,
+                                   env={**env, "FAIL": str(fail)})
+            self.assertEqual(job.code, 0, job.stderr)
+            self.assertEqual([event[2:] for event in self.events()], expected)
+            self.assertEqual(jobs.read(self.path("checked")), "none\n")
+            os.unlink(self.path("events"))
 
     def test_no_signal_is_blocked_or_ignored(self):
         program = self.worker("note $(grep -E '^Sig(Blk|Ign):' /proc/self/status | cut -f 2)")

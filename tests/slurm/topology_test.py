@@ -177,6 +177,29 @@ class OneTaskPerNode(Topology):
         self.row("SLURM_* of workers", "srun -N1 cxxrun --nproc-per-node=2 ./train; in a worker: srun --overlap hostname, "
                  "sbatch eval.sh", "what a plain task of srun's would start: one of each")
 
+    def test_mpi_is_set_up_by_srun_where_a_task_has_one_worker(self):
+        """By hand what MPI_Init of MPICH says to mpi/pmi2, with a barrier of both ranks."""
+        program = self.python_worker("""
+if "PMI_FD" not in os.environ:
+    note("alone")
+else:
+    manager = os.fdopen(os.dup(int(os.environ["PMI_FD"])), "r+b", buffering=0)
+    for line in ("init pmi_version=1 pmi_subversion=1", "barrier_in", "finalize"):
+        manager.write(b"cmd=%s\\n" % line.encode())
+        answer = manager.readline().split()
+    note(os.environ["PMI_RANK"], os.environ["PMI_SIZE"], answer[0].decode())
+""")
+        for arguments, workers, told in (
+                (("-N2", "-n2"), (), [[str(rank), str(rank), "2", "cmd=finalize_ack"] for rank in range(2)]),
+                (("-N1", "-n2"), (), [[str(rank), str(rank), "2", "cmd=finalize_ack"] for rank in range(2)]),
+                (("-N1", "-n1"), ("--nproc-per-node=2",), [[str(rank), "alone"] for rank in range(2)])):
+            before = len(self.events())
+            done = self.srun(*arguments, "--mpi=pmi2", "cxxrun", *workers, *program)
+            self.assertEqual(done.code, 0, done)
+            self.assertEqual(sorted([str(event[1]), *event[2:]] for event in self.events()[before:]), told)
+        self.row("MPI", "srun --mpi=pmi2 cxxrun ./mpi_program, one worker per task", "the ranks of one MPI job, as by srun alone")
+        self.row("MPI", "srun --mpi=pmi2 cxxrun --nproc-per-node=2 ./mpi_program", "each worker is an MPI program of its own")
+
     def test_a_step_on_some_nodes_of_the_job(self):
         done = self.salloc("-N4", "srun", "-N2", "-n2", "-w", "node2,node4", "cxxrun", "--nproc-per-node", "2",
                            self.teller())

@@ -145,7 +145,8 @@ TEST_CASE("worker_plan: the filter silences consoles, never files", "[unit]") {
   CHECK(planned({"-r", "3"})[0].err == StreamPlan{"/logs/42.0_node2/attempt_3/0/stderr.log", false});
 }
 
-TEST_CASE("worker_plan: --ranks silences the consoles of other ranks, never files, and not against the filter", "[unit]") {
+TEST_CASE("worker_plan: --ranks silences the consoles of other ranks, never files, and not against the filter",
+          "[unit]") {
   auto const teed = planned({"--ranks", "0-4", "-t", "3"});  // ranks 4 and on are here
   CHECK(teed[0].out.console);
   CHECK(teed[1].out == StreamPlan{"/logs/42.0_node2/attempt_3/1/stdout.log", false});
@@ -327,6 +328,38 @@ TEST_CASE("worker_plan: where the agent listens is told, and never where one aro
   CHECK(variable(planned({}, outer, facts).at(0), "CXXRUN_PROVER") == "cxxrun-1");
   CHECK(variable(planned({}, {{"CXXRUN_HANG_TIMEOUT", "7"}}, facts).at(0), "CXXRUN_HANG_TIMEOUT") == "(unset)");
   CHECK(variable(planned({"--hang-timeout", "1.5"}, outer, facts).at(0), "CXXRUN_HANG_TIMEOUT") == "1.5");
+}
+
+TEST_CASE("worker_plan: a process manager's identity goes to the one worker of a task, and to none of several",
+          "[unit]") {
+  Environment const inherited{{"PMI_RANK", "1"}, {"PMI_FD", "9"}, {"OMPI_MCA_btl", "tcp"}};
+  NodeFacts facts = node_facts;
+  facts.mpi_descriptors = {9};
+  auto generation = third_generation();
+  auto const each = plan_workers(generation, options_for({}), facts, inherited);
+  generation.local_size = facts.workers = 1;
+  auto const alone = plan_workers(generation, options_for({}), facts, inherited);
+
+  CHECK(variable(each.at(1), "PMI_RANK") == "(unset)");
+  CHECK(variable(each.at(1), "OMPI_MCA_btl") == "tcp");
+  CHECK(each.at(1).keep.empty());
+  CHECK(variable(alone.at(0), "PMI_RANK") == "1");
+  CHECK(variable(alone.at(0), "PMI_FD") == "9");
+  CHECK(alone.at(0).keep == std::vector{9});
+}
+
+TEST_CASE("worker_plan: neither the health check nor the warm Python is that rank", "[unit]") {
+  Environment const inherited{{"PMI_RANK", "1"}, {"PMI_FD", "9"}};
+  NodeFacts facts = node_facts;
+  facts.mpi_descriptors = {9};
+  facts.workers = 1;
+  auto const zygote = plan_zygote(options_for({}), facts, inherited);
+  auto const check = plan_check(third_generation(), options_for({}), facts, inherited);
+
+  CHECK(variable(zygote, "PMI_RANK") == "(unset)");
+  CHECK(zygote.keep.empty());
+  CHECK(variable(check, "PMI_RANK") == "(unset)");
+  CHECK(check.keep.empty());
 }
 
 TEST_CASE("worker_plan: who goes on hears first who it is, then all the rest", "[unit]") {
