@@ -26,6 +26,25 @@ Return meaning_of_return(Console const& console) {
 
 }  // namespace
 
+void Console::end_open_line(std::size_t begin, ShownStream const* by) {
+  if (open != nullptr && open != by && staged.size() > begin) {
+    staged.insert(begin, 1, '\n');
+    std::exchange(open, nullptr)->interrupted();
+  }
+}
+
+void Console::show_unfinished(TimePoint now) {
+  if (!look || now < *look) {
+    return;
+  }
+  look.reset();
+  std::erase_if(unfinished, [&](ShownStream* stream) {
+    auto const next = stream->show_unfinished(now);
+    look = sooner(look, next);
+    return !next;
+  });
+}
+
 Consoles::Consoles(int out, int err, std::function<void()> const& wake) {
   both_[0] = std::make_shared<Console>(out, wake);
   // One writer for `2>&1`: keeps the order between the two and does not cut into each other's lines.
@@ -33,18 +52,32 @@ Consoles::Consoles(int out, int err, std::function<void()> const& wake) {
 }
 
 std::optional<TimePoint> Consoles::push() {
-  std::optional<TimePoint> next;
+  std::optional<TimePoint> held;
+  std::optional<TimePoint> unfinished;
   for (auto const& console : both_) {
+    if (console->look) {
+      console->show_unfinished(Clock::now());
+      unfinished = sooner(unfinished, console->look);
+    }
     for (auto& folder : console->folders) {
       if (folder.due()) {
+        auto const begin = console->staged.size();
         folder.take(Clock::now(), console->staged);
-        next = sooner(next, folder.due());
+        console->end_open_line(begin, nullptr);
+        held = sooner(held, folder.due());
       }
     }
+  }
+  bool const holds = held || both_[0]->open != nullptr || both_[1]->open != nullptr;
+  if (holds && !holding_) {
+    std::lock_guard const lock(mutex_);  // what is being said stands before the open line, what is said next waits
+    holding_ = true;
+  }
+  for (auto const& console : both_) {
     console->writer.push(console->staged);
   }
-  holding_ = next.has_value();
-  return next;
+  holding_ = holds;
+  return sooner(held, unfinished);
 }
 
 bool Consoles::say(std::string line) {
@@ -59,9 +92,15 @@ bool Consoles::say(std::string line) {
 
 void Consoles::say_waiting() {
   for (auto const& console : both_) {
+    auto const begin = console->staged.size();
     for (auto& folder : console->folders) {
       folder.flush(console->staged);
     }
+    console->end_open_line(begin, nullptr);
+  }
+  if (auto* const open = std::exchange(both_[1]->open, nullptr)) {
+    both_[1]->staged += '\n';
+    open->interrupted();
   }
   static_cast<void>(push());
   std::lock_guard const lock(mutex_);
@@ -81,9 +120,11 @@ bool Consoles::finish(TimePoint deadline) {
 }
 
 ShownStream::ShownStream(Console& console, bool to_stderr, std::uint64_t id, std::uint32_t rank,
-                         std::string const& prefix, bool fold)
+                         std::string const& prefix, bool fold, Millis patience)
     : console_(console),
-      prefixer_(fold ? "" : prefix, kLongestLine, meaning_of_return(console)),
+      prefixer_(fold ? "" : prefix, kLongestLine, meaning_of_return(console),
+                !fold && console.writer.shows_parts_of_lines() ? Shown::open : Shown::ended),
+      times_(patience),
       folder_(fold ? &console.folders.at(to_stderr ? 1 : 0) : nullptr),
       id_(id) {
   if (folder_ != nullptr) {
@@ -91,34 +132,70 @@ ShownStream::ShownStream(Console& console, bool to_stderr, std::uint64_t id, std
   }
 }
 
-void ShownStream::feed(std::string_view bytes) {
-  if (folder_ == nullptr) {
-    prefixer_.feed(bytes, console_.staged);
+template <class Append>
+void ShownStream::give(Append const& append) {
+  if (folder_ != nullptr) {
+    append(console_.lines);
+    hold();
     return;
   }
-  prefixer_.feed(bytes, console_.lines);
-  hold();
+  auto const begin = console_.staged.size();
+  append(console_.staged);
+  console_.end_open_line(begin, this);
+  if (prefixer_.is_open()) {
+    console_.open = this;
+  } else if (console_.open == this) {
+    console_.open = nullptr;
+  }
+}
+
+void ShownStream::feed(std::string_view bytes) {
+  give([&](std::string& out) {
+    if (prefixer_.feed(bytes, out)) {
+      times_.ended();
+    }
+  });
+  if (!prefixer_.unfinished()) {
+    return;
+  }
+  times_.came(Clock::now());
+  console_.look = sooner(console_.look, times_.due(prefixer_.redrawn()));
+  if (!std::exchange(listed_, true)) {
+    console_.unfinished.push_back(this);
+  }
+}
+
+std::optional<TimePoint> ShownStream::show_unfinished(TimePoint now) {
+  if (prefixer_.unfinished()) {
+    if (auto const due = times_.due(prefixer_.redrawn()); now < due) {
+      return due;
+    }
+    give([&](std::string& out) { prefixer_.show(out); });
+    times_.shown(now);
+  }
+  listed_ = false;
+  return std::nullopt;
 }
 
 void ShownStream::end() {
-  if (folder_ == nullptr) {
-    prefixer_.flush(console_.staged);
-    return;
+  give([&](std::string& out) { prefixer_.flush(out); });
+  if (folder_ != nullptr) {
+    folder_->close(id_);
   }
-  prefixer_.flush(console_.lines);
-  hold();
-  folder_->close(id_);
+  std::erase(console_.unfinished, this);
 }
 
 void ShownStream::hold() {
   auto const now = Clock::now();
   bool const redraws = console_.writer.is_terminal();
+  auto const begin = console_.staged.size();
   for (std::string_view rest = console_.lines; !rest.empty();) {
     auto const length = length_of_first(rest, redraws);
     folder_->feed(id_, rest.substr(0, length), now, console_.staged);
     rest.remove_prefix(length);
   }
   console_.lines.clear();
+  console_.end_open_line(begin, this);
 }
 
 }  // namespace cxxrun::launcher

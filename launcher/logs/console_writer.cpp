@@ -28,7 +28,7 @@ constexpr Millis kGiveUp{100};
 /// Buffers that have grown beyond this are given back.
 constexpr std::size_t kUsualBuffer = 4 * kConsoleFull;
 
-enum class Kind { pipe, terminal, socket, other };
+enum class Kind { pipe, terminal, socket, file, other };
 
 /// A descriptor on the console and how it may be written.
 struct Target {
@@ -58,6 +58,7 @@ Target open_target(int fd) {
     target.fd.reset(fcntl(fd, F_DUPFD_CLOEXEC, 3));
   }
   if (S_ISREG(status.st_mode)) {
+    target.kind = Kind::file;
     target.may_block = false;  // poll says nothing about files
   }
   return target;
@@ -77,8 +78,8 @@ std::size_t next_piece(std::string_view lines) {
 }
 
 struct ConsoleWriter::Impl {
-  Target target;          ///< the thread's, once it runs
-  bool terminal = false;  ///< as it was at the start
+  Target target;  ///< the thread's, once it runs
+  Kind kind;      ///< of the target, as it was at the start
   std::function<void()> on_room;
   os::UniqueFd abandon{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  ///< readable: stop waiting for the console
   std::atomic<bool> abandoned = false;
@@ -170,7 +171,7 @@ bool ConsoleWriter::Impl::wait_for_room() const {
 ConsoleWriter::ConsoleWriter(int fd, std::function<void()> on_room) : impl_(std::make_shared<Impl>()) {
   impl_->target = open_target(fd);
   impl_->on_room = std::move(on_room);
-  impl_->terminal = impl_->target.kind == Kind::terminal;
+  impl_->kind = impl_->target.kind;
   impl_->dead = !impl_->target.fd;
 }
 
@@ -179,7 +180,11 @@ ConsoleWriter::~ConsoleWriter() {
 }
 
 bool ConsoleWriter::is_terminal() const {
-  return impl_->terminal;
+  return impl_->kind == Kind::terminal;
+}
+
+bool ConsoleWriter::shows_parts_of_lines() const {
+  return impl_->kind == Kind::terminal || impl_->kind == Kind::file;
 }
 
 /// With the first line, not at the launcher's start: there every thread delays the workers.

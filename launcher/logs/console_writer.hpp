@@ -35,6 +35,8 @@ class ConsoleWriter {
   ConsoleWriter& operator=(ConsoleWriter const&) = delete;
 
   [[nodiscard]] bool is_terminal() const;
+  /// A terminal or a file: who looks there sees a line before it has ended. Who reads a pipe may wait for its end.
+  [[nodiscard]] bool shows_parts_of_lines() const;
   /// Takes whole lines; `lines` is left empty. Never blocks. A console that is gone (EPIPE, hang-up, disk full)
   /// swallows everything.
   void push(std::string& lines);

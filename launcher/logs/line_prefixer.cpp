@@ -4,45 +4,60 @@
 #include <utility>
 
 namespace cxxrun::launcher {
+namespace {
 
 /// Capacity that is worth keeping between lines.
 constexpr std::size_t kUsualLine = std::size_t{64} << 10;
 
-LinePrefixer::LinePrefixer(std::string prefix, std::size_t longest_line, Return meaning)
-    : prefix_(std::move(prefix)), longest_line_(longest_line), meaning_(meaning) {}
+/// What stands there after all redraws; "" when that is blank.
+std::string_view newest_state(std::string_view line) {
+  auto const last = line.find_last_not_of('\r');
+  line = last == std::string_view::npos ? std::string_view() : line.substr(0, last + 1);
+  line.remove_prefix(line.rfind('\r') + 1);  // npos + 1 is 0
+  return line.find_first_not_of(' ') == std::string_view::npos ? std::string_view() : line;
+}
 
-void LinePrefixer::feed(std::string_view chunk, std::string& out) {
+/// Not those at its end, which a newline may follow.
+bool has_redraws(std::string_view line) {
+  auto const last = line.find_last_not_of('\r');
+  return last != std::string_view::npos && line.find('\r') < last;
+}
+
+}  // namespace
+
+LinePrefixer::LinePrefixer(std::string prefix, std::size_t longest_line, Return meaning, Shown shown)
+    : prefix_(std::move(prefix)), longest_line_(longest_line), meaning_(meaning), stays_(shown) {}
+
+bool LinePrefixer::feed(std::string_view chunk, std::string& out) {
+  shown_ = shown_ && chunk.empty();
   if (meaning_ == Return::redraws) {
-    feed_terminal(chunk, out);
-    return;
+    return feed_terminal(chunk, out);
   }
   // memrchr, since the library's rfind goes byte by byte.
   auto const* newline = static_cast<char const*>(memrchr(chunk.data(), '\n', chunk.size()));
   if (newline == nullptr) {
     keep(chunk, out);
-    return;
+    return false;
   }
   auto const last = static_cast<std::size_t>(newline - chunk.data());
-  if (!kept_.empty()) {
+  if (begun_ || !kept_.empty()) {
     auto const first = chunk.find('\n') + 1;
     keep(chunk.substr(0, first - 1), out);
-    out.append(prefix_).append(kept_).push_back('\n');
-    kept_.clear();
-    if (kept_.capacity() > kUsualLine) {
-      kept_.shrink_to_fit();
-    }
+    end_line(out);
     append_lines(chunk.substr(first, last + 1 - first), out);
   } else {
     append_lines(chunk.substr(0, last + 1), out);
   }
   keep(chunk.substr(last + 1), out);
+  return true;
 }
 
-void LinePrefixer::feed_terminal(std::string_view chunk, std::string& out) {
+bool LinePrefixer::feed_terminal(std::string_view chunk, std::string& out) {
   // A return at the very end waits for its successor: "\r\n" ends a line and redraws nothing.
   auto at = kept_.size() - (kept_.ends_with('\r') ? 1 : 0);
   std::string const text = std::exchange(kept_, {}).append(chunk);
   std::size_t begin = 0;
+  bool ended = false;
   for (;;) {
     at = text.find_first_of("\r\n", at);
     if (at == std::string::npos || (text[at] == '\r' && at + 1 == text.size())) {
@@ -50,18 +65,88 @@ void LinePrefixer::feed_terminal(std::string_view chunk, std::string& out) {
     }
     bool const ends_line = text[at] == '\n' || text[at + 1] == '\n';
     auto const end = at + (text[at] == '\r' && ends_line ? 2 : 1);
-    if (ends_line || at > begin) {
-      out.append(prefix_).append(text, begin, end - begin);
+    if (open_ || at > begin || (ends_line && !begun_)) {
+      append_prefix(out);
+      out.append(text, begin, end - begin);
     }
+    begun_ = open_ = false;
+    redrawn_ = !ends_line;
+    ended = ended || ends_line;
     begin = at = end;
   }
   keep(std::string_view(text).substr(begin), out);
+  return ended;
+}
+
+void LinePrefixer::show(std::string& out) {
+  shown_ = true;
+  bool const returns = redrawn_ || kept_.find('\r') != std::string::npos;
+  if (returns) {
+    show_redrawn(out);
+  } else if (!kept_.empty()) {
+    append_prefix(out);
+    out += kept_;
+    begun_ = open_ = true;
+    kept_.clear();
+    if (stays_ == Shown::ended) {
+      break_line(out);
+    }
+  }
+}
+
+void LinePrefixer::show_redrawn(std::string& out) {
+  auto const state = newest_state(kept_);
+  if (meaning_ == Return::redraws) {  // kept: the next redraw, or the newline, stands where this one does
+    if (!state.empty() && !open_) {
+      out.append(prefix_).append(state).push_back('\r');
+      redrawn_ = true;
+    }
+    return;
+  }
+  redrawn_ = true;
+  if (!state.empty()) {
+    break_line(out);
+    out.append(prefix_).append(state).push_back('\n');
+    begun_ = true;
+  }
+  kept_.clear();
 }
 
 void LinePrefixer::flush(std::string& out) {
-  if (!kept_.empty()) {
+  if (begun_ || !kept_.empty()) {
+    end_line(out);
+  }
+}
+
+/// `kept_` is the rest of it.
+void LinePrefixer::end_line(std::string& out) {
+  redrawn_ = redrawn_ || has_redraws(kept_);
+  if (!begun_) {
     out.append(prefix_).append(kept_).push_back('\n');
-    kept_.clear();
+  } else if (open_ && !redrawn_) {
+    out.append(kept_).push_back('\n');
+  } else {
+    break_line(out);
+    if (auto const state = newest_state(kept_); !state.empty()) {
+      out.append(prefix_).append(state).push_back('\n');
+    }
+  }
+  begun_ = open_ = redrawn_ = false;
+  kept_.clear();
+  if (kept_.capacity() > kUsualLine) {
+    kept_.shrink_to_fit();
+  }
+}
+
+void LinePrefixer::break_line(std::string& out) {
+  if (std::exchange(open_, false)) {
+    out.push_back('\n');
+  }
+}
+
+void LinePrefixer::append_prefix(std::string& out) const {
+  if (!open_) {
+    out += prefix_;
   }
 }
 
@@ -80,8 +165,14 @@ void LinePrefixer::append_lines(std::string_view lines, std::string& out) const 
 }
 
 void LinePrefixer::keep(std::string_view partial, std::string& out) {
+  if (open_ && kept_.empty()) {
+    auto const goes_on = partial.substr(0, partial.find('\r'));
+    out += goes_on;
+    partial.remove_prefix(goes_on.size());
+  }
   while (kept_.size() + partial.size() > longest_line_) {
     auto const room = longest_line_ - kept_.size();
+    break_line(out);
     out.append(prefix_).append(kept_).append(partial.substr(0, room)).push_back('\n');
     kept_.clear();
     partial.remove_prefix(room);

@@ -93,7 +93,8 @@ class LogPump::Pump {
   void add(std::uint64_t id, PumpStream plan) {
     auto const& stream = streams_.emplace(id, std::make_unique<Stream>(*io_, std::move(plan))).first->second;
     if (auto const& shown = stream->plan; shown.console) {
-      stream->shown.emplace(consoles_->of(shown.to_stderr), shown.to_stderr, id, shown.rank, shown.prefix, shown.fold);
+      stream->shown.emplace(consoles_->of(shown.to_stderr), shown.to_stderr, id, shown.rank, shown.prefix, shown.fold,
+                            shown.patience);
     }
     report_if(stream->file.open(stream->plan.file, stream->plan.rotation));
     report_if(stream->filtered.open(stream->plan.filtered, {}));
@@ -254,7 +255,7 @@ class LogPump::Pump {
   std::shared_ptr<asio::io_context> io_ = std::make_shared<asio::io_context>(1);
   asio::executor_work_guard<asio::io_context::executor_type> forever_{io_->get_executor()};
   std::unique_ptr<Consoles> consoles_;
-  std::optional<TimePoint> due_;  ///< when lines that are held have waited for long enough
+  std::optional<TimePoint> due_;  ///< when lines that are held, or unfinished, have waited for long enough
   std::mutex callback_mutex_;     ///< held during each callback
   bool muted_ = false;
   std::unordered_map<std::uint64_t, std::unique_ptr<Stream>> streams_;

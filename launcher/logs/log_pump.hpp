@@ -17,6 +17,7 @@
 
 #include "launcher/logs/evidence.hpp"
 #include "launcher/logs/rotation.hpp"
+#include "launcher/logs/show_times.hpp"
 #include "src/os/bounded_thread.hpp"
 #include "src/os/fd.hpp"
 
@@ -35,6 +36,7 @@ struct PumpStream {
   Rotation rotation = {};                 ///< of `file`
   bool fold = false;                      ///< its lines are held on the console for those of others that equal them
   std::uint32_t rank = 0;                 ///< by which it is named then
+  Millis patience = kUnfinishedFor;       ///< how long a line may be unfinished before it is shown on the console
 };
 
 class LogPump {

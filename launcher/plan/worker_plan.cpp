@@ -222,11 +222,12 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     worker.prefix = console_prefix(options, facts, worker.rank, local_rank);
     worker.out = stream(options, worker.rank, local_rank, kStdout, attempt, std::to_string(index));
     worker.err = stream(options, worker.rank, local_rank, kStderr, attempt, std::to_string(index));
-    worker.out.fold = worker.err.fold = options.fold_lines && generation.local_size >= kWorthFolding;
     worker.error_file = attempt.empty() ? "" : worker_log_dir(facts.log_root, generation.number, index) + "/error.json";
     worker.log = facts.keeps_logs ? worker.err.file : "";
     worker.cpus = index < facts.cpu_sets.size() ? facts.cpu_sets[index] : CpuSet{};
     worker.inherit_stdin = options.stdin_mode == StdinMode::rank0 && worker.rank == 0;
+    worker.out.fold = worker.err.fold =  // of one that is talked to no line waits
+        options.fold_lines && generation.local_size >= kWorthFolding && !worker.inherit_stdin;
     change(slurm_changes(options.slurm_env, generation, index, facts.task.has_value(), inherited), environment);
     environment["RANK"] = std::to_string(worker.rank);
     environment["LOCAL_RANK"] = std::to_string(options.virtual_local_rank ? 0 : local_rank);

@@ -44,8 +44,9 @@ Result<OpenStream> open_pipe(StreamPlan const& plan, bool is_stderr, WorkerSpec 
   OpenStream opened;
   opened.worker_end.reset(ends[1]);
   fcntl(ends[1], F_SETPIPE_SZ, capacity_bytes);
-  opened.pump = {os::UniqueFd(ends[0]), plan.file,     plan.console,  is_stderr, spec.prefix, is_stderr,
-                 plan.filters,          plan.filtered, plan.rotation, plan.fold, spec.rank};
+  opened.pump = {os::UniqueFd(ends[0]), plan.file, plan.console, is_stderr,
+                 spec.prefix,           is_stderr, plan.filters, plan.filtered,
+                 plan.rotation,         plan.fold, spec.rank,    spec.inherit_stdin ? kPromptFor : kUnfinishedFor};
   return opened;
 }
 

@@ -1,6 +1,8 @@
 """What a worker finds when it starts: standard input, descriptors, arguments, ports. Usage: job_worker_test.py CXXRUN"""
 import os
+import pty
 import resource
+import select
 import signal
 import sys
 from unittest import mock
@@ -33,6 +35,25 @@ class Worker(JobCase):
         job.process.stdin.close()
         self.assert_codes([0], job)
         self.assertEqual(self.words(), {0: ["typed"], 1: [""]})
+
+    def test_a_prompt_is_on_the_terminal_before_one_types_and_the_answer_arrives(self):
+        program = self.worker("printf 'your name? '; read -r line; note \"$line\"")
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.execve(jobs.CXXRUN, [jobs.CXXRUN, "--standalone", "--nproc-per-node", "2", "--stdin", "rank0", program],
+                      self.environment())
+        shown = b""
+        while b"0] your name? " not in shown:
+            self.assertTrue(select.select([terminal], [], [], jobs.GUARD)[0], shown)
+            shown += os.read(terminal, 65536)
+        os.write(terminal, b"Ada\n")
+        try:
+            while os.read(terminal, 65536):
+                pass
+        except OSError:  # everybody has closed it
+            pass
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0)
+        self.assertEqual(self.words(), {0: ["Ada"], 1: [""]})
 
     def test_no_descriptor_but_the_three_standard_ones_is_open(self):
         # os.listdir's own descriptor is the 3rd; a leaked one would push it up or be listed

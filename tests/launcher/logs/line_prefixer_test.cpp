@@ -4,6 +4,7 @@
 
 using cxxrun::launcher::LinePrefixer;
 using cxxrun::launcher::Return;
+using cxxrun::launcher::Shown;
 
 namespace {
 
@@ -92,4 +93,129 @@ TEST_CASE("line_prefixer: on a terminal a progress bar is shown at each return, 
 
 TEST_CASE("line_prefixer: elsewhere a progress bar stays one line", "[unit]") {
   CHECK(in_chunks("\r 10%\r 20%\n", 3, "p ") == "p \r 10%\r 20%\n");
+}
+
+namespace {
+
+/// A stream of which what is unfinished is shown after each chunk.
+struct Watched {
+  explicit Watched(Return meaning, Shown shown) : prefixer("p ", 100, meaning, shown) {}
+  /// What the chunk adds, and what showing the rest does.
+  std::string show(std::string_view chunk) {
+    std::string out;
+    prefixer.feed(chunk, out);
+    if (prefixer.unfinished()) {
+      prefixer.show(out);
+      CHECK_FALSE(prefixer.unfinished());
+    }
+    return out;
+  }
+  std::string end() {
+    std::string out;
+    prefixer.flush(out);
+    return out;
+  }
+  LinePrefixer prefixer;
+};
+
+}  // namespace
+
+TEST_CASE("line_prefixer: what is shown unfinished is ended, and each piece has the prefix", "[unit]") {
+  Watched pipe(Return::byte, Shown::ended);
+  CHECK(pipe.show("a\nloading... ") == "p a\np loading... \n");
+  CHECK(pipe.show("more") == "p more\n");
+  CHECK_FALSE(pipe.prefixer.is_open());
+  CHECK(pipe.show(" done\nb\n") == "p  done\np b\n");
+  CHECK(pipe.show("whole") == "p whole\n");
+  CHECK(pipe.show("\n").empty());
+  CHECK(pipe.show("\n") == "p \n");
+  CHECK(pipe.show("two\r") == "p two\n");
+  CHECK(pipe.show("\n").empty());
+  CHECK(pipe.show("last") == "p last\n");
+  CHECK(pipe.end().empty());
+}
+
+TEST_CASE("line_prefixer: a line that stays open goes on at once, and is whole when nobody interrupts it", "[unit]") {
+  for (auto const meaning : {Return::byte, Return::redraws}) {
+    Watched file(meaning, Shown::open);
+    CHECK(file.show("loading... ") == "p loading... ");
+    CHECK(file.prefixer.is_open());
+    CHECK(file.show("more") == "more");
+    CHECK(file.show(" done\r\nb\n") == " done\r\np b\n");
+    CHECK_FALSE(file.prefixer.is_open());
+    CHECK(file.show("(Pdb) ") == "p (Pdb) ");
+    CHECK(file.end() == "\n");
+  }
+}
+
+TEST_CASE("line_prefixer: an open line that was interrupted goes on with the prefix, and not at all with its newline",
+          "[unit]") {
+  for (auto const meaning : {Return::byte, Return::redraws}) {
+    Watched file(meaning, Shown::open);
+    CHECK(file.show("one") == "p one");
+    file.prefixer.interrupted();
+    CHECK(file.show("\n").empty());
+    CHECK(file.show("two") == "p two");
+    file.prefixer.interrupted();
+    CHECK(file.show(" three") == "p  three");
+    file.prefixer.interrupted();
+    CHECK(file.show(" four\n\n") == "p  four\np \n");
+    CHECK(file.end().empty());
+  }
+}
+
+TEST_CASE("line_prefixer: of a bar in a pipe or file the newest states are shown, each a line", "[unit]") {
+  for (auto const shown : {Shown::ended, Shown::open}) {
+    Watched pipe(Return::byte, shown);
+    CHECK(pipe.show("\r 10%\r 20%") == "p  20%\n");
+    CHECK(pipe.prefixer.redrawn());
+    CHECK(pipe.show("\r 30%\r") == "p  30%\n");
+    CHECK(pipe.show("\r      \r").empty());
+    CHECK(pipe.show("\r 40%\r 50%\nnext\n") == "p  50%\np next\n");
+    CHECK(pipe.show("a\rb\n") == "p a\rb\n");  // not shown before: as it came
+    CHECK(pipe.show("\r100%") == "p 100%\n");
+    CHECK(pipe.show("\n").empty());
+  }
+  Watched file(Return::byte, Shown::open);
+  CHECK(file.show("  0%") == "p   0%");  // no return yet
+  CHECK(file.show("\r 10%") == "\np  10%\n");
+  CHECK(file.show("\r 20%\n") == "p  20%\n");
+}
+
+TEST_CASE("line_prefixer: on a terminal the newest state of a bar is shown and stays to be redrawn", "[unit]") {
+  for (auto const shown : {Shown::ended, Shown::open}) {
+    Watched terminal(Return::redraws, shown);
+    CHECK(terminal.show("\r 10%\r 20%") == "p  10%\rp  20%\r");
+    CHECK(terminal.show("\r 30%") == "p  20%\rp  30%\r");
+    CHECK(terminal.show("\n") == "p  30%\n");
+  }
+  Watched terminal(Return::redraws, Shown::open);
+  CHECK(terminal.show("  0%") == "p   0%");
+  CHECK(terminal.show("\r 10%") == "\rp  10%\r");
+  CHECK_FALSE(terminal.prefixer.is_open());
+}
+
+TEST_CASE("line_prefixer: no byte but returns and newlines is lost, wherever it is shown and interrupted", "[unit]") {
+  std::string const bytes = "one\ntwo three\n\nfour\nfive";
+  for (auto const shown : {Shown::ended, Shown::open}) {
+    for (std::size_t size = 1; size < 8; ++size) {
+      Watched watched(Return::byte, shown);
+      std::string all;
+      for (std::size_t at = 0; at < bytes.size(); at += size) {
+        all += watched.show(std::string_view(bytes).substr(at, size));
+        if (watched.prefixer.is_open() && at % 3 == 0) {
+          all += "\n";
+          watched.prefixer.interrupted();
+        }
+      }
+      all += watched.end();
+      std::string words;
+      for (std::string_view rest = all; !rest.empty();) {
+        REQUIRE(rest.starts_with("p "));
+        words += rest.substr(2, rest.find('\n') - 2);
+        rest.remove_prefix(rest.find('\n') + 1);
+      }
+      CHECK(words == "onetwo threefourfive");
+    }
+  }
 }

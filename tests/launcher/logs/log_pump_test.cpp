@@ -5,7 +5,9 @@
 #include "tests/support/catch.hpp"
 #include "tests/support/pump_console.hpp"
 
+namespace os = cxxrun::os;
 using cxxrun::launcher::LogPump;
+using cxxrun::launcher::PumpStream;
 using cxxrun::test::drain;
 using cxxrun::test::file_text;
 using cxxrun::test::make_pipe;
@@ -29,6 +31,12 @@ struct Fixture {
     pump->on_error([](std::string const&) { std::abort(); });
   }
 };
+
+/// However slow this machine is, what is unfinished waits for its newline.
+PumpStream patient(PumpStream stream) {
+  stream.patience = cxxrun::Millis{std::chrono::hours(1)};
+  return stream;
+}
 
 constexpr std::size_t kFlood = std::size_t{16} << 20;  ///< far more than pipes and pump hold together
 
@@ -76,7 +84,7 @@ TEST_CASE("log_pump: lines with one of the words are appended to a file that str
   auto out = make_pipe();
   auto err = make_pipe();
   std::string const shared = f.dir / "filtered";
-  auto const a = f.pump->add({std::move(out.read), "", true, false, "[n:0] ", false, {"loss"}, shared});
+  auto const a = f.pump->add(patient({std::move(out.read), "", true, false, "[n:0] ", false, {"loss"}, shared}));
   auto const b =
       f.pump->add({std::move(err.read), f.dir / "err", true, true, "[n:1] ", true, {"loss", "error"}, shared});
 
@@ -111,7 +119,7 @@ TEST_CASE("log_pump: a grandchild that keeps the pipe does not keep the stream",
   std::signal(SIGPIPE, SIG_IGN);
   Fixture f;
   auto pipe = make_pipe();
-  auto const id = f.pump->add({std::move(pipe.read), f.dir / "f", true, false, "p ", true});
+  auto const id = f.pump->add(patient({std::move(pipe.read), f.dir / "f", true, false, "p ", true}));
 
   write_all(pipe.write.get(), "worker");
   CHECK(drain(*f.pump, id, false) == "worker");
@@ -140,7 +148,7 @@ TEST_CASE("log_pump: a 10 MiB line arrives in one piece while others write", "[p
   std::string const line(std::size_t{10} << 20, 'x');
   auto big = make_pipe();
   auto small = make_pipe();
-  auto const a = f.pump->add({std::move(big.read), f.dir / "f", true, false, "a ", false});
+  auto const a = f.pump->add(patient({std::move(big.read), f.dir / "f", true, false, "a ", false}));
   auto const b = f.pump->add({std::move(small.read), "", true, false, "b ", false});
 
   write_all(big.write.get(), std::string_view(line).substr(0, line.size() / 2));
@@ -161,7 +169,7 @@ TEST_CASE("log_pump: all 256 byte values reach file and console unchanged", "[pr
     bytes.push_back(static_cast<char>(value));
   }
   auto pipe = make_pipe();
-  auto const id = f.pump->add({std::move(pipe.read), f.dir / "f", true, false, "", true});
+  auto const id = f.pump->add(patient({std::move(pipe.read), f.dir / "f", true, false, "", true}));
 
   write_all(pipe.write.get(), bytes);
   CHECK(drain(*f.pump, id, true) ==
@@ -179,8 +187,8 @@ TEST_CASE("log_pump: 32 streams of 1000 ragged lines each are complete, whole an
   std::vector<std::uint64_t> ids;
   for (int s = 0; s < kStreams; ++s) {
     auto pipe = make_pipe();
-    ids.push_back(f.pump->add(
-        {std::move(pipe.read), f.dir / std::to_string(s), true, false, "[n:" + std::to_string(s) + "] ", false}));
+    ids.push_back(f.pump->add(patient(
+        {std::move(pipe.read), f.dir / std::to_string(s), true, false, "[n:" + std::to_string(s) + "] ", false})));
     writers.emplace_back([s, fd = std::move(pipe.write)] {
       std::string text;
       for (int i = 0; i < kLines; ++i) {
@@ -331,7 +339,7 @@ TEST_CASE("log_pump: lines that are held stand before our own, and at the end", 
   std::vector<std::uint64_t> ids;
   for (std::uint32_t rank = 0; rank < 5; ++rank) {
     pipes.push_back(make_pipe());
-    cxxrun::launcher::PumpStream stream{std::move(pipes.back().read), "", true, true, "p" + std::to_string(rank) + " ", true};
+    PumpStream stream{std::move(pipes.back().read), "", true, true, "p" + std::to_string(rank) + " ", true};
     stream.fold = true;
     stream.rank = rank;
     ids.push_back(f.pump->add(std::move(stream)));
@@ -349,6 +357,42 @@ TEST_CASE("log_pump: lines that are held stand before our own, and at the end", 
   auto const text = f.err.text();
   CHECK_THAT(text, Catch::StartsWith("p0 alone\nfirst\nsecond\n"));
   CHECK_THAT(text, Catch::EndsWith("p3 no newline\n"));
+}
+
+TEST_CASE(
+    "log_pump: an unfinished line is shown while it is being written, and lines of others stand between its pieces",
+    "[process]") {
+  TempDir dir;
+  os::UniqueFd const file(open((dir / "console").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  auto const console = [&] { return file_text(dir / "console"); };
+  auto const wait_for = [&](std::string const& text) {
+    auto const guard = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (console() != text && std::chrono::steady_clock::now() < guard) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    CHECK(console() == text);
+  };
+  LogPump pump(file.get(), file.get());
+  std::array pipes{make_pipe(), make_pipe()};
+  std::array<std::uint64_t, 2> ids{};
+  for (std::size_t i = 0; i < pipes.size(); ++i) {
+    PumpStream stream{std::move(pipes[i].read), "", true, i == 1, "p" + std::to_string(i) + " ", true};
+    stream.patience = i == 0 ? cxxrun::launcher::kPromptFor : cxxrun::launcher::kUnfinishedFor;
+    ids[i] = pump.add(std::move(stream));
+  }
+
+  write_all(pipes[0].write.get(), "(Pdb) ");
+  wait_for("p0 (Pdb) ");
+  write_all(pipes[1].write.get(), "between\n");
+  wait_for("p0 (Pdb) \np1 between\n");
+  write_all(pipes[0].write.get(), "41\n(Pdb) ");
+  wait_for("p0 (Pdb) \np1 between\np0 41\np0 (Pdb) ");
+  pump.say("said");
+  wait_for("p0 (Pdb) \np1 between\np0 41\np0 (Pdb) \nsaid\n");
+  write_all(pipes[1].write.get(), "\r 10%\r 20%");
+  wait_for("p0 (Pdb) \np1 between\np0 41\np0 (Pdb) \nsaid\np1  20%\n");
+  CHECK(drain(pump, ids[0], true) == "(Pdb) 41\n(Pdb) ");
+  CHECK(pump.finish(kPlenty));
 }
 
 TEST_CASE("log_pump: earlier content of a file is kept", "[process]") {

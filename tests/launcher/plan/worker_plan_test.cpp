@@ -281,6 +281,18 @@ TEST_CASE("worker_plan: only global rank 0 may have the standard input", "[unit]
   CHECK_FALSE(planned({"--stdin", "rank0"})[0].inherit_stdin);
 }
 
+TEST_CASE("worker_plan: no line of the rank that has the standard input is held to be folded", "[unit]") {
+  Generation first = third_generation();
+  first.rank_base = 0;
+  first.local_size = 8;
+  auto const workers = plan_workers(first, options_for({"--stdin", "rank0"}), node_facts, {});
+
+  CHECK_FALSE(workers[0].out.fold);
+  CHECK_FALSE(workers[0].err.fold);
+  CHECK(workers[1].out.fold);
+  CHECK(plan_workers(first, options_for({}), node_facts, {})[0].err.fold);
+}
+
 TEST_CASE("worker_plan: --agent-store=off tells the script to bind the port itself", "[unit]") {
   auto const worker = planned({"--agent-store", "off"})[0];
 
