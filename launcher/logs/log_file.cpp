@@ -72,7 +72,7 @@ Result<os::UniqueFd> open_log_file(std::string const& path) {
   if (!file) {
     return cannot_write(path, errno);
   }
-  fcntl(file.get(), F_SETFL, O_APPEND);  // a worker may get it, and expects a blocking one
+  fcntl(file.get(), F_SETFL, O_APPEND);  // written as a blocking one
   return file;
 }
 

@@ -21,12 +21,13 @@ constexpr std::size_t kFewStreams = 16;
 
 struct OpenStream {
   os::UniqueFd worker_end;  ///< empty = /dev/null
-  PumpStream pump;          ///< without fd: the worker writes to its file or to /dev/null by itself
+  PumpStream pump;          ///< without fd: the worker writes to /dev/null
 };
 
-/// Console output needs a pipe, a file that is rotated too, and stderr always, for its last lines.
-bool needs_pipe(StreamPlan const& plan, bool is_stderr) {
-  return is_stderr || plan.console || (!plan.file.empty() && plan.rotation.bytes > 0);
+/// Of stdout; stderr comes through a pipe always, for its last lines. What goes to a file alone does, too: the worker
+/// is not to see that the disk is full.
+bool needs_pipe(StreamPlan const& out) {
+  return out.console || !out.file.empty();
 }
 
 /// Pipe capacity to ask for. Larger pipes let workers write on while the pump is busy: 64 KiB ones halve the
@@ -36,6 +37,7 @@ int pipe_bytes(std::size_t streams) {
   return streams <= kFewStreams ? kLargePipe : kSmallPipe;
 }
 
+/// Errc::io when the system is out of descriptors.
 Result<OpenStream> open_pipe(StreamPlan const& plan, bool is_stderr, WorkerSpec const& spec, int capacity_bytes) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
@@ -47,25 +49,6 @@ Result<OpenStream> open_pipe(StreamPlan const& plan, bool is_stderr, WorkerSpec 
   opened.pump = {os::UniqueFd(ends[0]), plan.file, plan.console, is_stderr,
                  spec.prefix,           is_stderr, plan.filters, plan.filtered,
                  plan.rotation,         plan.fold, spec.rank,    spec.inherit_stdin ? kPromptFor : kUnfinishedFor};
-  return opened;
-}
-
-/// A file that cannot be opened is reported by a log line and the stream discarded; Errc::io only when the system is
-/// out of descriptors.
-Result<OpenStream> open_stream(StreamPlan const& plan, bool is_stderr, WorkerSpec const& spec, int capacity_bytes) {
-  if (needs_pipe(plan, is_stderr)) {
-    return open_pipe(plan, is_stderr, spec, capacity_bytes);
-  }
-  OpenStream opened;
-  if (!plan.file.empty()) {
-    if (auto file = open_log_file(plan.file)) {
-      opened.worker_end = *std::move(file);
-    } else {
-      auto const why = file.error().os_errno;
-      log(Level::warn,
-          fail(Errc::io, "cannot write " + plan.file + ", this output of the worker is lost", why).message());
-    }
-  }
   return opened;
 }
 
@@ -89,8 +72,8 @@ Result<OpenWorker> open_worker(WorkerSpec const& spec, int capacity_bytes) {
   if (!spec.error_file.empty()) {
     remove_log_file(spec.error_file);
   }
-  auto out = open_stream(spec.out, false, spec, capacity_bytes);
-  auto err = open_stream(spec.err, true, spec, capacity_bytes);
+  auto out = needs_pipe(spec.out) ? open_pipe(spec.out, false, spec, capacity_bytes) : OpenStream{};
+  auto err = open_pipe(spec.err, true, spec, capacity_bytes);
   if (!out || !err) {
     auto const& error = !out ? out.error() : err.error();
     return fail(error.code, error.message(), error.os_errno);
@@ -161,7 +144,7 @@ void Supervisor::start(std::uint64_t generation, std::vector<WorkerSpec> const& 
   prepare_members(workers);
   std::size_t pipes = 0;
   for (auto const& worker : workers) {
-    pipes += (needs_pipe(worker.out, false) ? 1U : 0U) + (needs_pipe(worker.err, true) ? 1U : 0U);
+    pipes += needs_pipe(worker.out) ? 2 : 1;
   }
   starting_ = &workers;
   happen(Begin{static_cast<std::uint32_t>(workers.size())});
