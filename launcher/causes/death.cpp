@@ -193,6 +193,42 @@ std::string_view until(std::string_view text, std::size_t begin, std::string_vie
   return text.substr(begin, text.find_first_of(end, begin) - begin);
 }
 
+/// What stands between the last two quotation marks that belong together; "" = none.
+std::string_view quoted(std::string_view text) {
+  using Marks = std::pair<std::string_view, std::string_view>;
+  constexpr std::array<Marks, 4> kMarks{{{"\u2018", "\u2019"}, {"\"", "\""}, {"'", "'"}, {"`", "'"}}};
+  for (auto const& [open, close] : kMarks) {
+    auto const end = text.rfind(close);
+    auto const begin = end == text.npos || end == 0 ? text.npos : text.rfind(open, end - 1);
+    if (begin != text.npos) {
+      return text.substr(begin + open.size(), end - begin - open.size());
+    }
+  }
+  return {};
+}
+
+/// The last word that is an absolute path; "" = none.
+std::string_view last_path(std::string_view text) {
+  auto const begin = text.starts_with('/') ? 0 : text.find(" /") + 1;  // npos + 1 is 0
+  auto const path = until(text, begin, ": ,;)\t");
+  return path.starts_with('/') ? path : "";
+}
+
+/// The path in the line around "No space left on device": Python and C++ name it behind these words, most programs
+/// before. Of two the second is written to.
+std::string full_path(std::string_view before, std::string_view behind) {
+  if (behind.starts_with(": '")) {
+    auto const second = behind.find("' -> '");
+    return std::string(until(behind, second == behind.npos ? 3 : second + 6, "'"));
+  }
+  if (behind.starts_with(" [/") || behind.starts_with(" [\"/")) {
+    auto const path = until(behind, behind.rfind(" [") + 2, "]");
+    return std::string(path.starts_with('"') ? until(path, 1, "\"") : path);
+  }
+  auto const name = quoted(before.substr(0, before.find_last_not_of("'\"") + 1));
+  return std::string(name.empty() ? last_path(before) : name);
+}
+
 }  // namespace
 
 MemoryFacts since(MemoryCounters const& before, MemoryCounters const& now) {
@@ -248,11 +284,12 @@ Said signs_in(std::string_view text) {
     bool const told = number_in<int>(pid).has_value();  // a traceback shows the source, with what stands for the pid
     said.helper = told && (said.helper_killed || bus) ? std::string(pid) : "";
   }
-  constexpr std::string_view kFull = "No space left on device";
-  if (auto const full = text.rfind(kFull); full != std::string_view::npos) {
+  constexpr std::string_view kFull = "o space left on device";  // Go begins it with a small letter
+  if (auto const found = text.rfind(kFull); found != text.npos && found > 0) {
     said.disk_full = true;
-    auto const behind = until(text, full + kFull.size(), "\n");
-    said.disk_path = behind.starts_with(": '") ? until(behind, 3, "'") : "";
+    auto const words = found - 1;
+    auto const line = text.substr(0, words).rfind('\n') + 1;  // npos + 1 is 0
+    said.disk_path = full_path(text.substr(line, words - line), until(text, found + kFull.size(), "\n"));
   }
   for (std::string_view const sign :
        {"Input/output error", "Stale file handle", "Transport endpoint is not connected"}) {

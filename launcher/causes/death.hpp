@@ -64,7 +64,7 @@ struct Said {
   std::string helper;          ///< pid of a DataLoader worker that died
   bool helper_killed = false;  ///< of SIGKILL; else of SIGBUS
   bool disk_full = false;
-  std::string disk_path;  ///< the path that Python names with it
+  std::string disk_path;  ///< the path that its line names
   bool io_error = false;  ///< "Input/output error", "Stale file handle", …
 };
 [[nodiscard]] Said signs_in(std::string_view text);

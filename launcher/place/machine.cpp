@@ -21,7 +21,6 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{1};
 constexpr char const* kLibrary = "libhwloc.so.15";
-constexpr char const* kMissing = "libhwloc.so.15 is not installed here";
 
 // ---- hwloc, loaded when needed --------------------------------------------------------------------------------
 
@@ -42,7 +41,8 @@ struct Hwloc {
 Result<Hwloc> load_hwloc() {
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
-    return fail(Errc::not_found, kMissing);
+    char const* const said = dlerror();
+    return fail(Errc::not_found, why_not_loaded(said == nullptr ? "" : said));
   }
   Hwloc hwloc;
   bool const complete = os::find_function(library, "hwloc_topology_init", hwloc.init) &&
@@ -110,6 +110,12 @@ CpuPlan look_up(CpuMode mode, std::uint32_t workers, std::optional<std::string> 
 }
 
 }  // namespace
+
+std::string why_not_loaded(std::string const& said) {
+  std::string const name = kLibrary;
+  bool const missing = said.empty() || (said.starts_with(name + ": ") && said.ends_with(": No such file or directory"));
+  return missing ? name + " is not installed here" : name + " is here but cannot be loaded: " + printable(said);
+}
 
 Result<Machine> read_machine() {
   auto const hwloc = load_hwloc();

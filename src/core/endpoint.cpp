@@ -1,6 +1,7 @@
 #include "src/core/endpoint.hpp"
 
 #include <arpa/inet.h>
+#include <array>
 
 #include "src/core/text.hpp"
 
@@ -22,6 +23,15 @@ bool is_name(std::string_view host) {
   constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
   return !host.empty() && host.size() <= 255 && host.front() != '-' &&
          host.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
+/// The address that the system takes such a host for, "0.0.4.210" of "1234", without asking any name server:
+/// inet_aton(3) knows shorter spellings than A.B.C.D, and other bases. "": it is a name, or A.B.C.D.
+std::string short_for(std::string_view host) {
+  in_addr address{};
+  std::array<char, INET_ADDRSTRLEN> text{};
+  bool const is_short = !is_family(AF_INET, host) && inet_aton(std::string(host).c_str(), &address) != 0;
+  return is_short ? inet_ntop(AF_INET, &address, text.data(), text.size()) : "";
 }
 
 Error bad(std::string_view text, std::string const& why) {
@@ -51,6 +61,10 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   }
   if (bracketed ? !is_ipv6(host) : !is_name(host)) {
     return bad(text, "'" + printable(host) + "' is no host name or address; write HOST:PORT");
+  }
+  if (auto const address = short_for(host); !address.empty()) {
+    return bad(text, "'" + std::string(host) + "' would be taken for the address " + address +
+                         ", not for a name; write HOST:PORT, with a name or A.B.C.D");
   }
   Endpoint endpoint{std::string(host), std::nullopt};
   if (rest.empty()) {

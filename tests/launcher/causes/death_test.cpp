@@ -75,7 +75,8 @@ std::vector<Row> rows() {
       {"shared memory of a DataLoader worker",
        exited("RuntimeError: DataLoader worker (pid 812) is killed by signal: Bus error. It is possible that\n"),
        "probable"},
-      {"disk full, Python", exited("OSError: [Errno 28] No space left on device: '/data/step-900.pt'\n"), "yes"},
+      {"disk full, and its line names the file, as of Python, C++ and `dd`",
+       exited("OSError: [Errno 28] No space left on device: '/data/step-900.pt'\n"), "yes"},
       {"disk full, a program that does not say where",
        with(exited("write: No space left on device\n"),
             [](auto& facts) {
@@ -227,6 +228,24 @@ TEST_CASE("death: the signs in stderr are whole phrases", "[unit]") {
   CHECK(signs_in("No space left on device\n: 'a b'").disk_path.empty());
   CHECK(signs_in("No space left on device: 'unended").disk_path == "unended");
   CHECK_FALSE(signs_in("").disk_full);
+}
+
+TEST_CASE("death: the path that is full is the one that the line names, wherever it stands", "[unit]") {
+  auto const path = [](std::string const& line) { return signs_in("/before/it: 1\n" + line + "\nmore").disk_path; };
+  CHECK(path("dd: error writing '/x': No space left on device") == "/x");
+  CHECK(path("cp: error writing 'a b/c': No space left on device") == "a b/c");
+  CHECK(path("mkdir: cannot create directory ‘/x/y’: No space left on device") == "/x/y");
+  CHECK(path("rsync: [receiver] write failed on \"/x/f\": No space left on device (28)") == "/x/f");
+  CHECK(path("bash: /x/out: No space left on device") == "/x/out");
+  CHECK(path("/x/out: No space left on device") == "/x/out");
+  CHECK(path("sh: 1: can't create /x/out: No space left on device") == "/x/out");
+  CHECK(path("write /x/ckpt.bin: no space left on device") == "/x/ckpt.bin");
+  CHECK(path("OSError: [Errno 28] No space left on device: '/from' -> '/to'") == "/to");
+  CHECK(path("filesystem error: cannot copy file: No space left on device [/from] [/to]") == "/to");
+  CHECK(path("(filename = '/x/a.h5', errno = 28, error message = 'No space left on device')") == "/x/a.h5");
+  CHECK(path("echo: write error: No space left on device").empty());
+  CHECK(path("OSError: [Errno 28] No space left on device").empty());
+  CHECK(path("No space left on device").empty());
 }
 
 TEST_CASE("death: the file systems are looked at where that can tell more", "[unit]") {

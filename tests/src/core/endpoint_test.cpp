@@ -27,6 +27,22 @@ TEST_CASE("endpoint: each mistake has a line that names it", "[unit]") {
   CHECK(message("no de:1") == "'no de:1': 'no de' is no host name or address; write HOST:PORT");
 }
 
+TEST_CASE("endpoint: a number is no host, and only four of them are an address", "[unit]") {
+  auto const message = [](char const* text) { return parse_endpoint(text).error().context; };
+
+  CHECK(message("1234") ==
+        "'1234': '1234' would be taken for the address 0.0.4.210, not for a name; write HOST:PORT, with a name or "
+        "A.B.C.D");
+  CHECK(message("127.1:29400").find("the address 127.0.0.1,") != std::string::npos);
+  CHECK(message("0x7f000001:1").find("the address 127.0.0.1,") != std::string::npos);
+  CHECK(message("010.0.0.1").find("the address 8.0.0.1,") != std::string::npos);
+  CHECK_FALSE(cxxrun::parse_host("10.1").has_value());
+  CHECK(parse_endpoint("10.0.0.1").has_value());
+  CHECK(parse_endpoint("1234a").has_value());
+  CHECK(parse_endpoint("0x7f-node.cluster:1").has_value());
+  CHECK(parse_endpoint("1.2.3.4.5").has_value());
+}
+
 TEST_CASE("endpoint: a host alone has no port, and IPv6 needs no brackets", "[unit]") {
   CHECK(cxxrun::parse_host("::1").value() == "::1");
   CHECK(cxxrun::parse_host("[::1]").value() == "::1");
