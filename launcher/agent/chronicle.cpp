@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <mutex>
 #include <unistd.h>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "launcher/story/trace.hpp"
 #include "src/core/text.hpp"
 #include "src/os/bounded_thread.hpp"
+#include "src/os/folder.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::launcher {
@@ -28,17 +28,13 @@ std::int64_t wall_ms() {
   return std::chrono::duration_cast<Millis>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// What is there already is replaced. False: not all of it is there, as a line says.
-bool write_whole(std::string const& path, std::string const& text) {
-  errno = 0;
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) {
-    int const error = errno != 0 ? errno : EIO;
+/// A line about what could not be written.
+bool say(bool written, std::string const& path) {
+  int const error = errno != 0 ? errno : EIO;
+  if (!written) {
     log(Level::warn, "cannot write " + path + ": " + std::strerror(error));  // NOLINT(concurrency-mt-unsafe)
   }
-  return static_cast<bool>(file);
+  return written;
 }
 
 }  // namespace
@@ -50,10 +46,17 @@ struct Chronicle::Queue {
   std::string pending;
   bool closed = false;
   bool broken = false;  ///< nothing is written any more
+  /// Kept: others may give its name to another one. None: not opened yet.
+  std::shared_ptr<os::Folder const> folder;
 
   /// Until it is closed and empty, or the file cannot be written: said once.
   void write() {
-    auto const file = open_log_file(path);
+    auto const opened = std::make_shared<os::Folder const>(log_folder(std::filesystem::path(path).parent_path()));
+    {
+      std::scoped_lock const lock(mutex);
+      folder = opened;
+    }
+    auto const file = open_log_file(*opened, path);
     if (!file) {
       give_up(file.error());
       return;
@@ -159,14 +162,19 @@ void Chronicle::add(rendezvous::story::Event const& event) {
 }
 
 void Chronicle::conclude(rendezvous::Verdict const& verdict) {
+  auto const queue = queue_;
   close();
-  if (!dir_.empty()) {
-    if (write_whole(dir_ + "/verdict.json", verdict_json(verdict))) {
+  if (queue) {
+    std::unique_lock lock(queue->mutex);
+    auto const folder = queue->folder;
+    lock.unlock();
+    errno = ETIMEDOUT;
+    if (say(folder && folder->replace("verdict.json", verdict_json(verdict), os::kForAll), dir_ + "/verdict.json")) {
       log(Level::info, "the record of the job: " + where_ + "/{events.jsonl,verdict.json}");
     }
   }
   if (!trace_.empty()) {
-    write_whole(trace_, trace_text(story_));
+    say(os::write_path(trace_, trace_text(story_)), trace_);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <utility>
 
-#include "launcher/logs/log_file.hpp"
+#include "src/os/folder.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -35,7 +35,7 @@ std::optional<SlurmConf> read_slurm_conf(Environment const& environment) {
     return parse_slurm_conf("");
   }
   auto const beside = path.substr(0, path.find_last_of('/') + 1) + "cgroup.conf";
-  return parse_slurm_conf(read_small_file(path, kConfBytes) + "\n" + read_small_file(beside, kConfBytes));
+  return parse_slurm_conf(os::read_system_file(path, kConfBytes) + "\n" + os::read_system_file(beside, kConfBytes));
 }
 
 EndWatch::EndWatch(boost::asio::io_context& io, Options const& options, Environment const& environment,

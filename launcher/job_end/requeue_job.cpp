@@ -4,9 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdio>
 #include <ctime>
-#include <fcntl.h>
 #include <filesystem>
 #include <poll.h>
 #include <sys/stat.h>
@@ -17,13 +15,12 @@
 
 #include "launcher/facts/discovery.hpp"
 #include "launcher/job_end/end_reason.hpp"
-#include "launcher/logs/log_file.hpp"
 #include "launcher/logs/log_names.hpp"
 #include "src/core/exit_status.hpp"
 #include "src/core/text.hpp"
 #include "src/os/children.hpp"
-#include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
+#include "src/os/folder.hpp"
 #include "src/os/log.hpp"
 #include "src/os/poll_time.hpp"
 #include "src/os/spawn.hpp"
@@ -53,32 +50,20 @@ void add(Footprint& seen, std::string const& path) {
   ++seen.entries;
 }
 
-/// Under another name first: a reader, or the next run after a crash, never sees half of it.
-Result<void> write_whole(std::string const& path, std::string const& text) {
-  std::string const unfinished = path + ".new";
-  os::UniqueFd file(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!file || !os::write_all(file.get(), text)) {
-    return fail(Errc::io, "cannot write " + unfinished, errno);
-  }
-  file.reset();
-  if (std::rename(unfinished.c_str(), path.c_str()) != 0) {
-    return fail(Errc::io, "cannot write " + path, errno);
-  }
-  return {};
-}
-
 bool keep(std::string const& path, requeue::History const& history) {
   if (path.empty()) {
     log(Level::warn, "the history of requeues is not kept: there is no HOME; give --log-dir");
     return false;
   }
+  std::filesystem::path const file(path);
   std::error_code ignored;  // what matters is seen from the file
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  if (auto const written = write_whole(path, requeue::format_history(history)); !written) {
-    log(Level::warn, "the history of requeues is not kept: " + written.error().message());
-    return false;
+  std::filesystem::create_directories(file.parent_path(), ignored);
+  auto const folder = os::Folder::open(file.parent_path());
+  if (folder && folder.replace(file.filename(), requeue::format_history(history), os::kForUs)) {
+    return true;
   }
-  return true;
+  log(Level::warn, "the history of requeues is not kept: " + fail(Errc::io, "cannot write " + path, errno).message());
+  return false;
 }
 
 /// So long ago, as Slurm writes times: in the local zone.
@@ -91,7 +76,14 @@ std::string local_time(std::chrono::seconds ago) {
 }
 
 requeue::History recall(std::string const& path) {
-  auto history = requeue::parse_history(read_small_file(path, kHistoryBytes));
+  std::filesystem::path const file(path);
+  auto const folder = os::Folder::open(file.parent_path());
+  auto const text = folder ? folder.read(file.filename(), kHistoryBytes) : std::nullopt;
+  if (!text && errno != ENOENT) {
+    auto const why = errno == EPERM ? fail(Errc::permission, "it belongs to another user") : fail(Errc::io, "cannot read it", errno);
+    log(Level::warn, "ignored the history of requeues in " + path + ": " + why.message());
+  }
+  auto history = requeue::parse_history(text.value_or(""));
   if (history.garbage) {
     log(Level::warn, "ignored what is no history of requeues in " + path);
   }

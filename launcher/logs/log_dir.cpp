@@ -2,19 +2,20 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <fcntl.h>
 #include <filesystem>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 
 #include "launcher/logs/left_over.hpp"
-#include "src/os/fd.hpp"
+#include "launcher/logs/log_file.hpp"
+#include "src/os/folder.hpp"
+#include "src/os/random.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
-constexpr int kMostRuns = 10'000;
+constexpr int kMostRuns = 1000;
 constexpr std::size_t kLongestSocketBase = 60;  // with both names behind it at most 107 bytes
 
 Error cannot_make(std::string const& path, int error) {
@@ -102,7 +103,8 @@ Result<LogRoot> make_log_root(std::string const& log_dir, std::string const& run
   }
   auto const name = log_dir + "/" + path_component(run_id) + "_" + path_component(host).substr(0, 40);
   for (int run = 1; run <= kMostRuns; ++run) {
-    auto const path = run == 1 ? name : name + "-" + std::to_string(run);
+    auto const number = run < kMostRuns ? std::to_string(run) : random_hex(8);  // somebody may have taken them all
+    auto const path = run == 1 ? name : name + "-" + number;
     if (mkdir(path.c_str(), 0777) == 0) {
       return LogRoot{path, false};
     }
@@ -139,15 +141,13 @@ Result<void> make_worker_dirs(std::string const& root, std::uint64_t generation,
     return {};
   }
   auto const attempt = attempt_dir(root, generation);
-  if (mkdir(attempt.c_str(), 0777) != 0 && errno != EEXIST) {
-    return cannot_make(attempt, errno);
-  }
-  os::UniqueFd const dir(open(attempt.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  os::Folder const folder = log_folder(root);
+  os::Folder const dir = folder ? folder.make_below(attempt.substr(root.size() + 1)) : os::Folder();
   if (!dir) {
     return cannot_make(attempt, errno);
   }
   for (std::uint32_t rank = 0; rank < count; ++rank) {
-    if (mkdirat(dir.get(), std::to_string(rank).c_str(), 0777) != 0 && errno != EEXIST) {
+    if (!dir.make_below(std::to_string(rank))) {
       return cannot_make(worker_log_dir(root, generation, rank), errno);
     }
   }

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "launcher/logs/left_over.hpp"
-#include "launcher/logs/log_file.hpp"
 #include "src/core/text.hpp"
 #include "src/os/fd_io.hpp"
+#include "src/os/folder.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -25,7 +25,7 @@ constexpr std::size_t kMostBelow = 100'000;
 constexpr std::size_t kLongestBoot = 64;
 
 std::string boot_id() {
-  return std::string(trim(read_small_file("/proc/sys/kernel/random/boot_id", kLongestBoot)));
+  return std::string(trim(os::read_system_file("/proc/sys/kernel/random/boot_id", kLongestBoot)));
 }
 
 os::UniqueFd open_dir(int in, std::string const& name, int flags = O_NOFOLLOW) {

@@ -82,8 +82,7 @@ std::optional<FileLock> replace_lock(Folder const& folder, std::string const& na
 
 /// The process of this node that has a flock on the file, as the kernel lists it; 0 = none is known.
 pid_t local_holder(struct stat const& facts) {
-  UniqueFd const file(::open("/proc/locks", O_RDONLY | O_CLOEXEC));
-  std::istringstream lines(file ? read_all(file.get(), kMostLocks).value_or("") : "");
+  std::istringstream lines(read_system_file("/proc/locks", kMostLocks));
   char wanted[64];
   (void)std::snprintf(wanted, sizeof wanted, "%02x:%02x:%llu", major(facts.st_dev), minor(facts.st_dev),
                       static_cast<unsigned long long>(facts.st_ino));
@@ -100,11 +99,10 @@ pid_t local_holder(struct stat const& facts) {
 
 std::string described(pid_t pid) {
   std::string const place = "/proc/" + std::to_string(pid);
-  UniqueFd const name(::open((place + "/comm").c_str(), O_RDONLY | O_CLOEXEC));
   struct stat facts {};
   std::string text = "pid " + std::to_string(pid);
-  if (name && ::stat(place.c_str(), &facts) == 0) {
-    text += " (" + printable(std::string(trim(read_all(name.get(), 64).value_or("")))) + ", uid " +
+  if (::stat(place.c_str(), &facts) == 0) {
+    text += " (" + printable(std::string(trim(read_system_file(place + "/comm")))) + ", uid " +
             std::to_string(facts.st_uid) + ")";
   }
   return text;

@@ -23,13 +23,6 @@ namespace cxxrun::os {
 namespace {
 
 constexpr int kMostLinks = 16;
-constexpr std::size_t kShortFile = 65'536;
-
-// A file of the kernel's.
-std::string kernel_file(char const* path) {
-  UniqueFd const file(::open(path, O_RDONLY | O_CLOEXEC));
-  return file ? read_all(file.get(), kShortFile).value_or("") : "";
-}
 
 // Not only those of /etc: a directory service may take its time, and buffers have no upper bound that one could know.
 bool is_own_group(gid_t group) {
@@ -95,27 +88,28 @@ bool write_through(std::string const& path, std::string_view text, int links) {
   if (!folder || (!there && errno != ENOENT) || (there && ::fstat(there.get(), &facts) != 0)) {
     return false;
   }
-  if (there && S_ISLNK(facts.st_mode)) {
-    if (is_in_proc(there.get())) {
-      return overwrite(UniqueFd(::openat(folder.get(), name.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC)), text);
-    }
+  bool const link = there && S_ISLNK(facts.st_mode);
+  if (link && is_in_proc(there.get())) {
+    return overwrite(UniqueFd(::openat(folder.get(), name.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC)), text);
+  }
+  if (link && (facts.st_uid == ::geteuid() || is_root(facts.st_uid))) {
     std::array<char, PATH_MAX> target{};
     auto const size = ::readlinkat(there.get(), "", target.data(), target.size());
-    if (size <= 0 || links == kMostLinks || (facts.st_uid != ::geteuid() && !is_root(facts.st_uid))) {
-      errno = size <= 0 ? errno : links == kMostLinks ? ELOOP : EPERM;
+    if (size <= 0 || links == kMostLinks) {
+      errno = size <= 0 ? errno : ELOOP;
       return false;
     }
     std::string const next(target.data(), static_cast<std::size_t>(size));
     return write_through(next.front() == '/' ? next : parent_of(path) + "/" + next, text, links + 1);
   }
-  if (there && !S_ISREG(facts.st_mode)) {
+  if (there && !link && !S_ISREG(facts.st_mode)) {
     return overwrite(UniqueFd(::openat(folder.get(), name.c_str(), O_WRONLY | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC)),
                      text);
   }
   if (folder.replace(name, text, kForAll)) {
     return true;
   }
-  if ((errno != EACCES && errno != EPERM && errno != EROFS) || !there || !folder.is_own(facts)) {
+  if ((errno != EACCES && errno != EPERM && errno != EROFS) || !there || link || !folder.is_own(facts)) {
     return false;
   }
   return overwrite(
@@ -124,9 +118,16 @@ bool write_through(std::string const& path, std::string_view text, int links) {
 
 }  // namespace
 
+std::string read_system_file(std::string const& path, std::size_t most) {
+  UniqueFd const file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  struct stat facts {};
+  bool const regular = file && ::fstat(file.get(), &facts) == 0 && S_ISREG(facts.st_mode);
+  return regular ? read_all(file.get(), most).value_or("") : "";
+}
+
 mode_t less_umask(mode_t most) {
   // umask(2) cannot be asked without changing it, for all threads at once.
-  std::string const status = kernel_file("/proc/self/status");
+  std::string const status = read_system_file("/proc/self/status");
   auto const at = status.find("\nUmask:\t");
   mode_t const mask = at == std::string::npos ? 077 : static_cast<mode_t>(std::strtoul(&status[at + 8], nullptr, 8));
   return most & ~mask;
@@ -138,11 +139,11 @@ bool is_root(uid_t owner) {
   }
   static auto const* const unmapped = [] {
     constexpr std::uint64_t kAll = 4'294'967'295;
-    std::istringstream map(kernel_file("/proc/self/uid_map"));
+    std::istringstream map(read_system_file("/proc/self/uid_map"));
     std::uint64_t inside = 0, outside = 0, count = kAll;
     map >> inside >> outside >> count;
     bool const whole = inside == 0 && outside == 0 && count == kAll;
-    auto const nobody = number_in<uid_t>(trim(kernel_file("/proc/sys/kernel/overflowuid")));
+    auto const nobody = number_in<uid_t>(trim(read_system_file("/proc/sys/kernel/overflowuid")));
     return new std::optional<uid_t>(whole ? std::nullopt : nobody);  // left to the end of the process
   }();
   return *unmapped == owner;
@@ -188,7 +189,7 @@ UniqueFd Folder::append_to(std::string const& name) const {
     return with_errno(EPERM);
   }
   if (file) {
-    ::fcntl(file.get(), F_SETFL, O_APPEND);  // O_NONBLOCK was for a pipe that nobody reads; a worker may get the file
+    ::fcntl(file.get(), F_SETFL, O_APPEND);  // O_NONBLOCK was for a pipe that nobody reads
   }
   return file;
 }

@@ -20,6 +20,9 @@
 
 namespace cxxrun::os {
 
+/// At most `most` bytes of a regular file that the system or an administrator has put at `path`, wherever links lead;
+/// "" when it cannot be read.
+[[nodiscard]] std::string read_system_file(std::string const& path, std::size_t most = 65'536);
 /// `most` less this process's umask. Without /proc what is given others is taken away.
 [[nodiscard]] mode_t less_umask(mode_t most);
 /// In a user namespace that has no number for it, root of the host looks like nobody; so does every other user there.
@@ -79,7 +82,7 @@ class Folder {
 
 /// `path` is this text afterwards; false and errno. What has that name is replaced, not written to, unless it is a
 /// device or pipe, or a file of this user's in a directory that he may not write to. A link of this user's or root's is
-/// followed, and no other one.
+/// followed; one of another user's is replaced like a file.
 [[nodiscard]] bool write_path(std::string const& path, std::string_view text);
 
 }  // namespace cxxrun::os

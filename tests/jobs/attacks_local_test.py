@@ -1,10 +1,8 @@
-"""Another user on the same node, beside a job's ports: its sockets, files and processes, and cxxrun-rendezvous.
-Usage: attacks_local_test.py CXXRUN TRAIN"""
-import glob
+"""Another user on the same node, beside a job's ports: its sockets and processes, and cxxrun-rendezvous.
+Usage: attacks_local_test.py CXXRUN"""
 import json
 import os
 import secrets
-import signal
 import subprocess
 import sys
 
@@ -13,14 +11,10 @@ import jobs
 from attack_jobs import ATTACKER, NO_LINE, UNPROVEN, VICTIM, Attack, as_user
 from attacker import hello, join
 from jobs import processes_with, read, wait_until
-from train_jobs import FINAL
-
-TRAIN = ""
 
 
 def setUpModule():
-    global TRAIN
-    [TRAIN] = attack_jobs.share_programs(TRAIN)
+    attack_jobs.share_programs()
 
 
 class Sockets(attack_jobs.SocketAttack):
@@ -73,91 +67,6 @@ for pid in map(int, sys.argv[1:]):
         self.assert_codes([0], job)
 
 
-class Files(Attack):
-    AREA = "files"
-
-    def train(self, directory, steps, uid=VICTIM):
-        """The figures at the end, and what was said besides."""
-        job = self.start("--standalone", "--nproc-per-node", "2", TRAIN, "--steps", str(steps), "--batch", "2",
-                         "--save-every", "5", "--checkpoint-dir", directory, **as_user(uid))
-        self.assert_codes([0], job)
-        return FINAL.findall(job.stdout), job
-
-    def test_checkpoint_planted(self):
-        own = self.path("own")
-        figures, _ = self.train(own, 12)
-        planted, shared = self.shared("planted"), self.shared("shared")
-        others, _ = self.train(planted, 30, ATTACKER)
-        self.train(shared, 6)
-        self.assertNotEqual(figures, others)
-        for path in glob.glob(planted + "/step_*"):
-                self.as_other("import shutil; shutil.copyfile(sys.argv[1], sys.argv[2])", path,
-                              os.path.join(shared, os.path.basename(path)))
-        found, job = self.train(shared, 12)
-        self.assertEqual(found, figures)
-        self.row("puts checkpoints of later steps into a directory that everybody may write to",
-                 "they are passed over; the figures are those of an undisturbed run",
-                 next(line for line in job.stdout.splitlines() if f"belongs to uid {ATTACKER}" in line))
-
-    def test_link_in_a_checkpoint_directory(self):
-        shared = self.shared("shared", 0o2770)  # the kernel follows no stranger's link where everybody may write
-        precious = self.precious()
-        self.as_other("os.symlink(sys.argv[1], sys.argv[2])", precious, shared + "/lock", extra_groups=[VICTIM])
-        job = self.start("--standalone", "--max-restarts", "0", TRAIN, "--steps", "2", "--batch", "2", "--checkpoint-dir",
-                         shared)
-        self.assertEqual(job.wait(), 1, job.stderr)
-        self.assertEqual(read(precious), "as it was")
-        self.row("puts a link in the place of the lock of a checkpoint directory that its group may write to",
-                 "the job ends by name, and the file that the link leads to is as it was",
-                 self.line([job], "shared/lock is a link"), code=1,
-                 who=f"uid {ATTACKER}, of the group")
-
-    def precious(self):
-        """A file of the victim's that nobody else can write to."""
-        path = self.shared("home", 0o755) + "/precious"
-        with open(path, "w") as f:
-            f.write("as it was")
-        os.chown(path, VICTIM, VICTIM)
-        return path
-
-    def test_directory_of_the_fence_taken(self):
-        """Two nodes, and the one that coordinates is lost: the other has half of the votes, and the fence decides."""
-        fence = self.shared("fence")
-        self.as_other("for name in ('job', 'job-', 'job-0000000000000000'): os.mkdir(sys.argv[1] + '/' + name, 0o777)", fence)
-        options = ("--nnodes", "1:2", "--rdzv-id", "job", "--fence", fence, "--heartbeat-timeout", "1", "--rdzv-conf",
-                   "last_call_timeout=1")
-        agents = [self.start_node(*options, self.program) for _ in range(2)]
-        self.await_events(2, "start", 1)
-        host = next(agent for agent in agents if "generation 1 runs" in agent.stderr)
-        os.kill(host.agent_pid(), signal.SIGKILL)
-        host.process.kill()
-        left = next(agent for agent in agents if agent is not host)
-        self.await_events(1, "start", 2)
-        self.open_gate("go")
-        self.assert_codes([0], left)
-        self.row("takes the directories in --fence that a run could use, where everybody may write",
-                 "the run uses another one; the node that is left goes on when the first is lost", NO_LINE)
-
-    def test_link_in_a_log_directory(self):
-        logs, precious = self.shared("logs", 0o2770), self.precious()
-        program = self.worker('note start; gate "go$CXXRUN_GENERATION"; echo forged; [ $CXXRUN_GENERATION = 2 ]')
-        self.make_gate("go1")
-        self.make_gate("go2")
-        job = self.start("--standalone", "--log-dir", logs, "--redirects", "3", program, umask=0o002)
-        self.await_events(1, "start", 1)
-        [attempt] = glob.glob(logs + "/*/attempt_1")
-        self.as_other("os.umask(0)\nplace = sys.argv[1]\nos.makedirs(place + '/0')\n"
-                      "os.symlink(sys.argv[2], place + '/0/stdout.log')\nos.symlink(sys.argv[2], place + '/0/stderr.log')",
-                      attempt[:-1] + "2", precious, extra_groups=[VICTIM])
-        self.open_gate("go1")
-        self.await_events(1, "start", 2)
-        self.open_gate("go2")
-        self.assert_codes([0], job)
-        self.assertEqual(read(precious), "as it was")
-        self.row("puts links into a log directory that its group may write to", "no output goes through them",
-                 self.line([job], "attempt_2"), who=f"uid {ATTACKER}, of the group")
-
-
 class Rendezvous(Attack):
     AREA = "rendezvous"
 
@@ -192,5 +101,4 @@ with Sealed(int(sys.argv[1]), key=b"k" * 32) as call:
 
 
 if __name__ == "__main__":
-    TRAIN = os.path.abspath(sys.argv.pop(2))
     jobs.main()

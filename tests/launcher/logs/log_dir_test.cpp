@@ -116,6 +116,35 @@ TEST_CASE("log_dir: worker directories are made for each generation and keep wha
   CHECK_FALSE(fs::exists(dir / "attempt_1/1"));
 }
 
+TEST_CASE("log_dir: names that somebody has taken, all of them, hold nobody up", "[process]") {
+  TempDir dir;
+  for (int run = 1; run < 1000; ++run) {
+    fs::create_directory(dir / (run == 1 ? "run_n1" : "run_n1-" + std::to_string(run)));
+  }
+  auto const root = make_log_root(dir.path(), "run", "n1", "");
+  REQUIRE(root);
+  CHECK(root->path.starts_with(dir / "run_n1-"));
+  CHECK(fs::is_empty(root->path));
+}
+
+TEST_CASE("log_dir: no directory of another user's is entered", "[process]") {
+  TempDir dir;
+  fs::create_directories(dir / "run/attempt_1");
+  for (auto const& each : {dir.path(), dir / "run", dir / "run/attempt_1"}) {
+    chmod(each.c_str(), 0777);
+  }
+  if (chown((dir / "run/attempt_1").c_str(), 65534, 65534) != 0 || seteuid(1500) != 0) {
+    WARN("skipped: only root can be two users");
+    return;
+  }
+  auto const made = make_worker_dirs(dir / "run", 1, 1);
+  auto const next = make_worker_dirs(dir / "run", 2, 1);
+  CHECK(seteuid(0) == 0);
+  CHECK_FALSE(made);
+  CHECK(next);
+  CHECK_FALSE(fs::exists(dir / "run/attempt_1/0"));
+}
+
 TEST_CASE("log_dir: what could be made is known beforehand, and nothing is made", "[process]") {
   TempDir dir;
   std::ofstream(dir / "file") << "no directory";

@@ -192,13 +192,17 @@ TEST_CASE("write_path: as another user", "[process]") {
   REQUIRE(::chown(scratch.at("own").c_str(), 1500, 1500) == 0);
   fs::create_symlink(scratch.at("precious"), scratch.at("open/trace"));
   REQUIRE(::lchown(scratch.at("open/trace").c_str(), 65534, 65534) == 0);
+  fs::create_directory(scratch.at("sticky"));
+  ::chmod(scratch.at("sticky").c_str(), 01777);
+  fs::create_symlink(scratch.at("precious"), scratch.at("sticky/trace"));
+  REQUIRE(::lchown(scratch.at("sticky/trace").c_str(), 65534, 65534) == 0);
   CHECK(as_user(1500, [&] {
-          bool const through = write_path(scratch.at("open/trace"), "new");
-          return through || errno != EPERM ? "a stranger's link is followed"
-                 : !write_path(scratch.at("own"), "new")
-                     ? "an own file in a directory that is closed cannot be written"
-                     : "";
+          return !write_path(scratch.at("open/trace"), "new") ? "a stranger's link is in the way"
+                 : !write_path(scratch.at("own"), "new") ? "an own file in a directory that is closed cannot be written"
+                 : write_path(scratch.at("sticky/trace"), "new") ? "a stranger's link is followed"
+                                                                 : "";
         }) == "");
+  CHECK(read_file(scratch.at("open/trace")) == "new");
   CHECK(read_file(scratch.at("precious")) == "as it was");
   CHECK(read_file(scratch.at("own")) == "new");
 }
