@@ -36,7 +36,7 @@ namespace cxxrun {
 class Checkpoint {
  public:
   struct Options {
-    std::string directory;  ///< made when it does not exist (its parent must)
+    std::string directory;  ///< made when it does not exist (its parent must); not one that a stranger has made
     std::string model;      ///< names what is saved; a checkpoint of another name is refused
     int keep = 3;           ///< whole checkpoints that stay; older ones are removed after a save; at least 1
     std::string run = {};   ///< WorkerEnv::run_id; empty: TORCHELASTIC_RUN_ID of the environment

@@ -2,20 +2,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <dirent.h>
 #include <fcntl.h>
-#include <memory>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
 
-#include <climits>
-
 #include "src/checkpoint/crc32c.hpp"
 #include "src/checkpoint/file_io.hpp"
 #include "src/core/text.hpp"
-#include "src/os/system.hpp"
+#include "src/os/path_owners.hpp"
+#include "src/os/random.hpp"
 
 namespace cxxrun::checkpoint {
 namespace {
@@ -23,7 +20,9 @@ namespace {
 constexpr char const* kLock = "lock";
 constexpr char const* kGeneration = "generation";
 constexpr char const* kNewGeneration = "generation.tmp";
-constexpr mode_t kFileMode = 0666;  // less the umask
+constexpr std::chrono::seconds kOthersPatience(1);  // for a lock that others could have opened
+constexpr unsigned kFewTemporaries = 16;
+constexpr unsigned kMostTemporaries = 1000;
 constexpr std::size_t kMostClaimBytes = 4096;
 
 std::string parent_of(std::string path) {
@@ -34,65 +33,40 @@ std::string parent_of(std::string path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// Of a path that names a directory, or could.
-os::UniqueFd open_directory(std::string const& path) {
-  os::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd || errno != ENOENT) {
-    return fd;
+// Others may have made it beforehand, and have filled it.
+void refuse_strange(std::string const& title, os::Walked const& walked) {
+  auto const* const step = os::first_strange(walked.steps, ::geteuid());
+  if (step == nullptr) {
+    return;
   }
-  if (::mkdir(path.c_str(), 0777) != 0 && errno != EEXIST) {
-    return fd;
-  }
-  os::UniqueFd const parent(::open(parent_of(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (parent) {
-    (void)force_to_disk(parent.get());
-  }
-  fd.reset(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  return fd;
-}
-
-// Writers share it. Where others may write as well it could be a link to some file of this user's: none is followed.
-os::UniqueFd open_shared(int directory, char const* name, int flags) {
-  os::UniqueFd fd(::openat(directory, name, flags | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, kFileMode));
   struct stat facts {};
-  if (fd && (::fstat(fd.get(), &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_nlink > 1)) {
-    fd.reset();
-    errno = ELOOP;
+  bool const last = step == &walked.steps.back() && !step->is_link;
+  if (last && walked.folder && ::fstat(walked.folder.get(), &facts) == 0 && walked.folder.is_own(facts)) {
+    return;
   }
-  return fd;
-}
-
-// "pid 7 on node1", for whoever waits; on a full disk they will have to guess.
-void sign(int fd) {
-  std::string const text = "pid " + std::to_string(::getpid()) + " on " + os::host_name();
-  if (::ftruncate(fd, 0) == 0) {
-    (void)!::pwrite(fd, text.data(), text.size(), 0);
-  }
-}
-
-std::string signature(int fd) {
-  char text[HOST_NAME_MAX + 32];
-  ssize_t const size = ::pread(fd, text, sizeof text, 0);
-  return size > 0 ? printable({text, static_cast<std::size_t>(size)}) : "another process";
+  throw Failure(fail(Errc::permission, title + ": " + printable(step->path) +
+                                           (step->is_link ? " is a link of uid " : " belongs to uid ") +
+                                           std::to_string(step->owner) +
+                                           ", who may have made it beforehand: name a directory of your own; "
+                                           "checkpoints that you trust can be copied there"));
 }
 
 }  // namespace
-
-Lock::~Lock() {
-  if (fd_) {
-    ::flock(fd_.get(), LOCK_UN);  // a child forked meanwhile has the descriptor too: closing it would not be enough
-  }
-}
 
 Directory::Directory(std::string path) : path_(std::move(path)) {
   if (path_.empty()) {
     throw Failure(fail(Errc::usage, "the checkpoint directory has no name: set Checkpoint::Options::directory"));
   }
-  fd_ = open_directory(path_);
-  if (fd_) {
+  auto walked = os::walk(path_, true);
+  int const why = errno;
+  refuse_strange(title(), walked);
+  if (walked.folder) {
+    folder_ = std::move(walked.folder);
+    if (auto const parent = walked.made ? os::Folder::open(parent_of(path_)) : os::Folder()) {
+      (void)force_to_disk(parent.get());
+    }
     return;
   }
-  int const why = errno;
   if (why == ENOTDIR) {
     throw Failure(fail(Errc::usage, title() + ": a file is in its way: name another directory", why));
   }
@@ -103,39 +77,60 @@ Directory::Directory(std::string path) : path_(std::move(path)) {
   throw disk_failure(title(), why);
 }
 
-Lock Directory::lock(std::chrono::milliseconds patience) const {
-  os::UniqueFd fd = open_shared(fd_.get(), kLock, O_RDWR | O_CREAT);
-  if (!fd) {
-    throw disk_failure(errno == ELOOP ? path_of(kLock) : title(), errno);
-  }
-  auto const until = std::chrono::steady_clock::now() + patience;
-  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EINTR) {
-      continue;
+os::FileLock Directory::lock(std::chrono::milliseconds patience) const {
+  auto const begin = std::chrono::steady_clock::now();
+  auto const waited = [&] { return std::chrono::steady_clock::now() - begin; };
+  for (;;) {
+    auto const left = waited() < kOthersPatience ? os::Patience::some : os::Patience::none;
+    if (auto lock = os::try_lock(folder_, kLock, left)) {
+      return *std::move(lock);
     }
-    if (errno != EWOULDBLOCK) {
-      throw Failure(fail(Errc::io,
-                         path_of(kLock) + " cannot be locked: mount its file system with locks (Lustre: -o flock), or "
-                                          "name another directory",
-                         errno));
+    switch (errno) {
+      case EWOULDBLOCK: break;
+      case EPERM:
+        throw Failure(fail(Errc::permission, path_of(kLock) + " or " + kLock +
+                                                 ".tmp beside it is another user's and "
+                                                 "cannot be replaced: have it removed, or name a "
+                                                 "directory of your own"));
+      case ENOLCK:
+      case EOPNOTSUPP:
+      case ENOSYS:
+      case EINVAL:
+        throw Failure(fail(Errc::io,
+                           path_of(kLock) +
+                               " cannot be locked: mount its file system with locks (Lustre: -o flock), or "
+                               "name another directory",
+                           errno));
+      default: throw disk_failure(errno == ELOOP ? path_of(kLock) : title(), errno);
     }
-    if (std::chrono::steady_clock::now() >= until) {
-      throw Failure(fail(Errc::in_use, path_of(kLock) + " is held by " + signature(fd.get()) + " for more than " +
-                                           std::to_string(patience.count()) + " ms: it hangs; end it"));
+    if (waited() >= patience) {
+      auto const holder = os::lock_holder(folder_, kLock);
+      throw Failure(
+          fail(Errc::in_use, path_of(kLock) + " is held " +
+                                 (holder.empty() ? "by a process that cannot be named," : "by " + holder) +
+                                 " for more than " + std::to_string(patience.count()) + " ms: " +
+                                 (holder.empty() ? "find it with lsof on the nodes that use the directory, or "
+                                                   "name another one"
+                                                 : "it hangs; end it")));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  sign(fd.get());
-  return Lock(std::move(fd));
+}
+
+bool Directory::is_strangers(struct stat const& file) const {
+  struct stat around {};
+  return file.st_uid != ::geteuid() && file.st_uid != 0 &&
+         (::fstat(folder_.get(), &around) != 0 || file.st_uid != around.st_uid);
 }
 
 void Directory::admit(Claim const& mine, When when) const {
   std::optional<Claim> theirs;
-  os::UniqueFd const old = open_shared(fd_.get(), kGeneration, O_RDONLY);
-  if (!old && errno != ENOENT) {
+  os::UniqueFd const old = folder_.open_file(kGeneration);
+  struct stat facts {};
+  if ((!old && errno != ENOENT) || (old && ::fstat(old.get(), &facts) != 0)) {
     throw disk_failure(path_of(kGeneration), errno);
   }
-  if (old) {
+  if (old && !is_strangers(facts)) {
     std::vector<std::byte> text(kMostClaimBytes);
     auto const size = read_at(old.get(), text, 0);
     theirs = parse_claim({reinterpret_cast<char const*>(text.data()), size.value_or(0)});
@@ -155,9 +150,9 @@ void Directory::admit(Claim const& mine, When when) const {
   // Renamed into place: whenever this process dies, one claim or the other is there, and whole.
   std::string const text = format_claim(mine);
   remove(kNewGeneration);
-  os::UniqueFd const fresh = open_shared(fd_.get(), kNewGeneration, O_WRONLY | O_CREAT | O_EXCL);
+  os::UniqueFd const fresh = folder_.create(kNewGeneration);
   if (!fresh || !write_at(fresh.get(), std::as_bytes(std::span(text)), 0) || !force_to_disk(fresh.get()) ||
-      ::renameat(fd_.get(), kNewGeneration, fd_.get(), kGeneration) != 0 || !force_to_disk(fd_.get())) {
+      !folder_.publish(fresh.get(), kNewGeneration, kGeneration, os::kForAll) || !force_to_disk(folder_.get())) {
     int const why = errno;
     remove(kNewGeneration);
     throw disk_failure(path_of(kGeneration), why);
@@ -166,12 +161,14 @@ void Directory::admit(Claim const& mine, When when) const {
 
 os::UniqueFd Directory::make_temporary(std::uint64_t step, std::string& name) const {
   for (unsigned number = 0;; ++number) {
-    name = temporary_name(step, number);
-    os::UniqueFd fd(::openat(fd_.get(), name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kFileMode));
+    bool const crowded = number >= kFewTemporaries;  // where others may write they may be ahead of us
+    name = temporary_name(step, crowded ? static_cast<unsigned>(random_number()) : number);
+    os::UniqueFd fd = folder_.create(name);
     if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {
       return fd;
     }
-    if (fd || errno != EEXIST) {
+    bool const taken = errno == (fd ? EWOULDBLOCK : EEXIST);
+    if (!taken || number == kMostTemporaries) {
       throw disk_failure(path_of(name), errno);
     }
   }
@@ -179,18 +176,15 @@ os::UniqueFd Directory::make_temporary(std::uint64_t step, std::string& name) co
 
 void Directory::publish(os::UniqueFd& file, std::string const& temporary, std::uint64_t step) const {
   std::string const name = file_name(step);
-  auto const rename = [&](std::string const& from, std::string const& to) {
-    return ::renameat(fd_.get(), from.c_str(), fd_.get(), to.c_str()) == 0;
-  };
-  bool placed = rename(temporary, name);
+  bool placed = folder_.publish(file.get(), temporary, name, os::kForAll);
   if (!placed && errno == EISDIR) {  // somebody else's, so it is kept; reading passed over it
-    placed = rename(name, aside_name(name)) && rename(temporary, name);
+    placed = folder_.rename(name, aside_name(name)) && folder_.rename(temporary, name);
   }
   if (!placed) {
     throw disk_failure(path_of(name), errno);
   }
   file.reset();  // from here on the temporary name is free, and may be somebody else's
-  if (!force_to_disk(fd_.get())) {
+  if (!force_to_disk(folder_.get())) {
     throw disk_failure(path_of(name), errno);
   }
 }
@@ -215,7 +209,7 @@ void Directory::remove_stale() const {
     if (!is_temporary(name)) {
       continue;
     }
-    os::UniqueFd const fd(::openat(fd_.get(), name.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
+    os::UniqueFd const fd = folder_.open_own(name);
     if (fd && ::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) {  // who wrote it is dead
       remove(name);
     }
@@ -223,7 +217,7 @@ void Directory::remove_stale() const {
 }
 
 void Directory::remove(std::string const& name) const noexcept {
-  (void)::unlinkat(fd_.get(), name.c_str(), 0);
+  (void)folder_.remove(name);
 }
 
 void Directory::write(os::UniqueFd const& file, std::string const& name, Header header,
@@ -254,20 +248,11 @@ void Directory::write(os::UniqueFd const& file, std::string const& name, Header 
 }
 
 std::vector<std::string> Directory::names() const {
-  std::vector<std::string> all;
-  int const fd = ::openat(fd_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  std::unique_ptr<DIR, int (*)(DIR*)> const open(fd < 0 ? nullptr : ::fdopendir(fd), ::closedir);
-  if (!open) {
+  auto all = folder_.names();
+  if (!all) {
     throw disk_failure(title(), errno);
   }
-  errno = 0;
-  while (dirent const* const entry = ::readdir(open.get())) {  // NOLINT(concurrency-mt-unsafe): a stream of our own
-    all.emplace_back(entry->d_name);
-  }
-  if (errno != 0) {
-    throw disk_failure(title(), errno);
-  }
-  return all;
+  return *std::move(all);
 }
 
 std::vector<std::uint64_t> Directory::steps() const {

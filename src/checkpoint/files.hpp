@@ -9,32 +9,25 @@
 
 #include "cxxrun/checkpoint.hpp"
 #include "src/checkpoint/format.hpp"
-#include "src/os/fd.hpp"
+#include "src/os/file_lock.hpp"
 
 namespace cxxrun::checkpoint {
 
-/// Holds the lock until it is destroyed.
-class Lock {
- public:
-  explicit Lock(os::UniqueFd fd) : fd_(std::move(fd)) {}
-  Lock(Lock const&) = delete;
-  Lock& operator=(Lock const&) = delete;
-  Lock(Lock&&) noexcept = default;
-  Lock& operator=(Lock&&) = delete;
-  ~Lock();
-
- private:
-  os::UniqueFd fd_;
+/// A file whose header is whole and of the step in its name.
+struct Opened {
+  os::UniqueFd fd;
+  Header header;
 };
 
 /// Every function throws Failure, with the path and the remedy.
 class Directory {
  public:
-  /// Makes the directory if its parent exists.
+  /// Makes the directory if its parent exists. Failure (permission) naming the user who may have made it beforehand.
   explicit Directory(std::string path);
 
-  /// Failure (in_use) naming the holder, when it is not to be had in time: holders have only short work to do.
-  [[nodiscard]] Lock lock(std::chrono::milliseconds patience = std::chrono::seconds(60)) const;
+  /// Failure (in_use), when it is not to be had in time: holders have only short work to do. It names the holder, where
+  /// that is known.
+  [[nodiscard]] os::FileLock lock(std::chrono::milliseconds patience = std::chrono::seconds(60)) const;
 
   /// These five need the lock.
   void admit(Claim const& mine, When when) const;  ///< throws, or the directory is ours
@@ -65,9 +58,14 @@ class Directory {
 
  private:
   [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] Result<os::UniqueFd> open_step(std::string const& name, struct stat& facts) const;
+  [[nodiscard]] Result<Opened> open_whole(std::uint64_t step) const;
+  /// Where others may write, anybody may leave a file: to be believed is that of this user, root or the directory's
+  /// owner, who is no stranger.
+  [[nodiscard]] bool is_strangers(struct stat const& file) const;
 
   std::string path_;
-  os::UniqueFd fd_;
+  os::Folder folder_;
 };
 
 /// Failure (usage) when the file is of another model.

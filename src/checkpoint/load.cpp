@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <new>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "src/checkpoint/crc32c.hpp"
 #include "src/checkpoint/file_io.hpp"
@@ -13,32 +12,13 @@
 namespace cxxrun::checkpoint {
 namespace {
 
-struct Opened {
-  os::UniqueFd fd;
-  Header header;
-};
-
 Error damaged(std::string why, int os_errno = 0) {
   return fail(Errc::protocol, std::move(why), os_errno);
 }
 
-// Where everybody may write, anybody may leave a file of a later step.
-bool is_strangers(struct stat const& file, int directory) {
-  struct stat around {};
-  return file.st_uid != ::geteuid() && file.st_uid != 0 &&
-         (::fstat(directory, &around) != 0 || file.st_uid != around.st_uid);
-}
-
 // A file that cannot be opened for want of permission or descriptors is not damaged: passing over it would throw away
 // the newest state.
-Result<Opened> open_checked(os::UniqueFd fd, int directory, std::uint64_t step) {
-  struct stat facts {};
-  if (::fstat(fd.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) {
-    return damaged("is not a file");
-  }
-  if (is_strangers(facts, directory)) {
-    return damaged("belongs to uid " + std::to_string(facts.st_uid) + ", neither this user nor the directory's owner");
-  }
+Result<Opened> open_checked(os::UniqueFd fd, struct stat const& facts, std::uint64_t step) {
   auto const size = static_cast<std::uint64_t>(facts.st_size);
   std::vector<std::byte> head(kPreambleBytes);
   auto const begun = read_at(fd.get(), head, 0);
@@ -86,35 +66,6 @@ Result<std::vector<std::byte>> read_blob(int fd, Entry const& entry, std::uint64
   return bytes;
 }
 
-Result<Opened> open_step(int directory, std::uint64_t step, std::string const& path) {
-  os::UniqueFd fd(::openat(directory, file_name(step).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  struct stat facts {};
-  if (!fd && errno == ENOENT) {
-    bool const is_there = ::fstatat(directory, file_name(step).c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
-    return is_there && S_ISLNK(facts.st_mode) ? damaged("is a link to nowhere")
-                                              : fail(Errc::not_found, "has gone since it was listed");
-  }
-  if (!fd && errno == EACCES && ::fstatat(directory, file_name(step).c_str(), &facts, 0) == 0) {
-    if (S_ISDIR(facts.st_mode)) {
-      return damaged("is not a file");
-    }
-    if (is_strangers(facts, directory)) {
-      return damaged("belongs to another user", EACCES);
-    }
-  }
-  if (!fd && (errno == EIO || errno == ENXIO || errno == ELOOP)) {
-    return damaged("cannot be read", errno);
-  }
-  if (!fd) {
-    throw disk_failure(path, errno);
-  }
-  auto opened = open_checked(std::move(fd), directory, step);
-  if (!opened && opened.error().code == Errc::usage) {
-    throw Failure(fail(Errc::usage, path + " " + opened.error().context));
-  }
-  return opened;
-}
-
 }  // namespace
 
 void require_model(std::string const& path, Header const& header, std::string const& model) {
@@ -124,15 +75,57 @@ void require_model(std::string const& path, Header const& header, std::string co
   }
 }
 
+Result<os::UniqueFd> Directory::open_step(std::string const& name, struct stat& facts) const {
+  os::UniqueFd fd = folder_.open_file(name);
+  int const why = errno;
+  if (fd) {
+    if (::fstat(fd.get(), &facts) != 0) {
+      return damaged("cannot be read", errno);
+    }
+    if (is_strangers(facts)) {
+      return damaged("belongs to uid " + std::to_string(facts.st_uid) +
+                     ", neither this user nor the directory's owner");
+    }
+    return fd;
+  }
+  if (why == ENOENT) {
+    return fail(Errc::not_found, "has gone since it was listed");
+  }
+  bool const seen = ::fstatat(folder_.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
+  if (seen && S_ISDIR(facts.st_mode)) {
+    return damaged("is not a file");
+  }
+  if (why == ELOOP) {
+    return damaged("is a link or no file, and may lead anywhere");
+  }
+  if (why == EACCES && seen && is_strangers(facts)) {
+    return damaged("belongs to another user", EACCES);
+  }
+  if (why == EIO || why == ENXIO) {
+    return damaged("cannot be read", why);
+  }
+  throw disk_failure(path_of(name), why);
+}
+
+Result<Opened> Directory::open_whole(std::uint64_t step) const {
+  struct stat facts {};
+  auto file = open_step(file_name(step), facts);
+  auto opened = file ? open_checked(*std::move(file), facts, step) : Result<Opened>(file.error());
+  if (!opened && opened.error().code == Errc::usage) {
+    throw Failure(fail(Errc::usage, path_of(file_name(step)) + " " + opened.error().context));
+  }
+  return opened;
+}
+
 Result<Header> Directory::header(std::uint64_t step) const {
-  auto opened = open_step(fd_.get(), step, path_of(file_name(step)));
+  auto opened = open_whole(step);
   return opened ? Result<Header>(std::move(opened->header)) : opened.error();
 }
 
 Result<Checkpoint::Loaded> Directory::load(std::uint64_t step, std::string const& model) const {
   Checkpoint::Loaded loaded;
   loaded.path = path_of(file_name(step));
-  auto const opened = open_step(fd_.get(), step, loaded.path);
+  auto const opened = open_whole(step);
   if (!opened) {
     return opened.error();
   }

@@ -203,6 +203,13 @@ UniqueFd Folder::open_file(std::string const& name) const {
   return file;
 }
 
+UniqueFd Folder::open_own(std::string const& name) const {
+  struct stat facts {};
+  auto file =
+      if_plain(UniqueFd(::openat(get(), name.c_str(), O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC)), false, &facts);
+  return file && !is_own(facts) ? with_errno(EPERM) : std::move(file);
+}
+
 std::optional<std::string> Folder::read(std::string const& name, std::size_t most) const {
   auto const file = open_file(name);
   struct stat facts {};

@@ -59,6 +59,8 @@ class Folder {
   [[nodiscard]] UniqueFd append_to(std::string const& name) const;
   /// A regular file, whosever it is.
   [[nodiscard]] UniqueFd open_file(std::string const& name) const;
+  /// A regular file of this user's with one name, to read and write.
+  [[nodiscard]] UniqueFd open_own(std::string const& name) const;
   /// At most `most` bytes of a regular file of this user's or root's.
   [[nodiscard]] std::optional<std::string> read(std::string const& name, std::size_t most) const;
   /// Whatever has that name is this text afterwards, or as it was before: false and errno.

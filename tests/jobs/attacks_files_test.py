@@ -2,8 +2,10 @@
 Usage: attacks_files_test.py CXXRUN TRAIN"""
 import glob
 import os
+import shutil
 import signal
 import sys
+import tempfile
 
 import attack_jobs
 import jobs
@@ -32,7 +34,10 @@ class Files(Attack):
     def test_checkpoint_planted(self):
         own = self.path("own")
         figures, _ = self.train(own, 12)
-        planted, shared = self.shared("planted"), self.shared("shared")
+        planted, shared = tempfile.mkdtemp(prefix="cxxrun-planted-"), self.shared("shared")
+        self.addCleanup(shutil.rmtree, planted)
+        os.chown(planted, ATTACKER, ATTACKER)
+        os.chmod(planted, 0o755)
         others, _ = self.train(planted, 30, ATTACKER)
         self.train(shared, 6)
         self.assertNotEqual(figures, others)
@@ -57,6 +62,44 @@ class Files(Attack):
                  "the job ends by name, and the file that the link leads to is as it was",
                  self.line([job], "shared/lock is a link"), code=1,
                  who=f"uid {ATTACKER}, of the group")
+
+    def test_directory_made_beforehand(self):
+        planted = tempfile.mkdtemp(prefix="cxxrun-planted-")
+        self.addCleanup(shutil.rmtree, planted)
+        os.chown(planted, ATTACKER, ATTACKER)
+        os.chmod(planted, 0o777)
+        self.train(planted, 6, ATTACKER)
+        job = self.start("--standalone", "--max-restarts", "0", TRAIN, "--steps", "6", "--batch", "2", "--checkpoint-dir",
+                         planted)
+        self.assertEqual(job.wait(), 1, job.stderr)
+        line = self.line([job], "made it beforehand").replace(planted, "DIR/ckpt")
+        self.row("makes the checkpoint directory of the job in /tmp, beforehand, and fills it", "the job ends by name", line,
+                 code=1)
+
+    # Locks whatever it can open of what writers lock in a checkpoint directory, for as long as it lives.
+    LOCK = """
+import fcntl
+held = {}
+print("ready", flush=True)
+while True:
+    for name in ["lock", "lock.tmp", *(f"step_{step:020d}.ckpt.tmp0" for step in range(41))]:
+        try:
+            if name not in held:
+                file = open(sys.argv[1] + "/" + name)
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                held[name] = file
+        except OSError: pass
+"""
+
+    def test_locks_of_a_checkpoint_directory(self):
+        own, attacked = self.path("own"), self.shared("attacked", 0o755)
+        figures, _ = self.train(own, 40)
+        self.start_ready(self.LOCK, attacked)
+        found, job = self.train(attacked, 40)
+        self.assertEqual(found, figures)
+        self.assertNotIn("generation 2", job.stderr)
+        self.row("locks what it can open in a checkpoint directory that others may read", "that is nothing; no save waits",
+                 NO_LINE)
 
     def precious(self):
         """A file of the victim's that nobody else can write to."""
