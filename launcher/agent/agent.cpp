@@ -25,6 +25,7 @@
 #include "launcher/workers/supervisor.hpp"
 #include "launcher/workers/worker_memory.hpp"
 #include "src/core/time.hpp"
+#include "src/os/limits.hpp"
 #include "src/os/local_address.hpp"
 #include "src/os/log.hpp"
 #include "src/os/machine.hpp"
@@ -55,6 +56,10 @@ class Agent {
     config_.facts.agent_socket = supervisor_->socket();
     config_.facts.prover = keys_ ? supervisor_->socket() : "";
   }
+
+  ~Agent() { log_through({}); }  // what threw out of run() is told after us, and not through our pump
+  Agent(Agent const&) = delete;
+  Agent& operator=(Agent const&) = delete;
 
   int run(os::AgentSide const& side) {
     if (auto const watched = signals_.begin(side.signals); !watched) {
@@ -298,7 +303,7 @@ class Agent {
       log(Level::error, exit_->line);
     }
     if (failed_) {
-      log(Level::error, failed_->message());
+      log(Level::error, os::explain(*failed_));
     }
     auto const instead = hosting_.requeue(end_watch_.checkpoint_passed(), end_watch_.limit_reached());
     log_through({});

@@ -13,6 +13,7 @@
 #include "launcher/logs/report.hpp"
 #include "launcher/story/story_json.hpp"
 #include "launcher/story/trace.hpp"
+#include "src/core/limits.hpp"
 #include "src/core/text.hpp"
 #include "src/os/bounded_thread.hpp"
 #include "src/os/folder.hpp"
@@ -32,7 +33,8 @@ std::int64_t wall_ms() {
 bool say(bool written, std::string const& path) {
   int const error = errno != 0 ? errno : EIO;
   if (!written) {
-    log(Level::warn, "cannot write " + path + ": " + std::strerror(error));  // NOLINT(concurrency-mt-unsafe)
+    auto const room = room_for(std::filesystem::path(path).parent_path(), error);
+    log(Level::warn, fail(Errc::io, "cannot write " + path + (room.empty() ? "" : " (" + room + ")"), error).message());
   }
   return written;
 }

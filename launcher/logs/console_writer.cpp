@@ -18,6 +18,7 @@
 
 #include "src/os/bounded_thread.hpp"
 #include "src/os/fd.hpp"
+#include "src/os/poll_time.hpp"
 
 namespace cxxrun::launcher {
 namespace {
@@ -96,6 +97,7 @@ struct ConsoleWriter::Impl {
 
   void run();
   bool write_all(std::string_view lines);
+  void write_here(TimePoint until);
   bool wait_for_room() const;
   [[nodiscard]] ssize_t write_some(std::string_view piece) const;
 };
@@ -153,6 +155,23 @@ bool ConsoleWriter::Impl::write_all(std::string_view lines) {
   return true;
 }
 
+/// For want of a thread, which no limit leaves: on the caller's, what the console takes until then.
+void ConsoleWriter::Impl::write_here(TimePoint until) {
+  while (!queue.empty() && !dead) {
+    pollfd room{target.fd.get(), POLLOUT, 0};
+    if (poll(&room, 1, os::poll_time(until)) <= 0 && Clock::now() >= until) {
+      return;
+    }
+    auto const n = write_some(std::string_view(queue).substr(0, next_piece(queue)));
+    if (n >= 0) {
+      queue.erase(0, static_cast<std::size_t>(n));
+    } else if (errno != EAGAIN && errno != EINTR) {
+      dead = true;
+      queue.clear();
+    }
+  }
+}
+
 ssize_t ConsoleWriter::Impl::write_some(std::string_view piece) const {
   if (target.kind == Kind::socket) {
     return send(target.fd.get(), piece.data(), piece.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -190,8 +209,7 @@ bool ConsoleWriter::shows_parts_of_lines() const {
 /// With the first line, not at the launcher's start: there every thread delays the workers.
 bool ConsoleWriter::start_thread() {
   impl_->thread = os::BoundedThread::start("cxxrun-console", [impl = impl_] { impl->run(); });
-  impl_->lost = impl_->lost || !impl_->thread;  // no thread to be had; the next line tries again
-  return impl_->thread != nullptr;
+  return impl_->thread != nullptr;  // else the next line tries again
 }
 
 void ConsoleWriter::push(std::string& lines) {
@@ -215,7 +233,8 @@ void ConsoleWriter::push(std::string& lines) {
         .append(" bytes of output are missing here: nobody read the console while workers ended\n");
   }
   if (!impl_->thread && !start_thread()) {
-    lines.clear();
+    impl_->queue.append(std::exchange(lines, {}));
+    impl_->write_here(Clock::now());
     return;
   }
   bool const idle = impl_->queue.empty();
@@ -232,7 +251,8 @@ void ConsoleWriter::push(std::string& lines) {
 
 bool ConsoleWriter::full() {
   std::lock_guard const lock(impl_->mutex);
-  bool const now = impl_->queue.size() >= kConsoleFull;
+  bool const now =
+      impl_->thread && impl_->queue.size() >= kConsoleFull;  // without one nobody would say when it has room
   impl_->starved = impl_->starved || now;
   return now;
 }
@@ -255,6 +275,10 @@ bool ConsoleWriter::finish(TimePoint deadline) {
     }
   }
   std::lock_guard const lock(impl_->mutex);
+  if (!thread && !impl_->abandoned) {
+    impl_->write_here(deadline);
+    impl_->lost = impl_->lost || !impl_->queue.empty();
+  }
   return !impl_->lost;
 }
 

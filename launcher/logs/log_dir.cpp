@@ -9,6 +9,7 @@
 
 #include "launcher/logs/left_over.hpp"
 #include "launcher/logs/log_file.hpp"
+#include "src/core/limits.hpp"
 #include "src/os/folder.hpp"
 #include "src/os/random.hpp"
 
@@ -28,7 +29,7 @@ Error cannot_make(std::string const& path, int error) {
     code = Errc::not_found;
     remedy = "a part of this path is not a directory; choose another --log-dir";
   } else if (error == ENOSPC || error == EDQUOT) {
-    remedy = "free space there or choose another --log-dir";
+    remedy = room_for(std::filesystem::path(path).parent_path(), error) + ", or choose another --log-dir";
   }
   return fail(code, "cannot create the log directory " + path + " (" + remedy + ")", error);
 }

@@ -4,15 +4,16 @@
 #include <filesystem>
 #include <vector>
 
+#include "src/core/limits.hpp"
 #include "src/os/fd_io.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
 Error cannot_write(std::string const& path, int error) {
-  bool const full = error == ENOSPC || error == EDQUOT;
+  auto const room = room_for(std::filesystem::path(path).parent_path(), error);
   std::string const remedy =
-      full ? "free space there or choose another --log-dir" : "check the directory or choose another --log-dir";
+      (room.empty() ? "check the directory" : room) + (error == EFBIG ? "" : ", or choose another --log-dir");
   auto const code = error == EACCES || error == EPERM || error == EROFS ? Errc::permission : Errc::io;
   return fail(code, "cannot write the log " + path + " (" + remedy + "); the stream goes on without this file", error);
 }

@@ -253,6 +253,13 @@ WorkerSpec plan_zygote(Options const& options, NodeFacts const& facts, Environme
   return zygote;
 }
 
+std::uint64_t descriptors_needed(std::uint32_t workers, std::uint32_t agents) {
+  constexpr std::uint64_t kOwn = 48;
+  constexpr std::uint64_t kOfWorker = 8;  // two pipes, each with two files; its connection, its page
+  constexpr std::uint64_t kOfAgent = 2;   // one for beats
+  return kOwn + kOfWorker * workers + kOfAgent * agents;
+}
+
 WorkerSpec plan_check(rendezvous::Generation const& generation, Options const& options, NodeFacts const& facts,
                       Environment const& inherited) {
   Environment environment = without_mpi_identity(inherited);

@@ -78,6 +78,10 @@ struct NodeFacts {
 /// Whether the program is a script or a module that it runs.
 [[nodiscard]] bool runs_python(Options const& options);
 
+/// How many descriptors an agent opens until its workers run, at most: of its own, for each of them (pipes, files,
+/// connections), and for the other agents where it coordinates `agents` of them.
+[[nodiscard]] std::uint64_t descriptors_needed(std::uint32_t workers, std::uint32_t agents);
+
 /// The workers of this agent in one generation, by local rank.
 [[nodiscard]] std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, Options const& options,
                                                    NodeFacts const& facts, Environment const& inherited);

@@ -2,7 +2,9 @@
 // another program, it is that one.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <completions.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -36,8 +38,10 @@
 #include "launcher/workers/worker_program.hpp"
 #include "src/core/exit_codes.hpp"
 #include "src/core/exit_status.hpp"
+#include "src/core/text.hpp"
 #include "src/os/colour.hpp"
 #include "src/os/hard_link.hpp"
+#include "src/os/limits.hpp"
 #include "src/os/listening.hpp"
 #include "src/os/log.hpp"
 #include "src/os/monitor.hpp"
@@ -50,7 +54,7 @@ namespace cxxrun::launcher {
 namespace {
 
 int complain(Error const& error) {
-  std::fprintf(stderr, "cxxrun: %s\n", error.message().c_str());
+  std::fprintf(stderr, "cxxrun: %s\n", os::explain(error).c_str());
   return error.code == Errc::usage || error.code == Errc::environment ? kExitUsage
          : error.code == Errc::closed                                 ? kExitCoordinatorLost
                                                                       : kExitSystem;
@@ -129,6 +133,18 @@ Result<void> open_logs(AgentConfig& config, std::vector<std::string>& notes) {
   return {};
 }
 
+/// Before anything is started: in the middle of a start nobody can say which limit was in the way.
+Result<void> check_descriptors(AgentConfig const& config) {
+  auto const& topology = config.topology;
+  bool const coordinates = topology.meeting.host != Meeting::Host::other;
+  auto const needed = descriptors_needed(config.facts.workers, coordinates ? topology.min_nodes : 0);
+  return os::descriptors_left(needed)
+             ? Result<void>()
+             : fail(Errc::io, os::explain_refusal("this agent needs " + std::to_string(needed) + " descriptors for " +
+                                                      counted(config.facts.workers, "worker"),
+                                                  EMFILE));
+}
+
 /// Where this agent's workers call it. What killed agents have left in such places is removed before.
 std::string open_sockets(Environment const& environment) {
   if (auto const swept = sweep_temporary(value_of(environment, "TMPDIR")); swept > 0) {
@@ -146,7 +162,7 @@ int agent_or_refusal(AgentConfig const& config, os::AgentSide const& side) {
   try {
     return run_agent(config, side);
   } catch (std::exception const& error) {
-    log(Level::error, std::string("the system refused: ") + error.what() + "; see the limits with: ulimit -a");
+    log(Level::error, os::explain_refusal("the agent cannot run", error));
     return kExitSystem;
   }
 }
@@ -338,11 +354,14 @@ int run(std::vector<std::string> const& arguments) {
   if (config.options.dry_run) {
     return show_dry_run(std::move(config));
   }
+  os::raise_nofile_limit();
+  if (auto const enough = check_descriptors(config); !enough) {
+    return complain(enough.error());
+  }
   if (auto const logs = open_logs(config, notes); !logs) {
     return complain(logs.error());
   }
   tell(config, notes);
-  os::raise_nofile_limit();
   pid_t const self = getpid();
   os::UniqueFd standby;
   if (config.topology.max_nodes > 1 || config.options.join) {
@@ -367,6 +386,9 @@ int run(std::vector<std::string> const& arguments) {
 
 int run_by_name(std::string_view called, std::vector<std::string> const& arguments) {
   auto const name = called.substr(called.rfind('/') + 1);  // npos + 1 is 0
+  if (auto const stack = os::check_stack(); !stack) {
+    return complain(stack.error());
+  }
   return name == "cxxrun-rendezvous" ? run_rendezvous(arguments)
          : name == "cxxrun-store"    ? run_store(arguments)
                                      : run(arguments);
@@ -375,7 +397,14 @@ int run_by_name(std::string_view called, std::vector<std::string> const& argumen
 }  // namespace
 }  // namespace cxxrun::launcher
 
-// NOLINTNEXTLINE(bugprone-exception-escape): without memory there is nothing to say, and no worker to end
 int main(int argc, char** argv) {
-  return argc > 0 ? cxxrun::launcher::run_by_name(argv[0], {argv + 1, argv + argc}) : cxxrun::kExitUsage;
+  std::signal(SIGXFSZ, SIG_IGN);  // NOLINT(cert-err33-c): a log that may not grow ends no job; workers get the default
+  cxxrun::os::set_stack_size_of_threads();
+  std::string const name = argc > 0 ? argv[0] : "cxxrun";
+  try {
+    return cxxrun::launcher::run_by_name(name, {argv + std::min(argc, 1), argv + argc});
+  } catch (std::exception const& error) {  // a thread, timer or descriptor that the system refuses
+    std::fprintf(stderr, "%s\n", cxxrun::os::explain_refusal(name.substr(name.rfind('/') + 1), error).c_str());
+    return cxxrun::kExitSystem;
+  }
 }

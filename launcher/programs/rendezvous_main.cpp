@@ -35,6 +35,7 @@
 #include "src/os/fd.hpp"
 #include "src/os/fd_io.hpp"
 #include "src/os/held_process.hpp"
+#include "src/os/limits.hpp"
 #include "src/os/log.hpp"
 #include "src/os/monitor.hpp"
 #include "src/os/process_info.hpp"
@@ -52,7 +53,8 @@ using asio::posix::stream_descriptor;
 using boost::system::error_code;
 
 constexpr Millis kSameEnd{1000};
-constexpr Millis kLookAtOwner{500};  // where nothing tells of its end
+constexpr Millis kLookAtOwner{500};         // where nothing tells of its end
+constexpr std::uint64_t kDescriptors = 32;  // of its own, before the first agent calls
 
 /// What ends us. A signal that is ignored stays so: Ctrl-C in a terminal is not for what a script has in the
 /// background.
@@ -220,12 +222,15 @@ Result<void> check_alone(std::string const& path, std::string const& host) {
 }
 
 int complain(Error const& error) {
-  std::fprintf(stderr, "cxxrun-rendezvous: %s\n", error.message().c_str());
+  std::fprintf(stderr, "cxxrun-rendezvous: %s\n", os::explain(error).c_str());
   return error.code == Errc::usage ? kExitUsage : kExitSystem;
 }
 
 /// `announce` is given "HOST:PORT" once everybody can come.
 int serve(RendezvousOptions const& options, pid_t owner, std::function<void(std::string const&)> const& announce) {
+  if (!os::descriptors_left(kDescriptors)) {
+    return complain(fail(Errc::io, "it needs " + std::to_string(kDescriptors) + " descriptors", EMFILE));
+  }
   auto const secret = take_secret();
   auto const environment = os::read_environment();
   auto const transports = key_transports(options.auth, secret, value_of(environment, "HOME"));

@@ -5,6 +5,7 @@
 #include "launcher/options/parse_options.hpp"
 #include "launcher/programs/programs.hpp"
 #include "src/core/exit_codes.hpp"
+#include "src/os/limits.hpp"
 #include "src/os/log.hpp"
 #include "src/os/signals.hpp"
 #include "src/os/system.hpp"
@@ -22,7 +23,7 @@ int serve(StoreOptions const& options) {
   store::StoreServer server([](auto const& line) { log(Level::warn, line); });
   auto const port = server.open(0, {*options.port, options.loopback}, {options.access, {}});
   if (!port) {
-    std::fprintf(stderr, "cxxrun-store: %s\n", port.error().message().c_str());
+    std::fprintf(stderr, "cxxrun-store: %s\n", os::explain(port.error()).c_str());
     return kExitSystem;
   }
   if (*options.port == 0) {

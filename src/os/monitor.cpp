@@ -4,13 +4,13 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/timerfd.h>
 
 #include "src/core/exit_codes.hpp"
 #include "src/os/children.hpp"
+#include "src/os/limits.hpp"
 #include "src/os/process_info.hpp"
 
 namespace cxxrun::os {
@@ -199,12 +199,12 @@ int run_under_parent(std::function<int(AgentSide const&)> const& agent_main, Uni
   side.parent_watch.reset(life[0]);
   UniqueFd held(life[1]);
   if (!page || !signals || !timer || !piped) {
-    say(std::string("cannot watch the agent process: ") + std::strerror(errno));
+    say(explain_refusal("cannot watch the agent process", errno));
     return kExitSystem;
   }
   pid_t const agent = fork();
   if (agent < 0) {
-    say(std::string("cannot start the agent process: ") + std::strerror(errno));
+    say(explain_refusal("cannot start the agent process", errno));
     return kExitSystem;
   }
   if (agent == 0) {

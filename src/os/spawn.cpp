@@ -20,6 +20,7 @@
 #include "src/os/child_code.hpp"
 #include "src/os/close_from.hpp"
 #include "src/os/fd_io.hpp"
+#include "src/os/limits.hpp"
 #include "src/os/mapping.hpp"
 
 namespace cxxrun::os {
@@ -289,8 +290,12 @@ std::string explain_failed_start(std::string const& name, SpawnStage stage, int 
   if (stage == SpawnStage::cpus) {
     return start + "cannot bind it to its CPUs: " + std::strerror(error) + "; --cpu-bind none leaves them alone";
   }
-  if (stage == SpawnStage::fork && error == EAGAIN) {
-    return start + "the limit on processes is reached; raise `ulimit -u` or start fewer workers";
+  if (error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE) {
+    return explain_refusal("cannot start '" + name + "'", error);
+  }
+  if (error == E2BIG) {
+    return start +
+           "its arguments and environment are longer than a quarter of `ulimit -s`; raise that, or shorten them";
   }
   if (error == ENOENT && stage == SpawnStage::exec) {
     return start + "the interpreter in its first line, or the loader it is linked to, does not exist";

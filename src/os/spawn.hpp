@@ -65,7 +65,7 @@ inline constexpr std::string_view kIsItThere = "; is the path right, and its fil
 /// What to do about a file that may not be executed.
 inline constexpr std::string_view kNotExecutable =
     "not an executable file; try 'chmod +x', or name the interpreter before it";
-/// One line for the report: what could not be started, why, and what to do. Pure.
+/// One line for the report: what could not be started, why, and what to do: which limit was reached, as it is now.
 [[nodiscard]] std::string explain_failed_start(std::string const& name, SpawnStage stage, int error);
 
 }  // namespace cxxrun::os

@@ -181,7 +181,7 @@ class BadInput(JobCase):
 
     def test_limits_of_the_system(self):
         few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10))
-        self.check(SYSTEM, ["ulimit -a"], "--standalone", preexec_fn=few)
+        self.check(SYSTEM, ["ulimit -n"], "--standalone", preexec_fn=few)
         some = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
         job = self.run_job("--standalone", "--nproc-per-node", "100", "true", preexec_fn=some)
         self.assertEqual(job.code, SYSTEM, job.stderr)

@@ -1,9 +1,14 @@
 #include "launcher/logs/console_writer.hpp"
 
+#include <array>
 #include <limits.h>
 #include <semaphore>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "src/os/fd_io.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/pump_console.hpp"
 
@@ -149,4 +154,29 @@ TEST_CASE("console_writer: a terminal is told apart and gets its bytes", "[proce
   }
   CHECK(got == bytes);
   CHECK(writer.finish(Clock::now() + kPlenty));
+}
+
+TEST_CASE("console_writer: without a thread to be had its lines are written all the same", "[process]") {
+  std::array<int, 2> ends{};
+  REQUIRE(pipe(ends.data()) == 0);
+  pid_t const tester = fork();
+  if (tester == 0) {  // root may have any number of threads
+    rlimit const few{0, 0};
+    if (setrlimit(RLIMIT_NPROC, &few) != 0 || (getuid() == 0 && setuid(65534) != 0)) {
+      _exit(2);
+    }
+    ConsoleWriter writer(ends[1], [] {});
+    std::string first = lines(10);
+    writer.push(first);
+    std::string much = lines(kConsoleFull);  // more than the pipe holds
+    writer.push(much);
+    bool const held_up = writer.full();  // nobody would say when it has room again
+    _exit(first.empty() && much.empty() && !held_up && writer.finish(Clock::now() + std::chrono::seconds{20}) ? 0 : 1);
+  }
+  close(ends[1]);
+  CHECK(cxxrun::os::read_all(ends[0], 2 * kConsoleFull).value_or("") == lines(10) + lines(kConsoleFull));
+  close(ends[0]);
+  int status = 0;
+  CHECK(waitpid(tester, &status, 0) == tester);
+  CHECK(status == 0);
 }

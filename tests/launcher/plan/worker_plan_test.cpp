@@ -59,6 +59,13 @@ Words command_of(Words const& words, Environment const& inherited = {}) {
 
 }  // namespace
 
+TEST_CASE("worker_plan: each worker and each agent that is coordinated costs descriptors", "[unit]") {
+  auto const alone = cxxrun::launcher::descriptors_needed(1, 1);
+  CHECK(alone < 64);  // less than any system gives
+  CHECK(cxxrun::launcher::descriptors_needed(9, 1) == alone + 8 * 8);
+  CHECK(cxxrun::launcher::descriptors_needed(1, 101) == alone + 100 * 2);
+}
+
 TEST_CASE("worker_plan: the whole plan of a node, as recorded", "[unit]") {
   std::string text;
   for (auto const& worker :
