@@ -176,6 +176,9 @@ Explanation of_exit(DeathFacts const& facts, Said const& said) {
   if (!said.helper.empty()) {
     return of_helper(facts, said);
   }
+  if (!facts.limit.cause.empty() && facts.status != ExitStatus::signalled(SIGBUS)) {
+    return facts.limit;
+  }
   if (said.disk_full) {
     return of_full_disk(facts, said);
   }

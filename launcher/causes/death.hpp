@@ -51,6 +51,7 @@ struct DeathFacts {
   std::string said;              ///< the end of its stderr
   std::vector<PathFacts> paths;  ///< looked at after it, when needs_probe() says so
   std::string core_pattern;      ///< /proc/sys/kernel/core_pattern
+  Explanation limit;             ///< that its stderr speaks of (limit_signs.hpp)
   Explanation gpu;               ///< what the NVIDIA driver has said since the start (xid.hpp)
 };
 

@@ -4,7 +4,9 @@
 #include <csignal>
 #include <utility>
 
+#include "launcher/causes/limit_signs.hpp"
 #include "launcher/causes/xid.hpp"
+#include "src/os/limits.hpp"
 #include "src/os/process_info.hpp"
 
 namespace cxxrun::launcher {
@@ -77,6 +79,7 @@ void DeathWatch::explain(DeadWorker const& which, std::vector<DeadWorker> const&
   facts.said = said(exit);
   facts.paths = paths_;
   facts.core_pattern = exit.status.core_dumped ? os::read_text("/proc/sys/kernel/core_pattern") : "";
+  facts.limit = explain_limits(facts.said, os::worker_limits());
   facts.gpu = gpu_;
   auto explanation = launcher::explain(facts);
   exit.cause = std::move(explanation.cause);

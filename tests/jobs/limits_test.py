@@ -103,6 +103,14 @@ class Limits(unittest.TestCase):
                 self.assertRegex(err, rf"^{name}: .*\(ulimit -[nu]\)")
                 self.assertEqual(len(err.splitlines()), 1, err)
 
+    def test_a_worker_that_reaches_its_limit(self):
+        program = "import os\nwhile True: os.dup(1)"
+        job = self.start("worker", {resource.RLIMIT_NOFILE: 100}, "cxxrun", "--standalone", "--max-restarts", "0",
+                         "/usr/bin/python3", "-c", program)
+        _, err = job.communicate(timeout=GUARD)
+        self.assertEqual(job.returncode, 1, err)
+        self.assertIn("no descriptor was left: the limit is 100 open files (ulimit -n)", err)
+
 
 if __name__ == "__main__":
     sys.exit(jobs.main())

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "launcher/causes/limit_signs.hpp"
 #include "launcher/causes/xid.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/fixtures.hpp"
@@ -39,6 +40,17 @@ DeathFacts exited(std::string said, MemoryFacts memory = kills(0, std::nullopt))
   facts.killed = 0;
   facts.said = std::move(said);
   facts.memory = std::move(memory);
+  return facts;
+}
+
+DeathFacts limited(std::string said) {
+  auto facts = exited(std::move(said));
+  Limits limits;
+  limits.files = {1024, 4096};
+  limits.tasks = {4096, 4096};
+  limits.address_space = {4096 * kMiB, 4096 * kMiB};
+  limits.locked = {kMiB / 16, kMiB / 16};
+  facts.limit = explain_limits(facts.said, limits);
   return facts;
 }
 
@@ -102,6 +114,13 @@ std::vector<Row> rows() {
        with(exited(""), [](auto& facts) { facts.gpu = explain_xids("NVRM: Xid (PCI:0000:3b:00): 79, pid=1"); }), "yes"},
       {"a program did something to its GPU that it may not (the same)",
        with(exited(""), [](auto& facts) { facts.gpu = explain_xids("NVRM: Xid (PCI:0000:3b:00): 31, pid=1"); }), "yes"},
+      {"`ulimit -n`", limited("OSError: [Errno 24] Too many open files\n"), "probable"},
+      {"`ulimit -u`", limited("RuntimeError: can't start new thread\n"), "probable"},
+      {"`ulimit -v`", limited("std::bad_alloc\n"), "probable"},
+      {"`ulimit -l`", limited("NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory\n"), "yes"},
+      {"no memory for a fork", limited("bash: fork: Cannot allocate memory\n"), "yes"},
+      {"/dev/shm is full, PyTorch or NCCL",
+       limited("RuntimeError: unable to write to file </torch_12_34>: No space left on device (28)\n"), "yes"},
       {"`ulimit -t`", signalled(SIGXCPU), "yes"},
       {"`ulimit -f`", signalled(SIGXFSZ), "yes"},
       {"a Python module is missing", exited("Traceback\n\nModuleNotFoundError: No module named 'torch'"), "yes"},
@@ -156,6 +175,10 @@ TEST_CASE("death: a limit of the job's is its own doing, and what the host or so
       "a DataLoader worker out of memory",
       "some other process that the workers have started, out of memory",
       "a program did something to its GPU that it may not (the same)",
+      "`ulimit -n`",
+      "`ulimit -u`",
+      "`ulimit -v`",
+      "`ulimit -l`",
       "`ulimit -t`",
       "`ulimit -f`",
   };
