@@ -7,6 +7,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "src/os/limits.hpp"
 #include "src/os/log.hpp"
 
 namespace cxxrun::rendezvous {
@@ -18,6 +19,7 @@ namespace {
 
 constexpr int kBacklog = 4096;
 constexpr Millis kNoDescriptor{100};  ///< out of descriptors, most likely: until one is free
+constexpr Millis kTellAgain{60'000};
 
 }  // namespace
 
@@ -55,7 +57,10 @@ void Listener::next() {
       return;
     }
     if (error) {
-      log(Level::warn, "cannot accept a connection: " + error.message());
+      if (auto const now = Clock::now(); !told_ || now - *told_ > kTellAgain) {
+        told_ = now;
+        log(Level::warn, os::explain_refusal("cannot accept a connection, and keeps trying", error.value()));
+      }
       pause_.after(kNoDescriptor, [this] { next(); });
       return;
     }

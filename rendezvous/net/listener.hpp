@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include <boost/asio/ip/tcp.hpp>
 
@@ -34,6 +35,7 @@ class Listener : public std::enable_shared_from_this<Listener> {
   os::Timer pause_;
   Accepted accepted_;
   std::function<Millis()> hold_;
+  std::optional<TimePoint> told_;  ///< when it was said last that it cannot accept
 };
 
 }  // namespace cxxrun::rendezvous

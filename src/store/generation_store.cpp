@@ -13,9 +13,10 @@ namespace {
 
 using wire::StoreDecoder;
 
-constexpr std::size_t kOutputCap = 1024UL * 1024;             // unsent replies above which a connection is not read
-constexpr std::size_t kKeptOutput = 64UL * 1024;              // capacity a drained output buffer may keep
-constexpr int kAcceptsPerTurn = 64;                           // a connection storm does not starve those already in
+constexpr std::size_t kOutputCap = 1024UL * 1024;  // unsent replies above which a connection is not read
+constexpr std::size_t kKeptOutput = 64UL * 1024;   // capacity a drained output buffer may keep
+constexpr int kAcceptsPerTurn = 64;                // a connection storm does not starve those already in
+constexpr auto kTellAgain = std::chrono::minutes(1);
 constexpr auto kAcceptPause = std::chrono::milliseconds(50);  // after accept ran out of descriptors
 constexpr Millis kCrowdPause{50};                             // while there is no room for more replies
 constexpr Millis kStalled{2000};  // how long a client may take no reply while others wait for that room
@@ -107,7 +108,8 @@ void GenerationStore::on_ready(ConnectionPtr const& c, std::uint32_t events) {
 
 // The waiting connections stay in the kernel's queue; being told of them again at once would only spin.
 void GenerationStore::pause_accepting(Listener& listener, int why) {
-  if (!std::exchange(out_of_descriptors_, true)) {
+  if (auto const now = Clock::now(); !told_full_ || now - *told_full_ > kTellAgain) {
+    told_full_ = now;
     reactor_.warn(fail(Errc::io, "store cannot accept a connection; it keeps trying", why).message());
   }
   listener.want(reactor_.poller, 0);
@@ -294,7 +296,6 @@ void GenerationStore::drop(ConnectionPtr const& c) {
   unsent_ -= std::exchange(c->counted, 0);
   reading_ -= std::exchange(c->reading, 0);
   reactor_.connections -= connections_.erase(c->name);
-  out_of_descriptors_ = false;
 }
 
 void GenerationStore::say(std::string_view kind, std::string line) {

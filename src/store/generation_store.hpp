@@ -81,9 +81,9 @@ class GenerationStore : public std::enable_shared_from_this<GenerationStore> {
   std::vector<ConnectionPtr> due_;  // whose replies leave at the end of the turn
   ConnectionId next_name_ = 1;
   Complaints complaints_;
-  bool asking_ = false;  // a question is about to be asked
-  bool timing_ = false;  // a timer runs for those that wait
-  bool out_of_descriptors_ = false;
+  bool asking_ = false;                 // a question is about to be asked
+  bool timing_ = false;                 // a timer runs for those that wait
+  std::optional<TimePoint> told_full_;  // when it was said last that no connection can be accepted
 };
 
 }  // namespace cxxrun::store
