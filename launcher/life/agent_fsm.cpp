@@ -264,6 +264,10 @@ void on(Turn& turn, Tick const&) {
     state.check_overdue = true;
     turn.act(stop_order(turn, Millis{0}, SIGKILL));
   }
+  if (state.life == Life::running && is_due(state.left_due, turn.now)) {
+    state.left_due.reset();
+    turn.tell(rendezvous::Progress{number_of(state), {}, {}, std::exchange(state.left, {})});
+  }
   following_tick(turn);
 }
 
@@ -272,7 +276,8 @@ void on(Turn& turn, Tick const&) {
 std::optional<TimePoint> next_deadline(State const& state, Policy const& policy) {
   bool const waits = state.life == Life::farewell || (state.life == Life::checking && !state.check_overdue);
   return earliest({follower::due(state.follower, policy), lease_due(state), waits ? state.deadline : std::nullopt,
-                   has_processes(state.life) ? state.owed_at : std::nullopt});
+                   has_processes(state.life) ? state.owed_at : std::nullopt,
+                   state.life == Life::running ? state.left_due : std::nullopt});
 }
 
 void arm(Turn& turn) {

@@ -12,6 +12,7 @@
 #include "launcher/workers/stop_order.hpp"
 #include "rendezvous/following/follower.hpp"
 #include "rendezvous/membership/campaign.hpp"
+#include "rendezvous/membership/leavers.hpp"
 #include "rendezvous/protocol/messages.hpp"
 #include "src/core/time.hpp"
 #include "src/core/turn.hpp"
@@ -68,6 +69,8 @@ struct State {  // NOLINT(clang-analyzer-optin.performance.Padding): in the orde
   std::string unfit;                    ///< why the health check failed
   bool workers = false;                 ///< started and not all reaped
   std::uint32_t living = 0;             ///< so many of the workers started last have not ended
+  std::vector<std::uint32_t> left;      ///< ranks of those that have ended with 0; the coordinator is not told yet
+  std::optional<TimePoint> left_due;    ///< it is to be told at
   bool killed = false;                  ///< they have had SIGKILL because of the lease
   bool parks = false;                   ///< the last order keeps workers that survive
   std::optional<std::uint64_t> parked;  ///< workers of that generation wait for the next one

@@ -96,6 +96,8 @@ void start_workers(Turn& turn) {
   state.checked_at.reset();
   state.workers = true;
   state.living = state.generation->local_size;
+  state.left.clear();
+  state.left_due.reset();
   state.killed = false;
   state.parks = false;
   state.parked.reset();
@@ -118,6 +120,11 @@ void on(Turn& turn, WorkerEnded const& event) {
   bool const missed = event.exit.status.ok() && !event.exit.hung.empty();  // and counted when it ended
   if (event.number == number_of(turn.state) && !turn.state.check && turn.state.living > 0 && !missed) {
     --turn.state.living;
+    bool const left = event.exit.status.ok() && !event.exit.ours && turn.state.life == Life::running;
+    if (left && turn.state.living > 0) {  // else all have, and it is told at once
+      turn.state.left.push_back(event.exit.rank);
+      turn.state.left_due = turn.state.left_due.value_or(turn.now + rendezvous::kLeftFor);
+    }
   }
   if (event.number == number_of(turn.state) && has_processes(turn.state.life) && !turn.state.check &&
       (missed || !event.exit.status.ok()) && !event.exit.ours) {

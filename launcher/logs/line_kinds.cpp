@@ -25,6 +25,7 @@ constexpr std::array kSigns{
     Sign{"seconds waiting for clients", Strength::tells, Role::waited},        // the store
     Sign{"Socket Timeout", Strength::tells, Role::waited},                     // the store
     Sign{"wait timeout after ", Strength::tells, Role::waited},                // the store, since 2.5
+    Sign{"timeout caused pair closure", Strength::tells, Role::waited},        // gloo: another call of it
     Sign{"failed to pass monitoredBarrier", Strength::tells, Role::waited},    // names the others
     Sign{"due to a collective timeout from ", Strength::tells, Role::waited},  // names the other
     Sign{" did not arrive in time (call began ", Strength::tells, Role::waited},
@@ -33,6 +34,7 @@ constexpr std::array kSigns{
     Sign{"reset by peer", Strength::tells, Role::lost_peer},
     Sign{"ncclRemoteError", Strength::tells, Role::lost_peer},
     Sign{"remote process exited", Strength::tells, Role::lost_peer},
+    Sign{"Connection was likely closed", Strength::tells, Role::lost_peer},  // the store's, whose rank has left
     Sign{"Broken pipe", Strength::tells, Role::lost_peer},
     Sign{" died (call began ", Strength::tells, Role::lost_peer},
     Sign{" left while others still called (call began ", Strength::tells, Role::lost_peer},

@@ -70,6 +70,19 @@ void write_cause(std::string& out, Failure const& failure) {
   }
 }
 
+/// "rank 0 on node1 at 2026-11-28 10:15:00.123 with exit code 0"
+void write_left(std::string& out, std::vector<rendezvous::Leaver> const& left) {
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> ends;
+  ends.reserve(left.size());
+  for (auto const& each : left) {
+    ends.push_back(rank_name(each.rank, each.host) + (each.wall_ms > 0 ? " at " + clock_time(each.wall_ms) : ""));
+  }
+  if (!left.empty()) {
+    out += cut_to_rows("  left before:   with exit code 0: " + join_first(kShown, std::move(ends)), kWhyRows) + "\n";
+  }
+}
+
 /// As many of its last lines as fit on a screen beside the rest of the report, and never fewer than kLeastTail rows.
 void write_tail(std::string& out, std::string const& tail, std::size_t other_rows) {
   if (tail.empty()) {
@@ -156,6 +169,9 @@ Verdict cleaned(Verdict verdict) {
   for (auto* const list : {&verdict.lost_nodes, &verdict.excluded, &verdict.followed}) {
     std::for_each(list->begin(), list->end(), clean);
   }
+  for (auto& each : verdict.left) {
+    clean(each.host);
+  }
   for (auto& failure : verdict.failures) {
     clean(failure.host);
     clean(failure.exit.hung);
@@ -204,6 +220,7 @@ std::string format_report(Verdict const& told, std::string const& program, bool 
   std::string rest;
   if (!verdict.failures.empty()) {
     write_cause(head, verdict.failures.front());
+    write_left(head, verdict.left);
     for (auto const& line : other_lines(verdict)) {
       rest += line + "\n";
     }
@@ -227,11 +244,15 @@ std::string verdict_json(Verdict const& verdict) {
                {"max_restarts", verdict.max_restarts},
                {"lost_nodes", verdict.lost_nodes},
                {"failures", Json::array()},
+               {"left_before", Json::array()},
                {"excluded", verdict.excluded},
                {"followed", verdict.followed},
                {"stopped", verdict.stopped}});
   for (auto const& failure : verdict.failures) {
     json["failures"].push_back(to_json(failure));
+  }
+  for (auto const& each : verdict.left) {
+    json["left_before"].push_back({{"host", each.host}, {"rank", each.rank}, {"time_ms", each.wall_ms}});
   }
   json["node_faults"] = Json::array();
   for (auto const& fault : verdict.node_faults) {

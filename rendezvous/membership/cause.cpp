@@ -109,6 +109,31 @@ std::string waited_for(Group const& group, Failure const& first) {
          " others did; ";
 }
 
+/// Who had ended with 0 before the stop came, where there are victims alone: that may be what they have died of. On its
+/// node the stop explains every end after it, so no clocks of different hosts are compared to find them.
+std::vector<Leaver> leavers(Group const& group, std::vector<Failure> const& failures) {
+  std::vector<Leaver> found;
+  if (failures.empty() || !std::all_of(failures.begin(), failures.end(), is_victim)) {
+    return found;
+  }
+  for (auto& each : exits_that(group, [](WorkerExit const& exit) { return exit.status.ok() && !exit.ours; })) {
+    found.push_back({each.exit.rank, std::move(each.host), each.exit.wall_ms});
+  }
+  std::stable_sort(found.begin(), found.end(), [](auto const& a, auto const& b) { return a.wall_ms < b.wall_ms; });
+  return found;
+}
+
+/// "rank 0 on node1 had left with exit code 0; ", "" when nobody had.
+std::string left_before(std::vector<Leaver> const& left) {
+  constexpr std::size_t kMostNamed = 3;
+  std::vector<std::string> names;
+  names.reserve(left.size());
+  for (auto const& each : left) {
+    names.push_back(rank_name(each.rank, each.host));
+  }
+  return left.empty() ? "" : join_first(kMostNamed, std::move(names)) + " had left with exit code 0; ";
+}
+
 std::string describe(Failure const& failure) {
   return describe(failure.exit, failure.host);
 }
@@ -136,7 +161,8 @@ Ruling after_failure(State const& state, Policy const& policy, TimePoint now, st
   End const end = started ? End::worker_failed : End::could_not_start;
   // Of one that was overtaken by the stop the code may be the stop's.
   int const code = std::max(1, failures[first.exit.ours && failures.size() > 1 ? 1 : 0].exit.status.shell_code());
-  std::string const line = waited_for(state.group, first) + describe(first);
+  auto const left = left_before(leavers(state.group, failures));
+  std::string const line = (left.empty() ? waited_for(state.group, first) : left) + describe(first);
   auto const streak = after_failure(state.restarts.streak, state.group.lived, first.exit);
   bool const may_be_there = started ? state.restarts.begun || state.group.lived || has_spare(state)  // of another node
                                     : state.restarts.executed;
@@ -171,6 +197,7 @@ Verdict make_verdict(State const& state, Policy const& policy, End end, int code
   verdict.restarts = state.restarts.consumed;
   verdict.max_restarts = policy.max_restarts;
   verdict.failures = failures_of(state.group);
+  verdict.left = leavers(state.group, verdict.failures);
   verdict.stopped = stopped_by_us(state.group, verdict.failures);
   for (auto const& [key, host] : state.roster.gone) {
     verdict.lost_nodes.push_back(host);

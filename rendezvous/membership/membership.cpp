@@ -300,6 +300,7 @@ void on(Turn& turn, Tick const&) {
   }
   go_on(turn, authority_tick(turn));
   hanging_tick(turn);
+  leavers_tick(turn);
   go_on(turn, accusing_tick(turn));
   phase_tick(turn);
 }

@@ -197,6 +197,7 @@ Next begin(Turn& turn, next::Running const& /*what*/) {
   state.ever_ran = true;
   state.hanging = {};
   state.accusing = {};
+  state.leavers = {};
   state.group.began = turn.now;
   run(state.ledger, turn.now);
   turn.tell(story::Started{state.number});

@@ -15,6 +15,7 @@
 #include "rendezvous/membership/fitness.hpp"
 #include "rendezvous/membership/group.hpp"
 #include "rendezvous/membership/hanging.hpp"
+#include "rendezvous/membership/leavers.hpp"
 #include "rendezvous/membership/ledger.hpp"
 #include "rendezvous/values/verdict.hpp"
 #include "rendezvous/voting/lease.hpp"
@@ -141,6 +142,7 @@ struct State {
   SilenceState silence;    ///< agents whose beats are watched
   HangState hanging;       ///< running: workers whose collectives stand still
   AccusingState accusing;  ///< running: workers that have given up others
+  LeaversState leavers;    ///< running: workers that have ended with 0
   Ledger ledger;           ///< where the time went
   std::optional<Verdict> verdict;
   bool closed = false;  ///< Close has been emitted

@@ -11,6 +11,8 @@
 namespace cxxrun::rendezvous {
 namespace {
 
+constexpr Millis kTogether{1000};  // what the agents of several nodes tell of at about the same time is one line
+
 bool holds(Seat const& seat, std::uint32_t rank) {
   return rank >= seat.rank_base && rank - seat.rank_base < seat.node.slots;
 }
@@ -115,6 +117,11 @@ Next hear(Turn& turn, Seat& seat, Progress const& message) {
   auto told = message.workers;
   std::erase_if(told, [&](Standstill const& each) { return !holds(seat, each.rank); });
   state.hanging = report(std::move(state.hanging), seat.node.host, told, turn.now, {turn.policy.hang_timeout});
+  for (std::uint32_t const rank : message.left) {
+    if (holds(seat, rank)) {
+      state.leavers = note_leavers(std::move(state.leavers), rank, 1, seat.node.host, turn.now, kTogether);
+    }
+  }
   for (Named const& named : message.named) {
     if (holds(seat, named.rank)) {
       state.accusing = accuse(std::move(state.accusing), named, false, world_of(state), turn.now);
@@ -135,6 +142,8 @@ Next hear_end(Turn& turn, Seat const& seat, WorkerExit const& exit) {
 }
 
 Next hear_success(Turn& turn, Seat const& seat) {
+  turn.state.leavers = note_leavers(std::move(turn.state.leavers), seat.rank_base, seat.node.slots, seat.node.host,
+                                    turn.now, kLeftFor + kTogether);
   AccusingState& accusing = turn.state.accusing;
   accusing = order_again(std::move(accusing), seat.rank_base, seat.node.slots);  // its agent cannot answer
   return accusing.words.empty() ? Next{stay} : judge_accused(turn);
@@ -162,11 +171,24 @@ void hanging_tick(Turn& turn) {
   }
 }
 
+void leavers_tick(Turn& turn) {
+  State& state = turn.state;
+  if (state.phase != Phase::running || !is_due(state.leavers.due, turn.now)) {
+    return;
+  }
+  auto told = tell_leavers(std::move(state.leavers), world_of(state));
+  state.leavers = std::move(told.next);
+  if (!told.line.empty()) {
+    turn.say(Level::info, told.line);
+  }
+}
+
 std::optional<TimePoint> next_deadline(State const& state) {
   auto const common = earliest({state.silence.due, state.leases.check_at});
   switch (state.phase) {
     case Phase::forming: return earliest({common, state.timers.join, state.timers.window, state.timers.rival});
-    case Phase::running: return earliest({common, state.timers.scale_out, state.hanging.due, state.accusing.due});
+    case Phase::running:
+      return earliest({common, state.timers.scale_out, state.hanging.due, state.accusing.due, state.leavers.due});
     case Phase::stopping: return earliest({common, state.timers.answer, state.timers.late});
     case Phase::opening: return common;
     default: return earliest({common, state.timers.answer});

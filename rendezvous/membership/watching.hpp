@@ -30,6 +30,8 @@ void hanging_tick(Turn& turn);
 [[nodiscard]] Next hear_success(Turn& turn, Seat const& seat);
 /// Ends whom the others have named, and stops the generation when nobody is waited for.
 [[nodiscard]] Next accusing_tick(Turn& turn);
+/// Names those that have ended with 0 for some seconds while others go on.
+void leavers_tick(Turn& turn);
 [[nodiscard]] std::optional<TimePoint> next_deadline(State const& state);
 
 }  // namespace cxxrun::rendezvous

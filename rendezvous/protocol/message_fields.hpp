@@ -145,6 +145,7 @@ void fields(auto& field, Of<Progress> auto& progress) {
   field("generation", progress.number);
   field.list("workers", progress.workers, kMaxProgress);
   field.list("named", progress.named, kMaxProgress);
+  field.list("left", progress.left, kMaxWorkers);
 }
 
 // ---- coordinator to agent -----------------------------------------------------------------------

@@ -207,11 +207,12 @@ struct Unfit {
   bool operator==(Unfit const&) const = default;
 };
 /// Workers whose collectives have not moved for a while: at most kMaxProgress. Again while they do not, once when they
-/// do.
+/// do. And those that have left.
 struct Progress {
   std::uint64_t number = 0;
   std::vector<Standstill> workers;
-  std::vector<Named> named = {};  ///< by workers that have parked since; each once
+  std::vector<Named> named = {};         ///< by workers that have parked since; each once
+  std::vector<std::uint32_t> left = {};  ///< ranks that have ended with 0 while others of this node go on; each once
   bool operator==(Progress const&) const = default;
 };
 /// The longest `workers` of a Progress; an agent with more tells of the first.

@@ -22,6 +22,14 @@ struct Failure {
   bool operator==(Failure const&) const = default;
 };
 
+/// A worker that had ended with 0 while others went on.
+struct Leaver {
+  std::uint32_t rank = 0;
+  std::string host;
+  std::int64_t wall_ms = 0;  ///< as in WorkerExit
+  bool operator==(Leaver const&) const = default;
+};
+
 /// Names of ends; each has its exit code in docs/use/exit_codes.md.
 enum class End {
   success,
@@ -59,6 +67,7 @@ struct Verdict {
   std::uint32_t max_restarts = 0;
   Millis restart_window{0};       ///< within which at most max_restarts were allowed; 0: in all
   std::vector<Failure> failures;  ///< the cause first, then what followed from it, by group rank and rank
+  std::vector<Leaver> left;       ///< where all failures are victims: who had left before, in the order of their clocks
   std::map<std::string, std::uint32_t> stopped;  ///< how those ended that had to because of it: "SIGTERM by cxxrun"
   std::vector<std::string> lost_nodes;           ///< nodes lost during the job and not back, sorted by node
   std::vector<std::string> excluded;             ///< "host: why" of nodes that were excluded and not called back

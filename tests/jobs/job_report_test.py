@@ -131,6 +131,23 @@ class ErrorFiles(JobCase):
         self.assertNotRegex(report, "[\x00-\x09\x0b-\x1f\x7f]")
 
 
+class Leavers(JobCase):
+    def test_who_had_left_with_0_is_named_where_all_that_failed_had_lost_somebody(self):
+        self.make_gate("left")
+        first, second = self.start_two(
+            "--max-restarts", "0", "--log-dir", self.path("logs"),
+            self.worker("test $RANK = 0 && { note $$; exit 0; }\ngate left\n"
+                        'echo "RuntimeError: [pair.cc:598] Connection closed by peer [127.0.0.1]:384" >&2; exit 1'))
+        [(_, _, pid)] = self.await_events(1, None)
+        jobs.wait_until(lambda: not jobs.alive(int(pid)), "the end of rank 0")
+        self.open_gate("left")
+        self.assert_codes([1, 1], first, second)
+        report = report_of(first)
+        self.assertIn(f"  rank 0 on {HOST} had left with exit code 0; rank 1 on {HOST}: exit code 1\n", report)
+        self.assertRegex(report, rf"  left before:   with exit code 0: rank 0 on {HOST} at [-0-9]+ [:0-9]+\.\d+\n")
+        [left] = json.loads(read(glob.glob(self.path("logs") + "/*/verdict.json")[0]))["left_before"]
+        self.assertEqual((left["rank"], left["host"]), (0, HOST))
+
 class Colour(JobCase):
     def on_a_terminal(self, **variables):
         """What a failing job writes to stderr, which is a terminal."""

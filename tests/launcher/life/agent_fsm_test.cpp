@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <csignal>
 
 #include "launcher/life/agent_state.hpp"
@@ -369,3 +370,40 @@ TEST_CASE("agent: workers that stand still are told of while they run, and to no
     CHECK(other.feed(StoodStill{1, workers}).empty());
   }
 }
+
+TEST_CASE("agent: who has ended with 0 is told of after 5 s, once, while others of the node go on", "[unit]") {
+  auto const left = [](std::vector<Action> const& actions) {
+    std::vector<std::uint32_t> ranks;
+    for (auto const& action : actions) {
+      if (auto const* tell = std::get_if<TellLink>(&action)) {
+        if (auto const* progress = std::get_if<rdzv::Progress>(&tell->message)) {
+          ranks.insert(ranks.end(), progress->left.begin(), progress->left.end());
+        }
+      }
+    }
+    return ranks;
+  };
+  rdzv::WorkerExit good;
+  good.rank = 1;
+  auto driver = driver_at(Life::running);
+  driver.feed(WorkerEnded{1, good}, TimePoint{1s});
+  CHECK(left(driver.feed(Tick{}, TimePoint{5s})).empty());
+  CHECK(left(driver.feed(Tick{}, TimePoint{6s})) == std::vector<std::uint32_t>{1});
+  CHECK(left(driver.feed(Tick{}, TimePoint{60s})).empty());
+
+  auto all = driver_at(Life::running);
+  all.feed(WorkerEnded{1, good});
+  all.feed(WorkerEnded{1, rdzv::WorkerExit{}});
+  all.feed(GroupEnded{1, {rdzv::WorkerExit{}, good}, {}});
+  CHECK(left(all.feed(Tick{}, TimePoint{60s})).empty());
+
+  auto stopped = driver_at(Life::running);
+  stopped.feed(WorkerEnded{1, good});
+  stopped.feed(FromLink{kFirstLink, rdzv::Stop{1, rdzv::StopKind::failure, "a peer died"}});
+  CHECK(left(stopped.feed(Tick{}, TimePoint{60s})).empty());
+
+  auto failed = driver_at(Life::running);
+  failed.feed(WorkerEnded{1, bad_exit()});
+  CHECK(left(failed.feed(Tick{}, TimePoint{60s})).empty());
+}
+

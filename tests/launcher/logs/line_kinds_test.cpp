@@ -29,6 +29,11 @@ TEST_CASE("line_kinds: whoever waited, lost a peer or was told to end says so", 
         Role::waited);
   CHECK(telling("RuntimeError: [pair.cc:598] Connection closed by peer [10.0.0.2]:4711").role == Role::lost_peer);
   CHECK(telling("ConnectionResetError: [Errno 104] Connection reset by peer").role == Role::lost_peer);
+  CHECK(
+      telling("torch.distributed.DistNetworkError: Failed to recv, got 0 bytes. Connection was likely closed. Did the "
+              "remote server shutdown or crash?")
+          .role == Role::lost_peer);
+  CHECK(telling("RuntimeError: [pair.cc:572] Application timeout caused pair closure").role == Role::waited);
   CHECK(telling("EOFError").role == Role::lost_peer);
   CHECK(telling("EOFError: Ran out of input").role == Role::culprit);
   CHECK(telling("x.SignalException: Process 7 got signal: 15").role == Role::told_to_end);

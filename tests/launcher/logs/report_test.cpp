@@ -57,6 +57,21 @@ TEST_CASE("report: the cause is told in full, the others in a line for all that 
             line + "\n");
 }
 
+TEST_CASE("report: who had left before victims failed is named with its time, at most three of them", "[unit]") {
+  Verdict verdict = two_failures();
+  verdict.left = {{0, "node\n0", 1'000}};
+  CHECK(
+      launcher::format_report(verdict, "train.py", false).find("\n  left before:   with exit code 0: rank 0 on node") !=
+      std::string::npos);
+  CHECK(launcher::format_report(verdict, "train.py", false).find(":01.000\n") != std::string::npos);
+  CHECK(launcher::verdict_json(verdict).find("\"left_before\": [\n    {\n      \"host\": \"node\\n0\"") !=
+        std::string::npos);
+  verdict.left.assign(9, {7, "node0", 0});
+  CHECK(launcher::format_report(verdict, "train.py", false).find("rank 7 on node0 and 6 more\n") != std::string::npos);
+  verdict.left.clear();
+  CHECK(launcher::format_report(verdict, "train.py", false).find("left before") == std::string::npos);
+}
+
 TEST_CASE("report: of a worker that could not be started one line says why, and none is its stderr", "[unit]") {
   auto verdict = two_failures();
   verdict.end = rendezvous::End::could_not_start;

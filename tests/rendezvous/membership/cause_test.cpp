@@ -5,6 +5,38 @@
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
 using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
 
+TEST_CASE("cause: of victims alone those who had left with 0 are named, in the order in which they left", "[unit]") {
+  State state;
+  auto& group = state.group;
+  group.seats.resize(2);
+  group.seats[0].node.host = "n0";
+  group.seats[1].node.host = "n1";
+  auto const ended = [](std::uint32_t rank, int code, std::int64_t at, Role role = Role::culprit) {
+    WorkerExit exit;
+    exit.rank = rank;
+    exit.status = ExitStatus::exited(code);
+    exit.role = role;
+    exit.wall_ms = at;
+    return exit;
+  };
+  auto const line = [&] { return rule(state, Policy{}, {}).line; };
+  auto const left = [&] { return make_verdict(state, Policy{}, End::worker_failed, 1, "").left; };
+  group.seats[0].exits = {ended(0, 0, 30), ended(1, 1, 50, Role::lost_peer)};
+  group.seats[1].exits = {ended(2, 0, 20), ended(3, 1, 60, Role::waited)};
+  group.reports = {Report{0, group.seats[0].exits[1]}};
+  CHECK(line() == "rank 2 on n1, rank 0 on n0 had left with exit code 0; rank 3 on n1: exit code 1");
+  CHECK(left() == std::vector<Leaver>{{2, "n1", 20}, {0, "n0", 30}});
+  group.seats[0].exits[0].ours = true;  // asked to end
+  CHECK(left() == std::vector<Leaver>{{2, "n1", 20}});
+  for (std::uint32_t rank = 4; rank < 7; ++rank) {
+    group.seats[0].exits.push_back(ended(rank, 0, rank));
+  }
+  CHECK(line().starts_with("rank 4 on n0, rank 5 on n0, rank 6 on n0 and 1 more had left with exit code 0; "));
+  group.seats[1].exits[1].role = Role::culprit;  // who died of something else needs nobody to die of
+  CHECK(line() == "rank 3 on n1: exit code 1");
+  CHECK(left().empty());
+}
+
 TEST_CASE("cause: who did not time out is named where most others did", "[unit]") {
   State state;
   auto& group = state.group;

@@ -6,6 +6,7 @@
 
 #include "rendezvous/membership/cause.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/said.hpp"
 
 using namespace cxxrun;              // NOLINT(google-build-using-namespace)
 using namespace cxxrun::rendezvous;  // NOLINT(google-build-using-namespace)
@@ -92,6 +93,18 @@ TEST_CASE("membership: the restart count never exceeds the budget and the number
   REQUIRE(driver.state.verdict);
   CHECK(driver.state.verdict->exit_code == 5);
   CHECK(numbers.size() == 3);
+}
+
+TEST_CASE("membership: a node whose workers have ended with 0 is told of after some seconds, in one line", "[unit]") {
+  Driver driver;
+  driver.policy.heartbeat_timeout = Millis{0};
+  driver.run(4);
+  driver.feed(Said{2, Succeeded{1}});
+  CHECK(text_of(driver.feed(Tick{}, TimePoint{} + 5s).said).empty());
+  driver.feed(Said{4, Progress{1, {}, {}, {3, 77}}}, TimePoint{} + 5s);  // 77 is nobody of its
+  CHECK(text_of(driver.feed(Tick{}, TimePoint{} + 6s).said).find("have ended with exit code 0, and 2 others go on") !=
+        std::string::npos);
+  CHECK(text_of(driver.feed(Tick{}, TimePoint{} + 60s).said).empty());
 }
 
 TEST_CASE("membership: it closes once, whoever leaves or calls after that", "[unit]") {

@@ -105,6 +105,7 @@ std::vector<ToCoordinator> all_to_coordinator() {
           Progress{5, {{3, 812, 811, 0x1020304, 25, Millis{15'000}, false}, {4, 811, 811, 0, 0, Millis{0}, true}}},
           Progress{5, {{3, 8, 7, 0, 25, Millis{15'000}, false, true, {{77, 8, 2}, {78, 1ULL << 60U, 4}}}}},
           Progress{5, {}},
+          Progress{5, {}, {}, {0, 7}},
           Progress{5, {}, {{3, {1, PeerFailure::Why::timeout}}, {4, {1, PeerFailure::Why::left}}}}};
 }
 
@@ -152,6 +153,7 @@ std::vector<ToAgent> all_to_agent() {
           Start{9, -5, Millis{3999}},
           Stop{9, StopKind::resize, "a node came"},
           Finished{137, "line"},
+          Finished{1, "", 8},
           Refused{100, "why"},
           VoteRequest{8, {2, 1}},
           Propose{{2, 1}, g.decree},
