@@ -83,6 +83,8 @@ void Supervisor::reap() {
       happen(Exited{*local_rank, *status, members_[*local_rank].died_before_kill, outlived});
     } else if (auto child = tended_.extract(pid)) {
       asio::post(io_, std::move(child.mapped()));
+    } else {
+      note_killed(pid, *status);
     }
   }
 }
@@ -177,6 +179,47 @@ void Supervisor::perform(KillGroup const& what) {
     member.died_before_kill = os::is_dying(pid);
   }
   Descendants::kill_group(pid);
+}
+
+void Supervisor::perform(SignalDescendants const& what) {
+  if (state_.phase == GroupPhase::sweeping) {
+    for (pid_t const stranger : descendants_.strangers(live_workers(), spared())) {
+      note_left(stranger);
+    }
+  }
+  descendants_.signal_strangers(live_workers(), spared(), what.signal);
+}
+
+// With all that it has started: they become children of this process when it dies. What a signal of ours has cut off
+// from its worker, as the command of a shell, was not left.
+void Supervisor::note_left(pid_t pid) {
+  std::string const proc = "/proc/" + std::to_string(pid);
+  auto const stat = os::read_stat(pid);
+  if (!stat || stat->state == 'Z' || stat->state == 'X') {
+    return;  // it has ended of itself
+  }
+  auto const rank = rank_in(os::read_text(proc + "/environ"));
+  auto const whose = std::find_if(members_.begin(), members_.end(), [&, session = getsid(pid)](Member const& each) {
+    return each.exit.pid == session || each.exit.rank == rank;
+  });
+  bool const cut_off =
+      whose != members_.end() && whose->exit.ours && whose->exit.status.kind == ExitStatus::Kind::signalled;
+  if (!cut_off) {
+    auto const known = whose == members_.end() ? std::nullopt : std::optional(whose->exit.rank);
+    left_.try_emplace(pid, LeftBehind{pid, program_name(os::read_text(proc + "/cmdline"), stat->comm), known});
+  }
+  for (pid_t const child : os::children_of(pid)) {
+    note_left(child);
+  }
+}
+
+void Supervisor::note_killed(pid_t pid, ExitStatus const& status) {
+  auto left = left_.extract(pid);
+  bool const by_us =
+      status.kind == ExitStatus::Kind::signalled && (status.value == SIGKILL || status.value == state_.signal);
+  if (left && by_us) {
+    killed_.push_back(std::move(left.mapped()));
+  }
 }
 
 void Supervisor::perform(ArmTimer const& what) {

@@ -24,6 +24,7 @@
 #include "launcher/warm/zygote.hpp"
 #include "launcher/workers/death_watch.hpp"
 #include "launcher/workers/descendants.hpp"
+#include "launcher/workers/left_behind.hpp"
 #include "launcher/workers/worker_group_state.hpp"
 #include "launcher/workers/worker_links.hpp"
 #include "launcher/workers/worker_process.hpp"
@@ -150,7 +151,9 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   void perform(TellOver const& /*what*/) { links_.over(); }
   void perform(TellEnds const& /*what*/) { links_.ends(); }
   static void perform(EndSurplus const& what) { Descendants::kill_group(what.pid); }
-  void perform(SignalDescendants const& what) { descendants_.signal_strangers(live_workers(), spared(), what.signal); }
+  void perform(SignalDescendants const& what);
+  void note_left(pid_t pid);
+  void note_killed(pid_t pid, ExitStatus const& status);
   void perform(ArmTimer const& what);
   void perform(ReportExit const& what);
   void perform(ReportUnkillable const& /*what*/) { ending_.unkillable = descendants_.abandon_all(spared()); }
@@ -212,6 +215,8 @@ class Supervisor : public std::enable_shared_from_this<Supervisor> {
   std::vector<WorkerSpec> const* starting_ = nullptr;  // during start()
   std::set<pid_t> asked_;                              // for a checkpoint, in this generation
   Descendants descendants_;
+  std::map<pid_t, LeftBehind> left_;               // when every worker had ended
+  std::vector<LeftBehind> killed_;                 // of those
   std::map<pid_t, std::function<void()>> tended_;  // children that are no worker's
   Ending ending_;
   DeathWatch deaths_;

@@ -22,6 +22,10 @@ constexpr std::chrono::seconds kDrainDeadline{5};              // only a log's f
 constexpr std::chrono::seconds kProbeDeadline{2};
 
 void Supervisor::perform(ReportEnded const& /*what*/) {
+  left_.clear();
+  if (auto const killed = std::exchange(killed_, {}); !killed.empty()) {
+    log(state_.stop_ordered ? Level::info : Level::warn, killed_line(killed));
+  }
   ++ending_.number;
   timer_.after(kDrainDeadline, [this] {
     log(Level::warn, "the last lines of a worker are missing: its log file takes too long");

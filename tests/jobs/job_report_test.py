@@ -148,6 +148,17 @@ class Leavers(JobCase):
         [left] = json.loads(read(glob.glob(self.path("logs") + "/*/verdict.json")[0]))["left_before"]
         self.assertEqual((left["rank"], left["host"]), (0, HOST))
 
+    def test_a_process_that_a_worker_leaves_is_named_when_it_is_killed_also_one_in_a_session_of_its_own(self):
+        job = self.run_job("--standalone", "--nproc-per-node", "2", self.worker(
+            "test $RANK = 1 || exit 0\n(trap '' TERM; note one; exec sleep 60) &\n"
+            "setsid sh -c 'echo 1 1 two >>$DIR/events; exec sleep 61' &\n"
+            "until test $(cat $DIR/events | wc -l) = 2; do sleep 0.01; done"))
+        self.assertEqual(job.code, 0, job.stderr)
+        self.assertRegex(job.stderr, r"warning: killed 2 processes that rank 1 had left: \S.* \(\d+\), \S.* \(\d+\);")
+        self.assertIn("sleep 60 (", job.stderr)
+        self.assertIn("sleep 61 (", job.stderr)
+
+
 class Colour(JobCase):
     def on_a_terminal(self, **variables):
         """What a failing job writes to stderr, which is a terminal."""
