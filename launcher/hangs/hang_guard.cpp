@@ -229,7 +229,7 @@ void HangGuard::kill(agent::KillWorker const& what) {
   take_stacks(pid, [this, what, text](Stacks const& stacks, bool judged_for_good) {
     show_stack(what, stacks);
     write(what, text(stacks));
-    finish(what, judged_for_good);
+    finish(what, place_in(stacks), judged_for_good);
   });
 }
 
@@ -275,7 +275,7 @@ void HangGuard::write(agent::KillWorker const& what, std::string const& text) co
   }
 }
 
-void HangGuard::finish(agent::KillWorker const& what, bool judged_for_good) {
+void HangGuard::finish(agent::KillWorker const& what, std::string const& where, bool judged_for_good) {
   auto const place = killing_.find(what.local_rank);
   if (place == killing_.end() || place->second.number != what.order.number) {
     return;  // another generation runs
@@ -283,7 +283,7 @@ void HangGuard::finish(agent::KillWorker const& what, bool judged_for_good) {
   agent::KillWorker const newest{what.local_rank, place->second};  // an order that has come meanwhile
   killing_.erase(place);
   if (generation_ && (judged_for_good || holds(newest))) {
-    supervisor_.kill_worker(newest.local_rank, newest.order.why);
+    supervisor_.kill_worker(newest.local_rank, newest.order.why + (where.empty() ? "" : "; it stood at " + where));
   } else if (generation_) {
     log(Level::info, name(newest) + " has moved meanwhile: it is not killed");
   }

@@ -53,7 +53,7 @@ class HangGuard : public std::enable_shared_from_this<HangGuard> {
   void take_stacks(pid_t pid, std::function<void(Stacks const&, bool judged_for_good)> done);
   void show_stack(agent::KillWorker const& what, Stacks const& stacks) const;
   void write(agent::KillWorker const& what, std::string const& text) const;
-  void finish(agent::KillWorker const& what, bool judged_for_good);
+  void finish(agent::KillWorker const& what, std::string const& where, bool judged_for_good);
   void end_named(agent::KillWorker const& what);
   NamedWorker look_at_named(std::uint32_t local_rank);
   void kill_named(agent::KillWorker const& what);

@@ -1,11 +1,81 @@
 #include "launcher/hangs/hang_text.hpp"
 
+#include <algorithm>
+#include <array>
+
 #include "src/core/text.hpp"
 
 namespace cxxrun::launcher {
 namespace {
 
 constexpr std::size_t kLineBytes = 160;
+constexpr std::size_t kPlaceBytes = 300;
+
+struct Place {
+  std::string source;  ///< "train.py:33"; "" = not known
+  std::string function;
+};
+
+std::string_view between(std::string_view text, std::string_view begin, std::string_view end) {
+  auto const at = text.find(begin);
+  auto const from = at == text.npos ? text.size() : at + begin.size();
+  return text.substr(from, text.find(end, from) - from);
+}
+
+/// File "train.py", line 33 in load
+Place python_place(std::string_view frame) {
+  std::string const file(between(frame, "File \"", "\""));
+  return {file + ":" + std::string(between(frame, "\", line ", " ")), std::string(between(frame, " in ", "\n"))};
+}
+
+/// #1  0x000055 in load (path="a") at train.cpp:12
+Place native_place(std::string_view frame) {
+  auto const at = frame.rfind(") at ");
+  auto const name = frame.find(" in ") == frame.npos ? between(frame, "  ", " (") : between(frame, " in ", " (");
+  return {at == frame.npos ? "" : std::string(frame.substr(at + 5)), std::string(name)};
+}
+
+/// Of Python, its packages, or the C library, which is built from a path above it.
+bool of_library(std::string_view source) {
+  static constexpr std::array<std::string_view, 5> kSigns{"/lib/python", "/lib64/python", "-packages/", "<frozen ",
+                                                          "../"};
+  return source.empty() ||
+         std::any_of(kSigns.begin(), kSigns.end(), [&](auto sign) { return source.find(sign) != source.npos; });
+}
+
+/// The frames of the main thread in what the debugger wrote.
+std::vector<std::string> native_frames(std::string_view written) {
+  std::vector<std::string> frames;
+  for (auto const& line : split(written, '\n')) {
+    if (line.starts_with("Thread ")) {
+      frames.clear();
+    } else if (line.starts_with("#")) {
+      frames.push_back(line);
+    }
+  }
+  return frames;
+}
+
+/// The same in what faulthandler wrote.
+std::vector<std::string> faulthandler_frames(std::string_view written) {
+  std::vector<std::string> frames;
+  for (auto const& line : split(written, '\n')) {
+    if (line.find("hread 0x") != std::string::npos) {  // "Thread 0x…" or "Current thread 0x…"
+      frames.clear();
+    } else if (line.starts_with("  File ")) {
+      frames.emplace_back(trim(line));
+    }
+  }
+  return frames;
+}
+
+std::vector<std::string> shown(std::vector<std::string> frames, std::size_t most) {
+  frames.resize(std::min(frames.size(), most));
+  for (auto& frame : frames) {
+    frame = printable(frame, kLineBytes);
+  }
+  return frames;
+}
 
 }  // namespace
 
@@ -14,15 +84,7 @@ std::vector<std::string> debugger_command(pid_t pid) {
 }
 
 std::vector<std::string> main_frames(std::string_view written, std::size_t most) {
-  std::vector<std::string> frames;
-  for (auto const& line : split(written, '\n')) {
-    if (line.starts_with("Thread ")) {
-      frames.clear();
-    } else if (line.starts_with("#") && frames.size() < most) {
-      frames.push_back(printable(line, kLineBytes));
-    }
-  }
-  return frames;
+  return shown(native_frames(written), most);
 }
 
 std::string why_no_stack(std::string_view written) {
@@ -36,15 +98,26 @@ std::string why_no_stack(std::string_view written) {
 }
 
 std::vector<std::string> python_frames(std::string_view written, std::size_t most) {
-  std::vector<std::string> frames;
-  for (auto const& line : split(written, '\n')) {
-    if (line.find("hread 0x") != std::string::npos) {  // "Thread 0x…" or "Current thread 0x…"
-      frames.clear();
-    } else if (line.starts_with("  File ") && frames.size() < most) {
-      frames.push_back(printable(trim(line), kLineBytes));
+  return shown(faulthandler_frames(written), most);
+}
+
+std::string place_in(Stacks const& stacks) {
+  std::vector<Place> places;
+  for (auto const& frame : faulthandler_frames(stacks.python)) {
+    places.push_back(python_place(frame));
+  }
+  if (places.empty()) {
+    for (auto const& frame : native_frames(stacks.native)) {
+      places.push_back(native_place(frame));
     }
   }
-  return frames;
+  if (places.empty()) {
+    return {};
+  }
+  auto const own =
+      std::find_if(places.begin(), places.end(), [](auto const& each) { return !of_library(each.source); });
+  auto const& [source, function] = own == places.end() ? places.front() : *own;
+  return printable(source.empty() ? function : source + (function.empty() ? "" : " in " + function), kPlaceBytes);
 }
 
 std::string hang_file(std::string const& why, std::vector<worker::SeenOperation> const& operations,

@@ -31,6 +31,9 @@ struct Stacks {
   std::string python;  ///< what faulthandler wrote; "": no Python, or it did not answer
   std::string native;  ///< then the debugger's, or why there is none
 };
+/// "train.py:33 in load": where the main thread is in the program: the innermost frame whose source is not a library's,
+/// else the innermost. "": there is no stack.
+[[nodiscard]] std::string place_in(Stacks const& stacks);
 /// What hang.txt says: why, the last collectives newest first, the stacks.
 [[nodiscard]] std::string hang_file(std::string const& why, std::vector<worker::SeenOperation> const& operations,
                                     Stacks const& stacks, TimePoint now);

@@ -30,6 +30,25 @@ TEST_CASE("hang_text: the frames shown are the main thread's innermost", "[unit]
   CHECK(main_frames("", 8).empty());
 }
 
+TEST_CASE("hang_text: the place is the innermost line of the program itself, not of what it calls", "[unit]") {
+  auto const python = [](std::string const& frames) {
+    return place_in({"Thread 0x1 (most recent call first):\n" + frames, ""});
+  };
+  CHECK(python("  File \"/w/train.py\", line 33 in load\n  File \"/w/train.py\", line 90 in <module>\n") ==
+        "/w/train.py:33 in load");
+  CHECK(python("  File \"/usr/lib/python3.11/threading.py\", line 320 in wait\n"
+               "  File \"/venv/lib/python3.9/site-packages/torch/utils/data.py\", line 7 in get\n"
+               "  File \"/w/train.py\", line 33 in <module>\n") == "/w/train.py:33 in <module>");
+  CHECK(python("  File \"/usr/lib/python3.11/threading.py\", line 320 in wait\n") ==
+        "/usr/lib/python3.11/threading.py:320 in wait");
+  CHECK(place_in({"", kWritten}) == "train.cpp:12 in load");
+  CHECK(place_in({"", "#0  read () at ../sysdeps/unix/read.c:26\n#1  main () at t.c:4\n"}) == "t.c:4 in main");
+  CHECK(place_in({"", "#0  0x7f in clock_nanosleep () from /lib/libc.so.6\n#1  0x55 in main ()\n"}) ==
+        "clock_nanosleep");
+  CHECK(place_in({"", "ptrace: Operation not permitted.\n"}).empty());
+  CHECK(place_in({}).empty());
+}
+
 TEST_CASE("hang_text: where there is no stack the line is shown that says why", "[unit]") {
   CHECK(why_no_stack("Could not attach to process.\nptrace: Operation not permitted.\n") ==
         "ptrace: Operation not permitted.");
