@@ -12,6 +12,7 @@
 
 #include "launcher/agent/agent_links.hpp"
 #include "launcher/agent/agent_signals.hpp"
+#include "launcher/agent/chronicle.hpp"
 #include "launcher/agent/hosting.hpp"
 #include "launcher/agent/joining.hpp"
 #include "launcher/agent/policies.hpp"
@@ -165,6 +166,14 @@ class Agent {
   }
 
   void perform(agent::KillWorker const& action) { hangs_->kill(action); }
+
+  void perform(agent::HandErrorFile const& action) const {
+    auto const to = find_value(config_.environment, "TORCHELASTIC_ERROR_FILE");
+    if (to && !to->empty() && !config_.facts.log_root.empty()) {
+      auto const from = worker_error_file(config_.facts.log_root, action.number, action.exit.local_rank);
+      hand_error_file(from, *to, action.exit.status);
+    }
+  }
 
   void perform(agent::ArmTimer const& action) {
     timer_.at(action.at, [this] { feed(agent::Tick{}); });

@@ -22,6 +22,7 @@
 namespace cxxrun::launcher {
 namespace {
 
+constexpr std::size_t kErrorFileBytes = std::size_t{1} << 20U;
 constexpr Millis kPatience{2000};  // for a file system that hangs
 constexpr std::size_t kMostPending = std::size_t{4} << 20U;
 
@@ -99,6 +100,12 @@ Result<void> check_story_file(std::string const& path) {
   return fail(Errc::io, printable(path) +
                             ": cannot be written: " + std::strerror(error) +  // NOLINT(concurrency-mt-unsafe)
                             "; give a file in a directory that you may write to");
+}
+
+void hand_error_file(std::string const& from, std::string const& to, ExitStatus const& status) {
+  if (auto const text = read_worker_file(from, kErrorFileBytes); !text.empty()) {
+    write_whole(to, error_file_for_caller(text, status));
+  }
 }
 
 Chronicle::Chronicle(ChroniclePlace const& place)

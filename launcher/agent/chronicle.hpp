@@ -22,6 +22,10 @@ namespace cxxrun::launcher {
 /// Whether a file of this name can be written. The error says why not, and what to give instead.
 [[nodiscard]] Result<void> check_story_file(std::string const& path);
 
+/// Copies the worker's error file, if it has written one, to `to`, which is replaced. A line says what cannot be
+/// written.
+void hand_error_file(std::string const& from, std::string const& to, ExitStatus const& status);
+
 struct ChroniclePlace {
   std::string dir;    ///< "" = logs are not kept
   std::string trace;  ///< --trace; "" = none

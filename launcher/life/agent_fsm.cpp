@@ -135,6 +135,11 @@ void hear(Turn& turn, rendezvous::Finished const& message) {
   if (state.life == Life::done) {
     return;
   }
+  for (auto const& exit : state.exits) {
+    if (message.first_failure == exit.rank && !exit.status.ok()) {
+      turn.act(HandErrorFile{number_of(state), exit});
+    }
+  }
   if (has_processes(state.life)) {
     state.connected = false;  // nothing more to tell
     state.exit_code = message.exit_code;

@@ -209,6 +209,12 @@ struct KillWorker {
   rendezvous::Kill order;
   bool operator==(KillWorker const&) const = default;
 };
+/// This worker's failure was the first one of the job: its error file is to go to whoever has started cxxrun.
+struct HandErrorFile {
+  std::uint64_t number;
+  rendezvous::WorkerExit exit;
+  bool operator==(HandErrorFile const&) const = default;
+};
 struct ArmTimer {
   TimePoint at;
   bool operator==(ArmTimer const&) const = default;
@@ -219,9 +225,9 @@ struct Exit {
   std::string line;
   bool operator==(Exit const&) const = default;
 };
-using Action =
-    std::variant<TellLink, TellBeat, Dial, HangUp, Rejoin, StartCampaign, Withdraw, Learned, HoldLease,
-                 WriteDeathNotice, StartWorkers, RunCheck, StopWorkers, KillWorker, Freeze, Thaw, ArmTimer, Exit>;
+using Action = std::variant<TellLink, TellBeat, Dial, HangUp, Rejoin, StartCampaign, Withdraw, Learned, HoldLease,
+                            WriteDeathNotice, StartWorkers, RunCheck, StopWorkers, KillWorker, HandErrorFile, Freeze,
+                            Thaw, ArmTimer, Exit>;
 
 using Step = BasicStep<State, Action>;
 

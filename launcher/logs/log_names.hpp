@@ -39,5 +39,10 @@ struct LogRoot {
                                                 std::uint32_t local_rank) {
   return attempt_dir(root, generation) + "/" + std::to_string(local_rank);
 }
+/// The worker's TORCHELASTIC_ERROR_FILE.
+[[nodiscard]] inline std::string worker_error_file(std::string const& root, std::uint64_t generation,
+                                                   std::uint32_t local_rank) {
+  return worker_log_dir(root, generation, local_rank) + "/error.json";
+}
 
 }  // namespace cxxrun::launcher

@@ -204,6 +204,15 @@ std::string error_file_message(std::string const& text) {
   return printable(line, kLongestMessage);
 }
 
+std::string error_file_for_caller(std::string const& text, ExitStatus const& status) {
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("message") || !json.at("message").is_object()) {
+    return text;
+  }
+  json["message"]["errorCode"] = status.kind == ExitStatus::Kind::signalled ? -status.value : status.value;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string format_report(Verdict const& told, std::string const& program, bool colour) {
   Verdict const verdict = cleaned(told);
   if (verdict.end == End::success) {

@@ -16,6 +16,11 @@ namespace cxxrun::launcher {
 /// Accepts both forms that torch writes; anything else gives "".
 [[nodiscard]] std::string error_file_message(std::string const& text);
 
+/// A worker's error file as torchrun copies it for whoever has started it (torch/distributed/elastic/multiprocessing/
+/// errors/error_handler.py, from 1.10 to 2.14): with its exit code, negative for a signal, where it has an object for
+/// it.
+[[nodiscard]] std::string error_file_for_caller(std::string const& text, ExitStatus const& status);
+
 /// The verdict as one JSON object, for verdict.json in the log directory.
 [[nodiscard]] std::string verdict_json(rendezvous::Verdict const& verdict);
 

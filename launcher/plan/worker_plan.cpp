@@ -222,7 +222,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
     worker.prefix = console_prefix(options, facts, worker.rank, local_rank);
     worker.out = stream(options, worker.rank, local_rank, kStdout, attempt, std::to_string(index));
     worker.err = stream(options, worker.rank, local_rank, kStderr, attempt, std::to_string(index));
-    worker.error_file = attempt.empty() ? "" : worker_log_dir(facts.log_root, generation.number, index) + "/error.json";
+      worker.error_file = attempt.empty() ? "" : worker_error_file(facts.log_root, generation.number, index);
     worker.log = facts.keeps_logs ? worker.err.file : "";
     worker.cpus = index < facts.cpu_sets.size() ? facts.cpu_sets[index] : CpuSet{};
     worker.inherit_stdin = options.stdin_mode == StdinMode::rank0 && worker.rank == 0;

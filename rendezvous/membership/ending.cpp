@@ -267,10 +267,15 @@ Next begin(Turn& turn, next::Finished const& what) {
   dismiss(turn);
   // Said once for the job: by the coordinator's own agent, in its report, else by the first agent that hears it.
   bool const by_agent = turn.policy.ends_when_empty && verdict.end != End::success;
+  bool const failed = verdict.end == End::worker_failed || verdict.end == End::failed_alike;
+  std::optional<std::uint32_t> first;
+  if (failed && !verdict.failures.empty()) {
+    first = verdict.failures.front().exit.rank;
+  }
   std::string line = by_agent ? std::string(name_of(verdict.end)) + ": " + verdict.summary : "";
   for (auto const* const agents : {&state.roster.present, &state.roster.excluded}) {
     for (auto const& [agent, node] : *agents) {
-      turn.act(Tell{agent, Finished{verdict.exit_code, std::exchange(line, "")}});
+      turn.act(Tell{agent, Finished{verdict.exit_code, std::exchange(line, ""), first}});
     }
   }
   turn.say(Level::info, std::string("verdict: ") + name_of(verdict.end) + " after " +

@@ -191,6 +191,7 @@ void fields(auto& field, Of<Kill> auto& kill) {
 void fields(auto& field, Of<Finished> auto& finished) {
   field("exit_code", finished.exit_code);
   field("line", finished.line);
+  field("first_failure", finished.first_failure);
 }
 void fields(auto& field, Of<Refused> auto& refused) {
   field("exit_code", refused.exit_code);

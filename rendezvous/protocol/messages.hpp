@@ -278,6 +278,7 @@ struct Stop {
 struct Finished {
   int exit_code = 0;
   std::string line;
+  std::optional<std::uint32_t> first_failure = {};  ///< its rank, when a failure is what ended the job
   bool operator==(Finished const&) const = default;
 };
 /// This agent is not wanted: leave with `exit_code`.

@@ -159,6 +159,28 @@ class Leavers(JobCase):
         self.assertIn("sleep 61 (", job.stderr)
 
 
+class ErrorFile(JobCase):
+    """TORCHELASTIC_ERROR_FILE of whoever has started cxxrun."""
+
+    def test_it_receives_that_of_the_first_failure_of_the_last_try_with_its_exit_code(self):
+        self.make_gate("never")
+        reply = self.path("reply.json")
+        body = ('test $RANK = 1 || gate never\n'
+                'printf "%s" "{\\"message\\": {\\"message\\": \\"try $TORCHELASTIC_RESTART_COUNT\\"}}" '
+                '>"$TORCHELASTIC_ERROR_FILE"; exit 3')
+        first, second = self.start_two("--max-restarts", "1", "--restart-delay", "0", self.worker(body),
+                                       env={"TORCHELASTIC_ERROR_FILE": reply})
+        self.assert_codes([3, 3], first, second)
+        self.assertEqual(json.loads(read(reply)), {"message": {"message": "try 1", "errorCode": 3}})
+
+    def test_where_it_cannot_be_written_a_line_says_so_and_the_job_ends_as_it_would(self):
+        job = self.run_job("--standalone", "--max-restarts", "0",
+                           self.worker("echo '{\"message\": \"x\"}' >\"$TORCHELASTIC_ERROR_FILE\"; exit 3"),
+                           env={"TORCHELASTIC_ERROR_FILE": self.path("no/reply.json")})
+        self.assertEqual(job.code, 3, job.stderr)
+        self.assertIn(f"cannot write {self.path('no/reply.json')}: No such file or directory", job.stderr)
+
+
 class Colour(JobCase):
     def on_a_terminal(self, **variables):
         """What a failing job writes to stderr, which is a terminal."""

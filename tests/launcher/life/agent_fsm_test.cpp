@@ -407,3 +407,19 @@ TEST_CASE("agent: who has ended with 0 is told of after 5 s, once, while others 
   CHECK(left(failed.feed(Tick{}, TimePoint{60s})).empty());
 }
 
+TEST_CASE("agent: the error file of the job's first failure is handed on by the agent that has it", "[unit]") {
+  auto exit = bad_exit();
+  exit.rank = 1;
+  auto const handed = [&](rdzv::Finished const& finished) {
+    auto driver = driver_at(Life::running);
+    driver.feed(WorkerEnded{1, exit});
+    driver.feed(FromLink{kFirstLink, rdzv::Stop{1, rdzv::StopKind::failure, "it"}});
+    driver.feed(GroupEnded{1, {rdzv::WorkerExit{}, exit}, {}});
+    auto const actions = driver.feed(FromLink{kFirstLink, finished});
+    return std::count(actions.begin(), actions.end(), Action{HandErrorFile{1, exit}}) == 1;
+  };
+  CHECK(handed({3, "", 1}));
+  CHECK_FALSE(handed({3, "", 0}));  // it has ended with 0
+  CHECK_FALSE(handed({3, "", 2}));
+  CHECK_FALSE(handed({3, ""}));
+}

@@ -57,6 +57,19 @@ TEST_CASE("report: the cause is told in full, the others in a line for all that 
             line + "\n");
 }
 
+TEST_CASE("report: whoever has started cxxrun gets the error file with the worker's exit code, and else as it is",
+          "[unit]") {
+  auto const copy = [](char const* text, ExitStatus const& status) {
+    return launcher::error_file_for_caller(text, status);
+  };
+  CHECK(copy(R"({"message": {"message": "ValueError: x", "extraInfo": {}}})", ExitStatus::exited(3)) ==
+        R"({"message":{"errorCode":3,"extraInfo":{},"message":"ValueError: x"}})");
+  CHECK(copy(R"({"message":{"errorCode":1}})", ExitStatus::signalled(11)) == R"({"message":{"errorCode":-11}})");
+  for (auto const* const other : {R"({"message": "boom"})", R"({"error": 1})", "[1]", R"({"message": {"mess)"}) {
+    CHECK(copy(other, ExitStatus::exited(1)) == other);
+  }
+}
+
 TEST_CASE("report: who had left before victims failed is named with its time, at most three of them", "[unit]") {
   Verdict verdict = two_failures();
   verdict.left = {{0, "node\n0", 1'000}};

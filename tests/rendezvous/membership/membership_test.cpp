@@ -107,6 +107,32 @@ TEST_CASE("membership: a node whose workers have ended with 0 is told of after s
   CHECK(text_of(driver.feed(Tick{}, TimePoint{} + 60s).said).empty());
 }
 
+TEST_CASE("membership: all are told whose failure was the first, and of a success that there was none", "[unit]") {
+  auto const first = [](Step const& step) {
+    std::vector<std::optional<std::uint32_t>> told;
+    for (auto const& action : step.actions) {
+      auto const* const tell = std::get_if<Tell>(&action);
+      auto const* const finished = tell == nullptr ? nullptr : std::get_if<Finished>(&tell->message);
+      if (finished != nullptr) {
+        told.push_back(finished->first_failure);
+      }
+    }
+    return told;
+  };
+  Driver failed;
+  failed.policy.max_restarts = 0;
+  failed.run(2);
+  WorkerExit exit;
+  exit.rank = 1;
+  exit.status = ExitStatus::exited(5);
+  failed.feed(Said{2, WorkerFailed{1, exit}});
+  failed.feed(Said{1, Stopped{1, {}, {}}});
+  CHECK(first(failed.feed(Said{2, Stopped{1, {exit}, {}}})) == std::vector<std::optional<std::uint32_t>>{1, 1});
+  Driver good;
+  good.run(1);
+  CHECK(first(good.feed(Said{1, Succeeded{1}})) == std::vector<std::optional<std::uint32_t>>{std::nullopt});
+}
+
 TEST_CASE("membership: it closes once, whoever leaves or calls after that", "[unit]") {
   Driver driver;
   driver.policy.linger = 1s;
