@@ -153,12 +153,11 @@ void place(Options const& options, SlurmStep const& step, Environment const& env
   if (!step.several_tasks) {
     return;
   }
-  bool const own = has_own_devices(environment, step.tasks_on_node);
-  topology.task = TaskPlace{step.process, step.task_index, step.tasks_on_node, step.node_index, step.nodes(), own};
-  if (own && hosts) {
-    topology.remarks.emplace_back(
-        "each task sees GPUs of its own: LOCAL_RANK is 0 and LOCAL_WORLD_SIZE 1 in every worker, as for the visible "
-        "devices");
+  auto devices = devices_of_tasks(environment, step.tasks_on_node);
+  topology.task =
+      TaskPlace{step.process, step.task_index, step.tasks_on_node, step.node_index, step.nodes(), devices.own};
+  if (hosts && !devices.line.empty()) {
+    topology.remarks.push_back(std::move(devices.line));
   }
   if (step.nodes() == 1 && options.local_addr.empty()) {
     topology.meeting.address = "127.0.0.1";

@@ -169,9 +169,8 @@ Result<void> check_devices(Options const& options, NodeFacts const& facts, Envir
   if (!options.virtual_local_rank || needed == 0 || device_of(inherited, needed - 1)) {
     return {};
   }
-  return fail(Errc::environment, "--virtual-local-rank: CUDA_VISIBLE_DEVICES=" +
-                                     printable(value_of(inherited, "CUDA_VISIBLE_DEVICES"), 80) +
-                                     " has no device for local rank " + std::to_string(needed - 1) +
+  return fail(Errc::environment, "--virtual-local-rank: " + visible_list(inherited) + " has no device for local rank " +
+                                     std::to_string(needed - 1) +
                                      "; give --nproc-per-node, at most the number of devices");
 }
 
@@ -208,6 +207,7 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
   if (counts_tasks(facts)) {
     set_place_among_tasks(environment, *facts.task);
   }
+  auto const mig = mig_devices(inherited);
   std::uint32_t const first = first_local_rank(facts);
   std::string const attempt = facts.log_root.empty() ? "" : attempt_dir(facts.log_root, generation.number);
   std::vector<WorkerSpec> workers;
@@ -230,9 +230,10 @@ std::vector<WorkerSpec> plan_workers(rendezvous::Generation const& generation, O
         options.fold_lines && generation.local_size >= kWorthFolding && !worker.inherit_stdin;
     change(slurm_changes(options.slurm_env, generation, index, facts.task.has_value(), inherited), environment);
     environment["RANK"] = std::to_string(worker.rank);
-    environment["LOCAL_RANK"] = std::to_string(options.virtual_local_rank ? 0 : local_rank);
-    if (auto const device = device_of(inherited, local_rank); options.virtual_local_rank && device) {
-      environment["CUDA_VISIBLE_DEVICES"] = *device;
+    bool const sees_one = options.virtual_local_rank || mig;
+    environment["LOCAL_RANK"] = std::to_string(sees_one ? 0 : local_rank);
+    if (auto const device = device_of(inherited, mig ? local_rank % *mig : local_rank); sees_one && device) {
+      environment[device->variable] = device->value;
     }
     environment["ROLE_RANK"] = std::to_string(generation.role_base + index);
     environment["TORCHELASTIC_ERROR_FILE"] = worker.error_file;

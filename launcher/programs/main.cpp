@@ -286,6 +286,13 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
     return facts.error();
   }
   config.facts = *std::move(facts);
+  bool const says = !config.topology.task && config.topology.meeting.host != Meeting::Host::other;
+  if (auto line = says ? devices_of_workers(environment, config.facts.workers) : ""; !line.empty()) {
+    config.topology.remarks.push_back(std::move(line));
+  }
+  if (auto line = hidden_devices(environment, os::amd_gpus()); !line.empty()) {
+    config.topology.notes.push_back(std::move(line));
+  }
   config.cpus = choose_cpu_mode(config.options, environment, config.facts.workers);
   config.environment = environment;
   auto transports = key_transports(config.options.auth, secret, value_of(environment, "HOME"));

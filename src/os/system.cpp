@@ -155,6 +155,10 @@ std::uint32_t gpu_devices() {
   }));
 }
 
+bool amd_gpus() {
+  return gpu_devices() == 0 && access("/dev/kfd", R_OK | W_OK) == 0;
+}
+
 std::uint32_t intel_gpus(std::string const& classes, std::string const& devices) {
   auto const names = entries_of(classes);
   return static_cast<std::uint32_t>(std::count_if(names.begin(), names.end(), [&](std::string const& name) {

@@ -54,5 +54,7 @@ void raise_nofile_limit();
 /// The same of Intel's: what renders, and this process may use. A card of two tiles counts once.
 [[nodiscard]] std::uint32_t intel_gpus(std::string const& classes = "/sys/class/drm",
                                        std::string const& devices = "/dev/dri");
+/// Whether this process may use AMD's GPUs, and there are none of NVIDIA's.
+[[nodiscard]] bool amd_gpus();
 
 }  // namespace cxxrun::os

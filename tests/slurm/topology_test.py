@@ -72,6 +72,19 @@ class SeveralTasks(Topology):
         self.row("zero flags", "srun -N1 -n4 --gpus-per-node=4 cxxrun ./train",
                  "4 workers that see 4 GPUs each: LOCAL_RANK 0 to 3; nothing listens beyond 127.0.0.1")
 
+    def test_more_tasks_than_gpus_spread_over_them_by_local_rank(self):
+        workers = self.workers("-N1", "-n4", "--gpus-per-node=2", "cxxrun", self.teller())
+        self.assertEqual(self.column(workers, "LOCAL_RANK", "LOCAL_WORLD_SIZE", "CUDA_VISIBLE_DEVICES"),
+                         [(str(r), "4", "0,1") for r in range(4)])
+        self.assertEqual(self.said.count("4 tasks share 2 GPUs: a worker's GPU is LOCAL_RANK modulo 2"), 1, self.said)
+        self.row("zero flags", "srun -N1 -n4 --gpus-per-node=2 cxxrun ./train",
+                 "4 workers that see 2 GPUs: LOCAL_RANK 0 to 3, and one line that says 4 tasks share 2 GPUs")
+
+    def test_a_script_before_cxxrun_may_choose_the_gpu_of_a_task(self):
+        workers = self.workers("-N1", "-n4", "--gpus-per-node=4", "sh", "-c",
+                               f"CUDA_VISIBLE_DEVICES=$SLURM_LOCALID exec cxxrun {self.teller()}")
+        self.assertEqual(self.column(workers, "LOCAL_RANK", "CUDA_VISIBLE_DEVICES"), [("0", str(r)) for r in range(4)])
+
     def test_uneven_tasks(self):
         workers = self.workers("-N3", "-n5", "cxxrun", self.teller())
         self.assertEqual(self.column(workers, "RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"),

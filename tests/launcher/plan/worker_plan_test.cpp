@@ -213,6 +213,8 @@ TEST_CASE("worker_plan: --virtual-local-rank wants a device for each worker", "[
     auto const checked = check_devices(options_for(words), facts, inherited);
     return checked ? "" : checked.error().context;
   };
+  CHECK(why({"--virtual-local-rank"}, {{"HIP_VISIBLE_DEVICES", "5"}}).find("HIP_VISIBLE_DEVICES=5 has no device for") !=
+        std::string::npos);
   CHECK(why({"--virtual-local-rank"}, {{"CUDA_VISIBLE_DEVICES", "0,1"}}).empty());
   CHECK(why({"--virtual-local-rank"}, {}).empty());
   CHECK(why({}, {{"CUDA_VISIBLE_DEVICES", "0"}}).empty());
@@ -379,6 +381,22 @@ TEST_CASE("worker_plan: neither the health check nor the warm Python is that ran
   CHECK(zygote.keep.empty());
   CHECK(variable(check, "PMI_RANK") == "(unset)");
   CHECK(check.keep.empty());
+}
+
+TEST_CASE("worker_plan: a worker gets one of the MIG devices, as CUDA would show all of them the first", "[unit]") {
+  Environment const mig{{"CUDA_VISIBLE_DEVICES", "MIG-a,MIG-b"}};
+  auto const workers = planned({}, mig);
+  CHECK(variable(workers.at(0), "CUDA_VISIBLE_DEVICES") == "MIG-a");
+  CHECK(variable(workers.at(1), "CUDA_VISIBLE_DEVICES") == "MIG-b");
+  CHECK(variable(workers.at(1), "LOCAL_RANK") == "0");
+
+  NodeFacts task = node_facts;
+  task.task = TaskPlace{3, 3, 4, 0, 1, false};
+  auto generation = third_generation();
+  generation.local_size = task.workers = 1;
+  auto const worker = plan_workers(generation, options_for({}), task, mig).at(0);
+  CHECK(variable(worker, "CUDA_VISIBLE_DEVICES") == "MIG-b");
+  CHECK(variable(worker, "LOCAL_RANK") == "0");
 }
 
 TEST_CASE("worker_plan: who goes on hears first who it is, then all the rest", "[unit]") {
