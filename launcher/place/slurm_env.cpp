@@ -188,6 +188,15 @@ std::optional<Error> lost_slurm(Options const& options, Environment const& envir
               "nothing tells of other nodes; pass them on, or give --standalone for a job on this node alone");
 }
 
+Environment without_inherited_step(Environment environment, std::string_view slurmstepd) {
+  if (slurmstepd.find(".batch]") != std::string_view::npos) {
+    std::erase_if(environment, [](auto const& variable) {
+      return variable.first.starts_with("SLURM_STEP_") || variable.first == "SLURM_STEPID";
+    });
+  }
+  return environment;
+}
+
 Result<SlurmView> read_slurm(Environment const& environment) {
   std::string const sign = sign_of_step(environment);
   if (sign.empty() ||

@@ -37,6 +37,11 @@ struct SlurmView {
   bool operator==(SlurmView const&) const = default;
 };
 
+/// A batch script that a task of a step has submitted inherits what that step was told (sbatch --export=ALL), and is in
+/// no step itself: without it. `slurmstepd` is the title of the one that started this process, as "slurmstepd:
+/// [4.batch]".
+[[nodiscard]] Environment without_inherited_step(Environment environment, std::string_view slurmstepd);
+
 /// Errc::environment with one line that names the variables when they are half-set, malformed or contradict each
 /// other (a container that passes only some of them on, a variable set by hand).
 [[nodiscard]] Result<SlurmView> read_slurm(Environment const& environment);

@@ -261,6 +261,14 @@ void look_around(JobTopology& topology) {
   }
 }
 
+/// Our environment as Slurm means it.
+Environment read_own_environment() {
+  auto environment = os::read_environment();
+  auto const stepd = environment.contains("SLURM_STEP_ID") ? os::find_ancestor("slurmstepd").value_or(0) : 0;
+  return stepd > 0 ? without_inherited_step(environment, os::read_text("/proc/" + std::to_string(stepd) + "/cmdline"))
+                   : environment;
+}
+
 /// Everything that is found out before anything is started. What is worth telling is in `notes`.
 Result<AgentConfig> prepare(Options options, Environment const& environment, GivenSecret const& secret,
                             std::vector<std::string>& notes) {
@@ -340,7 +348,7 @@ std::optional<int> without_job(Options const& options, std::vector<std::string> 
 int run(std::vector<std::string> const& arguments) {
   os::ensure_standard_descriptors();
   auto const secret = take_secret();
-  auto const environment = os::read_environment();
+  auto const environment = read_own_environment();
   auto mpi_descriptors = os::open_among(launcher::mpi_descriptors(environment));  // before others have their numbers
   auto parsed = parse_options(arguments, environment);
   if (auto const* early = std::get_if<EarlyExit>(&parsed)) {

@@ -213,6 +213,17 @@ else:
         self.row("MPI", "srun --mpi=pmi2 cxxrun ./mpi_program, one worker per task", "the ranks of one MPI job, as by srun alone")
         self.row("MPI", "srun --mpi=pmi2 cxxrun --nproc-per-node=2 ./mpi_program", "each worker is an MPI program of its own")
 
+    def test_a_batch_script_that_a_worker_has_submitted_is_in_no_step(self):
+        """sbatch hands the variables of the worker's step on to it."""
+        body = self.script("cxxrun --nproc-per-node=2 " + self.teller())
+        done = self.srun("-N1", "-w", "node1", "--ntasks-per-node=1", "env", "DIR=" + self.dir, "cxxrun",
+                         "--nproc-per-node=2", "sh", "-c", f"[ $RANK != 0 ] || sbatch --wait -w node2 -o {self.path('out')} {body}")
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(self.column(self.told(), "RANK", "WORLD_SIZE", "CXXRUN_HOST", "SLURM_STEP_NODELIST"),
+                         [("0", "2", "node2", "unset"), ("1", "2", "node2", "unset")])
+        self.row("SLURM_* of workers", "sbatch job.sh in a worker; in it: cxxrun ./train, without srun",
+                 "a job on the node of the script; the variables of the worker's step, which sbatch hands on, are not its own")
+
     def test_a_step_on_some_nodes_of_the_job(self):
         done = self.salloc("-N4", "srun", "-N2", "-n2", "-w", "node2,node4", "cxxrun", "--nproc-per-node", "2",
                            self.teller())

@@ -11,6 +11,7 @@ using cxxrun::launcher::Options;
 using cxxrun::launcher::read_slurm;
 using cxxrun::launcher::SlurmStep;
 using cxxrun::launcher::SlurmView;
+using cxxrun::launcher::without_inherited_step;
 using cxxrun::testing::recorded_environment;
 using Names = std::vector<std::string>;
 
@@ -74,6 +75,20 @@ TEST_CASE("slurm_env: a batch script is no task, and is told about srun", "[unit
 
   CHECK(view == SlurmView{std::nullopt, Names{"the Slurm job has 2 nodes but this runs on one; start cxxrun with srun "
                                               "to use them all"}});
+}
+
+TEST_CASE("slurm_env: a batch script that a task has submitted is not in the step of that task", "[unit]") {
+  auto environment = recorded_environment("env-plain.txt", "task 1 on node2");
+  environment["SLURM_JOB_ID"] = "9";
+  for (char const* const title : {"slurmstepd: [9.batch]", "slurmstepd: [9.batch]\n"}) {
+    auto const batch = without_inherited_step(environment, title);
+    CHECK_FALSE(read_slurm(batch).value().step.has_value());
+    CHECK(batch.at("SLURM_JOB_ID") == "9");
+    CHECK(batch.at("SLURM_NTASKS") == environment.at("SLURM_NTASKS"));
+  }
+  for (char const* const title : {"slurmstepd: [9.0]", "slurmstepd: [9.interactive]", "slurmstepd", ""}) {
+    CHECK(without_inherited_step(environment, title) == environment);
+  }
 }
 
 TEST_CASE("slurm_env: an interactive step of salloc is no task", "[unit]") {
