@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <initializer_list>
 #include <string_view>
-#include <vector>
 
 #include "src/core/text.hpp"
 
@@ -184,6 +183,21 @@ std::string hidden_devices(Environment const& environment, bool amd) {
 std::optional<std::uint32_t> mig_devices(Environment const& environment) {
   auto const list = list_in_effect(environment);
   return list && list->of_mig() ? std::optional(static_cast<std::uint32_t>(list->entries.size())) : std::nullopt;
+}
+
+std::string unnamed_partitions(Environment const& environment, std::vector<std::uint32_t> const& partitioned,
+                               std::uint32_t workers) {
+  auto const list = entries_of(environment, kCuda);
+  auto const concerned = [&](std::string const& entry) {
+    auto const number = number_in<std::uint32_t>(entry);
+    return number && std::find(partitioned.begin(), partitioned.end(), *number) != partitioned.end();
+  };
+  if (partitioned.empty() || workers < 2 || mig_devices(environment) ||
+      (list && std::none_of(list->begin(), list->end(), concerned))) {
+    return "";
+  }
+  return "GPUs of this node are partitioned (MIG), and CUDA shows a process one partition: all workers get the first; "
+         "name one for each in CUDA_VISIBLE_DEVICES (MIG-..., from nvidia-smi -L)";
 }
 
 std::optional<DeviceChoice> device_of(Environment const& environment, std::uint32_t local_rank) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/facts/environment.hpp"
 
@@ -21,6 +22,11 @@ namespace cxxrun::launcher {
 
 /// How many devices of MIG CUDA_VISIBLE_DEVICES names; none when it names none. CUDA shows a process one of them.
 [[nodiscard]] std::optional<std::uint32_t> mig_devices(Environment const& environment);
+
+/// A line when so many workers of a node would all get the first MIG device, because no list names those of the GPUs
+/// with these numbers, which are partitioned; else "".
+[[nodiscard]] std::string unnamed_partitions(Environment const& environment,
+                                             std::vector<std::uint32_t> const& partitioned, std::uint32_t workers);
 
 /// A variable that gives a process one device.
 struct DeviceChoice {

@@ -298,8 +298,13 @@ Result<AgentConfig> prepare(Options options, Environment const& environment, Giv
   if (auto line = says ? devices_of_workers(environment, config.facts.workers) : ""; !line.empty()) {
     config.topology.remarks.push_back(std::move(line));
   }
-  if (auto line = hidden_devices(environment, os::amd_gpus()); !line.empty()) {
-    config.topology.notes.push_back(std::move(line));
+  auto const& task = config.topology.task;
+  auto const on_node = task ? task->tasks_on_node : config.facts.workers;
+  for (auto& line : {hidden_devices(environment, os::amd_gpus()),
+                     unnamed_partitions(environment, os::partitioned_gpus(), on_node)}) {
+    if (!line.empty() && (!task || task->local == 0)) {
+      config.topology.notes.push_back(line);
+    }
   }
   config.cpus = choose_cpu_mode(config.options, environment, config.facts.workers);
   config.environment = environment;

@@ -155,6 +155,20 @@ std::uint32_t gpu_devices() {
   }));
 }
 
+std::vector<std::uint32_t> partitioned_gpus(std::string const& capabilities) {
+  std::vector<std::uint32_t> numbers;
+  for (auto const& name : entries_of(capabilities)) {
+    auto const number =
+        name.starts_with("gpu") ? number_in<std::uint32_t>(std::string_view(name).substr(3)) : std::nullopt;
+    auto const instances = number ? entries_of(capabilities + "/" + name + "/mig") : std::vector<std::string>();
+    if (std::any_of(instances.begin(), instances.end(), [](auto const& each) { return each.starts_with("gi"); })) {
+      numbers.push_back(*number);
+    }
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
 bool amd_gpus() {
   return gpu_devices() == 0 && access("/dev/kfd", R_OK | W_OK) == 0;
 }

@@ -56,5 +56,8 @@ void raise_nofile_limit();
                                        std::string const& devices = "/dev/dri");
 /// Whether this process may use AMD's GPUs, and there are none of NVIDIA's.
 [[nodiscard]] bool amd_gpus();
+/// The numbers of NVIDIA's GPUs that are partitioned (MIG).
+[[nodiscard]] std::vector<std::uint32_t> partitioned_gpus(
+    std::string const& capabilities = "/proc/driver/nvidia/capabilities");
 
 }  // namespace cxxrun::os

@@ -59,6 +59,17 @@ TEST_CASE("visible_devices: beside a device of MIG CUDA shows no other, and of s
   CHECK(devices_of_workers({{"CUDA_VISIBLE_DEVICES", "MIG-1f"}}, 1).empty());
 }
 
+TEST_CASE("visible_devices: partitions that nobody names are told, as all workers would get the first", "[unit]") {
+  auto const told = [](Environment const& environment, std::vector<std::uint32_t> const& partitioned,
+                       unsigned workers) { return !unnamed_partitions(environment, partitioned, workers).empty(); };
+  CHECK(told({}, {0}, 2));
+  CHECK(told({{"CUDA_VISIBLE_DEVICES", "1,0"}}, {0}, 2));
+  CHECK_FALSE(told({{"CUDA_VISIBLE_DEVICES", "1,2"}}, {0}, 2));
+  CHECK_FALSE(told({{"CUDA_VISIBLE_DEVICES", "MIG-1f,MIG-2e"}}, {0}, 2));
+  CHECK_FALSE(told({}, {0}, 1));
+  CHECK_FALSE(told({}, {}, 2));
+}
+
 TEST_CASE("visible_devices: workers of one agent that are more than its devices are told", "[unit]") {
   CHECK(devices_of_workers({{"CUDA_VISIBLE_DEVICES", "0,1"}}, 4) ==
         "4 workers share 2 GPUs: a worker's GPU is LOCAL_RANK modulo 2");

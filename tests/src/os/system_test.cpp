@@ -46,6 +46,17 @@ TEST_CASE("process_info: the name in /proc/PID/stat may look like the rest of it
   CHECK_FALSE(parse_stat("7 (sh) S x").has_value());
 }
 
+TEST_CASE("system: a GPU is partitioned where the driver shows an instance of it", "[unit]") {
+  auto const root = std::filesystem::temp_directory_path() / ("cxxrun-mig-" + std::to_string(getpid()));
+  for (char const* const each :
+       {"gpu10/mig/gi1/ci0", "gpu2/mig/gi7", "gpu0/mig", "gpu3", "mig/config", "gpus/mig/gi1"}) {
+    std::filesystem::create_directories(root / each);
+  }
+  CHECK(cxxrun::os::partitioned_gpus(root) == std::vector<std::uint32_t>{2, 10});
+  CHECK(cxxrun::os::partitioned_gpus(root / "none").empty());
+  std::filesystem::remove_all(root);
+}
+
 TEST_CASE("system: GPUs of Intel are what renders and may be used", "[unit]") {
   auto const root = std::filesystem::temp_directory_path() / ("cxxrun-drm-" + std::to_string(getpid()));
   auto const add = [&root](char const* name, char const* maker, bool usable) {
@@ -89,7 +100,8 @@ TEST_CASE("spawn: a failed start is explained with its remedy", "[unit]") {
   using cxxrun::os::explain_failed_start;
   CHECK(explain_failed_start("train", SpawnStage::find, ENOENT).find("'./train'") != std::string::npos);
   CHECK(explain_failed_start("./train", SpawnStage::find, ENOENT) ==
-        "cannot start './train': No such file or directory; is the path right, and its file system mounted on this node?");
+        "cannot start './train': No such file or directory; is the path right, and its file system mounted on this "
+        "node?");
   CHECK(explain_failed_start("./train", SpawnStage::exec, ENOENT).find("interpreter") != std::string::npos);
   CHECK(explain_failed_start("./train", SpawnStage::exec, ENOEXEC).find("#!") != std::string::npos);
   CHECK(explain_failed_start("./train", SpawnStage::find, EACCES).find("chmod +x") != std::string::npos);
