@@ -20,8 +20,10 @@ constexpr std::array<std::string_view, 9> kFamilies{"PMI_",  "PMI2_", "PMIX_",  
 // Of the parameters, which are named alike, mpirun of Open MPI 4 sets these by process.
 constexpr std::array<std::string_view, 3> kOfOneProcess{"OMPI_MCA_ess", "OMPI_MCA_orte_", "OMPI_MCA_pmix"};
 
-// PMI_FANOUT, PMI_FANOUT_OFF_HOST and PMI_TIME are options of srun(1).
-constexpr std::array<std::string_view, 4> kSettings{"PMI_FANOUT", "PMI_TIME", "OMPI_MCA_", "PMIX_MCA_"};
+// PMI_FANOUT, PMI_FANOUT_OFF_HOST and PMI_TIME are options of srun(1); mpicc reads OMPI_CC and the like.
+constexpr std::array<std::string_view, 12> kSettings{
+    "PMI_FANOUT", "PMI_TIME",    "OMPI_MCA_", "PMIX_MCA_",     "PMIX_INSTALL_PREFIX", "OMPI_ALLOW_RUN_AS_ROOT",
+    "OMPI_CC",    "OMPI_CFLAGS", "OMPI_CXX",  "OMPI_CPPFLAGS", "OMPI_LDFLAGS",        "OMPI_LIBS"};
 
 template <class Starts>
 bool begins(std::string_view name, Starts const& starts) {

@@ -34,9 +34,9 @@ TEST_CASE("mpi_identity: what tells one process its rank is told from what sets 
     CHECK(is_mpi_identity(name));
   }
   for (char const* const name :
-       {"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_plm_slurm_args", "PMIX_MCA_gds", "PMI_TIME", "PMI_FANOUT_OFF_HOST",
-        "MPICH_GPU_SUPPORT_ENABLED", "I_MPI_PMI_LIBRARY", "MV2_USE_CUDA", "MPI_HOME", "SLURM_MPI_TYPE", "RANK",
-        "SLURM_PROCID", "PMIX", "UCX_TLS"}) {
+       {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_CC", "OMPI_CXXFLAGS", "PMIX_INSTALL_PREFIX", "OMPI_MCA_btl_tcp_if_include",
+        "OMPI_MCA_plm_slurm_args", "PMIX_MCA_gds", "PMI_TIME", "PMI_FANOUT_OFF_HOST", "MPICH_GPU_SUPPORT_ENABLED",
+        "I_MPI_PMI_LIBRARY", "MV2_USE_CUDA", "MPI_HOME", "SLURM_MPI_TYPE", "RANK", "SLURM_PROCID", "PMIX", "UCX_TLS"}) {
     CAPTURE(name);
     CHECK_FALSE(is_mpi_identity(name));
   }
